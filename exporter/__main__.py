@@ -9,11 +9,11 @@ import traceback
 from collections.abc import Mapping, Sequence
 
 from exporter import __version__, commands
-from exporter.config import environment
+from exporter.config import load as config
 from exporter.config.kinds import near_miss
 from exporter.config.option import ConfigError
 from exporter.daemon import standard_streams
-from exporter.daemon.complaint import complain
+from exporter.daemon.logs import complain
 
 _UNKNOWN: Mapping[str, int] = {"check": 3}
 """Status of a command whose 1 and 2 are verdicts, for a wrong input, for output that cannot be written, and for what
@@ -70,11 +70,11 @@ def _run(name: str, given: Sequence[str]) -> int:
 
 def _refuse_unknown_variables() -> None:
     """Raises ConfigError. The options of all commands are loaded only where one of them may be meant."""
-    if not any(name.startswith(environment.PREFIX) for name in os.environ):
+    if not any(name.startswith(config.PREFIX) for name in os.environ):
         return
     known = {option.environment for option in commands.options("serve")}
-    if environment.unknown(os.environ, known):
-        environment.refuse(os.environ, {option.environment for option in commands.every_option().values()})
+    if config.unknown(os.environ, known):
+        config.refuse(os.environ, {option.environment for option in commands.every_option().values()})
 
 
 def _forget_output() -> None:

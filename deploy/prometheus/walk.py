@@ -7,8 +7,7 @@ from deploy.prometheus.alerts_fleet import FLEET
 from deploy.prometheus.alerts_hardware import HARDWARE
 from deploy.prometheus.alerts_incident import INCIDENT
 from deploy.prometheus.declaration import Alert, Audience
-from exporter.faults.rules import NAMES
-from exporter.faults.runbooks import runbook
+from exporter.faults.rules import NAMES, runbook
 
 _NODE = "var-cluster=$cluster&var-instance=$instance"
 _KEPT = ("fault", "fault_degraded")

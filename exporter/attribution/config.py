@@ -9,8 +9,7 @@ from typing import Any
 
 from exporter.attribution.containers.names import Folders
 from exporter.attribution.work_class import ClassRule, parse_rules
-from exporter.config.kinds import Choice, Pairs, boolean, choice, duration, names, optional_path, path, text
-from exporter.config.network import http_url
+from exporter.config.kinds import Choice, Pairs, boolean, choice, duration, http_url, names, optional_path, path, text
 from exporter.config.option import option, section
 
 AUTO, ON, OFF = "auto", "on", "off"

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.clocks import CLOCKS
-from exporter.collectors.ecc import ECC
-from exporter.collectors.engines import ENGINES
+from exporter.collectors.ecc import ECC, REMAPPED_ROWS, RETIRED_PAGES
 from exporter.collectors.fabric import FABRIC
 from exporter.collectors.gpm import GPM
 from exporter.collectors.health import HEALTH
@@ -20,11 +19,9 @@ from exporter.collectors.nvlink import NVLINK
 from exporter.collectors.pcie import PCIE
 from exporter.collectors.power import POWER
 from exporter.collectors.processes import PROCESSES
-from exporter.collectors.remapped_rows import REMAPPED_ROWS
-from exporter.collectors.retired_pages import RETIRED_PAGES
 from exporter.collectors.temperature import TEMPERATURE
 from exporter.collectors.throttle import THROTTLE
-from exporter.collectors.utilization import UTILIZATION
+from exporter.collectors.utilization import ENGINES, UTILIZATION
 
 COLLECTORS: tuple[AnyCollector, ...] = (
     INFO,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.collectors.base import Collector, Pace, Tick
-from exporter.collectors.paced import Paced, read_when_due
+from exporter.collectors.base import Collector, Pace, Paced, Tick, read_when_due
 from exporter.core.families import Unit, by, gauge, gauges
 from exporter.core.record import record
 from exporter.driver import constants as nvml

@@ -1,11 +1,10 @@
-"""Memory errors that ECC corrected or could only report. Absent where ECC is off or not there."""
+"""ECC errors, and the memory that is given up after them: retired pages before Ampere, remapped rows since."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.collectors.base import Collector, Pace, Tick
-from exporter.collectors.fields import Fields, read_fields
+from exporter.collectors.base import Collector, Fields, Pace, Tick, read_fields
 from exporter.core.families import Sample, Shown, Unit, by, counters, gauge, gauges
 from exporter.core.record import record
 from exporter.driver import constants as nvml
@@ -112,5 +111,79 @@ ECC: Collector[Ecc] = Collector(
         counters("gpu_ecc_lifetime_errors_total", "ECC errors in the life of the board.", Unit.NONE, by(lambda e: e.lifetime.items()), ("type",), shown=Shown.NONZERO),
         counters("gpu_ecc_location_errors_total", "ECC errors since the driver was loaded, by the memory they were in.", Unit.NONE, lambda e: (Sample(count, labels) for labels, count in e.locations.items()), ("type", "location"), shown=Shown.NONZERO),
         gauge("gpu_ecc_sram_threshold_exceeded", "Whether on-chip memory has failed so often that the board is to be replaced.", Unit.NONE, lambda e: None if e.sram_threshold_exceeded is None else float(e.sram_threshold_exceeded)),
+    ),
+)  # fmt: skip
+
+
+_SINGLE_BIT, _DOUBLE_BIT, _PENDING = (
+    nvml.NVML_FI_DEV_RETIRED_SBE,
+    nvml.NVML_FI_DEV_RETIRED_DBE,
+    nvml.NVML_FI_DEV_RETIRED_PENDING,
+)
+
+
+@record
+class RetiredPages:
+    """`pending` is 1 while a page waits for the next reset."""
+
+    single_bit: float | None
+    double_bit: float | None
+    pending: float | None
+    fields: Fields
+
+
+def read_retired_pages(device: Device, previous: RetiredPages | None, tick: Tick) -> RetiredPages:
+    wanted = [(field, 0) for field in (_SINGLE_BIT, _DOUBLE_BIT, _PENDING)]
+    fields = read_fields(device, wanted, previous.fields if previous else None, tick)
+    if not fields.values:
+        raise UnsupportedError("retires no pages")
+    return RetiredPages(fields.get(_SINGLE_BIT), fields.get(_DOUBLE_BIT), fields.get(_PENDING), fields)
+
+
+RETIRED_PAGES: Collector[RetiredPages] = Collector(
+    name="retired_pages",
+    help="Retired memory pages (before Ampere); 1 driver call every 30 s.",
+    pace=Pace.SLOW,
+    read=read_retired_pages,
+    families=(
+        counters("gpu_retired_pages_total", "Memory pages retired in the life of the board, by cause.", Unit.NONE, by(lambda r: (("single_bit", r.single_bit), ("double_bit", r.double_bit))), ("cause",)),
+        gauge("gpu_retired_pages_pending", "Whether a page waits to be retired at the next reset.", Unit.NONE, lambda r: r.pending),
+    ),
+)  # fmt: skip
+
+
+_AVAILABILITY = ("max", "high", "partial", "low", "none")
+_SCARCE = ("low", "none")
+"""Availabilities that are shown: a bank with spare rows left needs no attention."""
+
+
+@record
+class RemappedRows:
+    """`banks` counts memory banks by how many spare rows they have left."""
+
+    correctable: int
+    uncorrectable: int
+    pending: bool
+    failed: bool
+    banks: Mapping[str, int]
+
+
+def read_remapped_rows(device: Device, _previous: RemappedRows | None, _tick: Tick) -> RemappedRows:
+    correctable, uncorrectable, pending, failed = device.call("nvmlDeviceGetRemappedRows")
+    histogram = device.get("nvmlDeviceGetRowRemapperHistogram")
+    banks = {} if histogram is None else {name: getattr(histogram, name) for name in _AVAILABILITY}
+    return RemappedRows(correctable, uncorrectable, bool(pending), bool(failed), banks)
+
+
+REMAPPED_ROWS: Collector[RemappedRows] = Collector(
+    name="remapped_rows",
+    help="Remapped memory rows (Ampere and newer); 2 driver calls every 30 s.",
+    pace=Pace.SLOW,
+    read=read_remapped_rows,
+    families=(
+        counters("gpu_remapped_rows_total", "Memory rows replaced by spare ones in the life of the board, by cause.", Unit.NONE, by(lambda r: (("correctable", r.correctable), ("uncorrectable", r.uncorrectable))), ("cause",)),
+        gauge("gpu_row_remap_pending", "Whether a row waits for a reset to be replaced.", Unit.NONE, lambda r: float(r.pending)),
+        gauge("gpu_row_remap_failed", "Whether a row could not be replaced: the board is to be exchanged.", Unit.NONE, lambda r: float(r.failed)),
+        gauges("gpu_row_remap_banks", "Memory banks by how many spare rows they have left.", Unit.NONE, by(lambda r: ((name, count) for name, count in r.banks.items() if name in _SCARCE)), ("availability",)),
     ),
 )  # fmt: skip

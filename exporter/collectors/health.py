@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.collectors.base import Collector, Pace, Tick
-from exporter.collectors.fields import Fields, read_fields
+from exporter.collectors.base import Collector, Fields, Pace, Tick, read_fields
 from exporter.core.families import Unit, by, gauges
 from exporter.core.record import record
 from exporter.driver import constants as nvml

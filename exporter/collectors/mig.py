@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, silent
-from exporter.collectors.base import Collector, Pace, Scope, Tick
-from exporter.collectors.paced import Paced, read_when_due
+from exporter.collectors.base import Collector, Pace, Paced, Scope, Tick, read_when_due
+from exporter.collectors.gpm import UNIT_IDS, UNITS, Activity, activity, silent
 from exporter.core.clock import UnixTime
 from exporter.core.families import INSTANCE, Family, Sample, Unit, counter, gauge, info
 from exporter.core.record import record

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.collectors.base import Collector, Pace, Tick
-from exporter.collectors.fields import Field, Fields, read_fields
+from exporter.collectors.base import Collector, Field, Fields, Pace, Tick, read_fields
 from exporter.core.clock import UnixTime
 from exporter.core.counters import NO_COUNTS, Counts, count, totals
 from exporter.core.families import Shown, Unit, by, counters, gauge, gauges

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.collectors.base import Collector, Pace, Tick
-from exporter.collectors.paced import Paced, read_when_due
+from exporter.collectors.base import Collector, Pace, Paced, Tick, read_when_due
 from exporter.core.families import Unit, counter, gauge
 from exporter.core.record import record
 from exporter.core.units import Joules, Watts

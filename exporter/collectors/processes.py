@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from exporter.collectors.base import Collector, Pace, Tick
-from exporter.collectors.paced import Paced, read_when_due
+from exporter.collectors.base import Collector, Pace, Paced, Tick, read_when_due
 from exporter.core.clock import EPOCH, UnixTime
 from exporter.core.record import record
 from exporter.core.units import Bytes

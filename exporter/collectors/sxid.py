@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from exporter.collectors.xid_messages import RECORD, pci_bus_id
+from exporter.collectors.xid import RECORD, pci_bus_id
 from exporter.core.clock import EPOCH, UnixTime
 from exporter.core.families import NODE, Family, Sample, Unit, counters, gauges
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.collectors.base import Collector, Pace, Tick
-from exporter.collectors.fields import Fields, read_fields
-from exporter.collectors.paced import Paced, read_when_due
+from exporter.collectors.base import Collector, Fields, Pace, Paced, Tick, read_fields, read_when_due
 from exporter.core.families import Sample, Unit, by, gauge, gauges
 from exporter.core.record import record
 from exporter.driver import constants as nvml

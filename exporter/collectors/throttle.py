@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 from functools import lru_cache
 
-from exporter.collectors.base import Collector, Pace, Tick
-from exporter.collectors.fields import Fields, read_fields
+from exporter.collectors.base import Collector, Fields, Pace, Tick, read_fields
 from exporter.core.families import Unit, by, counters, gauges
 from exporter.core.record import record
 from exporter.driver import constants as nvml

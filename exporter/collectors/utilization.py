@@ -1,14 +1,14 @@
-"""Share of time the GPU and its memory were in use: as read, and integrated exactly."""
+"""Utilization of the GPU, its memory and its engines: as read, and integrated exactly."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.sample_integral import Integral, advance, assume, is_due, is_silent, with_clock_of
 from exporter.core.clock import EPOCH
-from exporter.core.families import Unit, counter, gauge
+from exporter.core.families import Family, Unit, counter, gauge
 from exporter.core.record import record
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
@@ -82,5 +82,56 @@ UTILIZATION: Collector[Utilization] = Collector(
         gauge("gpu_memory_activity_ratio", "Share of the driver's last window in which device memory was read or written.", Unit.RATIO, lambda r: r.memory),
         counter("gpu_busy_seconds_total", "Seconds in which a kernel ran, integrated from the driver's own samples.", Unit.SECONDS, lambda r: None if r.busy is None else r.busy.total),
         counter("gpu_memory_busy_seconds_total", "Seconds in which device memory was read or written, integrated from the driver's own samples.", Unit.SECONDS, lambda r: None if r.memory_busy is None else r.memory_busy.total),
+    ),
+)  # fmt: skip
+
+
+@record
+class Engines:
+    """Shares of the driver's sampling period, 0 to 1."""
+
+    encoder: float | None
+    decoder: float | None
+    jpeg: float | None
+    ofa: float | None
+
+
+def read_engines(device: Device, _previous: Engines | None, _tick: Tick) -> Engines:
+    engines = Engines(
+        encoder=_share(device, "nvmlDeviceGetEncoderUtilization"),
+        decoder=_share(device, "nvmlDeviceGetDecoderUtilization"),
+        jpeg=_share(device, "nvmlDeviceGetJpgUtilization"),
+        ofa=_share(device, "nvmlDeviceGetOfaUtilization"),
+    )
+    if engines == Engines(None, None, None, None):
+        raise UnsupportedError("no engine utilization")
+    return engines
+
+
+def _share(device: Device, function: str) -> float | None:
+    """The driver answers percent and the sampling period in µs."""
+    answer = device.get(function)
+    return None if answer is None else min(answer[0], 100) / 100
+
+
+def _ratio(engine: str, title: str, value: Callable[[Engines], float | None]) -> Family[Engines]:
+    return gauge(
+        f"gpu_{engine}_utilization_ratio",
+        f"Share of the driver's last window in which the {title} was in use.",
+        Unit.RATIO,
+        value,
+    )
+
+
+ENGINES: Collector[Engines] = Collector(
+    name="engines",
+    help="Utilization of encoder, decoder, JPEG and optical-flow engines; 4 driver calls every 5 s.",
+    pace=Pace.FAST,
+    read=read_engines,
+    families=(
+        _ratio("encoder", "video encoder", lambda e: e.encoder),
+        _ratio("decoder", "video decoder", lambda e: e.decoder),
+        _ratio("jpeg", "JPEG decoder", lambda e: e.jpeg),
+        _ratio("ofa", "optical flow accelerator", lambda e: e.ofa),
     ),
 )  # fmt: skip

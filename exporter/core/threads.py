@@ -1,11 +1,13 @@
-"""One way to run a thread: what it raises is logged once and it is run again after a pause."""
+"""Run a thread, or wait for one: errors are logged once and the thread is run again, and a wait has an end."""
 
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 
@@ -111,3 +113,31 @@ class Threads:
             log.error("thread %s failed and is run again: %r", name, error, exc_info=error)
         since = self._clock() if thread.state.down_since is None else thread.state.down_since
         thread.state = ThreadState(since, thread.state.failures + 1)
+
+
+T = TypeVar("T")
+
+
+def within(seconds: float, work: Callable[[], T]) -> T:
+    """What `work` returns or raises. TimeoutError where it takes longer; then it is left to its thread, a daemon."""
+    answers: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
+    threading.Thread(target=lambda: answers.put(outcome_of(work)), name="within", daemon=True).start()
+    try:
+        answer = answers.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"no answer within {seconds:g} s") from None
+    return answer()
+
+
+def outcome_of(work: Callable[[], T]) -> Callable[[], T]:
+    """What gives the result again, or raises the error again."""
+    try:
+        result = work()
+    except Exception as error:  # noqa: BLE001 - it is the waiting thread's
+        caught = error
+
+        def fail() -> T:
+            raise caught
+
+        return fail
+    return lambda: result

@@ -24,10 +24,8 @@ from exporter.commands import STAND_INS, opener
 from exporter.config.kinds import near_miss
 from exporter.config.option import ConfigError, values_of
 from exporter.core.threads import Threads
-from exporter.daemon import without_effect
-from exporter.daemon.config import DaemonConfig
+from exporter.daemon.config import DaemonConfig, warn_without_effect
 from exporter.daemon.exporter import Exporter, XidSources
-from exporter.daemon.pacing import pacing, stale_seconds
 from exporter.driver.interface import Driver
 from exporter.faults.config import StateConfig
 from exporter.faults.expected import SlurmNode, boot_id, slurm_gpus, slurm_maintenance
@@ -37,9 +35,10 @@ from exporter.host.users import UserNames
 from exporter.progress.config import ProgressConfig
 from exporter.progress.reader import ProgressReader
 from exporter.sampling.accounting import Accounting, AccountingOptions
+from exporter.sampling.config import STALE_SECONDS, SamplingConfig
 from exporter.sampling.families import families
 from exporter.sampling.host_view import Host, HostDeadline
-from exporter.sampling.sampler import Loop, Sampler
+from exporter.sampling.sampler import Loop, Pacing, Sampler
 from exporter.sampling.simulated_host import SimulatedHost, Simulation
 from exporter.sampling.snapshot import ProcessHealth, Snapshot
 from exporter.sampling.this_host import Paths, ThisHost
@@ -55,6 +54,8 @@ _NODE_LONGEST = 600.0
 """The same while they do not answer."""
 _SOON = 1.0
 """Seconds between the two passes that somebody waits for, at most, whatever --sample.interval is."""
+_DEADLINE_INTERVALS = 0.8
+"""What a pass may wait for the GPUs: it has to end before the next one."""
 
 
 def assemble(
@@ -71,7 +72,7 @@ def assemble(
     and what the node's own exporter keeps is left to that.
     """
     driver = driver_of(config)
-    without_effect.warn(config)
+    warn_without_effect(config)
     accounts = Accounting(_options(config), workload_families(config.attribution.kubernetes.pod_labels))
     watch = FaultWatch(replace(fault_site(config, driver), read_only=once))
     pace, collectors = pacing(config.sample), config.collectors.enabled
@@ -237,3 +238,23 @@ def _progress(config: ProgressConfig, paths: Paths, *, once: bool) -> ProgressRe
     if not (socket or config.folder):
         return None
     return ProgressReader(socket, config.folder, paths.procfs, cgroupfs=paths.cgroupfs)
+
+
+def pacing(config: SamplingConfig) -> Pacing:
+    """Raises ConfigError."""
+    return Pacing(config.interval, _deadline_seconds(config), stale_seconds(config))
+
+
+def _deadline_seconds(config: SamplingConfig) -> float:
+    return _DEADLINE_INTERVALS * config.interval
+
+
+def stale_seconds(config: SamplingConfig) -> float:
+    """Age at which a gauge vanishes. It has to reach to the next pass: the default does, by itself."""
+    reach: float = round(config.interval + _deadline_seconds(config), 6)
+    if config.stale < reach and config.stale != STALE_SECONDS:
+        # Every gauge would vanish, and the node not be ready, between two passes.
+        raise ConfigError(
+            f"--sample.stale: expected at least 1.8 times --sample.interval ({reach:g}s), got {config.stale:g}s"
+        )
+    return max(config.stale, reach)

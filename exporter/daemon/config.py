@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fnmatch
+import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.attribution.config import AttributionConfig
 from exporter.collectors.config import CollectorsConfig
 from exporter.config.kinds import duration, path, text
-from exporter.config.option import option, section
+from exporter.config.option import option, options_of, section, values_of
 from exporter.daemon.logs import LogConfig
 from exporter.exposition.config import MetricsConfig
 from exporter.faults.config import FaultsConfig
@@ -17,6 +20,8 @@ from exporter.progress.config import ProgressConfig
 from exporter.sampling.config import ProcessConfig, SamplingConfig
 from exporter.sampling.usage.nccl_status import NcclConfig
 from exporter.web.config import WebConfig
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,3 +67,33 @@ class DaemonConfig:
     log: LogConfig = section(LogConfig, group="Logging")
     collectors: CollectorsConfig = section(CollectorsConfig, group="Collectors")
     ledger: LedgerConfig = section(LedgerConfig, group="Ledger")
+
+
+WITHOUT_EFFECT = (
+    "path.*",
+    "process.command-line",
+    "attribution.kubernetes",
+    "attribution.kubernetes.api",
+    "attribution.containers*",
+    "attribution.nomad.*",
+    "attribution.slurm",
+    "attribution.slurm.*",
+    "progress.*",
+    "nccl.*",
+    "maintenance.file",
+)
+"""Options about the machine around the GPUs: where those are simulated or recorded, they do nothing."""
+
+
+def warn_without_effect(config: DaemonConfig) -> None:
+    """Name those that are set. They are not refused: a unit or a chart that serves a node sets them in any case."""
+    values = values_of(config)
+    made_up = next((name for name in ("simulate", "driver.capture") if values[name]), "")
+    changed = [option.name for option in options_of(DaemonConfig) if values[option.name] != option.default_value]
+    idle = [name for name in changed if any(matching(pattern, (name,)) for pattern in WITHOUT_EFFECT)]
+    if made_up and idle:
+        log.warning("--%s: without effect beside it: %s", made_up, ", ".join(f"--{name}" for name in idle))
+
+
+def matching(pattern: str, names: Iterable[str]) -> Sequence[str]:
+    return [name for name in names if fnmatch.fnmatchcase(name, pattern)]

@@ -1,4 +1,4 @@
-"""Log lines as logfmt or JSON, one event a line, on standard error."""
+"""Log lines as logfmt or JSON, one event a line, and what a command has to say: all on standard error."""
 
 from __future__ import annotations
 
@@ -82,3 +82,14 @@ def configure(config: LogConfig) -> None:
     handler.setFormatter(Journal(formatter) if to_journal(sys.stderr, os.environ) else formatter)
     logging.basicConfig(level=config.level.upper(), handlers=[handler], force=True)
     logging.getLogger("urllib3").setLevel(logging.WARNING)
+
+
+def complain(message: str) -> None:
+    """Write it with the name of the program; in the journal it is an error."""
+    priority = "<3>" if to_journal(sys.stderr, os.environ) else ""
+    sys.stderr.write(f"{priority}gpu-exporter: {one_line(message)}\n")
+
+
+def one_line(text: str) -> str:
+    """With the newlines of a file's name, and what else a terminal would act on, as a string literal has them."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

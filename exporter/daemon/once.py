@@ -8,8 +8,8 @@ from itertools import count
 
 from exporter.config.command_line import Page
 from exporter.daemon import assembly, logs
+from exporter.daemon.assembly import pacing
 from exporter.daemon.config import DaemonConfig
-from exporter.daemon.pacing import pacing
 from exporter.exposition.page import Renderer
 from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.snapshot import Snapshot

@@ -15,24 +15,23 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from exporter import __version__
-from exporter.config.network import address_text
+from exporter.config.kinds import address_text
 from exporter.core.clock import monotonic_time
 from exporter.core.threads import Threads
 from exporter.daemon import assembly, logs
+from exporter.daemon.assembly import stale_seconds
 from exporter.daemon.config import DaemonConfig
 from exporter.daemon.exporter import Exporter
 from exporter.daemon.housekeeping import Housekeeping, process_health
-from exporter.daemon.pacing import stale_seconds
 from exporter.daemon.restart import RestartRule, Surroundings
 from exporter.daemon.systemd import Notifier, Watchdog
 from exporter.exposition.page import PageStore
 from exporter.host.pci import pci_gpus
 from exporter.sampling.config import SamplingConfig
 from exporter.sampling.snapshot import Snapshot
-from exporter.web.app import App, Pages
+from exporter.web.app import App, OncePerSnapshot, Pages
 from exporter.web.config import WebConfig
 from exporter.web.history import History
-from exporter.web.once import OncePerSnapshot
 from exporter.web.server import Server
 from exporter.web.settings import WebSettings
 

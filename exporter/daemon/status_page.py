@@ -5,7 +5,7 @@ from __future__ import annotations
 from exporter.core.clock import unix_time
 from exporter.faults.facts import from_blocks
 from exporter.faults.rule import Limits
-from exporter.faults.stages import STAGES
+from exporter.faults.rules import STAGES
 from exporter.faults.verdict import judge
 from exporter.sampling.snapshot import Snapshot
 from exporter.web.config import WebConfig

@@ -17,8 +17,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString  # pyright: ignore[reportUnknownVariableType]
 
-from exporter.core.block import AnyBlock
-from exporter.core.families import AnyFamily, Columns, Shown, Type, Values
+from exporter.core.families import AnyBlock, AnyFamily, Columns, Shown, Type, Values
 from exporter.sampling.snapshot import Snapshot
 
 _PLAIN_LIMIT = 1e6

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from exporter.core.block import AnyBlock
 from exporter.core.clock import UnixTime
+from exporter.core.families import AnyBlock
 
 
 @dataclass(frozen=True, slots=True)

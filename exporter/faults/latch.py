@@ -6,13 +6,11 @@ the boot id changed), when the GPU was replaced, when what was missing is back, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from exporter.collectors.xid import class_of
 from exporter.core.clock import EPOCH, UnixTime
-from exporter.faults import switches
-from exporter.faults.lost import GRACE, lost_without_uuid, once_lost, since_refused
 from exporter.faults.model import (
     XID_EVIDENCE,
     Acknowledgement,
@@ -23,7 +21,42 @@ from exporter.faults.model import (
     KnownGpu,
     Observation,
     ObservedGpu,
+    SwitchFault,
 )
+
+GRACE = 10.0
+"""Seconds without an answer before a GPU is lost: a reset takes a few."""
+
+
+def since_refused(
+    state: FaultState, devices: Mapping[str, KnownGpu], observation: Observation, accepted: frozenset[tuple[str, str]]
+) -> Mapping[int, UnixTime]:
+    """Return since when each index gives no handle, without those of GPUs that are known by UUID, and do not answer."""
+    answering = {seen.uuid for seen in observation.gpus if seen.up}
+    known = {known.index for uuid, known in devices.items() if uuid not in answering and known.expected}
+    return {
+        index: state.refused.get(index, observation.time)
+        for index, _ in observation.refused
+        if index not in known and (str(index), Kind.LOST.value) not in accepted
+    }
+
+
+def lost_without_uuid(state: FaultState, refused: Mapping[int, UnixTime], observation: Observation) -> Iterator[Fault]:
+    standing = {fault.index: fault for fault in state.faults if not fault.uuid}
+    codes = dict(observation.refused)
+    for index, since in refused.items():
+        if index in standing:
+            yield standing[index]
+        elif observation.time - since >= GRACE:
+            yield Fault("", index, Kind.LOST, codes[index], Action.RESTART, since)
+
+
+def once_lost(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
+    """Keep one loss of a GPU: the one with an XID, which only a proven reset ends."""
+    if not any(fault.kind is Kind.LOST and fault.by_xid for fault in faults):
+        return faults
+    return tuple(fault for fault in faults if fault.kind is not Kind.LOST or fault.by_xid)
+
 
 STEADY = 30.0
 """Seconds a GPU or its links must be back before that counts."""
@@ -50,7 +83,7 @@ _BY_RESET = frozenset({Kind.XID, Kind.ECC})
 
 def advance(state: FaultState, observation: Observation) -> FaultState:
     """The state after this observation."""
-    return switches.advance(_of_gpus(state, observation), observation)
+    return advance_switches(_of_gpus(state, observation), observation)
 
 
 def _of_gpus(state: FaultState, observation: Observation) -> FaultState:
@@ -247,13 +280,13 @@ def _restarted(state: FaultState, observation: Observation) -> FaultState:
         for uuid, known in state.devices.items()
     }
     faults = tuple(fault for fault in state.faults if not _ends_by_reset(fault))
-    return switches.cured(replace(state, devices=devices, faults=faults), observation.time)
+    return cured_switches(replace(state, devices=devices, faults=faults), observation.time)
 
 
 def _acknowledged(state: FaultState, observation: Observation) -> FaultState:
     for acknowledgement in sorted(observation.acknowledgements, key=lambda each: each.time):
         if acknowledgement.time > state.acknowledged_until:
-            state = switches.acknowledged(_without_acknowledged(state, acknowledgement), acknowledgement)
+            state = acknowledged_switches(_without_acknowledged(state, acknowledgement), acknowledgement)
             state = replace(state, acknowledged_until=acknowledgement.time)
     return state
 
@@ -295,3 +328,46 @@ def _still_accepted(accepted: frozenset[tuple[str, str]], observation: Observati
 
 def _stands(faults: Iterable[Fault], uuid: str, kind: Kind) -> bool:
     return any(fault.uuid == uuid and fault.kind is kind for fault in faults)
+
+
+_TOGETHER = 600.0
+"""Seconds within which all GPUs are reset where it is one reset, and not each by itself for a reason of its own."""
+
+
+def advance_switches(state: FaultState, observation: Observation) -> FaultState:
+    """`state`, whose GPUs are as this observation left them, with the faults of the switches as they are now."""
+    state = replace(state, switches_cured=min(state.switches_cured, observation.time))
+    reset = _reset(state.devices, observation)
+    if reset is not None and any(fault.since <= reset for fault in state.switches):
+        state = cured_switches(state, reset)
+    standing = {(fault.switch, fault.sxid) for fault in state.switches}
+    new = (
+        SwitchFault(switch, sxid, time)
+        for (switch, sxid), time in sorted(observation.sxids.items())
+        if time > state.switches_cured and (switch, sxid) not in standing
+    )
+    return replace(state, switches=(*state.switches, *new))
+
+
+def cured_switches(state: FaultState, time: UnixTime) -> FaultState:
+    """Without what the switches reported until then."""
+    left = tuple(fault for fault in state.switches if fault.since > time)
+    return replace(state, switches=left, switches_cured=max(state.switches_cured, time))
+
+
+def acknowledged_switches(state: FaultState, acknowledgement: Acknowledgement) -> FaultState:
+    """Without the faults this is said of."""
+    meant = any(acknowledgement.covers_switch(fault) for fault in state.switches)
+    return cured_switches(state, acknowledgement.time) if meant else state
+
+
+def _reset(devices: Mapping[str, KnownGpu], observation: Observation) -> UnixTime | None:
+    """When all GPUs there should be had last been reset together, or reloaded; None where they never were.
+
+    A switch has no counters by which its reset could be told: it is reset with all GPUs of the node, and they have.
+    """
+    known = [devices[seen.uuid] for seen in observation.gpus if seen.uuid in devices]
+    resets = [each.cured for each in known if each.expected]
+    if not observation.driver or not resets or max(resets) - min(resets) > _TOGETHER:
+        return None
+    return min(resets)

@@ -10,6 +10,7 @@ Sources: `nvml` the comments of nvml.h and the NVML reference; `xid` NVIDIA's Xi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from exporter.faults import findings, leftovers, reference
 from exporter.faults.model import Kind
@@ -203,3 +204,80 @@ RULES: tuple[Rule, ...] = (
 # fmt: on
 
 NAMES = tuple(rule.name for rule in RULES)
+
+
+AFTER_A_JOB = frozenset({"leftover", "leaked"})
+"""What is no fault while a job runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """`budget` are seconds for all of it; rules of a lesser verdict than `least` are not asked."""
+
+    budget: float
+    least: Verdict = Verdict.DEGRADED
+    emptied: bool = False
+    """Whether the GPUs looked at must be empty."""
+    resumes: bool = False
+    """Whether finding nothing counts as a good check of a drained node: a stage that asks little proves little."""
+    program: bool = False
+    """Whether the site's own program runs, where one is given."""
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Names of the rules that are not asked."""
+        late: frozenset[str] = frozenset() if self.emptied else AFTER_A_JOB
+        return late | {rule.name for rule in RULES if rule.verdict < self.least}
+
+
+STAGES: Mapping[str, Stage] = {
+    "prolog": Stage(10.0, Verdict.FAILED),
+    "epilog": Stage(20.0, Verdict.FAILED, emptied=True),
+    "periodic": Stage(30.0, resumes=True),
+    "full": Stage(600.0, emptied=True, resumes=True, program=True),
+}
+
+
+RUNBOOK: Mapping[str, str] = {
+    "driver": "gpudriverunavailable",
+    "driver_hangs": "gpudriverunavailable",
+    "gpu_lost": "gpulost",
+    "fault": "gpurecoveryactionneeded",
+    "fault_degraded": "gpurecoveryactionneeded",
+    "gpu_missing": "gpulost",
+    "gpu_down": "gpulost",
+    "xid_reset": "gpuxidhardware",
+    "xid_restart": "gpuxidhardware",
+    "xid_workflow": "gpuxidworkflow",
+    "xid_support": "gpuxidhardware",
+    "xid_unknown": "gpuxidhardware",
+    "ecc_uncorrectable": "gpueccuncorrectable",
+    "ecc_sram": "gpueccsramthreshold",
+    "row_remap_failed": "gpurowremapfailed",
+    "row_remap_pending": "gpurowremappending",
+    "page_pending": "gpurowremappending",
+    "nvlink_down": "gpunvlinkdown",
+    "fabric_cliques": "gpufabricunhealthy",
+    "nvswitch_fatal": "gpunvswitcherror",
+    "nvswitch_error": "gpunvswitcherror",
+    "port_degraded": "gpunetworkportdegraded",
+    "pcie_width": "gpupciedegraded",
+    "power_brake": "gpupowerbrake",
+    "hw_thermal": "gputhermalthrottling",
+    "temperature": "gputemperaturemarginlow",
+    "fan": "gpufanfailed",
+    "reading": "gpucollectorfailing",
+    "reference": "gpudriverskew",
+    "limited": "gpuperformancelimited",
+    "nvlink_errors": "gpunvlinkerrors",
+    "leftover": "gpumemoryleaked",
+    "leaked": "gpumemoryleaked",
+}
+
+
+def runbook(rule: str) -> str:
+    """Name of the runbook; empty where there is none."""
+    for start, name in (("recovery_", "gpurecoveryactionneeded"), ("fabric_", "gpufabricunhealthy")):
+        if rule.startswith(start):
+            return name
+    return RUNBOOK.get(rule, "")

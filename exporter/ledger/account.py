@@ -14,7 +14,7 @@ from exporter.core.units import Joules, Share
 from exporter.host.model import HostSignals
 from exporter.ledger.evidence import Past, Signals
 from exporter.ledger.states import STATES
-from exporter.progress.rank import Rank
+from exporter.progress.progress import Rank
 
 Seconds = tuple[float, ...]
 """One number per state, in the order of STATES."""

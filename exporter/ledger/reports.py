@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from exporter.attribution.owner import Owner
 from exporter.ledger.account import Reading
 from exporter.ledger.peers import Hosts, ids, works
-from exporter.progress.rank import Rank
+from exporter.progress.progress import Rank
 
 _SLOWER = 1.1
 """Over what the other ranks need for a step, from which a rank is one that they wait for."""

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from exporter.core.clock import MonotonicTime
 from exporter.core.record import record
-from exporter.progress.progress import StepTimes
-from exporter.progress.rank import Rank
+from exporter.progress.progress import Rank, StepTimes
 from exporter.progress.reporters import Process, Reporter
 
 _FRESH = 3.0

@@ -1,4 +1,4 @@
-"""What a workload's programs report together."""
+"""What a workload's programs report, together and each by itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,20 @@ from dataclasses import field
 
 from exporter.attribution.owner import Owner
 from exporter.core.record import record
-from exporter.progress.rank import Rank
+
+
+@record
+class Rank:
+    """One reporting process. `phases` are the parts of the last second or so that it spent in each; they may overlap.
+
+    `step_seconds` is what it needs for a step without what it waits for other ranks; None where it does not report its
+    steps, or not how long it waits for others.
+    """
+
+    pid: int
+    name: str = ""
+    phases: Mapping[str, float] = field(default_factory=dict[str, float])
+    step_seconds: float | None = None
 
 
 @record

@@ -14,8 +14,7 @@ from exporter.progress.folder_source import FolderSource
 from exporter.progress.pace import Phases, step_times
 from exporter.progress.processes import Cgroups, lives
 from exporter.progress.processes import process as named
-from exporter.progress.progress import Progress, Reported
-from exporter.progress.rank import Rank
+from exporter.progress.progress import Progress, Rank, Reported
 from exporter.progress.reporters import Process, Reporter, Reporters
 from exporter.progress.socket_source import SocketSource
 from exporter.progress.totals import Totals

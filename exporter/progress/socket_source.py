@@ -16,8 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from exporter.core.clock import MonotonicClock, monotonic_time
-from exporter.progress.accounts import Accounts
-from exporter.progress.processes import process
+from exporter.progress.processes import Accounts, process
 from exporter.progress.protocol import LARGEST, parse
 from exporter.progress.reporters import Reporters
 

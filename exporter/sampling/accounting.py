@@ -12,9 +12,8 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
 from exporter.attribution.process_families import PROCESS_FAMILIES, ProcessRow
 from exporter.attribution.work_class import ClassRule, WorkClasses
-from exporter.core.block import AnyBlock, LazyBlock
 from exporter.core.clock import Moment, MonotonicTime
-from exporter.core.families import AnyFamily, Family
+from exporter.core.families import AnyBlock, AnyFamily, Family, LazyBlock
 from exporter.core.record import record
 from exporter.core.units import Share
 from exporter.host.network_port_families import NETWORK_PORT_FAMILIES
@@ -24,7 +23,7 @@ from exporter.ledger.ledger import advance, prune
 from exporter.ledger.peers import Suspects
 from exporter.ledger.states import STATES, limits
 from exporter.ledger.thresholds import Thresholds
-from exporter.progress.counters import ProgressCounters
+from exporter.progress.families import ProgressCounters
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.host_view import Host
 from exporter.sampling.join import Joiner

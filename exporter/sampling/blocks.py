@@ -14,8 +14,8 @@ from exporter.collectors.power import Power
 from exporter.collectors.temperature import Temperature
 from exporter.collectors.utilization import Utilization
 from exporter.collectors.xid import XID_FAMILIES, XidCounts
-from exporter.core.block import AnyBlock, Block, LazyBlock
 from exporter.core.clock import MonotonicTime
+from exporter.core.families import AnyBlock, Block, LazyBlock
 from exporter.driver.interface import Device
 from exporter.sampling.accounting import AccountingResult
 from exporter.sampling.families import NODE_FAMILIES

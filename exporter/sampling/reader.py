@@ -12,10 +12,9 @@ from operator import attrgetter, le
 from typing import Any, NamedTuple
 
 from exporter.collectors.base import AnyCollector, Pace, Scope, Tick, in_time
-from exporter.core.block import Block
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime
 from exporter.core.counters import NO_COUNTS, Counts, count, published
-from exporter.core.families import AnyFamily, Columns, Type
+from exporter.core.families import AnyFamily, Block, Columns, Type
 from exporter.core.record import record
 from exporter.driver.checked_device import NO_LOSSES, CheckedDevice
 from exporter.driver.interface import Device, DeviceLostError, DriverError, DriverGoneError, UnsupportedError

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from exporter.collectors.clocks import Clocks
-from exporter.collectors.engines import Engines
 from exporter.collectors.gpm import Gpm
 from exporter.collectors.mig import MigInstance
 from exporter.collectors.nvlink import Nvlink
@@ -14,7 +13,7 @@ from exporter.collectors.pcie import Pcie
 from exporter.collectors.power import Power
 from exporter.collectors.processes import Processes
 from exporter.collectors.throttle import Throttle
-from exporter.collectors.utilization import Utilization
+from exporter.collectors.utilization import Engines, Utilization
 from exporter.core.clock import NEVER, MonotonicTime
 from exporter.core.record import record
 from exporter.core.units import Joules

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.sxid import SXID_FAMILIES, fatal
-from exporter.core.block import AnyBlock, LazyBlock
 from exporter.core.clock import Moment, monotonic_time, unix_time
+from exporter.core.families import AnyBlock, LazyBlock
 from exporter.core.threads import Threads
 from exporter.driver.interface import Driver
-from exporter.faults.evidence import seen
 from exporter.faults.families import FAULT_FAMILIES
-from exporter.faults.watch import FaultWatch, Site
+from exporter.faults.watch import FaultWatch, Site, seen
 from exporter.sampling.accounting import Accounting, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, gpu_statuses, node_blocks, xid_blocks
 from exporter.sampling.driver_connection import DriverConnection, DriverState

@@ -9,8 +9,8 @@ from typing import TypeVar, overload
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import SourceHealth
 from exporter.attribution.process_families import ProcessRow
-from exporter.core.block import AnyBlock
 from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime
+from exporter.core.families import AnyBlock
 from exporter.core.record import record
 from exporter.core.threads import ThreadState
 from exporter.core.units import Share

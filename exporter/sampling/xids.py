@@ -11,8 +11,7 @@ from pathlib import Path
 
 from exporter.collectors import sxid
 from exporter.collectors.sxid import SxidCounts
-from exporter.collectors.xid import XidCounts, counted
-from exporter.collectors.xid_messages import parse
+from exporter.collectors.xid import XidCounts, counted, parse
 from exporter.core.clock import MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
 from exporter.driver.interface import Driver, DriverError, UnsupportedError, XidEvent
 from exporter.host.kernel_log import KernelLog

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from prometheus_client.exposition import gzip_accepted
 
+from exporter.sampling.snapshot import Snapshot
 from exporter.web.auth import BasicAuth, Verdict
-from exporter.web.lanes import Lane
-from exporter.web.response import Environ, Response
+from exporter.web.lanes import Environ, Lane, Response
 
 log = logging.getLogger(__name__)
 
@@ -180,3 +180,18 @@ def _ready(reason: str) -> _Answer:
     if reason:
         return _Answer("503 Service Unavailable", _TEXT, f"not ready: {reason}\n".encode())
     return _Answer("200 OK", _TEXT, b"ready\n")
+
+
+class OncePerSnapshot:
+    """Belongs to the one thread that draws status pages."""
+
+    def __init__(self, snapshot: Callable[[], Snapshot], draw: Callable[[Snapshot], str]) -> None:
+        self._snapshot = snapshot
+        self._draw = draw
+        self._kept: tuple[Snapshot, str] | None = None
+
+    def page(self) -> str:
+        snapshot = self._snapshot()
+        if self._kept is None or self._kept[0] is not snapshot:
+            self._kept = (snapshot, self._draw(snapshot))
+        return self._kept[1]

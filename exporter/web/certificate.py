@@ -1,9 +1,10 @@
-"""What a certificate holds: its names, and when it ends, which Python shows of other sides' certificates only."""
+"""Names and end of a certificate, and whether its files have changed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
@@ -61,3 +62,16 @@ def _elements(der: bytes) -> Iterator[tuple[int, bytes]]:
             length, at = int.from_bytes(der[at : at + size], "big"), at + size
         yield tag, der[at : at + length]
         at += length
+
+
+def stamps(files: Iterable[Path]) -> tuple[tuple[int, int, int], ...]:
+    """Changes whenever one of the files does."""
+
+    def stamp(path: Path) -> tuple[int, int, int]:
+        try:
+            status = path.stat()
+        except OSError:
+            return (0, 0, 0)
+        return (status.st_mtime_ns, status.st_size, status.st_ino)
+
+    return tuple(stamp(path) for path in files)

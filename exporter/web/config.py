@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.config.kinds import optional_path, text, url_path
-from exporter.config.network import address
+from exporter.config.kinds import address, optional_path, text, url_path
 from exporter.config.option import option
 from exporter.core.project import RUNBOOKS
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import h11
 
 from exporter.web.certificate import Demands, names_of
-from exporter.web.response import Environ, Response
+from exporter.web.lanes import Environ, Response
 
 HEAD_BYTES = 16 * 1024
 """Of request line and headers together."""

@@ -1,4 +1,4 @@
-"""Work that must not run on the loop of connections: a few threads for pages, one for what is slow on purpose."""
+"""Requests, answers, and where answers are made: a few threads for pages, one for what is slow on purpose."""
 
 from __future__ import annotations
 
@@ -7,8 +7,23 @@ import enum
 import functools
 import queue
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from exporter.core.threads import Threads
+
+Environ = Mapping[str, Any]
+"""REQUEST_METHOD, PATH_INFO, QUERY_STRING, REMOTE_ADDR and HTTP_… headers, as PEP 3333 names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    status: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    after: float = 0.0
+    """Seconds that the client is made to wait for it."""
+
 
 _WAITING = 64
 """Requests that wait in one lane; the next one is turned away."""

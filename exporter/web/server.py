@@ -18,15 +18,14 @@ from asyncio import sslproto
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from exporter.config.network import address_text
+from exporter.config.kinds import address_text
 from exporter.config.option import ConfigError
 from exporter.core.threads import Threads
 from exporter.web.admission import Admission, room
 from exporter.web.app import App
 from exporter.web.certificate import Demands
 from exporter.web.connection import HEAD_BYTES, HEAD_SECONDS, Connection
-from exporter.web.lanes import Lanes
-from exporter.web.response import Environ, Response
+from exporter.web.lanes import Environ, Lanes, Response
 
 if TYPE_CHECKING:
     from exporter.web.tls import Certificates

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING
 from exporter.config.option import ConfigError
 from exporter.core.clock import MonotonicClock, monotonic_time
 from exporter.web.app import Policy
-from exporter.web.auth import BasicAuth
-from exporter.web.rate import Bucket
-from exporter.web.stamps import stamps
+from exporter.web.auth import BasicAuth, Bucket
+from exporter.web.certificate import stamps
 from exporter.web.webconfig import WebFile, load
 
 if TYPE_CHECKING:
-    from exporter.web.tls import Certificates
-    from exporter.web.tls_settings import Tls
+    from exporter.web.tls import Certificates, Tls
 
 log = logging.getLogger(__name__)
 

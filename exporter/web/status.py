@@ -3,20 +3,183 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from exporter import __version__
-from exporter.core.clock import unix_time
+from exporter.attribution.owner import Owner
+from exporter.core.clock import UnixTime, unix_time
 from exporter.faults.rule import Finding, Verdict
-from exporter.faults.runbooks import runbook
+from exporter.faults.rules import runbook
 from exporter.faults.verdict import Report
-from exporter.sampling.snapshot import NodeStatus, Snapshot
-from exporter.web.history import History
-from exporter.web.plot import legend
-from exporter.web.status_gpu import card, percent
-from exporter.web.style import STYLE, VERDICTS
+from exporter.ledger.palette import LOOKS, look, page_colours, stacked
+from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
+from exporter.web.history import SPAN, History
+
+VERDICTS: Mapping[Verdict, str] = {
+    Verdict.OK: "var(--good)",
+    Verdict.DEGRADED: "var(--warn)",
+    Verdict.FAILED: "var(--bad)",
+    Verdict.UNKNOWN: "var(--none)",
+}
+
+STYLE = (
+    page_colours()
+    + """\
+*{box-sizing:border-box}body{margin:0 auto;max-width:1400px;padding:1rem;font:15px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--paper)}
+h1{font-size:1.4rem;margin:0}h2{font-size:1rem;margin:1.2rem 0 .5rem}.gpu h2{margin-top:0}small{font-weight:400}p{margin:.4rem 0}a{color:var(--link)}
+main{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,290px),1fr));align-items:start;gap:.8rem;margin:.8rem 0 1.4rem}
+.gpu,.verdict{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.8rem;min-width:0}
+.verdict{border-left:8px solid;margin:.6rem 0}.verdict>b{font-size:1.2rem}.verdict ul,.finding{margin:.4rem 0 0;padding-left:1.1rem}
+.finding{border-left:4px solid;padding:.2rem .6rem;margin-bottom:.6rem;font-size:.85rem}
+dl{display:grid;grid-template-columns:1fr 1fr;gap:.3rem .8rem;margin:0 0 .5rem}dt{color:var(--dim);font-size:.75rem}dd{margin:0;font-variant-numeric:tabular-nums}
+figure{margin:.3rem 0}svg{display:block;width:100%;height:44px;background:var(--paper);border-radius:4px}
+path{fill:none;stroke:var(--link);stroke-width:1.5;vector-effect:non-scaling-stroke}figcaption{font-size:.7rem;color:var(--dim)}
+.bar{display:flex;height:14px;border-radius:4px;overflow:hidden;margin:.5rem 0 .1rem;background:var(--line)}.bar i{display:block}
+.legend{display:flex;flex-wrap:wrap;gap:.2rem .9rem;font-size:.8rem;color:var(--dim)}.legend i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.35em}
+.owners{list-style:none;margin:.3rem 0;padding:0}.uuid{font-size:.7rem;overflow-wrap:anywhere}.dim{color:var(--dim)}
+.badge{display:inline-block;border-radius:99px;padding:.1rem .6rem;font-size:.8rem;font-weight:600;border:1px solid}
+.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.85rem}th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid var(--line);white-space:nowrap}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
+"""  # noqa: E501 - a style sheet
+)
+
+
+_WIDTH, _HEIGHT = 240, 44
+
+
+def line(label: str, points: Sequence[tuple[UnixTime, float | None]], top: float, now: UnixTime) -> str:
+    """A line over the last hour, from 0 to `top`; a gap where nothing was read."""
+    if sum(value is not None for _, value in points) < 2:  # noqa: PLR2004 - a line needs two points
+        return ""
+    drawn, pen = "", "M"
+    for time, value in points:
+        if value is None or time < now - SPAN:
+            pen = "M"
+            continue
+        x = (time - now + SPAN) / SPAN * _WIDTH
+        y = _HEIGHT - 2 - min(max(value / top, 0.0), 1.0) * (_HEIGHT - 4)
+        drawn += f"{pen}{x:.1f} {y:.1f}"
+        pen = "L"
+    return (
+        f'<figure><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" role="img" '
+        f'aria-label="{escape(label)}"><path d="{drawn}"/></svg><figcaption>{escape(label)}</figcaption></figure>'
+    )
+
+
+def bar(seconds: float, states: Mapping[str, float]) -> str:
+    """Where a GPU's time went, in the palette's words and colours."""
+    total = sum(states.values())
+    if total <= 0:
+        return ""
+    parts = "".join(
+        f'<i style="width:{states[state] / total:.3%};background:{look(state).colour}" '
+        f'title="{escape(look(state).title)}: {states[state] / total:.1%} ({duration(states[state])})"></i>'
+        for state in ordered(states)
+    )
+    label = f"where its time went, {period(seconds)}"
+    drawn = f'<div class="bar" role="img" aria-label="{label}">{parts}</div>'
+    return f"<figure>{drawn}<figcaption>{label}</figcaption></figure>"
+
+
+def legend(used: Mapping[str, float]) -> str:
+    keys = "".join(
+        f'<span><i style="background:{look(state).colour}"></i>{escape(look(state).title)}</span>'
+        for state in ordered(used)
+    )
+    return f'<p class="legend">{keys}</p>' if keys else ""
+
+
+def ordered(states: Mapping[str, float]) -> list[str]:
+    """Those that took time, from what the GPU was bought for to what nobody holds; unknown ones last."""
+    known = stacked(LOOKS)
+    return sorted((s for s in states if states[s] > 0), key=lambda s: known.index(s) if s in known else len(known))
+
+
+def period(seconds: float) -> str:
+    return "last hour" if seconds >= SPAN - 180 else f"last {duration(seconds)}"
+
+
+def duration(seconds: float) -> str:
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.2g} {unit}" if seconds < 10 * size else f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+_UNKNOWN = "&ndash;"
+
+
+def card(gpu: GpuStatus, findings: Sequence[Finding], limit: float | None, history: History, now: UnixTime) -> str:
+    """`limit` is the power limit in watts, where the driver reports it."""
+    owners = "".join(
+        f"<li>{escape(owner.workload or 'unknown')}{_share(share)}{_user(owner)}</li>" for owner, share in gpu.owners
+    )
+    down = "" if gpu.up else f'<span class="badge" style="color:{VERDICTS[Verdict.FAILED]}">{_silence(gpu)}</span>'
+    points = history.points(gpu.uuid)
+    top = limit or max([point.power_watts or 0.0 for point in points] + [1.0])
+    power = f"power, last hour, 0 to {top:.0f} W{' (its limit)' if limit else ''}"
+    return f"""<section class="gpu"{_border(findings)}>
+<h2>GPU {gpu.index} <small>{escape(gpu.model)}</small> {down}</h2>
+{"".join(_finding(finding) for finding in findings)}
+<dl><div><dt>busy</dt><dd>{percent(gpu.busy_ratio if gpu.up else None)}</dd></div>
+<div><dt>memory</dt><dd>{_memory(gpu)}</dd></div>
+<div><dt>power</dt><dd>{_number(gpu.power_watts, "W")}</dd></div>
+<div><dt>temperature</dt><dd>{_number(gpu.temperature_celsius, "°C")}</dd></div></dl>
+{line("busy, last hour, 0 to 100 %", [(p.time, p.busy_ratio) for p in points], 1.0, now)}
+{line(power, [(p.time, p.power_watts) for p in points], top, now)}
+{bar(*history.states(gpu, now))}<ul class="owners">{owners or '<li class="dim">free</li>'}</ul>
+<p class="dim uuid">{escape(gpu.uuid)}</p></section>"""
+
+
+def _border(findings: Sequence[Finding]) -> str:
+    worst = max((finding.verdict for finding in findings), default=None)
+    return f' style="border-color:{VERDICTS[worst]}"' if worst is not None else ""
+
+
+def _finding(finding: Finding) -> str:
+    return (
+        f'<p class="finding" style="border-left-color:{VERDICTS[finding.verdict]}"><b>{finding.verdict.word}</b>: '
+        f'{escape(finding.reason)}<br><span class="dim">{escape(finding.action)}</span></p>'
+    )
+
+
+def _silence(gpu: GpuStatus) -> str:
+    if gpu.up is None:
+        return "not asked: a thread of the exporter does not run"
+    if gpu.hung_seconds > 1:
+        return f"hung for {gpu.hung_seconds:.0f} s"
+    return f"silent for {gpu.age:.0f} s" if gpu.age != float("inf") else "never answered"
+
+
+def _share(share: float) -> str:
+    return "" if share >= 1 else f" <small>{share:.0%}</small>"
+
+
+def _user(owner: Owner) -> str:
+    who = " · ".join(part for part in (owner.user, owner.account) if part)
+    return f' <small class="dim">{escape(who)}</small>' if who else ""
+
+
+def _memory(gpu: GpuStatus) -> str:
+    if gpu.memory_used_bytes is None or gpu.memory_total_bytes is None:
+        return _UNKNOWN
+    leaked = gpu.unattributed_bytes or 0
+    note = (
+        f' <small title="no process accounts for it">({leaked / 2**30:.1f} unattributed)</small>'
+        if leaked > 2**30
+        else ""
+    )
+    return f"{gpu.memory_used_bytes / 2**30:.1f} / {gpu.memory_total_bytes / 2**30:.0f} GiB{note}"
+
+
+def percent(value: float | None) -> str:
+    return _UNKNOWN if value is None else f"{value:.0%}"
+
+
+def _number(value: float | None, unit: str) -> str:
+    return _UNKNOWN if value is None else f"{value:.0f} {unit}"
+
 
 _SAYS = {
     Verdict.OK: "nothing is wrong that the check knows of",

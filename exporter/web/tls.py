@@ -1,4 +1,4 @@
-"""TLS for the HTTP server; certificates are read again when they change."""
+"""The section `tls_server_config`, and the TLS context made from it, which follows its files."""
 
 from __future__ import annotations
 
@@ -6,13 +6,156 @@ import contextlib
 import logging
 import os
 import ssl
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.config.option import ConfigError
-from exporter.web.certificate import Demands, expiry
-from exporter.web.stamps import stamps
-from exporter.web.tls_settings import Tls
+from exporter.web.certificate import Demands, expiry, stamps
+from exporter.web.fields import Section
+
+_VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
+_CLIENT_AUTH = {
+    "NoClientCert": ssl.CERT_NONE,
+    "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
+    "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
+}
+_UNVERIFIED = frozenset({"RequestClientCert", "RequireAnyClientCert", "RequireClientCert"})
+_KEYS = (
+    "cert", "cert_file", "key", "key_file", "client_ca", "client_ca_file", "client_auth_type", "client_allowed_sans",
+    "min_version", "max_version", "cipher_suites", "prefer_server_cipher_suites", "curve_preferences",
+)  # fmt: skip
+CIPHERS: Mapping[str, str] = {
+    "TLS_AES_128_GCM_SHA256": "",
+    "TLS_AES_256_GCM_SHA384": "",
+    "TLS_CHACHA20_POLY1305_SHA256": "",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+}
+"""Go's names of its secure cipher suites to OpenSSL's; those of TLS 1.3 are always on, in Go as here."""
+CURVES: Mapping[str, str] = {
+    "CurveP256": "prime256v1",
+    "CurveP384": "secp384r1",
+    "CurveP521": "secp521r1",
+    "X25519": "X25519",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Certificate, key and authority are PEM texts, or files that are read again when they change."""
+
+    cert: Path | str
+    key: Path | str
+    client_ca: Path | str = ""
+    client_auth: ssl.VerifyMode = ssl.CERT_NONE
+    allowed_sans: tuple[str, ...] = ()
+    min_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
+    max_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
+    ciphers: tuple[str, ...] = ()
+    """OpenSSL's names, for TLS 1.2; its own choice when empty."""
+    prefer_server_ciphers: bool = True
+    curve: str = ""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return tuple(part for part in (self.cert, self.key, self.client_ca) if isinstance(part, Path))
+
+
+def parse_tls(section: Section) -> Tls | None:
+    """None where the section is empty. Raises ConfigError."""
+    if not section.values:
+        return None
+    section.only(*_KEYS)
+    authority = _pem(section, "client_ca")
+    auth = _client_auth(section)
+    if auth is not ssl.CERT_NONE and not authority:
+        raise section.wrong("client_auth_type", "client_auth_type needs client_ca_file or client_ca")
+    if auth is ssl.CERT_NONE and authority:
+        raise section.wrong("client_auth_type", "expected RequireAndVerifyClientCert with a client CA")
+    oldest = section.one_of("min_version", _VERSIONS, "TLS12")
+    newest = section.one_of("max_version", _VERSIONS, "TLS13")
+    if oldest > newest:
+        raise section.wrong("min_version", "expected one that is not above max_version")
+    return Tls(
+        cert=_needed(section, "cert"),
+        key=_needed(section, "key"),
+        client_ca=authority,
+        client_auth=auth,
+        allowed_sans=_sans(section, auth),
+        min_version=oldest,
+        max_version=newest,
+        ciphers=_ciphers(section),
+        prefer_server_ciphers=section.boolean("prefer_server_cipher_suites", default=True),
+        curve=_curve(section),
+    )
+
+
+def _pem(section: Section, key: str) -> Path | str:
+    """The file `KEY_file`, or the text `KEY`; empty without either."""
+    file, text = section.file(f"{key}_file"), section.text(key)
+    if file and text:
+        raise section.wrong(key, f"expected {key} or {key}_file, not both")
+    return file or text
+
+
+def _needed(section: Section, key: str) -> Path | str:
+    found = _pem(section, key)
+    if not found:
+        raise section.wrong(f"{key}_file", f"tls_server_config needs {key}_file, or {key} with the PEM text")
+    return found
+
+
+def _client_auth(section: Section) -> ssl.VerifyMode:
+    if section.text("client_auth_type") in _UNVERIFIED:
+        raise section.wrong(
+            "client_auth_type",
+            f"{section.text('client_auth_type')} takes certificates without verifying them, which Python's TLS cannot: "
+            "use RequireAndVerifyClientCert with client_ca_file",
+        )
+    return section.one_of("client_auth_type", _CLIENT_AUTH, "NoClientCert")
+
+
+def _sans(section: Section, auth: ssl.VerifyMode) -> tuple[str, ...]:
+    sans = tuple(section.texts("client_allowed_sans"))
+    if sans and auth is not ssl.CERT_REQUIRED:
+        raise section.wrong("client_allowed_sans", "needs client_auth_type: RequireAndVerifyClientCert")
+    return sans
+
+
+def _ciphers(section: Section) -> tuple[str, ...]:
+    wanted = section.texts("cipher_suites")
+    for name in wanted:
+        if name not in CIPHERS:
+            raise section.wrong("cipher_suites", f"{name!r} is none of Go's secure cipher suites: leave it out")
+    return _distinct([CIPHERS[name] for name in wanted if CIPHERS[name]])
+
+
+def _curve(section: Section) -> str:
+    wanted = section.texts("curve_preferences")
+    for name in wanted:
+        if name not in CURVES:
+            raise section.wrong("curve_preferences", f"expected one of {', '.join(CURVES)}, got {name!r}")
+    if len(wanted) > 1:
+        raise section.wrong(
+            "curve_preferences", "Python's TLS can be told one curve only: name one, or leave it out for all of them"
+        )
+    return CURVES[wanted[0]] if wanted else ""
+
+
+def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
 
 log = logging.getLogger(__name__)
 

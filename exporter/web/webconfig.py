@@ -16,7 +16,7 @@ from exporter.core.site_file import SiteFileError
 from exporter.web.fields import OPTION, Section
 
 if TYPE_CHECKING:
-    from exporter.web.tls_settings import Tls
+    from exporter.web.tls import Tls
 
 _BCRYPT = re.compile(r"\$2[aby]\$(?:0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -74,7 +74,7 @@ def load(path: Path) -> WebFile:
 def _tls(section: Section) -> Tls | None:
     if not section.values:
         return None
-    from exporter.web.tls_settings import parse_tls  # noqa: PLC0415 - OpenSSL is loaded where TLS is served
+    from exporter.web.tls import parse_tls  # noqa: PLC0415 - OpenSSL is loaded where TLS is served
 
     return parse_tls(section)
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from exporter.collectors import COLLECTORS
-from exporter.core.block import Block
-from exporter.core.families import Values
+from exporter.core.families import Block, Values
 from exporter.exposition.page import Renderer
 from exporter.sampling.blocks import device_blocks
 from exporter.sampling.gpus import Gpu

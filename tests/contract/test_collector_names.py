@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.core.block import Block
-from exporter.core.families import AnyFamily, Sample, Shown, Type, in_columns
+from exporter.core.families import AnyFamily, Block, Sample, Shown, Type, in_columns
 from exporter.exposition.page import Renderer
 from exporter.sampling.families import families
 

@@ -16,9 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
-from exporter.core.block import AnyBlock, Block, LazyBlock
 from exporter.core.clock import Moment, MonotonicTime, UnixTime
-from exporter.core.families import Family, Sample, Shown, Type, Unit, in_columns
+from exporter.core.families import AnyBlock, Block, Family, LazyBlock, Sample, Shown, Type, Unit, in_columns
 from exporter.exposition.page import Renderer
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler

@@ -13,8 +13,7 @@ import yaml
 from exporter.collectors import COLLECTORS
 from exporter.config.load import load
 from exporter.config.option import ConfigError
-from exporter.core.block import AnyBlock
-from exporter.core.families import Shown
+from exporter.core.families import AnyBlock, Shown
 from exporter.daemon import assembly
 from exporter.daemon.config import DaemonConfig
 from exporter.exposition.config import HIDDEN_METRICS

@@ -18,7 +18,7 @@ from exporter.attribution.kubernetes import node_object, pod_resources, resource
 from exporter.attribution.kubernetes.pod import group_size
 from exporter.attribution.nomad import agent
 from exporter.attribution.slurm import device_program, environ, gres, job, prolog_files, show_job
-from exporter.collectors import sxid, xid_messages
+from exporter.collectors import sxid, xid
 from exporter.config.option import ConfigError
 from exporter.core.clock import UnixTime
 from exporter.faults import acknowledgements, state_file
@@ -189,7 +189,7 @@ TARGETS: Mapping[str, Target] = {
     "listeners": Target(_text(network.parse_listeners), (seeds.LISTENERS,)),
     "arguments": Target(_arguments, (b"python\0--wandb_key\0abc\0https://u:p@h/?token=x\0-H\0Authorization: Bearer z",), 3),
     "kernel-log": Target(
-        _text(lambda text: xid_messages.parse(text, UnixTime(0.0), {})),
+        _text(lambda text: xid.parse(text, UnixTime(0.0), {})),
         (b"4,1,99,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=7, GPU has fallen off the bus.",),
         3,
     ),

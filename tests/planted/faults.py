@@ -159,7 +159,7 @@ FAULTS = (
         "counts.get(xid, 0) + count",
         "unit/collectors/test_xid.py",
     ),
-    Fault("collectors/xid_messages.py", "{domain:04x}", "{domain:08x}", "unit/collectors/test_xid.py"),
+    Fault("collectors/xid.py", "{domain:04x}", "{domain:08x}", "unit/collectors/test_xid.py"),
     Fault("driver/plausibility.py", "agreed >= CONFIRMATIONS", "agreed >= 0", "unit/driver/test_checked_device.py"),
     Fault(
         "driver/plausibility.py",
@@ -221,7 +221,7 @@ FAULTS = (
         "unit/web/test_admission.py",
     ),
     Fault("web/settings.py", "and self._stamp() != self._seen", "and False", "unit/web/test_settings.py"),
-    Fault("web/tls_settings.py", "if oldest > newest", "if False", "unit/web/test_settings.py"),
+    Fault("web/tls.py", "if oldest > newest", "if False", "unit/web/test_settings.py"),
     Fault(
         "web/webconfig.py", "if not (text.isascii() and text.isprintable())", "if False", "unit/web/test_settings.py"
     ),

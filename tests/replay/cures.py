@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from exporter.faults.evidence import seen
 from exporter.faults.families import FaultStatus
 from exporter.faults.latch import advance
 from exporter.faults.model import Acknowledgement, FaultState, Observation, ObservedGpu
+from exporter.faults.watch import seen
 from exporter.sampling.gpus import Gpu
 
 

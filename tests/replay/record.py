@@ -15,8 +15,8 @@ from deploy.prometheus.targets import TARGETS
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
 from exporter.collectors.xid import XidCounts, counted
-from exporter.core.block import AnyBlock, Block, LazyBlock
 from exporter.core.clock import Moment
+from exporter.core.families import AnyBlock, Block, LazyBlock
 from exporter.driver.interface import Device, DriverGoneError, Record, UnsupportedError
 from exporter.faults.families import FAULT_FAMILIES
 from exporter.sampling.accounting import Accounting, AccountingOptions, AccountingResult

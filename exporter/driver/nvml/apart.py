@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 from typing import NoReturn, TypeVar
 
-from exporter.core.timeout import outcome_of
+from exporter.core.threads import outcome_of
 from exporter.driver.interface import DriverError
 
 T = TypeVar("T")

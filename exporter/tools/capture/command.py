@@ -11,10 +11,10 @@ from pathlib import Path
 from exporter.config.command_line import Page
 from exporter.config.kinds import boolean, positive_duration, text
 from exporter.config.option import ConfigError, option, positional, section
-from exporter.core.timeout import within
+from exporter.core.threads import within
 from exporter.daemon import assembly, logs
-from exporter.daemon.complaint import complain, one_line
 from exporter.daemon.config import DaemonConfig
+from exporter.daemon.logs import complain, one_line
 from exporter.driver.interface import Driver, DriverError
 from exporter.host.presence import exists, is_folder
 from exporter.tools.capture import record

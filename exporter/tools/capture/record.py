@@ -23,7 +23,7 @@ from exporter import __version__
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector, Scope, Tick
 from exporter.core.clock import UnixTime
-from exporter.core.timeout import within
+from exporter.core.threads import within
 from exporter.driver.interface import GPM_SECONDS, Device, Driver, DriverError
 from exporter.tools.capture.codec import encode
 from exporter.tools.capture.masks import masked

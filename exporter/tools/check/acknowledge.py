@@ -13,7 +13,7 @@ from exporter.config.kinds import text
 from exporter.config.option import ConfigError, option, section
 from exporter.core.clock import UnixTime, unix_time
 from exporter.daemon.assembly import STATE_DIR, state_dir
-from exporter.daemon.complaint import complain
+from exporter.daemon.logs import complain
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.config import StateConfig
 from exporter.faults.model import Acknowledgement, Fault, Kind, SwitchFault

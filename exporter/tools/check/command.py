@@ -13,18 +13,17 @@ from typing import cast
 import requests
 
 from exporter.config.command_line import Page
-from exporter.config.network import without_password
+from exporter.config.kinds import without_password
 from exporter.config.option import ConfigError
 from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.daemon import assembly, logs
-from exporter.daemon.complaint import complain
 from exporter.daemon.config import DaemonConfig
+from exporter.daemon.logs import complain
 from exporter.faults.facts import from_json, parse
+from exporter.faults.latch import GRACE
 from exporter.faults.leftovers import job_gpus
-from exporter.faults.lost import GRACE
 from exporter.faults.rule import Finding, Limits, Verdict
-from exporter.faults.rules import RULES
-from exporter.faults.stages import AFTER_A_JOB, STAGES, Stage
+from exporter.faults.rules import AFTER_A_JOB, RULES, STAGES, Stage
 from exporter.faults.verdict import Report, constraining_job, judge, seen_within, unknown
 from exporter.faults.watch import FaultWatch
 from exporter.host.text import read_text

@@ -16,13 +16,12 @@ from exporter.config.kinds import (
     number,
     positive_duration,
     text,
+    web_address,
 )
-from exporter.config.network import web_address
 from exporter.config.option import option, options_of, section
 from exporter.daemon.config import DaemonConfig
 from exporter.faults.reference import REFERENCES
-from exporter.faults.rules import NAMES
-from exporter.faults.stages import STAGES
+from exporter.faults.rules import NAMES, STAGES
 from exporter.tools.check.program import command
 from exporter.tools.check.render import FORMATS
 

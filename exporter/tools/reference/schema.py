@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter.config import kinds
-from exporter.config.kinds import Choice, DurationUpTo, Pairs, Subset
-from exporter.config.network import address
+from exporter.config.kinds import Choice, DurationUpTo, Pairs, Subset, address
 from exporter.config.option import Option
 from exporter.core.project import REPOSITORY
 from exporter.tools.reference.shell_completion import commands

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import requests
 import requests.auth
 
-from exporter.config.network import without_password
+from exporter.config.kinds import without_password
 from exporter.tools.report.failure import RefusedError, ReportError, SlowError, UnauthorizedError, UnreachableError
 from exporter.tools.report.fetch import Answer, TooLargeError, fetched
 

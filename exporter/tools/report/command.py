@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.config.command_line import Page
-from exporter.config.network import without_password
+from exporter.config.kinds import without_password
 from exporter.config.option import ConfigError
 from exporter.core import site_file
 from exporter.core.clock import unix_time
 from exporter.daemon import standard_streams
-from exporter.daemon.complaint import complain
+from exporter.daemon.logs import complain
 from exporter.tools.report import layout_digest, layout_job, promql
 from exporter.tools.report.client import Access, Client
 from exporter.tools.report.digest import Group, digest

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from exporter.config.kinds import boolean, choice, optional_path, positive_duration, text
-from exporter.config.network import web_address
+from exporter.config.kinds import boolean, choice, optional_path, positive_duration, text, web_address
 from exporter.config.option import option, options_of, positional, section
 from exporter.tools.report import price as prices
 

@@ -10,8 +10,7 @@ import pytest
 from deploy.prometheus import walk
 from deploy.prometheus.declaration import Alert
 from deploy.prometheus.render import ALERTS, RUNBOOKS, render
-from exporter.faults.rules import NAMES, RULES
-from exporter.faults.runbooks import runbook
+from exporter.faults.rules import NAMES, RULES, runbook
 from tests.contract.dashboards.reading import NAMES as DASHBOARDS
 from tests.contract.dashboards.reading import load
 from tests.stack import ROOT

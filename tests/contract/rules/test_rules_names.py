@@ -24,7 +24,7 @@ from promql_parser import (
 from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.render import render, render_recordings
 from exporter.core.families import Type
-from exporter.faults.runbooks import RUNBOOK
+from exporter.faults.rules import RUNBOOK
 from exporter.sampling.families import families
 from exporter.tools.report.definitions import SCRAPE
 from tests.stack import ROOT

@@ -14,8 +14,7 @@ import yaml
 from exporter.config.option import ConfigError
 from exporter.web.app import App, Pages
 from exporter.web.server import Server
-from exporter.web.tls import Certificates, context
-from exporter.web.tls_settings import CIPHERS
+from exporter.web.tls import CIPHERS, Certificates, context
 from exporter.web.webconfig import RateLimit, WebFile, load
 from tests.contract.web.toolkit import KEYS, SAMPLES, SUITES, Sample
 

@@ -13,7 +13,7 @@ from exporter.core.clock import UnixTime
 from exporter.faults.facts import Facts, Series, parse
 from exporter.faults.reference import REFERENCES
 from exporter.faults.rule import Finding, Limits, Verdict, above, stated
-from exporter.faults.stages import STAGES
+from exporter.faults.rules import STAGES
 from exporter.faults.verdict import Report, judge, unknown
 from exporter.tools.check.program import command as words
 from exporter.tools.check.program import finding_of

@@ -11,7 +11,7 @@ import pytest
 
 from exporter.attribution.ownership import Target
 from exporter.collectors import COLLECTORS
-from exporter.collectors.paced import Paced
+from exporter.collectors.base import Paced
 from exporter.collectors.processes import GpuProcess, Processes
 from exporter.core.clock import Moment, MonotonicTime, UnixTime
 from exporter.core.units import Bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.faults.runbooks import runbook
+from exporter.faults.rules import runbook
 
 
 @pytest.mark.parametrize(

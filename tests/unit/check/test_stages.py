@@ -10,8 +10,7 @@ from exporter.attribution.devices import DeviceName
 from exporter.faults.facts import Facts, parse, to_json
 from exporter.faults.leftovers import job_gpus
 from exporter.faults.rule import Limits, Verdict
-from exporter.faults.rules import NAMES
-from exporter.faults.stages import STAGES
+from exporter.faults.rules import NAMES, STAGES
 from exporter.faults.verdict import judge
 from exporter.tools.check import command as command_line
 from exporter.tools.check.program import command, finding_of

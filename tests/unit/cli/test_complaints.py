@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.daemon.complaint import one_line
+from exporter.daemon.logs import one_line
 from tests.command import run
 
 

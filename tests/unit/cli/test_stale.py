@@ -6,8 +6,8 @@ import pytest
 
 from exporter.config.load import load
 from exporter.config.option import ConfigError
+from exporter.daemon.assembly import pacing, stale_seconds
 from exporter.daemon.config import DaemonConfig
-from exporter.daemon.pacing import pacing, stale_seconds
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from exporter.config.load import load
 from exporter.config.option import options_of
-from exporter.daemon import assembly, without_effect
+from exporter.daemon import assembly, config
 from exporter.daemon.config import DaemonConfig
 
 SIMULATED = ("--simulate", "1xT4")
@@ -43,4 +43,4 @@ def test_nothing_is_said_of_options_that_work(caplog: pytest.LogCaptureFixture, 
 def test_every_pattern_is_of_an_option() -> None:
     names = {option.name for option in options_of(DaemonConfig)}
 
-    assert all(without_effect.matching(pattern, names) for pattern in without_effect.PATTERNS)
+    assert all(config.matching(pattern, names) for pattern in config.WITHOUT_EFFECT)

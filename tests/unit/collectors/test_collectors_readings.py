@@ -9,17 +9,15 @@ import pytest
 
 from exporter.collectors.base import AnyCollector, Tick
 from exporter.collectors.clocks import CLOCKS
-from exporter.collectors.ecc import ECC
-from exporter.collectors.engines import ENGINES
+from exporter.collectors.ecc import ECC, REMAPPED_ROWS, RETIRED_PAGES
 from exporter.collectors.health import HEALTH
 from exporter.collectors.info import INFO, numa_node
 from exporter.collectors.memory import MEMORY
 from exporter.collectors.mig import MIG
 from exporter.collectors.pcie import PCIE
 from exporter.collectors.power import POWER
-from exporter.collectors.remapped_rows import REMAPPED_ROWS
-from exporter.collectors.retired_pages import RETIRED_PAGES
 from exporter.collectors.temperature import TEMPERATURE
+from exporter.collectors.utilization import ENGINES
 from exporter.driver.interface import Record, UnsupportedError
 from tests.unit.collectors.answers import FakeDevice, FakeInstance, by_argument, first, hopper, passes, samples
 

@@ -8,8 +8,8 @@ import pytest
 
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector, Pace, Scope, Tick
+from exporter.collectors.ecc import RETIRED_PAGES
 from exporter.collectors.gpm import GPM
-from exporter.collectors.retired_pages import RETIRED_PAGES
 from exporter.driver.interface import DeviceLostError, UnsupportedError
 from tests.unit.collectors.answers import FakeDevice, FakeInstance, first, hopper, passes
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from exporter.collectors.base import Tick
-from exporter.collectors.fields import Field, Fields, read_fields
+from exporter.collectors.base import Field, Fields, Tick, read_fields
 from exporter.core.clock import UnixTime
 from tests.unit.collectors.answers import FakeDevice
 

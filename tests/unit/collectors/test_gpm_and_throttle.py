@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.collectors.activity import UNIT_IDS, Activity, activity
 from exporter.collectors.base import Tick
-from exporter.collectors.gpm import GPM
+from exporter.collectors.gpm import GPM, UNIT_IDS, Activity, activity
 from exporter.collectors.throttle import THROTTLE
 from exporter.driver.constants import throttle_field_ids
 from exporter.driver.interface import Record, UnsupportedError

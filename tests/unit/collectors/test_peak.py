@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.collectors.peak import peak_flops
+from exporter.collectors.info import peak_flops
 from exporter.tools.simulator.models import MODELS
 
 

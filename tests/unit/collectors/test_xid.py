@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.collectors.xid import CATALOGUE, HARDWARE, XID_FAMILIES, XidCounts, class_of, counted
-from exporter.collectors.xid_messages import parse, pci_bus_id
+from exporter.collectors.xid import CATALOGUE, HARDWARE, XID_FAMILIES, XidCounts, class_of, counted, parse, pci_bus_id
 from exporter.driver.interface import XidEvent
 
 UUIDS = {"0000:3b:00.0": "GPU-3b"}

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from exporter import commands
 from exporter.config import load as config
 from exporter.config.command_line import Page
-from exporter.config.kinds import duration, duration_text, names, text
-from exporter.config.network import address, address_text
+from exporter.config.kinds import address, address_text, duration, duration_text, names, text
 from exporter.config.option import ConfigError, Option, option, options_of, positional, section, values_of
 from exporter.daemon.config import DaemonConfig
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporter.commands import every_option
-from exporter.config.environment import refuse, unknown
+from exporter.config.load import refuse, unknown
 from exporter.config.option import ConfigError
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from exporter.config import kinds as known
-from exporter.config import network
 
 
 @pytest.mark.parametrize(
@@ -26,18 +25,18 @@ from exporter.config import network
         (known.share, "1", 1.0),
         (known.positive_duration, "1ms", 0.001),
         (known.duration, "36500d", 36_500 * 86400.0),
-        (network.address, ":0", ("", 0)),
-        (network.address, "node-1:65535", ("node-1", 65535)),
-        (network.address, "[fe80::AB]:9836", ("fe80::AB", 9836)),
+        (known.address, ":0", ("", 0)),
+        (known.address, "node-1:65535", ("node-1", 65535)),
+        (known.address, "[fe80::AB]:9836", ("fe80::AB", 9836)),
         (known.url_path, "/metrics", "/metrics"),
         (known.url_path, "/a/b.c-d_e", "/a/b.c-d_e"),
-        (network.http_url, "", ""),
-        (network.http_url, "http://127.0.0.1:4646/", "http://127.0.0.1:4646"),
-        (network.http_url, "https://NOMAD-X/", "https://NOMAD-X"),
-        (network.http_url, "http://[fe80::AB]:4646", "http://[fe80::AB]:4646"),
-        (network.web_address, "", ""),
-        (network.web_address, "https://prometheus.example:9090/path", "https://prometheus.example:9090/path"),
-        (network.web_address, "http://b\u00fccher.example", "http://b\u00fccher.example"),
+        (known.http_url, "", ""),
+        (known.http_url, "http://127.0.0.1:4646/", "http://127.0.0.1:4646"),
+        (known.http_url, "https://NOMAD-X/", "https://NOMAD-X"),
+        (known.http_url, "http://[fe80::AB]:4646", "http://[fe80::AB]:4646"),
+        (known.web_address, "", ""),
+        (known.web_address, "https://prometheus.example:9090/path", "https://prometheus.example:9090/path"),
+        (known.web_address, "http://b\u00fccher.example", "http://b\u00fccher.example"),
     ],
 )
 def test_what_is_taken(parse: Callable[[str], Any], text: str, value: object) -> None:
@@ -61,19 +60,19 @@ def test_what_is_taken(parse: Callable[[str], Any], text: str, value: object) ->
         (known.duration, "soon", "a duration such as 500ms, 10s or 2m"),
         (known.duration, "36501d", "a duration of at most 36500d"),
         (known.positive_duration, "0s", "a duration above zero"),
-        (network.address, "9836", "HOST:PORT, :PORT or [IPV6]:PORT"),
-        (network.address, ":65536", "HOST:PORT, :PORT or [IPV6]:PORT"),
+        (known.address, "9836", "HOST:PORT, :PORT or [IPV6]:PORT"),
+        (known.address, ":65536", "HOST:PORT, :PORT or [IPV6]:PORT"),
         (known.url_path, "metrics", "a path such as /metrics: /, then letters, digits and . _ - /"),
         (known.url_path, "/", "a path such as /metrics: /, then letters, digits and . _ - /"),
         (known.url_path, "/gpu metrics", "a path such as /metrics: /, then letters, digits and . _ - /"),
         (known.url_path, "/métriques", "a path such as /metrics: /, then letters, digits and . _ - /"),
         (known.url_path, "/-/mine", "a path beside those of the probes, /-/healthy and /-/ready"),
         *(
-            (network.http_url, text, "http://HOST:PORT or https://HOST:PORT")
+            (known.http_url, text, "http://HOST:PORT or https://HOST:PORT")
             for text in ("127.0.0.1:4646", "ftp://host:1", "http://host:1/path", "http://a@host:1", "http://host:1?x")
         ),
         *(
-            (network.web_address, text, "http://HOST or https://HOST")
+            (known.web_address, text, "http://HOST or https://HOST")
             for text in (
                 "prometheus:9090",
                 "http://",
@@ -95,5 +94,5 @@ def test_what_is_refused_and_what_was_expected(parse: Callable[[str], Any], text
 
 
 def test_a_password_in_an_address_is_not_shown() -> None:
-    assert network.without_password("https://ada:secret@host:1/x?y=@z") == "https://host:1/x?y=@z"
-    assert network.without_password("https://host/a@b") == "https://host/a@b"
+    assert known.without_password("https://ada:secret@host:1/x?y=@z") == "https://host:1/x?y=@z"
+    assert known.without_password("https://host/a@b") == "https://host/a@b"

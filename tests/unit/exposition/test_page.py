@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from exporter.core.block import AnyBlock, Block
-from exporter.core.families import Family, Type, Unit, one
+from exporter.core.families import AnyBlock, Block, Family, Type, Unit, one
 from exporter.exposition.page import PageStore
 from exporter.sampling.snapshot import Snapshot
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.faults.cleared import Cleared, cleared
+from exporter.faults.families import Cleared, cleared
 from exporter.faults.model import Kind
 from tests.unit.faults.node import Node, gone, xid
 

@@ -7,17 +7,15 @@ from typing import Any
 
 import pytest
 
-from exporter.collectors.ecc import Ecc
-from exporter.collectors.fields import Fields
+from exporter.collectors.base import Fields, Paced
+from exporter.collectors.ecc import Ecc, RemappedRows
 from exporter.collectors.health import Health
 from exporter.collectors.info import Info
 from exporter.collectors.nvlink import Nvlink
-from exporter.collectors.paced import Paced
 from exporter.collectors.power import Limits, Power
-from exporter.collectors.remapped_rows import RemappedRows
 from exporter.core.counters import NO_COUNTS
-from exporter.faults.evidence import seen
 from exporter.faults.model import ObservedGpu
+from exporter.faults.watch import seen
 from tests.unit.collectors.answers import FakeDevice
 
 NO_FIELDS = Fields((), {}, 0.0)

@@ -14,8 +14,7 @@ from exporter.config.option import ConfigError
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.expected import in_maintenance, slurm_gpus
 from exporter.faults.model import Acknowledgement, Action, Fault, FaultState, Kind, KnownGpu, ObservedGpu
-from exporter.faults.saver import Saver
-from exporter.faults.state_file import StateError
+from exporter.faults.state_file import Saver, StateError
 from exporter.faults.watch import NAME, FaultWatch, Site
 from exporter.tools.check import acknowledge
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.collectors.sxid import Sxid, SxidCounts, counted, fatal, not_after
-from exporter.core.block import LazyBlock
+from exporter.core.families import LazyBlock
 from exporter.exposition.page import Renderer
 from exporter.faults import state_file
 from exporter.faults.families import FAULT_FAMILIES, FaultStatus

@@ -15,8 +15,7 @@ import pytest
 from exporter.attribution.background_source import BackgroundSource, SourceError
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.model import FaultState, KnownGpu, ObservedGpu
-from exporter.faults.saver import Saver
-from exporter.faults.state_file import StateError
+from exporter.faults.state_file import Saver, StateError
 from exporter.faults.watch import NAME, FaultWatch, Site
 
 HEALTHY = ObservedGpu("GPU-0", 0, "S", "0000:00:00.0", up=True, joules=5e6, uncorrected=0.0, links=18)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.progress.accounts import Accounts
+from exporter.progress.processes import Accounts
 
 HOST = "0 0 4294967295"
 NAMESPACE = "0 1000 1\n1 100000 65536"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from exporter.attribution.owner import Owner
-from exporter.progress.counters import ProgressCounters
+from exporter.progress.families import ProgressCounters
 from exporter.progress.progress import Progress, Reported, StepTimes
 from exporter.progress.protocol import COUNTERS
 

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.collectors.base import Collector, Pace
+from exporter.collectors.base import Collector, Fields, Pace, Paced
 from exporter.collectors.ecc import ECC, Ecc
-from exporter.collectors.fields import Fields
 from exporter.collectors.nvlink import NVLINK, Nvlink
-from exporter.collectors.paced import Paced
 from exporter.collectors.pcie import PCIE, Pcie, Slower
 from exporter.core.counters import NO_COUNTS, count, published
 from exporter.core.families import Sample, Unit, counter, gauge

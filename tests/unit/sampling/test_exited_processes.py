@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from exporter.collectors.paced import Paced
+from exporter.collectors.base import Paced
 from exporter.collectors.processes import GpuProcess, Processes
 from exporter.sampling.host_view import ExitedProcesses
 

@@ -10,7 +10,7 @@ import pytest
 
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, Target, WorkloadInfo
-from exporter.collectors.paced import Paced
+from exporter.collectors.base import Paced
 from exporter.collectors.processes import GpuProcess, Processes
 from exporter.core.clock import Moment, UnixTime
 from exporter.driver.interface import Device

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from exporter.collectors.activity import Activity
-from exporter.collectors.fields import Fields
-from exporter.collectors.gpm import Gpm, Traffic
+from exporter.collectors.base import Fields, Paced
+from exporter.collectors.gpm import Activity, Gpm, Traffic
 from exporter.collectors.nvlink import Nvlink
-from exporter.collectors.paced import Paced
 from exporter.collectors.pcie import Pcie, Slower
 from exporter.collectors.power import Limits, Power
 from exporter.collectors.sample_integral import Integral

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from exporter.core.timeout import within
+from exporter.core.threads import within
 
 
 def test_what_it_returns_or_raises_is_passed_on() -> None:

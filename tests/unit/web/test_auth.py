@@ -10,7 +10,7 @@ import requests
 
 from exporter.web.app import App, Pages, Policy
 from exporter.web.auth import _GUESSES, BasicAuth, Verdict
-from exporter.web.response import Environ, Response
+from exporter.web.lanes import Environ, Response
 
 
 def hashed(password: str) -> str:

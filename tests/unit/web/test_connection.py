@@ -12,7 +12,7 @@ import pytest
 
 from exporter.config.option import ConfigError
 from exporter.web.connection import HEAD_BYTES, Connection
-from exporter.web.response import Environ, Response
+from exporter.web.lanes import Environ, Response
 from exporter.web.server import _MAX_UNSENT, _bound, _Desk
 
 

@@ -9,8 +9,7 @@ import ssl
 import pytest
 
 from exporter.web import connection
-from exporter.web.tls import Certificates
-from exporter.web.tls_settings import Tls
+from exporter.web.tls import Certificates, Tls
 from tests.attribution_kit.nodes import until
 from tests.unit.web.hostile import BODY, client, said, scrape, serving
 

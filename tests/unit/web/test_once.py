@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter.sampling.snapshot import Snapshot
-from exporter.web.once import OncePerSnapshot
+from exporter.web.app import OncePerSnapshot
 
 
 def test_page_is_drawn_again_only_for_another_snapshot() -> None:

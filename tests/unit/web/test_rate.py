@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.web.app import App, Pages, Policy
-from exporter.web.rate import Bucket
+from exporter.web.auth import Bucket
 
 
 def test_a_bucket_gives_its_burst_and_then_one_per_interval() -> None:

@@ -16,15 +16,13 @@ from exporter.daemon.status_page import made
 from exporter.exposition.page import Renderer
 from exporter.faults.facts import Series, from_blocks, parse
 from exporter.faults.rule import Finding, Limits, Verdict
-from exporter.faults.rules import RULES
-from exporter.faults.runbooks import runbook
+from exporter.faults.rules import RULES, runbook
 from exporter.faults.verdict import Report, judge
 from exporter.ledger.palette import LOOKS
 from exporter.sampling.families import families
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.web.history import History
-from exporter.web.plot import duration, line, period
-from exporter.web.status import Site, page
+from exporter.web.status import Site, duration, line, page, period
 
 ROOT = Path(__file__).resolve().parents[3]
 SITE = Site("gpu07", "/metrics", "https://runbooks.example.org/{name}")

@@ -16,10 +16,7 @@ from exporter.faults.verdict import Report
 from exporter.sampling.snapshot import CollectorStatus, GpuStatus, NodeStatus, Snapshot
 from exporter.web import status as status_page
 from exporter.web.history import History
-from exporter.web.plot import bar, duration, legend, line, ordered, period
-from exporter.web.status import Site, page
-from exporter.web.status_gpu import percent
-from exporter.web.style import STYLE
+from exporter.web.status import STYLE, Site, bar, duration, legend, line, ordered, page, percent, period
 from tests.golden import compare
 
 GOLDEN = Path(__file__).parent / "golden"

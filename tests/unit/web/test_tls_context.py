@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.web.tls import context
-from exporter.web.tls_settings import Tls
+from exporter.web.tls import Tls, context
 
 _SUITE = "ECDHE-RSA-AES256-GCM-SHA384"
 
