@@ -1,4 +1,4 @@
-"""What programs report of themselves, asked of Prometheus: of one workload, and of all runs of its name."""
+"""Progress that programs report, from Prometheus: of one workload, of all runs of its name, and the MFU of groups."""
 
 from __future__ import annotations
 
@@ -6,10 +6,47 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from exporter.tools.report import mfu, promql
+from exporter.tools.report import promql
 from exporter.tools.report.client import Client, Sample
-from exporter.tools.report.model import DeviceUse
-from exporter.tools.report.solution import WORK, Progress, Run, Runs, throughput
+from exporter.tools.report.model import WORK, DeviceUse, Progress, Run, Runs, throughput
+from exporter.tools.report.promql import DEVICE
+
+FLOPS = "workload:gpu_workload_model_flops:rate5m"
+PEAKS = "workload:gpu_peak_bf16_flops:sum"
+BOUND = "workload:gpu_workload_model_flops_utilization_bound:ratio_rate5m"
+
+
+def reported(scope: str, by: str, window: str = "") -> str:
+    """Of the window, or now: operations over what the GPUs of the same workloads could do at most.
+
+    A workload that reports its operations is in this query, any other is in `bound`.
+    """
+    done, peaks = _summed(FLOPS, scope, window), _summed(PEAKS, scope, window)
+    return f"sum by ({by}) ({done}) / (sum by ({by}) ({peaks} and {done}) > 0)"
+
+
+def bound(scope: str, by: str, window: str = "") -> str:
+    """The mean of the bounds, each weighted by what its GPUs could do."""
+    most = f"avg_over_time({BOUND}{{{scope}}}[{window}])" if window else f"{BOUND}{{{scope}}}"
+    peaks = _summed(PEAKS, scope, window)
+    return f"sum by ({by}) ({most} * {peaks}) / (sum by ({by}) ({peaks} and {most}) > 0)"
+
+
+def peak_flops(selector: str, window: str) -> str:
+    """Operations a second that a GPU of one workload can do at most: the mean of its GPUs, each by its share."""
+    share = f"max by ({DEVICE}) (max_over_time(gpu_owner_share{{{selector}}}[{window}]))"
+    peak = f"max by ({DEVICE}) (last_over_time(gpu_peak_bf16_flops[{window}]))"
+    return f"sum ({share} * on ({DEVICE}) {peak}) / (sum ({share} and on ({DEVICE}) {peak}) > 0)"
+
+
+def flops_bound(selector: str, window: str) -> str:
+    """As recorded: an upper bound of the model FLOPs utilization of one workload."""
+    return f"avg (avg_over_time({BOUND}{{{selector}}}[{window}]))"
+
+
+def _summed(recorded: str, scope: str, window: str) -> str:
+    return f"sum_over_time({recorded}{{{scope}}}[{window}])" if window else f"{recorded}{{{scope}}}"
+
 
 _COUNTERS = (*WORK, "model_flops")
 _RATIO, _REMAINING, _TO_TARGET = (
@@ -37,10 +74,10 @@ def progress(ask: Ask, devices: Sequence[DeviceUse], gpu_hours: float) -> Progre
 
     first_kernel = last("gpu_workload_first_kernel_seconds")
     if not ask(lambda s, w: promql.any_of(_REPORTED, s, w)):  # most programs report nothing: one question, not ten
-        return Progress(first_kernel_seconds=first_kernel, model_flops_utilization_bound=one(mfu.flops_bound))
+        return Progress(first_kernel_seconds=first_kernel, model_flops_utilization_bound=one(flops_bound))
     counted = {name: one(lambda s, w, name=name: promql.reported(name, s, w)) for name in _COUNTERS}  # type: ignore[misc]
     flops = counted.pop("model_flops")
-    peak = one(mfu.peak_flops)
+    peak = one(peak_flops)
     most = peak * gpu_hours * 3600 if peak and _whole(devices) else 0.0
     utilization = flops / most if flops is not None and most > 0 else None
     return Progress(
@@ -50,7 +87,7 @@ def progress(ask: Ask, devices: Sequence[DeviceUse], gpu_hours: float) -> Progre
         time_to_target_seconds=last(_TO_TARGET),
         first_kernel_seconds=first_kernel,
         model_flops_utilization=utilization,
-        model_flops_utilization_bound=one(mfu.flops_bound) if utilization is None else None,
+        model_flops_utilization_bound=one(flops_bound) if utilization is None else None,
     )
 
 

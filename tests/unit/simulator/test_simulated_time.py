@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.tools.simulator.behaviour import Channel, Role, Wave, behaviour
+from exporter.tools.simulator.gpu import Step, Track
 from exporter.tools.simulator.models import MODELS
 from exporter.tools.simulator.patterns import PATTERNS
-from exporter.tools.simulator.track import Step, Track
 
 WAVES = st.builds(
     Wave,

@@ -9,7 +9,7 @@ from typing import Any
 
 from exporter.tools.report import words
 from exporter.tools.report.definitions import held, lost, utilization
-from exporter.tools.report.layout_progress import model_flops
+from exporter.tools.report.layout_job import model_flops
 from exporter.tools.report.model import Digest, JobReport, worst
 
 _LONGEST = 240
