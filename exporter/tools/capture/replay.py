@@ -264,13 +264,8 @@ def _answer(calls: Mapping[str, Timeline], function: str, args: Sequence[Any], n
         raise UnsupportedError(f"{function}: not in the capture")
     answer = timeline.at(now)
     if isinstance(answer, DriverError):
-        raise _again(answer)
+        raise type(answer)(str(answer), answer.code)  # a fresh one: raised twice, it would chain tracebacks
     return answer
-
-
-def _again(error: DriverError) -> DriverError:
-    """A fresh error, so that raising it twice does not chain tracebacks."""
-    return type(error)(str(error), error.code)
 
 
 def _newer(timeline: Timeline, after: int, now: float) -> tuple[Any, ...]:

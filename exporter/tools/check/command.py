@@ -83,7 +83,11 @@ def run(config: CheckConfig) -> int:
     if config.drain.on and report.verdict is not Verdict.UNKNOWN:
         _keep_in_step(config, report)
     sys.stdout.write(FORMATS[config.format](report, paint(sys.stdout)))
-    return _npd_status(report, failed=failed) if config.format == "npd" else int(report.verdict)
+    if config.format != "npd":
+        return int(report.verdict)
+    if report.verdict is Verdict.UNKNOWN:
+        return _NPD_UNKNOWN
+    return _NPD_PROBLEM if failed else 0
 
 
 def _fails(check: HealthConfig, report: Report) -> bool:
@@ -254,9 +258,3 @@ def _fault(check: HealthConfig, report: Report) -> drain.Mark:
     worst = Verdict[check.fail_on.upper()]
     hands = any(finding.hands for finding in report.findings if finding.verdict >= worst)
     return drain.Mark(short(report, worst), hands=hands)
-
-
-def _npd_status(report: Report, *, failed: bool) -> int:
-    if report.verdict is Verdict.UNKNOWN:
-        return _NPD_UNKNOWN
-    return _NPD_PROBLEM if failed else 0

@@ -168,11 +168,6 @@ class _Authorization(requests.auth.AuthBase):
         return request
 
 
-def _basic(user: str, password: str) -> str:
-    """In UTF-8, as servers compare names and passwords; requests would take Latin-1."""
-    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
-
-
 class Client:
     """Asks one Prometheus. Every method raises a ReportError: one line that reports what is wrong with which URL."""
 
@@ -189,7 +184,9 @@ class Client:
         if access.token:
             self._session.auth = _Authorization(f"Bearer {access.token}")
         elif access.user:
-            self._session.auth = _Authorization(_basic(access.user, access.password))
+            # In UTF-8, as servers compare names and passwords; requests would take Latin-1.
+            encoded = base64.b64encode(f"{access.user}:{access.password}".encode()).decode()
+            self._session.auth = _Authorization(f"Basic {encoded}")
 
     def instant(self, expr: str, time: float) -> Sequence[Sample]:
         """The vector of an expression at a Unix time. Values that are not numbers (NaN) are left out."""

@@ -99,11 +99,8 @@ def nothing(client: Client, title: str, since: float, now: float) -> Exception:
         promql.ANY_METRICS, now
     ):
         return NoMetricsError("this Prometheus has no metrics of gpu-exporter")
-    return NoDataError(f"no data about {title} in the last {_days(since)}: unknown here, or it held no GPU")
-
-
-def _days(seconds: float) -> str:
-    return f"{seconds / 86400:g} d" if seconds >= 86400 else f"{seconds / 3600:g} h"  # noqa: PLR2004 - a day
+    last = f"{since / 86400:g} d" if since >= 86400 else f"{since / 3600:g} h"  # noqa: PLR2004 - a day
+    return NoDataError(f"no data about {title} in the last {last}: unknown here, or it held no GPU")
 
 
 def _name(title: str, info: Sequence[Sample]) -> Name:

@@ -78,7 +78,8 @@ def progress(ask: Ask, devices: Sequence[DeviceUse], gpu_hours: float) -> Progre
     counted = {name: one(lambda s, w, name=name: promql.reported(name, s, w)) for name in _COUNTERS}  # type: ignore[misc]
     flops = counted.pop("model_flops")
     peak = one(peak_flops)
-    most = peak * gpu_hours * 3600 if peak and _whole(devices) else 0.0
+    mig = any(" MIG " in device.model for device in devices)  # the peak of a part of a GPU is not known
+    most = peak * gpu_hours * 3600 if peak and devices and not mig else 0.0
     utilization = flops / most if flops is not None and most > 0 else None
     return Progress(
         **counted,
@@ -89,11 +90,6 @@ def progress(ask: Ask, devices: Sequence[DeviceUse], gpu_hours: float) -> Progre
         model_flops_utilization=utilization,
         model_flops_utilization_bound=one(flops_bound) if utilization is None else None,
     )
-
-
-def _whole(devices: Sequence[DeviceUse]) -> bool:
-    """Whether it held no MIG instance: what a part of a GPU can do at most is not known."""
-    return bool(devices) and not any(" MIG " in device.model for device in devices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +119,8 @@ def runs(
 
     starts = by_workload(promql.newest(selector, window, _MAX_RUNS))
     scope = {"cluster": info[0].labels["cluster"]} if "cluster" in info[0].labels else {}
-    own = ", ".join(filter(None, (promql.matchers(**scope), f"workload=~{promql.quoted(_any({*starts, this}))}")))
+    those = promql.quoted("|".join(re.escape(workload) for workload in sorted({*starts, this})))
+    own = ", ".join(filter(None, (promql.matchers(**scope), f"workload=~{those}")))
     if len({*starts, this}) < 2:  # noqa: PLR2004 - two are needed to compare
         return None
     of = _RunNumbers(
@@ -151,10 +148,6 @@ def _named(labels: Mapping[str, str]) -> Mapping[str, str] | None:
     if labels.get("part_of"):
         return {**scope, "part_of": labels["part_of"], "namespace": labels.get("namespace", "")}
     return None
-
-
-def _any(workloads: set[str]) -> str:
-    return "|".join(re.escape(workload) for workload in sorted(workloads))
 
 
 def _each(amounts: Mapping[str, float], of: _RunNumbers) -> Sequence[Run]:

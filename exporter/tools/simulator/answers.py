@@ -23,7 +23,9 @@ def refuse(what: str) -> Any:
 
 
 def ecc_total(gpu: Gpu, time: float, type_: int, counter: int) -> int:
-    return _ecc_fields(gpu, time, {(0, 0): 3, (1, 0): 4, (0, 1): 5, (1, 1): 6}.get((type_, counter)))
+    field = {(0, 0): 3, (1, 0): 4, (0, 1): 5, (1, 1): 6}.get((type_, counter))
+    value = None if field is None else field_value(gpu, field, 0, time)
+    return refuse("ECC") if value is None else int(value)
 
 
 def ecc_location(gpu: Gpu, time: float, type_: int, counter: int, location: int) -> int:
@@ -31,11 +33,6 @@ def ecc_location(gpu: Gpu, time: float, type_: int, counter: int, location: int)
     if location == 2:  # noqa: PLR2004 - NVML_MEMORY_LOCATION_DRAM
         return ecc_total(gpu, time, type_, counter)
     return 0 if gpu.model.ecc else refuse("ECC")
-
-
-def _ecc_fields(gpu: Gpu, time: float, field: int | None) -> int:
-    value = None if field is None else field_value(gpu, field, 0, time)
-    return refuse("ECC") if value is None else int(value)
 
 
 def ecc_mode(gpu: Gpu, time: float) -> tuple[int, int]:

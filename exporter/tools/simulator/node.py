@@ -149,14 +149,12 @@ def _usage(held: _Held, age: float) -> HostUsage:
         memory_limit_bytes=Bytes(host.resident * gpus * 1.6),
         read_bytes=Bytes(host.read_rate * gpus * age),
         written_bytes=Bytes(host.write_rate * gpus * age),
-        network_bytes={} if held.workload.slurm else _traffic(host.network_rate * gpus * age),
+        network_bytes={"receive": Bytes(host.network_rate * gpus * age), "transmit": Bytes(0)}
+        if not held.workload.slurm
+        else {},
         pressure_seconds={"cpu": host.cpu_pressure * age, "io": host.io_pressure * age, "memory": 0.0},
         full_pressure_seconds={"io": host.io_pressure * 0.8 * age},
     )
-
-
-def _traffic(received: float) -> Mapping[str, Bytes]:
-    return {"receive": Bytes(received), "transmit": Bytes(0)}
 
 
 def _signals(held: _Held, time: float) -> HostSignals:
