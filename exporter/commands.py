@@ -55,7 +55,7 @@ COMMANDS: Mapping[str, Command] = {
         "give ended Slurm jobs their summaries, or list them",
         "exporter.tools.report.summaries.options:SummariesConfig",
     ),
-    "completion": Command("exporter.tools.reference.completion", "print the completion of bash, zsh or fish", ""),
+    "completion": Command("exporter.tools.reference.shell_completion", "print the completion of bash, zsh or fish", ""),
 }
 
 STAND_INS: Mapping[str, str] = {

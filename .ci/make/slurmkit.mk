@@ -1,12 +1,12 @@
 .PHONY: check-page
 check-page: venv ## Write the tables of docs/check.md from the rules of the health check
-	$(BIN)/python -m exporter.tools.reference.check_page docs/check.md
+	$(BIN)/python -m exporter.tools.reference.sections docs/check.md
 
 reference: check-page
 
 .PHONY: report-page
 report-page: venv ## Write the table of docs/report.md from the options of the report
-	$(BIN)/python -m exporter.tools.reference.report_page docs/report.md
+	$(BIN)/python -m exporter.tools.reference.sections docs/report.md
 
 reference: report-page
 

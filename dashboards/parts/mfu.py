@@ -7,7 +7,7 @@ from grafana_foundation_sdk.builders import prometheus
 from dashboards.parts import look
 from dashboards.parts.query import RANGE, now
 from dashboards.parts.table import Value, gauge
-from exporter.tools.report.mfu import bound, reported
+from exporter.tools.report.progress import bound, reported
 
 MEANING = (
     "MFU: the model FLOPs that programs report over what their GPUs could do at most. Of those that report none, MFU at most is a "

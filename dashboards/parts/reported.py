@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models import units
 from dashboards.parts import look, panel
 from dashboards.parts.query import over_time
 from dashboards.parts.table import Value
-from exporter.tools.report.solution import WORK
+from exporter.tools.report.model import WORK
 
 SILENT = "No program of the selection reports its progress"
 LEGEND = "{{workload}}, {{unit}}"

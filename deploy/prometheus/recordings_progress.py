@@ -6,7 +6,7 @@ from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import WHOLE
 from deploy.prometheus.recordings_device import MODEL_PEAK, WORKLOAD_MODELS
 from exporter.attribution.owner import OWNER_LABELS
-from exporter.tools.report.solution import WORK
+from exporter.tools.report.model import WORK
 
 _BY = f"by (cluster, {', '.join(WHOLE)})"
 _NODES = f"by (cluster, instance, {', '.join(OWNER_LABELS)})"

@@ -226,7 +226,7 @@ FAULTS = (
         "web/webconfig.py", "if not (text.isascii() and text.isprintable())", "if False", "unit/web/test_settings.py"
     ),
     Fault("core/site_yaml.py", "if name in seen", "if False", "unit/host/test_site_yaml.py"),
-    Fault("tools/report/fetch.py", "if len(content) > LARGEST", "if False", "unit/report/test_fetch.py"),
+    Fault("tools/report/client.py", "if len(content) > LARGEST", "if False", "unit/report/test_fetch.py"),
     Fault("tools/check/reading.py", "ended.si_status in _CRASHES", "True", "unit/check/test_check_command.py"),
     Fault("progress/socket_source.py", "if found == own:", "if found:", "unit/progress/test_socket_of_its_own.py"),
     Fault("daemon/serve.py", "(signal.SIGHUP, reload)", "(signal.SIGHUP, stopping)", "unit/cli/test_signals.py"),
@@ -272,6 +272,6 @@ FAULTS = (
     Fault("dashboards/fleet.py", " + ({_UNREACHABLE} or vector(0))", "", "panels/test_panels.py"),
     Fault("dashboards/throughput.py", "only, mfu.NOW)", "only)", "panels/test_panels.py"),
     Fault("dashboards/parts/query.py", "suffix:GPU h", "suffix: GPU h", "panels/test_printed_panels.py"),
-    Fault("tools/report/solution.py", "total / gpu_hours if", "total / seconds if", "panels/test_report.py"),
+    Fault("tools/report/model.py", "total / gpu_hours if", "total / seconds if", "panels/test_report.py"),
     Fault("dashboards/parts/block.py", "mappings=tuple(look.ANSWERS)", "mappings=()", "panels/test_panels.py"),
 )

@@ -16,7 +16,7 @@ from exporter.daemon.assembly import STATE_DIR, state_dir
 from exporter.daemon.logs import complain
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.config import StateConfig
-from exporter.faults.model import Acknowledgement, Fault, Kind, SwitchFault
+from exporter.faults.model import Acknowledgement, Fault, Kind
 from exporter.faults.state_file import StateError
 from exporter.faults.watch import NAME
 
@@ -70,7 +70,10 @@ def run(config: AcknowledgeConfig) -> int:
     faults = state.faults
     if not config.gpu and not of_switches:
         sys.stdout.writelines(_line(fault) for fault in faults)
-        sys.stdout.writelines(_line_of_switch(fault) for fault in state.switches)
+        sys.stdout.writelines(
+            f"{fault.evidence}  since {_date(fault.since)}  mended by: a reset of all GPUs together\n"
+            for fault in state.switches
+        )
         if not faults and not state.switches:
             complain(f"no fault is known in {folder}")
         return 0
@@ -106,10 +109,6 @@ def _user() -> str:
 def _line(fault: Fault) -> str:
     what = f"GPU {fault.index}  {fault.kind.value}  {fault.evidence}"
     return f"{what}  since {_date(fault.since)}  mended by: {fault.action.value}\n"
-
-
-def _line_of_switch(fault: SwitchFault) -> str:
-    return f"{fault.evidence}  since {_date(fault.since)}  mended by: a reset of all GPUs together\n"
 
 
 def _date(moment: UnixTime) -> str:

@@ -33,9 +33,8 @@ from exporter.tools.check import drain, program
 from exporter.tools.check.options import CheckConfig, HealthConfig
 from exporter.tools.check.reading import ChildError, PciHost, in_child_process, read_node
 from exporter.tools.check.render import FORMATS, short
-from exporter.tools.report.client import innermost
-from exporter.tools.report.fetch import TooLargeError, fetched
-from exporter.tools.report.terminal import paint, progress_message
+from exporter.tools.report.client import TooLargeError, fetched, innermost
+from exporter.tools.report.formats.plain import paint, progress_message
 
 PAGE = Page(
     "gpu-exporter check",
@@ -83,7 +82,11 @@ def run(config: CheckConfig) -> int:
     if config.drain.on and report.verdict is not Verdict.UNKNOWN:
         _keep_in_step(config, report)
     sys.stdout.write(FORMATS[config.format](report, paint(sys.stdout)))
-    return _npd_status(report, failed=failed) if config.format == "npd" else int(report.verdict)
+    if config.format != "npd":
+        return int(report.verdict)
+    if report.verdict is Verdict.UNKNOWN:
+        return _NPD_UNKNOWN
+    return _NPD_PROBLEM if failed else 0
 
 
 def _fails(check: HealthConfig, report: Report) -> bool:
@@ -254,9 +257,3 @@ def _fault(check: HealthConfig, report: Report) -> drain.Mark:
     worst = Verdict[check.fail_on.upper()]
     hands = any(finding.hands for finding in report.findings if finding.verdict >= worst)
     return drain.Mark(short(report, worst), hands=hands)
-
-
-def _npd_status(report: Report, *, failed: bool) -> int:
-    if report.verdict is Verdict.UNKNOWN:
-        return _NPD_UNKNOWN
-    return _NPD_PROBLEM if failed else 0

@@ -1,11 +1,13 @@
-"""The query API of Prometheus, which Thanos, Mimir, VictoriaMetrics and Cortex answer too."""
+"""The query API of Prometheus, Thanos, Mimir, VictoriaMetrics and Cortex, and the ways in which it fails."""
 
 from __future__ import annotations
 
 import base64
 import json
 import math
+import queue
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -15,8 +17,112 @@ import requests
 import requests.auth
 
 from exporter.config.kinds import without_password
-from exporter.tools.report.failure import RefusedError, ReportError, SlowError, UnauthorizedError, UnreachableError
-from exporter.tools.report.fetch import Answer, TooLargeError, fetched
+from exporter.core.clock import MonotonicTime, monotonic_time
+
+LARGEST = 64 << 20
+"""Bytes of an answer: a thousand times what is usual."""
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    content: bytes
+    authorized: bool
+    """Whether credentials were sent."""
+    unposted: bool = False
+    """Whether what was posted was lost on the way: led elsewhere, a request becomes a GET without content."""
+
+
+class TooLargeError(requests.RequestException):
+    """The answer has more than LARGEST bytes."""
+
+
+def fetched(send: Callable[[], requests.Response], seconds: float) -> Answer:
+    """What `send`, a request with `stream`, is answered. Raises a RequestException; requests.Timeout after `seconds`.
+
+    A time-out of requests is that of one read: of a server that sends a byte now and then it never comes. The thread
+    that still waits for one is left to itself.
+    """
+    outcome = queue.SimpleQueue[Answer | Exception]()
+    end = monotonic_time() + seconds
+    threading.Thread(target=lambda: outcome.put(_outcome(send, end)), name="fetch", daemon=True).start()
+    try:
+        found = outcome.get(timeout=max(seconds, 0.0))
+    except queue.Empty:
+        raise requests.Timeout from None
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _outcome(send: Callable[[], requests.Response], end: MonotonicTime) -> Answer | Exception:
+    try:
+        with send() as answer:
+            content = bytearray()
+            for chunk in answer.iter_content(_CHUNK):
+                content += chunk
+                if len(content) > LARGEST:
+                    return TooLargeError(f"answers with more than {LARGEST >> 20} MiB")
+                if monotonic_time() > end:
+                    return requests.Timeout()
+            unposted = any(each.request.method != answer.request.method for each in answer.history)
+            return Answer(answer.status_code, bytes(content), "Authorization" in answer.request.headers, unposted)
+    except requests.exceptions.ChunkedEncodingError:
+        return requests.RequestException("ends in the middle of its answer")
+    except requests.exceptions.ContentDecodingError:
+        return requests.RequestException("does not compress its answer as it says")
+    except Exception as error:  # noqa: BLE001 - raised where the answer is waited for
+        return error
+
+
+class ReportError(Exception):
+    """One line, and the status the command ends with."""
+
+    status = 1
+
+
+class NoDataError(ReportError):
+    """The exporter's metrics are there, and none is about what was asked for."""
+
+    status = 3
+
+
+class SeveralError(NoDataError):
+    """Several things are called so: nothing is known of one."""
+
+    status = 2
+
+
+class UnreachableError(ReportError):
+    """No connection, or what answers is not the API of a Prometheus."""
+
+    status = 4
+
+
+class UnauthorizedError(ReportError):
+    """Credentials are missing, wrong, or not enough."""
+
+    status = 5
+
+
+class SlowError(ReportError):
+    """The answer took too long, here or there."""
+
+    status = 6
+
+
+class RefusedError(ReportError):
+    """The API answered, with an error."""
+
+    status = 7
+
+
+class NoMetricsError(ReportError):
+    """This Prometheus has no metrics of the exporter in the range, or nothing that its recording rules made."""
+
+    status = 8
+
 
 _TIMEOUTS = frozenset({408, 504})
 _PHRASES: Mapping[int, str] = {each.value: each.phrase for each in HTTPStatus}
@@ -62,11 +168,6 @@ class _Authorization(requests.auth.AuthBase):
         return request
 
 
-def _basic(user: str, password: str) -> str:
-    """In UTF-8, as servers compare names and passwords; requests would take Latin-1."""
-    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
-
-
 class Client:
     """Asks one Prometheus. Every method raises a ReportError: one line that reports what is wrong with which URL."""
 
@@ -83,7 +184,9 @@ class Client:
         if access.token:
             self._session.auth = _Authorization(f"Bearer {access.token}")
         elif access.user:
-            self._session.auth = _Authorization(_basic(access.user, access.password))
+            # In UTF-8, as servers compare names and passwords; requests would take Latin-1.
+            encoded = base64.b64encode(f"{access.user}:{access.password}".encode()).decode()
+            self._session.auth = _Authorization(f"Basic {encoded}")
 
     def instant(self, expr: str, time: float) -> Sequence[Sample]:
         """The vector of an expression at a Unix time. Values that are not numbers (NaN) are left out."""

@@ -19,19 +19,18 @@ from exporter.core.clock import unix_time
 from exporter.daemon import standard_streams
 from exporter.daemon.logs import complain
 from exporter.tools.report import layout_digest, layout_job, promql
-from exporter.tools.report.client import Access, Client
+from exporter.tools.report.client import Access, Client, ReportError
 from exporter.tools.report.digest import Group, digest
-from exporter.tools.report.failure import ReportError
 from exporter.tools.report.formats import data, markdown, page, plain
+from exporter.tools.report.formats.plain import Colors, paint, progress_message
 from exporter.tools.report.job import ReportRequest, job_report, nothing, slurm_job, window
 from exporter.tools.report.model import Digest, JobReport
 from exporter.tools.report.options import PrometheusConfig, ReportConfig
 from exporter.tools.report.price import PRICES
 from exporter.tools.report.subject import EXPECTED, Named, named, selected
-from exporter.tools.report.summaries import digest_jobs, layout
+from exporter.tools.report.summaries import layout
 from exporter.tools.report.summaries.sacct import Sacct, SacctError
 from exporter.tools.report.summaries.summary import is_of
-from exporter.tools.report.terminal import Colors, paint, progress_message
 
 _ARGUMENT = "NAME"
 PAGE = Page(
@@ -100,7 +99,7 @@ def _accounted(report: JobReport | Digest, job: str, config: ReportConfig, clien
     sacct = Sacct(config.sacct)
     try:
         if isinstance(report, Digest):
-            return layout.slurm_jobs(digest_jobs.jobs(report, sacct, partial(slurm_job, client, config.cluster)))
+            return layout.slurm_jobs(layout.jobs(report, sacct, partial(slurm_job, client, config.cluster)))
         known = sacct.of_name(job) if job else None
     except SacctError as error:
         complain(f"report: without Slurm's accounting: {error}")

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from exporter.ledger.states import STATES
-from exporter.tools.report import advice, mfu, promql
-from exporter.tools.report.client import Client, Sample
-from exporter.tools.report.failure import NoDataError, NoMetricsError
+from exporter.tools.report import advice, progress, promql
+from exporter.tools.report.client import Client, NoDataError, NoMetricsError, Sample
 from exporter.tools.report.model import Digest, Row
 from exporter.tools.report.price import Price
 
@@ -83,7 +82,7 @@ def _table(client: Client, level: str, scope: str, window: str, prices: _Prices,
     wasted = by_key(promql.wasted(level, scope, window))
     use = by_key(promql.utilization(level, scope, window))
     owned, by = promql.owned(level, scope), promql.keys(level)
-    flops, flops_bound = by_key(mfu.reported(owned, by, window)), by_key(mfu.bound(owned, by, window))
+    flops, flops_bound = by_key(progress.reported(owned, by, window)), by_key(progress.bound(owned, by, window))
     price = by_key(promql.price_of_waste(level, scope, window, prices.rates))
     paid: Mapping[tuple[str, ...], Sample] = {}
     if prices.by == "used":

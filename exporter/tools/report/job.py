@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from exporter.ledger.states import STATES
-from exporter.tools.report import advice, promql, promql_turns
-from exporter.tools.report.client import Client, Sample
+from exporter.tools.report import advice, promql
+from exporter.tools.report.client import Client, NoDataError, NoMetricsError, Sample, SeveralError
 from exporter.tools.report.definitions import Hours, held
-from exporter.tools.report.failure import NoDataError, NoMetricsError, SeveralError
 from exporter.tools.report.model import DeviceUse, JobReport, Name, NodeUse, Span
 from exporter.tools.report.price import PRICES, Price, of
 from exporter.tools.report.progress import Ask, progress, runs
-from exporter.tools.report.span import held_span
+from exporter.tools.report.subject import held_span
 
 _HOUR = 3600.0
 _BEFORE = 60.0
@@ -100,11 +99,8 @@ def nothing(client: Client, title: str, since: float, now: float) -> Exception:
         promql.ANY_METRICS, now
     ):
         return NoMetricsError("this Prometheus has no metrics of gpu-exporter")
-    return NoDataError(f"no data about {title} in the last {_days(since)}: unknown here, or it held no GPU")
-
-
-def _days(seconds: float) -> str:
-    return f"{seconds / 86400:g} d" if seconds >= 86400 else f"{seconds / 3600:g} h"  # noqa: PLR2004 - a day
+    last = f"{since / 86400:g} d" if since >= 86400 else f"{since / 3600:g} h"  # noqa: PLR2004 - a day
+    return NoDataError(f"no data about {title} in the last {last}: unknown here, or it held no GPU")
 
 
 def _name(title: str, info: Sequence[Sample]) -> Name:
@@ -231,7 +227,7 @@ def _readings(ask: Ask, prefix: str, span: Span) -> _Readings:
 def _readings_in_turn(ask: Ask, prefix: str, devices: int) -> _Readings:
     """What others did on a GPU before the workload came, and after it left, is not its own."""
     mig = prefix == "gpu_mig_"
-    turns = promql_turns.Turns(devices, mig=mig)
+    turns = promql.Turns(devices, mig=mig)
     ledger: dict[_Key, dict[str, float]] = defaultdict(dict)
     for sample in ask(lambda s, w: turns.grown(f"{prefix}time_seconds_total", s, w, "state")):
         ledger[_key(sample)][sample.labels["state"]] = sample.value / _HOUR

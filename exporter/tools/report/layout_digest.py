@@ -48,7 +48,11 @@ def _wasted(digest: Digest) -> str:
 
 def _table(rows: Sequence[Row], currency: str, priced_by: str) -> Table:
     labels = tuple(label for label in rows[0].labels if any(row.labels[label] for row in rows))
-    columns = tuple(column for column in _numbers(priced_by, currency) if column.always or _has_values(column, rows))
+    columns = tuple(
+        column
+        for column in _numbers(priced_by, currency)
+        if column.always or any(column.text(row) != words.percent(None) for row in rows)
+    )
     head = (*(label.capitalize() for label in labels), *(column.title for column in columns))
     return Table(
         head, [(*(row.labels[label] for label in labels), *(column.text(row) for column in columns)) for row in rows]
@@ -61,10 +65,6 @@ class _Column:
     text: Callable[[Row], str]
     always: bool = True
     """Else it is left out where no row has anything."""
-
-
-def _has_values(column: _Column, rows: Sequence[Row]) -> bool:
-    return any(column.text(row) != words.percent(None) for row in rows)
 
 
 def _numbers(priced_by: str, currency: str) -> tuple[_Column, ...]:

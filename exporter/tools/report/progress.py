@@ -1,4 +1,4 @@
-"""What programs report of themselves, asked of Prometheus: of one workload, and of all runs of its name."""
+"""Progress that programs report, from Prometheus: of one workload, of all runs of its name, and the MFU of groups."""
 
 from __future__ import annotations
 
@@ -6,10 +6,47 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from exporter.tools.report import mfu, promql
+from exporter.tools.report import promql
 from exporter.tools.report.client import Client, Sample
-from exporter.tools.report.model import DeviceUse
-from exporter.tools.report.solution import WORK, Progress, Run, Runs, throughput
+from exporter.tools.report.model import WORK, DeviceUse, Progress, Run, Runs, throughput
+from exporter.tools.report.promql import DEVICE
+
+FLOPS = "workload:gpu_workload_model_flops:rate5m"
+PEAKS = "workload:gpu_peak_bf16_flops:sum"
+BOUND = "workload:gpu_workload_model_flops_utilization_bound:ratio_rate5m"
+
+
+def reported(scope: str, by: str, window: str = "") -> str:
+    """Of the window, or now: operations over what the GPUs of the same workloads could do at most.
+
+    A workload that reports its operations is in this query, any other is in `bound`.
+    """
+    done, peaks = _summed(FLOPS, scope, window), _summed(PEAKS, scope, window)
+    return f"sum by ({by}) ({done}) / (sum by ({by}) ({peaks} and {done}) > 0)"
+
+
+def bound(scope: str, by: str, window: str = "") -> str:
+    """The mean of the bounds, each weighted by what its GPUs could do."""
+    most = f"avg_over_time({BOUND}{{{scope}}}[{window}])" if window else f"{BOUND}{{{scope}}}"
+    peaks = _summed(PEAKS, scope, window)
+    return f"sum by ({by}) ({most} * {peaks}) / (sum by ({by}) ({peaks} and {most}) > 0)"
+
+
+def peak_flops(selector: str, window: str) -> str:
+    """Operations a second that a GPU of one workload can do at most: the mean of its GPUs, each by its share."""
+    share = f"max by ({DEVICE}) (max_over_time(gpu_owner_share{{{selector}}}[{window}]))"
+    peak = f"max by ({DEVICE}) (last_over_time(gpu_peak_bf16_flops[{window}]))"
+    return f"sum ({share} * on ({DEVICE}) {peak}) / (sum ({share} and on ({DEVICE}) {peak}) > 0)"
+
+
+def flops_bound(selector: str, window: str) -> str:
+    """As recorded: an upper bound of the model FLOPs utilization of one workload."""
+    return f"avg (avg_over_time({BOUND}{{{selector}}}[{window}]))"
+
+
+def _summed(recorded: str, scope: str, window: str) -> str:
+    return f"sum_over_time({recorded}{{{scope}}}[{window}])" if window else f"{recorded}{{{scope}}}"
+
 
 _COUNTERS = (*WORK, "model_flops")
 _RATIO, _REMAINING, _TO_TARGET = (
@@ -37,11 +74,12 @@ def progress(ask: Ask, devices: Sequence[DeviceUse], gpu_hours: float) -> Progre
 
     first_kernel = last("gpu_workload_first_kernel_seconds")
     if not ask(lambda s, w: promql.any_of(_REPORTED, s, w)):  # most programs report nothing: one question, not ten
-        return Progress(first_kernel_seconds=first_kernel, model_flops_utilization_bound=one(mfu.flops_bound))
+        return Progress(first_kernel_seconds=first_kernel, model_flops_utilization_bound=one(flops_bound))
     counted = {name: one(lambda s, w, name=name: promql.reported(name, s, w)) for name in _COUNTERS}  # type: ignore[misc]
     flops = counted.pop("model_flops")
-    peak = one(mfu.peak_flops)
-    most = peak * gpu_hours * 3600 if peak and _whole(devices) else 0.0
+    peak = one(peak_flops)
+    mig = any(" MIG " in device.model for device in devices)  # the peak of a part of a GPU is not known
+    most = peak * gpu_hours * 3600 if peak and devices and not mig else 0.0
     utilization = flops / most if flops is not None and most > 0 else None
     return Progress(
         **counted,
@@ -50,13 +88,8 @@ def progress(ask: Ask, devices: Sequence[DeviceUse], gpu_hours: float) -> Progre
         time_to_target_seconds=last(_TO_TARGET),
         first_kernel_seconds=first_kernel,
         model_flops_utilization=utilization,
-        model_flops_utilization_bound=one(mfu.flops_bound) if utilization is None else None,
+        model_flops_utilization_bound=one(flops_bound) if utilization is None else None,
     )
-
-
-def _whole(devices: Sequence[DeviceUse]) -> bool:
-    """Whether it held no MIG instance: what a part of a GPU can do at most is not known."""
-    return bool(devices) and not any(" MIG " in device.model for device in devices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +119,8 @@ def runs(
 
     starts = by_workload(promql.newest(selector, window, _MAX_RUNS))
     scope = {"cluster": info[0].labels["cluster"]} if "cluster" in info[0].labels else {}
-    own = ", ".join(filter(None, (promql.matchers(**scope), f"workload=~{promql.quoted(_any({*starts, this}))}")))
+    those = promql.quoted("|".join(re.escape(workload) for workload in sorted({*starts, this})))
+    own = ", ".join(filter(None, (promql.matchers(**scope), f"workload=~{those}")))
     if len({*starts, this}) < 2:  # noqa: PLR2004 - two are needed to compare
         return None
     of = _RunNumbers(
@@ -114,10 +148,6 @@ def _named(labels: Mapping[str, str]) -> Mapping[str, str] | None:
     if labels.get("part_of"):
         return {**scope, "part_of": labels["part_of"], "namespace": labels.get("namespace", "")}
     return None
-
-
-def _any(workloads: set[str]) -> str:
-    return "|".join(re.escape(workload) for workload in sorted(workloads))
 
 
 def _each(amounts: Mapping[str, float], of: _RunNumbers) -> Sequence[Run]:

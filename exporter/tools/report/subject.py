@@ -1,13 +1,16 @@
-"""What a report is asked for by one name: a workload, a pod, or a Slurm job in any of the ways its users write it."""
+"""The subject of a report: the workload, pod or Slurm job of a name, and the time in which it held GPUs."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from exporter.tools.report import promql
 from exporter.tools.report.client import Client
+from exporter.tools.report.model import Span
+from exporter.tools.report.promql import ONCE
 
 _JOB = re.compile(r"(?P<job>\d+)(?:(?P<sign>[_+])(?P<part>\d+))?(?:\.(?P<step>\w+))?")
 _PARTS = {"_": ("slurm_array_job", "slurm_array_task"), "+": ("slurm_het_job", "slurm_het_offset")}
@@ -89,3 +92,108 @@ def _any(jobs: Collection[str]) -> str:
 
 def _and(selector: str, cluster: str) -> str:
     return ", ".join(part for part in (selector, cluster) if part)
+
+
+def holding(selector: str) -> str:
+    """GPUs held; no point while none is."""
+    return f"sum (gpu_workload_gpus{{{selector}}}) > 0"
+
+
+Since = Callable[[str, float], str]
+"""Makes a query of a selector that sees every sample of the last so many seconds."""
+
+
+def held_since(selector: str, seconds: float) -> str:
+    """GPUs held at any sample of the last `seconds`; no point while none was."""
+    return f"sum (max_over_time(gpu_workload_gpus{{{selector}}}[{_milliseconds(seconds)}])) > 0"
+
+
+def counted_since(selector: str, seconds: float) -> str:
+    return f"sum (max_over_time(gpu_workload_gpu_seconds_total{{{selector}}}[{_milliseconds(seconds)}])) > 0"
+
+
+def counted(selector: str) -> str:
+    """GPU seconds up to now."""
+    return f"sum ({ONCE} (gpu_workload_gpu_seconds_total{{{selector}}}))"
+
+
+def began_before(selector: str) -> str:
+    """For how long it has held its GPUs, by what its counters say."""
+    return f"{counted(selector)} / (sum ({ONCE} (gpu_workload_gpus{{{selector}}})) > 0)"
+
+
+def started(selector: str, window: str) -> str:
+    """When the workload was given its GPUs, Unix seconds."""
+    return f"min (last_over_time(gpu_workload_start_time_seconds{{{selector}}}[{window}]))"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{math.ceil(seconds * 1000)}ms"
+
+
+_COARSE, _FINE = 10_000, 2_000
+"""Points of a look over the range, and of one at either end of what it found; Prometheus gives 11,000 at most."""
+_LEAST_STEP = 1.0
+_LOOKBACK = "300s"
+
+
+def held_span(client: Client, selector: str, since: float, now: float) -> Span | None:
+    """Found roughly over the whole range, then both ends to the second or so; None where it never held any.
+
+    Each point stands for all samples since the point before, so that no workload is too short to be seen. One that was
+    shorter than a scrape interval was never seen holding, but its counters were: they stay for a while when it ends.
+    """
+    found = _times(client, held_since, selector, now - since, now)
+    if found is None:
+        return _counted(client, selector, since, now)
+    first, last, step = found
+    running = bool(client.instant(holding(selector), now))
+    truncated = bool(client.instant(holding(selector), now - since))
+    began = now - since if truncated else _began(client, selector, first, step)
+    return Span(began, None if running else last, now if running else last + step, truncated)
+
+
+def _began(client: Client, selector: str, first: float, step: float) -> float:
+    """Before its first sample, as far back as its counters reach: nobody may have scraped its node for a while.
+
+    What was counted before and is there still (it held GPUs a minute earlier) tells nothing of this time.
+    """
+    before = client.instant(counted(selector), first - step)
+    seconds = client.instant(began_before(selector), first)
+    if before or not seconds:
+        return first
+    began = first - seconds[0].value
+    starts = client.instant(started(selector, _LOOKBACK), first)
+    return min(first, max(began, starts[0].value)) if starts else began
+
+
+def _counted(client: Client, selector: str, since: float, now: float) -> Span | None:
+    """From its allocation, where that is reported, to the first sample of its counters."""
+    found = _times(client, counted_since, selector, now - since, now)
+    if found is None:
+        return None
+    first, _, step = found
+    starts = client.instant(started(selector, f"{max(1, int(now - first + step))}s"), now)
+    seconds = client.instant(counted(selector), first)
+    start = starts[0].value if starts else first - (seconds[0].value if seconds else step)
+    return Span(min(start, first), first, first + step, truncated=False)
+
+
+def _times(client: Client, query: Since, selector: str, start: float, end: float) -> tuple[float, float, float] | None:
+    """First and last time with a sample, and the exactness of both."""
+    coarse = _between(client, query, selector, start, end, _COARSE)
+    if coarse is None:
+        return None
+    first, last, step = coarse
+    begins = _between(client, query, selector, max(start, first - step), min(end, first + step), _FINE) or coarse
+    ends = _between(client, query, selector, max(start, last - step), min(end, last + step), _FINE) or coarse
+    return begins[0], ends[1], max(begins[2], ends[2])
+
+
+def _between(
+    client: Client, query: Since, selector: str, start: float, end: float, points: int
+) -> tuple[float, float, float] | None:
+    step = max(_LEAST_STEP, (end - start) / points)
+    lines = client.over_time(query(selector, step), start, end, step)
+    times = [time for line in lines for time, _ in line.points]
+    return (min(times), max(times), step) if times else None

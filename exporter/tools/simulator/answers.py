@@ -7,13 +7,152 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from exporter.driver.interface import Record
-from exporter.tools.simulator import clocks, heat, memory_errors
+from exporter.driver.interface import Record, UnsupportedError
 from exporter.tools.simulator.behaviour import Channel
 from exporter.tools.simulator.fields import field_value, link_up
 from exporter.tools.simulator.gpu import RATE_WINDOW, Gpu, MemoryState, Target
-from exporter.tools.simulator.models import AMPERE, HOPPER, MIB, TURING
-from exporter.tools.simulator.refusal import refuse, unsupported
+from exporter.tools.simulator.models import ADA, AMPERE, HOPPER, MIB, TURING
+
+
+def unsupported(what: str) -> UnsupportedError:
+    return UnsupportedError(f"{what}: not supported by this simulated GPU")
+
+
+def refuse(what: str) -> Any:
+    raise unsupported(what)
+
+
+def ecc_total(gpu: Gpu, time: float, type_: int, counter: int) -> int:
+    field = {(0, 0): 3, (1, 0): 4, (0, 1): 5, (1, 1): 6}.get((type_, counter))
+    value = None if field is None else field_value(gpu, field, 0, time)
+    return refuse("ECC") if value is None else int(value)
+
+
+def ecc_location(gpu: Gpu, time: float, type_: int, counter: int, location: int) -> int:
+    """Device memory (2) has the errors; other locations have none."""
+    if location == 2:  # noqa: PLR2004 - NVML_MEMORY_LOCATION_DRAM
+        return ecc_total(gpu, time, type_, counter)
+    return 0 if gpu.model.ecc else refuse("ECC")
+
+
+def ecc_mode(gpu: Gpu, time: float) -> tuple[int, int]:
+    del time
+    return (1, 1) if gpu.model.ecc else refuse("ECC")
+
+
+def sram(gpu: Gpu, time: float) -> Record:
+    del time
+    if gpu.model.architecture < AMPERE or not gpu.model.ecc:
+        raise unsupported("SRAM ECC status")
+    names = ("aggregateUncParity", "aggregateUncSecDed", "aggregateCor", "volatileUncParity", "volatileUncSecDed",
+             "volatileCor", "aggregateUncBucketL2", "aggregateUncBucketSm", "aggregateUncBucketPcie",
+             "aggregateUncBucketMcu", "aggregateUncBucketOther", "bThresholdExceeded")  # fmt: skip
+    return Record(**dict.fromkeys(names, 0))
+
+
+def remapped(gpu: Gpu, time: float) -> tuple[int, ...]:
+    values = [field_value(gpu, field, 0, time) for field in (142, 143, 144, 145)]
+    return tuple(int(value) if value is not None else refuse("remapped rows") for value in values)
+
+
+def histogram(gpu: Gpu, time: float) -> Record:
+    _, _, _, failed = remapped(gpu, time)
+    return Record(max=639 if failed else 640, high=0, partial=0, low=0, none=1 if failed else 0)
+
+
+def retired(gpu: Gpu, time: float, cause: int) -> tuple[int, ...]:
+    """One page retired in each board's life, for single bit errors (cause 0)."""
+    if field_value(gpu, 29, 0, time) is None:
+        raise unsupported("retired pages")
+    return (0x1A2B3000,) if cause == 0 else ()
+
+
+def retired_pending(gpu: Gpu, time: float) -> int:
+    return 0 if field_value(gpu, 31, 0, time) is not None else refuse("retired pages")
+
+
+def clock(gpu: Gpu, time: float, domain: int, *, highest: bool = False) -> int:
+    now = gpu.model.clock if highest else gpu.clock(time)
+    slow = now == gpu.model.idle_clock and not gpu.model.hbm
+    return {
+        0: now,
+        1: now,
+        2: 405 if slow else gpu.model.memory_clock,
+        3: int(now * 0.9),
+    }.get(domain) or refuse(f"clock {domain}")
+
+
+def max_clock(gpu: Gpu, time: float, domain: int) -> int:
+    return clock(gpu, time, domain, highest=True)
+
+
+def performance_state(gpu: Gpu, time: float) -> int:
+    return 8 if not gpu.model.hbm and gpu.clock(time) == gpu.model.idle_clock else 0
+
+
+_REASONS = (
+    # channel                bits while it advances
+    (Channel.SW_POWER,       0x4),
+    (Channel.SW_THERMAL,     0x20),
+    (Channel.HW_THERMAL,     0x48),
+    (Channel.POWER_BRAKE,    0x88),
+)  # fmt: skip
+
+
+def reasons(gpu: Gpu, time: float) -> int:
+    found = 0
+    for channel, bits in _REASONS:
+        if gpu.mean(channel, time, RATE_WINDOW) > 0:
+            found |= bits
+    return found or (1 if gpu.busy(time, RATE_WINDOW) == 0 else 0)
+
+
+_POLICIES: Mapping[int, tuple[Channel, ...]] = {
+    0: (Channel.SW_POWER,),
+    1: (Channel.SW_THERMAL, Channel.HW_THERMAL),
+    2: (),
+    3: (),
+    4: (),
+    5: (),
+}
+
+
+def violation(gpu: Gpu, time: float, policy: int) -> Record:
+    if policy not in _POLICIES:
+        raise unsupported(f"policy {policy}")
+    seconds = sum(gpu.total(channel, time) for channel in _POLICIES[policy]) / len(gpu.targets)
+    return Record(referenceTime=int(time * 1e6), violationTime=int(seconds * 1e9))
+
+
+def temperature(gpu: Gpu, time: float, sensor: int = 0) -> int:
+    return int(gpu.temperature(time)) if sensor == 0 else refuse("sensor")
+
+
+def threshold(gpu: Gpu, time: float, which: int) -> int:
+    """Ada and newer say them as offsets in fields 193 to 196."""
+    del time
+    above = {0: 7, 1: 4, 3: 0, **({2: 10} if gpu.model.hbm else {})}.get(which)
+    if above is None or gpu.model.architecture >= ADA:
+        raise unsupported(f"temperature threshold {which}")
+    return gpu.model.max_temperature + above
+
+
+def margin(gpu: Gpu, time: float) -> int:
+    return gpu.model.max_temperature - int(gpu.temperature(time))
+
+
+def fans(gpu: Gpu, time: float) -> int:
+    del time
+    return gpu.model.fans or refuse("fans")
+
+
+def fan(gpu: Gpu, time: float, number: int = 0) -> int:
+    if number >= gpu.model.fans:
+        raise unsupported(f"fan {number}")
+    if number == 0 and gpu.has("fan-failure", time):
+        return 0
+    return max(0, min(100, int((gpu.temperature(time) - 28) * 1.9)))
+
 
 Answer = Callable[..., Any]
 """(GPU, time in seconds since the start, the call's arguments…) to plain data."""
@@ -172,22 +311,22 @@ FUNCTIONS: Mapping[str, Function] = {
     "nvmlDeviceGetPowerManagementLimit":          Function(0, _same(lambda gpu: gpu.model.limit * 1000)),
     "nvmlDeviceGetPowerManagementDefaultLimit":   Function(0, _same(lambda gpu: gpu.model.limit * 1000)),
     "nvmlDeviceGetPowerManagementLimitConstraints": Function(0, _same(lambda gpu: (gpu.model.min_limit * 1000, gpu.model.limit * 1000))),
-    "nvmlDeviceGetClockInfo":                     Function(0, clocks.clock),
-    "nvmlDeviceGetMaxClockInfo":                  Function(0, clocks.max_clock),
-    "nvmlDeviceGetPerformanceState":              Function(0, clocks.performance_state),
-    "nvmlDeviceGetCurrentClocksEventReasons":     Function(535, clocks.reasons),
-    "nvmlDeviceGetCurrentClocksThrottleReasons":  Function(0, clocks.reasons),
+    "nvmlDeviceGetClockInfo":                     Function(0, clock),
+    "nvmlDeviceGetMaxClockInfo":                  Function(0, max_clock),
+    "nvmlDeviceGetPerformanceState":              Function(0, performance_state),
+    "nvmlDeviceGetCurrentClocksEventReasons":     Function(535, reasons),
+    "nvmlDeviceGetCurrentClocksThrottleReasons":  Function(0, reasons),
     "nvmlDeviceGetSupportedClocksEventReasons":   Function(535, _same(lambda _: 0x1FF)),
     "nvmlDeviceGetSupportedClocksThrottleReasons": Function(0, _same(lambda _: 0x1FF)),
-    "nvmlDeviceGetViolationStatus":               Function(0, clocks.violation),
-    "nvmlDeviceGetTemperature":                   Function(0, heat.temperature),
-    "nvmlDeviceGetTemperatureV":                  Function(570, _at(lambda gpu, time: Record(sensorType=0, temperature=heat.temperature(gpu, time)))),
-    "nvmlDeviceGetMarginTemperature":             Function(570, heat.margin),
-    "nvmlDeviceGetTemperatureThreshold":          Function(0, heat.threshold),
-    "nvmlDeviceGetNumFans":                       Function(515, heat.fans),
-    "nvmlDeviceGetFanSpeed_v2":                   Function(0, heat.fan),
-    "nvmlDeviceGetFanSpeed":                      Function(0, heat.fan),
-    "nvmlDeviceGetFanSpeedRPM":                   Function(570, _at(lambda gpu, time: heat.fan(gpu, time) * 32)),
+    "nvmlDeviceGetViolationStatus":               Function(0, violation),
+    "nvmlDeviceGetTemperature":                   Function(0, temperature),
+    "nvmlDeviceGetTemperatureV":                  Function(570, _at(lambda gpu, time: Record(sensorType=0, temperature=temperature(gpu, time)))),
+    "nvmlDeviceGetMarginTemperature":             Function(570, margin),
+    "nvmlDeviceGetTemperatureThreshold":          Function(0, threshold),
+    "nvmlDeviceGetNumFans":                       Function(515, fans),
+    "nvmlDeviceGetFanSpeed_v2":                   Function(0, fan),
+    "nvmlDeviceGetFanSpeed":                      Function(0, fan),
+    "nvmlDeviceGetFanSpeedRPM":                   Function(570, _at(lambda gpu, time: fan(gpu, time) * 32)),
     "nvmlDeviceGetCurrPcieLinkGeneration":        Function(0, _pcie_generation),
     "nvmlDeviceGetCurrPcieLinkWidth":             Function(0, _at(lambda gpu, time: 4 if gpu.has("pcie-degraded", time) else 16)),
     "nvmlDeviceGetMaxPcieLinkGeneration":         Function(0, _same(lambda gpu: gpu.model.pcie)),
@@ -195,14 +334,14 @@ FUNCTIONS: Mapping[str, Function] = {
     "nvmlDeviceGetMaxPcieLinkWidth":              Function(0, _same(lambda _: 16)),
     "nvmlDeviceGetPcieReplayCounter":             Function(0, _at(lambda gpu, time: int(gpu.total(Channel.REPLAYS, time)))),
     "nvmlDeviceGetNvLinkState":                   Function(0, _link_state),
-    "nvmlDeviceGetEccMode":                       Function(0, memory_errors.ecc_mode),
-    "nvmlDeviceGetTotalEccErrors":                Function(0, memory_errors.ecc_total),
-    "nvmlDeviceGetMemoryErrorCounter":            Function(0, memory_errors.ecc_location),
-    "nvmlDeviceGetSramEccErrorStatus":            Function(550, memory_errors.sram),
-    "nvmlDeviceGetRetiredPages":                  Function(0, memory_errors.retired),
-    "nvmlDeviceGetRetiredPagesPendingStatus":     Function(0, memory_errors.retired_pending),
-    "nvmlDeviceGetRemappedRows":                  Function(450, memory_errors.remapped),
-    "nvmlDeviceGetRowRemapperHistogram":          Function(460, memory_errors.histogram),
+    "nvmlDeviceGetEccMode":                       Function(0, ecc_mode),
+    "nvmlDeviceGetTotalEccErrors":                Function(0, ecc_total),
+    "nvmlDeviceGetMemoryErrorCounter":            Function(0, ecc_location),
+    "nvmlDeviceGetSramEccErrorStatus":            Function(550, sram),
+    "nvmlDeviceGetRetiredPages":                  Function(0, retired),
+    "nvmlDeviceGetRetiredPagesPendingStatus":     Function(0, retired_pending),
+    "nvmlDeviceGetRemappedRows":                  Function(450, remapped),
+    "nvmlDeviceGetRowRemapperHistogram":          Function(460, histogram),
     "nvmlDeviceGetRepairStatus":                  Function(580, _same(lambda gpu: (0, 0) if gpu.model.ecc and gpu.model.architecture >= AMPERE else refuse("repair status"))),
     "nvmlDeviceGetGpuFabricInfoV":                Function(550, _fabric),
     "nvmlDeviceGetFieldValues":                   Function(0, _fields),

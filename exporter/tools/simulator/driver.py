@@ -1,17 +1,183 @@
-"""The simulated driver: answers by NVML function name like the real one, for machines without a GPU."""
+"""The simulated driver and its devices: answers by NVML function name, for machines without a GPU."""
 
 from __future__ import annotations
 
 import time as wall
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from exporter.core.clock import UnixTime
-from exporter.driver.interface import Device, DeviceLostError, Driver, DriverGoneError, UnsupportedError, XidEvent
-from exporter.tools.simulator.devices import SimulatedGpu
-from exporter.tools.simulator.gpu import Gpu
+from exporter.core.units import Share
+from exporter.driver.interface import (
+    Device,
+    DeviceLostError,
+    Driver,
+    DriverGoneError,
+    Mig,
+    Record,
+    UnsupportedError,
+    XidEvent,
+)
+from exporter.tools.simulator.answers import FUNCTIONS, bar1_record, memory_record, process_records, unsupported
+from exporter.tools.simulator.gpu import Gpu, Target
 from exporter.tools.simulator.node import SimulatedNode, elapsed
+from exporter.tools.simulator.sampling import gpm, process_samples, samples
 from exporter.tools.simulator.scenario import Scenario
+
+_GPM_SINCE, _DETAILS_SINCE = 525, 550
+
+
+class Moments(Protocol):
+    """The driver behind a device."""
+
+    epoch: float
+    """Unix seconds of the start."""
+
+    def now(self) -> float:
+        """Seconds since the start."""
+        ...
+
+    def ready(self, gpu: Gpu) -> float:
+        """The time at which a call about this GPU is answered, or the error that is its answer."""
+        ...
+
+    def system(self, function: str, *args: Any) -> Any: ...
+
+
+class SimulatedGpu(Device):
+    def __init__(self, gpu: Gpu, clock: Moments) -> None:
+        self._gpu = gpu
+        self._moments = clock
+        self._gpm_at: float | None = None
+        self.index = gpu.index
+        self.uuid = gpu.uuid
+        self.pci_bus_id = gpu.pci_bus_id
+        self.minor = gpu.index
+        if gpu.mig:
+            self.instances = tuple(
+                SimulatedInstance(gpu, target, uuid, clock)
+                for target, uuid in zip(gpu.targets, gpu.instance_uuids, strict=True)
+            )
+
+    @property
+    def lost(self) -> bool:
+        return self._gpu.has("lost", self._moments.now())
+
+    def call(self, function: str, *args: Any) -> Any:
+        now = self._moments.ready(self._gpu)
+        entry = FUNCTIONS.get(function)
+        if entry is not None:
+            if self._gpu.branch < entry.since:
+                raise UnsupportedError(f"{function}: not in driver {self._gpu.driver}", "FUNCTION_NOT_FOUND")
+            return entry.answer(self._gpu, now, *args)
+        if function == "nvmlDeviceGetSamples":
+            return self._samples(now, *args)
+        if function in {"nvmlDeviceGetProcessUtilization", "nvmlDeviceGetProcessesUtilizationInfo"}:
+            return self._process_samples(function, now, *args)
+        if function == "nvmlGpmMetricsGet":
+            return self._gpm(now, *args)
+        return self._moments.system(function, *args)
+
+    def _samples(self, now: float, type_: int, after: int) -> tuple[tuple[int, float], ...]:
+        found = samples(self._gpu, self._moments.epoch, now, type_, after)
+        if found is None:
+            raise unsupported(f"samples of type {type_}")
+        return found
+
+    def _process_samples(self, function: str, now: float, after: int) -> tuple[Record, ...]:
+        if self._gpu.mig or (function.endswith("Info") and self._gpu.branch < _DETAILS_SINCE):
+            raise unsupported(function)
+        return process_samples(self._gpu.targets[0], self._moments.epoch, now, after)
+
+    def _gpm(self, now: float, metrics: Any) -> dict[int, float]:
+        if not self._gpu.model.gpm or self._gpu.branch < _GPM_SINCE or self._gpu.mig:
+            raise unsupported("GPM")
+        before, self._gpm_at = self._gpm_at, now
+        return {} if before is None or before >= now else gpm(self._gpu, self._gpu.targets[0], metrics, before, now)
+
+
+class SimulatedInstance(Device):
+    def __init__(self, gpu: Gpu, target: Target, uuid: str, clock: Moments) -> None:
+        self._gpu = gpu
+        self._target = target
+        self._moments = clock
+        self._gpm_at: float | None = None
+        self.index = gpu.index
+        self.uuid = uuid
+        self.pci_bus_id = gpu.pci_bus_id
+        self.minor = gpu.index
+        self.parent_uuid = gpu.uuid
+        if target.slice:
+            self.mig = Mig(target.slice.gpu_instance, 0, target.slice.profile, Share(target.share))
+
+    def call(self, function: str, *args: Any) -> Any:
+        now = self._moments.ready(self._gpu)
+        answers: dict[str, Callable[..., Any]] = {
+            "nvmlDeviceGetName": self._name,
+            "nvmlDeviceGetUUID": self._uuid,
+            "nvmlDeviceGetAttributes_v2": self._attributes,
+            "nvmlDeviceGetAttributes": self._attributes,
+            "nvmlDeviceGetMemoryInfo": self._memory,
+            "nvmlDeviceGetBAR1MemoryInfo": self._bar1,
+            "nvmlDeviceGetComputeRunningProcesses": self._processes,
+            "nvmlDeviceGetGraphicsRunningProcesses": _nothing,
+            "nvmlDeviceGetMPSComputeRunningProcesses": _nothing,
+            "nvmlDeviceGetMemoryErrorCounter": _zero,
+            "nvmlGpmMetricsGet": self._gpm,
+        }
+        if function not in answers:
+            raise unsupported(f"{function} on a MIG instance")
+        return answers[function](now, *args)
+
+    def _name(self, now: float) -> str:
+        del now
+        return f"{self._gpu.model.name} MIG {self.mig.profile if self.mig else ''}"
+
+    def _uuid(self, now: float) -> str:
+        del now
+        return self.uuid
+
+    def _memory(self, now: float, *args: Any) -> Record:
+        del args
+        return memory_record(self._target.memory(now))
+
+    def _bar1(self, now: float) -> Record:
+        return bar1_record(self._gpu, self._target, now)
+
+    def _attributes(self, now: float) -> Record:
+        total = self._target.memory(now).total
+        slices = self._target.slice.slices if self._target.slice else 7
+        return Record(
+            multiprocessorCount=self._gpu.model.sms * slices // 7 // 2 * 2,
+            sharedCopyEngineCount=slices,
+            sharedDecoderCount=slices // 2,
+            sharedEncoderCount=0,
+            sharedJpegCount=0,
+            sharedOfaCount=0,
+            gpuInstanceSliceCount=slices,
+            computeInstanceSliceCount=slices,
+            memorySizeMB=total // (1024 * 1024),
+        )
+
+    def _processes(self, now: float) -> tuple[Record, ...]:
+        return process_records(self._target.processes(now), self._target)
+
+    def _gpm(self, now: float, metrics: Any) -> dict[int, float]:
+        if not self._gpu.model.gpm or self._gpu.branch < _GPM_SINCE:
+            raise unsupported("GPM")
+        before, self._gpm_at = self._gpm_at, now
+        return {} if before is None or before >= now else gpm(self._gpu, self._target, metrics, before, now)
+
+
+def _nothing(now: float) -> tuple[Record, ...]:
+    del now
+    return ()
+
+
+def _zero(now: float, *args: Any) -> int:
+    del now, args
+    return 0
+
 
 _HANG_STEP = 0.1
 _EVENT_STEP = 0.1

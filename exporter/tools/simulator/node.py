@@ -1,4 +1,4 @@
-"""The host side of a simulation: its processes, who owns what, and what the workloads do to CPU, storage and memory.
+"""The host side of a simulation: processes, owners, CPU, storage, memory, and InfiniBand ports beside NVLink GPUs.
 
 Simulated pids are not in /proc, so this stands in for the readers of /proc, cgroups, Kubernetes and Slurm.
 """
@@ -15,9 +15,9 @@ from exporter.core.clock import UnixTime
 from exporter.core.units import Bytes, BytesPerSecond
 from exporter.host.model import HostProcess, HostSignals, HostUsage, ProcessSignals
 from exporter.host.rdma import PciPath, Port
-from exporter.tools.simulator import ports
 from exporter.tools.simulator.behaviour import Channel
 from exporter.tools.simulator.gpu import Gpu, GpuProcess, Target
+from exporter.tools.simulator.models import HOPPER
 from exporter.tools.simulator.patterns import Host
 from exporter.tools.simulator.scenario import Scenario
 from exporter.tools.simulator.workload import Workload
@@ -75,11 +75,11 @@ class SimulatedNode:
 
     def ports(self, now: float) -> tuple[Port, ...]:
         """Its network ports."""
-        return ports.ports(self._gpus, elapsed(self._epoch, now))
+        return ports(self._gpus, elapsed(self._epoch, now))
 
     def pci_paths(self) -> Mapping[str, PciPath]:
         """By GPU uuid: its way to the CPU."""
-        return {gpu.uuid: ports.pci_path(gpu) for gpu in self._gpus}
+        return {gpu.uuid: pci_path(gpu) for gpu in self._gpus}
 
     def processes(self, now: float) -> Mapping[int, HostProcess]:
         time = elapsed(self._epoch, now)
@@ -149,14 +149,12 @@ def _usage(held: _Held, age: float) -> HostUsage:
         memory_limit_bytes=Bytes(host.resident * gpus * 1.6),
         read_bytes=Bytes(host.read_rate * gpus * age),
         written_bytes=Bytes(host.write_rate * gpus * age),
-        network_bytes={} if held.workload.slurm else _traffic(host.network_rate * gpus * age),
+        network_bytes={"receive": Bytes(host.network_rate * gpus * age), "transmit": Bytes(0)}
+        if not held.workload.slurm
+        else {},
         pressure_seconds={"cpu": host.cpu_pressure * age, "io": host.io_pressure * age, "memory": 0.0},
         full_pressure_seconds={"io": host.io_pressure * 0.8 * age},
     )
-
-
-def _traffic(received: float) -> Mapping[str, Bytes]:
-    return {"receive": Bytes(received), "transmit": Bytes(0)}
 
 
 def _signals(held: _Held, time: float) -> HostSignals:
@@ -206,4 +204,45 @@ def _progress(held: _Held, time: float) -> SimulatedProgress:
         samples=active * workload.pattern.samples * len(held.targets),
         steps=math.floor(active / workload.pattern.period),
         ratio=min(1.0, (time - began) / workload.duration) if finite else None,
+    )
+
+
+_RATE, _OLDER_RATE = 50e9, 25e9
+"""Bytes per second, one direction: NDR beside Hopper and newer, HDR before."""
+
+
+def ports(gpus: Sequence[Gpu], time: float) -> tuple[Port, ...]:
+    """By GPU, in their order; `time` is seconds since the start."""
+    return tuple(_port(gpu, time) for gpu in gpus if gpu.model.links)
+
+
+def pci_path(gpu: Gpu) -> PciPath:
+    """The GPU's way to the CPU."""
+    return (*_bridge(gpu), gpu.pci_bus_id)
+
+
+def _bridge(gpu: Gpu) -> PciPath:
+    """Above the GPU and its port."""
+    return (f"pci0000:{gpu.bus:02x}", f"0000:{gpu.bus:02x}:01.0")
+
+
+def _port(gpu: Gpu, time: float) -> Port:
+    down = gpu.has("port-down", time)
+    return Port(
+        device=f"mlx5_{gpu.index}",
+        port="1",
+        state="down" if down else "active",
+        link_layer="InfiniBand",
+        rate=_RATE if gpu.model.architecture >= HOPPER else _OLDER_RATE,
+        bytes={
+            "receive": float(int(gpu.total(Channel.NETWORK_RECEIVE, time))),
+            "transmit": float(int(gpu.total(Channel.NETWORK_TRANSMIT, time))),
+        },
+        errors={
+            "symbol_error": float(int(gpu.total(Channel.PORT_ERRORS, time))),
+            "link_downed": float(sum(fault.kind.name == "port-down" and fault.at <= time for fault in gpu.faults)),
+            "port_xmit_discards": 0.0,
+        },
+        board="MT_0000000838",
+        path=(*_bridge(gpu), f"0000:{gpu.bus + 1:02x}:00.0"),
     )

@@ -1,15 +1,16 @@
-"""One simulated node: its GPUs, the workloads on them, and what goes wrong."""
+"""One simulated node: its GPUs, workloads and faults, and the GPU groups of a specification (`8xH200:4*training`)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from zlib import crc32
 
+from exporter.tools.simulator.behaviour import unit
 from exporter.tools.simulator.faults import KINDS, Fault
-from exporter.tools.simulator.models import Model
-from exporter.tools.simulator.patterns import Pattern
-from exporter.tools.simulator.wave import unit
+from exporter.tools.simulator.models import MODELS, Model
+from exporter.tools.simulator.patterns import MIX, PATTERNS, Pattern
 from exporter.tools.simulator.workload import Place, Workload, job_block
 
 DRIVER = "580.95.05"
@@ -129,3 +130,73 @@ def _workload(number: int, pattern: Pattern, places: tuple[Place, ...], settings
         duration=churn * _CHURN_HELD if churn else float("inf"),
         every=churn,
     )
+
+
+MAX_GPUS = 64
+_GROUP = re.compile(r"(?:(?P<count>[0-9]{1,4})x)?(?P<model>[A-Za-z0-9]+)(?P<mig>-mig)?")
+_PATTERN = re.compile(r"(?:(?P<count>[0-9]{1,4})\*)?(?P<name>[a-z-]+)")
+
+
+def parse_gpus(text: str) -> list[Plan]:
+    """The GPUs of groups, whatever runs on them: `8xH200`, `4xA100-mig+2xL40S`."""
+    return [plan for group in text.split("+") for plan in parse_group(group.strip())[0]]
+
+
+def parse_group(text: str) -> tuple[list[Plan], list[tuple[Pattern, int]]]:
+    """The GPUs of one group, and its patterns with the number of places each takes.
+
+    Raises ValueError, one line that reports what was expected.
+    """
+    head, colon, tail = text.partition(":")
+    match = _GROUP.fullmatch(head)
+    model = next((MODELS[key] for key in MODELS if match and key.lower() == match["model"].lower()), None)
+    if not match or model is None:
+        raise ValueError(f"{head!r} names no GPUs; expected COUNTxMODEL, MODEL one of {', '.join(MODELS)}")
+    count = int(match["count"] or 1)
+    if not 1 <= count <= MAX_GPUS:
+        raise ValueError(f"{count} GPUs in {head!r}; expected 1 to {MAX_GPUS}")
+    if match["mig"] and not model.slices:
+        known = ", ".join(key for key, each in MODELS.items() if each.slices)
+        raise ValueError(f"{model.key} has no MIG; expected -mig with one of {known}")
+    plans = [Plan(model, bool(match["mig"]))] * count
+    places = sum(len(plan.slots) for plan in plans)
+    return plans, _patterns(tail, places, alone=bool(match["mig"])) if colon else _mix(places, alone=bool(match["mig"]))
+
+
+def _mix(places: int, *, alone: bool) -> list[tuple[Pattern, int]]:
+    names = [MIX[index % len(MIX)] for index in range(places)]
+    if alone:
+        return [(PATTERNS[name], 1) for name in names]
+    found: list[tuple[Pattern, int]] = []
+    for name in names:
+        if found and found[-1][0].name == name:
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        else:
+            found.append((PATTERNS[name], 1))
+    return found
+
+
+def _patterns(text: str, places: int, *, alone: bool) -> list[tuple[Pattern, int]]:
+    """Patterns with their number of places; on MIG (`alone`) each place is a workload of its own."""
+    named = [_pattern(word.strip()) for word in text.split(",")]
+    if len(named) == 1 and named[0][1] is None and not alone:
+        return [(named[0][0], places)]
+    row = [(pattern, count or 1) for pattern, count in named]
+    total = sum(count for _, count in row)
+    if total > places:
+        raise ValueError(f"{text!r} is for {total} GPUs; expected patterns for at most {places}")
+    found: list[tuple[Pattern, int]] = []
+    left = places
+    while left > 0:
+        pattern, count = row[len(found) % len(row)]
+        found.append((pattern, min(count, left)))
+        left -= count
+    return found
+
+
+def _pattern(text: str) -> tuple[Pattern, int | None]:
+    match = _PATTERN.fullmatch(text)
+    pattern = PATTERNS.get(match["name"]) if match else None
+    if not match or pattern is None or match["count"] == "0":
+        raise ValueError(f"pattern {text!r}; expected [COUNT*]NAME, NAME one of {', '.join(PATTERNS)}")
+    return pattern, int(match["count"]) if match["count"] else None

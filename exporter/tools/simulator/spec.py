@@ -20,9 +20,8 @@ from dataclasses import replace
 from typing import Any
 
 from exporter.tools.simulator.faults import KINDS, Fault
-from exporter.tools.simulator.groups import MAX_GPUS, parse_group
 from exporter.tools.simulator.patterns import Pattern
-from exporter.tools.simulator.scenario import Plan, Scenario, Settings, scenario
+from exporter.tools.simulator.scenario import MAX_GPUS, Plan, Scenario, Settings, parse_group, scenario
 from exporter.tools.simulator.scenario_file import load_scenario
 from exporter.tools.simulator.workload import SCHEDULERS
 

@@ -11,7 +11,7 @@ import pytest
 
 from dashboards.parts import look
 from exporter.collectors.xid import CATALOGUE
-from exporter.tools.report.solution import WORK
+from exporter.tools.report.model import WORK
 from tests.contract.dashboards.inference import WrongLabelError, labels, matchers, ranged, selectors, unit, walk
 from tests.contract.dashboards.reading import (
     NAMES,

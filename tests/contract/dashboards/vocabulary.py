@@ -9,7 +9,7 @@ from deploy.prometheus.recordings import GROUPS
 from exporter.attribution.owner import OWNER_LABELS
 from exporter.core.families import AnyFamily
 from exporter.sampling.families import families
-from exporter.tools.report.solution import WORK
+from exporter.tools.report.model import WORK
 
 TARGET = frozenset({"cluster", "job", "instance", "node", "endpoint", "service"})
 """Labels that Prometheus, or its operator, adds when it scrapes."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.ledger.states import TABLE
-from exporter.tools.reference import diagnosis_page
+from exporter.tools.reference.sections import SECTIONS
 
 PAGE = Path(__file__).parents[3] / "docs" / "diagnosis.md"
 
@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "diagnosis.md"
 def test_tables_on_the_page_are_those_of_the_rules() -> None:
     text = PAGE.read_text()
 
-    assert diagnosis_page.renewed(text) == text, "run `make diagnosis`"
+    assert SECTIONS[PAGE.name].renewed(text) == text, "run `make diagnosis`"
 
 
 @pytest.mark.parametrize("state", [state.name for state in TABLE])
@@ -29,4 +29,4 @@ def test_every_state_has_a_section_that_says_what_it_cannot_tell(state: str) -> 
 
 def test_page_without_marks_is_refused() -> None:
     with pytest.raises(ValueError, match="marks"):
-        diagnosis_page.renewed("# Diagnosis\n")
+        SECTIONS[PAGE.name].renewed("# Diagnosis\n")

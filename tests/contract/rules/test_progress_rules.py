@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.tools.report import mfu
+from exporter.tools.report import progress
 from exporter.tools.report.promql import EVERYTHING
 from tests.contract.rules.case import JOB, OWNER
 from tests.contract.rules.recorded import check
@@ -96,8 +96,8 @@ def test_of_a_group_those_that_report_have_a_utilization_and_the_others_a_bound(
         GROUPS,
         {**reports, **device(GPUS[0], 0.9, JOB), **device(GPUS[1], 0.6, OWNER)},
         {
-            f"({mfu.reported(EVERYTHING, 'cluster', window)})": {'cluster="c1"': 0.4},
-            f"({mfu.bound(EVERYTHING, 'cluster', window)})": {'cluster="c1"': 0.3},
+            f"({progress.reported(EVERYTHING, 'cluster', window)})": {'cluster="c1"': 0.4},
+            f"({progress.bound(EVERYTHING, 'cluster', window)})": {'cluster="c1"': 0.3},
         },
     )
 

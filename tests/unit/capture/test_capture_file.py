@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporter.tools.capture import replay
-from exporter.tools.capture.record import load
+from exporter.tools.capture.replay import load
 from tests.command import run
 
 _HEAD = '{"format": "gpu-exporter capture", "version": 1, '

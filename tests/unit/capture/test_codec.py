@@ -17,7 +17,7 @@ from exporter.driver.interface import (
     Record,
     UnsupportedError,
 )
-from exporter.tools.capture.codec import decode, encode
+from exporter.tools.capture.replay import decode, encode
 
 NAMES = st.from_regex(r"[a-z][A-Za-z0-9]{0,8}", fullmatch=True)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()

@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from exporter.tools.capture.masks import masked
+from exporter.tools.capture.record import masked
 
 PLATFORM = '["nvmlDeviceGetPlatformInfo"]'
 

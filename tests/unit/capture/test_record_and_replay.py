@@ -20,8 +20,8 @@ from exporter.driver.interface import (
     UnsupportedError,
     XidEvent,
 )
-from exporter.tools.capture.masks import masked
-from exporter.tools.capture.record import CaptureDriver, load, record, write
+from exporter.tools.capture.record import masked, record, write
+from exporter.tools.capture.replay import CaptureDriver, load
 from exporter.tools.simulator import SimulatedDriver, parse
 
 EPOCH = 1_800_000_000.0

@@ -9,7 +9,8 @@ from typing import Any
 from exporter.collectors import COLLECTORS
 from exporter.core.units import Share
 from exporter.driver.interface import Device, Driver, Mig, UnsupportedError, XidEvent
-from exporter.tools.capture.record import CaptureDriver, record
+from exporter.tools.capture.record import record
+from exporter.tools.capture.replay import CaptureDriver
 from tests.unit.capture.test_record_and_replay import Clock
 
 SHOWN: Mapping[float, Mapping[str, tuple[str, ...]]] = {

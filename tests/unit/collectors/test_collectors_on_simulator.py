@@ -16,8 +16,7 @@ from exporter.collectors.utilization import Utilization
 from exporter.core.families import Type
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.tools.simulator.behaviour import Channel
-from exporter.tools.simulator.devices import SimulatedGpu
-from exporter.tools.simulator.driver import SimulatedDriver
+from exporter.tools.simulator.driver import SimulatedDriver, SimulatedGpu
 from exporter.tools.simulator.spec import parse
 
 Published = dict[tuple[str, tuple[str, ...]], float]

@@ -9,8 +9,17 @@ from typing import Any
 import pytest
 import requests
 
-from exporter.tools.report.client import Access, Client, Line, Sample
-from exporter.tools.report.failure import RefusedError, ReportError, SlowError, UnauthorizedError, UnreachableError
+from exporter.tools.report.client import (
+    Access,
+    Client,
+    Line,
+    RefusedError,
+    ReportError,
+    Sample,
+    SlowError,
+    UnauthorizedError,
+    UnreachableError,
+)
 
 URL = "http://prometheus:9090/prefix/"
 TOKEN, PASSWORD = "open", "sesame"

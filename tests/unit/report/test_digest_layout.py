@@ -7,9 +7,9 @@ import pytest
 from exporter.tools.report import layout_digest
 from exporter.tools.report.digest import Group, digest
 from exporter.tools.report.formats import data, plain
+from exporter.tools.report.formats.plain import Colors
 from exporter.tools.report.model import Digest, Row
 from exporter.tools.report.price import PRICES
-from exporter.tools.report.terminal import Colors
 from tests.unit.report.scripted import Scripted
 
 

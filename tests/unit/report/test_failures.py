@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.tools.report.client import Access, Client
-from exporter.tools.report.failure import SlowError, UnauthorizedError, UnreachableError
+from exporter.tools.report.client import Access, Client, SlowError, UnauthorizedError, UnreachableError
 from tests.command import Done, run
 
 Answer = Callable[[BaseHTTPRequestHandler], None]

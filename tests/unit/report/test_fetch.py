@@ -10,9 +10,8 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 import requests
 
-from exporter.tools.report import fetch
-from exporter.tools.report.client import Access, Client
-from exporter.tools.report.failure import RefusedError, SlowError, UnreachableError
+from exporter.tools.report import client
+from exporter.tools.report.client import Access, Client, RefusedError, SlowError, UnreachableError
 from tests.command import run
 from tests.unit.report.test_failures import api
 
@@ -60,7 +59,7 @@ def test_check_of_an_exporter_that_drips_ends_at_its_deadline() -> None:
 
 
 def test_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "LARGEST", 1 << 20)
+    monkeypatch.setattr(client, "LARGEST", 1 << 20)
     endless = saying(b"", b" " * (2 << 20))
     with api(endless) as url:
         with pytest.raises(RefusedError, match="answers with more than 1 MiB"):
@@ -87,7 +86,7 @@ def test_what_the_request_raises_is_raised() -> None:
         raise requests.ConnectionError("refused")
 
     with pytest.raises(requests.ConnectionError, match="refused"):
-        fetch.fetched(send, 5)
+        client.fetched(send, 5)
 
 
 @pytest.mark.parametrize("url", ["foo", "http://h:99999/", "http://h\n/", "http://h..h/", f"http://{'h' * 64}/"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter.tools.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
 from exporter.tools.report.formats import plain
-from exporter.tools.report.terminal import Colors
+from exporter.tools.report.formats.plain import Colors
 
 NAME = "a\x1b[2J\r\nb\x07\u202e"
 """Clears the screen, ends the line, rings, and turns what follows around."""

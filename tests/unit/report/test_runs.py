@@ -8,9 +8,8 @@ import pytest
 
 from exporter.tools.report.client import Sample
 from exporter.tools.report.job import _name
-from exporter.tools.report.model import Name
+from exporter.tools.report.model import Name, Runs
 from exporter.tools.report.progress import runs
-from exporter.tools.report.solution import Runs
 from tests.unit.report.answers import JOB, NOW
 from tests.unit.report.scripted import Scripted, samples
 

@@ -7,12 +7,11 @@ from dataclasses import replace
 import promql_parser
 import pytest
 
-from exporter.tools.report import layout_job, mfu, promql
+from exporter.tools.report import layout_job, progress, promql
 from exporter.tools.report.formats import data, plain
-from exporter.tools.report.model import JobReport, Name, NodeUse, Span
+from exporter.tools.report.formats.plain import Colors
+from exporter.tools.report.model import JobReport, Name, NodeUse, Progress, Run, Runs, Span, middle, throughput, to_end
 from exporter.tools.report.options import moment
-from exporter.tools.report.solution import Progress, Run, Runs, middle, throughput, to_end
-from exporter.tools.report.terminal import Colors
 
 HOUR = 3600.0
 REPORT = JobReport(
@@ -132,8 +131,8 @@ def test_queries_are_promql() -> None:
                for query in (promql.reported, promql.reported_by_workloads, promql.of_workloads)]  # fmt: skip
     queries += [
         promql.newest(selector, "60s", 5),
-        mfu.peak_flops(selector, "60s"),
-        mfu.flops_bound(selector, "60s"),
+        progress.peak_flops(selector, "60s"),
+        progress.flops_bound(selector, "60s"),
     ]
     queries += [
         promql.highest_of_workloads("gpu_workload_gpus", selector, "60s"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.tools.report.span import held_span
+from exporter.tools.report.subject import held_span
 from tests.unit.report.answers import NOW
 from tests.unit.report.scripted import Scripted
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from exporter.tools.report import layout_digest, layout_job, promql
+from exporter.tools.report.client import NoDataError, NoMetricsError, ReportError, SeveralError
 from exporter.tools.report.digest import Group, digest
-from exporter.tools.report.failure import NoDataError, NoMetricsError, ReportError, SeveralError
 from exporter.tools.report.formats import data, markdown, page, plain
+from exporter.tools.report.formats.plain import Colors
 from exporter.tools.report.job import ReportRequest, job_report, slurm_job
 from exporter.tools.report.model import Digest, JobReport
 from exporter.tools.report.price import PRICES, parse
-from exporter.tools.report.terminal import Colors
 from tests.golden import compare
 from tests.unit.report.answers import BEGAN, ENDED, JOB, NOW, WEEK
 from tests.unit.report.scripted import Scripted

@@ -13,13 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.ledger.palette import look
-from exporter.tools.report import advice, layout_job, price, promql, promql_span, words
+from exporter.tools.report import advice, layout_job, price, promql, subject, words
 from exporter.tools.report.definitions import utilization
 from exporter.tools.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
 from exporter.tools.report.formats import data, markdown, page, plain
-from exporter.tools.report.model import DeviceUse, JobReport, Name, NodeUse, Span
-from exporter.tools.report.solution import Progress
-from exporter.tools.report.terminal import Colors
+from exporter.tools.report.formats.plain import Colors
+from exporter.tools.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span
 
 GIB = 1 << 30
 
@@ -103,8 +102,8 @@ def test_any_name_makes_a_query_that_parses(name: str) -> None:
 def test_every_query_parses() -> None:
     selector, scope, prices = 'slurm_job="1"', promql.EVERYTHING, promql.rates(price.PRICES)
     queries = [
-        promql_span.holding(selector),
-        promql_span.began_before(selector),
+        subject.holding(selector),
+        subject.began_before(selector),
         promql.nodes(selector, "60s"),
         promql.at_once(selector, "86400s"),
         promql.of_nodes("gpu_workload_gpu_seconds_total", selector, "60s", "state"),

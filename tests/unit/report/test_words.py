@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 
 from exporter.tools.report import words
+from exporter.tools.report.formats.plain import Colors, paint, progress_message
 from exporter.tools.report.price import PRICES, Price, of, parse
-from exporter.tools.report.terminal import Colors, paint, progress_message
 
 GIB = 1 << 30
 

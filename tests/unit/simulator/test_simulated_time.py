@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.tools.simulator.behaviour import Channel, Role, behaviour
+from exporter.tools.simulator.behaviour import Channel, Role, Wave, behaviour
+from exporter.tools.simulator.gpu import Step, Track
 from exporter.tools.simulator.models import MODELS
 from exporter.tools.simulator.patterns import PATTERNS
-from exporter.tools.simulator.track import Step, Track
-from exporter.tools.simulator.wave import Wave
 
 WAVES = st.builds(
     Wave,

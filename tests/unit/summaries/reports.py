@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.tools.report.model import DeviceUse, JobReport, Name, NodeUse, Span
-from exporter.tools.report.solution import Progress
+from exporter.tools.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span
 from tests.unit.summaries.test_sacct import ALICES
 
 GIB = 1 << 30

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.tools.report.summaries.comment import Commenter, CommentError
+from exporter.tools.report.summaries.jobstats import Commenter, CommentError
 
 _SACCTMGR = """#!/bin/sh
 for word; do last=$word; done

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.tools.report.failure import NoDataError, UnreachableError
+from exporter.tools.report.client import NoDataError, UnreachableError
 from exporter.tools.report.model import Digest, JobReport, Row
-from exporter.tools.report.summaries.digest_jobs import MAX_JOBS, jobs
-from exporter.tools.report.summaries.layout import slurm_jobs
+from exporter.tools.report.summaries.layout import MAX_JOBS, jobs, slurm_jobs
 from exporter.tools.report.summaries.sacct import AccountedJob
 from exporter.tools.report.summaries.summary import table
 from tests.unit.summaries.reports import JOB, device, report

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.tools.report.failure import (
+from exporter.tools.report.client import (
     NoMetricsError,
     RefusedError,
     ReportError,

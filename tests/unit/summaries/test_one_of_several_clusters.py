@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from exporter.tools.report.client import Access, Client
-from exporter.tools.report.failure import NoMetricsError
+from exporter.tools.report.client import Access, Client, NoMetricsError
 from exporter.tools.report.job import slurm_job
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.tools.report.failure import RefusedError, UnreachableError
+from exporter.tools.report.client import RefusedError, UnreachableError
 from exporter.tools.report.model import JobReport
 from tests.unit.summaries.test_worker import START, Site
 

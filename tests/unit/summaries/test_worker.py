@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.tools.report.failure import NoDataError, ReportError, UnreachableError
+from exporter.tools.report.client import NoDataError, ReportError, UnreachableError
 from exporter.tools.report.model import JobReport
-from exporter.tools.report.summaries.comment import CommentError
+from exporter.tools.report.summaries.jobstats import CommentError
 from exporter.tools.report.summaries.sacct import AccountedJob, SacctError
 from exporter.tools.report.summaries.store import MADE, NO_DATA, NO_GPUS, WAITING, Store
 from exporter.tools.report.summaries.summary import MARGIN

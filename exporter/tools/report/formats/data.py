@@ -9,7 +9,7 @@ from typing import Any
 
 from exporter.tools.report import words
 from exporter.tools.report.definitions import held, lost, utilization
-from exporter.tools.report.layout_progress import model_flops
+from exporter.tools.report.layout_job import model_flops
 from exporter.tools.report.model import Digest, JobReport, worst
 
 _LONGEST = 240
@@ -38,10 +38,11 @@ def short(report: JobReport | Digest) -> str:
     """`GPU 43 % used; 8 GPUs 2.1 h; wasted 9.6 h, most on Waits for storage; memory 61 of 80 GiB; 12.4 kWh`."""
     if isinstance(report, Digest):
         return f"GPU: held {words.hours(report.held)}; wasted {words.hours(report.wasted)}\n"
+    cause = worst(report.hours)
     parts = [
         f"GPU {words.percent(utilization(report.hours))} used" + model_flops(report.progress),
         f"{words.gpus(report.gpus)} {words.span(report.span.seconds)}",
-        f"wasted {words.hours(lost(report.hours))}" + _main_cause(report),
+        f"wasted {words.hours(lost(report.hours))}" + (f", most on {words.title(cause)}" if cause else ""),
     ]
     sizes = [(d.memory_peak_bytes, d.memory_total_bytes) for d in report.devices]
     known = [(peak, size) for peak, size in sizes if peak is not None and size]
@@ -51,8 +52,3 @@ def short(report: JobReport | Digest) -> str:
     if report.energy_joules is not None:
         parts.append(words.energy(report.energy_joules))
     return "; ".join(parts)[:_LONGEST] + "\n"
-
-
-def _main_cause(report: JobReport) -> str:
-    state = worst(report.hours)
-    return f", most on {words.title(state)}" if state else ""

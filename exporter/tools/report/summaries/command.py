@@ -26,14 +26,14 @@ from exporter.tools.report.client import Client
 from exporter.tools.report.command import access
 from exporter.tools.report.document import Document
 from exporter.tools.report.formats import plain
+from exporter.tools.report.formats.plain import paint
 from exporter.tools.report.job import slurm_job
-from exporter.tools.report.summaries.comment import Commenter
+from exporter.tools.report.summaries.jobstats import Commenter
 from exporter.tools.report.summaries.options import SummariesConfig
 from exporter.tools.report.summaries.sacct import Sacct
 from exporter.tools.report.summaries.store import WAITING, Store
 from exporter.tools.report.summaries.summary import table
 from exporter.tools.report.summaries.worker import Services, Settings, Worker
-from exporter.tools.report.terminal import paint
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""A report in the form that jobstats writes into AdminComment: `JS1:`, then JSON, gzipped, in base64.
+"""A job's AdminComment in slurmdbd, in the form of jobstats: `JS1:`, then JSON, gzipped, in base64.
 
 reportseff, Open OnDemand's helpers and jobstats itself read it. Times are seconds, memory is bytes, utilization is
 percent; GPUs go by their index on the node.
@@ -9,10 +9,12 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import logging
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from exporter.host import program
 from exporter.tools.report.definitions import utilization
 from exporter.tools.report.model import DeviceUse, JobReport, NodeUse
 from exporter.tools.report.summaries.sacct import AccountedJob
@@ -81,3 +83,48 @@ def _short(node: str) -> str:
     """The node's name as Slurm has it: `instance` carries a port, and perhaps a domain."""
     host = node.rpartition(":")[0] if ":" in node else node
     return host if host.replace(".", "").isdigit() else host.partition(".")[0]
+
+
+log = logging.getLogger(__name__)
+
+_TIMEOUT = 20.0
+
+
+class CommentError(Exception):
+    """One line: what was answered instead of yes."""
+
+
+class Commenter:
+    """Writes comments with sacctmgr: slurmctld takes none for a job that is over.
+
+    sacctmgr in some versions of Slurm (22.05) makes every letter small: no base64 survives that.
+    """
+
+    def __init__(self, sacctmgr: str = "sacctmgr", sacct: str = "sacct") -> None:
+        self._sacctmgr = sacctmgr
+        self._sacct = sacct
+        self._exact: bool | None = None
+        """Whether slurmdbd keeps a comment as it is; not known before the first one."""
+
+    def write(self, name: str, comment: str, plain: str) -> None:
+        """Raises CommentError. `plain` is the comment in words, for a Slurm that does not keep it.
+
+        `name` is the job as users know it (4711_3): a raw id may be an array's too, and mean all its elements.
+        """
+        self._set(name, comment if self._exact is not False else plain)
+        if self._exact is None:
+            shown = self._output(self._sacct, "-n", "-X", "-P", "-j", name, "-o", "AdminComment").strip()
+            self._exact = comment == comment.lower() or comment in shown
+            if not self._exact:
+                log.warning("this Slurm's sacctmgr makes letters small: comments are one line of text")
+                self._set(name, plain)
+
+    def _set(self, name: str, comment: str) -> None:
+        where = ("where", f"jobid={name}", "set", f"AdminComment={comment}")
+        self._output(self._sacctmgr, "-i", "modify", "job", *where)
+
+    def _output(self, *command: str) -> str:
+        try:
+            return program.output(command, _TIMEOUT)
+        except program.ProgramError as error:
+            raise CommentError(str(error)) from None

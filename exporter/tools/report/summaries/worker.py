@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from exporter.tools.report.failure import (
+from exporter.tools.report.client import (
     NoDataError,
     NoMetricsError,
     RefusedError,
@@ -25,7 +25,7 @@ from exporter.tools.report.failure import (
 from exporter.tools.report.formats import data
 from exporter.tools.report.model import JobReport
 from exporter.tools.report.summaries import hints, jobstats
-from exporter.tools.report.summaries.comment import CommentError
+from exporter.tools.report.summaries.jobstats import CommentError
 from exporter.tools.report.summaries.sacct import AccountedJob, SacctError
 from exporter.tools.report.summaries.store import MADE, NO_DATA, NO_GPUS, Store, Waiting
 from exporter.tools.report.summaries.summary import MARGIN, Report, Summary, summary

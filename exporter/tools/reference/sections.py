@@ -1,0 +1,133 @@
+"""The generated part of a written page: `python -m exporter.tools.reference.sections docs/check.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter.config.option import Option
+from exporter.faults.rules import RULES
+from exporter.ledger.palette import look
+from exporter.ledger.states import SPLITS, TABLE
+from exporter.ledger.states.state import Certainty, State
+from exporter.tools.check.options import OPTIONS as CHECK_OPTIONS
+from exporter.tools.report.definitions import BUSY, DEFINITIONS, LOST, POSSIBLY_LOST, Totals, as_it_is
+from exporter.tools.report.options import OPTIONS as REPORT_OPTIONS
+
+END = "<!-- End of what is made. -->"
+_OPTION_HEAD = ("| Option | Default | Meaning |", "|---|---|---|")
+_EXAMPLE = Totals("workload", 'workload="slurm:4711"', "workload", as_it_is)
+_LOST = {
+    Certainty.NONE: "no",
+    Certainty.POSSIBLE: "possibly",
+    Certainty.LIKELY: "likely",
+    Certainty.CERTAIN: "certainly",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The generated lines of one page."""
+
+    begin: str
+    """The mark before them."""
+    lines: Callable[[], Iterable[str]]
+
+    def renewed(self, text: str) -> str:
+        """Return the page with its generated part renewed. Raises ValueError without the two marks."""
+        before, begin, rest = text.partition(self.begin)
+        _, end, after = rest.partition(END)
+        if not begin or not end:
+            raise ValueError("the page lacks the marks between which the tables stand")
+        made = "\n".join(self.lines())
+        return f"{before}{begin}\n\n{made}\n\n{END}{after}"
+
+
+def _check() -> Iterable[str]:
+    """Yield the rules and options of the health check."""
+    yield from ("| Rule | Verdict | What it says | What to do | Source |", "|---|---|---|---|---|")
+    for r in RULES:
+        yield f"| `{r.name}` | {r.verdict.word} | {r.text} | {r.action} | {r.source} |"
+    yield from ("", *_OPTION_HEAD)
+    yield from (_option_row(option) for option in CHECK_OPTIONS if option.name != "check.ignore")
+    yield "| `--check.ignore=RULES` |  | Names of rules of the table above to leave out, with commas. |"
+
+
+def _report() -> Iterable[str]:
+    return [*_OPTION_HEAD, *(_option_row(option) for option in REPORT_OPTIONS)]
+
+
+def _option_row(option: Option) -> str:
+    flag = option.flag if option.switch else f"{option.flag}={option.metavar}"
+    default = option.shown_default
+    return f"| `{flag}` | {f'`{default}`' if default else ''} | {option.help} |"
+
+
+def _definitions() -> Iterable[str]:
+    return (
+        "| Number | What is counted | Divided by | Time that nobody could observe |",
+        "|---|---|---|---|",
+        *(f"| **{d.name}** | {d.numerator} | {d.denominator or '-'} | {d.unobserved} |" for d in DEFINITIONS),
+        "",
+        f"Busy states: {_names(BUSY)}.",
+        "",
+        f"Lost states: {_names(LOST)}.",
+        "",
+        f"Possibly lost, which may be as it should: {_names(POSSIBLY_LOST)}.",
+        "",
+        "In PromQL, of one job in the last minutes:",
+        "",
+        "```promql",
+        *(line for each in DEFINITIONS for line in (f"# {each.name}", each.promql(_EXAMPLE), "")),
+        "```",
+    )
+
+
+def _names(states: Iterable[str]) -> str:
+    return ", ".join(f"`{state}` ({look(state).title})" for state in states)
+
+
+def _diagnosis() -> Iterable[str]:
+    """Yield the states, their signatures, and where their thresholds are."""
+    yield from _table(("State", "Who acts", "Lost?", "What it means", "What to do"), map(_state, TABLE))
+    yield ""
+    yield from _table(("State", "Signature", "Thresholds", "Signals it needs"), map(_signature, TABLE))
+    yield from ("", "Thresholds and their defaults: [options.md](options.md#ledger).")
+
+
+def _state(state: State) -> Sequence[str]:
+    full = f" ({state.advice_when_full})" if state.advice_when_full else ""
+    return (f"`{state.name}`", state.audience, _LOST[state.certainty], state.meaning, state.advice + full)
+
+
+def _signature(state: State) -> Sequence[str]:
+    needs = " or ".join(" and ".join(f"`{name}`" for name in each) for each in state.needs) if state in SPLITS else ""
+    options = ", ".join(f"`{threshold.name.replace('_', '-')}`" for threshold in state.thresholds)
+    return (f"`{state.name}`", state.signature, options, needs)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def _mark(source: str, target: str) -> str:
+    return f"<!-- Made from {source} by `make {target}`. Do not edit up to the end mark. -->"
+
+
+SECTIONS: Mapping[str, Section] = {
+    "check.md": Section(_mark("exporter/tools/check/", "check-page"), _check),
+    "definitions.md": Section(_mark("exporter/tools/report/definitions.py", "definitions"), _definitions),
+    "diagnosis.md": Section(_mark("exporter/ledger/states/", "diagnosis"), _diagnosis),
+    "report.md": Section(_mark("exporter/tools/report/options.py", "report-page"), _report),
+}
+"""By name of the page in docs/."""
+
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    page.write_text(SECTIONS[page.name].renewed(page.read_text()))
