@@ -62,7 +62,7 @@ mutate: venv ## Change the code in small ways and see that tests fail: ROOMS='le
 	$(BIN)/python -m tests.mutation.run $(ROOMS) --size $(or $(SIZE),60) $(if $(SEED),--seed $(SEED))
 
 .PHONY: plant
-plant: venv ## Plant 82 faults, one by one, in copies of the tree: for each a test fails (ten minutes; FAULTS='ledger web' for some)
+plant: venv ## Plant 83 faults, one by one, in copies of the tree: for each a test fails (ten minutes; FAULTS='ledger web' for some)
 	$(BIN)/python -m tests.planted.run $(FAULTS)
 
 .PHONY: run
