@@ -17,13 +17,18 @@ from tests.panels.truth import choices
 
 
 @pytest.fixture(scope="session")
-def url() -> Iterator[str]:
+def archive() -> Iterator[Archive]:
     with tempfile.TemporaryDirectory(prefix="gpu-panels-") as folder:
-        archive = Archive(Path(folder), WRITTEN, LOOKBACK)
-        archive.add(write(archive.folder / "cluster.om"))
-        archive.evaluate()
-        with archive.served() as found:
-            yield found
+        found = Archive(Path(folder), WRITTEN, LOOKBACK)
+        found.add(write(found.folder / "cluster.om"))
+        found.evaluate()
+        yield found
+
+
+@pytest.fixture(scope="session")
+def url(archive: Archive) -> Iterator[str]:
+    with archive.served() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

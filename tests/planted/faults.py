@@ -272,6 +272,12 @@ FAULTS = (
     Fault("dashboards/fleet.py", " + ({_UNREACHABLE} or vector(0))", "", "panels/test_panels.py"),
     Fault("dashboards/throughput.py", "only, mfu.NOW)", "only)", "panels/test_panels.py"),
     Fault("dashboards/parts/query.py", "suffix:GPU h", "suffix: GPU h", "panels/test_printed_panels.py"),
+    Fault(
+        "dashboards/parts/once.py",
+        "_OF_EVALUATED = dict.fromkeys(_RECORDED, REPLICAS) | ",
+        "_OF_EVALUATED = ",
+        "panels/test_counted_once.py",
+    ),
     Fault("tools/report/model.py", "total / gpu_hours if", "total / seconds if", "panels/test_report.py"),
     Fault("dashboards/parts/block.py", "mappings=tuple(look.ANSWERS)", "mappings=()", "panels/test_panels.py"),
 )

@@ -1,4 +1,4 @@
-"""What can be said of a PromQL expression without running it: the labels of its result, and its unit."""
+"""What can be said of a PromQL expression without running it: the labels of its result."""
 
 from __future__ import annotations
 
@@ -110,58 +110,6 @@ _LABELS: dict[type[Any], Callable[[Any], frozenset[str]]] = {
     promql.ParenExpr: lambda node: labels(node.expr),
     promql.UnaryExpr: lambda node: labels(node.expr),
     promql.SubqueryExpr: lambda node: labels(node.expr),
-}
-
-
-def unit(node: Any) -> str | None:
-    """The unit of the result: a base unit, 'per second', 'count', or None where it cannot be told."""
-    of = _UNITS.get(type(node))
-    return of(node) if of else None
-
-
-def _unit_of_aggregate(node: Any) -> str | None:
-    inner = unit(node.expr)
-    if str(node.op) == "count":
-        return "count"
-    return None if str(node.op) == "avg" and inner == "count" else inner  # the mean of flags is a share
-
-
-def _unit_of_call(node: Any) -> str | None:
-    name = node.func.name
-    if name == "time":
-        return "timestamp"
-    if name in {"increase", "avg_over_time", "max_over_time", "label_replace", "sort_desc", "ceil"}:
-        return unit(node.args[0])
-    if name in {"rate", "irate"}:
-        inner = unit(node.args[0]) or ""
-        return {"seconds": "share", "bytes": "bytes per second", "joules": "watts", "count": "per second"}.get(inner)
-    if name == "histogram_quantile":
-        return METRICS[selectors(node)[0].name].unit
-    return None
-
-
-def _unit_of_binary(node: Any) -> str | None:
-    operator = str(node.op)
-    left, right = unit(node.lhs), unit(node.rhs)
-    if operator == "-" and left == right == "timestamp":
-        return "seconds"
-    if operator in {"+", "-", "or"}:
-        return left if left == right or right is None else None
-    if operator in {"and", "unless", "==", "!=", "<", ">", "<=", ">="}:
-        return "count" if node.modifier and node.modifier.return_bool else left
-    if operator == "/" and left is not None and left == right:
-        return "ratio"
-    return None
-
-
-_UNITS: dict[type[Any], Callable[[Any], str | None]] = {
-    promql.VectorSelector: lambda node: METRICS[node.name].unit or "count",
-    promql.MatrixSelector: lambda node: unit(node.vector_selector),
-    promql.AggregateExpr: _unit_of_aggregate,
-    promql.BinaryExpr: _unit_of_binary,
-    promql.Call: _unit_of_call,
-    promql.ParenExpr: lambda node: unit(node.expr),
-    promql.UnaryExpr: lambda node: unit(node.expr),
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -11,8 +10,7 @@ import pytest
 
 from dashboards.parts import look
 from exporter.collectors.xid import CATALOGUE
-from exporter.tools.report.model import WORK
-from tests.contract.dashboards.inference import WrongLabelError, labels, matchers, ranged, selectors, unit, walk
+from tests.contract.dashboards.inference import WrongLabelError, labels, matchers, ranged, selectors, walk
 from tests.contract.dashboards.reading import (
     NAMES,
     Query,
@@ -37,20 +35,6 @@ _JOINED = {
     "scrape_duration_seconds",
 }
 """Everybody's metrics: kept to the exporters by a join with a series that is selected by cluster."""
-
-FITTING = {
-    "bytes": {"bytes"},
-    "bytes per second": {"Bps"},
-    "celsius": {"celsius"},
-    "count": {"locale", "none"},
-    "hertz": {"hertz"},
-    "joules": {"joule"},
-    "per second": {"cps", "ops", "reqps", "locale"},  # locale in columns whose titles say what per second
-    "ratio": {"percentunit"},
-    "seconds": {"s"},
-    "share": {"percentunit", "locale", "none"},  # of one GPU or core it is a share; of several, their worth
-    "watts": {"watt"},
-}
 
 
 def _parsed(query: Query) -> Any:
@@ -112,17 +96,6 @@ def test_no_window_is_fixed(name: str) -> None:
     fixed = [query for query in queries(name) if re.search(r"\[[^$\]]", query.expr)]
 
     assert fixed == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_units_match(name: str) -> None:
-    wrong = []
-    for query in queries(name):
-        found = unit(_parsed(query))
-        if query.unit and found in FITTING and query.unit not in FITTING[found]:
-            wrong.append((str(query), found, query.unit))
-
-    assert wrong == []
 
 
 @pytest.mark.parametrize(("name", "title"), [("health", "XIDs in the time range"), ("gpu", "XIDs in the range")])
@@ -189,12 +162,6 @@ def test_graphs_over_a_day_ask_recorded_series_only() -> None:
     assert raw == set()
 
 
-def test_most_units_can_be_told() -> None:
-    told = [unit(_parsed(query)) in FITTING for query in every_query() if query.unit]
-
-    assert sum(told) > 0.6 * len(told)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_query_selects_the_cluster(name: str) -> None:
     loose = [
@@ -237,24 +204,3 @@ def test_variables_ask_for_what_there_is(name: str) -> None:
         asked = _LABEL_VALUES.fullmatch(variable["query"]["query"])
         assert asked, variable["name"]
         assert asked["label"] in labels(promql.parse(asked["selector"])), variable["name"]
-
-
-@pytest.mark.parametrize("name", ["throughput", "job", "workload-kubernetes", "workload-slurm"])
-@pytest.mark.parametrize("work", WORK)
-def test_whatever_programs_count_is_shown_with_its_unit(name: str, work: str) -> None:
-    rate = f"workload:gpu_workload_{work}:rate5m"
-    shown = [query for query in queries(name) if rate in {each.name for each in selectors(_parsed(query))}]
-
-    assert {query.unit for query in shown} & {"ops"}
-    assert work == "steps" or any("{{unit}}" in query.legend for query in shown)
-
-
-@pytest.mark.parametrize(
-    "name", ["fleet", "waste", "node", "throughput", "job", "workload-kubernetes", "workload-slurm"]
-)
-def test_model_flops_stand_beside_utilization_and_a_bound_is_called_one(name: str) -> None:
-    """Of every panel that shows utilization of held GPUs."""
-    for panel in panels(name):
-        said = json.dumps(panel)
-        if panel["title"] == "Utilization" or '"Utilization"' in said:
-            assert {"MFU", "MFU at most"} <= set(re.findall(r'"(MFU(?: at most)?)"', said)), panel["title"]

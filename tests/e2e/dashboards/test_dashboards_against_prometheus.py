@@ -115,21 +115,6 @@ def test_node_shows_one_row_per_gpu_and_the_lost_one_among_them(url: str) -> Non
     assert {row["metric"]["gpu"]: row["value"][1] for row in rows} == {"0": "1", "1": "1", "2": "0", "3": "1"}
 
 
-def test_gpu_hours_by_state_add_up_to_the_gpus_times_the_range(reader: Reader) -> None:
-    hours = sum(float(row["value"][1]) for row in reader.rows("waste", "GPU hours by state"))
-    (gpus,) = reader.rows("fleet", "GPUs")
-
-    there = float(gpus["value"][1]) * (SPAN.end - SPAN.start) / 3600
-    assert hours == pytest.approx(there, rel=0.06)  # the first rates need two scrapes
-
-
-def test_waste_costs_less_than_what_was_held_and_not_nothing(reader: Reader) -> None:
-    (held,) = reader.rows("waste", "Price of all held")
-    (wasted,) = reader.rows("waste", "Price of the waste")
-
-    assert 0 < float(wasted["value"][1]) < float(held["value"][1])
-
-
 def test_health_counts_each_planted_xid_once_and_begins_with_the_hardware(reader: Reader) -> None:
     found = {
         (row["metric"]["class"], row["metric"]["instance"], row["metric"]["gpu"], row["metric"]["xid"]): row["value"][1]
