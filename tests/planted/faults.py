@@ -231,7 +231,7 @@ FAULTS = (
     Fault("progress/socket_source.py", "if found == own:", "if found:", "unit/progress/test_socket_of_its_own.py"),
     Fault("daemon/serve.py", "(signal.SIGHUP, reload)", "(signal.SIGHUP, stopping)", "unit/cli/test_signals.py"),
     # ... users of the node
-    Fault("attribution/cgroup_trust.py", "_USERS_OWN.search(path)", "None", "unit/attribution/test_cgroup_trust.py"),
+    Fault("attribution/cgroup_place.py", "_USERS_OWN.search(path)", "None", "unit/attribution/test_cgroup_trust.py"),
     Fault(
         "attribution/slurm/show_job.py",
         "found is not None and found.id == job",
