@@ -144,9 +144,7 @@ def parser(page: Page, table: Iterable[Option]) -> argparse.ArgumentParser:
     )
     general = made.add_argument_group("General")
     general.add_argument("-h", "--help", action=_Printed, text=_Parser.format_help, help="Show this and exit.")
-    general.add_argument(
-        "--version", action=_Printed, text=lambda _: f"gpu-exporter {__version__}\n", help="Print the version and exit."
-    )
+    general.add_argument("--version", action=_Printed, text=_version, help="Print the version and exit.")
     general.add_argument("--config.file", dest="config.file", metavar="FILE", default="", help="YAML file of options.")
     if page.argument:
         made.add_argument(ARGUMENT, nargs="?", metavar=page.argument, default="", help=argparse.SUPPRESS)
@@ -159,6 +157,10 @@ def parser(page: Page, table: Iterable[Option]) -> argparse.ArgumentParser:
             groups[option.group] = made.add_argument_group(option.group)
         _add(groups[option.group], option, _help(option))
     return made
+
+
+def _version(_: object) -> str:
+    return f"gpu-exporter {__version__}\n"
 
 
 def _add(group: argparse._ActionsContainer, option: Option, text: str) -> None:  # pyright: ignore[reportPrivateUsage]
