@@ -27,7 +27,6 @@ from exporter.daemon.restart import RestartRule, Surroundings
 from exporter.daemon.systemd import Notifier, Watchdog
 from exporter.exposition.page import PageStore
 from exporter.host.pci import pci_gpus
-from exporter.sampling.config import SamplingConfig
 from exporter.sampling.snapshot import Snapshot
 from exporter.web.app import App, OncePerSnapshot, Pages
 from exporter.web.config import WebConfig
@@ -72,7 +71,10 @@ def run(config: DaemonConfig) -> int:
     server.start()
     address = address_text(config.web.listen_address[0] or "*", server.port)
     log.info("gpu-exporter %s serves %s on %s", __version__, config.web.telemetry_path, address)
-    with _watchdog(config.sample, exporter) as watchdog:
+    notifier = Notifier.of(os.environ)
+    with Watchdog(
+        notifier, config.sample.interval, lambda: exporter.snapshot, lambda: exporter.silent_seconds
+    ) as watchdog:
         status = _wait(exporter, _restart_rule(config), stopping, (watchdog.tick, keeping.tick))
     server.stop()
     exporter.stop()
@@ -126,12 +128,6 @@ def _pages(config: WebConfig, node: str, keeping: Housekeeping, metrics: PageSto
 def _server(config: WebConfig, web: WebSettings, threads: Threads, pages: Pages) -> Server:
     app = App(pages, config.telemetry_path, web.policy)
     return Server(app, config.listen_address, _PAGE_THREADS, web.certificates, threads)
-
-
-def _watchdog(config: SamplingConfig, exporter: Exporter) -> Watchdog:
-    return Watchdog(
-        Notifier.of(os.environ), config.interval, lambda: exporter.snapshot, lambda: exporter.silent_seconds
-    )
 
 
 def _restart_rule(config: DaemonConfig) -> RestartRule:

@@ -109,7 +109,8 @@ def _of_gpus(state: FaultState, observation: Observation) -> FaultState:
     for uuid in devices.keys() - {seen.uuid for seen in observation.gpus}:
         if not devices[uuid].expected:
             continue
-        devices[uuid], lost = _away(uuid, devices[uuid], observation.time, _code(observation, devices[uuid]))
+        code = dict(observation.refused).get(devices[uuid].index, "not shown by the driver")
+        devices[uuid], lost = _away(uuid, devices[uuid], observation.time, code)
         if lost and not _stands(faults.values(), uuid, Kind.LOST):
             faults[uuid, lost.index, lost.kind, lost.evidence] = lost
     accepted = _still_accepted(state.accepted, observation)
@@ -235,10 +236,6 @@ def _away(uuid: str, known: KnownGpu, now: UnixTime, why: str) -> tuple[KnownGpu
     known = replace(known, away=since, back=None)
     lost = Fault(uuid, known.index, Kind.LOST, why, Action.RESTART, since) if now - since >= GRACE else None
     return known, lost
-
-
-def _code(observation: Observation, known: KnownGpu) -> str:
-    return dict(observation.refused).get(known.index, "not shown by the driver")
 
 
 def _replaced(state: FaultState, gpus: Iterable[ObservedGpu]) -> FaultState:

@@ -52,10 +52,6 @@ def _number(text: str) -> str:
         raise ValueError(f"{wanted}, got {text!r}") from None
 
 
-def _watts(series: Series) -> str:
-    return f"{series.value:g}"
-
-
 def _megahertz(series: Series) -> str:
     return f"{series.value / _MHZ:g}"
 
@@ -66,7 +62,7 @@ REFERENCES: Mapping[str, Reference] = {
     "model": Reference("gpu_info", _label("model")),
     "ecc": Reference("gpu_ecc_mode_enabled", _switch, accepts=_on_or_off),
     "persistence": Reference("gpu_persistence_mode_enabled", _switch, accepts=_on_or_off),
-    "power-limit": Reference("gpu_power_limit_watts", _watts, accepts=_number),
+    "power-limit": Reference("gpu_power_limit_watts", lambda series: f"{series.value:g}", accepts=_number),
     "sm-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "sm"}, _number),
     "memory-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "memory"}, _number),
 }

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 import ssl
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,7 +138,7 @@ def _ciphers(section: Section) -> tuple[str, ...]:
     for name in wanted:
         if name not in CIPHERS:
             raise section.wrong("cipher_suites", f"{name!r} is none of Go's secure cipher suites: leave it out")
-    return _distinct([CIPHERS[name] for name in wanted if CIPHERS[name]])
+    return tuple(dict.fromkeys(CIPHERS[name] for name in wanted if CIPHERS[name]))
 
 
 def _curve(section: Section) -> str:
@@ -151,10 +151,6 @@ def _curve(section: Section) -> str:
             "curve_preferences", "Python's TLS can be told one curve only: name one, or leave it out for all of them"
         )
     return CURVES[wanted[0]] if wanted else ""
-
-
-def _distinct(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
 
 
 log = logging.getLogger(__name__)
