@@ -53,7 +53,7 @@ COMMANDS: Mapping[str, Command] = {
     "summaries": Command(
         "exporter.tools.report.summaries.command",
         "give ended Slurm jobs their summaries, or list them",
-        "exporter.tools.report.summaries.options:SummariesConfig",
+        "exporter.tools.report.options:SummariesConfig",
     ),
     "completion": Command("exporter.tools.reference.shell_completion", "print the completion of bash, zsh or fish", ""),
 }

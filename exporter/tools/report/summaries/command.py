@@ -28,8 +28,8 @@ from exporter.tools.report.document import Document
 from exporter.tools.report.formats import plain
 from exporter.tools.report.formats.plain import paint
 from exporter.tools.report.job import slurm_job
+from exporter.tools.report.options import SummariesConfig
 from exporter.tools.report.summaries.jobstats import Commenter
-from exporter.tools.report.summaries.options import SummariesConfig
 from exporter.tools.report.summaries.sacct import Sacct
 from exporter.tools.report.summaries.store import WAITING, Store
 from exporter.tools.report.summaries.summary import table
