@@ -6,7 +6,6 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import units
 
-from deploy.prometheus.render import ALERTS
 from exporter.ledger import palette
 from exporter.tools.report.definitions import HIGH, LOW
 
@@ -101,5 +100,3 @@ RECOVERY = words(_RECOVERY)
 """What the driver asks for."""
 RECOVERY_NAMES = {action: text for action, (text, _) in _RECOVERY.items()}
 # fmt: on
-RUNBOOKS = [model.ValueMap(options={a.name: model.ValueMappingResult(text=a.runbook) for a in ALERTS})]
-"""Names of alerts to the names of their pages."""

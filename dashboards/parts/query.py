@@ -27,7 +27,8 @@ POD_SHOWN, SLURM_SHOWN = (scope.replace("$workload", "$shown") for scope in (POD
 """The same, of the workloads that `variable.shown` chooses: a graph of all of a cluster's is a graph of none."""
 
 THERMAL = 'reason=~"sw_thermal|hw_thermal|thermal"'
-ALERTS = 'alertname=~"Gpu.*", alertstate="firing"'
+ALERTS = 'runbook=~"gpu.+", alertstate="firing"'
+"""Ours: each names its runbook in a label."""
 GPU_HOURS = "suffix:GPU h"
 """Not the unit for hours, which turns 48 of them into two days."""
 KWH = "suffix:kWh"

@@ -179,8 +179,8 @@ def step(title: str, expr: str) -> Text:
 
 
 def runbook(expr: str) -> Text:
-    """The page of an alert: its name in lower case, which its address needs."""
-    return Text("What to do", expr, "alertname", tuple(look.RUNBOOKS), RUNBOOK_WIDTH, (link.RUNBOOK,), alias="runbook")
+    """The page of an alert, which its label names."""
+    return Text("What to do", expr, "runbook", width=RUNBOOK_WIDTH, links=(link.RUNBOOK,))
 
 
 def _wrapped(column: Value, by: str) -> str:

@@ -40,7 +40,7 @@ def _as_given(stood: str) -> str:
 
     Nothing marks the end of the series of a node that fell silent while Prometheus itself was away.
     """
-    return f"max without (alertname, severity, audience, {_OF_RULERS}) ({stood})"
+    return f"max without (alertname, severity, audience, runbook, {_OF_RULERS}) ({stood})"
 
 
 def lately(selector: str) -> str:

@@ -203,7 +203,7 @@ def _rule(alert: Alert, values: dict[str, str], runbook: str, scope: Scope = _AL
         "for": values["for"],
         # Rulers older than this key refuse a file that has it.
         **({} if keep == "0s" else {"keep_firing_for": keep}),
-        "labels": {"severity": values["severity"], "audience": alert.audience.value},
+        "labels": {"severity": values["severity"], "audience": alert.audience.value, "runbook": alert.runbook},
         "annotations": {
             "summary": fill(alert.summary, values),
             "description": fill(alert.description, values),

@@ -23,7 +23,7 @@ def show(value: float, unit: str = "none", decimals: int | None = None) -> str:
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
     if unit.startswith("suffix:"):
-        return f"{_digits(value, decimals, 1)}{unit.removeprefix('suffix:')}"
+        return f"{_digits(value, decimals, 1)} {unit.removeprefix('suffix:')}"
     if unit.startswith("prefix:"):
         return f"{unit.removeprefix('prefix:')}{_digits(value, decimals, 2)}"
     if unit in _PLAIN:

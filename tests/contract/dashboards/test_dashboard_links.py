@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 from urllib.parse import urlsplit
@@ -88,17 +89,18 @@ def test_links_to_the_documentation_arrive() -> None:
         assert variables(name)["docs"]["query"].endswith("/docs/")
 
 
-def test_every_alert_leads_to_its_runbook() -> None:
-    """The link is made from the text of the cell: the alert's name in lower case, which Grafana cannot make."""
+def test_alert_row_leads_to_page_that_its_label_names() -> None:
     tables = [panel for name in NAMES for panel in panels(name) if "runbook" in renamed(panel)]
-    assert {panel["title"] for panel in tables} == {"Alerts", "Alerts, one by one"}
 
-    for panel in tables:
-        (mapping,) = properties(panel, renamed(panel)["runbook"])["mappings"]
-        shown = {alert: result["text"] for alert, result in mapping["options"].items()}
-        assert set(shown) == {alert.name for alert in ALERTS}
-        assert all((ROOT / f"docs/runbooks/{text}.md").exists() for text in shown.values())
-        assert any("runbooks/" in each["url"] for each in properties(panel, "Alert")["links"])
+    assert {panel["title"] for panel in tables} == {"Alerts", "Alerts, one by one"}
+    assert all("runbooks/" in str(properties(panel, "Alert")["links"]) for panel in tables)
+    assert all((ROOT / f"docs/runbooks/{alert.runbook}.md").is_file() for alert in ALERTS)
+
+
+def test_no_board_lists_names_of_alerts() -> None:
+    listed = {(name, alert.name) for name in NAMES for alert in ALERTS if alert.name in json.dumps(load(name))}
+
+    assert listed == set()
 
 
 def test_every_list_of_alerts_has_the_runbook() -> None:

@@ -20,7 +20,9 @@ class Metric:
     labels: frozenset[str]
 
 
-ALERT = frozenset({"alertname", "alertstate", "severity", "audience", "gpu", "uuid", "xid", "class", *OWNER_LABELS})
+ALERT = frozenset(
+    {"alertname", "alertstate", "severity", "audience", "runbook", "gpu", "uuid", "xid", "class", *OWNER_LABELS}
+)
 # fmt: off
 EXTERNAL = {
     # Prometheus's own, about rules and scrapes

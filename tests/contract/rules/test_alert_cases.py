@@ -39,6 +39,6 @@ def test_every_expected_alert_is_one_of_a_case_that_fires_and_has_all_its_texts(
     assert all(expected.values()), [name for name, alerts in expected.items() if not alerts]
     for alerts in expected.values():
         for alert in alerts:
-            assert {"severity", "audience"} <= set(alert["exp_labels"])
+            assert {"severity", "audience", "runbook"} <= set(alert["exp_labels"])
             assert set(alert["exp_annotations"]) == {"summary", "description", "runbook_url"}
             assert "<no value>" not in str(alert)

@@ -39,8 +39,8 @@ OTHERS = {
     "kube_node_status_capacity": {"resource", "unit"},
     "kube_node_spec_taint": {"key"},
     "process_cpu_seconds_total": set(),
-    "ALERTS": {"alertstate", "alertname", "severity", "audience", "uuid", "wave"},
-    "ALERTS_FOR_STATE": {"alertname", "severity", "audience"},
+    "ALERTS": {"alertstate", "alertname", "severity", "audience", "runbook", "uuid", "wave"},
+    "ALERTS_FOR_STATE": {"alertname", "severity", "audience", "runbook"},
 }
 ENGINES = Path(__file__).with_name("engines")
 RECORDED = {rule.record: set(rule.by) for group in GROUPS for rule in group.rules}

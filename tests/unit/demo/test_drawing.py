@@ -37,7 +37,7 @@ SPAN = Span(start=0.0, end=300.0, step=5.0)
         (0.0, "short", None, "0"),
         (12345.0, "short", None, "12.35 k"),
         (51.0, "celsius", None, "51 °C"),
-        (2.5, "suffix: GPU h", None, "2.5 GPU h"),
+        (2.5, "suffix:GPU h", None, "2.5 GPU h"),
         (1132.4, "prefix:$", 0, "$1132"),
         (1795328436e3, "dateTimeAsIso", None, "2026-11-22 06:20:36"),
         (3.0, "locale", None, "3"),
