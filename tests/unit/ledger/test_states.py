@@ -7,9 +7,13 @@ import pkgutil
 
 import pytest
 
+from exporter.core.units import BytesPerSecond
+from exporter.host.model import ProcessSignals
 from exporter.ledger import states
+from exporter.ledger.evidence import Evidence, Past, Signals
 from exporter.ledger.states import BUSY, BY_STATE, DEFAULTS, LOST, POSSIBLY_LOST, STATES, TABLE, THRESHOLDS, limits
 from exporter.ledger.states.host_waits import WAIT_COVER
+from exporter.ledger.states.idle import unused_claim
 from exporter.ledger.states.state import Threshold
 from exporter.ledger.thresholds import Thresholds
 
@@ -48,3 +52,13 @@ def test_limits_take_given_values_and_keep_defaults() -> None:
 def test_threshold_out_of_range_is_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=name):
         Thresholds(**{name: value})
+
+
+@pytest.mark.parametrize(("quiet_seconds", "unused"), [(599.0, 0.0), (600.0, 1.0)])
+def test_program_that_loads_before_its_first_kernel_is_unused_from_ten_minutes_on(
+    quiet_seconds: float, unused: float
+) -> None:
+    loads = ProcessSignals(hottest_thread=0.0, reading_bytes_per_second=BytesPerSecond(5e6))
+    evidence = Evidence(Signals(busy=0.0), 0.0, wait=1.0, own=loads, past=Past(quiet_seconds=quiet_seconds))
+
+    assert unused_claim(evidence, DEFAULTS) == unused
