@@ -75,12 +75,6 @@ FAULTS = (
         "gpu = target.uuid",
         "unit/ledger/test_used_balance.py",
     ),
-    Fault(
-        "sampling/ledger_readings.py",
-        "if len(self._targets) > len(found):",
-        "if not found:",
-        "contract/passes/test_sampler_growth.py",
-    ),
     # Sampling
     Fault(
         "sampling/reader.py",
