@@ -105,7 +105,7 @@ ABSENT = Alert(
     severity=Severity.CRITICAL,
     # An autoscaler may have taken the last node with GPUs. Where recording rules are not loaded, no target is recorded.
     expr=f"""\
-absent({exporters()} or gpu_exporter_build_info)
+absent({exporters()} or last_over_time(gpu_exporter_build_info[5m]))
 unless on ()
 (
   count(last_over_time(cluster:gpu_exporters:count[7d]))

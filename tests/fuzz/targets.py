@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import h11
+from prometheus_client.exposition import gzip_accepted
 
 from exporter.attribution import cgroup, devices, documents
 from exporter.attribution.background_source import SourceError
@@ -21,13 +22,14 @@ from exporter.attribution.slurm import device_program, environ, gres, job, prolo
 from exporter.collectors import sxid, xid
 from exporter.config.option import ConfigError
 from exporter.core.clock import UnixTime
+from exporter.exposition import page
 from exporter.faults import acknowledgements, state_file
 from exporter.host import cgroup as cgroup_files
 from exporter.host import command, nccl_ras, network, process, process_io
 from exporter.progress import protocol
 from exporter.tools.check import drain
 from exporter.tools.report.summaries import sacct
-from exporter.web import app, auth, certificate, connection, webconfig
+from exporter.web import auth, certificate, connection, webconfig
 from tests.fuzz import seeds
 
 _SCRATCH = Path(tempfile.mkdtemp(prefix="fuzz-"))
@@ -100,7 +102,8 @@ def _head(data: bytes) -> object:
     if not isinstance(event, h11.Request):
         return None
     found = connection._environ(event, "peer")
-    return app._accepts_gzip(found), app._scraper(found)
+    accept, encoding = (str(found.get(name, "")) for name in ("HTTP_ACCEPT", "HTTP_ACCEPT_ENCODING"))
+    return page._negotiate(accept)[1], gzip_accepted(encoding)
 
 
 def _pod(data: bytes) -> object:
