@@ -4,7 +4,23 @@ from __future__ import annotations
 
 import re
 
-from tests.structure import DAEMON, MAX_FILE_LINES, ORDER, ROOT, TOOLS, arrows, folders, lengths, loose, upward
+from tests.structure import (
+    DAEMON,
+    MAX_FILE_LINES,
+    MAX_FLOORS,
+    MAX_LINES,
+    MAX_MODULES,
+    ORDER,
+    ROOT,
+    TOOLS,
+    arrows,
+    floors,
+    folders,
+    lengths,
+    loose,
+    sizes,
+    upward,
+)
 
 
 def test_every_folder_has_its_place_in_the_order() -> None:
@@ -57,6 +73,17 @@ def test_architecture_page_lists_every_folder() -> None:
     listed = re.findall(r"^\| `(\w+)/`", page, flags=re.MULTILINE)
 
     assert listed == [*DAEMON, "tools"]
+
+
+def test_folders_keep_their_size() -> None:
+    assert {folder: lines for folder, (_, lines) in sizes().items() if lines > MAX_LINES[folder]} == {}
+    assert sum(modules for modules, _ in sizes().values()) <= MAX_MODULES
+
+
+def test_daemon_keeps_its_floors() -> None:
+    found = floors()
+
+    assert max(found[folder] for folder in DAEMON) <= MAX_FLOORS
 
 
 def test_files_are_short() -> None:
