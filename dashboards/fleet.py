@@ -55,7 +55,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "GPUs",
             "GPUs of all nodes, also of those that are unreachable.",
-            now(f"({known} or vector(0)) + ({_UNREACHABLE} or vector(0))"),
+            now(f"{known} + ({_UNREACHABLE} or vector(0)) or {_UNREACHABLE}"),
             size=(2, 4),
         )
     )
@@ -64,7 +64,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Unreachable",
             "GPUs of nodes whose exporters reported within seven days and report nothing now. The table of nodes names them "
             "first. Nodes that were removed from Kubernetes, are in maintenance or powered down by Slurm do not count.",
-            now(f"{_UNREACHABLE} or vector(0)"),
+            now(f"{_UNREACHABLE} or 0 * {known}"),
             steps=look.SOME_IS_BAD,
             size=(3, 4),
         )

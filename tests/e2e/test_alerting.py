@@ -26,7 +26,7 @@ SETTINGS = Settings(
     values={
         "GpuUnderutilized": {"utilization": 0.5, "window": "10s", "for": "2s", "keepFiringFor": "1s"},
         "GpuThermalThrottling": {"window": "5s", "for": "2s", "keepFiringFor": "1s"},
-        "GpuLost": {"for": "2s", "keepFiringFor": "1s"},
+        "GpuLost": {"for": "20s", "keepFiringFor": "1s"},  # longer than a GPU takes to be counted again
         "GpuExporterDown": {"for": "2s", "keepFiringFor": "1s"},
         "GpuScrapeFlapping": {"changes": 1000},
     },

@@ -35,3 +35,4 @@ def test_job_on_shards_has_its_summary(tmp_path: Path, noted: bool) -> None:  # 
     site.round()
 
     assert site.store.counts() == {MADE: 1}
+    site.store.close()

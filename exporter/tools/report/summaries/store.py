@@ -47,8 +47,12 @@ class Store:
             self._database = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", timeout=30, uri=True)
             return
         self._database = sqlite3.connect(file, timeout=30, isolation_level=None)
-        self._database.execute("PRAGMA journal_mode=WAL")
-        self._database.executescript(_SCHEMA)
+        try:
+            self._database.execute("PRAGMA journal_mode=WAL")
+            self._database.executescript(_SCHEMA)
+        except sqlite3.Error:
+            self._database.close()
+            raise
 
     def close(self) -> None:
         self._database.close()
