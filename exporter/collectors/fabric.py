@@ -71,10 +71,15 @@ def read(device: Device, previous: Fabric | None, _tick: Tick) -> Fabric:
 
 
 def place(device: Device) -> Place:
-    """By the platform (Blackwell and newer), else the module's number on its baseboard alone."""
+    """By the platform, else the module's number on its baseboard alone.
+
+    Without a chassis (Hopper, virtual machines) the driver fills the rest of its place with numbers that mean nothing.
+    """
     info = device.get("nvmlDeviceGetPlatformInfo")
     if info is not None:
         chassis = "".join(each for each in str(info.chassisSerialNumber)[:_LONGEST] if each.isprintable())
+        if not chassis:
+            return Place(module=str(info.moduleId))
         return Place(chassis, str(info.slotNumber), str(info.trayIndex), str(info.hostId), str(info.moduleId))
     module = device.get("nvmlDeviceGetModuleId")
     return Place(module="" if module is None else str(module))

@@ -1,6 +1,8 @@
 """Activity of the GPU's units (GPM, Hopper and newer) and the bytes over its PCIe and NVLink.
 
-Bytes come from the driver's field counters; where it has none, from GPM's rates, which the same call brings.
+Bytes over NVLink come from the driver's field counters; where it has none, from GPM's rates, which the same call
+brings. Over PCIe it is the other way round: those counters have 32 bits, and a PCIe 5 link wraps them several times a
+second.
 """
 
 from __future__ import annotations
@@ -84,11 +86,17 @@ def finite(value: Any) -> float | None:
 _MIB = 1024 * 1024
 _ASK_AGAIN = 300.0
 """Seconds until a GPU without GPM is asked again: leaving MIG mode brings it back."""
+_WRAP = 2.0**32
+"""Bytes at which the PCIe counters begin anew (measured: docs/hardware.md)."""
+_LONGEST_WRAP = 5.0
+"""Seconds between two readings up to which a counter that fell has wrapped; a GPU reset takes longer than that."""
+_MOST_PCIE = 1e12
+"""Bytes per second that no PCIe link carries."""
 
 
 @record
 class Path:
-    """Where one direction of a bus is counted: fields by preference (id, scope, bytes per unit), else GPM (MiB/s)."""
+    """Where one direction of a bus is counted: fields by preference (id, scope, bytes per unit), and by GPM (MiB/s)."""
 
     direction: str
     fields: tuple[tuple[Field, int], ...]
@@ -128,7 +136,10 @@ class Traffic:
 
     totals: Mapping[str, float]
     rate: float | None
-    fields: Fields
+    fields: Fields | None
+    """None where GPM counts instead."""
+    counts: Mapping[str, float] = field(default_factory=dict[str, float])
+    """What the wrapping counters of PCIe read last, by direction."""
 
 
 @record
@@ -150,11 +161,9 @@ class Gpm:
 def read(device: Device, previous: Gpm | None, tick: Tick) -> Gpm:
     values, tried_at = _ask(device, previous, tick)
     before = (previous.activity if previous else None) or Activity()
-    pcie_fields = read_fields(device, _PCIE_FIELDS, previous.pcie.fields if previous else None, tick)
     nvlink_fields = read_fields(device, _NVLINK_FIELDS, previous.nvlink.fields if previous else None, tick)
-    rates = values or {}
-    pcie = _traffic(PCIE, pcie_fields, rates, previous.pcie.totals if previous else {}, tick.seconds)
-    nvlink = _traffic(NVLINK, nvlink_fields, rates, previous.nvlink.totals if previous else {}, tick.seconds)
+    pcie = _pcie(device, values, previous.pcie if previous else None, tick)
+    nvlink = _traffic(NVLINK, nvlink_fields, values or {}, previous.nvlink.totals if previous else {}, tick.seconds)
     if values is None and not pcie.totals and not nvlink.totals:
         raise UnsupportedError("neither GPM nor byte counters")
     units = previous.activity if previous else None
@@ -170,6 +179,52 @@ def _ask(device: Device, previous: Gpm | None, tick: Tick) -> tuple[Mapping[int,
     if previous and previous.activity is None and 0 <= tick.time - previous.tried_at < _ASK_AGAIN:
         return None, previous.tried_at
     return device.get("nvmlGpmMetricsGet", _GPM_IDS), tick.time
+
+
+def _pcie(device: Device, values: Mapping[int, float] | None, before: Traffic | None, tick: Tick) -> Traffic:
+    """Add what GPM reports; where it reports none, what the wrapping counters gained."""
+    totals: Mapping[str, float] = before.totals if before else {}
+    rates = {path.direction: rate for path in PCIE if (rate := _gpm_rate(path, values or {})) is not None}
+    if values is not None and (rates or (before and before.fields is None)):
+        seconds = values.get(GPM_SECONDS, tick.seconds) if before else 0.0
+        rate = sum(rates.values()) if rates and is_of_pass(values, tick.seconds) else None
+        return Traffic(_added(totals, {direction: each * seconds for direction, each in rates.items()}), rate, None)
+    fields = read_fields(device, _PCIE_FIELDS, before.fields if before else None, tick)
+    return _counted(fields, totals, before.counts if before else {}, tick.seconds)
+
+
+def _counted(fields: Fields, totals: Mapping[str, float], before: Mapping[str, float], seconds: float) -> Traffic:
+    """Add what the counters gained since they were read `before`. A direction begins at 0."""
+    found = {path.direction: fields.values.get(path.fields[0][0]) for path in PCIE}
+    counts = {direction: count for direction, count in found.items() if count is not None}
+    gains = {
+        direction: gained(before[direction], count, seconds) if direction in before else 0.0
+        for direction, count in counts.items()
+    }
+    known = seconds > 0 and any(direction in before for direction in counts)
+    return Traffic(
+        _added(totals, gains), sum(gains.values()) / seconds if known else None, fields, {**before, **counts}
+    )
+
+
+def gained(before: float, now: float, seconds: float) -> float:
+    """Return the bytes between two readings of a counter of 32 bits: the fewest there can have been.
+
+    A wider one, should a driver have it, does not wrap; one that fell was reset, as may be one that fell over a gap.
+    """
+    wraps = now < before < _WRAP and seconds <= _LONGEST_WRAP
+    bytes_ = now - before if now >= before else now + (_WRAP - before) * wraps
+    return bytes_ if bytes_ <= max(_MOST_PCIE * seconds, _WRAP) else 0.0
+
+
+def _added(totals: Mapping[str, float], gains: Mapping[str, float]) -> Mapping[str, float]:
+    return {**totals, **{direction: totals.get(direction, 0.0) + gain for direction, gain in gains.items()}}
+
+
+def _gpm_rate(path: Path, values: Mapping[int, float]) -> float | None:
+    """Bytes per second by GPM."""
+    mebibytes = finite(values.get(path.gpm))
+    return None if mebibytes is None else max(mebibytes, 0.0) * _MIB
 
 
 def _traffic(
@@ -202,10 +257,9 @@ def _moved(
             return total, (total - before) / seconds if known and before is not None else None
         if id_ in fields.supported:
             return before, None
-    mebibytes = finite(values.get(path.gpm))
-    if mebibytes is None:
+    rate = _gpm_rate(path, values)
+    if rate is None:
         return before, None
-    rate = max(mebibytes, 0.0) * _MIB
     total = 0.0 if before is None else before + rate * values.get(GPM_SECONDS, seconds)
     return total, rate if is_of_pass(values, seconds) else None
 
@@ -226,7 +280,7 @@ GPM: Collector[Gpm] = Collector(
     read=read,
     families=(
         *(_seconds_of(unit, what) for unit, _, what in UNITS),
-        counters("gpu_pcie_bytes_total", "Bytes over PCIe, seen from the GPU.", Unit.BYTES, by(lambda r: r.pcie.totals.items()), ("direction",)),
+        counters("gpu_pcie_bytes_total", "Bytes over PCIe, seen from the GPU. Without GPM (before Hopper) a lower bound where a direction carries over 4 GB/s: the driver's counters wrap.", Unit.BYTES, by(lambda r: r.pcie.totals.items()), ("direction",)),
         counters("gpu_nvlink_bytes_total", "Bytes of data over all NVLinks, seen from the GPU.", Unit.BYTES, by(lambda r: r.nvlink.totals.items()), ("direction",)),
     ),
 )  # fmt: skip

@@ -32,8 +32,8 @@ _FULL = 100
 _RECENT = 2_000_000
 """µs before the newest sample within which others are believed: the driver may repeat those of dead processes."""
 _HOLD = 2.0
-"""Seconds a process keeps its last utilization. The driver samples only those that used an engine, about every
-second; one that is silent for longer used none."""
+"""Seconds a process keeps its last utilization. Drivers sample every 0.2 s to 1 s, some only those processes that used an
+engine; one that is silent for longer used none."""
 
 
 @record

@@ -78,9 +78,9 @@ UTILIZATION: Collector[Utilization] = Collector(
     pace=Pace.PASS,
     read=read,
     families=(
-        gauge("gpu_utilization_ratio", "Share of the driver's last window in which a kernel ran.", Unit.RATIO, lambda r: r.gpu),
+        gauge("gpu_utilization_ratio", "Share of the driver's last window in which a kernel ran; the driver may count copies over PCIe too.", Unit.RATIO, lambda r: r.gpu),
         gauge("gpu_memory_activity_ratio", "Share of the driver's last window in which device memory was read or written.", Unit.RATIO, lambda r: r.memory),
-        counter("gpu_busy_seconds_total", "Seconds in which a kernel ran, integrated from the driver's own samples.", Unit.SECONDS, lambda r: None if r.busy is None else r.busy.total),
+        counter("gpu_busy_seconds_total", "Seconds in which a kernel ran, integrated from the driver's own samples; these may count copies over PCIe too.", Unit.SECONDS, lambda r: None if r.busy is None else r.busy.total),
         counter("gpu_memory_busy_seconds_total", "Seconds in which device memory was read or written, integrated from the driver's own samples.", Unit.SECONDS, lambda r: None if r.memory_busy is None else r.memory_busy.total),
     ),
 )  # fmt: skip

@@ -43,6 +43,9 @@ SINGLE = frozenset({
 })  # fmt: skip
 """Calls that tell one thing each, without which the others are as true. Of the rest, as lists of processes, fields and
 counters of two sources, a part would be taken for the whole."""
+_APART = frozenset({("gpm", "nvmlDeviceGetFieldValues")})
+"""Collector and function: others that cost what they tell alone, and at once. GPM tells of the time since it was asked
+last, so what it told would be lost with a reading that failed."""
 _Question = tuple[str, tuple[Any, ...]]
 """Function and arguments that stay."""
 _FIELDS = "nvmlDeviceGetFieldValues"
@@ -149,7 +152,7 @@ class CheckedDevice(Device):
 
     def _fails_alone(self, function: str, args: tuple[Any, ...], error: DriverError) -> bool:
         """Whether the collector is to go on without this answer: it never was there, or fails again and again."""
-        if function not in SINGLE:
+        if function not in SINGLE and (self._collector, function) not in _APART:
             return False
         before = self.failing.get((function, args))
         reads = 1 if before is None else before.reads + (before.at != self.now)

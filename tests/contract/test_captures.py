@@ -15,9 +15,13 @@ import pytest
 from exporter.collectors import COLLECTORS
 from exporter.core.families import Block, Values
 from exporter.exposition.page import Renderer
+from exporter.ledger.evidence import Evidence, Signals
+from exporter.ledger.states import limits
+from exporter.ledger.states.activity import communication_claim
 from exporter.sampling.blocks import device_blocks
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import Memories, TargetState, read_gpu
+from exporter.sampling.readings import signals
 from exporter.tools.capture.replay import load
 from tests.captures import make_captures
 from tests.exporter_process import Metrics, parse
@@ -32,21 +36,35 @@ SECONDS = 6
 
 def replay(path: Path) -> list[Block]:
     """Return what the collectors make of a capture after a few sampling cycles, one a second."""
+    last = float(SECONDS - 1)
+    return [block for gpu in read(path) for block in device_blocks(gpu, last, stale=10.0)]
+
+
+def read(path: Path) -> list[Gpu]:
+    """Return the GPUs of a capture after the last cycle."""
     now = [START]
     driver = load(path, lambda: now[0])
     driver.open()
     states: dict[str, dict[str, TargetState]] = {}
     memories: dict[str, Memories] = {}
-    blocks: list[Block] = []
+    gpus: list[Gpu] = []
     for second in range(SECONDS):
         now[0] = START + second
-        blocks = []
+        gpus = []
         for device in driver.devices():
             memory = memories.setdefault(device.uuid, {})
-            read = read_gpu(device, states.get(device.uuid, {}), COLLECTORS, now[0], float(second), memory)
-            states[device.uuid] = dict(read.states)
-            blocks += device_blocks(Gpu(device, read.states, answered=float(second)), float(second), stale=10.0)
-    return blocks
+            found = read_gpu(device, states.get(device.uuid, {}), COLLECTORS, now[0], float(second), memory)
+            states[device.uuid] = dict(found.states)
+            gpus.append(Gpu(device, found.states, answered=float(second), reading=True))
+    return gpus
+
+
+def gpu_signals(path: Path) -> Signals:
+    """Return what the ledger is given for the only GPU of a capture in the last cycle."""
+    (gpu,) = read(path)
+    found = signals(gpu, None, None, float(SECONDS - 1))
+    assert found is not None
+    return found
 
 
 def expose(path: Path) -> str:
@@ -90,6 +108,15 @@ def _calls(capture: Path) -> Sequence[set[str]]:
 
 def test_samples_of_all_captures_are_the_expected_ones(request: pytest.FixtureRequest) -> None:
     compare(FOLDER / "expected.txt", "".join(map(listing, CAPTURES)), request)
+
+
+def test_copies_over_pcie_on_a_real_gpu_are_communication() -> None:
+    """To the driver it is busy, by GPM no SM is active, and the PCIe byte counters wrap seven times a second."""
+    found = gpu_signals(FOLDER / "vm__H200__580.159.04__pcie.json")
+
+    assert (found.busy, found.sm_active) == (pytest.approx(0.99, abs=0.01), pytest.approx(0.0, abs=0.001))
+    assert found.link_activity == pytest.approx(0.48, abs=0.01)
+    assert communication_claim(Evidence(found, found.busy or 0.0), limits({})) == 1.0
 
 
 def test_promtool_accepts_the_exposition(capture: Path) -> None:

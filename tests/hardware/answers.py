@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from exporter.driver.interface import Device, DriverError
+from exporter.driver.interface import GPM_SECONDS, Device, DeviceLostError, DriverError, DriverGoneError
 from exporter.driver.nvml.devices import NvmlDevice
 from exporter.driver.nvml.gpm import Meter, TimedLock
 from tests.hardware import calls
@@ -44,8 +44,12 @@ _FIELD_REASON: Mapping[int, str] = {
     251: "sw_thermal", 252: "hw_thermal", 253: "hw_power_brake",
     269: "sw_thermal", 270: "hw_thermal", 271: "hw_power_brake",
 }  # fmt: skip
-_PCIE_FIELDS = (197, 198)
-_GPM_IDS = tuple(range(1, 261))
+_PCIE_FIELDS, _PCIE_METRICS = (197, 198), (20, 21)
+_GPM_IDS = tuple(range(1, 334))
+_GPM_AT_ONCE = 30
+"""R580 refuses 260 ids in one call, and the oldest driver's struct holds 98."""
+_GPM_SHORTEST = 0.11
+"""Seconds between two samples that the driver takes."""
 _GPM_INTERVALS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _GPM_TIMES = 8
 _WIDE = 1 << 32
@@ -139,22 +143,49 @@ def _clock_events(bench: Bench) -> dict[str, Any]:
 
 
 def _pcie(bench: Bench) -> list[dict[str, Any]]:
-    """Counters of 32 bits go back several times under full traffic; those of 64 do not."""
+    """Counters of 32 bits go back several times under full traffic; those of 64 do not.
+
+    `per_second` adds them up across the wraps, to compare with GPM's rate at the same time.
+    """
     device = bench.device
 
     def read() -> dict[str, float | None]:
         answered = device.get("nvmlDeviceGetFieldValues", tuple((field, 0) for field in _PCIE_FIELDS))
         return dict(zip(map(str, _PCIE_FIELDS), answered or (None, None), strict=True))
 
+    device.get("nvmlGpmMetricsGet", _PCIE_METRICS)
     with watch(read, 0.02) as found:
         bench.rest(8.0)
+    moved = device.get("nvmlGpmMetricsGet", _PCIE_METRICS) or {}
     rows = []
-    for field in _PCIE_FIELDS:
-        values = [value for _, value in found.get(str(field), [])]
-        width = "not answered" if not values else "over 32 bits" if max(values) >= _WIDE else "not told from 32 bits"
-        rows.append({"field": field, "width": width, "falls": falls(values), "first": values[0] if values else None,
-                     "last": values[-1] if values else None, "highest": max(values, default=None)})  # fmt: skip
+    for field, metric in zip(_PCIE_FIELDS, _PCIE_METRICS, strict=True):
+        history = found.get(str(field), [])
+        values = [value for _, value in history]
+        rows.append({"field": field, "width": _width(values), "falls": falls(values),
+                     "first": values[0] if values else None, "last": values[-1] if values else None,
+                     "highest": max(values, default=None), "per_second": _counted(history),
+                     "gpm_per_second": _bytes(moved.get(metric))})  # fmt: skip
     return rows
+
+
+def _bytes(mebibytes: float | None) -> float | None:
+    return None if mebibytes is None else mebibytes * 1024 * 1024
+
+
+def _width(values: Sequence[float]) -> str:
+    if not values:
+        return "not answered"
+    if max(values) >= _WIDE:
+        return "over 32 bits"
+    return "32 bits" if falls(values) else "not told from 32 bits"
+
+
+def _counted(history: Sequence[tuple[float, float]]) -> float | None:
+    """Bytes per second by a counter of which no wrap was missed."""
+    if len(history) < 2:
+        return None
+    gained = sum((new - old) % _WIDE for (_, old), (_, new) in pairwise(history))
+    return gained / (history[-1][0] - history[0][0])
 
 
 def _window(bench: Bench) -> dict[str, Any]:
@@ -203,10 +234,9 @@ def _gpm(bench: Bench) -> dict[str, Any]:
     # A meter of our own whose clock runs fast, so that it does not refuse a short interval as the exporter's does.
     meter = Meter(device.target.library, TimedLock(5.0), device.target.handle, clock=lambda: time.monotonic() * 1000)
     try:
-        meter.read(_GPM_IDS)
-        bench.rest(1.0)
-        answering = sorted(meter.read(_GPM_IDS))
+        answering, refused = _gpm_metrics(meter)
         bench.keep("gpm_metrics", answering)
+        bench.keep("gpm_refused", refused)
         rows = []
         for interval in reversed(_GPM_INTERVALS):
             rows.append(_gpm_interval(meter, interval, max(2, round(_GPM_TIMES * bench.scale))))
@@ -216,6 +246,40 @@ def _gpm(bench: Bench) -> dict[str, Any]:
     finally:
         meter.free()
     return {"outcome": "ok"}
+
+
+def _gpm_metrics(meter: Meter) -> tuple[list[int], list[int]]:
+    """Return the metrics that answer, and those for which the driver refuses the whole call."""
+    answering: list[int] = []
+    refused: list[int] = []
+    for first in range(0, len(_GPM_IDS), _GPM_AT_ONCE):
+        part = _GPM_IDS[first : first + _GPM_AT_ONCE]
+        found = _gpm_asked(meter, part)
+        if found is not None:
+            answering += sorted(found)
+            continue
+        for metric in part:
+            alone = _gpm_asked(meter, (metric,))
+            answering += sorted(alone or ())
+            refused += [metric] if alone is None else []
+    return answering, refused
+
+
+def _gpm_asked(meter: Meter, metrics: Sequence[int]) -> set[int] | None:
+    """Return which of the metrics have a number; None where the driver refuses to be asked.
+
+    The first read after a refusal begins a new window and has nothing.
+    """
+    found: Mapping[int, float] = {}
+    try:
+        while not found:
+            time.sleep(_GPM_SHORTEST)
+            found = meter.read(metrics)
+    except (DeviceLostError, DriverGoneError):
+        raise
+    except DriverError:
+        return None
+    return set(found) - {GPM_SECONDS}
 
 
 def _gpm_interval(meter: Meter, interval: float, times: int) -> dict[str, Any]:

@@ -22,7 +22,7 @@ _MIB = 1 << 20
 
 
 def measure(bench: Bench) -> None:
-    """All rows go into `verdicts`."""
+    """All rows go into `verdicts`; what takes longest comes last."""
     rows: list[Verdict] = []
 
     def add(found: Sequence[Verdict]) -> None:
@@ -30,12 +30,12 @@ def measure(bench: Bench) -> None:
         bench.keep("verdicts", [row.plain() for row in rows])
 
     bench.keep("nvidia_smi", "asked" if smi.program() else "not on this machine")
+    add(_pcie(bench))
+    add(_copy(bench))
+    add(_memory(bench))
+    add(_dense(bench))
     for percent in _DUTIES:
         add(_duty(bench, percent))
-    add(_dense(bench))
-    add(_copy(bench))
-    add(_pcie(bench))
-    add(_memory(bench))
 
 
 def _did(running: Running | None) -> dict[str, list[tuple[float, float]]]:

@@ -73,10 +73,11 @@ def _answers(found: Results) -> list[str]:
     processes = found.get("process_utilization", {})
     polls = f"{processes.get('polls_with_samples')} of {processes.get('polls')} polls had samples.\n"
     lines += ["### Utilization of two processes, half of the time each\n", polls, _rows(processes.get("processes", ()))]
-    lines += ["### GPM\n", f"Metrics that answer: {found.get('gpm_metrics')}\n", _rows(found.get("gpm_intervals", ()))]
+    metrics = f"Metrics that answer: {found.get('gpm_metrics')}; refused: {found.get('gpm_refused')}\n"
+    lines += ["### GPM\n", metrics, _rows(found.get("gpm_intervals", ()))]
     user = found.get("unprivileged", {})
     differing_calls = [(name, *told) for name, told in user.get("root_and_nobody_differ", {}).items()]
-    lines += ["### As an ordinary user\n", f"ReportRequest {user.get('asked')}.\n",
+    lines += ["### As an ordinary user\n", f"Asked {user.get('asked')}.\n",
               table(("Call", "root", "nobody"), differing_calls)]  # fmt: skip
     return lines
 

@@ -110,7 +110,8 @@ def input_bound(done: Done) -> Callable[[], None]:
 
 
 def held(done: Done) -> Callable[[], None]:
-    kept = torch.zeros(8 * _GIB, device="cuda", dtype=torch.uint8)
+    """Memory that is not even filled: a process that ran one kernel is unused only ten minutes later."""
+    kept = torch.empty(8 * _GIB, device="cuda", dtype=torch.uint8)
 
     def step() -> None:
         assert kept.is_cuda  # it is held as long as the step is

@@ -144,13 +144,13 @@ def too_hot() -> Rig:
 
 def busy_in_five_ways() -> Rig:
     """Kernels that wait for memory, that are small, that use no tensor cores, that move data by NVLink, and by PCIe."""
-    little = {1: 95.0, 2: 20.0, 3: 10.0, 5: 0.0, 10: 20.0, 12: 1.0, 13: 0.0}
+    little = {1: 95.0, 2: 20.0, 3: 10.0, 5: 0.0, 10: 20.0, 12: 1.0, 13: 0.0, 20: 0.0, 21: 0.0}
     ways = (
         {1: 95.0, 2: 80.0, 3: 40.0, 5: 2.0, 10: 85.0, 12: 3.0, 13: 0.0},
         {1: 90.0, 2: 10.0, 3: 5.0, 5: 1.0, 10: 5.0, 12: 2.0, 13: 0.0},
         {1: 95.0, 2: 90.0, 3: 60.0, 5: 0.0, 10: 20.0, 12: 55.0, 13: 0.0},
         little,
-        little,
+        {**little, 20: 20_000.0, 21: 20_000.0},  # MiB/s
     )
     gpus = [gpu(at, ComputeRunningProcesses=runs(10 + at), PowerUsage=300_000) for at in range(len(ways))]
     for device, ratios in zip(gpus, ways, strict=True):
@@ -162,6 +162,4 @@ def busy_in_five_ways() -> Rig:
         rig.passes()
         for field in (138, 139):
             gpus[3].fields[field, ALL_LINKS] += 300 << 20  # KiB
-        for field in (197, 198):
-            gpus[4].fields[field, 0] += 40_000_000_000
     return rig

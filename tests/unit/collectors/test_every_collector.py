@@ -91,7 +91,7 @@ def test_driver_calls_per_minute_on_a_hopper() -> None:
         "memory": 24,
         "utilization": 180,
         "engines": 48,
-        "gpm": 180,
+        "gpm": 120,
         "power": 126,
         "clocks": 68,
         "temperature": 48,
@@ -105,7 +105,7 @@ def test_driver_calls_per_minute_on_a_hopper() -> None:
         "fabric": 4,
         "processes": 96,
     }
-    assert sum(calls.values()) == 1035
+    assert sum(calls.values()) == 975
 
 
 def _minute(collector: AnyCollector) -> FakeDevice:

@@ -89,17 +89,17 @@ def test_activity_never_falls_and_never_outruns_time(steps: list[tuple[dict[int,
         now = after
 
 
-def test_bytes_come_from_the_field_counters() -> None:
+MIB = 2.0**20
+WRAP = 2**32
+
+
+def test_nvlink_bytes_come_from_the_field_counters() -> None:
     device = hopper()
     readings = passes(GPM, device, 1)
     published = samples(GPM, readings[0])
-    assert published["gpu_pcie_bytes_total"] == {("transmit",): 1000, ("receive",): 2000}
     assert published["gpu_nvlink_bytes_total"] == {("transmit",): 10240, ("receive",): 20480}
-    assert readings[0].pcie.rate is None
-    device.fields[(197, 0)] = 5000
     device.fields[(139, ALL_LINKS)] = 30
     reading = GPM.read(device, readings[0], Tick(1002.0, 2.0))
-    assert reading.pcie.rate == 2000.0
     assert reading.nvlink.rate == 5120.0
 
 
@@ -107,29 +107,104 @@ def test_bytes_come_from_gpm_where_there_is_no_counter() -> None:
     device = hopper()
     device.fields = {}
     readings = passes(GPM, device, 11)
+    assert samples(GPM, readings[-1])["gpu_nvlink_bytes_total"] == {
+        ("transmit",): pytest.approx(20000 * MIB),
+        ("receive",): pytest.approx(10000 * MIB),
+    }
+
+
+def test_pcie_bytes_come_from_gpm_and_the_wrapping_fields_are_not_asked() -> None:
+    """As a GPU of PCIe 5 under full traffic does: the fields wrap several times in a cycle."""
+    device = hopper()
+    device.answers["nvmlGpmMetricsGet"] = lambda _ids: {0: 1.0, 2: 1.0, 20: 30_000.0, 21: 28_000.0}
+    readings = passes(GPM, device, 11)
     assert samples(GPM, readings[0])["gpu_pcie_bytes_total"] == {("transmit",): 0.0, ("receive",): 0.0}
     assert samples(GPM, readings[-1])["gpu_pcie_bytes_total"] == {
-        ("transmit",): pytest.approx(1000 * 2**20),
-        ("receive",): pytest.approx(2000 * 2**20),
+        ("transmit",): pytest.approx(300_000 * MIB),
+        ("receive",): pytest.approx(280_000 * MIB),
     }
-    assert samples(GPM, readings[-1])["gpu_nvlink_bytes_total"] == {
-        ("transmit",): pytest.approx(20000 * 2**20),
-        ("receive",): pytest.approx(10000 * 2**20),
-    }
-    assert readings[-1].pcie.rate == 300 * 2**20
+    assert readings[-1].pcie.rate == 58_000 * MIB
+    assert not [args for _, *args in device.asked if args and (197, 0) in args[0]]
 
 
-def test_a_wrapped_counter_is_published_raw_and_has_no_rate() -> None:
+def test_pcie_bytes_wait_for_gpm_where_it_says_nothing_for_once() -> None:
     device = hopper()
-    readings = passes(GPM, device, 1)
-    device.fields |= {(197, 0): 5, (198, 0): 7}
-    reading = GPM.read(device, readings[0], Tick(1001.0, 1.0))
-    assert samples(GPM, reading)["gpu_pcie_bytes_total"] == {("transmit",): 5, ("receive",): 7}
-    assert reading.pcie.rate is None
+    answers: list[dict[int, float]] = [{}, {0: 1.0, 20: 1.0, 21: 2.0}, {}, {0: 1.0, 20: 1.0, 21: 2.0}]
+    device.answers["nvmlGpmMetricsGet"] = lambda _ids: answers.pop(0)
+    readings = []
+    for number in range(4):
+        device.fields |= {(197, 0): number * 1_000_000_000}
+        tick = Tick(1000.0 + number, 1.0 if number else 0.0)
+        readings.append(GPM.read(device, readings[-1] if readings else None, tick))
+
+    assert [each.pcie.totals["transmit"] for each in readings] == [0.0, MIB, MIB, 2 * MIB]
+    assert [each.pcie.rate for each in readings] == [None, 3 * MIB, None, 3 * MIB]
 
 
-def test_bus_that_stands_idle_moves_nothing_per_second() -> None:
-    assert passes(GPM, hopper(), 2)[-1].pcie.rate == 0.0
+def ampere(*counts: int, seconds: float = 1.0) -> list[Any]:
+    """Readings of a GPU without GPM whose PCIe counter reads so, one after the other."""
+    device = FakeDevice({})
+    readings: list[Any] = []
+    for number, now in enumerate(counts):
+        device.fields = {(197, 0): now, (198, 0): 0}
+        tick = Tick(1000.0 + number * seconds, seconds if number else 0.0)
+        readings.append(GPM.read(device, readings[-1] if readings else None, tick))
+    return readings
+
+
+@pytest.mark.parametrize(
+    ("counts", "seconds", "moved"),
+    [
+        ((1000, 6000), 1.0, 5000),
+        ((4_000_000_000, 100_000_000), 1.0, WRAP - 3_900_000_000),
+        ((4_000_000_000, 100_000_000, 0), 1.0, 2 * WRAP - 4_000_000_000),
+        ((4_000_000_000, 100_000_000), 60.0, 100_000_000),  # a reset takes its time: it cannot be told from a wrap
+        ((WRAP + 5, WRAP + 9), 1.0, 4),
+        ((WRAP + 5, 7), 1.0, 7),  # a wide counter does not wrap
+        ((1000, 2**60), 1.0, 0),
+    ],
+    ids=["steady", "wrap", "two wraps", "after a gap", "wide", "wide and reset", "garbage"],
+)
+def test_pcie_bytes_without_gpm_are_counted_across_wraps(counts: tuple[int, ...], seconds: float, moved: int) -> None:
+    readings = ampere(*counts, seconds=seconds)
+
+    assert samples(GPM, readings[0])["gpu_pcie_bytes_total"] == {("transmit",): 0, ("receive",): 0}
+    assert samples(GPM, readings[-1])["gpu_pcie_bytes_total"] == {("transmit",): moved, ("receive",): 0}
+
+
+def test_pcie_rate_without_gpm_is_what_was_counted_of_both_directions() -> None:
+    assert [each.pcie.rate for each in ampere(1000, 5000, 5000, seconds=2.0)] == [None, 2000.0, 0.0]
+
+
+def test_pcie_counter_that_does_not_answer_for_once_loses_nothing() -> None:
+    device = FakeDevice({}, {(197, 0): 100, (198, 0): 100})
+    first_read = GPM.read(device, None, Tick(1000.0, 0.0))
+    device.fields = {(198, 0): 300}
+    second = GPM.read(device, first_read, Tick(1001.0, 1.0))
+    device.fields = {(197, 0): 500, (198, 0): 300}
+    third = GPM.read(device, second, Tick(1002.0, 1.0))
+
+    assert [dict(each.pcie.totals) for each in (second, third)] == [
+        {"transmit": 0.0, "receive": 200.0},
+        {"transmit": 400.0, "receive": 200.0},
+    ]
+
+
+def test_pcie_bytes_go_on_where_gpm_goes_and_comes() -> None:
+    """Entering MIG mode takes GPM away from the GPU, leaving it brings it back."""
+    device = hopper()
+    before = passes(GPM, device, 2)[-1]
+    device.answers["nvmlGpmMetricsGet"] = UnsupportedError("MIG")
+    device.fields[(197, 0)] = 4_000_000_000
+    without = GPM.read(device, before, Tick(1002.0, 1.0))
+    device.fields[(197, 0)] += 1000
+    counted = GPM.read(device, without, Tick(1003.0, 1.0))
+
+    assert [each.pcie.totals["transmit"] for each in (before, without, counted)] == [
+        100 * MIB,
+        100 * MIB,
+        100 * MIB + 1000,
+    ]
 
 
 def test_blackwell_counts_nvlink_bytes_in_its_own_fields() -> None:

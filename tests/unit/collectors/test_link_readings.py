@@ -194,6 +194,14 @@ def test_place_is_what_is_told_and_no_more() -> None:
     assert "gpu_fabric_info" not in first(FABRIC, single)
 
 
+def test_place_without_a_chassis_is_the_module_alone() -> None:
+    """As an H200 in a virtual machine answers, of which nvidia-smi says N/A for slot, tray and host."""
+    nowhere = _platform(chassisSerialNumber="", slotNumber=0, trayIndex=0, hostId=1, moduleId=4)
+    device = FakeDevice({"nvmlDeviceGetPlatformInfo": nowhere})
+
+    assert first(FABRIC, device) == {"gpu_fabric_info": {("", "", "", "", "", "", "4"): 1.0}}
+
+
 def test_place_is_asked_for_once() -> None:
     device = FakeDevice({"nvmlDeviceGetGpuFabricInfoV": _fabric(), "nvmlDeviceGetPlatformInfo": _platform()})
     passes(FABRIC, device, 3, every=30.0)

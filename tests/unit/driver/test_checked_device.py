@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from exporter.collectors.base import Tick
+from exporter.collectors.gpm import GPM
 from exporter.core.clock import MonotonicTime
 from exporter.driver.checked_device import ACCEPTED_AFTER, CheckedDevice, Losses
 from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError, Record, UnsupportedError
 from exporter.driver.judgement import LARGEST_MEMORY, LARGEST_PID
-from tests.unit.collectors.answers import FakeDevice
+from tests.unit.collectors.answers import FakeDevice, hopper
 
 ENERGY, POWER = "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage"
 
@@ -279,3 +281,34 @@ def test_call_is_prepared_once_for_a_device_object() -> None:
     assert made == [POWER]
     asked.begin(Preparing({POWER: 250_000}), 200.0)
     assert (asked.get(POWER), made) == (250_000, [POWER, POWER])
+
+
+def test_pcie_counter_that_wraps_is_no_loss() -> None:
+    """Under 30 GB/s it does so seven times a second."""
+    batch = ((197, 0), (198, 0))
+    fake = FakeDevice()
+    device = checked(fake)
+    counted = [(2_380_946_580, 255_710_680), (1_486_775_548, 507_132_736), (222_601_060, 342_328_072)]
+    found: list[tuple[Any, Losses]] = []
+    for at, counts in enumerate(counted):
+        checked(fake, device, float(at))
+        fake.fields = dict(zip(batch, counts, strict=True))
+        found.append((device.get("nvmlDeviceGetFieldValues", batch), device.losses()))
+
+    assert found == [(counts, Losses()) for counts in counted]
+
+
+def test_fields_that_fail_do_not_cost_the_activity_that_gpm_brings_with_them() -> None:
+    fake = hopper()
+    device = CheckedDevice(fake)
+    device.begin(fake, 0.0)
+    device.asked_by("gpm")
+    before = GPM.read(device, None, Tick(0.0, 0.0))
+    fake.answers["nvmlDeviceGetFieldValues"] = DriverError("broken")
+    device.begin(fake, 1.0)
+    device.asked_by("gpm")
+
+    after = GPM.read(device, before, Tick(1.0, 1.0))
+
+    assert (after.ratios["sm"], after.nvlink.totals) == (0.8, before.nvlink.totals)
+    assert device.losses().words == "broken"
