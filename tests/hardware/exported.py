@@ -24,12 +24,13 @@ _PATIENCE = 5.0
 
 EXPECTED: Mapping[str, tuple[str, ...]] = {
     "idle": ("free",),
+    # Before the others: all are the same user's python3, one owner, which must not have computed yet.
+    "held": ("held_unused",),
     "dense": ("busy",),
     "copy": ("memory_bound",),
     # A thread that launches kernel after kernel is itself too slow for them: between two the GPU waits for that CPU.
     "tiny": ("small_kernels", "wait_cpu"),
     "input": ("wait_cpu",),
-    "held": ("held_unused",),
     "pcie": ("communication",),
 }
 """States that are right for a load; where there are several, it is their sum that counts."""
