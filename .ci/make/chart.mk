@@ -32,7 +32,7 @@ e2e-kubernetes: setup-e2e-kubernetes ## The chart on a real one-node cluster wit
 
 .PHONY: setup-image
 setup-image:
-	@command -v buildah debootstrap >/dev/null || { echo "buildah or debootstrap is missing: installing them"; apt-get update -q && apt-get install -y -q --no-install-recommends buildah debootstrap debian-archive-keyring; }
+	@{ command -v buildah && command -v debootstrap; } >/dev/null || { echo "buildah or debootstrap is missing: installing them"; apt-get update -q && apt-get install -y -q --no-install-recommends buildah debootstrap debian-archive-keyring; }
 
 IMAGE ?= localhost/gpu-exporter:dev
 .PHONY: image
