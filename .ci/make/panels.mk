@@ -10,7 +10,7 @@ $(GRAFANA_DATA)/.installed: .ci/make/panels.mk
 
 .PHONY: setup-panels
 setup-panels: ## Fetch Grafana's library into .cache, where there is Node
-	@if command -v node npm >/dev/null; then $(MAKE) --no-print-directory $(GRAFANA_DATA)/.installed; \
+	@if { command -v node && command -v npm; } >/dev/null; then $(MAKE) --no-print-directory $(GRAFANA_DATA)/.installed; \
 	else echo "node or npm is missing: panels are tested by what Prometheus answers, not by what Grafana makes of it"; fi
 
 test: setup-panels
