@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import os
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -23,9 +24,9 @@ from exporter.attribution.slurm import gres
 from exporter.commands import STAND_INS, opener
 from exporter.config.kinds import near_miss
 from exporter.config.option import ConfigError, values_of
+from exporter.core.clock import monotonic_time
 from exporter.core.threads import Threads
 from exporter.daemon.config import DaemonConfig, warn_without_effect
-from exporter.daemon.exporter import Exporter, XidSources
 from exporter.driver.interface import Driver
 from exporter.faults.config import StateConfig
 from exporter.faults.expected import SlurmNode, boot_id, slurm_gpus, slurm_maintenance
@@ -36,6 +37,7 @@ from exporter.progress.config import ProgressConfig
 from exporter.progress.reader import ProgressReader
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.config import STALE_SECONDS, SamplingConfig
+from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.families import families
 from exporter.sampling.host_view import Host, HostDeadline
 from exporter.sampling.sampler import Loop, Pacing, Sampler
@@ -44,6 +46,49 @@ from exporter.sampling.snapshot import ProcessHealth, Snapshot
 from exporter.sampling.this_host import Paths, ThisHost
 from exporter.sampling.usage.nccl_status import NcclReader
 from exporter.sampling.xids import follow_driver, follow_kernel_log
+
+XidSources = Mapping[str, Callable[[threading.Event], None]]
+"""By name, what follows a source of XIDs until the event is set."""
+
+
+class Exporter:
+    """Made by `assembly`; what the pages and the commands ask the passes goes through it."""
+
+    def __init__(self, node: str, sampler: Sampler, loop: Loop, xids: XidSources, threads: Threads) -> None:
+        self.node = node
+        """Its name, as the schedulers call it."""
+        self._sampler = sampler
+        self._loop = loop
+        self._xids = xids
+        self._threads = threads
+        self._stopped = threading.Event()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self._loop.snapshot
+
+    @property
+    def driver_state(self) -> DriverState:
+        return self._sampler.connection.state
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long ago the last pass ended; before there is one, since the start."""
+        return max(0.0, monotonic_time() - self._loop.alive_at)
+
+    def start(self) -> None:
+        self._sampler.start(self._threads)
+        self._loop.start(self._threads)
+        for name, follow in self._xids.items():
+            self._threads.start(f"xid-{name}", functools.partial(follow, self._stopped))
+
+    def stop(self) -> None:
+        """Ask every thread to end. None is waited for: one may hang in the driver."""
+        self._threads.stop()
+        self._stopped.set()
+        self._loop.stop()
+        self._sampler.stop()
+
 
 STATE_DIR = Path("/var/lib/gpu-exporter")
 _NODE_EVERY = 120.0

@@ -1,4 +1,4 @@
-"""`gpu-exporter`: sample the GPUs and serve the metrics until asked to stop."""
+"""`gpu-exporter`: sample the GPUs and serve the metrics, until asked to stop or until only a new process can help."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import FrameType
 
 from exporter import __version__
 from exporter.config.kinds import address_text
-from exporter.core.clock import monotonic_time
+from exporter.core.clock import MonotonicTime, monotonic_time
 from exporter.core.threads import Threads
 from exporter.daemon import assembly, logs
-from exporter.daemon.assembly import stale_seconds
+from exporter.daemon.assembly import Exporter, stale_seconds
 from exporter.daemon.config import DaemonConfig
-from exporter.daemon.exporter import Exporter
-from exporter.daemon.housekeeping import Housekeeping, process_health
-from exporter.daemon.restart import RestartRule, Surroundings
 from exporter.daemon.systemd import Notifier, Watchdog
 from exporter.exposition.page import PageStore
 from exporter.host.pci import pci_gpus
-from exporter.sampling.snapshot import Snapshot
+from exporter.sampling.blocks import aged
+from exporter.sampling.driver_connection import DriverState
+from exporter.sampling.snapshot import ProcessHealth, Snapshot
 from exporter.web.app import App, OncePerSnapshot, Pages
 from exporter.web.config import WebConfig
 from exporter.web.history import History
@@ -110,12 +110,12 @@ def _set(event: threading.Event, _number: int, _frame: FrameType | None) -> None
 
 
 def _pages(config: WebConfig, node: str, keeping: Housekeeping, metrics: PageStore, history: History) -> Pages:
-    def made(snapshot: Snapshot) -> str:
-        from exporter.daemon.status_page import made  # noqa: PLC0415 - a node whose page nobody looks at need not load it
+    def draw(snapshot: Snapshot) -> str:
+        from exporter.web.status import render_status_page  # noqa: PLC0415 - few nodes need it
 
-        return made(node, config, snapshot, history)
+        return render_status_page(node, config, snapshot, history)
 
-    status = OncePerSnapshot(lambda: keeping.snapshot, made)
+    status = OncePerSnapshot(lambda: keeping.snapshot, draw)
 
     return Pages(
         metrics=metrics.page,
@@ -148,3 +148,116 @@ def _wait(exporter: Exporter, rule: RestartRule, stopping: threading.Event, tick
             log.error("%s", reason)
             return 1
     return 0
+
+
+_HOPELESS = 60.0
+"""Seconds a thread is down, or no pass ends, until only a new process can help."""
+
+
+def process_health(threads: Threads, web: WebSettings) -> ProcessHealth:
+    found = web.health()
+    if found is None:
+        return ProcessHealth(threads.states())
+    return ProcessHealth(threads.states(), found.reload_success, found.certificate_expiry)
+
+
+class Housekeeping:
+    """`stale` is the age in seconds at which gauges vanish, also where no pass ends to make them vanish."""
+
+    def __init__(
+        self,
+        exporter: Exporter,
+        threads: Threads,
+        web: WebSettings,
+        pages: PageStore,
+        stale: float,
+        reload: threading.Event,
+    ) -> None:
+        self._exporter = exporter
+        self._threads = threads
+        self._web = web
+        self._pages = pages
+        self._stale = stale
+        self._reload = reload
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The last one, or what of it is still true."""
+        found, silent = self._exporter.snapshot, self._exporter.silent_seconds
+        if silent <= self._stale:
+            return found
+        return aged(found, silent, process_health(self._threads, self._web))
+
+    def tick(self) -> None:
+        """Start the threads that could not be started; after SIGHUP read the web configuration; let pages age."""
+        self._threads.revive()
+        if self._reload.is_set():
+            self._reload.clear()
+            self._web.reload()
+        if self._exporter.silent_seconds > self._stale:
+            self._pages.publish(self.snapshot)
+
+    def not_ready(self) -> str:
+        """Why this node cannot be relied on; empty when it can."""
+        silent = self._exporter.silent_seconds
+        return self._exporter.snapshot.not_ready or (f"no pass for {silent:.0f} s" if silent > self._stale else "")
+
+    def unhealthy(self) -> str:
+        """Why only a new process can help; empty while none is needed."""
+        name, down = self._threads.longest_down()
+        if down > _HOPELESS:
+            return f"thread {name} is down for {down:.0f} s"
+        silent = self._exporter.silent_seconds
+        return f"no pass for {silent:.0f} s" if silent > max(_HOPELESS, self._stale) else ""
+
+
+_MISMATCH_PATIENCE = 300.0
+"""Seconds to go on reporting a library that does not fit the kernel module, before leaving it to a new process."""
+
+_NOT_GIVEN = {
+    "LIBRARY_NOT_FOUND": "the driver's library is not in this container",
+    "UNKNOWN": "the driver answers nothing in this container (its device rights were taken away, e.g. by systemd)",
+    "NO_PERMISSION": "this container may not open the GPUs' devices",
+}
+_NO_DEVICES = "DRIVER_NOT_LOADED"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the node shows beside the driver. Asked only when the driver has been away for long."""
+
+    gpus: Callable[[], int | None]
+    """How many NVIDIA GPUs the PCI bus shows; None where it cannot be read."""
+    module_loaded: Callable[[], bool]
+
+
+class RestartRule:
+    """Given the driver's state now and then; `exit_after` seconds of a lack that a new container may end, 0: never."""
+
+    def __init__(self, exit_after: float, surroundings: Surroundings) -> None:
+        self._exit_after = exit_after
+        self._surroundings = surroundings
+        self._since: dict[str, MonotonicTime] = {}
+
+    def reason(self, state: DriverState, now: MonotonicTime) -> str:
+        """Why to end now; empty to stay."""
+        if self._lasts("mismatch", state.mismatch, now, _MISMATCH_PATIENCE):
+            return "driver library and kernel module differ: leaving, so that a new process loads the new library"
+        lacking = state.error in _NOT_GIVEN or state.error == _NO_DEVICES
+        if not (self._exit_after and self._lasts("lack", lacking, now, self._exit_after)):
+            return ""
+        return self._lack(state.error)
+
+    def _lasts(self, what: str, holds: bool, now: MonotonicTime, seconds: float) -> bool:  # noqa: FBT001 - a fact, not a mode
+        if not holds:
+            self._since.pop(what, None)
+            return False
+        return now - self._since.setdefault(what, now) >= seconds
+
+    def _lack(self, error: str) -> str:
+        if not self._surroundings.gpus():
+            return ""  # nobody can give what is not there, or not known to be
+        found = _NOT_GIVEN.get(error, "")
+        if error == _NO_DEVICES and self._surroundings.module_loaded():
+            found = "the kernel module is loaded and its device nodes are not in this container"
+        return f"{error}: {found}: leaving, so that a new container is given what this one lacks" if found else ""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import unquote
 
 import h11
 
-from exporter.web.certificate import Demands, names_of
-from exporter.web.lanes import Environ, Response
+from exporter.web.app import Environ, Response
 
 HEAD_BYTES = 16 * 1024
 """Of request line and headers together."""
@@ -25,6 +24,21 @@ CLOSING_SECONDS = 1.0
 """For the client to take part in the end of TLS."""
 IDLE_SECONDS = 120.0
 """Between two requests: more than the usual scrape interval, so that scrapes share one connection."""
+
+
+class Demands(NamedTuple):
+    """What a client must prove of itself by its certificate. A connection lasts no longer than the demands it met."""
+
+    client_auth: int = 0
+    allowed_sans: frozenset[str] = frozenset()
+    """One of these names; any, where there are none."""
+    authority: str = ""
+    """Of those who sign: their certificates."""
+
+
+def names_of(certificate: Mapping[str, Any] | None) -> frozenset[str]:
+    """The subject alternative names of a certificate as Python shows it."""
+    return frozenset(str(value) for _, value in (certificate or {}).get("subjectAltName", ()))
 
 
 class Desk(Protocol):

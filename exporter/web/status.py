@@ -10,11 +10,13 @@ from html import escape
 from exporter import __version__
 from exporter.attribution.owner import Owner
 from exporter.core.clock import UnixTime, unix_time
-from exporter.faults.rule import Finding, Verdict
-from exporter.faults.rules import runbook
-from exporter.faults.verdict import Report
+from exporter.faults.facts import from_blocks
+from exporter.faults.rule import Finding, Limits, Verdict
+from exporter.faults.rules import STAGES, runbook
+from exporter.faults.verdict import Report, judge
 from exporter.ledger.palette import LOOKS, look, page_colours, stacked
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
+from exporter.web.config import WebConfig
 from exporter.web.history import SPAN, History
 
 VERDICTS: Mapping[Verdict, str] = {
@@ -289,3 +291,11 @@ def _health(status: NodeStatus) -> str:
         )
     good = f'<li style="color:{_GOOD}">all collectors succeed</li>'
     return f"<h2>Exporter</h2><ul>{''.join(lines) or good}</ul>"
+
+
+def render_status_page(node: str, config: WebConfig, snapshot: Snapshot, history: History) -> str:
+    site = Site(node, config.telemetry_path, config.runbook_url)
+    facts = from_blocks(snapshot.blocks, unix_time())
+    limits = {series.labels["uuid"]: series.value for series in facts.of("gpu_power_limit_watts")}
+    report = judge(facts, Limits(), STAGES["periodic"].left_out)  # jobs run: what they hold is no fault
+    return page(site, snapshot, report, limits, history)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import calendar
 import contextlib
 import logging
 import os
 import ssl
-from collections.abc import Generator, Mapping
+import time
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.config.option import ConfigError
-from exporter.web.certificate import Demands, expiry, stamps
-from exporter.web.fields import Section
+from exporter.web.connection import Demands
+from exporter.web.fields import Section, stamps
 
 _VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {
@@ -251,3 +253,41 @@ def _expiry(tls: Tls) -> float | None:
         return expiry(tls.cert if isinstance(tls.cert, str) else tls.cert.read_text())
     except (OSError, ValueError):
         return None
+
+
+_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+_VERSION = 0xA0
+_UTC_TIME = 0x17
+_LONG = 0x80
+
+
+def expiry(pem: str) -> float | None:
+    """Unix seconds of the end of the first certificate of a chain, the server's own; None where there is none."""
+    try:
+        begin = pem.index(_BEGIN)
+        return not_after(ssl.PEM_cert_to_DER_cert(pem[begin : pem.index(_END, begin) + len(_END)]))
+    except (ValueError, IndexError, StopIteration):
+        return None
+
+
+def not_after(der: bytes) -> float:
+    """The end of validity (RFC 5280, 4.1). Raises ValueError, IndexError or StopIteration where it is none."""
+    certificate = next(_elements(der))[1]
+    fields = list(_elements(next(_elements(certificate))[1]))
+    # After the optional version: serial number, algorithm, issuer, validity.
+    _, validity = fields[4 if fields[0][0] == _VERSION else 3]
+    tag, text = list(_elements(validity))[1]
+    form = "%y%m%d%H%M%SZ" if tag == _UTC_TIME else "%Y%m%d%H%M%SZ"
+    return float(calendar.timegm(time.strptime(text.decode("ascii"), form)))
+
+
+def _elements(der: bytes) -> Iterator[tuple[int, bytes]]:
+    """Tag and content of each element in a row."""
+    at = 0
+    while at < len(der):
+        tag, length, at = der[at], der[at + 1], at + 2
+        if length >= _LONG:
+            size = length - _LONG
+            length, at = int.from_bytes(der[at : at + size], "big"), at + size
+        yield tag, der[at : at + length]
+        at += length

@@ -194,7 +194,7 @@ FAULTS = (
     # Commands
     Fault("faults/verdict.py", "facts.time - UnixTime(sampled) > limits.stale", "False", "unit/check/test_verdict.py"),
     Fault("faults/findings.py", "and ago <= limits.xid_window", "", "unit/check/test_rules.py"),
-    Fault("daemon/restart.py", "self._since.pop(what, None)", "pass", "unit/cli/test_restart.py"),
+    Fault("daemon/serve.py", "self._since.pop(what, None)", "pass", "unit/cli/test_restart.py"),
     Fault("daemon/systemd.py", "self._silent() <= self._patience", "True", "unit/cli/test_systemd.py"),
     Fault(
         "tools/report/summaries/store.py", "AND due <= ? ORDER", "AND due >= ? ORDER", "unit/summaries/test_worker.py"
@@ -209,7 +209,7 @@ FAULTS = (
     ),
     Fault("web/server.py", "socket.TCP_NODELAY, 1", "socket.TCP_NODELAY, 0", "unit/web/test_connection.py"),
     Fault(
-        "web/admission.py",
+        "web/server.py",
         "max(silent, key=lambda peer: len(silent[peer]))",
         "min(silent)",
         "unit/web/test_admission.py",
@@ -217,7 +217,7 @@ FAULTS = (
     Fault("web/settings.py", "and self._stamp() != self._seen", "and False", "unit/web/test_settings.py"),
     Fault("web/tls.py", "if oldest > newest", "if False", "unit/web/test_settings.py"),
     Fault(
-        "web/webconfig.py", "if not (text.isascii() and text.isprintable())", "if False", "unit/web/test_settings.py"
+        "web/settings.py", "if not (text.isascii() and text.isprintable())", "if False", "unit/web/test_settings.py"
     ),
     Fault("core/site_yaml.py", "if name in seen", "if False", "unit/host/test_site_yaml.py"),
     Fault("tools/report/client.py", "if len(content) > LARGEST", "if False", "unit/report/test_fetch.py"),
@@ -252,7 +252,7 @@ FAULTS = (
         "now < known.at and now - known.at",
         "unit/threads/test_lookup.py",
     ),
-    Fault("daemon/status_page.py", ', STAGES["periodic"].left_out', "", "unit/web/test_status.py"),
+    Fault("web/status.py", ', STAGES["periodic"].left_out', "", "unit/web/test_status.py"),
     # Panels whose number is wrong
     Fault("dashboards/waste.py", "/ ({held} > 0)", "/ ({FLEET.of()} > 0)", "panels/test_panels.py"),
     Fault("dashboards/parts/query.py", "JOULES_PER_KWH = 3.6e6", "JOULES_PER_KWH = 1e6", "panels/test_panels.py"),

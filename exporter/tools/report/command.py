@@ -16,8 +16,7 @@ from exporter.config.kinds import without_password
 from exporter.config.option import ConfigError
 from exporter.core import site_file
 from exporter.core.clock import unix_time
-from exporter.daemon import standard_streams
-from exporter.daemon.logs import complain
+from exporter.daemon.logs import complain, write_utf8
 from exporter.tools.report import layout_digest, layout_job, promql
 from exporter.tools.report.client import Access, Client, ReportError
 from exporter.tools.report.digest import Group, digest
@@ -87,7 +86,7 @@ def run(config: ReportConfig) -> int:
         return error.status
     accounted = _accounted(report, job, config, client)
     if config.format in _IN_UTF8:
-        standard_streams.in_utf8()
+        write_utf8()
     sys.stdout.write(_render(report, accounted, config, paint(sys.stdout)))
     return 0
 

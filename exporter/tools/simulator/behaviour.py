@@ -8,9 +8,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from exporter.tools.simulator.faults import Fault
 from exporter.tools.simulator.models import MIB, Model
-from exporter.tools.simulator.patterns import Pattern
+from exporter.tools.simulator.patterns import Fault, Pattern
 
 _CELL = 8
 """Periods for which the duty stays the same. Two cells make a pair: what one has more, the other has less, so the

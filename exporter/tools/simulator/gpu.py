@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from exporter.tools.simulator.behaviour import CONTEXT_BYTES, ZERO, Behaviour, Channel, Rates, Role, behaviour
-from exporter.tools.simulator.faults import Fault
 from exporter.tools.simulator.models import MIB, Slice
+from exporter.tools.simulator.patterns import Fault
 from exporter.tools.simulator.scenario import Plan, Scenario
 from exporter.tools.simulator.workload import Place, Workload
 

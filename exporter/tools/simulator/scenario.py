@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from zlib import crc32
 
 from exporter.tools.simulator.behaviour import unit
-from exporter.tools.simulator.faults import KINDS, Fault
 from exporter.tools.simulator.models import MODELS, Model
-from exporter.tools.simulator.patterns import MIX, PATTERNS, Pattern
+from exporter.tools.simulator.patterns import KINDS, MIX, PATTERNS, Fault, Pattern
 from exporter.tools.simulator.workload import Place, Workload, job_block
 
 DRIVER = "580.95.05"

@@ -32,8 +32,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from exporter.core.site_file import SiteFileError
-from exporter.tools.simulator.faults import KINDS, Fault
-from exporter.tools.simulator.patterns import PATTERNS
+from exporter.tools.simulator.patterns import KINDS, PATTERNS, Fault
 from exporter.tools.simulator.scenario import DRIVER, Plan, Scenario, Settings, parse_gpus
 from exporter.tools.simulator.workload import Place, Workload
 

@@ -14,8 +14,8 @@ import yaml
 from exporter.config.option import ConfigError
 from exporter.web.app import App, Pages
 from exporter.web.server import Server
+from exporter.web.settings import RateLimit, WebFile, load
 from exporter.web.tls import CIPHERS, Certificates, context
-from exporter.web.webconfig import RateLimit, WebFile, load
 from tests.contract.web.toolkit import KEYS, SAMPLES, SUITES, Sample
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/web-configuration.md"

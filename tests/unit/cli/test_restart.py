@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.daemon.restart import RestartRule, Surroundings
+from exporter.daemon.serve import RestartRule, Surroundings
 from exporter.sampling.driver_connection import DriverState
 
 OPEN = DriverState(error="")

@@ -17,8 +17,7 @@ from exporter.core.clock import EPOCH
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.expected import boot_id
 from exporter.faults.model import Acknowledgement, Action, Fault, FaultState, Kind, KnownGpu
-from exporter.faults.state_file import StateError
-from exporter.faults.state_text import parse
+from exporter.faults.state_file import StateError, parse
 
 SAID = Acknowledgement("0", "xid", "ada", "reseated", 100.0)
 FAULT = Fault("GPU-0", 0, Kind.XID, "XID 119", Action.RESET, 100.0)

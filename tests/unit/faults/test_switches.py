@@ -12,7 +12,7 @@ from exporter.exposition.page import Renderer
 from exporter.faults import state_file
 from exporter.faults.families import FAULT_FAMILIES, FaultStatus
 from exporter.faults.model import FaultState, SwitchFault
-from exporter.faults.state_text import Loaded
+from exporter.faults.state_file import Loaded
 from exporter.faults.watch import NAME, FaultWatch, Site
 from tests.unit.faults.node import WEEK, Node
 

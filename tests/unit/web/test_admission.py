@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.web.admission import Admission, room
+from exporter.web.server import Admission, room
 
 
 def test_busiest_peers_oldest_silent_connection_gives_way() -> None:

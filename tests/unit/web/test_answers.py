@@ -7,9 +7,8 @@ import logging
 
 import pytest
 
-from exporter.web.app import App, Pages, Policy, Work
+from exporter.web.app import App, Environ, Lane, Pages, Policy, Response, Work
 from exporter.web.auth import BasicAuth
-from exporter.web.lanes import Environ, Lane, Response
 
 HASH = "$2y$10$" + "a" * 53
 TEXT, HTML = "text/plain; charset=utf-8", "text/html; charset=utf-8"

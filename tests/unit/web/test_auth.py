@@ -8,9 +8,8 @@ import bcrypt
 import pytest
 import requests
 
-from exporter.web.app import App, Pages, Policy
+from exporter.web.app import App, Environ, Pages, Policy, Response
 from exporter.web.auth import _GUESSES, BasicAuth, Verdict
-from exporter.web.lanes import Environ, Response
 
 
 def hashed(password: str) -> str:

@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 
 from exporter.config.option import ConfigError
+from exporter.web.app import Environ, Response
 from exporter.web.connection import HEAD_BYTES, Connection
-from exporter.web.lanes import Environ, Response
 from exporter.web.server import _MAX_UNSENT, _bound, _Desk
 
 

@@ -12,7 +12,6 @@ from exporter.config.load import load
 from exporter.core.clock import MonotonicTime
 from exporter.daemon import assembly
 from exporter.daemon.config import DaemonConfig
-from exporter.daemon.status_page import made
 from exporter.exposition.page import Renderer
 from exporter.faults.facts import Series, from_blocks, parse
 from exporter.faults.rule import Finding, Limits, Verdict
@@ -22,7 +21,7 @@ from exporter.ledger.palette import LOOKS
 from exporter.sampling.families import families
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.web.history import History
-from exporter.web.status import Site, duration, line, page, period
+from exporter.web.status import Site, duration, line, page, period, render_status_page
 
 ROOT = Path(__file__).resolve().parents[3]
 SITE = Site("gpu07", "/metrics", "https://runbooks.example.org/{name}")
@@ -190,7 +189,7 @@ def test_facts_of_a_snapshot_are_those_of_its_text() -> None:
     read = parse(page, NOW)
     assert plain(on_page) == plain({n: s for n, s in read.series.items() if n.startswith("gpu_")})
     assert judge(facts, Limits()).verdict is judge(read, Limits()).verdict
-    text = made("gpu07", settings.web, snapshot, History())
+    text = render_status_page("gpu07", settings.web, snapshot, History())
     assert "replace the board (RMA)" in text
     assert "left on it" not in text  # a job that runs is no fault
 

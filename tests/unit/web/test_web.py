@@ -21,9 +21,8 @@ from exporter.config.option import ConfigError
 from exporter.web.app import App, Pages, Policy
 from exporter.web.auth import BasicAuth, Verdict
 from exporter.web.server import Server
-from exporter.web.settings import WebSettings
+from exporter.web.settings import WebFile, WebSettings, load
 from exporter.web.tls import Certificates
-from exporter.web.webconfig import WebFile, load
 
 BODY = b"gpu_up 1\n" * 500
 STATUS = "<p>ok" * 500
