@@ -34,7 +34,7 @@ from exporter.tools.check.options import CheckConfig, HealthConfig
 from exporter.tools.check.reading import ChildError, PciHost, in_child_process, read_node
 from exporter.tools.check.render import FORMATS, short
 from exporter.tools.report.client import TooLargeError, fetched, innermost
-from exporter.tools.report.formats.plain import paint, progress_message
+from exporter.tools.report.terminal import paint, progress_message
 
 PAGE = Page(
     "gpu-exporter check",

@@ -28,7 +28,7 @@ from exporter.sampling.host_view import Host, HostQuestion, HostView
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.sampling.usage.network_port_source import seats
 from exporter.sampling.xids import past_xids
-from exporter.tools.report.formats.plain import progress_message
+from exporter.tools.report.terminal import progress_message
 
 _SHARE = 0.45
 """Of the deadline: for opening the driver, and again for reading the GPUs; the rest is for starting and writing."""

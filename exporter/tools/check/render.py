@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from exporter.faults.rule import Finding, Verdict
 from exporter.faults.verdict import Report
-from exporter.tools.report.formats.plain import Colors
+from exporter.tools.report.terminal import Colors
 
 _NAGIOS = {Verdict.OK: "OK", Verdict.DEGRADED: "WARNING", Verdict.FAILED: "CRITICAL", Verdict.UNKNOWN: "UNKNOWN"}
 _COLOURS = {Verdict.OK: "green", Verdict.DEGRADED: "yellow", Verdict.FAILED: "red", Verdict.UNKNOWN: "magenta"}

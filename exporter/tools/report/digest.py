@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from exporter.ledger.states import STATES
 from exporter.tools.report import advice, progress, promql
 from exporter.tools.report.client import Client, NoDataError, NoMetricsError, Sample
+from exporter.tools.report.definitions import Price
 from exporter.tools.report.model import Digest, Row
-from exporter.tools.report.price import Price
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from exporter.ledger.states import STATES
 from exporter.tools.report import advice, promql
 from exporter.tools.report.client import Client, NoDataError, NoMetricsError, Sample, SeveralError
-from exporter.tools.report.definitions import Hours, held
+from exporter.tools.report.definitions import PRICES, Hours, Price, held, price_of
 from exporter.tools.report.model import DeviceUse, JobReport, Name, NodeUse, Span
-from exporter.tools.report.price import PRICES, Price, of
 from exporter.tools.report.progress import Ask, progress, runs
 from exporter.tools.report.subject import held_span
 
@@ -273,5 +272,5 @@ def _cost(hours: float | None, devices: Sequence[DeviceUse], prices: Sequence[Pr
     weights = sum(device.share for device in devices if device.model)
     if not weights or hours is None:
         return None
-    mean = sum(of(device.model, prices) * device.share for device in devices if device.model) / weights
+    mean = sum(price_of(device.model, prices) * device.share for device in devices if device.model) / weights
     return hours * mean

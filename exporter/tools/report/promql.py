@@ -12,13 +12,13 @@ from exporter.tools.report.definitions import (
     UTILIZATION,
     WASTED,
     Ledger,
+    Price,
     Totals,
     among,
     hours,
     hours_in,
     of_mark_promql,
 )
-from exporter.tools.report.price import Price
 
 EVERYTHING = 'cluster=~".*"'
 

@@ -11,7 +11,7 @@ from dashboards.parts.price import RATES
 from dashboards.waste import SHOWN, waste
 from deploy.prometheus.states import BUSY, LOST
 from exporter.tools.report import definitions, promql
-from exporter.tools.report.price import PRICES, Price
+from exporter.tools.report.definitions import PRICES, Price
 
 
 def _exprs() -> set[str]:

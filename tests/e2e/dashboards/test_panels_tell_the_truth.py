@@ -12,6 +12,7 @@ from exporter.tools.report.definitions import (
     DEFINITIONS,
     GOOD,
     HIGH,
+    PRICES,
     Definition,
     Ledger,
     Totals,
@@ -19,12 +20,11 @@ from exporter.tools.report.definitions import (
     cost_of_waste,
     hours_in,
     of_mark,
+    price_of,
     utilization,
 )
 from exporter.tools.report.digest import Group, digest
 from exporter.tools.report.job import ReportRequest, job_report
-from exporter.tools.report.price import PRICES
-from exporter.tools.report.price import of as price_of
 from tests.e2e.dashboards.known import NODES
 from tests.e2e.dashboards.reader import Reader
 from tests.e2e.dashboards.truth import SPAN, rows, value_of

@@ -18,7 +18,7 @@ from exporter.faults.verdict import Report, judge, unknown
 from exporter.tools.check.program import command as words
 from exporter.tools.check.program import finding_of
 from exporter.tools.check.render import FORMATS, short, summary
-from exporter.tools.report.formats.plain import Colors
+from exporter.tools.report.terminal import Colors
 from tests.golden import compare
 from tests.unit.check.nodes import DEVICE, FIRES, LIMITS, NOW, facts, fault, series, sxid, xid
 

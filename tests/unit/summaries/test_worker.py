@@ -13,11 +13,11 @@ import pytest
 
 from exporter.tools.report.client import NoDataError, ReportError, UnreachableError
 from exporter.tools.report.model import JobReport
+from exporter.tools.report.sacct import AccountedJob, SacctError
 from exporter.tools.report.summaries.jobstats import CommentError
-from exporter.tools.report.summaries.sacct import AccountedJob, SacctError
 from exporter.tools.report.summaries.store import MADE, NO_DATA, NO_GPUS, WAITING, Store
-from exporter.tools.report.summaries.summary import MARGIN
 from exporter.tools.report.summaries.worker import Outcome, Services, Settings, Worker
+from exporter.tools.report.summary import MARGIN
 from tests.unit.summaries.reports import JOB, report
 
 START = 1_000_000.0

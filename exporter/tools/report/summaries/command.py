@@ -21,19 +21,18 @@ from exporter.core.clock import unix_time
 from exporter.daemon import logs
 from exporter.daemon.logs import LogConfig
 from exporter.host import giving
-from exporter.tools.report import promql
+from exporter.tools.report import promql, terminal
 from exporter.tools.report.client import Client
 from exporter.tools.report.command import access
 from exporter.tools.report.document import Document
-from exporter.tools.report.formats import plain
-from exporter.tools.report.formats.plain import paint
 from exporter.tools.report.job import slurm_job
 from exporter.tools.report.options import SummariesConfig
+from exporter.tools.report.sacct import Sacct
 from exporter.tools.report.summaries.jobstats import Commenter
-from exporter.tools.report.summaries.sacct import Sacct
 from exporter.tools.report.summaries.store import WAITING, Store
-from exporter.tools.report.summaries.summary import table
 from exporter.tools.report.summaries.worker import Services, Settings, Worker
+from exporter.tools.report.summary import table
+from exporter.tools.report.terminal import paint
 
 log = logging.getLogger(__name__)
 
@@ -144,5 +143,5 @@ def _show(config: SummariesConfig, store: Store) -> int:
         return 0
     whose = f" of {config.user}" if config.user else ""
     document = Document(f"Jobs{whose}", (table(found),))
-    sys.stdout.write(plain.render(document, paint(sys.stdout)))
+    sys.stdout.write(terminal.render(document, paint(sys.stdout)))
     return 0

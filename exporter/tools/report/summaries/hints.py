@@ -11,7 +11,7 @@ from pathlib import Path
 from exporter.host import giving
 from exporter.host.presence import exists
 from exporter.tools.report import words
-from exporter.tools.report.summaries.summary import Summary
+from exporter.tools.report.summary import Summary
 
 _MAX_NAMES = 50
 _LONGEST_NAME = 200

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from exporter.tools.report import formats
 from exporter.tools.report.client import (
     NoDataError,
     NoMetricsError,
@@ -22,13 +23,12 @@ from exporter.tools.report.client import (
     SeveralError,
     SlowError,
 )
-from exporter.tools.report.formats import data
 from exporter.tools.report.model import JobReport
+from exporter.tools.report.sacct import AccountedJob, SacctError
 from exporter.tools.report.summaries import hints, jobstats
 from exporter.tools.report.summaries.jobstats import CommentError
-from exporter.tools.report.summaries.sacct import AccountedJob, SacctError
 from exporter.tools.report.summaries.store import MADE, NO_DATA, NO_GPUS, Store, Waiting
-from exporter.tools.report.summaries.summary import MARGIN, Report, Summary, summary
+from exporter.tools.report.summary import MARGIN, Report, Summary, summary
 
 log = logging.getLogger(__name__)
 
@@ -210,7 +210,7 @@ class Worker:
             return
         name = job.name if job else self._services.name(each.job)
         if job and self._settings.comment != "none":
-            plain = data.short(report).strip()
+            plain = formats.short(report).strip()
             comment = jobstats.encode(report, job) if self._settings.comment == "jobstats" else plain
             self._services.write(name, comment, plain)
         user = job.user if job else report.name.user
