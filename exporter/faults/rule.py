@@ -58,21 +58,23 @@ which GPU is meant: one that is gone may have had the index of another."""
 Find = Callable[[Facts, Limits], Iterable[Cause]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that can be wrong. `says` and `action` are filled with what `find` found."""
+    """One thing that can be wrong. `short`, `text` and `action` are filled with what `find` found."""
 
     name: str
     verdict: Verdict
+    find: Find
+    short: str
+    """Text for `sinfo -R`, which shows 20 characters, `GPU3` included."""
+    runbook: str
+    """Name of the page in docs/runbooks; empty if there is none."""
     text: str
     action: str
     source: str
     """Where the threshold and the action come from."""
-    find: Find
-    short: str
-    """A few words for a place of twenty characters; filled as `says` is."""
     hands: bool = False
-    """Whether somebody has to mend it: a node drained for it is not resumed by itself."""
+    """Whether somebody has to fix it. The end of the others is observed by each check of the stage `periodic`."""
     confirm: bool = False
     """Whether it counts only if a second look finds it too: a GPU reset takes seconds."""
 
