@@ -62,14 +62,11 @@ def run(config: CaptureConfig) -> int:
     if not file:
         raise ConfigError("capture: expected a FILE to write (see gpu-exporter capture --help)")
     logs.configure(config.daemon.log)
-    if not _writable(Path(file)):  # told before what is recorded is lost
+    path = Path(file)
+    place = path if exists(path) else path.parent
+    if is_folder(path) or not exists(place) or not os.access(place, os.W_OK):  # told before what is recorded is lost
         raise ConfigError(f"capture: {file}: not a file that can be written")
-    return _record(assembly.driver_of(config.daemon), Path(file), config)
-
-
-def _writable(file: Path) -> bool:
-    place = file if exists(file) else file.parent
-    return not is_folder(file) and exists(place) and os.access(place, os.W_OK)
+    return _record(assembly.driver_of(config.daemon), path, config)
 
 
 def _record(driver: Driver, file: Path, config: CaptureConfig) -> int:

@@ -147,7 +147,7 @@ class CaptureDriver(Driver):
             raise ValueError(f"not a capture; expected format {FORMAT!r}, version {VERSION}")
         try:
             self._system = _timelines(capture["system"])
-            self._devices = tuple(_device(entry, self._moment) for entry in capture["devices"])
+            self._devices = tuple(_CaptureDevice(entry, self._moment) for entry in capture["devices"])
             self._events = tuple((float(at), XidEvent(str(uuid), int(xid), UnixTime(float(stamp))))
                                  for at, uuid, xid, stamp in capture["events"])  # fmt: skip
         except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError, RecursionError) as error:
@@ -195,7 +195,7 @@ class _CaptureDevice(Device):
         self.parent_uuid = str(entry["parent_uuid"])
         mig = entry["mig"]
         self.mig = None if mig is None else Mig(int(mig[0]), int(mig[1]), str(mig[2]), Share(mig[3]))
-        self._recorded = tuple(_device(each, moment) for each in entry["instances"])
+        self._recorded = tuple(_CaptureDevice(each, moment) for each in entry["instances"])
         self.instances = self._recorded
 
     def present_instances(self) -> tuple[Device, ...]:
@@ -241,10 +241,6 @@ def load(path: str | Path, clock: Callable[[], float] = wall.time) -> CaptureDri
     if not isinstance(capture, dict):
         raise ValueError("not a capture; expected a JSON object")  # noqa: TRY004 - the user's file
     return CaptureDriver(cast("Mapping[str, Any]", capture), clock)
-
-
-def _device(entry: Mapping[str, Any], moment: _Moment) -> _CaptureDevice:
-    return _CaptureDevice(entry, moment)
 
 
 def _timelines(entries: Mapping[str, Any]) -> dict[str, Timeline]:

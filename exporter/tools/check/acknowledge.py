@@ -16,7 +16,7 @@ from exporter.daemon.assembly import STATE_DIR, state_dir
 from exporter.daemon.logs import complain
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.config import StateConfig
-from exporter.faults.model import Acknowledgement, Fault, Kind
+from exporter.faults.model import Acknowledgement, Kind
 from exporter.faults.state_file import StateError
 from exporter.faults.watch import NAME
 
@@ -69,11 +69,14 @@ def run(config: AcknowledgeConfig) -> int:
         raise ConfigError(str(error)) from None
     faults = state.faults
     if not config.gpu and not of_switches:
-        sys.stdout.writelines(_line(fault) for fault in faults)
-        sys.stdout.writelines(
-            f"{fault.evidence}  since {_date(fault.since)}  mended by: a reset of all GPUs together\n"
-            for fault in state.switches
-        )
+        found = [
+            (f"GPU {fault.index}  {fault.kind.value}  {fault.evidence}", fault.since, fault.action.value)
+            for fault in faults
+        ]
+        found += [(fault.evidence, fault.since, "a reset of all GPUs together") for fault in state.switches]
+        for what, since, action in found:
+            began = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(since)))
+            sys.stdout.write(f"{what}  since {began}  mended by: {action}\n")
         if not faults and not state.switches:
             complain(f"no fault is known in {folder}")
         return 0
@@ -104,12 +107,3 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # without a name here, as in a container
         return str(os.getuid())
-
-
-def _line(fault: Fault) -> str:
-    what = f"GPU {fault.index}  {fault.kind.value}  {fault.evidence}"
-    return f"{what}  since {_date(fault.since)}  mended by: {fault.action.value}\n"
-
-
-def _date(moment: UnixTime) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(float(moment)))

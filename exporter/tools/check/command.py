@@ -17,7 +17,6 @@ from exporter.config.kinds import without_password
 from exporter.config.option import ConfigError
 from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.daemon import assembly, logs
-from exporter.daemon.config import DaemonConfig
 from exporter.daemon.logs import complain
 from exporter.faults.facts import from_json, parse
 from exporter.faults.latch import GRACE
@@ -171,13 +170,15 @@ def _look(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
     if check.url:
         return _from_exporter(check.url, seconds, limits, ignored)
     driver = assembly.driver_of(daemon)
-    node = _host(daemon, driver)
+    host = Host() if daemon.input.capture else PciHost(daemon.paths.sysfs, daemon.paths.procfs)
+    if daemon.input.simulate:
+        host = SimulatedHost(cast("Simulation", driver).node)
     collectors = daemon.collectors.enabled
     kmsg = None if driver.simulated else daemon.paths.kmsg
     deadline = min(seconds, _LONGEST_READ)
     faults = FaultWatch(assembly.fault_site(daemon, driver, read_only=True))
     try:
-        found = in_child_process(lambda: read_node(driver, node, collectors, kmsg, deadline, faults), deadline)
+        found = in_child_process(lambda: read_node(driver, host, collectors, kmsg, deadline, faults), deadline)
     except ChildError as error:
         return _hangs(str(error)) if error.crashed else unknown(str(error))
     if found is None:
@@ -185,12 +186,6 @@ def _look(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
     facts = from_json(found, unix_time())
     own = constraining_job(read_text(f"{daemon.paths.procfs}/self/cgroup"))
     return seen_within(judge(facts, limits, ignored), facts, "" if driver.simulated else own)
-
-
-def _host(config: DaemonConfig, driver: object) -> Host:
-    if config.input.simulate:
-        return SimulatedHost(cast("Simulation", driver).node)
-    return Host() if config.input.capture else PciHost(config.paths.sysfs, config.paths.procfs)
 
 
 def _from_exporter(address: str, deadline: float, limits: Limits, ignored: Collection[str]) -> Report:
@@ -244,16 +239,12 @@ def _drain(config: CheckConfig, report: Report, *, failed: bool) -> None:
         return
     try:
         run = drain.scontrol(config.daemon.attribution.slurm.scontrol)
-        fault = _fault(config.check, report) if failed else None
+        worst = Verdict[config.check.fail_on.upper()]
+        hands = any(finding.hands for finding in report.findings if finding.verdict >= worst)
+        fault = drain.Mark(short(report, worst), hands=hands) if failed else None
         act = drain.follow(node, fault, run, config.drain.good_checks)
     except drain.SlurmError as error:
         complain(f"--drain: {error}")
         return
     if act in {drain.Act.DRAIN, drain.Act.RESUME}:
         sys.stderr.write(f"gpu-exporter: {act.value} of node {node}\n")
-
-
-def _fault(check: HealthConfig, report: Report) -> drain.Mark:
-    worst = Verdict[check.fail_on.upper()]
-    hands = any(finding.hands for finding in report.findings if finding.verdict >= worst)
-    return drain.Mark(short(report, worst), hands=hands)

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from exporter.faults.rule import Finding, Verdict
+from exporter.faults.rule import Verdict
 from exporter.faults.verdict import Report
 from exporter.tools.report.terminal import Colors
 
@@ -78,20 +78,19 @@ def json_(report: Report, _paint: Colors) -> str:
         "gpus": report.gpus,
         "models": report.models,
         "simulated": report.simulated,
-        "findings": [_finding(finding) for finding in report.findings],
+        "findings": [
+            {
+                "rule": finding.rule,
+                "verdict": finding.verdict.word,
+                "gpu": int(finding.gpu) if finding.gpu else None,
+                "uuid": finding.uuid or None,
+                "reason": finding.reason,
+                "action": finding.action,
+            }
+            for finding in report.findings
+        ],
     }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-
-
-def _finding(finding: Finding) -> Mapping[str, object]:
-    return {
-        "rule": finding.rule,
-        "verdict": finding.verdict.word,
-        "gpu": int(finding.gpu) if finding.gpu else None,
-        "uuid": finding.uuid or None,
-        "reason": finding.reason,
-        "action": finding.action,
-    }
 
 
 FORMATS: Mapping[str, Callable[[Report, Colors], str]] = {"text": text, "json": json_, "nagios": nagios, "npd": npd}

@@ -125,7 +125,7 @@ def _needed(collector: AnyCollector, spec: str) -> Mapping[str, set[str]]:
     whole, answered = _whole(collector, spec)
     found: dict[str, set[str]] = {name: set() for name in whole}
     for call in answered:
-        without = _samples_of(collector, spec, _all_but(call), set())
+        without = _samples_of(collector, spec, call.__ne__, set())
         for name in whole:
             if without.get(name) != whole[name]:
                 found[name].add(call)
@@ -135,22 +135,14 @@ def _needed(collector: AnyCollector, spec: str) -> Mapping[str, set[str]]:
 def _enough(collector: AnyCollector, spec: str, names: set[str]) -> Mapping[str, set[str]]:
     whole, answered = _whole(collector, spec)
     for call in tuple(answered):  # what is asked only where another has no answer
-        _samples_of(collector, spec, _all_but(call), answered)
-    shown = {call: _samples_of(collector, spec, _only(call), set()) for call in answered}
+        _samples_of(collector, spec, call.__ne__, answered)
+    shown = {call: _samples_of(collector, spec, call.__eq__, set()) for call in answered}
     return {name: {call for call, alone in shown.items() if name in alone} for name in names & whole.keys()}
 
 
 def _whole(collector: AnyCollector, spec: str) -> tuple[SamplesByFamily, set[str]]:
     answered: set[str] = set()
-    return _samples_of(collector, spec, _all_but(""), answered), answered
-
-
-def _all_but(call: str) -> Callable[[str], bool]:
-    return lambda called: called != call
-
-
-def _only(call: str) -> Callable[[str], bool]:
-    return lambda called: called == call
+    return _samples_of(collector, spec, lambda _: True, answered), answered
 
 
 _FIELD = "NVML_FI_DEV_"

@@ -55,10 +55,6 @@ def _check() -> Iterable[str]:
     yield "| `--check.ignore=RULES` |  | Names of rules of the table above to leave out, with commas. |"
 
 
-def _report() -> Iterable[str]:
-    return [*_OPTION_HEAD, *(_option_row(option) for option in REPORT_OPTIONS)]
-
-
 def _option_row(option: Option) -> str:
     flag = option.flag if option.switch else f"{option.flag}={option.metavar}"
     default = option.shown_default
@@ -123,7 +119,10 @@ SECTIONS: Mapping[str, Section] = {
     "check.md": Section(_mark("exporter/tools/check/", "check-page"), _check),
     "definitions.md": Section(_mark("exporter/tools/report/definitions.py", "definitions"), _definitions),
     "diagnosis.md": Section(_mark("exporter/ledger/states/", "diagnosis"), _diagnosis),
-    "report.md": Section(_mark("exporter/tools/report/options.py", "report-page"), _report),
+    "report.md": Section(
+        _mark("exporter/tools/report/options.py", "report-page"),
+        lambda: (*_OPTION_HEAD, *map(_option_row, REPORT_OPTIONS)),
+    ),
 }
 """By name of the page in docs/."""
 

@@ -190,13 +190,18 @@ class Client:
 
     def instant(self, expr: str, time: float) -> Sequence[Sample]:
         """The vector of an expression at a Unix time. Values that are not numbers (NaN) are left out."""
-        found = self._ask("query", {"query": expr, "time": f"{time:.3f}"}, "vector", _sample)
+        values = {"query": expr, "time": f"{time:.3f}"}
+        found = self._ask("query", values, "vector", lambda row: Sample(_labels(row), float(row["value"][1])))
         return [sample for sample in found if math.isfinite(sample.value)]
 
     def over_time(self, expr: str, start: float, end: float, step: float) -> Sequence[Line]:
         """The expression from `start` to `end`, every `step` seconds."""
         values = {"query": expr, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
-        return self._ask("query_range", values, "matrix", _line)
+
+        def line(row: Any) -> Line:
+            return Line(_labels(row), tuple((float(t), float(v)) for t, v in row["values"]))
+
+        return self._ask("query_range", values, "matrix", line)
 
     def has_rule(self, name: str) -> bool:
         """Whether it says that it evaluates this recording rule itself. Where others do that for it, it cannot tell."""
@@ -261,14 +266,6 @@ def _data(content: Any, kind: str, made: Callable[[Any], T], url: str) -> Sequen
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         pass
     raise UnreachableError(f"{url} is not the API of a Prometheus: no {kind} in its answer")
-
-
-def _sample(row: Any) -> Sample:
-    return Sample(_labels(row), float(row["value"][1]))
-
-
-def _line(row: Any) -> Line:
-    return Line(_labels(row), tuple((float(t), float(v)) for t, v in row["values"]))
 
 
 def _labels(row: Any) -> Mapping[str, str]:

@@ -101,13 +101,9 @@ class Amounts(Protocol):
     """Amounts of time in PromQL, all with the same labels. `known` is what was observed, held or free."""
 
     def known(self) -> str: ...
-
     def held(self) -> str: ...
-
     def observed(self) -> str: ...
-
     def used(self) -> str: ...
-
     def lost(self) -> str: ...
 
 
@@ -241,22 +237,6 @@ def of_mark_promql(of: Totals) -> str:
     return f"{of.used()} / ({of.good()} > 0)"
 
 
-def _used(of: Amounts) -> str:
-    return f"{of.used()} and {of.observed()} > 0"
-
-
-def _busy_share(of: Amounts) -> str:
-    return f"{of.used()} / ({of.known()} > 0)"
-
-
-def _lost(of: Amounts) -> str:
-    return f"{of.lost()} and {of.observed()} > 0"
-
-
-def _utilization(of: Amounts) -> str:
-    return f"{of.used()} / ({of.observed()} > 0)"
-
-
 @dataclass(frozen=True, slots=True)
 class Definition:
     """One number, in words, in PromQL and in Python. Both forms give nothing where nothing was observed."""
@@ -283,7 +263,7 @@ USED = Definition(
     "GPU hours in which a kernel ran: all busy states, the throttled ones too",
     "",
     "counts as not used; with nothing else there is no number",
-    _used,
+    lambda of: f"{of.used()} and {of.observed()} > 0",
     used,
 )
 WASTED = Definition(
@@ -291,7 +271,7 @@ WASTED = Definition(
     "GPU hours in a lost state: held, and certainly or likely for nothing; what is only possibly lost is not in it",
     "",
     "counts as not wasted; with nothing else there is no number",
-    _lost,
+    lambda of: f"{of.lost()} and {of.observed()} > 0",
     lost,
 )
 UTILIZATION = Definition(
@@ -299,7 +279,7 @@ UTILIZATION = Definition(
     "used GPU hours",
     "held GPU hours that were observed",
     "is in neither; with nothing else there is no number",
-    _utilization,
+    lambda of: f"{of.used()} / ({of.observed()} > 0)",
     utilization,
 )
 BUSY_SHARE = Definition(
@@ -307,7 +287,7 @@ BUSY_SHARE = Definition(
     "used GPU hours",
     "GPU hours that were observed, held or free: how busy a GPU, a node or a model is, whoever had it",
     "is in neither; with nothing else there is no number",
-    _busy_share,
+    lambda of: f"{of.used()} / ({of.known()} > 0)",
     busy_share,
 )
 DEFINITIONS = (HELD, USED, WASTED, UTILIZATION, BUSY_SHARE)

@@ -50,7 +50,9 @@ def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], 
     before, after = 0.0 if span.truncated else _BEFORE, min(_AFTER, now - span.until)
     wider = _asker(client, request.selector, window(span.seconds + before + after), span.until + after)
     info = wider(promql.info)
-    _one_cluster(request.title, info)
+    clusters = sorted({sample.labels.get("cluster", "") for sample in info} - {""})
+    if len(clusters) > 1:  # what is called the same in two clusters is two
+        raise SeveralError(f"{request.title} is in several clusters, name one by --cluster: {', '.join(clusters)}")
     nodes = tuple(_nodes(wider))
     hours = _summed(node.hours for node in nodes)
     devices = tuple(_devices(ask, span, held(hours)))
@@ -61,9 +63,10 @@ def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], 
     used = sum(sample.value for sample in ran) / _HOUR if ran else None
     steps = progress(wider, devices, held(hours))
     counted = any(steps.counted.values())
+    limit = _said(info, "time_limit_seconds")
     return JobReport(
         name=_name(request.title, info),
-        span=replace(span, time_limit=_number(info, "time_limit_seconds")),
+        span=replace(span, time_limit=float(limit) if re.fullmatch(r"\d+(\.\d+)?", limit) else None),
         hours=hours,
         nodes=nodes,
         devices=devices,
@@ -111,18 +114,6 @@ def _said(info: Sequence[Sample], label: str) -> str:
     """What all say who say anything: of programs of one name that belong to several people none is named."""
     said = {sample.labels.get(label, "") for sample in info} - {""}
     return said.pop() if len(said) == 1 else ""
-
-
-def _one_cluster(title: str, info: Sequence[Sample]) -> None:
-    """Raises SeveralError: what is called the same in two clusters is two."""
-    clusters = sorted({sample.labels.get("cluster", "") for sample in info} - {""})
-    if len(clusters) > 1:
-        raise SeveralError(f"{title} is in several clusters, name one by --cluster: {', '.join(clusters)}")
-
-
-def _number(info: Sequence[Sample], label: str) -> float | None:
-    text = _said(info, label)
-    return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else None
 
 
 def _node(labels: Mapping[str, str]) -> str:

@@ -14,7 +14,6 @@ from exporter.tools.report.model import (
     DeviceUse,
     Digest,
     JobReport,
-    NodeUse,
     Progress,
     Row,
     Run,
@@ -40,7 +39,19 @@ def job_document(report: JobReport, currency: str) -> Document:
     if report.runs:
         blocks += compared(report.runs)
     if len(report.nodes) > 1:
-        blocks += [Heading("Nodes"), _nodes(report.nodes)]
+        rows = [
+            (
+                node.node,
+                words.count(node.gpus) if node.gpus else "-",
+                words.hours(held(node.hours)),
+                words.percent(utilization(node.hours)),
+                words.hours(lost(node.hours)),
+                words.title(worst(node.hours)),
+            )
+            for node in report.nodes
+        ]
+        nodes = Table(("Node", ">GPUs", ">Held", ">Utilization", ">Wasted", "Wasted on"), rows)
+        blocks += [Heading("Nodes"), nodes]
     if report.devices:
         blocks += [Heading("GPUs"), _devices(report.devices)]
     if report.moved:
@@ -154,21 +165,6 @@ def _near(peak: float | None, size: float | None) -> str:
     return ", close to out of memory" if peak and size and peak > _NEARLY_OUT * size else ""
 
 
-def _nodes(nodes: Sequence[NodeUse]) -> Table:
-    rows = [
-        (
-            node.node,
-            words.count(node.gpus) if node.gpus else "-",
-            words.hours(held(node.hours)),
-            words.percent(utilization(node.hours)),
-            words.hours(lost(node.hours)),
-            words.title(worst(node.hours)),
-        )
-        for node in nodes
-    ]
-    return Table(("Node", ">GPUs", ">Held", ">Utilization", ">Wasted", "Wasted on"), rows)
-
-
 def _devices(devices: Sequence[DeviceUse]) -> Table:
     several = len({device.node for device in devices}) > 1
     shown = sorted(devices, key=lambda d: utilization(d.hours) or 0.0)[:_MAX_DEVICES]
@@ -254,7 +250,19 @@ def compared(runs: Runs) -> Sequence[Block]:
     work = runs.work.capitalize()
     head = ("Run", "Started", ">GPUs", ">Held for", f">{work} per GPU hour", ">per kWh", ">Energy", ">Time to train")
     reached = any(run.time_to_target_seconds is not None for run in runs.runs)
-    rows = [_row(name, run) for name, run in _lines(runs)]
+    rows = [
+        (
+            name,
+            "-" if run.start is None else words.when(run.start),
+            words.count(run.gpus),
+            "-" if run.seconds is None else words.span(run.seconds),
+            words.amount(run.per_gpu_hour),
+            "-" if run.per_kwh is None else words.amount(run.per_kwh),
+            "-" if run.joules is None else words.energy(run.joules),
+            "-" if run.time_to_target_seconds is None else words.span(run.time_to_target_seconds),
+        )
+        for name, run in _lines(runs)
+    ]
     shown = Table(head, rows) if reached else Table(head[:-1], [row[:-1] for row in rows])
     return (Heading(f'Runs of "{runs.name}"{owner}'), shown)
 
@@ -275,19 +283,6 @@ def _lines(runs: Runs) -> Iterable[tuple[str, Run]]:
             yield name, median
 
 
-def _row(name: str, run: Run) -> Sequence[str]:
-    return (
-        name,
-        "-" if run.start is None else words.when(run.start),
-        words.count(run.gpus),
-        "-" if run.seconds is None else words.span(run.seconds),
-        words.amount(run.per_gpu_hour),
-        "-" if run.per_kwh is None else words.amount(run.per_kwh),
-        "-" if run.joules is None else words.energy(run.joules),
-        "-" if run.time_to_target_seconds is None else words.span(run.time_to_target_seconds),
-    )
-
-
 _HEADINGS = {
     "account": "Accounts",
     "namespace": "Namespaces",
@@ -299,14 +294,12 @@ _MAX_ROWS = 30
 
 
 def digest_document(digest: Digest, currency: str) -> Document:
-    facts = Facts(
-        (
-            ("From", f"{words.when(digest.since)} to {words.when(digest.until)}"),
-            ("Held", words.hours(digest.held)),
-            ("Wasted", _wasted(digest)),
-        )
-    )
-    blocks: list[Block] = [facts]
+    wasted = "nothing of it was observed"
+    if digest.wasted is not None:
+        share = digest.wasted / digest.held if digest.held else None
+        wasted = f"{words.hours(digest.wasted)}, {words.percent(share)} of what was held"
+    span = f"{words.when(digest.since)} to {words.when(digest.until)}"
+    blocks: list[Block] = [Facts((("From", span), ("Held", words.hours(digest.held)), ("Wasted", wasted)))]
     if digest.causes:
         blocks += [Heading("What it was wasted on"), bars(digest.causes)]
     blocks += [Heading("What to change"), steps(digest.advice, known=digest.wasted is not None)]
@@ -315,13 +308,6 @@ def digest_document(digest: Digest, currency: str) -> Document:
         if len(rows) > _MAX_ROWS:
             blocks.append(Paragraph(f"The first {_MAX_ROWS} of {len(rows)}."))
     return Document(f"GPU hours of {digest.title}", tuple(blocks))
-
-
-def _wasted(digest: Digest) -> str:
-    if digest.wasted is None:
-        return "nothing of it was observed"
-    share = digest.wasted / digest.held if digest.held else None
-    return f"{words.hours(digest.wasted)}, {words.percent(share)} of what was held"
 
 
 def _table(rows: Sequence[Row], currency: str, priced_by: str) -> Table:

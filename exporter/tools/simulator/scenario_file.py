@@ -123,7 +123,9 @@ def load_scenario(path: str, settings: Settings) -> Scenario:
         seed=settings.seed or int(entry.number("seed", 0)),
         driver=entry.text("driver", DRIVER) if settings.driver == DRIVER else settings.driver,
         node=node,
-        start=settings.start if settings.start is not None else _start(entry),
+        start=entry.number("start", 0.0)
+        if settings.start is None and entry.values.get("start") is not None
+        else settings.start,
     )
 
 
@@ -170,10 +172,6 @@ def _nodes(entry: _Entry) -> Sequence[str]:
     if names and all(isinstance(name, str) for name in names):
         return names
     raise entry.wrong("nodes", value, f"a number from 1 to {MAX_NODES} or a list of names")
-
-
-def _start(entry: _Entry) -> float | None:
-    return entry.number("start", 0.0) if entry.values.get("start") is not None else None
 
 
 def _workload(item: _Entry, nodes: Sequence[str], plans: Sequence[Plan], node: str, job: int) -> Workload | None:

@@ -11,7 +11,6 @@ import sqlite3
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TextIO
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.show_job import ShowJob
@@ -75,29 +74,25 @@ def run(config: SummariesConfig) -> int:
 
 
 def _work(config: SummariesConfig, store: Store, folder: Path) -> int:
-    with _lock(folder) as lock:
+    try:  # one who may read the folder, for --list, need not be one who may write to it
+        lock = (folder / _LOCK).open("w")
+    except OSError as error:
+        raise ConfigError(f"--state-dir {folder}: lock: {error.strerror}") from None
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             log.info("another round is under way")
             return 0
         outcome = _worker(config, store, folder).round()
-    for error in outcome.errors:
-        log.warning("%s", error)
+    for problem in outcome.errors:
+        log.warning("%s", problem)
     counts = store.counts()
     log.info(
         "%d summaries made, %d jobs without GPUs or data, %d to be tried again, %d waiting",
         outcome.made, outcome.skipped, outcome.postponed, counts.get(WAITING, 0),
     )  # fmt: skip
     return 1 if outcome.errors else 0
-
-
-def _lock(folder: Path) -> TextIO:
-    """One who may read the folder, for --list, need not be one who may write to it."""
-    try:
-        return (folder / _LOCK).open("w")
-    except OSError as error:
-        raise ConfigError(f"--state-dir {folder}: lock: {error.strerror}") from None
 
 
 def _worker(config: SummariesConfig, store: Store, folder: Path) -> Worker:
