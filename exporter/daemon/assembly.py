@@ -118,7 +118,14 @@ def assemble(
     """
     driver = driver_of(config)
     warn_without_effect(config)
-    accounts = Accounting(_options(config), workload_families(config.attribution.kubernetes.pod_labels))
+    options = AccountingOptions(
+        interval=config.sample.interval,
+        retention=config.attribution.retention,
+        process_limit=config.process.limit,
+        class_rules=config.attribution.classes,
+        thresholds=config.ledger.thresholds,
+    )
+    accounts = Accounting(options, workload_families(config.attribution.kubernetes.pod_labels))
     watch = FaultWatch(replace(fault_site(config, driver), read_only=once))
     pace, collectors = pacing(config.sample), config.collectors.enabled
     sampler = Sampler(driver, _host(config, driver, once=once), collectors, pace, accounts, process, faults=watch)
@@ -238,16 +245,6 @@ def hidden(config: DaemonConfig) -> Sequence[str]:
     return config.metrics.hide
 
 
-def _options(config: DaemonConfig) -> AccountingOptions:
-    return AccountingOptions(
-        interval=config.sample.interval,
-        retention=config.attribution.retention,
-        process_limit=config.process.limit,
-        class_rules=config.attribution.classes,
-        thresholds=config.ledger.thresholds,
-    )
-
-
 def _host(config: DaemonConfig, driver: Driver, *, once: bool) -> Host:
     if config.input.simulate:
         return SimulatedHost(cast("Simulation", driver).node)
@@ -287,16 +284,12 @@ def _progress(config: ProgressConfig, paths: Paths, *, once: bool) -> ProgressRe
 
 def pacing(config: SamplingConfig) -> Pacing:
     """Raises ConfigError."""
-    return Pacing(config.interval, _deadline_seconds(config), stale_seconds(config))
-
-
-def _deadline_seconds(config: SamplingConfig) -> float:
-    return _DEADLINE_INTERVALS * config.interval
+    return Pacing(config.interval, _DEADLINE_INTERVALS * config.interval, stale_seconds(config))
 
 
 def stale_seconds(config: SamplingConfig) -> float:
     """Age at which a gauge vanishes. It has to reach to the next pass: the default does, by itself."""
-    reach: float = round(config.interval + _deadline_seconds(config), 6)
+    reach: float = round(config.interval + _DEADLINE_INTERVALS * config.interval, 6)
     if config.stale < reach and config.stale != STALE_SECONDS:
         # Every gauge would vanish, and the node not be ready, between two passes.
         raise ConfigError(

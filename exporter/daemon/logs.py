@@ -118,7 +118,10 @@ class _Messages(io.TextIOWrapper):
 def prepare_streams() -> None:
     """Have all three open. Output that was closed fails when it is written, as on a full disk."""
     for number, mode in ((_INPUT, os.O_RDONLY), (_OUTPUT, os.O_RDONLY), (_ERROR, os.O_WRONLY)):
-        _open(number, mode)
+        try:
+            os.fstat(number)
+        except OSError:  # else the next file would get the number, and what is printed would go there
+            os.set_inheritable(os.open(os.devnull, mode), True)  # noqa: FBT003 - as the programs that are started expect
     if sys.stdout is None:
         sys.stdout = open(_OUTPUT, "w", closefd=False)  # noqa: SIM115 - for as long as the process
     if sys.stdout.errors == "strict":
@@ -138,11 +141,3 @@ def _replace_unknown(encoding: str) -> None:
     reconfigure: Any = getattr(sys.stdout, "reconfigure", None)
     if reconfigure:
         reconfigure(encoding=encoding, errors=_UNKNOWN_THERE)
-
-
-def _open(number: int, mode: int) -> None:
-    """Where it is closed: else the next file or connection would get the number, and what is printed would go there."""
-    try:
-        os.fstat(number)
-    except OSError:
-        os.set_inheritable(os.open(os.devnull, mode), True)  # noqa: FBT003 - as the programs that are started expect

@@ -65,7 +65,8 @@ def run(config: DaemonConfig) -> int:
     threads = Threads()
     exporter = assembly.assemble(config, published, threads, lambda: process_health(threads, web))
     keeping = Housekeeping(exporter, threads, web, pages, stale_seconds(config.sample), reload)
-    server = _server(config.web, web, threads, _pages(config.web, exporter.node, keeping, pages, history))
+    app = App(_pages(config.web, exporter.node, keeping, pages, history), config.web.telemetry_path, web.policy)
+    server = Server(app, config.web.listen_address, _PAGE_THREADS, web.certificates, threads)
     tune_runtime()
     exporter.start()
     server.start()
@@ -109,6 +110,12 @@ def _set(event: threading.Event, _number: int, _frame: FrameType | None) -> None
     event.set()
 
 
+def _restart_rule(config: DaemonConfig) -> RestartRule:
+    sysfs = config.paths.sysfs
+    probe = Surroundings(gpus=lambda: pci_gpus(sysfs), module_loaded=(sysfs / "module/nvidia").is_dir)
+    return RestartRule(config.input.exit_after, probe)
+
+
 def _pages(config: WebConfig, node: str, keeping: Housekeeping, metrics: PageStore, history: History) -> Pages:
     def draw(snapshot: Snapshot) -> str:
         from exporter.web.status import render_status_page  # noqa: PLC0415 - few nodes need it
@@ -116,26 +123,7 @@ def _pages(config: WebConfig, node: str, keeping: Housekeeping, metrics: PageSto
         return render_status_page(node, config, snapshot, history)
 
     status = OncePerSnapshot(lambda: keeping.snapshot, draw)
-
-    return Pages(
-        metrics=metrics.page,
-        status=status.page,
-        ready=keeping.not_ready,
-        unhealthy=keeping.unhealthy,
-    )
-
-
-def _server(config: WebConfig, web: WebSettings, threads: Threads, pages: Pages) -> Server:
-    app = App(pages, config.telemetry_path, web.policy)
-    return Server(app, config.listen_address, _PAGE_THREADS, web.certificates, threads)
-
-
-def _restart_rule(config: DaemonConfig) -> RestartRule:
-    sysfs = config.paths.sysfs
-    return RestartRule(
-        config.input.exit_after,
-        Surroundings(gpus=lambda: pci_gpus(sysfs), module_loaded=(sysfs / "module/nvidia").is_dir),
-    )
+    return Pages(metrics.page, status.page, keeping.not_ready, keeping.unhealthy)
 
 
 def _wait(exporter: Exporter, rule: RestartRule, stopping: threading.Event, ticks: Sequence[Callable[[], None]]) -> int:
@@ -161,54 +149,47 @@ def process_health(threads: Threads, web: WebSettings) -> ProcessHealth:
     return ProcessHealth(threads.states(), found.reload_success, found.certificate_expiry)
 
 
+@dataclass(frozen=True, slots=True)
 class Housekeeping:
-    """`stale` is the age in seconds at which gauges vanish, also where no pass ends to make them vanish."""
+    """Tasks that run every two seconds beside the sampling cycles, and whether the exporter can be relied on."""
 
-    def __init__(
-        self,
-        exporter: Exporter,
-        threads: Threads,
-        web: WebSettings,
-        pages: PageStore,
-        stale: float,
-        reload: threading.Event,
-    ) -> None:
-        self._exporter = exporter
-        self._threads = threads
-        self._web = web
-        self._pages = pages
-        self._stale = stale
-        self._reload = reload
+    exporter: Exporter
+    threads: Threads
+    web: WebSettings
+    pages: PageStore
+    stale: float
+    """Age in seconds at which gauges vanish, also where no cycle ends to make them vanish."""
+    reload: threading.Event
 
     @property
     def snapshot(self) -> Snapshot:
         """The last one, or what of it is still true."""
-        found, silent = self._exporter.snapshot, self._exporter.silent_seconds
-        if silent <= self._stale:
+        found, silent = self.exporter.snapshot, self.exporter.silent_seconds
+        if silent <= self.stale:
             return found
-        return aged(found, silent, process_health(self._threads, self._web))
+        return aged(found, silent, process_health(self.threads, self.web))
 
     def tick(self) -> None:
         """Start the threads that could not be started; after SIGHUP read the web configuration; let pages age."""
-        self._threads.revive()
-        if self._reload.is_set():
-            self._reload.clear()
-            self._web.reload()
-        if self._exporter.silent_seconds > self._stale:
-            self._pages.publish(self.snapshot)
+        self.threads.revive()
+        if self.reload.is_set():
+            self.reload.clear()
+            self.web.reload()
+        if self.exporter.silent_seconds > self.stale:
+            self.pages.publish(self.snapshot)
 
     def not_ready(self) -> str:
         """Why this node cannot be relied on; empty when it can."""
-        silent = self._exporter.silent_seconds
-        return self._exporter.snapshot.not_ready or (f"no pass for {silent:.0f} s" if silent > self._stale else "")
+        silent = self.exporter.silent_seconds
+        return self.exporter.snapshot.not_ready or (f"no pass for {silent:.0f} s" if silent > self.stale else "")
 
     def unhealthy(self) -> str:
         """Why only a new process can help; empty while none is needed."""
-        name, down = self._threads.longest_down()
+        name, down = self.threads.longest_down()
         if down > _HOPELESS:
             return f"thread {name} is down for {down:.0f} s"
-        silent = self._exporter.silent_seconds
-        return f"no pass for {silent:.0f} s" if silent > max(_HOPELESS, self._stale) else ""
+        silent = self.exporter.silent_seconds
+        return f"no pass for {silent:.0f} s" if silent > max(_HOPELESS, self.stale) else ""
 
 
 _MISMATCH_PATIENCE = 300.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from exporter.attribution.background_source import SourceError
@@ -76,8 +76,3 @@ def boot_id(procfs: Path) -> str:
         return (procfs / "sys/kernel/random/boot_id").read_text().strip()[:64]
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-def known(counts: Mapping[str, int | None]) -> Mapping[str, int]:
-    """The sources that say anything."""
-    return {source: count for source, count in counts.items() if count}

@@ -23,7 +23,8 @@ class Cleared:
 def cleared(state: FaultState, acknowledgements: Iterable[Acknowledgement]) -> tuple[Cleared, ...]:
     """Return what was cleared on each GPU, and on the switches of the node."""
     taken = [each for each in acknowledgements if each.time <= state.acknowledged_until]
-    return (*_of_gpus(state, taken), *_without_handle(state), *_of_switches(state))
+    switches = (Cleared("", "", Kind.NVSWITCH, state.switches_cured),) if state.switches_cured > EPOCH else ()
+    return (*_of_gpus(state, taken), *_without_handle(state), *switches)
 
 
 def _of_gpus(state: FaultState, acknowledgements: Iterable[Acknowledgement]) -> Iterator[Cleared]:
@@ -51,11 +52,6 @@ def _without_handle(state: FaultState) -> Iterator[Cleared]:
     for name, kind in _accepted(state):
         if kind is Kind.LOST and name not in known:
             yield Cleared(name, "", kind, state.acknowledged_until)
-
-
-def _of_switches(state: FaultState) -> Iterator[Cleared]:
-    if state.switches_cured > EPOCH:
-        yield Cleared("", "", Kind.NVSWITCH, state.switches_cured)
 
 
 @dataclass(frozen=True, slots=True)

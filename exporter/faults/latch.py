@@ -87,7 +87,7 @@ def advance(state: FaultState, observation: Observation) -> FaultState:
 
 
 def _of_gpus(state: FaultState, observation: Observation) -> FaultState:
-    state = _on_the_clock(_acknowledged(state, observation), observation.time)
+    state = _clamp_future_times(_acknowledged(state, observation), observation.time)
     if observation.boot and state.boot and observation.boot != state.boot:
         state = _restarted(state, observation)
     state = replace(state, boot=observation.boot or state.boot)
@@ -244,28 +244,25 @@ def _replaced(state: FaultState, gpus: Iterable[ObservedGpu]) -> FaultState:
     places = {seen.bus for seen in gpus if seen.bus}
     gone = {uuid for uuid, known in state.devices.items() if uuid not in shown and known.bus in places}
     moved = bool(shown) and bool(state.devices) and not shown.keys() & state.devices.keys()
-    return _without(state, set(state.devices) if moved else gone)
+    if moved:
+        gone = set(state.devices)
+    devices = {uuid: known for uuid, known in state.devices.items() if uuid not in gone}
+    return replace(state, devices=devices, faults=tuple(fault for fault in state.faults if fault.uuid not in gone))
 
 
-def _without(state: FaultState, uuids: set[str]) -> FaultState:
-    return replace(
-        state,
-        devices={uuid: known for uuid, known in state.devices.items() if uuid not in uuids},
-        faults=tuple(fault for fault in state.faults if fault.uuid not in uuids),
-    )
-
-
-def _on_the_clock(state: FaultState, now: UnixTime) -> FaultState:
-    """Without times that are still to come: before them, where a clock was set back, nothing would count."""
-    return replace(state, devices={uuid: _not_ahead(known, now) for uuid, known in state.devices.items()})
-
-
-def _not_ahead(known: KnownGpu, now: UnixTime) -> KnownGpu:
-    if max(known.cured, known.marked, known.away or EPOCH, known.back or EPOCH) <= now:
-        return known
-    away = None if known.away is None else min(known.away, now)
-    back = None if known.back is None else min(known.back, now)
-    return replace(known, cured=min(known.cured, now), marked=min(known.marked, now), away=away, back=back)
+def _clamp_future_times(state: FaultState, now: UnixTime) -> FaultState:
+    """Move times after `now` back to it: where a clock was set back, nothing would count until they have come."""
+    devices = {
+        uuid: replace(
+            known,
+            cured=min(known.cured, now),
+            marked=min(known.marked, now),
+            away=None if known.away is None else min(known.away, now),
+            back=None if known.back is None else min(known.back, now),
+        )
+        for uuid, known in state.devices.items()
+    }
+    return replace(state, devices=devices)
 
 
 def _restarted(state: FaultState, observation: Observation) -> FaultState:

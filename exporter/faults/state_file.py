@@ -80,6 +80,14 @@ class _Reader:
         return found  # pyright: ignore[reportUnknownVariableType]
 
     def state(self, content: dict[str, Any]) -> FaultState:
+        def pair(entry: Any) -> tuple[str, str]:
+            name, kind = entry
+            return str(name), str(kind)
+
+        def switch(entry: dict[str, Any]) -> SwitchFault:
+            name, sxid = (str(entry[key])[:_MAX_ID_CHARACTERS] for key in ("switch", "sxid"))
+            return SwitchFault(name, sxid, self._date(entry["since"]))
+
         if content.get("version") != VERSION:
             self._note(OTHER_VERSION if "version" in content else DAMAGED, f"version {content.get('version')}")
         if unknown := sorted(content.keys() - _KEYS):
@@ -90,9 +98,9 @@ class _Reader:
             str(content.get("boot", "")),
             dict(self._each(known, self._known)),  # pyright: ignore[reportUnknownArgumentType]
             tuple(self._each(self._entries(content.get("faults")), self._fault)),
-            frozenset(self._each(self._entries(content.get("accepted")), _pair)),
+            frozenset(self._each(self._entries(content.get("accepted")), pair)),
             self._date(content.get("acknowledged_until", 0)),
-            tuple(self._each(self._entries(content.get("switches", ())), self._switch)),
+            tuple(self._each(self._entries(content.get("switches", ())), switch)),
             self._date(content.get("switches_cured", 0)),
         )
 
@@ -158,17 +166,8 @@ class _Reader:
                 raise _UnknownError from None
             return otherwise
 
-    def _switch(self, entry: dict[str, Any]) -> SwitchFault:
-        switch, sxid = (str(entry[name])[:_MAX_ID_CHARACTERS] for name in ("switch", "sxid"))
-        return SwitchFault(switch, sxid, self._date(entry["since"]))
-
 
 K = TypeVar("K", Kind, Action)
-
-
-def _pair(entry: Any) -> tuple[str, str]:
-    name, kind = entry
-    return str(name), str(kind)
 
 
 def _is_number(name: str, value: Any) -> bool:
@@ -241,18 +240,16 @@ def move_aside(path: Path) -> None:
 
 def causes_set_aside(path: Path, booted: UnixTime) -> tuple[str, ...]:
     """Return why files were set aside since this boot, and are still there. A restart ended what they may tell."""
-    return tuple(cause for cause in CAUSES if _changed(_aside(path, cause)) > booted)
+    found: list[str] = []
+    for cause in CAUSES:
+        with contextlib.suppress(OSError):
+            if _aside(path, cause).stat().st_ctime > float(booted):
+                found.append(cause)
+    return tuple(found)
 
 
 def _aside(path: Path, cause: str) -> Path:
     return path.with_name(f"{path.name}.{cause}")
-
-
-def _changed(path: Path) -> UnixTime:
-    try:
-        return UnixTime(path.stat().st_ctime)
-    except OSError:
-        return EPOCH
 
 
 def write(path: Path, state: FaultState) -> None:
@@ -261,7 +258,17 @@ def write(path: Path, state: FaultState) -> None:
     try:
         new.unlink(missing_ok=True)
         with os.fdopen(giving.new_file(new, 0o640), "w") as file:
-            json.dump(_content(state), file, separators=(",", ":"))
+            content = {
+                "version": VERSION,
+                "boot": state.boot,
+                "acknowledged_until": state.acknowledged_until,
+                "faults": [asdict(fault) for fault in state.faults],
+                "switches": [asdict(fault) for fault in state.switches],
+                "switches_cured": state.switches_cured,
+                "accepted": sorted(state.accepted),
+                "devices": {uuid: asdict(known) for uuid, known in state.devices.items()},
+            }
+            json.dump(content, file, separators=(",", ":"))
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)
@@ -269,19 +276,6 @@ def write(path: Path, state: FaultState) -> None:
         with contextlib.suppress(OSError):
             new.unlink()
         raise StateError(f"{path}: {error.strerror or error}") from None
-
-
-def _content(state: FaultState) -> dict[str, Any]:
-    return {
-        "version": VERSION,
-        "boot": state.boot,
-        "acknowledged_until": state.acknowledged_until,
-        "faults": [asdict(fault) for fault in state.faults],
-        "switches": [asdict(fault) for fault in state.switches],
-        "switches_cured": state.switches_cured,
-        "accepted": sorted(state.accepted),
-        "devices": {uuid: asdict(known) for uuid, known in state.devices.items()},
-    }
 
 
 log = logging.getLogger(__name__)

@@ -60,15 +60,7 @@ def judge(facts: Facts, limits: Limits, ignored: Collection[str] = (), rules: Se
     if remark:
         return unknown(remark)
     found = tuple(_findings(facts, limits, (rule for rule in rules if rule.name not in ignored)))
-    report = _report(facts, limits, found)
-    causes = sorted(series.labels["cause"] for series in facts.of("gpu_exporter_faults_incomplete"))
-    if causes and report.verdict is not Verdict.FAILED:
-        return unknown(f"known faults may be missing: the state file was not understood ({', '.join(causes)})")
-    return report
-
-
-def _report(facts: Facts, limits: Limits, found: Sequence[Finding]) -> Report:
-    return Report(
+    report = Report(
         verdict=max((finding.verdict for finding in found), default=Verdict.OK),
         findings=tuple(sorted(found, key=lambda f: (-f.verdict, int(f.gpu or -1)))),
         gpus=sum(series.value == 1 for series in facts.of("gpu_up")),
@@ -76,6 +68,10 @@ def _report(facts: Facts, limits: Limits, found: Sequence[Finding]) -> Report:
         simulated=bool(facts.value("gpu_exporter_simulated")),
         remark="no NVIDIA GPU in this node" if gpu_less(facts, limits) else "",
     )
+    causes = sorted(series.labels["cause"] for series in facts.of("gpu_exporter_faults_incomplete"))
+    if causes and report.verdict is not Verdict.FAILED:
+        return unknown(f"known faults may be missing: the state file was not understood ({', '.join(causes)})")
+    return report
 
 
 def seen_within(report: Report, facts: Facts, job: str) -> Report:

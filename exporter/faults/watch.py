@@ -20,7 +20,6 @@ from exporter.core.clock import NEVER, MonotonicTime, UnixTime, boot_time
 from exporter.core.threads import Threads
 from exporter.driver.interface import Device
 from exporter.faults import acknowledgements, state_file
-from exporter.faults.expected import known
 from exporter.faults.families import FaultStatus, cleared
 from exporter.faults.latch import advance
 from exporter.faults.model import Acknowledgement, Fault, FaultState, Observation, ObservedGpu, SwitchFault
@@ -71,17 +70,13 @@ _EVERY = 5.0
 _EXPECTED_EVERY = 60.0
 
 
-def _nothing() -> Mapping[str, int | None]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class Site:
     """What the node around the GPUs reports. `folder` None keeps faults in memory alone."""
 
     folder: Path | None = None
     boot: str = ""
-    expected: Callable[[], Mapping[str, int | None]] = _nothing
+    expected: Callable[[], Mapping[str, int | None]] = dict[str, "int | None"]
     maintenance_file: Path | None = None
     slurm: BackgroundSource[bool | None] | None = None
     """Its answer is None while there is no sign of Slurm."""
@@ -97,7 +92,7 @@ class FaultWatch:
         self._site = site
         self._state = FaultState()
         self._looked = NEVER
-        self._status = FaultStatus()
+        self.status = FaultStatus()
         self._last_acknowledged: tuple[Acknowledgement, ...] = ()
         self._complaint = ""
         self._saver = Saver(site.folder / NAME) if site.folder and not site.read_only else None
@@ -152,7 +147,7 @@ class FaultWatch:
         driver: bool,
         sxids: Mapping[tuple[str, str], UnixTime] | None = None,
     ) -> None:
-        """Observation at the node as this pass found it."""
+        """Advance the faults by what this cycle read of the GPUs, and update `status`."""
         self._looked = monotonic
         before = self._state
         acknowledged = self._acknowledged()
@@ -164,41 +159,28 @@ class FaultWatch:
             self._saver.offer(self._state, monotonic, urgent=_substance(before) != _substance(self._state))
         if self._site.maintenance_file:
             self._file = _there(self._site.maintenance_file, self._file[0])
+        aside = state_file.causes_set_aside(self._site.folder / NAME, boot_time()) if self._site.folder else ()
         errors = self._errors_of_sources(monotonic)
-        _log_sources(self._status.sources, errors)
-        self._status = FaultStatus(
+        _log_sources(self.status.sources, errors)
+        self.status = FaultStatus(
             self._state.faults,
             self._state.switches,
             self._counts(monotonic),
             self._maintenance(),
-            self._saved(),
+            self._saver.success if self._saver else None,
             cleared(self._state, acknowledged),
-            self._causes(),
+            tuple(sorted({*aside, *((self._incomplete,) if self._incomplete else ())})),
             {source: not error for source, error in errors.items()},
         )
-
-    @property
-    def status(self) -> FaultStatus:
-        return self._status
-
-    def _causes(self) -> tuple[str, ...]:
-        """Return why faults of earlier state files may be missing."""
-        aside = state_file.causes_set_aside(self._site.folder / NAME, boot_time()) if self._site.folder else ()
-        return tuple(sorted({*aside, *((self._incomplete,) if self._incomplete else ())}))
-
-    def _saved(self) -> bool | None:
-        return self._saver.success if self._saver else None
 
     def _counts(self, monotonic: MonotonicTime) -> Mapping[str, int]:
         """Files of the site are read once a minute."""
         if monotonic - self._expected[0] >= _EXPECTED_EVERY:
-            self._expected = (monotonic, known({**self._site.expected(), **self._expected_by_kubernetes()}))
+            kubernetes = self._site.kubernetes
+            counts = {**self._site.expected(), **({"kubernetes": kubernetes.answer.value.gpus} if kubernetes else {})}
+            self._expected = (monotonic, {source: count for source, count in counts.items() if count})
         devices = sum(known.expected for known in self._state.devices.values())
         return {**self._expected[1], **({"history": devices} if devices else {})}
-
-    def _expected_by_kubernetes(self) -> Mapping[str, int | None]:
-        kubernetes = self._site.kubernetes
-        return {"kubernetes": kubernetes.answer.value.gpus} if kubernetes else {}
 
     def _maintenance(self) -> tuple[str, ...]:
         slurm, kubernetes = self._site.slurm, self._site.kubernetes

@@ -153,8 +153,8 @@ class App:
             telemetry_path: _Route(
                 Lane.PAGE, lambda env: _Answer("200 OK", *pages.metrics(str(env.get("HTTP_ACCEPT", ""))))
             ),
-            "/-/healthy": _Route(None, lambda _: _healthy(pages.unhealthy())),
-            "/-/ready": _Route(None, lambda _: _ready(pages.ready())),
+            "/-/healthy": _Route(None, lambda _: _probe("healthy", "unhealthy", pages.unhealthy())),
+            "/-/ready": _Route(None, lambda _: _probe("ready", "not ready", pages.ready())),
             "/": _Route(Lane.SLOW, lambda _: _Answer("200 OK", _HTML, pages.status().encode(errors="replace"))),
         }
 
@@ -237,16 +237,11 @@ def _authorization(environ: Environ) -> str:
     return str(environ.get("HTTP_AUTHORIZATION", ""))
 
 
-def _healthy(reason: str) -> _Answer:
+def _probe(good: str, bad: str, reason: str) -> _Answer:
+    """Return 200, or 503 with the reason."""
     if reason:
-        return _Answer("503 Service Unavailable", _TEXT, f"unhealthy: {reason}\n".encode())
-    return _Answer("200 OK", _TEXT, b"healthy\n")
-
-
-def _ready(reason: str) -> _Answer:
-    if reason:
-        return _Answer("503 Service Unavailable", _TEXT, f"not ready: {reason}\n".encode())
-    return _Answer("200 OK", _TEXT, b"ready\n")
+        return _Answer("503 Service Unavailable", _TEXT, f"{bad}: {reason}\n".encode())
+    return _Answer("200 OK", _TEXT, f"{good}\n".encode())
 
 
 class OncePerSnapshot:

@@ -141,8 +141,8 @@ class Connection(asyncio.BufferedProtocol):
         self._head_bytes -= len(self._http.trailing_data[0])
         if self._head_bytes > HEAD_BYTES:
             self._refuse("431 Request Header Fields Too Large")
-        elif _two_lengths(event):
-            self._refuse("400 Bad Request")
+        elif {b"content-length", b"transfer-encoding"} <= {name for name, _ in event.headers}:
+            self._refuse("400 Bad Request")  # a proxy may go by the other one: to it, the body would be a request to us
         else:
             self._hand_over(event)
 
@@ -183,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
             self.end()
             return
         status, _, reason = response.status.partition(" ")
-        headers = [*response.headers, ("Date", _date())]
+        headers = [*response.headers, ("Date", time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime()))]
         if not any(name == "Content-Length" for name, _ in headers):
             headers.append(("Content-Length", str(len(response.body))))
         if self._close_after:
@@ -221,11 +221,6 @@ class Connection(asyncio.BufferedProtocol):
             self._loop.call_soon(self._next)  # a request that came with the last one
 
 
-def _two_lengths(request: Any) -> bool:
-    """A proxy may go by the other one: what is the body to it would be a request to us."""
-    return {b"content-length", b"transfer-encoding"} <= {name for name, _ in request.headers}
-
-
 def _environ(request: Any, peer: str) -> Environ:
     """The request in WSGI's words."""
     target = request.target.decode("latin-1")
@@ -244,7 +239,3 @@ def _environ(request: Any, peer: str) -> Environ:
         text = value.decode("latin-1")
         environ[key] = f"{environ[key]}, {text}" if key in environ else text
     return environ
-
-
-def _date() -> str:
-    return time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())

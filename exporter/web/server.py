@@ -175,15 +175,12 @@ class _Desk:
             except OSError as error:
                 if error.errno in _FULL and self._admission.evict():
                     return  # called again, for somebody still waits
-                self._pause(error)
+                log.debug("cannot accept: %s", error)
+                self._loop.remove_reader(self._listening)
+                self._loop.call_later(_FULL_PAUSE, self.open)
                 return
             accepted.setblocking(False)  # noqa: FBT003 - the socket's own signature
             self._take(accepted, _peer(str(address[0])))
-
-    def _pause(self, error: OSError) -> None:
-        log.debug("cannot accept: %s", error)
-        self._loop.remove_reader(self._listening)
-        self._loop.call_later(_FULL_PAUSE, self.open)
 
     def _take(self, accepted: socket.socket, peer: str) -> None:
         key = next(self._keys)
@@ -321,8 +318,8 @@ class Admission:
         peer = self._open.pop(key, None)
         if peer is not None:
             self._peers[peer].pop(key, None)
-            if not self._peers[peer]:
-                self._forget(peer)
+            if not self._peers[peer] and peer not in self._open.values():
+                del self._peers[peer]
 
     def evict(self) -> bool:
         """End the oldest silent connection of the peer with most of them; whether there was one."""
@@ -334,7 +331,3 @@ class Admission:
         end()
         self.left(key)
         return True
-
-    def _forget(self, peer: str) -> None:
-        if peer not in self._open.values():
-            del self._peers[peer]

@@ -68,20 +68,17 @@ def load(path: Path) -> WebFile:
     http = top.section("http_server_config")
     http.only("http2", "headers")
     http.boolean("http2", default=True)  # checked, and without effect: this server speaks HTTP/1.1
+    tls = None
+    if (section := top.section("tls_server_config")).values:
+        from exporter.web.tls import parse_tls  # noqa: PLC0415 - OpenSSL is loaded where TLS is served
+
+        tls = parse_tls(section)
     return WebFile(
-        tls=_tls(top.section("tls_server_config")),
+        tls=tls,
         users=_users(top.section("basic_auth_users")),
         headers=tuple(_headers(http.section("headers"))),
         rate_limit=_rate_limit(top.section("rate_limit")),
     )
-
-
-def _tls(section: Section) -> Tls | None:
-    if not section.values:
-        return None
-    from exporter.web.tls import parse_tls  # noqa: PLC0415 - OpenSSL is loaded where TLS is served
-
-    return parse_tls(section)
 
 
 def _users(users: Section) -> dict[str, str]:
@@ -154,7 +151,11 @@ class WebSettings:
         self._config = load(path) if path else WebFile()
         self._policy = self._made(self._config, None)
         self._success = True
-        self.certificates = _certificates(self._config.tls) if self._config.tls else None
+        self.certificates: Certificates | None = None
+        if self._config.tls:
+            from exporter.web.tls import Certificates  # noqa: PLC0415 - OpenSSL is loaded where TLS is served
+
+            self.certificates = Certificates(self._config.tls)
 
     def policy(self) -> Policy:
         """Looks at the file's time stamp, and reads it where that has changed."""
@@ -213,9 +214,3 @@ class WebSettings:
 
     def _stamp(self) -> tuple[tuple[int, int, int], ...]:
         return stamps((self._path,)) if self._path else ()
-
-
-def _certificates(tls: Tls) -> Certificates:
-    from exporter.web.tls import Certificates  # noqa: PLC0415 - OpenSSL is loaded where TLS is served
-
-    return Certificates(tls)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from html import escape
 
 from exporter import __version__
-from exporter.attribution.owner import Owner
 from exporter.core.clock import UnixTime, unix_time
 from exporter.faults.facts import from_blocks
 from exporter.faults.rule import Finding, Limits, Verdict
@@ -114,14 +113,19 @@ _UNKNOWN = "&ndash;"
 
 def card(gpu: GpuStatus, findings: Sequence[Finding], limit: float | None, history: History, now: UnixTime) -> str:
     """`limit` is the power limit in watts, where the driver reports it."""
-    owners = "".join(
-        f"<li>{escape(owner.workload or 'unknown')}{_share(share)}{_user(owner)}</li>" for owner, share in gpu.owners
-    )
+    owners = ""
+    for owner, share in gpu.owners:
+        part = "" if share >= 1 else f" <small>{share:.0%}</small>"
+        who = " · ".join(filter(None, (owner.user, owner.account)))
+        user = f' <small class="dim">{escape(who)}</small>' if who else ""
+        owners += f"<li>{escape(owner.workload or 'unknown')}{part}{user}</li>"
+    worst = max((finding.verdict for finding in findings), default=None)
+    border = f' style="border-color:{VERDICTS[worst]}"' if worst is not None else ""
     down = "" if gpu.up else f'<span class="badge" style="color:{VERDICTS[Verdict.FAILED]}">{_silence(gpu)}</span>'
     points = history.points(gpu.uuid)
     top = limit or max([point.power_watts or 0.0 for point in points] + [1.0])
     power = f"power, last hour, 0 to {top:.0f} W{' (its limit)' if limit else ''}"
-    return f"""<section class="gpu"{_border(findings)}>
+    return f"""<section class="gpu"{border}>
 <h2>GPU {gpu.index} <small>{escape(gpu.model)}</small> {down}</h2>
 {"".join(_finding(finding) for finding in findings)}
 <dl><div><dt>busy</dt><dd>{percent(gpu.busy_ratio if gpu.up else None)}</dd></div>
@@ -132,11 +136,6 @@ def card(gpu: GpuStatus, findings: Sequence[Finding], limit: float | None, histo
 {line(power, [(p.time, p.power_watts) for p in points], top, now)}
 {bar(*history.states(gpu, now))}<ul class="owners">{owners or '<li class="dim">free</li>'}</ul>
 <p class="dim uuid">{escape(gpu.uuid)}</p></section>"""
-
-
-def _border(findings: Sequence[Finding]) -> str:
-    worst = max((finding.verdict for finding in findings), default=None)
-    return f' style="border-color:{VERDICTS[worst]}"' if worst is not None else ""
 
 
 def _finding(finding: Finding) -> str:
@@ -152,15 +151,6 @@ def _silence(gpu: GpuStatus) -> str:
     if gpu.hung_seconds > 1:
         return f"hung for {gpu.hung_seconds:.0f} s"
     return f"silent for {gpu.age:.0f} s" if gpu.age != float("inf") else "never answered"
-
-
-def _share(share: float) -> str:
-    return "" if share >= 1 else f" <small>{share:.0%}</small>"
-
-
-def _user(owner: Owner) -> str:
-    who = " · ".join(part for part in (owner.user, owner.account) if part)
-    return f' <small class="dim">{escape(who)}</small>' if who else ""
 
 
 def _memory(gpu: GpuStatus) -> str:
@@ -203,7 +193,9 @@ class Site:
 
 def page(site: Site, snapshot: Snapshot, report: Report, limits: Mapping[str, float], history: History) -> str:
     """Draw the verdict, the GPUs with their last hour, processes and sources. `limits`: power limit by UUID."""
-    status, node = snapshot.status, escape(site.node)
+    status, node, age = snapshot.status, escape(site.node), "no pass yet"
+    if status.time:
+        age = f"read {max(unix_time() - status.time, 0):.0f} s ago, in {status.pass_seconds * 1000:.0f} ms"
     cards = "".join(
         card(gpu, [f for f in report.findings if f.gpu == str(gpu.index)], limits.get(gpu.uuid), history, status.time)
         for gpu in status.gpus
@@ -213,7 +205,7 @@ def page(site: Site, snapshot: Snapshot, report: Report, limits: Mapping[str, fl
 <meta http-equiv="refresh" content="10"><link rel="icon" href="data:,">
 <title>{report.verdict.word}: GPUs of {node}</title><style>{STYLE}</style></head><body>
 <header><h1>GPUs of {node}</h1>
-<p class="dim">{_versions(status)} · {_age(status)} · <a href="{escape(site.telemetry_path)}">metrics</a></p></header>
+<p class="dim">{_versions(status)} · {age} · <a href="{escape(site.telemetry_path)}">metrics</a></p></header>
 {_verdict(site, snapshot, report)}{_legend(status)}<main>{cards or '<p class="dim">No GPU seen yet.</p>'}</main>
 {_processes(snapshot)}{_health(status)}
 </body></html>
@@ -249,12 +241,6 @@ def _versions(status: NodeStatus) -> str:
     parts += [f"driver {status.driver}"] if status.driver else []
     parts += [f"CUDA {status.cuda}"] if status.cuda else []
     return escape(" · ".join(parts))
-
-
-def _age(status: NodeStatus) -> str:
-    if not status.time:
-        return "no pass yet"
-    return f"read {max(unix_time() - status.time, 0):.0f} s ago, in {status.pass_seconds * 1000:.0f} ms"
 
 
 def _legend(status: NodeStatus) -> str:
