@@ -174,14 +174,11 @@ class Pairs(Generic[T]):
                 raise ValueError(f"NAME=VALUE,...; {name} has no value")
             if name in found:
                 raise ValueError(f"NAME=VALUE,...; {name} is there twice")
-            found[name] = self._one(name, raw)
+            try:
+                found[name] = self.kinds[name](raw)
+            except ValueError as error:
+                raise ValueError(f"{name} to be {error}") from None
         return self.make(found)
-
-    def _one(self, name: str, raw: str) -> Any:
-        try:
-            return self.kinds[name](raw)
-        except ValueError as error:
-            raise ValueError(f"{name} to be {error}") from None
 
 
 def near_miss(wrong: str, known: Iterable[str]) -> str:

@@ -14,7 +14,6 @@ from typing import cast
 
 from exporter.attribution.background_source import BackgroundSource
 from exporter.attribution.config import OFF, ON, SlurmConfig
-from exporter.attribution.devices import DeviceName
 from exporter.attribution.factory import Mounts, attribution
 from exporter.attribution.families import workload_families
 from exporter.attribution.kubernetes import node_object
@@ -228,11 +227,6 @@ def slurm_names() -> Sequence[str]:
     host = named or socket.gethostname()
     short = host.partition(".")[0]
     return tuple(dict.fromkeys((host, short) if named else (short, host)))
-
-
-def gres_devices(config: DaemonConfig) -> tuple[DeviceName | None, ...]:
-    """What Slurm means by its numbers of GPUs; empty where gres.conf names no files."""
-    return gres.read(config.attribution.slurm.gres_conf, config.paths.procfs, frozenset(slurm_names()))
 
 
 def hidden(config: DaemonConfig) -> Sequence[str]:

@@ -13,26 +13,8 @@ from exporter.faults.model import Acknowledgement, Kind, date
 from exporter.faults.state_file import StateError
 
 NAME = "acknowledged.jsonl"
-_MODE = 0o644
 _LARGEST = 1 << 20
 _LONGEST = 200
-
-
-def append(folder: Path, entry: Acknowledgement) -> None:
-    """Add one line. Raises StateError."""
-    path = folder / NAME
-    content = {"time": entry.time, "gpu": entry.gpu, "fault": entry.kind, "by": entry.by, "why": entry.why}
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, _MODE)
-        with os.fdopen(descriptor, "wb") as file:
-            found = os.fstat(descriptor)
-            if found.st_uid == os.geteuid():  # the exporter's user reads what root writes, whatever root's umask is
-                os.fchmod(descriptor, stat.S_IMODE(found.st_mode) | _MODE)
-            size = found.st_size
-            broken = size and os.pread(descriptor, 1, size - 1) != b"\n"  # a line that a full disk cut off
-            file.write(b"\n" * bool(broken) + json.dumps(content).encode() + b"\n")
-    except OSError as error:
-        raise StateError(f"{path}: {error.strerror or error}") from None
 
 
 def read(folder: Path) -> tuple[Acknowledgement, ...]:

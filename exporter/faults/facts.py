@@ -6,11 +6,8 @@ judges both.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-
-from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.core.clock import UnixTime
 from exporter.core.families import AnyBlock
@@ -49,11 +46,6 @@ class Facts:
         return tuple(series.labels.get("model", "") for series in self.of("gpu_info"))
 
 
-def parse(text: str, time: UnixTime) -> Facts:
-    """Facts from the text format of Prometheus. Raises ValueError where it is none."""
-    return Facts(_grouped(text_string_to_metric_families(text)), time)
-
-
 def from_blocks(blocks: Iterable[AnyBlock], time: UnixTime) -> Facts:
     """Facts from what an exporter of this process has sampled, without a text between them."""
     found: dict[str, list[Series]] = {}
@@ -62,22 +54,3 @@ def from_blocks(blocks: Iterable[AnyBlock], time: UnixTime) -> Facts:
         series = (Series(dict(zip(names, (*block.prefix, *s.labels), strict=True)), s.value) for s in block.samples)
         found.setdefault(block.family.name, []).extend(series)
     return Facts({name: tuple(series) for name, series in found.items()}, time)
-
-
-def to_json(facts: Facts) -> str:
-    """Write the series for another process of this program."""
-    return json.dumps({name: [(dict(s.labels), s.value) for s in series] for name, series in facts.series.items()})
-
-
-def from_json(text: str, time: UnixTime) -> Facts:
-    """Read what `to_json` wrote."""
-    found: Mapping[str, Iterable[tuple[Mapping[str, str], float]]] = json.loads(text)
-    return Facts({name: tuple(Series(*each) for each in series) for name, series in found.items()}, time)
-
-
-def _grouped(families: Iterable[object]) -> Mapping[str, tuple[Series, ...]]:
-    found: dict[str, list[Series]] = {}
-    for family in families:
-        for sample in family.samples:  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]
-            found.setdefault(str(sample.name), []).append(Series(dict(sample.labels), float(sample.value)))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-    return {name: tuple(series) for name, series in found.items()}

@@ -125,23 +125,20 @@ def faults(*actions: str) -> Find:
 
 def _fault(facts: Facts, series: Series) -> Cause:
     kind, evidence, action = (series.labels[name] for name in ("fault", "evidence", "action"))
+    uuid, formerly = series.labels.get("uuid", ""), ""
+    others = (up.labels.get("uuid") for up in facts.of("gpu_up", gpu=series.gpu) if up.value)
+    if uuid and any(other != uuid for other in others):
+        formerly = f"; it was {uuid}"  # another GPU has its index now
     return (
         series.gpu,
         {
-            "uuid": series.labels.get("uuid", ""),
-            "fault": f"lost ({evidence}{_formerly(facts, series)})" if kind == Kind.LOST.value else evidence,
+            "uuid": uuid,
+            "fault": f"lost ({evidence}{formerly})" if kind == Kind.LOST.value else evidence,
             "age": age(facts.time - UnixTime(series.value)),
             "mends": _FABRIC if kind == "nvswitch" else _MENDS.get(action, _MENDS["inspect"]),
             "short": _SHORT.get(kind, evidence),
         },
     )
-
-
-def _formerly(facts: Facts, series: Series) -> str:
-    """Whose index another GPU has now."""
-    uuid = series.labels.get("uuid", "")
-    others = (up.labels.get("uuid") for up in facts.of("gpu_up", gpu=series.gpu) if up.value)
-    return f"; it was {uuid}" if uuid and any(other != uuid for other in others) else ""
 
 
 def _kept(facts: Facts, series: Series, **labels: str) -> bool:
@@ -194,16 +191,13 @@ def hot(facts: Facts, limits: Limits) -> Iterable[Cause]:
     celsius = {series.labels["uuid"]: series for series in facts.of("gpu_temperature_celsius", sensor="gpu")}
     margins = {series.labels["uuid"]: series for series in facts.of("gpu_temperature_margin_celsius")}
     for uuid, series in {**celsius, **margins}.items():
-        margin = series.value if uuid in margins else _to_slowdown(facts, series)
+        margin: float | None = series.value
+        if uuid not in margins:
+            slowdown = facts.value("gpu_temperature_threshold_celsius", uuid=uuid, threshold="slowdown")
+            margin = None if slowdown is None else slowdown - series.value
         if margin is not None and margin < limits.margin:
             at = f"{celsius[uuid].value:g}" if uuid in celsius else "an unknown number of"
             yield series.gpu, {"margin": f"{margin:g}", "celsius": at, "limit": f"{limits.margin:g}"}
-
-
-def _to_slowdown(facts: Facts, celsius: Series) -> float | None:
-    uuid = celsius.labels["uuid"]
-    slowdown = facts.value("gpu_temperature_threshold_celsius", uuid=uuid, threshold="slowdown")
-    return None if slowdown is None else slowdown - celsius.value
 
 
 def fan_stands(facts: Facts, limits: Limits) -> Iterable[Cause]:
@@ -222,22 +216,16 @@ def xids(*classes: str) -> Find:
     def find(facts: Facts, limits: Limits) -> Iterable[Cause]:
         for series in facts.of("gpu_xid_last_timestamp_seconds"):
             xid, ago = series.labels["xid"], facts.time - UnixTime(series.value)
-            if _kept(facts, series, evidence=f"XID {xid}") or _over(facts, series):
+            uuid = series.labels.get("uuid", "")
+            if _kept(facts, series, evidence=f"XID {xid}") or series.value <= cleared_at(facts, Kind.XID, uuid):
                 continue
-            if series.value <= cleared_at(facts, Kind.XID, series.labels.get("uuid", "")):
-                continue
+            if xid == str(RECOVERY_CHANGED) and facts.value("gpu_recovery_action", uuid=uuid, action=NO_ACTION):
+                continue  # it says that a recovery is advised, and none is any more
             if CATALOGUE.get(int(xid), "unknown") in classes and xid != _AFTER_KILL and ago <= limits.xid_window:
                 minutes = f"{max(0.0, ago) / 60:.0f}"
-                yield series.gpu, {"uuid": series.labels.get("uuid", ""), "xid": xid, "minutes": minutes}
+                yield series.gpu, {"uuid": uuid, "xid": xid, "minutes": minutes}
 
     return find
-
-
-def _over(facts: Facts, series: Series) -> bool:
-    """Whether the XID tells that a recovery is advised, and none is any more."""
-    uuid = series.labels.get("uuid", "")
-    told = series.labels["xid"] == str(RECOVERY_CHANGED)
-    return told and bool(facts.value("gpu_recovery_action", uuid=uuid, action=NO_ACTION))
 
 
 def sxids(kind: str) -> Find:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from exporter.attribution.devices import DeviceName
-from exporter.attribution.slurm.gres import by_index
 from exporter.faults.facts import Facts, Series
 from exporter.faults.rule import Cause, Limits
 
@@ -17,51 +16,20 @@ _BRIEF = 3
 _MEMORY = "gpu_process_memory_bytes"
 _OF_PROCESSES = (_MEMORY, "gpu_process_utilization_ratio", "gpu_process_start_time_seconds")
 """What shows that a process is there: the driver does not always know its memory, nor the host the process."""
-_DIGITS = 9
-"""Of a place in gres.conf, at most."""
 _REPEATED = ("replay", "recovery", "link_recovery")
-
-
-def job_gpus(environment: Mapping[str, str], devices: tuple[DeviceName | None, ...]) -> tuple[DeviceName, ...] | None:
-    """GPUs of the ended job, as Slurm's epilog knows them; None outside of Slurm: all.
-
-    Slurm counts places in gres.conf, whose `devices` those are. A job without GPUs leaves none, and one that shared its
-    GPUs, or had instances of them, leaves them to the others: as far as Slurm tells its epilog, which hears of MPS and
-    nothing of shards (22.05 to 24.11).
-    """
-    if not environment.get("SLURM_JOB_ID"):
-        return None
-    if environment.get("SLURM_SHARDS_ON_NODE") or environment.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"):
-        return ()
-    if "MIG-" in environment.get("CUDA_VISIBLE_DEVICES", ""):
-        return ()
-    parts = (part.strip() for part in environment.get("SLURM_JOB_GPUS", "").split(","))
-    named = (_named(part, devices) for part in parts if part)
-    return tuple(name for name in named if name and name.gpu_instance is None)
-
-
-def _named(part: str, devices: tuple[DeviceName | None, ...]) -> DeviceName | None:
-    if part.isascii() and part.isdecimal():
-        return by_index(devices, int(part)) if len(part) <= _DIGITS else None
-    return DeviceName(uuid=part)
 
 
 def _looked_at(facts: Facts, limits: Limits) -> frozenset[str] | None:
     """Indices of the GPUs that must be empty; None: all."""
     if limits.emptied is None:
         return None
-    shared = _of_other_jobs(facts, limits.job)
+    shown = (series for family in _OF_PROCESSES for series in facts.of(family))
+    shared = {series.gpu for series in shown if series.labels.get("slurm_job", "") not in ("", limits.job)}
     split = any(True for _ in facts.of("gpu_mig_info"))  # Slurm counts instances then, in an order of its own
     wanted = {name for name in limits.emptied if name.driver_index is None or not split}
     return frozenset(
         series.gpu for series in facts.of("gpu_info") if series.gpu not in shared and wanted & _names(series)
     )
-
-
-def _of_other_jobs(facts: Facts, job: str) -> frozenset[str]:
-    """Indices of the GPUs on which a job runs that has not ended."""
-    shown = (series for family in _OF_PROCESSES for series in facts.of(family))
-    return frozenset(series.gpu for series in shown if series.labels.get("slurm_job", "") not in ("", job))
 
 
 def _names(series: Series) -> frozenset[DeviceName]:
@@ -85,13 +53,9 @@ def leftover(facts: Facts, limits: Limits) -> Iterable[Cause]:
         ranked = sorted(processes.items(), key=lambda each: -(each[1][1] or 0.0))
         named = ", ".join(f"{pid} ({command})" if command else pid for pid, (command, _) in ranked[:_BRIEF])
         more = f" and {len(ranked) - _BRIEF} more" if len(ranked) > _BRIEF else ""
-        size = _size(held for _, held in processes.values())
+        known = [held for _, held in processes.values() if held is not None]
+        size = f"{sum(known) / _GIB:.1f}" if known else "an unknown number of"
         yield gpu, {"processes": named + more, "size": size, "count": len(ranked)}
-
-
-def _size(held: Iterable[float | None]) -> str:
-    known = [each for each in held if each is not None]
-    return f"{sum(known) / _GIB:.1f}" if known else "an unknown number of"
 
 
 def leaked(facts: Facts, limits: Limits) -> Iterable[Cause]:

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from exporter.attribution.cgroup import parse_path
 from exporter.core.clock import UnixTime
 from exporter.faults.facts import Facts
 from exporter.faults.findings import NO_DRIVER, REFUSED, expected_gpus, gpu_less
 from exporter.faults.rule import Finding, Limits, Rule, Verdict
 from exporter.faults.rules import RULES
-from exporter.host.text import lines
-
-_MISSED = frozenset({"gpu_missing", "gpu_down", "gpu_lost", "fault"})
-"""Rules that find a GPU which is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,26 +67,6 @@ def judge(facts: Facts, limits: Limits, ignored: Collection[str] = (), rules: Se
     if causes and report.verdict is not Verdict.FAILED:
         return unknown(f"known faults may be missing: the state file was not understood ({', '.join(causes)})")
     return report
-
-
-def seen_within(report: Report, facts: Facts, job: str) -> Report:
-    """The verdict from within the Slurm `job`, whose cgroup may keep all GPUs but its own from being opened.
-
-    A GPU that is missed there may be another job's: so it is with PrologFlags=RunInJob.
-    """
-    up = {series.labels.get("uuid", "") for series in facts.of("gpu_up") if series.value == 1}
-    if job and any(finding.rule in _MISSED and finding.uuid not in up for finding in report.findings):
-        return unknown(
-            f"this runs in the cgroup of Slurm job {job}, which may not open every GPU: run it outside of jobs"
-        )
-    return report
-
-
-def constraining_job(text: str) -> str:
-    """The Slurm job that says which devices a process may open, by its /proc/PID/cgroup; empty for none."""
-    fields = (line.split(":", 2) for line in lines(text) if line.count(":") >= 2)  # noqa: PLR2004 - id:controllers:path
-    paths = (path for _, controllers, path in fields if not controllers or "devices" in controllers.split(","))
-    return next((job for path in paths if (job := parse_path(path).job)), "")
 
 
 def _not_judged(facts: Facts, limits: Limits) -> str:

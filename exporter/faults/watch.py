@@ -31,7 +31,12 @@ def seen(
 ) -> ObservedGpu:
     """`readings` are the last good ones, by collector; what a GPU or an option leaves out is not known."""
     info, power, ecc = readings.get("info"), readings.get("power"), readings.get("ecc")
-    nvlink, rows = readings.get("nvlink"), readings.get("remapped_rows")
+    nvlink, rows, health = readings.get("nvlink"), readings.get("remapped_rows"), readings.get("health")
+    links = nvlink.links_up if isinstance(nvlink, Nvlink) else None
+    if not links and isinstance(info, Info) and info.mig == 1:
+        links = None  # an A100 that is split takes all its links down on purpose
+    if isinstance(health, Health) and health.action == NO_ACTION:  # the XID that tells of another recovery is void
+        xids = {xid: time for xid, time in xids.items() if xid != RECOVERY_CHANGED}
     return ObservedGpu(
         uuid=device.uuid,
         index=device.index,
@@ -41,25 +46,11 @@ def seen(
         failure=failure,
         joules=power.joules if isinstance(power, Power) else None,
         uncorrected=ecc.since_load.get("uncorrected") if isinstance(ecc, Ecc) else None,
-        links=_links(nvlink, info),
+        links=links,
         remap_failed=rows.failed if isinstance(rows, RemappedRows) else None,
         sram_exceeded=ecc.sram_threshold_exceeded if isinstance(ecc, Ecc) else None,
-        xids=_of_faults(xids, readings.get("health")),
+        xids=xids,
     )
-
-
-def _links(nvlink: object, info: object) -> int | None:
-    """How many are up; not known where all are down on an A100 that is split, since that takes them down on purpose."""
-    up = nvlink.links_up if isinstance(nvlink, Nvlink) else None
-    split = isinstance(info, Info) and info.mig == 1
-    return None if split and not up else up
-
-
-def _of_faults(xids: Mapping[int, UnixTime], health: object) -> Mapping[int, UnixTime]:
-    """Without the one that tells of another recovery where the driver advises none."""
-    if RECOVERY_CHANGED not in xids or not isinstance(health, Health) or health.action != NO_ACTION:
-        return xids
-    return {xid: time for xid, time in xids.items() if xid != RECOVERY_CHANGED}
 
 
 log = logging.getLogger(__name__)
@@ -153,20 +144,25 @@ class FaultWatch:
         acknowledged = self._acknowledged()
         look = Observation(time, self._site.boot, driver, gpus, refused, acknowledged, sxids or {})
         self._state = advance(before, look)
-        _log_changes(before.faults, self._state.faults)
-        _log_switches(before.switches, self._state.switches)
+        _log_changes(before, self._state)
         if self._saver:
             self._saver.offer(self._state, monotonic, urgent=_substance(before) != _substance(self._state))
         if self._site.maintenance_file:
             self._file = _there(self._site.maintenance_file, self._file[0])
         aside = state_file.causes_set_aside(self._site.folder / NAME, boot_time()) if self._site.folder else ()
+        slurm, kubernetes = self._site.slurm, self._site.kubernetes
+        maintenance = {
+            "file": self._file[0],
+            "slurm": bool(slurm and slurm.answer.value),
+            "kubernetes": bool(kubernetes and kubernetes.answer.value.maintenance),
+        }
         errors = self._errors_of_sources(monotonic)
         _log_sources(self.status.sources, errors)
         self.status = FaultStatus(
             self._state.faults,
             self._state.switches,
             self._counts(monotonic),
-            self._maintenance(),
+            tuple(source for source, out in maintenance.items() if out),
             self._saver.success if self._saver else None,
             cleared(self._state, acknowledged),
             tuple(sorted({*aside, *((self._incomplete,) if self._incomplete else ())})),
@@ -181,15 +177,6 @@ class FaultWatch:
             self._expected = (monotonic, {source: count for source, count in counts.items() if count})
         devices = sum(known.expected for known in self._state.devices.values())
         return {**self._expected[1], **({"history": devices} if devices else {})}
-
-    def _maintenance(self) -> tuple[str, ...]:
-        slurm, kubernetes = self._site.slurm, self._site.kubernetes
-        sources = {
-            "file": self._file[0],
-            "slurm": bool(slurm and slurm.answer.value),
-            "kubernetes": bool(kubernetes and kubernetes.answer.value.maintenance),
-        }
-        return tuple(source for source, out in sources.items() if out)
 
     def _acknowledged(self) -> tuple[Acknowledgement, ...]:
         if not self._site.folder:
@@ -248,34 +235,26 @@ def _substance(state: FaultState) -> object:
     )
 
 
-def _log_changes(before: tuple[Fault, ...], after: tuple[Fault, ...]) -> None:
-    known, left = {_named(fault) for fault in before}, {_named(fault) for fault in after}
-    for fault in after:
-        if _named(fault) not in known:
-            log.warning(
-                "fault: GPU %d %s (%s), mended by: %s",
-                fault.index,
-                fault.kind.value,
-                fault.evidence,
-                fault.action.value,
-            )
-    for fault in before:
-        if _named(fault) not in left:
-            log.info("fault over: GPU %d %s (%s)", fault.index, fault.kind.value, fault.evidence)
+def _log_changes(before: FaultState, after: FaultState) -> None:
+    old, new = _described(before), _described(after)
+    for fault, described in new.items():
+        if fault not in old:
+            log.warning("fault: %s, mended by: %s", *described)
+    for fault, (text, _) in old.items():
+        if fault not in new:
+            log.info("fault over: %s", text)
 
 
-def _log_switches(before: tuple[SwitchFault, ...], after: tuple[SwitchFault, ...]) -> None:
-    for fault in after:
-        if fault not in before:
-            log.warning("fault: %s, mended by: a reset of all GPUs together", fault.evidence)
-    for fault in before:
-        if fault not in after:
-            log.info("fault over: %s", fault.evidence)
-
-
-def _named(fault: Fault) -> Fault:
-    """The same whatever index its GPU has."""
-    return replace(fault, index=0) if fault.uuid else fault
+def _described(state: FaultState) -> Mapping[Fault | SwitchFault, tuple[str, str]]:
+    """Return the text and the repair of each fault. A fault is the same, whatever index its GPU has."""
+    found: dict[Fault | SwitchFault, tuple[str, str]] = {
+        replace(each, index=0) if each.uuid else each: (
+            f"GPU {each.index} {each.kind.value} ({each.evidence})",
+            each.action.value,
+        )
+        for each in state.faults
+    }
+    return found | {each: (each.evidence, "a reset of all GPUs together") for each in state.switches}
 
 
 def _log_sources(before: Mapping[str, bool], errors: Mapping[str, str]) -> None:

@@ -109,15 +109,6 @@ class Pages:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
-    status: str
-    content_type: str
-    body: bytes
-    headers: tuple[tuple[str, str], ...] = ()
-    after: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Policy:
     """What the web configuration file demands of every request."""
 
@@ -139,7 +130,7 @@ class Work:
 class _Route:
     lane: Lane | None
     """Where `make` may run; None where it takes no time."""
-    make: Callable[[Environ], _Answer]
+    make: Callable[[Environ], Response]
 
 
 class App:
@@ -150,12 +141,10 @@ class App:
         self._policy = policy
         self._failed = ""
         self._routes: Mapping[str, _Route] = {
-            telemetry_path: _Route(
-                Lane.PAGE, lambda env: _Answer("200 OK", *pages.metrics(str(env.get("HTTP_ACCEPT", ""))))
-            ),
+            telemetry_path: _Route(Lane.PAGE, lambda env: _ok(*pages.metrics(str(env.get("HTTP_ACCEPT", ""))))),
             "/-/healthy": _Route(None, lambda _: _probe("healthy", "unhealthy", pages.unhealthy())),
             "/-/ready": _Route(None, lambda _: _probe("ready", "not ready", pages.ready())),
-            "/": _Route(Lane.SLOW, lambda _: _Answer("200 OK", _HTML, pages.status().encode(errors="replace"))),
+            "/": _Route(Lane.SLOW, lambda _: _ok(_HTML, pages.status().encode(errors="replace"))),
         }
 
     def begin(self, environ: Environ) -> Response | Work:
@@ -169,36 +158,36 @@ class App:
 
     def _begin(self, environ: Environ, policy: Policy) -> Response | Work:
         if _path(environ) not in _PROBES and not policy.allows():
-            return _response(environ, policy, _Answer("429 Too Many Requests", _TEXT, b"too many requests\n"))
+            return _response(environ, policy, _text("429 Too Many Requests", "too many requests"))
         verdict = policy.auth.known(_authorization(environ), _peer(environ))
         if verdict is None:
             return self._work(Lane.SLOW, environ, policy, lambda: self._checked(environ, policy))
         found = self._route(environ, verdict)
-        if isinstance(found, _Answer):
+        if isinstance(found, Response):
             return _response(environ, policy, found)
         if found.lane is None:
             return _response(environ, policy, found.make(environ))
         return self._work(found.lane, environ, policy, lambda: found.make(environ))
 
-    def _checked(self, environ: Environ, policy: Policy) -> _Answer:
+    def _checked(self, environ: Environ, policy: Policy) -> Response:
         found = self._route(environ, policy.auth.check(_authorization(environ), _peer(environ)))
-        return found if isinstance(found, _Answer) else found.make(environ)
+        return found if isinstance(found, Response) else found.make(environ)
 
-    def _work(self, lane: Lane, environ: Environ, policy: Policy, make: Callable[[], _Answer]) -> Work:
+    def _work(self, lane: Lane, environ: Environ, policy: Policy, make: Callable[[], Response]) -> Work:
         return Work(lane, lambda: self._safely(environ, lambda: _response(environ, policy, make())))
 
-    def _route(self, environ: Environ, verdict: Verdict) -> _Route | _Answer:
+    def _route(self, environ: Environ, verdict: Verdict) -> _Route | Response:
         """What answers the request, or the refusal."""
         if verdict is Verdict.WAIT:
             retry = (("Retry-After", "10"),)
-            return _Answer("429 Too Many Requests", _TEXT, b"too many wrong passwords\n", retry, after=_WRONG_SECONDS)
+            return _text("429 Too Many Requests", "too many wrong passwords", *retry, after=_WRONG_SECONDS)
         if verdict is Verdict.REFUSED:
             realm = (("WWW-Authenticate", 'Basic realm="gpu-exporter", charset="UTF-8"'),)
             after = _WRONG_SECONDS if _authorization(environ) else 0.0  # a browser asks without one first
-            return _Answer("401 Unauthorized", _TEXT, b"unauthorized\n", realm, after=after)
+            return _text("401 Unauthorized", "unauthorized", *realm, after=after)
         if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
-            return _Answer("405 Method Not Allowed", _TEXT, b"only GET and HEAD\n", (("Allow", "GET, HEAD"),))
-        return self._routes.get(_path(environ)) or _Answer("404 Not Found", _TEXT, b"not found\n")
+            return _text("405 Method Not Allowed", "only GET and HEAD", ("Allow", "GET, HEAD"))
+        return self._routes.get(_path(environ)) or _text("404 Not Found", "not found")
 
     def _safely(self, environ: Environ, make: Callable[[], R]) -> R | Response:
         try:
@@ -210,9 +199,9 @@ class App:
             return Response("500 Internal Server Error")
 
 
-def _response(environ: Environ, policy: Policy, answer: _Answer) -> Response:
+def _response(environ: Environ, policy: Policy, answer: Response) -> Response:
     body = answer.body
-    headers: Headers = [("Content-Type", answer.content_type), *answer.headers, *policy.headers]
+    headers: Headers = [*answer.headers, *policy.headers]
     if len(body) >= _GZIP_FROM and gzip_accepted(str(environ.get("HTTP_ACCEPT_ENCODING", ""))):
         body = gzip.compress(body, _GZIP_LEVEL, mtime=0)
         headers.append(("Content-Encoding", "gzip"))
@@ -237,11 +226,17 @@ def _authorization(environ: Environ) -> str:
     return str(environ.get("HTTP_AUTHORIZATION", ""))
 
 
-def _probe(good: str, bad: str, reason: str) -> _Answer:
+def _ok(content_type: str, body: bytes) -> Response:
+    return Response("200 OK", (("Content-Type", content_type),), body)
+
+
+def _text(status: str, text: str, *headers: tuple[str, str], after: float = 0.0) -> Response:
+    return Response(status, (("Content-Type", _TEXT), *headers), f"{text}\n".encode(), after)
+
+
+def _probe(good: str, bad: str, reason: str) -> Response:
     """Return 200, or 503 with the reason."""
-    if reason:
-        return _Answer("503 Service Unavailable", _TEXT, f"{bad}: {reason}\n".encode())
-    return _Answer("200 OK", _TEXT, f"{good}\n".encode())
+    return _text("503 Service Unavailable", f"{bad}: {reason}") if reason else _text("200 OK", good)
 
 
 class OncePerSnapshot:

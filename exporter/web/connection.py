@@ -150,16 +150,12 @@ class Connection(asyncio.BufferedProtocol):
         assert self._transport is not None  # noqa: S101 - data came through it
         self._transport.pause_reading()
         self._until(self._loop.time() + ANSWER_SECONDS)
-        self._close_after = self._has_body()
+        try:  # a body is not read: the connection ends with the answer
+            self._close_after = not isinstance(self._http.next_event(), h11.EndOfMessage)
+        except h11.RemoteProtocolError:
+            self._close_after = True
         self._desk.served(self)
         self._desk.request(_environ(request, self._peer), self._answer)
-
-    def _has_body(self) -> bool:
-        """A body is not read: the connection ends with the answer."""
-        try:
-            return not isinstance(self._http.next_event(), h11.EndOfMessage)
-        except h11.RemoteProtocolError:
-            return True
 
     def _refuse(self, status: str) -> None:
         assert self._transport is not None  # noqa: S101 - data came through it

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from exporter.config.option import ConfigError
 from exporter.core.clock import MonotonicClock, monotonic_time
-from exporter.core.site_file import SiteFileError
+from exporter.core.site_file import SiteFileError, load_yaml
 from exporter.web.app import Policy
 from exporter.web.auth import BasicAuth, Bucket
 from exporter.web.fields import OPTION, Section, stamps
@@ -57,10 +57,8 @@ class WebFile:
 
 def load(path: Path) -> WebFile:
     """Read the file. Raises ConfigError with one line that names the file and what was expected."""
-    from exporter.core import site_yaml  # noqa: PLC0415 - few nodes have such a file; else no parser is loaded
-
     try:
-        content = site_yaml.load(path)
+        content = load_yaml(path)
     except SiteFileError as error:
         raise ConfigError(f"{OPTION} {path}: {error}") from None
     top = Section.of(path, "", content if content is not None else {})

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
+import stat
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from exporter.config.command_line import Page
 from exporter.config.kinds import text
@@ -14,7 +17,8 @@ from exporter.config.option import ConfigError, option, section
 from exporter.core.clock import UnixTime, unix_time
 from exporter.daemon.assembly import STATE_DIR, state_dir
 from exporter.daemon.logs import complain
-from exporter.faults import acknowledgements, state_file
+from exporter.faults import state_file
+from exporter.faults.acknowledgements import NAME as ACKNOWLEDGED
 from exporter.faults.config import StateConfig
 from exporter.faults.model import Acknowledgement, Kind
 from exporter.faults.state_file import StateError
@@ -36,6 +40,7 @@ examples:
 """,
 )
 _GROUP = "Acknowledgement"
+_MODE = 0o644
 _KINDS = ", ".join(kind.value for kind in Kind)
 
 
@@ -86,7 +91,7 @@ def run(config: AcknowledgeConfig) -> int:
         complain(f"GPU {acknowledgement.gpu} has no such fault" if config.gpu else "no NVSwitch has such a fault")
         return 1
     try:
-        acknowledgements.append(folder, acknowledgement)
+        append(folder, acknowledgement)
     except StateError as error:
         raise ConfigError(str(error)) from None
     return 0
@@ -107,3 +112,20 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # without a name here, as in a container
         return str(os.getuid())
+
+
+def append(folder: Path, entry: Acknowledgement) -> None:
+    """Add one line. Raises StateError."""
+    path = folder / ACKNOWLEDGED
+    content = {"time": entry.time, "gpu": entry.gpu, "fault": entry.kind, "by": entry.by, "why": entry.why}
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, _MODE)
+        with os.fdopen(descriptor, "wb") as file:
+            found = os.fstat(descriptor)
+            if found.st_uid == os.geteuid():  # the exporter's user reads what root writes, whatever root's umask is
+                os.fchmod(descriptor, stat.S_IMODE(found.st_mode) | _MODE)
+            size = found.st_size
+            broken = size and os.pread(descriptor, 1, size - 1) != b"\n"  # a line that a full disk cut off
+            file.write(b"\n" * bool(broken) + json.dumps(content).encode() + b"\n")
+    except OSError as error:
+        raise StateError(f"{path}: {error.strerror or error}") from None

@@ -18,19 +18,28 @@ from exporter.config.option import ConfigError
 from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.daemon import assembly, logs
 from exporter.daemon.logs import complain
-from exporter.faults.facts import from_json, parse
 from exporter.faults.latch import GRACE
-from exporter.faults.leftovers import job_gpus
 from exporter.faults.rule import Finding, Limits, Verdict
 from exporter.faults.rules import AFTER_A_JOB, RULES, STAGES, Stage
-from exporter.faults.verdict import Report, constraining_job, judge, seen_within, unknown
+from exporter.faults.verdict import Report, judge, unknown
 from exporter.faults.watch import FaultWatch
 from exporter.host.text import read_text
 from exporter.sampling.host_view import Host
 from exporter.sampling.simulated_host import SimulatedHost, Simulation
 from exporter.tools.check import drain, program
 from exporter.tools.check.options import CheckConfig, HealthConfig
-from exporter.tools.check.reading import ChildError, PciHost, in_child_process, read_node
+from exporter.tools.check.reading import (
+    ChildError,
+    PciHost,
+    constraining_job,
+    from_json,
+    gres_devices,
+    in_child_process,
+    job_gpus,
+    parse,
+    read_node,
+    seen_within,
+)
 from exporter.tools.check.render import FORMATS, short
 from exporter.tools.report.client import TooLargeError, fetched, innermost
 from exporter.tools.report.terminal import paint, progress_message
@@ -162,7 +171,7 @@ def _look(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
         xid_window=check.xid_window,
         reference=check.reference,
         link_errors=check.link_errors,
-        emptied=job_gpus(os.environ, assembly.gres_devices(daemon)) if check.stage == "epilog" else None,
+        emptied=job_gpus(os.environ, gres_devices(daemon)) if check.stage == "epilog" else None,
         job=os.environ.get("SLURM_JOB_ID", ""),
         allowed=check.allow,
     )

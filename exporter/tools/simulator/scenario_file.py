@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from exporter.core.site_file import SiteFileError
+from exporter.core.site_file import SiteFileError, load_yaml
 from exporter.tools.simulator.patterns import KINDS, PATTERNS, Fault
 from exporter.tools.simulator.scenario import DRIVER, Plan, Scenario, Settings, parse_gpus
 from exporter.tools.simulator.workload import Place, Workload
@@ -135,10 +135,8 @@ def node_names(path: str) -> tuple[str, ...]:
 
 
 def _load(path: str) -> Any:
-    from exporter.core import site_yaml  # noqa: PLC0415 - few simulations are of a file; else no parser is loaded
-
     try:
-        return site_yaml.load(Path(path))
+        return load_yaml(Path(path))
     except SiteFileError as error:
         raise ValueError(f"{path}: {error}; expected a readable YAML file") from None
 

@@ -18,6 +18,7 @@ from exporter.faults import acknowledgements, state_file
 from exporter.faults.expected import boot_id
 from exporter.faults.model import Acknowledgement, Action, Fault, FaultState, Kind, KnownGpu
 from exporter.faults.state_file import StateError, parse
+from exporter.tools.check import acknowledge
 
 SAID = Acknowledgement("0", "xid", "ada", "reseated", 100.0)
 FAULT = Fault("GPU-0", 0, Kind.XID, "XID 119", Action.RESET, 100.0)
@@ -31,7 +32,7 @@ def mode(path: Path) -> int:
 def test_anybody_may_read_what_was_acknowledged_and_the_group_the_faults(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        acknowledgements.append(tmp_path, SAID)
+        acknowledge.append(tmp_path, SAID)
         state_file.write(tmp_path / "faults.json", STATE)
     finally:
         os.umask(before)
@@ -44,7 +45,7 @@ def test_anybody_may_read_what_was_acknowledged_and_the_group_the_faults(tmp_pat
 def test_acknowledgement_of_a_root_that_is_careful_is_read_by_the_exporter(umask: int, tmp_path: Path) -> None:
     before = os.umask(umask)
     try:
-        acknowledgements.append(tmp_path, SAID)
+        acknowledge.append(tmp_path, SAID)
     finally:
         os.umask(before)
 
@@ -54,7 +55,7 @@ def test_acknowledgement_of_a_root_that_is_careful_is_read_by_the_exporter(umask
 def test_a_file_that_others_could_write_stays_refused_after_another_line(tmp_path: Path) -> None:
     (tmp_path / acknowledgements.NAME).touch()
     (tmp_path / acknowledgements.NAME).chmod(0o662)
-    acknowledgements.append(tmp_path, SAID)
+    acknowledge.append(tmp_path, SAID)
 
     with pytest.raises(StateError, match="only root"):
         acknowledgements.read(tmp_path)
@@ -62,7 +63,7 @@ def test_a_file_that_others_could_write_stays_refused_after_another_line(tmp_pat
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_root_takes_what_the_exporters_user_acknowledged(tmp_path: Path) -> None:
-    acknowledgements.append(tmp_path, SAID)
+    acknowledge.append(tmp_path, SAID)
     for path in (tmp_path, tmp_path / acknowledgements.NAME):
         os.chown(path, 4321, -1)
 
@@ -74,14 +75,14 @@ def test_acknowledgement_is_not_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / acknowledgements.NAME).symlink_to("victim")
 
     with pytest.raises(StateError, match=r"acknowledged.jsonl: Too many levels of symbolic links$"):
-        acknowledgements.append(tmp_path, SAID)
+        acknowledge.append(tmp_path, SAID)
 
     assert (tmp_path / "victim").read_text() == "precious\n"
 
 
 @pytest.mark.parametrize("permissions", [0o664, 0o646, 0o620, 0o602])
 def test_acknowledgements_that_others_may_write_are_refused(permissions: int, tmp_path: Path) -> None:
-    acknowledgements.append(tmp_path, SAID)
+    acknowledge.append(tmp_path, SAID)
     (tmp_path / acknowledgements.NAME).chmod(permissions)
 
     with pytest.raises(StateError, match="ignored"):
@@ -90,7 +91,7 @@ def test_acknowledgements_that_others_may_write_are_refused(permissions: int, tm
 
 @pytest.mark.parametrize("permissions", [0o600, 0o644, 0o755])
 def test_acknowledgements_that_others_may_only_read_are_taken(permissions: int, tmp_path: Path) -> None:
-    acknowledgements.append(tmp_path, SAID)
+    acknowledge.append(tmp_path, SAID)
     (tmp_path / acknowledgements.NAME).chmod(permissions)
 
     assert acknowledgements.read(tmp_path) == (SAID,)
@@ -99,7 +100,7 @@ def test_acknowledgements_that_others_may_only_read_are_taken(permissions: int, 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 @pytest.mark.parametrize("owner", [1, 65534])
 def test_acknowledgements_of_another_user_are_refused(owner: int, tmp_path: Path) -> None:
-    acknowledgements.append(tmp_path, SAID)
+    acknowledge.append(tmp_path, SAID)
     os.chown(tmp_path / acknowledgements.NAME, owner, -1)
 
     with pytest.raises(StateError, match="ignored"):
@@ -108,7 +109,7 @@ def test_acknowledgements_of_another_user_are_refused(owner: int, tmp_path: Path
 
 def test_of_a_long_file_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(20):
-        acknowledgements.append(tmp_path, replace(SAID, why=f"try {number}"))
+        acknowledge.append(tmp_path, replace(SAID, why=f"try {number}"))
     size = (tmp_path / acknowledgements.NAME).stat().st_size
     monkeypatch.setattr(acknowledgements, "_LARGEST", size // 20 * 3)
 
@@ -121,8 +122,8 @@ def test_acknowledgement_after_one_that_a_full_disk_broke_off_is_read(tmp_path: 
     path.write_text('{"time": 1.0, "gpu": "0", "fau')
     path.chmod(0o644)
 
-    acknowledgements.append(tmp_path, SAID)
-    acknowledgements.append(tmp_path, SAID)
+    acknowledge.append(tmp_path, SAID)
+    acknowledge.append(tmp_path, SAID)
 
     assert acknowledgements.read(tmp_path) == (SAID, SAID)
     assert path.read_text().count("\n") == 3
@@ -130,10 +131,10 @@ def test_acknowledgement_after_one_that_a_full_disk_broke_off_is_read(tmp_path: 
 
 @pytest.mark.parametrize("time", ["NaN", "1e999", "-Infinity", "1e300", "-1", "null"])
 def test_an_acknowledgement_of_no_date_leaves_those_before_and_after_it(time: str, tmp_path: Path) -> None:
-    acknowledgements.append(tmp_path, SAID)
+    acknowledge.append(tmp_path, SAID)
     with (tmp_path / acknowledgements.NAME).open("a") as file:
         file.write(f'{{"time": {time}, "gpu": "0", "fault": "", "by": "ada", "why": "by hand"}}\n')
-    acknowledgements.append(tmp_path, SAID)
+    acknowledge.append(tmp_path, SAID)
 
     assert acknowledgements.read(tmp_path) == (SAID, SAID)
 

@@ -194,7 +194,7 @@ def test_acknowledgement_of_nothing_is_told(tmp_path: Path) -> None:
 
 
 def test_file_others_may_write_is_not_believed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    acknowledgements.append(tmp_path, Acknowledgement("0", "", "eve", "x", 5000.0))
+    acknowledge.append(tmp_path, Acknowledgement("0", "", "eve", "x", 5000.0))
     (tmp_path / acknowledgements.NAME).chmod(0o666)
     state_file.write(tmp_path / NAME, BOOK)
     watch = FaultWatch(Site(tmp_path, boot="b"))
