@@ -25,11 +25,11 @@ from exporter.config.kinds import near_miss
 from exporter.config.option import ConfigError, values_of
 from exporter.core.clock import monotonic_time
 from exporter.core.threads import Threads
-from exporter.daemon.config import DaemonConfig, warn_without_effect
+from exporter.daemon.config import DaemonConfig, warn_ignored_options
 from exporter.driver.interface import Driver
 from exporter.faults.config import StateConfig
 from exporter.faults.expected import SlurmNode, boot_id, slurm_gpus, slurm_maintenance
-from exporter.faults.watch import FaultWatch, Site
+from exporter.faults.watch import FaultTracker, FaultWatchConfig
 from exporter.host.presence import exists
 from exporter.host.users import UserNames
 from exporter.progress.config import ProgressConfig
@@ -116,7 +116,7 @@ def assemble(
     and what the node's own exporter keeps is left to that.
     """
     driver = driver_of(config)
-    warn_without_effect(config)
+    warn_ignored_options(config)
     options = AccountingOptions(
         interval=config.sample.interval,
         retention=config.attribution.retention,
@@ -125,7 +125,7 @@ def assemble(
         thresholds=config.ledger.thresholds,
     )
     accounts = Accounting(options, workload_families(config.attribution.kubernetes.pod_labels))
-    watch = FaultWatch(replace(fault_site(config, driver), read_only=once))
+    watch = FaultTracker(replace(fault_site(config, driver), read_only=once))
     pace, collectors = pacing(config.sample), config.collectors.enabled
     sampler = Sampler(driver, _host(config, driver, once=once), collectors, pace, accounts, process, faults=watch)
     between = min(pace.interval, _SOON) if once else pace.interval
@@ -175,11 +175,13 @@ def state_dir(config: StateConfig, driver: Driver | None = None) -> Path | None:
     return Path(config.folder) if config.folder else None
 
 
-def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False) -> Site:
+def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False) -> FaultWatchConfig:
     """What is expected of this node; nothing but the option of a node that is simulated or was recorded."""
     option, slurm = config.faults.expect_gpus, config.attribution.slurm
     if driver.simulated:
-        return Site(state_dir(config.faults.state, driver), "", lambda: {"option": option}, read_only=read_only)
+        return FaultWatchConfig(
+            state_dir(config.faults.state, driver), "", lambda: {"option": option}, read_only=read_only
+        )
     names = slurm_names()
     in_slurm = slurm.mode != OFF  # gres.conf may come later: a configless slurmd is sent it
     name = node_name(config, driver)
@@ -193,7 +195,7 @@ def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False)
             interval=lambda _: _NODE_EVERY,
             longest=_NODE_LONGEST,
         )
-    return Site(
+    return FaultWatchConfig(
         folder=state_dir(config.faults.state, driver),
         boot=boot_id(config.paths.procfs),
         expected=lambda: {

@@ -86,7 +86,7 @@ def configure(config: LogConfig) -> None:
     logging.getLogger("urllib3").setLevel(logging.WARNING)
 
 
-def complain(message: str) -> None:
+def print_error(message: str) -> None:
     """Write it with the name of the program; in the journal it is an error."""
     priority = "<3>" if to_journal(sys.stderr, os.environ) else ""
     sys.stderr.write(f"{priority}gpu-exporter: {one_line(message)}\n")

@@ -28,9 +28,9 @@ from exporter.host.pci import pci_gpus
 from exporter.sampling.blocks import aged
 from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.snapshot import ProcessHealth, Snapshot
-from exporter.web.app import App, OncePerSnapshot, Pages
+from exporter.web.app import App, CachedStatusPage, RouteHandlers
 from exporter.web.config import WebConfig
-from exporter.web.history import History
+from exporter.web.history import GpuHistory
 from exporter.web.server import Server
 from exporter.web.settings import WebSettings
 
@@ -55,7 +55,7 @@ def run(config: DaemonConfig) -> int:
     logs.configure(config.log)
     stopping, reload = _signals()
     web = WebSettings(config.web.config_file)
-    history = History()
+    history = GpuHistory()
     pages = PageStore(assembly.hidden(config))
 
     def published(snapshot: Snapshot) -> None:
@@ -112,18 +112,20 @@ def _set(event: threading.Event, _number: int, _frame: FrameType | None) -> None
 
 def _restart_rule(config: DaemonConfig) -> RestartRule:
     sysfs = config.paths.sysfs
-    probe = Surroundings(gpus=lambda: pci_gpus(sysfs), module_loaded=(sysfs / "module/nvidia").is_dir)
+    probe = NodeProbe(gpus=lambda: pci_gpus(sysfs), module_loaded=(sysfs / "module/nvidia").is_dir)
     return RestartRule(config.input.exit_after, probe)
 
 
-def _pages(config: WebConfig, node: str, keeping: Housekeeping, metrics: PageStore, history: History) -> Pages:
+def _pages(
+    config: WebConfig, node: str, keeping: Housekeeping, metrics: PageStore, history: GpuHistory
+) -> RouteHandlers:
     def draw(snapshot: Snapshot) -> str:
         from exporter.web.status import render_status_page  # noqa: PLC0415 - few nodes need it
 
         return render_status_page(node, config, snapshot, history)
 
-    status = OncePerSnapshot(lambda: keeping.snapshot, draw)
-    return Pages(metrics.page, status.page, keeping.not_ready, keeping.unhealthy)
+    status = CachedStatusPage(lambda: keeping.snapshot, draw)
+    return RouteHandlers(metrics.page, status.page, keeping.not_ready, keeping.unhealthy)
 
 
 def _wait(exporter: Exporter, rule: RestartRule, stopping: threading.Event, ticks: Sequence[Callable[[], None]]) -> int:
@@ -204,7 +206,7 @@ _NO_DEVICES = "DRIVER_NOT_LOADED"
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class NodeProbe:
     """What the node shows beside the driver. Asked only when the driver has been away for long."""
 
     gpus: Callable[[], int | None]
@@ -215,7 +217,7 @@ class Surroundings:
 class RestartRule:
     """Given the driver's state now and then; `exit_after` seconds of a lack that a new container may end, 0: never."""
 
-    def __init__(self, exit_after: float, surroundings: Surroundings) -> None:
+    def __init__(self, exit_after: float, surroundings: NodeProbe) -> None:
         self._exit_after = exit_after
         self._surroundings = surroundings
         self._since: dict[str, MonotonicTime] = {}

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from exporter.faults.model import Acknowledgement, Kind, date
+from exporter.faults.model import Acknowledgement, FaultKind, date
 from exporter.faults.state_file import StateError
 
 NAME = "acknowledged.jsonl"
@@ -49,7 +49,7 @@ def _parsed(content: bytes) -> Iterator[Acknowledgement]:
         try:
             entry: Any = json.loads(line)
             kind = str(entry["fault"])
-            if kind in ("", *(each.value for each in Kind)):
+            if kind in ("", *(each.value for each in FaultKind)):
                 by, why = str(entry["by"])[:_LONGEST], str(entry["why"])[:_LONGEST]
                 yield Acknowledgement(str(entry["gpu"]), kind, by, why, date(entry["time"]))
         except (ValueError, TypeError, KeyError):

@@ -9,7 +9,7 @@ from exporter.collectors.health import NO_ACTION
 from exporter.collectors.xid import CATALOGUE, RECOVERY_CHANGED
 from exporter.core.clock import UnixTime
 from exporter.faults.facts import Facts, Series
-from exporter.faults.model import Kind
+from exporter.faults.model import FaultKind
 from exporter.faults.rule import Cause, Find, Limits, cleared_at
 
 NO_DRIVER = frozenset({"LIBRARY_NOT_FOUND", "DRIVER_NOT_LOADED"})
@@ -109,7 +109,7 @@ def age(seconds: float) -> str:
 
 def lost(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     """GPUs the exporter keeps as lost, until they are back with proof."""
-    return (_fault(facts, series) for series in facts.of("gpu_fault_timestamp_seconds", fault=Kind.LOST.value))
+    return (_fault(facts, series) for series in facts.of("gpu_fault_timestamp_seconds", fault=FaultKind.LOST.value))
 
 
 def faults(*actions: str) -> Find:
@@ -117,7 +117,7 @@ def faults(*actions: str) -> Find:
 
     def find(facts: Facts, _limits: Limits) -> Iterable[Cause]:
         for series in facts.of("gpu_fault_timestamp_seconds"):
-            if series.labels["action"] in actions and series.labels["fault"] != Kind.LOST.value:
+            if series.labels["action"] in actions and series.labels["fault"] != FaultKind.LOST.value:
                 yield _fault(facts, series)
 
     return find
@@ -133,7 +133,7 @@ def _fault(facts: Facts, series: Series) -> Cause:
         series.gpu,
         {
             "uuid": uuid,
-            "fault": f"lost ({evidence}{formerly})" if kind == Kind.LOST.value else evidence,
+            "fault": f"lost ({evidence}{formerly})" if kind == FaultKind.LOST.value else evidence,
             "age": age(facts.time - UnixTime(series.value)),
             "mends": _FABRIC if kind == "nvswitch" else _MENDS.get(action, _MENDS["inspect"]),
             "short": _SHORT.get(kind, evidence),
@@ -157,7 +157,7 @@ def uncorrectable(facts: Facts, _limits: Limits) -> Iterable[Cause]:
 def down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     for series in facts.of("gpu_up"):
         uuid = series.labels.get("uuid", "")
-        if series.value == 0 and not _kept(facts, series, fault="lost") and not cleared_at(facts, Kind.LOST, uuid):
+        if series.value == 0 and not _kept(facts, series, fault="lost") and not cleared_at(facts, FaultKind.LOST, uuid):
             yield series.gpu, {"uuid": uuid}
 
 
@@ -181,7 +181,7 @@ def links_down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
         counted = facts.value("gpu_nvlink_links_up", gpu=gpu)  # an exporter lists the links that are down alone
         alive = len(states) - len(dead) if counted is None else int(counted)
         kept = _kept(facts, seen[gpu], fault="nvlink_down")
-        accepted = cleared_at(facts, Kind.NVLINK, seen[gpu].labels.get("uuid", ""))
+        accepted = cleared_at(facts, FaultKind.NVLINK, seen[gpu].labels.get("uuid", ""))
         if dead and alive and not kept and not accepted:
             yield gpu, {"links": ", ".join(map(str, dead)), "count": alive + len(dead)}
 
@@ -217,7 +217,7 @@ def xids(*classes: str) -> Find:
         for series in facts.of("gpu_xid_last_timestamp_seconds"):
             xid, ago = series.labels["xid"], facts.time - UnixTime(series.value)
             uuid = series.labels.get("uuid", "")
-            if _kept(facts, series, evidence=f"XID {xid}") or series.value <= cleared_at(facts, Kind.XID, uuid):
+            if _kept(facts, series, evidence=f"XID {xid}") or series.value <= cleared_at(facts, FaultKind.XID, uuid):
                 continue
             if xid == str(RECOVERY_CHANGED) and facts.value("gpu_recovery_action", uuid=uuid, action=NO_ACTION):
                 continue  # it says that a recovery is advised, and none is any more
@@ -240,7 +240,7 @@ def sxids(kind: str) -> Find:
             if facts.of("gpu_fault_timestamp_seconds", evidence=f"NVSwitch {switch}: SXID {sxid}"):
                 continue  # told there, and once
             ago = facts.time - UnixTime(last)
-            if ago <= limits.xid_window and last > cleared_at(facts, Kind.NVSWITCH, ""):
+            if ago <= limits.xid_window and last > cleared_at(facts, FaultKind.NVSWITCH, ""):
                 yield "", {"switch": switch, "sxid": sxid, "minutes": f"{max(0.0, ago) / 60:.0f}"}
 
     return find

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from exporter.attribution.devices import DeviceName
 from exporter.faults.facts import Facts, Series
-from exporter.faults.model import Kind
+from exporter.faults.model import FaultKind
 
 
 class Verdict(enum.IntEnum):
@@ -123,12 +123,12 @@ def _cause(series: Series) -> Cause:
     return series.gpu, {**series.labels, "value": f"{series.value:g}"}
 
 
-def cleared_at(facts: Facts, kind: Kind, uuid: str) -> float:
+def cleared_at(facts: Facts, kind: FaultKind, uuid: str) -> float:
     """Return when this kind of fault was last cleared on a GPU, in Unix seconds; 0 if never."""
     return facts.value("gpu_fault_cleared_timestamp_seconds", fault=kind.value, uuid=uuid) or 0.0
 
 
-def unless_cleared(find: Find, kind: Kind) -> Find:
+def unless_cleared(find: Find, kind: FaultKind) -> Find:
     """Leave out the GPUs on which somebody acknowledged this kind of fault while it stands."""
 
     def rest(facts: Facts, limits: Limits) -> Iterable[Cause]:

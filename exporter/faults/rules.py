@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from exporter.faults import findings, leftovers, reference
-from exporter.faults.model import Kind
+from exporter.faults.model import FaultKind
 from exporter.faults.rule import Rule, Verdict, above, stated, unless_cleared
 
 OK, DEGRADED, FAILED = Verdict.OK, Verdict.DEGRADED, Verdict.FAILED
@@ -69,9 +69,9 @@ RULES: tuple[Rule, ...] = (
          "XID {xid}, {minutes} min ago, which is not known here", "Look it up (docs.nvidia.com/deploy/xid-errors), and look at the kernel log.", "ours"),
     Rule("ecc_uncorrectable", FAILED, findings.uncorrectable, "ECC error", "gpueccuncorrectable",
          "{value} uncorrectable memory errors since the driver was loaded", "Put no new work on the GPU and reset it; doubt the results of what ran.", "ours", hands=True),
-    Rule("ecc_sram", FAILED, unless_cleared(above("gpu_ecc_sram_threshold_exceeded"), Kind.SRAM), "SRAM errors", "gpueccsramthreshold",
+    Rule("ecc_sram", FAILED, unless_cleared(above("gpu_ecc_sram_threshold_exceeded"), FaultKind.SRAM), "SRAM errors", "gpueccsramthreshold",
          "on-chip memory has failed past NVIDIA's threshold", "Replace the board (RMA).", "nvml", hands=True),
-    Rule("row_remap_failed", FAILED, unless_cleared(above("gpu_row_remap_failed"), Kind.REMAP), "no spare rows", "gpurowremapfailed",
+    Rule("row_remap_failed", FAILED, unless_cleared(above("gpu_row_remap_failed"), FaultKind.REMAP), "no spare rows", "gpurowremapfailed",
          "a memory row could not be remapped", "Run NVIDIA's field diagnostics; replace the board (RMA).", "memory", hands=True),
     Rule("row_remap_pending", DEGRADED, above("gpu_row_remap_pending"), "remap pending", "gpurowremappending",
          "a memory row waits to be remapped", "Reset the GPU when what runs has ended.", "memory"),

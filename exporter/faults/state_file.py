@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime
-from exporter.faults.model import Action, Fault, FaultState, Kind, KnownGpu, SwitchFault, date
+from exporter.faults.model import Fault, FaultKind, FaultState, GpuRecord, RepairAction, SwitchFault, date
 from exporter.host import giving
 
 VERSION = 1
 DAMAGED, OTHER_VERSION, UNKNOWN = "damaged", "version", "unknown"
 _WORST_FIRST = (OTHER_VERSION, DAMAGED, UNKNOWN)
 _KEYS = frozenset(
-    {"version", "boot", "acknowledged_until", "accepted", "devices", "faults", "switches", "switches_cured"}
+    {"version", "boot", "acknowledged_until", "accepted", "devices", "faults", "switches", "switches_last_reset"}
 )
 _MAX_ENTRIES = 1024
 """GPUs and faults that are believed of one node."""
@@ -35,8 +35,8 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\],]', re.DOTALL)
 _CLOSING = {"{": "}", "[": "]"}
 _MAX_ID_CHARACTERS = 16
 _MAX_EVIDENCE_CHARACTERS = 200
-_NUMBERS = ("index", "links", "uncorrected", "marked", "low", "cured")
-_OPTIONAL_NUMBERS = ("joules", "away", "back")
+_NUMBERS = ("index", "links", "uncorrected", "baseline_time", "reset_observations", "last_reset")
+_OPTIONAL_NUMBERS = ("joules", "missing_since", "returned_at")
 _ERRORS = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 T = TypeVar("T")
 
@@ -101,7 +101,7 @@ class _Reader:
             frozenset(self._each(self._entries(content.get("accepted")), pair)),
             self._date(content.get("acknowledged_until", 0)),
             tuple(self._each(self._entries(content.get("switches", ())), switch)),
-            self._date(content.get("switches_cured", 0)),
+            self._date(content.get("switches_last_reset", 0)),
         )
 
     def _note(self, cause: str, reason: object) -> None:
@@ -133,9 +133,9 @@ class _Reader:
             self._note(DAMAGED, error)
             return EPOCH
 
-    def _known(self, item: tuple[str, dict[str, Any]]) -> tuple[str, KnownGpu]:
+    def _known(self, item: tuple[str, dict[str, Any]]) -> tuple[str, GpuRecord]:
         uuid, entry = item
-        names = {field.name for field in fields(KnownGpu)}
+        names = {field.name for field in fields(GpuRecord)}
         if unknown := sorted(entry.keys() - names):
             self._note(UNKNOWN, f"unknown {unknown}")
         wrong = [
@@ -143,15 +143,17 @@ class _Reader:
         ]
         if wrong:
             self._note(DAMAGED, f"no number: {', '.join(wrong)}")
-        return uuid, KnownGpu(**{name: value for name, value in entry.items() if name in names and name not in wrong})
+        return uuid, GpuRecord(**{name: value for name, value in entry.items() if name in names and name not in wrong})
 
     def _fault(self, entry: dict[str, Any]) -> Fault:
-        kind = self._one_of(Kind, entry["kind"], None)
-        action = self._one_of(Action, entry["action"], Action.INSPECT)
+        kind = self._one_of(FaultKind, entry["kind"], None)
+        action = self._one_of(RepairAction, entry["action"], RepairAction.INSPECT)
         return Fault(
             str(entry["uuid"]),
             int(entry["index"]),
-            Kind.LOST if kind is Kind.XID and action is Action.RESTART else kind,  # as earlier versions latched XID 79
+            FaultKind.LOST
+            if kind is FaultKind.XID and action is RepairAction.RESTART
+            else kind,  # as earlier versions latched XID 79
             str(entry["evidence"])[:_MAX_EVIDENCE_CHARACTERS],
             action,
             self._date(entry["since"]),
@@ -167,7 +169,7 @@ class _Reader:
             return otherwise
 
 
-K = TypeVar("K", Kind, Action)
+K = TypeVar("K", FaultKind, RepairAction)
 
 
 def _is_number(name: str, value: Any) -> bool:
@@ -264,7 +266,7 @@ def write(path: Path, state: FaultState) -> None:
                 "acknowledged_until": state.acknowledged_until,
                 "faults": [asdict(fault) for fault in state.faults],
                 "switches": [asdict(fault) for fault in state.switches],
-                "switches_cured": state.switches_cured,
+                "switches_last_reset": state.switches_last_reset,
                 "accepted": sorted(state.accepted),
                 "devices": {uuid: asdict(known) for uuid, known in state.devices.items()},
             }

@@ -26,7 +26,7 @@ from exporter.faults.model import Acknowledgement, Fault, FaultState, Observatio
 from exporter.faults.state_file import Saver, StateError
 
 
-def seen(
+def observed_gpu(
     device: Device, readings: Mapping[str, Any], xids: Mapping[int, UnixTime], *, up: bool | None, failure: str
 ) -> ObservedGpu:
     """`readings` are the last good ones, by collector; what a GPU or an option leaves out is not known."""
@@ -62,7 +62,7 @@ _EXPECTED_EVERY = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class FaultWatchConfig:
     """What the node around the GPUs reports. `folder` None keeps faults in memory alone."""
 
     folder: Path | None = None
@@ -76,10 +76,10 @@ class Site:
     """Somebody else keeps the file."""
 
 
-class FaultWatch:
+class FaultTracker:
     """Belongs to the thread that runs the passes; only saving has one of its own, since a disk may hang."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: FaultWatchConfig) -> None:
         self._site = site
         self._state = FaultState()
         self._looked = NEVER
@@ -227,11 +227,11 @@ def _substance(state: FaultState) -> object:
     return (
         state.faults,
         state.switches,
-        state.switches_cured,
+        state.switches_last_reset,
         state.accepted,
         state.acknowledged_until,
         state.boot,
-        {u: (k.index, k.serial, k.links, k.cured) for u, k in state.devices.items()},
+        {u: (k.index, k.serial, k.links, k.last_reset) for u, k in state.devices.items()},
     )
 
 

@@ -13,7 +13,7 @@ from exporter.core.families import AnyBlock, LazyBlock
 from exporter.core.threads import Threads
 from exporter.driver.interface import Driver
 from exporter.faults.families import FAULT_FAMILIES
-from exporter.faults.watch import FaultWatch, Site, seen
+from exporter.faults.watch import FaultTracker, FaultWatchConfig, observed_gpu
 from exporter.sampling.accounting import Accounting, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, gpu_statuses, node_blocks, xid_blocks
 from exporter.sampling.driver_connection import DriverConnection, DriverState
@@ -44,7 +44,7 @@ class Sampler:
         accounting: Accounting,
         process: Callable[[], ProcessHealth] = ProcessHealth,
         *,
-        faults: FaultWatch | None = None,
+        faults: FaultTracker | None = None,
     ) -> None:
         """`process` reports how the exporter's own parts fare."""
         self._driver = driver
@@ -56,7 +56,7 @@ class Sampler:
         self.connection = DriverConnection(driver)
         self.xids = XidLog()
         self._process = process
-        self._faults = faults or FaultWatch(Site())
+        self._faults = faults or FaultTracker(FaultWatchConfig())
         self._passes = 0
 
     def start(self, threads: Threads | None = None) -> None:
@@ -102,7 +102,7 @@ class Sampler:
         """Let the faults see what this pass found."""
         self.xids.set_back(at.unix)
         gpus = tuple(
-            seen(
+            observed_gpu(
                 gpu.device,
                 {name: cached.reading for name, cached in gpu.states[gpu.device.uuid].readings.items()}
                 if gpu.device.uuid in gpu.states

@@ -32,32 +32,32 @@ class Response:
 
 
 _WAITING = 64
-"""Requests that wait in one lane; the next one is turned away."""
+"""Requests that wait in one queue; the next one is turned away."""
 
 Task = Callable[[], None]
 
 
-class Lane(enum.Enum):
+class QueueName(enum.Enum):
     PAGE = "page"
     SLOW = "slow"
     """Passwords not seen before, the status page: one at a time, so that scrapes go on beside them."""
 
 
-class Lanes:
+class WorkerQueues:
     """Bounded queues with their threads."""
 
     def __init__(self, threads: Threads, pages: int) -> None:
         self._threads = threads
-        self._queues: Mapping[Lane, queue.Queue[Task | None]] = {
-            lane: queue.Queue(_WAITING) for lane in (Lane.PAGE, Lane.SLOW)
+        self._queues: Mapping[QueueName, queue.Queue[Task | None]] = {
+            lane: queue.Queue(_WAITING) for lane in (QueueName.PAGE, QueueName.SLOW)
         }
-        self._workers = [(Lane.PAGE, number) for number in range(max(pages, 1))] + [(Lane.SLOW, 0)]
+        self._workers = [(QueueName.PAGE, number) for number in range(max(pages, 1))] + [(QueueName.SLOW, 0)]
 
     def start(self) -> None:
         for lane, number in self._workers:
             self._threads.start(f"web-{lane.value}-{number}", functools.partial(_work, self._queues[lane]))
 
-    def submit(self, lane: Lane, task: Task) -> bool:
+    def submit(self, lane: QueueName, task: Task) -> bool:
         """Whether there was room for the task."""
         try:
             self._queues[lane].put_nowait(task)
@@ -66,7 +66,7 @@ class Lanes:
         return True
 
     def stop(self) -> None:
-        """Let the threads end once they are idle; a lane that is full is left behind, its threads are daemons."""
+        """Let the threads end once they are idle; a queue that is full is left behind, its threads are daemons."""
         for lane, _ in self._workers:
             with contextlib.suppress(queue.Full):
                 self._queues[lane].put_nowait(None)
@@ -96,7 +96,7 @@ _WRONG_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class RouteHandlers:
     """What each path answers."""
 
     metrics: Callable[[str], tuple[str, bytes]]
@@ -119,16 +119,16 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class PendingResponse:
     """An answer that is not at hand: what makes it, and where that may run."""
 
-    lane: Lane
+    lane: QueueName
     make: Callable[[], Response]
 
 
 @dataclass(frozen=True, slots=True)
 class _Route:
-    lane: Lane | None
+    lane: QueueName | None
     """Where `make` may run; None where it takes no time."""
     make: Callable[[Environ], Response]
 
@@ -136,18 +136,18 @@ class _Route:
 class App:
     """Answers GET and HEAD on /, the telemetry path, /-/healthy and /-/ready."""
 
-    def __init__(self, pages: Pages, telemetry_path: str, policy: Callable[[], Policy] = Policy) -> None:
+    def __init__(self, pages: RouteHandlers, telemetry_path: str, policy: Callable[[], Policy] = Policy) -> None:
         """`policy` is asked at each request: the file may change."""
         self._policy = policy
         self._failed = ""
         self._routes: Mapping[str, _Route] = {
-            telemetry_path: _Route(Lane.PAGE, lambda env: _ok(*pages.metrics(str(env.get("HTTP_ACCEPT", ""))))),
+            telemetry_path: _Route(QueueName.PAGE, lambda env: _ok(*pages.metrics(str(env.get("HTTP_ACCEPT", ""))))),
             "/-/healthy": _Route(None, lambda _: _probe("healthy", "unhealthy", pages.unhealthy())),
             "/-/ready": _Route(None, lambda _: _probe("ready", "not ready", pages.ready())),
-            "/": _Route(Lane.SLOW, lambda _: _ok(_HTML, pages.status().encode(errors="replace"))),
+            "/": _Route(QueueName.SLOW, lambda _: _ok(_HTML, pages.status().encode(errors="replace"))),
         }
 
-    def begin(self, environ: Environ) -> Response | Work:
+    def begin(self, environ: Environ) -> Response | PendingResponse:
         """The answer where it is at hand, else what makes it. Takes no time and never raises."""
         return self._safely(environ, lambda: self._begin(environ, self._policy()))
 
@@ -156,12 +156,12 @@ class App:
         begun = self.begin(environ)
         return begun if isinstance(begun, Response) else begun.make()
 
-    def _begin(self, environ: Environ, policy: Policy) -> Response | Work:
+    def _begin(self, environ: Environ, policy: Policy) -> Response | PendingResponse:
         if _path(environ) not in _PROBES and not policy.allows():
             return _response(environ, policy, _text("429 Too Many Requests", "too many requests"))
         verdict = policy.auth.known(_authorization(environ), _peer(environ))
         if verdict is None:
-            return self._work(Lane.SLOW, environ, policy, lambda: self._checked(environ, policy))
+            return self._work(QueueName.SLOW, environ, policy, lambda: self._checked(environ, policy))
         found = self._route(environ, verdict)
         if isinstance(found, Response):
             return _response(environ, policy, found)
@@ -173,8 +173,8 @@ class App:
         found = self._route(environ, policy.auth.check(_authorization(environ), _peer(environ)))
         return found if isinstance(found, Response) else found.make(environ)
 
-    def _work(self, lane: Lane, environ: Environ, policy: Policy, make: Callable[[], Response]) -> Work:
-        return Work(lane, lambda: self._safely(environ, lambda: _response(environ, policy, make())))
+    def _work(self, lane: QueueName, environ: Environ, policy: Policy, make: Callable[[], Response]) -> PendingResponse:
+        return PendingResponse(lane, lambda: self._safely(environ, lambda: _response(environ, policy, make())))
 
     def _route(self, environ: Environ, verdict: Verdict) -> _Route | Response:
         """What answers the request, or the refusal."""
@@ -239,7 +239,7 @@ def _probe(good: str, bad: str, reason: str) -> Response:
     return _text("503 Service Unavailable", f"{bad}: {reason}") if reason else _text("200 OK", good)
 
 
-class OncePerSnapshot:
+class CachedStatusPage:
     """Belongs to the one thread that draws status pages."""
 
     def __init__(self, snapshot: Callable[[], Snapshot], draw: Callable[[Snapshot], str]) -> None:

@@ -26,7 +26,7 @@ IDLE_SECONDS = 120.0
 """Between two requests: more than the usual scrape interval, so that scrapes share one connection."""
 
 
-class Demands(NamedTuple):
+class ClientCertificatePolicy(NamedTuple):
     """What a client must prove of itself by its certificate. A connection lasts no longer than the demands it met."""
 
     client_auth: int = 0
@@ -41,26 +41,33 @@ def names_of(certificate: Mapping[str, Any] | None) -> frozenset[str]:
     return frozenset(str(value) for _, value in (certificate or {}).get("subjectAltName", ()))
 
 
-class Desk(Protocol):
-    """Who answers requests and keeps count of connections."""
+class ConnectionHandler(Protocol):
+    """Answers the requests of connections, and is told when their state changes."""
 
     buffer: memoryview
     """Read into by every connection of a loop, each for as long as it takes to copy what came."""
 
-    def request(self, environ: Environ, answer: Callable[[Response], None]) -> None: ...
-    def served(self, connection: Connection) -> None: ...
-    def silent(self, connection: Connection) -> None: ...
-    def writing(self, connection: Connection, unsent: bool) -> None: ...  # noqa: FBT001 - a state
-    def left(self, connection: Connection) -> None: ...
+    def handle_request(self, environ: Environ, respond: Callable[[Response], None]) -> None: ...
+    def on_request(self, connection: Connection) -> None: ...
+    def on_idle(self, connection: Connection) -> None: ...
+    def on_write_paused(self, connection: Connection) -> None: ...
+    def on_write_resumed(self, connection: Connection) -> None: ...
+    def on_closed(self, connection: Connection) -> None: ...
 
 
 class Connection(asyncio.BufferedProtocol):
     """Speaks HTTP/1.1 through h11; the time of every state is bounded in total, not from byte to byte."""
 
-    def __init__(self, desk: Desk, key: int, peer: str, demands: Callable[[], Demands] = Demands) -> None:
+    def __init__(
+        self,
+        handler: ConnectionHandler,
+        key: int,
+        peer: str,
+        demands: Callable[[], ClientCertificatePolicy] = ClientCertificatePolicy,
+    ) -> None:
         """`key` and `peer` tell it apart from others; `demands` is asked what a client must prove now."""
         self.key = key
-        self._desk = desk
+        self._handler = handler
         self._peer = peer
         self._demands = demands
         self._proved = demands()
@@ -86,10 +93,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         del sizehint
-        return self._desk.buffer
+        return self._handler.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._received(bytes(self._desk.buffer[:nbytes]))
+        self._received(bytes(self._handler.buffer[:nbytes]))
 
     def _received(self, data: bytes) -> None:
         if self._transport is None or self._transport.is_closing():
@@ -105,10 +112,10 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
-        self._desk.writing(self, unsent=True)
+        self._handler.on_write_paused(self)
 
     def resume_writing(self) -> None:
-        self._desk.writing(self, unsent=False)
+        self._handler.on_write_resumed(self)
         if self._written:  # else it was the TLS handshake that has left
             self._sent()
 
@@ -117,8 +124,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._deadline:
             self._deadline.cancel()
         self._transport = None  # it knows us: the two would be kept until a search for circles
-        self._desk.writing(self, unsent=False)
-        self._desk.left(self)
+        self._handler.on_write_resumed(self)
+        self._handler.on_closed(self)
 
     def end(self) -> None:
         """Break off, whatever is under way."""
@@ -154,8 +161,8 @@ class Connection(asyncio.BufferedProtocol):
             self._close_after = not isinstance(self._http.next_event(), h11.EndOfMessage)
         except h11.RemoteProtocolError:
             self._close_after = True
-        self._desk.served(self)
-        self._desk.request(_environ(request, self._peer), self._answer)
+        self._handler.on_request(self)
+        self._handler.handle_request(_environ(request, self._peer), self._answer)
 
     def _refuse(self, status: str) -> None:
         assert self._transport is not None  # noqa: S101 - data came through it
@@ -165,7 +172,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answer(self, response: Response) -> None:
         if response.after:
-            self._desk.silent(self)  # it gives way meanwhile
+            self._handler.on_idle(self)  # it gives way meanwhile
             self._until(self._loop.time() + response.after + ANSWER_SECONDS)
             self._loop.call_later(response.after, self._send, response)
         else:
@@ -203,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             return
         if self._close_after or self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
-            self._desk.silent(self)  # it gives way meanwhile
+            self._handler.on_idle(self)  # it gives way meanwhile
             self._until(self._loop.time() + CLOSING_SECONDS)
             transport.close()
             return
@@ -211,7 +218,7 @@ class Connection(asyncio.BufferedProtocol):
         self._head_bytes = len(self._http.trailing_data[0])
         self._idle = not self._head_bytes
         self._until(self._loop.time() + (IDLE_SECONDS if self._idle else HEAD_SECONDS))
-        self._desk.silent(self)
+        self._handler.on_idle(self)
         transport.resume_reading()
         if not self._idle:
             self._loop.call_soon(self._next)  # a request that came with the last one

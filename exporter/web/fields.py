@@ -76,7 +76,7 @@ class Section:
         return ConfigError(f"{OPTION} {self.path}: {self.name}{key}: {why}")
 
 
-def stamps(files: Iterable[Path]) -> tuple[tuple[int, int, int], ...]:
+def file_signatures(files: Iterable[Path]) -> tuple[tuple[int, int, int], ...]:
     """Changes whenever one of the files does."""
 
     def stamp(path: Path) -> tuple[int, int, int]:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from exporter.config.kinds import address_text
 from exporter.config.option import ConfigError
 from exporter.core.threads import Threads
-from exporter.web.app import App, Environ, Lanes, Response
-from exporter.web.connection import HEAD_BYTES, HEAD_SECONDS, Connection, Demands
+from exporter.web.app import App, Environ, Response, WorkerQueues
+from exporter.web.connection import HEAD_BYTES, HEAD_SECONDS, ClientCertificatePolicy, Connection
 
 if TYPE_CHECKING:
     from exporter.web.tls import Certificates
@@ -61,7 +61,7 @@ class Server:
         self._app = app
         self._certificates = certificates
         self._threads = threads or Threads()
-        self._lanes = Lanes(self._threads, workers)
+        self._workers = WorkerQueues(self._threads, workers)
         self._listening = _bound(address)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped = False
@@ -71,12 +71,12 @@ class Server:
         return int(self._listening.getsockname()[1])
 
     def start(self) -> None:
-        self._lanes.start()
+        self._workers.start()
         self._threads.start("web", self._run)
 
     def stop(self) -> None:
         self._stopped = True
-        self._lanes.stop()
+        self._workers.stop()
         loop = self._loop
         if loop is None:
             self._listening.close()
@@ -90,10 +90,10 @@ class Server:
         self._loop = loop = asyncio.new_event_loop()
         loop.set_exception_handler(_log_error)
         try:
-            desk = _Desk(loop, self._app, self._lanes, self._certificates, self._listening)
-            loop.call_soon(desk.open)
+            manager = _ConnectionManager(loop, self._app, self._workers, self._certificates, self._listening)
+            loop.call_soon(manager.open)
             loop.run_forever()
-            desk.close()
+            manager.close()
             loop.run_until_complete(asyncio.sleep(0))
         finally:
             loop.close()
@@ -101,23 +101,23 @@ class Server:
                 self._listening.close()
 
 
-class _Desk:
-    """Takes connections in and hands their requests to the lanes. Lives as long as its loop."""
+class _ConnectionManager:
+    """Takes connections in and hands their requests to the workers. Lives as long as its loop."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         app: App,
-        lanes: Lanes,
+        workers: WorkerQueues,
         certificates: Certificates | None,
         listening: socket.socket,
     ) -> None:
         self._loop = loop
         self._app = app
-        self._lanes = lanes
+        self._workers = workers
         self._certificates = certificates
         self._listening = listening
-        self._admission = Admission(room(tls=certificates is not None))
+        self._limiter = ConnectionLimiter(room(tls=certificates is not None))
         self._keys = itertools.count()
         self._connections: dict[int, Connection] = {}
         self._opening: dict[int, asyncio.Task[None]] = {}
@@ -134,37 +134,39 @@ class _Desk:
         for connection in list(self._connections.values()):
             connection.end()
 
-    def request(self, environ: Environ, answer: Callable[[Response], None]) -> None:
+    def handle_request(self, environ: Environ, respond: Callable[[Response], None]) -> None:
         begun = self._app.begin(environ)
         if isinstance(begun, Response):
-            answer(begun)
+            respond(begun)
             return
 
         def work() -> None:
             response = begun.make()
             with contextlib.suppress(RuntimeError):  # the server has stopped meanwhile
-                self._loop.call_soon_threadsafe(answer, response)
+                self._loop.call_soon_threadsafe(respond, response)
 
-        if not self._lanes.submit(begun.lane, work):
-            answer(Response("503 Service Unavailable", (("Retry-After", "1"),)))
+        if not self._workers.submit(begun.lane, work):
+            respond(Response("503 Service Unavailable", (("Retry-After", "1"),)))
 
-    def served(self, connection: Connection) -> None:
-        self._admission.served(connection.key)
+    def on_request(self, connection: Connection) -> None:
+        self._limiter.served(connection.key)
 
-    def silent(self, connection: Connection) -> None:
-        self._admission.silent(connection.key, connection.end)
+    def on_idle(self, connection: Connection) -> None:
+        self._limiter.silent(connection.key, connection.end)
 
-    def writing(self, connection: Connection, unsent: bool) -> None:  # noqa: FBT001 - a state
+    def on_write_paused(self, connection: Connection) -> None:
         self._unsent.pop(connection.key, None)
-        if unsent:
-            self._unsent[connection.key] = connection
-            if len(self._unsent) > _MAX_UNSENT:
-                next(iter(self._unsent.values())).end()
+        self._unsent[connection.key] = connection
+        if len(self._unsent) > _MAX_UNSENT:
+            next(iter(self._unsent.values())).end()
 
-    def left(self, connection: Connection) -> None:
+    def on_write_resumed(self, connection: Connection) -> None:
+        self._unsent.pop(connection.key, None)
+
+    def on_closed(self, connection: Connection) -> None:
         self._connections.pop(connection.key, None)
         self._unsent.pop(connection.key, None)
-        self._admission.left(connection.key)
+        self._limiter.left(connection.key)
 
     def _accept(self) -> None:
         for _ in range(_ACCEPTED_AT_ONCE):
@@ -173,7 +175,7 @@ class _Desk:
             except (BlockingIOError, ConnectionAbortedError, InterruptedError):
                 return
             except OSError as error:
-                if error.errno in _FULL and self._admission.evict():
+                if error.errno in _FULL and self._limiter.evict():
                     return  # called again, for somebody still waits
                 log.debug("cannot accept: %s", error)
                 self._loop.remove_reader(self._listening)
@@ -191,7 +193,7 @@ class _Desk:
             task.cancel()
             connection.end()
 
-        if not self._admission.admit(key, peer, end):
+        if not self._limiter.admit(key, peer, end):
             task.cancel()
             accepted.close()
             return
@@ -199,14 +201,14 @@ class _Desk:
         self._opening[key] = task
         task.add_done_callback(lambda task: self._opened(task, connection, accepted))
 
-    def _demands(self) -> Demands:
-        return self._certificates.demands if self._certificates else Demands()
+    def _demands(self) -> ClientCertificatePolicy:
+        return self._certificates.demands if self._certificates else ClientCertificatePolicy()
 
     def _opened(self, task: asyncio.Task[None], connection: Connection, accepted: socket.socket) -> None:
         self._opening.pop(connection.key, None)
         if task.cancelled():  # before its first step
             accepted.close()
-            self.left(connection)
+            self.on_closed(connection)
 
     async def _connect(self, connection: Connection, accepted: socket.socket) -> None:
         """The TLS handshake, if any, within the time for the head."""
@@ -223,7 +225,7 @@ class _Desk:
         except (OSError, asyncio.CancelledError) as error:
             log.debug("connection not made: %s", error)
             accepted.close()
-            self.left(connection)
+            self.on_closed(connection)
 
 
 def _peer(address: str) -> str:
@@ -281,7 +283,7 @@ def room(limit: int | None = None, *, tls: bool = False) -> int:
     return max(_LEAST, min(_MAX_TLS if tls else _MAX_PLAIN, (soft - _RESERVED) // 2))
 
 
-class Admission:
+class ConnectionLimiter:
     """Open connections by peer, each with what ends it. Belongs to the loop of connections."""
 
     def __init__(self, limit: int) -> None:

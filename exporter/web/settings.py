@@ -17,8 +17,8 @@ from exporter.config.option import ConfigError
 from exporter.core.clock import MonotonicClock, monotonic_time
 from exporter.core.site_file import SiteFileError, load_yaml
 from exporter.web.app import Policy
-from exporter.web.auth import BasicAuth, Bucket
-from exporter.web.fields import OPTION, Section, stamps
+from exporter.web.auth import BasicAuth, TokenBucket
+from exporter.web.fields import OPTION, Section, file_signatures
 
 if TYPE_CHECKING:
     from exporter.web.tls import Certificates, Tls
@@ -207,8 +207,8 @@ class WebSettings:
         """Passwords known to be right stay known while their users stay the same."""
         keep = before is not None and config.users == self._config.users
         limit = config.rate_limit
-        allows = Bucket(limit.interval, limit.burst, self._clock).take if limit else lambda: True
+        allows = TokenBucket(limit.interval, limit.burst, self._clock).take if limit else lambda: True
         return Policy(before.auth if before and keep else BasicAuth(config.users), config.headers, allows)
 
     def _stamp(self) -> tuple[tuple[int, int, int], ...]:
-        return stamps((self._path,)) if self._path else ()
+        return file_signatures((self._path,)) if self._path else ()

@@ -16,7 +16,7 @@ from exporter.faults.verdict import Report, judge
 from exporter.ledger.palette import LOOKS, look, page_colours, stacked
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.web.config import WebConfig
-from exporter.web.history import SPAN, History
+from exporter.web.history import SPAN, GpuHistory
 
 VERDICTS: Mapping[Verdict, str] = {
     Verdict.OK: "var(--good)",
@@ -111,7 +111,7 @@ def duration(seconds: float) -> str:
 _UNKNOWN = "&ndash;"
 
 
-def card(gpu: GpuStatus, findings: Sequence[Finding], limit: float | None, history: History, now: UnixTime) -> str:
+def card(gpu: GpuStatus, findings: Sequence[Finding], limit: float | None, history: GpuHistory, now: UnixTime) -> str:
     """`limit` is the power limit in watts, where the driver reports it."""
     owners = ""
     for owner, share in gpu.owners:
@@ -183,7 +183,7 @@ _GOOD, _NOT = VERDICTS[Verdict.OK], VERDICTS[Verdict.FAILED]
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class PageLinks:
     """What stays the same from one page to the next. `runbooks` is a URL with `{name}` in it."""
 
     node: str
@@ -191,7 +191,7 @@ class Site:
     runbooks: str
 
 
-def page(site: Site, snapshot: Snapshot, report: Report, limits: Mapping[str, float], history: History) -> str:
+def page(site: PageLinks, snapshot: Snapshot, report: Report, limits: Mapping[str, float], history: GpuHistory) -> str:
     """Draw the verdict, the GPUs with their last hour, processes and sources. `limits`: power limit by UUID."""
     status, node, age = snapshot.status, escape(site.node), "no pass yet"
     if status.time:
@@ -212,7 +212,7 @@ def page(site: Site, snapshot: Snapshot, report: Report, limits: Mapping[str, fl
 """
 
 
-def _verdict(site: Site, snapshot: Snapshot, report: Report) -> str:
+def _verdict(site: PageLinks, snapshot: Snapshot, report: Report) -> str:
     """The verdict on the node, and every finding with what to do about it."""
     colour = VERDICTS[report.verdict]
     simulated = " (simulated GPUs)" if snapshot.status.simulated else ""
@@ -226,7 +226,7 @@ def _verdict(site: Site, snapshot: Snapshot, report: Report) -> str:
     )
 
 
-def _item(site: Site, finding: Finding) -> str:
+def _item(site: PageLinks, finding: Finding) -> str:
     name = runbook(finding.rule)
     address = escape(site.runbooks.replace("{name}", name))  # which may have other braces
     link = f' <a href="{address}">runbook</a>' if name and address else ""
@@ -279,8 +279,8 @@ def _health(status: NodeStatus) -> str:
     return f"<h2>Exporter</h2><ul>{''.join(lines) or good}</ul>"
 
 
-def render_status_page(node: str, config: WebConfig, snapshot: Snapshot, history: History) -> str:
-    site = Site(node, config.telemetry_path, config.runbook_url)
+def render_status_page(node: str, config: WebConfig, snapshot: Snapshot, history: GpuHistory) -> str:
+    site = PageLinks(node, config.telemetry_path, config.runbook_url)
     facts = from_blocks(snapshot.blocks, unix_time())
     limits = {series.labels["uuid"]: series.value for series in facts.of("gpu_power_limit_watts")}
     report = judge(facts, Limits(), STAGES["periodic"].left_out)  # jobs run: what they hold is no fault

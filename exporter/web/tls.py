@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.config.option import ConfigError
-from exporter.web.connection import Demands
-from exporter.web.fields import Section, stamps
+from exporter.web.connection import ClientCertificatePolicy
+from exporter.web.fields import Section, file_signatures
 
 _VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {
@@ -216,7 +216,7 @@ class Certificates:
     def __init__(self, tls: Tls) -> None:
         self._tls = tls
         self._context = context(tls)
-        self._seen = stamps(tls.files)
+        self._seen = file_signatures(tls.files)
         self.success = True
         """Whether the files as they are now are in use."""
         self.demands = _demands(tls)
@@ -226,11 +226,11 @@ class Certificates:
 
     def use(self, tls: Tls) -> None:
         """Other settings from now on. Raises ConfigError, and keeps those that work."""
-        self._context, self._tls, self._seen = context(tls), tls, stamps(tls.files)
+        self._context, self._tls, self._seen = context(tls), tls, file_signatures(tls.files)
         self.success, self.expiry, self.demands = True, _expiry(tls), _demands(tls)
 
     def context(self) -> ssl.SSLContext:
-        seen = stamps(self._tls.files)
+        seen = file_signatures(self._tls.files)
         if seen != self._seen:
             self._seen = seen
             try:
@@ -243,9 +243,9 @@ class Certificates:
         return self._context
 
 
-def _demands(tls: Tls) -> Demands:
+def _demands(tls: Tls) -> ClientCertificatePolicy:
     authority = tls.client_ca if isinstance(tls.client_ca, str) else tls.client_ca.read_text(errors="replace")
-    return Demands(int(tls.client_auth), frozenset(tls.allowed_sans), authority)
+    return ClientCertificatePolicy(int(tls.client_auth), frozenset(tls.allowed_sans), authority)
 
 
 def _expiry(tls: Tls) -> float | None:

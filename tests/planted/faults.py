@@ -173,9 +173,14 @@ FAULTS = (
     Fault("web/auth.py", "self._users.get(name, self._decoy)", 'self._users.get(name, "")', "unit/web/test_auth.py"),
     Fault("tools/report/summaries/worker.py", "last - _SCAN_OVERLAP", "last", "unit/summaries/test_rounds.py"),
     # Faults that stay
-    Fault("faults/latch.py", "if known.low + 1 < _LOOKS", "if False", "unit/faults/test_latch.py"),
-    Fault("faults/latch.py", "now - since < STEADY", "now - since < 0", "unit/faults/test_lost_gpu.py"),
-    Fault("faults/latch.py", "and time > known.cured ", "", "unit/faults/test_acknowledgement.py"),
+    Fault(
+        "faults/latch.py",
+        "if known.reset_observations + 1 < _RESET_CONFIRMATIONS",
+        "if False",
+        "unit/faults/test_latch.py",
+    ),
+    Fault("faults/latch.py", "now - since < RETURN_CONFIRM_SECONDS", "now - since < 0", "unit/faults/test_lost_gpu.py"),
+    Fault("faults/latch.py", "and time > known.last_reset ", "", "unit/faults/test_acknowledgement.py"),
     # Progress
     Fault(
         "progress/totals.py", "return max(0.0, value - before)", "return value", "unit/progress/test_progress_reader.py"
@@ -216,9 +221,7 @@ FAULTS = (
     ),
     Fault("web/settings.py", "and self._stamp() != self._seen", "and False", "unit/web/test_settings.py"),
     Fault("web/tls.py", "if oldest > newest", "if False", "unit/web/test_settings.py"),
-    Fault(
-        "web/settings.py", "if not (text.isascii() and text.isprintable())", "if False", "unit/web/test_settings.py"
-    ),
+    Fault("web/settings.py", "if not (text.isascii() and text.isprintable())", "if False", "unit/web/test_settings.py"),
     Fault("core/site_file.py", "if name in seen", "if False", "unit/host/test_site_yaml.py"),
     Fault("tools/report/client.py", "if len(content) > LARGEST", "if False", "unit/report/test_fetch.py"),
     Fault("tools/check/reading.py", "ended.si_status in _CRASHES", "True", "unit/check/test_check_command.py"),

@@ -16,11 +16,11 @@ from exporter.config.kinds import text
 from exporter.config.option import ConfigError, option, section
 from exporter.core.clock import UnixTime, unix_time
 from exporter.daemon.assembly import STATE_DIR, state_dir
-from exporter.daemon.logs import complain
+from exporter.daemon.logs import print_error
 from exporter.faults import state_file
 from exporter.faults.acknowledgements import NAME as ACKNOWLEDGED
 from exporter.faults.config import StateConfig
-from exporter.faults.model import Acknowledgement, Kind
+from exporter.faults.model import Acknowledgement, FaultKind
 from exporter.faults.state_file import StateError
 from exporter.faults.watch import NAME
 
@@ -41,7 +41,7 @@ examples:
 )
 _GROUP = "Acknowledgement"
 _MODE = 0o644
-_KINDS = ", ".join(kind.value for kind in Kind)
+_KINDS = ", ".join(kind.value for kind in FaultKind)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class AcknowledgeConfig:
 def run(config: AcknowledgeConfig) -> int:
     """Status as in the page above."""
     said = [name for name in ("fault", "reason", "by") if getattr(config, name)]
-    of_switches = not config.gpu and config.fault == Kind.NVSWITCH.value
+    of_switches = not config.gpu and config.fault == FaultKind.NVSWITCH.value
     if said and not config.gpu and not of_switches:
         raise ConfigError(f"--{said[0]}: expected with --gpu, the GPU whose fault is over")
     folder = state_dir(config.state) or STATE_DIR
@@ -83,12 +83,12 @@ def run(config: AcknowledgeConfig) -> int:
             began = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(since)))
             sys.stdout.write(f"{what}  since {began}  mended by: {action}\n")
         if not faults and not state.switches:
-            complain(f"no fault is known in {folder}")
+            print_error(f"no fault is known in {folder}")
         return 0
     # Later than the last one that was taken, also where the clock was set back since then: it would not be read.
     acknowledgement = _acknowledgement(config, max(unix_time(), state.acknowledged_until + 0.001))
     if not any(map(acknowledgement.covers, faults)) and not any(map(acknowledgement.covers_switch, state.switches)):
-        complain(f"GPU {acknowledgement.gpu} has no such fault" if config.gpu else "no NVSwitch has such a fault")
+        print_error(f"GPU {acknowledgement.gpu} has no such fault" if config.gpu else "no NVSwitch has such a fault")
         return 1
     try:
         append(folder, acknowledgement)
@@ -99,7 +99,7 @@ def run(config: AcknowledgeConfig) -> int:
 
 def _acknowledgement(config: AcknowledgeConfig, now: UnixTime) -> Acknowledgement:
     kind, reason = config.fault, " ".join(config.reason.split())
-    if kind not in ("", *(each.value for each in Kind)):
+    if kind not in ("", *(each.value for each in FaultKind)):
         raise ConfigError(f"--fault: expected one of {_KINDS}, got {kind!r}")
     if not reason:
         raise ConfigError("--reason: expected why the fault is over")

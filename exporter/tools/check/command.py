@@ -17,12 +17,12 @@ from exporter.config.kinds import without_password
 from exporter.config.option import ConfigError
 from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.daemon import assembly, logs
-from exporter.daemon.logs import complain
-from exporter.faults.latch import GRACE
+from exporter.daemon.logs import print_error
+from exporter.faults.latch import LOST_AFTER_SECONDS
 from exporter.faults.rule import Finding, Limits, Verdict
 from exporter.faults.rules import AFTER_A_JOB, RULES, STAGES, Stage
 from exporter.faults.verdict import Report, judge, unknown
-from exporter.faults.watch import FaultWatch
+from exporter.faults.watch import FaultTracker
 from exporter.host.text import read_text
 from exporter.sampling.host_view import Host
 from exporter.sampling.simulated_host import SimulatedHost, Simulation
@@ -84,7 +84,7 @@ def run(config: CheckConfig) -> int:
         logs.configure(replace(log, level="error") if log.level == "info" else log)
         report = _report(config)
     except ConfigError as error:
-        complain(str(error))
+        print_error(str(error))
         return _UNKNOWN
     failed = _fails(config.check, report)
     if config.drain.on and report.verdict is not Verdict.UNKNOWN:
@@ -118,7 +118,7 @@ def _report(config: CheckConfig) -> Report:
     end = monotonic_time() + (check.deadline or stage.budget)
     report = _emptied(config, stage, end)
     if report.losses:
-        end += 0.0 if check.deadline else GRACE
+        end += 0.0 if check.deadline else LOST_AFTER_SECONDS
         report = _confirmed(report, config, stage, end)
     if not (stage.program and check.program):
         return report
@@ -134,9 +134,9 @@ def _confirmed(first: Report, config: CheckConfig, stage: Stage, end: MonotonicT
 
     Without the time for a second look, the first one is returned, unconfirmed.
     """
-    if monotonic_time() + GRACE + _SECOND_LOOK_SECONDS > end:
+    if monotonic_time() + LOST_AFTER_SECONDS + _SECOND_LOOK_SECONDS > end:
         return replace(first, confirmed=False)
-    time.sleep(GRACE)  # no event tells that a reset has ended
+    time.sleep(LOST_AFTER_SECONDS)  # no event tells that a reset has ended
     second = _emptied(config, stage, end)
     return replace(second, confirmed=second.losses <= first.losses)
 
@@ -185,7 +185,7 @@ def _look(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
     collectors = daemon.collectors.enabled
     kmsg = None if driver.simulated else daemon.paths.kmsg
     deadline = min(seconds, _LONGEST_READ)
-    faults = FaultWatch(assembly.fault_site(daemon, driver, read_only=True))
+    faults = FaultTracker(assembly.fault_site(daemon, driver, read_only=True))
     try:
         found = in_child_process(lambda: read_node(driver, host, collectors, kmsg, deadline, faults), deadline)
     except ChildError as error:
@@ -244,16 +244,16 @@ def _keep_in_step(config: CheckConfig, report: Report) -> None:
 def _drain(config: CheckConfig, report: Report, *, failed: bool) -> None:
     node = config.drain.node or os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
     if report.simulated:
-        complain("--drain: the exporter's GPUs are simulated: nothing is drained")
+        print_error("--drain: the exporter's GPUs are simulated: nothing is drained")
         return
     try:
         run = drain.scontrol(config.daemon.attribution.slurm.scontrol)
         worst = Verdict[config.check.fail_on.upper()]
         hands = any(finding.hands for finding in report.findings if finding.verdict >= worst)
-        fault = drain.Mark(short(report, worst), hands=hands) if failed else None
+        fault = drain.DrainMarker(short(report, worst), hands=hands) if failed else None
         act = drain.follow(node, fault, run, config.drain.good_checks)
     except drain.SlurmError as error:
-        complain(f"--drain: {error}")
+        print_error(f"--drain: {error}")
         return
     if act in {drain.Act.DRAIN, drain.Act.RESUME}:
         sys.stderr.write(f"gpu-exporter: {act.value} of node {node}\n")

@@ -57,16 +57,16 @@ class NodeState:
         return frozenset(re.split(r"[^A-Z_]+", self.state))
 
     @property
-    def mark(self) -> Mark | None:
+    def mark(self) -> DrainMarker | None:
         """What this program wrote there; None where somebody else drained the node."""
         match = _MARK.match(self.reason)
         if match:
-            return Mark(match["text"], hands=bool(match["hands"]), good=int(match["good"] or 0))
-        return Mark(self.reason.removeprefix(_BEFORE)) if self.reason.startswith(_BEFORE) else None
+            return DrainMarker(match["text"], hands=bool(match["hands"]), good=int(match["good"] or 0))
+        return DrainMarker(self.reason.removeprefix(_BEFORE)) if self.reason.startswith(_BEFORE) else None
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class DrainMarker:
     """A reason of ours. `good` counts the good checks since."""
 
     text: str
@@ -89,7 +89,7 @@ def parse(text: str) -> NodeState:
     return NodeState(state[1], reason[1] if reason else "")
 
 
-def decide(node: NodeState, fault: Mark | None, good: int) -> tuple[Act, Mark | None]:
+def decide(node: NodeState, fault: DrainMarker | None, good: int) -> tuple[Act, DrainMarker | None]:
     """What to do, and the reason to leave. `fault` is None when the check found none; `good` are needed to resume.
 
     A node that someone else took out of service is left alone, whatever the verdict.
@@ -105,7 +105,7 @@ def decide(node: NodeState, fault: Mark | None, good: int) -> tuple[Act, Mark | 
         return Act.NOTHING, None
     if mark.good + 1 >= good:
         return Act.RESUME, None
-    return Act.COUNT, Mark(mark.text, good=mark.good + 1)
+    return Act.COUNT, DrainMarker(mark.text, good=mark.good + 1)
 
 
 Run = Callable[[Sequence[str]], str]
@@ -123,7 +123,7 @@ def scontrol(command: str) -> Run:
     return run
 
 
-def follow(node: str, fault: Mark | None, run: Run, good: int) -> Act:
+def follow(node: str, fault: DrainMarker | None, run: Run, good: int) -> Act:
     """Bring the node in step with the verdict; what was done. Raises SlurmError."""
     act, mark = decide(parse(run(["show", "node", node])), fault, good)
     if act is Act.RESUME:

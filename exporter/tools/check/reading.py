@@ -30,7 +30,7 @@ from exporter.daemon.config import DaemonConfig
 from exporter.driver.interface import Driver
 from exporter.faults.facts import Facts, Series, from_blocks
 from exporter.faults.verdict import Report, unknown
-from exporter.faults.watch import FaultWatch
+from exporter.faults.watch import FaultTracker
 from exporter.host import process, rdma
 from exporter.host.network_ports import PortWatch
 from exporter.host.pci import pci_gpus
@@ -85,7 +85,7 @@ def read_node(
     collectors: Sequence[AnyCollector],
     kmsg: Path | None,
     deadline: float,
-    faults: FaultWatch | None = None,
+    faults: FaultTracker | None = None,
 ) -> str:
     """Return the facts of one read as JSON, at most `deadline` seconds after; GPUs that hang are `gpu_up` 0.
 

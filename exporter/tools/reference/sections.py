@@ -13,12 +13,12 @@ from exporter.ledger.palette import look
 from exporter.ledger.states import SPLITS, TABLE
 from exporter.ledger.states.state import Certainty, State
 from exporter.tools.check.options import OPTIONS as CHECK_OPTIONS
-from exporter.tools.report.definitions import BUSY, DEFINITIONS, LOST, POSSIBLY_LOST, Totals, as_it_is
+from exporter.tools.report.definitions import BUSY, DEFINITIONS, LOST, POSSIBLY_LOST, Totals, identity
 from exporter.tools.report.options import OPTIONS as REPORT_OPTIONS
 
 END = "<!-- End of what is made. -->"
 _OPTION_HEAD = ("| Option | Default | Meaning |", "|---|---|---|")
-_EXAMPLE = Totals("workload", 'workload="slurm:4711"', "workload", as_it_is)
+_EXAMPLE = Totals("workload", 'workload="slurm:4711"', "workload", identity)
 _LOST = {
     Certainty.NONE: "no",
     Certainty.POSSIBLE: "possibly",

@@ -16,7 +16,7 @@ import requests.auth
 
 from exporter.config.kinds import without_password
 from exporter.core.clock import MonotonicTime, monotonic_time
-from exporter.core.threads import within
+from exporter.core.threads import run_with_timeout
 
 LARGEST = 64 << 20
 """Bytes of an answer: a thousand times what is usual."""
@@ -45,7 +45,7 @@ def fetched(send: Callable[[], requests.Response], seconds: float) -> Answer:
     """
     end = monotonic_time() + seconds
     try:
-        return within(max(seconds, 0.0), lambda: _read(send, end))
+        return run_with_timeout(max(seconds, 0.0), lambda: _read(send, end))
     except TimeoutError:
         raise requests.Timeout from None
 

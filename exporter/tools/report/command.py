@@ -16,7 +16,7 @@ from exporter.config.kinds import without_password
 from exporter.config.option import ConfigError
 from exporter.core import site_file
 from exporter.core.clock import unix_time
-from exporter.daemon.logs import complain, write_utf8
+from exporter.daemon.logs import print_error, write_utf8
 from exporter.tools.report import formats, layout, promql, terminal
 from exporter.tools.report.client import Access, Client, ReportError
 from exporter.tools.report.definitions import PRICES
@@ -80,7 +80,7 @@ def run(config: ReportConfig) -> int:
         with progress_message(f"asking {without_password(config.prometheus.url)}"):
             report, job = subject(client, float(unix_time()))
     except ReportError as error:
-        complain(f"report: {error}")
+        print_error(f"report: {error}")
         return error.status
     accounted = _accounted(report, job, config, client)
     if config.format in _IN_UTF8:
@@ -99,7 +99,7 @@ def _accounted(report: JobReport | Digest, job: str, config: ReportConfig, clien
             return slurm_jobs(jobs(report, sacct, partial(slurm_job, client, config.cluster)))
         known = sacct.of_name(job) if job else None
     except SacctError as error:
-        complain(f"report: without Slurm's accounting: {error}")
+        print_error(f"report: without Slurm's accounting: {error}")
         return None
     return slurm(report, known) if known and is_of(report, known) else None
 

@@ -87,7 +87,7 @@ Amount = Callable[[str], str]
 """Makes an amount of time out of a selector of a ledger."""
 
 
-def as_it_is(recorded: str) -> str:
+def identity(recorded: str) -> str:
     """GPUs' worth of the last minutes, from a recorded rate."""
     return recorded
 
@@ -131,7 +131,7 @@ class Totals:
     def lost(self) -> str:
         return self._of("gpu_waste")
 
-    def good(self) -> str:
+    def target_gpu_hours(self) -> str:
         """What would have to be used for the marks of its classes."""
         return self._of("gpu_workload_good")
 
@@ -227,14 +227,15 @@ def utilization(of: Hours) -> float | None:
     return _sum(of, BUSY) / observed(of) if observed(of) > 0 else None
 
 
-def of_mark(of: Hours, work_class: str = "") -> float | None:
-    """Utilization as a part of the mark of its class; `of_mark_promql` is the other form."""
+def target_ratio(of: Hours, work_class: str = "") -> float | None:
+    """Utilization divided by the target of its class of work; `target_ratio_promql` is the other form."""
     share = utilization(of)
     return None if share is None else share / GOOD.get(work_class, HIGH)
 
 
-def of_mark_promql(of: Totals) -> str:
-    return f"{of.used()} / ({of.good()} > 0)"
+def target_ratio_promql(of: Totals) -> str:
+    """Utilization divided by the target of its class of work."""
+    return f"{of.used()} / ({of.target_gpu_hours()} > 0)"
 
 
 @dataclass(frozen=True, slots=True)

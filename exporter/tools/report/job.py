@@ -56,7 +56,7 @@ def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], 
     nodes = tuple(_nodes(wider))
     hours = _summed(node.hours for node in nodes)
     devices = tuple(_devices(ask, span, held(hours)))
-    at_once = wider(promql.at_once) if len(nodes) > 1 else ()
+    at_once = wider(promql.max_concurrent_gpus) if len(nodes) > 1 else ()
     together = wider(promql.devices_at_once) if len(devices) > 1 else ()
     moved = bool(together) and len(devices) > together[0].value
     ran = wider(lambda s, w: promql.of_nodes("gpu_workload_used_gpu_seconds_total", s, w))
@@ -202,9 +202,9 @@ def _readings(ask: Ask, prefix: str, span: Span) -> _Readings:
         return ask(lambda s, w: promql.on_devices(expr(w), s, w, *more, mig=mig))
 
     ledger: dict[_Key, dict[str, float]] = defaultdict(dict)
-    for sample in read(lambda w: promql.went_on(f"{prefix}time_seconds_total", w), "state"):
+    for sample in read(lambda w: promql.increase_since_first_sample(f"{prefix}time_seconds_total", w), "state"):
         ledger[_key(sample)][sample.labels["state"]] = sample.value / _HOUR
-    active = read(lambda w: promql.went_on(f"{prefix}sm_active_seconds_total", w))
+    active = read(lambda w: promql.increase_since_first_sample(f"{prefix}sm_active_seconds_total", w))
     return _Readings(
         ledger=ledger,
         peak=_by_key(read(lambda w: f"max_over_time({prefix}memory_used_bytes[{w}])")),

@@ -16,13 +16,13 @@ import pytest
 from exporter.core.clock import EPOCH
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.expected import boot_id
-from exporter.faults.model import Acknowledgement, Action, Fault, FaultState, Kind, KnownGpu
+from exporter.faults.model import Acknowledgement, Fault, FaultKind, FaultState, GpuRecord, RepairAction
 from exporter.faults.state_file import StateError, parse
 from exporter.tools.check import acknowledge
 
 SAID = Acknowledgement("0", "xid", "ada", "reseated", 100.0)
-FAULT = Fault("GPU-0", 0, Kind.XID, "XID 119", Action.RESET, 100.0)
-STATE = FaultState("b", {"GPU-0": KnownGpu(0)}, (FAULT,))
+FAULT = Fault("GPU-0", 0, FaultKind.XID, "XID 119", RepairAction.RESET, 100.0)
+STATE = FaultState("b", {"GPU-0": GpuRecord(0)}, (FAULT,))
 
 
 def mode(path: Path) -> int:
@@ -141,11 +141,11 @@ def test_an_acknowledgement_of_no_date_leaves_those_before_and_after_it(time: st
 
 def content(**changed: Any) -> dict[str, Any]:
     plain = {"boot": "b", "acknowledged_until": 0.0, "accepted": [], "faults": [asdict(FAULT)]}
-    return {"version": 1, **plain, "devices": {"GPU-0": asdict(KnownGpu(0))}, **changed}
+    return {"version": 1, **plain, "devices": {"GPU-0": asdict(GpuRecord(0))}, **changed}
 
 
 def known(**changed: Any) -> dict[str, Any]:
-    return {"GPU-0": {**asdict(KnownGpu(0)), **changed}}
+    return {"GPU-0": {**asdict(GpuRecord(0)), **changed}}
 
 
 BROKEN_KIND = {**asdict(FAULT), "kind": "broken"}
@@ -157,15 +157,20 @@ BROKEN_KIND = {**asdict(FAULT), "kind": "broken"}
         (content(version=2), "version", "version 2", STATE),
         (content(devices=known(colour=1)), "unknown", r"unknown \['colour'\]", STATE),
         (content(devices=known(links="many")), "damaged", "no number: links", STATE),
-        (content(devices=known(joules="many", away="", back=[1.0])), "damaged", "no number: joules, away, back", STATE),
+        (
+            content(devices=known(joules="many", missing_since="", returned_at=[1.0])),
+            "damaged",
+            "no number: joules, missing_since, returned_at",
+            STATE,
+        ),
         (content(devices=known(uncorrected=float("nan"))), "damaged", "no number: uncorrected", STATE),
         (content(devices=known(index=None)), "damaged", "no number: index", replace(STATE, devices={})),
-        (content(faults=[asdict(FAULT), BROKEN_KIND]), "unknown", "'broken' is not a valid Kind", STATE),
+        (content(faults=[asdict(FAULT), BROKEN_KIND]), "unknown", "'broken' is not a valid FaultKind", STATE),
         (
             content(faults=[{**asdict(FAULT), "action": "dance"}]),
             "unknown",
-            "'dance' is not a valid Action",
-            replace(STATE, faults=(replace(FAULT, action=Action.INSPECT),)),
+            "'dance' is not a valid RepairAction",
+            replace(STATE, faults=(replace(FAULT, action=RepairAction.INSPECT),)),
         ),
         (
             content(faults=[{**asdict(FAULT), "since": float("nan")}]),
@@ -210,11 +215,11 @@ def test_state_file_cut_off_anywhere_says_so_and_keeps_whole_faults(tmp_path: Pa
 
 
 def test_state_file_of_an_earlier_version_has_xid_79_as_a_lost_gpu() -> None:
-    earlier = replace(FAULT, evidence="XID 79", action=Action.RESTART)
+    earlier = replace(FAULT, evidence="XID 79", action=RepairAction.RESTART)
 
     (fault,) = parse(json.dumps(content(faults=[asdict(earlier)])).encode()).state.faults
 
-    assert fault == replace(earlier, kind=Kind.LOST)
+    assert fault == replace(earlier, kind=FaultKind.LOST)
 
 
 def test_file_set_aside_is_one_for_each_cause_and_counts_until_a_restart(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from exporter.faults import state_file
 from exporter.faults.families import FAULT_FAMILIES, FaultStatus
 from exporter.faults.model import FaultState, SwitchFault
 from exporter.faults.state_file import Loaded
-from exporter.faults.watch import NAME, FaultWatch, Site
+from exporter.faults.watch import NAME, FaultTracker, FaultWatchConfig
 from tests.unit.faults.node import WEEK, Node
 
 FATAL = ("2", "20034")
@@ -143,11 +143,11 @@ def test_clock_that_is_set_back_after_a_cure_hides_no_other() -> None:
 
 def test_exporter_that_is_started_again_knows_it_and_its_cure(tmp_path: Path) -> None:
     fault = SwitchFault("2", "20034", 1000.0)
-    watch = FaultWatch(Site(tmp_path, boot="b"))
+    watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
     watch.look(1005.0, 5.0, (), (), driver=False, sxids={FATAL: 1000.0})
     watch._saver.save_once()  # type: ignore[union-attr]
 
-    again = FaultWatch(Site(tmp_path, boot="b"))
+    again = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
     again.look(1010.0, 10.0, (), (), driver=False)
 
     assert again.status.switches == (fault,)

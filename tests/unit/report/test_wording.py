@@ -104,9 +104,11 @@ def test_every_query_parses() -> None:
         subject.holding(selector),
         subject.began_before(selector),
         promql.nodes(selector, "60s"),
-        promql.at_once(selector, "86400s"),
+        promql.max_concurrent_gpus(selector, "86400s"),
         promql.of_nodes("gpu_workload_gpu_seconds_total", selector, "60s", "state"),
-        promql.on_devices(promql.went_on("gpu_time_seconds_total", "60s"), selector, "60s", "state"),
+        promql.on_devices(
+            promql.increase_since_first_sample("gpu_time_seconds_total", "60s"), selector, "60s", "state"
+        ),
         promql.shares(selector, "60s"),
         promql.mig_shares(selector, "60s"),
         promql.models(selector, "60s"),
@@ -114,7 +116,9 @@ def test_every_query_parses() -> None:
         promql.RULES_THERE.format(window="60s"),
     ]
     for level in (*promql.LEVELS, "workload"):
-        queries += [query(level, scope, "60s") for query in (promql.held, promql.wasted, promql.utilization)]
+        queries += [
+            query(level, scope, "60s") for query in (promql.allocated_gpu_hours, promql.wasted, promql.utilization)
+        ]
         queries += [promql.wasted_on(level, scope, "60s"), promql.price_of_waste(level, scope, "60s", prices)]
 
     assert all(promql_parser.parse(query) for query in queries)

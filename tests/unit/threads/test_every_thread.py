@@ -20,7 +20,7 @@ from exporter.daemon.config import DaemonConfig
 from exporter.daemon.serve import Housekeeping, process_health
 from exporter.driver.interface import DriverError
 from exporter.exposition.page import PageStore
-from exporter.web.app import App, Lane, Pages, Work
+from exporter.web.app import App, PendingResponse, QueueName, RouteHandlers
 from exporter.web.server import Server
 from exporter.web.settings import WebSettings
 from tests.attribution_kit.nodes import until
@@ -53,7 +53,7 @@ class Process:
         self.keeping = Housekeeping(
             self.exporter, self.threads, self.web, self.pages, settings.sample.stale, threading.Event()
         )
-        shown = Pages(self.pages.page, lambda: "", self.keeping.not_ready, self.keeping.unhealthy)
+        shown = RouteHandlers(self.pages.page, lambda: "", self.keeping.not_ready, self.keeping.unhealthy)
         self.server = Server(App(shown, "/metrics"), ("127.0.0.1", 0), 2, threads=self.threads)
 
     def start(self) -> None:
@@ -123,7 +123,7 @@ def _throw() -> Any:
 
 
 def test_thread_of_a_web_lane(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    work = [Work(Lane.PAGE, _throw)]
+    work = [PendingResponse(QueueName.PAGE, _throw)]
     real = App._work
     monkeypatch.setattr(App, "_work", lambda *arguments: work.pop() if work else real(*arguments))
     url = f"http://127.0.0.1:{process.server.port}/metrics"
