@@ -292,7 +292,9 @@ def _restarted(state: FaultState, observation: Observation) -> FaultState:
 def _acknowledged(state: FaultState, observation: Observation) -> FaultState:
     for acknowledgement in sorted(observation.acknowledgements, key=lambda each: each.time):
         if acknowledgement.time > state.acknowledged_until:
-            state = _acknowledge_switches(_without_acknowledged(state, acknowledgement), acknowledgement)
+            state = _without_acknowledged(state, acknowledgement)
+            if any(acknowledgement.covers_switch(fault) for fault in state.switches):
+                state = _clear_switches(state, acknowledgement.time)
             state = replace(state, acknowledged_until=acknowledgement.time)
     return state
 
@@ -361,12 +363,6 @@ def _clear_switches(state: FaultState, time: UnixTime) -> FaultState:
     """Without what the switches reported until then."""
     left = tuple(fault for fault in state.switches if fault.since > time)
     return replace(state, switches=left, switches_last_reset=max(state.switches_last_reset, time))
-
-
-def _acknowledge_switches(state: FaultState, acknowledgement: Acknowledgement) -> FaultState:
-    """Without the faults this is said of."""
-    meant = any(acknowledgement.covers_switch(fault) for fault in state.switches)
-    return _clear_switches(state, acknowledgement.time) if meant else state
 
 
 def _reset(devices: Mapping[str, GpuRecord], observation: Observation) -> UnixTime | None:

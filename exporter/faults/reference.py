@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from exporter.config.kinds import number
-from exporter.faults.facts import Facts, Series
-from exporter.faults.rule import Cause, Limits
+from exporter.faults.rule import Cause, Facts, Limits, Series
 
 _SWITCH = {1.0: "on", 0.0: "off"}
 _MHZ = 1e6

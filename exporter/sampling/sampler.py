@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.sxid import SXID_FAMILIES, fatal
 from exporter.core.clock import Moment, monotonic_time, unix_time
-from exporter.core.families import AnyBlock, LazyBlock
+from exporter.core.families import Block
 from exporter.core.threads import Threads
 from exporter.driver.interface import Driver
 from exporter.faults.families import FAULT_FAMILIES
@@ -146,15 +146,15 @@ class Sampler:
         xids = tuple(self.xids.counts(gpu.device.uuid) for gpu in gpus)
         faults, switches = self._faults.status, self.xids.switches
 
-        def series() -> Iterator[AnyBlock]:
+        def series() -> Iterator[Block]:
             broken: set[str] = set()
             for gpu in gpus:
                 yield from device_blocks(gpu, started, stale, broken)
             for gpu, counts in zip(gpus, xids, strict=True):
                 yield from xid_blocks(gpu, counts)
-            yield from (LazyBlock(family, switches) for family in SXID_FAMILIES if switches.seen)
+            yield from (Block(family, (), switches) for family in SXID_FAMILIES if switches.seen)
             yield from result.blocks()
-            yield from (LazyBlock(family, faults) for family in FAULT_FAMILIES)
+            yield from (Block(family, (), faults) for family in FAULT_FAMILIES)
             yield from node_blocks(status, broken)
 
         return Snapshot(status, series, result.processes, started)

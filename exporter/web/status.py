@@ -9,10 +9,8 @@ from html import escape
 
 from exporter import __version__
 from exporter.core.clock import UnixTime, unix_time
-from exporter.faults.facts import from_blocks
-from exporter.faults.rule import Finding, Limits, Verdict
-from exporter.faults.rules import STAGES, runbook
-from exporter.faults.verdict import Report, judge
+from exporter.faults.rule import Finding, Limits, Verdict, from_blocks
+from exporter.faults.rules import STAGES, Report, judge, runbook
 from exporter.ledger.palette import LOOKS, look, page_colours, stacked
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.web.config import WebConfig

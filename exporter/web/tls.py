@@ -80,7 +80,13 @@ def parse_tls(section: Section) -> Tls | None:
         return None
     section.only(*_KEYS)
     authority = _pem(section, "client_ca")
-    auth = _client_auth(section)
+    if section.text("client_auth_type") in _UNVERIFIED:
+        raise section.wrong(
+            "client_auth_type",
+            f"{section.text('client_auth_type')} takes certificates without verifying them, which Python's TLS cannot: "
+            "use RequireAndVerifyClientCert with client_ca_file",
+        )
+    auth = section.one_of("client_auth_type", _CLIENT_AUTH, "NoClientCert")
     if auth is not ssl.CERT_NONE and not authority:
         raise section.wrong("client_auth_type", "client_auth_type needs client_ca_file or client_ca")
     if auth is ssl.CERT_NONE and authority:
@@ -116,16 +122,6 @@ def _needed(section: Section, key: str) -> Path | str:
     if not found:
         raise section.wrong(f"{key}_file", f"tls_server_config needs {key}_file, or {key} with the PEM text")
     return found
-
-
-def _client_auth(section: Section) -> ssl.VerifyMode:
-    if section.text("client_auth_type") in _UNVERIFIED:
-        raise section.wrong(
-            "client_auth_type",
-            f"{section.text('client_auth_type')} takes certificates without verifying them, which Python's TLS cannot: "
-            "use RequireAndVerifyClientCert with client_ca_file",
-        )
-    return section.one_of("client_auth_type", _CLIENT_AUTH, "NoClientCert")
 
 
 def _sans(section: Section, auth: ssl.VerifyMode) -> tuple[str, ...]:

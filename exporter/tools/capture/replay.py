@@ -222,7 +222,10 @@ class _CaptureDevice(Device):
             return {metric: value for metric, value in found.items() if value is not None}
         if function in PROCESS_SAMPLES or function == SAMPLES:
             _answer(self._calls, function, args, now)
-            return _newer(self._calls[key_of(function, args)], args[-1] if args else 0, now)
+            after, timeline = args[-1] if args else 0, self._calls[key_of(function, args)]
+            good = (answer for answer in timeline.until(now) if not isinstance(answer, DriverError))
+            newer = (sample for answer in good for sample in answer if _stamp(sample) > after)
+            return tuple(sorted(newer, key=_stamp))
         return _answer(self._calls, function, args, now)
 
     def _part(self, function: str, part: list[Any], now: float, *, early: bool = True) -> Any:
@@ -262,12 +265,6 @@ def _answer(calls: Mapping[str, Timeline], function: str, args: Sequence[Any], n
     if isinstance(answer, DriverError):
         raise type(answer)(str(answer), answer.code)  # a fresh one: raised twice, it would chain tracebacks
     return answer
-
-
-def _newer(timeline: Timeline, after: int, now: float) -> tuple[Any, ...]:
-    """The samples recorded so far that are newer than the cursor, oldest first."""
-    good = (answer for answer in timeline.until(now) if not isinstance(answer, DriverError))
-    return tuple(sorted((sample for answer in good for sample in answer if _stamp(sample) > after), key=_stamp))
 
 
 def _stamp(sample: Any) -> int:

@@ -103,15 +103,13 @@ def _acknowledgement(config: AcknowledgeConfig, now: UnixTime) -> Acknowledgemen
         raise ConfigError(f"--fault: expected one of {_KINDS}, got {kind!r}")
     if not reason:
         raise ConfigError("--reason: expected why the fault is over")
-    by = config.by or os.environ.get("SUDO_USER") or _user()
+    by = config.by or os.environ.get("SUDO_USER", "")
+    if not by:
+        try:
+            by = getpass.getuser()
+        except (KeyError, OSError):  # without a name here, as in a container
+            by = str(os.getuid())
     return Acknowledgement(config.gpu, kind, by, reason, now)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # without a name here, as in a container
-        return str(os.getuid())
 
 
 def append(folder: Path, entry: Acknowledgement) -> None:

@@ -20,8 +20,7 @@ from exporter.daemon import assembly, logs
 from exporter.daemon.logs import print_error
 from exporter.faults.latch import LOST_AFTER_SECONDS
 from exporter.faults.rule import Finding, Limits, Verdict
-from exporter.faults.rules import AFTER_A_JOB, RULES, STAGES, Stage
-from exporter.faults.verdict import Report, judge, unknown
+from exporter.faults.rules import AFTER_A_JOB, RULES, STAGES, Report, Stage, judge, unknown
 from exporter.faults.watch import FaultTracker
 from exporter.host.text import read_text
 from exporter.sampling.host_view import Host

@@ -28,8 +28,8 @@ from exporter.core.threads import Threads
 from exporter.daemon.assembly import slurm_names
 from exporter.daemon.config import DaemonConfig
 from exporter.driver.interface import Driver
-from exporter.faults.facts import Facts, Series, from_blocks
-from exporter.faults.verdict import Report, unknown
+from exporter.faults.rule import Facts, Series, from_blocks
+from exporter.faults.rules import Report, unknown
 from exporter.faults.watch import FaultTracker
 from exporter.host import process, rdma
 from exporter.host.network_ports import PortWatch
@@ -248,14 +248,14 @@ def job_gpus(environment: Mapping[str, str], devices: tuple[DeviceName | None, .
     if "MIG-" in environment.get("CUDA_VISIBLE_DEVICES", ""):
         return ()
     parts = (part.strip() for part in environment.get("SLURM_JOB_GPUS", "").split(","))
-    named = (_named(part, devices) for part in parts if part)
-    return tuple(name for name in named if name and name.gpu_instance is None)
-
-
-def _named(part: str, devices: tuple[DeviceName | None, ...]) -> DeviceName | None:
-    if part.isascii() and part.isdecimal():
-        return gres.by_index(devices, int(part)) if len(part) <= _DIGITS else None
-    return DeviceName(uuid=part)
+    found: list[DeviceName] = []
+    for part in filter(None, parts):
+        name: DeviceName | None = DeviceName(uuid=part)
+        if part.isascii() and part.isdecimal():
+            name = gres.by_index(devices, int(part)) if len(part) <= _DIGITS else None
+        if name and name.gpu_instance is None:
+            found.append(name)
+    return tuple(found)
 
 
 def constraining_job(text: str) -> str:

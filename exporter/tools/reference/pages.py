@@ -35,6 +35,8 @@ _START, _PASSES, _PASS = 1_700_000_000.0, 3, 31.0
 """Each pass is long enough for everything to be due."""
 _FIELD_VALUES = "nvmlDeviceGetFieldValues"
 
+_FIELD_NAMES = {value: name for name, value in vars(constants).items() if name.startswith("NVML_FI_")}
+
 SamplesByFamily = Mapping[str, tuple[Sample, ...]]
 
 
@@ -67,13 +69,8 @@ class _Refusing(Device):
         return tuple(kept)
 
 
-@cache
-def _field_names() -> Mapping[int, str]:
-    return {value: name for name, value in vars(constants).items() if name.startswith("NVML_FI_")}
-
-
 def _name(field: int) -> str:
-    return _field_names().get(field, f"field {field}")
+    return _FIELD_NAMES.get(field, f"field {field}")
 
 
 def _samples_of(

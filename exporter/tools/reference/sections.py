@@ -11,7 +11,7 @@ from exporter.config.option import Option
 from exporter.faults.rules import RULES
 from exporter.ledger.palette import look
 from exporter.ledger.states import SPLITS, TABLE
-from exporter.ledger.states.state import Certainty, State
+from exporter.ledger.states.state import Certainty
 from exporter.tools.check.options import OPTIONS as CHECK_OPTIONS
 from exporter.tools.report.definitions import BUSY, DEFINITIONS, LOST, POSSIBLY_LOST, Totals, identity
 from exporter.tools.report.options import OPTIONS as REPORT_OPTIONS
@@ -87,21 +87,20 @@ def _names(states: Iterable[str]) -> str:
 
 def _diagnosis() -> Iterable[str]:
     """Yield the states, their signatures, and where their thresholds are."""
-    yield from _table(("State", "Who acts", "Lost?", "What it means", "What to do"), map(_state, TABLE))
+    rows: list[Sequence[str]] = []
+    signatures: list[Sequence[str]] = []
+    for state in TABLE:
+        full = f" ({state.advice_when_full})" if state.advice_when_full else ""
+        lost = _LOST[state.certainty]
+        rows.append((f"`{state.name}`", state.audience, lost, state.meaning, state.advice + full))
+        signals = state.needs if state in SPLITS else ()
+        needs = " or ".join(" and ".join(f"`{name}`" for name in each) for each in signals)
+        options = ", ".join(f"`{threshold.name.replace('_', '-')}`" for threshold in state.thresholds)
+        signatures.append((f"`{state.name}`", state.signature, options, needs))
+    yield from _table(("State", "Who acts", "Lost?", "What it means", "What to do"), rows)
     yield ""
-    yield from _table(("State", "Signature", "Thresholds", "Signals it needs"), map(_signature, TABLE))
+    yield from _table(("State", "Signature", "Thresholds", "Signals it needs"), signatures)
     yield from ("", "Thresholds and their defaults: [options.md](options.md#ledger).")
-
-
-def _state(state: State) -> Sequence[str]:
-    full = f" ({state.advice_when_full})" if state.advice_when_full else ""
-    return (f"`{state.name}`", state.audience, _LOST[state.certainty], state.meaning, state.advice + full)
-
-
-def _signature(state: State) -> Sequence[str]:
-    needs = " or ".join(" and ".join(f"`{name}`" for name in each) for each in state.needs) if state in SPLITS else ""
-    options = ", ".join(f"`{threshold.name.replace('_', '-')}`" for threshold in state.thresholds)
-    return (f"`{state.name}`", state.signature, options, needs)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:

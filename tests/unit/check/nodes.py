@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.faults.facts import Facts
-from exporter.faults.rule import Limits
+from exporter.faults.rule import Facts, Limits
 from exporter.faults.rules import RECOVERY
 from exporter.tools.check.reading import parse
 

@@ -16,7 +16,7 @@ from exporter.collectors.processes import GpuProcess, Processes
 from exporter.core.clock import Moment, MonotonicTime, UnixTime
 from exporter.core.units import Bytes
 from exporter.driver.interface import Driver
-from exporter.faults.facts import from_blocks
+from exporter.faults.rule import from_blocks
 from exporter.host.model import HostProcess
 from exporter.sampling.blocks import device_blocks
 from exporter.sampling.gpus import Gpu

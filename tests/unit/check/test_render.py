@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.faults.rule import Finding, Verdict
-from exporter.faults.verdict import Report, unknown
+from exporter.faults.rules import Report, unknown
 from exporter.tools.check.render import FORMATS, nagios, text
 from exporter.tools.report.terminal import Colors
 

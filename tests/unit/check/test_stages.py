@@ -7,10 +7,8 @@ import json
 import pytest
 
 from exporter.attribution.devices import DeviceName
-from exporter.faults.facts import Facts
-from exporter.faults.rule import Limits, Verdict
-from exporter.faults.rules import NAMES, STAGES
-from exporter.faults.verdict import judge
+from exporter.faults.rule import Facts, Limits, Verdict
+from exporter.faults.rules import NAMES, STAGES, judge
 from exporter.tools.check import command as command_line
 from exporter.tools.check.program import command, finding_of
 from exporter.tools.check.reading import job_gpus, parse, to_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.faults.rule import Limits, Verdict
-from exporter.faults.verdict import judge
+from exporter.faults.rules import judge
 from exporter.tools.check.reading import constraining_job, parse, seen_within
 
 ONE = 'gpu_exporter_build_info{version="1"} 1\ngpu_up{gpu="0",uuid="GPU-a"} 1\ngpu_devices{source="driver"} 1\n'

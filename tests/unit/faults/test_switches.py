@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.collectors.sxid import Sxid, SxidCounts, counted, fatal, not_after
-from exporter.core.families import LazyBlock
+from exporter.core.families import Block
 from exporter.exposition.page import Renderer
 from exporter.faults import state_file
 from exporter.faults.families import FAULT_FAMILIES, FaultStatus
@@ -165,7 +165,7 @@ def test_file_of_the_version_before_is_read(tmp_path: Path) -> None:
 def test_it_is_shown_as_a_fault_of_no_gpu() -> None:
     status = FaultStatus(switches=(SwitchFault("2", "20034", 1000.0),))
 
-    page = Renderer().render((LazyBlock(family, status) for family in FAULT_FAMILIES), "")[1].decode()
+    page = Renderer().render((Block(family, (), status) for family in FAULT_FAMILIES), "")[1].decode()
 
     labels = 'action="reset",evidence="NVSwitch 2: SXID 20034",fault="nvswitch",gpu="",uuid=""'
     assert f"gpu_fault_timestamp_seconds{{{labels}}} 1000.0\n" in page

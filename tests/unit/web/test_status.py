@@ -13,10 +13,8 @@ from exporter.core.clock import MonotonicTime
 from exporter.daemon import assembly
 from exporter.daemon.config import DaemonConfig
 from exporter.exposition.page import Renderer
-from exporter.faults.facts import Series, from_blocks
-from exporter.faults.rule import Finding, Limits, Verdict
-from exporter.faults.rules import RULES, runbook
-from exporter.faults.verdict import Report, judge
+from exporter.faults.rule import Finding, Limits, Series, Verdict, from_blocks
+from exporter.faults.rules import RULES, Report, judge, runbook
 from exporter.ledger.palette import LOOKS
 from exporter.sampling.families import families
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot

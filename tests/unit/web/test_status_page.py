@@ -12,7 +12,7 @@ from exporter.attribution.process_families import ProcessRow
 from exporter.core.clock import UnixTime
 from exporter.core.units import Bytes, Share
 from exporter.faults.rule import Finding, Verdict
-from exporter.faults.verdict import Report
+from exporter.faults.rules import Report
 from exporter.sampling.snapshot import CollectorStatus, GpuStatus, NodeStatus, Snapshot
 from exporter.web import status as status_page
 from exporter.web.history import GpuHistory

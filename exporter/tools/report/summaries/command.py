@@ -29,7 +29,7 @@ from exporter.tools.report.options import SummariesConfig
 from exporter.tools.report.sacct import Sacct
 from exporter.tools.report.summaries.jobstats import Commenter
 from exporter.tools.report.summaries.store import WAITING, Store
-from exporter.tools.report.summaries.worker import Services, Settings, Worker
+from exporter.tools.report.summaries.worker import Services, Worker
 from exporter.tools.report.summary import table
 from exporter.tools.report.terminal import paint
 
@@ -84,7 +84,7 @@ def _work(config: SummariesConfig, store: Store, folder: Path) -> int:
         except BlockingIOError:
             log.info("another round is under way")
             return 0
-        outcome = _worker(config, store, folder).round()
+        outcome = _worker(config, store).round()
     for problem in outcome.errors:
         log.warning("%s", problem)
     counts = store.counts()
@@ -95,7 +95,7 @@ def _work(config: SummariesConfig, store: Store, folder: Path) -> int:
     return 1 if outcome.errors else 0
 
 
-def _worker(config: SummariesConfig, store: Store, folder: Path) -> Worker:
+def _worker(config: SummariesConfig, store: Store) -> Worker:
     client = Client(access(config.prometheus))
     ask = ShowJob(config.slurm.scontrol)
 
@@ -111,15 +111,7 @@ def _worker(config: SummariesConfig, store: Store, folder: Path) -> Worker:
         return f"{known.het_job}+{known.het_offset}" if known.het_job else job
 
     return Worker(
-        Settings(
-            spool=folder / "ended",
-            hints=folder / "hints",
-            comment=config.comment,
-            settle=config.settle,
-            look_back=config.look_back,
-            retention=config.retention,
-            budget=config.budget,
-        ),
+        config,
         store,
         Services(
             accounts=Sacct(config.slurm.sacct) if config.slurm.sacct else None,
