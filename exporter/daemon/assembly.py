@@ -32,7 +32,6 @@ from exporter.faults.expected import SlurmNode, boot_id, slurm_gpus, slurm_maint
 from exporter.faults.watch import FaultTracker, FaultWatchConfig
 from exporter.host.presence import exists
 from exporter.host.users import UserNames
-from exporter.progress.config import ProgressConfig
 from exporter.progress.reader import ProgressReader
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.config import STALE_SECONDS, SamplingConfig
@@ -261,21 +260,16 @@ def _this_host(config: DaemonConfig, *, once: bool) -> ThisHost:
     users = UserNames()
     mounts = Mounts(procfs=paths.procfs, cgroupfs=paths.cgroupfs)
     owners = attribution(config.attribution, mounts, user_name=users.name)
+    reports, folder = None if once else config.progress.socket, config.progress.folder  # who opens it takes it over
+    progress = ProgressReader(reports, folder, paths.procfs, cgroupfs=paths.cgroupfs) if reports or folder else None
     return ThisHost(
         paths,
         owners,
         users=users,
         command_lines=config.process.command_line,
-        progress=_progress(config.progress, paths, once=once),
+        progress=progress,
         nccl=NcclReader(paths.procfs) if config.nccl.ras else None,
     )
-
-
-def _progress(config: ProgressConfig, paths: Paths, *, once: bool) -> ProgressReader | None:
-    socket = None if once else config.socket  # whoever opens it takes it over
-    if not (socket or config.folder):
-        return None
-    return ProgressReader(socket, config.folder, paths.procfs, cgroupfs=paths.cgroupfs)
 
 
 def pacing(config: SamplingConfig) -> Pacing:

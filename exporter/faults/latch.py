@@ -51,13 +51,6 @@ def lost_without_uuid(state: FaultState, refused: Mapping[int, UnixTime], observ
             yield Fault("", index, FaultKind.LOST, codes[index], RepairAction.RESTART, since)
 
 
-def once_lost(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
-    """Keep one loss of a GPU: the one with an XID, which only a proven reset ends."""
-    if not any(fault.kind is FaultKind.LOST and fault.by_xid for fault in faults):
-        return faults
-    return tuple(fault for fault in faults if fault.kind is not FaultKind.LOST or fault.by_xid)
-
-
 RETURN_CONFIRM_SECONDS = 30.0
 """Seconds a GPU or its links must be back before that counts."""
 _RESET_CONFIRMATIONS = 2
@@ -99,7 +92,7 @@ def _update_gpus(state: FaultState, observation: Observation) -> FaultState:
         known = devices.get(seen.uuid, GpuRecord(seen.index))
         mine = [fault for fault in faults.values() if fault.uuid == seen.uuid]
         known, kept = _update_gpu(known, mine, seen, observation.time)
-        kept = once_lost(kept)
+        kept = _with_one_loss(kept)
         devices[seen.uuid] = known
         for fault in mine:
             del faults[fault.uuid, fault.index, fault.kind, fault.evidence]
@@ -117,6 +110,13 @@ def _update_gpus(state: FaultState, observation: Observation) -> FaultState:
     refused = since_refused(state, devices, observation, accepted)
     standing = (*(fault for fault in faults.values() if fault.uuid), *lost_without_uuid(state, refused, observation))
     return replace(state, devices=devices, faults=standing, accepted=accepted, refused=refused)
+
+
+def _with_one_loss(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
+    """Keep one loss of a GPU: the one with an XID, which only a proven reset ends."""
+    if not any(fault.kind is FaultKind.LOST and fault.by_xid for fault in faults):
+        return faults
+    return tuple(fault for fault in faults if fault.kind is not FaultKind.LOST or fault.by_xid)
 
 
 def _update_gpu(

@@ -108,9 +108,6 @@ class Connection(asyncio.BufferedProtocol):
         self._http.receive_data(data)
         self._next()
 
-    def eof_received(self) -> bool:
-        return False
-
     def pause_writing(self) -> None:
         self._handler.on_write_paused(self)
 

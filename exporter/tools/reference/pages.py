@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,6 @@ from exporter.daemon.config import DaemonConfig
 from exporter.driver import constants
 from exporter.driver.interface import Device, DriverError, UnsupportedError
 from exporter.exposition.config import HIDDEN_METRICS
-from exporter.host.presence import exists
 from exporter.ledger.thresholds import Thresholds
 from exporter.sampling.families import groups
 from exporter.tools.simulator import simulate
@@ -255,29 +253,6 @@ def _cell(text: str) -> str:
 PAGES = {"metrics.md": metrics, "options.md": option_table}
 
 
-def outdated(docs: Path) -> Iterable[str]:
-    """Names of the pages that differ from the declarations."""
-    for name, made in PAGES.items():
-        path = docs / name
-        if not exists(path) or path.read_text() != made():
-            yield name
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("docs", type=Path)
-    parser.add_argument("--check", action="store_true")
-    arguments = parser.parse_args()
-    if arguments.check:
-        found = list(outdated(arguments.docs))
-        sys.stderr.write(
-            "".join(f"{arguments.docs / name} is not up to date: run `make reference`\n" for name in found)
-        )
-        return 1 if found else 0
-    for name, made in PAGES.items():
-        (arguments.docs / name).write_text(made())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    for page, made in PAGES.items():
+        (Path(sys.argv[1]) / page).write_text(made())

@@ -19,7 +19,7 @@ from exporter.driver.interface import (
     UnsupportedError,
     XidEvent,
 )
-from exporter.tools.simulator.answers import FUNCTIONS, bar1_record, memory_record, process_records, unsupported
+from exporter.tools.simulator.answers import FUNCTIONS, bar1_record, memory_record, process_records, refuse, unsupported
 from exporter.tools.simulator.gpu import Gpu, Target
 from exporter.tools.simulator.node import SimulatedNode, elapsed
 from exporter.tools.simulator.sampling import gpm, process_samples, samples
@@ -45,15 +45,25 @@ class Moments(Protocol):
     def system(self, function: str, *args: Any) -> Any: ...
 
 
-class SimulatedGpu(Device):
-    def __init__(self, gpu: Gpu, clock: Moments) -> None:
+class _SimulatedDevice(Device):
+    def __init__(self, gpu: Gpu, uuid: str, clock: Moments) -> None:
         self._gpu = gpu
         self._moments = clock
         self._gpm_at: float | None = None
-        self.index = gpu.index
-        self.uuid = gpu.uuid
+        self.index = self.minor = gpu.index
+        self.uuid = uuid
         self.pci_bus_id = gpu.pci_bus_id
-        self.minor = gpu.index
+
+    def _gpm(self, target: Target, now: float, metrics: Any) -> dict[int, float]:
+        if not self._gpu.model.gpm or self._gpu.branch < _GPM_SINCE:
+            raise unsupported("GPM")
+        before, self._gpm_at = self._gpm_at, now
+        return {} if before is None or before >= now else gpm(self._gpu, target, metrics, before, now)
+
+
+class SimulatedGpu(_SimulatedDevice):
+    def __init__(self, gpu: Gpu, clock: Moments) -> None:
+        super().__init__(gpu, gpu.uuid, clock)
         if gpu.mig:
             self.instances = tuple(
                 SimulatedInstance(gpu, target, uuid, clock)
@@ -76,7 +86,7 @@ class SimulatedGpu(Device):
         if function in {"nvmlDeviceGetProcessUtilization", "nvmlDeviceGetProcessesUtilizationInfo"}:
             return self._process_samples(function, now, *args)
         if function == "nvmlGpmMetricsGet":
-            return self._gpm(now, *args)
+            return refuse("GPM") if self._gpu.mig else self._gpm(self._gpu.targets[0], now, *args)
         return self._moments.system(function, *args)
 
     def _samples(self, now: float, type_: int, after: int) -> tuple[tuple[int, float], ...]:
@@ -90,23 +100,11 @@ class SimulatedGpu(Device):
             raise unsupported(function)
         return process_samples(self._gpu.targets[0], self._moments.epoch, now, after)
 
-    def _gpm(self, now: float, metrics: Any) -> dict[int, float]:
-        if not self._gpu.model.gpm or self._gpu.branch < _GPM_SINCE or self._gpu.mig:
-            raise unsupported("GPM")
-        before, self._gpm_at = self._gpm_at, now
-        return {} if before is None or before >= now else gpm(self._gpu, self._gpu.targets[0], metrics, before, now)
 
-
-class SimulatedInstance(Device):
+class SimulatedInstance(_SimulatedDevice):
     def __init__(self, gpu: Gpu, target: Target, uuid: str, clock: Moments) -> None:
-        self._gpu = gpu
+        super().__init__(gpu, uuid, clock)
         self._target = target
-        self._moments = clock
-        self._gpm_at: float | None = None
-        self.index = gpu.index
-        self.uuid = uuid
-        self.pci_bus_id = gpu.pci_bus_id
-        self.minor = gpu.index
         self.parent_uuid = gpu.uuid
         if target.slice:
             self.mig = Mig(target.slice.gpu_instance, 0, target.slice.profile, Share(target.share))
@@ -124,7 +122,7 @@ class SimulatedInstance(Device):
             "nvmlDeviceGetGraphicsRunningProcesses": tuple[Record, ...],
             "nvmlDeviceGetMPSComputeRunningProcesses": tuple[Record, ...],
             "nvmlDeviceGetMemoryErrorCounter": lambda *_: 0,
-            "nvmlGpmMetricsGet": partial(self._gpm, now),
+            "nvmlGpmMetricsGet": partial(self._gpm, self._target, now),
         }
         if function not in answers:
             raise unsupported(f"{function} on a MIG instance")
@@ -144,12 +142,6 @@ class SimulatedInstance(Device):
             computeInstanceSliceCount=slices,
             memorySizeMB=total // (1024 * 1024),
         )
-
-    def _gpm(self, now: float, metrics: Any) -> dict[int, float]:
-        if not self._gpu.model.gpm or self._gpu.branch < _GPM_SINCE:
-            raise unsupported("GPM")
-        before, self._gpm_at = self._gpm_at, now
-        return {} if before is None or before >= now else gpm(self._gpu, self._target, metrics, before, now)
 
 
 _HANG_STEP = 0.1
