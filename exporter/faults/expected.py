@@ -58,13 +58,21 @@ class SlurmNode:
         return self._ask() if self._here else None
 
 
-def in_maintenance(text: str) -> bool:
-    """By what `scontrol show node` prints: maintenance, powered down, or drained by a person."""
+def parse_node(text: str) -> tuple[str, str]:
+    """Return the state and the reason that `scontrol show node` prints. Raises ValueError where there is no state."""
     state, reason = _STATE.search(text), _REASON.search(text)
     if not state:
-        raise SourceError(f"scontrol show node: no State in {text[:80]!r}")
-    words = set(re.split(r"[+*~#!%$@^-]", state[1]))
-    why = reason[1].strip().lower() if reason else ""
+        raise ValueError(f"scontrol show node: no State in {text[:80]!r}")
+    return state[1], reason[1] if reason else ""
+
+
+def in_maintenance(text: str) -> bool:
+    """By what `scontrol show node` prints: maintenance, powered down, or drained by a person."""
+    try:
+        state, reason = parse_node(text)
+    except ValueError as error:
+        raise SourceError(str(error)) from None
+    words, why = set(re.split(r"[+*~#!%$@^-]", state)), reason.strip().lower()
     machines = why.startswith(_BY_MACHINES) or "[gpu-exporter" in why
     drained = bool(words & _DRAINED) and bool(why) and not machines
     return drained or bool(words & _OFF)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from exporter.faults.expected import parse_node
 from exporter.host import program
 
 _MARK = re.compile(r"^(?P<text>.*) \[gpu-exporter(?:: (?:(?P<hands>mend by hand)|(?P<good>\d+) good))?\]$")
@@ -20,8 +21,6 @@ _LONGEST = 200
 """Characters of a reason. sinfo -R shows the first 20: what is wrong comes first."""
 _TIMEOUT = 10.0
 """Seconds scontrol may take: with a dead controller it tries for 18."""
-_STATE = re.compile(r"\bState=(\S+)")
-_REASON = re.compile(r"\bReason=(.*?)(?: \[[^\]]*@[^\]]*\])?\s*$", re.MULTILINE)
 
 
 class SlurmError(Exception):
@@ -83,10 +82,10 @@ class DrainMarker:
 
 def parse(text: str) -> NodeState:
     """The state in what `scontrol show node NAME` prints. Raises SlurmError."""
-    state, reason = _STATE.search(text), _REASON.search(text)
-    if not state:
-        raise SlurmError(f"scontrol show node: no State in {text[:80]!r}")
-    return NodeState(state[1], reason[1] if reason else "")
+    try:
+        return NodeState(*parse_node(text))
+    except ValueError as error:
+        raise SlurmError(str(error)) from None
 
 
 def decide(node: NodeState, fault: DrainMarker | None, good: int) -> tuple[Act, DrainMarker | None]:

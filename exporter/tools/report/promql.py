@@ -234,19 +234,10 @@ _TOGETHER = frozenset({"steps"})
 """Taken by all ranks together, on all nodes: the furthest counts. What else programs report adds up."""
 
 
-def reported(counter: str, selector: str, window: str) -> str:
-    """How far a counter that programs report got, over all nodes."""
+def reported(counter: str, selector: str, window: str, by: str = "") -> str:
+    """How far a counter that programs report got, over all nodes; `by` may be ` by (LABELS)`."""
     amount = exact_increase(f"gpu_workload_{counter}_total{{{selector}}}", window)
-    return f"{_over_nodes(counter)} ({ONCE} ({amount}))"
-
-
-def reported_by_workloads(counter: str, selector: str, window: str) -> str:
-    amount = exact_increase(f"gpu_workload_{counter}_total{{{selector}}}", window)
-    return f"{_over_nodes(counter)} by (workload) ({ONCE} ({amount}))"
-
-
-def _over_nodes(counter: str) -> str:
-    return "max" if counter in _TOGETHER else "sum"
+    return f"{'max' if counter in _TOGETHER else 'sum'}{by} ({ONCE} ({amount}))"
 
 
 def of_workloads(counter: str, selector: str, window: str) -> str:

@@ -127,7 +127,7 @@ def test_what_is_not_known_divides_nothing() -> None:
 def test_queries_are_promql() -> None:
     selector = promql.matchers(workload='slurm:"7"')
     queries = [query(name, selector, "60s") for name in ("steps", "tokens")
-               for query in (promql.reported, promql.reported_by_workloads, promql.of_workloads)]  # fmt: skip
+               for query in (promql.reported, promql.of_workloads)]  # fmt: skip
     queries += [
         promql.newest(selector, "60s", 5),
         progress.peak_flops(selector, "60s"),
