@@ -9,7 +9,7 @@ from dashboards.parts import block, fleet_tables, link, look, mfu, panel, states
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import ALERTS, CLUSTER, GPU_HOURS, devices, now, over_time, some
 from dashboards.parts.table import Key
-from exporter.tools.report.definitions import UTILIZATION, WASTED, as_it_is
+from exporter.tools.report.definitions import UTILIZATION, WASTED, identity
 
 _UNREACHABLE = f"sum(node:gpu_unreachable:count{{{CLUSTER}}})"
 _AS_STATE = f'label_replace({_UNREACHABLE}, "state", "{states.UNREACHABLE}", "", "")'
@@ -30,7 +30,7 @@ def fleet() -> build.Dashboard:
         panel.ledger(
             "GPUs by state",
             "GPUs' worth of time in each state. The stack is as high as there are GPUs: nothing is left out.",
-            over_time(f"{some(devices('cluster', CLUSTER, 'state', as_it_is).of())} or {_AS_STATE}"),
+            over_time(f"{some(devices('cluster', CLUSTER, 'state', identity).of())} or {_AS_STATE}"),
             size=(12, 9),
             links=(link.to_waste(),),
         )
@@ -50,7 +50,7 @@ def _numbers(made: build.Dashboard) -> None:
 
     health, waste = (link.to_health(),), (link.to_waste(),)
     known, answer = total("gpu_up:count"), total("gpu_up:sum")
-    everything = devices("cluster", CLUSTER, "", as_it_is)
+    everything = devices("cluster", CLUSTER, "", identity)
     made.with_panel(
         panel.number(
             "GPUs",

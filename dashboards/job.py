@@ -27,7 +27,7 @@ from dashboards.parts.query import (
 )
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 from dashboards.parts.workload_kind import Kind
-from exporter.tools.report.definitions import HELD, UTILIZATION, WASTED, as_it_is
+from exporter.tools.report.definitions import HELD, UTILIZATION, WASTED, identity
 
 SCOPE = f'{CLUSTER}, workload="$workload"'
 _NONE = "The workload held no GPU in the time range"
@@ -108,7 +108,7 @@ def _ledger() -> timeseries.Panel:
     return panel.ledger(
         "Held GPUs by state",
         "GPUs' worth of time in each state, of all its pods and nodes.",
-        over_time(owner_states("workload", SCOPE, "state", as_it_is).of()),
+        over_time(owner_states("workload", SCOPE, "state", identity).of()),
         size=(14, 9),
         empty=_NONE,
     )

@@ -11,7 +11,7 @@ from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, devices, hours, now, over_time, owner_states, some
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
 from exporter.tools.report import promql
-from exporter.tools.report.definitions import LOST, POSSIBLY_LOST, UNOBSERVED, WASTED, among, as_it_is
+from exporter.tools.report.definitions import LOST, POSSIBLY_LOST, UNOBSERVED, WASTED, among, identity
 
 SHOWN = 'cluster=~"$cluster", workload=~"$shown"'
 FLEET = devices("cluster", CLUSTER, "")
@@ -37,7 +37,7 @@ def waste() -> build.Dashboard:
         panel.ledger(
             "GPUs by state",
             "GPUs' worth of time in each state.",
-            over_time(some(devices("cluster", CLUSTER, "state", as_it_is).of())),
+            over_time(some(devices("cluster", CLUSTER, "state", identity).of())),
             size=(24, 10),
         )
     )
@@ -203,12 +203,21 @@ def _workloads() -> table.Panel:
                 reduce="sum",
                 wrap="{} > 0",
             ),
-            Value("Held", promql.held("workload", SHOWN, RANGE), GPU_HOURS, decimals=1, width=95, reduce="sum"),
-            Value("Used", promql.ran("workload", SHOWN, RANGE), GPU_HOURS, decimals=1, width=95, reduce="sum"),
+            Value(
+                "Held",
+                promql.allocated_gpu_hours("workload", SHOWN, RANGE),
+                GPU_HOURS,
+                decimals=1,
+                width=95,
+                reduce="sum",
+            ),
+            Value(
+                "Used", promql.busy_gpu_hours("workload", SHOWN, RANGE), GPU_HOURS, decimals=1, width=95, reduce="sum"
+            ),
             _price("workload", 85, SHOWN),
             gauge("Utilization", promql.utilization("workload", SHOWN, RANGE), look.PLAIN, width=105),
             *mfu.columns(SHOWN, promql.keys("workload")),
-            of_mark(promql.of_mark("workload", SHOWN, RANGE)),
+            of_mark(promql.target_ratio("workload", SHOWN, RANGE)),
             lost_state("Wasted on", promql.wasted_on("workload", SHOWN, RANGE)),
         ),
         sort="Wasted",
@@ -230,10 +239,17 @@ def _level(level: str, title: str, onward: link.Link) -> table.Panel:
         "reported. Click one for its workloads.",
         keys=(Key(level, level.capitalize(), (onward,)),),
         columns=(
-            Value("Held", promql.held(level, CLUSTER, RANGE), GPU_HOURS, decimals=1, width=105, reduce="sum"),
+            Value(
+                "Held",
+                promql.allocated_gpu_hours(level, CLUSTER, RANGE),
+                GPU_HOURS,
+                decimals=1,
+                width=105,
+                reduce="sum",
+            ),
             gauge("Utilization", promql.utilization(level, CLUSTER, RANGE), look.PLAIN, width=105),
             *mfu.columns(f'{CLUSTER}, {level}!=""', level),
-            of_mark(promql.of_mark(level, CLUSTER, RANGE)),
+            of_mark(promql.target_ratio(level, CLUSTER, RANGE)),
             Value(
                 "Wasted",
                 promql.wasted(level, CLUSTER, RANGE),

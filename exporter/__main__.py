@@ -12,8 +12,7 @@ from exporter import __version__, commands
 from exporter.config import load as config
 from exporter.config.kinds import near_miss
 from exporter.config.option import ConfigError
-from exporter.daemon import standard_streams
-from exporter.daemon.logs import complain
+from exporter.daemon.logs import prepare_streams, print_error
 
 _UNKNOWN: Mapping[str, int] = {"check": 3}
 """Status of a command whose 1 and 2 are verdicts, for a wrong input, for output that cannot be written, and for what
@@ -23,7 +22,7 @@ _OUTPUT = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.E
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; without one, serve. The status is 0, or 2 for a wrong input, or the command's own."""
-    standard_streams.prepare()
+    prepare_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     name = given.pop(0) if given and not given[0].startswith("-") else "serve"
     try:
@@ -40,7 +39,7 @@ def _status(name: str, given: Sequence[str]) -> int:
         status = _run(name, given)
         sys.stdout.flush()
     except ConfigError as error:
-        complain(str(error))
+        print_error(str(error))
         return _UNKNOWN.get(name, 2)
     except BrokenPipeError:  # `gpu-exporter once | head`
         _forget_output()
@@ -49,7 +48,7 @@ def _status(name: str, given: Sequence[str]) -> int:
         if error.errno not in _OUTPUT or error.filename is not None:
             raise
         _forget_output()
-        complain(f"standard output cannot be written: {error.strerror}")
+        print_error(f"standard output cannot be written: {error.strerror}")
         return _UNKNOWN.get(name, 1)
     except KeyboardInterrupt:
         return 130

@@ -20,9 +20,9 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 900, "config": 800, "driver": 2800, "host": 2900, "collectors": 2550, "attribution": 7750,
-    "progress": 1300, "ledger": 2600, "faults": 2700, "sampling": 3850, "exposition": 200, "web": 2050, "daemon": 1000,
-    "tools/simulator": 2850, "tools/capture": 750, "tools/report": 4400, "tools/check": 1050, "tools/reference": 800,
+    "core": 870, "config": 760, "driver": 2800, "host": 2900, "collectors": 2550, "attribution": 7750,
+    "progress": 1300, "ledger": 2600, "faults": 2320, "sampling": 3850, "exposition": 200, "web": 1970, "daemon": 890,
+    "tools/simulator": 2670, "tools/capture": 720, "tools/report": 4260, "tools/check": 1100, "tools/reference": 750,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
 MAX_MODULES = 310

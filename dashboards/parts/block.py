@@ -26,7 +26,7 @@ from dashboards.parts.query import (
     telling,
 )
 from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state, of_mark, runbook
-from exporter.tools.report.definitions import LOST, UTILIZATION, WASTED, among, as_it_is, of_mark_promql
+from exporter.tools.report.definitions import LOST, UTILIZATION, WASTED, among, identity, target_ratio_promql
 
 
 def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
@@ -204,8 +204,8 @@ def workloads(
 ) -> table.Panel:
     """One row per workload, those that waste most now first, from recorded series."""
     by = ", ".join(("cluster", "workload", *(key.label for key in owner_keys)))
-    mine = owners("workload", scope, by, as_it_is)
-    lost = owner_states("workload", scope, f"{by}, state", as_it_is).of(among(LOST))
+    mine = owners("workload", scope, by, identity)
+    lost = owner_states("workload", scope, f"{by}, state", identity).of(among(LOST))
     return Table(
         title=title,
         description=description,
@@ -224,7 +224,7 @@ def workloads(
             Value("GPUs", f"workload:gpu_workload_gpus:sum{{{scope}}}", look.COUNT, decimals=1, width=60, reduce="sum"),
             gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=105),
             *mfu.columns(scope, by, window=mfu.NOW),
-            of_mark(of_mark_promql(mine)),
+            of_mark(target_ratio_promql(mine)),
             lost_state("Wasted on", f"{lost} > 0.2"),
         ),
         sort="Wasted",

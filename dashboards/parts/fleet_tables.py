@@ -10,7 +10,7 @@ from dashboards.parts import link, look, mfu
 from dashboards.parts.query import ALERTS, CLUSTER, owners
 from dashboards.parts.states import LOST_REGEX
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state, of_mark
-from exporter.tools.report.definitions import UTILIZATION, WASTED, as_it_is, of_mark_promql
+from exporter.tools.report.definitions import UTILIZATION, WASTED, identity, target_ratio_promql
 
 
 def nodes() -> table.Panel:
@@ -123,12 +123,12 @@ def _models() -> table.Panel:
 
 
 def _owner_columns(level: str) -> tuple[Value, ...]:
-    mine = owners(level, CLUSTER, level, as_it_is)
+    mine = owners(level, CLUSTER, level, identity)
     return (
         Value("GPUs", f"{level}:gpu_workload_gpus:sum{{{CLUSTER}}}", look.COUNT, decimals=1, width=65, reduce="sum"),
         gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=105),
         *mfu.columns(f'{CLUSTER}, {level}!=""', level, window=mfu.NOW),
-        of_mark(of_mark_promql(mine)),
+        of_mark(target_ratio_promql(mine)),
         Value(
             "Wasted",
             WASTED.promql(mine),

@@ -10,7 +10,7 @@ from dashboards.parts import block, look, mfu, panel, price, workload_resources
 from dashboards.parts.query import GPU_HOURS, JOULES_PER_KWH, KWH, now, over_time, owner_states, owners, some
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
-from exporter.tools.report.definitions import HELD, LOST, UTILIZATION, WASTED, among, as_it_is, of_mark_promql
+from exporter.tools.report.definitions import HELD, LOST, UTILIZATION, WASTED, among, identity, target_ratio_promql
 
 
 def body(made: build.Dashboard, kind: Kind) -> None:
@@ -60,7 +60,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
         panel.number(
             "Of its mark",
             "Utilization as a part of what is good for its class of work: 70 % of the time of batch work, 35 % of a service's, 14 % of a session's. Under 43 % of its mark it is bad.",
-            now(of_mark_promql(everything)),
+            now(target_ratio_promql(everything)),
             units.PercentUnit,
             steps=look.MARK,
             size=(3, 4),
@@ -157,7 +157,7 @@ def _table(kind: Kind) -> table.Panel:
             ),
             gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=110),
             *mfu.columns(scope, by),
-            of_mark(of_mark_promql(mine)),
+            of_mark(target_ratio_promql(mine)),
             lost_state("Wasted on", f"{lost} > 0.01"),
             Value(
                 "GPUs now", f"workload:gpu_workload_gpus:sum{{{scope}}}", look.COUNT, decimals=1, width=85, reduce="sum"
@@ -203,7 +203,7 @@ def _ledger(kind: Kind) -> timeseries.Panel:
     return panel.ledger(
         "Held GPUs by state",
         "GPUs' worth of time in each state; the stack is as high as the selection holds GPUs.",
-        over_time(some(owner_states("workload", kind.scope, "state", as_it_is).of())),
+        over_time(some(owner_states("workload", kind.scope, "state", identity).of())),
         size=(14, 8),
         empty=f"No {kind.noun} of the selection held a GPU in the time range",
     )

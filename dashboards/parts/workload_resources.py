@@ -21,7 +21,7 @@ from dashboards.parts.query import (
 )
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
-from exporter.tools.report.definitions import UTILIZATION, among, as_it_is
+from exporter.tools.report.definitions import UTILIZATION, among, identity
 
 PEERS = among(("wait_peer", "wait_collective"))
 """States in which a GPU waits for another one of the same workload."""
@@ -107,7 +107,7 @@ def gpu_lines(made: build.Dashboard, kind: Kind) -> None:
             "From the least to the most used of the GPUs the selection holds, and its utilization. A wide band is an imbalance.",
             (
                 over_time(f"min({used.format('min')})", names[0]),
-                over_time(UTILIZATION.promql(owners("workload", kind.scope, "", as_it_is)), names[1]),
+                over_time(UTILIZATION.promql(owners("workload", kind.scope, "", identity)), names[1]),
                 over_time(f"max({used.format('max')})", names[2]),
             ),
             units.PercentUnit,

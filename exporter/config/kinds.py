@@ -76,7 +76,7 @@ class DurationUpTo:
         return seconds
 
 
-def natural(value: str) -> int:
+def non_negative_int(value: str) -> int:
     if not re.fullmatch(r"\d+", value.strip()):
         raise ValueError("a whole number")
     if len(value.strip()) > _DIGITS:
@@ -94,14 +94,14 @@ def number(value: str) -> float:
     return found
 
 
-def amount(value: str) -> float:
+def non_negative(value: str) -> float:
     found = number(value)
     if found < 0:
         raise ValueError("a number from 0 on")
     return found
 
 
-def share(value: str) -> float:
+def ratio(value: str) -> float:
     found = number(value)
     if not 0 <= found <= 1:
         raise ValueError("a number from 0 to 1")
@@ -174,14 +174,11 @@ class Pairs(Generic[T]):
                 raise ValueError(f"NAME=VALUE,...; {name} has no value")
             if name in found:
                 raise ValueError(f"NAME=VALUE,...; {name} is there twice")
-            found[name] = self._one(name, raw)
+            try:
+                found[name] = self.kinds[name](raw)
+            except ValueError as error:
+                raise ValueError(f"{name} to be {error}") from None
         return self.make(found)
-
-    def _one(self, name: str, raw: str) -> Any:
-        try:
-            return self.kinds[name](raw)
-        except ValueError as error:
-            raise ValueError(f"{name} to be {error}") from None
 
 
 def near_miss(wrong: str, known: Iterable[str]) -> str:

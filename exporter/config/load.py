@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from exporter.config.command_line import ARGUMENT, Page, joined, parser
 from exporter.config.kinds import near_miss, without_password
 from exporter.config.option import ConfigError, Option, build, options_of
-from exporter.core.site_file import SiteFileError
+from exporter.core.site_file import SiteFileError, load_yaml
 
 PREFIX = "GPU_EXPORTER_"
 FILE = f"{PREFIX}CONFIG_FILE"
@@ -79,7 +79,9 @@ def _parsed(option: Option, source: str, raw: str) -> Any:
     try:
         return option.parse(_writable(option, raw))
     except ValueError as error:
-        raise ConfigError(f"{source}: expected {error}, got {_shown(raw)}") from None
+        shown = repr(without_password(raw[: 2 * _SHOWN]))
+        shown = f"{shown[:_SHOWN]}…" if len(shown) > _SHOWN else shown
+        raise ConfigError(f"{source}: expected {error}, got {shown}") from None
 
 
 def _writable(option: Option, raw: str) -> str:
@@ -96,12 +98,6 @@ def _writable(option: Option, raw: str) -> str:
     return raw
 
 
-def _shown(raw: str) -> str:
-    """What was given, without a password, and cut where it is endless."""
-    shown = repr(without_password(raw[: 2 * _SHOWN]))
-    return f"{shown[:_SHOWN]}…" if len(shown) > _SHOWN else shown
-
-
 @dataclass(frozen=True)
 class _ConfigFile:
     """The YAML file of options. Its keys are nested at the dots of an option's name, or written whole."""
@@ -112,18 +108,18 @@ class _ConfigFile:
 
     def values(self) -> Mapping[str, str]:
         """Return the texts of the options by name. Raises ConfigError."""
-        from exporter.core import site_yaml  # noqa: PLC0415 - few nodes have such a file; else no parser is loaded
-
         try:
-            content = site_yaml.load(self.path)
+            content = load_yaml(self.path)
         except SiteFileError as error:
             raise self._error(str(error)) from None
         names = {option.name for option in self.table}
         found = dict[str, str]()
         for name, value in self._flat(content if content is not None else {}):
             if name not in names:
-                self._refuse_unknown(name, names)
-                continue
+                every = names | {option.name for option in self.others()}
+                if name not in every:
+                    raise self._error(f"unknown option {name[:_SHOWN]!r}{near_miss(name[:_SHOWN], every)}")
+                continue  # it is another command's
             if name in found:
                 raise self._error(f"{name} is there twice, whole and nested")
             found[name] = value
@@ -131,12 +127,6 @@ class _ConfigFile:
 
     def _error(self, what: str) -> ConfigError:
         return ConfigError(f"--config.file {self.path}: {what}")
-
-    def _refuse_unknown(self, name: str, names: set[str]) -> None:
-        """Raise ConfigError unless the option is one of another command."""
-        every = names | {option.name for option in self.others()}
-        if name not in every:
-            raise self._error(f"unknown option {name[:_SHOWN]!r}{near_miss(name[:_SHOWN], every)}")
 
     def _flat(self, content: object, prefix: str = "") -> Iterator[tuple[str, str]]:
         """Yield the options of nested mappings; a key `value` sets an option that also has others below it."""

@@ -261,38 +261,19 @@ def by(mapping: Callable[[R], Iterable[tuple[str, float | None]]]) -> Callable[[
 
 @record
 class Block:
-    """Finished samples of one family; `prefix` are the values of the family's prefix labels."""
+    """Samples of one family; `prefix` are the values of the family's prefix labels."""
 
     family: AnyFamily
     prefix: Values
-    source: Columns
-    """What the samples are made of, which here are they themselves: the same object stands for the same samples."""
-
-    @property
-    def columns(self) -> Columns:
-        return self.source
-
-    @property
-    def samples(self) -> tuple[Sample, ...]:
-        return tuple(self.source)
-
-
-@record
-class LazyBlock:
-    """Samples of one family that are made when somebody asks: passes are many, scrapes few."""
-
-    family: AnyFamily
     source: Any
-    """As of `Block`; it never changes."""
-    prefix: Values = ()
+    """The samples as columns, or a reading that they are made of when a page is: cycles are many, scrapes few.
+
+    It never changes: the same object stands for the same samples."""
 
     @property
     def columns(self) -> Columns:
-        return self.family.columns(self.source)
+        return self.source if isinstance(self.source, Columns) else self.family.columns(self.source)
 
     @property
     def samples(self) -> tuple[Sample, ...]:
         return tuple(self.columns)
-
-
-AnyBlock = Block | LazyBlock

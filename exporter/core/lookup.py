@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 K = TypeVar("K")
 V = TypeVar("V")
 
-PATIENCE = 0.05
+LOOKUP_WAIT_SECONDS = 0.05
 """Seconds that asking for a new key waits, where no question hangs."""
 HANGS_SECONDS = 5.0
 """A question that takes longer is left to its thread, and another thread asks the next ones."""
@@ -115,8 +115,8 @@ class Lookup(Generic[K, V]):
         since = self._asking[1] if self._asking else now
         if now - since >= HANGS_SECONDS and len(self._left) < _MAX_HANGING:
             self._replace(self._threads)
-        if now - since < PATIENCE:
-            self._changed.wait_for(lambda: key not in self._wanted, PATIENCE)
+        if now - since < LOOKUP_WAIT_SECONDS:
+            self._changed.wait_for(lambda: key not in self._wanted, LOOKUP_WAIT_SECONDS)
 
     def _replace(self, threads: Threads) -> None:
         """Leave the question that hangs to its thread; it stays open, and is not asked a second time."""

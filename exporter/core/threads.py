@@ -118,7 +118,7 @@ class Threads:
 T = TypeVar("T")
 
 
-def within(seconds: float, work: Callable[[], T]) -> T:
+def run_with_timeout(seconds: float, work: Callable[[], T]) -> T:
     """What `work` returns or raises. TimeoutError where it takes longer; then it is left to its thread, a daemon."""
     answers: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
     threading.Thread(target=lambda: answers.put(outcome_of(work)), name="within", daemon=True).start()

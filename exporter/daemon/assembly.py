@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import os
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 from exporter.attribution.background_source import BackgroundSource
 from exporter.attribution.config import OFF, ON, SlurmConfig
-from exporter.attribution.devices import DeviceName
 from exporter.attribution.factory import Mounts, attribution
 from exporter.attribution.families import workload_families
 from exporter.attribution.kubernetes import node_object
@@ -23,19 +23,19 @@ from exporter.attribution.slurm import gres
 from exporter.commands import STAND_INS, opener
 from exporter.config.kinds import near_miss
 from exporter.config.option import ConfigError, values_of
+from exporter.core.clock import monotonic_time
 from exporter.core.threads import Threads
-from exporter.daemon.config import DaemonConfig, warn_without_effect
-from exporter.daemon.exporter import Exporter, XidSources
+from exporter.daemon.config import DaemonConfig, warn_ignored_options
 from exporter.driver.interface import Driver
 from exporter.faults.config import StateConfig
 from exporter.faults.expected import SlurmNode, boot_id, slurm_gpus, slurm_maintenance
-from exporter.faults.watch import FaultWatch, Site
+from exporter.faults.watch import FaultTracker, FaultWatchConfig
 from exporter.host.presence import exists
 from exporter.host.users import UserNames
-from exporter.progress.config import ProgressConfig
 from exporter.progress.reader import ProgressReader
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.config import STALE_SECONDS, SamplingConfig
+from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.families import families
 from exporter.sampling.host_view import Host, HostDeadline
 from exporter.sampling.sampler import Loop, Pacing, Sampler
@@ -44,6 +44,49 @@ from exporter.sampling.snapshot import ProcessHealth, Snapshot
 from exporter.sampling.this_host import Paths, ThisHost
 from exporter.sampling.usage.nccl_status import NcclReader
 from exporter.sampling.xids import follow_driver, follow_kernel_log
+
+XidSources = Mapping[str, Callable[[threading.Event], None]]
+"""By name, what follows a source of XIDs until the event is set."""
+
+
+class Exporter:
+    """Made by `assembly`; what the pages and the commands ask the passes goes through it."""
+
+    def __init__(self, node: str, sampler: Sampler, loop: Loop, xids: XidSources, threads: Threads) -> None:
+        self.node = node
+        """Its name, as the schedulers call it."""
+        self._sampler = sampler
+        self._loop = loop
+        self._xids = xids
+        self._threads = threads
+        self._stopped = threading.Event()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self._loop.snapshot
+
+    @property
+    def driver_state(self) -> DriverState:
+        return self._sampler.connection.state
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long ago the last pass ended; before there is one, since the start."""
+        return max(0.0, monotonic_time() - self._loop.alive_at)
+
+    def start(self) -> None:
+        self._sampler.start(self._threads)
+        self._loop.start(self._threads)
+        for name, follow in self._xids.items():
+            self._threads.start(f"xid-{name}", functools.partial(follow, self._stopped))
+
+    def stop(self) -> None:
+        """Ask every thread to end. None is waited for: one may hang in the driver."""
+        self._threads.stop()
+        self._stopped.set()
+        self._loop.stop()
+        self._sampler.stop()
+
 
 STATE_DIR = Path("/var/lib/gpu-exporter")
 _NODE_EVERY = 120.0
@@ -72,9 +115,16 @@ def assemble(
     and what the node's own exporter keeps is left to that.
     """
     driver = driver_of(config)
-    warn_without_effect(config)
-    accounts = Accounting(_options(config), workload_families(config.attribution.kubernetes.pod_labels))
-    watch = FaultWatch(replace(fault_site(config, driver), read_only=once))
+    warn_ignored_options(config)
+    options = AccountingOptions(
+        interval=config.sample.interval,
+        retention=config.attribution.retention,
+        process_limit=config.process.limit,
+        class_rules=config.attribution.classes,
+        thresholds=config.ledger.thresholds,
+    )
+    accounts = Accounting(options, workload_families(config.attribution.kubernetes.pod_labels))
+    watch = FaultTracker(replace(fault_site(config, driver), read_only=once))
     pace, collectors = pacing(config.sample), config.collectors.enabled
     sampler = Sampler(driver, _host(config, driver, once=once), collectors, pace, accounts, process, faults=watch)
     between = min(pace.interval, _SOON) if once else pace.interval
@@ -124,11 +174,13 @@ def state_dir(config: StateConfig, driver: Driver | None = None) -> Path | None:
     return Path(config.folder) if config.folder else None
 
 
-def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False) -> Site:
+def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False) -> FaultWatchConfig:
     """What is expected of this node; nothing but the option of a node that is simulated or was recorded."""
     option, slurm = config.faults.expect_gpus, config.attribution.slurm
     if driver.simulated:
-        return Site(state_dir(config.faults.state, driver), "", lambda: {"option": option}, read_only=read_only)
+        return FaultWatchConfig(
+            state_dir(config.faults.state, driver), "", lambda: {"option": option}, read_only=read_only
+        )
     names = slurm_names()
     in_slurm = slurm.mode != OFF  # gres.conf may come later: a configless slurmd is sent it
     name = node_name(config, driver)
@@ -142,7 +194,7 @@ def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False)
             interval=lambda _: _NODE_EVERY,
             longest=_NODE_LONGEST,
         )
-    return Site(
+    return FaultWatchConfig(
         folder=state_dir(config.faults.state, driver),
         boot=boot_id(config.paths.procfs),
         expected=lambda: {
@@ -178,11 +230,6 @@ def slurm_names() -> Sequence[str]:
     return tuple(dict.fromkeys((host, short) if named else (short, host)))
 
 
-def gres_devices(config: DaemonConfig) -> tuple[DeviceName | None, ...]:
-    """What Slurm means by its numbers of GPUs; empty where gres.conf names no files."""
-    return gres.read(config.attribution.slurm.gres_conf, config.paths.procfs, frozenset(slurm_names()))
-
-
 def hidden(config: DaemonConfig) -> Sequence[str]:
     """Return the name patterns of hidden metrics. Raises ConfigError for a pattern that fits no metric."""
     known = [family.name for family in families()]
@@ -191,16 +238,6 @@ def hidden(config: DaemonConfig) -> Sequence[str]:
             hint = near_miss(pattern, known)
             raise ConfigError(f"--metrics.hide: expected names of metrics as in docs/metrics.md, got {pattern}{hint}")
     return config.metrics.hide
-
-
-def _options(config: DaemonConfig) -> AccountingOptions:
-    return AccountingOptions(
-        interval=config.sample.interval,
-        retention=config.attribution.retention,
-        process_limit=config.process.limit,
-        class_rules=config.attribution.classes,
-        thresholds=config.ledger.thresholds,
-    )
 
 
 def _host(config: DaemonConfig, driver: Driver, *, once: bool) -> Host:
@@ -223,35 +260,26 @@ def _this_host(config: DaemonConfig, *, once: bool) -> ThisHost:
     users = UserNames()
     mounts = Mounts(procfs=paths.procfs, cgroupfs=paths.cgroupfs)
     owners = attribution(config.attribution, mounts, user_name=users.name)
+    reports, folder = None if once else config.progress.socket, config.progress.folder  # who opens it takes it over
+    progress = ProgressReader(reports, folder, paths.procfs, cgroupfs=paths.cgroupfs) if reports or folder else None
     return ThisHost(
         paths,
         owners,
         users=users,
         command_lines=config.process.command_line,
-        progress=_progress(config.progress, paths, once=once),
+        progress=progress,
         nccl=NcclReader(paths.procfs) if config.nccl.ras else None,
     )
 
 
-def _progress(config: ProgressConfig, paths: Paths, *, once: bool) -> ProgressReader | None:
-    socket = None if once else config.socket  # whoever opens it takes it over
-    if not (socket or config.folder):
-        return None
-    return ProgressReader(socket, config.folder, paths.procfs, cgroupfs=paths.cgroupfs)
-
-
 def pacing(config: SamplingConfig) -> Pacing:
     """Raises ConfigError."""
-    return Pacing(config.interval, _deadline_seconds(config), stale_seconds(config))
-
-
-def _deadline_seconds(config: SamplingConfig) -> float:
-    return _DEADLINE_INTERVALS * config.interval
+    return Pacing(config.interval, _DEADLINE_INTERVALS * config.interval, stale_seconds(config))
 
 
 def stale_seconds(config: SamplingConfig) -> float:
     """Age at which a gauge vanishes. It has to reach to the next pass: the default does, by itself."""
-    reach: float = round(config.interval + _deadline_seconds(config), 6)
+    reach: float = round(config.interval + _DEADLINE_INTERVALS * config.interval, 6)
     if config.stale < reach and config.stale != STALE_SECONDS:
         # Every gauge would vanish, and the node not be ready, between two passes.
         raise ConfigError(

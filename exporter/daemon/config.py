@@ -69,7 +69,7 @@ class DaemonConfig:
     ledger: LedgerConfig = section(LedgerConfig, group="Ledger")
 
 
-WITHOUT_EFFECT = (
+IGNORED_OPTIONS = (
     "path.*",
     "process.command-line",
     "attribution.kubernetes",
@@ -85,12 +85,12 @@ WITHOUT_EFFECT = (
 """Options about the machine around the GPUs: where those are simulated or recorded, they do nothing."""
 
 
-def warn_without_effect(config: DaemonConfig) -> None:
+def warn_ignored_options(config: DaemonConfig) -> None:
     """Name those that are set. They are not refused: a unit or a chart that serves a node sets them in any case."""
     values = values_of(config)
     made_up = next((name for name in ("simulate", "driver.capture") if values[name]), "")
     changed = [option.name for option in options_of(DaemonConfig) if values[option.name] != option.default_value]
-    idle = [name for name in changed if any(matching(pattern, (name,)) for pattern in WITHOUT_EFFECT)]
+    idle = [name for name in changed if any(matching(pattern, (name,)) for pattern in IGNORED_OPTIONS)]
     if made_up and idle:
         log.warning("--%s: without effect beside it: %s", made_up, ", ".join(f"--{name}" for name in idle))
 

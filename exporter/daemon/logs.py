@@ -1,14 +1,16 @@
-"""Log lines as logfmt or JSON, one event a line, and what a command has to say: all on standard error."""
+"""Log lines as logfmt or JSON, error messages of commands, and the standard streams that they are written to."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Any, TextIO
 
 from exporter.config.kinds import choice
 from exporter.config.option import option
@@ -84,7 +86,7 @@ def configure(config: LogConfig) -> None:
     logging.getLogger("urllib3").setLevel(logging.WARNING)
 
 
-def complain(message: str) -> None:
+def print_error(message: str) -> None:
     """Write it with the name of the program; in the journal it is an error."""
     priority = "<3>" if to_journal(sys.stderr, os.environ) else ""
     sys.stderr.write(f"{priority}gpu-exporter: {one_line(message)}\n")
@@ -93,3 +95,49 @@ def complain(message: str) -> None:
 def one_line(text: str) -> str:
     """With the newlines of a file's name, and what else a terminal would act on, as a string literal has them."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+_INPUT, _OUTPUT, _ERROR = range(3)
+_UNKNOWN_THERE = "replace"
+"""What becomes of a character that the locale's encoding lacks: a question mark, not the end of the program."""
+
+
+class _Messages(io.TextIOWrapper):
+    """Standard error. A message that cannot be written reaches nobody, and changes nothing else."""
+
+    def write(self, text: str, /) -> int:
+        with contextlib.suppress(OSError):
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            super().flush()
+
+
+def prepare_streams() -> None:
+    """Have all three open. Output that was closed fails when it is written, as on a full disk."""
+    for number, mode in ((_INPUT, os.O_RDONLY), (_OUTPUT, os.O_RDONLY), (_ERROR, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:  # else the next file would get the number, and what is printed would go there
+            os.set_inheritable(os.open(os.devnull, mode), True)  # noqa: FBT003 - as the programs that are started expect
+    if sys.stdout is None:
+        sys.stdout = open(_OUTPUT, "w", closefd=False)  # noqa: SIM115 - for as long as the process
+    if sys.stdout.errors == "strict":
+        _replace_unknown(sys.stdout.encoding)
+    if sys.stderr is sys.__stderr__:  # else it is read by who called this
+        target = sys.stderr.buffer if sys.stderr else open(_ERROR, "wb", buffering=0, closefd=False)  # noqa: SIM115
+        sys.stderr = _Messages(target, errors="backslashreplace", line_buffering=True)
+
+
+def write_utf8() -> None:
+    """Before output that is read as UTF-8 wherever it goes: JSON, and a page that says so."""
+    _replace_unknown("utf-8")
+
+
+def _replace_unknown(encoding: str) -> None:
+    """On output that has an encoding; who reads it as text, within this process, takes all letters."""
+    reconfigure: Any = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure:
+        reconfigure(encoding=encoding, errors=_UNKNOWN_THERE)

@@ -17,7 +17,7 @@ from exporter.sampling.snapshot import Snapshot
 PAGE = Page("gpu-exporter once", "Print the metrics once, after two passes over the GPUs.", groups=("Input", "Metrics"))
 _PASSES = 2
 """What is measured between two points in time (GPM, pressure) needs a second pass."""
-_PATIENCE = 15.0
+_DRIVER_OPEN_TIMEOUT_SECONDS = 15.0
 """Seconds to wait beyond the passes' own time, for a driver that is slow to open."""
 
 
@@ -35,7 +35,7 @@ def run(config: DaemonConfig) -> int:
     hidden = assembly.hidden(config)
     exporter = assembly.assemble(config, published, once=True)
     exporter.start()
-    done.wait(_PATIENCE + _PASSES * pacing(config.sample).deadline)
+    done.wait(_DRIVER_OPEN_TIMEOUT_SECONDS + _PASSES * pacing(config.sample).deadline)
     snapshot = exporter.snapshot
     exporter.stop()
     sys.stdout.write(Renderer(hidden).render(snapshot.blocks, "")[1].decode())

@@ -1,4 +1,4 @@
-"""`gpu-exporter`: sample the GPUs and serve the metrics until asked to stop."""
+"""`gpu-exporter`: sample the GPUs and serve the metrics, until asked to stop or until only a new process can help."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import FrameType
 
 from exporter import __version__
 from exporter.config.kinds import address_text
-from exporter.core.clock import monotonic_time
+from exporter.core.clock import MonotonicTime, monotonic_time
 from exporter.core.threads import Threads
 from exporter.daemon import assembly, logs
-from exporter.daemon.assembly import stale_seconds
+from exporter.daemon.assembly import Exporter, stale_seconds
 from exporter.daemon.config import DaemonConfig
-from exporter.daemon.exporter import Exporter
-from exporter.daemon.housekeeping import Housekeeping, process_health
-from exporter.daemon.restart import RestartRule, Surroundings
 from exporter.daemon.systemd import Notifier, Watchdog
 from exporter.exposition.page import PageStore
 from exporter.host.pci import pci_gpus
-from exporter.sampling.snapshot import Snapshot
-from exporter.web.app import App, OncePerSnapshot, Pages
+from exporter.sampling.blocks import aged
+from exporter.sampling.driver_connection import DriverState
+from exporter.sampling.snapshot import ProcessHealth, Snapshot
+from exporter.web.app import App, CachedStatusPage, RouteHandlers
 from exporter.web.config import WebConfig
-from exporter.web.history import History
+from exporter.web.history import GpuHistory
 from exporter.web.server import Server
 from exporter.web.settings import WebSettings
 
@@ -55,7 +55,7 @@ def run(config: DaemonConfig) -> int:
     logs.configure(config.log)
     stopping, reload = _signals()
     web = WebSettings(config.web.config_file)
-    history = History()
+    history = GpuHistory()
     pages = PageStore(assembly.hidden(config))
 
     def published(snapshot: Snapshot) -> None:
@@ -65,7 +65,8 @@ def run(config: DaemonConfig) -> int:
     threads = Threads()
     exporter = assembly.assemble(config, published, threads, lambda: process_health(threads, web))
     keeping = Housekeeping(exporter, threads, web, pages, stale_seconds(config.sample), reload)
-    server = _server(config.web, web, threads, _pages(config.web, exporter.node, keeping, pages, history))
+    app = App(_pages(config.web, exporter.node, keeping, pages, history), config.web.telemetry_path, web.policy)
+    server = Server(app, config.web.listen_address, _PAGE_THREADS, web.certificates, threads)
     tune_runtime()
     exporter.start()
     server.start()
@@ -109,33 +110,22 @@ def _set(event: threading.Event, _number: int, _frame: FrameType | None) -> None
     event.set()
 
 
-def _pages(config: WebConfig, node: str, keeping: Housekeeping, metrics: PageStore, history: History) -> Pages:
-    def made(snapshot: Snapshot) -> str:
-        from exporter.daemon.status_page import made  # noqa: PLC0415 - a node whose page nobody looks at need not load it
-
-        return made(node, config, snapshot, history)
-
-    status = OncePerSnapshot(lambda: keeping.snapshot, made)
-
-    return Pages(
-        metrics=metrics.page,
-        status=status.page,
-        ready=keeping.not_ready,
-        unhealthy=keeping.unhealthy,
-    )
-
-
-def _server(config: WebConfig, web: WebSettings, threads: Threads, pages: Pages) -> Server:
-    app = App(pages, config.telemetry_path, web.policy)
-    return Server(app, config.listen_address, _PAGE_THREADS, web.certificates, threads)
-
-
 def _restart_rule(config: DaemonConfig) -> RestartRule:
     sysfs = config.paths.sysfs
-    return RestartRule(
-        config.input.exit_after,
-        Surroundings(gpus=lambda: pci_gpus(sysfs), module_loaded=(sysfs / "module/nvidia").is_dir),
-    )
+    probe = NodeProbe(gpus=lambda: pci_gpus(sysfs), module_loaded=(sysfs / "module/nvidia").is_dir)
+    return RestartRule(config.input.exit_after, probe)
+
+
+def _pages(
+    config: WebConfig, node: str, keeping: Housekeeping, metrics: PageStore, history: GpuHistory
+) -> RouteHandlers:
+    def draw(snapshot: Snapshot) -> str:
+        from exporter.web.status import render_status_page  # noqa: PLC0415 - few nodes need it
+
+        return render_status_page(node, config, snapshot, history)
+
+    status = CachedStatusPage(lambda: keeping.snapshot, draw)
+    return RouteHandlers(metrics.page, status.page, keeping.not_ready, keeping.unhealthy)
 
 
 def _wait(exporter: Exporter, rule: RestartRule, stopping: threading.Event, ticks: Sequence[Callable[[], None]]) -> int:
@@ -148,3 +138,109 @@ def _wait(exporter: Exporter, rule: RestartRule, stopping: threading.Event, tick
             log.error("%s", reason)
             return 1
     return 0
+
+
+_HOPELESS = 60.0
+"""Seconds a thread is down, or no pass ends, until only a new process can help."""
+
+
+def process_health(threads: Threads, web: WebSettings) -> ProcessHealth:
+    found = web.health()
+    if found is None:
+        return ProcessHealth(threads.states())
+    return ProcessHealth(threads.states(), found.reload_success, found.certificate_expiry)
+
+
+@dataclass(frozen=True, slots=True)
+class Housekeeping:
+    """Tasks that run every two seconds beside the sampling cycles, and whether the exporter can be relied on."""
+
+    exporter: Exporter
+    threads: Threads
+    web: WebSettings
+    pages: PageStore
+    stale: float
+    """Age in seconds at which gauges vanish, also where no cycle ends to make them vanish."""
+    reload: threading.Event
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The last one, or what of it is still true."""
+        found, silent = self.exporter.snapshot, self.exporter.silent_seconds
+        if silent <= self.stale:
+            return found
+        return aged(found, silent, process_health(self.threads, self.web))
+
+    def tick(self) -> None:
+        """Start the threads that could not be started; after SIGHUP read the web configuration; let pages age."""
+        self.threads.revive()
+        if self.reload.is_set():
+            self.reload.clear()
+            self.web.reload()
+        if self.exporter.silent_seconds > self.stale:
+            self.pages.publish(self.snapshot)
+
+    def not_ready(self) -> str:
+        """Why this node cannot be relied on; empty when it can."""
+        silent = self.exporter.silent_seconds
+        return self.exporter.snapshot.not_ready or (f"no pass for {silent:.0f} s" if silent > self.stale else "")
+
+    def unhealthy(self) -> str:
+        """Why only a new process can help; empty while none is needed."""
+        name, down = self.threads.longest_down()
+        if down > _HOPELESS:
+            return f"thread {name} is down for {down:.0f} s"
+        silent = self.exporter.silent_seconds
+        return f"no pass for {silent:.0f} s" if silent > max(_HOPELESS, self.stale) else ""
+
+
+_MISMATCH_PATIENCE = 300.0
+"""Seconds to go on reporting a library that does not fit the kernel module, before leaving it to a new process."""
+
+_NOT_GIVEN = {
+    "LIBRARY_NOT_FOUND": "the driver's library is not in this container",
+    "UNKNOWN": "the driver answers nothing in this container (its device rights were taken away, e.g. by systemd)",
+    "NO_PERMISSION": "this container may not open the GPUs' devices",
+}
+_NO_DEVICES = "DRIVER_NOT_LOADED"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProbe:
+    """What the node shows beside the driver. Asked only when the driver has been away for long."""
+
+    gpus: Callable[[], int | None]
+    """How many NVIDIA GPUs the PCI bus shows; None where it cannot be read."""
+    module_loaded: Callable[[], bool]
+
+
+class RestartRule:
+    """Given the driver's state now and then; `exit_after` seconds of a lack that a new container may end, 0: never."""
+
+    def __init__(self, exit_after: float, surroundings: NodeProbe) -> None:
+        self._exit_after = exit_after
+        self._surroundings = surroundings
+        self._since: dict[str, MonotonicTime] = {}
+
+    def reason(self, state: DriverState, now: MonotonicTime) -> str:
+        """Why to end now; empty to stay."""
+        if self._lasts("mismatch", state.mismatch, now, _MISMATCH_PATIENCE):
+            return "driver library and kernel module differ: leaving, so that a new process loads the new library"
+        lacking = state.error in _NOT_GIVEN or state.error == _NO_DEVICES
+        if not (self._exit_after and self._lasts("lack", lacking, now, self._exit_after)):
+            return ""
+        return self._lack(state.error)
+
+    def _lasts(self, what: str, holds: bool, now: MonotonicTime, seconds: float) -> bool:  # noqa: FBT001 - a fact, not a mode
+        if not holds:
+            self._since.pop(what, None)
+            return False
+        return now - self._since.setdefault(what, now) >= seconds
+
+    def _lack(self, error: str) -> str:
+        if not self._surroundings.gpus():
+            return ""  # nobody can give what is not there, or not known to be
+        found = _NOT_GIVEN.get(error, "")
+        if error == _NO_DEVICES and self._surroundings.module_loaded():
+            found = "the kernel module is loaded and its device nodes are not in this container"
+        return f"{error}: {found}: leaving, so that a new container is given what this one lacks" if found else ""

@@ -17,7 +17,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString  # pyright: ignore[reportUnknownVariableType]
 
-from exporter.core.families import AnyBlock, AnyFamily, Columns, Shown, Type, Values
+from exporter.core.families import AnyFamily, Block, Columns, Shown, Type, Values
 from exporter.sampling.snapshot import Snapshot
 
 _PLAIN_LIMIT = 1e6
@@ -55,7 +55,7 @@ class Renderer:
         self._forms: dict[str, _Form | None] = {}
         self._texts: dict[tuple[str, Values], _Text] = {}
 
-    def render(self, blocks: Iterable[AnyBlock], accept: str) -> tuple[str, bytes]:
+    def render(self, blocks: Iterable[Block], accept: str) -> tuple[str, bytes]:
         """Return the content type and the body for an Accept header.
 
         The client library's own metrics of process, platform and garbage collection come last.
@@ -108,7 +108,7 @@ class _Form:
             f"# HELP {stem} {_escape(family.help)}\n# TYPE {stem} {kind}\n{unit}",
         )
 
-    def text(self, block: AnyBlock, before: _Text | None) -> _Text:
+    def text(self, block: Block, before: _Text | None) -> _Text:
         """Return the text of a block. `before` is its last text, of which is kept what is still the same."""
         columns = block.columns
         if before is None or before.columns.labels != columns.labels:

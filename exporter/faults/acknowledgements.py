@@ -9,50 +9,12 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from exporter.faults.model import Acknowledgement, Kind, date
+from exporter.faults.model import Acknowledgement, FaultKind, date
 from exporter.faults.state_file import StateError
 
 NAME = "acknowledged.jsonl"
-_MODE = 0o644
 _LARGEST = 1 << 20
 _LONGEST = 200
-
-
-def append(folder: Path, entry: Acknowledgement) -> None:
-    """Add one line. Raises StateError."""
-    path = folder / NAME
-    line = (
-        json.dumps(
-            {
-                "time": entry.time,
-                "gpu": entry.gpu,
-                "fault": entry.kind,
-                "by": entry.by,
-                "why": entry.why,
-            }
-        )
-        + "\n"
-    )
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, _MODE)
-        with os.fdopen(descriptor, "wb") as file:
-            _let_read(descriptor)
-            file.write(_line_end(descriptor) + line.encode())
-    except OSError as error:
-        raise StateError(f"{path}: {error.strerror or error}") from None
-
-
-def _let_read(descriptor: int) -> None:
-    """The exporter's user reads what root writes, whatever root's umask is; who may write it stays as it was."""
-    found = os.fstat(descriptor)
-    if found.st_uid == os.geteuid():
-        os.fchmod(descriptor, stat.S_IMODE(found.st_mode) | _MODE)
-
-
-def _line_end(descriptor: int) -> bytes:
-    """What a line needs before it that was broken off, as on a full disk: else the next one is a part of it."""
-    size = os.fstat(descriptor).st_size
-    return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
 
 
 def read(folder: Path) -> tuple[Acknowledgement, ...]:
@@ -87,7 +49,7 @@ def _parsed(content: bytes) -> Iterator[Acknowledgement]:
         try:
             entry: Any = json.loads(line)
             kind = str(entry["fault"])
-            if kind in ("", *(each.value for each in Kind)):
+            if kind in ("", *(each.value for each in FaultKind)):
                 by, why = str(entry["by"])[:_LONGEST], str(entry["why"])[:_LONGEST]
                 yield Acknowledgement(str(entry["gpu"]), kind, by, why, date(entry["time"]))
         except (ValueError, TypeError, KeyError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.config.kinds import natural, optional_path, text
+from exporter.config.kinds import non_negative_int, optional_path, text
 from exporter.config.option import option, section
 
 
@@ -30,7 +30,7 @@ class FaultsConfig:
     state: StateConfig = section(StateConfig)
     expect_gpus: int = option(
         "0",
-        natural,
+        non_negative_int,
         "GPUs this node must have; 0: as many as its past, gres.conf and PCI bus say.",
         metavar="N",
         name="expect.gpus",

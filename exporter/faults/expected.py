@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from exporter.attribution.background_source import SourceError
@@ -58,13 +58,21 @@ class SlurmNode:
         return self._ask() if self._here else None
 
 
-def in_maintenance(text: str) -> bool:
-    """By what `scontrol show node` prints: maintenance, powered down, or drained by a person."""
+def parse_node(text: str) -> tuple[str, str]:
+    """Return the state and the reason that `scontrol show node` prints. Raises ValueError where there is no state."""
     state, reason = _STATE.search(text), _REASON.search(text)
     if not state:
-        raise SourceError(f"scontrol show node: no State in {text[:80]!r}")
-    words = set(re.split(r"[+*~#!%$@^-]", state[1]))
-    why = reason[1].strip().lower() if reason else ""
+        raise ValueError(f"scontrol show node: no State in {text[:80]!r}")
+    return state[1], reason[1] if reason else ""
+
+
+def in_maintenance(text: str) -> bool:
+    """By what `scontrol show node` prints: maintenance, powered down, or drained by a person."""
+    try:
+        state, reason = parse_node(text)
+    except ValueError as error:
+        raise SourceError(str(error)) from None
+    words, why = set(re.split(r"[+*~#!%$@^-]", state)), reason.strip().lower()
     machines = why.startswith(_BY_MACHINES) or "[gpu-exporter" in why
     drained = bool(words & _DRAINED) and bool(why) and not machines
     return drained or bool(words & _OFF)
@@ -76,8 +84,3 @@ def boot_id(procfs: Path) -> str:
         return (procfs / "sys/kernel/random/boot_id").read_text().strip()[:64]
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-def known(counts: Mapping[str, int | None]) -> Mapping[str, int]:
-    """The sources that say anything."""
-    return {source: count for source, count in counts.items() if count}

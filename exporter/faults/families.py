@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from exporter.core.clock import EPOCH, UnixTime
 from exporter.core.families import NODE, Family, Sample, Unit, by, gauge, gauges
-from exporter.faults.model import Acknowledgement, Action, Fault, FaultState, Kind, SwitchFault
+from exporter.faults.model import Acknowledgement, Fault, FaultKind, FaultState, RepairAction, SwitchFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,32 +16,35 @@ class Cleared:
 
     gpu: str
     uuid: str
-    kind: Kind
+    kind: FaultKind
     time: UnixTime
 
 
 def cleared(state: FaultState, acknowledgements: Iterable[Acknowledgement]) -> tuple[Cleared, ...]:
     """Return what was cleared on each GPU, and on the switches of the node."""
     taken = [each for each in acknowledgements if each.time <= state.acknowledged_until]
-    return (*_of_gpus(state, taken), *_without_handle(state), *_of_switches(state))
+    switches = (
+        (Cleared("", "", FaultKind.NVSWITCH, state.switches_last_reset),) if state.switches_last_reset > EPOCH else ()
+    )
+    return (*_of_gpus(state, taken), *_without_handle(state), *switches)
 
 
 def _of_gpus(state: FaultState, acknowledgements: Iterable[Acknowledgement]) -> Iterator[Cleared]:
-    links = [each for each in acknowledgements if each.kind in ("", Kind.NVLINK.value)]
+    links = [each for each in acknowledgements if each.kind in ("", FaultKind.NVLINK.value)]
     for uuid, known in state.devices.items():
         index = str(known.index)
         times = {kind: state.acknowledged_until for name, kind in _accepted(state) if name == uuid}
-        if known.cured > EPOCH:
-            times[Kind.XID] = known.cured
+        if known.last_reset > EPOCH:
+            times[FaultKind.XID] = known.last_reset
         if not known.expected:
-            times[Kind.LOST] = known.cured
+            times[FaultKind.LOST] = known.last_reset
         if of_links := [each.time for each in links if each.gpu in (index, uuid)]:
-            times[Kind.NVLINK] = max(of_links)
+            times[FaultKind.NVLINK] = max(of_links)
         yield from (Cleared(index, uuid, kind, time) for kind, time in times.items())
 
 
-def _accepted(state: FaultState) -> list[tuple[str, Kind]]:
-    kinds = {kind.value: kind for kind in Kind}
+def _accepted(state: FaultState) -> list[tuple[str, FaultKind]]:
+    kinds = {kind.value: kind for kind in FaultKind}
     return [(name, kinds[kind]) for name, kind in sorted(state.accepted) if kind in kinds]
 
 
@@ -49,13 +52,8 @@ def _without_handle(state: FaultState) -> Iterator[Cleared]:
     """Lost GPUs whose UUID was never known are accepted by index."""
     known = {str(each.index) for each in state.devices.values() if not each.expected}
     for name, kind in _accepted(state):
-        if kind is Kind.LOST and name not in known:
+        if kind is FaultKind.LOST and name not in known:
             yield Cleared(name, "", kind, state.acknowledged_until)
-
-
-def _of_switches(state: FaultState) -> Iterator[Cleared]:
-    if state.switches_cured > EPOCH:
-        yield Cleared("", "", Kind.NVSWITCH, state.switches_cured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ def _faults(status: FaultStatus) -> Iterable[Sample]:
         labels = (str(fault.index), fault.uuid, fault.kind.value, fault.evidence, fault.action.value)
         yield Sample(float(fault.since), labels)
     for switch in status.switches:
-        yield Sample(float(switch.since), ("", "", Kind.NVSWITCH.value, switch.evidence, Action.RESET.value))
+        yield Sample(float(switch.since), ("", "", FaultKind.NVSWITCH.value, switch.evidence, RepairAction.RESET.value))
 
 
 FAULT_FAMILIES: tuple[Family[FaultStatus], ...] = (

@@ -1,16 +1,16 @@
-"""The finds that need more than one series: counts, links, temperatures, XIDs."""
+"""The finds that need more than one series: counts, links, temperatures, XIDs, and what an ended job left."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+from exporter.attribution.devices import DeviceName
 from exporter.collectors.health import NO_ACTION
 from exporter.collectors.xid import CATALOGUE, RECOVERY_CHANGED
 from exporter.core.clock import UnixTime
-from exporter.faults.facts import Facts, Series
-from exporter.faults.model import Kind
-from exporter.faults.rule import Cause, Find, Limits, cleared_at
+from exporter.faults.model import FaultKind
+from exporter.faults.rule import Cause, Facts, Find, Limits, Series, cleared_at
 
 NO_DRIVER = frozenset({"LIBRARY_NOT_FOUND", "DRIVER_NOT_LOADED"})
 """So it is where there is no GPU, too."""
@@ -109,7 +109,7 @@ def age(seconds: float) -> str:
 
 def lost(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     """GPUs the exporter keeps as lost, until they are back with proof."""
-    return (_fault(facts, series) for series in facts.of("gpu_fault_timestamp_seconds", fault=Kind.LOST.value))
+    return (_fault(facts, series) for series in facts.of("gpu_fault_timestamp_seconds", fault=FaultKind.LOST.value))
 
 
 def faults(*actions: str) -> Find:
@@ -117,7 +117,7 @@ def faults(*actions: str) -> Find:
 
     def find(facts: Facts, _limits: Limits) -> Iterable[Cause]:
         for series in facts.of("gpu_fault_timestamp_seconds"):
-            if series.labels["action"] in actions and series.labels["fault"] != Kind.LOST.value:
+            if series.labels["action"] in actions and series.labels["fault"] != FaultKind.LOST.value:
                 yield _fault(facts, series)
 
     return find
@@ -125,23 +125,20 @@ def faults(*actions: str) -> Find:
 
 def _fault(facts: Facts, series: Series) -> Cause:
     kind, evidence, action = (series.labels[name] for name in ("fault", "evidence", "action"))
+    uuid, formerly = series.labels.get("uuid", ""), ""
+    others = (up.labels.get("uuid") for up in facts.of("gpu_up", gpu=series.gpu) if up.value)
+    if uuid and any(other != uuid for other in others):
+        formerly = f"; it was {uuid}"  # another GPU has its index now
     return (
         series.gpu,
         {
-            "uuid": series.labels.get("uuid", ""),
-            "fault": f"lost ({evidence}{_formerly(facts, series)})" if kind == Kind.LOST.value else evidence,
+            "uuid": uuid,
+            "fault": f"lost ({evidence}{formerly})" if kind == FaultKind.LOST.value else evidence,
             "age": age(facts.time - UnixTime(series.value)),
             "mends": _FABRIC if kind == "nvswitch" else _MENDS.get(action, _MENDS["inspect"]),
             "short": _SHORT.get(kind, evidence),
         },
     )
-
-
-def _formerly(facts: Facts, series: Series) -> str:
-    """Whose index another GPU has now."""
-    uuid = series.labels.get("uuid", "")
-    others = (up.labels.get("uuid") for up in facts.of("gpu_up", gpu=series.gpu) if up.value)
-    return f"; it was {uuid}" if uuid and any(other != uuid for other in others) else ""
 
 
 def _kept(facts: Facts, series: Series, **labels: str) -> bool:
@@ -160,7 +157,7 @@ def uncorrectable(facts: Facts, _limits: Limits) -> Iterable[Cause]:
 def down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     for series in facts.of("gpu_up"):
         uuid = series.labels.get("uuid", "")
-        if series.value == 0 and not _kept(facts, series, fault="lost") and not cleared_at(facts, Kind.LOST, uuid):
+        if series.value == 0 and not _kept(facts, series, fault="lost") and not cleared_at(facts, FaultKind.LOST, uuid):
             yield series.gpu, {"uuid": uuid}
 
 
@@ -184,7 +181,7 @@ def links_down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
         counted = facts.value("gpu_nvlink_links_up", gpu=gpu)  # an exporter lists the links that are down alone
         alive = len(states) - len(dead) if counted is None else int(counted)
         kept = _kept(facts, seen[gpu], fault="nvlink_down")
-        accepted = cleared_at(facts, Kind.NVLINK, seen[gpu].labels.get("uuid", ""))
+        accepted = cleared_at(facts, FaultKind.NVLINK, seen[gpu].labels.get("uuid", ""))
         if dead and alive and not kept and not accepted:
             yield gpu, {"links": ", ".join(map(str, dead)), "count": alive + len(dead)}
 
@@ -194,16 +191,13 @@ def hot(facts: Facts, limits: Limits) -> Iterable[Cause]:
     celsius = {series.labels["uuid"]: series for series in facts.of("gpu_temperature_celsius", sensor="gpu")}
     margins = {series.labels["uuid"]: series for series in facts.of("gpu_temperature_margin_celsius")}
     for uuid, series in {**celsius, **margins}.items():
-        margin = series.value if uuid in margins else _to_slowdown(facts, series)
+        margin: float | None = series.value
+        if uuid not in margins:
+            slowdown = facts.value("gpu_temperature_threshold_celsius", uuid=uuid, threshold="slowdown")
+            margin = None if slowdown is None else slowdown - series.value
         if margin is not None and margin < limits.margin:
             at = f"{celsius[uuid].value:g}" if uuid in celsius else "an unknown number of"
             yield series.gpu, {"margin": f"{margin:g}", "celsius": at, "limit": f"{limits.margin:g}"}
-
-
-def _to_slowdown(facts: Facts, celsius: Series) -> float | None:
-    uuid = celsius.labels["uuid"]
-    slowdown = facts.value("gpu_temperature_threshold_celsius", uuid=uuid, threshold="slowdown")
-    return None if slowdown is None else slowdown - celsius.value
 
 
 def fan_stands(facts: Facts, limits: Limits) -> Iterable[Cause]:
@@ -222,22 +216,16 @@ def xids(*classes: str) -> Find:
     def find(facts: Facts, limits: Limits) -> Iterable[Cause]:
         for series in facts.of("gpu_xid_last_timestamp_seconds"):
             xid, ago = series.labels["xid"], facts.time - UnixTime(series.value)
-            if _kept(facts, series, evidence=f"XID {xid}") or _over(facts, series):
+            uuid = series.labels.get("uuid", "")
+            if _kept(facts, series, evidence=f"XID {xid}") or series.value <= cleared_at(facts, FaultKind.XID, uuid):
                 continue
-            if series.value <= cleared_at(facts, Kind.XID, series.labels.get("uuid", "")):
-                continue
+            if xid == str(RECOVERY_CHANGED) and facts.value("gpu_recovery_action", uuid=uuid, action=NO_ACTION):
+                continue  # it says that a recovery is advised, and none is any more
             if CATALOGUE.get(int(xid), "unknown") in classes and xid != _AFTER_KILL and ago <= limits.xid_window:
                 minutes = f"{max(0.0, ago) / 60:.0f}"
-                yield series.gpu, {"uuid": series.labels.get("uuid", ""), "xid": xid, "minutes": minutes}
+                yield series.gpu, {"uuid": uuid, "xid": xid, "minutes": minutes}
 
     return find
-
-
-def _over(facts: Facts, series: Series) -> bool:
-    """Whether the XID tells that a recovery is advised, and none is any more."""
-    uuid = series.labels.get("uuid", "")
-    told = series.labels["xid"] == str(RECOVERY_CHANGED)
-    return told and bool(facts.value("gpu_recovery_action", uuid=uuid, action=NO_ACTION))
 
 
 def sxids(kind: str) -> Find:
@@ -252,7 +240,7 @@ def sxids(kind: str) -> Find:
             if facts.of("gpu_fault_timestamp_seconds", evidence=f"NVSwitch {switch}: SXID {sxid}"):
                 continue  # told there, and once
             ago = facts.time - UnixTime(last)
-            if ago <= limits.xid_window and last > cleared_at(facts, Kind.NVSWITCH, ""):
+            if ago <= limits.xid_window and last > cleared_at(facts, FaultKind.NVSWITCH, ""):
                 yield "", {"switch": switch, "sxid": sxid, "minutes": f"{max(0.0, ago) / 60:.0f}"}
 
     return find
@@ -290,3 +278,72 @@ def collector_failed(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     for series in facts.of("gpu_scrape_collector_success"):
         if series.value == 0:
             yield "", {"collector": series.labels["collector"]}
+
+
+_GIB = 2**30
+_LEAKED = 1 * _GIB
+"""Bytes that no process accounts for; the same as the alert's."""
+_BRIEF = 3
+"""Processes that are named."""
+_MEMORY = "gpu_process_memory_bytes"
+_OF_PROCESSES = (_MEMORY, "gpu_process_utilization_ratio", "gpu_process_start_time_seconds")
+"""What shows that a process is there: the driver does not always know its memory, nor the host the process."""
+_REPEATED = ("replay", "recovery", "link_recovery")
+
+
+def _looked_at(facts: Facts, limits: Limits) -> frozenset[str] | None:
+    """Indices of the GPUs that must be empty; None: all."""
+    if limits.emptied is None:
+        return None
+    shown = (series for family in _OF_PROCESSES for series in facts.of(family))
+    shared = {series.gpu for series in shown if series.labels.get("slurm_job", "") not in ("", limits.job)}
+    split = any(True for _ in facts.of("gpu_mig_info"))  # Slurm counts instances then, in an order of its own
+    wanted = {name for name in limits.emptied if name.driver_index is None or not split}
+    return frozenset(
+        series.gpu for series in facts.of("gpu_info") if series.gpu not in shared and wanted & _names(series)
+    )
+
+
+def _names(series: Series) -> frozenset[DeviceName]:
+    found = {DeviceName(uuid=series.labels.get("uuid", ""))}
+    minor = series.labels.get("minor_number") or series.gpu
+    found |= {DeviceName(minor=int(minor))} if minor.isdecimal() else set()
+    found |= {DeviceName(driver_index=int(series.gpu))} if series.gpu.isdecimal() else set()
+    return frozenset(found)
+
+
+def leftover(facts: Facts, limits: Limits) -> Iterable[Cause]:
+    """Processes on GPUs that should be empty. Services of the site may stay."""
+    wanted, by_gpu = _looked_at(facts, limits), dict[str, dict[str, tuple[str, float | None]]]()
+    for family in _OF_PROCESSES:
+        for series in facts.of(family):
+            command = series.labels.get("command", "")
+            if (wanted is None or series.gpu in wanted) and not (command and command.startswith(limits.allowed)):
+                held = series.value if family == _MEMORY else None
+                by_gpu.setdefault(series.gpu, {}).setdefault(series.labels["pid"], (command, held))
+    for gpu, processes in by_gpu.items():
+        ranked = sorted(processes.items(), key=lambda each: -(each[1][1] or 0.0))
+        named = ", ".join(f"{pid} ({command})" if command else pid for pid, (command, _) in ranked[:_BRIEF])
+        more = f" and {len(ranked) - _BRIEF} more" if len(ranked) > _BRIEF else ""
+        known = [held for _, held in processes.values() if held is not None]
+        size = f"{sum(known) / _GIB:.1f}" if known else "an unknown number of"
+        yield gpu, {"processes": named + more, "size": size, "count": len(ranked)}
+
+
+def leaked(facts: Facts, limits: Limits) -> Iterable[Cause]:
+    wanted = _looked_at(facts, limits)
+    for series in facts.of("gpu_memory_unattributed_bytes"):
+        if series.value > _LEAKED and (wanted is None or series.gpu in wanted):
+            yield series.gpu, {"size": f"{series.value / _GIB:.1f}"}
+
+
+def nvlink_errors(facts: Facts, limits: Limits) -> Iterable[Cause]:
+    """Transfers that had to be repeated and links that had to be trained again, since the driver was loaded."""
+    counts: dict[tuple[str, str], float] = {}
+    for series in facts.of("gpu_nvlink_errors_total"):
+        if series.labels.get("type") in _REPEATED:
+            key = series.gpu, series.labels.get("uuid", "")
+            counts[key] = counts.get(key, 0.0) + series.value
+    for (gpu, uuid), count in counts.items():
+        if count > limits.link_errors:
+            yield gpu, {"uuid": uuid, "count": f"{count:g}"}

@@ -21,7 +21,7 @@ def date(value: str | float) -> UnixTime:
     return UnixTime(seconds)
 
 
-class Kind(str, enum.Enum):
+class FaultKind(str, enum.Enum):
     """What is wrong; the value is the label `fault`."""
 
     XID = "xid"
@@ -34,7 +34,7 @@ class Kind(str, enum.Enum):
     """Of the node, not of a GPU."""
 
 
-class Action(str, enum.Enum):
+class RepairAction(str, enum.Enum):
     """What mends it; the value is the label `action`."""
 
     RESET = "reset"
@@ -55,9 +55,9 @@ class Fault:
 
     uuid: str
     index: int
-    kind: Kind
+    kind: FaultKind
     evidence: str
-    action: Action
+    action: RepairAction
     since: UnixTime
 
     @property
@@ -79,7 +79,7 @@ class SwitchFault:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownGpu:
+class GpuRecord:
     """A GPU this node has had. Its marks tell a counter that began anew from one that went on."""
 
     index: int
@@ -89,15 +89,15 @@ class KnownGpu:
     """NVLink links that have been up."""
     joules: float | None = None
     uncorrected: float = 0.0
-    marked: UnixTime = EPOCH
+    baseline_time: UnixTime = EPOCH
     """Unix seconds of the marks."""
-    low: int = 0
+    reset_observations: int = 0
     """Looks in a row that found the counters below their marks."""
-    cured: UnixTime = EPOCH
+    last_reset: UnixTime = EPOCH
     """Unix seconds of the last proven cure: what happened before it does not count any more."""
-    away: UnixTime | None = None
+    missing_since: UnixTime | None = None
     """Since when it does not answer."""
-    back: UnixTime | None = None
+    returned_at: UnixTime | None = None
     """Since when it answers again, while a fault stands by which it does not."""
     expected: bool = True
     """False when somebody reported that it is gone for good, until the driver shows it again."""
@@ -115,11 +115,11 @@ class Acknowledgement:
     time: UnixTime
 
     def covers(self, fault: Fault) -> bool:
-        kinds = ("", fault.kind.value, *((Kind.XID.value,) if fault.by_xid else ()))
+        kinds = ("", fault.kind.value, *((FaultKind.XID.value,) if fault.by_xid else ()))
         return self.gpu in (str(fault.index), fault.uuid) and self.kind in kinds
 
     def covers_switch(self, fault: SwitchFault) -> bool:
-        return not self.gpu and self.kind == Kind.NVSWITCH.value and fault.since <= self.time
+        return not self.gpu and self.kind == FaultKind.NVSWITCH.value and fault.since <= self.time
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +130,13 @@ class FaultState:
     """
 
     boot: str = ""
-    devices: Mapping[str, KnownGpu] = field(default_factory=dict[str, KnownGpu])
+    devices: Mapping[str, GpuRecord] = field(default_factory=dict[str, GpuRecord])
     faults: tuple[Fault, ...] = ()
     accepted: frozenset[tuple[str, str]] = frozenset()
     acknowledged_until: UnixTime = EPOCH
     """Unix seconds of the last acknowledgement that was taken."""
     switches: tuple[SwitchFault, ...] = ()
-    switches_cured: UnixTime = EPOCH
+    switches_last_reset: UnixTime = EPOCH
     """Unix seconds of their last proven cure: SXIDs before it do not count any more."""
     refused: Mapping[int, UnixTime] = field(default_factory=dict[int, UnixTime])
     """Unix seconds since when an index gives no handle, and no GPU is known there. Not saved."""

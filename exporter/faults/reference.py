@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from exporter.config.kinds import number
-from exporter.faults.facts import Facts, Series
-from exporter.faults.rule import Cause, Limits
+from exporter.faults.rule import Cause, Facts, Limits, Series
 
 _SWITCH = {1.0: "on", 0.0: "off"}
 _MHZ = 1e6
@@ -79,12 +78,6 @@ def unlike_reference(facts: Facts, limits: Limits) -> Iterable[Cause]:
                 yield series.gpu, {"name": name, "value": value, "wanted": wanted}
 
 
-def _draws_all_its_power(facts: Facts, uuid: str) -> bool:
-    """A card of few watts has low clocks wherever it works hard: nothing else limits it."""
-    watts, most = (facts.value(f"gpu_power_{name}watts", uuid=uuid) for name in ("", "default_limit_"))
-    return watts is not None and most is not None and watts >= _ALL_POWER * most
-
-
 def limited(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     """A power limit, or a clock under load, below half of what the GPU can do."""
     for series in facts.of("gpu_power_limit_watts"):
@@ -94,7 +87,11 @@ def limited(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     for series in facts.of("gpu_clock_hertz", domain="sm"):
         maximum = facts.value("gpu_clock_max_hertz", uuid=series.labels["uuid"], domain="sm")
         busy = facts.value("gpu_utilization_ratio", uuid=series.labels["uuid"]) or 0.0
-        if not maximum or busy <= _BUSY or _draws_all_its_power(facts, series.labels["uuid"]):
+        watts, most = (
+            facts.value(f"gpu_power_{name}watts", uuid=series.labels["uuid"]) for name in ("", "default_limit_")
+        )
+        full = watts is not None and most is not None and watts >= _ALL_POWER * most  # only its power limits it
+        if not maximum or busy <= _BUSY or full:
             continue
         if series.value < _LOW * maximum:
             yield series.gpu, {"what": "SM clock", "value": _megahertz(series), "most": f"{maximum / _MHZ:g} MHz"}

@@ -7,8 +7,52 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from exporter.attribution.devices import DeviceName
-from exporter.faults.facts import Facts, Series
-from exporter.faults.model import Kind
+from exporter.core.clock import UnixTime
+from exporter.core.families import Block
+from exporter.faults.model import FaultKind
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    labels: Mapping[str, str]
+    value: float
+
+    @property
+    def gpu(self) -> str:
+        """Index of the GPU it is about; empty for the node."""
+        return self.labels.get("gpu", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Series by family. `time` is the Unix time they are judged at."""
+
+    series: Mapping[str, tuple[Series, ...]]
+    time: UnixTime
+
+    def of(self, family: str, **labels: str) -> tuple[Series, ...]:
+        """Series of a family that carry these labels."""
+        wanted = labels.items()
+        return tuple(s for s in self.series.get(family, ()) if all(s.labels.get(k) == v for k, v in wanted))
+
+    def value(self, family: str, **labels: str) -> float | None:
+        """The value of the one such series, None without it."""
+        found = self.of(family, **labels)
+        return found[0].value if found else None
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(series.labels.get("model", "") for series in self.of("gpu_info"))
+
+
+def from_blocks(blocks: Iterable[Block], time: UnixTime) -> Facts:
+    """Facts from what an exporter of this process has sampled, without a text between them."""
+    found: dict[str, list[Series]] = {}
+    for block in blocks:
+        names = block.family.all_labels
+        series = (Series(dict(zip(names, (*block.prefix, *s.labels), strict=True)), s.value) for s in block.samples)
+        found.setdefault(block.family.name, []).extend(series)
+    return Facts({name: tuple(series) for name, series in found.items()}, time)
 
 
 class Verdict(enum.IntEnum):
@@ -58,21 +102,23 @@ which GPU is meant: one that is gone may have had the index of another."""
 Find = Callable[[Facts, Limits], Iterable[Cause]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that can be wrong. `says` and `action` are filled with what `find` found."""
+    """One thing that can be wrong. `short`, `text` and `action` are filled with what `find` found."""
 
     name: str
     verdict: Verdict
+    find: Find
+    short: str
+    """Text for `sinfo -R`, which shows 20 characters, `GPU3` included."""
+    runbook: str
+    """Name of the page in docs/runbooks; empty if there is none."""
     text: str
     action: str
     source: str
     """Where the threshold and the action come from."""
-    find: Find
-    short: str
-    """A few words for a place of twenty characters; filled as `says` is."""
     hands: bool = False
-    """Whether somebody has to mend it: a node drained for it is not resumed by itself."""
+    """Whether somebody has to fix it. The end of the others is observed by each check of the stage `periodic`."""
     confirm: bool = False
     """Whether it counts only if a second look finds it too: a GPU reset takes seconds."""
 
@@ -121,12 +167,12 @@ def _cause(series: Series) -> Cause:
     return series.gpu, {**series.labels, "value": f"{series.value:g}"}
 
 
-def cleared_at(facts: Facts, kind: Kind, uuid: str) -> float:
+def cleared_at(facts: Facts, kind: FaultKind, uuid: str) -> float:
     """Return when this kind of fault was last cleared on a GPU, in Unix seconds; 0 if never."""
     return facts.value("gpu_fault_cleared_timestamp_seconds", fault=kind.value, uuid=uuid) or 0.0
 
 
-def unless_cleared(find: Find, kind: Kind) -> Find:
+def unless_cleared(find: Find, kind: FaultKind) -> Find:
     """Leave out the GPUs on which somebody acknowledged this kind of fault while it stands."""
 
     def rest(facts: Facts, limits: Limits) -> Iterable[Cause]:

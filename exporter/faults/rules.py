@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a table
-"""Every rule of the health check, as data: what is wrong, how bad that is, what NVIDIA advises.
+"""Every rule of the health check, as data, and the verdict that they give on a node.
 
 Sources: `nvml` the comments of nvml.h and the NVML reference; `xid` NVIDIA's Xid catalogue
 (docs.nvidia.com/deploy/xid-errors); `sxid` NVIDIA's Fabric Manager user guide; `memory` NVIDIA's GPU memory error management guide
@@ -9,12 +9,14 @@ Sources: `nvml` the comments of nvml.h and the NVML reference; `xid` NVIDIA's Xi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from exporter.faults import findings, leftovers, reference
-from exporter.faults.model import Kind
-from exporter.faults.rule import Rule, Verdict, above, stated, unless_cleared
+from exporter.core.clock import UnixTime
+from exporter.faults import findings, reference
+from exporter.faults.findings import NO_DRIVER, REFUSED, expected_gpus, gpu_less
+from exporter.faults.model import FaultKind
+from exporter.faults.rule import Facts, Finding, Limits, Rule, Verdict, above, stated, unless_cleared
 
 OK, DEGRADED, FAILED = Verdict.OK, Verdict.DEGRADED, Verdict.FAILED
 
@@ -31,175 +33,98 @@ RECOVERY: Mapping[str, tuple[Verdict, str]] = {
 """By the driver's advice, gpu_recovery_action."""
 
 
-BY_HAND = frozenset(
-    {
-        *("fault", "xid_reset", "xid_restart", "nvswitch_fatal"),
-        *("ecc_uncorrectable", "ecc_sram", "row_remap_failed", "leftover", "leaked"),
-    }
-)
-"""Rules whose faults somebody has to fix. The end of the others is observed, by each check of the stage `periodic`."""
-
-CONFIRMED = frozenset({"gpu_missing", "gpu_down"})
-"""Rules that count only if a second look finds the same: a GPU reset takes seconds."""
-
-SHORT: Mapping[str, str] = {
-    "driver": "no driver",
-    "driver_hangs": "driver hangs",
-    "gpu_missing": "{driver} of {wanted} GPUs",
-    "gpu_down": "lost",
-    "gpu_lost": "{short}",
-    "fault": "{short}",
-    "fault_degraded": "{short}",
-    "xid_reset": "XID {xid}",
-    "xid_restart": "XID {xid}",
-    "xid_workflow": "XID {xid}",
-    "xid_support": "XID {xid}",
-    "xid_unknown": "XID {xid}",
-    "ecc_uncorrectable": "ECC error",
-    "ecc_sram": "SRAM errors",
-    "row_remap_failed": "no spare rows",
-    "row_remap_pending": "remap pending",
-    "page_pending": "page pending",
-    "fabric_state": "fabric {state}",
-    "fabric_join": "fabric not joined",
-    "fabric_route": "fabric route",
-    "fabric_configuration": "fabric config",
-    "fabric_bandwidth": "fabric slow",
-    "fabric_recovery": "fabric recovery",
-    "fabric_timeout": "fabric time-out",
-    "fabric_cliques": "other clique",
-    "nvswitch_fatal": "NVSwitch SXID {sxid}",
-    "nvswitch_error": "NVSwitch SXID {sxid}",
-    "port_degraded": "port {port}",
-    "nvlink_down": "NVLink down",
-    "reference": "{name} {value}",
-    "limited": "{what} low",
-    "nvlink_errors": "NVLink errors",
-    "leftover": "{count} leftover",
-    "leaked": "leaked {size} GiB",
-    "pcie_width": "PCIe x{width}",
-    "power_brake": "power brake",
-    "hw_thermal": "heat",
-    "temperature": "hot",
-    "fan": "fan {fan} stands",
-    "reading": "no {collector}",
-}
-"""What Slurm's `sinfo -R` has room for, behind `GPU3`: 20 characters by default."""
-
-
-_ADVICE: Mapping[str, str] = {"unknown": "something that is not known here"}
-
-
 def _recovery(action: str) -> Rule:
     verdict, what = RECOVERY[action]
-    return Rule(
-        name=f"recovery_{action}",
-        verdict=verdict,
-        text="the driver advises: " + _ADVICE.get(action, action.replace("_", " ")),
-        action=what,
-        source="nvml",
-        find=stated("gpu_recovery_action", "action", [action]),
-        short="unknown advice" if action in _ADVICE else action.replace("_", " "),
-    )
-
-
-def _row(name: str, verdict: Verdict, find: object, text: str, action: str, source: str) -> Rule:
-    return Rule(
-        name=name,
-        verdict=verdict,
-        text=text,
-        action=action,
-        source=source,
-        find=find,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-        short=SHORT[name],
-        hands=name in BY_HAND,
-        confirm=name in CONFIRMED,
-    )
+    find, words = stated("gpu_recovery_action", "action", [action]), action.replace("_", " ")
+    text, short = f"the driver advises: {words}", words
+    if action == "unknown":
+        text, short = "the driver advises: something that is not known here", "unknown advice"
+    return Rule(f"recovery_{action}", verdict, find, short, "gpurecoveryactionneeded", text, what, "nvml")
 
 
 # fmt: off
 RULES: tuple[Rule, ...] = (
-    _row("driver",              FAILED,   findings.driver_error,
-         "the driver is not available: {error}",                          "Load the driver (modprobe nvidia), or restart the node after a driver update.", "nvml"),
-    _row("driver_hangs",        FAILED,   findings.driver_hangs,
-         "the driver, or one of its GPUs, hangs",                         "Look for XIDs in the kernel log; drain the node and restart it.", "xid"),
-    _row("gpu_missing",         FAILED,   findings.missing,
-         "the driver shows {driver} of {wanted} GPUs {by}",               "Restart the node; if the GPU stays away, power it off and on and reseat the card.", "xid"),
-    _row("gpu_down",            FAILED,   findings.down,
-         "does not answer its driver",                                    "Look for XIDs in the kernel log; drain the node and restart it.", "xid"),
-    _row("gpu_lost",            FAILED,   findings.lost,
-         "{fault}, {age} ago, not mended since",                          "{mends}", "xid"),
-    _row("fault",               FAILED,   findings.faults("reset", "restart", "replace"),
-         "{fault}, {age} ago, not mended since",                          "{mends}", "xid"),
-    _row("fault_degraded",      DEGRADED, findings.faults("reset_when_idle", "procedure", "vendor", "inspect"),
-         "{fault}, {age} ago, not mended since",                          "{mends}", "xid"),
+    Rule("driver", FAILED, findings.driver_error, "no driver", "gpudriverunavailable",
+         "the driver is not available: {error}", "Load the driver (modprobe nvidia), or restart the node after a driver update.", "nvml"),
+    Rule("driver_hangs", FAILED, findings.driver_hangs, "driver hangs", "gpudriverunavailable",
+         "the driver, or one of its GPUs, hangs", "Look for XIDs in the kernel log; drain the node and restart it.", "xid"),
+    Rule("gpu_missing", FAILED, findings.missing, "{driver} of {wanted} GPUs", "gpulost",
+         "the driver shows {driver} of {wanted} GPUs {by}", "Restart the node; if the GPU stays away, power it off and on and reseat the card.", "xid", confirm=True),
+    Rule("gpu_down", FAILED, findings.down, "lost", "gpulost",
+         "does not answer its driver", "Look for XIDs in the kernel log; drain the node and restart it.", "xid", confirm=True),
+    Rule("gpu_lost", FAILED, findings.lost, "{short}", "gpulost",
+         "{fault}, {age} ago, not mended since", "{mends}", "xid"),
+    Rule("fault", FAILED, findings.faults("reset", "restart", "replace"), "{short}", "gpurecoveryactionneeded",
+         "{fault}, {age} ago, not mended since", "{mends}", "xid", hands=True),
+    Rule("fault_degraded", DEGRADED, findings.faults("reset_when_idle", "procedure", "vendor", "inspect"), "{short}", "gpurecoveryactionneeded",
+         "{fault}, {age} ago, not mended since", "{mends}", "xid"),
     *(_recovery(action) for action in RECOVERY),
-    _row("xid_reset",           FAILED,   findings.xids("reset_gpu"),
-         "XID {xid}, {minutes} min ago",                                  "End what runs on the GPU and reset it.", "xid"),
-    _row("xid_restart",         FAILED,   findings.xids("restart_bm"),
-         "XID {xid}, {minutes} min ago",                                  "Drain the node and restart it.", "xid"),
-    _row("xid_workflow",        DEGRADED, findings.xids("workflow"),
-         "XID {xid}, {minutes} min ago",                                  "Follow NVIDIA's procedure for this XID (docs.nvidia.com/deploy/xid-errors).", "xid"),
-    _row("xid_support",         DEGRADED, findings.xids("contact_support"),
-         "XID {xid}, {minutes} min ago",                                  "Keep the report of nvidia-bug-report.sh and ask the vendor.", "xid"),
-    _row("xid_unknown",         DEGRADED, findings.xids("unknown"),
-         "XID {xid}, {minutes} min ago, which is not known here",         "Look it up (docs.nvidia.com/deploy/xid-errors), and look at the kernel log.", "ours"),
-    _row("ecc_uncorrectable",   FAILED,   findings.uncorrectable,
-         "{value} uncorrectable memory errors since the driver was loaded", "Put no new work on the GPU and reset it; doubt the results of what ran.", "ours"),
-    _row("ecc_sram",            FAILED,   unless_cleared(above("gpu_ecc_sram_threshold_exceeded"), Kind.SRAM),
-         "on-chip memory has failed past NVIDIA's threshold",             "Replace the board (RMA).", "nvml"),
-    _row("row_remap_failed",    FAILED,   unless_cleared(above("gpu_row_remap_failed"), Kind.REMAP),
-         "a memory row could not be remapped",                            "Run NVIDIA's field diagnostics; replace the board (RMA).", "memory"),
-    _row("row_remap_pending",   DEGRADED, above("gpu_row_remap_pending"),
-         "a memory row waits to be remapped",                             "Reset the GPU when what runs has ended.", "memory"),
-    _row("page_pending",        DEGRADED, above("gpu_retired_pages_pending"),
-         "a memory page waits to be retired",                             "Reset the GPU, or reload the driver, when what runs has ended.", "memory"),
-    _row("fabric_state",        FAILED,   stated("gpu_fabric_state", "state", ["not_started", "in_progress"]),
-         "has not joined the NVLink fabric: {state}",                     "Look at the fabric manager: systemctl status nvidia-fabricmanager.", "nvml"),
-    _row("fabric_join",         FAILED,   above("gpu_fabric_unhealthy", check="join_failed"),
-         "has failed to join the NVLink fabric",                          "Look at the fabric manager's log; restart it with no jobs on the node, or reset the GPU.", "nvml"),
-    _row("fabric_route",        FAILED,   above("gpu_fabric_unhealthy", check="route_unhealthy"),
-         "the NVLink fabric has an unhealthy route",                      "Look at the fabric manager's log; reset the GPU.", "nvml"),
-    _row("fabric_configuration", FAILED,  above("gpu_fabric_unhealthy", check="incorrect_configuration"),
-         "the NVLink fabric is configured wrongly",                       "Look at the fabric manager's configuration and log.", "nvml"),
-    _row("fabric_bandwidth",    DEGRADED, above("gpu_fabric_unhealthy", check="degraded_bandwidth"),
-         "the NVLink fabric runs at degraded bandwidth",                  "Look for links that are down (nvidia-smi nvlink -s); drain and reset the GPU.", "nvml"),
-    _row("fabric_recovery",     DEGRADED, above("gpu_fabric_unhealthy", check="route_recovery"),
-         "the NVLink fabric recovers a route",                            "Wait for it; if it stays, drain and reset the GPU.", "nvml"),
-    _row("fabric_timeout",      DEGRADED, above("gpu_fabric_unhealthy", check="access_timeout_recovery"),
-         "the NVLink fabric recovers from an access time-out",            "Wait for it; if it stays, drain and reset the GPU.", "nvml"),
-    _row("fabric_cliques",      DEGRADED, findings.cliques,
-         "its NVLink clique is {clique}, that of most GPUs here {most}",  "Look at the fabric manager's partitions and log; reset the GPU.", "ours"),
-    _row("nvswitch_fatal",      FAILED,   findings.sxids("fatal"),
-         "NVSwitch {switch}: fatal SXID {sxid}, {minutes} min ago",       "Drain the node; reset all GPUs and NVSwitches together, or restart it.", "sxid"),
-    _row("nvswitch_error",      DEGRADED, findings.sxids("non_fatal"),
-         "NVSwitch {switch}: SXID {sxid}, {minutes} min ago",             "Look at the fabric manager's log; if it comes again, run field diagnostics.", "sxid"),
-    _row("port_degraded",       DEGRADED, findings.ports,
-         "network port {port} is {what}",                                 "Look at cable, optics and switch port (ibstat, ethtool); compare gpu_rdma_port_speed_bytes.", "ours"),
-    _row("nvlink_down",         DEGRADED, findings.links_down,
-         "NVLink {links} of {count} down",                                "Reset the GPU; if they stay down, run field diagnostics on GPU, bridge or baseboard.", "debug"),
-    _row("reference",           DEGRADED, reference.unlike_reference,
-         "{name} is {value}, not {wanted} as in --check.reference",       "Bring it in line with the other nodes: firmware, driver, or nvidia-smi -e, -pm, -pl.", "ours"),
-    _row("limited",             DEGRADED, reference.limited,
-         "the {what} is {value} of {most}",                               "Look for limits that were set and forgotten (nvidia-smi -q -d POWER,CLOCK), and for a power cable.", "ours"),
-    _row("nvlink_errors",       DEGRADED, leftovers.nvlink_errors,
+    Rule("xid_reset", FAILED, findings.xids("reset_gpu"), "XID {xid}", "gpuxidhardware",
+         "XID {xid}, {minutes} min ago", "End what runs on the GPU and reset it.", "xid", hands=True),
+    Rule("xid_restart", FAILED, findings.xids("restart_bm"), "XID {xid}", "gpuxidhardware",
+         "XID {xid}, {minutes} min ago", "Drain the node and restart it.", "xid", hands=True),
+    Rule("xid_workflow", DEGRADED, findings.xids("workflow"), "XID {xid}", "gpuxidworkflow",
+         "XID {xid}, {minutes} min ago", "Follow NVIDIA's procedure for this XID (docs.nvidia.com/deploy/xid-errors).", "xid"),
+    Rule("xid_support", DEGRADED, findings.xids("contact_support"), "XID {xid}", "gpuxidhardware",
+         "XID {xid}, {minutes} min ago", "Keep the report of nvidia-bug-report.sh and ask the vendor.", "xid"),
+    Rule("xid_unknown", DEGRADED, findings.xids("unknown"), "XID {xid}", "gpuxidhardware",
+         "XID {xid}, {minutes} min ago, which is not known here", "Look it up (docs.nvidia.com/deploy/xid-errors), and look at the kernel log.", "ours"),
+    Rule("ecc_uncorrectable", FAILED, findings.uncorrectable, "ECC error", "gpueccuncorrectable",
+         "{value} uncorrectable memory errors since the driver was loaded", "Put no new work on the GPU and reset it; doubt the results of what ran.", "ours", hands=True),
+    Rule("ecc_sram", FAILED, unless_cleared(above("gpu_ecc_sram_threshold_exceeded"), FaultKind.SRAM), "SRAM errors", "gpueccsramthreshold",
+         "on-chip memory has failed past NVIDIA's threshold", "Replace the board (RMA).", "nvml", hands=True),
+    Rule("row_remap_failed", FAILED, unless_cleared(above("gpu_row_remap_failed"), FaultKind.REMAP), "no spare rows", "gpurowremapfailed",
+         "a memory row could not be remapped", "Run NVIDIA's field diagnostics; replace the board (RMA).", "memory", hands=True),
+    Rule("row_remap_pending", DEGRADED, above("gpu_row_remap_pending"), "remap pending", "gpurowremappending",
+         "a memory row waits to be remapped", "Reset the GPU when what runs has ended.", "memory"),
+    Rule("page_pending", DEGRADED, above("gpu_retired_pages_pending"), "page pending", "gpurowremappending",
+         "a memory page waits to be retired", "Reset the GPU, or reload the driver, when what runs has ended.", "memory"),
+    Rule("fabric_state", FAILED, stated("gpu_fabric_state", "state", ["not_started", "in_progress"]), "fabric {state}", "gpufabricunhealthy",
+         "has not joined the NVLink fabric: {state}", "Look at the fabric manager: systemctl status nvidia-fabricmanager.", "nvml"),
+    Rule("fabric_join", FAILED, above("gpu_fabric_unhealthy", check="join_failed"), "fabric not joined", "gpufabricunhealthy",
+         "has failed to join the NVLink fabric", "Look at the fabric manager's log; restart it with no jobs on the node, or reset the GPU.", "nvml"),
+    Rule("fabric_route", FAILED, above("gpu_fabric_unhealthy", check="route_unhealthy"), "fabric route", "gpufabricunhealthy",
+         "the NVLink fabric has an unhealthy route", "Look at the fabric manager's log; reset the GPU.", "nvml"),
+    Rule("fabric_configuration", FAILED, above("gpu_fabric_unhealthy", check="incorrect_configuration"), "fabric config", "gpufabricunhealthy",
+         "the NVLink fabric is configured wrongly", "Look at the fabric manager's configuration and log.", "nvml"),
+    Rule("fabric_bandwidth", DEGRADED, above("gpu_fabric_unhealthy", check="degraded_bandwidth"), "fabric slow", "gpufabricunhealthy",
+         "the NVLink fabric runs at degraded bandwidth", "Look for links that are down (nvidia-smi nvlink -s); drain and reset the GPU.", "nvml"),
+    Rule("fabric_recovery", DEGRADED, above("gpu_fabric_unhealthy", check="route_recovery"), "fabric recovery", "gpufabricunhealthy",
+         "the NVLink fabric recovers a route", "Wait for it; if it stays, drain and reset the GPU.", "nvml"),
+    Rule("fabric_timeout", DEGRADED, above("gpu_fabric_unhealthy", check="access_timeout_recovery"), "fabric time-out", "gpufabricunhealthy",
+         "the NVLink fabric recovers from an access time-out", "Wait for it; if it stays, drain and reset the GPU.", "nvml"),
+    Rule("fabric_cliques", DEGRADED, findings.cliques, "other clique", "gpufabricunhealthy",
+         "its NVLink clique is {clique}, that of most GPUs here {most}", "Look at the fabric manager's partitions and log; reset the GPU.", "ours"),
+    Rule("nvswitch_fatal", FAILED, findings.sxids("fatal"), "NVSwitch SXID {sxid}", "gpunvswitcherror",
+         "NVSwitch {switch}: fatal SXID {sxid}, {minutes} min ago", "Drain the node; reset all GPUs and NVSwitches together, or restart it.", "sxid", hands=True),
+    Rule("nvswitch_error", DEGRADED, findings.sxids("non_fatal"), "NVSwitch SXID {sxid}", "gpunvswitcherror",
+         "NVSwitch {switch}: SXID {sxid}, {minutes} min ago", "Look at the fabric manager's log; if it comes again, run field diagnostics.", "sxid"),
+    Rule("port_degraded", DEGRADED, findings.ports, "port {port}", "gpunetworkportdegraded",
+         "network port {port} is {what}", "Look at cable, optics and switch port (ibstat, ethtool); compare gpu_rdma_port_speed_bytes.", "ours"),
+    Rule("nvlink_down", DEGRADED, findings.links_down, "NVLink down", "gpunvlinkdown",
+         "NVLink {links} of {count} down", "Reset the GPU; if they stay down, run field diagnostics on GPU, bridge or baseboard.", "debug"),
+    Rule("reference", DEGRADED, reference.unlike_reference, "{name} {value}", "gpudriverskew",
+         "{name} is {value}, not {wanted} as in --check.reference", "Bring it in line with the other nodes: firmware, driver, or nvidia-smi -e, -pm, -pl.", "ours"),
+    Rule("limited", DEGRADED, reference.limited, "{what} low", "gpuperformancelimited",
+         "the {what} is {value} of {most}", "Look for limits that were set and forgotten (nvidia-smi -q -d POWER,CLOCK), and for a power cable.", "ours"),
+    Rule("nvlink_errors", DEGRADED, findings.nvlink_errors, "NVLink errors", "gpunvlinkerrors",
          "NVLink repeated {count} transfers since the driver was loaded", "Reset the GPU; if they come again, look at bridges, cables and seating.", "debug"),
-    _row("leftover",            FAILED,   leftovers.leftover,
-         "{count} process(es) are left on it with {size} GiB: {processes}", "End them; with state D, restart the node.", "ours"),
-    _row("leaked",              FAILED,   leftovers.leaked,
-         "{size} GiB in use that no process owns",                        "Reset the GPU: nvidia-smi --gpu-reset.", "ours"),
-    _row("pcie_width",          DEGRADED, findings.narrow,
-         "the PCIe link runs on {width} of {best} lanes",                 "Reseat the card and its riser; look for PCIe errors in the kernel log.", "ours"),
-    _row("power_brake",         DEGRADED, above("gpu_throttle_active", reason="hw_power_brake"),
-         "the power brake holds the clocks down",                         "Check power supplies, cables and the rack's power budget.", "nvml"),
-    _row("hw_thermal",          DEGRADED, above("gpu_throttle_active", reason="hw_thermal"),
-         "heat holds the clocks down",                                    "Check fans, air flow and inlet temperature.", "nvml"),
-    _row("temperature",         DEGRADED, findings.hot,
-         "{margin} degrees left before it slows down (at {celsius} °C)",  "Check fans, air flow and inlet temperature.", "ours"),
-    _row("fan",                 DEGRADED, findings.fan_stands,
-         "fan {fan} stands still at {celsius} °C",                        "Replace the fan or the card.", "ours"),
-    _row("reading",             DEGRADED, findings.collector_failed,
-         "the driver fails to answer for {collector}",                    "Look at the log of the check or of the exporter (--log.level debug).", "ours"),
+    Rule("leftover", FAILED, findings.leftover, "{count} leftover", "gpumemoryleaked",
+         "{count} process(es) are left on it with {size} GiB: {processes}", "End them; with state D, restart the node.", "ours", hands=True),
+    Rule("leaked", FAILED, findings.leaked, "leaked {size} GiB", "gpumemoryleaked",
+         "{size} GiB in use that no process owns", "Reset the GPU: nvidia-smi --gpu-reset.", "ours", hands=True),
+    Rule("pcie_width", DEGRADED, findings.narrow, "PCIe x{width}", "gpupciedegraded",
+         "the PCIe link runs on {width} of {best} lanes", "Reseat the card and its riser; look for PCIe errors in the kernel log.", "ours"),
+    Rule("power_brake", DEGRADED, above("gpu_throttle_active", reason="hw_power_brake"), "power brake", "gpupowerbrake",
+         "the power brake holds the clocks down", "Check power supplies, cables and the rack's power budget.", "nvml"),
+    Rule("hw_thermal", DEGRADED, above("gpu_throttle_active", reason="hw_thermal"), "heat", "gputhermalthrottling",
+         "heat holds the clocks down", "Check fans, air flow and inlet temperature.", "nvml"),
+    Rule("temperature", DEGRADED, findings.hot, "hot", "gputemperaturemarginlow",
+         "{margin} degrees left before it slows down (at {celsius} °C)", "Check fans, air flow and inlet temperature.", "ours"),
+    Rule("fan", DEGRADED, findings.fan_stands, "fan {fan} stands", "gpufanfailed",
+         "fan {fan} stands still at {celsius} °C", "Replace the fan or the card.", "ours"),
+    Rule("reading", DEGRADED, findings.collector_failed, "no {collector}", "gpucollectorfailing",
+         "the driver fails to answer for {collector}", "Look at the log of the check or of the exporter (--log.level debug).", "ours"),
 )
 # fmt: on
 
@@ -238,46 +163,88 @@ STAGES: Mapping[str, Stage] = {
 }
 
 
-RUNBOOK: Mapping[str, str] = {
-    "driver": "gpudriverunavailable",
-    "driver_hangs": "gpudriverunavailable",
-    "gpu_lost": "gpulost",
-    "fault": "gpurecoveryactionneeded",
-    "fault_degraded": "gpurecoveryactionneeded",
-    "gpu_missing": "gpulost",
-    "gpu_down": "gpulost",
-    "xid_reset": "gpuxidhardware",
-    "xid_restart": "gpuxidhardware",
-    "xid_workflow": "gpuxidworkflow",
-    "xid_support": "gpuxidhardware",
-    "xid_unknown": "gpuxidhardware",
-    "ecc_uncorrectable": "gpueccuncorrectable",
-    "ecc_sram": "gpueccsramthreshold",
-    "row_remap_failed": "gpurowremapfailed",
-    "row_remap_pending": "gpurowremappending",
-    "page_pending": "gpurowremappending",
-    "nvlink_down": "gpunvlinkdown",
-    "fabric_cliques": "gpufabricunhealthy",
-    "nvswitch_fatal": "gpunvswitcherror",
-    "nvswitch_error": "gpunvswitcherror",
-    "port_degraded": "gpunetworkportdegraded",
-    "pcie_width": "gpupciedegraded",
-    "power_brake": "gpupowerbrake",
-    "hw_thermal": "gputhermalthrottling",
-    "temperature": "gputemperaturemarginlow",
-    "fan": "gpufanfailed",
-    "reading": "gpucollectorfailing",
-    "reference": "gpudriverskew",
-    "limited": "gpuperformancelimited",
-    "nvlink_errors": "gpunvlinkerrors",
-    "leftover": "gpumemoryleaked",
-    "leaked": "gpumemoryleaked",
-}
-
-
 def runbook(rule: str) -> str:
-    """Name of the runbook; empty where there is none."""
-    for start, name in (("recovery_", "gpurecoveryactionneeded"), ("fabric_", "gpufabricunhealthy")):
-        if rule.startswith(start):
-            return name
-    return RUNBOOK.get(rule, "")
+    """Return the name of a rule's runbook; empty if there is none."""
+    return next((each.runbook for each in RULES if each.name == rule), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The verdict on one node."""
+
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    gpus: int
+    """GPUs that answer."""
+    models: tuple[str, ...]
+    simulated: bool = False
+    remark: str = ""
+    """Why the verdict is unknown, or ok without a GPU."""
+    confirmed: bool = True
+    """False if losses of GPUs were found by one look alone."""
+
+    @property
+    def losses(self) -> frozenset[str]:
+        """Indices of the GPUs whose loss a second look must confirm; empty for those of the node."""
+        return frozenset(finding.gpu for finding in self.findings if finding.confirm)
+
+    def proven(self) -> Report:
+        """Return the report without losses that no second look confirmed: a node is not drained for them."""
+        kept = tuple(finding for finding in self.findings if self.confirmed or not finding.confirm)
+        return replace(self, findings=kept, verdict=max((each.verdict for each in kept), default=Verdict.OK))
+
+    def with_finding(self, finding: Finding) -> Report:
+        """The same with one thing more that is wrong."""
+        if self.verdict is Verdict.UNKNOWN:
+            return self
+        found = tuple(sorted((*self.findings, finding), key=lambda each: (-each.verdict, int(each.gpu or -1))))
+        return replace(self, verdict=max(self.verdict, finding.verdict), findings=found)
+
+
+def unknown(remark: str) -> Report:
+    return Report(Verdict.UNKNOWN, (), 0, (), remark=remark)
+
+
+def judge(facts: Facts, limits: Limits, ignored: Collection[str] = (), rules: Sequence[Rule] = RULES) -> Report:
+    """The verdict on what is known. `ignored` are names of rules that are not asked."""
+    remark = _not_judged(facts, limits)
+    if remark:
+        return unknown(remark)
+    found = tuple(_findings(facts, limits, (rule for rule in rules if rule.name not in ignored)))
+    report = Report(
+        verdict=max((finding.verdict for finding in found), default=Verdict.OK),
+        findings=tuple(sorted(found, key=lambda f: (-f.verdict, int(f.gpu or -1)))),
+        gpus=sum(series.value == 1 for series in facts.of("gpu_up")),
+        models=facts.models,
+        simulated=bool(facts.value("gpu_exporter_simulated")),
+        remark="no NVIDIA GPU in this node" if gpu_less(facts, limits) else "",
+    )
+    causes = sorted(series.labels["cause"] for series in facts.of("gpu_exporter_faults_incomplete"))
+    if causes and report.verdict is not Verdict.FAILED:
+        return unknown(f"known faults may be missing: the state file was not understood ({', '.join(causes)})")
+    return report
+
+
+def _not_judged(facts: Facts, limits: Limits) -> str:
+    if not facts.of("gpu_exporter_build_info"):
+        return "not the metrics of gpu-exporter"
+    sampled = facts.value("gpu_exporter_last_sample_timestamp_seconds")
+    if sampled is not None and facts.time - UnixTime(sampled) > limits.stale:
+        return f"the exporter's last sample is {facts.time - UnixTime(sampled):.0f} s old"
+    pci, error = facts.value("gpu_devices", source="pci"), facts.of("gpu_exporter_driver_error")
+    if error and error[0].labels.get("error") in NO_DRIVER and pci is None and not expected_gpus(facts, limits)[0]:
+        return f"the driver is not available ({error[0].labels.get('error')}), and the PCI bus cannot be read"
+    if error and error[0].labels.get("error") == REFUSED:
+        return f"the driver may not be asked ({REFUSED}): run this as a user who may open /dev/nvidiactl"
+    return ""
+
+
+def _findings(facts: Facts, limits: Limits, rules: Iterable[Rule]) -> Iterable[Finding]:
+    shown = sorted(facts.of("gpu_up"), key=lambda series: series.value)
+    uuids = {series.gpu: series.labels.get("uuid", "") for series in shown}
+    for rule in rules:
+        for gpu, values in rule.find(facts, limits):
+            reason = rule.text.format(**values)
+            action, short = rule.action.format(**values), rule.short.format(**values)
+            uuid = str(values.get("uuid", uuids.get(gpu, "")))
+            yield Finding(rule.name, rule.verdict, gpu, uuid, reason, action, short, rule.hands, rule.confirm)

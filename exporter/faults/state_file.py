@@ -1,21 +1,217 @@
-"""The state as a small file: read once at the start, replaced in one move whenever it changes."""
+"""The fault state as a small file: read once at the start, replaced in one move whenever it changes.
+
+A damaged file is read record by record, as far as it can be understood.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import logging
+import math
 import os
+import re
 import threading
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime
-from exporter.faults.model import FaultState
-from exporter.faults.state_text import DAMAGED, OTHER_VERSION, UNKNOWN, VERSION, Loaded, parse
+from exporter.faults.model import Fault, FaultKind, FaultState, GpuRecord, RepairAction, SwitchFault, date
 from exporter.host import giving
+
+VERSION = 1
+DAMAGED, OTHER_VERSION, UNKNOWN = "damaged", "version", "unknown"
+_WORST_FIRST = (OTHER_VERSION, DAMAGED, UNKNOWN)
+_KEYS = frozenset(
+    {"version", "boot", "acknowledged_until", "accepted", "devices", "faults", "switches", "switches_last_reset"}
+)
+_MAX_ENTRIES = 1024
+"""GPUs and faults that are believed of one node."""
+_MAX_DEPTH = 8
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\],]', re.DOTALL)
+"""A string, which may be cut off, or a mark of JSON's structure."""
+_CLOSING = {"{": "}", "[": "]"}
+_MAX_ID_CHARACTERS = 16
+_MAX_EVIDENCE_CHARACTERS = 200
+_NUMBERS = ("index", "links", "uncorrected", "baseline_time", "reset_observations", "last_reset")
+_EARLIER_NAMES = {
+    "marked": "baseline_time",
+    "low": "reset_observations",
+    "cured": "last_reset",
+    "away": "missing_since",
+    "back": "returned_at",
+    "switches_cured": "switches_last_reset",
+}
+"""What earlier versions call the same."""
+_OPTIONAL_NUMBERS = ("joules", "missing_since", "returned_at")
+_ERRORS = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What was understood. `cause` is empty if that is all; else faults may be missing, for this `reason`."""
+
+    state: FaultState
+    cause: str = ""
+    reason: str = ""
+
+
+def parse(data: bytes) -> Loaded:
+    """Return the state in a file, as far as it can be understood."""
+    reader = _Reader()
+    state = reader.state(reader.content(data))
+    cause, reason = min(reader.problems, key=lambda each: _WORST_FIRST.index(each[0]), default=("", ""))
+    return Loaded(state, cause, reason)
+
+
+class _UnknownError(Exception):
+    """A record has a value that this version does not know, and that was noted."""
+
+
+class _Reader:
+    """Reads one file, and notes as (cause, reason) what it could not understand."""
+
+    def __init__(self) -> None:
+        self.problems: list[tuple[str, str]] = []
+
+    def content(self, data: bytes) -> dict[str, Any]:
+        try:
+            found: Any = json.loads(data)
+        except _ERRORS as error:
+            self._note(DAMAGED, error)
+            found = _whole_part(data.decode("utf-8", "replace"))
+        if not isinstance(found, dict):
+            self._note(DAMAGED, "no object")
+            return {}
+        return found  # pyright: ignore[reportUnknownVariableType]
+
+    def state(self, stored: dict[str, Any]) -> FaultState:
+        content = _with_present_names(stored)
+
+        def pair(entry: Any) -> tuple[str, str]:
+            name, kind = entry
+            return str(name), str(kind)
+
+        def switch(entry: dict[str, Any]) -> SwitchFault:
+            name, sxid = (str(entry[key])[:_MAX_ID_CHARACTERS] for key in ("switch", "sxid"))
+            return SwitchFault(name, sxid, self._date(entry["since"]))
+
+        if content.get("version") != VERSION:
+            self._note(OTHER_VERSION if "version" in content else DAMAGED, f"version {content.get('version')}")
+        if unknown := sorted(content.keys() - _KEYS):
+            self._note(UNKNOWN, f"unknown {unknown}")
+        devices = content.get("devices")
+        known = devices.items() if isinstance(devices, dict) else self._entries(devices)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        return FaultState(
+            str(content.get("boot", "")),
+            dict(self._each(known, self._known)),  # pyright: ignore[reportUnknownArgumentType]
+            tuple(self._each(self._entries(content.get("faults")), self._fault)),
+            frozenset(self._each(self._entries(content.get("accepted")), pair)),
+            self._date(content.get("acknowledged_until", 0)),
+            tuple(self._each(self._entries(content.get("switches", ())), switch)),
+            self._date(content.get("switches_last_reset", 0)),
+        )
+
+    def _note(self, cause: str, reason: object) -> None:
+        self.problems.append((cause, str(reason) or type(reason).__name__))
+
+    def _entries(self, value: Any) -> Iterable[Any]:
+        if isinstance(value, list | tuple):
+            return value  # pyright: ignore[reportUnknownVariableType]
+        self._note(DAMAGED, "a list is missing")
+        return ()
+
+    def _each(self, entries: Iterable[Any], understand: Callable[[Any], T]) -> Iterator[T]:
+        """Yield the records that are understood."""
+        for number, entry in enumerate(entries):
+            if number == _MAX_ENTRIES:
+                self._note(DAMAGED, f"more than {_MAX_ENTRIES} entries")
+                return
+            try:
+                yield understand(entry)
+            except _UnknownError:
+                continue
+            except _ERRORS as error:
+                self._note(DAMAGED, error)
+
+    def _date(self, value: Any) -> UnixTime:
+        try:
+            return date(value)
+        except _ERRORS as error:
+            self._note(DAMAGED, error)
+            return EPOCH
+
+    def _known(self, item: tuple[str, dict[str, Any]]) -> tuple[str, GpuRecord]:
+        uuid, entry = item[0], _with_present_names(item[1])
+        names = {field.name for field in fields(GpuRecord)}
+        if unknown := sorted(entry.keys() - names):
+            self._note(UNKNOWN, f"unknown {unknown}")
+        wrong = [
+            name for name in (*_NUMBERS, *_OPTIONAL_NUMBERS) if name in entry and not _is_number(name, entry[name])
+        ]
+        if wrong:
+            self._note(DAMAGED, f"no number: {', '.join(wrong)}")
+        return uuid, GpuRecord(**{name: value for name, value in entry.items() if name in names and name not in wrong})
+
+    def _fault(self, entry: dict[str, Any]) -> Fault:
+        kind = self._one_of(FaultKind, entry["kind"], None)
+        action = self._one_of(RepairAction, entry["action"], RepairAction.INSPECT)
+        return Fault(
+            str(entry["uuid"]),
+            int(entry["index"]),
+            FaultKind.LOST
+            if kind is FaultKind.XID and action is RepairAction.RESTART
+            else kind,  # as earlier versions latched XID 79
+            str(entry["evidence"])[:_MAX_EVIDENCE_CHARACTERS],
+            action,
+            self._date(entry["since"]),
+        )
+
+    def _one_of(self, choices: type[K], value: Any, otherwise: K | None) -> K:
+        try:
+            return choices(value)
+        except ValueError as error:
+            self._note(UNKNOWN, error)
+            if otherwise is None:
+                raise _UnknownError from None
+            return otherwise
+
+
+def _with_present_names(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {_EARLIER_NAMES.get(name, name): value for name, value in entry.items()}
+
+
+K = TypeVar("K", FaultKind, RepairAction)
+
+
+def _is_number(name: str, value: Any) -> bool:
+    if value is None:
+        return name in _OPTIONAL_NUMBERS
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _whole_part(text: str) -> Any:
+    """Parse a text that was cut off, up to its last complete value."""
+    end, closing = 0, ""
+    stack: list[str] = []
+    for token in _TOKEN.finditer(text):
+        mark = token[0]
+        if mark in _CLOSING:
+            stack.append(_CLOSING[mark])
+        elif mark in "}]," and stack:
+            if mark != ",":
+                stack.pop()
+            end, closing = token.start() if mark == "," else token.end(), "".join(reversed(stack))
+        if len(stack) > _MAX_DEPTH:
+            return None
+    try:
+        return json.loads(text[:end] + closing)
+    except _ERRORS:
+        return None
+
 
 _MAX_BYTES = 4 << 20
 _TOO_LARGE = "large"
@@ -61,18 +257,16 @@ def move_aside(path: Path) -> None:
 
 def causes_set_aside(path: Path, booted: UnixTime) -> tuple[str, ...]:
     """Return why files were set aside since this boot, and are still there. A restart ended what they may tell."""
-    return tuple(cause for cause in CAUSES if _changed(_aside(path, cause)) > booted)
+    found: list[str] = []
+    for cause in CAUSES:
+        with contextlib.suppress(OSError):
+            if _aside(path, cause).stat().st_ctime > float(booted):
+                found.append(cause)
+    return tuple(found)
 
 
 def _aside(path: Path, cause: str) -> Path:
     return path.with_name(f"{path.name}.{cause}")
-
-
-def _changed(path: Path) -> UnixTime:
-    try:
-        return UnixTime(path.stat().st_ctime)
-    except OSError:
-        return EPOCH
 
 
 def write(path: Path, state: FaultState) -> None:
@@ -81,7 +275,17 @@ def write(path: Path, state: FaultState) -> None:
     try:
         new.unlink(missing_ok=True)
         with os.fdopen(giving.new_file(new, 0o640), "w") as file:
-            json.dump(_content(state), file, separators=(",", ":"))
+            content = {
+                "version": VERSION,
+                "boot": state.boot,
+                "acknowledged_until": state.acknowledged_until,
+                "faults": [asdict(fault) for fault in state.faults],
+                "switches": [asdict(fault) for fault in state.switches],
+                "switches_last_reset": state.switches_last_reset,
+                "accepted": sorted(state.accepted),
+                "devices": {uuid: asdict(known) for uuid, known in state.devices.items()},
+            }
+            json.dump(content, file, separators=(",", ":"))
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)
@@ -89,19 +293,6 @@ def write(path: Path, state: FaultState) -> None:
         with contextlib.suppress(OSError):
             new.unlink()
         raise StateError(f"{path}: {error.strerror or error}") from None
-
-
-def _content(state: FaultState) -> dict[str, Any]:
-    return {
-        "version": VERSION,
-        "boot": state.boot,
-        "acknowledged_until": state.acknowledged_until,
-        "faults": [asdict(fault) for fault in state.faults],
-        "switches": [asdict(fault) for fault in state.switches],
-        "switches_cured": state.switches_cured,
-        "accepted": sorted(state.accepted),
-        "devices": {uuid: asdict(known) for uuid, known in state.devices.items()},
-    }
 
 
 log = logging.getLogger(__name__)

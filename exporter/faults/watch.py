@@ -20,19 +20,23 @@ from exporter.core.clock import NEVER, MonotonicTime, UnixTime, boot_time
 from exporter.core.threads import Threads
 from exporter.driver.interface import Device
 from exporter.faults import acknowledgements, state_file
-from exporter.faults.expected import known
 from exporter.faults.families import FaultStatus, cleared
 from exporter.faults.latch import advance
 from exporter.faults.model import Acknowledgement, Fault, FaultState, Observation, ObservedGpu, SwitchFault
 from exporter.faults.state_file import Saver, StateError
 
 
-def seen(
+def observed_gpu(
     device: Device, readings: Mapping[str, Any], xids: Mapping[int, UnixTime], *, up: bool | None, failure: str
 ) -> ObservedGpu:
     """`readings` are the last good ones, by collector; what a GPU or an option leaves out is not known."""
     info, power, ecc = readings.get("info"), readings.get("power"), readings.get("ecc")
-    nvlink, rows = readings.get("nvlink"), readings.get("remapped_rows")
+    nvlink, rows, health = readings.get("nvlink"), readings.get("remapped_rows"), readings.get("health")
+    links = nvlink.links_up if isinstance(nvlink, Nvlink) else None
+    if not links and isinstance(info, Info) and info.mig == 1:
+        links = None  # an A100 that is split takes all its links down on purpose
+    if isinstance(health, Health) and health.action == NO_ACTION:  # the XID that tells of another recovery is void
+        xids = {xid: time for xid, time in xids.items() if xid != RECOVERY_CHANGED}
     return ObservedGpu(
         uuid=device.uuid,
         index=device.index,
@@ -42,25 +46,11 @@ def seen(
         failure=failure,
         joules=power.joules if isinstance(power, Power) else None,
         uncorrected=ecc.since_load.get("uncorrected") if isinstance(ecc, Ecc) else None,
-        links=_links(nvlink, info),
+        links=links,
         remap_failed=rows.failed if isinstance(rows, RemappedRows) else None,
         sram_exceeded=ecc.sram_threshold_exceeded if isinstance(ecc, Ecc) else None,
-        xids=_of_faults(xids, readings.get("health")),
+        xids=xids,
     )
-
-
-def _links(nvlink: object, info: object) -> int | None:
-    """How many are up; not known where all are down on an A100 that is split, since that takes them down on purpose."""
-    up = nvlink.links_up if isinstance(nvlink, Nvlink) else None
-    split = isinstance(info, Info) and info.mig == 1
-    return None if split and not up else up
-
-
-def _of_faults(xids: Mapping[int, UnixTime], health: object) -> Mapping[int, UnixTime]:
-    """Without the one that tells of another recovery where the driver advises none."""
-    if RECOVERY_CHANGED not in xids or not isinstance(health, Health) or health.action != NO_ACTION:
-        return xids
-    return {xid: time for xid, time in xids.items() if xid != RECOVERY_CHANGED}
 
 
 log = logging.getLogger(__name__)
@@ -71,17 +61,13 @@ _EVERY = 5.0
 _EXPECTED_EVERY = 60.0
 
 
-def _nothing() -> Mapping[str, int | None]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
-class Site:
+class FaultWatchConfig:
     """What the node around the GPUs reports. `folder` None keeps faults in memory alone."""
 
     folder: Path | None = None
     boot: str = ""
-    expected: Callable[[], Mapping[str, int | None]] = _nothing
+    expected: Callable[[], Mapping[str, int | None]] = dict[str, "int | None"]
     maintenance_file: Path | None = None
     slurm: BackgroundSource[bool | None] | None = None
     """Its answer is None while there is no sign of Slurm."""
@@ -90,14 +76,14 @@ class Site:
     """Somebody else keeps the file."""
 
 
-class FaultWatch:
+class FaultTracker:
     """Belongs to the thread that runs the passes; only saving has one of its own, since a disk may hang."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: FaultWatchConfig) -> None:
         self._site = site
         self._state = FaultState()
         self._looked = NEVER
-        self._status = FaultStatus()
+        self.status = FaultStatus()
         self._last_acknowledged: tuple[Acknowledgement, ...] = ()
         self._complaint = ""
         self._saver = Saver(site.folder / NAME) if site.folder and not site.read_only else None
@@ -152,62 +138,45 @@ class FaultWatch:
         driver: bool,
         sxids: Mapping[tuple[str, str], UnixTime] | None = None,
     ) -> None:
-        """Observation at the node as this pass found it."""
+        """Advance the faults by what this cycle read of the GPUs, and update `status`."""
         self._looked = monotonic
         before = self._state
         acknowledged = self._acknowledged()
         look = Observation(time, self._site.boot, driver, gpus, refused, acknowledged, sxids or {})
         self._state = advance(before, look)
-        _log_changes(before.faults, self._state.faults)
-        _log_switches(before.switches, self._state.switches)
+        _log_changes(before, self._state)
         if self._saver:
             self._saver.offer(self._state, monotonic, urgent=_substance(before) != _substance(self._state))
         if self._site.maintenance_file:
             self._file = _there(self._site.maintenance_file, self._file[0])
-        errors = self._errors_of_sources(monotonic)
-        _log_sources(self._status.sources, errors)
-        self._status = FaultStatus(
-            self._state.faults,
-            self._state.switches,
-            self._counts(monotonic),
-            self._maintenance(),
-            self._saved(),
-            cleared(self._state, acknowledged),
-            self._causes(),
-            {source: not error for source, error in errors.items()},
-        )
-
-    @property
-    def status(self) -> FaultStatus:
-        return self._status
-
-    def _causes(self) -> tuple[str, ...]:
-        """Return why faults of earlier state files may be missing."""
         aside = state_file.causes_set_aside(self._site.folder / NAME, boot_time()) if self._site.folder else ()
-        return tuple(sorted({*aside, *((self._incomplete,) if self._incomplete else ())}))
-
-    def _saved(self) -> bool | None:
-        return self._saver.success if self._saver else None
-
-    def _counts(self, monotonic: MonotonicTime) -> Mapping[str, int]:
-        """Files of the site are read once a minute."""
-        if monotonic - self._expected[0] >= _EXPECTED_EVERY:
-            self._expected = (monotonic, known({**self._site.expected(), **self._expected_by_kubernetes()}))
-        devices = sum(known.expected for known in self._state.devices.values())
-        return {**self._expected[1], **({"history": devices} if devices else {})}
-
-    def _expected_by_kubernetes(self) -> Mapping[str, int | None]:
-        kubernetes = self._site.kubernetes
-        return {"kubernetes": kubernetes.answer.value.gpus} if kubernetes else {}
-
-    def _maintenance(self) -> tuple[str, ...]:
         slurm, kubernetes = self._site.slurm, self._site.kubernetes
-        sources = {
+        maintenance = {
             "file": self._file[0],
             "slurm": bool(slurm and slurm.answer.value),
             "kubernetes": bool(kubernetes and kubernetes.answer.value.maintenance),
         }
-        return tuple(source for source, out in sources.items() if out)
+        errors = self._errors_of_sources(monotonic)
+        _log_sources(self.status.sources, errors)
+        self.status = FaultStatus(
+            self._state.faults,
+            self._state.switches,
+            self._counts(monotonic),
+            tuple(source for source, out in maintenance.items() if out),
+            self._saver.success if self._saver else None,
+            cleared(self._state, acknowledged),
+            tuple(sorted({*aside, *((self._incomplete,) if self._incomplete else ())})),
+            {source: not error for source, error in errors.items()},
+        )
+
+    def _counts(self, monotonic: MonotonicTime) -> Mapping[str, int]:
+        """Files of the site are read once a minute."""
+        if monotonic - self._expected[0] >= _EXPECTED_EVERY:
+            kubernetes = self._site.kubernetes
+            counts = {**self._site.expected(), **({"kubernetes": kubernetes.answer.value.gpus} if kubernetes else {})}
+            self._expected = (monotonic, {source: count for source, count in counts.items() if count})
+        devices = sum(known.expected for known in self._state.devices.values())
+        return {**self._expected[1], **({"history": devices} if devices else {})}
 
     def _acknowledged(self) -> tuple[Acknowledgement, ...]:
         if not self._site.folder:
@@ -258,42 +227,34 @@ def _substance(state: FaultState) -> object:
     return (
         state.faults,
         state.switches,
-        state.switches_cured,
+        state.switches_last_reset,
         state.accepted,
         state.acknowledged_until,
         state.boot,
-        {u: (k.index, k.serial, k.links, k.cured) for u, k in state.devices.items()},
+        {u: (k.index, k.serial, k.links, k.last_reset) for u, k in state.devices.items()},
     )
 
 
-def _log_changes(before: tuple[Fault, ...], after: tuple[Fault, ...]) -> None:
-    known, left = {_named(fault) for fault in before}, {_named(fault) for fault in after}
-    for fault in after:
-        if _named(fault) not in known:
-            log.warning(
-                "fault: GPU %d %s (%s), mended by: %s",
-                fault.index,
-                fault.kind.value,
-                fault.evidence,
-                fault.action.value,
-            )
-    for fault in before:
-        if _named(fault) not in left:
-            log.info("fault over: GPU %d %s (%s)", fault.index, fault.kind.value, fault.evidence)
+def _log_changes(before: FaultState, after: FaultState) -> None:
+    old, new = _described(before), _described(after)
+    for fault, described in new.items():
+        if fault not in old:
+            log.warning("fault: %s, mended by: %s", *described)
+    for fault, (text, _) in old.items():
+        if fault not in new:
+            log.info("fault over: %s", text)
 
 
-def _log_switches(before: tuple[SwitchFault, ...], after: tuple[SwitchFault, ...]) -> None:
-    for fault in after:
-        if fault not in before:
-            log.warning("fault: %s, mended by: a reset of all GPUs together", fault.evidence)
-    for fault in before:
-        if fault not in after:
-            log.info("fault over: %s", fault.evidence)
-
-
-def _named(fault: Fault) -> Fault:
-    """The same whatever index its GPU has."""
-    return replace(fault, index=0) if fault.uuid else fault
+def _described(state: FaultState) -> Mapping[Fault | SwitchFault, tuple[str, str]]:
+    """Return the text and the repair of each fault. A fault is the same, whatever index its GPU has."""
+    found: dict[Fault | SwitchFault, tuple[str, str]] = {
+        replace(each, index=0) if each.uuid else each: (
+            f"GPU {each.index} {each.kind.value} ({each.evidence})",
+            each.action.value,
+        )
+        for each in state.faults
+    }
+    return found | {each: (each.evidence, "a reset of all GPUs together") for each in state.switches}
 
 
 def _log_sources(before: Mapping[str, bool], errors: Mapping[str, str]) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from exporter.config.kinds import Pairs, amount, share
+from exporter.config.kinds import Pairs, non_negative, ratio
 from exporter.config.option import option
 from exporter.ledger.thresholds import AMOUNTS, Thresholds
 
 KINDS: Mapping[str, Callable[[str], float]] = {
-    item.name.replace("_", "-"): amount if item.name in AMOUNTS else share for item in fields(Thresholds)
+    item.name.replace("_", "-"): non_negative if item.name in AMOUNTS else ratio for item in fields(Thresholds)
 }
 """By the thresholds' names, as the option has them."""
 

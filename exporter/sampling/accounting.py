@@ -13,7 +13,7 @@ from exporter.attribution.ownership import Ownership
 from exporter.attribution.process_families import PROCESS_FAMILIES, ProcessRow
 from exporter.attribution.work_class import ClassRule, WorkClasses
 from exporter.core.clock import Moment, MonotonicTime
-from exporter.core.families import AnyBlock, AnyFamily, Family, LazyBlock
+from exporter.core.families import AnyFamily, Block, Family
 from exporter.core.record import record
 from exporter.core.units import Share
 from exporter.host.network_port_families import NETWORK_PORT_FAMILIES
@@ -53,7 +53,7 @@ class AccountingResult:
     """
 
     ownership: Ownership
-    blocks: Callable[[], Iterable[AnyBlock]]
+    blocks: Callable[[], Iterable[Block]]
     processes: Sequence[ProcessRow]
     unattributed: int
     unattributed_bytes: Callable[[], Mapping[str, float]]
@@ -111,7 +111,7 @@ class Accounting:
         self._dropped += processes.folded
         ledger, progress = self._ledger, self._progress.blocks(view.reported, self._ledger.owners)
 
-        def blocks() -> Iterator[AnyBlock]:
+        def blocks() -> Iterator[Block]:
             yield from _filled(LEDGER_FAMILIES, ledger)
             yield from _filled(SHARE_FAMILIES, _share_rows(readings, join.ownership.unreserved))
             yield from _filled(self._workload_families, workloads)
@@ -150,8 +150,8 @@ def _share_rows(readings: Sequence[Reading], unreserved: Mapping[str, frozenset[
     )
 
 
-def _filled(families: Iterable[Family[R]], content: R) -> Iterator[LazyBlock]:
-    return (LazyBlock(family, content) for family in families)
+def _filled(families: Iterable[Family[R]], content: R) -> Iterator[Block]:
+    return (Block(family, (), content) for family in families)
 
 
 def _shares(readings: Sequence[Reading]) -> Mapping[str, tuple[tuple[Owner, Share], ...]]:

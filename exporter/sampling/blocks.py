@@ -15,7 +15,7 @@ from exporter.collectors.temperature import Temperature
 from exporter.collectors.utilization import Utilization
 from exporter.collectors.xid import XID_FAMILIES, XidCounts
 from exporter.core.clock import MonotonicTime
-from exporter.core.families import AnyBlock, Block, LazyBlock
+from exporter.core.families import Block
 from exporter.driver.interface import Device
 from exporter.sampling.accounting import AccountingResult
 from exporter.sampling.families import NODE_FAMILIES
@@ -72,17 +72,17 @@ def _made(cached: CachedReading, labels: tuple[str, ...], broken: set[str] | Non
         return ()
 
 
-def xid_blocks(gpu: Gpu, counts: XidCounts) -> Iterator[LazyBlock]:
+def xid_blocks(gpu: Gpu, counts: XidCounts) -> Iterator[Block]:
     """XIDs of a GPU, for good: one that fell off the bus has them to tell why."""
-    return (LazyBlock(family, counts, prefix(gpu.device)) for family in XID_FAMILIES)
+    return (Block(family, prefix(gpu.device), counts) for family in XID_FAMILIES)
 
 
-def node_blocks(status: NodeStatus, broken: Collection[str] = ()) -> Iterator[LazyBlock]:
+def node_blocks(status: NodeStatus, broken: Collection[str] = ()) -> Iterator[Block]:
     """Series of the node and the exporter; the collectors in `broken` have failed, however their read went."""
     if broken:
         collectors = (replace(each, success=each.success and each.name not in broken) for each in status.collectors)
         status = replace(status, collectors=tuple(collectors))
-    return (LazyBlock(family, status) for family in NODE_FAMILIES)
+    return (Block(family, (), status) for family in NODE_FAMILIES)
 
 
 def collector_statuses(
@@ -110,7 +110,7 @@ def aged(snapshot: Snapshot, seconds: float, process: ProcessHealth) -> Snapshot
     """`snapshot`, `seconds` after its pass: counters and descriptions as they were, no gauges of GPUs and owners."""
     status = _later(snapshot.status, seconds, process)
 
-    def series() -> Iterator[AnyBlock]:
+    def series() -> Iterator[Block]:
         for block in snapshot.series():
             if outlives_device(block.family) and block.family.name not in _OWN:
                 yield block

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exporter.config.kinds import DurationUpTo, boolean, natural, positive_duration
+from exporter.config.kinds import DurationUpTo, boolean, non_negative_int, positive_duration
 from exporter.config.option import option
 
 MAX_INTERVAL_SECONDS = 60.0
@@ -35,5 +35,7 @@ class SamplingConfig:
 class ProcessConfig:
     """`--process.*`."""
 
-    limit: int = option("64", natural, "Processes shown per GPU; the rest are summed as pid 'other'.", metavar="N")
+    limit: int = option(
+        "64", non_negative_int, "Processes shown per GPU; the rest are summed as pid 'other'.", metavar="N"
+    )
     command_line: bool = option("false", boolean, "Show arguments in `command`, secrets masked; else the short name.")

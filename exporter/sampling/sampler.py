@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.sxid import SXID_FAMILIES, fatal
 from exporter.core.clock import Moment, monotonic_time, unix_time
-from exporter.core.families import AnyBlock, LazyBlock
+from exporter.core.families import Block
 from exporter.core.threads import Threads
 from exporter.driver.interface import Driver
 from exporter.faults.families import FAULT_FAMILIES
-from exporter.faults.watch import FaultWatch, Site, seen
+from exporter.faults.watch import FaultTracker, FaultWatchConfig, observed_gpu
 from exporter.sampling.accounting import Accounting, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, gpu_statuses, node_blocks, xid_blocks
 from exporter.sampling.driver_connection import DriverConnection, DriverState
@@ -44,7 +44,7 @@ class Sampler:
         accounting: Accounting,
         process: Callable[[], ProcessHealth] = ProcessHealth,
         *,
-        faults: FaultWatch | None = None,
+        faults: FaultTracker | None = None,
     ) -> None:
         """`process` reports how the exporter's own parts fare."""
         self._driver = driver
@@ -56,7 +56,7 @@ class Sampler:
         self.connection = DriverConnection(driver)
         self.xids = XidLog()
         self._process = process
-        self._faults = faults or FaultWatch(Site())
+        self._faults = faults or FaultTracker(FaultWatchConfig())
         self._passes = 0
 
     def start(self, threads: Threads | None = None) -> None:
@@ -102,7 +102,7 @@ class Sampler:
         """Let the faults see what this pass found."""
         self.xids.set_back(at.unix)
         gpus = tuple(
-            seen(
+            observed_gpu(
                 gpu.device,
                 {name: cached.reading for name, cached in gpu.states[gpu.device.uuid].readings.items()}
                 if gpu.device.uuid in gpu.states
@@ -146,15 +146,15 @@ class Sampler:
         xids = tuple(self.xids.counts(gpu.device.uuid) for gpu in gpus)
         faults, switches = self._faults.status, self.xids.switches
 
-        def series() -> Iterator[AnyBlock]:
+        def series() -> Iterator[Block]:
             broken: set[str] = set()
             for gpu in gpus:
                 yield from device_blocks(gpu, started, stale, broken)
             for gpu, counts in zip(gpus, xids, strict=True):
                 yield from xid_blocks(gpu, counts)
-            yield from (LazyBlock(family, switches) for family in SXID_FAMILIES if switches.seen)
+            yield from (Block(family, (), switches) for family in SXID_FAMILIES if switches.seen)
             yield from result.blocks()
-            yield from (LazyBlock(family, faults) for family in FAULT_FAMILIES)
+            yield from (Block(family, (), faults) for family in FAULT_FAMILIES)
             yield from node_blocks(status, broken)
 
         return Snapshot(status, series, result.processes, started)

@@ -10,7 +10,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import SourceHealth
 from exporter.attribution.process_families import ProcessRow
 from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime
-from exporter.core.families import AnyBlock
+from exporter.core.families import Block
 from exporter.core.record import record
 from exporter.core.threads import ThreadState
 from exporter.core.units import Share
@@ -124,12 +124,12 @@ class Snapshot:
     """`series` makes the blocks, from what the pass found and nothing later."""
 
     status: NodeStatus = field(default_factory=NodeStatus)
-    series: Callable[[], Iterable[AnyBlock]] = tuple
+    series: Callable[[], Iterable[Block]] = tuple
     processes: Sequence[ProcessRow] = ()
     monotonic: MonotonicTime = NEVER
 
     @property
-    def blocks(self) -> Iterable[AnyBlock]:
+    def blocks(self) -> Iterable[Block]:
         return self.series()
 
     @property

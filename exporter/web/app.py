@@ -1,18 +1,85 @@
-"""The application: a path in, the bytes for it out."""
+"""The application: a request in, a response out, and the queues of the threads that make responses."""
 
 from __future__ import annotations
 
+import contextlib
+import enum
+import functools
 import gzip
 import logging
+import queue
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from prometheus_client.exposition import gzip_accepted
 
+from exporter.core.threads import Threads
 from exporter.sampling.snapshot import Snapshot
 from exporter.web.auth import BasicAuth, Verdict
-from exporter.web.lanes import Environ, Lane, Response
+
+Environ = Mapping[str, Any]
+"""REQUEST_METHOD, PATH_INFO, QUERY_STRING, REMOTE_ADDR and HTTP_… headers, as PEP 3333 names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    status: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    after: float = 0.0
+    """Seconds that the client is made to wait for it."""
+
+
+_WAITING = 64
+"""Requests that wait in one queue; the next one is turned away."""
+
+Task = Callable[[], None]
+
+
+class QueueName(enum.Enum):
+    PAGE = "page"
+    SLOW = "slow"
+    """Passwords not seen before, the status page: one at a time, so that scrapes go on beside them."""
+
+
+class WorkerQueues:
+    """Bounded queues with their threads."""
+
+    def __init__(self, threads: Threads, pages: int) -> None:
+        self._threads = threads
+        self._queues: Mapping[QueueName, queue.Queue[Task | None]] = {
+            lane: queue.Queue(_WAITING) for lane in (QueueName.PAGE, QueueName.SLOW)
+        }
+        self._workers = [(QueueName.PAGE, number) for number in range(max(pages, 1))] + [(QueueName.SLOW, 0)]
+
+    def start(self) -> None:
+        for lane, number in self._workers:
+            self._threads.start(f"web-{lane.value}-{number}", functools.partial(_work, self._queues[lane]))
+
+    def submit(self, lane: QueueName, task: Task) -> bool:
+        """Whether there was room for the task."""
+        try:
+            self._queues[lane].put_nowait(task)
+        except queue.Full:
+            return False
+        return True
+
+    def stop(self) -> None:
+        """Let the threads end once they are idle; a queue that is full is left behind, its threads are daemons."""
+        for lane, _ in self._workers:
+            with contextlib.suppress(queue.Full):
+                self._queues[lane].put_nowait(None)
+
+
+def _work(waiting: queue.Queue[Task | None]) -> None:
+    while True:
+        task = waiting.get()
+        if task is None:
+            return
+        task()
+        del task  # it knows its connection
+
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +96,7 @@ _WRONG_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class RouteHandlers:
     """What each path answers."""
 
     metrics: Callable[[str], tuple[str, bytes]]
@@ -39,15 +106,6 @@ class Pages:
     """Empty when ready, else the reason why not."""
     unhealthy: Callable[[], str] = str
     """The reason why only a new process can help; empty while none is needed."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    status: str
-    content_type: str
-    body: bytes
-    headers: tuple[tuple[str, str], ...] = ()
-    after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,37 +119,35 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class PendingResponse:
     """An answer that is not at hand: what makes it, and where that may run."""
 
-    lane: Lane
+    lane: QueueName
     make: Callable[[], Response]
 
 
 @dataclass(frozen=True, slots=True)
 class _Route:
-    lane: Lane | None
+    lane: QueueName | None
     """Where `make` may run; None where it takes no time."""
-    make: Callable[[Environ], _Answer]
+    make: Callable[[Environ], Response]
 
 
 class App:
     """Answers GET and HEAD on /, the telemetry path, /-/healthy and /-/ready."""
 
-    def __init__(self, pages: Pages, telemetry_path: str, policy: Callable[[], Policy] = Policy) -> None:
+    def __init__(self, pages: RouteHandlers, telemetry_path: str, policy: Callable[[], Policy] = Policy) -> None:
         """`policy` is asked at each request: the file may change."""
         self._policy = policy
         self._failed = ""
         self._routes: Mapping[str, _Route] = {
-            telemetry_path: _Route(
-                Lane.PAGE, lambda env: _Answer("200 OK", *pages.metrics(str(env.get("HTTP_ACCEPT", ""))))
-            ),
-            "/-/healthy": _Route(None, lambda _: _healthy(pages.unhealthy())),
-            "/-/ready": _Route(None, lambda _: _ready(pages.ready())),
-            "/": _Route(Lane.SLOW, lambda _: _Answer("200 OK", _HTML, pages.status().encode(errors="replace"))),
+            telemetry_path: _Route(QueueName.PAGE, lambda env: _ok(*pages.metrics(str(env.get("HTTP_ACCEPT", ""))))),
+            "/-/healthy": _Route(None, lambda _: _probe("healthy", "unhealthy", pages.unhealthy())),
+            "/-/ready": _Route(None, lambda _: _probe("ready", "not ready", pages.ready())),
+            "/": _Route(QueueName.SLOW, lambda _: _ok(_HTML, pages.status().encode(errors="replace"))),
         }
 
-    def begin(self, environ: Environ) -> Response | Work:
+    def begin(self, environ: Environ) -> Response | PendingResponse:
         """The answer where it is at hand, else what makes it. Takes no time and never raises."""
         return self._safely(environ, lambda: self._begin(environ, self._policy()))
 
@@ -100,38 +156,38 @@ class App:
         begun = self.begin(environ)
         return begun if isinstance(begun, Response) else begun.make()
 
-    def _begin(self, environ: Environ, policy: Policy) -> Response | Work:
+    def _begin(self, environ: Environ, policy: Policy) -> Response | PendingResponse:
         if _path(environ) not in _PROBES and not policy.allows():
-            return _response(environ, policy, _Answer("429 Too Many Requests", _TEXT, b"too many requests\n"))
+            return _response(environ, policy, _text("429 Too Many Requests", "too many requests"))
         verdict = policy.auth.known(_authorization(environ), _peer(environ))
         if verdict is None:
-            return self._work(Lane.SLOW, environ, policy, lambda: self._checked(environ, policy))
+            return self._work(QueueName.SLOW, environ, policy, lambda: self._checked(environ, policy))
         found = self._route(environ, verdict)
-        if isinstance(found, _Answer):
+        if isinstance(found, Response):
             return _response(environ, policy, found)
         if found.lane is None:
             return _response(environ, policy, found.make(environ))
         return self._work(found.lane, environ, policy, lambda: found.make(environ))
 
-    def _checked(self, environ: Environ, policy: Policy) -> _Answer:
+    def _checked(self, environ: Environ, policy: Policy) -> Response:
         found = self._route(environ, policy.auth.check(_authorization(environ), _peer(environ)))
-        return found if isinstance(found, _Answer) else found.make(environ)
+        return found if isinstance(found, Response) else found.make(environ)
 
-    def _work(self, lane: Lane, environ: Environ, policy: Policy, make: Callable[[], _Answer]) -> Work:
-        return Work(lane, lambda: self._safely(environ, lambda: _response(environ, policy, make())))
+    def _work(self, lane: QueueName, environ: Environ, policy: Policy, make: Callable[[], Response]) -> PendingResponse:
+        return PendingResponse(lane, lambda: self._safely(environ, lambda: _response(environ, policy, make())))
 
-    def _route(self, environ: Environ, verdict: Verdict) -> _Route | _Answer:
+    def _route(self, environ: Environ, verdict: Verdict) -> _Route | Response:
         """What answers the request, or the refusal."""
         if verdict is Verdict.WAIT:
             retry = (("Retry-After", "10"),)
-            return _Answer("429 Too Many Requests", _TEXT, b"too many wrong passwords\n", retry, after=_WRONG_SECONDS)
+            return _text("429 Too Many Requests", "too many wrong passwords", *retry, after=_WRONG_SECONDS)
         if verdict is Verdict.REFUSED:
             realm = (("WWW-Authenticate", 'Basic realm="gpu-exporter", charset="UTF-8"'),)
             after = _WRONG_SECONDS if _authorization(environ) else 0.0  # a browser asks without one first
-            return _Answer("401 Unauthorized", _TEXT, b"unauthorized\n", realm, after=after)
+            return _text("401 Unauthorized", "unauthorized", *realm, after=after)
         if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
-            return _Answer("405 Method Not Allowed", _TEXT, b"only GET and HEAD\n", (("Allow", "GET, HEAD"),))
-        return self._routes.get(_path(environ)) or _Answer("404 Not Found", _TEXT, b"not found\n")
+            return _text("405 Method Not Allowed", "only GET and HEAD", ("Allow", "GET, HEAD"))
+        return self._routes.get(_path(environ)) or _text("404 Not Found", "not found")
 
     def _safely(self, environ: Environ, make: Callable[[], R]) -> R | Response:
         try:
@@ -143,9 +199,9 @@ class App:
             return Response("500 Internal Server Error")
 
 
-def _response(environ: Environ, policy: Policy, answer: _Answer) -> Response:
+def _response(environ: Environ, policy: Policy, answer: Response) -> Response:
     body = answer.body
-    headers: Headers = [("Content-Type", answer.content_type), *answer.headers, *policy.headers]
+    headers: Headers = [*answer.headers, *policy.headers]
     if len(body) >= _GZIP_FROM and gzip_accepted(str(environ.get("HTTP_ACCEPT_ENCODING", ""))):
         body = gzip.compress(body, _GZIP_LEVEL, mtime=0)
         headers.append(("Content-Encoding", "gzip"))
@@ -170,19 +226,20 @@ def _authorization(environ: Environ) -> str:
     return str(environ.get("HTTP_AUTHORIZATION", ""))
 
 
-def _healthy(reason: str) -> _Answer:
-    if reason:
-        return _Answer("503 Service Unavailable", _TEXT, f"unhealthy: {reason}\n".encode())
-    return _Answer("200 OK", _TEXT, b"healthy\n")
+def _ok(content_type: str, body: bytes) -> Response:
+    return Response("200 OK", (("Content-Type", content_type),), body)
 
 
-def _ready(reason: str) -> _Answer:
-    if reason:
-        return _Answer("503 Service Unavailable", _TEXT, f"not ready: {reason}\n".encode())
-    return _Answer("200 OK", _TEXT, b"ready\n")
+def _text(status: str, text: str, *headers: tuple[str, str], after: float = 0.0) -> Response:
+    return Response(status, (("Content-Type", _TEXT), *headers), f"{text}\n".encode(), after)
 
 
-class OncePerSnapshot:
+def _probe(good: str, bad: str, reason: str) -> Response:
+    """Return 200, or 503 with the reason."""
+    return _text("503 Service Unavailable", f"{bad}: {reason}") if reason else _text("200 OK", good)
+
+
+class CachedStatusPage:
     """Belongs to the one thread that draws status pages."""
 
     def __init__(self, snapshot: Callable[[], Snapshot], draw: Callable[[Snapshot], str]) -> None:

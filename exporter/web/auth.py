@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from exporter.core.clock import MonotonicClock, monotonic_time
 
 
-class Bucket:
+class TokenBucket:
     """Holds up to `burst` tokens; one comes back every `interval` seconds, and each request takes one."""
 
     def __init__(self, interval: float, burst: int, clock: MonotonicClock) -> None:
@@ -63,7 +63,7 @@ class BasicAuth:
         self._salt = os.urandom(16)
         self._right: dict[str, bytes] = {}
         """By user, what stands for the right password."""
-        self._guesses: dict[str, Bucket] = {}
+        self._guesses: dict[str, TokenBucket] = {}
         self._lock = threading.Lock()
         # Compared against for unknown names, so that the time taken does not show which names exist.
         self._decoy = next(iter(users.values()), "")
@@ -95,11 +95,11 @@ class BasicAuth:
                 self._guesses.pop(peer, None)
         return Verdict.ALLOWED if right else Verdict.REFUSED
 
-    def _guess(self, peer: str) -> Bucket:
+    def _guess(self, peer: str) -> TokenBucket:
         if peer not in self._guesses:
             while len(self._guesses) >= _PEERS:
                 del self._guesses[next(iter(self._guesses))]
-            self._guesses[peer] = Bucket(_GUESS_SECONDS, _GUESSES, self._clock)
+            self._guesses[peer] = TokenBucket(_GUESS_SECONDS, _GUESSES, self._clock)
         return self._guesses[peer]
 
     def _remembered(self, name: str, password: str) -> bool:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import unquote
 
 import h11
 
-from exporter.web.certificate import Demands, names_of
-from exporter.web.lanes import Environ, Response
+from exporter.web.app import Environ, Response
 
 HEAD_BYTES = 16 * 1024
 """Of request line and headers together."""
@@ -27,26 +26,48 @@ IDLE_SECONDS = 120.0
 """Between two requests: more than the usual scrape interval, so that scrapes share one connection."""
 
 
-class Desk(Protocol):
-    """Who answers requests and keeps count of connections."""
+class ClientCertificatePolicy(NamedTuple):
+    """What a client must prove of itself by its certificate. A connection lasts no longer than the demands it met."""
+
+    client_auth: int = 0
+    allowed_sans: frozenset[str] = frozenset()
+    """One of these names; any, where there are none."""
+    authority: str = ""
+    """Of those who sign: their certificates."""
+
+
+def names_of(certificate: Mapping[str, Any] | None) -> frozenset[str]:
+    """The subject alternative names of a certificate as Python shows it."""
+    return frozenset(str(value) for _, value in (certificate or {}).get("subjectAltName", ()))
+
+
+class ConnectionHandler(Protocol):
+    """Answers the requests of connections, and is told when their state changes."""
 
     buffer: memoryview
     """Read into by every connection of a loop, each for as long as it takes to copy what came."""
 
-    def request(self, environ: Environ, answer: Callable[[Response], None]) -> None: ...
-    def served(self, connection: Connection) -> None: ...
-    def silent(self, connection: Connection) -> None: ...
-    def writing(self, connection: Connection, unsent: bool) -> None: ...  # noqa: FBT001 - a state
-    def left(self, connection: Connection) -> None: ...
+    def handle_request(self, environ: Environ, respond: Callable[[Response], None]) -> None: ...
+    def on_request(self, connection: Connection) -> None: ...
+    def on_idle(self, connection: Connection) -> None: ...
+    def on_write_paused(self, connection: Connection) -> None: ...
+    def on_write_resumed(self, connection: Connection) -> None: ...
+    def on_closed(self, connection: Connection) -> None: ...
 
 
 class Connection(asyncio.BufferedProtocol):
     """Speaks HTTP/1.1 through h11; the time of every state is bounded in total, not from byte to byte."""
 
-    def __init__(self, desk: Desk, key: int, peer: str, demands: Callable[[], Demands] = Demands) -> None:
+    def __init__(
+        self,
+        handler: ConnectionHandler,
+        key: int,
+        peer: str,
+        demands: Callable[[], ClientCertificatePolicy] = ClientCertificatePolicy,
+    ) -> None:
         """`key` and `peer` tell it apart from others; `demands` is asked what a client must prove now."""
         self.key = key
-        self._desk = desk
+        self._handler = handler
         self._peer = peer
         self._demands = demands
         self._proved = demands()
@@ -72,10 +93,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         del sizehint
-        return self._desk.buffer
+        return self._handler.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._received(bytes(self._desk.buffer[:nbytes]))
+        self._received(bytes(self._handler.buffer[:nbytes]))
 
     def _received(self, data: bytes) -> None:
         if self._transport is None or self._transport.is_closing():
@@ -87,14 +108,11 @@ class Connection(asyncio.BufferedProtocol):
         self._http.receive_data(data)
         self._next()
 
-    def eof_received(self) -> bool:
-        return False
-
     def pause_writing(self) -> None:
-        self._desk.writing(self, unsent=True)
+        self._handler.on_write_paused(self)
 
     def resume_writing(self) -> None:
-        self._desk.writing(self, unsent=False)
+        self._handler.on_write_resumed(self)
         if self._written:  # else it was the TLS handshake that has left
             self._sent()
 
@@ -103,8 +121,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._deadline:
             self._deadline.cancel()
         self._transport = None  # it knows us: the two would be kept until a search for circles
-        self._desk.writing(self, unsent=False)
-        self._desk.left(self)
+        self._handler.on_write_resumed(self)
+        self._handler.on_closed(self)
 
     def end(self) -> None:
         """Break off, whatever is under way."""
@@ -127,8 +145,8 @@ class Connection(asyncio.BufferedProtocol):
         self._head_bytes -= len(self._http.trailing_data[0])
         if self._head_bytes > HEAD_BYTES:
             self._refuse("431 Request Header Fields Too Large")
-        elif _two_lengths(event):
-            self._refuse("400 Bad Request")
+        elif {b"content-length", b"transfer-encoding"} <= {name for name, _ in event.headers}:
+            self._refuse("400 Bad Request")  # a proxy may go by the other one: to it, the body would be a request to us
         else:
             self._hand_over(event)
 
@@ -136,16 +154,12 @@ class Connection(asyncio.BufferedProtocol):
         assert self._transport is not None  # noqa: S101 - data came through it
         self._transport.pause_reading()
         self._until(self._loop.time() + ANSWER_SECONDS)
-        self._close_after = self._has_body()
-        self._desk.served(self)
-        self._desk.request(_environ(request, self._peer), self._answer)
-
-    def _has_body(self) -> bool:
-        """A body is not read: the connection ends with the answer."""
-        try:
-            return not isinstance(self._http.next_event(), h11.EndOfMessage)
+        try:  # a body is not read: the connection ends with the answer
+            self._close_after = not isinstance(self._http.next_event(), h11.EndOfMessage)
         except h11.RemoteProtocolError:
-            return True
+            self._close_after = True
+        self._handler.on_request(self)
+        self._handler.handle_request(_environ(request, self._peer), self._answer)
 
     def _refuse(self, status: str) -> None:
         assert self._transport is not None  # noqa: S101 - data came through it
@@ -155,7 +169,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answer(self, response: Response) -> None:
         if response.after:
-            self._desk.silent(self)  # it gives way meanwhile
+            self._handler.on_idle(self)  # it gives way meanwhile
             self._until(self._loop.time() + response.after + ANSWER_SECONDS)
             self._loop.call_later(response.after, self._send, response)
         else:
@@ -169,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
             self.end()
             return
         status, _, reason = response.status.partition(" ")
-        headers = [*response.headers, ("Date", _date())]
+        headers = [*response.headers, ("Date", time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime()))]
         if not any(name == "Content-Length" for name, _ in headers):
             headers.append(("Content-Length", str(len(response.body))))
         if self._close_after:
@@ -193,7 +207,7 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             return
         if self._close_after or self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
-            self._desk.silent(self)  # it gives way meanwhile
+            self._handler.on_idle(self)  # it gives way meanwhile
             self._until(self._loop.time() + CLOSING_SECONDS)
             transport.close()
             return
@@ -201,15 +215,10 @@ class Connection(asyncio.BufferedProtocol):
         self._head_bytes = len(self._http.trailing_data[0])
         self._idle = not self._head_bytes
         self._until(self._loop.time() + (IDLE_SECONDS if self._idle else HEAD_SECONDS))
-        self._desk.silent(self)
+        self._handler.on_idle(self)
         transport.resume_reading()
         if not self._idle:
             self._loop.call_soon(self._next)  # a request that came with the last one
-
-
-def _two_lengths(request: Any) -> bool:
-    """A proxy may go by the other one: what is the body to it would be a request to us."""
-    return {b"content-length", b"transfer-encoding"} <= {name for name, _ in request.headers}
 
 
 def _environ(request: Any, peer: str) -> Environ:
@@ -230,7 +239,3 @@ def _environ(request: Any, peer: str) -> Environ:
         text = value.decode("latin-1")
         environ[key] = f"{environ[key]}, {text}" if key in environ else text
     return environ
-
-
-def _date() -> str:
-    return time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -74,3 +74,16 @@ class Section:
 
     def wrong(self, key: str, why: str) -> ConfigError:
         return ConfigError(f"{OPTION} {self.path}: {self.name}{key}: {why}")
+
+
+def file_signatures(files: Iterable[Path]) -> tuple[tuple[int, int, int], ...]:
+    """Changes whenever one of the files does."""
+
+    def stamp(path: Path) -> tuple[int, int, int]:
+        try:
+            status = path.stat()
+        except OSError:
+            return (0, 0, 0)
+        return (status.st_mtime_ns, status.st_size, status.st_ino)
+
+    return tuple(stamp(path) for path in files)

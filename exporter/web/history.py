@@ -43,7 +43,7 @@ _NOTHING_COUNTED = _Totals(NEVER, None, None)
 
 
 @dataclass(slots=True)
-class _Track:
+class _GpuSeries:
     """What is kept of one GPU: bounded by the span."""
 
     points: deque[Point] = field(default_factory=lambda: deque(maxlen=int(SPAN / _BUCKET)))
@@ -68,10 +68,10 @@ def _mean(before: float | None, now: float | None, seconds: float, at_once: floa
     return (now - before) / seconds
 
 
-class History:
+class GpuHistory:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._tracks: dict[str, _Track] = {}
+        self._tracks: dict[str, _GpuSeries] = {}
         self._bucket = EPOCH
 
     def add(self, snapshot: Snapshot) -> None:
@@ -82,7 +82,7 @@ class History:
         self._bucket = now
         with self._lock:
             for gpu in snapshot.status.gpus:
-                self._tracks.setdefault(gpu.uuid, _Track()).add(gpu, now, snapshot.monotonic)
+                self._tracks.setdefault(gpu.uuid, _GpuSeries()).add(gpu, now, snapshot.monotonic)
 
     def points(self, uuid: str) -> tuple[Point, ...]:
         with self._lock:

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import itertools
 import logging
+import resource
 import socket
 import sys
 from asyncio import sslproto
@@ -21,11 +22,8 @@ from typing import TYPE_CHECKING
 from exporter.config.kinds import address_text
 from exporter.config.option import ConfigError
 from exporter.core.threads import Threads
-from exporter.web.admission import Admission, room
-from exporter.web.app import App
-from exporter.web.certificate import Demands
-from exporter.web.connection import HEAD_BYTES, HEAD_SECONDS, Connection
-from exporter.web.lanes import Environ, Lanes, Response
+from exporter.web.app import App, Environ, Response, WorkerQueues
+from exporter.web.connection import HEAD_BYTES, HEAD_SECONDS, ClientCertificatePolicy, Connection
 
 if TYPE_CHECKING:
     from exporter.web.tls import Certificates
@@ -63,7 +61,7 @@ class Server:
         self._app = app
         self._certificates = certificates
         self._threads = threads or Threads()
-        self._lanes = Lanes(self._threads, workers)
+        self._workers = WorkerQueues(self._threads, workers)
         self._listening = _bound(address)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped = False
@@ -73,12 +71,12 @@ class Server:
         return int(self._listening.getsockname()[1])
 
     def start(self) -> None:
-        self._lanes.start()
+        self._workers.start()
         self._threads.start("web", self._run)
 
     def stop(self) -> None:
         self._stopped = True
-        self._lanes.stop()
+        self._workers.stop()
         loop = self._loop
         if loop is None:
             self._listening.close()
@@ -92,10 +90,10 @@ class Server:
         self._loop = loop = asyncio.new_event_loop()
         loop.set_exception_handler(_log_error)
         try:
-            desk = _Desk(loop, self._app, self._lanes, self._certificates, self._listening)
-            loop.call_soon(desk.open)
+            manager = _ConnectionManager(loop, self._app, self._workers, self._certificates, self._listening)
+            loop.call_soon(manager.open)
             loop.run_forever()
-            desk.close()
+            manager.close()
             loop.run_until_complete(asyncio.sleep(0))
         finally:
             loop.close()
@@ -103,23 +101,23 @@ class Server:
                 self._listening.close()
 
 
-class _Desk:
-    """Takes connections in and hands their requests to the lanes. Lives as long as its loop."""
+class _ConnectionManager:
+    """Takes connections in and hands their requests to the workers. Lives as long as its loop."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         app: App,
-        lanes: Lanes,
+        workers: WorkerQueues,
         certificates: Certificates | None,
         listening: socket.socket,
     ) -> None:
         self._loop = loop
         self._app = app
-        self._lanes = lanes
+        self._workers = workers
         self._certificates = certificates
         self._listening = listening
-        self._admission = Admission(room(tls=certificates is not None))
+        self._limiter = ConnectionLimiter(room(tls=certificates is not None))
         self._keys = itertools.count()
         self._connections: dict[int, Connection] = {}
         self._opening: dict[int, asyncio.Task[None]] = {}
@@ -136,37 +134,39 @@ class _Desk:
         for connection in list(self._connections.values()):
             connection.end()
 
-    def request(self, environ: Environ, answer: Callable[[Response], None]) -> None:
+    def handle_request(self, environ: Environ, respond: Callable[[Response], None]) -> None:
         begun = self._app.begin(environ)
         if isinstance(begun, Response):
-            answer(begun)
+            respond(begun)
             return
 
         def work() -> None:
             response = begun.make()
             with contextlib.suppress(RuntimeError):  # the server has stopped meanwhile
-                self._loop.call_soon_threadsafe(answer, response)
+                self._loop.call_soon_threadsafe(respond, response)
 
-        if not self._lanes.submit(begun.lane, work):
-            answer(Response("503 Service Unavailable", (("Retry-After", "1"),)))
+        if not self._workers.submit(begun.lane, work):
+            respond(Response("503 Service Unavailable", (("Retry-After", "1"),)))
 
-    def served(self, connection: Connection) -> None:
-        self._admission.served(connection.key)
+    def on_request(self, connection: Connection) -> None:
+        self._limiter.served(connection.key)
 
-    def silent(self, connection: Connection) -> None:
-        self._admission.silent(connection.key, connection.end)
+    def on_idle(self, connection: Connection) -> None:
+        self._limiter.silent(connection.key, connection.end)
 
-    def writing(self, connection: Connection, unsent: bool) -> None:  # noqa: FBT001 - a state
+    def on_write_paused(self, connection: Connection) -> None:
         self._unsent.pop(connection.key, None)
-        if unsent:
-            self._unsent[connection.key] = connection
-            if len(self._unsent) > _MAX_UNSENT:
-                next(iter(self._unsent.values())).end()
+        self._unsent[connection.key] = connection
+        if len(self._unsent) > _MAX_UNSENT:
+            next(iter(self._unsent.values())).end()
 
-    def left(self, connection: Connection) -> None:
+    def on_write_resumed(self, connection: Connection) -> None:
+        self._unsent.pop(connection.key, None)
+
+    def on_closed(self, connection: Connection) -> None:
         self._connections.pop(connection.key, None)
         self._unsent.pop(connection.key, None)
-        self._admission.left(connection.key)
+        self._limiter.left(connection.key)
 
     def _accept(self) -> None:
         for _ in range(_ACCEPTED_AT_ONCE):
@@ -175,17 +175,14 @@ class _Desk:
             except (BlockingIOError, ConnectionAbortedError, InterruptedError):
                 return
             except OSError as error:
-                if error.errno in _FULL and self._admission.evict():
+                if error.errno in _FULL and self._limiter.evict():
                     return  # called again, for somebody still waits
-                self._pause(error)
+                log.debug("cannot accept: %s", error)
+                self._loop.remove_reader(self._listening)
+                self._loop.call_later(_FULL_PAUSE, self.open)
                 return
             accepted.setblocking(False)  # noqa: FBT003 - the socket's own signature
             self._take(accepted, _peer(str(address[0])))
-
-    def _pause(self, error: OSError) -> None:
-        log.debug("cannot accept: %s", error)
-        self._loop.remove_reader(self._listening)
-        self._loop.call_later(_FULL_PAUSE, self.open)
 
     def _take(self, accepted: socket.socket, peer: str) -> None:
         key = next(self._keys)
@@ -196,7 +193,7 @@ class _Desk:
             task.cancel()
             connection.end()
 
-        if not self._admission.admit(key, peer, end):
+        if not self._limiter.admit(key, peer, end):
             task.cancel()
             accepted.close()
             return
@@ -204,14 +201,14 @@ class _Desk:
         self._opening[key] = task
         task.add_done_callback(lambda task: self._opened(task, connection, accepted))
 
-    def _demands(self) -> Demands:
-        return self._certificates.demands if self._certificates else Demands()
+    def _demands(self) -> ClientCertificatePolicy:
+        return self._certificates.demands if self._certificates else ClientCertificatePolicy()
 
     def _opened(self, task: asyncio.Task[None], connection: Connection, accepted: socket.socket) -> None:
         self._opening.pop(connection.key, None)
         if task.cancelled():  # before its first step
             accepted.close()
-            self.left(connection)
+            self.on_closed(connection)
 
     async def _connect(self, connection: Connection, accepted: socket.socket) -> None:
         """The TLS handshake, if any, within the time for the head."""
@@ -228,7 +225,7 @@ class _Desk:
         except (OSError, asyncio.CancelledError) as error:
             log.debug("connection not made: %s", error)
             accepted.close()
-            self.left(connection)
+            self.on_closed(connection)
 
 
 def _peer(address: str) -> str:
@@ -270,3 +267,69 @@ def _listening(address: tuple[object, ...], family: socket.AddressFamily, *, dua
 def _log_error(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
     del loop
     log.debug("%s", context.get("message"), exc_info=context.get("exception"))  # type: ignore[arg-type]
+
+
+_MAX_PLAIN = 256
+_MAX_TLS = 64
+"""Each keeps some 80 KiB, most of it in OpenSSL."""
+_RESERVED = 48
+"""Descriptors that the rest of the process may need."""
+_LEAST = 4
+
+
+def room(limit: int | None = None, *, tls: bool = False) -> int:
+    """How many connections the descriptors of this process and its memory allow."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if limit is None else limit
+    return max(_LEAST, min(_MAX_TLS if tls else _MAX_PLAIN, (soft - _RESERVED) // 2))
+
+
+class ConnectionLimiter:
+    """Open connections by peer, each with what ends it. Belongs to the loop of connections."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._peers: dict[str, dict[int, Callable[[], None]]] = {}
+        """Ends of the silent connections of each peer, the oldest first."""
+        self._open: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def admit(self, key: int, peer: str, end: Callable[[], None]) -> bool:
+        """A new connection, silent so far; False where there is no room and none that could give way."""
+        while len(self._open) >= self._limit:
+            if not self.evict():
+                return False
+        self._open[key] = peer
+        self._peers.setdefault(peer, {})[key] = end
+        return True
+
+    def served(self, key: int) -> None:
+        """Its request is complete: it does not give way until it is silent again."""
+        peer = self._open.get(key)
+        if peer is not None:
+            self._peers[peer].pop(key, None)
+
+    def silent(self, key: int, end: Callable[[], None]) -> None:
+        """Its answer is sent, another request may come."""
+        peer = self._open.get(key)
+        if peer is not None:
+            self._peers[peer][key] = end
+
+    def left(self, key: int) -> None:
+        peer = self._open.pop(key, None)
+        if peer is not None:
+            self._peers[peer].pop(key, None)
+            if not self._peers[peer] and peer not in self._open.values():
+                del self._peers[peer]
+
+    def evict(self) -> bool:
+        """End the oldest silent connection of the peer with most of them; whether there was one."""
+        silent = {peer: ends for peer, ends in self._peers.items() if ends}
+        if not silent:
+            return False
+        busiest = max(silent, key=lambda peer: len(silent[peer]))
+        key, end = next(iter(silent[busiest].items()))
+        end()
+        self.left(key)
+        return True

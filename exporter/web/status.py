@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from html import escape
 
 from exporter import __version__
-from exporter.attribution.owner import Owner
 from exporter.core.clock import UnixTime, unix_time
-from exporter.faults.rule import Finding, Verdict
-from exporter.faults.rules import runbook
-from exporter.faults.verdict import Report
+from exporter.faults.rule import Finding, Limits, Verdict, from_blocks
+from exporter.faults.rules import STAGES, Report, judge, runbook
 from exporter.ledger.palette import LOOKS, look, page_colours, stacked
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
-from exporter.web.history import SPAN, History
+from exporter.web.config import WebConfig
+from exporter.web.history import SPAN, GpuHistory
 
 VERDICTS: Mapping[Verdict, str] = {
     Verdict.OK: "var(--good)",
@@ -110,16 +109,21 @@ def duration(seconds: float) -> str:
 _UNKNOWN = "&ndash;"
 
 
-def card(gpu: GpuStatus, findings: Sequence[Finding], limit: float | None, history: History, now: UnixTime) -> str:
+def card(gpu: GpuStatus, findings: Sequence[Finding], limit: float | None, history: GpuHistory, now: UnixTime) -> str:
     """`limit` is the power limit in watts, where the driver reports it."""
-    owners = "".join(
-        f"<li>{escape(owner.workload or 'unknown')}{_share(share)}{_user(owner)}</li>" for owner, share in gpu.owners
-    )
+    owners = ""
+    for owner, share in gpu.owners:
+        part = "" if share >= 1 else f" <small>{share:.0%}</small>"
+        who = " · ".join(filter(None, (owner.user, owner.account)))
+        user = f' <small class="dim">{escape(who)}</small>' if who else ""
+        owners += f"<li>{escape(owner.workload or 'unknown')}{part}{user}</li>"
+    worst = max((finding.verdict for finding in findings), default=None)
+    border = f' style="border-color:{VERDICTS[worst]}"' if worst is not None else ""
     down = "" if gpu.up else f'<span class="badge" style="color:{VERDICTS[Verdict.FAILED]}">{_silence(gpu)}</span>'
     points = history.points(gpu.uuid)
     top = limit or max([point.power_watts or 0.0 for point in points] + [1.0])
     power = f"power, last hour, 0 to {top:.0f} W{' (its limit)' if limit else ''}"
-    return f"""<section class="gpu"{_border(findings)}>
+    return f"""<section class="gpu"{border}>
 <h2>GPU {gpu.index} <small>{escape(gpu.model)}</small> {down}</h2>
 {"".join(_finding(finding) for finding in findings)}
 <dl><div><dt>busy</dt><dd>{percent(gpu.busy_ratio if gpu.up else None)}</dd></div>
@@ -130,11 +134,6 @@ def card(gpu: GpuStatus, findings: Sequence[Finding], limit: float | None, histo
 {line(power, [(p.time, p.power_watts) for p in points], top, now)}
 {bar(*history.states(gpu, now))}<ul class="owners">{owners or '<li class="dim">free</li>'}</ul>
 <p class="dim uuid">{escape(gpu.uuid)}</p></section>"""
-
-
-def _border(findings: Sequence[Finding]) -> str:
-    worst = max((finding.verdict for finding in findings), default=None)
-    return f' style="border-color:{VERDICTS[worst]}"' if worst is not None else ""
 
 
 def _finding(finding: Finding) -> str:
@@ -150,15 +149,6 @@ def _silence(gpu: GpuStatus) -> str:
     if gpu.hung_seconds > 1:
         return f"hung for {gpu.hung_seconds:.0f} s"
     return f"silent for {gpu.age:.0f} s" if gpu.age != float("inf") else "never answered"
-
-
-def _share(share: float) -> str:
-    return "" if share >= 1 else f" <small>{share:.0%}</small>"
-
-
-def _user(owner: Owner) -> str:
-    who = " · ".join(part for part in (owner.user, owner.account) if part)
-    return f' <small class="dim">{escape(who)}</small>' if who else ""
 
 
 def _memory(gpu: GpuStatus) -> str:
@@ -191,7 +181,7 @@ _GOOD, _NOT = VERDICTS[Verdict.OK], VERDICTS[Verdict.FAILED]
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class PageLinks:
     """What stays the same from one page to the next. `runbooks` is a URL with `{name}` in it."""
 
     node: str
@@ -199,9 +189,11 @@ class Site:
     runbooks: str
 
 
-def page(site: Site, snapshot: Snapshot, report: Report, limits: Mapping[str, float], history: History) -> str:
+def page(site: PageLinks, snapshot: Snapshot, report: Report, limits: Mapping[str, float], history: GpuHistory) -> str:
     """Draw the verdict, the GPUs with their last hour, processes and sources. `limits`: power limit by UUID."""
-    status, node = snapshot.status, escape(site.node)
+    status, node, age = snapshot.status, escape(site.node), "no pass yet"
+    if status.time:
+        age = f"read {max(unix_time() - status.time, 0):.0f} s ago, in {status.pass_seconds * 1000:.0f} ms"
     cards = "".join(
         card(gpu, [f for f in report.findings if f.gpu == str(gpu.index)], limits.get(gpu.uuid), history, status.time)
         for gpu in status.gpus
@@ -211,14 +203,14 @@ def page(site: Site, snapshot: Snapshot, report: Report, limits: Mapping[str, fl
 <meta http-equiv="refresh" content="10"><link rel="icon" href="data:,">
 <title>{report.verdict.word}: GPUs of {node}</title><style>{STYLE}</style></head><body>
 <header><h1>GPUs of {node}</h1>
-<p class="dim">{_versions(status)} · {_age(status)} · <a href="{escape(site.telemetry_path)}">metrics</a></p></header>
+<p class="dim">{_versions(status)} · {age} · <a href="{escape(site.telemetry_path)}">metrics</a></p></header>
 {_verdict(site, snapshot, report)}{_legend(status)}<main>{cards or '<p class="dim">No GPU seen yet.</p>'}</main>
 {_processes(snapshot)}{_health(status)}
 </body></html>
 """
 
 
-def _verdict(site: Site, snapshot: Snapshot, report: Report) -> str:
+def _verdict(site: PageLinks, snapshot: Snapshot, report: Report) -> str:
     """The verdict on the node, and every finding with what to do about it."""
     colour = VERDICTS[report.verdict]
     simulated = " (simulated GPUs)" if snapshot.status.simulated else ""
@@ -232,7 +224,7 @@ def _verdict(site: Site, snapshot: Snapshot, report: Report) -> str:
     )
 
 
-def _item(site: Site, finding: Finding) -> str:
+def _item(site: PageLinks, finding: Finding) -> str:
     name = runbook(finding.rule)
     address = escape(site.runbooks.replace("{name}", name))  # which may have other braces
     link = f' <a href="{address}">runbook</a>' if name and address else ""
@@ -247,12 +239,6 @@ def _versions(status: NodeStatus) -> str:
     parts += [f"driver {status.driver}"] if status.driver else []
     parts += [f"CUDA {status.cuda}"] if status.cuda else []
     return escape(" · ".join(parts))
-
-
-def _age(status: NodeStatus) -> str:
-    if not status.time:
-        return "no pass yet"
-    return f"read {max(unix_time() - status.time, 0):.0f} s ago, in {status.pass_seconds * 1000:.0f} ms"
 
 
 def _legend(status: NodeStatus) -> str:
@@ -289,3 +275,11 @@ def _health(status: NodeStatus) -> str:
         )
     good = f'<li style="color:{_GOOD}">all collectors succeed</li>'
     return f"<h2>Exporter</h2><ul>{''.join(lines) or good}</ul>"
+
+
+def render_status_page(node: str, config: WebConfig, snapshot: Snapshot, history: GpuHistory) -> str:
+    site = PageLinks(node, config.telemetry_path, config.runbook_url)
+    facts = from_blocks(snapshot.blocks, unix_time())
+    limits = {series.labels["uuid"]: series.value for series in facts.of("gpu_power_limit_watts")}
+    report = judge(facts, Limits(), STAGES["periodic"].left_out)  # jobs run: what they hold is no fault
+    return page(site, snapshot, report, limits, history)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import calendar
 import contextlib
 import logging
 import os
 import ssl
-from collections.abc import Generator, Mapping
+import time
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.config.option import ConfigError
-from exporter.web.certificate import Demands, expiry, stamps
-from exporter.web.fields import Section
+from exporter.web.connection import ClientCertificatePolicy
+from exporter.web.fields import Section, file_signatures
 
 _VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {
@@ -78,7 +80,13 @@ def parse_tls(section: Section) -> Tls | None:
         return None
     section.only(*_KEYS)
     authority = _pem(section, "client_ca")
-    auth = _client_auth(section)
+    if section.text("client_auth_type") in _UNVERIFIED:
+        raise section.wrong(
+            "client_auth_type",
+            f"{section.text('client_auth_type')} takes certificates without verifying them, which Python's TLS cannot: "
+            "use RequireAndVerifyClientCert with client_ca_file",
+        )
+    auth = section.one_of("client_auth_type", _CLIENT_AUTH, "NoClientCert")
     if auth is not ssl.CERT_NONE and not authority:
         raise section.wrong("client_auth_type", "client_auth_type needs client_ca_file or client_ca")
     if auth is ssl.CERT_NONE and authority:
@@ -114,16 +122,6 @@ def _needed(section: Section, key: str) -> Path | str:
     if not found:
         raise section.wrong(f"{key}_file", f"tls_server_config needs {key}_file, or {key} with the PEM text")
     return found
-
-
-def _client_auth(section: Section) -> ssl.VerifyMode:
-    if section.text("client_auth_type") in _UNVERIFIED:
-        raise section.wrong(
-            "client_auth_type",
-            f"{section.text('client_auth_type')} takes certificates without verifying them, which Python's TLS cannot: "
-            "use RequireAndVerifyClientCert with client_ca_file",
-        )
-    return section.one_of("client_auth_type", _CLIENT_AUTH, "NoClientCert")
 
 
 def _sans(section: Section, auth: ssl.VerifyMode) -> tuple[str, ...]:
@@ -214,7 +212,7 @@ class Certificates:
     def __init__(self, tls: Tls) -> None:
         self._tls = tls
         self._context = context(tls)
-        self._seen = stamps(tls.files)
+        self._seen = file_signatures(tls.files)
         self.success = True
         """Whether the files as they are now are in use."""
         self.demands = _demands(tls)
@@ -224,11 +222,11 @@ class Certificates:
 
     def use(self, tls: Tls) -> None:
         """Other settings from now on. Raises ConfigError, and keeps those that work."""
-        self._context, self._tls, self._seen = context(tls), tls, stamps(tls.files)
+        self._context, self._tls, self._seen = context(tls), tls, file_signatures(tls.files)
         self.success, self.expiry, self.demands = True, _expiry(tls), _demands(tls)
 
     def context(self) -> ssl.SSLContext:
-        seen = stamps(self._tls.files)
+        seen = file_signatures(self._tls.files)
         if seen != self._seen:
             self._seen = seen
             try:
@@ -241,9 +239,9 @@ class Certificates:
         return self._context
 
 
-def _demands(tls: Tls) -> Demands:
+def _demands(tls: Tls) -> ClientCertificatePolicy:
     authority = tls.client_ca if isinstance(tls.client_ca, str) else tls.client_ca.read_text(errors="replace")
-    return Demands(int(tls.client_auth), frozenset(tls.allowed_sans), authority)
+    return ClientCertificatePolicy(int(tls.client_auth), frozenset(tls.allowed_sans), authority)
 
 
 def _expiry(tls: Tls) -> float | None:
@@ -251,3 +249,41 @@ def _expiry(tls: Tls) -> float | None:
         return expiry(tls.cert if isinstance(tls.cert, str) else tls.cert.read_text())
     except (OSError, ValueError):
         return None
+
+
+_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+_VERSION = 0xA0
+_UTC_TIME = 0x17
+_LONG = 0x80
+
+
+def expiry(pem: str) -> float | None:
+    """Unix seconds of the end of the first certificate of a chain, the server's own; None where there is none."""
+    try:
+        begin = pem.index(_BEGIN)
+        return not_after(ssl.PEM_cert_to_DER_cert(pem[begin : pem.index(_END, begin) + len(_END)]))
+    except (ValueError, IndexError, StopIteration):
+        return None
+
+
+def not_after(der: bytes) -> float:
+    """The end of validity (RFC 5280, 4.1). Raises ValueError, IndexError or StopIteration where it is none."""
+    certificate = next(_elements(der))[1]
+    fields = list(_elements(next(_elements(certificate))[1]))
+    # After the optional version: serial number, algorithm, issuer, validity.
+    _, validity = fields[4 if fields[0][0] == _VERSION else 3]
+    tag, text = list(_elements(validity))[1]
+    form = "%y%m%d%H%M%SZ" if tag == _UTC_TIME else "%Y%m%d%H%M%SZ"
+    return float(calendar.timegm(time.strptime(text.decode("ascii"), form)))
+
+
+def _elements(der: bytes) -> Iterator[tuple[int, bytes]]:
+    """Tag and content of each element in a row."""
+    at = 0
+    while at < len(der):
+        tag, length, at = der[at], der[at + 1], at + 2
+        if length >= _LONG:
+            size = length - _LONG
+            length, at = int.from_bytes(der[at : at + size], "big"), at + size
+        yield tag, der[at : at + length]
+        at += length

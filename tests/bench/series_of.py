@@ -28,8 +28,7 @@ from exporter.sampling.sampler import Moment, Pacing, Sampler
 from exporter.sampling.simulated_host import SimulatedHost
 from exporter.tools.capture.replay import load
 from exporter.tools.simulator import simulate
-from exporter.tools.simulator.faults import KINDS
-from exporter.tools.simulator.patterns import PATTERNS
+from exporter.tools.simulator.patterns import KINDS, PATTERNS
 
 RENDERER = partial(Renderer, HIDDEN_METRICS)
 START = 1_700_000_000.0

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
 from exporter.core.clock import Moment, MonotonicTime, UnixTime
-from exporter.core.families import AnyBlock, Block, Family, LazyBlock, Sample, Shown, Type, Unit, in_columns
+from exporter.core.families import Block, Family, Sample, Shown, Type, Unit, in_columns
 from exporter.exposition.page import Renderer
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
@@ -57,7 +57,7 @@ class Registry:
         return self._metrics
 
 
-def reference(blocks: Iterable[AnyBlock], accept: str) -> bytes:
+def reference(blocks: Iterable[Block], accept: str) -> bytes:
     """Return what the client library writes of these blocks."""
     metrics: dict[str, Metric] = {}
     for block in blocks:
@@ -111,7 +111,7 @@ def test_page_of_any_samples_equals_the_client_librarys(
         assert ours(renderer.render(blocks, accept)[1]) == reference(blocks, accept)
 
 
-def cycles(spec: str) -> Iterator[list[AnyBlock]]:
+def cycles(spec: str) -> Iterator[list[Block]]:
     """The blocks of each sampling cycle of a simulated node, one a second."""
     now = [1_700_000_000.0]
     driver = simulate(spec, lambda: now[0])
@@ -234,7 +234,7 @@ def test_samples_are_made_once_for_a_source() -> None:
 
     lazy, renderer = replace(family(Type.GAUGE), samples=samples), Renderer()
     one, other = "one content", "another"
-    pages = [renderer.render([LazyBlock(lazy, content, ("0", "GPU-0"))], "")[1] for content in (one, one, other)]
+    pages = [renderer.render([Block(lazy, ("0", "GPU-0"), content)], "")[1] for content in (one, one, other)]
 
     assert made == [one, other]
     assert ours(pages[0]) == ours(pages[1])
@@ -251,7 +251,7 @@ def test_page_after_a_failed_one_has_todays_samples() -> None:
     first = replace(family(Type.COUNTER), samples=samples)
     second = replace(family(Type.GAUGE), samples=samples)
     for ours_, theirs in ((1, 1), (0, 2), (3, 1), (4, 2), (5, 5)):
-        blocks = [LazyBlock(first, float(ours_), ("0", "u")), LazyBlock(second, float(theirs), ("0", "u"))]
+        blocks = [Block(first, ("0", "u"), float(ours_)), Block(second, ("0", "u"), float(theirs))]
         if theirs == 2:
             with pytest.raises(RuntimeError):
                 renderer.render(blocks, "")

@@ -13,7 +13,7 @@ import yaml
 from exporter.collectors import COLLECTORS
 from exporter.config.load import load
 from exporter.config.option import ConfigError
-from exporter.core.families import AnyBlock, Shown
+from exporter.core.families import Block, Shown
 from exporter.daemon import assembly
 from exporter.daemon.config import DaemonConfig
 from exporter.exposition.config import HIDDEN_METRICS
@@ -47,12 +47,12 @@ def read_by(reader: str) -> Mapping[str, str]:
     return found
 
 
-def series(blocks: Iterable[AnyBlock], hide: Sequence[str] = HIDDEN_METRICS) -> list[str]:
+def series(blocks: Iterable[Block], hide: Sequence[str] = HIDDEN_METRICS) -> list[str]:
     page = Renderer(hide).render(blocks, "")[1].decode()
     return [line for line in page.splitlines() if line.startswith("gpu_")]
 
 
-def gpu_blocks(model: str) -> Sequence[AnyBlock]:
+def gpu_blocks(model: str) -> Sequence[Block]:
     driver = simulate(f"1x{model}:training", lambda: 1_700_000_000.0)
     driver.open()
     device = driver.devices()[0]

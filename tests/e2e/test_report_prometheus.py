@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import requests
 
-from exporter.tools.report.price import PRICES
+from exporter.tools.report.definitions import PRICES
 from tests.command import Done, run
 from tests.e2e.backfill import Past
 from tests.e2e.report_past import (

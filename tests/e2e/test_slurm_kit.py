@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from exporter.attribution.slurm.show_job import ShowJob
+from exporter.tools.report.sacct import AccountedJob, Sacct
 from exporter.tools.report.summaries.jobstats import Commenter
-from exporter.tools.report.summaries.sacct import AccountedJob, Sacct
 from tests.attribution_kit.slurm_cluster import LACKING, TRACKING
 from tests.attribution_kit.slurm_kit import KIT, ROOT, Kit
 from tests.attribution_kit.slurm_user import tries

@@ -7,7 +7,7 @@ import json
 from exporter.attribution.slurm.device_program import Rule
 from exporter.core.clock import UnixTime
 from exporter.faults import state_file
-from exporter.faults.model import Action, Fault, FaultState, Kind, KnownGpu
+from exporter.faults.model import Fault, FaultKind, FaultState, GpuRecord, RepairAction
 from tests.attribution_kit.bpf import program
 
 UUID = "GPU-01234567-89ab-cdef-0123-456789abcdef"
@@ -79,9 +79,9 @@ LISTENERS = (
     b"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
     b"   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 123 1 0 100 0 0 10 0\n"
 )
-_FAULT = Fault("G", 0, Kind.ECC, "4 of them", Action.RESET, UnixTime(1.0))
+_FAULT = Fault("G", 0, FaultKind.ECC, "4 of them", RepairAction.RESET, UnixTime(1.0))
 FAULT_STATE = json.dumps(
-    state_file._content(FaultState("b", {"G": KnownGpu(0)}, (_FAULT,), frozenset({("G", "xid")})))
+    state_file._content(FaultState("b", {"G": GpuRecord(0)}, (_FAULT,), frozenset({("G", "xid")})))
 ).encode()
 CONTAINER = "0123456789abcdef" * 4
 DOCKER = json.dumps(

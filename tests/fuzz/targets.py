@@ -28,8 +28,8 @@ from exporter.host import cgroup as cgroup_files
 from exporter.host import command, nccl_ras, network, process, process_io
 from exporter.progress import protocol
 from exporter.tools.check import drain
-from exporter.tools.report.summaries import sacct
-from exporter.web import auth, certificate, connection, webconfig
+from exporter.tools.report import sacct
+from exporter.web import auth, connection, settings, tls
 from tests.fuzz import seeds
 
 _SCRATCH = Path(tempfile.mkdtemp(prefix="fuzz-"))
@@ -202,9 +202,9 @@ TARGETS: Mapping[str, Target] = {
     ),
     "request": Target(_allowed(_head, h11.RemoteProtocolError), (b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip;q=0.5\r\n\r\n",), 3),
     "credentials": Target(_text(_USERS.known), (b"Basic YTpi",), 3),
-    "certificate": Target(_allowed(_text(certificate.expiry), ValueError), (seeds.CERTIFICATE,)),
+    "certificate": Target(_allowed(_text(tls.expiry), ValueError), (seeds.CERTIFICATE,)),
     "web-configuration": Target(
-        _one_line(_file(webconfig.load, "web.yaml")), (b"http_server_config: {headers: {X-Frame-Options: deny}}\nrate_limit: {interval: 1s, burst: 5}\n",)
+        _one_line(_file(settings.load, "web.yaml")), (b"http_server_config: {headers: {X-Frame-Options: deny}}\nrate_limit: {interval: 1s, burst: 5}\n",)
     ),
     "state-file": Target(_allowed(_file(state_file.read, "faults.json"), state_file.StateError), (seeds.FAULT_STATE,)),
     "acknowledgements": Target(

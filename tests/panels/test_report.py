@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from exporter.tools.report.client import Access, Client
+from exporter.tools.report.definitions import PRICES
 from exporter.tools.report.digest import Group, digest
-from exporter.tools.report.formats.data import to_json
+from exporter.tools.report.formats import to_json
 from exporter.tools.report.job import ReportRequest, job_report
 from exporter.tools.report.model import Digest, JobReport
-from exporter.tools.report.price import PRICES
 from tests.panels.series import END, RANGE_MINUTES
 from tests.panels.truth import Truth, reported, truth
 

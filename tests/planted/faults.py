@@ -173,9 +173,14 @@ FAULTS = (
     Fault("web/auth.py", "self._users.get(name, self._decoy)", 'self._users.get(name, "")', "unit/web/test_auth.py"),
     Fault("tools/report/summaries/worker.py", "last - _SCAN_OVERLAP", "last", "unit/summaries/test_rounds.py"),
     # Faults that stay
-    Fault("faults/latch.py", "if known.low + 1 < _LOOKS", "if False", "unit/faults/test_latch.py"),
-    Fault("faults/latch.py", "now - since < STEADY", "now - since < 0", "unit/faults/test_lost_gpu.py"),
-    Fault("faults/latch.py", "and time > known.cured ", "", "unit/faults/test_acknowledgement.py"),
+    Fault(
+        "faults/latch.py",
+        "if known.reset_observations + 1 < _RESET_CONFIRMATIONS",
+        "if False",
+        "unit/faults/test_latch.py",
+    ),
+    Fault("faults/latch.py", "now - since < RETURN_CONFIRM_SECONDS", "now - since < 0", "unit/faults/test_lost_gpu.py"),
+    Fault("faults/latch.py", "and time > known.last_reset ", "", "unit/faults/test_acknowledgement.py"),
     # Progress
     Fault(
         "progress/totals.py", "return max(0.0, value - before)", "return value", "unit/progress/test_progress_reader.py"
@@ -192,9 +197,9 @@ FAULTS = (
     Fault("web/auth.py", " and name in self._users\n", "\n", "unit/web/test_auth.py"),
     Fault("web/auth.py", "if not self._guess(peer).take()", "if False", "unit/web/test_auth.py"),
     # Commands
-    Fault("faults/verdict.py", "facts.time - UnixTime(sampled) > limits.stale", "False", "unit/check/test_verdict.py"),
+    Fault("faults/rules.py", "facts.time - UnixTime(sampled) > limits.stale", "False", "unit/check/test_verdict.py"),
     Fault("faults/findings.py", "and ago <= limits.xid_window", "", "unit/check/test_rules.py"),
-    Fault("daemon/restart.py", "self._since.pop(what, None)", "pass", "unit/cli/test_restart.py"),
+    Fault("daemon/serve.py", "self._since.pop(what, None)", "pass", "unit/cli/test_restart.py"),
     Fault("daemon/systemd.py", "self._silent() <= self._patience", "True", "unit/cli/test_systemd.py"),
     Fault(
         "tools/report/summaries/store.py", "AND due <= ? ORDER", "AND due >= ? ORDER", "unit/summaries/test_worker.py"
@@ -203,23 +208,21 @@ FAULTS = (
     Fault("web/connection.py", "self._until(self._began + HEAD_SECONDS)", "pass", "unit/web/test_hostile_network.py"),
     Fault(
         "web/connection.py",
-        '[*response.headers, ("Date", _date())]',
-        '[*response.headers, ("Date", _date()), ("Server", "x")]',
+        '[*response.headers, ("Date", time.strftime(',
+        '[*response.headers, ("Server", "x"), ("Date", time.strftime(',
         "unit/web/test_hostile_network.py",
     ),
     Fault("web/server.py", "socket.TCP_NODELAY, 1", "socket.TCP_NODELAY, 0", "unit/web/test_connection.py"),
     Fault(
-        "web/admission.py",
+        "web/server.py",
         "max(silent, key=lambda peer: len(silent[peer]))",
         "min(silent)",
         "unit/web/test_admission.py",
     ),
     Fault("web/settings.py", "and self._stamp() != self._seen", "and False", "unit/web/test_settings.py"),
     Fault("web/tls.py", "if oldest > newest", "if False", "unit/web/test_settings.py"),
-    Fault(
-        "web/webconfig.py", "if not (text.isascii() and text.isprintable())", "if False", "unit/web/test_settings.py"
-    ),
-    Fault("core/site_yaml.py", "if name in seen", "if False", "unit/host/test_site_yaml.py"),
+    Fault("web/settings.py", "if not (text.isascii() and text.isprintable())", "if False", "unit/web/test_settings.py"),
+    Fault("core/site_file.py", "if name in seen", "if False", "unit/host/test_site_yaml.py"),
     Fault("tools/report/client.py", "if len(content) > LARGEST", "if False", "unit/report/test_fetch.py"),
     Fault("tools/check/reading.py", "ended.si_status in _CRASHES", "True", "unit/check/test_check_command.py"),
     Fault("progress/socket_source.py", "if found == own:", "if found:", "unit/progress/test_socket_of_its_own.py"),
@@ -252,7 +255,7 @@ FAULTS = (
         "now < known.at and now - known.at",
         "unit/threads/test_lookup.py",
     ),
-    Fault("daemon/status_page.py", ', STAGES["periodic"].left_out', "", "unit/web/test_status.py"),
+    Fault("web/status.py", ', STAGES["periodic"].left_out', "", "unit/web/test_status.py"),
     # Panels whose number is wrong
     Fault("dashboards/waste.py", "/ ({held} > 0)", "/ ({FLEET.of()} > 0)", "panels/test_panels.py"),
     Fault("dashboards/parts/query.py", "JOULES_PER_KWH = 3.6e6", "JOULES_PER_KWH = 1e6", "panels/test_panels.py"),

@@ -16,7 +16,7 @@ from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
 from exporter.collectors.xid import XidCounts, counted
 from exporter.core.clock import Moment
-from exporter.core.families import AnyBlock, Block, LazyBlock
+from exporter.core.families import Block
 from exporter.driver.interface import Device, DriverGoneError, Record, UnsupportedError
 from exporter.faults.families import FAULT_FAMILIES
 from exporter.sampling.accounting import Accounting, AccountingOptions, AccountingResult
@@ -145,14 +145,14 @@ class CompressedNode:
         faults = self._driver.scenario.faults
         return any(each.kind.name == "hang" and each.concerns(device.index) and each.active(time) for each in faults)
 
-    def _blocks(self, settlement: AccountingResult, error: str, now: float) -> Iterator[AnyBlock]:
+    def _blocks(self, settlement: AccountingResult, error: str, now: float) -> Iterator[Block]:
         for gpu in self._gpus.values():
             yield from device_blocks(gpu, now, 3 * self._interval)
             yield from (_few(block) for block in xid_blocks(gpu, self._xids.get(gpu.device.uuid, XidCounts())))
         yield from settlement.blocks()
         xids = {uuid: counts.last for uuid, counts in self._xids.items()}
         kept = self._faults.look(now, self._gpus.values(), xids, driver=not error)
-        yield from (LazyBlock(family, kept) for family in FAULT_FAMILIES)
+        yield from (Block(family, (), kept) for family in FAULT_FAMILIES)
         yield from node_blocks(self._status(settlement, error, now))
 
     def _status(self, settlement: AccountingResult, error: str, now: float) -> NodeStatus:
@@ -177,7 +177,7 @@ class CompressedNode:
         return GpuStatus(gpu.device.index, uuid, "H100", up, now - gpu.answered, unattributed_bytes=leaked)
 
 
-def _few(block: AnyBlock) -> Block:
+def _few(block: Block) -> Block:
     samples = tuple(sample for sample in block.samples if sample.labels[0] in _XIDS)
     return Block(block.family, block.prefix, samples)
 

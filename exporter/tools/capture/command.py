@@ -11,10 +11,10 @@ from pathlib import Path
 from exporter.config.command_line import Page
 from exporter.config.kinds import boolean, positive_duration, text
 from exporter.config.option import ConfigError, option, positional, section
-from exporter.core.threads import within
+from exporter.core.threads import run_with_timeout
 from exporter.daemon import assembly, logs
 from exporter.daemon.config import DaemonConfig
-from exporter.daemon.logs import complain, one_line
+from exporter.daemon.logs import one_line, print_error
 from exporter.driver.interface import Driver, DriverError
 from exporter.host.presence import exists, is_folder
 from exporter.tools.capture import record
@@ -62,14 +62,11 @@ def run(config: CaptureConfig) -> int:
     if not file:
         raise ConfigError("capture: expected a FILE to write (see gpu-exporter capture --help)")
     logs.configure(config.daemon.log)
-    if not _writable(Path(file)):  # told before what is recorded is lost
+    path = Path(file)
+    place = path if exists(path) else path.parent
+    if is_folder(path) or not exists(place) or not os.access(place, os.W_OK):  # told before what is recorded is lost
         raise ConfigError(f"capture: {file}: not a file that can be written")
-    return _record(assembly.driver_of(config.daemon), Path(file), config)
-
-
-def _writable(file: Path) -> bool:
-    place = file if exists(file) else file.parent
-    return not is_folder(file) and exists(place) and os.access(place, os.W_OK)
+    return _record(assembly.driver_of(config.daemon), path, config)
 
 
 def _record(driver: Driver, file: Path, config: CaptureConfig) -> int:
@@ -77,7 +74,7 @@ def _record(driver: Driver, file: Path, config: CaptureConfig) -> int:
     if seconds > _TELL_AFTER:
         sys.stderr.write(f"recording for {seconds:g} s\n")
     try:
-        within(_OPENING, driver.open)
+        run_with_timeout(_OPENING, driver.open)
         recorded = record.record(
             driver,
             seconds,
@@ -88,13 +85,13 @@ def _record(driver: Driver, file: Path, config: CaptureConfig) -> int:
         )
         record.write(recorded, file)
     except TimeoutError:
-        complain("capture: the driver hangs: nothing is recorded")
+        print_error("capture: the driver hangs: nothing is recorded")
         return 1
     except DriverError as error:
-        complain(f"capture: driver not available ({error.code}): {error}")
+        print_error(f"capture: driver not available ({error.code}): {error}")
         return 1
     except OSError as error:
-        complain(f"capture: {file}: {error.strerror or error}")
+        print_error(f"capture: {file}: {error.strerror or error}")
         return 1
     finally:
         driver.close()

@@ -25,7 +25,7 @@ from exporter import __version__
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector, Scope, Tick
 from exporter.core.clock import UnixTime
-from exporter.core.threads import within
+from exporter.core.threads import run_with_timeout
 from exporter.driver.interface import GPM_SECONDS, Device, Driver, DriverError
 from exporter.tools.capture.replay import BY_FIELD, BY_METRIC, FORMAT, VERSION, encode, key_of
 
@@ -35,7 +35,7 @@ _SYSTEM = ("nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion", "nvmlSystem
 _ALWAYS = ("nvmlDeviceGetName", "nvmlDeviceGetSerial", "nvmlDeviceGetUUID")
 """Asked once of every device, whichever collectors run: names make a capture readable, the others are masked."""
 
-_PATIENCE = 5.0
+_CALL_TIMEOUT_SECONDS = 5.0
 """Seconds for the driver to answer, and again for all that one GPU is asked in a pass."""
 
 
@@ -103,7 +103,7 @@ def record(  # noqa: PLR0913 - the seams of a recording
     collectors: Sequence[AnyCollector] = COLLECTORS,
     clock: Callable[[], float] = wall.time,
     sleep: Callable[[float], None] = wall.sleep,
-    patience: float = _PATIENCE,
+    patience: float = _CALL_TIMEOUT_SECONDS,
 ) -> dict[str, Any]:
     """Let the collectors read for `seconds`, once per `interval`, and return what `write` writes.
 
@@ -151,14 +151,14 @@ class _Recorder:
         return round(self._clock() - self._start, 6)
 
     def run_pass(self) -> None:
-        present = within(self._patience, self._present)
+        present = run_with_timeout(self._patience, self._present)
         for device in present.values():
             self._meet(device)
         self._note_presence(present.values())
         for device in present.values():
             if device.uuid not in self._hanging:
                 self._read_in_time(RecordingDevice(device, self._logs[device.uuid], self.now, self._logs))
-        within(self._patience, self._take_events)
+        run_with_timeout(self._patience, self._take_events)
 
     def _present(self) -> Mapping[str, Device]:
         for function in _SYSTEM:
@@ -167,7 +167,7 @@ class _Recorder:
 
     def _read_in_time(self, device: RecordingDevice) -> None:
         try:
-            within(self._patience, lambda: self._read_device(device))
+            run_with_timeout(self._patience, lambda: self._read_device(device))
         except TimeoutError:
             log.warning("GPU %d hangs: no answer to %s", device.index, *device.asked)
             self._hanging.add(device.uuid)

@@ -147,7 +147,7 @@ class CaptureDriver(Driver):
             raise ValueError(f"not a capture; expected format {FORMAT!r}, version {VERSION}")
         try:
             self._system = _timelines(capture["system"])
-            self._devices = tuple(_device(entry, self._moment) for entry in capture["devices"])
+            self._devices = tuple(_CaptureDevice(entry, self._moment) for entry in capture["devices"])
             self._events = tuple((float(at), XidEvent(str(uuid), int(xid), UnixTime(float(stamp))))
                                  for at, uuid, xid, stamp in capture["events"])  # fmt: skip
         except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError, RecursionError) as error:
@@ -195,7 +195,7 @@ class _CaptureDevice(Device):
         self.parent_uuid = str(entry["parent_uuid"])
         mig = entry["mig"]
         self.mig = None if mig is None else Mig(int(mig[0]), int(mig[1]), str(mig[2]), Share(mig[3]))
-        self._recorded = tuple(_device(each, moment) for each in entry["instances"])
+        self._recorded = tuple(_CaptureDevice(each, moment) for each in entry["instances"])
         self.instances = self._recorded
 
     def present_instances(self) -> tuple[Device, ...]:
@@ -222,7 +222,10 @@ class _CaptureDevice(Device):
             return {metric: value for metric, value in found.items() if value is not None}
         if function in PROCESS_SAMPLES or function == SAMPLES:
             _answer(self._calls, function, args, now)
-            return _newer(self._calls[key_of(function, args)], args[-1] if args else 0, now)
+            after, timeline = args[-1] if args else 0, self._calls[key_of(function, args)]
+            good = (answer for answer in timeline.until(now) if not isinstance(answer, DriverError))
+            newer = (sample for answer in good for sample in answer if _stamp(sample) > after)
+            return tuple(sorted(newer, key=_stamp))
         return _answer(self._calls, function, args, now)
 
     def _part(self, function: str, part: list[Any], now: float, *, early: bool = True) -> Any:
@@ -241,10 +244,6 @@ def load(path: str | Path, clock: Callable[[], float] = wall.time) -> CaptureDri
     if not isinstance(capture, dict):
         raise ValueError("not a capture; expected a JSON object")  # noqa: TRY004 - the user's file
     return CaptureDriver(cast("Mapping[str, Any]", capture), clock)
-
-
-def _device(entry: Mapping[str, Any], moment: _Moment) -> _CaptureDevice:
-    return _CaptureDevice(entry, moment)
 
 
 def _timelines(entries: Mapping[str, Any]) -> dict[str, Timeline]:
@@ -266,12 +265,6 @@ def _answer(calls: Mapping[str, Timeline], function: str, args: Sequence[Any], n
     if isinstance(answer, DriverError):
         raise type(answer)(str(answer), answer.code)  # a fresh one: raised twice, it would chain tracebacks
     return answer
-
-
-def _newer(timeline: Timeline, after: int, now: float) -> tuple[Any, ...]:
-    """The samples recorded so far that are newer than the cursor, oldest first."""
-    good = (answer for answer in timeline.until(now) if not isinstance(answer, DriverError))
-    return tuple(sorted((sample for answer in good for sample in answer if _stamp(sample) > after), key=_stamp))
 
 
 def _stamp(sample: Any) -> int:

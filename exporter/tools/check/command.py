@@ -17,24 +17,31 @@ from exporter.config.kinds import without_password
 from exporter.config.option import ConfigError
 from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.daemon import assembly, logs
-from exporter.daemon.config import DaemonConfig
-from exporter.daemon.logs import complain
-from exporter.faults.facts import from_json, parse
-from exporter.faults.latch import GRACE
-from exporter.faults.leftovers import job_gpus
+from exporter.daemon.logs import print_error
+from exporter.faults.latch import LOST_AFTER_SECONDS
 from exporter.faults.rule import Finding, Limits, Verdict
-from exporter.faults.rules import AFTER_A_JOB, RULES, STAGES, Stage
-from exporter.faults.verdict import Report, constraining_job, judge, seen_within, unknown
-from exporter.faults.watch import FaultWatch
+from exporter.faults.rules import AFTER_A_JOB, RULES, STAGES, Report, Stage, judge, unknown
+from exporter.faults.watch import FaultTracker
 from exporter.host.text import read_text
 from exporter.sampling.host_view import Host
 from exporter.sampling.simulated_host import SimulatedHost, Simulation
 from exporter.tools.check import drain, program
 from exporter.tools.check.options import CheckConfig, HealthConfig
-from exporter.tools.check.reading import ChildError, PciHost, in_child_process, read_node
+from exporter.tools.check.reading import (
+    ChildError,
+    PciHost,
+    constraining_job,
+    from_json,
+    gres_devices,
+    in_child_process,
+    job_gpus,
+    parse,
+    read_node,
+    seen_within,
+)
 from exporter.tools.check.render import FORMATS, short
 from exporter.tools.report.client import TooLargeError, fetched, innermost
-from exporter.tools.report.formats.plain import paint, progress_message
+from exporter.tools.report.terminal import paint, progress_message
 
 PAGE = Page(
     "gpu-exporter check",
@@ -76,7 +83,7 @@ def run(config: CheckConfig) -> int:
         logs.configure(replace(log, level="error") if log.level == "info" else log)
         report = _report(config)
     except ConfigError as error:
-        complain(str(error))
+        print_error(str(error))
         return _UNKNOWN
     failed = _fails(config.check, report)
     if config.drain.on and report.verdict is not Verdict.UNKNOWN:
@@ -110,7 +117,7 @@ def _report(config: CheckConfig) -> Report:
     end = monotonic_time() + (check.deadline or stage.budget)
     report = _emptied(config, stage, end)
     if report.losses:
-        end += 0.0 if check.deadline else GRACE
+        end += 0.0 if check.deadline else LOST_AFTER_SECONDS
         report = _confirmed(report, config, stage, end)
     if not (stage.program and check.program):
         return report
@@ -126,9 +133,9 @@ def _confirmed(first: Report, config: CheckConfig, stage: Stage, end: MonotonicT
 
     Without the time for a second look, the first one is returned, unconfirmed.
     """
-    if monotonic_time() + GRACE + _SECOND_LOOK_SECONDS > end:
+    if monotonic_time() + LOST_AFTER_SECONDS + _SECOND_LOOK_SECONDS > end:
         return replace(first, confirmed=False)
-    time.sleep(GRACE)  # no event tells that a reset has ended
+    time.sleep(LOST_AFTER_SECONDS)  # no event tells that a reset has ended
     second = _emptied(config, stage, end)
     return replace(second, confirmed=second.losses <= first.losses)
 
@@ -163,7 +170,7 @@ def _look(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
         xid_window=check.xid_window,
         reference=check.reference,
         link_errors=check.link_errors,
-        emptied=job_gpus(os.environ, assembly.gres_devices(daemon)) if check.stage == "epilog" else None,
+        emptied=job_gpus(os.environ, gres_devices(daemon)) if check.stage == "epilog" else None,
         job=os.environ.get("SLURM_JOB_ID", ""),
         allowed=check.allow,
     )
@@ -171,13 +178,15 @@ def _look(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
     if check.url:
         return _from_exporter(check.url, seconds, limits, ignored)
     driver = assembly.driver_of(daemon)
-    node = _host(daemon, driver)
+    host = Host() if daemon.input.capture else PciHost(daemon.paths.sysfs, daemon.paths.procfs)
+    if daemon.input.simulate:
+        host = SimulatedHost(cast("Simulation", driver).node)
     collectors = daemon.collectors.enabled
     kmsg = None if driver.simulated else daemon.paths.kmsg
     deadline = min(seconds, _LONGEST_READ)
-    faults = FaultWatch(assembly.fault_site(daemon, driver, read_only=True))
+    faults = FaultTracker(assembly.fault_site(daemon, driver, read_only=True))
     try:
-        found = in_child_process(lambda: read_node(driver, node, collectors, kmsg, deadline, faults), deadline)
+        found = in_child_process(lambda: read_node(driver, host, collectors, kmsg, deadline, faults), deadline)
     except ChildError as error:
         return _hangs(str(error)) if error.crashed else unknown(str(error))
     if found is None:
@@ -185,12 +194,6 @@ def _look(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
     facts = from_json(found, unix_time())
     own = constraining_job(read_text(f"{daemon.paths.procfs}/self/cgroup"))
     return seen_within(judge(facts, limits, ignored), facts, "" if driver.simulated else own)
-
-
-def _host(config: DaemonConfig, driver: object) -> Host:
-    if config.input.simulate:
-        return SimulatedHost(cast("Simulation", driver).node)
-    return Host() if config.input.capture else PciHost(config.paths.sysfs, config.paths.procfs)
 
 
 def _from_exporter(address: str, deadline: float, limits: Limits, ignored: Collection[str]) -> Report:
@@ -240,20 +243,16 @@ def _keep_in_step(config: CheckConfig, report: Report) -> None:
 def _drain(config: CheckConfig, report: Report, *, failed: bool) -> None:
     node = config.drain.node or os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
     if report.simulated:
-        complain("--drain: the exporter's GPUs are simulated: nothing is drained")
+        print_error("--drain: the exporter's GPUs are simulated: nothing is drained")
         return
     try:
         run = drain.scontrol(config.daemon.attribution.slurm.scontrol)
-        fault = _fault(config.check, report) if failed else None
+        worst = Verdict[config.check.fail_on.upper()]
+        hands = any(finding.hands for finding in report.findings if finding.verdict >= worst)
+        fault = drain.DrainMarker(short(report, worst), hands=hands) if failed else None
         act = drain.follow(node, fault, run, config.drain.good_checks)
     except drain.SlurmError as error:
-        complain(f"--drain: {error}")
+        print_error(f"--drain: {error}")
         return
     if act in {drain.Act.DRAIN, drain.Act.RESUME}:
         sys.stderr.write(f"gpu-exporter: {act.value} of node {node}\n")
-
-
-def _fault(check: HealthConfig, report: Report) -> drain.Mark:
-    worst = Verdict[check.fail_on.upper()]
-    hands = any(finding.hands for finding in report.findings if finding.verdict >= worst)
-    return drain.Mark(short(report, worst), hands=hands)

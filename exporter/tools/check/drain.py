@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from exporter.faults.expected import parse_node
 from exporter.host import program
 
 _MARK = re.compile(r"^(?P<text>.*) \[gpu-exporter(?:: (?:(?P<hands>mend by hand)|(?P<good>\d+) good))?\]$")
@@ -20,8 +21,6 @@ _LONGEST = 200
 """Characters of a reason. sinfo -R shows the first 20: what is wrong comes first."""
 _TIMEOUT = 10.0
 """Seconds scontrol may take: with a dead controller it tries for 18."""
-_STATE = re.compile(r"\bState=(\S+)")
-_REASON = re.compile(r"\bReason=(.*?)(?: \[[^\]]*@[^\]]*\])?\s*$", re.MULTILINE)
 
 
 class SlurmError(Exception):
@@ -57,16 +56,16 @@ class NodeState:
         return frozenset(re.split(r"[^A-Z_]+", self.state))
 
     @property
-    def mark(self) -> Mark | None:
+    def mark(self) -> DrainMarker | None:
         """What this program wrote there; None where somebody else drained the node."""
         match = _MARK.match(self.reason)
         if match:
-            return Mark(match["text"], hands=bool(match["hands"]), good=int(match["good"] or 0))
-        return Mark(self.reason.removeprefix(_BEFORE)) if self.reason.startswith(_BEFORE) else None
+            return DrainMarker(match["text"], hands=bool(match["hands"]), good=int(match["good"] or 0))
+        return DrainMarker(self.reason.removeprefix(_BEFORE)) if self.reason.startswith(_BEFORE) else None
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class DrainMarker:
     """A reason of ours. `good` counts the good checks since."""
 
     text: str
@@ -83,13 +82,13 @@ class Mark:
 
 def parse(text: str) -> NodeState:
     """The state in what `scontrol show node NAME` prints. Raises SlurmError."""
-    state, reason = _STATE.search(text), _REASON.search(text)
-    if not state:
-        raise SlurmError(f"scontrol show node: no State in {text[:80]!r}")
-    return NodeState(state[1], reason[1] if reason else "")
+    try:
+        return NodeState(*parse_node(text))
+    except ValueError as error:
+        raise SlurmError(str(error)) from None
 
 
-def decide(node: NodeState, fault: Mark | None, good: int) -> tuple[Act, Mark | None]:
+def decide(node: NodeState, fault: DrainMarker | None, good: int) -> tuple[Act, DrainMarker | None]:
     """What to do, and the reason to leave. `fault` is None when the check found none; `good` are needed to resume.
 
     A node that someone else took out of service is left alone, whatever the verdict.
@@ -105,7 +104,7 @@ def decide(node: NodeState, fault: Mark | None, good: int) -> tuple[Act, Mark | 
         return Act.NOTHING, None
     if mark.good + 1 >= good:
         return Act.RESUME, None
-    return Act.COUNT, Mark(mark.text, good=mark.good + 1)
+    return Act.COUNT, DrainMarker(mark.text, good=mark.good + 1)
 
 
 Run = Callable[[Sequence[str]], str]
@@ -123,7 +122,7 @@ def scontrol(command: str) -> Run:
     return run
 
 
-def follow(node: str, fault: Mark | None, run: Run, good: int) -> Act:
+def follow(node: str, fault: DrainMarker | None, run: Run, good: int) -> Act:
     """Bring the node in step with the verdict; what was done. Raises SlurmError."""
     act, mark = decide(parse(run(["show", "node", node])), fault, good)
     if act is Act.RESUME:

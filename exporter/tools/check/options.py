@@ -12,7 +12,7 @@ from exporter.config.kinds import (
     choice,
     duration,
     names,
-    natural,
+    non_negative_int,
     number,
     positive_duration,
     text,
@@ -39,7 +39,7 @@ class HealthConfig:
         "Judge what this exporter serves, e.g. http://127.0.0.1:9836/metrics, in place of the driver.",
         metavar="URL",
     )
-    gpus: int = option("0", natural, "GPUs this node must have; 0: as many as its PCI bus shows.", metavar="N")
+    gpus: int = option("0", non_negative_int, "GPUs this node must have; 0: as many as its PCI bus shows.", metavar="N")
     stage: str = option(
         "periodic",
         choice(*STAGES),
@@ -107,7 +107,7 @@ class DrainConfig:
     )
     good_checks: int = option(
         "3",
-        natural,
+        non_negative_int,
         "Checks in a row that must find nothing before a node is resumed; a drain marked 'mend by hand' is never "
         "resumed.",
         metavar="N",

@@ -39,7 +39,9 @@ def finding_of(words: Sequence[str], seconds: float) -> Finding | None:
         raise NotRunError(f"{_name(words)}: cannot be run: {error.strerror or error}") from None
     if done.cut:
         return _finding(f"prints more than {_MEBIBYTES} MiB", words)
-    return _finding(_last(done.output) or f"status {done.status}", words) if done.status else None
+    said = [line.strip() for line in lines(done.output.decode("utf-8", "replace")) if line.strip()]
+    last = said[-1][:_LONGEST] if said else f"status {done.status}"
+    return _finding(last, words) if done.status else None
 
 
 def _finding(reason: str, words: Sequence[str]) -> Finding:
@@ -58,8 +60,3 @@ def _finding(reason: str, words: Sequence[str]) -> Finding:
 
 def _name(words: Sequence[str]) -> str:
     return os.path.basename(words[0])  # noqa: PTH119 - a name, no path
-
-
-def _last(output: bytes) -> str:
-    found = [line.strip() for line in lines(output.decode("utf-8", "replace")) if line.strip()]
-    return found[-1][:_LONGEST] if found else ""

@@ -1,34 +1,46 @@
-"""One read of this node's GPUs, in a process of its own: a driver that hangs leaves a verdict, not a hanging check."""
+"""One read of this node's GPUs, in a process of its own: a driver that hangs leaves a verdict, not a hanging check.
+
+Also what Slurm gave the job in which the check runs.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from exporter.attribution import cgroup
+from exporter.attribution.devices import DeviceName
 from exporter.attribution.families import workload_families
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
+from exporter.attribution.slurm import gres
 from exporter.collectors.base import AnyCollector
-from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
+from exporter.core.clock import MonotonicTime, UnixTime, monotonic_time, unix_time
 from exporter.core.threads import Threads
+from exporter.daemon.assembly import slurm_names
+from exporter.daemon.config import DaemonConfig
 from exporter.driver.interface import Driver
-from exporter.faults.facts import from_blocks, to_json
-from exporter.faults.watch import FaultWatch
+from exporter.faults.rule import Facts, Series, from_blocks
+from exporter.faults.rules import Report, unknown
+from exporter.faults.watch import FaultTracker
 from exporter.host import process, rdma
 from exporter.host.network_ports import PortWatch
 from exporter.host.pci import pci_gpus
+from exporter.host.text import lines
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.host_view import Host, HostQuestion, HostView
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.sampling.usage.network_port_source import seats
 from exporter.sampling.xids import past_xids
-from exporter.tools.report.formats.plain import progress_message
+from exporter.tools.report.terminal import progress_message
 
 _SHARE = 0.45
 """Of the deadline: for opening the driver, and again for reading the GPUs; the rest is for starting and writing."""
@@ -73,7 +85,7 @@ def read_node(
     collectors: Sequence[AnyCollector],
     kmsg: Path | None,
     deadline: float,
-    faults: FaultWatch | None = None,
+    faults: FaultTracker | None = None,
 ) -> str:
     """Return the facts of one read as JSON, at most `deadline` seconds after; GPUs that hang are `gpu_up` 0.
 
@@ -185,3 +197,82 @@ def _ended(child: int, failure: str) -> ChildError:
     name, crashed = signal.Signals(ended.si_status).name, ended.si_status in _CRASHES
     where = "the driver's library crashes" if crashed else "the process that asks the driver was ended"
     return ChildError(f"{where}: {name}", crashed=crashed)
+
+
+def parse(text: str, time: UnixTime) -> Facts:
+    """Facts from the text format of Prometheus. Raises ValueError where it is none."""
+    return Facts(_grouped(text_string_to_metric_families(text)), time)
+
+
+def to_json(facts: Facts) -> str:
+    """Write the series for another process of this program."""
+    return json.dumps({name: [(dict(s.labels), s.value) for s in series] for name, series in facts.series.items()})
+
+
+def from_json(text: str, time: UnixTime) -> Facts:
+    """Read what `to_json` wrote."""
+    found: Mapping[str, Iterable[tuple[Mapping[str, str], float]]] = json.loads(text)
+    return Facts({name: tuple(Series(*each) for each in series) for name, series in found.items()}, time)
+
+
+def _grouped(families: Iterable[object]) -> Mapping[str, tuple[Series, ...]]:
+    found: dict[str, list[Series]] = {}
+    for family in families:
+        for sample in family.samples:  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]
+            found.setdefault(str(sample.name), []).append(Series(dict(sample.labels), float(sample.value)))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    return {name: tuple(series) for name, series in found.items()}
+
+
+_MISSED = frozenset({"gpu_missing", "gpu_down", "gpu_lost", "fault"})
+"""Rules that find a GPU which is not there."""
+_DIGITS = 9
+"""Of a place in gres.conf, at most."""
+
+
+def gres_devices(config: DaemonConfig) -> tuple[DeviceName | None, ...]:
+    """What Slurm means by its numbers of GPUs; empty where gres.conf names no files."""
+    return gres.read(config.attribution.slurm.gres_conf, config.paths.procfs, frozenset(slurm_names()))
+
+
+def job_gpus(environment: Mapping[str, str], devices: tuple[DeviceName | None, ...]) -> tuple[DeviceName, ...] | None:
+    """GPUs of the ended job, as Slurm's epilog knows them; None outside of Slurm: all.
+
+    Slurm counts places in gres.conf, whose `devices` those are. A job without GPUs leaves none, and one that shared its
+    GPUs, or had instances of them, leaves them to the others: as far as Slurm tells its epilog, which hears of MPS and
+    nothing of shards (22.05 to 24.11).
+    """
+    if not environment.get("SLURM_JOB_ID"):
+        return None
+    if environment.get("SLURM_SHARDS_ON_NODE") or environment.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"):
+        return ()
+    if "MIG-" in environment.get("CUDA_VISIBLE_DEVICES", ""):
+        return ()
+    parts = (part.strip() for part in environment.get("SLURM_JOB_GPUS", "").split(","))
+    found: list[DeviceName] = []
+    for part in filter(None, parts):
+        name: DeviceName | None = DeviceName(uuid=part)
+        if part.isascii() and part.isdecimal():
+            name = gres.by_index(devices, int(part)) if len(part) <= _DIGITS else None
+        if name and name.gpu_instance is None:
+            found.append(name)
+    return tuple(found)
+
+
+def constraining_job(text: str) -> str:
+    """The Slurm job that says which devices a process may open, by its /proc/PID/cgroup; empty for none."""
+    fields = (line.split(":", 2) for line in lines(text) if line.count(":") >= 2)  # noqa: PLR2004 - id:controllers:path
+    paths = (path for _, controllers, path in fields if not controllers or "devices" in controllers.split(","))
+    return next((job for path in paths if (job := cgroup.parse_path(path).job)), "")
+
+
+def seen_within(report: Report, facts: Facts, job: str) -> Report:
+    """The verdict from within the Slurm `job`, whose cgroup may keep all GPUs but its own from being opened.
+
+    A GPU that is missed there may be another job's: so it is with PrologFlags=RunInJob.
+    """
+    up = {series.labels.get("uuid", "") for series in facts.of("gpu_up") if series.value == 1}
+    if job and any(finding.rule in _MISSED and finding.uuid not in up for finding in report.findings):
+        return unknown(
+            f"this runs in the cgroup of Slurm job {job}, which may not open every GPU: run it outside of jobs"
+        )
+    return report

@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from exporter.faults.rule import Finding, Verdict
-from exporter.faults.verdict import Report
-from exporter.tools.report.formats.plain import Colors
+from exporter.faults.rule import Verdict
+from exporter.faults.rules import Report
+from exporter.tools.report.terminal import Colors
 
 _NAGIOS = {Verdict.OK: "OK", Verdict.DEGRADED: "WARNING", Verdict.FAILED: "CRITICAL", Verdict.UNKNOWN: "UNKNOWN"}
 _COLOURS = {Verdict.OK: "green", Verdict.DEGRADED: "yellow", Verdict.FAILED: "red", Verdict.UNKNOWN: "magenta"}
@@ -27,16 +27,12 @@ def short(report: Report, worst: Verdict) -> str:
     for finding in report.findings:
         if finding.verdict >= worst and finding.short not in words.setdefault(finding.gpu, []):
             words[finding.gpu].append(finding.short)
-    named = [
-        _of_gpu(gpu, found) for gpu, found in sorted(words.items(), key=lambda each: int(each[0] or 1_000_000)) if found
-    ]
+    named: list[str] = []
+    for gpu, found in sorted(words.items(), key=lambda each: int(each[0] or 1_000_000)):
+        first, *more = sorted(found, key=lambda word: word != "lost")
+        text = first + (f" ({', '.join(more)})" if more else "")
+        named.append(f"GPU{gpu} {text}" if gpu else text)
     return ", ".join(named)
-
-
-def _of_gpu(gpu: str, found: list[str]) -> str:
-    first, *more = sorted(found, key=lambda word: word != "lost")
-    text = first + (f" ({', '.join(more)})" if more else "")
-    return f"GPU{gpu} {text}" if gpu else text
 
 
 def _gpus(report: Report) -> str:
@@ -78,20 +74,19 @@ def json_(report: Report, _paint: Colors) -> str:
         "gpus": report.gpus,
         "models": report.models,
         "simulated": report.simulated,
-        "findings": [_finding(finding) for finding in report.findings],
+        "findings": [
+            {
+                "rule": finding.rule,
+                "verdict": finding.verdict.word,
+                "gpu": int(finding.gpu) if finding.gpu else None,
+                "uuid": finding.uuid or None,
+                "reason": finding.reason,
+                "action": finding.action,
+            }
+            for finding in report.findings
+        ],
     }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-
-
-def _finding(finding: Finding) -> Mapping[str, object]:
-    return {
-        "rule": finding.rule,
-        "verdict": finding.verdict.word,
-        "gpu": int(finding.gpu) if finding.gpu else None,
-        "uuid": finding.uuid or None,
-        "reason": finding.reason,
-        "action": finding.action,
-    }
 
 
 FORMATS: Mapping[str, Callable[[Report, Colors], str]] = {"text": text, "json": json_, "nagios": nagios, "npd": npd}

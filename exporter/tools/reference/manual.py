@@ -19,11 +19,7 @@ PAGES: Mapping[str, Page] = {name: page(name) for name, command in COMMANDS.item
 def manuals() -> dict[str, str]:
     """File name and text of each page."""
     tables = commands()
-    return {f"{_name(command)}.1": manual(shown, tables[command]) for command, shown in PAGES.items()}
-
-
-def _name(command: str) -> str:
-    return "gpu-exporter" if command == "serve" else f"gpu-exporter-{command}"
+    return {f"{shown.prog.replace(' ', '-')}.1": manual(shown, tables[command]) for command, shown in PAGES.items()}
 
 
 def manual(shown: Page, options: Sequence[Option]) -> str:
@@ -49,17 +45,13 @@ def manual(shown: Page, options: Sequence[Option]) -> str:
         if option.group != group:
             group = option.group
             lines.append(f".SH {group.upper()}")
-        lines += _option(option)
+        flag = f"--{option.name}, --no-{option.name}" if option.switch else f"--{option.name} {option.metavar}"
+        default = f" Default: {option.shown_default}." if option.shown_default else ""
+        lines += [".TP", f".B {_plain(flag)}", _plain(option.help + default)]
     if shown.epilog:
         lines += [".SH NOTES", ".nf", *(_plain(line) for line in shown.epilog.split("\n")), ".fi"]
     lines += [".SH SEE ALSO", _plain(f"{REPOSITORY}")]
     return "\n".join(lines) + "\n"
-
-
-def _option(option: Option) -> list[str]:
-    flag = f"--{option.name}, --no-{option.name}" if option.switch else f"--{option.name} {option.metavar}"
-    default = option.shown_default
-    return [".TP", f".B {_plain(flag)}", _plain(option.help + (f" Default: {default}." if default else ""))]
 
 
 def _plain(text: str) -> str:

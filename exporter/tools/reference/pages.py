@@ -2,23 +2,143 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from exporter.collectors import COLLECTORS
+from exporter.collectors.base import AnyCollector, Scope, Tick
 from exporter.collectors.config import HELP
 from exporter.config.option import Option, options_of
-from exporter.core.families import AnyFamily, Shown
+from exporter.core.clock import UnixTime
+from exporter.core.families import AnyFamily, Sample, Shown
 from exporter.daemon.config import DaemonConfig
+from exporter.driver import constants
+from exporter.driver.interface import Device, DriverError, UnsupportedError
 from exporter.exposition.config import HIDDEN_METRICS
-from exporter.host.presence import exists
 from exporter.ledger.thresholds import Thresholds
 from exporter.sampling.families import groups
-from exporter.tools.reference.sources import sources
+from exporter.tools.simulator import simulate
+
+_NODES = (
+    "2xH200:training", "2xA100-mig:training", "2xH100-mig:training", "2xB200:training",
+    "2xV100:training", "2xRTX4090:training", "2xT4:training;driver=470.82.01",
+    "2xL40S:inference", "2xA10:training;driver=525.60.13",
+)  # fmt: skip
+_START, _PASSES, _PASS = 1_700_000_000.0, 3, 31.0
+"""Each pass is long enough for everything to be due."""
+_FIELD_VALUES = "nvmlDeviceGetFieldValues"
+
+_FIELD_NAMES = {value: name for name, value in vars(constants).items() if name.startswith("NVML_FI_")}
+
+SamplesByFamily = Mapping[str, tuple[Sample, ...]]
+
+
+class _Refusing(Device):
+    """A device that refuses some calls; `answered` are those it answered. A field is a call of its own."""
+
+    def __init__(self, device: Device, allowed: Callable[[str], bool], answered: set[str]) -> None:
+        self.index, self.uuid, self.pci_bus_id, self.minor = device.index, device.uuid, device.pci_bus_id, device.minor
+        self.parent_uuid, self.mig = device.parent_uuid, device.mig
+        self.instances = tuple(_Refusing(each, allowed, answered) for each in device.instances)
+        self._device, self._allowed, self._answered = device, allowed, answered
+
+    def call(self, function: str, *args: Any) -> Any:
+        if function == _FIELD_VALUES:
+            return self._fields(args[0])
+        if not self._allowed(function):
+            raise UnsupportedError(f"{function}: refused")
+        answer = self._device.call(function, *args)
+        self._answered.add(function)
+        return answer
+
+    def _fields(self, wanted: Collection[tuple[int, int]]) -> tuple[Any, ...]:
+        answers = self._device.call(_FIELD_VALUES, wanted)
+        kept = [
+            answer if self._allowed(_name(field)) else None for (field, _), answer in zip(wanted, answers, strict=True)
+        ]
+        self._answered.update(
+            _name(field) for (field, _), answer in zip(wanted, kept, strict=True) if answer is not None
+        )
+        return tuple(kept)
+
+
+def _name(field: int) -> str:
+    return _FIELD_NAMES.get(field, f"field {field}")
+
+
+def _samples_of(
+    collector: AnyCollector, spec: str, allowed: Callable[[str], bool], answered: set[str]
+) -> SamplesByFamily:
+    """The samples by family after some passes on a simulated node; families without any are left out."""
+    now = [_START]
+    driver = simulate(spec, lambda: now[0])
+    driver.open()
+    target = next(iter(_targets(driver.devices(), collector.scope)), None)
+    if target is None:
+        return {}
+    device, reading = _Refusing(target, allowed, answered), None
+    for _ in range(_PASSES):
+        now[0] += _PASS
+        try:
+            reading = collector.read(device, reading, Tick(UnixTime(now[0]), _PASS))
+        except DriverError:
+            return {}
+    samples = {family.name: family.collect(reading) for family in collector.families}
+    return {name: found for name, found in samples.items() if found}
+
+
+def _targets(devices: Iterable[Device], scope: Scope) -> Iterator[Device]:
+    for device in devices:
+        if scope is Scope.GPU:
+            yield device
+        else:
+            yield from device.instances
+
+
+@cache
+def sources(collector: AnyCollector) -> Mapping[str, tuple[str, ...]]:
+    """By family, the calls without which its samples would be others, on any of the nodes.
+
+    Where calls stand in for each other, those of which each alone is enough.
+    """
+    found: dict[str, set[str]] = {family.name: set() for family in collector.families}
+    for spec in _NODES:
+        for name, calls in _needed(collector, spec).items():
+            found[name] |= calls
+    for spec in _NODES if not all(found.values()) else ():
+        for name, calls in _enough(collector, spec, {name for name, calls in found.items() if not calls}).items():
+            found[name] |= calls
+    return {name: tuple(sorted(calls)) for name, calls in found.items()}
+
+
+def _needed(collector: AnyCollector, spec: str) -> Mapping[str, set[str]]:
+    whole, answered = _whole(collector, spec)
+    found: dict[str, set[str]] = {name: set() for name in whole}
+    for call in answered:
+        without = _samples_of(collector, spec, call.__ne__, set())
+        for name in whole:
+            if without.get(name) != whole[name]:
+                found[name].add(call)
+    return found
+
+
+def _enough(collector: AnyCollector, spec: str, names: set[str]) -> Mapping[str, set[str]]:
+    whole, answered = _whole(collector, spec)
+    for call in tuple(answered):  # what is asked only where another has no answer
+        _samples_of(collector, spec, call.__ne__, answered)
+    shown = {call: _samples_of(collector, spec, call.__eq__, set()) for call in answered}
+    return {name: {call for call, alone in shown.items() if name in alone} for name in names & whole.keys()}
+
+
+def _whole(collector: AnyCollector, spec: str) -> tuple[SamplesByFamily, set[str]]:
+    answered: set[str] = set()
+    return _samples_of(collector, spec, lambda _: True, answered), answered
+
 
 _FIELD = "NVML_FI_DEV_"
 _NOTE = "<!-- Made by `make reference` from the declarations in exporter/. Do not edit. -->\n"
@@ -133,29 +253,6 @@ def _cell(text: str) -> str:
 PAGES = {"metrics.md": metrics, "options.md": option_table}
 
 
-def outdated(docs: Path) -> Iterable[str]:
-    """Names of the pages that differ from the declarations."""
-    for name, made in PAGES.items():
-        path = docs / name
-        if not exists(path) or path.read_text() != made():
-            yield name
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("docs", type=Path)
-    parser.add_argument("--check", action="store_true")
-    arguments = parser.parse_args()
-    if arguments.check:
-        found = list(outdated(arguments.docs))
-        sys.stderr.write(
-            "".join(f"{arguments.docs / name} is not up to date: run `make reference`\n" for name in found)
-        )
-        return 1 if found else 0
-    for name, made in PAGES.items():
-        (arguments.docs / name).write_text(made())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    for page, made in PAGES.items():
+        (Path(sys.argv[1]) / page).write_text(made())

@@ -11,14 +11,14 @@ from exporter.config.option import Option
 from exporter.faults.rules import RULES
 from exporter.ledger.palette import look
 from exporter.ledger.states import SPLITS, TABLE
-from exporter.ledger.states.state import Certainty, State
+from exporter.ledger.states.state import Certainty
 from exporter.tools.check.options import OPTIONS as CHECK_OPTIONS
-from exporter.tools.report.definitions import BUSY, DEFINITIONS, LOST, POSSIBLY_LOST, Totals, as_it_is
+from exporter.tools.report.definitions import BUSY, DEFINITIONS, LOST, POSSIBLY_LOST, Totals, identity
 from exporter.tools.report.options import OPTIONS as REPORT_OPTIONS
 
 END = "<!-- End of what is made. -->"
 _OPTION_HEAD = ("| Option | Default | Meaning |", "|---|---|---|")
-_EXAMPLE = Totals("workload", 'workload="slurm:4711"', "workload", as_it_is)
+_EXAMPLE = Totals("workload", 'workload="slurm:4711"', "workload", identity)
 _LOST = {
     Certainty.NONE: "no",
     Certainty.POSSIBLE: "possibly",
@@ -55,10 +55,6 @@ def _check() -> Iterable[str]:
     yield "| `--check.ignore=RULES` |  | Names of rules of the table above to leave out, with commas. |"
 
 
-def _report() -> Iterable[str]:
-    return [*_OPTION_HEAD, *(_option_row(option) for option in REPORT_OPTIONS)]
-
-
 def _option_row(option: Option) -> str:
     flag = option.flag if option.switch else f"{option.flag}={option.metavar}"
     default = option.shown_default
@@ -91,21 +87,20 @@ def _names(states: Iterable[str]) -> str:
 
 def _diagnosis() -> Iterable[str]:
     """Yield the states, their signatures, and where their thresholds are."""
-    yield from _table(("State", "Who acts", "Lost?", "What it means", "What to do"), map(_state, TABLE))
+    rows: list[Sequence[str]] = []
+    signatures: list[Sequence[str]] = []
+    for state in TABLE:
+        full = f" ({state.advice_when_full})" if state.advice_when_full else ""
+        lost = _LOST[state.certainty]
+        rows.append((f"`{state.name}`", state.audience, lost, state.meaning, state.advice + full))
+        signals = state.needs if state in SPLITS else ()
+        needs = " or ".join(" and ".join(f"`{name}`" for name in each) for each in signals)
+        options = ", ".join(f"`{threshold.name.replace('_', '-')}`" for threshold in state.thresholds)
+        signatures.append((f"`{state.name}`", state.signature, options, needs))
+    yield from _table(("State", "Who acts", "Lost?", "What it means", "What to do"), rows)
     yield ""
-    yield from _table(("State", "Signature", "Thresholds", "Signals it needs"), map(_signature, TABLE))
+    yield from _table(("State", "Signature", "Thresholds", "Signals it needs"), signatures)
     yield from ("", "Thresholds and their defaults: [options.md](options.md#ledger).")
-
-
-def _state(state: State) -> Sequence[str]:
-    full = f" ({state.advice_when_full})" if state.advice_when_full else ""
-    return (f"`{state.name}`", state.audience, _LOST[state.certainty], state.meaning, state.advice + full)
-
-
-def _signature(state: State) -> Sequence[str]:
-    needs = " or ".join(" and ".join(f"`{name}`" for name in each) for each in state.needs) if state in SPLITS else ""
-    options = ", ".join(f"`{threshold.name.replace('_', '-')}`" for threshold in state.thresholds)
-    return (f"`{state.name}`", state.signature, options, needs)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
@@ -123,7 +118,10 @@ SECTIONS: Mapping[str, Section] = {
     "check.md": Section(_mark("exporter/tools/check/", "check-page"), _check),
     "definitions.md": Section(_mark("exporter/tools/report/definitions.py", "definitions"), _definitions),
     "diagnosis.md": Section(_mark("exporter/ledger/states/", "diagnosis"), _diagnosis),
-    "report.md": Section(_mark("exporter/tools/report/options.py", "report-page"), _report),
+    "report.md": Section(
+        _mark("exporter/tools/report/options.py", "report-page"),
+        lambda: (*_OPTION_HEAD, *map(_option_row, REPORT_OPTIONS)),
+    ),
 }
 """By name of the page in docs/."""
 

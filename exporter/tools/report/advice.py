@@ -64,16 +64,14 @@ def _unused(devices: Sequence[DeviceUse]) -> Iterable[Advice]:
 
 
 def _too_large(devices: Sequence[DeviceUse]) -> Iterable[Advice]:
-    small = [device for device in devices if _needs_little(device)]
-    if devices and len(small) == len(devices):
+    for device in devices:
+        peak, size, use = device.memory_peak_bytes, device.memory_total_bytes, utilization(device.hours)
+        if not (peak and size and use is not None and peak < _LITTLE_MEMORY * size and use < _LITTLE_USE):
+            return
+    if devices:
         yield Advice(
             "too_large",
-            sum((lost(device.hours) or 0.0) for device in small),
+            sum((lost(device.hours) or 0.0) for device in devices),
             "No GPU was used for more than a quarter of its memory, nor much of its time: a MIG slice, a shared GPU or"
             " a smaller model may be enough.",
         )
-
-
-def _needs_little(device: DeviceUse) -> bool:
-    peak, size, use = device.memory_peak_bytes, device.memory_total_bytes, utilization(device.hours)
-    return bool(peak and size and use is not None and peak < _LITTLE_MEMORY * size and use < _LITTLE_USE)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-import queue
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -18,6 +16,7 @@ import requests.auth
 
 from exporter.config.kinds import without_password
 from exporter.core.clock import MonotonicTime, monotonic_time
+from exporter.core.threads import run_with_timeout
 
 LARGEST = 64 << 20
 """Bytes of an answer: a thousand times what is usual."""
@@ -44,36 +43,29 @@ def fetched(send: Callable[[], requests.Response], seconds: float) -> Answer:
     A time-out of requests is that of one read: of a server that sends a byte now and then it never comes. The thread
     that still waits for one is left to itself.
     """
-    outcome = queue.SimpleQueue[Answer | Exception]()
     end = monotonic_time() + seconds
-    threading.Thread(target=lambda: outcome.put(_outcome(send, end)), name="fetch", daemon=True).start()
     try:
-        found = outcome.get(timeout=max(seconds, 0.0))
-    except queue.Empty:
+        return run_with_timeout(max(seconds, 0.0), lambda: _read(send, end))
+    except TimeoutError:
         raise requests.Timeout from None
-    if isinstance(found, Exception):
-        raise found
-    return found
 
 
-def _outcome(send: Callable[[], requests.Response], end: MonotonicTime) -> Answer | Exception:
+def _read(send: Callable[[], requests.Response], end: MonotonicTime) -> Answer:
     try:
         with send() as answer:
             content = bytearray()
             for chunk in answer.iter_content(_CHUNK):
                 content += chunk
                 if len(content) > LARGEST:
-                    return TooLargeError(f"answers with more than {LARGEST >> 20} MiB")
+                    raise TooLargeError(f"answers with more than {LARGEST >> 20} MiB")
                 if monotonic_time() > end:
-                    return requests.Timeout()
+                    raise requests.Timeout
             unposted = any(each.request.method != answer.request.method for each in answer.history)
             return Answer(answer.status_code, bytes(content), "Authorization" in answer.request.headers, unposted)
     except requests.exceptions.ChunkedEncodingError:
-        return requests.RequestException("ends in the middle of its answer")
+        raise requests.RequestException("ends in the middle of its answer") from None
     except requests.exceptions.ContentDecodingError:
-        return requests.RequestException("does not compress its answer as it says")
-    except Exception as error:  # noqa: BLE001 - raised where the answer is waited for
-        return error
+        raise requests.RequestException("does not compress its answer as it says") from None
 
 
 class ReportError(Exception):
@@ -190,13 +182,18 @@ class Client:
 
     def instant(self, expr: str, time: float) -> Sequence[Sample]:
         """The vector of an expression at a Unix time. Values that are not numbers (NaN) are left out."""
-        found = self._ask("query", {"query": expr, "time": f"{time:.3f}"}, "vector", _sample)
+        values = {"query": expr, "time": f"{time:.3f}"}
+        found = self._ask("query", values, "vector", lambda row: Sample(_labels(row), float(row["value"][1])))
         return [sample for sample in found if math.isfinite(sample.value)]
 
     def over_time(self, expr: str, start: float, end: float, step: float) -> Sequence[Line]:
         """The expression from `start` to `end`, every `step` seconds."""
         values = {"query": expr, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
-        return self._ask("query_range", values, "matrix", _line)
+
+        def line(row: Any) -> Line:
+            return Line(_labels(row), tuple((float(t), float(v)) for t, v in row["values"]))
+
+        return self._ask("query_range", values, "matrix", line)
 
     def has_rule(self, name: str) -> bool:
         """Whether it says that it evaluates this recording rule itself. Where others do that for it, it cannot tell."""
@@ -261,14 +258,6 @@ def _data(content: Any, kind: str, made: Callable[[Any], T], url: str) -> Sequen
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         pass
     raise UnreachableError(f"{url} is not the API of a Prometheus: no {kind} in its answer")
-
-
-def _sample(row: Any) -> Sample:
-    return Sample(_labels(row), float(row["value"][1]))
-
-
-def _line(row: Any) -> Line:
-    return Line(_labels(row), tuple((float(t), float(v)) for t, v in row["values"]))
 
 
 def _labels(row: Any) -> Mapping[str, str]:

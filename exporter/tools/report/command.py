@@ -16,21 +16,18 @@ from exporter.config.kinds import without_password
 from exporter.config.option import ConfigError
 from exporter.core import site_file
 from exporter.core.clock import unix_time
-from exporter.daemon import standard_streams
-from exporter.daemon.logs import complain
-from exporter.tools.report import layout_digest, layout_job, promql
+from exporter.daemon.logs import print_error, write_utf8
+from exporter.tools.report import formats, layout, promql, terminal
 from exporter.tools.report.client import Access, Client, ReportError
+from exporter.tools.report.definitions import PRICES
 from exporter.tools.report.digest import Group, digest
-from exporter.tools.report.formats import data, markdown, page, plain
-from exporter.tools.report.formats.plain import Colors, paint, progress_message
 from exporter.tools.report.job import ReportRequest, job_report, nothing, slurm_job, window
 from exporter.tools.report.model import Digest, JobReport
 from exporter.tools.report.options import PrometheusConfig, ReportConfig
-from exporter.tools.report.price import PRICES
+from exporter.tools.report.sacct import Sacct, SacctError
 from exporter.tools.report.subject import EXPECTED, Named, named, selected
-from exporter.tools.report.summaries import layout
-from exporter.tools.report.summaries.sacct import Sacct, SacctError
-from exporter.tools.report.summaries.summary import is_of
+from exporter.tools.report.summary import SlurmPart, is_of, jobs, slurm, slurm_jobs
+from exporter.tools.report.terminal import Colors, paint, progress_message
 
 _ARGUMENT = "NAME"
 PAGE = Page(
@@ -83,28 +80,28 @@ def run(config: ReportConfig) -> int:
         with progress_message(f"asking {without_password(config.prometheus.url)}"):
             report, job = subject(client, float(unix_time()))
     except ReportError as error:
-        complain(f"report: {error}")
+        print_error(f"report: {error}")
         return error.status
     accounted = _accounted(report, job, config, client)
     if config.format in _IN_UTF8:
-        standard_streams.in_utf8()
+        write_utf8()
     sys.stdout.write(_render(report, accounted, config, paint(sys.stdout)))
     return 0
 
 
-def _accounted(report: JobReport | Digest, job: str, config: ReportConfig, client: Client) -> layout.SlurmPart | None:
+def _accounted(report: JobReport | Digest, job: str, config: ReportConfig, client: Client) -> SlurmPart | None:
     """What slurmdbd has of the job, or of the digest's jobs, where there is a sacct to ask."""
     if not shutil.which(config.sacct):
         return None
     sacct = Sacct(config.sacct)
     try:
         if isinstance(report, Digest):
-            return layout.slurm_jobs(layout.jobs(report, sacct, partial(slurm_job, client, config.cluster)))
+            return slurm_jobs(jobs(report, sacct, partial(slurm_job, client, config.cluster)))
         known = sacct.of_name(job) if job else None
     except SacctError as error:
-        complain(f"report: without Slurm's accounting: {error}")
+        print_error(f"report: without Slurm's accounting: {error}")
         return None
-    return layout.slurm(report, known) if known and is_of(report, known) else None
+    return slurm(report, known) if known and is_of(report, known) else None
 
 
 def _subject(config: ReportConfig) -> Subject:
@@ -200,20 +197,20 @@ def _headers(text: str) -> Mapping[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _render(report: JobReport | Digest, slurm: layout.SlurmPart | None, config: ReportConfig, colours: Colors) -> str:
+def _render(report: JobReport | Digest, part: SlurmPart | None, config: ReportConfig, colours: Colors) -> str:
     form = config.format
     if form == "json":
-        return data.to_json(report, slurm.fields if slurm else {})
+        return formats.to_json(report, part.fields if part else {})
     if form == "short":
-        return data.short(report)
+        return formats.short(report)
     currency = config.currency
     document = (
-        layout_job.document(report, currency)
+        layout.job_document(report, currency)
         if isinstance(report, JobReport)
-        else layout_digest.document(report, currency)
+        else layout.digest_document(report, currency)
     )
-    if slurm:
-        document = replace(document, blocks=(*document.blocks, *slurm.blocks))
+    if part:
+        document = replace(document, blocks=(*document.blocks, *part.blocks))
     if form == "markdown":
-        return markdown.render(document)
-    return page.render(document) if form == "html" else plain.render(document, colours)
+        return formats.render_markdown(document)
+    return formats.render_html(document) if form == "html" else terminal.render(document, colours)

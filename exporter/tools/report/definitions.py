@@ -6,11 +6,59 @@ Python it is hours by state. Both forms give the same number of the same time, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from exporter.ledger import states
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """`models` is a pattern of gpu_info's model; the first row that matches wins, an empty one takes the rest."""
+
+    models: str
+    per_hour: float
+
+    def __str__(self) -> str:
+        """As `parse_prices` reads it; `.` is every model."""
+        return f"{self.models.removeprefix('.*').removesuffix('.*') or '.'}={self.per_hour:g}"
+
+
+# fmt: off
+PRICES = (
+    Price(".*B(100|200|300).*",       5.00),
+    Price(".*(H100|H200|H800|H20).*", 3.00),
+    Price(".*(A100|A800).*",          1.80),
+    Price(".*L4.*",                   1.00),
+    Price("",                         0.60),
+)
+# fmt: on
+"""Round numbers and no one vendor's prices; the dashboards begin with the same."""
+
+
+def parse_prices(value: str) -> tuple[Price, ...]:
+    """`H200=2.5,A100=1.2`: rows that go before those above. Raises ValueError saying what was expected."""
+    return tuple(_parse_price(part.strip()) for part in value.split(",") if part.strip())
+
+
+def _parse_price(text: str) -> Price:
+    models, _, amount = text.rpartition("=")
+    try:
+        re.compile(models)
+        price = float(amount)
+    except (ValueError, re.error):
+        price = -1.0
+    if not models or not 0 <= price < float("inf"):
+        raise ValueError("MODEL=PRICE with commas between, such as H200=2.5,A100=1.2")
+    return Price(f".*({models}).*", price)
+
+
+def price_of(model: str, prices: Sequence[Price]) -> float:
+    """Price of one hour of that model."""
+    return next((row.per_hour for row in prices if not row.models or re.fullmatch(row.models, model)), 0.0)
+
 
 Hours = Mapping[str, float]
 """GPU hours by state of the ledger."""
@@ -39,7 +87,7 @@ Amount = Callable[[str], str]
 """Makes an amount of time out of a selector of a ledger."""
 
 
-def as_it_is(recorded: str) -> str:
+def identity(recorded: str) -> str:
     """GPUs' worth of the last minutes, from a recorded rate."""
     return recorded
 
@@ -53,13 +101,9 @@ class Amounts(Protocol):
     """Amounts of time in PromQL, all with the same labels. `known` is what was observed, held or free."""
 
     def known(self) -> str: ...
-
     def held(self) -> str: ...
-
     def observed(self) -> str: ...
-
     def used(self) -> str: ...
-
     def lost(self) -> str: ...
 
 
@@ -87,7 +131,7 @@ class Totals:
     def lost(self) -> str:
         return self._of("gpu_waste")
 
-    def good(self) -> str:
+    def target_gpu_hours(self) -> str:
         """What would have to be used for the marks of its classes."""
         return self._of("gpu_workload_good")
 
@@ -183,30 +227,15 @@ def utilization(of: Hours) -> float | None:
     return _sum(of, BUSY) / observed(of) if observed(of) > 0 else None
 
 
-def of_mark(of: Hours, work_class: str = "") -> float | None:
-    """Utilization as a part of the mark of its class; `of_mark_promql` is the other form."""
+def target_ratio(of: Hours, work_class: str = "") -> float | None:
+    """Utilization divided by the target of its class of work; `target_ratio_promql` is the other form."""
     share = utilization(of)
     return None if share is None else share / GOOD.get(work_class, HIGH)
 
 
-def of_mark_promql(of: Totals) -> str:
-    return f"{of.used()} / ({of.good()} > 0)"
-
-
-def _used(of: Amounts) -> str:
-    return f"{of.used()} and {of.observed()} > 0"
-
-
-def _busy_share(of: Amounts) -> str:
-    return f"{of.used()} / ({of.known()} > 0)"
-
-
-def _lost(of: Amounts) -> str:
-    return f"{of.lost()} and {of.observed()} > 0"
-
-
-def _utilization(of: Amounts) -> str:
-    return f"{of.used()} / ({of.observed()} > 0)"
+def target_ratio_promql(of: Totals) -> str:
+    """Utilization divided by the target of its class of work."""
+    return f"{of.used()} / ({of.target_gpu_hours()} > 0)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +264,7 @@ USED = Definition(
     "GPU hours in which a kernel ran: all busy states, the throttled ones too",
     "",
     "counts as not used; with nothing else there is no number",
-    _used,
+    lambda of: f"{of.used()} and {of.observed()} > 0",
     used,
 )
 WASTED = Definition(
@@ -243,7 +272,7 @@ WASTED = Definition(
     "GPU hours in a lost state: held, and certainly or likely for nothing; what is only possibly lost is not in it",
     "",
     "counts as not wasted; with nothing else there is no number",
-    _lost,
+    lambda of: f"{of.lost()} and {of.observed()} > 0",
     lost,
 )
 UTILIZATION = Definition(
@@ -251,7 +280,7 @@ UTILIZATION = Definition(
     "used GPU hours",
     "held GPU hours that were observed",
     "is in neither; with nothing else there is no number",
-    _utilization,
+    lambda of: f"{of.used()} / ({of.observed()} > 0)",
     utilization,
 )
 BUSY_SHARE = Definition(
@@ -259,7 +288,7 @@ BUSY_SHARE = Definition(
     "used GPU hours",
     "GPU hours that were observed, held or free: how busy a GPU, a node or a model is, whoever had it",
     "is in neither; with nothing else there is no number",
-    _busy_share,
+    lambda of: f"{of.used()} / ({of.known()} > 0)",
     busy_share,
 )
 DEFINITIONS = (HELD, USED, WASTED, UTILIZATION, BUSY_SHARE)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from exporter.ledger.states import STATES
 from exporter.tools.report import advice, progress, promql
 from exporter.tools.report.client import Client, NoDataError, NoMetricsError, Sample
+from exporter.tools.report.definitions import Price
 from exporter.tools.report.model import Digest, Row
-from exporter.tools.report.price import Price
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ def _table(client: Client, level: str, scope: str, window: str, prices: _Prices,
         found = client.instant(expr, now)
         return {tuple(sample.labels.get(label, "") for label in labels): sample for sample in found}
 
-    held = by_key(promql.held(level, scope, window))
-    ran = by_key(promql.ran(level, scope, window))
+    held = by_key(promql.allocated_gpu_hours(level, scope, window))
+    ran = by_key(promql.busy_gpu_hours(level, scope, window))
     wasted = by_key(promql.wasted(level, scope, window))
     use = by_key(promql.utilization(level, scope, window))
     owned, by = promql.owned(level, scope), promql.keys(level)

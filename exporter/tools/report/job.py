@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from exporter.ledger.states import STATES
 from exporter.tools.report import advice, promql
 from exporter.tools.report.client import Client, NoDataError, NoMetricsError, Sample, SeveralError
-from exporter.tools.report.definitions import Hours, held
+from exporter.tools.report.definitions import PRICES, Hours, Price, held, price_of
 from exporter.tools.report.model import DeviceUse, JobReport, Name, NodeUse, Span
-from exporter.tools.report.price import PRICES, Price, of
 from exporter.tools.report.progress import Ask, progress, runs
 from exporter.tools.report.subject import held_span
 
@@ -51,20 +50,23 @@ def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], 
     before, after = 0.0 if span.truncated else _BEFORE, min(_AFTER, now - span.until)
     wider = _asker(client, request.selector, window(span.seconds + before + after), span.until + after)
     info = wider(promql.info)
-    _one_cluster(request.title, info)
+    clusters = sorted({sample.labels.get("cluster", "") for sample in info} - {""})
+    if len(clusters) > 1:  # what is called the same in two clusters is two
+        raise SeveralError(f"{request.title} is in several clusters, name one by --cluster: {', '.join(clusters)}")
     nodes = tuple(_nodes(wider))
     hours = _summed(node.hours for node in nodes)
     devices = tuple(_devices(ask, span, held(hours)))
-    at_once = wider(promql.at_once) if len(nodes) > 1 else ()
+    at_once = wider(promql.max_concurrent_gpus) if len(nodes) > 1 else ()
     together = wider(promql.devices_at_once) if len(devices) > 1 else ()
     moved = bool(together) and len(devices) > together[0].value
     ran = wider(lambda s, w: promql.of_nodes("gpu_workload_used_gpu_seconds_total", s, w))
     used = sum(sample.value for sample in ran) / _HOUR if ran else None
     steps = progress(wider, devices, held(hours))
     counted = any(steps.counted.values())
+    limit = _said(info, "time_limit_seconds")
     return JobReport(
         name=_name(request.title, info),
-        span=replace(span, time_limit=_number(info, "time_limit_seconds")),
+        span=replace(span, time_limit=float(limit) if re.fullmatch(r"\d+(\.\d+)?", limit) else None),
         hours=hours,
         nodes=nodes,
         devices=devices,
@@ -112,18 +114,6 @@ def _said(info: Sequence[Sample], label: str) -> str:
     """What all say who say anything: of programs of one name that belong to several people none is named."""
     said = {sample.labels.get(label, "") for sample in info} - {""}
     return said.pop() if len(said) == 1 else ""
-
-
-def _one_cluster(title: str, info: Sequence[Sample]) -> None:
-    """Raises SeveralError: what is called the same in two clusters is two."""
-    clusters = sorted({sample.labels.get("cluster", "") for sample in info} - {""})
-    if len(clusters) > 1:
-        raise SeveralError(f"{title} is in several clusters, name one by --cluster: {', '.join(clusters)}")
-
-
-def _number(info: Sequence[Sample], label: str) -> float | None:
-    text = _said(info, label)
-    return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else None
 
 
 def _node(labels: Mapping[str, str]) -> str:
@@ -212,9 +202,9 @@ def _readings(ask: Ask, prefix: str, span: Span) -> _Readings:
         return ask(lambda s, w: promql.on_devices(expr(w), s, w, *more, mig=mig))
 
     ledger: dict[_Key, dict[str, float]] = defaultdict(dict)
-    for sample in read(lambda w: promql.went_on(f"{prefix}time_seconds_total", w), "state"):
+    for sample in read(lambda w: promql.increase_since_first_sample(f"{prefix}time_seconds_total", w), "state"):
         ledger[_key(sample)][sample.labels["state"]] = sample.value / _HOUR
-    active = read(lambda w: promql.went_on(f"{prefix}sm_active_seconds_total", w))
+    active = read(lambda w: promql.increase_since_first_sample(f"{prefix}sm_active_seconds_total", w))
     return _Readings(
         ledger=ledger,
         peak=_by_key(read(lambda w: f"max_over_time({prefix}memory_used_bytes[{w}])")),
@@ -273,5 +263,5 @@ def _cost(hours: float | None, devices: Sequence[DeviceUse], prices: Sequence[Pr
     weights = sum(device.share for device in devices if device.model)
     if not weights or hours is None:
         return None
-    mean = sum(of(device.model, prices) * device.share for device in devices if device.model) / weights
+    mean = sum(price_of(device.model, prices) * device.share for device in devices if device.model) / weights
     return hours * mean

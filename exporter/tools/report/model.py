@@ -57,7 +57,7 @@ def throughput(total: float, seconds: float, gpu_hours: float, joules: float | N
 
 
 @dataclass(frozen=True, slots=True)
-class ToEnd:
+class RemainingWork:
     """What is still to come, energy and cost at their mean pace so far."""
 
     seconds: float
@@ -65,7 +65,7 @@ class ToEnd:
     cost: float | None
 
 
-def to_end(progress: Progress, seconds: float, joules: float | None, cost: float | None) -> ToEnd | None:
+def to_end(progress: Progress, seconds: float, joules: float | None, cost: float | None) -> RemainingWork | None:
     """By the program's own word, else at the pace of the `seconds` so far; None where it reports neither."""
     left = progress.remaining_seconds
     if left is None and progress.ratio:
@@ -73,7 +73,7 @@ def to_end(progress: Progress, seconds: float, joules: float | None, cost: float
     if not left or seconds <= 0:
         return None
     part = left / seconds
-    return ToEnd(left, None if joules is None else joules * part, None if cost is None else cost * part)
+    return RemainingWork(left, None if joules is None else joules * part, None if cost is None else cost * part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ class JobReport:
         return {name: throughput(total, seconds, hours, joules) for name, total in self.progress.counted.items()}
 
     @property
-    def to_end(self) -> ToEnd | None:
+    def to_end(self) -> RemainingWork | None:
         """What a running job still needs; not by the pace of a part of it."""
         if self.span.end is not None or (self.span.truncated and self.progress.remaining_seconds is None):
             return None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from exporter.config.kinds import boolean, choice, optional_path, path, positive_duration, text, web_address
 from exporter.config.option import option, options_of, positional, section
-from exporter.tools.report import price as prices
+from exporter.tools.report.definitions import PRICES, Price, parse_prices
 
 
 def optional_moment(value: str) -> float | None:
@@ -75,9 +75,9 @@ class ReportConfig:
         metavar="FORMAT",
         group=_FORM,
     )
-    price: tuple[prices.Price, ...] = option(
-        ",".join(str(row) for row in prices.PRICES),
-        prices.parse,
+    price: tuple[Price, ...] = option(
+        ",".join(str(row) for row in PRICES),
+        parse_prices,
         "Price of a GPU hour by model, e.g. H200=2.5,A100=1.2; the rest as on the dashboards.",
         metavar="MODEL=PRICE",
         group=_FORM,

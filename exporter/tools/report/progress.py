@@ -131,7 +131,7 @@ def runs(
         by_workload(promql.last_of_workloads("gpu_workload_time_to_target_seconds", own, window)),
     )
     for work in WORK:
-        amounts = by_workload(promql.reported_by_workloads(work, own, window))
+        amounts = by_workload(promql.reported(work, own, window, " by (workload)"))
         if amounts.get(this):
             found = sorted(_each(amounts, of), key=lambda run: run.start or 0.0)
             mine = next((run for run in found if run.workload == this), None)

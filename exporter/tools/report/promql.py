@@ -12,13 +12,13 @@ from exporter.tools.report.definitions import (
     UTILIZATION,
     WASTED,
     Ledger,
+    Price,
     Totals,
     among,
     hours,
     hours_in,
-    of_mark_promql,
+    target_ratio_promql,
 )
-from exporter.tools.report.price import Price
 
 EVERYTHING = 'cluster=~".*"'
 
@@ -38,7 +38,7 @@ def matchers(**labels: str) -> str:
     return ", ".join(f"{name}={quoted(value)}" for name, value in labels.items())
 
 
-def advanced(counter: str, window: str) -> str:
+def exact_increase(counter: str, window: str) -> str:
     """How far a counter got in the window, exactly: no extrapolation, and a counter born in it counts from 0.
 
     `increase()` misses what a counter had before its first scrape, up to one interval of a short job. Only where the
@@ -47,7 +47,7 @@ def advanced(counter: str, window: str) -> str:
     return _advanced(counter, window, f"max_over_time({counter}[{window}])")
 
 
-def went_on(counter: str, window: str) -> str:
+def increase_since_first_sample(counter: str, window: str) -> str:
     """The same of a device, which is older than the window: where nobody scraped it before, its first sample tells.
 
     Only a state that it was never in before is counted from 0.
@@ -78,11 +78,11 @@ def totals(level: str, scope: str, window: str) -> Totals:
     return Totals(level, owned(level, scope), keys(level), hours_in(window))
 
 
-def held(level: str, scope: str, window: str) -> str:
+def allocated_gpu_hours(level: str, scope: str, window: str) -> str:
     return HELD.promql(totals(level, scope, window))
 
 
-def ran(level: str, scope: str, window: str) -> str:
+def busy_gpu_hours(level: str, scope: str, window: str) -> str:
     """GPU hours that kernels of owners ran, whatever their shares of the GPUs; 0 where none was seen to run."""
     of = totals(level, scope, window)
     return f"(sum by ({of.by}) ({_ran(of.matchers, window)}) or 0 * ({of.used()} == 0 and {of.observed()} > 0))"
@@ -110,8 +110,8 @@ def utilization(level: str, scope: str, window: str) -> str:
     return UTILIZATION.promql(totals(level, scope, window))
 
 
-def of_mark(level: str, scope: str, window: str) -> str:
-    return of_mark_promql(totals(level, scope, window))
+def target_ratio(level: str, scope: str, window: str) -> str:
+    return target_ratio_promql(totals(level, scope, window))
 
 
 def wasted_on(level: str, scope: str, window: str) -> str:
@@ -188,7 +188,7 @@ def nodes(selector: str, window: str) -> str:
     return highest("gpu_workload_gpus", selector, window)
 
 
-def at_once(selector: str, window: str) -> str:
+def max_concurrent_gpus(selector: str, window: str) -> str:
     """The most GPUs it held on all nodes together: of a job that was moved, less than the sum over its nodes."""
     return _at_once(f"sum ({ONCE} (gpu_workload_gpus{{{selector}}}))", window)
 
@@ -207,7 +207,7 @@ def _at_once(sum_: str, window: str) -> str:
 
 def of_nodes(counter: str, selector: str, window: str, *more: str) -> str:
     """How far a counter of the workload got, per node."""
-    return f"sum by ({', '.join((PLACE, *more))}) ({ONCE} ({advanced(f'{counter}{{{selector}}}', window)}))"
+    return f"sum by ({', '.join((PLACE, *more))}) ({ONCE} ({exact_increase(f'{counter}{{{selector}}}', window)}))"
 
 
 def highest(gauge: str, selector: str, window: str) -> str:
@@ -234,23 +234,14 @@ _TOGETHER = frozenset({"steps"})
 """Taken by all ranks together, on all nodes: the furthest counts. What else programs report adds up."""
 
 
-def reported(counter: str, selector: str, window: str) -> str:
-    """How far a counter that programs report got, over all nodes."""
-    amount = advanced(f"gpu_workload_{counter}_total{{{selector}}}", window)
-    return f"{_over_nodes(counter)} ({ONCE} ({amount}))"
-
-
-def reported_by_workloads(counter: str, selector: str, window: str) -> str:
-    amount = advanced(f"gpu_workload_{counter}_total{{{selector}}}", window)
-    return f"{_over_nodes(counter)} by (workload) ({ONCE} ({amount}))"
-
-
-def _over_nodes(counter: str) -> str:
-    return "max" if counter in _TOGETHER else "sum"
+def reported(counter: str, selector: str, window: str, by: str = "") -> str:
+    """How far a counter that programs report got, over all nodes; `by` may be ` by (LABELS)`."""
+    amount = exact_increase(f"gpu_workload_{counter}_total{{{selector}}}", window)
+    return f"{'max' if counter in _TOGETHER else 'sum'}{by} ({ONCE} ({amount}))"
 
 
 def of_workloads(counter: str, selector: str, window: str) -> str:
-    return f"sum by (workload) ({ONCE} ({advanced(f'{counter}{{{selector}}}', window)}))"
+    return f"sum by (workload) ({ONCE} ({exact_increase(f'{counter}{{{selector}}}', window)}))"
 
 
 def highest_of_workloads(gauge: str, selector: str, window: str) -> str:

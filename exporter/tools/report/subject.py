@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from exporter.tools.report import promql
@@ -76,18 +76,15 @@ def selected(client: Client, wanted: Named, cluster: str, window: str, now: floa
         for sample in client.instant(promql.info(_and(matchers, cluster), window), now)
     } - {""}
     if jobs:
-        title = wanted.title if len(jobs) == 1 else f"{wanted.title}: all of its {len(jobs)} jobs"
-        return Selected(title, _and(_any(jobs), cluster), wanted.job if len(jobs) == 1 else "")
+        if len(jobs) == 1:
+            return Selected(wanted.title, _and(promql.matchers(slurm_job=jobs.pop()), cluster), wanted.job)
+        ids = promql.quoted("|".join(sorted(jobs, key=lambda job: (len(job), job))))
+        return Selected(f"{wanted.title}: all of its {len(jobs)} jobs", _and(f"slurm_job=~{ids}", cluster))
     selectors = [_and(selector, cluster) for selector in wanted.selectors]
     if len(selectors) > 1:
         there = (each for each in selectors if client.instant(promql.info(each, window), now))
         selectors = [next(there, selectors[0])]
     return Selected(wanted.title, selectors[0], wanted.job) if selectors else None
-
-
-def _any(jobs: Collection[str]) -> str:
-    ids = sorted(jobs, key=lambda job: (len(job), job))
-    return promql.matchers(slurm_job=ids[0]) if len(ids) == 1 else f"slurm_job=~{promql.quoted('|'.join(ids))}"
 
 
 def _and(selector: str, cluster: str) -> str:

@@ -35,13 +35,7 @@ def ecc_location(gpu: Gpu, time: float, type_: int, counter: int, location: int)
     return 0 if gpu.model.ecc else refuse("ECC")
 
 
-def ecc_mode(gpu: Gpu, time: float) -> tuple[int, int]:
-    del time
-    return (1, 1) if gpu.model.ecc else refuse("ECC")
-
-
-def sram(gpu: Gpu, time: float) -> Record:
-    del time
+def sram(gpu: Gpu) -> Record:
     if gpu.model.architecture < AMPERE or not gpu.model.ecc:
         raise unsupported("SRAM ECC status")
     names = ("aggregateUncParity", "aggregateUncSecDed", "aggregateCor", "volatileUncParity", "volatileUncSecDed",
@@ -67,10 +61,6 @@ def retired(gpu: Gpu, time: float, cause: int) -> tuple[int, ...]:
     return (0x1A2B3000,) if cause == 0 else ()
 
 
-def retired_pending(gpu: Gpu, time: float) -> int:
-    return 0 if field_value(gpu, 31, 0, time) is not None else refuse("retired pages")
-
-
 def clock(gpu: Gpu, time: float, domain: int, *, highest: bool = False) -> int:
     now = gpu.model.clock if highest else gpu.clock(time)
     slow = now == gpu.model.idle_clock and not gpu.model.hbm
@@ -80,10 +70,6 @@ def clock(gpu: Gpu, time: float, domain: int, *, highest: bool = False) -> int:
         2: 405 if slow else gpu.model.memory_clock,
         3: int(now * 0.9),
     }.get(domain) or refuse(f"clock {domain}")
-
-
-def max_clock(gpu: Gpu, time: float, domain: int) -> int:
-    return clock(gpu, time, domain, highest=True)
 
 
 def performance_state(gpu: Gpu, time: float) -> int:
@@ -108,12 +94,9 @@ def reasons(gpu: Gpu, time: float) -> int:
 
 
 _POLICIES: Mapping[int, tuple[Channel, ...]] = {
+    **dict.fromkeys(range(6), ()),
     0: (Channel.SW_POWER,),
     1: (Channel.SW_THERMAL, Channel.HW_THERMAL),
-    2: (),
-    3: (),
-    4: (),
-    5: (),
 }
 
 
@@ -128,22 +111,12 @@ def temperature(gpu: Gpu, time: float, sensor: int = 0) -> int:
     return int(gpu.temperature(time)) if sensor == 0 else refuse("sensor")
 
 
-def threshold(gpu: Gpu, time: float, which: int) -> int:
+def threshold(gpu: Gpu, _time: float, which: int) -> int:
     """Ada and newer say them as offsets in fields 193 to 196."""
-    del time
     above = {0: 7, 1: 4, 3: 0, **({2: 10} if gpu.model.hbm else {})}.get(which)
     if above is None or gpu.model.architecture >= ADA:
         raise unsupported(f"temperature threshold {which}")
     return gpu.model.max_temperature + above
-
-
-def margin(gpu: Gpu, time: float) -> int:
-    return gpu.model.max_temperature - int(gpu.temperature(time))
-
-
-def fans(gpu: Gpu, time: float) -> int:
-    del time
-    return gpu.model.fans or refuse("fans")
 
 
 def fan(gpu: Gpu, time: float, number: int = 0) -> int:
@@ -206,41 +179,44 @@ def _codec(gpu: Gpu, time: float) -> tuple[int, int]:
     return round(100 * min(1.0, target.mean(Channel.CODEC, time, RATE_WINDOW))), 1_000_000
 
 
-def _no_codec(gpu: Gpu, time: float) -> tuple[int, int]:
-    del time
+def _no_codec(gpu: Gpu) -> tuple[int, int]:
     _whole(gpu, "engines")
     if gpu.model.architecture < TURING:
         raise unsupported("JPEG and optical flow engines")
     return 0, 1_000_000
 
 
-def _compute_processes(gpu: Gpu, time: float) -> tuple[Record, ...]:
-    return process_records(gpu.processes(time), None if gpu.mig else gpu.targets[0])
-
-
-def _pcie_generation(gpu: Gpu, time: float) -> int:
-    return gpu.model.pcie if gpu.busy(time, 5.0) else _PCIE_IDLE_GENERATION
-
-
-def _link_state(gpu: Gpu, time: float, link: int) -> int:
-    return link_up(gpu, link, time) if link < gpu.model.links else refuse(f"NVLink {link}")
-
-
-def _fabric(gpu: Gpu, time: float) -> Record:
-    del time
+def _fabric(gpu: Gpu) -> Record:
     if gpu.model.architecture < HOPPER:
         raise unsupported("fabric")
     healthy = 0b10_10_10_10 | 1 << 8
     return Record(clusterUuid="00" * 16, status=0, cliqueId=0, state=3, healthMask=healthy, healthSummary=1)
 
 
-def _mig_mode(gpu: Gpu, time: float) -> tuple[int, int]:
-    del time
-    return (int(gpu.mig), int(gpu.mig)) if gpu.model.slices else refuse("MIG")
+def _same(value: Callable[[Gpu], Any]) -> Answer:
+    """Answer what never changes, whatever the time and the arguments."""
+
+    def answer(gpu: Gpu, *_: Any) -> Any:
+        return value(gpu)
+
+    return answer
 
 
-def _numa_words(gpu: Gpu, time: float, words: int = 1, scope: int = 0) -> tuple[int, ...]:
-    del time, scope
+def _at(value: Callable[[Gpu, float], Any]) -> Answer:
+    """Answer what changes with time, whatever the arguments."""
+
+    def answer(gpu: Gpu, time: float, *_: Any) -> Any:
+        return value(gpu, time)
+
+    return answer
+
+
+def _by(value: Callable[[Gpu, float, int], Any]) -> Answer:
+    """Answer what goes by time and one argument."""
+    return value
+
+
+def _numa_words(gpu: Gpu, _time: float, words: int = 1, _scope: int = 0) -> tuple[int, ...]:
     return (1 << gpu.index // _NODE_GPUS, *(0,) * (words - 1))
 
 
@@ -248,37 +224,12 @@ def _fields(gpu: Gpu, time: float, wanted: Sequence[tuple[int, int]]) -> tuple[f
     return tuple([field_value(gpu, field, scope, time) for field, scope in wanted])
 
 
-def _serial(gpu: Gpu, time: float) -> str:
-    del time
-    return gpu.serial if gpu.model.ecc else refuse("serial")
-
-
-def _same(value: Callable[[Gpu], Any]) -> Answer:
-    """What never changes, whatever the time and the arguments."""
-
-    def answer(gpu: Gpu, time: float, *args: Any) -> Any:
-        del time, args
-        return value(gpu)
-
-    return answer
-
-
-def _at(value: Callable[[Gpu, float], Any]) -> Answer:
-    """What changes with time, whatever the arguments."""
-
-    def answer(gpu: Gpu, time: float, *args: Any) -> Any:
-        del args
-        return value(gpu, time)
-
-    return answer
-
-
 FUNCTIONS: Mapping[str, Function] = {
     "nvmlDeviceGetName":                          Function(0, _same(lambda gpu: gpu.model.name)),
     "nvmlDeviceGetUUID":                          Function(0, _same(lambda gpu: gpu.uuid)),
     "nvmlDeviceGetIndex":                         Function(0, _same(lambda gpu: gpu.index)),
     "nvmlDeviceGetMinorNumber":                   Function(0, _same(lambda gpu: gpu.index)),
-    "nvmlDeviceGetSerial":                        Function(0, _serial),
+    "nvmlDeviceGetSerial":                        Function(0, _same(lambda gpu: gpu.serial if gpu.model.ecc else refuse("serial"))),
     "nvmlDeviceGetBoardPartNumber":               Function(0, _same(lambda gpu: f"900-{gpu.bus:05d}-0000-000")),
     "nvmlDeviceGetVbiosVersion":                  Function(0, _same(lambda gpu: f"{86 + gpu.model.architecture}.00.99.00.0{gpu.index % 10}")),
     "nvmlDeviceGetInforomImageVersion":           Function(0, _same(lambda _: "G520.0200.00.05")),
@@ -293,16 +244,16 @@ FUNCTIONS: Mapping[str, Function] = {
     "nvmlDeviceGetPersistenceMode":               Function(0, _same(lambda _: 1)),
     "nvmlDeviceGetComputeMode":                   Function(0, _same(lambda _: 0)),
     "nvmlDeviceGetGspFirmwareVersion":            Function(520, _same(lambda gpu: gpu.driver)),
-    "nvmlDeviceGetMigMode":                       Function(450, _mig_mode),
+    "nvmlDeviceGetMigMode":                       Function(450, _same(lambda gpu: (int(gpu.mig),) * 2 if gpu.model.slices else refuse("MIG"))),
     "nvmlDeviceGetMaxMigDeviceCount":             Function(450, _same(lambda gpu: 7 if gpu.model.slices else 0)),
     "nvmlDeviceGetMemoryInfo":                    Function(0, _at(lambda gpu, time: memory_record(gpu.memory(time)))),
     "nvmlDeviceGetBAR1MemoryInfo":                Function(0, _at(lambda gpu, time: bar1_record(gpu, None, time))),
     "nvmlDeviceGetUtilizationRates":              Function(0, _utilization),
     "nvmlDeviceGetEncoderUtilization":            Function(0, _codec),
     "nvmlDeviceGetDecoderUtilization":            Function(0, _codec),
-    "nvmlDeviceGetJpgUtilization":                Function(535, _no_codec),
-    "nvmlDeviceGetOfaUtilization":                Function(535, _no_codec),
-    "nvmlDeviceGetComputeRunningProcesses":       Function(0, _compute_processes),
+    "nvmlDeviceGetJpgUtilization":                Function(535, _same(_no_codec)),
+    "nvmlDeviceGetOfaUtilization":                Function(535, _same(_no_codec)),
+    "nvmlDeviceGetComputeRunningProcesses":       Function(0, _at(lambda gpu, time: process_records(gpu.processes(time), None if gpu.mig else gpu.targets[0]))),
     "nvmlDeviceGetGraphicsRunningProcesses":      Function(0, _same(lambda _: ())),
     "nvmlDeviceGetMPSComputeRunningProcesses":    Function(495, _same(lambda _: ())),
     "nvmlDeviceGetPowerUsage":                    Function(0, _at(lambda gpu, time: int(gpu.watts(time, 1.0 if gpu.model.architecture >= AMPERE and gpu.model.key != "A100" else 0.05) * 1000))),
@@ -312,7 +263,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "nvmlDeviceGetPowerManagementDefaultLimit":   Function(0, _same(lambda gpu: gpu.model.limit * 1000)),
     "nvmlDeviceGetPowerManagementLimitConstraints": Function(0, _same(lambda gpu: (gpu.model.min_limit * 1000, gpu.model.limit * 1000))),
     "nvmlDeviceGetClockInfo":                     Function(0, clock),
-    "nvmlDeviceGetMaxClockInfo":                  Function(0, max_clock),
+    "nvmlDeviceGetMaxClockInfo":                  Function(0, _by(lambda gpu, time, domain: clock(gpu, time, domain, highest=True))),
     "nvmlDeviceGetPerformanceState":              Function(0, performance_state),
     "nvmlDeviceGetCurrentClocksEventReasons":     Function(535, reasons),
     "nvmlDeviceGetCurrentClocksThrottleReasons":  Function(0, reasons),
@@ -321,28 +272,28 @@ FUNCTIONS: Mapping[str, Function] = {
     "nvmlDeviceGetViolationStatus":               Function(0, violation),
     "nvmlDeviceGetTemperature":                   Function(0, temperature),
     "nvmlDeviceGetTemperatureV":                  Function(570, _at(lambda gpu, time: Record(sensorType=0, temperature=temperature(gpu, time)))),
-    "nvmlDeviceGetMarginTemperature":             Function(570, margin),
+    "nvmlDeviceGetMarginTemperature":             Function(570, _at(lambda gpu, time: gpu.model.max_temperature - int(gpu.temperature(time)))),
     "nvmlDeviceGetTemperatureThreshold":          Function(0, threshold),
-    "nvmlDeviceGetNumFans":                       Function(515, fans),
+    "nvmlDeviceGetNumFans":                       Function(515, _same(lambda gpu: gpu.model.fans or refuse("fans"))),
     "nvmlDeviceGetFanSpeed_v2":                   Function(0, fan),
     "nvmlDeviceGetFanSpeed":                      Function(0, fan),
     "nvmlDeviceGetFanSpeedRPM":                   Function(570, _at(lambda gpu, time: fan(gpu, time) * 32)),
-    "nvmlDeviceGetCurrPcieLinkGeneration":        Function(0, _pcie_generation),
+    "nvmlDeviceGetCurrPcieLinkGeneration":        Function(0, _at(lambda gpu, time: gpu.model.pcie if gpu.busy(time, 5.0) else _PCIE_IDLE_GENERATION)),
     "nvmlDeviceGetCurrPcieLinkWidth":             Function(0, _at(lambda gpu, time: 4 if gpu.has("pcie-degraded", time) else 16)),
     "nvmlDeviceGetMaxPcieLinkGeneration":         Function(0, _same(lambda gpu: gpu.model.pcie)),
     "nvmlDeviceGetGpuMaxPcieLinkGeneration":      Function(530, _same(lambda gpu: gpu.model.pcie)),
     "nvmlDeviceGetMaxPcieLinkWidth":              Function(0, _same(lambda _: 16)),
     "nvmlDeviceGetPcieReplayCounter":             Function(0, _at(lambda gpu, time: int(gpu.total(Channel.REPLAYS, time)))),
-    "nvmlDeviceGetNvLinkState":                   Function(0, _link_state),
-    "nvmlDeviceGetEccMode":                       Function(0, ecc_mode),
+    "nvmlDeviceGetNvLinkState":                   Function(0, _by(lambda gpu, time, link: link_up(gpu, link, time) if link < gpu.model.links else refuse(f"NVLink {link}"))),
+    "nvmlDeviceGetEccMode":                       Function(0, _same(lambda gpu: (1, 1) if gpu.model.ecc else refuse("ECC"))),
     "nvmlDeviceGetTotalEccErrors":                Function(0, ecc_total),
     "nvmlDeviceGetMemoryErrorCounter":            Function(0, ecc_location),
-    "nvmlDeviceGetSramEccErrorStatus":            Function(550, sram),
+    "nvmlDeviceGetSramEccErrorStatus":            Function(550, _same(sram)),
     "nvmlDeviceGetRetiredPages":                  Function(0, retired),
-    "nvmlDeviceGetRetiredPagesPendingStatus":     Function(0, retired_pending),
+    "nvmlDeviceGetRetiredPagesPendingStatus":     Function(0, _at(lambda gpu, time: 0 if field_value(gpu, 31, 0, time) is not None else refuse("retired pages"))),
     "nvmlDeviceGetRemappedRows":                  Function(450, remapped),
     "nvmlDeviceGetRowRemapperHistogram":          Function(460, histogram),
     "nvmlDeviceGetRepairStatus":                  Function(580, _same(lambda gpu: (0, 0) if gpu.model.ecc and gpu.model.architecture >= AMPERE else refuse("repair status"))),
-    "nvmlDeviceGetGpuFabricInfoV":                Function(550, _fabric),
+    "nvmlDeviceGetGpuFabricInfoV":                Function(550, _same(_fabric)),
     "nvmlDeviceGetFieldValues":                   Function(0, _fields),
 }  # fmt: skip

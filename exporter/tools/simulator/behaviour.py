@@ -5,12 +5,11 @@ from __future__ import annotations
 import enum
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from exporter.tools.simulator.faults import Fault
 from exporter.tools.simulator.models import MIB, Model
-from exporter.tools.simulator.patterns import Pattern
+from exporter.tools.simulator.patterns import Fault, Pattern
 
 _CELL = 8
 """Periods for which the duty stays the same. Two cells make a pair: what one has more, the other has less, so the
@@ -128,7 +127,7 @@ class Role:
 def behaviour(model: Model, role: Role | None, faults: Sequence[Fault]) -> Behaviour:
     """Rates of one target while `role` runs on it (None: nobody) and `faults` are active."""
     kinds = [fault.kind for fault in faults]
-    power = _product(kind.power for kind in kinds)
+    power = math.prod(kind.power for kind in kinds)
     always = _with(ZERO, {Channel.CORRECTED: sum(kind.corrected for kind in kinds),
                           Channel.UNCORRECTED: sum(kind.uncorrected for kind in kinds),
                           Channel.REPLAYS: sum(kind.replays for kind in kinds),
@@ -153,8 +152,8 @@ def behaviour(model: Model, role: Role | None, faults: Sequence[Fault]) -> Behav
         idle=idle,
         active=active,
         pattern=pattern,
-        clock=_product(kind.clock for kind in kinds),
-        heat=_product(kind.heat for kind in kinds),
+        clock=math.prod(kind.clock for kind in kinds),
+        heat=math.prod(kind.heat for kind in kinds),
         recovery=max((kind.recovery for kind in kinds), default=0),
     )
 
@@ -195,7 +194,3 @@ def _wave(role: Role | None) -> Wave:
 
 def _with(rates: Rates, changes: dict[Channel, float]) -> Rates:
     return tuple(changes.get(channel, rates[channel]) for channel in Channel)
-
-
-def _product(numbers: Iterable[float]) -> float:
-    return math.prod(numbers)

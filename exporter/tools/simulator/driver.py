@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as wall
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from exporter.core.clock import UnixTime
@@ -18,7 +19,7 @@ from exporter.driver.interface import (
     UnsupportedError,
     XidEvent,
 )
-from exporter.tools.simulator.answers import FUNCTIONS, bar1_record, memory_record, process_records, unsupported
+from exporter.tools.simulator.answers import FUNCTIONS, bar1_record, memory_record, process_records, refuse, unsupported
 from exporter.tools.simulator.gpu import Gpu, Target
 from exporter.tools.simulator.node import SimulatedNode, elapsed
 from exporter.tools.simulator.sampling import gpm, process_samples, samples
@@ -44,15 +45,25 @@ class Moments(Protocol):
     def system(self, function: str, *args: Any) -> Any: ...
 
 
-class SimulatedGpu(Device):
-    def __init__(self, gpu: Gpu, clock: Moments) -> None:
+class _SimulatedDevice(Device):
+    def __init__(self, gpu: Gpu, uuid: str, clock: Moments) -> None:
         self._gpu = gpu
         self._moments = clock
         self._gpm_at: float | None = None
-        self.index = gpu.index
-        self.uuid = gpu.uuid
+        self.index = self.minor = gpu.index
+        self.uuid = uuid
         self.pci_bus_id = gpu.pci_bus_id
-        self.minor = gpu.index
+
+    def _gpm(self, target: Target, now: float, metrics: Any) -> dict[int, float]:
+        if not self._gpu.model.gpm or self._gpu.branch < _GPM_SINCE:
+            raise unsupported("GPM")
+        before, self._gpm_at = self._gpm_at, now
+        return {} if before is None or before >= now else gpm(self._gpu, target, metrics, before, now)
+
+
+class SimulatedGpu(_SimulatedDevice):
+    def __init__(self, gpu: Gpu, clock: Moments) -> None:
+        super().__init__(gpu, gpu.uuid, clock)
         if gpu.mig:
             self.instances = tuple(
                 SimulatedInstance(gpu, target, uuid, clock)
@@ -75,7 +86,7 @@ class SimulatedGpu(Device):
         if function in {"nvmlDeviceGetProcessUtilization", "nvmlDeviceGetProcessesUtilizationInfo"}:
             return self._process_samples(function, now, *args)
         if function == "nvmlGpmMetricsGet":
-            return self._gpm(now, *args)
+            return refuse("GPM") if self._gpu.mig else self._gpm(self._gpu.targets[0], now, *args)
         return self._moments.system(function, *args)
 
     def _samples(self, now: float, type_: int, after: int) -> tuple[tuple[int, float], ...]:
@@ -89,23 +100,11 @@ class SimulatedGpu(Device):
             raise unsupported(function)
         return process_samples(self._gpu.targets[0], self._moments.epoch, now, after)
 
-    def _gpm(self, now: float, metrics: Any) -> dict[int, float]:
-        if not self._gpu.model.gpm or self._gpu.branch < _GPM_SINCE or self._gpu.mig:
-            raise unsupported("GPM")
-        before, self._gpm_at = self._gpm_at, now
-        return {} if before is None or before >= now else gpm(self._gpu, self._gpu.targets[0], metrics, before, now)
 
-
-class SimulatedInstance(Device):
+class SimulatedInstance(_SimulatedDevice):
     def __init__(self, gpu: Gpu, target: Target, uuid: str, clock: Moments) -> None:
-        self._gpu = gpu
+        super().__init__(gpu, uuid, clock)
         self._target = target
-        self._moments = clock
-        self._gpm_at: float | None = None
-        self.index = gpu.index
-        self.uuid = uuid
-        self.pci_bus_id = gpu.pci_bus_id
-        self.minor = gpu.index
         self.parent_uuid = gpu.uuid
         if target.slice:
             self.mig = Mig(target.slice.gpu_instance, 0, target.slice.profile, Share(target.share))
@@ -113,36 +112,21 @@ class SimulatedInstance(Device):
     def call(self, function: str, *args: Any) -> Any:
         now = self._moments.ready(self._gpu)
         answers: dict[str, Callable[..., Any]] = {
-            "nvmlDeviceGetName": self._name,
-            "nvmlDeviceGetUUID": self._uuid,
-            "nvmlDeviceGetAttributes_v2": self._attributes,
-            "nvmlDeviceGetAttributes": self._attributes,
-            "nvmlDeviceGetMemoryInfo": self._memory,
-            "nvmlDeviceGetBAR1MemoryInfo": self._bar1,
-            "nvmlDeviceGetComputeRunningProcesses": self._processes,
-            "nvmlDeviceGetGraphicsRunningProcesses": _nothing,
-            "nvmlDeviceGetMPSComputeRunningProcesses": _nothing,
-            "nvmlDeviceGetMemoryErrorCounter": _zero,
-            "nvmlGpmMetricsGet": self._gpm,
+            "nvmlDeviceGetName": lambda: f"{self._gpu.model.name} MIG {self.mig.profile if self.mig else ''}",
+            "nvmlDeviceGetUUID": lambda: self.uuid,
+            "nvmlDeviceGetAttributes_v2": lambda: self._attributes(now),
+            "nvmlDeviceGetAttributes": lambda: self._attributes(now),
+            "nvmlDeviceGetMemoryInfo": lambda *_: memory_record(self._target.memory(now)),
+            "nvmlDeviceGetBAR1MemoryInfo": lambda: bar1_record(self._gpu, self._target, now),
+            "nvmlDeviceGetComputeRunningProcesses": lambda: process_records(self._target.processes(now), self._target),
+            "nvmlDeviceGetGraphicsRunningProcesses": tuple[Record, ...],
+            "nvmlDeviceGetMPSComputeRunningProcesses": tuple[Record, ...],
+            "nvmlDeviceGetMemoryErrorCounter": lambda *_: 0,
+            "nvmlGpmMetricsGet": partial(self._gpm, self._target, now),
         }
         if function not in answers:
             raise unsupported(f"{function} on a MIG instance")
-        return answers[function](now, *args)
-
-    def _name(self, now: float) -> str:
-        del now
-        return f"{self._gpu.model.name} MIG {self.mig.profile if self.mig else ''}"
-
-    def _uuid(self, now: float) -> str:
-        del now
-        return self.uuid
-
-    def _memory(self, now: float, *args: Any) -> Record:
-        del args
-        return memory_record(self._target.memory(now))
-
-    def _bar1(self, now: float) -> Record:
-        return bar1_record(self._gpu, self._target, now)
+        return answers[function](*args)
 
     def _attributes(self, now: float) -> Record:
         total = self._target.memory(now).total
@@ -158,25 +142,6 @@ class SimulatedInstance(Device):
             computeInstanceSliceCount=slices,
             memorySizeMB=total // (1024 * 1024),
         )
-
-    def _processes(self, now: float) -> tuple[Record, ...]:
-        return process_records(self._target.processes(now), self._target)
-
-    def _gpm(self, now: float, metrics: Any) -> dict[int, float]:
-        if not self._gpu.model.gpm or self._gpu.branch < _GPM_SINCE:
-            raise unsupported("GPM")
-        before, self._gpm_at = self._gpm_at, now
-        return {} if before is None or before >= now else gpm(self._gpu, self._target, metrics, before, now)
-
-
-def _nothing(now: float) -> tuple[Record, ...]:
-    del now
-    return ()
-
-
-def _zero(now: float, *args: Any) -> int:
-    del now, args
-    return 0
 
 
 _HANG_STEP = 0.1
@@ -248,33 +213,26 @@ class SimulatedDriver(Driver):
         while True:
             now = self.now()
             self._refuse_when_gone(now)
-            found = self._between(self._seen, now)
+            found = [
+                XidEvent(gpu.uuid, fault.xid or fault.kind.xid, UnixTime(self.epoch + fault.at))
+                for gpu in self._gpus
+                for fault in gpu.faults
+                if (fault.xid or fault.kind.xid) and self._seen < fault.at <= now
+            ]
             self._seen = max(now, self._seen)
             if found or self._clock() >= deadline:
-                return found
+                return tuple(sorted(found, key=lambda event: event.timestamp))
             self._sleep(min(_EVENT_STEP, max(0.0, deadline - self._clock())))
-
-    def _between(self, after: float, now: float) -> tuple[XidEvent, ...]:
-        found = [
-            XidEvent(gpu.uuid, fault.xid or fault.kind.xid, UnixTime(self.epoch + fault.at))
-            for gpu in self._gpus
-            for fault in gpu.faults
-            if (fault.xid or fault.kind.xid) and after < fault.at <= now
-        ]
-        return tuple(sorted(found, key=lambda event: event.timestamp))
 
     def _refuse_when_gone(self, now: float) -> None:
         if any(fault.active(now) for fault in self._outages):
             raise DriverGoneError("the simulated driver is not loaded")
 
-    def wait_while_hung(self, gpu: Gpu) -> None:
-        while gpu.has("hang", self.now()):
-            self._sleep(_HANG_STEP)
-
     def ready(self, gpu: Gpu) -> float:
         """The time at which a call about this GPU is answered, or the error that is its answer."""
         self._refuse_when_gone(self.now())
-        self.wait_while_hung(gpu)
+        while gpu.has("hang", self.now()):
+            self._sleep(_HANG_STEP)
         now = self.now()
         if gpu.has("lost", now):
             raise DeviceLostError(f"GPU {gpu.index} is lost")

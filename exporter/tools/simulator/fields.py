@@ -67,51 +67,44 @@ def _known(field: int, driver: str) -> int | None:
     return _NEW_IDS[ids.index(field)] if field in ids else None
 
 
-def _constant(number: float) -> Answer:
-    return _of(lambda _: number)
+def _of(value: Callable[[Gpu, float], float | None]) -> Answer:
+    """Answer by GPU and time, whatever the scope."""
+    return lambda gpu, _scope, time: value(gpu, time)
 
 
-def _of(value: Callable[[Gpu], float | None]) -> Answer:
-    def answer(gpu: Gpu, scope: int, time: float) -> float | None:
-        del scope, time
-        return value(gpu)
+_ZERO = _of(lambda _gpu, _time: 0)
 
-    return answer
+
+def _counted(channel: Channel) -> Answer:
+    return _of(lambda gpu, time: int(gpu.total(channel, time)))
 
 
 def _ecc(channel: Channel | None, before: float = 0.0) -> Answer:
-    def answer(gpu: Gpu, scope: int, time: float) -> float | None:
-        del scope
-        if not gpu.model.ecc:
-            return None
-        return int((gpu.total(channel, time) if channel is not None else 0.0) + before)
-
-    return answer
+    return _of(lambda gpu, time: int(_total(gpu, channel, time) + before) if gpu.model.ecc else None)
 
 
 def _nanoseconds(channel: Channel | None) -> Answer:
-    def answer(gpu: Gpu, scope: int, time: float) -> float:
-        del scope
-        return int(gpu.total(channel, time) / len(gpu.targets) * _NANO) if channel is not None else 0
+    return _of(lambda gpu, time: int(_total(gpu, channel, time) / len(gpu.targets) * _NANO))
 
-    return answer
+
+def _total(gpu: Gpu, channel: Channel | None, time: float) -> float:
+    return 0.0 if channel is None else gpu.total(channel, time)
 
 
 def _pages(number: float) -> Answer:
-    return _of(lambda gpu: number if gpu.model.architecture < AMPERE and gpu.model.ecc else None)
+    return _of(lambda gpu, _: number if gpu.model.architecture < AMPERE and gpu.model.ecc else None)
 
 
 def _rows(kind: str, none: float, some: float) -> Answer:
-    def answer(gpu: Gpu, scope: int, time: float) -> float | None:
-        del scope
+    def answer(gpu: Gpu, time: float) -> float | None:
         if gpu.model.architecture < AMPERE or not gpu.model.ecc or gpu.mig:
             return None
         return some if gpu.has(kind, time) else none
 
-    return answer
+    return _of(answer)
 
 
-def _links(number: Callable[[Gpu, int, float], float], *, blackwell: bool | None = None) -> Answer:
+def _links(number: Callable[[Gpu, int, float], float | None], *, blackwell: bool | None = None) -> Answer:
     """Per link or for all; `blackwell` limits it to that generation of NVLink, or to those before."""
 
     def answer(gpu: Gpu, scope: int, time: float) -> float | None:
@@ -123,66 +116,27 @@ def _links(number: Callable[[Gpu, int, float], float], *, blackwell: bool | None
     return answer
 
 
-def _link_bytes(per: float) -> Callable[[Gpu, int, float], float]:
-    def number(gpu: Gpu, scope: int, time: float) -> float:
-        return int(gpu.total(Channel.NVLINK, time) / (1 if scope == ALL_LINKS else gpu.model.links) / per)
-
-    return number
-
-
-def _none(gpu: Gpu, scope: int, time: float) -> float:
-    del gpu, scope, time
-    return 0
-
-
-def _link_speed(gpu: Gpu, scope: int, time: float) -> float:
-    del scope, time
-    return gpu.model.link_speed
-
-
-def _all_errors(gpu: Gpu, scope: int, time: float) -> float:
-    del scope
-    return int(gpu.total(Channel.LINK_ERRORS, time))
+def _link_bytes(per: float) -> Answer:
+    return lambda gpu, scope, time: int(
+        gpu.total(Channel.NVLINK, time) / (1 if scope == ALL_LINKS else gpu.model.links) / per
+    )
 
 
 def _link_errors(gpu: Gpu, scope: int, time: float) -> float:
     return int(gpu.total(Channel.LINK_ERRORS, time)) if scope in {DOWN_LINK, ALL_LINKS} else 0
 
 
+_ALL_ERRORS, _REPLAYS, _PCIE_BYTES = _counted(Channel.LINK_ERRORS), _counted(Channel.REPLAYS), _counted(Channel.PCIE)
+_LINK_SPEED = _of(lambda gpu, _: gpu.model.link_speed)
+_ENERGY = _of(lambda gpu, time: int(gpu.joules(time) * 1000))
+
+
 def _limit(offset: float) -> Answer:
-    return _of(lambda gpu: offset if gpu.model.architecture >= ADA else None)
-
-
-def _energy(gpu: Gpu, scope: int, time: float) -> float:
-    del scope
-    return int(gpu.joules(time) * 1000)
-
-
-def _memory_temperature(gpu: Gpu, scope: int, time: float) -> float | None:
-    del scope
-    return int(gpu.temperature(time) + 7) if gpu.model.hbm else None
+    return _of(lambda gpu, _: offset if gpu.model.architecture >= ADA else None)
 
 
 def _milliwatts(window: float) -> Answer:
-    def answer(gpu: Gpu, scope: int, time: float) -> float | None:
-        return int(gpu.watts(time, window) * 1000) if scope == 0 else None
-
-    return answer
-
-
-def _pcie_bytes(gpu: Gpu, scope: int, time: float) -> float:
-    del scope
-    return int(gpu.total(Channel.PCIE, time))
-
-
-def _replays(gpu: Gpu, scope: int, time: float) -> float:
-    del scope
-    return int(gpu.total(Channel.REPLAYS, time))
-
-
-def _recovery(gpu: Gpu, scope: int, time: float) -> float:
-    del scope
-    return max(target.behaviour(time).recovery for target in gpu.targets)
+    return lambda gpu, scope, time: int(gpu.watts(time, window) * 1000) if scope == 0 else None
 
 
 _FIELDS: Mapping[int, Field] = {
@@ -203,10 +157,10 @@ _FIELDS: Mapping[int, Field] = {
     nvml.NVML_FI_DEV_RETIRED_SBE: Field(0, _pages(1)),
     nvml.NVML_FI_DEV_RETIRED_DBE: Field(0, _pages(0)),
     nvml.NVML_FI_DEV_RETIRED_PENDING: Field(0, _pages(0)),
-    nvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL: Field(0, _links(_all_errors, blackwell=False)),
-    nvml.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL: Field(0, _links(_none, blackwell=False)),
-    nvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL: Field(0, _links(_all_errors, blackwell=False)),
-    nvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL: Field(0, _links(_none, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL: Field(0, _links(_ALL_ERRORS, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL: Field(0, _links(_ZERO, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL: Field(0, _links(_ALL_ERRORS, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL: Field(0, _links(_ZERO, blackwell=False)),
     nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP: Field(0, _nanoseconds(Channel.SW_POWER)),
     **{
         id_: Field(0, _nanoseconds(None))
@@ -214,12 +168,14 @@ _FIELDS: Mapping[int, Field] = {
             nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST, nvml.NVML_FI_DEV_PERF_POLICY_TOTAL_BASE_CLOCKS + 1
         )
     },
-    nvml.NVML_FI_DEV_MEMORY_TEMP: Field(0, _memory_temperature),
-    nvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION: Field(0, _energy),
-    nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON: Field(0, _links(_link_speed)),
-    nvml.NVML_FI_DEV_NVLINK_LINK_COUNT: Field(0, _of(lambda gpu: gpu.model.links)),
-    nvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER: Field(0, _replays),
-    nvml.NVML_FI_DEV_PCIE_REPLAY_ROLLOVER_COUNTER: Field(0, _constant(0)),
+    nvml.NVML_FI_DEV_MEMORY_TEMP: Field(
+        0, _of(lambda gpu, time: int(gpu.temperature(time) + 7) if gpu.model.hbm else None)
+    ),
+    nvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION: Field(0, _ENERGY),
+    nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON: Field(0, _links(_LINK_SPEED)),
+    nvml.NVML_FI_DEV_NVLINK_LINK_COUNT: Field(0, _of(lambda gpu, _: gpu.model.links)),
+    nvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER: Field(0, _REPLAYS),
+    nvml.NVML_FI_DEV_PCIE_REPLAY_ROLLOVER_COUNTER: Field(0, _ZERO),
     nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX: Field(0, _links(_link_bytes(_KIB), blackwell=False)),
     nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX: Field(0, _links(_link_bytes(_KIB), blackwell=False)),
     nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_RAW_TX: Field(0, _links(_link_bytes(_KIB / _HEADER_BYTES), blackwell=False)),
@@ -228,49 +184,51 @@ _FIELDS: Mapping[int, Field] = {
     nvml.NVML_FI_DEV_REMAPPED_UNC: Field(0, _rows("row-remap-pending", 0, 1)),
     nvml.NVML_FI_DEV_REMAPPED_PENDING: Field(0, _rows("row-remap-pending", 0, 1)),
     nvml.NVML_FI_DEV_REMAPPED_FAILURE: Field(0, _rows("row-remap-failed", 0, 1)),
-    nvml.NVML_FI_DEV_NVLINK_ECC_DATA_ERROR_COUNT_TOTAL: Field(495, _links(_none, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_ECC_DATA_ERROR_COUNT_TOTAL: Field(495, _links(_ZERO, blackwell=False)),
     nvml.NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY: Field(525, _links(_link_errors, blackwell=False)),
-    nvml.NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY: Field(525, _links(_none, blackwell=False)),
-    nvml.NVML_FI_DEV_NVLINK_ERROR_DL_CRC: Field(525, _links(_none, blackwell=False)),
-    nvml.NVML_FI_DEV_NVLINK_GET_SPEED: Field(530, _links(_link_speed)),
+    nvml.NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY: Field(525, _links(_ZERO, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_ERROR_DL_CRC: Field(525, _links(_ZERO, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_GET_SPEED: Field(530, _links(_LINK_SPEED)),
     nvml.NVML_FI_DEV_NVLINK_GET_STATE: Field(530, _links(link_up)),
-    nvml.NVML_FI_DEV_PCIE_L0_TO_RECOVERY_COUNTER: Field(530, _constant(0)),
-    nvml.NVML_FI_DEV_PCIE_COUNT_CORRECTABLE_ERRORS: Field(535, _replays),
-    nvml.NVML_FI_DEV_PCIE_COUNT_NAKS_RECEIVED: Field(535, _replays),
+    nvml.NVML_FI_DEV_PCIE_L0_TO_RECOVERY_COUNTER: Field(530, _ZERO),
+    nvml.NVML_FI_DEV_PCIE_COUNT_CORRECTABLE_ERRORS: Field(535, _REPLAYS),
+    nvml.NVML_FI_DEV_PCIE_COUNT_NAKS_RECEIVED: Field(535, _REPLAYS),
     **{
-        id_: Field(535, _constant(0))
+        id_: Field(535, _ZERO)
         for id_ in range(nvml.NVML_FI_DEV_PCIE_COUNT_RECEIVER_ERROR, nvml.NVML_FI_DEV_PCIE_COUNT_LANE_ERROR + 1)
     },
     nvml.NVML_FI_DEV_POWER_AVERAGE: Field(535, _milliwatts(1.0)),
     nvml.NVML_FI_DEV_POWER_INSTANT: Field(535, _milliwatts(0.05)),
-    nvml.NVML_FI_DEV_POWER_MIN_LIMIT: Field(535, _of(lambda gpu: gpu.model.min_limit * 1000)),
-    nvml.NVML_FI_DEV_POWER_MAX_LIMIT: Field(535, _of(lambda gpu: gpu.model.limit * 1000)),
-    nvml.NVML_FI_DEV_POWER_DEFAULT_LIMIT: Field(535, _of(lambda gpu: gpu.model.limit * 1000)),
-    nvml.NVML_FI_DEV_POWER_CURRENT_LIMIT: Field(535, _of(lambda gpu: gpu.model.limit * 1000)),
-    nvml.NVML_FI_DEV_ENERGY: Field(535, _energy),
-    nvml.NVML_FI_DEV_POWER_REQUESTED_LIMIT: Field(535, _of(lambda gpu: gpu.model.limit * 1000)),
+    nvml.NVML_FI_DEV_POWER_MIN_LIMIT: Field(535, _of(lambda gpu, _: gpu.model.min_limit * 1000)),
+    nvml.NVML_FI_DEV_POWER_MAX_LIMIT: Field(535, _of(lambda gpu, _: gpu.model.limit * 1000)),
+    nvml.NVML_FI_DEV_POWER_DEFAULT_LIMIT: Field(535, _of(lambda gpu, _: gpu.model.limit * 1000)),
+    nvml.NVML_FI_DEV_POWER_CURRENT_LIMIT: Field(535, _of(lambda gpu, _: gpu.model.limit * 1000)),
+    nvml.NVML_FI_DEV_ENERGY: Field(535, _ENERGY),
+    nvml.NVML_FI_DEV_POWER_REQUESTED_LIMIT: Field(535, _of(lambda gpu, _: gpu.model.limit * 1000)),
     nvml.NVML_FI_DEV_TEMPERATURE_SHUTDOWN_TLIMIT: Field(535, _limit(-8)),
     nvml.NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT: Field(535, _limit(-2)),
     nvml.NVML_FI_DEV_TEMPERATURE_MEM_MAX_TLIMIT: Field(
-        535, _of(lambda gpu: 0 if gpu.model.architecture >= ADA and gpu.model.hbm else None)
+        535, _of(lambda gpu, _: 0 if gpu.model.architecture >= ADA and gpu.model.hbm else None)
     ),
     nvml.NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT: Field(535, _limit(0)),
-    nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES: Field(555, _pcie_bytes),
-    nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES: Field(555, _pcie_bytes),
+    nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES: Field(555, _PCIE_BYTES),
+    nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES: Field(555, _PCIE_BYTES),
     nvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES: Field(560, _links(_link_bytes(1), blackwell=True)),
     nvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES: Field(560, _links(_link_bytes(1), blackwell=True)),
     **{
-        id_: Field(560, _links(_none, blackwell=True))
+        id_: Field(560, _links(_ZERO, blackwell=True))
         for id_ in range(
             nvml.NVML_FI_DEV_NVLINK_COUNT_MALFORMED_PACKET_ERRORS, nvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_DISCARDS + 1
         )
     },
     nvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS: Field(560, _links(_link_errors, blackwell=True)),
-    nvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS: Field(560, _links(_none, blackwell=True)),
+    nvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS: Field(560, _links(_ZERO, blackwell=True)),
     nvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS: Field(560, _links(_link_errors, blackwell=True)),
     nvml.NVML_FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS: Field(560, _links(_link_errors, blackwell=True)),
     nvml.NVML_FI_DEV_NVLINK_COUNT_SYMBOL_ERRORS: Field(560, _links(_link_errors, blackwell=True)),
-    nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION: Field(570, _recovery),
+    nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION: Field(
+        570, _of(lambda gpu, time: max(each.behaviour(time).recovery for each in gpu.targets))
+    ),
     nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN: Field(575, _nanoseconds(Channel.SW_THERMAL)),
     nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN: Field(575, _nanoseconds(Channel.HW_THERMAL)),
     nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN: Field(575, _nanoseconds(Channel.POWER_BRAKE)),

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from exporter.tools.simulator.behaviour import CONTEXT_BYTES, ZERO, Behaviour, Channel, Rates, Role, behaviour
-from exporter.tools.simulator.faults import Fault
 from exporter.tools.simulator.models import MIB, Slice
+from exporter.tools.simulator.patterns import Fault
 from exporter.tools.simulator.scenario import Plan, Scenario
 from exporter.tools.simulator.workload import Place, Workload
 
@@ -144,7 +144,8 @@ class Target:
         self._seed = scenario.seed
         self._workloads = tuple(each for each in scenario.workloads if place in each.places)
         self._faults = faults
-        self._pid = _first_pid(scenario, place)
+        node = int(identity(scenario, "pid", "")[:4], 16) % 100
+        self._pid = 1_000_000 + node * 1_000 * 97 % 900_000 + place.gpu * 8_000 + (place.slot or 0) * 1_000
         whole = plan.model.memory * MIB
         self._total = whole * self.slice.memory_eighths // 8 if self.slice else whole
         self.track = Track(self._step)
@@ -275,8 +276,3 @@ def identity(scenario: Scenario, what: str, which: object) -> str:
     """A UUID's text, the same for the same seed, node and thing."""
     digest = hashlib.sha256(f"{scenario.seed}/{scenario.node}/{what}/{which}".encode()).hexdigest()
     return f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-a{digest[17:20]}-{digest[20:32]}"
-
-
-def _first_pid(scenario: Scenario, place: Place) -> int:
-    node = int(identity(scenario, "pid", "")[:4], 16) % 100
-    return 1_000_000 + node * 1_000 * 97 % 900_000 + place.gpu * 8_000 + (place.slot or 0) * 1_000

@@ -98,7 +98,9 @@ class SimulatedNode:
             for target, uuid in held.targets:
                 holders[uuid] = (*holders.get(uuid, ()), owner)
                 pids.update({process.pid: owner for process in target.processes(time)})
-        return Ownership(pids, holders, {}, cgroups, info, self._health())
+        kinds = sorted({"slurm" if workload.slurm else "kubernetes" for workload in self._workloads})
+        health = tuple(SourceHealth(kind, success=True, age=0.0) for kind in kinds)
+        return Ownership(pids, holders, {}, cgroups, info, health)
 
     def usage(self, now: float) -> Mapping[Owner, HostUsage]:
         time = elapsed(self._epoch, now)
@@ -134,10 +136,6 @@ class SimulatedNode:
             cgroup=workload.cgroup(run),
             parent=1,
         )
-
-    def _health(self) -> tuple[SourceHealth, ...]:
-        kinds = sorted({"slurm" if workload.slurm else "kubernetes" for workload in self._workloads})
-        return tuple(SourceHealth(kind, success=True, age=0.0) for kind in kinds)
 
 
 def _usage(held: _Held, age: float) -> HostUsage:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from zlib import crc32
 
 from exporter.tools.simulator.behaviour import unit
-from exporter.tools.simulator.faults import KINDS, Fault
 from exporter.tools.simulator.models import MODELS, Model
-from exporter.tools.simulator.patterns import MIX, PATTERNS, Pattern
+from exporter.tools.simulator.patterns import KINDS, MIX, PATTERNS, Fault, Pattern
 from exporter.tools.simulator.workload import Place, Workload, job_block
 
 DRIVER = "580.95.05"
@@ -107,17 +106,14 @@ def _name(settings: Settings, pattern: Pattern, number: int) -> str:
     return f"{name}-{crc32(settings.node.encode()):08x}"[: len(name) + 6]
 
 
-def _job(settings: Settings, number: int) -> int:
-    """The node's own block of ids: two nodes of one cluster never run the same job by chance."""
-    if settings.node == DEFAULT_NODE:
-        return 4000 + 100 * (settings.seed % 50) + number
-    return job_block(f"{settings.node};{settings.seed}") + number
-
-
 def _workload(number: int, pattern: Pattern, places: tuple[Place, ...], settings: Settings) -> Workload:
     user, account, namespace = _PEOPLE[(number + settings.seed) % len(_PEOPLE)]
     mixed = settings.scheduler == "mixed"
     churn = settings.churn * (1 + 0.2 * unit(settings.seed, number))
+    # The node's own block of ids: two nodes of one cluster never run the same job by chance.
+    job = job_block(f"{settings.node};{settings.seed}") + number
+    if settings.node == DEFAULT_NODE:
+        job = 4000 + 100 * (settings.seed % 50) + number
     return Workload(
         name=_name(settings, pattern, number),
         pattern=pattern,
@@ -126,7 +122,7 @@ def _workload(number: int, pattern: Pattern, places: tuple[Place, ...], settings
         user=user,
         account=account,
         namespace=namespace,
-        job=_job(settings, number),
+        job=job,
         duration=churn * _CHURN_HELD if churn else float("inf"),
         every=churn,
     )

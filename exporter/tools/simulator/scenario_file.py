@@ -31,9 +31,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from exporter.core.site_file import SiteFileError
-from exporter.tools.simulator.faults import KINDS, Fault
-from exporter.tools.simulator.patterns import PATTERNS
+from exporter.core.site_file import SiteFileError, load_yaml
+from exporter.tools.simulator.patterns import KINDS, PATTERNS, Fault
 from exporter.tools.simulator.scenario import DRIVER, Plan, Scenario, Settings, parse_gpus
 from exporter.tools.simulator.workload import Place, Workload
 
@@ -124,7 +123,9 @@ def load_scenario(path: str, settings: Settings) -> Scenario:
         seed=settings.seed or int(entry.number("seed", 0)),
         driver=entry.text("driver", DRIVER) if settings.driver == DRIVER else settings.driver,
         node=node,
-        start=settings.start if settings.start is not None else _start(entry),
+        start=entry.number("start", 0.0)
+        if settings.start is None and entry.values.get("start") is not None
+        else settings.start,
     )
 
 
@@ -134,10 +135,8 @@ def node_names(path: str) -> tuple[str, ...]:
 
 
 def _load(path: str) -> Any:
-    from exporter.core import site_yaml  # noqa: PLC0415 - few simulations are of a file; else no parser is loaded
-
     try:
-        return site_yaml.load(Path(path))
+        return load_yaml(Path(path))
     except SiteFileError as error:
         raise ValueError(f"{path}: {error}; expected a readable YAML file") from None
 
@@ -171,10 +170,6 @@ def _nodes(entry: _Entry) -> Sequence[str]:
     if names and all(isinstance(name, str) for name in names):
         return names
     raise entry.wrong("nodes", value, f"a number from 1 to {MAX_NODES} or a list of names")
-
-
-def _start(entry: _Entry) -> float | None:
-    return entry.number("start", 0.0) if entry.values.get("start") is not None else None
 
 
 def _workload(item: _Entry, nodes: Sequence[str], plans: Sequence[Plan], node: str, job: int) -> Workload | None:

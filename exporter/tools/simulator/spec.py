@@ -19,8 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from exporter.tools.simulator.faults import KINDS, Fault
-from exporter.tools.simulator.patterns import Pattern
+from exporter.tools.simulator.patterns import KINDS, Fault, Pattern
 from exporter.tools.simulator.scenario import MAX_GPUS, Plan, Scenario, Settings, parse_group, scenario
 from exporter.tools.simulator.scenario_file import load_scenario
 from exporter.tools.simulator.workload import SCHEDULERS

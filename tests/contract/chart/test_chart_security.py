@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from exporter.attribution.kubernetes.projects import KINDS
-from exporter.web import webconfig
+from exporter.web import settings
 from tests.contract.chart import podsecurity
 from tests.contract.chart.conftest import Documents, One, Render, Values
 
@@ -143,7 +143,7 @@ def web(render: Render, one: One, tmp_path: Path) -> Any:
 
 
 def test_exporter_reads_what_the_chart_makes(web: Path) -> None:
-    config = webconfig.load(web / "web-config.yaml")
+    config = settings.load(web / "web-config.yaml")
 
     assert bcrypt.checkpw((web / "password").read_bytes(), config.users["prometheus"].encode())
     context = ssl.create_default_context(cafile=str(web / "ca.crt"))

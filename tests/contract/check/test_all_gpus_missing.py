@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.faults import state_file
-from exporter.faults.model import FaultState, KnownGpu
+from exporter.faults.model import FaultState, GpuRecord
 from exporter.faults.watch import NAME
 from tests.contract.check.node import CheckedNode, FakeNvml
 
@@ -19,7 +19,7 @@ def node(tmp_path: Path, fake_nvml: FakeNvml) -> CheckedNode:
 
 
 def test_check_with_four_gpus_in_history_and_none_found_fails(node: CheckedNode) -> None:
-    state_file.write(node.state / NAME, FaultState(devices={f"GPU-{index}": KnownGpu(index) for index in range(4)}))
+    state_file.write(node.state / NAME, FaultState(devices={f"GPU-{index}": GpuRecord(index) for index in range(4)}))
 
     direct, by_url = node.check_both()
 

@@ -10,13 +10,13 @@ import pytest
 
 from exporter.core.clock import UnixTime
 from exporter.faults import state_file
-from exporter.faults.model import Action, Fault, FaultState, Kind, KnownGpu
+from exporter.faults.model import Fault, FaultKind, FaultState, GpuRecord, RepairAction
 from exporter.faults.watch import NAME
 from tests.contract.check.node import CheckedNode, FakeNvml
 from tests.exporter_process import exporter
 
 QUIET = {"memory_used": 0, "utilization": 0}
-FAULTY = Fault("GPU-x", 0, Kind.ECC, "1 uncorrectable error(s)", Action.RESET, UnixTime(1000.0))
+FAULTY = Fault("GPU-x", 0, FaultKind.ECC, "1 uncorrectable error(s)", RepairAction.RESET, UnixTime(1000.0))
 
 
 def newer(text: str) -> str:
@@ -44,7 +44,7 @@ def test_check_with_state_file_not_understood_is_unknown(
 ) -> None:
     node = CheckedNode(tmp_path, fake_nvml(QUIET).environment)
     faults = (FAULTY,) if change in (with_unknown_kind, cut_off) else ()
-    state_file.write(node.state / NAME, FaultState("b", {"GPU-x": KnownGpu(0)}, faults))
+    state_file.write(node.state / NAME, FaultState("b", {"GPU-x": GpuRecord(0)}, faults))
     text = change((node.state / NAME).read_text())
     (node.state / NAME).write_text(text)
 

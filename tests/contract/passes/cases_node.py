@@ -12,7 +12,7 @@ from exporter.attribution.ownership import Ownership, WorkloadInfo
 from exporter.core.clock import UnixTime
 from exporter.core.threads import ThreadState
 from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError, Record, UnsupportedError, XidEvent
-from exporter.faults.watch import NAME, Site
+from exporter.faults.watch import NAME, FaultWatchConfig
 from exporter.host.nccl_ras import Rank as NcclRank
 from exporter.host.network_ports import GpuSeat, NetworkPorts, PortStatus
 from exporter.host.rdma import Port
@@ -49,7 +49,9 @@ def node_with_a_past() -> Rig:
     """Out of service by a file; slurmctld does not answer; rows that cannot be replaced; the place in its rack."""
     slurm = BackgroundSource(_no_answer, nothing=True, name="slurm", interval=lambda _: 60.0)
     slurm.ask_once()
-    site = Site(Path("/proc/no/such/folder"), "boot-1", lambda: {"option": 4, "slurm": 2}, Path("/proc/self"), slurm)
+    site = FaultWatchConfig(
+        Path("/proc/no/such/folder"), "boot-1", lambda: {"option": 4, "slurm": 2}, Path("/proc/self"), slurm
+    )
     place = Record(chassisSerialNumber="C1", slotNumber=3, trayIndex=2, hostId=1, moduleId=4)
     fabric = Record(state=3, status=0, healthMask=0, clusterUuid="0123456789abcdef0123456789abcdef", cliqueId=7)
     device = gpu(0, GpuFabricInfoV=fabric)
@@ -63,11 +65,11 @@ def node_with_a_past() -> Rig:
 
 def state_file_of_a_newer_version() -> Rig:
     """The file knows that the GPU was reset, and has a field that this version does not know."""
-    known = {"index": 0, "serial": "", "bus": "", "cured": BEGIN - 100.0}
+    known = {"index": 0, "serial": "", "bus": "", "last_reset": BEGIN - 100.0}
     content = {"version": 2, "boot": "boot-1", "devices": {"GPU-0": known}, "faults": [], "colour": "red"}
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / NAME).write_text(json.dumps(content))
-        rig = Rig([gpu(0)], ScriptedNode(), site=Site(Path(folder), "boot-1"))
+        rig = Rig([gpu(0)], ScriptedNode(), site=FaultWatchConfig(Path(folder), "boot-1"))
         rig.passes(2)
     return rig
 

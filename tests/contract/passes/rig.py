@@ -14,7 +14,7 @@ from exporter.core.clock import Moment, MonotonicTime, UnixTime
 from exporter.core.threads import Threads
 from exporter.driver.interface import Device, Driver, UnsupportedError, XidEvent
 from exporter.exposition.page import Renderer
-from exporter.faults.watch import FaultWatch, Site
+from exporter.faults.watch import FaultTracker, FaultWatchConfig
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.host_view import HostDeadline
 from exporter.sampling.sampler import Pacing, Sampler
@@ -80,7 +80,7 @@ class Rig:
     process_limit: int = 64
     class_rules: tuple[ClassRule, ...] = ()
     pod_labels: tuple[str, ...] = ()
-    site: Site = field(default_factory=Site)
+    site: FaultWatchConfig = field(default_factory=FaultWatchConfig)
 
     def __post_init__(self) -> None:
         self.driver = ScriptedDriver(*self.gpus)
@@ -88,7 +88,7 @@ class Rig:
         self.every_second: list[Callable[[], None]] = []
         """What happens on the machine before each pass."""
         options = AccountingOptions(1.0, 10.0, self.process_limit, class_rules=self.class_rules)
-        self._faults = FaultWatch(self.site)
+        self._faults = FaultTracker(self.site)
         self._deadline = HostDeadline(self.node, PATIENCE, PATIENCE)
         self.sampler = Sampler(
             self.driver,

@@ -11,7 +11,7 @@ from dashboards.parts.price import RATES
 from dashboards.waste import SHOWN, waste
 from deploy.prometheus.states import BUSY, LOST
 from exporter.tools.report import definitions, promql
-from exporter.tools.report.price import PRICES, Price
+from exporter.tools.report.definitions import PRICES, Price
 
 
 def _exprs() -> set[str]:
@@ -29,7 +29,7 @@ def is_asked(expr: str) -> bool:
 
 
 @pytest.mark.parametrize("level", ["account", "namespace", "user", "workload"])
-@pytest.mark.parametrize("query", [promql.held, promql.wasted, promql.utilization, promql.wasted_on])
+@pytest.mark.parametrize("query", [promql.allocated_gpu_hours, promql.wasted, promql.utilization, promql.wasted_on])
 def test_queries_of_a_level_are_the_dashboards(level: str, query: Callable[[str, str, str], str]) -> None:
     assert is_asked(query(level, SHOWN if level == "workload" else SCOPE, RANGE))
 
@@ -42,7 +42,7 @@ def test_price_of_the_loss_is_the_dashboards(level: str) -> None:
 def test_used_hours_and_their_price_are_the_dashboards() -> None:
     price_of_all = f"sum({promql.used_price(SCOPE, RANGE, RATES)})"
 
-    assert is_asked(promql.ran("workload", SHOWN, RANGE))
+    assert is_asked(promql.busy_gpu_hours("workload", SHOWN, RANGE))
     assert any(price_of_all in each for each in EXPRS)
 
 

@@ -24,7 +24,7 @@ from promql_parser import (
 from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.render import render, render_recordings
 from exporter.core.families import Type
-from exporter.faults.rules import RUNBOOK
+from exporter.faults.rules import NAMES
 from exporter.sampling.families import families
 from exporter.tools.report.definitions import SCRAPE
 from tests.stack import ROOT
@@ -114,7 +114,7 @@ def test_rule_asks_for_what_there_is(name: str, expr: str) -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs/runbooks").glob("*.md")), ids=lambda path: path.stem)
 def test_runbook_asks_for_what_there_is(path: Any) -> None:
-    queries = [block or span for block, span in QUERY.findall(path.read_text()) if span not in RUNBOOK]  # of the check
+    queries = [block or span for block, span in QUERY.findall(path.read_text()) if span not in NAMES]  # of the check
 
     assert [each for query in queries for each in wrong(query)] == []
 

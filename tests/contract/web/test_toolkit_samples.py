@@ -12,10 +12,10 @@ import requests
 import yaml
 
 from exporter.config.option import ConfigError
-from exporter.web.app import App, Pages
+from exporter.web.app import App, RouteHandlers
 from exporter.web.server import Server
+from exporter.web.settings import RateLimit, WebFile, load
 from exporter.web.tls import CIPHERS, Certificates, context
-from exporter.web.webconfig import RateLimit, WebFile, load
 from tests.contract.web.toolkit import KEYS, SAMPLES, SUITES, Sample
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/web-configuration.md"
@@ -91,7 +91,7 @@ def test_ciphers_curve_and_order_reach_the_tls_library(keys: Path) -> None:
 
 
 def serve(certificates: Certificates) -> Server:
-    pages = Pages(metrics=lambda _: ("text/plain", b"up 1\n"), status=lambda: "", ready=lambda: "")
+    pages = RouteHandlers(metrics=lambda _: ("text/plain", b"up 1\n"), status=lambda: "", ready=lambda: "")
     server = Server(App(pages, "/metrics"), ("127.0.0.1", 0), 2, certificates)
     server.start()
     return server

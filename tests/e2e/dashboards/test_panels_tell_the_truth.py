@@ -12,19 +12,19 @@ from exporter.tools.report.definitions import (
     DEFINITIONS,
     GOOD,
     HIGH,
+    PRICES,
     Definition,
     Ledger,
     Totals,
     cost,
     cost_of_waste,
     hours_in,
-    of_mark,
+    price_of,
+    target_ratio,
     utilization,
 )
 from exporter.tools.report.digest import Group, digest
 from exporter.tools.report.job import ReportRequest, job_report
-from exporter.tools.report.price import PRICES
-from exporter.tools.report.price import of as price_of
 from tests.e2e.dashboards.known import NODES
 from tests.e2e.dashboards.reader import Reader
 from tests.e2e.dashboards.truth import SPAN, rows, value_of
@@ -137,15 +137,15 @@ def test_utilization_is_judged_by_the_mark_of_its_class_of_work(url: str, board:
     half, busy, service, session = {"busy": 0.5, "wait_other": 0.5}, {"busy": 1.0}, GOOD["service"], GOOD["interactive"]
     assert (
         said[("twice",)]
-        == pytest.approx(of_mark(half, "service"), rel=EDGES)
+        == pytest.approx(target_ratio(half, "service"), rel=EDGES)
         == pytest.approx(0.5 / service, rel=EDGES)
     )
     assert said[("shared",)] == pytest.approx(1.0 / (HIGH + session), rel=EDGES)
     assert ("team-mig",) not in said
     jobs = rows(url, "waste", "Workloads that wasted most", "Of its mark", "workload")
-    assert jobs[("slurm:7",)] == pytest.approx(of_mark({"busy": 2 / 3, "wait_cpu": 1 / 3}), rel=EDGES)
-    assert of_mark(busy) == pytest.approx(1 / HIGH)
-    assert of_mark({"unobserved": 1.0}) is None
+    assert jobs[("slurm:7",)] == pytest.approx(target_ratio({"busy": 2 / 3, "wait_cpu": 1 / 3}), rel=EDGES)
+    assert target_ratio(busy) == pytest.approx(1 / HIGH)
+    assert target_ratio({"unobserved": 1.0}) is None
 
 
 def test_owners_of_a_shared_gpu_are_told_apart(url: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.faults.rule import Limits, Verdict
-from exporter.faults.verdict import judge
+from exporter.faults.rules import judge
 from tests.unit.check.nodes import NOW, facts, series, sxid, xid
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.tools.check import drain
-from exporter.tools.check.drain import Act, Mark, NodeState, SlurmError, decide, follow, parse
+from exporter.tools.check.drain import Act, DrainMarker, NodeState, SlurmError, decide, follow, parse
 
 SHOWN = """\
 NodeName=n1 Arch=x86_64 CoresPerSocket=1
@@ -18,7 +18,7 @@ NodeName=n1 Arch=x86_64 CoresPerSocket=1
    Partitions=gpu
    CapWatts=n/a
 {reason}"""
-DRIVER, LOST = Mark("no driver"), Mark("GPU3 lost (XID 79)", hands=True)
+DRIVER, LOST = DrainMarker("no driver"), DrainMarker("GPU3 lost (XID 79)", hands=True)
 OURS, THEIRS = DRIVER.reason, "broken fan, ticket 42"
 GOOD = 3
 
@@ -59,11 +59,11 @@ def test_parser_takes_any_text(text: str) -> None:
         ("IDLE+FAIL",       THEIRS,           LOST,   Act.NOTHING),
         ("ALLOCATED+FAIL*", THEIRS,           LOST,   Act.NOTHING),
         ("IDLE",            THEIRS,           LOST,   Act.DRAIN),
-        ("DOWN+DRAIN",      Mark("x", good=2).reason, None, Act.RESUME),
+        ("DOWN+DRAIN",      DrainMarker("x", good=2).reason, None, Act.RESUME),
         ("IDLE",            "",               None,   Act.NOTHING),
         ("IDLE+DRAIN",      OURS,             None,   Act.COUNT),
-        ("ALLOCATED+DRAIN", Mark("x", good=2).reason, None, Act.RESUME),
-        ("IDLE+DRAIN",      Mark("x", good=2).reason, DRIVER, Act.DRAIN),
+        ("ALLOCATED+DRAIN", DrainMarker("x", good=2).reason, None, Act.RESUME),
+        ("IDLE+DRAIN",      DrainMarker("x", good=2).reason, DRIVER, Act.DRAIN),
         ("IDLE+DRAIN",      LOST.reason,      None,   Act.NOTHING),
         ("IDLE+DRAIN",      "gpu-exporter: the driver is gone", None, Act.COUNT),
         ("IDLE+DRAIN",      THEIRS,           None,   Act.NOTHING),
@@ -71,7 +71,7 @@ def test_parser_takes_any_text(text: str) -> None:
     ],
 )  # fmt: skip
 def test_only_our_own_drains_are_touched_and_what_needs_hands_is_not_resumed(
-    state: str, reason: str, fault: Mark | None, act: Act
+    state: str, reason: str, fault: DrainMarker | None, act: Act
 ) -> None:
     assert decide(NodeState(state, reason), fault, GOOD)[0] is act
 
@@ -125,7 +125,7 @@ def test_driver_that_comes_and_goes_is_resumed_after_three_good_checks_in_a_row(
 
 
 def test_reason_is_one_short_line_that_is_read_back() -> None:
-    mark = Mark("GPU 1: a\n" + "b " * 400, hands=True)
+    mark = DrainMarker("GPU 1: a\n" + "b " * 400, hands=True)
 
     assert "\n" not in mark.reason
     assert len(mark.reason) <= 200

@@ -10,15 +10,14 @@ import pytest
 
 from exporter.attribution.devices import DeviceName
 from exporter.core.clock import UnixTime
-from exporter.faults.facts import Facts, Series, parse
 from exporter.faults.reference import REFERENCES
-from exporter.faults.rule import Finding, Limits, Verdict, above, stated
-from exporter.faults.rules import STAGES
-from exporter.faults.verdict import Report, judge, unknown
+from exporter.faults.rule import Facts, Finding, Limits, Series, Verdict, above, stated
+from exporter.faults.rules import STAGES, Report, judge, unknown
 from exporter.tools.check.program import command as words
 from exporter.tools.check.program import finding_of
+from exporter.tools.check.reading import parse
 from exporter.tools.check.render import FORMATS, short, summary
-from exporter.tools.report.formats.plain import Colors
+from exporter.tools.report.terminal import Colors
 from tests.golden import compare
 from tests.unit.check.nodes import DEVICE, FIRES, LIMITS, NOW, facts, fault, series, sxid, xid
 

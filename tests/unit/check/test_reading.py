@@ -16,7 +16,7 @@ from exporter.collectors.processes import GpuProcess, Processes
 from exporter.core.clock import Moment, MonotonicTime, UnixTime
 from exporter.core.units import Bytes
 from exporter.driver.interface import Driver
-from exporter.faults.facts import from_blocks, from_json, to_json
+from exporter.faults.rule import from_blocks
 from exporter.host.model import HostProcess
 from exporter.sampling.blocks import device_blocks
 from exporter.sampling.gpus import Gpu
@@ -24,7 +24,7 @@ from exporter.sampling.host_view import Host, HostQuestion
 from exporter.sampling.reader import read_gpu
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.tools.check import reading
-from exporter.tools.check.reading import PciHost, read_node
+from exporter.tools.check.reading import PciHost, from_json, read_node, to_json
 from exporter.tools.simulator import simulate
 from tests.unit.host.rdma_tree import pci_device, rdma_port
 

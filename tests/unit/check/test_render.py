@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from exporter.faults.rule import Finding, Verdict
-from exporter.faults.verdict import Report, unknown
+from exporter.faults.rules import Report, unknown
 from exporter.tools.check.render import FORMATS, nagios, text
-from exporter.tools.report.formats.plain import Colors
+from exporter.tools.report.terminal import Colors
 
 PLAIN, COLOURS = Colors(colours=False), Colors(colours=True)
 LOST = Finding("gpu_down", Verdict.FAILED, "3", "GPU-x", "does not answer | its driver", "Restart the node.")

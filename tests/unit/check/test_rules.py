@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.faults.facts import parse
 from exporter.faults.findings import age
 from exporter.faults.rule import Limits, Verdict
-from exporter.faults.rules import NAMES, RULES
-from exporter.faults.verdict import judge
+from exporter.faults.rules import NAMES, RULES, judge
 from exporter.tools.check.options import reference
+from exporter.tools.check.reading import parse
 from tests.unit.check.nodes import DEVICE, FIRES, LIMITS, NOW, WELL, clique, facts, series, sxid, xid
 
 

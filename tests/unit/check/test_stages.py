@@ -7,13 +7,11 @@ import json
 import pytest
 
 from exporter.attribution.devices import DeviceName
-from exporter.faults.facts import Facts, parse, to_json
-from exporter.faults.leftovers import job_gpus
-from exporter.faults.rule import Limits, Verdict
-from exporter.faults.rules import NAMES, STAGES
-from exporter.faults.verdict import judge
+from exporter.faults.rule import Facts, Limits, Verdict
+from exporter.faults.rules import NAMES, STAGES, judge
 from exporter.tools.check import command as command_line
 from exporter.tools.check.program import command, finding_of
+from exporter.tools.check.reading import job_gpus, parse, to_json
 from tests.command import run
 from tests.unit.check.test_check_command import check
 

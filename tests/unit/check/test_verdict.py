@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.faults.facts import parse
 from exporter.faults.rule import Limits, Verdict
-from exporter.faults.rules import RULES
-from exporter.faults.verdict import judge
+from exporter.faults.rules import RULES, judge
+from exporter.tools.check.reading import parse
 from exporter.tools.check.render import short
 from tests.unit.check.nodes import FIRES, LIMITS, NOW, WELL, facts, fault, series, xid
 

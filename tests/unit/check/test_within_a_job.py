@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.faults.facts import parse
 from exporter.faults.rule import Limits, Verdict
-from exporter.faults.verdict import constraining_job, judge, seen_within
+from exporter.faults.rules import judge
+from exporter.tools.check.reading import constraining_job, parse, seen_within
 
 ONE = 'gpu_exporter_build_info{version="1"} 1\ngpu_up{gpu="0",uuid="GPU-a"} 1\ngpu_devices{source="driver"} 1\n'
 LOST = 'gpu_fault_timestamp_seconds{gpu="1",uuid="GPU-b",fault="lost",evidence="history",action="restart"} 1\n'

@@ -10,7 +10,7 @@ import pytest
 
 from exporter.core.clock import UnixTime, unix_time
 from exporter.faults import acknowledgements, state_file
-from exporter.faults.model import Action, Fault, FaultState, Kind, SwitchFault
+from exporter.faults.model import Fault, FaultKind, FaultState, RepairAction, SwitchFault
 from exporter.faults.watch import NAME
 from tests.command import run
 
@@ -43,7 +43,7 @@ def test_a_user_without_a_name_is_a_number(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.delenv("SUDO_USER", raising=False)
     monkeypatch.setattr(getpass, "getuser", unknown)
-    fault = Fault("GPU-x", 3, Kind.LOST, "GPU_IS_LOST", Action.RESTART, UnixTime(1_700_000_000.0))
+    fault = Fault("GPU-x", 3, FaultKind.LOST, "GPU_IS_LOST", RepairAction.RESTART, UnixTime(1_700_000_000.0))
     state_file.write(tmp_path / NAME, FaultState(faults=(fault,)))
 
     done = run("acknowledge", "--gpu", "3", "--reason", "reseated", "--state.dir", str(tmp_path))
@@ -53,7 +53,7 @@ def test_a_user_without_a_name_is_a_number(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_acknowledgement_after_the_clock_was_set_back_is_later_than_the_last_one_all_the_same(tmp_path: Path) -> None:
-    fault = Fault("GPU-a", 0, Kind.XID, "XID 119", Action.RESET, UnixTime(1.0))
+    fault = Fault("GPU-a", 0, FaultKind.XID, "XID 119", RepairAction.RESET, UnixTime(1.0))
     last = UnixTime(unix_time() + 7200.0)
     state_file.write(tmp_path / NAME, FaultState(faults=(fault,), acknowledged_until=last))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.daemon.restart import RestartRule, Surroundings
+from exporter.daemon.serve import NodeProbe, RestartRule
 from exporter.sampling.driver_connection import DriverState
 
 OPEN = DriverState(error="")
 
 
 def rule(exit_after: float = 120.0, gpus: int | None = 8, *, module: bool = False) -> RestartRule:
-    return RestartRule(exit_after, Surroundings(gpus=lambda: gpus, module_loaded=lambda: module))
+    return RestartRule(exit_after, NodeProbe(gpus=lambda: gpus, module_loaded=lambda: module))
 
 
 def after(made: RestartRule, *states: tuple[float, DriverState]) -> str:

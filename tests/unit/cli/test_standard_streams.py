@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from exporter.daemon import standard_streams
+from exporter.daemon.logs import prepare_streams, write_utf8
 
 
 def written(monkeypatch: pytest.MonkeyPatch, *, in_utf8: bool) -> bytes:
@@ -15,9 +15,9 @@ def written(monkeypatch: pytest.MonkeyPatch, *, in_utf8: bool) -> bytes:
     content = io.BytesIO()
     with monkeypatch.context() as patched:
         patched.setattr(sys, "stdout", io.TextIOWrapper(content, encoding="latin-1"))
-        standard_streams.prepare()
+        prepare_streams()
         if in_utf8:
-            standard_streams.in_utf8()
+            write_utf8()
         sys.stdout.write("José ██")
         sys.stdout.flush()
         return content.getvalue()

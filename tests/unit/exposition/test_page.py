@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from exporter.core.families import AnyBlock, Block, Family, Type, Unit, one
+from exporter.core.families import Block, Family, Type, Unit, one
 from exporter.exposition.page import PageStore
 from exporter.sampling.snapshot import Snapshot
 
@@ -16,7 +16,7 @@ GPUS = 50
 
 
 def snapshot(number: float) -> Snapshot:
-    def series() -> Iterator[AnyBlock]:
+    def series() -> Iterator[Block]:
         for gpu in range(GPUS):
             yield Block(VALUE, (str(gpu),), one(number))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter.faults.families import Cleared, cleared
-from exporter.faults.model import Kind
+from exporter.faults.model import FaultKind
 from tests.unit.faults.node import Node, gone, xid
 
 
@@ -26,7 +26,7 @@ def test_cleared_after_proven_reset_has_its_time() -> None:
     node.reset()
     node.look(10)
 
-    assert published(node) == {Cleared(str(gpu), f"GPU-{gpu}", Kind.XID, node.now) for gpu in range(2)}
+    assert published(node) == {Cleared(str(gpu), f"GPU-{gpu}", FaultKind.XID, node.now) for gpu in range(2)}
 
 
 def test_cleared_after_acknowledgement_has_its_time_until_the_gpu_answers_again() -> None:
@@ -37,12 +37,12 @@ def test_cleared_after_acknowledgement_has_its_time_until_the_gpu_answers_again(
     node.say("0")
     acknowledged = node.now
     node.look(60)
-    assert Cleared("0", "GPU-0", Kind.LOST, acknowledged) in published(node)
+    assert Cleared("0", "GPU-0", FaultKind.LOST, acknowledged) in published(node)
 
     node.gpus["GPU-0"] = lost
     node.look(60)
 
-    assert Kind.LOST not in {each.kind for each in published(node)}
+    assert FaultKind.LOST not in {each.kind for each in published(node)}
 
 
 def test_acknowledged_lost_gpu_that_stays_among_the_observed_is_no_fault_again() -> None:
@@ -61,12 +61,12 @@ def test_cleared_levels_are_those_accepted_while_they_stand() -> None:
     node.look(60)
     node.say("GPU-0")
     node.look(60)
-    assert {each.kind for each in published(node)} == {Kind.REMAP, Kind.NVLINK, Kind.XID}
+    assert {each.kind for each in published(node)} == {FaultKind.REMAP, FaultKind.NVLINK, FaultKind.XID}
 
     node.change(remap_failed=False)
     node.look(60)
 
-    assert Kind.REMAP not in {each.kind for each in published(node)}
+    assert FaultKind.REMAP not in {each.kind for each in published(node)}
 
 
 def test_cleared_switches_are_of_the_node() -> None:
@@ -77,4 +77,4 @@ def test_cleared_switches_are_of_the_node() -> None:
     acknowledged = node.now
     node.look(60)
 
-    assert published(node) == {Cleared("", "", Kind.NVSWITCH, acknowledged)}
+    assert published(node) == {Cleared("", "", FaultKind.NVSWITCH, acknowledged)}

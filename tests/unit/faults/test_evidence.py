@@ -15,7 +15,7 @@ from exporter.collectors.nvlink import Nvlink
 from exporter.collectors.power import Limits, Power
 from exporter.core.counters import NO_COUNTS
 from exporter.faults.model import ObservedGpu
-from exporter.faults.watch import seen
+from exporter.faults.watch import observed_gpu
 from tests.unit.collectors.answers import FakeDevice
 
 NO_FIELDS = Fields((), {}, 0.0)
@@ -30,7 +30,7 @@ WHOLE = {"info": INFO, "power": POWER, "ecc": ECC, "nvlink": NVLINK, "remapped_r
 
 
 def test_each_part_is_of_its_own_reading() -> None:
-    assert seen(FakeDevice(), WHOLE, {79: 100.0}, up=False, failure="GPU_IS_LOST") == ObservedGpu(
+    assert observed_gpu(FakeDevice(), WHOLE, {79: 100.0}, up=False, failure="GPU_IS_LOST") == ObservedGpu(
         uuid="GPU-1",
         index=0,
         serial="S1",
@@ -47,13 +47,15 @@ def test_each_part_is_of_its_own_reading() -> None:
 
 
 def test_what_was_never_read_is_not_known() -> None:
-    assert seen(FakeDevice(), {}, {}, up=True, failure="") == ObservedGpu("GPU-1", 0, "", "0000:1a:00.0", up=True)
+    assert observed_gpu(FakeDevice(), {}, {}, up=True, failure="") == ObservedGpu(
+        "GPU-1", 0, "", "0000:1a:00.0", up=True
+    )
 
 
 def test_gpu_without_links_and_without_counts_reports_none_of_them() -> None:
     readings = {"nvlink": replace(NVLINK, up={}), "ecc": replace(ECC, since_load={}, sram_threshold_exceeded=None)}
 
-    found = seen(FakeDevice(), readings, {}, up=True, failure="")
+    found = observed_gpu(FakeDevice(), readings, {}, up=True, failure="")
 
     assert (found.links, found.uncorrected, found.sram_exceeded) == (None, None, None)
 
@@ -68,7 +70,7 @@ def test_links_that_the_fabric_manager_takes_down_for_mig_are_not_missing(
     """A100 have all of them down while they are split; later GPUs keep them, of which one that is down is a fault."""
     readings = {"nvlink": replace(NVLINK, up=up), "info": replace(INFO, mig=mig)}
 
-    assert seen(FakeDevice(), readings, {}, up=True, failure="").links == links
+    assert observed_gpu(FakeDevice(), readings, {}, up=True, failure="").links == links
 
 
 @pytest.mark.parametrize(("action", "xids"), [("none", {31}), ("gpu_reset", {31, 154}), ("", {31, 154})])
@@ -76,6 +78,6 @@ def test_xid_on_the_advised_recovery_is_no_fault_while_none_is_advised(action: s
     """It comes when one is advised, and when none is any more; drivers that do not tell which have the XID alone."""
     readings: dict[str, Any] = {"health": Health(action, NO_FIELDS)} if action else {}
 
-    found = seen(FakeDevice(), readings, {31: 1.0, 154: 2.0}, up=True, failure="")
+    found = observed_gpu(FakeDevice(), readings, {31: 1.0, 154: 2.0}, up=True, failure="")
 
     assert set(found.xids) == xids

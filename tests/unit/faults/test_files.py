@@ -16,13 +16,13 @@ import pytest
 from exporter.core.clock import EPOCH
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.expected import boot_id
-from exporter.faults.model import Acknowledgement, Action, Fault, FaultState, Kind, KnownGpu
-from exporter.faults.state_file import StateError
-from exporter.faults.state_text import parse
+from exporter.faults.model import Acknowledgement, Fault, FaultKind, FaultState, GpuRecord, RepairAction
+from exporter.faults.state_file import StateError, parse
+from exporter.tools.check import acknowledge
 
 SAID = Acknowledgement("0", "xid", "ada", "reseated", 100.0)
-FAULT = Fault("GPU-0", 0, Kind.XID, "XID 119", Action.RESET, 100.0)
-STATE = FaultState("b", {"GPU-0": KnownGpu(0)}, (FAULT,))
+FAULT = Fault("GPU-0", 0, FaultKind.XID, "XID 119", RepairAction.RESET, 100.0)
+STATE = FaultState("b", {"GPU-0": GpuRecord(0)}, (FAULT,))
 
 
 def mode(path: Path) -> int:
@@ -32,7 +32,7 @@ def mode(path: Path) -> int:
 def test_anybody_may_read_what_was_acknowledged_and_the_group_the_faults(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        acknowledgements.append(tmp_path, SAID)
+        acknowledge.append(tmp_path, SAID)
         state_file.write(tmp_path / "faults.json", STATE)
     finally:
         os.umask(before)
@@ -45,7 +45,7 @@ def test_anybody_may_read_what_was_acknowledged_and_the_group_the_faults(tmp_pat
 def test_acknowledgement_of_a_root_that_is_careful_is_read_by_the_exporter(umask: int, tmp_path: Path) -> None:
     before = os.umask(umask)
     try:
-        acknowledgements.append(tmp_path, SAID)
+        acknowledge.append(tmp_path, SAID)
     finally:
         os.umask(before)
 
@@ -55,7 +55,7 @@ def test_acknowledgement_of_a_root_that_is_careful_is_read_by_the_exporter(umask
 def test_a_file_that_others_could_write_stays_refused_after_another_line(tmp_path: Path) -> None:
     (tmp_path / acknowledgements.NAME).touch()
     (tmp_path / acknowledgements.NAME).chmod(0o662)
-    acknowledgements.append(tmp_path, SAID)
+    acknowledge.append(tmp_path, SAID)
 
     with pytest.raises(StateError, match="only root"):
         acknowledgements.read(tmp_path)
@@ -63,7 +63,7 @@ def test_a_file_that_others_could_write_stays_refused_after_another_line(tmp_pat
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_root_takes_what_the_exporters_user_acknowledged(tmp_path: Path) -> None:
-    acknowledgements.append(tmp_path, SAID)
+    acknowledge.append(tmp_path, SAID)
     for path in (tmp_path, tmp_path / acknowledgements.NAME):
         os.chown(path, 4321, -1)
 
@@ -75,14 +75,14 @@ def test_acknowledgement_is_not_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / acknowledgements.NAME).symlink_to("victim")
 
     with pytest.raises(StateError, match=r"acknowledged.jsonl: Too many levels of symbolic links$"):
-        acknowledgements.append(tmp_path, SAID)
+        acknowledge.append(tmp_path, SAID)
 
     assert (tmp_path / "victim").read_text() == "precious\n"
 
 
 @pytest.mark.parametrize("permissions", [0o664, 0o646, 0o620, 0o602])
 def test_acknowledgements_that_others_may_write_are_refused(permissions: int, tmp_path: Path) -> None:
-    acknowledgements.append(tmp_path, SAID)
+    acknowledge.append(tmp_path, SAID)
     (tmp_path / acknowledgements.NAME).chmod(permissions)
 
     with pytest.raises(StateError, match="ignored"):
@@ -91,7 +91,7 @@ def test_acknowledgements_that_others_may_write_are_refused(permissions: int, tm
 
 @pytest.mark.parametrize("permissions", [0o600, 0o644, 0o755])
 def test_acknowledgements_that_others_may_only_read_are_taken(permissions: int, tmp_path: Path) -> None:
-    acknowledgements.append(tmp_path, SAID)
+    acknowledge.append(tmp_path, SAID)
     (tmp_path / acknowledgements.NAME).chmod(permissions)
 
     assert acknowledgements.read(tmp_path) == (SAID,)
@@ -100,7 +100,7 @@ def test_acknowledgements_that_others_may_only_read_are_taken(permissions: int, 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 @pytest.mark.parametrize("owner", [1, 65534])
 def test_acknowledgements_of_another_user_are_refused(owner: int, tmp_path: Path) -> None:
-    acknowledgements.append(tmp_path, SAID)
+    acknowledge.append(tmp_path, SAID)
     os.chown(tmp_path / acknowledgements.NAME, owner, -1)
 
     with pytest.raises(StateError, match="ignored"):
@@ -109,7 +109,7 @@ def test_acknowledgements_of_another_user_are_refused(owner: int, tmp_path: Path
 
 def test_of_a_long_file_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(20):
-        acknowledgements.append(tmp_path, replace(SAID, why=f"try {number}"))
+        acknowledge.append(tmp_path, replace(SAID, why=f"try {number}"))
     size = (tmp_path / acknowledgements.NAME).stat().st_size
     monkeypatch.setattr(acknowledgements, "_LARGEST", size // 20 * 3)
 
@@ -122,8 +122,8 @@ def test_acknowledgement_after_one_that_a_full_disk_broke_off_is_read(tmp_path: 
     path.write_text('{"time": 1.0, "gpu": "0", "fau')
     path.chmod(0o644)
 
-    acknowledgements.append(tmp_path, SAID)
-    acknowledgements.append(tmp_path, SAID)
+    acknowledge.append(tmp_path, SAID)
+    acknowledge.append(tmp_path, SAID)
 
     assert acknowledgements.read(tmp_path) == (SAID, SAID)
     assert path.read_text().count("\n") == 3
@@ -131,21 +131,21 @@ def test_acknowledgement_after_one_that_a_full_disk_broke_off_is_read(tmp_path: 
 
 @pytest.mark.parametrize("time", ["NaN", "1e999", "-Infinity", "1e300", "-1", "null"])
 def test_an_acknowledgement_of_no_date_leaves_those_before_and_after_it(time: str, tmp_path: Path) -> None:
-    acknowledgements.append(tmp_path, SAID)
+    acknowledge.append(tmp_path, SAID)
     with (tmp_path / acknowledgements.NAME).open("a") as file:
         file.write(f'{{"time": {time}, "gpu": "0", "fault": "", "by": "ada", "why": "by hand"}}\n')
-    acknowledgements.append(tmp_path, SAID)
+    acknowledge.append(tmp_path, SAID)
 
     assert acknowledgements.read(tmp_path) == (SAID, SAID)
 
 
 def content(**changed: Any) -> dict[str, Any]:
     plain = {"boot": "b", "acknowledged_until": 0.0, "accepted": [], "faults": [asdict(FAULT)]}
-    return {"version": 1, **plain, "devices": {"GPU-0": asdict(KnownGpu(0))}, **changed}
+    return {"version": 1, **plain, "devices": {"GPU-0": asdict(GpuRecord(0))}, **changed}
 
 
 def known(**changed: Any) -> dict[str, Any]:
-    return {"GPU-0": {**asdict(KnownGpu(0)), **changed}}
+    return {"GPU-0": {**asdict(GpuRecord(0)), **changed}}
 
 
 BROKEN_KIND = {**asdict(FAULT), "kind": "broken"}
@@ -157,15 +157,20 @@ BROKEN_KIND = {**asdict(FAULT), "kind": "broken"}
         (content(version=2), "version", "version 2", STATE),
         (content(devices=known(colour=1)), "unknown", r"unknown \['colour'\]", STATE),
         (content(devices=known(links="many")), "damaged", "no number: links", STATE),
-        (content(devices=known(joules="many", away="", back=[1.0])), "damaged", "no number: joules, away, back", STATE),
+        (
+            content(devices=known(joules="many", missing_since="", returned_at=[1.0])),
+            "damaged",
+            "no number: joules, missing_since, returned_at",
+            STATE,
+        ),
         (content(devices=known(uncorrected=float("nan"))), "damaged", "no number: uncorrected", STATE),
         (content(devices=known(index=None)), "damaged", "no number: index", replace(STATE, devices={})),
-        (content(faults=[asdict(FAULT), BROKEN_KIND]), "unknown", "'broken' is not a valid Kind", STATE),
+        (content(faults=[asdict(FAULT), BROKEN_KIND]), "unknown", "'broken' is not a valid FaultKind", STATE),
         (
             content(faults=[{**asdict(FAULT), "action": "dance"}]),
             "unknown",
-            "'dance' is not a valid Action",
-            replace(STATE, faults=(replace(FAULT, action=Action.INSPECT),)),
+            "'dance' is not a valid RepairAction",
+            replace(STATE, faults=(replace(FAULT, action=RepairAction.INSPECT),)),
         ),
         (
             content(faults=[{**asdict(FAULT), "since": float("nan")}]),
@@ -210,11 +215,11 @@ def test_state_file_cut_off_anywhere_says_so_and_keeps_whole_faults(tmp_path: Pa
 
 
 def test_state_file_of_an_earlier_version_has_xid_79_as_a_lost_gpu() -> None:
-    earlier = replace(FAULT, evidence="XID 79", action=Action.RESTART)
+    earlier = replace(FAULT, evidence="XID 79", action=RepairAction.RESTART)
 
     (fault,) = parse(json.dumps(content(faults=[asdict(earlier)])).encode()).state.faults
 
-    assert fault == replace(earlier, kind=Kind.LOST)
+    assert fault == replace(earlier, kind=FaultKind.LOST)
 
 
 def test_file_set_aside_is_one_for_each_cause_and_counts_until_a_restart(tmp_path: Path) -> None:

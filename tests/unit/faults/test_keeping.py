@@ -13,13 +13,15 @@ from exporter.config.load import load
 from exporter.config.option import ConfigError
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.expected import in_maintenance, slurm_gpus
-from exporter.faults.model import Acknowledgement, Action, Fault, FaultState, Kind, KnownGpu, ObservedGpu
+from exporter.faults.model import Acknowledgement, Fault, FaultKind, FaultState, GpuRecord, ObservedGpu, RepairAction
 from exporter.faults.state_file import Saver, StateError
-from exporter.faults.watch import NAME, FaultWatch, Site
+from exporter.faults.watch import NAME, FaultTracker, FaultWatchConfig
 from exporter.tools.check import acknowledge
 
-FAULT = Fault("GPU-0", 0, Kind.XID, "XID 119", Action.RESET, 100.0)
-BOOK = FaultState("b", {"GPU-0": KnownGpu(0, "S", "0000:00:00.0", 18, 5e6)}, (FAULT,), frozenset({("GPU-0", "x")}), 7.0)
+FAULT = Fault("GPU-0", 0, FaultKind.XID, "XID 119", RepairAction.RESET, 100.0)
+BOOK = FaultState(
+    "b", {"GPU-0": GpuRecord(0, "S", "0000:00:00.0", 18, 5e6)}, (FAULT,), frozenset({("GPU-0", "x")}), 7.0
+)
 
 
 def acknowledged(arguments: Sequence[str]) -> int:
@@ -31,6 +33,22 @@ def test_book_is_read_as_it_was_written(tmp_path: Path) -> None:
 
     assert state_file.read(tmp_path / NAME).state == BOOK
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
+def test_file_with_the_earlier_names_of_its_fields_is_read_whole(tmp_path: Path) -> None:
+    known = {"index": 3, "serial": "S", "pci_bus_id": "0000:00:00.0"}
+    names = {"marked": 5.0, "low": 2, "cured": 7.0, "away": 9.0, "back": 11.0}
+    content = {"version": 1, "boot": "b", "acknowledged_until": 0, "accepted": [], "faults": [], "switches": []}
+    content |= {"switches_cured": 13.0, "devices": {"GPU-0": {**known, **names}}}
+    (tmp_path / NAME).write_text(json.dumps(content))
+
+    found = state_file.read(tmp_path / NAME)
+
+    assert (found.cause, found.reason) == ("", "")
+    gpu = found.state.devices["GPU-0"]
+    assert (gpu.baseline_time, gpu.reset_observations, gpu.last_reset) == (5.0, 2, 7.0)
+    assert (gpu.missing_since, gpu.returned_at) == (9.0, 11.0)
+    assert found.state.switches_last_reset == 13.0
 
 
 @pytest.mark.parametrize(
@@ -52,7 +70,7 @@ def test_file_that_cannot_be_used_says_so_and_nothing_fails(
     (tmp_path / NAME).write_text(content)
     assert state_file.read(tmp_path / NAME).cause
 
-    FaultWatch(Site(tmp_path))
+    FaultTracker(FaultWatchConfig(tmp_path))
 
     assert "some known faults may be lost" in caplog.text
     assert [path.read_text() for path in tmp_path.glob(f"{NAME}.*")] == [content]
@@ -81,11 +99,11 @@ def seen(xids: dict[int, float]) -> tuple[ObservedGpu, ...]:
 
 
 def test_restarted_exporter_still_knows_the_fault(tmp_path: Path) -> None:
-    first = FaultWatch(Site(tmp_path, boot="b"))
+    first = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
     first.look(1000.0, 0.0, seen({119: 1000.0}), (), driver=True)
     first._saver.save_once()  # type: ignore[union-attr]
 
-    second = FaultWatch(Site(tmp_path, boot="b"))
+    second = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
     second.look(2000.0, 0.0, seen({}), (), driver=True)
 
     assert [fault.evidence for fault in second.status.faults] == ["XID 119"]
@@ -135,14 +153,14 @@ def test_save_that_failed_is_tried_again_before_long(tmp_path: Path) -> None:
 
 
 def test_missing_devices_of_an_earlier_life_are_expected(tmp_path: Path) -> None:
-    state_file.write(tmp_path / NAME, FaultState("b", {"GPU-0": KnownGpu(0), "GPU-1": KnownGpu(1)}))
-    watch = FaultWatch(Site(tmp_path, boot="c", expected=lambda: {"option": 8, "slurm": None}))
+    state_file.write(tmp_path / NAME, FaultState("b", {"GPU-0": GpuRecord(0), "GPU-1": GpuRecord(1)}))
+    watch = FaultTracker(FaultWatchConfig(tmp_path, boot="c", expected=lambda: {"option": 8, "slurm": None}))
 
     for second in range(0, 60, 5):
         watch.look(5000.0 + second, float(second), seen({}), (), driver=True)
 
     assert watch.status.expected == {"option": 8, "history": 2}
-    assert [(fault.uuid, fault.kind) for fault in watch.status.faults] == [("GPU-1", Kind.LOST)]
+    assert [(fault.uuid, fault.kind) for fault in watch.status.faults] == [("GPU-1", FaultKind.LOST)]
 
 
 def test_acknowledgement_is_heard_and_survives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,7 +181,7 @@ def test_acknowledgement_is_heard_and_survives(tmp_path: Path, capsys: pytest.Ca
 
     (said,) = acknowledgements.read(tmp_path)
     assert (said.gpu, said.by, said.why) == ("0", "ada", "reseated")
-    watch = FaultWatch(Site(tmp_path, boot="b"))
+    watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
     watch.look(said.time + 5, 0.0, seen({}), (), driver=True)
     assert watch.status.faults == ()
 
@@ -194,10 +212,10 @@ def test_acknowledgement_of_nothing_is_told(tmp_path: Path) -> None:
 
 
 def test_file_others_may_write_is_not_believed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    acknowledgements.append(tmp_path, Acknowledgement("0", "", "eve", "x", 5000.0))
+    acknowledge.append(tmp_path, Acknowledgement("0", "", "eve", "x", 5000.0))
     (tmp_path / acknowledgements.NAME).chmod(0o666)
     state_file.write(tmp_path / NAME, BOOK)
-    watch = FaultWatch(Site(tmp_path, boot="b"))
+    watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
 
     with caplog.at_level(logging.WARNING):
         for second in (0.0, 5.0, 10.0):
@@ -254,7 +272,7 @@ def test_node_is_in_maintenance_when_a_person_took_it_out(state: str, reason: st
 
 
 def test_file_on_the_node_is_maintenance(tmp_path: Path) -> None:
-    watch = FaultWatch(Site(maintenance_file=tmp_path / "maintenance"))
+    watch = FaultTracker(FaultWatchConfig(maintenance_file=tmp_path / "maintenance"))
     watch.look(1000.0, 0.0, seen({}), (), driver=True)
     assert watch.status.maintenance == ()
 
@@ -268,14 +286,14 @@ def test_watch_of_a_newer_state_file_keeps_its_faults_and_says_so_until_it_is_re
     state_file.write(tmp_path / NAME, BOOK)
     newer = (tmp_path / NAME).read_text().replace('"version":1', '"version":2')
     (tmp_path / NAME).write_text(newer)
-    watch = FaultWatch(Site(tmp_path, boot="b"))
+    watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
     watch.look(5000.0, 0.0, seen({}), (), driver=True)
     watch._saver.save_once()  # type: ignore[union-attr]
     assert (watch.status.faults, watch.status.incomplete) == (BOOK.faults, ("version",))
     assert (tmp_path / f"{NAME}.version").read_text() == newer
     assert state_file.read(tmp_path / NAME).cause == ""
 
-    again = FaultWatch(Site(tmp_path, boot="b"))
+    again = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
     again.look(5005.0, 5.0, seen({}), (), driver=True)
     assert again.status.incomplete == ("version",)
 
@@ -286,7 +304,7 @@ def test_watch_of_a_newer_state_file_keeps_its_faults_and_says_so_until_it_is_re
 
 def test_watch_that_only_reads_says_so_and_leaves_the_file(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text('{"version":2}')
-    watch = FaultWatch(Site(tmp_path, boot="b", read_only=True))
+    watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b", read_only=True))
     watch.look(5000.0, 0.0, seen({}), (), driver=True)
 
     assert watch.status.incomplete == ("version",)

@@ -11,7 +11,7 @@ import pytest
 from exporter.attribution.background_source import BackgroundSource, SourceError
 from exporter.attribution.kubernetes.api_server import ApiServer
 from exporter.attribution.kubernetes.node_object import NodeObject, node_of, read
-from exporter.faults.watch import FaultWatch, Site
+from exporter.faults.watch import FaultTracker, FaultWatchConfig
 
 WHOLE = {"nvidia.com/gpu.replicas": "1", "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
 SLICED = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.product": "NVIDIA-A10-SHARED"}
@@ -74,7 +74,7 @@ def test_it_is_asked_for_by_its_name_and_shown_with_its_source() -> None:
     source = BackgroundSource(
         lambda: read(Answers("http://api"), "n/1"), NodeObject(), name="node", interval=lambda _: 60.0
     )
-    watch = FaultWatch(Site(kubernetes=source))
+    watch = FaultTracker(FaultWatchConfig(kubernetes=source))
     watch.look(0.0, 0.0, (), (), driver=True)
     before = watch.status
     source.ask_once()
@@ -109,7 +109,7 @@ def test_refusal_is_told_once_and_shown_until_it_answers(caplog: pytest.LogCaptu
         return answer
 
     source = BackgroundSource(ask, NodeObject(), name="node", interval=lambda _: 60.0)
-    watch = FaultWatch(Site(kubernetes=source))
+    watch = FaultTracker(FaultWatchConfig(kubernetes=source))
     shown: list[dict[str, bool]] = []
     with caplog.at_level("INFO", "exporter.faults.watch"):
         for turn in range(4):
@@ -126,7 +126,7 @@ def test_refusal_is_told_once_and_shown_until_it_answers(caplog: pytest.LogCaptu
 def test_source_that_never_answers_is_shown_as_failing() -> None:
     times = iter((0.0, 0.0))
     source = BackgroundSource(NodeObject, NodeObject(), name="node", interval=lambda _: 60.0, clock=lambda: next(times))
-    watch = FaultWatch(Site(kubernetes=source))
+    watch = FaultTracker(FaultWatchConfig(kubernetes=source))
     watch.look(10.0, 10.0, (), (), driver=True)
     young = dict(watch.status.sources)
     watch.look(20.0, 20.0, (), (), driver=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.faults.model import Action, Kind, ObservedGpu
+from exporter.faults.model import FaultKind, ObservedGpu, RepairAction
 from tests.unit.faults.node import FAULTS, WATTS, WEEK, Node, xid
 
 
@@ -157,7 +157,7 @@ def test_error_that_was_contained_waits_for_the_work() -> None:
     node.look(10)
 
     (fault,) = node.book.faults
-    assert (fault.kind, fault.action) == (Kind.ECC, Action.RESET_WHEN_IDLE)
+    assert (fault.kind, fault.action) == (FaultKind.ECC, RepairAction.RESET_WHEN_IDLE)
 
 
 def test_error_with_an_uncontained_one_beside_it_does_not_wait() -> None:
@@ -165,7 +165,7 @@ def test_error_with_an_uncontained_one_beside_it_does_not_wait() -> None:
     node.change(uncorrected=1.0, xids={94: node.now, 95: node.now})
     node.look(10)
 
-    assert {fault.action for fault in node.book.faults} == {Action.RESET}
+    assert {fault.action for fault in node.book.faults} == {RepairAction.RESET}
 
 
 @pytest.mark.parametrize("number", [13, 31, 43, 45, 63, 94])

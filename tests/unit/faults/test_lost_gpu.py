@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.faults.model import Kind
+from exporter.faults.model import FaultKind
 from tests.unit.faults.node import Node, gone, xid
 
 
@@ -76,7 +76,7 @@ def test_gpu_without_a_handle_from_the_start_is_lost() -> None:
     node.look(5)
 
     (fault,) = node.book.faults
-    assert (fault.uuid, fault.index, fault.kind, fault.evidence) == ("", 7, Kind.LOST, "GPU_IS_LOST")
+    assert (fault.uuid, fault.index, fault.kind, fault.evidence) == ("", 7, FaultKind.LOST, "GPU_IS_LOST")
 
     node.refused = ()
     node.look(5)
@@ -100,7 +100,7 @@ def test_known_gpu_that_is_refused_and_still_observed_is_one_fault() -> None:
     node.refused = ((0, "GPU_IS_LOST"),)
     node.look(60)
 
-    assert [(fault.uuid, fault.kind) for fault in node.book.faults] == [("GPU-0", Kind.LOST)]
+    assert [(fault.uuid, fault.kind) for fault in node.book.faults] == [("GPU-0", FaultKind.LOST)]
 
 
 def test_gpu_that_falls_off_the_bus_is_one_fault_from_the_first_moment() -> None:
@@ -111,7 +111,7 @@ def test_gpu_that_falls_off_the_bus_is_one_fault_from_the_first_moment() -> None
     for _ in range(12):
         node.look(5)
         assert [(fault.kind, fault.evidence, fault.since) for fault in node.book.faults] == [
-            (Kind.LOST, "XID 79", since)
+            (FaultKind.LOST, "XID 79", since)
         ]
 
 

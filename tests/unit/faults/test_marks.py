@@ -8,22 +8,31 @@ from typing import Any
 import pytest
 
 from exporter.faults.latch import advance
-from exporter.faults.model import Acknowledgement, Action, Fault, FaultState, Kind, KnownGpu, Observation, ObservedGpu
+from exporter.faults.model import (
+    Acknowledgement,
+    Fault,
+    FaultKind,
+    FaultState,
+    GpuRecord,
+    Observation,
+    ObservedGpu,
+    RepairAction,
+)
 
 NOW = 1_000_000.0
-KNOWN = KnownGpu(0, "S", "0000:00:00.0", links=18, joules=5e6, uncorrected=3.0, marked=NOW - 5)
+KNOWN = GpuRecord(0, "S", "0000:00:00.0", links=18, joules=5e6, uncorrected=3.0, baseline_time=NOW - 5)
 SEEN = ObservedGpu("GPU-0", 0, "S", "0000:00:00.0", up=True, joules=5.1e6, uncorrected=3.0, links=18)
-MARKED = replace(KNOWN, joules=5.1e6, marked=NOW)
+MARKED = replace(KNOWN, joules=5.1e6, baseline_time=NOW)
 """What is kept after a look that found nothing new."""
-XID = Fault("GPU-0", 0, Kind.XID, "XID 119", Action.RESET, NOW - 100)
-ECC = Fault("GPU-0", 0, Kind.ECC, "1 uncorrectable error(s)", Action.RESET, NOW - 100)
-LINK = Fault("GPU-0", 0, Kind.NVLINK, "1 of 18 links down", Action.INSPECT, NOW - 100)
-REMAP = Fault("GPU-0", 0, Kind.REMAP, "no spare rows", Action.REPLACE, NOW - 100)
-SRAM = Fault("GPU-0", 0, Kind.SRAM, "over NVIDIA's threshold", Action.REPLACE, NOW - 100)
-LOST = Fault("GPU-0", 0, Kind.LOST, "GPU_IS_LOST", Action.RESTART, NOW - 100)
+XID = Fault("GPU-0", 0, FaultKind.XID, "XID 119", RepairAction.RESET, NOW - 100)
+ECC = Fault("GPU-0", 0, FaultKind.ECC, "1 uncorrectable error(s)", RepairAction.RESET, NOW - 100)
+LINK = Fault("GPU-0", 0, FaultKind.NVLINK, "1 of 18 links down", RepairAction.INSPECT, NOW - 100)
+REMAP = Fault("GPU-0", 0, FaultKind.REMAP, "no spare rows", RepairAction.REPLACE, NOW - 100)
+SRAM = Fault("GPU-0", 0, FaultKind.SRAM, "over NVIDIA's threshold", RepairAction.REPLACE, NOW - 100)
+LOST = Fault("GPU-0", 0, FaultKind.LOST, "GPU_IS_LOST", RepairAction.RESTART, NOW - 100)
 
 
-def look(known: KnownGpu, *faults: Fault, boot: str = "b", **changed: Any) -> tuple[KnownGpu, tuple[Fault, ...]]:
+def look(known: GpuRecord, *faults: Fault, boot: str = "b", **changed: Any) -> tuple[GpuRecord, tuple[Fault, ...]]:
     """What is kept of the GPU, and its faults, after one look that found it as SEEN but for what `changed` says."""
     before = FaultState("b", {"GPU-0": known}, faults)
     after = advance(before, Observation(NOW, boot, driver=True, gpus=(replace(SEEN, **changed),)))
@@ -35,7 +44,7 @@ def test_first_look_marks_what_it_finds() -> None:
 
     assert after.boot == "b"
     assert after.devices == {"GPU-0": MARKED}
-    assert after.faults == (Fault("GPU-0", 0, Kind.ECC, "3 uncorrectable error(s)", Action.RESET, NOW),)
+    assert after.faults == (Fault("GPU-0", 0, FaultKind.ECC, "3 uncorrectable error(s)", RepairAction.RESET, NOW),)
 
 
 @pytest.mark.parametrize(
@@ -63,35 +72,37 @@ def test_marks_follow_what_is_seen_and_stay_where_nothing_is(changed: dict[str, 
 def test_energy_that_may_have_been_counted_since_the_mark_began_anew(joules: float, began_anew: bool) -> None:  # noqa: FBT001
     known, faults = look(KNOWN, XID, joules=joules)
 
-    assert known == (replace(KNOWN, low=1) if began_anew else replace(MARKED, joules=joules))
+    assert known == (replace(KNOWN, reset_observations=1) if began_anew else replace(MARKED, joules=joules))
     assert faults == (XID,)
 
 
 @pytest.mark.parametrize(("joules", "low"), [(2000.0, 1), (2000.1, 0)])
 def test_two_looks_at_one_moment_are_a_second_apart(joules: float, low: int) -> None:
-    assert look(replace(KNOWN, marked=NOW), joules=joules)[0].low == low
+    assert look(replace(KNOWN, baseline_time=NOW), joules=joules)[0].reset_observations == low
 
 
 def test_counters_that_are_low_once_are_forgotten() -> None:
-    assert look(replace(KNOWN, low=1), XID) == (MARKED, (XID,))
+    assert look(replace(KNOWN, reset_observations=1), XID) == (MARKED, (XID,))
 
 
 def test_second_look_at_low_counters_is_a_cure_of_what_a_reset_mends() -> None:
-    known, faults = look(replace(KNOWN, low=1), XID, ECC, LINK, REMAP, joules=100.0, uncorrected=0.0, links=17)
+    known, faults = look(
+        replace(KNOWN, reset_observations=1), XID, ECC, LINK, REMAP, joules=100.0, uncorrected=0.0, links=17
+    )
 
-    assert known == replace(KNOWN, joules=100.0, uncorrected=0.0, marked=NOW, cured=NOW)
+    assert known == replace(KNOWN, joules=100.0, uncorrected=0.0, baseline_time=NOW, last_reset=NOW)
     assert faults == (LINK, REMAP)
 
 
 def test_errors_after_a_cure_are_counted_from_zero() -> None:
-    known, faults = look(replace(KNOWN, low=1), ECC, joules=None, uncorrected=1.0)
+    known, faults = look(replace(KNOWN, reset_observations=1), ECC, joules=None, uncorrected=1.0)
 
-    assert known == replace(KNOWN, joules=None, uncorrected=1.0, marked=NOW, cured=NOW)
+    assert known == replace(KNOWN, joules=None, uncorrected=1.0, baseline_time=NOW, last_reset=NOW)
     assert faults == (replace(ECC, since=NOW),)
 
 
 def test_errors_while_the_counters_are_low_wait_for_the_next_look() -> None:
-    assert look(KNOWN, joules=100.0, uncorrected=4.0) == (replace(KNOWN, low=1), ())
+    assert look(KNOWN, joules=100.0, uncorrected=4.0) == (replace(KNOWN, reset_observations=1), ())
 
 
 @pytest.mark.parametrize(
@@ -108,12 +119,12 @@ def test_errors_are_those_since_the_mark_and_contained_where_an_xid_of_then_says
     xids: dict[int, float],
     contained: bool,  # noqa: FBT001
 ) -> None:
-    action = Action.RESET_WHEN_IDLE if contained else Action.RESET
+    action = RepairAction.RESET_WHEN_IDLE if contained else RepairAction.RESET
     evidence = "2 uncorrectable error(s)" + (", contained" if contained else "")
 
-    found = look(replace(KNOWN, cured=NOW), uncorrected=5.0, xids=xids)[1]
+    found = look(replace(KNOWN, last_reset=NOW), uncorrected=5.0, xids=xids)[1]
 
-    assert found == (Fault("GPU-0", 0, Kind.ECC, evidence, action, NOW),)
+    assert found == (Fault("GPU-0", 0, FaultKind.ECC, evidence, action, NOW),)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +142,7 @@ def test_fault_is_latched_with_what_mends_it_and_its_time(changed: dict[str, Any
 
 @pytest.mark.parametrize(("time", "told"), [(NOW - 100, False), (NOW - 99.9, True)])
 def test_xid_of_the_moment_of_a_cure_is_mended_with_it(time: float, told: bool) -> None:  # noqa: FBT001
-    known = replace(KNOWN, cured=NOW - 100)
+    known = replace(KNOWN, last_reset=NOW - 100)
 
     assert bool(look(known, xids={119: time})[1]) is told
 
@@ -168,38 +179,43 @@ def test_what_was_missing_must_be_back_for_half_a_minute(
     kept: float | None,
     over: bool,  # noqa: FBT001
 ) -> None:
-    assert look(replace(KNOWN, back=back), fault) == (replace(MARKED, back=kept), () if over else (fault,))
+    assert look(replace(KNOWN, returned_at=back), fault) == (
+        replace(MARKED, returned_at=kept),
+        () if over else (fault,),
+    )
 
 
 def test_nothing_is_awaited_where_nothing_is_missing() -> None:
-    assert look(replace(KNOWN, back=NOW - 3), XID) == (MARKED, (XID,))
-    assert look(replace(KNOWN, back=NOW - 30), LINK, links=17) == (MARKED, (LINK,))
+    assert look(replace(KNOWN, returned_at=NOW - 3), XID) == (MARKED, (XID,))
+    assert look(replace(KNOWN, returned_at=NOW - 30), LINK, links=17) == (MARKED, (LINK,))
 
 
 @pytest.mark.parametrize(("failure", "evidence"), [("GPU_IS_LOST", "GPU_IS_LOST"), ("", "no answer")])
 def test_gpu_that_does_not_answer_is_lost_ten_seconds_later(failure: str, evidence: str) -> None:
-    assert look(KNOWN, up=False, failure=failure) == (replace(KNOWN, away=NOW), ())
+    assert look(KNOWN, up=False, failure=failure) == (replace(KNOWN, missing_since=NOW), ())
     for away, lost in ((NOW - 9.9, False), (NOW - 10.0, True)):
         gone = replace(LOST, evidence=evidence, since=away)
-        found = look(replace(KNOWN, away=away, back=NOW - 20), up=False, failure=failure)
-        assert found == (replace(KNOWN, away=away), (gone,) if lost else ())
+        found = look(replace(KNOWN, missing_since=away, returned_at=NOW - 20), up=False, failure=failure)
+        assert found == (replace(KNOWN, missing_since=away), (gone,) if lost else ())
 
 
 def test_lost_gpu_is_lost_once_whatever_it_says_later() -> None:
-    assert look(replace(KNOWN, away=NOW - 100), LOST, up=False, failure="UNKNOWN")[1] == (LOST,)
+    assert look(replace(KNOWN, missing_since=NOW - 100), LOST, up=False, failure="UNKNOWN")[1] == (LOST,)
 
 
 def test_gpu_that_answers_is_not_away() -> None:
-    assert look(replace(KNOWN, away=NOW - 3)) == (MARKED, ())
+    assert look(replace(KNOWN, missing_since=NOW - 3)) == (MARKED, ())
 
 
 def test_restart_of_the_node_forgets_the_marks_and_what_it_mends() -> None:
-    known = replace(KNOWN, low=1, away=NOW - 100, back=NOW - 3)
+    known = replace(KNOWN, reset_observations=1, missing_since=NOW - 100, returned_at=NOW - 3)
     before = FaultState("b", {"GPU-0": known}, (XID, ECC, LINK, LOST))
 
     after = advance(before, Observation(NOW, "c", driver=False, gpus=()))
 
-    anew = replace(known, joules=None, uncorrected=0.0, low=0, marked=NOW, cured=NOW, away=None)
+    anew = replace(
+        known, joules=None, uncorrected=0.0, reset_observations=0, baseline_time=NOW, last_reset=NOW, missing_since=None
+    )
     assert (after.boot, after.devices, after.faults) == ("c", {"GPU-0": anew}, (LINK, LOST))
 
 
@@ -208,17 +224,17 @@ def test_restart_of_the_node_forgets_the_marks_and_what_it_mends() -> None:
     [
         ("xid", {"links": 18}),
         ("nvlink_down", {"links": 0}),
-        ("lost", {"links": 18, "expected": False, "away": None, "back": None}),
+        ("lost", {"links": 18, "expected": False, "missing_since": None, "returned_at": None}),
     ],
 )
 def test_acknowledgement_changes_what_is_kept_by_what_it_covers(kind: str, kept: dict[str, Any]) -> None:
-    known = replace(KNOWN, away=NOW - 100, back=NOW - 3, cured=NOW - 500)
+    known = replace(KNOWN, missing_since=NOW - 100, returned_at=NOW - 3, last_reset=NOW - 500)
     said = Acknowledgement("0", kind, "ada", "mended", NOW - 1)
     before = FaultState("b", {"GPU-0": known}, (XID, LINK, LOST))
 
     after = advance(before, Observation(NOW, "b", driver=False, gpus=(), acknowledgements=(said,)))
 
-    assert after.devices == {"GPU-0": replace(known, cured=NOW - 1, **kept)}
+    assert after.devices == {"GPU-0": replace(known, last_reset=NOW - 1, **kept)}
     assert [fault.kind.value for fault in after.faults] == [
         each for each in ("xid", "nvlink_down", "lost") if each != kind
     ]
@@ -227,17 +243,20 @@ def test_acknowledgement_changes_what_is_kept_by_what_it_covers(kind: str, kept:
 
 def test_acknowledgement_never_takes_a_later_cure_back() -> None:
     said = Acknowledgement("0", "xid", "ada", "mended", NOW - 1)
-    before = FaultState("b", {"GPU-0": replace(KNOWN, cured=NOW)}, (XID,))
+    before = FaultState("b", {"GPU-0": replace(KNOWN, last_reset=NOW)}, (XID,))
 
     after = advance(before, Observation(NOW, "b", driver=False, gpus=(), acknowledgements=(said,)))
 
-    assert after.devices["GPU-0"].cured == NOW
+    assert after.devices["GPU-0"].last_reset == NOW
 
 
 def test_gpus_that_the_driver_does_not_show_are_told_but_for_those_nobody_expects() -> None:
     gone = replace(KNOWN, expected=False)
-    away = {"GPU-1": replace(KNOWN, index=1, away=NOW - 60), "GPU-2": replace(KNOWN, index=2, away=NOW - 60)}
-    lost = Fault("GPU-2", 2, Kind.LOST, "no answer", Action.RESTART, NOW - 60)
+    away = {
+        "GPU-1": replace(KNOWN, index=1, missing_since=NOW - 60),
+        "GPU-2": replace(KNOWN, index=2, missing_since=NOW - 60),
+    }
+    lost = Fault("GPU-2", 2, FaultKind.LOST, "no answer", RepairAction.RESTART, NOW - 60)
     shown = replace(SEEN, uuid="GPU-5", index=5, bus="0000:05:00.0")
     before = FaultState("b", {"GPU-0": gone, "GPU-5": KNOWN, **away, "GPU-9": gone}, (lost,))
 
@@ -245,7 +264,7 @@ def test_gpus_that_the_driver_does_not_show_are_told_but_for_those_nobody_expect
         before, Observation(NOW, "b", driver=True, gpus=(shown,), refused=((1, "GPU_IS_LOST"), (2, "UNKNOWN")))
     )
 
-    first = Fault("GPU-1", 1, Kind.LOST, "GPU_IS_LOST", Action.RESTART, NOW - 60)
+    first = Fault("GPU-1", 1, FaultKind.LOST, "GPU_IS_LOST", RepairAction.RESTART, NOW - 60)
     assert set(after.faults) == {first, lost}
     assert after.devices["GPU-0"] == gone
 
@@ -257,6 +276,6 @@ def test_gpus_that_never_had_a_name_keep_the_time_of_their_first_refusal() -> No
     after = advance(first, Observation(NOW, "b", driver=True, gpus=(), refused=(refused[0], (7, "GPU_IS_LOST"))))
 
     assert after.faults == (
-        Fault("", 6, Kind.LOST, "GPU_IS_LOST", Action.RESTART, NOW - 60),
-        Fault("", 7, Kind.LOST, "GPU_IS_LOST", Action.RESTART, NOW - 60),
+        Fault("", 6, FaultKind.LOST, "GPU_IS_LOST", RepairAction.RESTART, NOW - 60),
+        Fault("", 7, FaultKind.LOST, "GPU_IS_LOST", RepairAction.RESTART, NOW - 60),
     )

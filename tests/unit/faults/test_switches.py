@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from exporter.collectors.sxid import Sxid, SxidCounts, counted, fatal, not_after
-from exporter.core.families import LazyBlock
+from exporter.core.families import Block
 from exporter.exposition.page import Renderer
 from exporter.faults import state_file
 from exporter.faults.families import FAULT_FAMILIES, FaultStatus
 from exporter.faults.model import FaultState, SwitchFault
-from exporter.faults.state_text import Loaded
-from exporter.faults.watch import NAME, FaultWatch, Site
+from exporter.faults.state_file import Loaded
+from exporter.faults.watch import NAME, FaultTracker, FaultWatchConfig
 from tests.unit.faults.node import WEEK, Node
 
 FATAL = ("2", "20034")
@@ -143,11 +143,11 @@ def test_clock_that_is_set_back_after_a_cure_hides_no_other() -> None:
 
 def test_exporter_that_is_started_again_knows_it_and_its_cure(tmp_path: Path) -> None:
     fault = SwitchFault("2", "20034", 1000.0)
-    watch = FaultWatch(Site(tmp_path, boot="b"))
+    watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
     watch.look(1005.0, 5.0, (), (), driver=False, sxids={FATAL: 1000.0})
     watch._saver.save_once()  # type: ignore[union-attr]
 
-    again = FaultWatch(Site(tmp_path, boot="b"))
+    again = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
     again.look(1010.0, 10.0, (), (), driver=False)
 
     assert again.status.switches == (fault,)
@@ -165,7 +165,7 @@ def test_file_of_the_version_before_is_read(tmp_path: Path) -> None:
 def test_it_is_shown_as_a_fault_of_no_gpu() -> None:
     status = FaultStatus(switches=(SwitchFault("2", "20034", 1000.0),))
 
-    page = Renderer().render((LazyBlock(family, status) for family in FAULT_FAMILIES), "")[1].decode()
+    page = Renderer().render((Block(family, (), status) for family in FAULT_FAMILIES), "")[1].decode()
 
     labels = 'action="reset",evidence="NVSwitch 2: SXID 20034",fault="nvswitch",gpu="",uuid=""'
     assert f"gpu_fault_timestamp_seconds{{{labels}}} 1000.0\n" in page

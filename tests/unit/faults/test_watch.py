@@ -14,14 +14,14 @@ import pytest
 
 from exporter.attribution.background_source import BackgroundSource, SourceError
 from exporter.faults import acknowledgements, state_file
-from exporter.faults.model import FaultState, KnownGpu, ObservedGpu
+from exporter.faults.model import FaultState, GpuRecord, ObservedGpu
 from exporter.faults.state_file import Saver, StateError
-from exporter.faults.watch import NAME, FaultWatch, Site
+from exporter.faults.watch import NAME, FaultTracker, FaultWatchConfig
 
 HEALTHY = ObservedGpu("GPU-0", 0, "S", "0000:00:00.0", up=True, joules=5e6, uncorrected=0.0, links=18)
 
 
-def look(watch: FaultWatch, second: float, gpu: ObservedGpu = HEALTHY) -> None:
+def look(watch: FaultTracker, second: float, gpu: ObservedGpu = HEALTHY) -> None:
     watch.look(1000.0 + second, second, (gpu,), (), driver=True)
 
 
@@ -29,12 +29,12 @@ def saved(folder: Path) -> FaultState:
     return state_file.read(folder / NAME).state
 
 
-def save(watch: FaultWatch) -> None:
+def save(watch: FaultTracker) -> None:
     watch._saver.save_once()  # type: ignore[union-attr]
 
 
 def test_next_look_is_due_five_seconds_after_the_last() -> None:
-    watch = FaultWatch(Site())
+    watch = FaultTracker(FaultWatchConfig())
     assert watch.due(0.0)
 
     look(watch, 100.0)
@@ -44,7 +44,7 @@ def test_next_look_is_due_five_seconds_after_the_last() -> None:
 
 def test_files_of_the_site_are_read_once_a_minute() -> None:
     asked: list[float] = []
-    watch = FaultWatch(Site(expected=lambda: {"option": len(asked)} if not asked.append(0.0) else {}))
+    watch = FaultTracker(FaultWatchConfig(expected=lambda: {"option": len(asked)} if not asked.append(0.0) else {}))
 
     counts = []
     for second in (0.0, 59.9, 60.0, 119.9, 120.0):
@@ -70,7 +70,7 @@ def test_files_of_the_site_are_read_once_a_minute() -> None:
 def test_what_must_not_be_lost_is_saved_at_once_and_marks_are_not(
     change: dict[str, object], at_once: object, tmp_path: Path
 ) -> None:
-    watch = FaultWatch(Site(tmp_path, boot="b"))
+    watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
     look(watch, 0.0)
     save(watch)
     before = saved(tmp_path)
@@ -83,8 +83,8 @@ def test_what_must_not_be_lost_is_saved_at_once_and_marks_are_not(
 
 
 def test_acknowledgement_and_restart_of_the_node_are_saved_at_once(tmp_path: Path) -> None:
-    state_file.write(tmp_path / NAME, FaultState("a", {"GPU-0": KnownGpu(0, "S", "0000:00:00.0", 18)}))
-    watch = FaultWatch(Site(tmp_path, boot="b"))
+    state_file.write(tmp_path / NAME, FaultState("a", {"GPU-0": GpuRecord(0, "S", "0000:00:00.0", 18)}))
+    watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
 
     look(watch, 0.0)
     save(watch)
@@ -93,7 +93,7 @@ def test_acknowledgement_and_restart_of_the_node_are_saved_at_once(tmp_path: Pat
 
 
 def test_node_whose_file_somebody_else_keeps_writes_none(tmp_path: Path) -> None:
-    watch = FaultWatch(Site(tmp_path, read_only=True))
+    watch = FaultTracker(FaultWatchConfig(tmp_path, read_only=True))
     look(watch, 0.0, replace(HEALTHY, uncorrected=1.0))
     watch.stop()
 
@@ -102,7 +102,7 @@ def test_node_whose_file_somebody_else_keeps_writes_none(tmp_path: Path) -> None
 
 
 def test_fault_is_logged_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
-    watch = FaultWatch(Site())
+    watch = FaultTracker(FaultWatchConfig())
     with caplog.at_level(logging.INFO):
         look(watch, 0.0)
         for second in (5.0, 10.0, 15.0):
@@ -147,7 +147,7 @@ def test_maintenance_stays_what_it_was_while_nobody_can_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "maintenance"
-    watch = FaultWatch(Site(maintenance_file=file))
+    watch = FaultTracker(FaultWatchConfig(maintenance_file=file))
     told: list[tuple[tuple[str, ...], bool]] = []
 
     def told_at(second: float) -> None:
@@ -173,7 +173,7 @@ def refuse(path: Path) -> None:
 
 
 def test_file_of_maintenance_that_has_no_name_on_this_node_ends_no_pass(tmp_path: Path) -> None:
-    watch = FaultWatch(Site(maintenance_file=tmp_path / ("x" * 300)))
+    watch = FaultTracker(FaultWatchConfig(maintenance_file=tmp_path / ("x" * 300)))
 
     look(watch, 0.0)
 
@@ -185,7 +185,7 @@ def test_source_that_fails_is_logged_once_and_again_when_it_is_back(caplog: pyte
     source = BackgroundSource(
         lambda: answered(answers), nothing=False, name="slurm-node", interval=lambda _: 1.0, clock=lambda: 0.0
     )
-    watch = FaultWatch(Site(slurm=source))
+    watch = FaultTracker(FaultWatchConfig(slurm=source))
     told: list[tuple[tuple[str, ...], dict[str, bool]]] = []
     with caplog.at_level(logging.INFO):
         look(watch, 0.0)
@@ -228,7 +228,7 @@ class Started:
 
 
 def test_faults_are_saved_by_a_thread_of_their_own_to_the_end(tmp_path: Path) -> None:
-    watch, started = FaultWatch(Site(tmp_path, boot="b")), Started()
+    watch, started = FaultTracker(FaultWatchConfig(tmp_path, boot="b")), Started()
     watch.start(started)  # type: ignore[arg-type]
     look(watch, 0.0)
     thread = threading.Thread(target=started.threads["faults"], daemon=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.core import site_yaml
+from exporter.core import site_file
 from exporter.core.site_file import SiteFileError
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -17,7 +17,7 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
 def load(folder: Path, content: bytes) -> object:
     file = folder / "site.yaml"
     file.write_bytes(content)
-    return site_yaml.load(file)
+    return site_file.load_yaml(file)
 
 
 def test_what_people_write_is_read(tmp_path: Path) -> None:
@@ -59,4 +59,4 @@ def test_what_nobody_would_write_is_refused_in_one_line(tmp_path: Path, content:
 )
 def test_what_is_no_file_of_bounded_size_is_refused(name: str, says: str) -> None:
     with pytest.raises(SiteFileError, match=f"^{says}$"):
-        site_yaml.load(Path(name))
+        site_file.load_yaml(Path(name))

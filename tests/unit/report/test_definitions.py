@@ -28,9 +28,9 @@ UNSEEN: Mapping[str, float] = {"unobserved": 2.0, "free": 6.0}
         (definitions.used, 4.0, None),
         (definitions.utilization, 0.5, None),
         (definitions.busy_share, 4 / 14, 0.0),
-        (definitions.of_mark, 0.5 / 0.7, None),
-        (lambda hours: definitions.of_mark(hours, "service"), 0.5 / 0.35, None),
-        (lambda hours: definitions.of_mark(hours, "a class of its own"), 0.5 / 0.7, None),
+        (definitions.target_ratio, 0.5 / 0.7, None),
+        (lambda hours: definitions.target_ratio(hours, "service"), 0.5 / 0.35, None),
+        (lambda hours: definitions.target_ratio(hours, "a class of its own"), 0.5 / 0.7, None),
         (lambda hours: definitions.cost(hours, 2.5), 25.0, 5.0),
     ],
 )

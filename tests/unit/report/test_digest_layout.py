@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.tools.report import layout_digest
+from exporter.tools.report import formats, layout, terminal
+from exporter.tools.report.definitions import PRICES
 from exporter.tools.report.digest import Group, digest
-from exporter.tools.report.formats import data, plain
-from exporter.tools.report.formats.plain import Colors
 from exporter.tools.report.model import Digest, Row
-from exporter.tools.report.price import PRICES
+from exporter.tools.report.terminal import Colors
 from tests.unit.report.scripted import Scripted
 
 
 def said(**more: float) -> str:
     row = Row({"user": "ada"}, 10.0, 2.0, 0.8, 6.0, "wait_cpu", **more)
     found = Digest("everybody", 0.0, 3600.0, 10.0, 2.0, {"user": (row,)}, {}, ())
-    return plain.render(layout_digest.document(found, "$"), Colors(colours=False))
+    return terminal.render(layout.digest_document(found, "$"), Colors(colours=False))
 
 
 @pytest.mark.parametrize(
@@ -54,9 +53,9 @@ def test_digest_of_what_nobody_observed_has_no_waste_and_no_verdict() -> None:
     key = 'cluster="n",workload="slurm:8",user="bob",namespace="",account=""'
     held = {r"^sum by \(cluster, workload.*gpu_workload_held": f"{{{key}}} 5"}
     found = digest(Scripted(held), Group("user", "bob"), 3600.0, PRICES, 1e9)
-    text = plain.render(layout_digest.document(found, "$"), Colors(colours=False))
+    text = terminal.render(layout.digest_document(found, "$"), Colors(colours=False))
 
     assert found.wasted is None
     assert "Wasted  nothing of it was observed" in text
     assert "no state took more" not in text
-    assert data.short(found) == "GPU: held 5.0 h; wasted -\n"
+    assert formats.short(found) == "GPU: held 5.0 h; wasted -\n"

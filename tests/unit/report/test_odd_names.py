@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from exporter.tools.report import formats
 from exporter.tools.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
-from exporter.tools.report.formats import markdown, page
 
 NAME = "a\x1b[2J\r\nb\x07\u202e<i>"
 """Clears the screen, ends the line, rings, turns what follows around, and is markup."""
@@ -23,7 +23,7 @@ BLOCKS = (
 
 @pytest.mark.parametrize(
     ("render", "shown", "places"),
-    [(markdown.render, r"a \[2J b \<i\>", 12), (page.render, "a [2J b &lt;i&gt;", 13)],
+    [(formats.render_markdown, r"a \[2J b \<i\>", 12), (formats.render_html, "a [2J b &lt;i&gt;", 13)],
     ids=("markdown", "html"),
 )
 def test_names_command_nothing_wherever_they_stand(render: Callable[[Document], str], shown: str, places: int) -> None:
@@ -35,5 +35,5 @@ def test_names_command_nothing_wherever_they_stand(render: Callable[[Document], 
 
 
 def test_a_name_of_any_script_stays_as_it_is() -> None:
-    assert markdown.render(Document("größe 训练 🚀", ())) == "# größe 训练 🚀\n"
-    assert "<h1>größe 训练 🚀</h1>" in page.render(Document("größe 训练 🚀", ()))
+    assert formats.render_markdown(Document("größe 训练 🚀", ())) == "# größe 训练 🚀\n"
+    assert "<h1>größe 训练 🚀</h1>" in formats.render_html(Document("größe 训练 🚀", ()))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from exporter.tools.report import terminal
 from exporter.tools.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
-from exporter.tools.report.formats import plain
-from exporter.tools.report.formats.plain import Colors
+from exporter.tools.report.terminal import Colors
 
 NAME = "a\x1b[2J\r\nb\x07\u202e"
 """Clears the screen, ends the line, rings, and turns what follows around."""
@@ -19,7 +19,7 @@ def test_no_name_commands_the_terminal() -> None:
         Steps(((NAME, NAME),)),
         Paragraph(NAME),
     )
-    text = plain.render(Document(NAME, blocks), Colors(colours=False))
+    text = terminal.render(Document(NAME, blocks), Colors(colours=False))
 
     assert text.split("\n") == [
         "a [2J b",
@@ -38,4 +38,4 @@ def test_no_name_commands_the_terminal() -> None:
 
 
 def test_names_of_any_script_stay_as_they_are() -> None:
-    assert plain.render(Document("größe 训练 🚀", ()), Colors(colours=False)) == "größe 训练 🚀\n"
+    assert terminal.render(Document("größe 训练 🚀", ()), Colors(colours=False)) == "größe 训练 🚀\n"

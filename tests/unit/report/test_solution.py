@@ -7,11 +7,10 @@ from dataclasses import replace
 import promql_parser
 import pytest
 
-from exporter.tools.report import layout_job, progress, promql
-from exporter.tools.report.formats import data, plain
-from exporter.tools.report.formats.plain import Colors
+from exporter.tools.report import formats, layout, progress, promql, terminal
 from exporter.tools.report.model import JobReport, Name, NodeUse, Progress, Run, Runs, Span, middle, throughput, to_end
 from exporter.tools.report.options import moment
+from exporter.tools.report.terminal import Colors
 
 HOUR = 3600.0
 REPORT = JobReport(
@@ -30,7 +29,7 @@ def run(number: int, per_gpu_hour: float, **more: float) -> Run:
 
 
 def said(report: JobReport) -> str:
-    return plain.render(layout_job.document(report, "$"), Colors(colours=False))
+    return terminal.render(layout.job_document(report, "$"), Colors(colours=False))
 
 
 def test_throughput_is_told_by_time_by_gpu_hour_and_by_energy() -> None:
@@ -82,7 +81,7 @@ def test_model_flops_stand_beside_utilization_and_a_bound_is_called_one() -> Non
 
     assert "Utilization  50 %, MFU 41 %" in said(REPORT)
     assert "Utilization  50 %, MFU at most 62 %" in said(bound)
-    assert data.short(REPORT).startswith("GPU 50 % used, MFU 41 %; ")
+    assert formats.short(REPORT).startswith("GPU 50 % used, MFU 41 %; ")
 
 
 def test_time_to_train_is_mlperfs() -> None:
@@ -128,7 +127,7 @@ def test_what_is_not_known_divides_nothing() -> None:
 def test_queries_are_promql() -> None:
     selector = promql.matchers(workload='slurm:"7"')
     queries = [query(name, selector, "60s") for name in ("steps", "tokens")
-               for query in (promql.reported, promql.reported_by_workloads, promql.of_workloads)]  # fmt: skip
+               for query in (promql.reported, promql.of_workloads)]  # fmt: skip
     queries += [
         promql.newest(selector, "60s", 5),
         progress.peak_flops(selector, "60s"),

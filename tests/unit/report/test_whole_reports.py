@@ -8,33 +8,32 @@ from pathlib import Path
 
 import pytest
 
-from exporter.tools.report import layout_digest, layout_job, promql
+from exporter.tools.report import formats, layout, promql, terminal
 from exporter.tools.report.client import NoDataError, NoMetricsError, ReportError, SeveralError
+from exporter.tools.report.definitions import PRICES, parse_prices
 from exporter.tools.report.digest import Group, digest
-from exporter.tools.report.formats import data, markdown, page, plain
-from exporter.tools.report.formats.plain import Colors
 from exporter.tools.report.job import ReportRequest, job_report, slurm_job
 from exporter.tools.report.model import Digest, JobReport
-from exporter.tools.report.price import PRICES, parse
+from exporter.tools.report.terminal import Colors
 from tests.golden import compare
 from tests.unit.report.answers import BEGAN, ENDED, JOB, NOW, WEEK
 from tests.unit.report.scripted import Scripted
 
 GOLDEN = Path(__file__).parent / "golden"
 FORMS: Mapping[str, Callable[[JobReport | Digest], str]] = {
-    "txt": lambda report: plain.render(_document(report), Colors(colours=False)),
-    "ansi": lambda report: plain.render(_document(report), Colors(colours=True)),
-    "md": lambda report: markdown.render(_document(report)),
-    "html": lambda report: page.render(_document(report)),
-    "json": lambda report: data.to_json(report, {"slurm": {"state": "COMPLETED"}}),
-    "short": data.short,
+    "txt": lambda report: terminal.render(_document(report), Colors(colours=False)),
+    "ansi": lambda report: terminal.render(_document(report), Colors(colours=True)),
+    "md": lambda report: formats.render_markdown(_document(report)),
+    "html": lambda report: formats.render_html(_document(report)),
+    "json": lambda report: formats.to_json(report, {"slurm": {"state": "COMPLETED"}}),
+    "short": formats.short,
 }
 
 
-def _document(report: JobReport | Digest) -> layout_job.Document:
+def _document(report: JobReport | Digest) -> layout.Document:
     if isinstance(report, Digest):
-        return layout_digest.document(report, "EUR")
-    return layout_job.document(report, "EUR")
+        return layout.digest_document(report, "EUR")
+    return layout.job_document(report, "EUR")
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +64,7 @@ def running() -> tuple[Scripted, JobReport]:
     }
     prometheus = Scripted(whole, held=(0.0, NOW))
     asked = ReportRequest('namespace="ml", pod="a"', "Workload ml/a", 36_000.0, priced_by="used")
-    return prometheus, job_report(prometheus, asked, (*parse("H200=4"), *PRICES), NOW)
+    return prometheus, job_report(prometheus, asked, (*parse_prices("H200=4"), *PRICES), NOW)
 
 
 def unseen() -> tuple[Scripted, JobReport]:
@@ -87,7 +86,7 @@ def of_everybody() -> tuple[Scripted, Digest]:
 def of_account() -> tuple[Scripted, Digest]:
     prometheus = Scripted(WEEK)
     group = Group("account", "physics", "north")
-    return prometheus, digest(prometheus, group, 3599.5, parse("H200=4"), NOW, "used")
+    return prometheus, digest(prometheus, group, 3599.5, parse_prices("H200=4"), NOW, "used")
 
 
 REPORTS = {each.__name__: each for each in (ended, running, unseen, of_everybody, of_account)}

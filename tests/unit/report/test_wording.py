@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.ledger.palette import look
-from exporter.tools.report import advice, layout_job, price, promql, subject, words
+from exporter.tools.report import advice, definitions, formats, layout, promql, subject, terminal, words
 from exporter.tools.report.definitions import utilization
 from exporter.tools.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
-from exporter.tools.report.formats import data, markdown, page, plain
-from exporter.tools.report.formats.plain import Colors
 from exporter.tools.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span
+from exporter.tools.report.terminal import Colors
 
 GIB = 1 << 30
 
@@ -71,25 +70,25 @@ def test_unobserved_time_is_neither_use_nor_loss() -> None:
 
 
 def test_prices_given_go_before_the_table() -> None:
-    prices = (*price.parse("H200=2.5, A100=1"), *price.PRICES)
+    prices = (*definitions.parse_prices("H200=2.5, A100=1"), *definitions.PRICES)
 
-    assert price.of("NVIDIA H200", prices) == 2.5
-    assert price.of("NVIDIA H100 80GB HBM3", prices) == 3.0
-    assert price.of("Tesla T4", prices) == 0.6
-    assert price.of("NVIDIA A100-SXM4-80GB MIG 1g.10gb", prices) == 1.0
+    assert definitions.price_of("NVIDIA H200", prices) == 2.5
+    assert definitions.price_of("NVIDIA H100 80GB HBM3", prices) == 3.0
+    assert definitions.price_of("Tesla T4", prices) == 0.6
+    assert definitions.price_of("NVIDIA A100-SXM4-80GB MIG 1g.10gb", prices) == 1.0
 
 
 @pytest.mark.parametrize("paid", ["0.125", "0.004", "1e-05", "1234567.125"])
 def test_digest_pays_what_a_job_pays(paid: str) -> None:
-    prices = price.parse(f"H200={paid}")
+    prices = definitions.parse_prices(f"H200={paid}")
 
-    assert [float(rate.amount) for rate in promql.rates(prices)] == [price.of("NVIDIA H200", prices)]
+    assert [float(rate.amount) for rate in promql.rates(prices)] == [definitions.price_of("NVIDIA H200", prices)]
 
 
 @pytest.mark.parametrize("wrong", ["H200", "=2", "H200=cheap", "H200=-1", "(=1"])
 def test_wrong_price_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="MODEL=PRICE"):
-        price.parse(wrong)
+        definitions.parse_prices(wrong)
 
 
 @given(st.text())
@@ -100,14 +99,16 @@ def test_any_name_makes_a_query_that_parses(name: str) -> None:
 
 
 def test_every_query_parses() -> None:
-    selector, scope, prices = 'slurm_job="1"', promql.EVERYTHING, promql.rates(price.PRICES)
+    selector, scope, prices = 'slurm_job="1"', promql.EVERYTHING, promql.rates(definitions.PRICES)
     queries = [
         subject.holding(selector),
         subject.began_before(selector),
         promql.nodes(selector, "60s"),
-        promql.at_once(selector, "86400s"),
+        promql.max_concurrent_gpus(selector, "86400s"),
         promql.of_nodes("gpu_workload_gpu_seconds_total", selector, "60s", "state"),
-        promql.on_devices(promql.went_on("gpu_time_seconds_total", "60s"), selector, "60s", "state"),
+        promql.on_devices(
+            promql.increase_since_first_sample("gpu_time_seconds_total", "60s"), selector, "60s", "state"
+        ),
         promql.shares(selector, "60s"),
         promql.mig_shares(selector, "60s"),
         promql.models(selector, "60s"),
@@ -115,7 +116,9 @@ def test_every_query_parses() -> None:
         promql.RULES_THERE.format(window="60s"),
     ]
     for level in (*promql.LEVELS, "workload"):
-        queries += [query(level, scope, "60s") for query in (promql.held, promql.wasted, promql.utilization)]
+        queries += [
+            query(level, scope, "60s") for query in (promql.allocated_gpu_hours, promql.wasted, promql.utilization)
+        ]
         queries += [promql.wasted_on(level, scope, "60s"), promql.price_of_waste(level, scope, "60s", prices)]
 
     assert all(promql_parser.parse(query) for query in queries)
@@ -143,7 +146,7 @@ REPORT = JobReport(
 
 
 def test_facts_of_a_running_job() -> None:
-    text = plain.render(layout_job.document(REPORT, "EUR"), Colors(colours=False))
+    text = terminal.render(layout.job_document(REPORT, "EUR"), Colors(colours=False))
 
     for said in (
         "still running",
@@ -164,7 +167,7 @@ def test_what_began_before_the_range_has_no_part_of_its_limit_and_no_whole() -> 
     progress = replace(REPORT.progress, remaining_seconds=3600.0)
     of_part = replace(REPORT, progress=progress)
     of_all = replace(of_part, span=replace(REPORT.span, truncated=False))
-    part, whole = (plain.render(layout_job.document(each, "$"), Colors(colours=False)) for each in (of_part, of_all))
+    part, whole = (terminal.render(layout.job_document(each, "$"), Colors(colours=False)) for each in (of_part, of_all))
 
     assert ("To the end" in part, "In all" in part, "of it used" in part) == (True, False, False)
     assert ("To the end" in whole, "In all" in whole, "2 h, 50 % of it used" in whole) == (True, True, True)
@@ -173,17 +176,17 @@ def test_what_began_before_the_range_has_no_part_of_its_limit_and_no_whole() -> 
 def test_gpus_of_a_job_that_no_scrape_saw_are_not_none() -> None:
     """Its counters say that it held some: it was "0 GPUs on 2 nodes", with GPU hours."""
     unseen = replace(REPORT, nodes=tuple(replace(node, gpus=0.0) for node in REPORT.nodes), devices=())
-    text = plain.render(layout_job.document(unseen, "$"), Colors(colours=False))
+    text = terminal.render(layout.job_document(unseen, "$"), Colors(colours=False))
 
     assert "GPUs (gone before a scrape saw how many) on 2 nodes for 1 h" in text
     assert "  -  " in next(line for line in text.splitlines() if line.startswith("  n1"))
-    assert data.short(unseen).startswith("GPU 50 % used; GPUs 1 h; ")
-    assert json.loads(data.to_json(unseen, {}))["gpus"] is None
+    assert formats.short(unseen).startswith("GPU 50 % used; GPUs 1 h; ")
+    assert json.loads(formats.to_json(unseen, {}))["gpus"] is None
 
 
 def test_rows_of_gpus_that_were_held_in_turn_are_said_to_be_of_their_own_times() -> None:
     stayed, moved = (
-        plain.render(layout_job.document(replace(REPORT, moved=each), "$"), Colors(colours=False))
+        terminal.render(layout.job_document(replace(REPORT, moved=each), "$"), Colors(colours=False))
         for each in (False, True)
     )
 
@@ -197,14 +200,14 @@ def test_memory_is_told_for_each_kind_of_gpu() -> None:
         for index, (peak, size) in enumerate(((40.0, 45.0), (115.0, 141.0)))
     )
 
-    text = plain.render(layout_job.document(replace(REPORT, devices=(small, large)), "$"), Colors(colours=False))
+    text = terminal.render(layout.job_document(replace(REPORT, devices=(small, large)), "$"), Colors(colours=False))
 
     assert "at most 115.0 GiB of 141.0 GiB: 26.0 GiB to spare" in text
     assert "at most 40.0 GiB of 45.0 GiB: 5.0 GiB to spare" in text
 
 
 def test_a_state_has_its_colour_in_the_report_too() -> None:
-    text = page.render(layout_job.document(REPORT, "$"))
+    text = formats.render_html(layout.job_document(REPORT, "$"))
 
     assert f"background:{look('busy').colour}" in text
     assert f"background:{look('wait_cpu').colour}" in text
@@ -214,7 +217,7 @@ def test_what_nobody_observed_is_not_called_unused() -> None:
     """A MIG instance of an A100 tells nothing of its use: 0 % in red would accuse its owner."""
     unseen = replace(REPORT, hours={"unobserved": 2.0}, nodes=(), devices=())
 
-    text = plain.render(layout_job.document(unseen, "$"), Colors(colours=False))
+    text = terminal.render(layout.job_document(unseen, "$"), Colors(colours=False))
 
     assert "2.0 h, nothing of it was observed" in text
     assert re.search(r"Utilization +-\n", text)
@@ -222,11 +225,11 @@ def test_what_nobody_observed_is_not_called_unused() -> None:
 
 
 def test_names_are_text_in_every_format() -> None:
-    document = layout_job.document(REPORT, "$")
+    document = layout.job_document(REPORT, "$")
 
-    assert r"a\|b \<script\>\*x\*" in markdown.render(document)
-    assert "<script>" not in page.render(document)
-    assert data.short(REPORT).startswith("GPU 50 % used; 2 GPUs 1 h; wasted 1.0 h, most on Waits for CPU")
+    assert r"a\|b \<script\>\*x\*" in formats.render_markdown(document)
+    assert "<script>" not in formats.render_html(document)
+    assert formats.short(REPORT).startswith("GPU 50 % used; 2 GPUs 1 h; wasted 1.0 h, most on Waits for CPU")
 
 
 class Balanced(HTMLParser):
@@ -243,7 +246,7 @@ class Balanced(HTMLParser):
 
 def test_no_name_becomes_markdown() -> None:
     """GitHub strikes out what is between tildes, and every reader takes `&lt;` for a `<`."""
-    assert markdown.render(Document("~~a~~ &lt; *b*", ())) == "# \\~\\~a\\~\\~ \\&lt; \\*b\\*\n"
+    assert formats.render_markdown(Document("~~a~~ &lt; *b*", ())) == "# \\~\\~a\\~\\~ \\&lt; \\*b\\*\n"
 
 
 MARKUP = st.text(alphabet="<>&\"'/ abi=!-", min_size=3) | st.sampled_from(["<img src=x>", "</td><script>", "&lt;"])
@@ -256,32 +259,32 @@ def test_no_text_becomes_markup(one: str, two: str) -> None:
         Steps([(one, two)]), Paragraph(two),
     )  # fmt: skip
     parser = Balanced()
-    parser.feed(page.render(Document(one, blocks)))
+    parser.feed(formats.render_html(Document(one, blocks)))
     known = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "table", "tr", "th", "td", "div", "ol", "li"}
 
     assert parser.tags <= known | {"strong", "br", "p"}
-    assert plain.render(Document("t", blocks), Colors(colours=False))
-    assert markdown.render(Document(one, blocks))
+    assert terminal.render(Document("t", blocks), Colors(colours=False))
+    assert formats.render_markdown(Document(one, blocks))
 
 
 def test_what_was_used_stands_beside_what_was_held() -> None:
-    text = plain.render(layout_job.document(replace(REPORT, used_hours=1.5), "$"), Colors(colours=False))
+    text = terminal.render(layout.job_document(replace(REPORT, used_hours=1.5), "$"), Colors(colours=False))
     paid = replace(REPORT, used_hours=1.5, priced_by="used", cost=4.5)
-    by_use = plain.render(layout_job.document(paid, "$"), Colors(colours=False))
+    by_use = terminal.render(layout.job_document(paid, "$"), Colors(colours=False))
 
     assert "1.5 h: the time its kernels ran" in text
     assert "4.50 $, by what it used" in by_use
     assert not paid.cost_wasted
-    assert '"gpu_hours_used": 1.5' in data.to_json(paid, {})
+    assert '"gpu_hours_used": 1.5' in formats.to_json(paid, {})
 
 
 def test_memory_that_is_nearly_full_is_told_of_gpu_and_host() -> None:
     full = device(0, {"busy": 1.0}, peak=139.0)
     node = NodeUse("n1", 1, {"busy": 1.0}, resident_bytes=99 * GIB, memory_limit_bytes=100 * GIB)
-    text = plain.render(
-        layout_job.document(replace(REPORT, devices=(full,), nodes=(node,)), "$"), Colors(colours=False)
+    text = terminal.render(
+        layout.job_document(replace(REPORT, devices=(full,), nodes=(node,)), "$"), Colors(colours=False)
     )
 
     assert "to spare, close to out of memory" in text
     assert "of 100.0 GiB on a node, close to out of memory" in text
-    assert "close to out" not in plain.render(layout_job.document(REPORT, "$"), Colors(colours=False))
+    assert "close to out" not in terminal.render(layout.job_document(REPORT, "$"), Colors(colours=False))

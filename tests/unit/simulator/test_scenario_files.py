@@ -8,9 +8,8 @@ import pytest
 import yaml
 
 from exporter.tools.simulator import parse, simulate
-from exporter.tools.simulator.faults import KINDS
 from exporter.tools.simulator.models import MODELS
-from exporter.tools.simulator.patterns import PATTERNS
+from exporter.tools.simulator.patterns import KINDS, PATTERNS
 from exporter.tools.simulator.scenario_file import node_names
 
 ROOT = Path(__file__).parents[3]

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.tools.simulator.faults import KINDS
 from exporter.tools.simulator.models import MODELS
-from exporter.tools.simulator.patterns import PATTERNS
+from exporter.tools.simulator.patterns import KINDS, PATTERNS
 from exporter.tools.simulator.scenario import Scenario
 from exporter.tools.simulator.spec import parse
 from exporter.tools.simulator.workload import Place

@@ -17,9 +17,9 @@ import pytest
 from exporter.tools.report import advice, words
 from exporter.tools.report.definitions import utilization
 from exporter.tools.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span
+from exporter.tools.report.sacct import AccountedJob
 from exporter.tools.report.summaries.jobstats import encode
-from exporter.tools.report.summaries.sacct import AccountedJob
-from exporter.tools.report.summaries.summary import flags
+from exporter.tools.report.summary import flags
 from tests.unit.summaries.reports import GIB
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/report.md").read_text()

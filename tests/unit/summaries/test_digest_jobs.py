@@ -9,9 +9,8 @@ import pytest
 
 from exporter.tools.report.client import NoDataError, UnreachableError
 from exporter.tools.report.model import Digest, JobReport, Row
-from exporter.tools.report.summaries.layout import MAX_JOBS, jobs, slurm_jobs
-from exporter.tools.report.summaries.sacct import AccountedJob
-from exporter.tools.report.summaries.summary import table
+from exporter.tools.report.sacct import AccountedJob
+from exporter.tools.report.summary import MAX_JOBS, jobs, slurm_jobs, table
 from tests.unit.summaries.reports import JOB, device, report
 
 NOW = 10_000_000.0

@@ -16,8 +16,9 @@ from exporter.tools.report.client import (
     UnreachableError,
 )
 from exporter.tools.report.model import JobReport
+from exporter.tools.report.options import SummariesConfig
 from exporter.tools.report.summaries.store import MADE, NO_DATA, WAITING
-from exporter.tools.report.summaries.worker import Services, Settings, Worker
+from exporter.tools.report.summaries.worker import Services, Worker
 from tests.unit.summaries.test_worker import Site
 
 
@@ -98,7 +99,7 @@ def test_job_at_which_the_worker_is_killed_is_not_the_first_of_the_next_round_to
         return asked(job, back, until)
 
     services = Services(site, killed, site.write, str, bool)
-    site.worker = Worker(Settings(spool=site.spool, hints=site.hints), site.store, services, lambda: site.now)
+    site.worker = Worker(SummariesConfig(state_dir=site.spool.parent), site.store, services, lambda: site.now)
     with pytest.raises(Killed):
         site.round()
     site.round(1)

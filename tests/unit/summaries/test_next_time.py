@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.tools.report.summaries.sacct import AccountedJob
-from exporter.tools.report.summaries.summary import flags
+from exporter.tools.report.sacct import AccountedJob
+from exporter.tools.report.summary import flags
 from tests.unit.summaries.reports import GIB, JOB, device, report
 
 MODEST = replace(JOB, memory_bytes=12 * GIB, cpus=2, time_limit=5400.0)

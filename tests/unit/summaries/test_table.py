@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from exporter.tools.report.document import Facts
-from exporter.tools.report.summaries.layout import slurm
-from exporter.tools.report.summaries.sacct import AccountedJob
-from exporter.tools.report.summaries.summary import summary, table
+from exporter.tools.report.sacct import AccountedJob
+from exporter.tools.report.summary import slurm, summary, table
 from tests.unit.summaries.reports import JOB, report
 
 

@@ -13,11 +13,12 @@ import pytest
 
 from exporter.tools.report.client import NoDataError, ReportError, UnreachableError
 from exporter.tools.report.model import JobReport
+from exporter.tools.report.options import SummariesConfig
+from exporter.tools.report.sacct import AccountedJob, SacctError
 from exporter.tools.report.summaries.jobstats import CommentError
-from exporter.tools.report.summaries.sacct import AccountedJob, SacctError
 from exporter.tools.report.summaries.store import MADE, NO_DATA, NO_GPUS, WAITING, Store
-from exporter.tools.report.summaries.summary import MARGIN
-from exporter.tools.report.summaries.worker import Outcome, Services, Settings, Worker
+from exporter.tools.report.summaries.worker import Outcome, Services, Worker
+from exporter.tools.report.summary import MARGIN
 from tests.unit.summaries.reports import JOB, report
 
 START = 1_000_000.0
@@ -43,7 +44,7 @@ class Site:
         self.worker = self.made(self)
 
     def made(self, accounts: Site | None, comment: str = "jobstats") -> Worker:
-        settings = Settings(spool=self.spool, hints=self.hints, comment=comment)
+        settings = SummariesConfig(state_dir=self.spool.parent, comment=comment)
         services = Services(accounts, self.report, self.write, lambda job: f"name-of-{job}", lambda: self.measured)
         return Worker(settings, self.store, services, lambda: self.now)
 
@@ -236,7 +237,7 @@ def test_round_ends_with_its_budget_and_the_next_goes_on(site: Site) -> None:
         return slow(job, back, until)
 
     site.worker = Worker(
-        Settings(spool=site.spool, hints=site.hints),
+        SummariesConfig(state_dir=site.spool.parent),
         site.store,
         Services(site, report_slowly, site.write, str, bool),
         lambda: site.now,

@@ -17,11 +17,10 @@ from exporter.core import threads as runner
 from exporter.core.threads import Threads
 from exporter.daemon import assembly
 from exporter.daemon.config import DaemonConfig
-from exporter.daemon.housekeeping import Housekeeping, process_health
+from exporter.daemon.serve import Housekeeping, process_health
 from exporter.driver.interface import DriverError
 from exporter.exposition.page import PageStore
-from exporter.web.app import App, Pages, Work
-from exporter.web.lanes import Lane
+from exporter.web.app import App, PendingResponse, QueueName, RouteHandlers
 from exporter.web.server import Server
 from exporter.web.settings import WebSettings
 from tests.attribution_kit.nodes import until
@@ -54,7 +53,7 @@ class Process:
         self.keeping = Housekeeping(
             self.exporter, self.threads, self.web, self.pages, settings.sample.stale, threading.Event()
         )
-        shown = Pages(self.pages.page, lambda: "", self.keeping.not_ready, self.keeping.unhealthy)
+        shown = RouteHandlers(self.pages.page, lambda: "", self.keeping.not_ready, self.keeping.unhealthy)
         self.server = Server(App(shown, "/metrics"), ("127.0.0.1", 0), 2, threads=self.threads)
 
     def start(self) -> None:
@@ -124,7 +123,7 @@ def _throw() -> Any:
 
 
 def test_thread_of_a_web_lane(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    work = [Work(Lane.PAGE, _throw)]
+    work = [PendingResponse(QueueName.PAGE, _throw)]
     real = App._work
     monkeypatch.setattr(App, "_work", lambda *arguments: work.pop() if work else real(*arguments))
     url = f"http://127.0.0.1:{process.server.port}/metrics"
@@ -183,7 +182,7 @@ def test_page_of_passes_that_hang_loses_its_gauges_and_says_why(
     assert [line for line in page.splitlines() if line.startswith("gpu_up{") and not line.endswith(" 0.0")] == []
     assert len(energy) == sum(line.startswith("gpu_energy_joules_total{") for line in page.splitlines())
     assert process.keeping.unhealthy() == ""
-    monkeypatch.setattr("exporter.daemon.housekeeping._HOPELESS", 0.0)
+    monkeypatch.setattr("exporter.daemon.serve._HOPELESS", 0.0)
     assert process.keeping.unhealthy().startswith("no pass for ")
     release.set()
 

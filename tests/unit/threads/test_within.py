@@ -6,20 +6,20 @@ import threading
 
 import pytest
 
-from exporter.core.threads import within
+from exporter.core.threads import run_with_timeout
 
 
 def test_what_it_returns_or_raises_is_passed_on() -> None:
     def fails() -> None:
         raise KeyError("x")
 
-    assert within(30, lambda: 3) == 3
+    assert run_with_timeout(30, lambda: 3) == 3
     with pytest.raises(KeyError, match="x"):
-        within(30, fails)
+        run_with_timeout(30, fails)
 
 
 def test_what_hangs_is_left_to_itself() -> None:
     ended = threading.Event()
     with pytest.raises(TimeoutError, match=r"no answer within 0\.01 s"):
-        within(0.01, ended.wait)
+        run_with_timeout(0.01, ended.wait)
     ended.set()

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 import requests
 
-from exporter.web.app import App, Pages, Policy
+from exporter.web.app import App, Policy, RouteHandlers
 from exporter.web.server import Server
 from exporter.web.tls import Certificates
 
 BODY = b"gpu_up 1\n" * 30_000
 
 
-def pages() -> Pages:
-    return Pages(metrics=lambda _: ("text/plain", BODY), status=lambda: "<p>ok", ready=lambda: "")
+def pages() -> RouteHandlers:
+    return RouteHandlers(metrics=lambda _: ("text/plain", BODY), status=lambda: "<p>ok", ready=lambda: "")
 
 
 @contextlib.contextmanager

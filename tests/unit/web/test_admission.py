@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.web.admission import Admission, room
+from exporter.web.server import ConnectionLimiter, room
 
 
 def test_busiest_peers_oldest_silent_connection_gives_way() -> None:
     ended: list[int] = []
-    admission = Admission(3)
+    admission = ConnectionLimiter(3)
     for key, peer in enumerate(("z", "b", "z")):
         assert admission.admit(key, peer, lambda key=key: ended.append(key))
     assert admission.admit(3, "c", lambda: ended.append(3))
@@ -21,7 +21,7 @@ def test_busiest_peers_oldest_silent_connection_gives_way() -> None:
 
 
 def test_no_room_where_all_are_being_served() -> None:
-    admission = Admission(1)
+    admission = ConnectionLimiter(1)
     admission.admit(0, "a", lambda: None)
     admission.served(0)
 
@@ -38,7 +38,7 @@ def test_room_follows_the_descriptors_of_the_process(limit: int, expected: int) 
 
 def test_peers_that_have_left_are_forgotten() -> None:
     """Or every address that ever asked would be kept."""
-    admission = Admission(4)
+    admission = ConnectionLimiter(4)
     for key, peer in enumerate(("a", "a", "b")):
         admission.admit(key, peer, lambda: None)
     admission.served(0)

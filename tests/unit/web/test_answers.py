@@ -7,9 +7,8 @@ import logging
 
 import pytest
 
-from exporter.web.app import App, Pages, Policy, Work
+from exporter.web.app import App, Environ, PendingResponse, Policy, QueueName, Response, RouteHandlers
 from exporter.web.auth import BasicAuth
-from exporter.web.lanes import Environ, Lane, Response
 
 HASH = "$2y$10$" + "a" * 53
 TEXT, HTML = "text/plain; charset=utf-8", "text/html; charset=utf-8"
@@ -17,7 +16,7 @@ STATUS = "x" * 1023
 
 
 def application(policy: Policy | None = None, **pages: str) -> App:
-    made = Pages(
+    made = RouteHandlers(
         metrics=lambda accept: (f"type for {accept}", b"page"),
         status=lambda: pages.get("status", STATUS),
         ready=lambda: pages.get("ready", ""),
@@ -88,13 +87,13 @@ def test_compression(accepted: str, packed: bool) -> None:  # noqa: FBT001 - a c
 def test_answers_at_hand_are_given_at_once_and_others_on_their_lane() -> None:
     app = application()
 
-    def lane(asked: Environ) -> Lane | None:
+    def lane(asked: Environ) -> QueueName | None:
         begun = app.begin(asked)
-        return begun.lane if isinstance(begun, Work) else None
+        return begun.lane if isinstance(begun, PendingResponse) else None
 
     assert [lane(request(path)) for path in ("/-/healthy", "/-/ready", "/none")] == [None] * 3
-    assert lane(request("/metrics")) is Lane.PAGE
-    assert lane(request("/")) is Lane.SLOW
+    assert lane(request("/metrics")) is QueueName.PAGE
+    assert lane(request("/")) is QueueName.SLOW
 
 
 def test_refusals() -> None:
@@ -122,7 +121,7 @@ def test_bug_in_a_page_is_logged_once_and_costs_that_page_alone(caplog: pytest.L
     def metrics(_: str) -> tuple[str, bytes]:
         raise AssertionError
 
-    app = App(Pages(metrics=metrics, status=broken, ready=str), "/metrics")
+    app = App(RouteHandlers(metrics=metrics, status=broken, ready=str), "/metrics")
     with caplog.at_level(logging.ERROR):
         answers = [app.respond(request("/")) for _ in range(2)]
 

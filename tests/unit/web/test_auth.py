@@ -8,9 +8,8 @@ import bcrypt
 import pytest
 import requests
 
-from exporter.web.app import App, Pages, Policy
+from exporter.web.app import App, Environ, Policy, Response, RouteHandlers
 from exporter.web.auth import _GUESSES, BasicAuth, Verdict
-from exporter.web.lanes import Environ, Response
 
 
 def hashed(password: str) -> str:
@@ -22,7 +21,7 @@ def basic(name: str, password: str) -> str:
 
 
 def test_wrong_password_is_answered_late_and_a_browsers_first_request_is_not() -> None:
-    pages = Pages(metrics=lambda _: ("text/plain", b""), status=lambda: "", ready=lambda: "")
+    pages = RouteHandlers(metrics=lambda _: ("text/plain", b""), status=lambda: "", ready=lambda: "")
     application = App(pages, "/metrics", lambda: Policy(BasicAuth({"prom": hashed("x")})))
 
     def after(authorization: str) -> float:
@@ -66,7 +65,7 @@ def test_password_is_compared_as_far_as_bcrypt_reads_it() -> None:
 
 def test_guesses_of_one_peer_are_not_those_of_another_and_a_peer_that_waits_costs_no_check() -> None:
     policy = Policy(BasicAuth({"prom": hashed("right")}, lambda: 0.0))
-    app = App(Pages(metrics=lambda _: ("", b""), status=str, ready=str), "/metrics", lambda: policy)
+    app = App(RouteHandlers(metrics=lambda _: ("", b""), status=str, ready=str), "/metrics", lambda: policy)
 
     def wrong(peer: str) -> Environ:
         asked = {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "REMOTE_ADDR": peer}

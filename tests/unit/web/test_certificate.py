@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from exporter.web.certificate import expiry
+from exporter.web.tls import expiry
 
 SEQUENCE, UTC_TIME, GENERAL_TIME = 0x30, 0x17, 0x18
 

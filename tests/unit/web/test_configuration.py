@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from exporter.config.option import ConfigError
+from exporter.web.settings import RateLimit, WebFile, load
 from exporter.web.tls import CIPHERS, CURVES, Tls
-from exporter.web.webconfig import RateLimit, WebFile, load
 
 HASH = "$2y$10$" + "a" * 53
 EVERYTHING = f"""

@@ -1,4 +1,4 @@
-"""One connection, step by step, with a transport and a desk that do what the test says."""
+"""One connection, step by step, with a transport and a handler that do what the test says."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, cast
 import pytest
 
 from exporter.config.option import ConfigError
+from exporter.web.app import Environ, Response
 from exporter.web.connection import HEAD_BYTES, Connection
-from exporter.web.lanes import Environ, Response
-from exporter.web.server import _MAX_UNSENT, _bound, _Desk
+from exporter.web.server import _MAX_UNSENT, _bound, _ConnectionManager
 
 
 class Transport:
@@ -41,21 +41,22 @@ class Transport:
     def resume_reading(self) -> None: ...
 
 
-class Desk:
+class Handler:
     """Keeps each request until the test answers it."""
 
     def __init__(self) -> None:
         self.buffer = memoryview(bytearray(HEAD_BYTES + 1))
         self.answers: list[Callable[[Response], None]] = []
 
-    def request(self, environ: Environ, answer: Callable[[Response], None]) -> None:
+    def handle_request(self, environ: Environ, answer: Callable[[Response], None]) -> None:
         del environ
         self.answers.append(answer)
 
-    def served(self, connection: Connection) -> None: ...
-    def silent(self, connection: Connection) -> None: ...
-    def writing(self, connection: Connection, unsent: bool) -> None: ...  # noqa: FBT001 - a state
-    def left(self, connection: Connection) -> None: ...
+    def on_request(self, connection: Connection) -> None: ...
+    def on_idle(self, connection: Connection) -> None: ...
+    def on_write_paused(self, connection: Connection) -> None: ...
+    def on_write_resumed(self, connection: Connection) -> None: ...
+    def on_closed(self, connection: Connection) -> None: ...
 
 
 def receive(connection: Connection, data: bytes) -> None:
@@ -63,12 +64,12 @@ def receive(connection: Connection, data: bytes) -> None:
     connection.buffer_updated(len(data))
 
 
-def talk(script: Callable[[Connection, Transport, Desk], None]) -> None:
+def talk(script: Callable[[Connection, Transport, Handler], None]) -> None:
     async def run() -> None:
-        desk, transport = Desk(), Transport()
-        connection = Connection(desk, 1, "peer")
+        handler, transport = Handler(), Transport()
+        connection = Connection(handler, 1, "peer")
         connection.connection_made(cast("Any", transport))
-        script(connection, transport, desk)
+        script(connection, transport, handler)
         connection.connection_lost(None)
 
     asyncio.run(run())
@@ -77,13 +78,13 @@ def talk(script: Callable[[Connection, Transport, Desk], None]) -> None:
 def test_handshake_that_leaves_late_is_not_the_answer_that_has_left() -> None:
     """TLS drains the last of its handshake when the request is there already and its answer is still being made."""
 
-    def script(connection: Connection, transport: Transport, desk: Desk) -> None:
+    def script(connection: Connection, transport: Transport, handler: Handler) -> None:
         connection.pause_writing()
         receive(connection, b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         connection.resume_writing()
         assert not transport.closed
 
-        desk.answers.pop()(Response("200 OK", (), b"gpu_up 1\n"))
+        handler.answers.pop()(Response("200 OK", (), b"gpu_up 1\n"))
         assert transport.written.endswith(b"\r\n\r\ngpu_up 1\n")
         assert transport.closed
 
@@ -93,23 +94,23 @@ def test_handshake_that_leaves_late_is_not_the_answer_that_has_left() -> None:
 def test_what_tls_sends_between_two_answers_is_neither_of_them() -> None:
     """As a key that it renews, while the second answer is still being made."""
 
-    def script(connection: Connection, transport: Transport, desk: Desk) -> None:
+    def script(connection: Connection, transport: Transport, handler: Handler) -> None:
         for body in (b"first", b"second"):
             receive(connection, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             connection.pause_writing()
             connection.resume_writing()
             assert not transport.closed
-            desk.answers.pop()(Response("200 OK", (), body))
+            handler.answers.pop()(Response("200 OK", (), body))
             assert transport.written.endswith(b"\r\n\r\n" + body)
 
     talk(script)
 
 
 def test_next_request_is_read_once_the_answer_before_it_has_left() -> None:
-    def script(connection: Connection, transport: Transport, desk: Desk) -> None:
+    def script(connection: Connection, transport: Transport, handler: Handler) -> None:
         for path in (b"/a", b"/b"):
             receive(connection, b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
-            desk.answers.pop()(Response("200 OK", (), path))
+            handler.answers.pop()(Response("200 OK", (), path))
         assert transport.written.count(b"HTTP/1.1 200 OK") == 2
         assert not transport.closed
 
@@ -126,31 +127,31 @@ def test_last_part_of_an_answer_does_not_wait_for_the_client_to_acknowledge_the_
 
 
 def test_of_too_many_clients_that_take_their_answer_slowly_the_oldest_is_cut_off() -> None:
-    desk = _Desk(*cast("Any", (None, None, None, None, None)))
+    handler = _ConnectionManager(*cast("Any", (None, None, None, None, None)))
     ended: list[int] = []
     slow = [cast("Any", SimpleNamespace(key=key, end=lambda key=key: ended.append(key))) for key in range(_MAX_UNSENT)]
     for each in slow:
-        desk.writing(each, unsent=True)
-    desk.writing(slow[0], unsent=False)
-    desk.writing(slow[0], unsent=True)
+        handler.on_write_paused(each)
+    handler.on_write_resumed(slow[0])
+    handler.on_write_paused(slow[0])
     assert ended == []
 
-    desk.writing(cast("Any", SimpleNamespace(key=_MAX_UNSENT)), unsent=True)
+    handler.on_write_paused(cast("Any", SimpleNamespace(key=_MAX_UNSENT)))
 
     assert ended == [1]
 
 
 def test_connection_that_is_open_is_no_longer_among_those_that_open() -> None:
     async def run() -> None:
-        desk = _Desk(asyncio.get_running_loop(), *cast("Any", (None, None, None, None)))
+        handler = _ConnectionManager(asyncio.get_running_loop(), *cast("Any", (None, None, None, None)))
         ours, theirs = socket.socketpair()
         ours.setblocking(False)  # noqa: FBT003 - the socket's own signature
-        desk._take(ours, "peer")
-        await asyncio.gather(*desk._opening.values())
+        handler._take(ours, "peer")
+        await asyncio.gather(*handler._opening.values())
         await asyncio.sleep(0)
 
-        assert (len(desk._connections), desk._opening) == (1, {})
-        for connection in list(desk._connections.values()):
+        assert (len(handler._connections), handler._opening) == (1, {})
+        for connection in list(handler._connections.values()):
             connection.end()
         theirs.close()
 

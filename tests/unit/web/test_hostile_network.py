@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from exporter.web import connection
-from exporter.web.app import App, Pages
+from exporter.web.app import App, RouteHandlers
 from exporter.web.server import Server, _bound, _peer
 from tests.attribution_kit.nodes import until
 from tests.unit.web.hostile import client, pages, said, scrape, serving
@@ -194,7 +194,7 @@ def test_probes_are_answered_while_every_worker_is_busy() -> None:
         release.wait(20)
         return "text/plain", b""
 
-    application = App(Pages(metrics=stuck, status=lambda: "", ready=lambda: ""), "/metrics")
+    application = App(RouteHandlers(metrics=stuck, status=lambda: "", ready=lambda: ""), "/metrics")
     server = Server(application, ("127.0.0.1", 0), 2)
     server.start()
     try:

@@ -13,9 +13,8 @@ import requests
 
 from exporter.config.option import ConfigError
 from exporter.web.auth import Verdict
-from exporter.web.certificate import expiry
-from exporter.web.settings import WebHealth, WebSettings
-from exporter.web.webconfig import load
+from exporter.web.settings import WebHealth, WebSettings, load
+from exporter.web.tls import expiry
 from tests.unit.web.test_web import certificate
 
 HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()

@@ -12,20 +12,18 @@ from exporter.config.load import load
 from exporter.core.clock import MonotonicTime
 from exporter.daemon import assembly
 from exporter.daemon.config import DaemonConfig
-from exporter.daemon.status_page import made
 from exporter.exposition.page import Renderer
-from exporter.faults.facts import Series, from_blocks, parse
-from exporter.faults.rule import Finding, Limits, Verdict
-from exporter.faults.rules import RULES, runbook
-from exporter.faults.verdict import Report, judge
+from exporter.faults.rule import Finding, Limits, Series, Verdict, from_blocks
+from exporter.faults.rules import RULES, Report, judge, runbook
 from exporter.ledger.palette import LOOKS
 from exporter.sampling.families import families
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
-from exporter.web.history import History
-from exporter.web.status import Site, duration, line, page, period
+from exporter.tools.check.reading import parse
+from exporter.web.history import GpuHistory
+from exporter.web.status import PageLinks, duration, line, page, period, render_status_page
 
 ROOT = Path(__file__).resolve().parents[3]
-SITE = Site("gpu07", "/metrics", "https://runbooks.example.org/{name}")
+SITE = PageLinks("gpu07", "/metrics", "https://runbooks.example.org/{name}")
 NOW = 10_000.0
 
 
@@ -33,9 +31,9 @@ def gpu(index: int = 0, **known: object) -> GpuStatus:
     return GpuStatus(index=index, uuid=f"GPU-{index}", model="H200", up=True, age=0.0, **known)  # type: ignore[arg-type]
 
 
-def drawn(report: Report, *gpus: GpuStatus, history: History | None = None) -> str:
+def drawn(report: Report, *gpus: GpuStatus, history: GpuHistory | None = None) -> str:
     status = NodeStatus(time=NOW, passes=1, driver_error="", gpus=gpus)
-    return page(SITE, Snapshot(status), report, {"GPU-0": 700.0}, history or History())
+    return page(SITE, Snapshot(status), report, {"GPU-0": 700.0}, history or GpuHistory())
 
 
 def finding(gpu_index: str = "0") -> Finding:
@@ -56,11 +54,11 @@ def test_a_broken_gpu_is_not_green() -> None:
 @pytest.mark.parametrize("runbooks", ["https://wiki.example.org/{name}?of={team}", "https://wiki.example.org/{name}#{"])
 def test_a_runbook_link_may_have_other_braces(runbooks: str) -> None:
     text = page(
-        Site("gpu07", "/metrics", runbooks),
+        PageLinks("gpu07", "/metrics", runbooks),
         Snapshot(NodeStatus(time=NOW, passes=1)),
         Report(Verdict.FAILED, (finding(),), 1, ("H200",)),
         {},
-        History(),
+        GpuHistory(),
     )
 
     assert runbooks.replace("{name}", "gpurowremapfailed") in text
@@ -91,7 +89,7 @@ def test_a_finding_of_one_gpu_is_not_on_the_card_of_another() -> None:
 
 
 def test_power_is_drawn_up_to_its_limit() -> None:
-    history = History()
+    history = GpuHistory()
     for time in range(0, 100, 20):
         history.add(Snapshot(NodeStatus(time=NOW - 100 + time, gpus=(gpu(power_watts=100.0),))))
     text = drawn(Report(Verdict.OK, (), 1, ()), gpu(), history=history)
@@ -99,7 +97,7 @@ def test_power_is_drawn_up_to_its_limit() -> None:
 
 
 def test_points_are_means_by_what_the_gpu_has_counted_since_the_point_before() -> None:
-    history = History()
+    history = GpuHistory()
     counted = ((0, 100.0, 5000.0), (10, 101.0, 5100.0), (20, 105.0, 11000.0), (40, 1.0, 12000.0), (60, 23.0, 26000.0))
     for second, busy, joules in counted:
         read = gpu(busy_ratio=1.0, busy_seconds=busy, power_watts=700.0, joules=joules)
@@ -114,7 +112,7 @@ def test_points_are_means_by_what_the_gpu_has_counted_since_the_point_before() -
 
 
 def test_gpu_that_counts_nothing_is_drawn_as_it_was_at_that_moment() -> None:
-    history = History()
+    history = GpuHistory()
     for second in (0, 20):
         read = gpu(busy_ratio=second / 100, power_watts=None)
         history.add(Snapshot(NodeStatus(time=NOW + second, gpus=(read,)), monotonic=MonotonicTime(second)))
@@ -130,7 +128,7 @@ def test_a_silent_gpu_is_not_said_to_be_busy() -> None:
 
 
 def test_the_bar_is_of_the_last_hour_and_says_so() -> None:
-    history = History()
+    history = GpuHistory()
     for minute in range(100):
         states = {"busy": 60.0 * minute if minute < 50 else 3000.0, "free": max(0.0, 60.0 * (minute - 50))}
         history.add(Snapshot(NodeStatus(time=60.0 * minute, gpus=(gpu(states=states),))))
@@ -143,7 +141,7 @@ def test_the_bar_is_of_the_last_hour_and_says_so() -> None:
 
 
 def test_state_that_began_within_the_hour_counts_from_its_beginning() -> None:
-    history = History()
+    history = GpuHistory()
     history.add(Snapshot(NodeStatus(time=NOW - 600, gpus=(gpu(states={"busy": 100.0}),))))
 
     assert history.states(gpu(states={"busy": 400.0, "wait_cpu": 5.0}), NOW) == (
@@ -163,7 +161,7 @@ def test_every_rule_leads_to_a_runbook_that_exists() -> None:
 
 
 def test_colours_and_words_are_those_of_the_palette() -> None:
-    history = History()
+    history = GpuHistory()
     history.add(Snapshot(NodeStatus(time=NOW - 600, gpus=(gpu(states={"wait_storage": 1.0}),))))
     text = drawn(Report(Verdict.OK, (), 1, ()), gpu(states={"wait_storage": 500.0}), history=history)
     assert LOOKS["wait_storage"].title in text
@@ -190,7 +188,7 @@ def test_facts_of_a_snapshot_are_those_of_its_text() -> None:
     read = parse(page, NOW)
     assert plain(on_page) == plain({n: s for n, s in read.series.items() if n.startswith("gpu_")})
     assert judge(facts, Limits()).verdict is judge(read, Limits()).verdict
-    text = made("gpu07", settings.web, snapshot, History())
+    text = render_status_page("gpu07", settings.web, snapshot, GpuHistory())
     assert "replace the board (RMA)" in text
     assert "left on it" not in text  # a job that runs is no fault
 

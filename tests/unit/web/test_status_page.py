@@ -12,11 +12,11 @@ from exporter.attribution.process_families import ProcessRow
 from exporter.core.clock import UnixTime
 from exporter.core.units import Bytes, Share
 from exporter.faults.rule import Finding, Verdict
-from exporter.faults.verdict import Report
+from exporter.faults.rules import Report
 from exporter.sampling.snapshot import CollectorStatus, GpuStatus, NodeStatus, Snapshot
 from exporter.web import status as status_page
-from exporter.web.history import History
-from exporter.web.status import STYLE, Site, bar, duration, legend, line, ordered, page, percent, period
+from exporter.web.history import GpuHistory
+from exporter.web.status import STYLE, PageLinks, bar, duration, legend, line, ordered, page, percent, period
 from tests.golden import compare
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -48,8 +48,8 @@ def gpus() -> tuple[GpuStatus, ...]:
     )
 
 
-def history() -> History:
-    kept = History()
+def history() -> GpuHistory:
+    kept = GpuHistory()
     for seconds in range(-4000, 1, 10):
         first = gpus()[0]
         read = GpuStatus(
@@ -92,7 +92,7 @@ def rich() -> str:
         Finding("no_such_rule", Verdict.DEGRADED, "", "", "the node is odd", "Look."),
     )
     return page(
-        Site("gpu<07>", '/metrics?a="b"', "https://runbooks.example.org/{name}"),
+        PageLinks("gpu<07>", '/metrics?a="b"', "https://runbooks.example.org/{name}"),
         Snapshot(status, tuple, processes),
         Report(Verdict.FAILED, findings, 1, ("H200",)),
         {"GPU-a": 700.0},
@@ -101,7 +101,9 @@ def rich() -> str:
 
 
 def empty() -> str:
-    return page(Site("n", "/metrics", ""), Snapshot(NodeStatus()), Report(Verdict.UNKNOWN, (), 0, ()), {}, History())
+    return page(
+        PageLinks("n", "/metrics", ""), Snapshot(NodeStatus()), Report(Verdict.UNKNOWN, (), 0, ()), {}, GpuHistory()
+    )
 
 
 @pytest.mark.parametrize("name", ["rich", "empty"])

@@ -18,12 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.config.option import ConfigError
-from exporter.web.app import App, Pages, Policy
+from exporter.web.app import App, Policy, RouteHandlers
 from exporter.web.auth import BasicAuth, Verdict
 from exporter.web.server import Server
-from exporter.web.settings import WebSettings
+from exporter.web.settings import WebFile, WebSettings, load
 from exporter.web.tls import Certificates
-from exporter.web.webconfig import WebFile, load
 
 BODY = b"gpu_up 1\n" * 500
 STATUS = "<p>ok" * 500
@@ -34,7 +33,7 @@ def metrics(accept: str) -> tuple[str, bytes]:
 
 
 def app(users: dict[str, str] | None = None, ready: str = "") -> App:
-    pages = Pages(metrics=metrics, status=lambda: STATUS, ready=lambda: ready)
+    pages = RouteHandlers(metrics=metrics, status=lambda: STATUS, ready=lambda: ready)
     policy = Policy(BasicAuth(users or {}), (("X-Test", "1"),))
     return App(pages, "/metrics", lambda: policy)
 

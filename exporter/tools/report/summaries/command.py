@@ -11,7 +11,6 @@ import sqlite3
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TextIO
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.show_job import ShowJob
@@ -21,19 +20,18 @@ from exporter.core.clock import unix_time
 from exporter.daemon import logs
 from exporter.daemon.logs import LogConfig
 from exporter.host import giving
-from exporter.tools.report import promql
+from exporter.tools.report import promql, terminal
 from exporter.tools.report.client import Client
 from exporter.tools.report.command import access
 from exporter.tools.report.document import Document
-from exporter.tools.report.formats import plain
-from exporter.tools.report.formats.plain import paint
 from exporter.tools.report.job import slurm_job
 from exporter.tools.report.options import SummariesConfig
+from exporter.tools.report.sacct import Sacct
 from exporter.tools.report.summaries.jobstats import Commenter
-from exporter.tools.report.summaries.sacct import Sacct
 from exporter.tools.report.summaries.store import WAITING, Store
-from exporter.tools.report.summaries.summary import table
-from exporter.tools.report.summaries.worker import Services, Settings, Worker
+from exporter.tools.report.summaries.worker import Services, Worker
+from exporter.tools.report.summary import table
+from exporter.tools.report.terminal import paint
 
 log = logging.getLogger(__name__)
 
@@ -76,15 +74,19 @@ def run(config: SummariesConfig) -> int:
 
 
 def _work(config: SummariesConfig, store: Store, folder: Path) -> int:
-    with _lock(folder) as lock:
+    try:  # one who may read the folder, for --list, need not be one who may write to it
+        lock = (folder / _LOCK).open("w")
+    except OSError as error:
+        raise ConfigError(f"--state-dir {folder}: lock: {error.strerror}") from None
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             log.info("another round is under way")
             return 0
-        outcome = _worker(config, store, folder).round()
-    for error in outcome.errors:
-        log.warning("%s", error)
+        outcome = _worker(config, store).round()
+    for problem in outcome.errors:
+        log.warning("%s", problem)
     counts = store.counts()
     log.info(
         "%d summaries made, %d jobs without GPUs or data, %d to be tried again, %d waiting",
@@ -93,15 +95,7 @@ def _work(config: SummariesConfig, store: Store, folder: Path) -> int:
     return 1 if outcome.errors else 0
 
 
-def _lock(folder: Path) -> TextIO:
-    """One who may read the folder, for --list, need not be one who may write to it."""
-    try:
-        return (folder / _LOCK).open("w")
-    except OSError as error:
-        raise ConfigError(f"--state-dir {folder}: lock: {error.strerror}") from None
-
-
-def _worker(config: SummariesConfig, store: Store, folder: Path) -> Worker:
+def _worker(config: SummariesConfig, store: Store) -> Worker:
     client = Client(access(config.prometheus))
     ask = ShowJob(config.slurm.scontrol)
 
@@ -117,15 +111,7 @@ def _worker(config: SummariesConfig, store: Store, folder: Path) -> Worker:
         return f"{known.het_job}+{known.het_offset}" if known.het_job else job
 
     return Worker(
-        Settings(
-            spool=folder / "ended",
-            hints=folder / "hints",
-            comment=config.comment,
-            settle=config.settle,
-            look_back=config.look_back,
-            retention=config.retention,
-            budget=config.budget,
-        ),
+        config,
         store,
         Services(
             accounts=Sacct(config.slurm.sacct) if config.slurm.sacct else None,
@@ -144,5 +130,5 @@ def _show(config: SummariesConfig, store: Store) -> int:
         return 0
     whose = f" of {config.user}" if config.user else ""
     document = Document(f"Jobs{whose}", (table(found),))
-    sys.stdout.write(plain.render(document, paint(sys.stdout)))
+    sys.stdout.write(terminal.render(document, paint(sys.stdout)))
     return 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from exporter.host import giving
 from exporter.host.presence import exists
 from exporter.tools.report import words
-from exporter.tools.report.summaries.summary import Summary
+from exporter.tools.report.summary import Summary
 
 _MAX_NAMES = 50
 _LONGEST_NAME = 200
@@ -48,7 +48,8 @@ def _hint(summary: Summary) -> str:
 
 
 def _rewrite(file: Path, hints: Mapping[str, str]) -> None:
-    known = _known(file)
+    text = file.read_text("utf-8", "replace") if exists(file) else ""
+    known = dict(line.split("\t", 1) for line in text.split("\n") if "\t" in line)
     for name, hint in hints.items():
         known.pop(name, None)  # to the end: the oldest are forgotten first
         if hint:
@@ -60,11 +61,6 @@ def _rewrite(file: Path, hints: Mapping[str, str]) -> None:
     with os.fdopen(giving.new_file(new), "w", encoding="utf-8", errors="replace") as content:
         content.write("".join(lines))
     new.replace(file)
-
-
-def _known(file: Path) -> dict[str, str]:
-    text = file.read_text("utf-8", "replace") if exists(file) else ""
-    return dict(line.split("\t", 1) for line in text.split("\n") if "\t" in line)
 
 
 def _line(text: str) -> str:

@@ -11,9 +11,9 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
+from exporter.tools.report import formats
 from exporter.tools.report.client import (
     NoDataError,
     NoMetricsError,
@@ -22,13 +22,13 @@ from exporter.tools.report.client import (
     SeveralError,
     SlowError,
 )
-from exporter.tools.report.formats import data
 from exporter.tools.report.model import JobReport
+from exporter.tools.report.options import SummariesConfig
+from exporter.tools.report.sacct import AccountedJob, SacctError
 from exporter.tools.report.summaries import hints, jobstats
 from exporter.tools.report.summaries.jobstats import CommentError
-from exporter.tools.report.summaries.sacct import AccountedJob, SacctError
 from exporter.tools.report.summaries.store import MADE, NO_DATA, NO_GPUS, Store, Waiting
-from exporter.tools.report.summaries.summary import MARGIN, Report, Summary, summary
+from exporter.tools.report.summary import MARGIN, Report, Summary, summary
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ _OF_ONE_JOB = (RefusedError, SlowError, SeveralError)
 another cluster there has too."""
 _LONGEST_LAG = 3600.0
 """How long slurmdbd is waited for that has not seen the job's end: slurmctld has it in a queue, and sends it late."""
-_SCAN_OVERLAP = 600.0
+_SCAN_EVERY = _SCAN_OVERLAP = 600.0
 _UNKNOWN_SPAN = 2 * 86400.0
 """How far to look back for a job of which slurmdbd does not say when it began."""
 
@@ -50,21 +50,6 @@ _UNKNOWN_SPAN = 2 * 86400.0
 class Accounts(Protocol):
     def jobs(self, raw_ids: Sequence[str]) -> Mapping[str, AccountedJob]: ...
     def ended(self, since: float, until: float) -> Sequence[AccountedJob]: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    spool: Path
-    hints: Path
-    comment: str = "jobstats"
-    """`jobstats`, `short` or `none`."""
-    settle: float = 30.0
-    """Between a job's end and its summary: the last scrape, and the last rows of slurmdbd."""
-    look_back: float = 86400.0
-    """How far the first round looks for jobs in slurmdbd."""
-    scan_every: float = 600.0
-    retention: float = 90 * 86400.0
-    budget: float = 50.0
 
 
 @dataclass(slots=True)
@@ -94,9 +79,10 @@ class Worker:
     """Does rounds."""
 
     def __init__(
-        self, settings: Settings, store: Store, services: Services, clock: Callable[[], float] = time.time
+        self, config: SummariesConfig, store: Store, services: Services, clock: Callable[[], float] = time.time
     ) -> None:
-        self._settings = settings
+        self._config = config
+        self._spool, self._hints = config.state_dir / "ended", config.state_dir / "hints"
         self._store = store
         self._services = services
         self._clock = clock
@@ -108,26 +94,26 @@ class Worker:
         began = self._clock()
         self._take_spool()
         self._scan(began, outcome)
-        while self._clock() - began < self._settings.budget:
+        while self._clock() - began < self._config.budget:
             batch = self._store.waiting(self._clock(), _BATCH)
             if not batch or not self._work(batch, began, outcome):
                 break
-        self._store.forget(began - self._settings.retention)
+        self._store.forget(began - self._config.retention)
         try:
-            hints.update(self._settings.hints, self._made)
+            hints.update(self._hints, self._made)
         except OSError as error:
-            outcome.errors[f"{self._settings.hints}: {error.strerror or error}"] = None
+            outcome.errors[f"{self._hints}: {error.strerror or error}"] = None
         return outcome
 
     def _take_spool(self) -> None:
         """Into the store first, then out of the spool: a round that is killed between them repeats itself."""
         found = list(self._spooled())
-        self._store.ended(found, self._settings.settle)
+        self._store.ended(found, self._config.settle)
         for job, _ in found:
-            (self._settings.spool / job).unlink(missing_ok=True)
+            (self._spool / job).unlink(missing_ok=True)
 
     def _spooled(self) -> Iterator[tuple[str, float]]:
-        with os.scandir(self._settings.spool) as entries:
+        with os.scandir(self._spool) as entries:
             for count, entry in enumerate(entries):
                 if count >= _SPOOLED:
                     return
@@ -137,15 +123,15 @@ class Worker:
     def _scan(self, now: float, outcome: Outcome) -> None:
         """Jobs whose end the hook did not note: slurmctld was killed, the disk was full, the hook not yet there."""
         last = self._store.mark("scan")
-        if self._services.accounts is None or (last is not None and now - last < self._settings.scan_every):
+        if self._services.accounts is None or (last is not None and now - last < _SCAN_EVERY):
             return
-        since = now - self._settings.look_back if last is None else last - _SCAN_OVERLAP
+        since = now - self._config.look_back if last is None else last - _SCAN_OVERLAP
         try:
             missed = self._services.accounts.ended(since, now)
         except SacctError as error:
             outcome.errors[str(error)] = None
             return
-        self._store.ended([(job.raw_id, job.end or now) for job in missed if job.held_gpus], self._settings.settle)
+        self._store.ended([(job.raw_id, job.end or now) for job in missed if job.held_gpus], self._config.settle)
         self._store.set_mark("scan", now)
 
     def _work(self, batch: Sequence[Waiting], began: float, outcome: Outcome) -> bool:
@@ -158,7 +144,7 @@ class Worker:
                 return self._postpone(batch, str(error), outcome)
         refused = 0
         for place, each in enumerate(batch):
-            if self._clock() - began >= self._settings.budget:
+            if self._clock() - began >= self._config.budget:
                 return False
             try:
                 self._summarize(each, known.get(each.job), outcome)
@@ -209,9 +195,9 @@ class Worker:
             outcome.skipped += 1
             return
         name = job.name if job else self._services.name(each.job)
-        if job and self._settings.comment != "none":
-            plain = data.short(report).strip()
-            comment = jobstats.encode(report, job) if self._settings.comment == "jobstats" else plain
+        if job and self._config.comment != "none":
+            plain = formats.short(report).strip()
+            comment = jobstats.encode(report, job) if self._config.comment == "jobstats" else plain
             self._services.write(name, comment, plain)
         user = job.user if job else report.name.user
         made = summary(name, report, job)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from exporter.host import program
@@ -115,6 +115,8 @@ def parse(text: str) -> Sequence[AccountedJob]:
 def _job(raw: str, row: Mapping[str, str]) -> AccountedJob:
     pairs = (pair.partition("=") for pair in row["AllocTRES"].split(","))
     tres = {name: amount for name, _, amount in pairs}
+    # Where only typed GPUs are counted (gres/gpu:h100), their sum.
+    gpus = {name: _number(count) or 0.0 for name, count in tres.items() if re.match("gres/gpu(:|$)", name)}
     limit = row["TimelimitRaw"]
     return AccountedJob(
         raw_id=raw,
@@ -134,16 +136,10 @@ def _job(raw: str, row: Mapping[str, str]) -> AccountedJob:
         cpus=int(_number(row["AllocCPUS"]) or 0),
         cpu_seconds=_cpu_seconds(row["TotalCPU"]),
         memory_bytes=_bytes(tres.get("mem", "")),
-        gpus=_gpus(tres.items()),
+        gpus=gpus.get("gres/gpu", sum(gpus.values())),
         shared=any(_number(tres.get(name, "")) for name in _PARTS),
         billing=_number(tres.get("billing", "")),
     )
-
-
-def _gpus(tres: Iterable[tuple[str, str]]) -> float:
-    """All GPUs; where only typed ones are counted (gres/gpu:h100), their sum."""
-    counts = {name: _number(count) or 0.0 for name, count in tres if name.startswith("gres/gpu")}
-    return counts.get("gres/gpu", sum(count for name, count in counts.items() if name.startswith("gres/gpu:")))
 
 
 def _moment(at: float) -> str:

@@ -1,8 +1,9 @@
-"""The report on one job, with its progress and its other runs, as a document."""
+"""The report on one job, with its progress and its other runs, and the digest of a period, as documents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from exporter.ledger.palette import look
 from exporter.tools.report import words
@@ -11,9 +12,10 @@ from exporter.tools.report.document import Bar, Bars, Block, Document, Facts, He
 from exporter.tools.report.model import (
     Advice,
     DeviceUse,
+    Digest,
     JobReport,
-    NodeUse,
     Progress,
+    Row,
     Run,
     Runs,
     Throughput,
@@ -27,7 +29,7 @@ _MAX_DEVICES = 64
 """Rows of the GPU table; of larger jobs the worst are shown."""
 
 
-def document(report: JobReport, currency: str) -> Document:
+def job_document(report: JobReport, currency: str) -> Document:
     blocks: list[Block] = [Facts(tuple(_facts(report, currency)))]
     if report.span.truncated:
         blocks.append(Paragraph("It began before the range that was looked at: the numbers are of that range alone."))
@@ -37,7 +39,19 @@ def document(report: JobReport, currency: str) -> Document:
     if report.runs:
         blocks += compared(report.runs)
     if len(report.nodes) > 1:
-        blocks += [Heading("Nodes"), _nodes(report.nodes)]
+        rows = [
+            (
+                node.node,
+                words.count(node.gpus) if node.gpus else "-",
+                words.hours(held(node.hours)),
+                words.percent(utilization(node.hours)),
+                words.hours(lost(node.hours)),
+                words.title(worst(node.hours)),
+            )
+            for node in report.nodes
+        ]
+        nodes = Table(("Node", ">GPUs", ">Held", ">Utilization", ">Wasted", "Wasted on"), rows)
+        blocks += [Heading("Nodes"), nodes]
     if report.devices:
         blocks += [Heading("GPUs"), _devices(report.devices)]
     if report.moved:
@@ -151,21 +165,6 @@ def _near(peak: float | None, size: float | None) -> str:
     return ", close to out of memory" if peak and size and peak > _NEARLY_OUT * size else ""
 
 
-def _nodes(nodes: Sequence[NodeUse]) -> Table:
-    rows = [
-        (
-            node.node,
-            words.count(node.gpus) if node.gpus else "-",
-            words.hours(held(node.hours)),
-            words.percent(utilization(node.hours)),
-            words.hours(lost(node.hours)),
-            words.title(worst(node.hours)),
-        )
-        for node in nodes
-    ]
-    return Table(("Node", ">GPUs", ">Held", ">Utilization", ">Wasted", "Wasted on"), rows)
-
-
 def _devices(devices: Sequence[DeviceUse]) -> Table:
     several = len({device.node for device in devices}) > 1
     shown = sorted(devices, key=lambda d: utilization(d.hours) or 0.0)[:_MAX_DEVICES]
@@ -251,7 +250,19 @@ def compared(runs: Runs) -> Sequence[Block]:
     work = runs.work.capitalize()
     head = ("Run", "Started", ">GPUs", ">Held for", f">{work} per GPU hour", ">per kWh", ">Energy", ">Time to train")
     reached = any(run.time_to_target_seconds is not None for run in runs.runs)
-    rows = [_row(name, run) for name, run in _lines(runs)]
+    rows = [
+        (
+            name,
+            "-" if run.start is None else words.when(run.start),
+            words.count(run.gpus),
+            "-" if run.seconds is None else words.span(run.seconds),
+            words.amount(run.per_gpu_hour),
+            "-" if run.per_kwh is None else words.amount(run.per_kwh),
+            "-" if run.joules is None else words.energy(run.joules),
+            "-" if run.time_to_target_seconds is None else words.span(run.time_to_target_seconds),
+        )
+        for name, run in _lines(runs)
+    ]
     shown = Table(head, rows) if reached else Table(head[:-1], [row[:-1] for row in rows])
     return (Heading(f'Runs of "{runs.name}"{owner}'), shown)
 
@@ -272,14 +283,66 @@ def _lines(runs: Runs) -> Iterable[tuple[str, Run]]:
             yield name, median
 
 
-def _row(name: str, run: Run) -> Sequence[str]:
+_HEADINGS = {
+    "account": "Accounts",
+    "namespace": "Namespaces",
+    "user": "Users",
+    "workload": "Workloads that wasted most",
+}
+_MAX_ROWS = 30
+"""Rows of a table, as on the dashboard."""
+
+
+def digest_document(digest: Digest, currency: str) -> Document:
+    wasted = "nothing of it was observed"
+    if digest.wasted is not None:
+        share = digest.wasted / digest.held if digest.held else None
+        wasted = f"{words.hours(digest.wasted)}, {words.percent(share)} of what was held"
+    span = f"{words.when(digest.since)} to {words.when(digest.until)}"
+    blocks: list[Block] = [Facts((("From", span), ("Held", words.hours(digest.held)), ("Wasted", wasted)))]
+    if digest.causes:
+        blocks += [Heading("What it was wasted on"), bars(digest.causes)]
+    blocks += [Heading("What to change"), steps(digest.advice, known=digest.wasted is not None)]
+    for level, rows in digest.tables.items():
+        blocks += [Heading(_HEADINGS[level]), _table(rows[:_MAX_ROWS], currency, digest.priced_by)]
+        if len(rows) > _MAX_ROWS:
+            blocks.append(Paragraph(f"The first {_MAX_ROWS} of {len(rows)}."))
+    return Document(f"GPU hours of {digest.title}", tuple(blocks))
+
+
+def _table(rows: Sequence[Row], currency: str, priced_by: str) -> Table:
+    labels = tuple(label for label in rows[0].labels if any(row.labels[label] for row in rows))
+    columns = tuple(
+        column
+        for column in _numbers(priced_by, currency)
+        if column.always or any(column.text(row) != words.percent(None) for row in rows)
+    )
+    head = (*(label.capitalize() for label in labels), *(column.title for column in columns))
+    return Table(
+        head, [(*(row.labels[label] for label in labels), *(column.text(row) for column in columns)) for row in rows]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    title: str
+    text: Callable[[Row], str]
+    always: bool = True
+    """Else it is left out where no row has anything."""
+
+
+def _numbers(priced_by: str, currency: str) -> tuple[_Column, ...]:
+    def price(row: Row) -> str:
+        paid = row.price_used if priced_by == "used" else row.price_wasted
+        return "-" if paid is None else words.money(paid, currency)
+
     return (
-        name,
-        "-" if run.start is None else words.when(run.start),
-        words.count(run.gpus),
-        "-" if run.seconds is None else words.span(run.seconds),
-        words.amount(run.per_gpu_hour),
-        "-" if run.per_kwh is None else words.amount(run.per_kwh),
-        "-" if run.joules is None else words.energy(run.joules),
-        "-" if run.time_to_target_seconds is None else words.span(run.time_to_target_seconds),
+        _Column(">Held", lambda row: words.hours(row.held)),
+        _Column(">Used", lambda row: words.hours(row.used)),
+        _Column(">Utilization", lambda row: words.percent(row.utilization)),
+        _Column(">MFU", lambda row: words.percent(row.model_flops_utilization), always=False),
+        _Column(">MFU at most", lambda row: words.percent(row.model_flops_utilization_bound), always=False),
+        _Column(">Wasted", lambda row: words.hours(row.wasted)),
+        _Column(">Price of use" if priced_by == "used" else ">Price of waste", price),
+        _Column("Wasted on", lambda row: words.title(row.state)),
     )

@@ -71,7 +71,14 @@ def _block(block: Block, paint: Colors) -> Iterable[str]:
     if isinstance(block, Table):
         return table(block)
     if isinstance(block, Steps):
-        return _steps(block, paint)
+        return [
+            line
+            for number, (title, text) in enumerate(block.rows, 1)
+            for line in (
+                f"  {number}. {paint(printable(title), 'bold')}",
+                *textwrap.wrap(printable(text), _WIDTH, initial_indent="     ", subsequent_indent="     "),
+            )
+        ]
     return textwrap.wrap(printable(block.text), _WIDTH, initial_indent="  ", subsequent_indent="  ")
 
 
@@ -82,12 +89,6 @@ def _bars(bars: Bars, paint: Colors) -> Iterable[str]:
     for bar in rows:
         drawn = paint("█" * max(1, round(bar.share * _BAR)), *_TONES[bar.tone])
         yield f"  {bar.name:<{names}}  {bar.amount:>{amounts}}  {bar.share * 100:3.0f} %  {drawn}"
-
-
-def _steps(steps: Steps, paint: Colors) -> Iterable[str]:
-    for number, (title, text) in enumerate(steps.rows, 1):
-        yield f"  {number}. {paint(printable(title), 'bold')}"
-        yield from textwrap.wrap(printable(text), _WIDTH, initial_indent="     ", subsequent_indent="     ")
 
 
 def table(table_: Table) -> Iterable[str]:

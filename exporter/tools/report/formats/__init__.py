@@ -1,1 +1,0 @@
-"""A document in each format: `render(document, …) -> text`."""
