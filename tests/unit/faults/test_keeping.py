@@ -36,7 +36,7 @@ def test_book_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_file_with_the_earlier_names_of_its_fields_is_read_whole(tmp_path: Path) -> None:
-    known = {"index": 3, "serial": "S", "pci_bus_id": "0000:00:00.0"}
+    known = {"index": 3, "serial": "S", "bus": "0000:00:00.0"}
     names = {"marked": 5.0, "low": 2, "cured": 7.0, "away": 9.0, "back": 11.0}
     content = {"version": 1, "boot": "b", "acknowledged_until": 0, "accepted": [], "faults": [], "switches": []}
     content |= {"switches_cured": 13.0, "devices": {"GPU-0": {**known, **names}}}
