@@ -30,8 +30,8 @@ from exporter.driver.interface import Driver
 from exporter.faults.config import StateConfig
 from exporter.faults.expected import SlurmNode, boot_id, slurm_gpus, slurm_maintenance
 from exporter.faults.watch import FaultWatch, Site
-from exporter.host.presence import exists
-from exporter.host.users import UserNames
+from exporter.host.process import UserNames
+from exporter.host.text import exists
 from exporter.progress.config import ProgressConfig
 from exporter.progress.reader import ProgressReader
 from exporter.sampling.accounting import Accounting, AccountingOptions
@@ -199,7 +199,7 @@ def _options(config: DaemonConfig) -> AccountingOptions:
         retention=config.attribution.retention,
         process_limit=config.process.limit,
         class_rules=config.attribution.classes,
-        thresholds=config.ledger.thresholds,
+        limits=config.ledger.thresholds,
     )
 
 

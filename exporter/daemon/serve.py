@@ -26,7 +26,7 @@ from exporter.daemon.housekeeping import Housekeeping, process_health
 from exporter.daemon.restart import RestartRule, Surroundings
 from exporter.daemon.systemd import Notifier, Watchdog
 from exporter.exposition.page import PageStore
-from exporter.host.pci import pci_gpus
+from exporter.host.rdma import pci_gpus
 from exporter.sampling.snapshot import Snapshot
 from exporter.web.app import App, OncePerSnapshot, Pages
 from exporter.web.config import WebConfig

@@ -15,7 +15,7 @@ from typing import Any
 from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime
 from exporter.faults.model import FaultState
 from exporter.faults.state_text import DAMAGED, OTHER_VERSION, UNKNOWN, VERSION, Loaded, parse
-from exporter.host import giving
+from exporter.host.text import new_file
 
 _MAX_BYTES = 4 << 20
 _TOO_LARGE = "large"
@@ -80,7 +80,7 @@ def write(path: Path, state: FaultState) -> None:
     new = path.with_name(f".{path.name}.new")
     try:
         new.unlink(missing_ok=True)
-        with os.fdopen(giving.new_file(new, 0o640), "w") as file:
+        with os.fdopen(new_file(new, 0o640), "w") as file:
             json.dump(_content(state), file, separators=(",", ":"))
             file.flush()
             os.fsync(file.fileno())

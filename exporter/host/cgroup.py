@@ -11,8 +11,24 @@ from typing import NamedTuple
 from exporter.core.clock import MonotonicTime
 from exporter.core.units import Bytes
 from exporter.host.model import HostUsage
-from exporter.host.presence import exists
-from exporter.host.text import lines, natural, read_text
+from exporter.host.text import exists, lines, natural, read_text
+
+
+def mounts(cgroupfs: Path) -> tuple[str, ...]:
+    """Where hierarchies are mounted: the v2 root alone, or v1's controllers and the hybrid's v2 tree."""
+    if exists(cgroupfs / "cgroup.controllers"):
+        return (str(cgroupfs),)
+    return tuple(f"{cgroupfs}/{name}" for name in sorted(folders(str(cgroupfs))))
+
+
+def folders(path: str) -> list[str]:
+    """Names of the folders in `path`, links left out; none where it cannot be read."""
+    try:
+        with os.scandir(path) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
 
 RESOURCES = ("cpu", "io", "memory")
 

@@ -1,9 +1,10 @@
-"""Readings of the host side, in base units; None is what this host cannot tell."""
+"""Readings of the host side, in base units; None is what this host cannot report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
+from typing import NamedTuple
 
 from exporter.core.clock import UnixTime
 from exporter.core.record import record
@@ -115,3 +116,27 @@ class HostSignals:
     """By pid: the pid of the launcher of ranks (`launchers.py`) that started it."""
     processes: Mapping[int, ProcessSignals] = field(default_factory=dict[int, ProcessSignals])
     """By pid, those that were looked at: a waiting GPU is judged by its own processes, not by its siblings'."""
+
+
+_AS_FULL = 0.1
+"""Of a CPU: between threads that are full all the time, it is the kernel's ticks that choose which has used more."""
+
+
+class Hot(NamedTuple):
+    """One thread, or the fullest of a process."""
+
+    share: float | None = None
+    polling: bool | None = None
+
+
+NOT_KNOWN = Hot()
+
+
+def hottest(found: Sequence[Hot]) -> Hot:
+    """One that spins beside one that works must not hide the work: it polls only where all the full ones do."""
+    shares = [each.share for each in found if each.share is not None]
+    if not shares:
+        return found[0] if found else NOT_KNOWN
+    most = max(shares)
+    polling = {each.polling for each in found if each.share is not None and each.share >= most - _AS_FULL}
+    return Hot(most, False if False in polling else None if None in polling else True)

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from exporter.host.presence import exists
-from exporter.host.text import lines
+from exporter.host.text import exists, lines
 
 
 def own_cgroup(cgroupfs: Path, mine: Path = Path("/sys/fs/cgroup")) -> str:

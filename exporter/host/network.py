@@ -1,15 +1,62 @@
-"""What goes over a network namespace, and whether somebody listens in it. Namespaces are read through a process."""
+"""The programs around a GPU process, the ports they listen on, and the bytes over their network namespace."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from exporter.core.units import Bytes
+from exporter.host.model import HostProcess
+from exporter.host.process import parse_stat
 from exporter.host.text import lines, natural, read_text
+
+_MODULES = r"torch\.distributed\.(?:run|launch)|deepspeed\.launcher\.launch|accelerate\.commands\.launch"
+_MPI = r"mpirun|mpiexec|mpiexec\.hydra|hydra_pmi_proxy|orterun|orted|prterun|prted"
+_NAMES = f"torchrun|accelerate|deepspeed|horovodrun|{_MPI}"
+_LAUNCHER = re.compile(
+    rf"(?:\S*/)?(?:python[0-9.]*\s+(?:-[a-z]+\s+)*?(?:-m\s+(?:{_MODULES})|(?:\S*/)?(?:{_NAMES}))|(?:{_NAMES}))(?:\s|$)"
+)
+
+
+def is_launcher(command_line: str) -> bool:
+    """Whether a command line, its words parted by spaces, is one of theirs.
+
+    What starts programs that have nothing to do with each other (shells, make, parallel, a script of a sweep) is not.
+    """
+    return _LAUNCHER.match(command_line) is not None
+
+
+_ABOVE = 3
+"""A server starts an engine, which starts its ranks."""
+_COMMAND = 512
+"""Characters of a command line."""
+_SHELLS = frozenset({"ash", "bash", "csh", "dash", "fish", "ksh", "sh", "tcsh", "zsh", "screen", "tmux", "sshd"})
+"""What these start is no part of who started them."""
+
+
+def related_pids(procfs: Path, processes: Iterable[HostProcess]) -> Sequence[int]:
+    """The pids of `processes`, and of those above them in the same cgroup, up to a shell."""
+    found = dict.fromkeys(process.pid for process in processes)
+    for process in processes:
+        mine, parent = read_text(f"{procfs}/{process.pid}/cgroup"), process.parent
+        for _ in range(_ABOVE):
+            if parent <= 1 or read_text(f"{procfs}/{parent}/cgroup") != mine:
+                break
+            stat = parse_stat(read_text(f"{procfs}/{parent}/stat"))
+            if stat and stat.command.partition(":")[0] in _SHELLS:
+                break
+            found[parent] = None
+            parent = stat.parent if stat else 0
+    return list(found)
+
+
+def command_line(procfs: Path, pid: int) -> str:
+    """The first words of its command line; only compared with names of programs, never shown."""
+    return read_text(f"{procfs}/{pid}/cmdline")[:_COMMAND].replace("\0", " ").lower()
+
 
 _LISTEN, _ESTABLISHED = "0A", "01"
 _PORT = re.compile("[0-9A-F]{4}")

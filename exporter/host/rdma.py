@@ -1,6 +1,6 @@
-"""InfiniBand and RoCE ports as sysfs shows them, and where devices sit on the PCI bus.
+"""InfiniBand and RoCE ports as sysfs shows them, and devices on the PCI bus.
 
-Reading may take milliseconds: network cards ask their firmware for some counters. Not for the thread of the passes.
+Reading may take milliseconds: network cards ask their firmware for some counters. Not for the sampling thread.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from exporter.host.presence import exists, is_folder
-from exporter.host.text import bounded, natural, read_text
+from exporter.host.text import bounded, exists, is_folder, natural, read_text
 
 _CLASS = "class/infiniband"
 _MAX_PORTS = 64
@@ -171,3 +170,36 @@ def _numa(folder: Path) -> str:
     """The kernel writes -1 for a machine without NUMA."""
     number = natural(_word(folder / "numa_node"))
     return "" if number is None else str(number)
+
+
+_NVIDIA = "0x10de"
+_DISPLAY_CLASSES = ("0x0300", "0x0302")
+"""VGA and 3D controllers; NVIDIA's audio and USB functions are other classes."""
+_HOLDERS = {"pci-stub", "pciback", "xen-pciback"}
+"""Drivers that hold a device for virtual machines, beside those of VFIO."""
+
+
+def pci_gpus(sysfs: Path) -> int | None:
+    """Count NVIDIA display controllers under /sys/bus/pci/devices that are the host's; None without that directory."""
+    devices = sysfs / "bus/pci/devices"
+    try:
+        entries = sorted(devices.iterdir())
+    except OSError:
+        return None
+    return sum(_is_gpu(entry) for entry in entries)
+
+
+def _is_gpu(entry: Path) -> bool:
+    try:
+        if (entry / "vendor").read_text().strip() != _NVIDIA:
+            return False
+        display = (entry / "class").read_text().strip().startswith(_DISPLAY_CLASSES)
+    except OSError:
+        return False
+    return display and not _is_given_away(entry)
+
+
+def _is_given_away(entry: Path) -> bool:
+    """Whether it is kept for a virtual machine, or is a part of a GPU for one: NVIDIA's driver will never show it."""
+    driver = (entry / "driver").resolve().name
+    return "vfio" in driver or driver in _HOLDERS or exists(entry / "physfn")

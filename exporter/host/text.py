@@ -7,11 +7,26 @@ again is never mistaken for the process before.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import stat
 from collections.abc import Collection
 from pathlib import Path
+
+
+def exists(path: str | os.PathLike[str]) -> bool:
+    """Whether something is at `path` that may be seen.
+
+    Path.exists() raises where a folder on the way may not be searched: what is only looked for must not end a pass.
+    """
+    return os.path.exists(path)  # noqa: PTH110 - see above
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """The same of a folder."""
+    return os.path.isdir(path)  # noqa: PTH112 - see above
+
 
 _CHUNK = 1 << 14
 """Holds nearly every file read here; a buffer of a megabyte would cost three times the read itself."""
@@ -91,6 +106,38 @@ def read_regular(path: str | os.PathLike[str], limit: int, owners: Collection[in
         os.close(descriptor)
 
 
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+
+
+def new_file(path: Path, mode: int = 0o666) -> int:
+    """Create a file, owned as its directory, and return a descriptor of it. Raises OSError, also if it exists."""
+    descriptor = os.open(path, _NEW, mode)
+    _give(path.parent, descriptor)
+    return descriptor
+
+
+def make_directory(path: Path) -> None:
+    """Create the directory if it does not exist, owned as the directory above it. Raises OSError."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        if not is_folder(path):
+            raise
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        _give(path.parent, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _give(parent: Path, descriptor: int) -> None:
+    if os.geteuid() == 0:
+        owner = parent.stat()
+        with contextlib.suppress(PermissionError):  # a root without that capability
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
+
+
 _KEPT_CHUNK = 1 << 10
 """Holds every file that is read this way; a longer one is read as any other."""
 _PROCFS_ROOT = 1
@@ -120,7 +167,7 @@ class KeptFiles:
             try:
                 self._keeps = Path(self.root).stat().st_ino == _PROCFS_ROOT
             except OSError:
-                return False
+                return self.room > 0 and self._is_procfs()
         return self._keeps
 
 

@@ -12,8 +12,8 @@ from exporter.core.clock import UnixTime
 from exporter.core.record import record
 from exporter.core.units import Joules, Share
 from exporter.host.model import HostSignals
-from exporter.ledger.evidence import Past, Signals
 from exporter.ledger.states import STATES
+from exporter.ledger.states.state import Past, Signals
 from exporter.progress.progress import Rank
 
 Seconds = tuple[float, ...]

@@ -11,14 +11,12 @@ from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
 from exporter.core.units import BytesPerSecond
-from exporter.host.hottest import Hot, hottest
-from exporter.host.model import HostSignals, ProcessSignals
+from exporter.host.model import HostSignals, Hot, ProcessSignals, hottest
 from exporter.ledger.account import ZERO, Holding, Reading, Seconds
-from exporter.ledger.evidence import NO_HOST, NO_PAST, NOTHING_REPORTED, Evidence, Past
 from exporter.ledger.states import INDEX, OF_BUSY_TIME, OF_WAITING_TIME
 from exporter.ledger.states.activity import SPIN_BUSY
 from exporter.ledger.states.host_waits import BLOCKED
-from exporter.ledger.states.state import Claim, Limits
+from exporter.ledger.states.state import NO_HOST, NO_PAST, NOTHING_REPORTED, Claim, Evidence, Limits, Past
 
 UNOBSERVED, FREE, HELD_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["held_idle"]
 SPINNING = INDEX["wait_collective"]

@@ -23,8 +23,8 @@ from exporter.core.families import (
     in_columns,
 )
 from exporter.ledger.account import Ledger, OwnerEntry, TargetEntry
-from exporter.ledger.evidence import Past
 from exporter.ledger.states import STATES, diagnosable
+from exporter.ledger.states.state import Past
 
 
 def _device(entry: TargetEntry) -> tuple[str, ...]:

@@ -9,12 +9,11 @@ from typing import NamedTuple
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.ledger.account import OwnerEntry, Reading
 from exporter.ledger.division import Division, OwnerShare, demands
-from exporter.ledger.evidence import NO_PAST, Evidence, Past, Signals
 from exporter.ledger.peers import Level
 from exporter.ledger.states import BUSY, INDEX
 from exporter.ledger.states.idle import ACTIVE
 from exporter.ledger.states.peers import spins
-from exporter.ledger.states.state import Limits
+from exporter.ledger.states.state import NO_PAST, Evidence, Limits, Past, Signals
 
 _WORKS = frozenset(INDEX[state] for state in BUSY)
 _LATE_CYCLES = 1.5

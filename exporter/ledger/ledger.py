@@ -12,15 +12,23 @@ from exporter.core.clock import UnixTime
 from exporter.core.units import Joules
 from exporter.ledger.account import ZERO, Holding, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
 from exporter.ledger.division import Division, Side, Work, divide, gather, runner, unobserved, work
-from exporter.ledger.evidence import NO_HOST, NO_PAST, NOTHING_REPORTED, Past
 from exporter.ledger.history import Used, free_clock, past, stalled_elsewhere, straggled, uncomputed, used
-from exporter.ledger.on_demand import following
-from exporter.ledger.peers import Levels, ids, late_ranks, levels, others, stragglers, with_peers
-from exporter.ledger.reports import phases, reported_stragglers
+from exporter.ledger.peers import (
+    Levels,
+    following,
+    ids,
+    late_ranks,
+    levels,
+    others,
+    phases,
+    reported_stragglers,
+    stragglers,
+    with_peers,
+)
 from exporter.ledger.states import DEFAULTS
 from exporter.ledger.states.given import GAP_INTERVALS
 from exporter.ledger.states.idle import ACTIVE
-from exporter.ledger.states.state import Limits
+from exporter.ledger.states.state import NO_HOST, NO_PAST, NOTHING_REPORTED, Limits, Past
 
 Peers = Mapping[Owner, Collection[str]]
 

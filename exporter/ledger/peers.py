@@ -1,4 +1,4 @@
-"""What the targets of one owner say of each other: which compute, which only spin, which one all wait for."""
+"""What the targets of one owner show of each other: which compute, which only spin, which one the others wait for."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from exporter.attribution.owner import Owner
 from exporter.core.clock import MonotonicTime
 from exporter.host.model import HostSignals
 from exporter.ledger.account import Holding, Ledger, Reading
-from exporter.ledger.division import HELD_IDLE, SPINNING, Division, OwnerShare, Work, own_processes
-from exporter.ledger.evidence import NO_HOST, NO_PAST, Past, at_least
+from exporter.ledger.division import HELD_IDLE, SPINNING, Division, OwnerShare, StateShares, Work, own_processes
 from exporter.ledger.states import INDEX
 from exporter.ledger.states.host_waits import BLOCKED
 from exporter.ledger.states.idle import takes_part
-from exporter.ledger.states.state import Limits
+from exporter.ledger.states.state import NO_HOST, NO_PAST, Limits, Past, at_least
+from exporter.progress.progress import Rank
 
 _UNUSED = INDEX["held_unused"]
 _NO_PASTS: Mapping[str, Past] = {}
 _WAITS_FOR_OTHERS = frozenset({INDEX["wait_collective"], INDEX["wait_peer"]})
 _WAITS = 0.5
-"""Part of a pass spent waiting for others from which a target waits, and
-below half of which it does not."""
+"""Fraction of a cycle spent waiting from which a target waits, and below half of which it does not."""
 
 _KEPT_HERE = frozenset(
     INDEX[state] for state in ("wait_data", "wait_evaluation", "wait_checkpoint", "wait_storage", "wait_cpu")
@@ -244,3 +243,111 @@ def _spins(before: Ledger, owner: Owner, seconds: Sequence[float]) -> bool:
 def _pids(owner: Owner, readings: Sequence[Reading]) -> tuple[int, ...]:
     found = (pid for each in readings for held in each.holdings if held.owner == owner for pid in held.pids)
     return tuple(dict.fromkeys(found))
+
+
+_WAITS_FOR: Mapping[str, int] = {"service": INDEX["wait_requests"], "interactive": INDEX["wait_user"]}
+"""By class of work."""
+_NOT_KNOWN = INDEX["wait_other"]
+"""Of work on demand: its program runs, and may only poll."""
+
+
+def following(
+    readings: Sequence[Reading],
+    divisions: Mapping[str, Division],
+    hosts: Mapping[Owner, HostSignals],
+    work: Mapping[Owner, str],
+) -> Mapping[str, Division]:
+    """The divisions with what spins until a rank of the same work has a request booked as that wait."""
+    on_demand = {owner: _WAITS_FOR[each] for owner, each in work.items() if each in _WAITS_FOR}
+    spins: dict[Owner, dict[str, frozenset[int]]] = {}
+    leads: dict[Owner, list[tuple[frozenset[int], int]]] = {}
+    for reading in readings if on_demand else ():
+        for holding, part in zip(reading.holdings, divisions[reading.target.uuid].owner_shares, strict=True):
+            owner = holding.owner
+            if owner not in on_demand:
+                continue
+            if _share(part, SPINNING) > 0:
+                spins.setdefault(owner, {})[reading.target.uuid] = ids(holding, hosts)
+            waits = [state for state in (_NOT_KNOWN, on_demand[owner]) if _share(part, state) >= _WAITS * holding.share]
+            if waits and holding.share > 0:
+                leads.setdefault(owner, []).append((ids(holding, hosts), waits[-1]))
+    follows = {
+        uuid: state
+        for owner, each in spins.items()
+        for uuid, mine in each.items()
+        for theirs, state in leads.get(owner, ())
+        if together(owner, mine, theirs)
+    }
+    return {uuid: _booked(each, follows[uuid]) if uuid in follows else each for uuid, each in divisions.items()}
+
+
+def _share(part: OwnerShare, state: int) -> float:
+    return sum(share for each, share in part.state_shares if each == state)
+
+
+def _booked(division: Division, state: int) -> Division:
+    states = list(division.states)
+    states[state] += states[SPINNING]
+    states[SPINNING] = 0.0
+    parts = tuple(part._replace(state_shares=_moved(part.state_shares, state)) for part in division.owner_shares)
+    return division._replace(states=tuple(states), owner_shares=parts)
+
+
+def _moved(shares: StateShares, state: int) -> StateShares:
+    return [(state if each == SPINNING else each, share) for each, share in shares]
+
+
+_SLOWER = 1.1
+"""Over what the other ranks need for a step, from which a rank is one that they wait for."""
+
+
+def phases(ranks: Sequence[Rank], pids: Sequence[int], readings: Sequence[Reading]) -> Mapping[str, float]:
+    """The phases of the processes on a target together; of the owner's that are on none where no other reports."""
+    own = [rank for rank in ranks if rank.pid in pids]
+    if not own:
+        on_gpus = {pid for reading in readings for holding in reading.holdings for pid in holding.pids}
+        own = [rank for rank in ranks if rank.pid not in on_gpus]
+    names = {name for rank in own for name in rank.phases}
+    return {name: sum(rank.phases.get(name, 0.0) for rank in own) / len(own) for name in names}
+
+
+def reported_stragglers(
+    ranks: Mapping[Owner, Sequence[Rank]], readings: Sequence[Reading], hosts: Hosts
+) -> Mapping[Owner, Sequence[tuple[Owner, str, float]]]:
+    """(owner, target, share of the pass) of each target the others wait for, of the owners whose ranks tell."""
+    paces = {owner: known for owner, each in ranks.items() if len(known := _paces(owner, each, readings)) > 1}
+    found: dict[Owner, Sequence[tuple[Owner, str, float]]] = {}
+    for owner, each in paces.items():
+        held = {
+            reading.target.uuid: ids(holding, hosts)
+            for reading in readings
+            for holding in reading.holdings
+            if holding.owner == owner and reading.target.uuid in each
+        }
+        groups = [{uuid: each[uuid] for uuid in work} for work in works(owner, held) if len(work) > 1]
+        found[owner] = [(owner, uuid, waited) for group in groups for uuid, waited in _slow(group)]
+    return found
+
+
+def _paces(owner: Owner, ranks: Sequence[Rank], readings: Sequence[Reading]) -> Mapping[str, float]:
+    """Seconds of a step by target: of its slowest rank."""
+    seconds = {rank.pid: rank.step_seconds for rank in ranks if rank.step_seconds is not None}
+    if len(seconds) < 2:  # noqa: PLR2004 - one alone waits for nobody
+        return {}
+    found: dict[str, float] = {}
+    for reading in readings:
+        pids = [pid for each in reading.holdings if each.owner == owner for pid in each.pids if pid in seconds]
+        if pids:
+            found[reading.target.uuid] = max(seconds[pid] for pid in pids)
+    return found
+
+
+def _slow(paces: Mapping[str, float]) -> Sequence[tuple[str, float]]:
+    """Targets that need clearly longer than the mean of the others, with the part of their step the others wait."""
+    found: list[tuple[str, float]] = []
+    for uuid, seconds in paces.items():
+        rest = [other for each, other in paces.items() if each != uuid]
+        mean = sum(rest) / len(rest)
+        if seconds > _SLOWER * mean and seconds > max(rest) / _SLOWER:
+            found.append((uuid, 1.0 - mean / seconds))
+    return found

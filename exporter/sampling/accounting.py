@@ -16,13 +16,13 @@ from exporter.core.clock import Moment, MonotonicTime
 from exporter.core.families import AnyBlock, AnyFamily, Family, LazyBlock
 from exporter.core.record import record
 from exporter.core.units import Share
-from exporter.host.network_port_families import NETWORK_PORT_FAMILIES
+from exporter.host.network_ports import NETWORK_PORT_FAMILIES
 from exporter.ledger.account import Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.peers import Suspects
-from exporter.ledger.states import STATES, limits
-from exporter.ledger.thresholds import Thresholds
+from exporter.ledger.states import DEFAULTS, STATES
+from exporter.ledger.states.state import Limits
 from exporter.progress.families import ProgressCounters
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.host_view import Host
@@ -41,7 +41,7 @@ class AccountingOptions:
     interval: float = 1.0
     retention: float = 120.0
     process_limit: int = 64
-    thresholds: Thresholds = field(default_factory=Thresholds)
+    limits: Limits = field(default_factory=lambda: DEFAULTS)
     class_rules: tuple[ClassRule, ...] = ()
 
 
@@ -74,7 +74,6 @@ class Accounting:
         self._readings = LedgerReadings()
         self._classes = WorkClasses(options.class_rules)
         self._ledger = Ledger()
-        self._limits = limits(vars(options.thresholds))
         self._workloads = WorkloadRows()
         self._suspects = Suspects()
         self._suspected: Mapping[Owner, Sequence[int]] = {}
@@ -103,7 +102,7 @@ class Accounting:
             host_signals_known=view.known_signals,
         )
         before = self._ledger
-        self._ledger = prune(advance(before, current, self._limits), self._options.retention)
+        self._ledger = prune(advance(before, current, self._options.limits), self._options.retention)
         self._monotonic = at.monotonic
         self._suspected = self._suspects.of(before, self._ledger, readings, at.monotonic)
         workloads = self._workloads.of(self._ledger.owners.keys(), join, readings, view.usage, work)

@@ -17,7 +17,7 @@ from exporter.collectors.utilization import Engines, Utilization
 from exporter.core.clock import NEVER, MonotonicTime
 from exporter.core.record import record
 from exporter.core.units import Joules
-from exporter.ledger.evidence import Signals
+from exporter.ledger.states.state import Signals
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import NO_STATE, CachedReading
 

@@ -14,10 +14,9 @@ from exporter.core.threads import Threads
 from exporter.host.command import command_line
 from exporter.host.model import HostProcess
 from exporter.host.namespace import own_cgroup
-from exporter.host.pci import pci_gpus
-from exporter.host.process import ProcessReader
-from exporter.host.users import SOURCE as USER_DATABASE
-from exporter.host.users import UserNames
+from exporter.host.process import SOURCE as USER_DATABASE
+from exporter.host.process import ProcessReader, UserNames
+from exporter.host.rdma import pci_gpus
 from exporter.progress.progress import Reported
 from exporter.progress.reader import ProgressReader
 from exporter.sampling.host_view import ExitedProcesses, HostQuestion, HostView, pids_by_target

@@ -25,7 +25,7 @@ from exporter.core.clock import Moment
 from exporter.core.threads import Threads
 from exporter.daemon.serve import tune_runtime
 from exporter.exposition.page import PageStore
-from exporter.host.users import UserNames
+from exporter.host.process import UserNames
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.sampling.this_host import Paths, ThisHost

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from exporter.ledger.evidence import Evidence, Past, at_least
 from exporter.ledger.states.activity import SPIN_BUSY
 from exporter.ledger.states.host_waits import (
     HOT_THREAD,
@@ -17,7 +16,7 @@ from exporter.ledger.states.host_waits import (
     storage_claim,
 )
 from exporter.ledger.states.reported import WRITE_RATE, checkpoint_claim
-from exporter.ledger.states.state import AMOUNT, Certainty, Limits, State, Threshold
+from exporter.ledger.states.state import AMOUNT, Certainty, Evidence, Limits, Past, State, Threshold, at_least
 
 ACTIVE = Threshold("active", 0.01, "Busy share of a pass above which a GPU did something: resets the idle clock.")
 UNUSED_NEVER = Threshold(

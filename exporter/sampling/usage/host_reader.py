@@ -15,9 +15,8 @@ from exporter.host import network
 from exporter.host import process as host_process
 from exporter.host.cgroup import Hierarchy
 from exporter.host.model import HostProcess, HostSignals, HostUsage
-from exporter.host.presence import exists
 from exporter.host.process import Turns
-from exporter.host.text import KeptFiles, read_text, room
+from exporter.host.text import KeptFiles, exists, read_text, room
 from exporter.host.threads import ThreadReader
 from exporter.ledger.states import HOST_SIGNALS
 from exporter.sampling.usage.owner_host import HostFiles, OwnerHost

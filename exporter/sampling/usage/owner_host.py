@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from exporter.core.clock import NEVER, MonotonicTime
 from exporter.core.units import Bytes, BytesPerSecond
-from exporter.host import ancestors, cgroup, network
-from exporter.host.ancestors import launches
+from exporter.host import cgroup, network
 from exporter.host.cgroup import Freezer, Hierarchy, Limits
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.text import KeptFiles
@@ -201,13 +200,13 @@ class OwnerHost:
         procfs = self._files.procfs
         mine, nodes = (network.namespace(procfs, each) for each in (running[0].pid, 1))
         own = None not in {mine, nodes} and mine != nodes
-        near = ancestors.near(procfs, running[:_NEAR])
-        programs = {each: ancestors.program(procfs, each) for each in near}
+        near = network.related_pids(procfs, running[:_NEAR])
+        programs = {each: network.command_line(procfs, each) for each in near}
         ports = listeners.ports(near, own_namespace=own)
         found = (
             None if ports is None else network.for_clients(ports, programs.values()),
             tuple(programs.values()),
-            frozenset(each for each, program in programs.items() if launches(program)),
+            frozenset(each for each, program in programs.items() if network.is_launcher(program)),
         )
         same = asked == before.processes and found == (before.ports, before.names, before.launchers)
         seconds = min(2 * before.seconds, PROGRAMS_LONGEST) if same else PROGRAMS_SECONDS

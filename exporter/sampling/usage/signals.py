@@ -7,8 +7,7 @@ from dataclasses import field, replace
 
 from exporter.core.record import record
 from exporter.core.units import Bytes, BytesPerSecond
-from exporter.host.hottest import Hot, hottest
-from exporter.host.model import HostSignals, HostUsage, ProcessSignals
+from exporter.host.model import HostSignals, HostUsage, Hot, ProcessSignals, hottest
 from exporter.host.process_io import IoRates
 from exporter.host.task import Task
 

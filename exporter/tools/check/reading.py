@@ -22,7 +22,7 @@ from exporter.faults.facts import from_blocks, to_json
 from exporter.faults.watch import FaultWatch
 from exporter.host import process, rdma
 from exporter.host.network_ports import PortWatch
-from exporter.host.pci import pci_gpus
+from exporter.host.rdma import pci_gpus
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.host_view import Host, HostQuestion, HostView
 from exporter.sampling.sampler import Pacing, Sampler

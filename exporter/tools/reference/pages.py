@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 
 from exporter.collectors import COLLECTORS
@@ -15,8 +14,8 @@ from exporter.config.option import Option, options_of
 from exporter.core.families import AnyFamily, Shown
 from exporter.daemon.config import DaemonConfig
 from exporter.exposition.config import HIDDEN_METRICS
-from exporter.host.presence import exists
-from exporter.ledger.thresholds import Thresholds
+from exporter.host.text import exists
+from exporter.ledger.states import THRESHOLDS
 from exporter.sampling.families import groups
 from exporter.tools.reference.sources import sources
 
@@ -110,9 +109,8 @@ def _thresholds() -> Iterable[str]:
         "(`wait-cover=0.4,polls-after=20`). What is left out keeps its default.\n\n"
         "| Threshold | Default | Meaning |\n|---|---|---|\n"
     )
-    for item in fields(Thresholds):
-        kept = item.metadata["help"]
-        yield f"| `{item.name.replace('_', '-')}` | `{item.default:.12g}` | {_cell(kept)} |\n"
+    for each in THRESHOLDS:
+        yield f"| `{each.option}` | `{each.default:.12g}` | {_cell(each.help)} |\n"
 
 
 _BELOW: Mapping[str, Callable[[], Iterable[str]]] = {"Collectors": _collectors, "Ledger": _thresholds}

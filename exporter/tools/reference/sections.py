@@ -104,7 +104,7 @@ def _state(state: State) -> Sequence[str]:
 
 def _signature(state: State) -> Sequence[str]:
     needs = " or ".join(" and ".join(f"`{name}`" for name in each) for each in state.needs) if state in SPLITS else ""
-    options = ", ".join(f"`{threshold.name.replace('_', '-')}`" for threshold in state.thresholds)
+    options = ", ".join(f"`{threshold.option}`" for threshold in state.thresholds)
     return (f"`{state.name}`", state.signature, options, needs)
 
 

@@ -10,8 +10,7 @@ import pytest
 from exporter.attribution.ownership import Target
 from exporter.core.clock import MonotonicTime
 from exporter.core.threads import Threads
-from exporter.host.network_port_families import NETWORK_PORT_FAMILIES
-from exporter.host.network_ports import GpuSeat, PortWatch, meeting, nearest
+from exporter.host.network_ports import NETWORK_PORT_FAMILIES, GpuSeat, PortWatch, meeting, nearest
 from exporter.host.rdma import Port
 from exporter.sampling.usage.network_port_source import NetworkPortSource
 from tests.unit.host.rdma_tree import pci_device, rdma_port

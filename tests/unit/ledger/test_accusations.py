@@ -11,9 +11,9 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import LOST, STATES
+from exporter.ledger.states.state import Signals
 from tests.unit.ledger.test_signatures import AMPERE, CALM, HOPPER, idle
 
 JOB = Owner(workload="slurm:7", kind="slurm", slurm_job="7")

@@ -14,9 +14,9 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.states import OF_BUSY_TIME
+from exporter.ledger.states.state import Signals
 from tests.depth import examples
 
 OWNERS = tuple(Owner(workload=f"slurm:{number}", kind="slurm", slurm_job=str(number)) for number in range(4))

@@ -12,9 +12,9 @@ import pytest
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import BY_STATE
+from exporter.ledger.states.state import Signals
 from exporter.tools.report.advice import of_job
 from exporter.tools.report.model import DeviceUse
 from tests.unit.ledger.test_accusations import JOB, NOTHING, RECEIVES, SLEEPS, SPINS, run, shares

@@ -8,10 +8,10 @@ from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
 from exporter.attribution.ownership import Target
 from exporter.core.families import Sample
 from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
 from exporter.ledger.families import FAMILIES
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import SPLITS, STATES, diagnosable
+from exporter.ledger.states.state import Signals
 
 OWNER = Owner(workload="slurm:1", kind="slurm", slurm_job="1")
 GPU = Target("GPU-a", 3, "0000:01:00.0")

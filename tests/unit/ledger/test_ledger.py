@@ -8,10 +8,10 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import ZERO, Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
 from exporter.ledger.history import free_clock
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.states import STATES
+from exporter.ledger.states.state import Signals
 
 ALICE, BOB = Owner(workload="a/alice", kind="pod"), Owner(workload="b/bob", kind="pod")
 GPU, PEER = Target("GPU-0", 0, "0000:01:00.0"), Target("GPU-1", 1, "0000:02:00.0")

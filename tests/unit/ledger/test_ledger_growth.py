@@ -11,9 +11,9 @@ from exporter.attribution.ownership import Target
 from exporter.core.clock import MonotonicTime, UnixTime
 from exporter.core.units import Share
 from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.peers import Suspects
+from exporter.ledger.states.state import Signals
 from tests.growth import grown
 
 GPU = Target("GPU-0", 0, "")

@@ -10,8 +10,8 @@ from exporter.attribution.ownership import Target
 from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Evidence
 from exporter.ledger.ledger import advance
+from exporter.ledger.states.state import Evidence
 from tests.unit.ledger.test_accusations import JOB, run, shares
 from tests.unit.ledger.test_signatures import CALM, idle
 

@@ -11,10 +11,10 @@ from exporter.attribution.ownership import Target
 from exporter.host.model import ProcessSignals
 from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
 from exporter.ledger.division import Work
-from exporter.ledger.evidence import Past
 from exporter.ledger.history import stalled_elsewhere
 from exporter.ledger.ledger import advance
 from exporter.ledger.peers import Level, levels
+from exporter.ledger.states.state import Past
 from tests.unit.ledger.test_accusations import JOB, SPINS, run, shares, straggling
 from tests.unit.ledger.test_signatures import CALM, HOPPER, idle
 

@@ -16,9 +16,9 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostSignals
 from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import STATES, diagnosable
+from exporter.ledger.states.state import Signals
 
 OWNER = Owner(workload="slurm:7", kind="slurm", slurm_job="7")
 GPUS = tuple(Target(f"GPU-{index}", index, f"0000:0{index}:00.0") for index in range(4))

@@ -7,8 +7,8 @@ import pytest
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.ledger.account import Counted, Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
 from exporter.ledger.ledger import advance
+from exporter.ledger.states.state import Signals
 
 ALICE, BOB = Owner(workload="a/alice", kind="pod"), Owner(workload="b/bob", kind="pod")
 GPU = Target("GPU-0", 0, "0000:01:00.0")

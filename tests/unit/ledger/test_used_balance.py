@@ -15,10 +15,10 @@ from exporter.core.clock import UnixTime
 from exporter.core.families import Values
 from exporter.core.units import Share
 from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
 from exporter.ledger.families import FAMILIES
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.states import OF_BUSY_TIME, STATES
+from exporter.ledger.states.state import Signals
 from tests.depth import examples
 
 OWNERS = (NOBODY, *(Owner(workload=f"slurm:{number}", kind="slurm", slurm_job=str(number)) for number in range(3)))

@@ -10,7 +10,7 @@ import pytest
 from exporter.core import lookup
 from exporter.core.lookup import Lookup
 from exporter.core.threads import Threads
-from exporter.host.users import UserNames
+from exporter.host.process import UserNames
 from tests.attribution_kit.nodes import until
 
 
