@@ -1,16 +1,79 @@
-"""One task: a thread of a GPU process, or a loader worker of one as a whole, as /proc shows it pass after pass."""
+"""One task as /proc shows it: a thread of a GPU process or a loader worker as a whole, and what it reads and writes."""
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
 from exporter.core.clock import NEVER, MonotonicTime
-from exporter.host.model import HostProcess
-from exporter.host.process import CLOCK_TICKS, parse_stat
-from exporter.host.process_io import LOOK_SECONDS, IoRates, ProcessIo
-from exporter.host.text import KeptFile, KeptFiles, natural, read_text
+from exporter.core.units import Bytes, BytesPerSecond
+from exporter.host.process import CLOCK_TICKS, parse_io, parse_stat
+from exporter.host.text import natural, read_text
+
+LOOK_SECONDS = 3.0
+LATELY_SECONDS = 20.0
+
+
+class IoRates(NamedTuple):
+    """By system calls or past the page cache, whichever is more."""
+
+    read: BytesPerSecond
+    written: BytesPerSecond
+    reading: BytesPerSecond
+    writing: BytesPerSecond
+    """These two since the look before, and not lately: what it does now."""
+
+
+_NO_RATES = IoRates(*[BytesPerSecond(0.0)] * 4)
+
+
+class ProcessIo:
+    """The rates of one process or thread, by its `io` file: read now and then, and smoothed over half a minute.
+
+    A write ends in the page cache long before the disk has it, and the wait comes after, in `fsync`: what a program did
+    lately shows what it waits for now.
+    """
+
+    __slots__ = ("_path", "_rates", "_start_ticks", "_totals", "looked_at")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._start_ticks = 0
+        self._totals: Sequence[Bytes | None] = ()
+        """Read and written, by calls and past the page cache, at the last look."""
+        self._rates: IoRates | None = None
+        self.looked_at: MonotonicTime = NEVER
+
+    def rates(self, start_ticks: int, now: MonotonicTime) -> IoRates | None:
+        """Return the rates of the process that started then; None at first, and if the kernel refuses."""
+        same, seconds = start_ticks == self._start_ticks, now - self.looked_at
+        if not same or seconds >= LOOK_SECONDS:
+            totals = parse_io(read_text(self._path), "rchar", "wchar", "read_bytes", "write_bytes")
+            moved = [
+                max(0, after - before)
+                for before, after in zip(self._totals, totals, strict=False)
+                if before is not None and after is not None
+            ]
+            known = same and len(moved) == len(totals)
+            self._rates = _smoothed(self._rates or _NO_RATES, moved, seconds) if known else None
+            self._totals, self._start_ticks, self.looked_at = totals, start_ticks, now
+        return self._rates
+
+
+def _smoothed(rates: IoRates, moved: Sequence[int], seconds: float) -> IoRates:
+    """Return the rates after `moved` bytes: read and written, by calls and past the page cache."""
+    fades = math.exp(-seconds / LATELY_SECONDS)
+    ratio = (1.0 - fades) / seconds
+    read, written = max(moved[0], moved[2]), max(moved[1], moved[3])
+    return IoRates(
+        BytesPerSecond(rates.read * fades + read * ratio),
+        BytesPerSecond(rates.written * fades + written * ratio),
+        BytesPerSecond(read / seconds),
+        BytesPerSecond(written / seconds),
+    )
 
 
 class RunQueue(NamedTuple):
@@ -175,82 +238,45 @@ class Task(NamedTuple):
     """Of a main thread itself, where its process writes much."""
 
 
-class _Closer(NamedTuple):
-    """What is looked at now and then, of main threads and children alone."""
-
-    io: ProcessIo
-    own_io: ProcessIo
-
-
 class TaskReader:
-    """Reads one task. While the kernel reports the same of it, it is the same object again."""
+    """Reads one task, cycle after cycle."""
 
-    __slots__ = ("_closer", "_folder", "_main", "_process", "_queue", "_seen", "_stat", "_task", "_wait", "place")
+    __slots__ = ("_folder", "_io", "_main", "_own_io", "_seen", "_wait", "place")
 
-    def __init__(self, files: KeptFiles, place: str, process: str = "") -> None:
+    def __init__(self, procfs: str, place: str, process: str = "") -> None:
         """`place` is below procfs; `process` is the pid of a main thread or a child, which is looked at closer."""
         self.place = place
-        self._folder = f"{files.root}/{place}"
-        self._stat = KeptFile(files, place, "stat")
-        self._queue = KeptFile(files, place, "schedstat")
-        self._seen: tuple[bytes, bytes] = (b"", b"")
-        """What both reported when `_task` was made."""
-        self._task: Task | None = None
-        self._closer = (
-            _Closer(ProcessIo(KeptFile(files, process, "io")), ProcessIo(KeptFile(files, place, "io")))
-            if process
-            else None
-        )
+        self._folder = f"{procfs}/{place}"
+        self._io = ProcessIo(f"{procfs}/{process}/io") if process else None
+        self._own_io = ProcessIo(f"{self._folder}/io")
         self._wait = TaskWait(self._folder) if process else None
         """Of another thread from its second look on: of hundreds, only few are looked at again."""
         self._main = bool(process) and place != process
-        self._process: HostProcess | None = None
+        self._seen = False
 
-    def read(self, now: MonotonicTime, process: HostProcess | None = None) -> Task | None:
-        """None where it is gone.
-
-        `process` is what /proc shows of its process in this pass. A main thread whose process shows the same, and that
-        had no CPU since, has done nothing.
-        """
-        queue = self._queue.read()
-        stat_seen, queue_seen = self._seen
-        still = self._main and process is not None and process is self._process and queue and queue is queue_seen
-        self._process = process
-        stat = stat_seen if still else self._stat.read()
-        if stat is not stat_seen or queue is not queue_seen or self._due(now):
-            self._seen = (stat, queue)
-            task = self._look(stat, queue, now)
-            if task != self._task:
-                self._task = task
-        return self._task
-
-    def _due(self, now: MonotonicTime) -> bool:
-        if self._closer and now - self._closer.io.looked_at >= LOOK_SECONDS:
-            return True
-        return self._wait is None or now - self._wait.looked_at >= LOOK_SECONDS
-
-    def _look(self, stat_content: bytes, queue_content: bytes, now: MonotonicTime) -> Task | None:
-        stat = parse_stat(stat_content.decode("utf-8", "replace"))
+    def read(self, now: MonotonicTime) -> Task | None:
+        """Return the task, or None if it has ended."""
+        stat = parse_stat(read_text(f"{self._folder}/stat"))
         if stat is None:
             return None
-        queue = parse_run_queue(queue_content.decode("utf-8", "replace"))
+        queue = parse_run_queue(read_text(f"{self._folder}/schedstat"))
         runs = stat.state == _RUNNING
-        sleep, io, own_io = Sleep.HIDDEN, None, None
-        if self._wait is None and self._task is not None:
+        if self._wait is None and self._seen:
             self._wait = TaskWait(self._folder)
+        self._seen = True
+        sleep, own_io = Sleep.HIDDEN, None
         if self._wait:
             sleep = self._wait.sleeps_in(queue, now, runs=runs, has_terminal=stat.has_terminal)
-        if self._closer:
-            io = self._closer.io.rates(stat.start_ticks, now)
-            if self._main and io and max(io.written, io.writing) >= _WRITES:
-                own_io = self._closer.own_io.rates(stat.start_ticks, now)
+        io = self._io.rates(stat.start_ticks, now) if self._io else None
+        if self._main and io and max(io.written, io.writing) >= _WRITES:
+            own_io = self._own_io.rates(stat.start_ticks, now)
         return Task(
             start_ticks=stat.start_ticks,
             cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
             blocked=_waits_for_file(sleep, io) or (stat.state in _BLOCKED and is_for_storage(self._folder)),
             run_delay=queue.delay / 1e9 if queue else None,
             minor_faults=stat.minor_faults,
-            receiving=None if sleep is Sleep.HIDDEN or not self._closer else sleep is Sleep.RECEIVE,
+            receiving=None if sleep is Sleep.HIDDEN or not self._io else sleep is Sleep.RECEIVE,
             io=io,
             stopped=stat.state in _STOPPED,
             ready=queue if queue and queue.turns and runs else None,

@@ -1,33 +1,207 @@
-"""The host side of every owner, pass after pass: its totals, and what it did since the pass before."""
+"""The host side of every owner, cycle after cycle: its totals, and what it did since its last turn."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
-from exporter.core.clock import MonotonicTime
-from exporter.host import network
-from exporter.host import process as host_process
-from exporter.host.cgroup import Hierarchy
+from exporter.core.clock import NEVER, MonotonicTime
+from exporter.core.units import Bytes, BytesPerSecond
+from exporter.host import cgroup, network
+from exporter.host.cgroup import Freezer, Hierarchy, Limits
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.process import Turns
-from exporter.host.text import KeptFiles, exists, read_text, room
+from exporter.host.text import exists, read_text
 from exporter.host.threads import ThreadReader
 from exporter.ledger.states import HOST_SIGNALS
-from exporter.sampling.usage.owner_host import HostFiles, OwnerHost
+from exporter.sampling.usage.signals import Counters, Tasks, signals
+from exporter.sampling.usage.totals import CarriedUsage, ProcessTotals
+
+SLOW_SECONDS = 5.0
+"""Memory is read this often."""
+LIMIT_SECONDS = 30.0
+"""And limits this often."""
+PROGRAMS_SECONDS, PROGRAMS_LONGEST = 30.0, 120.0
+"""And who its programs are, and whether they listen: at first, and at most, where it was the same again and again."""
+NETWORK_SECONDS = 3.0
+"""And the bytes over a network namespace this often."""
+_NEAR = 4
+"""Processes of an owner that are asked whether they listen."""
+_PORTS = 8
+"""Shown of one owner."""
+
+
+@dataclass(frozen=True)
+class HostFiles:
+    """Where the host is read. `cores` are the node's."""
+
+    procfs: Path
+    cgroupfs: Path
+    cores: int
+
+    @cached_property
+    def hierarchy(self) -> Hierarchy:
+        return cgroup.hierarchy(self.cgroupfs)
+
+    @cached_property
+    def freezer(self) -> Freezer:
+        return Freezer(self.cgroupfs)
+
+
+class _Network(NamedTuple):
+    """The last look at the bytes over an owner's own network namespace."""
+
+    looked_at: MonotonicTime
+    total: Mapping[str, Bytes]
+    rate: BytesPerSecond | None = None
+    """Both ways, since the look before."""
+
+
+class _Programs(NamedTuple):
+    """Who its programs are, and whether they listen; looked at now and then."""
+
+    looked_at: MonotonicTime = NEVER
+    seconds: float = 0.0
+    """Until the next look."""
+    processes: tuple[int, ...] = ()
+    """That were asked."""
+    ports: frozenset[int] | None = None
+    """None: not shown."""
+    names: tuple[str, ...] = ()
+    launchers: frozenset[int] = frozenset()
+    """Parents of its GPU processes that start ranks."""
+
+
+class OwnerHost:
+    """The host side of one owner."""
+
+    def __init__(self, files: HostFiles) -> None:
+        self._files = files
+        self.usage = HostUsage()
+        self.signals: HostSignals | None = None
+        """Of the time between its last two turns."""
+        self._counters: Counters | None = None
+        self._counted_at: MonotonicTime = NEVER
+        self._limits = Limits()
+        self._limits_at = self._resident_at = NEVER
+        self._resident: Bytes | None = None
+        self._processes = ProcessTotals(files.procfs)
+        """Where the owner has no cgroup of its own."""
+        self._programs = _Programs()
+        self._carried = CarriedUsage()
+        self._network: _Network | None = None
+
+    def leave(self) -> None:
+        """It holds nothing any more. Where it comes back, its totals go on, and of the time between nothing is told."""
+        self._processes.usage(())
+        self._counters, self.signals = None, None
+        self._programs, self._network = _Programs(), None
+
+    def look(
+        self,
+        running: Sequence[HostProcess],
+        tasks: Mapping[int, Tasks],
+        path: str | None,
+        now: MonotonicTime,
+        listeners: network.Listeners,
+    ) -> None:
+        """Take what it has used, and what it did since its last turn. `path` is its own cgroup's."""
+        if running:
+            self._look_at_programs(running, now, listeners)
+            self._look_at_network(running[0].pid, now)
+        self.usage = self._used(running, path, now)
+        before, counters = self._counters, self._counted(running, tasks, now)
+        if before is not None:
+            if path is None and self._processes.joined:
+                before = before.without_totals()
+            self.signals = signals(before, counters, now - self._counted_at, self._files.cores)
+        self._counters, self._counted_at = counters, now
+
+    def _counted(self, running: Sequence[HostProcess], tasks: Mapping[int, Tasks], now: MonotonicTime) -> Counters:
+        watched = [process for process in running if process.pid in tasks]
+        before, programs = self._counters or Counters(), self._programs
+        return Counters(
+            self.usage,
+            {process.pid: tasks[process.pid] for process in watched},
+            {process.pid: process.cpu_seconds for process in watched},
+            self._network.rate if self._network else None,
+            None if programs.ports is None else bool(programs.ports),
+            programs.names,
+            {process.pid: process.parent for process in running if process.parent in programs.launchers},
+            frozenset(
+                process.pid
+                for process in watched
+                if _is_asleep(process, tasks[process.pid], before) and self._files.freezer.frozen(process.cgroup, now)
+            ),
+        )
+
+    def _used(self, running: Sequence[HostProcess], path: str | None, now: MonotonicTime) -> HostUsage:
+        counted = self._processes.usage(running) if path is None else self._cgroup(path, now)
+        usage = self._carried.of(counted, path)
+        total, ports = self._network.total if self._network else usage.network_bytes, self._programs.ports
+        if not total and not ports:
+            return usage
+        return replace(usage, network_bytes=total, ports=tuple(sorted(ports or ())[:_PORTS]))
+
+    def _cgroup(self, path: str, now: MonotonicTime) -> HostUsage:
+        files = self._files
+        if now - self._limits_at >= LIMIT_SECONDS:
+            self._limits, self._limits_at = cgroup.limits(path, files.cgroupfs, files.hierarchy, files.cores), now
+        if now - self._resident_at >= SLOW_SECONDS:
+            self._resident, self._resident_at = cgroup.resident_bytes(path, files.cgroupfs, files.hierarchy), now
+        return replace(cgroup.usage(path, files.cgroupfs, files.hierarchy, self._limits), resident_bytes=self._resident)
+
+    def _look_at_programs(
+        self, running: Sequence[HostProcess], now: MonotonicTime, listeners: network.Listeners
+    ) -> None:
+        before, asked = self._programs, tuple([process.pid for process in running[:_NEAR]])
+        if asked == before.processes and now - before.looked_at < before.seconds:
+            return
+        procfs = self._files.procfs
+        mine, nodes = (network.namespace(procfs, each) for each in (running[0].pid, 1))
+        own = None not in {mine, nodes} and mine != nodes
+        near = network.related_pids(procfs, running[:_NEAR])
+        programs = {each: network.command_line(procfs, each) for each in near}
+        ports = listeners.ports(near, own_namespace=own)
+        found = (
+            None if ports is None else network.for_clients(ports, programs.values()),
+            tuple(programs.values()),
+            frozenset(each for each, program in programs.items() if network.is_launcher(program)),
+        )
+        same = asked == before.processes and found == (before.ports, before.names, before.launchers)
+        seconds = min(2 * before.seconds, PROGRAMS_LONGEST) if same else PROGRAMS_SECONDS
+        self._programs = _Programs(now, seconds, asked, *found)
+        self._network = self._network or _Network(now, {}) if own else None
+
+    def _look_at_network(self, pid: int, now: MonotonicTime) -> None:
+        """Through one of its processes: in a namespace of its own what goes over it is the owner's."""
+        before = self._network
+        if before is not None and (not before.total or now - before.looked_at >= NETWORK_SECONDS):
+            total = network.traffic(self._files.procfs, pid)
+            moved = sum(total.values()) - sum(before.total.values())
+            known = bool(before.total) and moved >= 0
+            rate = BytesPerSecond(moved / (now - before.looked_at)) if known else None
+            self._network = _Network(now, total, rate)
+
+
+def _is_asleep(process: HostProcess, tasks: Tasks, before: Counters) -> bool:
+    """Return whether it may be in a paused container: it is blocked or was paused, or did nothing since `before`."""
+    pid = process.pid
+    still = before.tasks.get(pid) == tasks and before.cpu_seconds.get(pid) == process.cpu_seconds
+    return still or pid in before.frozen or any(each.blocked for each in tasks.values())
+
 
 PASS_PROCESSES = 64
 """Processes of owners looked at in one pass; of more, owners have their turn one after the other."""
-_MAX_FILES, _FILES_PART = 1024, 3 / 8
-"""Descriptors kept, of tasks and of what processes read; and of this program's descriptors."""
 _MAX_AWAY = 64
 """Owners kept that hold nothing any more."""
-_NOT_READ: Mapping[int, HostProcess] = {}
 
 
 @dataclass(slots=True)
@@ -45,9 +219,8 @@ class HostReader:
     _signals_seen: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        kept = KeptFiles(self.procfs, room(_MAX_FILES, _FILES_PART))
-        self._files = HostFiles(self.procfs, self.cgroupfs, self.cores, kept)
-        self._threads = ThreadReader(kept)
+        self._files = HostFiles(self.procfs, self.cgroupfs, self.cores)
+        self._threads = ThreadReader(self.procfs)
 
     def read(
         self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: MonotonicTime
@@ -59,8 +232,7 @@ class HostReader:
         pids = _pids(ownership, hosts)
         self._meet(pids.keys())
         turn = self._turns.next({owner: len(own) or 1 for owner, own in pids.items()})
-        all_read = len(hosts) <= host_process.PASS_PROCESSES
-        tasks = self._threads.read(pids, now, turn, hosts if all_read else _NOT_READ)
+        tasks = self._threads.read(pids, now, turn)
         listeners = network.Listeners(self.procfs)
         for owner in turn:
             running = [hosts[pid] for pid in pids[owner]]

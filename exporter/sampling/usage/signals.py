@@ -8,11 +8,9 @@ from dataclasses import field, replace
 from exporter.core.record import record
 from exporter.core.units import Bytes, BytesPerSecond
 from exporter.host.model import HostSignals, HostUsage, Hot, ProcessSignals, hottest
-from exporter.host.process_io import IoRates
-from exporter.host.task import Task
+from exporter.host.task import IoRates, Task
 
 Tasks = Mapping[str, Task]
-NOTHING_SAID: Mapping[int, ProcessSignals] = {}
 
 
 @record
@@ -27,8 +25,6 @@ class Counters:
     serves: bool | None = None
     programs: tuple[str, ...] = ()
     launchers: Mapping[int, int] = field(default_factory=dict[int, int])
-    still: frozenset[int] = frozenset()
-    """Processes of which the kernel reports the same tasks as at the moment before, and no CPU."""
     frozen: frozenset[int] = frozenset()
     """Processes of a paused container."""
 
@@ -36,33 +32,16 @@ class Counters:
         """Where what was used since then cannot be told from what was used before it."""
         return replace(self, usage=replace(self.usage, cpu_seconds=None, read_bytes=None, written_bytes=None))
 
-    def same(self, other: Counters) -> bool:
-        """Whether nothing was counted in between. What is found between two such moments holds for any time."""
-        return self._facts() == other._facts()
 
-    def _facts(self) -> tuple[object, ...]:
-        rate = self.network_bytes_per_second
-        return (self.usage, rate, self.serves, self.programs, self.launchers, self.frozen, self.tasks, self.cpu_seconds)
+def signals(before: Counters, after: Counters, seconds: float, cores: int) -> HostSignals:
+    """Return fractions of the `seconds` between; `cores` is the node's, the limit if the owner has none.
 
-
-def signals(
-    before: Counters, after: Counters, seconds: float, cores: int, said: Mapping[int, ProcessSignals] = NOTHING_SAID
-) -> HostSignals:
-    """Shares of the `seconds` between; `cores` is the node's, the limit where the owner has none.
-
-    `said` is what was found of its processes between `before` and the moment before that: it goes on to hold for those
-    that stood still all the time.
-
-    Without PSI, CPU pressure is the run queue delay of the task that waited longest: less than PSI would say, never
+    Without PSI, CPU pressure is the run queue delay of the task that waited longest: less than PSI would report, never
     more. There is no such stand-in for IO: D state is a signal of its own.
     """
     if seconds <= 0:
         return HostSignals()
-    still = (before.still & after.still) - (before.frozen ^ after.frozen)
-    found = {
-        pid: said[pid] if pid in still and pid in said else _process(pid, before, after, seconds)
-        for pid in sorted(after.tasks)
-    }
+    found = {pid: _process(pid, before, after, seconds) for pid in sorted(after.tasks)}
     processes = {pid: _paused(each) if pid in after.frozen else each for pid, each in found.items()}
     blocked = [each.blocked for each in processes.values() if each.blocked is not None]
     receiving = [each.receiving for each in processes.values() if each.receiving is not None]
@@ -149,8 +128,6 @@ def _hot(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) ->
 
 def _share(earlier: Task, task: Task, seconds: float) -> float | None:
     """Of the time that a task used a CPU, or stood ready to."""
-    if earlier is task:
-        return float(task.ready is not None)
     share = _advance(earlier.cpu_seconds, task.cpu_seconds, seconds)
     if share is None:
         return None

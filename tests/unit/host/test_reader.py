@@ -9,8 +9,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
 from exporter.host.model import HostProcess, HostSignals
 from exporter.host.process import CLOCK_TICKS
-from exporter.sampling.usage.host_reader import PASS_PROCESSES, HostReader
-from exporter.sampling.usage.owner_host import LIMIT_SECONDS
+from exporter.sampling.usage.host_reader import LIMIT_SECONDS, PASS_PROCESSES, HostReader
 
 JOB, LOOSE = Owner(workload="slurm:1", kind="slurm"), Owner(workload="process:x", kind="process")
 STAT = "{pid} (x) S 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 77 0 0\n"

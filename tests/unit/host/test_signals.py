@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, HostUsage
-from exporter.host.process_io import IoRates
-from exporter.host.task import RunQueue, Task
+from exporter.host.task import IoRates, RunQueue, Task
 from exporter.sampling.usage.signals import Counters, signals
 
 ZERO = BytesPerSecond(0.0)
@@ -182,16 +181,3 @@ def test_process_is_stopped_where_all_its_threads_are() -> None:
         ),
     )
     assert {pid: each.stopped for pid, each in told.processes.items()} == {1: True, 2: False, 3: False}
-
-
-def test_what_was_said_of_a_process_goes_on_to_hold_while_it_stands_still() -> None:
-    tasks = {1: {"a": task(3.0, delay=1.0)}, 2: {"b": task(1.0), "c": task(2.0, delay=0.5)}}
-    moving = Counters(tasks={**tasks, 1: {"a": task(2.5, delay=1.0)}})
-    stopped, still = Counters(tasks=tasks, still=frozenset({2})), Counters(tasks=tasks, still=frozenset({1, 2}))
-    first = between(moving, stopped)
-
-    second = signals(stopped, still, 1.0, 8, first.processes)
-
-    assert second == between(stopped, still)
-    assert second.processes[2] is first.processes[2]
-    assert second.processes[1].hottest_thread == 0.0
