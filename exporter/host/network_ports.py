@@ -14,6 +14,8 @@ NEAR = ("PIX", "PXB", "PHB", "NODE")
 complex, the NUMA node. What is further away (SYS) is near to none."""
 TROUBLES = ("down", "slow", "errors")
 
+READ_SECONDS = 10.0
+"""Ports are read this often."""
 _WITHIN = 300.0
 """Seconds for which errors count as lately."""
 _MANY = 100.0

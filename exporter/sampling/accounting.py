@@ -1,21 +1,22 @@
-"""The accounting of one pass: the join of processes and owners, the ledger, and what is shown of both."""
+"""The accounting of one cycle: processes joined with owners, the ledger, and what is shown of both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from functools import partial
 from typing import TypeVar
 
-from exporter.attribution.families import SHARE_FAMILIES, ShareRow
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
-from exporter.attribution.process_families import PROCESS_FAMILIES, ProcessRow
-from exporter.attribution.work_class import ClassRule, WorkClasses
+from exporter.attribution.families import SHARE_FAMILIES, ShareRow, WorkloadRow
+from exporter.attribution.owner import NOBODY, Owner
+from exporter.attribution.ownership import Ownership, WorkloadInfo
+from exporter.attribution.process_families import PROCESS_FAMILIES, ProcessRow, limit
+from exporter.attribution.work_class import UNKNOWN, ClassRule, WorkClass, WorkClasses
+from exporter.collectors.memory import Memory
 from exporter.core.clock import Moment, MonotonicTime
 from exporter.core.families import AnyBlock, AnyFamily, Family, LazyBlock
 from exporter.core.record import record
-from exporter.core.units import Share
+from exporter.core.units import Bytes, Share
+from exporter.host.model import HostUsage
 from exporter.host.network_ports import NETWORK_PORT_FAMILIES
 from exporter.ledger.account import Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
@@ -24,11 +25,10 @@ from exporter.ledger.peers import Suspects
 from exporter.ledger.states import DEFAULTS, STATES
 from exporter.ledger.states.state import Limits
 from exporter.progress.families import ProgressCounters
-from exporter.sampling.gpus import Gpu
+from exporter.sampling.gpus import Gpu, reading
 from exporter.sampling.host_view import Host
-from exporter.sampling.join import Joiner
-from exporter.sampling.ledger_readings import LedgerReadings
-from exporter.sampling.rows import ProcessTable, WorkloadRows, unattributed_bytes
+from exporter.sampling.join import Join, Joiner
+from exporter.sampling.readings import LedgerReadings, processes_are_listed
 from exporter.sampling.usage.nccl_status import NCCL_FAMILIES
 
 R = TypeVar("R")
@@ -47,18 +47,15 @@ class AccountingOptions:
 
 @record
 class AccountingResult:
-    """What the accounting shows after one pass. Mappings are by GPU uuid.
-
-    What is called makes what a page needs, from what this pass found and nothing later.
-    """
+    """What the accounting shows after one cycle. Mappings are by GPU uuid."""
 
     ownership: Ownership
-    blocks: Callable[[], Iterable[AnyBlock]]
+    blocks: tuple[AnyBlock, ...]
     processes: Sequence[ProcessRow]
     unattributed: int
-    unattributed_bytes: Callable[[], Mapping[str, float]]
+    unattributed_bytes: Mapping[str, float]
     shares: Mapping[str, tuple[tuple[Owner, Share], ...]]
-    states: Callable[[], Mapping[str, Mapping[str, float]]]
+    states: Mapping[str, Mapping[str, float]]
     """Seconds since start."""
     pci_gpus: int | None
     dropped: Mapping[str, int]
@@ -106,27 +103,28 @@ class Accounting:
         self._monotonic = at.monotonic
         self._suspected = self._suspects.of(before, self._ledger, readings, at.monotonic)
         workloads = self._workloads.of(self._ledger.owners.keys(), join, readings, view.usage, work)
-        processes = ProcessTable(gpus, join, self._options.process_limit)
-        self._dropped += processes.folded
-        ledger, progress = self._ledger, self._progress.blocks(view.reported, self._ledger.owners)
-
-        def blocks() -> Iterator[AnyBlock]:
-            yield from _filled(LEDGER_FAMILIES, ledger)
-            yield from _filled(SHARE_FAMILIES, _share_rows(readings, join.ownership.unreserved))
-            yield from _filled(self._workload_families, workloads)
-            yield from _filled(PROCESS_FAMILIES, processes)
-            yield from _filled(NCCL_FAMILIES if view.nccl else (), view.nccl)
-            yield from _filled(NETWORK_PORT_FAMILIES if view.ports.ports else (), view.ports)
-            yield from progress
-
+        processes = limit(_process_rows(gpus, join), self._options.process_limit)
+        self._dropped += max(len(join.everyone) - len(processes), 0)
+        shares = _share_rows(readings, join.ownership.unreserved)
+        blocks: tuple[AnyBlock, ...] = (
+            *_filled(LEDGER_FAMILIES, self._ledger),
+            *_filled(SHARE_FAMILIES, shares),
+            *_filled(self._workload_families, workloads),
+            *_filled(PROCESS_FAMILIES, processes),
+            *_filled(NCCL_FAMILIES if view.nccl else (), view.nccl),
+            *_filled(NETWORK_PORT_FAMILIES if view.ports.ports else (), view.ports),
+            *self._progress.blocks(view.reported, self._ledger.owners),
+        )
         return AccountingResult(
             ownership=join.ownership,
             blocks=blocks,
             processes=processes,
             unattributed=join.unattributed,
-            unattributed_bytes=partial(unattributed_bytes, gpus, join),
+            unattributed_bytes=_unattributed_bytes(gpus, join),
             shares=_shares(readings),
-            states=partial(_states, ledger),
+            states={
+                uuid: dict(zip(STATES, entry.seconds, strict=True)) for uuid, entry in self._ledger.targets.items()
+            },
             pci_gpus=view.pci_gpus,
             dropped={"process_limit": self._dropped, "watch_budget": view.skipped_tasks},
         )
@@ -166,5 +164,93 @@ def _shares(readings: Sequence[Reading]) -> Mapping[str, tuple[tuple[Owner, Shar
     return {uuid: tuple(owners.items()) for uuid, owners in found.items()}
 
 
-def _states(ledger: Ledger) -> Mapping[str, Mapping[str, float]]:
-    return {uuid: dict(zip(STATES, entry.seconds, strict=True)) for uuid, entry in ledger.targets.items()}
+def _process_rows(gpus: Sequence[Gpu], join: Join) -> Iterator[ProcessRow]:
+    for gpu in gpus:
+        for process in join.running[gpu.device.uuid]:
+            host = join.hosts.get(process.pid)
+            yield ProcessRow(
+                gpu=str(gpu.device.index),
+                uuid=gpu.device.uuid,
+                pid=str(process.pid),
+                command=(host.arguments or host.command) if host else "",
+                owner=join.owner(process),
+                memory_bytes=process.memory_bytes,
+                utilization=process.utilization,
+                cpu_seconds=host.cpu_seconds if host else None,
+                resident_bytes=host.resident_bytes if host else None,
+                start_time=host.start_time if host else None,
+            )
+
+
+def _unattributed_bytes(gpus: Sequence[Gpu], join: Join) -> Mapping[str, float]:
+    """By GPU uuid: memory used less that of the processes; not known where they, or the memory of one, are not.
+
+    Drivers that do not tell their own reserve apart count it as used: the rest means nothing then, and is not shown.
+    """
+    found: dict[str, float] = {}
+    for gpu in gpus:
+        memory = reading(gpu, "memory", Memory)
+        held = [process.memory_bytes for process in join.running[gpu.device.uuid]]
+        complete = memory is not None and memory.used is not None and memory.reserved is not None
+        known = processes_are_listed(gpu) and None not in held
+        if gpu.present and memory and memory.used is not None and complete and known:
+            found[gpu.device.uuid] = max(memory.used - sum([each or 0 for each in held]), 0)
+    return found
+
+
+_NO_INFO, _NO_USAGE = WorkloadInfo(), HostUsage()
+
+
+class WorkloadRows:
+    """Keeps the last row of each workload."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Owner, WorkloadRow] = {}
+
+    def of(
+        self,
+        owners: Collection[Owner],
+        join: Join,
+        readings: Sequence[Reading],
+        usage: Mapping[Owner, HostUsage],
+        work: Mapping[Owner, WorkClass],
+    ) -> tuple[WorkloadRow, ...]:
+        """Rows of these `owners`, which are those of the ledger."""
+        processes: dict[Owner, set[int]] = {}
+        memory: dict[Owner, Bytes] = {}
+        attributed = join.ownership.processes
+        for process in join.everyone:
+            pid = process.pid
+            owner = attributed.get(pid, NOBODY)
+            if owner in processes:
+                processes[owner].add(pid)
+                memory[owner] = Bytes(memory[owner] + (process.memory_bytes or 0))
+            else:
+                processes[owner], memory[owner] = {pid}, process.memory_bytes or Bytes(0)
+        gpus = held(readings)
+        for owner in owners:
+            before = self._rows.get(owner)
+            if owner in gpus or before is None:
+                self._rows[owner] = WorkloadRow(
+                    owner=owner,
+                    info=join.ownership.info.get(owner, _NO_INFO),
+                    usage=usage.get(owner, _NO_USAGE),
+                    memory_bytes=memory.get(owner, Bytes(0)),
+                    gpus=gpus.get(owner, 0.0),
+                    processes=len(processes.get(owner, ())),
+                    work=work.get(owner, UNKNOWN),
+                )
+            else:
+                self._rows[owner] = before.ended()
+        self._rows = {owner: row for owner, row in self._rows.items() if owner in owners}
+        return tuple(self._rows.values())
+
+
+def held(readings: Sequence[Reading]) -> Mapping[Owner, float]:
+    """GPUs that each owner holds: the sum of its shares."""
+    gpus: dict[Owner, float] = {}
+    parents = {each.target.parent_uuid for each in readings}
+    for each in readings:
+        for holding in each.holdings if each.target.uuid not in parents else ():
+            gpus[holding.owner] = gpus.get(holding.owner, 0.0) + holding.share * each.target.share
+    return gpus

@@ -19,9 +19,8 @@ from exporter.core.families import AnyBlock, Block, LazyBlock
 from exporter.driver.interface import Device
 from exporter.sampling.accounting import AccountingResult
 from exporter.sampling.families import NODE_FAMILIES
-from exporter.sampling.gpus import Gpu
+from exporter.sampling.gpus import Gpu, reading, readings_of
 from exporter.sampling.reader import CachedReading, Outcome, is_fresh, outlives_device
-from exporter.sampling.readings import reading, readings_of
 from exporter.sampling.snapshot import CollectorStatus, GpuStatus, NodeStatus, ProcessHealth, Snapshot
 
 log = logging.getLogger(__name__)
@@ -136,7 +135,6 @@ def gpu_statuses(
     gpus: Sequence[Gpu], hung: Mapping[str, float], result: AccountingResult, monotonic: MonotonicTime, stale: float
 ) -> Iterator[GpuStatus]:
     """As the pass at `monotonic` found them; `hung` is how long the read of each GPU had been running by then."""
-    leaked, states = result.unattributed_bytes(), result.states()
     for gpu in gpus:
         uuid = gpu.device.uuid
         up = gpu.answers(monotonic, stale)
@@ -161,9 +159,9 @@ def gpu_statuses(
             power_watts=power.watts if power else None,
             joules=power.joules if power else None,
             temperature_celsius=temperature.gpu if temperature else None,
-            unattributed_bytes=leaked.get(uuid) if up else None,
+            unattributed_bytes=result.unattributed_bytes.get(uuid) if up else None,
             owners=result.shares.get(uuid, ()),
-            states=states.get(uuid, {}),
+            states=result.states.get(uuid, {}),
         )
 
 

@@ -14,9 +14,10 @@ from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, 
 from exporter.core.record import record
 from exporter.core.threads import Threads
 from exporter.driver.interface import Device, DriverError
-from exporter.sampling.reader import GpuRead, Memories, Outcome, TargetState, read_gpu
+from exporter.sampling.reader import NO_STATE, CachedReading, GpuRead, Memories, Outcome, TargetState, read_gpu
 from exporter.sampling.worker import Worker
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -122,6 +123,19 @@ class Gpu:
         if not self.present or self.answered == NEVER:
             return False
         return not self.failure or (self.failure in (LATE, SILENT) and monotonic - self.answered <= patience)
+
+
+def readings_of(gpu: Gpu, uuid: str = "") -> Mapping[str, CachedReading]:
+    """Return what was last read of the GPU, or of one of its instances, by collector."""
+    return gpu.states.get(uuid or gpu.device.uuid, NO_STATE).readings
+
+
+def reading(gpu: Gpu, name: str, kind: type[R], since: MonotonicTime = NEVER, uuid: str = "") -> R | None:
+    """Return the last good reading of a collector on the GPU or an instance; None if it is from before `since`."""
+    cached = readings_of(gpu, uuid).get(name)
+    if cached is None or cached.monotonic < since or not isinstance(cached.reading, kind):
+        return None
+    return cached.reading
 
 
 _OF_USE = 60.0

@@ -13,9 +13,8 @@ from exporter.core.units import Share
 from exporter.driver.interface import Device
 from exporter.host.model import HostProcess
 from exporter.ledger.account import Holding
-from exporter.sampling.gpus import Gpu
+from exporter.sampling.gpus import Gpu, reading
 from exporter.sampling.host_view import HostQuestion, HostView
-from exporter.sampling.readings import reading
 
 
 @record

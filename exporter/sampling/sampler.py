@@ -19,7 +19,7 @@ from exporter.sampling.blocks import collector_statuses, device_blocks, gpu_stat
 from exporter.sampling.driver_connection import DriverConnection, DriverState
 from exporter.sampling.gpus import Gpus
 from exporter.sampling.host_view import Host
-from exporter.sampling.snapshot import LazyRows, NodeStatus, ProcessHealth, Snapshot
+from exporter.sampling.snapshot import NodeStatus, ProcessHealth, Snapshot
 from exporter.sampling.xids import XidLog
 
 
@@ -120,7 +120,6 @@ class Sampler:
         now, started = at
         gpus, stale = self._gpus.all, self._pacing.stale
         hung = {gpu.device.uuid: self._gpus.hung_seconds(gpu.device.uuid) for gpu in gpus}
-        outcomes, rejected = self._gpus.outcomes(), self._gpus.rejected
         status = NodeStatus(
             time=now,
             interval=self._pacing.interval,
@@ -135,8 +134,8 @@ class Sampler:
             driver_gpus=None if state.error else len(state.devices),
             enumerated_gpus=None if state.error else len(state.devices) + len(state.refused),
             pci_gpus=result.pci_gpus,
-            gpus=LazyRows(lambda: gpu_statuses(gpus, hung, result, started, stale)),
-            collectors=LazyRows(lambda: collector_statuses(self._collectors, outcomes, rejected)),
+            gpus=tuple(gpu_statuses(gpus, hung, result, started, stale)),
+            collectors=collector_statuses(self._collectors, self._gpus.outcomes(), self._gpus.rejected),
             sources=result.ownership.health,
             unattributed_processes=result.unattributed,
             dropped=result.dropped,
@@ -153,7 +152,7 @@ class Sampler:
             for gpu, counts in zip(gpus, xids, strict=True):
                 yield from xid_blocks(gpu, counts)
             yield from (LazyBlock(family, switches) for family in SXID_FAMILIES if switches.seen)
-            yield from result.blocks()
+            yield from result.blocks
             yield from (LazyBlock(family, faults) for family in FAULT_FAMILIES)
             yield from node_blocks(status, broken)
 

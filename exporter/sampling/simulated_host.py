@@ -9,12 +9,11 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
 from exporter.core.clock import NEVER, MonotonicTime, UnixTime
 from exporter.host.model import HostProcess, HostSignals, HostUsage
-from exporter.host.network_ports import NO_PORTS, GpuSeat, NetworkPorts, PortWatch
+from exporter.host.network_ports import NO_PORTS, READ_SECONDS, GpuSeat, NetworkPorts, PortWatch
 from exporter.host.rdma import PciPath, Port
 from exporter.ledger.states import HOST_SIGNALS
 from exporter.progress.progress import Progress, Reported
 from exporter.sampling.host_view import ExitedProcesses, Host, HostQuestion, HostView
-from exporter.sampling.usage.network_port_source import EVERY
 
 
 class SimulatedReport(Protocol):
@@ -87,7 +86,7 @@ class SimulatedHost(Host):
     def _network_ports(self, question: HostQuestion) -> NetworkPorts:
         """As often as those of a real machine are read."""
         unix, monotonic = question.at
-        if monotonic - self._ports[0] >= EVERY:
+        if monotonic - self._ports[0] >= READ_SECONDS:
             paths = self._machine.pci_paths()
             seats = [GpuSeat(gpu.index, gpu.uuid, paths[gpu.uuid]) for gpu in question.gpus if gpu.uuid in paths]
             self._ports = (monotonic, self._watch.look(self._machine.ports(unix), seats, monotonic))

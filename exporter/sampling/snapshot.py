@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import TypeVar, overload
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import SourceHealth
@@ -14,34 +13,6 @@ from exporter.core.families import AnyBlock
 from exporter.core.record import record
 from exporter.core.threads import ThreadState
 from exporter.core.units import Share
-
-T = TypeVar("T")
-
-
-class LazyRows(Sequence[T]):
-    """Rows that are made when somebody looks, once; what `make` makes them from never changes."""
-
-    def __init__(self, make: Callable[[], Iterable[T]]) -> None:
-        self._make = make
-        self._made: tuple[T, ...] | None = None
-
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
-    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
-        return self._rows()[index]
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._rows())
-
-    def __len__(self) -> int:
-        return len(self._rows())
-
-    def _rows(self) -> tuple[T, ...]:
-        if self._made is None:
-            self._made = tuple(self._make())
-        return self._made
 
 
 @record

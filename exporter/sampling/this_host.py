@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from exporter.attribution.background_source import BackgroundSource
 from exporter.attribution.join import Attribution
-from exporter.attribution.ownership import SourceHealth
-from exporter.core.clock import MonotonicTime, UnixTime
+from exporter.attribution.ownership import SourceHealth, Target
+from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, monotonic_time
 from exporter.core.lookup import Lookup
 from exporter.core.threads import Threads
+from exporter.host import rdma
 from exporter.host.command import command_line
 from exporter.host.model import HostProcess
 from exporter.host.namespace import own_cgroup
+from exporter.host.network_ports import NO_PORTS, READ_SECONDS, GpuSeat, NetworkPorts, PortWatch
 from exporter.host.process import SOURCE as USER_DATABASE
 from exporter.host.process import ProcessReader, UserNames
 from exporter.host.rdma import pci_gpus
@@ -22,7 +25,71 @@ from exporter.progress.reader import ProgressReader
 from exporter.sampling.host_view import ExitedProcesses, HostQuestion, HostView, pids_by_target
 from exporter.sampling.usage.host_reader import HostReader
 from exporter.sampling.usage.nccl_status import NcclReader
-from exporter.sampling.usage.network_port_source import NetworkPortSource
+
+_PORT_SOURCE = "rdma"
+_MAX_PORT_AGE_SECONDS = 60.0
+"""Seconds that what was read last is shown while nothing more is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PortReadings:
+    ports: tuple[rdma.Port, ...] = ()
+    seats: tuple[GpuSeat, ...] = ()
+
+
+def seats(sysfs: Path, gpus: Sequence[Target]) -> tuple[GpuSeat, ...]:
+    """Of whole GPUs that have an address; MIG instances sit where their GPU does."""
+    return tuple(
+        GpuSeat(gpu.index, gpu.uuid, rdma.pci_path(sysfs, gpu.pci_bus_id), rdma.pci_numa_node(sysfs, gpu.pci_bus_id))
+        for gpu in gpus
+        if gpu.pci_bus_id and not gpu.parent_uuid
+    )
+
+
+class NetworkPortSource:
+    """`ports` never waits. Nothing runs, and no health is reported, on a machine without such ports."""
+
+    def __init__(self, sysfs: Path, clock: MonotonicClock = monotonic_time) -> None:
+        self._sysfs = sysfs
+        self._clock = clock
+        self._gpus: tuple[Target, ...] = ()
+        self._watch = PortWatch()
+        self._source = BackgroundSource(
+            lambda: _PortReadings(rdma.ports(self._sysfs), seats(self._sysfs, self._gpus)),
+            _PortReadings(),
+            name=_PORT_SOURCE,
+            interval=lambda _: READ_SECONDS,
+            clock=clock,
+        )
+        self._started = False
+        self._judged: tuple[MonotonicTime, NetworkPorts] = (NEVER, NO_PORTS)
+
+    def start_where_present(self, threads: Threads | None) -> None:
+        """The kernel may load the class of such devices later."""
+        if threads is not None and not self._started and rdma.present(self._sysfs):
+            self._started = True
+            self._source.start(threads)
+
+    def ports(self, gpus: Sequence[Target]) -> NetworkPorts:
+        self._gpus = tuple(gpus)
+        answer = self._source.answer
+        if not answer.value.ports or self._clock() - answer.at > _MAX_PORT_AGE_SECONDS:
+            return NO_PORTS
+        if answer.at != self._judged[0]:
+            self._judged = (answer.at, self._watch.look(answer.value.ports, answer.value.seats, answer.at))
+        return self._judged[1]
+
+    def health(self) -> tuple[SourceHealth, ...]:
+        return (self._source.health(_PORT_SOURCE, self._clock()),) if self._started else ()
+
+    def ask_once(self) -> None:
+        """Read now, in the caller's thread."""
+        self._source.ask_once()
+
+    def stop(self) -> None:
+        if self._started:
+            self._source.stop()
+
 
 _PCI_EVERY = 30.0
 """Seconds between two looks at the PCI bus."""

@@ -1,20 +1,68 @@
-"""XIDs as they come: a thread that waits for the driver's events, and one that follows the kernel log."""
+"""XIDs as they come, from the driver's events and from the kernel log."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import select
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import TracebackType
 
 from exporter.collectors import sxid
 from exporter.collectors.sxid import SxidCounts
 from exporter.collectors.xid import XidCounts, counted, parse
 from exporter.core.clock import MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
 from exporter.driver.interface import Driver, DriverError, UnsupportedError, XidEvent
-from exporter.host.kernel_log import KernelLog
+
+_RECORD = 8192
+"""The longest record of the kernel."""
+_MAX_RECORDS = 1000
+"""Records taken in one go."""
+
+
+class KernelLog:
+    """A context manager. Raises OSError where the log cannot be opened."""
+
+    def __init__(self, path: Path, *, past: bool) -> None:
+        """`past`: from the oldest record that is still there; otherwise only what comes from now on."""
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._rest = ""
+        if not past:
+            os.lseek(self._descriptor, 0, os.SEEK_END)
+
+    def __enter__(self) -> KernelLog:  # noqa: PYI034 - typing.Self is younger than Python 3.10
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether there is something to read within `seconds`. A plain file at its end reports it too."""
+        return bool(select.select([self._descriptor], [], [], seconds)[0])
+
+    def read(self) -> list[str]:
+        """The records there now: /dev/kmsg gives one a read, and EAGAIN after the last."""
+        found: list[str] = []
+        while len(found) < _MAX_RECORDS:
+            try:
+                data = os.read(self._descriptor, _RECORD)
+            except BlockingIOError:
+                break
+            except BrokenPipeError:  # records were overwritten before they were read: go on with the next
+                continue
+            if not data:
+                break
+            *lines, rest = (self._rest + data.decode(errors="replace")).split("\n")
+            self._rest = rest[-_RECORD:]
+            found += lines
+        return found
+
 
 log = logging.getLogger(__name__)
 

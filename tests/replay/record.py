@@ -149,7 +149,7 @@ class CompressedNode:
         for gpu in self._gpus.values():
             yield from device_blocks(gpu, now, 3 * self._interval)
             yield from (_few(block) for block in xid_blocks(gpu, self._xids.get(gpu.device.uuid, XidCounts())))
-        yield from settlement.blocks()
+        yield from settlement.blocks
         xids = {uuid: counts.last for uuid, counts in self._xids.items()}
         kept = self._faults.look(now, self._gpus.values(), xids, driver=not error)
         yield from (LazyBlock(family, kept) for family in FAULT_FAMILIES)
@@ -173,7 +173,7 @@ class CompressedNode:
     def _gpu(gpu: Gpu, settlement: AccountingResult, now: float) -> GpuStatus:
         uuid = gpu.device.uuid
         up = gpu.answers(now, _PATIENCE)
-        leaked = settlement.unattributed_bytes().get(uuid) if up else None
+        leaked = settlement.unattributed_bytes.get(uuid) if up else None
         return GpuStatus(gpu.device.index, uuid, "H100", up, now - gpu.answered, unattributed_bytes=leaked)
 
 

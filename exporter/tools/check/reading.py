@@ -26,7 +26,7 @@ from exporter.host.rdma import pci_gpus
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.host_view import Host, HostQuestion, HostView
 from exporter.sampling.sampler import Pacing, Sampler
-from exporter.sampling.usage.network_port_source import seats
+from exporter.sampling.this_host import seats
 from exporter.sampling.xids import past_xids
 from exporter.tools.report.formats.plain import progress_message
 

@@ -69,7 +69,7 @@ def states(spec: str) -> Mapping[str, Mapping[str, float]]:
             Gpu(read.device, read.states, answered=float(second), reading=read.answered and not read.device_error)
             for read in found
         ]
-        settled = accounts.update(gpus, node, Moment(clock[0], float(second))).states()
+        settled = accounts.update(gpus, node, Moment(clock[0], float(second))).states
     return {str(gpu.device.index): settled[gpu.device.uuid] for gpu in gpus}
 
 

@@ -12,7 +12,7 @@ from exporter.core.clock import MonotonicTime
 from exporter.core.threads import Threads
 from exporter.host.network_ports import NETWORK_PORT_FAMILIES, GpuSeat, PortWatch, meeting, nearest
 from exporter.host.rdma import Port
-from exporter.sampling.usage.network_port_source import NetworkPortSource
+from exporter.sampling.this_host import NetworkPortSource
 from tests.unit.host.rdma_tree import pci_device, rdma_port
 
 SWITCH = ("pci0000:15", "0000:15:01.0", "0000:16:00.0")
