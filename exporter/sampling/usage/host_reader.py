@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -14,8 +13,8 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
 from exporter.core.clock import NEVER, MonotonicTime
 from exporter.core.units import Bytes, BytesPerSecond
-from exporter.host import cgroup, network
-from exporter.host.cgroup import Freezer, Hierarchy, Limits
+from exporter.host import network
+from exporter.host.cgroup import Cgroups, Hierarchy, Limits
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.process import Turns
 from exporter.host.text import exists, read_text
@@ -36,23 +35,6 @@ _NEAR = 4
 """Processes of an owner that are asked whether they listen."""
 _PORTS = 8
 """Shown of one owner."""
-
-
-@dataclass(frozen=True)
-class HostFiles:
-    """Where the host is read. `cores` are the node's."""
-
-    procfs: Path
-    cgroupfs: Path
-    cores: int
-
-    @cached_property
-    def hierarchy(self) -> Hierarchy:
-        return cgroup.hierarchy(self.cgroupfs)
-
-    @cached_property
-    def freezer(self) -> Freezer:
-        return Freezer(self.cgroupfs)
 
 
 class _Network(NamedTuple):
@@ -82,8 +64,10 @@ class _Programs(NamedTuple):
 class OwnerHost:
     """The host side of one owner."""
 
-    def __init__(self, files: HostFiles) -> None:
-        self._files = files
+    def __init__(self, procfs: Path, cgroups: Cgroups, cores: int) -> None:
+        self._procfs = procfs
+        self._cgroups = cgroups
+        self._cores = cores
         self.usage = HostUsage()
         self.signals: HostSignals | None = None
         """Of the time between its last two turns."""
@@ -92,7 +76,7 @@ class OwnerHost:
         self._limits = Limits()
         self._limits_at = self._resident_at = NEVER
         self._resident: Bytes | None = None
-        self._processes = ProcessTotals(files.procfs)
+        self._processes = ProcessTotals(procfs)
         """Where the owner has no cgroup of its own."""
         self._programs = _Programs()
         self._carried = CarriedUsage()
@@ -121,7 +105,7 @@ class OwnerHost:
         if before is not None:
             if path is None and self._processes.joined:
                 before = before.without_totals()
-            self.signals = signals(before, counters, now - self._counted_at, self._files.cores)
+            self.signals = signals(before, counters, now - self._counted_at, self._cores)
         self._counters, self._counted_at = counters, now
 
     def _counted(self, running: Sequence[HostProcess], tasks: Mapping[int, Tasks], now: MonotonicTime) -> Counters:
@@ -138,7 +122,7 @@ class OwnerHost:
             frozenset(
                 process.pid
                 for process in watched
-                if _is_asleep(process, tasks[process.pid], before) and self._files.freezer.frozen(process.cgroup, now)
+                if _is_asleep(process, tasks[process.pid], before) and self._cgroups.frozen(process.cgroup, now)
             ),
         )
 
@@ -151,12 +135,11 @@ class OwnerHost:
         return replace(usage, network_bytes=total, ports=tuple(sorted(ports or ())[:_PORTS]))
 
     def _cgroup(self, path: str, now: MonotonicTime) -> HostUsage:
-        files = self._files
         if now - self._limits_at >= LIMIT_SECONDS:
-            self._limits, self._limits_at = cgroup.limits(path, files.cgroupfs, files.hierarchy, files.cores), now
+            self._limits, self._limits_at = self._cgroups.limits(path), now
         if now - self._resident_at >= SLOW_SECONDS:
-            self._resident, self._resident_at = cgroup.resident_bytes(path, files.cgroupfs, files.hierarchy), now
-        return replace(cgroup.usage(path, files.cgroupfs, files.hierarchy, self._limits), resident_bytes=self._resident)
+            self._resident, self._resident_at = self._cgroups.resident_bytes(path), now
+        return replace(self._cgroups.usage(path, self._limits), resident_bytes=self._resident)
 
     def _look_at_programs(
         self, running: Sequence[HostProcess], now: MonotonicTime, listeners: network.Listeners
@@ -164,7 +147,7 @@ class OwnerHost:
         before, asked = self._programs, tuple([process.pid for process in running[:_NEAR]])
         if asked == before.processes and now - before.looked_at < before.seconds:
             return
-        procfs = self._files.procfs
+        procfs = self._procfs
         mine, nodes = (network.namespace(procfs, each) for each in (running[0].pid, 1))
         own = None not in {mine, nodes} and mine != nodes
         near = network.related_pids(procfs, running[:_NEAR])
@@ -184,7 +167,7 @@ class OwnerHost:
         """Through one of its processes: in a namespace of its own what goes over it is the owner's."""
         before = self._network
         if before is not None and (not before.total or now - before.looked_at >= NETWORK_SECONDS):
-            total = network.traffic(self._files.procfs, pid)
+            total = network.traffic(self._procfs, pid)
             moved = sum(total.values()) - sum(before.total.values())
             known = bool(before.total) and moved >= 0
             rate = BytesPerSecond(moved / (now - before.looked_at)) if known else None
@@ -204,23 +187,20 @@ _MAX_AWAY = 64
 """Owners kept that hold nothing any more."""
 
 
-@dataclass(slots=True)
 class HostReader:
     """Reads cgroups, PSI and threads below the given roots. `cores` are the node's."""
 
-    procfs: Path = Path("/proc")
-    cgroupfs: Path = Path("/sys/fs/cgroup")
-    cores: int = os.cpu_count() or 1
-    _files: HostFiles = field(init=False)
-    _threads: ThreadReader = field(init=False)
-    _owners: dict[Owner, OwnerHost] = field(default_factory=dict[Owner, OwnerHost])
-    _away: dict[Owner, OwnerHost] = field(default_factory=dict[Owner, OwnerHost])
-    _turns: Turns[Owner] = field(default_factory=lambda: Turns[Owner](PASS_PROCESSES))
-    _signals_seen: frozenset[str] = frozenset()
-
-    def __post_init__(self) -> None:
-        self._files = HostFiles(self.procfs, self.cgroupfs, self.cores)
-        self._threads = ThreadReader(self.procfs)
+    def __init__(
+        self, procfs: Path = Path("/proc"), cgroupfs: Path = Path("/sys/fs/cgroup"), cores: int | None = None
+    ) -> None:
+        self._procfs = procfs
+        self._cores = cores or os.cpu_count() or 1
+        self._cgroups = Cgroups(cgroupfs, self._cores)
+        self._threads = ThreadReader(procfs)
+        self._owners: dict[Owner, OwnerHost] = {}
+        self._away: dict[Owner, OwnerHost] = {}
+        self._turns = Turns[Owner](PASS_PROCESSES)
+        self._signals_seen: frozenset[str] = frozenset()
 
     def read(
         self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: MonotonicTime
@@ -233,7 +213,7 @@ class HostReader:
         self._meet(pids.keys())
         turn = self._turns.next({owner: len(own) or 1 for owner, own in pids.items()})
         tasks = self._threads.read(pids, now, turn)
-        listeners = network.Listeners(self.procfs)
+        listeners = network.Listeners(self._procfs)
         for owner in turn:
             running = [hosts[pid] for pid in pids[owner]]
             self._owners[owner].look(running, tasks, ownership.cgroups.get(owner), now, listeners)
@@ -251,7 +231,10 @@ class HostReader:
         for owner in tuple(islice(self._away, max(0, len(self._away) - _MAX_AWAY))):
             del self._away[owner]
         self._owners = {
-            owner: self._owners.get(owner) or self._away.pop(owner, None) or OwnerHost(self._files) for owner in owners
+            owner: self._owners.get(owner)
+            or self._away.pop(owner, None)
+            or OwnerHost(self._procfs, self._cgroups, self._cores)
+            for owner in owners
         }
 
     def available_signals(self) -> frozenset[str]:
@@ -264,11 +247,11 @@ class HostReader:
         return self._threads.skipped
 
     def _looks(self) -> frozenset[str]:
-        shown = exists(self.procfs / "1" / "task")  # not where hidepid hides what others run
+        shown = exists(self._procfs / "1" / "task")  # not where hidepid hides what others run
         threads = frozenset({"hottest_thread", "blocked_threads"} if shown else ())
-        if shown and read_text(f"{self.procfs}/1/io"):  # what a process sleeps in is shown to whom its IO is
+        if shown and read_text(f"{self._procfs}/1/io"):  # what a process sleeps in is shown to whom its IO is
             threads |= {"receiving_threads"}
-        has_pressure = self._files.hierarchy is not Hierarchy.V1 and exists(self.procfs / "pressure" / "io")
+        has_pressure = self._cgroups.hierarchy is not Hierarchy.V1 and exists(self._procfs / "pressure" / "io")
         return threads | ({"cpu_pressure", "io_pressure"} if has_pressure else frozenset[str]())
 
 
