@@ -6,7 +6,7 @@ which only spun, why the others waited.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
@@ -16,7 +16,7 @@ from exporter.ledger.account import ZERO, Holding, Reading, Seconds
 from exporter.ledger.states import INDEX, OF_BUSY_TIME, OF_WAITING_TIME
 from exporter.ledger.states.activity import SPIN_BUSY
 from exporter.ledger.states.host_waits import BLOCKED
-from exporter.ledger.states.state import NO_HOST, NO_PAST, NOTHING_REPORTED, Claim, Evidence, Limits, Past
+from exporter.ledger.states.state import Claim, Evidence, Limits, Signals
 
 UNOBSERVED, FREE, HELD_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["held_idle"]
 SPINNING = INDEX["wait_collective"]
@@ -62,21 +62,8 @@ class Work(NamedTuple):
         return sum([part for state, part in self.states if state == SPINNING])
 
 
-class Side(NamedTuple):
-    """What is known of one holder besides the target itself."""
-
-    host: HostSignals = NO_HOST
-    work: str = ""
-    past: Past = NO_PAST
-    reported: Mapping[str, float] = NOTHING_REPORTED
-    peers: bool = False
-    peer_level: float = 0.0
-    """How much its busiest other target computed for it, as a share of its part."""
-    peers_spin: float = 0.0
-    peers_uncomputed: float = 0.0
-    peer_late: float = 0.0
-    slow_port: bool = False
-    stalled_elsewhere: bool = False
+NO_EVIDENCE = Evidence(Signals(), 0.0)
+"""Of a holder, before anything of the target is known."""
 
 
 def demands(busy: float, holdings: Sequence[Holding]) -> tuple[float, ...]:
@@ -99,17 +86,17 @@ def runner(reading: Reading, limits: Limits) -> Holding | None:
     return next((holding for holding, demand in each if demand >= limits[SPIN_BUSY] * busy), None)
 
 
-def work(reading: Reading, side: Side, clock_lost: float | None, limits: Limits) -> Work:
+def work(reading: Reading, side: Evidence, clock_lost: float | None, limits: Limits) -> Work:
     """What the busy time of one target was. `side` is that of its `runner`; without one, spinning is not known."""
     signals = reading.signals
     if signals is None or signals.busy is None:
         return Work(None)
     busy = min(1.0, max(0.0, signals.busy))
-    seen = Evidence(signals, busy, peers=side.peers, past=side.past, work=side.work, clock_lost=clock_lost)
+    seen = side._replace(signals=signals, busy=busy, clock_lost=clock_lost)
     return Work(busy, demands(busy, reading.holdings), _claims(OF_BUSY_TIME, seen, limits) if busy else ())
 
 
-def divide(reading: Reading, done: Work, sides: Sequence[Side], limits: Limits) -> Division:
+def divide(reading: Reading, done: Work, sides: Sequence[Evidence], limits: Limits) -> Division:
     """The division of one target; `sides` are those of its holdings, in their order.
 
     The target's own row follows the driver exactly. An owner's row is bounded by its share: what it runs in the time
@@ -171,43 +158,28 @@ def _blind(reading: Reading) -> Division:
     return Division(tuple(states), tuple(parts))
 
 
-def _waiting(holding: Holding, own: float, seen: Evidence, side: Side, alone: float, limits: Limits) -> StateShares:
+def _waiting(holding: Holding, own: float, seen: Evidence, side: Evidence, alone: float, limits: Limits) -> StateShares:
     idle = holding.share - own
     if idle <= 0:
         return ()
     if _deserted(holding):
         return ((HELD_IDLE, idle),)
     own_side = own_processes(holding, side.host)
-    if own_side.stopped:
-        side = _stopped(side)
-    evidence = Evidence(
-        seen.signals,
-        seen.busy,
+    if own_side.stopped:  # it waits for nobody else, whatever the others of its owner are short of
+        side = NO_EVIDENCE._replace(work=side.work, past=side.past, reported=side.reported)
+    evidence = side._replace(
+        signals=seen.signals,
+        busy=seen.busy,
         wait=idle / holding.share,
         unused_by_others=alone,
-        host=side.host,
         own=own_side,
-        reported=side.reported,
-        peer_lead=max(0.0, side.peer_level - own / holding.share),
-        peers_spin=side.peers_spin,
-        peers_uncomputed=side.peers_uncomputed,
-        peer_late=side.peer_late,
-        peers=side.peers,
-        slow_port=side.slow_port,
-        stalled_elsewhere=side.stalled_elsewhere,
-        past=side.past,
-        work=side.work,
+        peer_lead=max(0.0, side.peer_lead - own / holding.share),
     )
     return [(state, part * idle) for state, part in _claims(OF_WAITING_TIME, evidence, limits)]
 
 
 def _deserted(holding: Holding) -> bool:
     return holding.listed and not holding.pids
-
-
-def _stopped(side: Side) -> Side:
-    """Of a program that somebody stopped: it waits for nobody else, whatever the others of its owner are short of."""
-    return Side(work=side.work, past=side.past, reported=side.reported)
 
 
 def own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:

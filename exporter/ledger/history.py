@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.ledger.account import OwnerEntry, Reading
 from exporter.ledger.division import Division, OwnerShare, demands
-from exporter.ledger.peers import Level
 from exporter.ledger.states import BUSY, INDEX
 from exporter.ledger.states.idle import ACTIVE
 from exporter.ledger.states.peers import spins
-from exporter.ledger.states.state import NO_PAST, Evidence, Limits, Past, Signals
+from exporter.ledger.states.state import Evidence, Limits, Past, Signals
 
 _WORKS = frozenset(INDEX[state] for state in BUSY)
 _LATE_CYCLES = 1.5
@@ -41,15 +39,15 @@ def used(reading: Reading, division: Division, seconds: float, owners: Mapping[O
     as they were before this pass.
     """
     seen = [part.demand * seconds for part in division.owner_shares]
-    busy = _caught_up(reading, division, seconds)
-    if busy is None:
+    counted = reading.counted
+    if counted is None or (division.busy is not None and counted.seconds <= _LATE_CYCLES * seconds):
         return _apart(reading, seen, 0.0 if seen else (division.busy or 0.0) * seconds)
-    whole = demands(busy, reading.holdings)
+    uuid, whole = reading.target.uuid, demands(counted.busy, reading.holdings)
     owned = [
-        most if _was_there(owners.get(holding.owner), reading) else min(least, most)
+        most if holding.owner in owners and uuid in owners[holding.owner].past else min(least, most)
         for holding, least, most in zip(reading.holdings, seen, whole, strict=True)
     ]
-    return _apart(reading, owned, max(0.0, busy - sum(owned)))
+    return _apart(reading, owned, max(0.0, counted.busy - sum(owned)))
 
 
 def _apart(reading: Reading, owned: Sequence[float], rest: float) -> Used:
@@ -57,18 +55,6 @@ def _apart(reading: Reading, owned: Sequence[float], rest: float) -> Used:
     each = [(holding.owner == NOBODY, seconds) for holding, seconds in zip(reading.holdings, owned, strict=True)]
     of_nobody = sum([seconds for nobody, seconds in each if nobody])
     return Used([0.0 if nobody else seconds for nobody, seconds in each], rest + of_nobody)
-
-
-def _caught_up(reading: Reading, division: Division, seconds: float) -> float | None:
-    """Busy seconds since its last answer, where that is longer ago than this pass began."""
-    counted = reading.counted
-    if counted is None or (division.busy is not None and counted.seconds <= _LATE_CYCLES * seconds):
-        return None
-    return counted.busy
-
-
-def _was_there(known: OwnerEntry | None, reading: Reading) -> bool:
-    return known is not None and reading.target.uuid in known.past
 
 
 def past(
@@ -97,21 +83,9 @@ def _works(part: OwnerShare) -> bool:
     return any(state in _WORKS for state, _ in part.state_shares)
 
 
-def uncomputed(pasts: Mapping[str, Past], rest: Sequence[Level]) -> float:
-    """Seconds since any of the owner's other targets computed."""
-    return min((pasts[each.uuid].uncomputed_seconds for each in rest if each.uuid in pasts), default=0.0)
-
-
-def stalled_elsewhere(pasts: Mapping[str, Past], uuid: str, rest: Sequence[Level]) -> bool:
-    """Whether only processes on the owner's other targets were in D state lately."""
-    if pasts.get(uuid, NO_PAST).unblocked_passes < _LATELY:
-        return False
-    return any(pasts[each.uuid].unblocked_passes < _LATELY for each in rest if each.uuid in pasts)
-
-
-def straggled(before: Past, seconds: float) -> Past:
-    """With so many more seconds in which the others waited for it."""
-    return replace(before, straggling_seconds=before.straggling_seconds + seconds)
+def was_blocked(past: Past) -> bool:
+    """Return whether a process was in D state lately."""
+    return past.unblocked_passes < _LATELY
 
 
 def _busy_power(

@@ -8,11 +8,10 @@ from itertools import repeat
 from operator import add, mul
 
 from exporter.attribution.owner import Owner
-from exporter.core.clock import UnixTime
 from exporter.core.units import Joules
 from exporter.ledger.account import ZERO, Holding, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
-from exporter.ledger.division import Division, Side, Work, divide, gather, runner, unobserved, work
-from exporter.ledger.history import Used, free_clock, past, stalled_elsewhere, straggled, uncomputed, used
+from exporter.ledger.division import NO_EVIDENCE, Division, Work, divide, gather, runner, unobserved, work
+from exporter.ledger.history import Used, free_clock, past, used, was_blocked
 from exporter.ledger.peers import (
     Levels,
     following,
@@ -28,9 +27,12 @@ from exporter.ledger.peers import (
 from exporter.ledger.states import DEFAULTS
 from exporter.ledger.states.given import GAP_INTERVALS
 from exporter.ledger.states.idle import ACTIVE
-from exporter.ledger.states.state import NO_HOST, NO_PAST, NOTHING_REPORTED, Limits, Past
+from exporter.ledger.states.state import NO_HOST, NO_PAST, NOTHING_REPORTED, Evidence, Limits, Past
 
 Peers = Mapping[Owner, Collection[str]]
+Divisions = Mapping[str, Division]
+Instances = Mapping[str, Sequence[Reading]]
+"""By the uuid of their GPU."""
 
 _NO_ENERGY = Joules(0.0)
 
@@ -50,19 +52,24 @@ class _Sum:
 
 def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> Ledger:
     """The ledger after one more pass. A pass that is a gap, and a target that was not read, are unobserved."""
-    seconds = max(0.0, current.seconds)
+    current = replace(current, seconds=max(0.0, current.seconds))
+    seconds, readings = current.seconds, current.readings
     gap = seconds > limits[GAP_INTERVALS] * current.interval
     divisions = _divisions(ledger, current, limits, gap=gap)
-    ran = {
-        each.target.uuid: used(each, divisions[each.target.uuid], seconds, ledger.owners) for each in current.readings
-    }
-    clock = ledger.clock + seconds
+    ran = {each.target.uuid: used(each, divisions[each.target.uuid], seconds, ledger.owners) for each in readings}
+    instances: dict[str, list[Reading]] = {}
+    for reading in readings:
+        if reading.target.parent_uuid:
+            instances.setdefault(reading.target.parent_uuid, []).append(reading)
     began = current.time if ledger.began is None else ledger.began
-    return Ledger(
-        clock=clock,
-        began=began,
-        targets={**ledger.targets, **_targets(ledger, current, divisions, ran, clock)},
-        owners={**ledger.owners, **_owners(_at(ledger, clock, began), current, divisions, ran, limits)},
+    ledger = replace(ledger, clock=ledger.clock + seconds, began=began)
+    return replace(
+        ledger,
+        targets={**ledger.targets, **_targets(ledger, current, divisions, ran, instances)},
+        owners={
+            **ledger.owners,
+            **_owners(ledger, current, divisions, _sums(ledger, current, divisions, ran, instances, limits), limits),
+        },
         host_signals_known=current.host_signals_known or ledger.host_signals_known,
     )
 
@@ -73,23 +80,17 @@ def prune(ledger: Ledger, retention: float) -> Ledger:
     targets = {uuid: entry for uuid, entry in ledger.targets.items() if entry.seen >= oldest}
     owners = {owner: entry for owner, entry in ledger.owners.items() if entry.seen >= oldest}
     if len(targets) < len(ledger.targets):
-        owners = {owner: _without_gone(entry, targets) for owner, entry in owners.items()}
+        owners = {
+            owner: replace(
+                entry,
+                past={uuid: past for uuid, past in entry.past.items() if uuid in targets},
+                used={uuid: seconds for uuid, seconds in entry.used.items() if uuid in targets},
+            )
+            for owner, entry in owners.items()
+        }
     elif len(owners) == len(ledger.owners):
         return ledger
     return replace(ledger, targets=targets, owners=owners)
-
-
-def _without_gone(entry: OwnerEntry, targets: Collection[str]) -> OwnerEntry:
-    return replace(
-        entry,
-        past={uuid: past for uuid, past in entry.past.items() if uuid in targets},
-        used={uuid: seconds for uuid, seconds in entry.used.items() if uuid in targets},
-    )
-
-
-def _at(ledger: Ledger, clock: float, began: UnixTime) -> Ledger:
-    """The totals until then, at this moment."""
-    return Ledger(clock, began, ledger.targets, ledger.owners, ledger.host_signals_known)
 
 
 def _divisions(ledger: Ledger, current: LedgerInput, limits: Limits, *, gap: bool) -> Mapping[str, Division]:
@@ -98,7 +99,7 @@ def _divisions(ledger: Ledger, current: LedgerInput, limits: Limits, *, gap: boo
     held = with_peers(current.readings, current.hosts)
     done = {reading.target.uuid: _work(ledger, current, reading, held, limits) for reading in current.readings}
     among = levels(current.readings, done, current.hosts)
-    sides: dict[str, Sequence[Side]] = {}
+    sides: dict[str, Sequence[Evidence]] = {}
     divisions: dict[str, Division] = {}
     for reading in current.readings:
         uuid = reading.target.uuid
@@ -117,15 +118,15 @@ def _divisions(ledger: Ledger, current: LedgerInput, limits: Limits, *, gap: boo
 def _work(ledger: Ledger, current: LedgerInput, reading: Reading, held: Peers, limits: Limits) -> Work:
     target = ledger.targets.get(reading.target.uuid)
     holding = runner(reading, limits)
-    side = _side(ledger, current, reading.target.uuid, holding, held, {}) if holding else Side()
+    side = _side(ledger, current, reading.target.uuid, holding, held, {}) if holding else NO_EVIDENCE
     return work(reading, side, _clock_lost(reading, target), limits)
 
 
-def _side(ledger: Ledger, current: LedgerInput, uuid: str, holding: Holding, held: Peers, among: Levels) -> Side:
+def _side(ledger: Ledger, current: LedgerInput, uuid: str, holding: Holding, held: Peers, among: Levels) -> Evidence:
     owner = holding.owner
     known = ledger.owners.get(owner)
     ranks = current.ranks.get(owner)
-    side = Side(
+    side = NO_EVIDENCE._replace(
         reported=phases(ranks, holding.pids, current.readings) if ranks else NOTHING_REPORTED,
         host=current.hosts.get(owner, NO_HOST),
         work=current.work.get(owner, ""),
@@ -136,11 +137,12 @@ def _side(ledger: Ledger, current: LedgerInput, uuid: str, holding: Holding, hel
     rest = others(owner, uuid, ids(holding, current.hosts), among) if owner in among else ()
     if not rest:
         return side
+    pasts = [known.past[each.uuid] for each in rest if each.uuid in known.past] if known else []
     return side._replace(
-        peer_level=max(each.computed for each in rest),
+        peer_lead=max(each.computed for each in rest),
         peers_spin=max(each.spun for each in rest),
-        peers_uncomputed=uncomputed(known.past, rest) if known else 0.0,
-        stalled_elsewhere=stalled_elsewhere(known.past, uuid, rest) if known else False,
+        peers_uncomputed=min([each.uncomputed_seconds for each in pasts], default=0.0),
+        stalled_elsewhere=not was_blocked(side.past) and any(was_blocked(each) for each in pasts),
     )
 
 
@@ -153,19 +155,10 @@ def _clock_lost(reading: Reading, known: TargetEntry | None) -> float | None:
     return max(0.0, 1.0 - signals.sm_clock / free) if free else None
 
 
-def _parents(readings: Sequence[Reading]) -> Mapping[str, Sequence[Reading]]:
-    instances: dict[str, list[Reading]] = {}
-    for reading in readings:
-        if reading.target.parent_uuid:
-            instances.setdefault(reading.target.parent_uuid, []).append(reading)
-    return instances
-
-
 def _targets(
-    ledger: Ledger, current: LedgerInput, divisions: Mapping[str, Division], ran: Mapping[str, Used], clock: float
+    ledger: Ledger, current: LedgerInput, divisions: Divisions, ran: Mapping[str, Used], instances: Instances
 ) -> Mapping[str, TargetEntry]:
-    seconds = max(0.0, current.seconds)
-    instances = _parents(current.readings)
+    seconds = current.seconds
     entries: dict[str, TargetEntry] = {}
     for reading in current.readings:
         uuid = reading.target.uuid
@@ -181,39 +174,34 @@ def _targets(
             signals=reading.signals or (known.signals if known else None),
             free_clock=free_clock(known.free_clock if known else None, reading.signals, seconds),
             unowned_seconds=0.0 if reading.target.parent_uuid else (known.unowned_seconds if known else 0.0) + rest,
-            seen=clock,
+            seen=ledger.clock,
         )
     return entries
 
 
 def _owners(
-    ledger: Ledger,
-    current: LedgerInput,
-    divisions: Mapping[str, Division],
-    ran: Mapping[str, Used],
-    limits: Limits,
+    ledger: Ledger, current: LedgerInput, divisions: Divisions, sums: Mapping[Owner, _Sum], limits: Limits
 ) -> Mapping[Owner, OwnerEntry]:
-    sums = _sums(ledger, current, divisions, ran, limits)
     reported = reported_stragglers(current.ranks, current.readings, current.hosts)
     pasts = {owner: total.past for owner, total in sums.items()}
     waited_for = stragglers(current.readings, divisions, current.hosts, pasts, limits, current.slow_ports)
     seen = [each for each in waited_for if each[0] not in reported]
     for owner, uuid, share in (*seen, *(each for found in reported.values() for each in found)):
-        own = sums[owner].past
-        own[uuid] = straggled(own[uuid], share * max(0.0, current.seconds))
+        before = pasts[owner][uuid]
+        waited = before.straggling_seconds + share * current.seconds
+        pasts[owner][uuid] = replace(before, straggling_seconds=waited)
     return {owner: _owner(ledger, current, owner, total) for owner, total in sums.items()}
 
 
 def _sums(
     ledger: Ledger,
     current: LedgerInput,
-    divisions: Mapping[str, Division],
+    divisions: Divisions,
     ran: Mapping[str, Used],
+    instances: Instances,
     limits: Limits,
 ) -> Mapping[Owner, _Sum]:
-    instances = _parents(current.readings)
     energy = {reading.target.uuid: reading.joules for reading in current.readings}
-    seconds = max(0.0, current.seconds)
     sums: dict[Owner, _Sum] = {}
     for reading in current.readings:
         target = reading.target
@@ -233,7 +221,7 @@ def _sums(
             total.active = total.active or part.demand > limits[ACTIVE]
             total.observed = total.observed or division.busy is not None
             before = total.past.get(target.uuid, NO_PAST)
-            total.past[target.uuid] = past(before, reading, division, part, seconds, limits)
+            total.past[target.uuid] = past(before, reading, division, part, current.seconds, limits)
             gpu = target.parent_uuid or target.uuid
             total.used[gpu] = total.used.get(gpu, 0.0) + owned * target.share
             for state, share in part.state_shares:
@@ -241,7 +229,7 @@ def _sums(
     return sums
 
 
-def _energy_part(reading: Reading, siblings: Sequence[Reading], divisions: Mapping[str, Division]) -> float:
+def _energy_part(reading: Reading, siblings: Sequence[Reading], divisions: Divisions) -> float:
     """An instance's part of its GPU's energy: by size while the GPU is idle, by what runs while it is busy."""
     sizes = max(1.0, sum(each.target.share for each in siblings))
     busy = sum(each.target.share * (divisions[each.target.uuid].busy or 0.0) for each in siblings) / sizes
@@ -249,9 +237,8 @@ def _energy_part(reading: Reading, siblings: Sequence[Reading], divisions: Mappi
 
 
 def _owner(ledger: Ledger, current: LedgerInput, owner: Owner, total: _Sum) -> OwnerEntry:
-    known = ledger.owners.get(owner)
-    entry = known or OwnerEntry()
-    seconds = max(0.0, current.seconds)
+    entry = ledger.owners.get(owner, OwnerEntry())
+    seconds = current.seconds
     start = current.starts.get(owner, entry.start_time) if entry.start_time is None else entry.start_time
     watched = start is not None and ledger.began is not None and start >= ledger.began
     first = entry.first_kernel_seconds

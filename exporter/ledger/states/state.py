@@ -79,7 +79,8 @@ class Evidence(NamedTuple):
     reported: Mapping[str, float] = NOTHING_REPORTED
     """Parts of the pass that this GPU's programs say they spent in each of their phases."""
     peer_lead: float = 0.0
-    """How much busier the owner's busiest other GPU was, as a share of the pass; 0 where there is none."""
+    """How much busier the owner's busiest other GPU was, as a share of the pass; 0 where there is none. Before the
+    GPU's own part is known: how busy that one was."""
     peers_spin: float = 0.0
     """The most any other GPU of the owner spun in a collective."""
     peers_uncomputed: float = 0.0
