@@ -22,7 +22,7 @@ ORDER = DAEMON + TOOLS
 MAX_LINES = {
     "core": 900, "config": 800, "driver": 2800, "host": 2900, "collectors": 2500, "attribution": 7750,
     "progress": 1300, "ledger": 2600, "faults": 2700, "sampling": 3850, "exposition": 200, "web": 2050, "daemon": 1000,
-    "tools/simulator": 2850, "tools/capture": 750, "tools/report": 4400, "tools/check": 1050, "tools/reference": 800,
+    "tools/simulator": 2900, "tools/capture": 750, "tools/report": 4400, "tools/check": 1050, "tools/reference": 800,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
 MAX_MODULES = 310

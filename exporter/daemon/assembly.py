@@ -37,9 +37,8 @@ from exporter.progress.reader import ProgressReader
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.config import STALE_SECONDS, SamplingConfig
 from exporter.sampling.families import families
-from exporter.sampling.host_view import Host, HostDeadline
+from exporter.sampling.host_view import Host, HostDeadline, Simulation
 from exporter.sampling.sampler import Loop, Pacing, Sampler
-from exporter.sampling.simulated_host import SimulatedHost, Simulation
 from exporter.sampling.snapshot import ProcessHealth, Snapshot
 from exporter.sampling.this_host import Paths, ThisHost
 from exporter.sampling.usage.nccl_status import NcclReader
@@ -205,7 +204,7 @@ def _options(config: DaemonConfig) -> AccountingOptions:
 
 def _host(config: DaemonConfig, driver: Driver, *, once: bool) -> Host:
     if config.input.simulate:
-        return SimulatedHost(cast("Simulation", driver).node)
+        return cast("Simulation", driver).host()
     if config.input.capture:
         return Host()
     return HostDeadline(_this_host(config, once=once), config.sample.interval / 2, stale_seconds(config.sample))
@@ -214,7 +213,7 @@ def _host(config: DaemonConfig, driver: Driver, *, once: bool) -> Host:
 def node_name(config: DaemonConfig, driver: Driver) -> str:
     """As the schedulers call this node: simulated, in Kubernetes, in Slurm, else the host's name."""
     if config.input.simulate:
-        return cast("Simulation", driver).node.name
+        return cast("Simulation", driver).node_name
     return os.environ.get("NODE_NAME", "") or os.environ.get("SLURMD_NODENAME", "") or socket.gethostname()
 
 

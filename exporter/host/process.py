@@ -11,7 +11,6 @@ from typing import Generic, NamedTuple, TypeVar
 
 from exporter.core.clock import MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
 from exporter.core.lookup import Lookup
-from exporter.core.threads import Threads
 from exporter.core.units import Bytes
 from exporter.host.model import HostProcess
 from exporter.host.namespace import absolute
@@ -22,24 +21,15 @@ _MAX_NAMES = 512
 """Users that are remembered; a node with new ones every day would have thousands in the end."""
 
 
-class UserNames:
-    """Name by user id. The number as text until there is a name, and for a user that this host does not know."""
+class UserNames(Lookup[int, str]):
+    """Names by user id, from a directory service that may be slow or away: asked beside the cycles, never in one."""
 
-    def __init__(self, lookup: Lookup[int, str] | None = None) -> None:
-        self._lookup = lookup or Lookup("users", account, limit=_MAX_NAMES)
-
-    def start(self, threads: Threads) -> None:
-        self._lookup.start(threads)
-
-    def stop(self) -> None:
-        self._lookup.stop()
+    def __init__(self, ask: Callable[[int], str | None] | None = None, clock: MonotonicClock = monotonic_time) -> None:
+        super().__init__("users", ask or account, limit=_MAX_NAMES, clock=clock)
 
     def name(self, uid: int) -> str:
-        return self._lookup.get(uid) or str(uid)
-
-    def health(self) -> tuple[bool, float] | None:
-        """Whether it answers in time, and the age of the oldest open question; None while nobody was asked for."""
-        return self._lookup.health()
+        """Return the name; the number as text until there is one, and for a user that this host does not know."""
+        return self.get(uid) or str(uid)
 
 
 def account(uid: int, subordinate: Path = Path("/etc/subuid")) -> str | None:

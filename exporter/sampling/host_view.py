@@ -82,6 +82,15 @@ class Host:
         """Stop it."""
 
 
+class Simulation(Protocol):
+    """A driver that comes with a host of its own."""
+
+    @property
+    def node_name(self) -> str: ...
+
+    def host(self) -> Host: ...
+
+
 class StagedHost(Protocol):
     """A machine whose files may hang."""
 

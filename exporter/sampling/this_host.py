@@ -132,6 +132,9 @@ class ThisHost:
         self._pci: tuple[MonotonicTime, int | None] | None = None
         self._ports = NetworkPortSource(paths.sysfs)
         self._threads: Threads | None = None
+        arguments = self._arguments if command_lines else None
+        parts = (self._users, arguments, attribution, progress, nccl)
+        self._parts = [part for part in parts if part is not None]
 
     def stages(self, question: HostQuestion) -> Iterator[HostView]:
         now, progress = question.at.monotonic, self._progress
@@ -183,21 +186,9 @@ class ThisHost:
 
     def start(self, threads: Threads) -> None:
         self._threads = threads
-        self._users.start(threads)
-        if self._command_lines:
-            self._arguments.start(threads)
-        self._attribution.start(threads)
-        if self._progress:
-            self._progress.start(threads)
-        if self._nccl:
-            self._nccl.start(threads)
+        for part in self._parts:
+            part.start(threads)
 
     def stop(self) -> None:
-        self._attribution.stop()
-        self._arguments.stop()
-        self._ports.stop()
-        self._users.stop()
-        if self._progress:
-            self._progress.stop()
-        if self._nccl:
-            self._nccl.stop()
+        for part in (*self._parts, self._ports):
+            part.stop()

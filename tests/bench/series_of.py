@@ -25,10 +25,10 @@ from exporter.exposition.page import Renderer
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.host_view import Host
 from exporter.sampling.sampler import Moment, Pacing, Sampler
-from exporter.sampling.simulated_host import SimulatedHost
 from exporter.tools.capture.replay import load
 from exporter.tools.simulator import simulate
 from exporter.tools.simulator.faults import KINDS
+from exporter.tools.simulator.host import SimulatedHost
 from exporter.tools.simulator.patterns import PATTERNS
 
 RENDERER = partial(Renderer, HIDDEN_METRICS)

@@ -21,8 +21,8 @@ from exporter.core.families import AnyBlock, Block, Family, LazyBlock, Sample, S
 from exporter.exposition.page import Renderer
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
-from exporter.sampling.simulated_host import SimulatedHost
 from exporter.tools.simulator import simulate
+from exporter.tools.simulator.host import SimulatedHost
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 ACCEPTS = ("", "text/plain;version=0.0.4", f"{OPENMETRICS},text/plain;version=0.0.4;q=0.5")

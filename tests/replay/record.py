@@ -23,11 +23,11 @@ from exporter.sampling.accounting import Accounting, AccountingOptions, Accounti
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import Memories, Outcome, read_gpu
-from exporter.sampling.simulated_host import SimulatedHost
 from exporter.sampling.snapshot import GpuStatus, NodeStatus
 from exporter.tools.simulator.behaviour import Channel
 from exporter.tools.simulator.driver import SimulatedDriver
 from exporter.tools.simulator.gpu import Gpu as SimulatedGpu
+from exporter.tools.simulator.host import SimulatedHost
 from exporter.tools.simulator.spec import parse
 from tests.replay.cures import Cure, KeptFaults
 

@@ -27,8 +27,7 @@ from exporter.faults.rules import AFTER_A_JOB, RULES, STAGES, Stage
 from exporter.faults.verdict import Report, constraining_job, judge, seen_within, unknown
 from exporter.faults.watch import FaultWatch
 from exporter.host.text import read_text
-from exporter.sampling.host_view import Host
-from exporter.sampling.simulated_host import SimulatedHost, Simulation
+from exporter.sampling.host_view import Host, Simulation
 from exporter.tools.check import drain, program
 from exporter.tools.check.options import CheckConfig, HealthConfig
 from exporter.tools.check.reading import ChildError, PciHost, in_child_process, read_node
@@ -189,7 +188,7 @@ def _look(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
 
 def _host(config: DaemonConfig, driver: object) -> Host:
     if config.input.simulate:
-        return SimulatedHost(cast("Simulation", driver).node)
+        return cast("Simulation", driver).host()
     return Host() if config.input.capture else PciHost(config.paths.sysfs, config.paths.procfs)
 
 

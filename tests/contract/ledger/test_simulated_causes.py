@@ -12,8 +12,8 @@ from exporter.core.clock import Moment
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import Memories, read_gpu
-from exporter.sampling.simulated_host import SimulatedHost
 from exporter.tools.simulator import simulate
+from exporter.tools.simulator.host import SimulatedHost
 
 START, PASSES = 1_700_000_000.0, 60
 

@@ -16,10 +16,10 @@ from exporter.core.clock import Moment
 from exporter.exposition.config import HIDDEN_METRICS
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
-from exporter.sampling.simulated_host import SimulatedHost
 from exporter.sampling.snapshot import Snapshot
 from exporter.tools.simulator import sampling
 from exporter.tools.simulator.driver import SimulatedDriver
+from exporter.tools.simulator.host import SimulatedHost
 from exporter.tools.simulator.spec import parse
 from tests.e2e.dashboards.nodes import Node
 

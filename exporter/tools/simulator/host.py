@@ -1,59 +1,19 @@
-"""A machine that exists in a simulation alone."""
+"""The host of a simulated node, as the sampler sees it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
-
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
-from exporter.core.clock import NEVER, MonotonicTime, UnixTime
-from exporter.host.model import HostProcess, HostSignals, HostUsage
+from exporter.core.clock import NEVER, MonotonicTime
 from exporter.host.network_ports import NO_PORTS, READ_SECONDS, GpuSeat, NetworkPorts, PortWatch
-from exporter.host.rdma import PciPath, Port
 from exporter.ledger.states import HOST_SIGNALS
 from exporter.progress.progress import Progress, Reported
 from exporter.sampling.host_view import ExitedProcesses, Host, HostQuestion, HostView
-
-
-class SimulatedReport(Protocol):
-    """What a simulated program reports of itself."""
-
-    @property
-    def samples(self) -> float: ...
-    @property
-    def steps(self) -> float: ...
-    @property
-    def ratio(self) -> float | None: ...
-
-
-class SimulatedMachine(Protocol):
-    """What a simulated driver tells of the machine around its GPUs."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def pci_count(self) -> int: ...
-    def processes(self, now: UnixTime) -> Mapping[int, HostProcess]: ...
-    def ports(self, now: UnixTime) -> tuple[Port, ...]: ...
-    def pci_paths(self) -> Mapping[str, PciPath]: ...
-    def ownership(self, now: UnixTime) -> Ownership: ...
-    def usage(self, now: UnixTime) -> Mapping[Owner, HostUsage]: ...
-    def signals(self, now: UnixTime, seconds: float) -> Mapping[Owner, HostSignals]: ...
-    def progress(self, now: UnixTime) -> Mapping[Owner, SimulatedReport]: ...
-
-
-class Simulation(Protocol):
-    """A driver that comes with a machine."""
-
-    @property
-    def node(self) -> SimulatedMachine: ...
+from exporter.tools.simulator.node import SimulatedNode
 
 
 class SimulatedHost(Host):
-    """A machine that exists in the simulation alone."""
+    """Answers for a machine that exists in the simulation alone."""
 
-    def __init__(self, machine: SimulatedMachine) -> None:
+    def __init__(self, machine: SimulatedNode) -> None:
         self._machine = machine
         self._exited = ExitedProcesses()
         self._last: MonotonicTime | None = None
@@ -61,7 +21,7 @@ class SimulatedHost(Host):
         self._ports: tuple[MonotonicTime, NetworkPorts] = (NEVER, NO_PORTS)
 
     def view(self, question: HostQuestion) -> HostView:
-        unix, monotonic = question.at
+        unix, monotonic = float(question.at.unix), question.at.monotonic
         known = self._machine.processes(unix)
         processes = {pid: known[pid] for pid in question.pids if pid in known}
         seconds = monotonic - self._last if self._last is not None else 0.0
@@ -85,7 +45,7 @@ class SimulatedHost(Host):
 
     def _network_ports(self, question: HostQuestion) -> NetworkPorts:
         """As often as those of a real machine are read."""
-        unix, monotonic = question.at
+        unix, monotonic = float(question.at.unix), question.at.monotonic
         if monotonic - self._ports[0] >= READ_SECONDS:
             paths = self._machine.pci_paths()
             seats = [GpuSeat(gpu.index, gpu.uuid, paths[gpu.uuid]) for gpu in question.gpus if gpu.uuid in paths]
