@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from exporter.host.text import read_bytes
+
 MASK = "***"
 _MAX_CHARACTERS = 200
 _MAX_BYTES = 1 << 14
@@ -30,13 +32,9 @@ _LOGIN_OPTIONS = ("-u", "--user", "--proxy-user")
 """curl and its like take `name:password` after these."""
 
 
-def command_line(pid: int, procfs: Path) -> str:
+def masked_command_line(pid: int, procfs: Path) -> str:
     """The arguments of a process, masked; empty once it has gone, and for a kernel thread."""
-    try:
-        with (procfs / str(pid) / "cmdline").open("rb") as file:
-            raw = file.read(_MAX_BYTES)
-    except OSError:
-        return ""
+    raw = read_bytes(f"{procfs}/{pid}/cmdline", _MAX_BYTES)
     return shown([part.decode(errors="replace") for part in raw.split(b"\0") if part])
 
 

@@ -178,7 +178,9 @@ class Listeners:
             found = self._ports[where] = {
                 inode: port
                 for table in _TABLES
-                for inode, port in parse_listeners(_head(f"{self._procfs}/{pid}/net/{table}", _TABLE_BYTES)).items()
+                for inode, port in parse_listeners(
+                    _whole_lines(f"{self._procfs}/{pid}/net/{table}", _TABLE_BYTES)
+                ).items()
                 if (port < _EPHEMERAL or port == _GRPC) and port not in _OF_TRAINING
             }
         return found
@@ -191,19 +193,15 @@ class Listeners:
             found = self._connections[where] = [
                 each
                 for table in _TABLES
-                for each in parse_connections(_head(f"{self._procfs}/{pid}/net/{table}", _MEETING_BYTES), ports)
+                for each in parse_connections(_whole_lines(f"{self._procfs}/{pid}/net/{table}", _MEETING_BYTES), ports)
             ]
         accepted = {(each.peer_port, each.port) for each in found}
         met = [each.peer_port for each in found if each.inode in mine and (each.port, each.peer_port) in accepted]
         return ports.intersection(met)
 
 
-def _head(path: str, most: int) -> str:
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(most).rpartition(b"\n")[0].decode("ascii", "replace")
-    except OSError:
-        return ""
+def _whole_lines(path: str, limit: int) -> str:
+    return read_text(path, limit).rpartition("\n")[0]
 
 
 def _sockets(procfs: Path, pid: int) -> frozenset[int] | None:

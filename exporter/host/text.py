@@ -32,20 +32,20 @@ _DIGITS = 20
 _MOST = 1 << 53
 
 
-def read_text(path: str) -> str:
-    """The file's text, as `read_bytes` finds it. Names in procfs are bytes, so nothing is refused as not UTF-8."""
-    return read_bytes(path).decode("utf-8", "replace")
+def read_text(path: str, limit: int = _MAX_BYTES) -> str:
+    """Return the file's text, as `read_bytes` finds it. Names in procfs are bytes, so text need not be UTF-8."""
+    return read_bytes(path, limit).decode("utf-8", "replace")
 
 
-def read_bytes(path: str) -> bytes:
-    """Empty where the file is gone, refused, or fails half way, which for a process is the same thing."""
+def read_bytes(path: str, limit: int = _MAX_BYTES) -> bytes:
+    """Return `limit` bytes at most; none where the file is gone, refused, or fails half way."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
     try:
-        found = os.read(descriptor, _CHUNK)  # the kernel may stop between two records
-        while len(found) < _MAX_BYTES and (chunk := os.read(descriptor, _CHUNK)):
+        found = os.read(descriptor, min(limit, _CHUNK))  # the kernel may stop between two records
+        while len(found) < limit and (chunk := os.read(descriptor, min(limit - len(found), _CHUNK))):
             found += chunk
     except OSError:
         found = b""

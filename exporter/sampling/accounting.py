@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TypeVar
 
 from exporter.attribution.families import SHARE_FAMILIES, ShareRow, WorkloadRow
-from exporter.attribution.owner import NOBODY, Owner
+from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, WorkloadInfo
 from exporter.attribution.process_families import PROCESS_FAMILIES, ProcessRow, limit
 from exporter.attribution.work_class import UNKNOWN, ClassRule, WorkClass, WorkClasses
@@ -105,7 +106,18 @@ class Accounting:
         workloads = self._workloads.of(self._ledger.owners.keys(), join, readings, view.usage, work)
         processes = limit(_process_rows(gpus, join), self._options.process_limit)
         self._dropped += max(len(join.everyone) - len(processes), 0)
-        shares = _share_rows(readings, join.ownership.unreserved)
+        unreserved, nobody = join.ownership.unreserved, frozenset[Owner]()
+        shares = tuple(
+            ShareRow(
+                each.target, each.profile, own.owner, own.share, own.owner in unreserved.get(each.target.uuid, nobody)
+            )
+            for each in readings
+            for own in each.holdings
+        )
+        owners: dict[str, dict[Owner, Share]] = {}
+        for uuid, owner, share in _parts_of_gpus(readings):
+            gpu = owners.setdefault(uuid, {})
+            gpu[owner] = Share(gpu.get(owner, 0.0) + share)
         blocks: tuple[AnyBlock, ...] = (
             *_filled(LEDGER_FAMILIES, self._ledger),
             *_filled(SHARE_FAMILIES, shares),
@@ -121,7 +133,7 @@ class Accounting:
             processes=processes,
             unattributed=join.unattributed,
             unattributed_bytes=_unattributed_bytes(gpus, join),
-            shares=_shares(readings),
+            shares={uuid: tuple(each.items()) for uuid, each in owners.items()},
             states={
                 uuid: dict(zip(STATES, entry.seconds, strict=True)) for uuid, entry in self._ledger.targets.items()
             },
@@ -130,38 +142,16 @@ class Accounting:
         )
 
 
-def _share_rows(readings: Sequence[Reading], unreserved: Mapping[str, frozenset[Owner]]) -> tuple[ShareRow, ...]:
-    nobody: frozenset[Owner] = frozenset()
-    return tuple(
-        [
-            ShareRow(
-                each.target,
-                each.profile,
-                holding.owner,
-                holding.share,
-                holding.owner in unreserved.get(each.target.uuid, nobody),
-            )
-            for each in readings
-            for holding in each.holdings
-        ]
-    )
-
-
 def _filled(families: Iterable[Family[R]], content: R) -> Iterator[LazyBlock]:
     return (LazyBlock(family, content) for family in families)
 
 
-def _shares(readings: Sequence[Reading]) -> Mapping[str, tuple[tuple[Owner, Share], ...]]:
-    """Owners of each whole GPU with their part of it, its instances' owners included."""
-    found: dict[str, dict[Owner, Share]] = {}
+def _parts_of_gpus(readings: Sequence[Reading]) -> Iterator[tuple[str, Owner, float]]:
+    """Yield GPU, owner and the fraction of the GPU that the owner was allocated, on one of its instances or whole."""
     parents = {each.target.parent_uuid for each in readings}
     for each in readings:
-        if each.target.uuid in parents:
-            continue
-        gpu = found.setdefault(each.target.parent_uuid or each.target.uuid, {})
-        for holding in each.holdings:
-            gpu[holding.owner] = Share(gpu.get(holding.owner, 0.0) + holding.share * each.target.share)
-    return {uuid: tuple(owners.items()) for uuid, owners in found.items()}
+        for holding in each.holdings if each.target.uuid not in parents else ():
+            yield each.target.parent_uuid or each.target.uuid, holding.owner, holding.share * each.target.share
 
 
 def _process_rows(gpus: Sequence[Gpu], join: Join) -> Iterator[ProcessRow]:
@@ -216,18 +206,15 @@ class WorkloadRows:
         work: Mapping[Owner, WorkClass],
     ) -> tuple[WorkloadRow, ...]:
         """Rows of these `owners`, which are those of the ledger."""
-        processes: dict[Owner, set[int]] = {}
-        memory: dict[Owner, Bytes] = {}
-        attributed = join.ownership.processes
+        processes: defaultdict[Owner, set[int]] = defaultdict(set)
+        memory: Counter[Owner] = Counter()
         for process in join.everyone:
-            pid = process.pid
-            owner = attributed.get(pid, NOBODY)
-            if owner in processes:
-                processes[owner].add(pid)
-                memory[owner] = Bytes(memory[owner] + (process.memory_bytes or 0))
-            else:
-                processes[owner], memory[owner] = {pid}, process.memory_bytes or Bytes(0)
-        gpus = held(readings)
+            owner = join.owner(process)
+            processes[owner].add(process.pid)
+            memory[owner] += process.memory_bytes or 0
+        gpus: dict[Owner, float] = {}
+        for _, owner, share in _parts_of_gpus(readings):
+            gpus[owner] = gpus.get(owner, 0.0) + share
         for owner in owners:
             before = self._rows.get(owner)
             if owner in gpus or before is None:
@@ -235,7 +222,7 @@ class WorkloadRows:
                     owner=owner,
                     info=join.ownership.info.get(owner, _NO_INFO),
                     usage=usage.get(owner, _NO_USAGE),
-                    memory_bytes=memory.get(owner, Bytes(0)),
+                    memory_bytes=Bytes(memory[owner]),
                     gpus=gpus.get(owner, 0.0),
                     processes=len(processes.get(owner, ())),
                     work=work.get(owner, UNKNOWN),
@@ -244,13 +231,3 @@ class WorkloadRows:
                 self._rows[owner] = before.ended()
         self._rows = {owner: row for owner, row in self._rows.items() if owner in owners}
         return tuple(self._rows.values())
-
-
-def held(readings: Sequence[Reading]) -> Mapping[Owner, float]:
-    """GPUs that each owner holds: the sum of its shares."""
-    gpus: dict[Owner, float] = {}
-    parents = {each.target.parent_uuid for each in readings}
-    for each in readings:
-        for holding in each.holdings if each.target.uuid not in parents else ():
-            gpus[holding.owner] = gpus.get(holding.owner, 0.0) + holding.share * each.target.share
-    return gpus

@@ -107,7 +107,13 @@ _OWN = frozenset(family.name for family in NODE_FAMILIES)
 
 def aged(snapshot: Snapshot, seconds: float, process: ProcessHealth) -> Snapshot:
     """`snapshot`, `seconds` after its pass: counters and descriptions as they were, no gauges of GPUs and owners."""
-    status = _later(snapshot.status, seconds, process)
+    status = replace(
+        snapshot.status,
+        gpus=tuple(replace(gpu, up=False, age=gpu.age + seconds) for gpu in snapshot.status.gpus),
+        sources=tuple(replace(each, success=False, age=each.age + seconds) for each in snapshot.status.sources),
+        unattributed_processes=None,
+        process=process,
+    )
 
     def series() -> Iterator[AnyBlock]:
         for block in snapshot.series():
@@ -116,16 +122,6 @@ def aged(snapshot: Snapshot, seconds: float, process: ProcessHealth) -> Snapshot
         yield from node_blocks(status)
 
     return Snapshot(status, series, (), snapshot.monotonic)
-
-
-def _later(status: NodeStatus, seconds: float, process: ProcessHealth) -> NodeStatus:
-    return replace(
-        status,
-        gpus=tuple(replace(gpu, up=False, age=gpu.age + seconds) for gpu in status.gpus),
-        sources=tuple(replace(source, success=False, age=source.age + seconds) for source in status.sources),
-        unattributed_processes=None,
-        process=process,
-    )
 
 
 R = TypeVar("R")

@@ -56,7 +56,7 @@ def signals(gpu: Gpu, before: Throttled | None, now: Throttled | None, monotonic
     gpm = reading(gpu, "gpm", Gpm, monotonic)
     ratios: Mapping[str, float] = gpm.ratios if gpm else {}
     clocks = reading(gpu, "clocks", Clocks)
-    thermal, power_brake = _throttled_shares(now, before) if now and before else (None, None)
+    since = now.monotonic - before.monotonic if now and before else 0.0
     return Signals(
         busy=_busy(utilization, ratios),
         engine_active=_engines(gpu, monotonic),
@@ -67,8 +67,8 @@ def signals(gpu: Gpu, before: Throttled | None, now: Throttled | None, monotonic
         memory_activity=utilization.memory_share if utilization else None,
         link_activity=_link_activity(gpu, gpm) if gpm else None,
         power_of_limit=power.of_limit if power else None,
-        throttled_thermal=thermal,
-        throttled_power_brake=power_brake,
+        throttled_thermal=_ratio(before.thermal, now.thermal, since) if now and before else None,
+        throttled_power_brake=_ratio(before.power_brake, now.power_brake, since) if now and before else None,
         sm_clock=now.sm_clock if now and now.sm_clock else clocks.now.get("sm") if clocks else None,
         sm_clock_max=clocks.maximum.value.get("sm") if clocks else None,
     )
@@ -144,13 +144,7 @@ def _longest(found: Throttle, reasons: tuple[str, ...]) -> float | None:
     return max([found.seconds[reason] for reason in reasons if reason in found.seconds], default=None)
 
 
-def _throttled_shares(now: Throttled, before: Throttled) -> tuple[float | None, float | None]:
-    """By heat and by the power brake, of the time between."""
-    seconds = now.monotonic - before.monotonic
-    return _share(before.thermal, now.thermal, seconds), _share(before.power_brake, now.power_brake, seconds)
-
-
-def _share(earlier: float | None, later: float | None, seconds: float) -> float | None:
+def _ratio(earlier: float | None, later: float | None, seconds: float) -> float | None:
     if later is None or earlier is None or seconds <= 0:
         return None
     return min(max(later - earlier, 0.0) / seconds, 1.0)

@@ -9,11 +9,11 @@ from pathlib import Path
 from exporter.attribution.background_source import BackgroundSource
 from exporter.attribution.join import Attribution
 from exporter.attribution.ownership import SourceHealth, Target
-from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, monotonic_time
+from exporter.core.clock import MonotonicClock, MonotonicTime, UnixTime, monotonic_time
 from exporter.core.lookup import Lookup
 from exporter.core.threads import Threads
 from exporter.host import rdma
-from exporter.host.command import command_line
+from exporter.host.command import masked_command_line
 from exporter.host.model import HostProcess
 from exporter.host.namespace import own_cgroup
 from exporter.host.network_ports import NO_PORTS, READ_SECONDS, GpuSeat, NetworkPorts, PortWatch
@@ -29,12 +29,6 @@ from exporter.sampling.usage.nccl_status import NcclReader
 _PORT_SOURCE = "rdma"
 _MAX_PORT_AGE_SECONDS = 60.0
 """Seconds that what was read last is shown while nothing more is read."""
-
-
-@dataclass(frozen=True, slots=True)
-class _PortReadings:
-    ports: tuple[rdma.Port, ...] = ()
-    seats: tuple[GpuSeat, ...] = ()
 
 
 def seats(sysfs: Path, gpus: Sequence[Target]) -> tuple[GpuSeat, ...]:
@@ -55,14 +49,13 @@ class NetworkPortSource:
         self._gpus: tuple[Target, ...] = ()
         self._watch = PortWatch()
         self._source = BackgroundSource(
-            lambda: _PortReadings(rdma.ports(self._sysfs), seats(self._sysfs, self._gpus)),
-            _PortReadings(),
+            lambda: self._watch.look(rdma.ports(sysfs), seats(sysfs, self._gpus), self._clock()),
+            NO_PORTS,
             name=_PORT_SOURCE,
             interval=lambda _: READ_SECONDS,
             clock=clock,
         )
         self._started = False
-        self._judged: tuple[MonotonicTime, NetworkPorts] = (NEVER, NO_PORTS)
 
     def start_where_present(self, threads: Threads | None) -> None:
         """The kernel may load the class of such devices later."""
@@ -73,11 +66,7 @@ class NetworkPortSource:
     def ports(self, gpus: Sequence[Target]) -> NetworkPorts:
         self._gpus = tuple(gpus)
         answer = self._source.answer
-        if not answer.value.ports or self._clock() - answer.at > _MAX_PORT_AGE_SECONDS:
-            return NO_PORTS
-        if answer.at != self._judged[0]:
-            self._judged = (answer.at, self._watch.look(answer.value.ports, answer.value.seats, answer.at))
-        return self._judged[1]
+        return answer.value if self._clock() - answer.at <= _MAX_PORT_AGE_SECONDS else NO_PORTS
 
     def health(self) -> tuple[SourceHealth, ...]:
         return (self._source.health(_PORT_SOURCE, self._clock()),) if self._started else ()
@@ -127,7 +116,7 @@ class ThisHost:
         self._progress = progress
         self._nccl = nccl
         self._arguments: Lookup[tuple[int, UnixTime], str] = Lookup(
-            "command-lines", lambda key: command_line(key[0], paths.procfs)
+            "command-lines", lambda key: masked_command_line(key[0], paths.procfs)
         )
         self._pci: tuple[MonotonicTime, int | None] | None = None
         self._ports = NetworkPortSource(paths.sysfs)

@@ -220,7 +220,10 @@ class HostReader:
         usages = {owner: each.usage for owner, each in self._owners.items()}
         found = {owner: each.signals for owner, each in self._owners.items() if each.signals is not None}
         if not self._signals_seen.issuperset(HOST_SIGNALS):
-            self._signals_seen |= _seen(_SIGNALS - self._signals_seen, found.values())
+            wanted = _SIGNALS - self._signals_seen
+            self._signals_seen |= {
+                name for each in found.values() for name in wanted if getattr(each, name) is not None
+            }
         return usages, found
 
     def _meet(self, owners: Collection[Owner]) -> None:
@@ -266,8 +269,3 @@ def _pids(ownership: Ownership, hosts: Mapping[int, HostProcess]) -> Mapping[Own
 
 
 _SIGNALS = frozenset(item.name for item in fields(HostSignals) if item.name in HOST_SIGNALS)
-
-
-def _seen(names: Collection[str], found: Collection[HostSignals]) -> frozenset[str]:
-    """Those of these signals that somebody has."""
-    return frozenset([name for name in names for each in found if getattr(each, name) is not None])
