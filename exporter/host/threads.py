@@ -59,9 +59,7 @@ SCAN_TASKS = 512
 PASS_TASKS = 512
 """Tasks scanned in one pass, over all processes; the others wait for the next pass. One process is always scanned."""
 WORKLOAD_TASKS = 24
-"""Tasks of one workload read in one pass between scans."""
-NODE_TASKS = 384
-"""Tasks read in one pass between scans, over all workloads. What that leaves out has its turn after the next scan."""
+"""Tasks of one workload read in one cycle between scans. `HostReader` bounds the workloads of a cycle."""
 STAND_OUT = 3
 """Hot tasks, and as many blocked ones, kept of each process."""
 
@@ -115,9 +113,6 @@ class ThreadReader:
         self._procfs = str(procfs)
         self._watched: dict[int, _Watched] = {}
         """Every process of the workloads."""
-        self._turn = 0
-        """Which workload is the first to be read, where not all can be."""
-        self._turned = NEVER
 
     def read(
         self, workloads: Workloads, now: MonotonicTime, turn: Collection[Any] | None = None
@@ -130,7 +125,7 @@ class ThreadReader:
         self._watched = {pid: self._watched.get(pid) or _Watched() for pid in pids}
         mine = workloads if turn is None else {name: each for name, each in workloads.items() if name in turn}
         found = self._scanned(mine, now)
-        for pid, readers in self._select(mine, now).items():
+        for pid, readers in self._select(mine).items():
             if pid not in found:
                 found[pid] = _read(readers, now)
         return {pid: tasks for pid, tasks in found.items() if tasks}
@@ -164,26 +159,15 @@ class ThreadReader:
         watched.used = {place: task.cpu_seconds for place, task in tasks.items()}
         return tasks
 
-    def _select(self, workloads: Workloads, now: MonotonicTime) -> Mapping[int, Sequence[TaskReader]]:
+    def _select(self, workloads: Workloads) -> Mapping[int, Sequence[TaskReader]]:
         """Return the tasks to read of each process, and add those over budget to `skipped`."""
-        self._rotate(len(workloads), now)
-        names = list(workloads)
         found: dict[int, list[TaskReader]] = {}
-        left = NODE_TASKS
-        for name in [*names[self._turn :], *names[: self._turn]]:
-            wanted = self._by_priority(workloads[name])
-            taken = wanted[: min(WORKLOAD_TASKS, left)]
-            self.skipped += len(wanted) - len(taken)
-            left -= len(taken)
-            for pid, reader in taken:
+        for pids in workloads.values():
+            wanted = self._by_priority(pids)
+            self.skipped += max(0, len(wanted) - WORKLOAD_TASKS)
+            for pid, reader in wanted[:WORKLOAD_TASKS]:
                 found.setdefault(pid, []).append(reader)
         return found
-
-    def _rotate(self, workloads: int, now: MonotonicTime) -> None:
-        """Let another workload go first. The order holds for one scan interval: CPU use needs two reads of a task."""
-        if workloads and now - self._turned >= SCAN_SECONDS:
-            self._turn = (self._turn + max(1, NODE_TASKS // WORKLOAD_TASKS)) % workloads
-            self._turned = now
 
     def _by_priority(self, pids: Collection[int]) -> list[tuple[int, TaskReader]]:
         """Return the tasks that stood out: the hottest of each process first, then the main threads."""

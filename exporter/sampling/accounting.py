@@ -28,7 +28,7 @@ from exporter.ledger.states.state import Limits
 from exporter.progress.families import ProgressCounters
 from exporter.sampling.gpus import Gpu, reading
 from exporter.sampling.host_view import Host
-from exporter.sampling.join import Join, Joiner
+from exporter.sampling.join import Join, host_question, join
 from exporter.sampling.readings import LedgerReadings, processes_are_listed
 from exporter.sampling.usage.nccl_status import NCCL_FAMILIES
 
@@ -68,7 +68,6 @@ class Accounting:
     def __init__(self, options: AccountingOptions, workload_families: Sequence[AnyFamily]) -> None:
         self._options = options
         self._workload_families = tuple(workload_families)
-        self._joiner = Joiner()
         self._readings = LedgerReadings()
         self._classes = WorkClasses(options.class_rules)
         self._ledger = Ledger()
@@ -81,11 +80,11 @@ class Accounting:
 
     def update(self, gpus: Sequence[Gpu], host: Host, at: Moment) -> AccountingResult:
         """Account for the pass that started `at`."""
-        question = self._joiner.question(gpus, at, self._suspected)
+        question = host_question(gpus, at, self._suspected)
         view = host.view(question)
-        join = self._joiner.join(question, view)
-        work = self._classes.of(join.ownership.info, view.signals)
-        readings = self._readings.of(gpus, join, at.monotonic)
+        joined = join(question, view)
+        work = self._classes.of(joined.ownership.info, view.signals)
+        readings = self._readings.of(gpus, joined, at.monotonic)
         current = LedgerInput(
             time=at.unix,
             seconds=0.0 if self._monotonic is None else at.monotonic - self._monotonic,
@@ -93,9 +92,9 @@ class Accounting:
             readings=readings,
             hosts=view.signals,
             work={owner: each.name for owner, each in work.items()},
-            spread=frozenset(owner for owner, info in join.ownership.info.items() if info.spread),
+            spread=frozenset(owner for owner, info in joined.ownership.info.items() if info.spread),
             slow_ports=view.ports.troubled_gpus,
-            starts=join.starts,
+            starts=joined.starts,
             ranks=view.reported.ranks,
             host_signals_known=view.known_signals,
         )
@@ -103,10 +102,10 @@ class Accounting:
         self._ledger = prune(advance(before, current, self._options.limits), self._options.retention)
         self._monotonic = at.monotonic
         self._suspected = self._suspects.of(before, self._ledger, readings, at.monotonic)
-        workloads = self._workloads.of(self._ledger.owners.keys(), join, readings, view.usage, work)
-        processes = limit(_process_rows(gpus, join), self._options.process_limit)
-        self._dropped += max(len(join.everyone) - len(processes), 0)
-        unreserved, nobody = join.ownership.unreserved, frozenset[Owner]()
+        workloads = self._workloads.of(self._ledger.owners.keys(), joined, readings, view.usage, work)
+        processes = limit(_process_rows(gpus, joined), self._options.process_limit)
+        self._dropped += max(len(joined.everyone) - len(processes), 0)
+        unreserved, nobody = joined.ownership.unreserved, frozenset[Owner]()
         shares = tuple(
             ShareRow(
                 each.target, each.profile, own.owner, own.share, own.owner in unreserved.get(each.target.uuid, nobody)
@@ -128,11 +127,11 @@ class Accounting:
             *self._progress.blocks(view.reported, self._ledger.owners),
         )
         return AccountingResult(
-            ownership=join.ownership,
+            ownership=joined.ownership,
             blocks=blocks,
             processes=processes,
-            unattributed=join.unattributed,
-            unattributed_bytes=_unattributed_bytes(gpus, join),
+            unattributed=joined.unattributed,
+            unattributed_bytes=_unattributed_bytes(gpus, joined),
             shares={uuid: tuple(each.items()) for uuid, each in owners.items()},
             states={
                 uuid: dict(zip(STATES, entry.seconds, strict=True)) for uuid, entry in self._ledger.targets.items()

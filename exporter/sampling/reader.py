@@ -7,8 +7,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import compress, repeat
-from operator import attrgetter, le
 from typing import Any, NamedTuple
 
 from exporter.collectors.base import AnyCollector, Pace, Scope, Tick, in_time
@@ -57,18 +55,13 @@ def kept(
 
     It has the samples of the one before where it says the same, as most do that are read seldom.
     """
-    counters = carried(collector, before, reading)
+    counts = before.carried if before else (NO_COUNTS,) * len(collector.counters)
+    advanced = zip(counts, collector.counters, strict=True)
+    counters = tuple([count(each, family.by_labels(reading)) for each, family in advanced])
     made = None
     if before is not None and collector.pace is not Pace.PASS and before.reading == reading:
         made = before.made if before.carried == counters else None
     return CachedReading(collector, reading, monotonic, counters, made)
-
-
-def carried(collector: AnyCollector, before: CachedReading | None, reading: Any) -> tuple[Counts, ...]:
-    """The collector's counters after one more reading."""
-    counts = before.carried if before else (NO_COUNTS,) * len(collector.counters)
-    counters = zip(counts, collector.counters, strict=True)
-    return tuple([count(each, family.by_labels(reading)) for each, family in counters])
 
 
 def outlives_device(family: AnyFamily) -> bool:
@@ -95,7 +88,6 @@ it starts up or for a moment it has a little later; then seldom, for a driver up
 
 _LATE = 0.5
 """Seconds after its beginning from which what a read is answered is late: all in time is of one moment."""
-_NAME = attrgetter("name")
 _GONE = (DeviceLostError, DriverGoneError)
 
 Memories = dict[str, CheckedDevice]
@@ -212,9 +204,8 @@ class _TargetRead:
 
     def due(self, collectors: Iterable[AnyCollector]) -> Sequence[AnyCollector]:
         scope = Scope.GPU if self._target.mig is None else Scope.INSTANCE
-        times = map(self._again.get, map(_NAME, collectors), repeat(NEVER))
-        due = compress(collectors, map(le, times, repeat(self._monotonic)))
-        return [each for each in due if each.scope is scope]
+        now, again = self._monotonic, self._again
+        return [each for each in collectors if each.scope is scope and again.get(each.name, NEVER) <= now]
 
     def attempt(self, collector: AnyCollector) -> tuple[Outcome, DriverError | None]:
         name, device, now = collector.name, self._target, self._monotonic
