@@ -38,11 +38,10 @@ def absolute(text: str, own: str) -> str:
     """The text of /proc/PID/cgroup with the path of version 2 as the host would show it."""
     if not own:
         return text
-    return "".join(f"{_line(line, own)}\n" for line in lines(text))
-
-
-def _line(line: str, own: str) -> str:
-    return f"0::{posixpath.normpath(f'{own}/{line[3:]}')}" if line.startswith("0::") else line
+    absolute = (
+        f"0::{posixpath.normpath(f'{own}/{line[3:]}')}" if line.startswith("0::") else line for line in lines(text)
+    )
+    return "".join(f"{line}\n" for line in absolute)
 
 
 T = TypeVar("T")

@@ -71,12 +71,10 @@ class RasAnswer:
     """Collectives launched by all ranks together; None where the answer does not count those of all."""
 
 
-def _anybody(_: RasAnswer) -> bool:
-    return True
-
-
 def ask(
-    address: tuple[str, int] = ADDRESS, deadline: float = DEADLINE, mine: Callable[[RasAnswer], bool] = _anybody
+    address: tuple[str, int] = ADDRESS,
+    mine: Callable[[RasAnswer], bool] = lambda _: True,
+    deadline: float = DEADLINE,
 ) -> RasAnswer:
     """The answer that is `mine`, in the network namespace of the calling thread. Raises RasError.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from exporter.core.clock import MonotonicTime
 from exporter.core.families import NODE, Family, Sample, Shown, Unit, counters, gauges, info
@@ -135,20 +136,14 @@ def meeting(port: Port, gpu: GpuSeat) -> tuple[str, int] | None:
     """How they meet, and how many steps of their paths they share; None where they are far apart or it is not known."""
     if not port.path or not gpu.path:
         return None
-    shared = sum(1 for _ in _common(port.path, gpu.path))
+    steps = zip(port.path, gpu.path, strict=False)
+    shared = sum(1 for _ in takewhile(lambda step: step[0] == step[1], steps))
     if shared > 1:
         bridges = max(len(port.path), len(gpu.path)) - shared - 1
         return ("PIX" if bridges <= 1 else "PXB"), shared
     if shared:
         return "PHB", shared
     return ("NODE", 0) if port.numa_node and port.numa_node == gpu.numa_node else None
-
-
-def _common(one: PciPath, other: PciPath) -> Iterator[str]:
-    for mine, theirs in zip(one, other, strict=False):
-        if mine != theirs:
-            return
-        yield mine
 
 
 _PORT = ("device", "port")

@@ -81,7 +81,9 @@ def run(
         except subprocess.TimeoutExpired:
             raise TimeoutError from None
         finally:
-            _kill(process)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     return Finished(process.returncode, written, errors, cut)
 
 
@@ -104,10 +106,3 @@ def _read(process: subprocess.Popen[bytes], deadline: MonotonicTime, limit: int)
                         selector.unregister(stream)
     written, errors = (*found.values(), bytearray())[:2]
     return bytes(written[:limit]), bytes(errors[:limit]), len(written) + len(errors) > limit
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the program and what it started; nothing where all have ended."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from exporter.host.text import bounded, exists, is_folder, natural, read_text
@@ -76,8 +77,8 @@ class Port:
 
 
 def ports(sysfs: Path) -> tuple[Port, ...]:
-    """All ports of this machine's cards, not of their virtual functions; none where the kernel has no such class."""
-    return tuple(_ports(sysfs))
+    """Return the ports of this machine's cards, not of virtual functions; none if the kernel has no such class."""
+    return tuple(islice(_ports(sysfs), _MAX_PORTS))
 
 
 def present(sysfs: Path) -> bool:
@@ -94,7 +95,6 @@ def pci_numa_node(sysfs: Path, bus_id: str) -> str:
 
 
 def _ports(sysfs: Path) -> Iterator[Port]:
-    found = 0
     for device in sorted(_names(sysfs / _CLASS), key=_natural):
         folder = sysfs / _CLASS / device
         if exists(folder / "device/physfn"):  # a virtual function: its port is the card's, or is down until it is used
@@ -102,15 +102,12 @@ def _ports(sysfs: Path) -> Iterator[Port]:
         path, numa = _path(folder / "device"), _numa(folder / "device")
         board = _word(folder / "board_id") or _word(folder / "hca_type")
         for port in _names(folder / "ports"):
-            found += 1
-            if found > _MAX_PORTS:
-                return
             yield _port(folder / "ports" / port, device, port, (board, path, numa))
 
 
 def _port(folder: Path, device: str, port: str, card: tuple[str, PciPath, str]) -> Port:
     board, path, numa = card
-    rate = _RATE.match(_word(folder / "rate"))
+    rate, state = _RATE.match(_word(folder / "rate")), _STATE.match(_word(folder / "state"))
     moved = {"receive": "port_rcv_data", "transmit": "port_xmit_data"}
     words = {direction: _count(folder / "counters" / name) for direction, name in moved.items()}
     errors = {name: _count(folder / "counters" / name) for name in _ERRORS}
@@ -118,7 +115,7 @@ def _port(folder: Path, device: str, port: str, card: tuple[str, PciPath, str]) 
     return Port(
         device=bounded(device),
         port=bounded(port),
-        state=_state(folder / "state"),
+        state=state["state"].lower() if state else "",
         link_layer=_word(folder / "link_layer"),
         rate=float(rate["gigabits"]) * 1e9 / 8 if rate else None,
         bytes={direction: count * _WORDS_BYTES for direction, count in words.items() if count is not None},
@@ -144,11 +141,6 @@ def _names(folder: Path) -> list[str]:
 
 def _word(path: Path) -> str:
     return bounded(read_text(str(path)).strip())
-
-
-def _state(path: Path) -> str:
-    match = _STATE.match(_word(path))
-    return match["state"].lower() if match else ""
 
 
 def _count(path: Path) -> float | None:
@@ -196,10 +188,6 @@ def _is_gpu(entry: Path) -> bool:
         display = (entry / "class").read_text().strip().startswith(_DISPLAY_CLASSES)
     except OSError:
         return False
-    return display and not _is_given_away(entry)
-
-
-def _is_given_away(entry: Path) -> bool:
-    """Whether it is kept for a virtual machine, or is a part of a GPU for one: NVIDIA's driver will never show it."""
     driver = (entry / "driver").resolve().name
-    return "vfio" in driver or driver in _HOLDERS or exists(entry / "physfn")
+    for_guests = "vfio" in driver or driver in _HOLDERS or exists(entry / "physfn")
+    return display and not for_guests  # NVIDIA's driver never shows what is kept for virtual machines

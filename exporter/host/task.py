@@ -270,10 +270,12 @@ class TaskReader:
         io = self._io.rates(stat.start_ticks, now) if self._io else None
         if self._main and io and max(io.written, io.writing) >= _WRITES:
             own_io = self._own_io.rates(stat.start_ticks, now)
+        moves = io is not None and io.reading + io.writing >= _MOVES
+        for_file = sleep is Sleep.FILE or (sleep is Sleep.REQUESTS and moves)
         return Task(
             start_ticks=stat.start_ticks,
             cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
-            blocked=_waits_for_file(sleep, io) or (stat.state in _BLOCKED and is_for_storage(self._folder)),
+            blocked=for_file or (stat.state in _BLOCKED and is_for_storage(self._folder)),
             run_delay=queue.delay / 1e9 if queue else None,
             minor_faults=stat.minor_faults,
             receiving=None if sleep is Sleep.HIDDEN or not self._io else sleep is Sleep.RECEIVE,
@@ -282,9 +284,3 @@ class TaskReader:
             ready=queue if queue and queue.turns and runs else None,
             own_io=own_io,
         )
-
-
-def _waits_for_file(sleep: Sleep, io: IoRates | None) -> bool:
-    """Of a task that is not in D state."""
-    moves = io is not None and io.reading + io.writing >= _MOVES
-    return sleep is Sleep.FILE or (sleep is Sleep.REQUESTS and moves)

@@ -82,13 +82,6 @@ def places(procfs: str, pid: int, workers: Workers, apart: Container[int | None]
     return (own[0], *workers.of(procfs, own, room, apart)[:room], *own[1:])[:SCAN_TASKS]
 
 
-def _process(pid: int, place: str) -> str:
-    """Whose `io` tells what the task's process reads; empty for threads but the main one."""
-    if "/" not in place:
-        return place
-    return str(pid) if place == f"{pid}/task/{pid}" else ""
-
-
 @dataclass(slots=True)
 class _Watched:
     """One process, with those of its tasks that are worth reading between scans."""
@@ -146,12 +139,14 @@ class ThreadReader:
         watched = self._watched[pid]
         known = {reader.place: reader for reader in watched.stood_out}
         where = places(self._procfs, pid, watched.workers, self._watched.keys())
-        readers = {place: known.get(place) or TaskReader(self._procfs, place, _process(pid, place)) for place in where}
+        main = f"{pid}/task/{pid}"
+        own = {main: str(pid)} | {place: place for place in where if "/" not in place}
+        """Whose `io` tells what the task's process reads: of the main thread and of loader workers."""
+        readers = {place: known.get(place) or TaskReader(self._procfs, place, own.get(place, "")) for place in where}
         tasks = _read(readers.values(), now)
         used = {place: task.cpu_seconds - watched.used.get(place, 0.0) for place, task in tasks.items()}
         hot = sorted(used, key=lambda place: -used[place])[:STAND_OUT]
         blocked = [place for place, task in tasks.items() if task.blocked][:STAND_OUT]
-        main = f"{pid}/task/{pid}"
         stood_out = dict.fromkeys((*hot[:1], main, *blocked, *hot[1:]))
         watched.stood_out = tuple(readers[place] for place in stood_out if place in readers)
         watched.heat = max(used.values(), default=0.0)

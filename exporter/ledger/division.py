@@ -16,7 +16,7 @@ from exporter.ledger.account import ZERO, Holding, Reading, Seconds
 from exporter.ledger.states import INDEX, OF_BUSY_TIME, OF_WAITING_TIME
 from exporter.ledger.states.activity import SPIN_BUSY
 from exporter.ledger.states.host_waits import BLOCKED
-from exporter.ledger.states.state import Claim, Evidence, Limits, Signals
+from exporter.ledger.states.state import Claim, Evidence, Limits, Signals, at_least
 
 UNOBSERVED, FREE, HELD_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["held_idle"]
 SPINNING = INDEX["wait_collective"]
@@ -109,7 +109,9 @@ def divide(reading: Reading, done: Work, sides: Sequence[Evidence], limits: Limi
     busy, seen = done.busy, Evidence(reading.signals, done.busy)
     parts: list[OwnerShare] = []
     waits: list[tuple[int, float]] = []
-    alone = _unused_by_others(reading.holdings, done)
+    unused = 1.0 - sum(min(demand, each.share) for each, demand in zip(reading.holdings, done.demands, strict=True))
+    alone = min(1.0, (1.0 - busy) / unused) if unused > 0 else 1.0
+    """Of the time in which holders do not use their shares, or nobody has them: the part in which nothing ran."""
     free = 1.0
     for holding, demand, side in zip(reading.holdings, done.demands, sides, strict=True):
         own = min(demand, holding.share)
@@ -117,16 +119,12 @@ def divide(reading: Reading, done: Work, sides: Sequence[Evidence], limits: Limi
         waits.extend(waiting)
         state_shares = [*[(state, part * own) for state, part in done.states], *waiting] if own else waiting
         energy = (1.0 - busy) * holding.share + demand
-        parts.append(OwnerShare(holding.owner, state_shares, demand, energy, _blocked(holding, side.host, limits)))
+        watched = [side.host.processes[pid] for pid in holding.pids if pid in side.host.processes]
+        blocked = any(at_least(each.blocked, limits[BLOCKED]) for each in watched)
+        parts.append(OwnerShare(holding.owner, state_shares, demand, energy, blocked))
         free -= holding.share
     waits.append((FREE, max(0.0, free)))
     return Division(_whole(done.states, busy, waits), tuple(parts), busy)
-
-
-def _unused_by_others(holdings: Sequence[Holding], done: Work) -> float:
-    """Of the time in which holders do not use their shares, or nobody has them: the part in which nothing ran."""
-    unused = 1.0 - sum(min(demand, holding.share) for holding, demand in zip(holdings, done.demands, strict=True))
-    return min(1.0, (1.0 - (done.busy or 0.0)) / unused) if unused > 0 else 1.0
 
 
 def unobserved(reading: Reading) -> Division:
@@ -194,6 +192,7 @@ def own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:
         hot = Hot() if host.processes else Hot(host.hottest_thread, host.polling)
         return ProcessSignals(hot.share, host.blocked_threads, host.receiving_threads, hot.polling)
     hot = hottest([Hot(each.hottest_thread, each.polling) for each in looked_at])
+    main = [each.main_thread for each in looked_at]
     return ProcessSignals(
         hottest_thread=hot.share,
         stopped=all(each.stopped for each in looked_at),
@@ -204,26 +203,15 @@ def own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:
         written_bytes_per_second=_rate([each.written_bytes_per_second for each in looked_at]),
         reading_bytes_per_second=_rate([each.reading_bytes_per_second for each in looked_at]),
         writing_bytes_per_second=_rate([each.writing_bytes_per_second for each in looked_at]),
-        main_thread=_least([each.main_thread for each in looked_at]),
+        main_thread=None if None in main else min(each for each in main if each is not None),
         main_writing_bytes_per_second=_rate([each.main_writing_bytes_per_second for each in looked_at]),
         cpu=max([each.cpu for each in looked_at if each.cpu is not None], default=None),
     )
 
 
-def _blocked(holding: Holding, host: HostSignals, limits: Limits) -> bool:
-    seen = [host.processes[pid].blocked for pid in holding.pids if pid in host.processes] if host.processes else ()
-    return any(blocked is not None and blocked >= limits[BLOCKED] for blocked in seen)
-
-
 def _mean(numbers: Sequence[float | None]) -> float | None:
     known = [float(number) for number in numbers if number is not None]
     return sum(known) / len(known) if known else None
-
-
-def _least(numbers: Sequence[float | None]) -> float | None:
-    """None where one is not known."""
-    known = [number for number in numbers if number is not None]
-    return min(known) if len(known) == len(numbers) else None
 
 
 def _rate(rates: Sequence[BytesPerSecond | None]) -> BytesPerSecond | None:

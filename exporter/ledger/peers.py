@@ -11,7 +11,7 @@ from exporter.attribution.owner import Owner
 from exporter.core.clock import MonotonicTime
 from exporter.host.model import HostSignals
 from exporter.ledger.account import Holding, Ledger, Reading
-from exporter.ledger.division import HELD_IDLE, SPINNING, Division, OwnerShare, StateShares, Work, own_processes
+from exporter.ledger.division import HELD_IDLE, SPINNING, Division, OwnerShare, Work, own_processes
 from exporter.ledger.states import INDEX
 from exporter.ledger.states.host_waits import BLOCKED
 from exporter.ledger.states.idle import takes_part
@@ -230,19 +230,18 @@ class Suspects:
         spinning = {owner for owner, entry in after.owners.items() if _spins(before, owner, entry.seconds)}
         self._since = {owner: self._since.get(owner, now) for owner in spinning}
         long = {owner for owner, since in self._since.items() if now - since >= _SUSPECT_AFTER_SECONDS}
-        return {owner: _pids(owner, readings) for owner in long} if long else {}
+        found: dict[Owner, dict[int, None]] = {owner: {} for owner in long}
+        for each in readings if long else ():
+            for holding in each.holdings:
+                if holding.owner in long:
+                    found[holding.owner].update(dict.fromkeys(holding.pids))
+        return {owner: tuple(pids) for owner, pids in found.items()}
 
 
 def _spins(before: Ledger, owner: Owner, seconds: Sequence[float]) -> bool:
     known = before.owners.get(owner)
-    if known is None or seconds[SPINNING] <= known.seconds[SPINNING]:
-        return False
-    return seconds[SPINNING] - known.seconds[SPINNING] >= _SUSPECT_SHARE * (sum(seconds) - sum(known.seconds))
-
-
-def _pids(owner: Owner, readings: Sequence[Reading]) -> tuple[int, ...]:
-    found = (pid for each in readings for held in each.holdings if held.owner == owner for pid in held.pids)
-    return tuple(dict.fromkeys(found))
+    spun = seconds[SPINNING] - known.seconds[SPINNING] if known else 0.0
+    return known is not None and 0.0 < spun >= _SUSPECT_SHARE * (sum(seconds) - sum(known.seconds))
 
 
 _WAITS_FOR: Mapping[str, int] = {"service": INDEX["wait_requests"], "interactive": INDEX["wait_user"]}
@@ -289,12 +288,11 @@ def _booked(division: Division, state: int) -> Division:
     states = list(division.states)
     states[state] += states[SPINNING]
     states[SPINNING] = 0.0
-    parts = tuple(part._replace(state_shares=_moved(part.state_shares, state)) for part in division.owner_shares)
+    parts = tuple(
+        part._replace(state_shares=[(state if each == SPINNING else each, share) for each, share in part.state_shares])
+        for part in division.owner_shares
+    )
     return division._replace(states=tuple(states), owner_shares=parts)
-
-
-def _moved(shares: StateShares, state: int) -> StateShares:
-    return [(state if each == SPINNING else each, share) for each, share in shares]
 
 
 _SLOWER = 1.1

@@ -87,10 +87,6 @@ def judge(answer: RasAnswer, before: int | None) -> NcclStatus:
     return NcclStatus("in_step")
 
 
-def _ask(address: tuple[str, int], mine: Callable[[RasAnswer], bool]) -> RasAnswer:
-    return ask(address, DEADLINE, mine)
-
-
 class NcclReader:
     """`statuses` never waits: questions are put by a thread of its own, one after the other."""
 
@@ -99,7 +95,7 @@ class NcclReader:
         procfs: Path = Path("/proc"),
         address: tuple[str, int] = ADDRESS,
         clock: MonotonicClock = monotonic_time,
-        put: Callable[[tuple[str, int], Callable[[RasAnswer], bool]], RasAnswer] = _ask,
+        put: Callable[[tuple[str, int], Callable[[RasAnswer], bool]], RasAnswer] = ask,
     ) -> None:
         self._procfs = procfs
         self._address = address
