@@ -7,7 +7,7 @@ import threading
 from exporter.core.threads import Threads
 from exporter.daemon.exporter import Exporter
 from exporter.exposition.page import PageStore
-from exporter.sampling.blocks import aged
+from exporter.sampling.blocks import stale_snapshot
 from exporter.sampling.snapshot import ProcessHealth, Snapshot
 from exporter.web.settings import WebSettings
 
@@ -47,7 +47,7 @@ class Housekeeping:
         found, silent = self._exporter.snapshot, self._exporter.silent_seconds
         if silent <= self._stale:
             return found
-        return aged(found, silent, process_health(self._threads, self._web))
+        return stale_snapshot(found, silent, process_health(self._threads, self._web))
 
     def tick(self) -> None:
         """Start the threads that could not be started; after SIGHUP read the web configuration; let pages age."""

@@ -127,9 +127,9 @@ def parse_blkio(text: str, key: str = "Read") -> Bytes | None:
     return Bytes(sum(number or 0 for number in found)) if found else None
 
 
-LOOK_SECONDS = 3.0
+READ_INTERVAL_SECONDS = 3.0
 """Whether a cgroup is frozen is read this often."""
-_MOST = 256
+_MAX_REMEMBERED = 256
 """Cgroups remembered."""
 
 
@@ -202,9 +202,9 @@ class Cgroups:
     def frozen(self, cgroup: str, now: MonotonicTime) -> bool:
         """Return whether a process with this text in /proc/PID/cgroup is frozen, with its cgroup or one above it."""
         known = self._frozen.get(cgroup)
-        if known is not None and now - known[0] < LOOK_SECONDS:
+        if known is not None and now - known[0] < READ_INTERVAL_SECONDS:
             return known[1]
-        if len(self._frozen) >= _MOST:
+        if len(self._frozen) >= _MAX_REMEMBERED:
             self._frozen.clear()
         found = any(self._frozen_states(cgroup))
         self._frozen[cgroup] = (now, found)

@@ -118,25 +118,25 @@ class HostSignals:
     """By pid, those that were looked at: a waiting GPU is judged by its own processes, not by its siblings'."""
 
 
-_AS_FULL = 0.1
+_TIE_MARGIN = 0.1
 """Of a CPU: between threads that are full all the time, it is the kernel's ticks that choose which has used more."""
 
 
-class Hot(NamedTuple):
+class ThreadLoad(NamedTuple):
     """One thread, or the fullest of a process."""
 
     share: float | None = None
     polling: bool | None = None
 
 
-NOT_KNOWN = Hot()
+UNKNOWN = ThreadLoad()
 
 
-def hottest(found: Sequence[Hot]) -> Hot:
+def busiest(found: Sequence[ThreadLoad]) -> ThreadLoad:
     """One that spins beside one that works must not hide the work: it polls only where all the full ones do."""
     shares = [each.share for each in found if each.share is not None]
     if not shares:
-        return found[0] if found else NOT_KNOWN
+        return found[0] if found else UNKNOWN
     most = max(shares)
-    polling = {each.polling for each in found if each.share is not None and each.share >= most - _AS_FULL}
-    return Hot(most, False if False in polling else None if None in polling else True)
+    polling = {each.polling for each in found if each.share is not None and each.share >= most - _TIE_MARGIN}
+    return ThreadLoad(most, False if False in polling else None if None in polling else True)

@@ -17,11 +17,11 @@ TROUBLES = ("down", "slow", "errors")
 
 READ_SECONDS = 10.0
 """Ports are read this often."""
-_WITHIN = 300.0
+_ERROR_WINDOW_SECONDS = 300.0
 """Seconds for which errors count as lately."""
-_MANY = 100.0
+_MAX_ERRORS = 100.0
 """Errors within them that are too many. A link that went down or had to recover is one too many."""
-_GRAVE = frozenset({"link_downed", "link_error_recovery"})
+_LINK_LOSS_ERRORS = frozenset({"link_downed", "link_error_recovery"})
 _HARMLESS = frozenset({"VL15_dropped", "port_rcv_switch_relay_errors", "port_rcv_constraint_errors"})
 """They come with a fabric that is being set up, and with multicast."""
 
@@ -62,7 +62,7 @@ NO_PORTS = NetworkPorts()
 
 
 @dataclass(slots=True)
-class _Past:
+class _PortHistory:
     """What one port has had: it was active, its best rate, and its errors some time ago."""
 
     active: bool = False
@@ -76,11 +76,11 @@ class _Past:
 class PortWatch:
     """Judges ports by their own past and by others of their kind on this node."""
 
-    _past: dict[Key, _Past] = field(default_factory=dict[Key, _Past])
+    _past: dict[Key, _PortHistory] = field(default_factory=dict[Key, _PortHistory])
 
     def look(self, ports: Sequence[Port], gpus: Sequence[GpuSeat], now: MonotonicTime) -> NetworkPorts:
         """A port that is not shown any more is forgotten."""
-        self._past = {key: self._past.get(key, _Past()) for key in ((port.device, port.port) for port in ports)}
+        self._past = {key: self._past.get(key, _PortHistory()) for key in ((port.device, port.port) for port in ports)}
         for port in ports:
             self._remember(port, now)
         return NetworkPorts(tuple(PortStatus(port, nearest(port, gpus), self._troubles(port, ports)) for port in ports))
@@ -90,7 +90,7 @@ class PortWatch:
         past.active = past.active or port.state == "active"
         if port.state == "active":
             past.rate = max(past.rate, port.rate or 0.0)
-        past.errors = [(at, errors) for at, errors in past.errors if now - at <= _WITHIN]
+        past.errors = [(at, errors) for at, errors in past.errors if now - at <= _ERROR_WINDOW_SECONDS]
         past.errors.append((now, port.errors))
 
     def _troubles(self, port: Port, ports: Sequence[Port]) -> frozenset[str]:
@@ -106,7 +106,7 @@ class PortWatch:
             found |= {"slow"} if port.rate is not None and port.rate < best else set()
         elif port.state and (past.active or alike):
             found.add("down")
-        if _erring(past.errors[0][1], port.errors):
+        if _has_errors(past.errors[0][1], port.errors):
             found.add("errors")
         return frozenset(found)
 
@@ -116,9 +116,12 @@ def _kind(port: Port) -> tuple[str, str, str, str]:
     return (port.board, port.link_layer, port.port, function)
 
 
-def _erring(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
+def _has_errors(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
     more = {name: count - before[name] for name, count in after.items() if name in before and name not in _HARMLESS}
-    return any(more.get(name, 0.0) > 0 for name in _GRAVE) or sum(max(0.0, each) for each in more.values()) > _MANY
+    return (
+        any(more.get(name, 0.0) > 0 for name in _LINK_LOSS_ERRORS)
+        or sum(max(0.0, each) for each in more.values()) > _MAX_ERRORS
+    )
 
 
 def nearest(port: Port, gpus: Sequence[GpuSeat]) -> tuple[tuple[GpuSeat, str], ...]:

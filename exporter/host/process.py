@@ -64,7 +64,7 @@ def _lent_to(uid: int, text: str) -> str | None:
 T = TypeVar("T", bound=Hashable)
 
 
-class Turns(Generic[T]):
+class RoundRobin(Generic[T]):
     """Gives turns by size, `limit` in all or one alone: first to those who never had one, then to who waits longest."""
 
     def __init__(self, limit: int) -> None:
@@ -93,7 +93,7 @@ CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 IDENTITY_SECONDS = 30.0
 """User and cgroup are read again this often: slurmd and systemd move a process after it has started."""
-PASS_PROCESSES = 256
+CYCLE_PROCESSES = 256
 """Processes read in one pass."""
 
 
@@ -189,13 +189,13 @@ class ProcessReader:
     """Where this reader's cgroup namespace begins (`namespace.own_cgroup`); empty on the host."""
     _boot: float | None = None
     _identities: dict[int, _Identity] = field(default_factory=dict[int, _Identity])
-    _turns: Turns[int] = field(default_factory=lambda: Turns[int](PASS_PROCESSES))
+    _turns: RoundRobin[int] = field(default_factory=lambda: RoundRobin[int](CYCLE_PROCESSES))
     _last: Mapping[int, HostProcess] = field(default_factory=dict[int, HostProcess])
 
     def read_all(self, pids: Collection[int]) -> Mapping[int, HostProcess]:
         """Return those of `pids` that /proc shows, and drop what is kept of others. Called once a cycle.
 
-        Of more than `PASS_PROCESSES` a part is read. The others are as they were at their turn.
+        Of more than `CYCLE_PROCESSES` a part is read. The others are as they were at their turn.
         """
         wanted = set(pids)
         self._identities = {pid: each for pid, each in self._identities.items() if pid in wanted}

@@ -22,7 +22,7 @@ class ProgramError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class CompletedProgram:
     """What a program reported. `cut` where it reported more than it may; it was ended then."""
 
     status: int
@@ -57,7 +57,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     *,
     together: bool = False,
-) -> Finished:
+) -> CompletedProgram:
     """Run `command` to its end; it may write `limit` bytes, then it is killed with all it has started.
 
     Its environment is this program's, unless `environment` is given. With `together` its errors are among its output,
@@ -84,7 +84,7 @@ def run(
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    return Finished(process.returncode, written, errors, cut)
+    return CompletedProgram(process.returncode, written, errors, cut)
 
 
 def _read(process: subprocess.Popen[bytes], deadline: MonotonicTime, limit: int) -> tuple[bytes, bytes, bool]:

@@ -13,8 +13,8 @@ from exporter.core.units import Bytes, BytesPerSecond
 from exporter.host.process import CLOCK_TICKS, parse_io, parse_stat
 from exporter.host.text import natural, read_text
 
-LOOK_SECONDS = 3.0
-LATELY_SECONDS = 20.0
+READ_INTERVAL_SECONDS = 3.0
+SMOOTHING_SECONDS = 20.0
 
 
 class IoRates(NamedTuple):
@@ -37,7 +37,7 @@ class ProcessIo:
     lately shows what it waits for now.
     """
 
-    __slots__ = ("_path", "_rates", "_start_ticks", "_totals", "looked_at")
+    __slots__ = ("_path", "_rates", "_start_ticks", "_totals", "read_at")
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -45,12 +45,12 @@ class ProcessIo:
         self._totals: Sequence[Bytes | None] = ()
         """Read and written, by calls and past the page cache, at the last look."""
         self._rates: IoRates | None = None
-        self.looked_at: MonotonicTime = NEVER
+        self.read_at: MonotonicTime = NEVER
 
     def rates(self, start_ticks: int, now: MonotonicTime) -> IoRates | None:
         """Return the rates of the process that started then; None at first, and if the kernel refuses."""
-        same, seconds = start_ticks == self._start_ticks, now - self.looked_at
-        if not same or seconds >= LOOK_SECONDS:
+        same, seconds = start_ticks == self._start_ticks, now - self.read_at
+        if not same or seconds >= READ_INTERVAL_SECONDS:
             totals = parse_io(read_text(self._path), "rchar", "wchar", "read_bytes", "write_bytes")
             moved = [
                 max(0, after - before)
@@ -59,13 +59,13 @@ class ProcessIo:
             ]
             known = same and len(moved) == len(totals)
             self._rates = _smoothed(self._rates or _NO_RATES, moved, seconds) if known else None
-            self._totals, self._start_ticks, self.looked_at = totals, start_ticks, now
+            self._totals, self._start_ticks, self.read_at = totals, start_ticks, now
         return self._rates
 
 
 def _smoothed(rates: IoRates, moved: Sequence[int], seconds: float) -> IoRates:
     """Return the rates after `moved` bytes: read and written, by calls and past the page cache."""
-    fades = math.exp(-seconds / LATELY_SECONDS)
+    fades = math.exp(-seconds / SMOOTHING_SECONDS)
     ratio = (1.0 - fades) / seconds
     read, written = max(moved[0], moved[2]), max(moved[1], moved[3])
     return IoRates(
@@ -76,7 +76,7 @@ def _smoothed(rates: IoRates, moved: Sequence[int], seconds: float) -> IoRates:
     )
 
 
-class RunQueue(NamedTuple):
+class SchedStat(NamedTuple):
     """Nanoseconds on a CPU, and ready without one, and how often it got one."""
 
     used: int
@@ -84,10 +84,10 @@ class RunQueue(NamedTuple):
     turns: int
 
 
-def parse_run_queue(text: str) -> RunQueue | None:
+def parse_schedstat(text: str) -> SchedStat | None:
     numbers = [natural(word) for word in text.split()[:3]]
     known = [number for number in numbers if number is not None]
-    return RunQueue(*known) if len(known) == len(RunQueue._fields) else None
+    return SchedStat(*known) if len(known) == len(SchedStat._fields) else None
 
 
 _ANY_READ = "wait_woken"
@@ -170,28 +170,28 @@ def _reads_socket(folder: str, *, has_terminal: bool) -> bool:
 class TaskWait:
     """What one task sleeps in, looked at now and then: who waits for a moment only is of no interest."""
 
-    __slots__ = ("_found", "_path", "_queue", "looked_at")
+    __slots__ = ("_found", "_path", "_queue", "read_at")
 
     def __init__(self, path: str) -> None:
         """`path` is the folder of the task."""
         self._path = path
-        self._queue: RunQueue | None = None
+        self._queue: SchedStat | None = None
         self._found: Sleep | None = None
-        self.looked_at: MonotonicTime = NEVER
+        self.read_at: MonotonicTime = NEVER
 
     def sleeps_in(
-        self, queue: RunQueue | None, now: MonotonicTime, *, runs: bool = False, has_terminal: bool = False
+        self, queue: SchedStat | None, now: MonotonicTime, *, runs: bool = False, has_terminal: bool = False
     ) -> Sleep:
         """Of a task that had no CPU since the last look, by its `queue`: it sleeps where it slept.
 
         Of one that runs only the first look counts: whether it would be shown what it sleeps in.
         """
         found = self._found
-        if found is None or (not runs and now - self.looked_at >= LOOK_SECONDS):
+        if found is None or (not runs and now - self.read_at >= READ_INTERVAL_SECONDS):
             if found is None or queue is None or not queue.turns or queue != self._queue:
                 found = self._found = self._look(has_terminal=has_terminal)
             if not runs:
-                self._queue, self.looked_at = queue, now
+                self._queue, self.read_at = queue, now
         return Sleep.OTHER if runs and found is not Sleep.HIDDEN else found
 
     def _look(self, *, has_terminal: bool) -> Sleep:
@@ -211,9 +211,9 @@ _RUNNING = "R"
 _BLOCKED = frozenset("DI")
 """The second is how Lustre's clients wait: as in D state, but they do not count as load."""
 _STOPPED = frozenset("Tt")
-_WRITES = 100e3
+_MIN_WRITES_PER_SECOND = 100e3
 """Bytes per second of a process, from which it is looked which of its threads writes them."""
-_MOVES = 100e3
+_MIN_MOVED_PER_SECOND = 100e3
 """Bytes per second to and from files, from which the requests it sleeps for are taken for these."""
 
 
@@ -231,7 +231,7 @@ class Task(NamedTuple):
     whole process's."""
     stopped: bool = False
     """By a signal or a debugger."""
-    ready: RunQueue | None = None
+    ready: SchedStat | None = None
     """Of a task that has a CPU or waits for one. The same at two looks: it waited all the time between them, which the
     kernel adds to `run_delay` only once it has a CPU."""
     own_io: IoRates | None = None
@@ -259,7 +259,7 @@ class TaskReader:
         stat = parse_stat(read_text(f"{self._folder}/stat"))
         if stat is None:
             return None
-        queue = parse_run_queue(read_text(f"{self._folder}/schedstat"))
+        queue = parse_schedstat(read_text(f"{self._folder}/schedstat"))
         runs = stat.state == _RUNNING
         if self._wait is None and self._seen:
             self._wait = TaskWait(self._folder)
@@ -268,9 +268,9 @@ class TaskReader:
         if self._wait:
             sleep = self._wait.sleeps_in(queue, now, runs=runs, has_terminal=stat.has_terminal)
         io = self._io.rates(stat.start_ticks, now) if self._io else None
-        if self._main and io and max(io.written, io.writing) >= _WRITES:
+        if self._main and io and max(io.written, io.writing) >= _MIN_WRITES_PER_SECOND:
             own_io = self._own_io.rates(stat.start_ticks, now)
-        moves = io is not None and io.reading + io.writing >= _MOVES
+        moves = io is not None and io.reading + io.writing >= _MIN_MOVED_PER_SECOND
         for_file = sleep is Sleep.FILE or (sleep is Sleep.REQUESTS and moves)
         return Task(
             start_ticks=stat.start_ticks,

@@ -22,14 +22,14 @@ def is_folder(path: str | os.PathLike[str]) -> bool:
     return os.path.isdir(path)  # noqa: PTH112 - see above
 
 
-_CHUNK = 1 << 14
+_CHUNK_BYTES = 1 << 14
 """Holds nearly every file read here; a buffer of a megabyte would cost three times the read itself."""
 _MAX_BYTES = 1 << 20
 """Bytes read of any file: what a user can make longer is cut."""
-_SHOWN = 256
+_MAX_LABEL = 256
 _DIGITS = 20
 """Of 2^64."""
-_MOST = 1 << 53
+_MAX_COUNT = 1 << 53
 
 
 def read_text(path: str, limit: int = _MAX_BYTES) -> str:
@@ -44,8 +44,8 @@ def read_bytes(path: str, limit: int = _MAX_BYTES) -> bytes:
     except OSError:
         return b""
     try:
-        found = os.read(descriptor, min(limit, _CHUNK))  # the kernel may stop between two records
-        while len(found) < limit and (chunk := os.read(descriptor, min(limit - len(found), _CHUNK))):
+        found = os.read(descriptor, min(limit, _CHUNK_BYTES))  # the kernel may stop between two records
+        while len(found) < limit and (chunk := os.read(descriptor, min(limit - len(found), _CHUNK_BYTES))):
             found += chunk
     except OSError:
         found = b""
@@ -76,10 +76,10 @@ def count(value: object) -> int | None:
 
     JSON's numbers have no end: beyond this one a float, as all series are, would not hold it.
     """
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_COUNT else None
 
 
-def bounded(text: str, limit: int = _SHOWN) -> str:
+def bounded(text: str, limit: int = _MAX_LABEL) -> str:
     """Text that somebody else wrote, fit for a label: at most `limit` characters, and nothing UTF-8 cannot say."""
     return text[:limit].encode("utf-8", "replace").decode()
 
@@ -106,7 +106,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 def new_file(path: Path, mode: int = 0o666) -> int:
     """Create a file, owned as its directory, and return a descriptor of it. Raises OSError, also if it exists."""
     descriptor = os.open(path, _NEW, mode)
-    _give(path.parent, descriptor)
+    _give_to_owner(path.parent, descriptor)
     return descriptor
 
 
@@ -120,12 +120,12 @@ def make_directory(path: Path) -> None:
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        _give(path.parent, descriptor)
+        _give_to_owner(path.parent, descriptor)
     finally:
         os.close(descriptor)
 
 
-def _give(parent: Path, descriptor: int) -> None:
+def _give_to_owner(parent: Path, descriptor: int) -> None:
     if os.geteuid() == 0:
         owner = parent.stat()
         with contextlib.suppress(PermissionError):  # a root without that capability

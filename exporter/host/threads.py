@@ -56,7 +56,7 @@ SECOND_SCAN_SECONDS = 2.0
 """After the first scan of a process, which cannot tell what is hot now from what once was."""
 SCAN_TASKS = 512
 """Threads and workers of one process looked at in a scan."""
-PASS_TASKS = 512
+CYCLE_TASKS = 512
 """Tasks scanned in one pass, over all processes; the others wait for the next pass. One process is always scanned."""
 WORKLOAD_TASKS = 24
 """Tasks of one workload read in one cycle between scans. `HostReader` bounds the workloads of a cycle."""
@@ -67,7 +67,7 @@ Workloads = Mapping[Any, Collection[int]]
 """Pids of the GPU processes of each workload."""
 
 
-def places(procfs: str, pid: int, workers: Workers, apart: Container[int | None] = ()) -> Sequence[str]:
+def task_paths(procfs: str, pid: int, workers: Workers, apart: Container[int | None] = ()) -> Sequence[str]:
     """Where the threads of a process and its loader workers stand below procfs; main thread first.
 
     Not those workers that are `apart`, with what they have started.
@@ -128,7 +128,7 @@ class ThreadReader:
         watched = self._watched
         due = [pid for each in workloads.values() for pid in each if now >= watched[pid].again]
         found: dict[int, Mapping[str, Task]] = {}
-        left = PASS_TASKS
+        left = CYCLE_TASKS
         for pid in sorted(set(due), key=lambda pid: (watched[pid].again, pid)):
             if left > 0:
                 found[pid] = self._scan(pid, now)
@@ -138,7 +138,7 @@ class ThreadReader:
     def _scan(self, pid: int, now: MonotonicTime) -> Mapping[str, Task]:
         watched = self._watched[pid]
         known = {reader.place: reader for reader in watched.stood_out}
-        where = places(self._procfs, pid, watched.workers, self._watched.keys())
+        where = task_paths(self._procfs, pid, watched.workers, self._watched.keys())
         main = f"{pid}/task/{pid}"
         own = {main: str(pid)} | {place: place for place in where if "/" not in place}
         """Whose `io` tells what the task's process reads: of the main thread and of loader workers."""

@@ -13,7 +13,7 @@ from exporter.core.record import record
 from exporter.core.units import Joules, Share
 from exporter.host.model import HostSignals
 from exporter.ledger.states import STATES
-from exporter.ledger.states.state import Past, Signals
+from exporter.ledger.states.state import Signals, UsageHistory
 from exporter.progress.progress import Rank
 
 Seconds = tuple[float, ...]
@@ -23,7 +23,7 @@ ZERO: Seconds = (0.0,) * len(STATES)
 
 
 @record
-class Holding:
+class Allocation:
     """One owner's hold on one target. The shares of a target's holdings sum to 1 at most; the rest is free."""
 
     owner: Owner
@@ -53,7 +53,7 @@ class Reading:
 
     target: Target
     signals: Signals | None = None
-    holdings: tuple[Holding, ...] = ()
+    holdings: tuple[Allocation, ...] = ()
     joules: Joules = Joules(0.0)
     profile: str = ""
     """Of a MIG instance, for its label."""
@@ -108,7 +108,7 @@ class OwnerEntry:
     """Totals of one owner: they sum to its share of each target times the time it held it."""
 
     seconds: Seconds = ZERO
-    past: Mapping[str, Past] = field(default_factory=dict[str, Past])
+    past: Mapping[str, UsageHistory] = field(default_factory=dict[str, UsageHistory])
     """By target uuid: those it held or ran on."""
     used: Mapping[str, float] = field(default_factory=dict[str, float])
     """By GPU uuid: GPU seconds it ran there and on its instances, whatever its share."""

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
 from exporter.core.units import BytesPerSecond
-from exporter.host.model import HostSignals, Hot, ProcessSignals, hottest
-from exporter.ledger.account import ZERO, Holding, Reading, Seconds
+from exporter.host.model import HostSignals, ProcessSignals, ThreadLoad, busiest
+from exporter.ledger.account import ZERO, Allocation, Reading, Seconds
 from exporter.ledger.states import INDEX, OF_BUSY_TIME, OF_WAITING_TIME
 from exporter.ledger.states.activity import SPIN_BUSY
 from exporter.ledger.states.host_waits import BLOCKED
@@ -25,7 +25,7 @@ StateShares = Sequence[tuple[int, float]]
 """(state, part) pairs."""
 
 
-class OwnerShare(NamedTuple):
+class OwnerUsage(NamedTuple):
     """One holder's part of one target, as shares of the pass; `state_shares` sum to its share."""
 
     owner: Owner
@@ -42,12 +42,12 @@ class Division(NamedTuple):
     """One target in one pass; `states` sums to 1."""
 
     states: Seconds
-    owner_shares: tuple[OwnerShare, ...] = ()
+    owner_shares: tuple[OwnerUsage, ...] = ()
     busy: float | None = None
     """None: not known."""
 
 
-class Work(NamedTuple):
+class BusyTime(NamedTuple):
     """The busy time of one target, before anything is known of the others."""
 
     busy: float | None
@@ -66,7 +66,7 @@ NO_EVIDENCE = Evidence(Signals(), 0.0)
 """Of a holder, before anything of the target is known."""
 
 
-def demands(busy: float, holdings: Sequence[Holding]) -> tuple[float, ...]:
+def demands(busy: float, holdings: Sequence[Allocation]) -> tuple[float, ...]:
     """The busy time each holder caused: by its processes' SM utilization, else by share among those with processes."""
     weights = [holding.utilization or 0.0 for holding in holdings]
     if not sum(weights):
@@ -77,7 +77,7 @@ def demands(busy: float, holdings: Sequence[Holding]) -> tuple[float, ...]:
     return tuple(busy * weight / total if total else 0.0 for weight in weights)
 
 
-def runner(reading: Reading, limits: Limits) -> Holding | None:
+def runner(reading: Reading, limits: Limits) -> Allocation | None:
     """The holder that ran, where only one did; who just sits on the GPU does not count."""
     busy = reading.signals.busy if reading.signals else None
     if not busy:
@@ -86,17 +86,17 @@ def runner(reading: Reading, limits: Limits) -> Holding | None:
     return next((holding for holding, demand in each if demand >= limits[SPIN_BUSY] * busy), None)
 
 
-def work(reading: Reading, side: Evidence, clock_lost: float | None, limits: Limits) -> Work:
+def work(reading: Reading, side: Evidence, clock_lost: float | None, limits: Limits) -> BusyTime:
     """What the busy time of one target was. `side` is that of its `runner`; without one, spinning is not known."""
     signals = reading.signals
     if signals is None or signals.busy is None:
-        return Work(None)
+        return BusyTime(None)
     busy = min(1.0, max(0.0, signals.busy))
     seen = side._replace(signals=signals, busy=busy, clock_lost=clock_lost)
-    return Work(busy, demands(busy, reading.holdings), _claims(OF_BUSY_TIME, seen, limits) if busy else ())
+    return BusyTime(busy, demands(busy, reading.holdings), _claims(OF_BUSY_TIME, seen, limits) if busy else ())
 
 
-def divide(reading: Reading, done: Work, sides: Sequence[Evidence], limits: Limits) -> Division:
+def divide(reading: Reading, done: BusyTime, sides: Sequence[Evidence], limits: Limits) -> Division:
     """The division of one target; `sides` are those of its holdings, in their order.
 
     The target's own row follows the driver exactly. An owner's row is bounded by its share: what it runs in the time
@@ -105,9 +105,9 @@ def divide(reading: Reading, done: Work, sides: Sequence[Evidence], limits: Limi
     if reading.signals is None:
         return unobserved(reading)
     if done.busy is None:
-        return _blind(reading)
+        return _divide_unknown(reading)
     busy, seen = done.busy, Evidence(reading.signals, done.busy)
-    parts: list[OwnerShare] = []
+    parts: list[OwnerUsage] = []
     waits: list[tuple[int, float]] = []
     unused = 1.0 - sum(min(demand, each.share) for each, demand in zip(reading.holdings, done.demands, strict=True))
     alone = min(1.0, (1.0 - busy) / unused) if unused > 0 else 1.0
@@ -121,7 +121,7 @@ def divide(reading: Reading, done: Work, sides: Sequence[Evidence], limits: Limi
         energy = (1.0 - busy) * holding.share + demand
         watched = [side.host.processes[pid] for pid in holding.pids if pid in side.host.processes]
         blocked = any(at_least(each.blocked, limits[BLOCKED]) for each in watched)
-        parts.append(OwnerShare(holding.owner, state_shares, demand, energy, blocked))
+        parts.append(OwnerUsage(holding.owner, state_shares, demand, energy, blocked))
         free -= holding.share
     waits.append((FREE, max(0.0, free)))
     return Division(_whole(done.states, busy, waits), tuple(parts), busy)
@@ -129,7 +129,7 @@ def divide(reading: Reading, done: Work, sides: Sequence[Evidence], limits: Limi
 
 def unobserved(reading: Reading) -> Division:
     """Nothing is known of this pass."""
-    parts = tuple(OwnerShare(each.owner, ((UNOBSERVED, each.share),), 0.0, each.share) for each in reading.holdings)
+    parts = tuple(OwnerUsage(each.owner, ((UNOBSERVED, each.share),), 0.0, each.share) for each in reading.holdings)
     return Division((*ZERO[:UNOBSERVED], 1.0, *ZERO[UNOBSERVED + 1 :]), parts)
 
 
@@ -144,23 +144,25 @@ def gather(parts: Sequence[tuple[float, Division]]) -> Seconds:
     return tuple(states)
 
 
-def _blind(reading: Reading) -> Division:
+def _divide_unknown(reading: Reading) -> Division:
     """It answers, but not whether it is busy (MIG before Hopper): who holds it is still known."""
     states = list(ZERO)
-    parts: list[OwnerShare] = []
+    parts: list[OwnerUsage] = []
     for holding in reading.holdings:
-        state = HELD_IDLE if _deserted(holding) else UNOBSERVED
+        state = HELD_IDLE if _has_no_process(holding) else UNOBSERVED
         states[state] += holding.share
-        parts.append(OwnerShare(holding.owner, ((state, holding.share),), 0.0, holding.share))
+        parts.append(OwnerUsage(holding.owner, ((state, holding.share),), 0.0, holding.share))
     states[FREE] += max(0.0, 1.0 - sum(states))
     return Division(tuple(states), tuple(parts))
 
 
-def _waiting(holding: Holding, own: float, seen: Evidence, side: Evidence, alone: float, limits: Limits) -> StateShares:
+def _waiting(
+    holding: Allocation, own: float, seen: Evidence, side: Evidence, alone: float, limits: Limits
+) -> StateShares:
     idle = holding.share - own
     if idle <= 0:
         return ()
-    if _deserted(holding):
+    if _has_no_process(holding):
         return ((HELD_IDLE, idle),)
     own_side = own_processes(holding, side.host)
     if own_side.stopped:  # it waits for nobody else, whatever the others of its owner are short of
@@ -176,11 +178,11 @@ def _waiting(holding: Holding, own: float, seen: Evidence, side: Evidence, alone
     return [(state, part * idle) for state, part in _claims(OF_WAITING_TIME, evidence, limits)]
 
 
-def _deserted(holding: Holding) -> bool:
+def _has_no_process(holding: Allocation) -> bool:
     return holding.listed and not holding.pids
 
 
-def own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:
+def own_processes(holding: Allocation, host: HostSignals) -> ProcessSignals:
     """This target's processes together, where they were looked at; else what is known of the owner's.
 
     But not how full its fullest thread is, where others were looked at: these are the hottest of many.
@@ -189,9 +191,9 @@ def own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:
     if len(looked_at) == 1:
         return looked_at[0]
     if not looked_at:
-        hot = Hot() if host.processes else Hot(host.hottest_thread, host.polling)
+        hot = ThreadLoad() if host.processes else ThreadLoad(host.hottest_thread, host.polling)
         return ProcessSignals(hot.share, host.blocked_threads, host.receiving_threads, hot.polling)
-    hot = hottest([Hot(each.hottest_thread, each.polling) for each in looked_at])
+    hot = busiest([ThreadLoad(each.hottest_thread, each.polling) for each in looked_at])
     main = [each.main_thread for each in looked_at]
     return ProcessSignals(
         hottest_thread=hot.share,

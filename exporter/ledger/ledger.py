@@ -9,16 +9,16 @@ from operator import add, mul
 
 from exporter.attribution.owner import Owner
 from exporter.core.units import Joules
-from exporter.ledger.account import ZERO, Holding, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
-from exporter.ledger.division import NO_EVIDENCE, Division, Work, divide, gather, runner, unobserved, work
-from exporter.ledger.history import Used, free_clock, past, used, was_blocked
+from exporter.ledger.account import ZERO, Allocation, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
+from exporter.ledger.division import NO_EVIDENCE, BusyTime, Division, divide, gather, runner, unobserved, work
+from exporter.ledger.history import OwnerBusySeconds, divide_busy_seconds, free_clock, next_history, was_blocked
 from exporter.ledger.peers import (
-    Levels,
+    PeerActivities,
     following,
     ids,
     late_ranks,
-    levels,
     others,
+    peer_activities,
     phases,
     reported_stragglers,
     stragglers,
@@ -27,7 +27,7 @@ from exporter.ledger.peers import (
 from exporter.ledger.states import DEFAULTS
 from exporter.ledger.states.given import GAP_INTERVALS
 from exporter.ledger.states.idle import ACTIVE
-from exporter.ledger.states.state import NO_HOST, NO_PAST, NOTHING_REPORTED, Evidence, Limits, Past
+from exporter.ledger.states.state import NO_HISTORY, NO_HOST, NOTHING_REPORTED, Evidence, Limits, UsageHistory
 
 Peers = Mapping[Owner, Collection[str]]
 Divisions = Mapping[str, Division]
@@ -46,7 +46,7 @@ class _Sum:
     active: bool = False
     observed: bool = False
     """Of at least one of its targets it is known whether it was busy."""
-    past: dict[str, Past] = field(default_factory=dict[str, Past])
+    past: dict[str, UsageHistory] = field(default_factory=dict[str, UsageHistory])
     used: dict[str, float] = field(default_factory=dict[str, float])
 
 
@@ -56,7 +56,10 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> 
     seconds, readings = current.seconds, current.readings
     gap = seconds > limits[GAP_INTERVALS] * current.interval
     divisions = _divisions(ledger, current, limits, gap=gap)
-    ran = {each.target.uuid: used(each, divisions[each.target.uuid], seconds, ledger.owners) for each in readings}
+    ran = {
+        each.target.uuid: divide_busy_seconds(each, divisions[each.target.uuid], seconds, ledger.owners)
+        for each in readings
+    }
     instances: dict[str, list[Reading]] = {}
     for reading in readings:
         if reading.target.parent_uuid:
@@ -98,7 +101,7 @@ def _divisions(ledger: Ledger, current: LedgerInput, limits: Limits, *, gap: boo
         return {reading.target.uuid: unobserved(reading) for reading in current.readings}
     held = with_peers(current.readings, current.hosts)
     done = {reading.target.uuid: _work(ledger, current, reading, held, limits) for reading in current.readings}
-    among = levels(current.readings, done, current.hosts)
+    among = peer_activities(current.readings, done, current.hosts)
     sides: dict[str, Sequence[Evidence]] = {}
     divisions: dict[str, Division] = {}
     for reading in current.readings:
@@ -115,14 +118,16 @@ def _divisions(ledger: Ledger, current: LedgerInput, limits: Limits, *, gap: boo
     return following(current.readings, divisions, current.hosts, current.work)
 
 
-def _work(ledger: Ledger, current: LedgerInput, reading: Reading, held: Peers, limits: Limits) -> Work:
+def _work(ledger: Ledger, current: LedgerInput, reading: Reading, held: Peers, limits: Limits) -> BusyTime:
     target = ledger.targets.get(reading.target.uuid)
     holding = runner(reading, limits)
     side = _side(ledger, current, reading.target.uuid, holding, held, {}) if holding else NO_EVIDENCE
     return work(reading, side, _clock_lost(reading, target), limits)
 
 
-def _side(ledger: Ledger, current: LedgerInput, uuid: str, holding: Holding, held: Peers, among: Levels) -> Evidence:
+def _side(
+    ledger: Ledger, current: LedgerInput, uuid: str, holding: Allocation, held: Peers, among: PeerActivities
+) -> Evidence:
     owner = holding.owner
     known = ledger.owners.get(owner)
     ranks = current.ranks.get(owner)
@@ -130,7 +135,7 @@ def _side(ledger: Ledger, current: LedgerInput, uuid: str, holding: Holding, hel
         reported=phases(ranks, holding.pids, current.readings) if ranks else NOTHING_REPORTED,
         host=current.hosts.get(owner, NO_HOST),
         work=current.work.get(owner, ""),
-        past=known.past.get(uuid, NO_PAST) if known else NO_PAST,
+        past=known.past.get(uuid, NO_HISTORY) if known else NO_HISTORY,
         peers=uuid in held.get(owner, ()) or owner in current.spread,
         slow_port=uuid in current.slow_ports and owner in current.spread,
     )
@@ -156,7 +161,11 @@ def _clock_lost(reading: Reading, known: TargetEntry | None) -> float | None:
 
 
 def _targets(
-    ledger: Ledger, current: LedgerInput, divisions: Divisions, ran: Mapping[str, Used], instances: Instances
+    ledger: Ledger,
+    current: LedgerInput,
+    divisions: Divisions,
+    ran: Mapping[str, OwnerBusySeconds],
+    instances: Instances,
 ) -> Mapping[str, TargetEntry]:
     seconds = current.seconds
     entries: dict[str, TargetEntry] = {}
@@ -197,7 +206,7 @@ def _sums(
     ledger: Ledger,
     current: LedgerInput,
     divisions: Divisions,
-    ran: Mapping[str, Used],
+    ran: Mapping[str, OwnerBusySeconds],
     instances: Instances,
     limits: Limits,
 ) -> Mapping[Owner, _Sum]:
@@ -216,12 +225,16 @@ def _sums(
             total = sums.get(part.owner)
             if total is None:
                 known = ledger.owners.get(part.owner, OwnerEntry())
-                total = sums[part.owner] = _Sum(list(ZERO), past=dict(known.past), used=dict(known.used))
+                total = sums[part.owner] = _Sum(
+                    list(ZERO),
+                    past=dict(known.past),
+                    used=dict(known.used),
+                )
             total.joules = Joules(total.joules + max(0.0, joules) * part.energy)
             total.active = total.active or part.demand > limits[ACTIVE]
             total.observed = total.observed or division.busy is not None
-            before = total.past.get(target.uuid, NO_PAST)
-            total.past[target.uuid] = past(before, reading, division, part, current.seconds, limits)
+            before = total.past.get(target.uuid, NO_HISTORY)
+            total.past[target.uuid] = next_history(before, reading, division, part, current.seconds, limits)
             gpu = target.parent_uuid or target.uuid
             total.used[gpu] = total.used.get(gpu, 0.0) + owned * target.share
             for state, share in part.state_shares:

@@ -42,14 +42,14 @@ DARK = Page(
 )
 
 
-class Look(NamedTuple):
+class StateStyle(NamedTuple):
     title: str
     step: str
     """The first thing to do about it, short enough for a cell; the table of states has the whole advice."""
     colour: str
 
 
-LOOKS: Mapping[str, Look] = {state.name: Look(state.title, state.step, state.colour) for state in TABLE}
+STYLES: Mapping[str, StateStyle] = {state.name: StateStyle(state.title, state.step, state.colour) for state in TABLE}
 
 
 def page_colours() -> str:
@@ -58,9 +58,9 @@ def page_colours() -> str:
     return f":root{{color-scheme:light dark;{light}}}\n@media(prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
 
 
-def look(state: str) -> Look:
+def style_of(state: str) -> StateStyle:
     """Of a state this table does not have (of a newer exporter), its own name in grey."""
-    return LOOKS.get(state) or Look(state.replace("_", " ").capitalize(), "", NONE)
+    return STYLES.get(state) or StateStyle(state.replace("_", " ").capitalize(), "", NONE)
 
 
 def stacked(states: Iterable[str]) -> list[str]:

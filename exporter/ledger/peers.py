@@ -10,16 +10,16 @@ from typing import NamedTuple
 from exporter.attribution.owner import Owner
 from exporter.core.clock import MonotonicTime
 from exporter.host.model import HostSignals
-from exporter.ledger.account import Holding, Ledger, Reading
-from exporter.ledger.division import HELD_IDLE, SPINNING, Division, OwnerShare, Work, own_processes
+from exporter.ledger.account import Allocation, Ledger, Reading
+from exporter.ledger.division import HELD_IDLE, SPINNING, BusyTime, Division, OwnerUsage, own_processes
 from exporter.ledger.states import INDEX
 from exporter.ledger.states.host_waits import BLOCKED
 from exporter.ledger.states.idle import takes_part
-from exporter.ledger.states.state import NO_HOST, NO_PAST, Limits, Past, at_least
+from exporter.ledger.states.state import NO_HISTORY, NO_HOST, Limits, UsageHistory, at_least
 from exporter.progress.progress import Rank
 
 _UNUSED = INDEX["held_unused"]
-_NO_PASTS: Mapping[str, Past] = {}
+_NO_PASTS: Mapping[str, UsageHistory] = {}
 _WAITS_FOR_OTHERS = frozenset({INDEX["wait_collective"], INDEX["wait_peer"]})
 _WAITS = 0.5
 """Fraction of a cycle spent waiting from which a target waits, and below half of which it does not."""
@@ -34,7 +34,7 @@ _SUSPECT_SHARE = 0.5
 """Share of its GPU time."""
 
 
-class Level(NamedTuple):
+class PeerActivity(NamedTuple):
     """One target of one owner in one pass."""
 
     uuid: str
@@ -44,14 +44,14 @@ class Level(NamedTuple):
     spun: float
 
 
-Levels = Mapping[Owner, Sequence[Level]]
+PeerActivities = Mapping[Owner, Sequence[PeerActivity]]
 
 
 Hosts = Mapping[Owner, HostSignals]
 _NO_IDS = frozenset[int]()
 
 
-def ids(holding: Holding, hosts: Hosts) -> frozenset[int]:
+def ids(holding: Allocation, hosts: Hosts) -> frozenset[int]:
     """Of its processes and of the launchers that started them; of no interest where the owner is one work."""
     if holding.owner.one_work:
         return _NO_IDS
@@ -94,10 +94,10 @@ def with_peers(readings: Sequence[Reading], hosts: Hosts) -> Mapping[Owner, Coll
     }
 
 
-def levels(readings: Sequence[Reading], done: Mapping[str, Work], hosts: Hosts) -> Levels:
+def peer_activities(readings: Sequence[Reading], done: Mapping[str, BusyTime], hosts: Hosts) -> PeerActivities:
     """Of the owners that hold several targets."""
     several = _with_several(readings)
-    found: dict[Owner, list[Level]] = {owner: [] for owner in several}
+    found: dict[Owner, list[PeerActivity]] = {owner: [] for owner in several}
     for reading in readings if several else ():
         uuid = reading.target.uuid
         work = done[uuid]
@@ -106,12 +106,12 @@ def levels(readings: Sequence[Reading], done: Mapping[str, Work], hosts: Hosts) 
                 continue
             level = min(1.0, demand / holding.share) if holding.share > 0 else 0.0
             found[holding.owner].append(
-                Level(uuid, ids(holding, hosts), level * (1.0 - work.spinning), level * work.spinning)
+                PeerActivity(uuid, ids(holding, hosts), level * (1.0 - work.spinning), level * work.spinning)
             )
     return {owner: each for owner, each in found.items() if len(each) > 1}
 
 
-def others(owner: Owner, uuid: str, mine: frozenset[int], among: Levels) -> Sequence[Level]:
+def others(owner: Owner, uuid: str, mine: frozenset[int], among: PeerActivities) -> Sequence[PeerActivity]:
     """The owner's other targets that belong to the same work."""
     return [each for each in among.get(owner, ()) if each.uuid != uuid and together(owner, mine, each.ids)]
 
@@ -120,7 +120,7 @@ def stragglers(
     readings: Sequence[Reading],
     divisions: Mapping[str, Division],
     hosts: Hosts,
-    pasts: Mapping[Owner, Mapping[str, Past]],
+    pasts: Mapping[Owner, Mapping[str, UsageHistory]],
     limits: Limits,
     slow_ports: Collection[str] = (),
 ) -> Sequence[tuple[Owner, str, float]]:
@@ -146,17 +146,19 @@ def stragglers(
         for work in works(owner, held[owner]):
             each = [(uuid, shares[uuid]) for uuid in work]
             if len(each) > 1 and any(waiting >= _WAITS for _, waiting in each):
-                found += [(owner, uuid, held_up) for uuid, held_up in _held_up(_less_slow_links(each, slow_ports))]
+                found += [(owner, uuid, held_up) for uuid, held_up in _stragglers(_less_slow_links(each, slow_ports))]
     return found
 
 
-def _takes_no_part(part: OwnerShare, uuid: str, whole: float, pasts: Mapping[str, Past], limits: Limits) -> bool:
+def _takes_no_part(
+    part: OwnerUsage, uuid: str, whole: float, pasts: Mapping[str, UsageHistory], limits: Limits
+) -> bool:
     """Nobody waits for what is unused, nor for what never had a process while the others computed for long."""
     mostly = [state for state, share in part.state_shares if share > _WAITS * whole]
     if HELD_IDLE not in mostly:
         return _UNUSED in mostly
     others_last = min([each.uncomputed_seconds for other, each in pasts.items() if other != uuid], default=0.0)
-    return not takes_part(pasts.get(uuid, NO_PAST), others_last, limits)
+    return not takes_part(pasts.get(uuid, NO_HISTORY), others_last, limits)
 
 
 def _less_slow_links(waits: Sequence[tuple[str, float]], slow_ports: Collection[str]) -> Sequence[tuple[str, float]]:
@@ -167,7 +169,7 @@ def _less_slow_links(waits: Sequence[tuple[str, float]], slow_ports: Collection[
     return [(uuid, 0.0 if uuid in slow else waiting) for uuid, waiting in waits]
 
 
-def _held_up(waits: Sequence[tuple[str, float]]) -> Sequence[tuple[str, float]]:
+def _stragglers(waits: Sequence[tuple[str, float]]) -> Sequence[tuple[str, float]]:
     """Targets that hardly wait, with what the others waited on the average, where at least half of them wait."""
     found: list[tuple[str, float]] = []
     for uuid, waiting in waits:
@@ -182,7 +184,7 @@ def late_ranks(
     readings: Sequence[Reading],
     divisions: Mapping[str, Division],
     hosts: Mapping[Owner, HostSignals],
-    among: Levels,
+    among: PeerActivities,
     limits: Limits,
 ) -> Mapping[tuple[str, Owner], float]:
     """Return, by target and owner that receive, the most that something on this node kept another one of the work.
@@ -212,13 +214,13 @@ def late_ranks(
     return {each: late for each, late in found.items() if late}
 
 
-def _kept_here(part: OwnerShare) -> float:
+def _kept_here(part: OwnerUsage) -> float:
     whole = sum([share for _, share in part.state_shares])
     return sum([share for state, share in part.state_shares if state in _KEPT_HERE]) / whole if whole else 0.0
 
 
 @dataclass(slots=True)
-class Suspects:
+class HangDetector:
     """Workloads that seem to hang in a collective: they spun in one for most of the time, without a pause."""
 
     _since: dict[Owner, MonotonicTime] = field(default_factory=dict[Owner, MonotonicTime])
@@ -280,7 +282,7 @@ def following(
     return {uuid: _booked(each, follows[uuid]) if uuid in follows else each for uuid, each in divisions.items()}
 
 
-def _share(part: OwnerShare, state: int) -> float:
+def _share(part: OwnerUsage, state: int) -> float:
     return sum(share for each, share in part.state_shares if each == state)
 
 

@@ -22,7 +22,7 @@ from exporter.host.network_ports import NETWORK_PORT_FAMILIES
 from exporter.ledger.account import Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
 from exporter.ledger.ledger import advance, prune
-from exporter.ledger.peers import Suspects
+from exporter.ledger.peers import HangDetector
 from exporter.ledger.states import DEFAULTS, STATES
 from exporter.ledger.states.state import Limits
 from exporter.progress.families import ProgressCounters
@@ -72,7 +72,7 @@ class Accounting:
         self._classes = WorkClasses(options.class_rules)
         self._ledger = Ledger()
         self._workloads = WorkloadRows()
-        self._suspects = Suspects()
+        self._suspects = HangDetector()
         self._suspected: Mapping[Owner, Sequence[int]] = {}
         self._progress = ProgressCounters()
         self._monotonic: MonotonicTime | None = None

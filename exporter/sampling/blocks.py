@@ -20,7 +20,7 @@ from exporter.driver.interface import Device
 from exporter.sampling.accounting import AccountingResult
 from exporter.sampling.families import NODE_FAMILIES
 from exporter.sampling.gpus import Gpu, reading, readings_of
-from exporter.sampling.reader import CachedReading, Outcome, is_fresh, outlives_device
+from exporter.sampling.reader import CachedReading, CollectorResult, is_fresh, outlives_device
 from exporter.sampling.snapshot import CollectorStatus, GpuStatus, NodeStatus, ProcessHealth, Snapshot
 
 log = logging.getLogger(__name__)
@@ -85,10 +85,10 @@ def node_blocks(status: NodeStatus, broken: Collection[str] = ()) -> Iterator[La
 
 
 def collector_statuses(
-    collectors: Sequence[AnyCollector], outcomes: Iterable[Outcome], rejected: Mapping[str, int]
+    collectors: Sequence[AnyCollector], outcomes: Iterable[CollectorResult], rejected: Mapping[str, int]
 ) -> tuple[CollectorStatus, ...]:
     """One row per collector, whatever happened; a collector no GPU has been asked yet has not failed."""
-    by_collector: dict[str, list[Outcome]] = {collector.name: [] for collector in collectors}
+    by_collector: dict[str, list[CollectorResult]] = {collector.name: [] for collector in collectors}
     for outcome in outcomes:
         by_collector[outcome.collector].append(outcome)
     return tuple(
@@ -105,7 +105,7 @@ def collector_statuses(
 _OWN = frozenset(family.name for family in NODE_FAMILIES)
 
 
-def aged(snapshot: Snapshot, seconds: float, process: ProcessHealth) -> Snapshot:
+def stale_snapshot(snapshot: Snapshot, seconds: float, process: ProcessHealth) -> Snapshot:
     """`snapshot`, `seconds` after its pass: counters and descriptions as they were, no gauges of GPUs and owners."""
     status = replace(
         snapshot.status,

@@ -14,7 +14,15 @@ from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, 
 from exporter.core.record import record
 from exporter.core.threads import Threads
 from exporter.driver.interface import Device, DriverError
-from exporter.sampling.reader import NO_STATE, CachedReading, GpuRead, Memories, Outcome, TargetState, read_gpu
+from exporter.sampling.reader import (
+    NO_STATE,
+    CachedReading,
+    CollectorResult,
+    GpuRead,
+    LastAnswers,
+    TargetState,
+    read_gpu,
+)
 from exporter.sampling.worker import Worker
 
 R = TypeVar("R")
@@ -138,7 +146,7 @@ def reading(gpu: Gpu, name: str, kind: type[R], since: MonotonicTime = NEVER, uu
     return cached.reading
 
 
-_OF_USE = 60.0
+_MAX_LATE_READ_SECONDS = 60.0
 """Seconds from the beginning of a read in which its result is still taken."""
 LATE, SILENT = "HUNG", "SILENT"
 """The failures of a GPU whose read did not end by the deadline, and of one that has its handle and answers nothing. An
@@ -152,8 +160,8 @@ class Gpus:
         self._collectors = collectors
         self._gpus: dict[str, Gpu] = {}
         self.threads: GpuThreads[GpuRead] = GpuThreads(lambda uuid: f"gpus-{self._gpus[uuid].device.index}")
-        self._memories: dict[str, Memories] = {}
-        self._outcomes: dict[str, dict[tuple[str, str], Outcome]] = {}
+        self._memories: dict[str, LastAnswers] = {}
+        self._outcomes: dict[str, dict[tuple[str, str], CollectorResult]] = {}
         """The last ones of each GPU, by the uuid of what was read (it, or an instance of it) and collector."""
         self._rejected: Counter[str] = Counter()
 
@@ -166,7 +174,7 @@ class Gpus:
         """How long the GPU's current read has been running."""
         return self.threads.busy_seconds(uuid)
 
-    def outcomes(self) -> Sequence[Outcome]:
+    def outcomes(self) -> Sequence[CollectorResult]:
         """The last outcome of each collector on each GPU and instance that is there."""
         found = [self._outcomes.get(uuid, {}) for uuid, gpu in self._gpus.items() if gpu.present]
         return tuple([outcome for each in found for outcome in each.values()])
@@ -190,7 +198,7 @@ class Gpus:
         `booked` is the monotonic time the readings are booked at, where that is not the machine's own. `clock` tells
         how late an answer is, where `booked` is the machine's own.
         """
-        self._meet(devices)
+        self._update_present(devices)
         monotonic = monotonic_time() if booked is None else booked
         tasks = {
             uuid: partial(
@@ -207,11 +215,11 @@ class Gpus:
             if gpu.present
         }
         errors: list[DriverError] = []
-        results = self.threads.read(tasks, deadline, partial(_is_of_use, monotonic))
+        results = self.threads.read(tasks, deadline, partial(_is_usable, monotonic))
         for uuid in (uuid for uuid in tasks if uuid not in self.threads.unasked):
             result = results.get(uuid)  # none where an earlier call is still out
             if result is not None:
-                self._take(uuid, result, monotonic)
+                self._record_read(uuid, result, monotonic)
                 errors += [result.device_error] if result.device_error else []
             elif self._gpus[uuid].failure != LATE:
                 log.warning("GPU %s does not answer within the deadline", uuid)
@@ -222,7 +230,7 @@ class Gpus:
     def stop(self) -> None:
         self.threads.stop()
 
-    def _meet(self, devices: Iterable[Device]) -> None:
+    def _update_present(self, devices: Iterable[Device]) -> None:
         present = {device.uuid: device for device in devices}
         for uuid, gpu in self._gpus.items():
             if uuid not in present and gpu.present:
@@ -233,7 +241,7 @@ class Gpus:
             if uuid not in self._gpus:
                 self._gpus[uuid] = Gpu(device)
 
-    def _take(self, uuid: str, result: GpuRead, monotonic: MonotonicTime) -> None:
+    def _record_read(self, uuid: str, result: GpuRead, monotonic: MonotonicTime) -> None:
         gpu, outcomes = self._gpus[uuid], self._outcomes.setdefault(uuid, {})
         for outcome in result.outcomes:
             key = outcome.target, outcome.collector
@@ -271,6 +279,6 @@ def _answered(result: GpuRead, monotonic: MonotonicTime) -> MonotonicTime:
     return min(monotonic, result.at + sum([outcome.seconds for outcome in result.outcomes]))
 
 
-def _is_of_use(now: MonotonicTime, late: GpuRead) -> bool:
+def _is_usable(now: MonotonicTime, late: GpuRead) -> bool:
     """Of a read that ended after its pass: whether it tells how the GPU is. What it has lost, it says once more."""
-    return late.answered and not late.device_error and now - late.at <= _OF_USE
+    return late.answered and not late.device_error and now - late.at <= _MAX_LATE_READ_SECONDS

@@ -12,7 +12,7 @@ from exporter.core.record import record
 from exporter.core.units import Share
 from exporter.driver.interface import Device
 from exporter.host.model import HostProcess
-from exporter.ledger.account import Holding
+from exporter.ledger.account import Allocation
 from exporter.sampling.gpus import Gpu, reading
 from exporter.sampling.host_view import HostQuestion, HostView
 
@@ -89,7 +89,7 @@ def target_of(device: Device) -> Target:
 
 def holdings(
     uuid: str, running: Iterable[GpuProcess], ownership: Ownership, shown: Collection[int], *, listed: bool = True
-) -> tuple[Holding, ...]:
+) -> tuple[Allocation, ...]:
     """Who holds one target, by the shares its sources state, else evenly. `shown` are the pids that /proc shows.
 
     `listed`: whether the driver tells its processes.
@@ -106,7 +106,7 @@ def holdings(
     shares = _shares(uuid, tuple(by_owner), ownership)
     return tuple(
         [
-            Holding(owner, shares[owner], tuple([each.pid for each in processes]), _utilization(processes), listed)
+            Allocation(owner, shares[owner], tuple([each.pid for each in processes]), _utilization(processes), listed)
             for owner, processes in by_owner.items()
         ]
     )

@@ -48,7 +48,7 @@ class CachedReading:
             yield family, family.checked(published(next(counts))) if counter else family.columns(self.reading)
 
 
-def kept(
+def next_reading(
     collector: AnyCollector, before: CachedReading | None, reading: Any, monotonic: MonotonicTime
 ) -> CachedReading:
     """What is kept of one more good reading.
@@ -81,16 +81,16 @@ def is_fresh(cached: CachedReading, monotonic: MonotonicTime, answered: Monotoni
 
 log = logging.getLogger(__name__)
 
-_UNSUPPORTED_FIRST, _UNSUPPORTED_LONGEST = 5.0, 300.0
+_FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 300.0
 """Seconds until a collector that a device has nothing of is asked again: soon at first, for what a GPU refuses while
 it starts up or for a moment it has a little later; then seldom, for a driver update may have brought it."""
 
 
-_LATE = 0.5
+_LATE_SECONDS = 0.5
 """Seconds after its beginning from which what a read is answered is late: all in time is of one moment."""
 _GONE = (DeviceLostError, DriverGoneError)
 
-Memories = dict[str, CheckedDevice]
+LastAnswers = dict[str, CheckedDevice]
 """The targets with what each answered before, by uuid; belongs to the thread that reads the GPU."""
 
 
@@ -109,7 +109,7 @@ NO_STATE = TargetState()
 """Of a target that was never read."""
 
 
-class Outcome(NamedTuple):
+class CollectorResult(NamedTuple):
     """How one collector fared on one GPU or MIG instance. `error` is empty on success."""
 
     target: str
@@ -131,7 +131,7 @@ class GpuRead:
     at: MonotonicTime
     """When it began."""
     states: Mapping[str, TargetState]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CollectorResult, ...]
     answered: bool
     device_error: DriverError | None = None
     silence: DriverError | None = None
@@ -144,7 +144,7 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
     collectors: Sequence[AnyCollector],
     now: UnixTime,
     monotonic: MonotonicTime,
-    memories: Memories,
+    memories: LastAnswers,
     *,
     clock: MonotonicClock | None = None,
 ) -> GpuRead:
@@ -156,7 +156,7 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
     A lost device or driver ends the read at once, since every further call would fail (or hang) the same way.
     """
     read: dict[str, TargetState] = {}
-    outcomes: list[Outcome] = []
+    outcomes: list[CollectorResult] = []
     answered = False
     device_error: DriverError | None = None
     silence: DriverError | None = None
@@ -207,7 +207,7 @@ class _TargetRead:
         now, again = self._monotonic, self._again
         return [each for each in collectors if each.scope is scope and again.get(each.name, NEVER) <= now]
 
-    def attempt(self, collector: AnyCollector) -> tuple[Outcome, DriverError | None]:
+    def attempt(self, collector: AnyCollector) -> tuple[CollectorResult, DriverError | None]:
         name, device, now = collector.name, self._target, self._monotonic
         device.asked_by(name)
         before = self._readings.get(name)
@@ -218,7 +218,7 @@ class _TargetRead:
         error, refused, again = "", 0, now + collector.period
         try:
             reading = collector.read(device, before.reading if before else None, self._tick)
-            self._readings[name] = kept(collector, before, reading, now)
+            self._readings[name] = next_reading(collector, before, reading, now)
         except UnsupportedError:
             failure, refused, again = self._without(collector)
         except DriverError as caught:
@@ -231,7 +231,7 @@ class _TargetRead:
         started, self._ended = self._ended, time.perf_counter()
         brought = failure is None and not refused
         seconds = self._ended - started
-        return Outcome(device.uuid, name, seconds, error or losses.words, losses.rejected, brought), failure
+        return CollectorResult(device.uuid, name, seconds, error or losses.words, losses.rejected, brought), failure
 
     def _without(self, collector: AnyCollector) -> tuple[DriverError | None, int, MonotonicTime]:
         """Of a collector that the device has nothing of: a failure, refusals in a row, and when to ask again."""
@@ -246,10 +246,10 @@ class _TargetRead:
 
 def _late(clock: MonotonicClock, began: MonotonicTime) -> float:
     late = clock() - began
-    return late if late > _LATE else 0.0
+    return late if late > _LATE_SECONDS else 0.0
 
 
 def _pause(collector: AnyCollector, refused: int) -> float:
     """Seconds until a collector of which the device had nothing, `refused` times in a row, is asked again."""
-    pause = min(_UNSUPPORTED_FIRST * 2.0 ** min(refused - 1, 16), _UNSUPPORTED_LONGEST)
+    pause = min(_FIRST_RETRY_SECONDS * 2.0 ** min(refused - 1, 16), _MAX_RETRY_SECONDS)
     return max(pause, collector.pace.value if collector.pace is not Pace.ONCE else 0.0)

@@ -33,7 +33,7 @@ class Pacing:
 
 
 class Sampler:
-    """Runs passes; everything it keeps between them is in its parts. One thread at a time may call `run_pass`."""
+    """Runs passes; everything it keeps between them is in its parts. One thread at a time may call `run_cycle`."""
 
     def __init__(  # noqa: PLR0913 - its parts
         self,
@@ -67,7 +67,7 @@ class Sampler:
         self._host.start(threads)
         self._faults.start(threads)
 
-    def run_pass(self, at: Moment | None = None) -> Snapshot:
+    def run_cycle(self, at: Moment | None = None) -> Snapshot:
         """Take one pass. It lasts at most the deadline and a little, whatever the driver does.
 
         `at` is the moment it books its readings at; without it, now. Tests make hours pass in seconds with it.
@@ -167,9 +167,9 @@ class Loop:
     """
 
     def __init__(
-        self, run_pass: Callable[[], Snapshot], interval: float, published: Callable[[Snapshot], None]
+        self, run_cycle: Callable[[], Snapshot], interval: float, published: Callable[[Snapshot], None]
     ) -> None:
-        self._run_pass = run_pass
+        self._run_cycle = run_cycle
         self._interval = interval
         self._published = published
         self._stopped = threading.Event()
@@ -186,7 +186,7 @@ class Loop:
     def _run(self) -> None:
         due = monotonic_time()
         while not self._stopped.is_set():
-            self.snapshot = self._run_pass()
+            self.snapshot = self._run_cycle()
             self.alive_at = monotonic_time()
             self._published(self.snapshot)
             due = max(due + self._interval, monotonic_time())

@@ -80,7 +80,7 @@ class NetworkPortSource:
             self._source.stop()
 
 
-_PCI_EVERY = 30.0
+_PCI_READ_SECONDS = 30.0
 """Seconds between two looks at the PCI bus."""
 
 
@@ -168,7 +168,7 @@ class ThisHost:
             yield self._nccl.health()
 
     def _pci_gpus(self, now: MonotonicTime) -> int | None:
-        if self._pci is None or now - self._pci[0] >= _PCI_EVERY:
+        if self._pci is None or now - self._pci[0] >= _PCI_READ_SECONDS:
             self._pci = (now, pci_gpus(self._paths.sysfs))
             self._ports.start_where_present(self._threads)
         return self._pci[1]

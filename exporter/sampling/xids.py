@@ -18,7 +18,7 @@ from exporter.collectors.xid import XidCounts, counted, parse
 from exporter.core.clock import MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
 from exporter.driver.interface import Driver, DriverError, UnsupportedError, XidEvent
 
-_RECORD = 8192
+_MAX_RECORD_BYTES = 8192
 """The longest record of the kernel."""
 _MAX_RECORDS = 1000
 """Records taken in one go."""
@@ -51,7 +51,7 @@ class KernelLog:
         found: list[str] = []
         while len(found) < _MAX_RECORDS:
             try:
-                data = os.read(self._descriptor, _RECORD)
+                data = os.read(self._descriptor, _MAX_RECORD_BYTES)
             except BlockingIOError:
                 break
             except BrokenPipeError:  # records were overwritten before they were read: go on with the next
@@ -59,20 +59,20 @@ class KernelLog:
             if not data:
                 break
             *lines, rest = (self._rest + data.decode(errors="replace")).split("\n")
-            self._rest = rest[-_RECORD:]
+            self._rest = rest[-_MAX_RECORD_BYTES:]
             found += lines
         return found
 
 
 log = logging.getLogger(__name__)
 
-_WAIT = 1.0
-_PAUSE = 5.0
-_HANGS = 10.0
+_WAIT_SECONDS = 1.0
+_RETRY_SECONDS = 5.0
+_HANG_SECONDS = 10.0
 """Seconds after which a wait of one second counts as hung."""
-_OPENING = 0.1
+_OPEN_POLL_SECONDS = 0.1
 """Seconds between two looks at whether the driver is open: an XID before that is lost."""
-_LOADED = "NVRM: loading NVIDIA UNIX"
+_DRIVER_LOADED = "NVRM: loading NVIDIA UNIX"
 """The kernel's words when the driver is loaded. That resets all GPUs."""
 _NONE = XidCounts()
 
@@ -121,7 +121,7 @@ class XidLog:
         """Whether each is being followed: not one that hangs, whatever it was before."""
         now = self._clock()
         with self._lock:
-            return self._sources | {name: False for name, since in self._asked.items() if now - since > _HANGS}
+            return self._sources | {name: False for name, since in self._asked.items() if now - since > _HANG_SECONDS}
 
     def set_back(self, now: UnixTime) -> None:
         """None was later than `now`: those that seem to be were stamped by a clock that was set back since then."""
@@ -141,11 +141,11 @@ def follow_driver(driver: Driver, found: XidLog, stopped: threading.Event, open_
     failed = ""
     while not stopped.is_set():
         if not open_():
-            stopped.wait(_OPENING)
+            stopped.wait(_OPEN_POLL_SECONDS)
             continue
         found.asks("nvml")
         try:
-            for event in driver.events(_WAIT):
+            for event in driver.events(_WAIT_SECONDS):
                 found.add(event, "nvml")
             found.set_source("nvml", up=True)
             failed = ""
@@ -155,7 +155,7 @@ def follow_driver(driver: Driver, found: XidLog, stopped: threading.Event, open_
                 level = logging.INFO if isinstance(error, UnsupportedError) else logging.WARNING
                 log.log(level, "no XID events from the driver: %s", error)
             failed = str(error)
-            stopped.wait(_PAUSE)
+            stopped.wait(_RETRY_SECONDS)
 
 
 def follow_kernel_log(
@@ -182,13 +182,13 @@ def follow_kernel_log(
 
 def _take(records: KernelLog, found: XidLog, uuids: Callable[[], Mapping[str, str]], stopped: threading.Event) -> None:
     """What comes within a second."""
-    if not records.wait(_WAIT):
+    if not records.wait(_WAIT_SECONDS):
         return
     messages = records.read()
     for message in messages:
         found.read(message, boot_time(), uuids())
     if not messages:
-        stopped.wait(_WAIT)  # a plain file is always ready to be read, also at its end
+        stopped.wait(_WAIT_SECONDS)  # a plain file is always ready to be read, also at its end
 
 
 def past_xids(path: Path, found: XidLog, uuids: Mapping[str, str]) -> None:
@@ -198,6 +198,6 @@ def past_xids(path: Path, found: XidLog, uuids: Mapping[str, str]) -> None:
     with contextlib.suppress(OSError), KernelLog(path, past=True) as records:  # not root, or no such file
         while messages := records.read():
             kept += messages
-    loads = [place for place, message in enumerate(kept) if _LOADED in message]
+    loads = [place for place, message in enumerate(kept) if _DRIVER_LOADED in message]
     for message in kept[loads[-1] if loads else 0 :]:
         found.read(message, booted, uuids)

@@ -86,7 +86,7 @@ def _pages(driver: Driver, host: Any, clock: _Clock) -> Iterator[str]:
         clock.now = START + second
         if sampler.connection.state.error:
             sampler.connection._attempt()
-        snapshot = sampler.run_pass(Moment(clock.now, 1000.0 + second))
+        snapshot = sampler.run_cycle(Moment(clock.now, 1000.0 + second))
         body = renderer.render(snapshot.blocks, "")[1].decode()
         yield "\n".join(_kept(body.splitlines()))
     sampler.stop()

@@ -17,7 +17,7 @@ from exporter.core.families import Block, Values
 from exporter.exposition.page import Renderer
 from exporter.sampling.blocks import device_blocks
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.reader import Memories, TargetState, read_gpu
+from exporter.sampling.reader import LastAnswers, TargetState, read_gpu
 from exporter.tools.capture.replay import load
 from tests.captures import make_captures
 from tests.exporter_process import Metrics, parse
@@ -36,7 +36,7 @@ def replay(path: Path) -> list[Block]:
     driver = load(path, lambda: now[0])
     driver.open()
     states: dict[str, dict[str, TargetState]] = {}
-    memories: dict[str, Memories] = {}
+    memories: dict[str, LastAnswers] = {}
     blocks: list[Block] = []
     for second in range(SECONDS):
         now[0] = START + second

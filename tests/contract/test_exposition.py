@@ -121,7 +121,7 @@ def cycles(spec: str) -> Iterator[list[AnyBlock]]:
     sampler.connection.first.set()
     for second in range(CYCLES):
         now[0] += 1.0
-        yield list(sampler.run_pass(Moment(UnixTime(now[0]), MonotonicTime(1000.0 + second))).blocks)
+        yield list(sampler.run_cycle(Moment(UnixTime(now[0]), MonotonicTime(1000.0 + second))).blocks)
     sampler.stop()
 
 

@@ -22,7 +22,7 @@ from exporter.faults.families import FAULT_FAMILIES
 from exporter.sampling.accounting import Accounting, AccountingOptions, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.reader import Memories, Outcome, read_gpu
+from exporter.sampling.reader import CollectorResult, LastAnswers, read_gpu
 from exporter.sampling.snapshot import GpuStatus, NodeStatus
 from exporter.tools.simulator.behaviour import Channel
 from exporter.tools.simulator.driver import SimulatedDriver
@@ -91,8 +91,8 @@ class CompressedNode:
         }
         self._gpus: dict[str, Gpu] = {}
         self._xids: dict[str, XidCounts] = {}
-        self._outcomes: dict[str, list[Outcome]] = {}
-        self._memories: dict[str, Memories] = {}
+        self._outcomes: dict[str, list[CollectorResult]] = {}
+        self._memories: dict[str, LastAnswers] = {}
         self._passes = 0
         self._faults = KeptFaults(cures)
 

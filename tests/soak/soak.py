@@ -86,7 +86,7 @@ def run(passes: int) -> Iterator[tuple[int, Figures, str]]:
         for number in range(1, passes + 1):
             now[0] = number
             jobs.turn(number)
-            pages.publish(sampler.run_pass(Moment(began.unix + number, began.monotonic + number)))
+            pages.publish(sampler.run_cycle(Moment(began.unix + number, began.monotonic + number)))
             if number % SCRAPE_EVERY == 0:
                 pages.page("")
             if number % (passes // 10) == 0:

@@ -45,7 +45,7 @@ class Signals:
 
 
 @record
-class Past:
+class UsageHistory:
     """What one owner did on one target in the passes so far."""
 
     straggling_seconds: float = 0.0
@@ -61,7 +61,7 @@ class Past:
     """Since it last ran a kernel that did not only spin; since it was first seen where it ran none yet."""
 
 
-NO_PAST = Past()
+NO_HISTORY = UsageHistory()
 
 
 class Evidence(NamedTuple):
@@ -94,7 +94,7 @@ class Evidence(NamedTuple):
     """The network port nearest to the GPU is in trouble, and the owner has GPUs on other nodes."""
     stalled_elsewhere: bool = False
     """Processes on other GPUs of the owner were in D state lately, and those on this one were not."""
-    past: Past = NO_PAST
+    past: UsageHistory = NO_HISTORY
     work: str = ""
     """Class of the owner's work (`workclass.py`); empty: not known."""
     clock_lost: float | None = None

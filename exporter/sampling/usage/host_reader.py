@@ -16,31 +16,31 @@ from exporter.core.units import Bytes, BytesPerSecond
 from exporter.host import network
 from exporter.host.cgroup import Cgroups, Hierarchy, Limits
 from exporter.host.model import HostProcess, HostSignals, HostUsage
-from exporter.host.process import Turns
+from exporter.host.process import RoundRobin
 from exporter.host.text import exists, read_text
 from exporter.host.threads import ThreadReader
 from exporter.ledger.states import HOST_SIGNALS
 from exporter.sampling.usage.signals import Counters, Tasks, signals
 from exporter.sampling.usage.totals import CarriedUsage, ProcessTotals
 
-SLOW_SECONDS = 5.0
+MEMORY_SECONDS = 5.0
 """Memory is read this often."""
 LIMIT_SECONDS = 30.0
 """And limits this often."""
-PROGRAMS_SECONDS, PROGRAMS_LONGEST = 30.0, 120.0
+PROGRAMS_SECONDS, MAX_PROGRAMS_SECONDS = 30.0, 120.0
 """And who its programs are, and whether they listen: at first, and at most, where it was the same again and again."""
 NETWORK_SECONDS = 3.0
 """And the bytes over a network namespace this often."""
-_NEAR = 4
+_ASKED_PROCESSES = 4
 """Processes of an owner that are asked whether they listen."""
-_PORTS = 8
+_MAX_PORTS = 8
 """Shown of one owner."""
 
 
 class _Network(NamedTuple):
     """The last look at the bytes over an owner's own network namespace."""
 
-    looked_at: MonotonicTime
+    read_at: MonotonicTime
     total: Mapping[str, Bytes]
     rate: BytesPerSecond | None = None
     """Both ways, since the look before."""
@@ -49,7 +49,7 @@ class _Network(NamedTuple):
 class _Programs(NamedTuple):
     """Who its programs are, and whether they listen; looked at now and then."""
 
-    looked_at: MonotonicTime = NEVER
+    read_at: MonotonicTime = NEVER
     seconds: float = 0.0
     """Until the next look."""
     processes: tuple[int, ...] = ()
@@ -98,8 +98,8 @@ class OwnerHost:
     ) -> None:
         """Take what it has used, and what it did since its last turn. `path` is its own cgroup's."""
         if running:
-            self._look_at_programs(running, now, listeners)
-            self._look_at_network(running[0].pid, now)
+            self._update_programs(running, now, listeners)
+            self._update_network(running[0].pid, now)
         self.usage = self._used(running, path, now)
         before, counters = self._counters, self._counted(running, tasks, now)
         if before is not None:
@@ -132,25 +132,25 @@ class OwnerHost:
         total, ports = self._network.total if self._network else usage.network_bytes, self._programs.ports
         if not total and not ports:
             return usage
-        return replace(usage, network_bytes=total, ports=tuple(sorted(ports or ())[:_PORTS]))
+        return replace(usage, network_bytes=total, ports=tuple(sorted(ports or ())[:_MAX_PORTS]))
 
     def _cgroup(self, path: str, now: MonotonicTime) -> HostUsage:
         if now - self._limits_at >= LIMIT_SECONDS:
             self._limits, self._limits_at = self._cgroups.limits(path), now
-        if now - self._resident_at >= SLOW_SECONDS:
+        if now - self._resident_at >= MEMORY_SECONDS:
             self._resident, self._resident_at = self._cgroups.resident_bytes(path), now
         return replace(self._cgroups.usage(path, self._limits), resident_bytes=self._resident)
 
-    def _look_at_programs(
+    def _update_programs(
         self, running: Sequence[HostProcess], now: MonotonicTime, listeners: network.Listeners
     ) -> None:
-        before, asked = self._programs, tuple([process.pid for process in running[:_NEAR]])
-        if asked == before.processes and now - before.looked_at < before.seconds:
+        before, asked = self._programs, tuple([process.pid for process in running[:_ASKED_PROCESSES]])
+        if asked == before.processes and now - before.read_at < before.seconds:
             return
         procfs = self._procfs
         mine, nodes = (network.namespace(procfs, each) for each in (running[0].pid, 1))
         own = None not in {mine, nodes} and mine != nodes
-        near = network.related_pids(procfs, running[:_NEAR])
+        near = network.related_pids(procfs, running[:_ASKED_PROCESSES])
         programs = {each: network.command_line(procfs, each) for each in near}
         ports = listeners.ports(near, own_namespace=own)
         found = (
@@ -159,18 +159,18 @@ class OwnerHost:
             frozenset(each for each, program in programs.items() if network.is_launcher(program)),
         )
         same = asked == before.processes and found == (before.ports, before.names, before.launchers)
-        seconds = min(2 * before.seconds, PROGRAMS_LONGEST) if same else PROGRAMS_SECONDS
+        seconds = min(2 * before.seconds, MAX_PROGRAMS_SECONDS) if same else PROGRAMS_SECONDS
         self._programs = _Programs(now, seconds, asked, *found)
         self._network = self._network or _Network(now, {}) if own else None
 
-    def _look_at_network(self, pid: int, now: MonotonicTime) -> None:
+    def _update_network(self, pid: int, now: MonotonicTime) -> None:
         """Through one of its processes: in a namespace of its own what goes over it is the owner's."""
         before = self._network
-        if before is not None and (not before.total or now - before.looked_at >= NETWORK_SECONDS):
+        if before is not None and (not before.total or now - before.read_at >= NETWORK_SECONDS):
             total = network.traffic(self._procfs, pid)
             moved = sum(total.values()) - sum(before.total.values())
             known = bool(before.total) and moved >= 0
-            rate = BytesPerSecond(moved / (now - before.looked_at)) if known else None
+            rate = BytesPerSecond(moved / (now - before.read_at)) if known else None
             self._network = _Network(now, total, rate)
 
 
@@ -181,7 +181,7 @@ def _is_asleep(process: HostProcess, tasks: Tasks, before: Counters) -> bool:
     return still or pid in before.frozen or any(each.blocked for each in tasks.values())
 
 
-PASS_PROCESSES = 64
+CYCLE_PROCESSES = 64
 """Processes of owners looked at in one pass; of more, owners have their turn one after the other."""
 _MAX_AWAY = 64
 """Owners kept that hold nothing any more."""
@@ -199,7 +199,7 @@ class HostReader:
         self._threads = ThreadReader(procfs)
         self._owners: dict[Owner, OwnerHost] = {}
         self._away: dict[Owner, OwnerHost] = {}
-        self._turns = Turns[Owner](PASS_PROCESSES)
+        self._turns = RoundRobin[Owner](CYCLE_PROCESSES)
         self._signals_seen: frozenset[str] = frozenset()
 
     def read(
@@ -210,7 +210,7 @@ class HostReader:
         Where it is not an owner's turn, both are of its last one.
         """
         pids = _pids(ownership, hosts)
-        self._meet(pids.keys())
+        self._update_owners(pids.keys())
         turn = self._turns.next({owner: len(own) or 1 for owner, own in pids.items()})
         tasks = self._threads.read(pids, now, turn)
         listeners = network.Listeners(self._procfs)
@@ -226,7 +226,7 @@ class HostReader:
             }
         return usages, found
 
-    def _meet(self, owners: Collection[Owner]) -> None:
+    def _update_owners(self, owners: Collection[Owner]) -> None:
         """Keep those that hold nothing any more for a while: their totals go on where they come back."""
         for owner in self._owners.keys() - owners:
             each = self._away[owner] = self._owners[owner]
@@ -242,14 +242,14 @@ class HostReader:
 
     def available_signals(self) -> frozenset[str]:
         """Names of the `HostSignals` this host could report of some owner so far; by its looks before there was any."""
-        return self._signals_seen or self._looks()
+        return self._signals_seen or self._expected_signals()
 
     @property
     def skipped_tasks(self) -> int:
         """Threads worth reading that had no place in the budgets, summed over passes."""
         return self._threads.skipped
 
-    def _looks(self) -> frozenset[str]:
+    def _expected_signals(self) -> frozenset[str]:
         shown = exists(self._procfs / "1" / "task")  # not where hidepid hides what others run
         threads = frozenset({"hottest_thread", "blocked_threads"} if shown else ())
         if shown and read_text(f"{self._procfs}/1/io"):  # what a process sleeps in is shown to whom its IO is

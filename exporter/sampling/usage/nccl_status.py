@@ -18,15 +18,15 @@ from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.families import NODE, Family, Sample, Unit, gauges, info
 from exporter.core.threads import Threads
 from exporter.host import namespace, network
-from exporter.host.nccl_ras import ADDRESS, DEADLINE, Rank, RasAnswer, RasError, ask
+from exporter.host.nccl_ras import ADDRESS, ANSWER_TIMEOUT_SECONDS, Rank, RasAnswer, RasError, ask
 from exporter.host.text import lines, natural, read_text
 
 log = logging.getLogger(__name__)
 
 SOURCE = "nccl_ras"
-_EVERY = 15.0
+_FIRST_INTERVAL_SECONDS = 15.0
 """Seconds between the first and the second question to a workload: what moved in between does not hang."""
-_LATER = 60.0
+_LATER_INTERVAL_SECONDS = 60.0
 """Between later ones, as long as it seems to hang."""
 _MAX_WORKLOADS = 8
 """Asked in one round."""
@@ -74,7 +74,7 @@ class _LastAnswer:
 Statuses = Mapping[Owner, NcclStatus]
 
 
-def judge(answer: RasAnswer, before: int | None) -> NcclStatus:
+def verdict_of(answer: RasAnswer, before: int | None) -> NcclStatus:
     """`before` are the operations launched when it was asked last."""
     if before is not None and answer.operations is not None and answer.operations != before:
         return NcclStatus("moving")
@@ -104,7 +104,7 @@ class NcclReader:
         self._suspects: Mapping[Owner, Sequence[int]] = {}
         self._known: Mapping[Owner, _LastAnswer] = {}
         self._source: BackgroundSource[int] = BackgroundSource(
-            self._round, 0, name="nccl-ras", interval=lambda _: _EVERY, clock=clock
+            self._round, 0, name="nccl-ras", interval=lambda _: _FIRST_INTERVAL_SECONDS, clock=clock
         )
 
     def start(self, threads: Threads) -> None:
@@ -146,7 +146,7 @@ class NcclReader:
             except OSError as error:
                 denied = denied or f"{owner.workload}: {error.strerror or error} (needs CAP_SYS_ADMIN, CAP_SYS_PTRACE)"
                 continue
-            status = judge(answer, before.operations if before else None) if answer else NcclStatus("no_answer")
+            status = verdict_of(answer, before.operations if before else None) if answer else NcclStatus("no_answer")
             queries = before.queries + 1 if before else 1
             known[owner] = _LastAnswer(queries, now, answer.operations if answer else None, status)
             log.info("NCCL of %s: %s", owner.workload, status.verdict)
@@ -156,7 +156,9 @@ class NcclReader:
         return len(due)
 
     def _due(self, known: _LastAnswer | None, now: MonotonicTime) -> bool:
-        return known is None or now - known.at >= (_EVERY if known.queries == 1 else _LATER)
+        return known is None or now - known.at >= (
+            _FIRST_INTERVAL_SECONDS if known.queries == 1 else _LATER_INTERVAL_SECONDS
+        )
 
     def _answer(self, pids: Sequence[int]) -> RasAnswer | None:
         """Of one of its processes. Raises OSError where the namespace may not be entered."""
@@ -165,7 +167,7 @@ class NcclReader:
         try:
             mine = self._recognise(pids)
             work = partial(self._put, self._address, mine)
-            answer = namespace.run_in_network_namespace(self._procfs, pids[0], work, DEADLINE + 1.0)
+            answer = namespace.run_in_network_namespace(self._procfs, pids[0], work, ANSWER_TIMEOUT_SECONDS + 1.0)
         except RasError as error:
             log.debug("NCCL's RAS port of process %d: %s", pids[0], error)
             return None

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 
 from exporter.core.record import record
 from exporter.core.units import Bytes, BytesPerSecond
-from exporter.host.model import HostSignals, HostUsage, Hot, ProcessSignals, hottest
+from exporter.host.model import HostSignals, HostUsage, ProcessSignals, ThreadLoad, busiest
 from exporter.host.task import IoRates, Task
 
 Tasks = Mapping[str, Task]
@@ -45,7 +45,7 @@ def signals(before: Counters, after: Counters, seconds: float, cores: int) -> Ho
     processes = {pid: _paused(each) if pid in after.frozen else each for pid, each in found.items()}
     blocked = [each.blocked for each in processes.values() if each.blocked is not None]
     receiving = [each.receiving for each in processes.values() if each.receiving is not None]
-    hot = hottest([Hot(each.hottest_thread, each.polling) for each in processes.values()])
+    hot = busiest([ThreadLoad(each.hottest_thread, each.polling) for each in processes.values()])
     pressure = _pressure(before.usage.pressure_seconds, after.usage.pressure_seconds, seconds)
     full = _pressure(before.usage.full_pressure_seconds, after.usage.full_pressure_seconds, seconds)
     used = _advance(before.usage.cpu_seconds, after.usage.cpu_seconds, seconds)
@@ -93,7 +93,7 @@ def _process(pid: int, earlier: Counters, later: Counters, seconds: float) -> Pr
     receiving = [task.receiving for task in tasks if task.receiving is not None]
     rates = [task.io for task in tasks if task.io is not None]
     both = _same(before, after)
-    hot = hottest([_hot(then, task, rates, seconds) for _, then, task in both])
+    hot = busiest([_hot(then, task, rates, seconds) for _, then, task in both])
     main = [(then, task) for place, then, task in both if place == f"{pid}{_THREAD}{pid}"]
     own_io = main[0][1].own_io if main else None
     return ProcessSignals(
@@ -121,9 +121,9 @@ _THREAD = "/task/"
 """In the place of a thread of the process itself; a child's has none."""
 
 
-def _hot(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) -> Hot:
+def _hot(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) -> ThreadLoad:
     share = _share(earlier, task, seconds)
-    return Hot(share, None if share is None else _polls(earlier, task, rates, seconds))
+    return ThreadLoad(share, None if share is None else _polls(earlier, task, rates, seconds))
 
 
 def _share(earlier: Task, task: Task, seconds: float) -> float | None:
@@ -144,9 +144,9 @@ def _starved(earlier: Task, task: Task) -> bool:
     return task.ready is not None and task.ready == earlier.ready
 
 
-_FAULTS = 50.0
+_MIN_FAULTS_PER_SECOND = 50.0
 """Page faults per second: who loads or computes takes memory by the thousand."""
-_READS = 16384.0
+_MIN_READ_PER_SECOND = 16384.0
 """Bytes per second."""
 
 
@@ -155,7 +155,11 @@ def _polls(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) 
     if _starved(earlier, task):
         return False
     faults = _advance(earlier.minor_faults, task.minor_faults, seconds)
-    return faults is not None and faults < _FAULTS and sum([rate.reading for rate in rates]) < _READS
+    return (
+        faults is not None
+        and faults < _MIN_FAULTS_PER_SECOND
+        and sum([rate.reading for rate in rates]) < _MIN_READ_PER_SECOND
+    )
 
 
 def _run_delay(before: Counters, after: Counters, seconds: float) -> float | None:

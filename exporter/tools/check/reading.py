@@ -84,13 +84,13 @@ def read_node(
     sampler = Sampler(driver, host, collectors, pacing, accounting, faults=faults)
     threads = Threads()
     sampler.start(threads)
-    snapshot = sampler.run_pass()
+    snapshot = sampler.run_cycle()
     down = [name for name in threads.states() if name.startswith(_ASKING) and threads.is_down(name)]
     if down:
         raise RuntimeError(f"thread {down[0]} does not run")
     if kmsg:
         past_xids(kmsg, sampler.xids, sampler.uuids())
-        snapshot = sampler.run_pass()  # reads little again, and publishes the XIDs
+        snapshot = sampler.run_cycle()  # reads little again, and publishes the XIDs
     return to_json(from_blocks(snapshot.blocks, unix_time()))
 
 

@@ -11,7 +11,7 @@ from exporter.collectors import COLLECTORS
 from exporter.core.clock import Moment
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.reader import Memories, read_gpu
+from exporter.sampling.reader import LastAnswers, read_gpu
 from exporter.tools.simulator import simulate
 from exporter.tools.simulator.host import SimulatedHost
 
@@ -57,7 +57,7 @@ def states(spec: str) -> Mapping[str, Mapping[str, float]]:
     driver.open()
     node, accounts = SimulatedHost(driver.node), Accounting(AccountingOptions(), ())
     gpus = [Gpu(device) for device in driver.devices()]
-    memories: list[Memories] = [{} for _ in gpus]
+    memories: list[LastAnswers] = [{} for _ in gpus]
     settled: Mapping[str, Mapping[str, float]] = {}
     for second in range(PASSES + 1):
         clock[0] = START + second

@@ -132,7 +132,7 @@ def _passes(node: Node, span: Span) -> Iterator[tuple[int, float, Snapshot]]:
             began = time.perf_counter()
             for event in driver.events(0):
                 sampler.xids.add(event, "driver")
-            snapshot = sampler.run_pass(Moment(at, at))
+            snapshot = sampler.run_cycle(Moment(at, at))
             yield at, time.perf_counter() - began, snapshot
     finally:
         sampler.stop()

@@ -9,7 +9,7 @@ import pytest
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
-from exporter.host.cgroup import LOOK_SECONDS, Cgroups
+from exporter.host.cgroup import READ_INTERVAL_SECONDS, Cgroups
 from exporter.host.model import HostProcess, ProcessSignals
 from exporter.sampling.usage.host_reader import HostReader
 
@@ -40,7 +40,7 @@ def test_frozen_is_told_by_the_cgroup_in_both_versions(tmp_path: Path, *, v2: bo
 
     assert subject.frozen(text, 0.0)
     tree(tmp_path, v2=v2, frozen=False)
-    assert not subject.frozen(text, LOOK_SECONDS)
+    assert not subject.frozen(text, READ_INTERVAL_SECONDS)
     assert not subject.frozen("0::/../elsewhere\nodd", 0.0)
 
 

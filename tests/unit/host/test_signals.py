@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, HostUsage
-from exporter.host.task import IoRates, RunQueue, Task
+from exporter.host.task import IoRates, SchedStat, Task
 from exporter.sampling.usage.signals import Counters, signals
 
 ZERO = BytesPerSecond(0.0)
@@ -20,7 +20,7 @@ def task(
     start: int = 1,
     blocked: bool = False,
     delay: float | None = None,
-    ready: RunQueue | None = None,
+    ready: SchedStat | None = None,
     stopped: bool = False,
 ) -> Task:
     return Task(start, cpu, blocked, delay, ready=ready, stopped=stopped)
@@ -70,15 +70,15 @@ def test_thread_that_gets_no_cpu_though_ready_counts_as_full() -> None:
 
 def test_thread_that_stood_ready_at_both_looks_and_never_got_a_cpu_counts_as_full() -> None:
     """The kernel adds what it waited to its figures only once it has a CPU."""
-    stood = task(3.0, delay=1.0, ready=RunQueue(3_000_000_000, 1_000_000_000, 7))
+    stood = task(3.0, delay=1.0, ready=SchedStat(3_000_000_000, 1_000_000_000, 7))
     found = between(Counters(tasks={1: {"a": stood}}), Counters(tasks={1: {"a": stood}}))
     assert (found.hottest_thread, found.cpu_pressure) == (1.0, 1.0)
     assert found.polling is False
 
     for later in (
         task(3.0, delay=1.0),  # it sleeps now
-        task(3.0, delay=1.0, ready=RunQueue(3_001_000_000, 1_000_000_000, 7)),  # it ran for a moment, and slept
-        task(3.0, delay=1.0, ready=RunQueue(3_000_000_000, 1_000_000_000, 8)),
+        task(3.0, delay=1.0, ready=SchedStat(3_001_000_000, 1_000_000_000, 7)),  # it ran for a moment, and slept
+        task(3.0, delay=1.0, ready=SchedStat(3_000_000_000, 1_000_000_000, 8)),
     ):
         found = between(Counters(tasks={1: {"a": stood}}), Counters(tasks={1: {"a": later}}))
         assert (found.hottest_thread, found.cpu_pressure) == (0.0, 0.0)

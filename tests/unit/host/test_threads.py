@@ -12,9 +12,9 @@ import pytest
 
 from exporter.host import threads
 from exporter.host.process import CLOCK_TICKS, parse_stat
-from exporter.host.task import RunQueue, parse_run_queue
+from exporter.host.task import SchedStat, parse_schedstat
 from exporter.host.text import read_text
-from exporter.host.threads import SCAN_SECONDS, ThreadReader, Workers, places
+from exporter.host.threads import SCAN_SECONDS, ThreadReader, Workers, task_paths
 
 STAT = "{pid} (py thon) {state} 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 77 0 0\n"
 
@@ -38,7 +38,7 @@ def process(root: Path, pid: int, tasks: dict[int, int], children: tuple[int, ..
 def test_threads_and_direct_children_are_looked_at(tmp_path: Path) -> None:
     process(tmp_path, 10, {10: 1, 11: 2}, children=(20,))
 
-    assert set(places(str(tmp_path), 10, Workers())) == {"10/task/10", "10/task/11", "20"}
+    assert set(task_paths(str(tmp_path), 10, Workers())) == {"10/task/10", "10/task/11", "20"}
 
 
 def test_process_that_has_gone_has_no_tasks(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_thousand_processes_cost_no_more_than_the_bounds(tmp_path: Path, workl
     reads = [reader.read(shares, float(now)) for now in range(12)]
 
     sizes = [sum(map(len, found.values())) for found in reads]
-    assert max(sizes) <= threads.PASS_TASKS + threads.SCAN_TASKS + workloads * threads.WORKLOAD_TASKS
+    assert max(sizes) <= threads.CYCLE_TASKS + threads.SCAN_TASKS + workloads * threads.WORKLOAD_TASKS
     assert set().union(*reads) == set(range(1000, 2000))
     assert reader.skipped > 0
 
@@ -149,13 +149,13 @@ def test_run_delay_is_nanoseconds(tmp_path: Path) -> None:
     found = reader_of(tmp_path).read({"job": [10]}, 0.0)[10]["10/task/10"]
 
     assert found.run_delay == 2.0
-    assert parse_run_queue("") is None
+    assert parse_schedstat("") is None
 
 
 @pytest.mark.parametrize(
     ("state", "schedstat", "ready"),
     [
-        ("R", "1 2000000000 3", RunQueue(1, 2_000_000_000, 3)),
+        ("R", "1 2000000000 3", SchedStat(1, 2_000_000_000, 3)),
         ("S", "1 2000000000 3", None),
         ("D", "1 2000000000 3", None),
         ("R", "0 0 0", None),  # what a kernel without these figures says of everybody
@@ -164,7 +164,7 @@ def test_run_delay_is_nanoseconds(tmp_path: Path) -> None:
     ],
 )
 def test_who_stands_ready_is_told_by_state_and_figures(
-    tmp_path: Path, state: str, schedstat: str, ready: RunQueue | None
+    tmp_path: Path, state: str, schedstat: str, ready: SchedStat | None
 ) -> None:
     process(tmp_path, 10, {10: 1})
     stat(tmp_path / "10/task/10", ticks=1, state=state)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostSignals, ProcessSignals
-from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
+from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.states import OF_BUSY_TIME
 from exporter.ledger.states.state import Signals
@@ -72,13 +72,13 @@ host = st.builds(
 
 
 @st.composite
-def held(draw: st.DrawFn) -> tuple[Holding, ...]:
+def held(draw: st.DrawFn) -> tuple[Allocation, ...]:
     """Up to four owners whose shares sum to 1 at most."""
     owners = draw(st.lists(st.sampled_from(OWNERS), unique=True, max_size=4))
     weights = [draw(st.floats(0.01, 1)) for _ in owners]
     total = sum(weights) * draw(st.sampled_from((1.0, 1.0, 2.0)))
     return tuple(
-        Holding(
+        Allocation(
             owner,
             weight / total,
             tuple(draw(st.lists(st.integers(1, 6), max_size=2))),

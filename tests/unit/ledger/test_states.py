@@ -13,7 +13,7 @@ from exporter.ledger import states
 from exporter.ledger.states import BUSY, BY_STATE, DEFAULTS, LOST, POSSIBLY_LOST, STATES, TABLE, THRESHOLDS, limits
 from exporter.ledger.states.host_waits import WAIT_COVER
 from exporter.ledger.states.idle import unused_claim
-from exporter.ledger.states.state import Evidence, Past, Signals, Threshold
+from exporter.ledger.states.state import Evidence, Signals, Threshold, UsageHistory
 
 
 def test_table_names_each_state_once() -> None:
@@ -56,6 +56,6 @@ def test_program_that_loads_before_its_first_kernel_is_unused_from_ten_minutes_o
     quiet_seconds: float, unused: float
 ) -> None:
     loads = ProcessSignals(hottest_thread=0.0, reading_bytes_per_second=BytesPerSecond(5e6))
-    evidence = Evidence(Signals(busy=0.0), 0.0, wait=1.0, own=loads, past=Past(quiet_seconds=quiet_seconds))
+    evidence = Evidence(Signals(busy=0.0), 0.0, wait=1.0, own=loads, past=UsageHistory(quiet_seconds=quiet_seconds))
 
     assert unused_claim(evidence, DEFAULTS) == unused

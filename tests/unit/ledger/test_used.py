@@ -6,7 +6,7 @@ import pytest
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
-from exporter.ledger.account import Counted, Holding, Ledger, LedgerInput, Reading
+from exporter.ledger.account import Allocation, Counted, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
 from exporter.ledger.states.state import Signals
 
@@ -16,7 +16,7 @@ GPU = Target("GPU-0", 0, "0000:01:00.0")
 
 def shared(alice: float, bob: float, counted: Counted | None = None) -> Reading:
     """A GPU of two owners, and the share of the pass in which each ran."""
-    holdings = (Holding(ALICE, 0.5, (1,), alice), Holding(BOB, 0.5, (2,), bob))
+    holdings = (Allocation(ALICE, 0.5, (1,), alice), Allocation(BOB, 0.5, (2,), bob))
     return Reading(GPU, Signals(busy=alice + bob), holdings, counted=counted)
 
 
@@ -47,7 +47,7 @@ def test_time_since_the_last_answer_goes_to_who_was_there_then() -> None:
 
 
 def test_who_came_since_the_last_answer_used_what_was_seen_and_no_more() -> None:
-    alone = Reading(GPU, Signals(busy=0.6), (Holding(ALICE, 1.0, (1,), 0.6),))
+    alone = Reading(GPU, Signals(busy=0.6), (Allocation(ALICE, 1.0, (1,), 0.6),))
     before = passed(Ledger(), alone)
 
     assert used(passed(before, shared(0.6, 0.2, Counted(8.0, 10.0)))) == (6.6, 0.2, 1.8)

@@ -13,7 +13,7 @@ from exporter.attribution.owner import Owner
 from exporter.core.clock import MonotonicTime
 from exporter.host import namespace
 from exporter.host.nccl_ras import RasAnswer, RasError, parse_json
-from exporter.sampling.usage.nccl_status import NCCL_FAMILIES, NcclReader, judge
+from exporter.sampling.usage.nccl_status import NCCL_FAMILIES, NcclReader, verdict_of
 from tests.unit.host.ras_server import page, rank, ras_server
 
 JOB = Owner(workload="slurm:7", kind="slurm", slurm_job="7")
@@ -25,7 +25,9 @@ STEADY = parse_json(page(rank(0, 1200, ME), rank(1, 1200)))
 def test_ranks_that_lag_or_do_not_answer_are_the_culprits() -> None:
     gone = parse_json(page(rank(0, 1200), missing=(rank(3, 0),)))
 
-    assert [(judge(each, None).verdict, [r.rank for r in judge(each, None).ranks]) for each in (LAGS, gone)] == [
+    assert [
+        (verdict_of(each, None).verdict, [r.rank for r in verdict_of(each, None).ranks]) for each in (LAGS, gone)
+    ] == [
         ("rank_lags", [1]),
         ("rank_missing", [3]),
     ]
@@ -35,9 +37,9 @@ def test_hung_collective_and_spinning_kernel_are_told_apart() -> None:
     """All launched the same and nothing goes on: no rank lags, so a kernel spins, or the network fails."""
     later = parse_json(page(rank(0, 1300), rank(1, 1299)))
 
-    assert judge(STEADY, STEADY.operations).verdict == "in_step"
-    assert judge(LAGS, LAGS.operations).verdict == "rank_lags"
-    assert judge(later, LAGS.operations).verdict == "moving"
+    assert verdict_of(STEADY, STEADY.operations).verdict == "in_step"
+    assert verdict_of(LAGS, LAGS.operations).verdict == "rank_lags"
+    assert verdict_of(later, LAGS.operations).verdict == "moving"
 
 
 class Clock:

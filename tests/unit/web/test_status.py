@@ -18,7 +18,7 @@ from exporter.faults.facts import Series, from_blocks, parse
 from exporter.faults.rule import Finding, Limits, Verdict
 from exporter.faults.rules import RULES, runbook
 from exporter.faults.verdict import Report, judge
-from exporter.ledger.palette import LOOKS
+from exporter.ledger.palette import STYLES
 from exporter.sampling.families import families
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.web.history import History
@@ -166,8 +166,8 @@ def test_colours_and_words_are_those_of_the_palette() -> None:
     history = History()
     history.add(Snapshot(NodeStatus(time=NOW - 600, gpus=(gpu(states={"wait_storage": 1.0}),))))
     text = drawn(Report(Verdict.OK, (), 1, ()), gpu(states={"wait_storage": 500.0}), history=history)
-    assert LOOKS["wait_storage"].title in text
-    assert LOOKS["wait_storage"].colour in text
+    assert STYLES["wait_storage"].title in text
+    assert STYLES["wait_storage"].colour in text
     assert "where its time went, last 10 min" in text
 
 
