@@ -24,7 +24,7 @@ ZERO: Seconds = (0.0,) * len(STATES)
 
 @record
 class Allocation:
-    """One owner's hold on one target. The shares of a target's holdings sum to 1 at most; the rest is free."""
+    """The allocation of one target to one owner. The shares of a target's allocations sum to 1 at most; the rest is free."""
 
     owner: Owner
     share: Share = Share(1.0)
@@ -47,13 +47,13 @@ class Counted(NamedTuple):
 class Reading:
     """One target in one pass. `signals` is None where it could not be read.
 
-    A GPU whose instances are among the readings of the pass is booked as their sum: its own signals and holdings are
+    A GPU whose instances are among the readings of the pass is booked as their sum: its own signals and allocations are
     not looked at. `joules` is the energy since the last pass, known for whole GPUs only.
     """
 
     target: Target
     signals: Signals | None = None
-    holdings: tuple[Allocation, ...] = ()
+    allocations: tuple[Allocation, ...] = ()
     joules: Joules = Joules(0.0)
     profile: str = ""
     """Of a MIG instance, for its label."""

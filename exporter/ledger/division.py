@@ -66,13 +66,13 @@ NO_EVIDENCE = Evidence(Signals(), 0.0)
 """Of a holder, before anything of the target is known."""
 
 
-def demands(busy: float, holdings: Sequence[Allocation]) -> tuple[float, ...]:
+def demands(busy: float, allocations: Sequence[Allocation]) -> tuple[float, ...]:
     """The busy time each holder caused: by its processes' SM utilization, else by share among those with processes."""
-    weights = [holding.utilization or 0.0 for holding in holdings]
+    weights = [allocation.utilization or 0.0 for allocation in allocations]
     if not sum(weights):
-        weights = [holding.share if holding.pids else 0.0 for holding in holdings]
+        weights = [allocation.share if allocation.pids else 0.0 for allocation in allocations]
     if not sum(weights):  # it ran and is gone, or its pid is not known
-        weights = [holding.share for holding in holdings]
+        weights = [allocation.share for allocation in allocations]
     total = sum(weights)
     return tuple(busy * weight / total if total else 0.0 for weight in weights)
 
@@ -82,8 +82,8 @@ def runner(reading: Reading, limits: Limits) -> Allocation | None:
     busy = reading.signals.busy if reading.signals else None
     if not busy:
         return None
-    each = zip(reading.holdings, demands(busy, reading.holdings), strict=True)
-    return next((holding for holding, demand in each if demand >= limits[SPIN_BUSY] * busy), None)
+    each = zip(reading.allocations, demands(busy, reading.allocations), strict=True)
+    return next((allocation for allocation, demand in each if demand >= limits[SPIN_BUSY] * busy), None)
 
 
 def work(reading: Reading, side: Evidence, clock_lost: float | None, limits: Limits) -> BusyTime:
@@ -93,11 +93,11 @@ def work(reading: Reading, side: Evidence, clock_lost: float | None, limits: Lim
         return BusyTime(None)
     busy = min(1.0, max(0.0, signals.busy))
     seen = side._replace(signals=signals, busy=busy, clock_lost=clock_lost)
-    return BusyTime(busy, demands(busy, reading.holdings), _claims(OF_BUSY_TIME, seen, limits) if busy else ())
+    return BusyTime(busy, demands(busy, reading.allocations), _claims(OF_BUSY_TIME, seen, limits) if busy else ())
 
 
 def divide(reading: Reading, done: BusyTime, sides: Sequence[Evidence], limits: Limits) -> Division:
-    """The division of one target; `sides` are those of its holdings, in their order.
+    """The division of one target; `sides` are those of its allocations, in their order.
 
     The target's own row follows the driver exactly. An owner's row is bounded by its share: what it runs in the time
     of others shows on the GPU as busy, and leaves them as waiting as they were.
@@ -109,27 +109,27 @@ def divide(reading: Reading, done: BusyTime, sides: Sequence[Evidence], limits: 
     busy, seen = done.busy, Evidence(reading.signals, done.busy)
     parts: list[OwnerUsage] = []
     waits: list[tuple[int, float]] = []
-    unused = 1.0 - sum(min(demand, each.share) for each, demand in zip(reading.holdings, done.demands, strict=True))
+    unused = 1.0 - sum(min(demand, each.share) for each, demand in zip(reading.allocations, done.demands, strict=True))
     alone = min(1.0, (1.0 - busy) / unused) if unused > 0 else 1.0
     """Of the time in which holders do not use their shares, or nobody has them: the part in which nothing ran."""
     free = 1.0
-    for holding, demand, side in zip(reading.holdings, done.demands, sides, strict=True):
-        own = min(demand, holding.share)
-        waiting = _waiting(holding, own, seen, side, alone, limits)
+    for allocation, demand, side in zip(reading.allocations, done.demands, sides, strict=True):
+        own = min(demand, allocation.share)
+        waiting = _waiting(allocation, own, seen, side, alone, limits)
         waits.extend(waiting)
         state_shares = [*[(state, part * own) for state, part in done.states], *waiting] if own else waiting
-        energy = (1.0 - busy) * holding.share + demand
-        watched = [side.host.processes[pid] for pid in holding.pids if pid in side.host.processes]
+        energy = (1.0 - busy) * allocation.share + demand
+        watched = [side.host.processes[pid] for pid in allocation.pids if pid in side.host.processes]
         blocked = any(at_least(each.blocked, limits[BLOCKED]) for each in watched)
-        parts.append(OwnerUsage(holding.owner, state_shares, demand, energy, blocked))
-        free -= holding.share
+        parts.append(OwnerUsage(allocation.owner, state_shares, demand, energy, blocked))
+        free -= allocation.share
     waits.append((FREE, max(0.0, free)))
     return Division(_whole(done.states, busy, waits), tuple(parts), busy)
 
 
 def unobserved(reading: Reading) -> Division:
     """Nothing is known of this pass."""
-    parts = tuple(OwnerUsage(each.owner, ((UNOBSERVED, each.share),), 0.0, each.share) for each in reading.holdings)
+    parts = tuple(OwnerUsage(each.owner, ((UNOBSERVED, each.share),), 0.0, each.share) for each in reading.allocations)
     return Division((*ZERO[:UNOBSERVED], 1.0, *ZERO[UNOBSERVED + 1 :]), parts)
 
 
@@ -148,46 +148,46 @@ def _divide_unknown(reading: Reading) -> Division:
     """It answers, but not whether it is busy (MIG before Hopper): who holds it is still known."""
     states = list(ZERO)
     parts: list[OwnerUsage] = []
-    for holding in reading.holdings:
-        state = HELD_IDLE if _has_no_process(holding) else UNOBSERVED
-        states[state] += holding.share
-        parts.append(OwnerUsage(holding.owner, ((state, holding.share),), 0.0, holding.share))
+    for allocation in reading.allocations:
+        state = HELD_IDLE if _has_no_process(allocation) else UNOBSERVED
+        states[state] += allocation.share
+        parts.append(OwnerUsage(allocation.owner, ((state, allocation.share),), 0.0, allocation.share))
     states[FREE] += max(0.0, 1.0 - sum(states))
     return Division(tuple(states), tuple(parts))
 
 
 def _waiting(
-    holding: Allocation, own: float, seen: Evidence, side: Evidence, alone: float, limits: Limits
+    allocation: Allocation, own: float, seen: Evidence, side: Evidence, alone: float, limits: Limits
 ) -> StateShares:
-    idle = holding.share - own
+    idle = allocation.share - own
     if idle <= 0:
         return ()
-    if _has_no_process(holding):
+    if _has_no_process(allocation):
         return ((HELD_IDLE, idle),)
-    own_side = own_processes(holding, side.host)
+    own_side = own_processes(allocation, side.host)
     if own_side.stopped:  # it waits for nobody else, whatever the others of its owner are short of
         side = NO_EVIDENCE._replace(work=side.work, past=side.past, reported=side.reported)
     evidence = side._replace(
         signals=seen.signals,
         busy=seen.busy,
-        wait=idle / holding.share,
+        wait=idle / allocation.share,
         unused_by_others=alone,
         own=own_side,
-        peer_lead=max(0.0, side.peer_lead - own / holding.share),
+        peer_lead=max(0.0, side.peer_lead - own / allocation.share),
     )
     return [(state, part * idle) for state, part in _claims(OF_WAITING_TIME, evidence, limits)]
 
 
-def _has_no_process(holding: Allocation) -> bool:
-    return holding.listed and not holding.pids
+def _has_no_process(allocation: Allocation) -> bool:
+    return allocation.listed and not allocation.pids
 
 
-def own_processes(holding: Allocation, host: HostSignals) -> ProcessSignals:
+def own_processes(allocation: Allocation, host: HostSignals) -> ProcessSignals:
     """This target's processes together, where they were looked at; else what is known of the owner's.
 
     But not how full its fullest thread is, where others were looked at: these are the hottest of many.
     """
-    looked_at = [host.processes[pid] for pid in holding.pids if pid in host.processes] if host.processes else []
+    looked_at = [host.processes[pid] for pid in allocation.pids if pid in host.processes] if host.processes else []
     if len(looked_at) == 1:
         return looked_at[0]
     if not looked_at:

@@ -25,7 +25,7 @@ _DECAY_SECONDS = 3600.0
 
 
 class OwnerBusySeconds(NamedTuple):
-    """Seconds on one target by holding, in their order, and those of nobody known, which are in no holding."""
+    """Seconds on one target by allocation, in their order, and those of nobody known, which are in no allocation."""
 
     owned: Sequence[float]
     rest: float
@@ -44,17 +44,19 @@ def divide_busy_seconds(
     counted = reading.counted
     if counted is None or (division.busy is not None and counted.seconds <= _LATE_CYCLES * seconds):
         return _apart(reading, seen, 0.0 if seen else (division.busy or 0.0) * seconds)
-    uuid, whole = reading.target.uuid, demands(counted.busy, reading.holdings)
+    uuid, whole = reading.target.uuid, demands(counted.busy, reading.allocations)
     owned = [
-        most if holding.owner in owners and uuid in owners[holding.owner].past else min(least, most)
-        for holding, least, most in zip(reading.holdings, seen, whole, strict=True)
+        most if allocation.owner in owners and uuid in owners[allocation.owner].past else min(least, most)
+        for allocation, least, most in zip(reading.allocations, seen, whole, strict=True)
     ]
     return _apart(reading, owned, max(0.0, counted.busy - sum(owned)))
 
 
 def _apart(reading: Reading, owned: Sequence[float], rest: float) -> OwnerBusySeconds:
-    """Return the seconds with those of nobody's holding in the rest, which is kept for as long as the GPU is there."""
-    each = [(holding.owner == NOBODY, seconds) for holding, seconds in zip(reading.holdings, owned, strict=True)]
+    """Return the seconds with those of nobody's allocation in the rest, which is kept for as long as the GPU is there."""
+    each = [
+        (allocation.owner == NOBODY, seconds) for allocation, seconds in zip(reading.allocations, owned, strict=True)
+    ]
     of_nobody = sum([seconds for nobody, seconds in each if nobody])
     return OwnerBusySeconds([0.0 if nobody else seconds for nobody, seconds in each], rest + of_nobody)
 

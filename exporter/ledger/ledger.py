@@ -106,12 +106,12 @@ def _divisions(ledger: Ledger, current: LedgerInput, limits: Limits, *, gap: boo
     divisions: dict[str, Division] = {}
     for reading in current.readings:
         uuid = reading.target.uuid
-        sides[uuid] = [_side(ledger, current, uuid, holding, held, among) for holding in reading.holdings]
+        sides[uuid] = [_side(ledger, current, uuid, allocation, held, among) for allocation in reading.allocations]
         divisions[uuid] = divide(reading, done[uuid], sides[uuid], limits)
     late = late_ranks(current.readings, divisions, current.hosts, among, limits)
     for reading in current.readings if late else ():
         uuid = reading.target.uuid
-        beside = [late.get((uuid, holding.owner), 0.0) for holding in reading.holdings]
+        beside = [late.get((uuid, allocation.owner), 0.0) for allocation in reading.allocations]
         if any(beside):
             knowing = [side._replace(peer_late=each) for side, each in zip(sides[uuid], beside, strict=True)]
             divisions[uuid] = divide(reading, done[uuid], knowing, limits)
@@ -120,26 +120,26 @@ def _divisions(ledger: Ledger, current: LedgerInput, limits: Limits, *, gap: boo
 
 def _work(ledger: Ledger, current: LedgerInput, reading: Reading, held: Peers, limits: Limits) -> BusyTime:
     target = ledger.targets.get(reading.target.uuid)
-    holding = runner(reading, limits)
-    side = _side(ledger, current, reading.target.uuid, holding, held, {}) if holding else NO_EVIDENCE
+    allocation = runner(reading, limits)
+    side = _side(ledger, current, reading.target.uuid, allocation, held, {}) if allocation else NO_EVIDENCE
     return work(reading, side, _clock_lost(reading, target), limits)
 
 
 def _side(
-    ledger: Ledger, current: LedgerInput, uuid: str, holding: Allocation, held: Peers, among: PeerActivities
+    ledger: Ledger, current: LedgerInput, uuid: str, allocation: Allocation, held: Peers, among: PeerActivities
 ) -> Evidence:
-    owner = holding.owner
+    owner = allocation.owner
     known = ledger.owners.get(owner)
     ranks = current.ranks.get(owner)
     side = NO_EVIDENCE._replace(
-        reported=phases(ranks, holding.pids, current.readings) if ranks else NOTHING_REPORTED,
+        reported=phases(ranks, allocation.pids, current.readings) if ranks else NOTHING_REPORTED,
         host=current.hosts.get(owner, NO_HOST),
         work=current.work.get(owner, ""),
         past=known.past.get(uuid, NO_HISTORY) if known else NO_HISTORY,
         peers=uuid in held.get(owner, ()) or owner in current.spread,
         slow_port=uuid in current.slow_ports and owner in current.spread,
     )
-    rest = others(owner, uuid, ids(holding, current.hosts), among) if owner in among else ()
+    rest = others(owner, uuid, ids(allocation, current.hosts), among) if owner in among else ()
     if not rest:
         return side
     pasts = [known.past[each.uuid] for each in rest if each.uuid in known.past] if known else []

@@ -51,12 +51,12 @@ Hosts = Mapping[Owner, HostSignals]
 _NO_IDS = frozenset[int]()
 
 
-def ids(holding: Allocation, hosts: Hosts) -> frozenset[int]:
+def ids(allocation: Allocation, hosts: Hosts) -> frozenset[int]:
     """Of its processes and of the launchers that started them; of no interest where the owner is one work."""
-    if holding.owner.one_work:
+    if allocation.owner.one_work:
         return _NO_IDS
-    launchers = hosts.get(holding.owner, NO_HOST).launchers
-    return frozenset(holding.pids).union(launchers[pid] for pid in holding.pids if pid in launchers)
+    launchers = hosts.get(allocation.owner, NO_HOST).launchers
+    return frozenset(allocation.pids).union(launchers[pid] for pid in allocation.pids if pid in launchers)
 
 
 def together(owner: Owner, mine: frozenset[int], theirs: frozenset[int]) -> bool:
@@ -77,7 +77,7 @@ def works(owner: Owner, held: Mapping[str, frozenset[int]]) -> Sequence[Collecti
 
 def _with_several(readings: Sequence[Reading]) -> Collection[Owner]:
     """Owners that hold several targets; those of one have no peers."""
-    held = Counter([holding.owner for reading in readings for holding in reading.holdings])
+    held = Counter([allocation.owner for reading in readings for allocation in reading.allocations])
     return {owner for owner, number in held.items() if number > 1}
 
 
@@ -86,9 +86,9 @@ def with_peers(readings: Sequence[Reading], hosts: Hosts) -> Mapping[Owner, Coll
     several = _with_several(readings)
     held: dict[Owner, dict[str, frozenset[int]]] = {owner: {} for owner in several}
     for reading in readings if several else ():
-        for holding in reading.holdings:
-            if holding.owner in several:
-                held[holding.owner][reading.target.uuid] = ids(holding, hosts)
+        for allocation in reading.allocations:
+            if allocation.owner in several:
+                held[allocation.owner][reading.target.uuid] = ids(allocation, hosts)
     return {
         owner: {uuid for work in works(owner, each) if len(work) > 1 for uuid in work} for owner, each in held.items()
     }
@@ -101,12 +101,12 @@ def peer_activities(readings: Sequence[Reading], done: Mapping[str, BusyTime], h
     for reading in readings if several else ():
         uuid = reading.target.uuid
         work = done[uuid]
-        for holding, demand in zip(reading.holdings, work.demands, strict=False):
-            if holding.owner not in several:
+        for allocation, demand in zip(reading.allocations, work.demands, strict=False):
+            if allocation.owner not in several:
                 continue
-            level = min(1.0, demand / holding.share) if holding.share > 0 else 0.0
-            found[holding.owner].append(
-                PeerActivity(uuid, ids(holding, hosts), level * (1.0 - work.spinning), level * work.spinning)
+            level = min(1.0, demand / allocation.share) if allocation.share > 0 else 0.0
+            found[allocation.owner].append(
+                PeerActivity(uuid, ids(allocation, hosts), level * (1.0 - work.spinning), level * work.spinning)
             )
     return {owner: each for owner, each in found.items() if len(each) > 1}
 
@@ -132,7 +132,7 @@ def stragglers(
     waits: dict[Owner, dict[str, float]] = {}
     held: dict[Owner, dict[str, frozenset[int]]] = {}
     for reading in readings if several else ():
-        for holding, part in zip(reading.holdings, divisions[reading.target.uuid].owner_shares, strict=True):
+        for allocation, part in zip(reading.allocations, divisions[reading.target.uuid].owner_shares, strict=True):
             if part.owner not in several:
                 continue
             waiting = sum([share for state, share in part.state_shares if state in _WAITS_FOR_OTHERS])
@@ -140,7 +140,7 @@ def stragglers(
             if _takes_no_part(part, reading.target.uuid, whole, pasts.get(part.owner, _NO_PASTS), limits):
                 continue
             waits.setdefault(part.owner, {})[reading.target.uuid] = waiting / whole if whole > 0 else 0.0
-            held.setdefault(part.owner, {})[reading.target.uuid] = ids(holding, hosts)
+            held.setdefault(part.owner, {})[reading.target.uuid] = ids(allocation, hosts)
     found: list[tuple[Owner, str, float]] = []
     for owner, shares in waits.items():
         for work in works(owner, held[owner]):
@@ -196,15 +196,15 @@ def late_ranks(
     kept: dict[tuple[str, Owner], float] = {}
     for reading in readings if among else ():
         uuid = reading.target.uuid
-        for holding, part in zip(reading.holdings, divisions[uuid].owner_shares, strict=True):
-            host = hosts.get(holding.owner, NO_HOST)
-            if holding.owner not in among:
+        for allocation, part in zip(reading.allocations, divisions[uuid].owner_shares, strict=True):
+            host = hosts.get(allocation.owner, NO_HOST)
+            if allocation.owner not in among:
                 continue
-            own = own_processes(holding, host)
+            own = own_processes(allocation, host)
             if not at_least(own.receiving, limits[BLOCKED]):
-                kept[uuid, holding.owner] = 1.0 if own.stopped else _kept_here(part)
+                kept[uuid, allocation.owner] = 1.0 if own.stopped else _kept_here(part)
             elif any(state == _NETWORK for state, _ in part.state_shares):
-                receiving[uuid, holding.owner] = ids(holding, hosts)
+                receiving[uuid, allocation.owner] = ids(allocation, hosts)
     found = {
         (uuid, owner): max(
             [kept.get((each.uuid, owner), 0.0) for each in others(owner, uuid, mine, among)], default=0.0
@@ -234,9 +234,9 @@ class HangDetector:
         long = {owner for owner, since in self._since.items() if now - since >= _SUSPECT_AFTER_SECONDS}
         found: dict[Owner, dict[int, None]] = {owner: {} for owner in long}
         for each in readings if long else ():
-            for holding in each.holdings:
-                if holding.owner in long:
-                    found[holding.owner].update(dict.fromkeys(holding.pids))
+            for allocation in each.allocations:
+                if allocation.owner in long:
+                    found[allocation.owner].update(dict.fromkeys(allocation.pids))
         return {owner: tuple(pids) for owner, pids in found.items()}
 
 
@@ -263,15 +263,17 @@ def following(
     spins: dict[Owner, dict[str, frozenset[int]]] = {}
     leads: dict[Owner, list[tuple[frozenset[int], int]]] = {}
     for reading in readings if on_demand else ():
-        for holding, part in zip(reading.holdings, divisions[reading.target.uuid].owner_shares, strict=True):
-            owner = holding.owner
+        for allocation, part in zip(reading.allocations, divisions[reading.target.uuid].owner_shares, strict=True):
+            owner = allocation.owner
             if owner not in on_demand:
                 continue
             if _share(part, SPINNING) > 0:
-                spins.setdefault(owner, {})[reading.target.uuid] = ids(holding, hosts)
-            waits = [state for state in (_NOT_KNOWN, on_demand[owner]) if _share(part, state) >= _WAITS * holding.share]
-            if waits and holding.share > 0:
-                leads.setdefault(owner, []).append((ids(holding, hosts), waits[-1]))
+                spins.setdefault(owner, {})[reading.target.uuid] = ids(allocation, hosts)
+            waits = [
+                state for state in (_NOT_KNOWN, on_demand[owner]) if _share(part, state) >= _WAITS * allocation.share
+            ]
+            if waits and allocation.share > 0:
+                leads.setdefault(owner, []).append((ids(allocation, hosts), waits[-1]))
     follows = {
         uuid: state
         for owner, each in spins.items()
@@ -305,7 +307,7 @@ def phases(ranks: Sequence[Rank], pids: Sequence[int], readings: Sequence[Readin
     """The phases of the processes on a target together; of the owner's that are on none where no other reports."""
     own = [rank for rank in ranks if rank.pid in pids]
     if not own:
-        on_gpus = {pid for reading in readings for holding in reading.holdings for pid in holding.pids}
+        on_gpus = {pid for reading in readings for allocation in reading.allocations for pid in allocation.pids}
         own = [rank for rank in ranks if rank.pid not in on_gpus]
     names = {name for rank in own for name in rank.phases}
     return {name: sum(rank.phases.get(name, 0.0) for rank in own) / len(own) for name in names}
@@ -319,10 +321,10 @@ def reported_stragglers(
     found: dict[Owner, Sequence[tuple[Owner, str, float]]] = {}
     for owner, each in paces.items():
         held = {
-            reading.target.uuid: ids(holding, hosts)
+            reading.target.uuid: ids(allocation, hosts)
             for reading in readings
-            for holding in reading.holdings
-            if holding.owner == owner and reading.target.uuid in each
+            for allocation in reading.allocations
+            if allocation.owner == owner and reading.target.uuid in each
         }
         groups = [{uuid: each[uuid] for uuid in work} for work in works(owner, held) if len(work) > 1]
         found[owner] = [(owner, uuid, waited) for group in groups for uuid, waited in _slow(group)]
@@ -336,7 +338,7 @@ def _paces(owner: Owner, ranks: Sequence[Rank], readings: Sequence[Reading]) -> 
         return {}
     found: dict[str, float] = {}
     for reading in readings:
-        pids = [pid for each in reading.holdings if each.owner == owner for pid in each.pids if pid in seconds]
+        pids = [pid for each in reading.allocations if each.owner == owner for pid in each.pids if pid in seconds]
         if pids:
             found[reading.target.uuid] = max(seconds[pid] for pid in pids)
     return found

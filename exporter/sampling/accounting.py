@@ -111,7 +111,7 @@ class Accounting:
                 each.target, each.profile, own.owner, own.share, own.owner in unreserved.get(each.target.uuid, nobody)
             )
             for each in readings
-            for own in each.holdings
+            for own in each.allocations
         )
         owners: dict[str, dict[Owner, Share]] = {}
         for uuid, owner, share in _parts_of_gpus(readings):
@@ -149,8 +149,8 @@ def _parts_of_gpus(readings: Sequence[Reading]) -> Iterator[tuple[str, Owner, fl
     """Yield GPU, owner and the fraction of the GPU that the owner was allocated, on one of its instances or whole."""
     parents = {each.target.parent_uuid for each in readings}
     for each in readings:
-        for holding in each.holdings if each.target.uuid not in parents else ():
-            yield each.target.parent_uuid or each.target.uuid, holding.owner, holding.share * each.target.share
+        for allocation in each.allocations if each.target.uuid not in parents else ():
+            yield each.target.parent_uuid or each.target.uuid, allocation.owner, allocation.share * each.target.share
 
 
 def _process_rows(gpus: Sequence[Gpu], join: Join) -> Iterator[ProcessRow]:

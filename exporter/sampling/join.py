@@ -87,7 +87,7 @@ def target_of(device: Device) -> Target:
     )
 
 
-def holdings(
+def allocations(
     uuid: str, running: Iterable[GpuProcess], ownership: Ownership, shown: Collection[int], *, listed: bool = True
 ) -> tuple[Allocation, ...]:
     """Who holds one target, by the shares its sources state, else evenly. `shown` are the pids that /proc shows.

@@ -19,7 +19,7 @@ from exporter.core.units import Joules
 from exporter.ledger.account import Counted, Reading
 from exporter.ledger.states.state import Signals
 from exporter.sampling.gpus import Gpu, reading
-from exporter.sampling.join import Join, holdings
+from exporter.sampling.join import Join, allocations
 
 _LANE_BYTES_PER_SECOND = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 """One direction of one PCIe lane by generation, after encoding."""
@@ -184,14 +184,14 @@ class LedgerReadings:
         yield Reading(
             join.targets[uuid],
             whole,
-            holdings(uuid, running, ownership, join.hosts, listed=listed),
+            allocations(uuid, running, ownership, join.hosts, listed=listed),
             self._energy(gpu),
             counted=self._counted(gpu, monotonic),
         )
         for instance in gpu.device.instances:
             found = instance_signals(gpu, instance.uuid, whole, monotonic)
             profile = instance.mig.profile if instance.mig else ""
-            held = holdings(instance.uuid, running, ownership, join.hosts, listed=listed)
+            held = allocations(instance.uuid, running, ownership, join.hosts, listed=listed)
             yield Reading(join.targets[instance.uuid], found, held, profile=profile)
         if held_back:
             self._throttled[uuid] = held_back

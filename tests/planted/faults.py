@@ -40,8 +40,8 @@ FAULTS = (
     Fault("ledger/ledger.py", "max(0.0, joules) * part.energy", "joules", "unit/ledger/test_balance.py"),
     Fault(
         "ledger/ledger.py",
-        "late.get((uuid, holding.owner), 0.0)",
-        "late.get((uuid, holding.owner), 1.0)",
+        "late.get((uuid, allocation.owner), 0.0)",
+        "late.get((uuid, allocation.owner), 1.0)",
         "unit/ledger/test_late_ranks.py",
     ),
     Fault(

@@ -141,11 +141,11 @@ def targets_sum_to_the_time_they_were_there(last: Ledger, steps: list[LedgerInpu
 def owners_sum_to_their_shares_times_time(last: Ledger, steps: list[LedgerInput]) -> None:
     for owner, entry in last.owners.items():
         held_time = sum(
-            max(0.0, step.seconds) * each.target.share * holding.share
+            max(0.0, step.seconds) * each.target.share * allocation.share
             for step in steps
             for each in step.readings
-            for holding in each.holdings
-            if holding.owner == owner
+            for allocation in each.allocations
+            if allocation.owner == owner
         )
         assert math.isclose(sum(entry.seconds), held_time, rel_tol=NEAR, abs_tol=NEAR), owner
 

@@ -45,8 +45,8 @@ def _job(
 
 def _held(pids: tuple[int, ...] | None, signals: Signals | None = NOTHING) -> Shares:
     """Of a GPU with an allocation and these processes; None: nobody's."""
-    holdings = () if pids is None else (Allocation(JOB, 1.0, pids),)
-    ledger, reading = Ledger(), Reading(Target("GPU-0", 0, ""), signals, holdings)
+    allocations = () if pids is None else (Allocation(JOB, 1.0, pids),)
+    ledger, reading = Ledger(), Reading(Target("GPU-0", 0, ""), signals, allocations)
     for _ in range(100):
         ledger = advance(ledger, LedgerInput(time=0.0, seconds=1.0, readings=(reading,)))
     return shares(ledger)

@@ -148,10 +148,10 @@ def test_energy_of_instances_follows_what_runs() -> None:
 
 
 def test_idle_clock_runs_while_all_gpus_are_idle_and_stops_with_one() -> None:
-    holding = (Allocation(ALICE, 1.0, (1,)),)
-    idle = (Reading(GPU, Signals(busy=0.0), holding), Reading(PEER, Signals(busy=0.0), holding))
+    allocation = (Allocation(ALICE, 1.0, (1,)),)
+    idle = (Reading(GPU, Signals(busy=0.0), allocation), Reading(PEER, Signals(busy=0.0), allocation))
     ledger = book(*idle, ledger=book(*idle))
-    active = book(idle[0], Reading(PEER, Signals(busy=0.5), holding), ledger=ledger)
+    active = book(idle[0], Reading(PEER, Signals(busy=0.5), allocation), ledger=ledger)
 
     assert ledger.owners[ALICE].idle_seconds == 2.0
     assert active.owners[ALICE].idle_seconds == 0.0

@@ -30,12 +30,12 @@ def instances(number: int) -> tuple[Reading, ...]:
 
 
 def jobs(number: int) -> tuple[Reading, ...]:
-    holdings = (
+    allocations = (
         Allocation(STAYS, Share(0.5), (1,)),
         Allocation(job(number), Share(0.5), (number,)),
         Allocation(NOBODY, Share(0.0), (number + 1000,)),
     )
-    return (Reading(GPU, Signals(busy=0.5), holdings),)
+    return (Reading(GPU, Signals(busy=0.5), allocations),)
 
 
 def gpus(number: int) -> tuple[Reading, ...]:

@@ -16,8 +16,8 @@ GPU = Target("GPU-0", 0, "0000:01:00.0")
 
 def shared(alice: float, bob: float, counted: Counted | None = None) -> Reading:
     """A GPU of two owners, and the share of the pass in which each ran."""
-    holdings = (Allocation(ALICE, 0.5, (1,), alice), Allocation(BOB, 0.5, (2,), bob))
-    return Reading(GPU, Signals(busy=alice + bob), holdings, counted=counted)
+    allocations = (Allocation(ALICE, 0.5, (1,), alice), Allocation(BOB, 0.5, (2,), bob))
+    return Reading(GPU, Signals(busy=alice + bob), allocations, counted=counted)
 
 
 def passed(ledger: Ledger, reading: Reading, seconds: float = 1.0) -> Ledger:
