@@ -16,7 +16,7 @@ from exporter.host.text import exists, lines, natural, read_text
 
 
 def mounts(cgroupfs: Path) -> tuple[str, ...]:
-    """Where hierarchies are mounted: the v2 root alone, or v1's controllers and the hybrid's v2 tree."""
+    """Return where hierarchies are mounted: the v2 root alone, or v1's controllers and the hybrid's v2 tree."""
     if exists(cgroupfs / "cgroup.controllers"):
         return (str(cgroupfs),)
     return tuple(f"{cgroupfs}/{name}" for name in sorted(folders(str(cgroupfs))))
@@ -96,13 +96,13 @@ def parse_cpu_max(text: str) -> float | None:
 
 
 def parse_limit(text: str) -> Bytes | None:
-    """None for `max` and for the number that stands for it."""
+    """Return the limit; None for `max` and for the number that stands for it."""
     number = natural(text.strip())
     return None if number is None or number >= UNLIMITED else Bytes(number)
 
 
 def parse_cpu_list(text: str) -> int | None:
-    """How many CPUs `0-3,8` names; None where it names none."""
+    """Return how many CPUs `0-3,8` names; None where it names none."""
     count = 0
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
@@ -241,6 +241,6 @@ def _inside(path: str) -> bool:
 
 
 def _cores(quota: str, period: str) -> float | None:
-    """None without a quota, which version 1 writes as -1 and version 2 as `max`."""
+    """Return the cores; None without a quota, which version 1 writes as -1 and version 2 as `max`."""
     allowed, of = natural(quota), natural(period)
     return allowed / of if allowed and of else None

@@ -85,7 +85,7 @@ class ProcessSignals:
 
 @record
 class HostSignals:
-    """What one owner's host side did between its last two turns, as shares of that time (0 to 1); None: cannot tell.
+    """The host side of one owner between its last two turns, as fractions of that time; None: not known.
 
     Its turn is in every pass but on a node of many processes (`turns.py`).
     """

@@ -50,12 +50,12 @@ _CLONE_NEWNET = 0x40000000
 
 
 def shares_network_namespace(procfs: Path, pid: int) -> bool:
-    """Whether the process has this program's own network namespace. Raises OSError where that is not shown."""
+    """Return whether the process has this program's own network namespace. Raises OSError where that is not shown."""
     return os.stat(f"{procfs}/{pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino  # noqa: PTH116 - as a link
 
 
 def run_in_network_namespace(procfs: Path, pid: int, work: Callable[[], T], deadline: float) -> T:
-    """What `work` returns, or raises, in the namespace of `pid`. Raises OSError where it may not be entered.
+    """Return what `work` returns, or raises, in the namespace of `pid`. Raises OSError where it may not be entered.
 
     Needs CAP_SYS_ADMIN (to enter) and, for programs of other users, CAP_SYS_PTRACE (to open the namespace).
 

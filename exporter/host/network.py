@@ -22,7 +22,7 @@ _LAUNCHER = re.compile(
 
 
 def is_launcher(command_line: str) -> bool:
-    """Whether a command line, its words parted by spaces, is one of theirs.
+    """Return whether a command line, its words parted by spaces, is one of theirs.
 
     What starts programs that have nothing to do with each other (shells, make, parallel, a script of a sweep) is not.
     """
@@ -115,7 +115,7 @@ def parse_listeners(text: str) -> Mapping[int, int]:
 
 
 def for_clients(ports: frozenset[int], command_lines: Iterable[str]) -> frozenset[int]:
-    """Those of a workload of these programs that its own programs do not need among themselves."""
+    """Return those of a workload of these programs that its own programs do not need among themselves."""
     return ports - _OF_RAY if any(_RAY.match(line) for line in command_lines) else ports
 
 
@@ -128,7 +128,7 @@ class Connection(NamedTuple):
 
 
 def parse_connections(text: str, of: Collection[int]) -> Iterator[Connection]:
-    """From and to these ports: a node may have thousands of others, of which each would cost as much."""
+    """Yield the connections from and to these ports; the thousands of others are not parsed."""
     named = re.compile("|".join(f":{port:04X} " for port in of)).search
     for line in lines(text)[1:]:
         words = line.split() if named(line) else []
@@ -140,7 +140,7 @@ def parse_connections(text: str, of: Collection[int]) -> Iterator[Connection]:
 
 
 class Listeners:
-    """Who listens for clients, as of one look: processes in one network namespace share its table of sockets."""
+    """The listening ports of one cycle: processes in one network namespace share its table of sockets."""
 
     def __init__(self, procfs: Path) -> None:
         self._procfs = procfs

@@ -30,7 +30,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class GpuSeat:
-    """Where one GPU sits on the PCI bus."""
+    """The place of one GPU on the PCI bus."""
 
     index: int
     uuid: str
@@ -63,7 +63,7 @@ NO_PORTS = NetworkPorts()
 
 @dataclass(slots=True)
 class _PortHistory:
-    """What one port has had: it was active, its best rate, and its errors some time ago."""
+    """The past of one port: it was active, its best rate, and its errors some time ago."""
 
     active: bool = False
     rate: float = 0.0
@@ -136,7 +136,7 @@ def _rank(way: tuple[str, int]) -> tuple[int, int]:
 
 
 def meeting(port: Port, gpu: GpuSeat) -> tuple[str, int] | None:
-    """How they meet, and how many steps of their paths they share; None where they are far apart or it is not known."""
+    """Return how they meet, and how many steps of their paths they share; None where they are far apart or it is not known."""
     if not port.path or not gpu.path:
         return None
     steps = zip(port.path, gpu.path, strict=False)

@@ -44,7 +44,7 @@ def account(uid: int, subordinate: Path = Path("/etc/subuid")) -> str | None:
 
 
 def _lent_to(uid: int, text: str) -> str | None:
-    """By the ranges of subuid(5), `USER:FIRST:COUNT`. Root's are for the containers of others, so they tell nothing."""
+    """Return the owner of the id by subuid(5), `USER:FIRST:COUNT`. Root's ranges are for the containers of others."""
     entries = [line.split(":") for line in lines(text) if line.count(":") == 2]  # noqa: PLR2004 - as above
     users: set[str] = set()
     for user, first, count in entries:
@@ -73,7 +73,7 @@ class RoundRobin(Generic[T]):
         """Those who had a turn, in the order of their next one."""
 
     def next(self, sizes: Mapping[T, int]) -> Collection[T]:
-        """Who has a turn now. Those that `sizes` does not name are forgotten."""
+        """Return who has a turn now. Those that `sizes` does not name are forgotten."""
         if sum(sizes.values()) <= self._limit:
             self._waiting = dict.fromkeys(sizes)
             return sizes.keys()
@@ -112,7 +112,7 @@ class Stat(NamedTuple):
 
 
 class _Identity(NamedTuple):
-    """What is read of a process only now and then."""
+    """The properties of a process that are read only now and then."""
 
     start_ticks: int
     command: str

@@ -23,7 +23,7 @@ class ProgramError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CompletedProgram:
-    """What a program reported. `cut` where it reported more than it may; it was ended then."""
+    """The output of a program. `cut` if it was more than allowed; the program was ended then."""
 
     status: int
     output: bytes
@@ -34,7 +34,7 @@ class CompletedProgram:
 def output(
     command: Sequence[str], timeout: float, limit: int = _MAX_BYTES, environment: Mapping[str, str] | None = None
 ) -> str:
-    """What `command` prints, whatever bytes are in it. Raises ProgramError, also where it fails or prints too much."""
+    """Return the output of `command` as text. Raises ProgramError, also if it fails or prints too much."""
     name = " ".join(command[:2])
     try:
         done = run(command, timeout, limit, environment)

@@ -86,7 +86,7 @@ def present(sysfs: Path) -> bool:
 
 
 def pci_path(sysfs: Path, bus_id: str) -> PciPath:
-    """Of the device with this address (`0000:1a:00.0`)."""
+    """Return the path of the device with this address (`0000:1a:00.0`)."""
     return _path(sysfs / "bus/pci/devices" / bus_id)
 
 

@@ -18,7 +18,7 @@ SMOOTHING_SECONDS = 20.0
 
 
 class IoRates(NamedTuple):
-    """By system calls or past the page cache, whichever is more."""
+    """Bytes per second by system calls or past the page cache, whichever is more."""
 
     read: BytesPerSecond
     written: BytesPerSecond
@@ -77,11 +77,11 @@ def _smoothed(rates: IoRates, moved: Sequence[int], seconds: float) -> IoRates:
 
 
 class SchedStat(NamedTuple):
-    """Nanoseconds on a CPU, and ready without one, and how often it got one."""
+    """/proc/PID/schedstat: nanoseconds on a CPU, nanoseconds runnable without one, and timeslices run."""
 
-    used: int
-    delay: int
-    turns: int
+    cpu_ns: int
+    wait_ns: int
+    timeslices: int
 
 
 def parse_schedstat(text: str) -> SchedStat | None:
@@ -139,7 +139,7 @@ _FOR_REQUESTS = frozenset({"io_cqring_wait", "read_events"})
 
 
 class Sleep(Enum):
-    """What a task sleeps in."""
+    """The kind of wait that a task sleeps in."""
 
     HIDDEN = "what it sleeps in is not shown to this exporter"
     RECEIVE = "a blocking receive from the network"
@@ -149,7 +149,7 @@ class Sleep(Enum):
 
 
 def is_for_storage(folder: str) -> bool:
-    """Of a task in D state: true where what it waits in is not shown, or not known to be something else."""
+    """Return whether a task in D state waits for storage, as it does unless the kernel shows another wait."""
     channel = read_text(f"{folder}/wchan").partition(".")[0]
     return channel not in _FOR_MEMORY and not channel.startswith(_IN_DRIVER)
 
@@ -159,7 +159,7 @@ def receives(wait_channel: str) -> bool:
 
 
 def _reads_socket(folder: str, *, has_terminal: bool) -> bool:
-    """Of a task that sleeps in a read of some kind. Where it is not shown what it reads, a terminal may be it."""
+    """Return whether a task sleeps in a read of a socket. If that is not shown, it may be a terminal."""
     words = read_text(f"{folder}/syscall").split()
     try:
         return os.readlink(f"{folder}/fd/{int(words[1], 16)}").startswith("socket:")  # noqa: PTH115 - hundreds of them
@@ -168,7 +168,7 @@ def _reads_socket(folder: str, *, has_terminal: bool) -> bool:
 
 
 class TaskWait:
-    """What one task sleeps in, looked at now and then: who waits for a moment only is of no interest."""
+    """The wait of one task, read now and then: short waits are of no interest."""
 
     __slots__ = ("_found", "_path", "_queue", "read_at")
 
@@ -182,13 +182,13 @@ class TaskWait:
     def sleeps_in(
         self, queue: SchedStat | None, now: MonotonicTime, *, runs: bool = False, has_terminal: bool = False
     ) -> Sleep:
-        """Of a task that had no CPU since the last look, by its `queue`: it sleeps where it slept.
+        """Return the wait. A task that had no CPU since the last read, by its `queue`, sleeps where it slept.
 
         Of one that runs only the first look counts: whether it would be shown what it sleeps in.
         """
         found = self._found
         if found is None or (not runs and now - self.read_at >= READ_INTERVAL_SECONDS):
-            if found is None or queue is None or not queue.turns or queue != self._queue:
+            if found is None or queue is None or not queue.timeslices or queue != self._queue:
                 found = self._found = self._look(has_terminal=has_terminal)
             if not runs:
                 self._queue, self.read_at = queue, now
@@ -276,11 +276,11 @@ class TaskReader:
             start_ticks=stat.start_ticks,
             cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
             blocked=for_file or (stat.state in _BLOCKED and is_for_storage(self._folder)),
-            run_delay=queue.delay / 1e9 if queue else None,
+            run_delay=queue.wait_ns / 1e9 if queue else None,
             minor_faults=stat.minor_faults,
             receiving=None if sleep is Sleep.HIDDEN or not self._io else sleep is Sleep.RECEIVE,
             io=io,
             stopped=stat.state in _STOPPED,
-            ready=queue if queue and queue.turns and runs else None,
+            ready=queue if queue and queue.timeslices and runs else None,
             own_io=own_io,
         )

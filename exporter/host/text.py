@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def exists(path: str | os.PathLike[str]) -> bool:
-    """Whether something is at `path` that may be seen.
+    """Return whether something is at `path` that may be seen.
 
     Path.exists() raises where a folder on the way may not be searched: what is only looked for must not end a pass.
     """
@@ -85,7 +85,7 @@ def bounded(text: str, limit: int = _MAX_LABEL) -> str:
 
 
 def read_regular(path: str | os.PathLike[str], limit: int, owners: Collection[int] = ()) -> bytes | None:
-    """At most `limit` bytes of a plain file of one of `owners` (of anybody, without); None for anything else.
+    """Return `limit` bytes at most of a plain file of one of `owners` (if any are given); None for anything else.
 
     Links, pipes and devices are refused: whoever can put one in place must not choose what is read, nor make us wait.
     Raises OSError where the file cannot be opened.

@@ -23,7 +23,7 @@ _WHOLE_SCANS = 3
 
 
 class Workers:
-    """Of one process, scan after scan."""
+    """Finds the loader workers of one process, scan after scan."""
 
     __slots__ = ("_parents", "_scans")
 
@@ -68,7 +68,7 @@ Workloads = Mapping[Any, Collection[int]]
 
 
 def task_paths(procfs: str, pid: int, workers: Workers, apart: Container[int | None] = ()) -> Sequence[str]:
-    """Where the threads of a process and its loader workers stand below procfs; main thread first.
+    """Return where the threads of a process and its loader workers stand below procfs; main thread first.
 
     Not those workers that are `apart`, with what they have started.
     """

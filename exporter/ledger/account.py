@@ -24,7 +24,7 @@ ZERO: Seconds = (0.0,) * len(STATES)
 
 @record
 class Allocation:
-    """The allocation of one target to one owner. The shares of a target's allocations sum to 1 at most; the rest is free."""
+    """The allocation of one target to one owner. The shares of a target sum to 1 at most; the rest is free."""
 
     owner: Owner
     share: Share = Share(1.0)

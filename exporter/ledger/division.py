@@ -87,7 +87,7 @@ def runner(reading: Reading, limits: Limits) -> Allocation | None:
 
 
 def work(reading: Reading, side: Evidence, clock_lost: float | None, limits: Limits) -> BusyTime:
-    """What the busy time of one target was. `side` is that of its `runner`; without one, spinning is not known."""
+    """Return the busy time of one target by state. `side` is that of its `runner`, without which spinning is unknown."""
     signals = reading.signals
     if signals is None or signals.busy is None:
         return BusyTime(None)
@@ -145,7 +145,7 @@ def gather(parts: Sequence[tuple[float, Division]]) -> Seconds:
 
 
 def _divide_unknown(reading: Reading) -> Division:
-    """It answers, but not whether it is busy (MIG before Hopper): who holds it is still known."""
+    """Divide by allocation alone: the target does not report whether it is busy (MIG before Hopper)."""
     states = list(ZERO)
     parts: list[OwnerUsage] = []
     for allocation in reading.allocations:

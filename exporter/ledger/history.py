@@ -53,7 +53,7 @@ def divide_busy_seconds(
 
 
 def _apart(reading: Reading, owned: Sequence[float], rest: float) -> OwnerBusySeconds:
-    """Return the seconds with those of nobody's allocation in the rest, which is kept for as long as the GPU is there."""
+    """Return the seconds, those of unknown owners in the rest, which is kept for as long as the GPU is there."""
     each = [
         (allocation.owner == NOBODY, seconds) for allocation, seconds in zip(reading.allocations, owned, strict=True)
     ]
@@ -83,7 +83,7 @@ def next_history(
 
 
 def _computed(part: OwnerUsage) -> bool:
-    """It ran kernels that did not only spin."""
+    """Return whether it ran kernels that did not only spin."""
     return any(state in _COMPUTING_STATES for state, _ in part.state_shares)
 
 

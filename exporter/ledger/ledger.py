@@ -39,7 +39,7 @@ _NO_ENERGY = Joules(0.0)
 
 @dataclass(slots=True)
 class _Sum:
-    """What one owner got in one pass over all its targets, as shares of the pass."""
+    """The sums of one owner over all its targets, as fractions of the cycle."""
 
     states: list[float]
     joules: Joules = _NO_ENERGY

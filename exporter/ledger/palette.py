@@ -19,7 +19,7 @@ INFO, NONE = "#7A8CFA", "#8A9199"
 
 
 class Page(NamedTuple):
-    """What a page of our own is drawn with around the verdicts and states."""
+    """The colours of our own pages around those of verdicts and states."""
 
     ink: str
     dim: str
@@ -59,10 +59,10 @@ def page_colours() -> str:
 
 
 def style_of(state: str) -> StateStyle:
-    """Of a state this table does not have (of a newer exporter), its own name in grey."""
+    """Return the style; for a state of a newer exporter its name in grey."""
     return STYLES.get(state) or StateStyle(state.replace("_", " ").capitalize(), "", NONE)
 
 
 def stacked(states: Iterable[str]) -> list[str]:
-    """In the order of a stack or bar, from what the GPU was bought for to what nobody holds."""
+    """Return the states in the order of a stack or bar, from computing to free."""
     return list(reversed(list(states)))

@@ -52,7 +52,7 @@ _NO_IDS = frozenset[int]()
 
 
 def ids(allocation: Allocation, hosts: Hosts) -> frozenset[int]:
-    """Of its processes and of the launchers that started them; of no interest where the owner is one work."""
+    """Return the pids of its processes and of their launchers; empty if the owner is one work."""
     if allocation.owner.one_work:
         return _NO_IDS
     launchers = hosts.get(allocation.owner, NO_HOST).launchers
@@ -60,7 +60,7 @@ def ids(allocation: Allocation, hosts: Hosts) -> frozenset[int]:
 
 
 def together(owner: Owner, mine: frozenset[int], theirs: frozenset[int]) -> bool:
-    """Whether two targets of an owner belong to one work: by a process or a launcher of both, where only that shows."""
+    """Return whether two targets of an owner belong to one work, if need be by a process or launcher of both."""
     return owner.one_work or not mine.isdisjoint(theirs)
 
 
@@ -82,7 +82,7 @@ def _with_several(readings: Sequence[Reading]) -> Collection[Owner]:
 
 
 def with_peers(readings: Sequence[Reading], hosts: Hosts) -> Mapping[Owner, Collection[str]]:
-    """Of each owner the targets that have another one of the same work beside them."""
+    """Return the targets of each owner that have another one of the same work beside them."""
     several = _with_several(readings)
     held: dict[Owner, dict[str, frozenset[int]]] = {owner: {} for owner in several}
     for reading in readings if several else ():
@@ -95,7 +95,7 @@ def with_peers(readings: Sequence[Reading], hosts: Hosts) -> Mapping[Owner, Coll
 
 
 def peer_activities(readings: Sequence[Reading], done: Mapping[str, BusyTime], hosts: Hosts) -> PeerActivities:
-    """Of the owners that hold several targets."""
+    """Return the activity of the owners that were allocated several targets."""
     several = _with_several(readings)
     found: dict[Owner, list[PeerActivity]] = {owner: [] for owner in several}
     for reading in readings if several else ():
@@ -153,7 +153,7 @@ def stragglers(
 def _takes_no_part(
     part: OwnerUsage, uuid: str, whole: float, pasts: Mapping[str, UsageHistory], limits: Limits
 ) -> bool:
-    """Nobody waits for what is unused, nor for what never had a process while the others computed for long."""
+    """Return whether it is unused, or never had a process while the others computed for long."""
     mostly = [state for state, share in part.state_shares if share > _WAITS * whole]
     if HELD_IDLE not in mostly:
         return _UNUSED in mostly
@@ -162,7 +162,7 @@ def _takes_no_part(
 
 
 def _less_slow_links(waits: Sequence[tuple[str, float]], slow_ports: Collection[str]) -> Sequence[tuple[str, float]]:
-    """Those behind a bad link count as not waiting, where all wait and they are the fewer."""
+    """Return those behind a bad link count as not waiting, where all wait and they are the fewer."""
     slow = {uuid for uuid, _ in waits if uuid in slow_ports}
     if not slow or 2 * len(slow) >= len(waits) or any(waiting < _WAITS for _, waiting in waits):
         return waits

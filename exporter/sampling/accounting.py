@@ -37,7 +37,7 @@ R = TypeVar("R")
 
 @record
 class AccountingOptions:
-    """How the accounting is done. Seconds: between passes, and how long an ended workload stays."""
+    """Options of the accounting. Seconds: between cycles, and how long an ended workload stays."""
 
     interval: float = 1.0
     retention: float = 120.0
@@ -48,7 +48,7 @@ class AccountingOptions:
 
 @record
 class AccountingResult:
-    """What the accounting shows after one cycle. Mappings are by GPU uuid."""
+    """The results of one cycle. Mappings are by GPU uuid."""
 
     ownership: Ownership
     blocks: tuple[AnyBlock, ...]
@@ -172,7 +172,7 @@ def _process_rows(gpus: Sequence[Gpu], join: Join) -> Iterator[ProcessRow]:
 
 
 def _unattributed_bytes(gpus: Sequence[Gpu], join: Join) -> Mapping[str, float]:
-    """By GPU uuid: memory used less that of the processes; not known where they, or the memory of one, are not.
+    """Return the used memory less that of the processes, by GPU uuid, if all of it is known.
 
     Drivers that do not tell their own reserve apart count it as used: the rest means nothing then, and is not shown.
     """

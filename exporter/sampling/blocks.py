@@ -130,7 +130,7 @@ R = TypeVar("R")
 def gpu_statuses(
     gpus: Sequence[Gpu], hung: Mapping[str, float], result: AccountingResult, monotonic: MonotonicTime, stale: float
 ) -> Iterator[GpuStatus]:
-    """As the pass at `monotonic` found them; `hung` is how long the read of each GPU had been running by then."""
+    """Yield the state at `monotonic`; `hung` is how long the read of each GPU had been running by then."""
     for gpu in gpus:
         uuid = gpu.device.uuid
         up = gpu.answers(monotonic, stale)
@@ -162,7 +162,7 @@ def gpu_statuses(
 
 
 def _shown(gpu: Gpu, name: str, kind: type[R], monotonic: MonotonicTime, stale: float) -> R | None:
-    """None where the GPU has none of it, or it is stale."""
+    """Return the reading; None if the GPU has none, or it is stale."""
     cached = readings_of(gpu).get(name)
     if cached is None or not is_fresh(cached, monotonic, gpu.answered, stale):
         return None

@@ -21,7 +21,7 @@ _ENUMERATE_MISSING_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class DriverState:
-    """What the driver shows. `error` is its code while it is not open, empty while it is."""
+    """The driver's GPUs and versions. `error` is its code while it is not open, empty while it is."""
 
     devices: tuple[Device, ...] = ()
     versions: tuple[str, str, str] = ("", "", "")

@@ -154,7 +154,7 @@ error that says that the GPU or the driver has gone holds at once."""
 
 
 class Gpus:
-    """Not thread-safe: belongs to the thread that runs the passes."""
+    """All GPUs seen so far. Not thread-safe: belongs to the sampling thread."""
 
     def __init__(self, collectors: Sequence[AnyCollector]) -> None:
         self._collectors = collectors
@@ -167,11 +167,11 @@ class Gpus:
 
     @property
     def all(self) -> tuple[Gpu, ...]:
-        """In index order. One that the driver no longer shows stays in the list, so that its loss is reported."""
+        """The GPUs in index order. One that the driver no longer shows stays, so that its loss is reported."""
         return tuple(sorted(self._gpus.values(), key=lambda gpu: (gpu.device.index, gpu.device.uuid)))
 
     def hung_seconds(self, uuid: str) -> float:
-        """How long the GPU's current read has been running."""
+        """Return how long the GPU's current read has been running."""
         return self.threads.busy_seconds(uuid)
 
     def outcomes(self) -> Sequence[CollectorResult]:
@@ -273,12 +273,12 @@ class Gpus:
 
 
 def _answered(result: GpuRead, monotonic: MonotonicTime) -> MonotonicTime:
-    """When the GPU last did, of a read that this pass takes: where that is late, when its last call returned."""
+    """Return when the GPU last did, of a read that this pass takes: where that is late, when its last call returned."""
     if result.at >= monotonic:
         return result.at
     return min(monotonic, result.at + sum([outcome.seconds for outcome in result.outcomes]))
 
 
 def _is_usable(now: MonotonicTime, late: GpuRead) -> bool:
-    """Of a read that ended after its pass: whether it tells how the GPU is. What it has lost, it says once more."""
+    """Return whether a read that ended after its cycle shows the state of the GPU. A lost GPU reports that again."""
     return late.answered and not late.device_error and now - late.at <= _MAX_LATE_READ_SECONDS

@@ -23,7 +23,7 @@ SOURCE = "host"
 
 @record
 class HostQuestion:
-    """What a pass asks about."""
+    """The GPUs and processes that a cycle asks about."""
 
     at: Moment
     listed: Mapping[str, Processes]
@@ -41,7 +41,7 @@ class HostQuestion:
 
 @record
 class HostView:
-    """What the machine shows in one pass. Never changed once made."""
+    """The machine around the GPUs in one cycle. Never changed once made."""
 
     processes: Mapping[int, HostProcess] = field(default_factory=dict[int, HostProcess])
     """By pid, without those that have ended."""

@@ -90,7 +90,7 @@ def target_of(device: Device) -> Target:
 def allocations(
     uuid: str, running: Iterable[GpuProcess], ownership: Ownership, shown: Collection[int], *, listed: bool = True
 ) -> tuple[Allocation, ...]:
-    """Who holds one target, by the shares its sources state, else evenly. `shown` are the pids that /proc shows.
+    """Return who holds one target, by the shares its sources state, else evenly. `shown` are the pids that /proc shows.
 
     `listed`: whether the driver tells its processes.
 
@@ -115,7 +115,7 @@ def allocations(
 def _only_holder(
     uuid: str, by_owner: Mapping[Owner, Sequence[GpuProcess]], ownership: Ownership, shown: Collection[int]
 ) -> Owner | None:
-    """Who alone was given all of the target, where what runs there is out of sight: it is his, as far as is known."""
+    """Return the owner that alone was allocated all of the target, if only processes out of sight run there."""
     strangers = by_owner.get(NOBODY)
     if not strangers:
         return None

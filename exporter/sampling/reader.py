@@ -51,7 +51,7 @@ class CachedReading:
 def next_reading(
     collector: AnyCollector, before: CachedReading | None, reading: Any, monotonic: MonotonicTime
 ) -> CachedReading:
-    """What is kept of one more good reading.
+    """Return what is kept of one more good reading.
 
     It has the samples of the one before where it says the same, as most do that are read seldom.
     """
@@ -65,12 +65,12 @@ def next_reading(
 
 
 def outlives_device(family: AnyFamily) -> bool:
-    """Whether a family outlives its device: counters keep their value and descriptions stay true, levels do not."""
+    """Return whether a family outlives its device, as counters and descriptions do."""
     return family.type is Type.COUNTER or family.is_info
 
 
 def is_fresh(cached: CachedReading, monotonic: MonotonicTime, answered: MonotonicTime, stale: float) -> bool:
-    """Whether gauges of `cached` may still be shown.
+    """Return whether gauges of `cached` may still be shown.
 
     `answered` is when the device last answered anything; all times are monotonic seconds.
     """
@@ -96,7 +96,7 @@ LastAnswers = dict[str, CheckedDevice]
 
 @record
 class TargetState:
-    """What is kept of one GPU or MIG instance between passes."""
+    """The readings of one GPU or MIG instance, and when to read again."""
 
     readings: Mapping[str, CachedReading] = field(default_factory=dict[str, CachedReading])
     again: Mapping[str, MonotonicTime] = field(default_factory=dict[str, MonotonicTime])
@@ -110,7 +110,7 @@ NO_STATE = TargetState()
 
 
 class CollectorResult(NamedTuple):
-    """How one collector fared on one GPU or MIG instance. `error` is empty on success."""
+    """The result of one collector on one GPU or MIG instance. `error` is empty on success."""
 
     target: str
     """Its uuid."""
@@ -234,7 +234,7 @@ class _TargetRead:
         return CollectorResult(device.uuid, name, seconds, error or losses.words, losses.rejected, brought), failure
 
     def _without(self, collector: AnyCollector) -> tuple[DriverError | None, int, MonotonicTime]:
-        """Of a collector that the device has nothing of: a failure, refusals in a row, and when to ask again."""
+        """Return the failure, the refusals in a row and the next time to read of an unsupported collector."""
         if self._target.fails():  # it has nothing since all its calls fail: that may be over soon
             return DriverError(self._target.losses().words), 0, self._monotonic
         refused = self._refusals.get(collector.name, 0) + 1

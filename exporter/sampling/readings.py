@@ -44,7 +44,7 @@ def processes_are_listed(gpu: Gpu) -> bool:
 
 
 def signals(gpu: Gpu, before: Throttled | None, now: Throttled | None, monotonic: MonotonicTime) -> Signals | None:
-    """What the GPU did since the last pass; None when it did not answer in this one.
+    """Return what the GPU did since the last pass; None when it did not answer in this one.
 
     `before` and `now` are how long it was held back until the last pass and until this one. What a collector that
     failed in this pass had found before is not of it.
@@ -75,7 +75,7 @@ def signals(gpu: Gpu, before: Throttled | None, now: Throttled | None, monotonic
 
 
 def _busy(utilization: Utilization | None, ratios: Mapping[str, float]) -> float | None:
-    """Of the pass. Without a sample buffer NVML's figure is of a window of its own, which does not go with GPM's."""
+    """Return the busy ratio. Without a sample buffer NVML's figure is of another window than GPM's."""
     graphics = ratios.get("graphics")
     if utilization is None or (graphics is not None and (utilization.busy is None or not utilization.busy.sampled)):
         return graphics
@@ -102,7 +102,7 @@ def _vector(ratios: Mapping[str, float]) -> float | None:
 
 
 def instance_signals(gpu: Gpu, uuid: str, whole: Signals | None, monotonic: MonotonicTime) -> Signals | None:
-    """What one MIG instance did: activity from GPM; heat and power are the GPU's as a whole."""
+    """Return what one MIG instance did: activity from GPM; heat and power are the GPU's as a whole."""
     if whole is None:
         return None
     found = reading(gpu, "mig", MigInstance, monotonic, uuid)
@@ -206,7 +206,7 @@ class LedgerReadings:
         return Joules(total - before) if total >= before else total
 
     def _counted(self, gpu: Gpu, monotonic: MonotonicTime) -> Counted | None:
-        """As the driver counted since the GPU was last read; a count that went back began anew."""
+        """Return the busy time since the last read by the driver's counter; one that went back began anew."""
         total = busy_seconds(gpu, monotonic)
         if total is None:
             return None

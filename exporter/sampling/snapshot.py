@@ -53,7 +53,7 @@ class CollectorStatus:
 
 @record
 class ProcessHealth:
-    """How the parts of the exporter fare that are not asked in a pass."""
+    """The state of the exporter's parts outside the sampling cycle."""
 
     threads: Mapping[str, ThreadState] = field(default_factory=dict[str, ThreadState])
     web_reload_success: bool | None = None
@@ -105,7 +105,7 @@ class Snapshot:
 
     @property
     def not_ready(self) -> str:
-        """Why this node cannot be relied on; empty when it can."""
+        """Return why this node cannot be relied on; empty when it can."""
         status = self.status
         if status.passes == 0:
             return "no pass has ended yet"

@@ -32,7 +32,7 @@ _MAX_PORT_AGE_SECONDS = 60.0
 
 
 def seats(sysfs: Path, gpus: Sequence[Target]) -> tuple[GpuSeat, ...]:
-    """Of whole GPUs that have an address; MIG instances sit where their GPU does."""
+    """Return the places of whole GPUs that have an address; MIG instances are where their GPU is."""
     return tuple(
         GpuSeat(gpu.index, gpu.uuid, rdma.pci_path(sysfs, gpu.pci_bus_id), rdma.pci_numa_node(sysfs, gpu.pci_bus_id))
         for gpu in gpus

@@ -43,7 +43,7 @@ class KernelLog:
         os.close(self._descriptor)
 
     def wait(self, seconds: float) -> bool:
-        """Whether there is something to read within `seconds`. A plain file at its end reports it too."""
+        """Return whether there is something to read within `seconds`. A plain file at its end reports it too."""
         return bool(select.select([self._descriptor], [], [], seconds)[0])
 
     def read(self) -> list[str]:
@@ -107,24 +107,24 @@ class XidLog:
                 self.switches = sxid.counted(self.switches, *switch)
 
     def set_source(self, source: str, up: bool) -> None:  # noqa: FBT001 - what is reported
-        """Whether `source` is being followed."""
+        """Return whether `source` is being followed."""
         with self._lock:
             self._sources[source] = up
             self._asked.pop(source, None)
 
     def asks(self, source: str) -> None:
-        """It is asked now; `set_source` is to follow."""
+        """Note that the source is asked now; `set_source` follows."""
         with self._lock:
             self._asked[source] = self._clock()
 
     def sources(self) -> Mapping[str, bool]:
-        """Whether each is being followed: not one that hangs, whatever it was before."""
+        """Return whether each is being followed: not one that hangs, whatever it was before."""
         now = self._clock()
         with self._lock:
             return self._sources | {name: False for name, since in self._asked.items() if now - since > _HANG_SECONDS}
 
     def set_back(self, now: UnixTime) -> None:
-        """None was later than `now`: those that seem to be were stamped by a clock that was set back since then."""
+        """Limit all times to `now`: later ones are of a clock that was set back since then."""
         with self._lock:
             self.switches = sxid.not_after(self.switches, now)
             for uuid, counts in self._counts.items():
@@ -181,7 +181,7 @@ def follow_kernel_log(
 
 
 def _take(records: KernelLog, found: XidLog, uuids: Callable[[], Mapping[str, str]], stopped: threading.Event) -> None:
-    """What comes within a second."""
+    """Return what comes within a second."""
     if not records.wait(_WAIT_SECONDS):
         return
     messages = records.read()

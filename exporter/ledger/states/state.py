@@ -46,7 +46,7 @@ class Signals:
 
 @record
 class UsageHistory:
-    """What one owner did on one target in the passes so far."""
+    """The activity of one owner on one target in the cycles so far."""
 
     straggling_seconds: float = 0.0
     """In which the owner's other targets waited for this one."""
@@ -65,7 +65,7 @@ NO_HISTORY = UsageHistory()
 
 
 class Evidence(NamedTuple):
-    """What one rule judges: the GPU, and its holder's side."""
+    """The input of one rule: the GPU, and the side of its owner."""
 
     signals: Signals
     busy: float

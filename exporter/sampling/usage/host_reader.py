@@ -47,7 +47,7 @@ class _Network(NamedTuple):
 
 
 class _Programs(NamedTuple):
-    """Who its programs are, and whether they listen; looked at now and then."""
+    """The owner's programs and the ports they listen on, read now and then."""
 
     read_at: MonotonicTime = NEVER
     seconds: float = 0.0
@@ -83,7 +83,7 @@ class OwnerHost:
         self._network: _Network | None = None
 
     def leave(self) -> None:
-        """It holds nothing any more. Where it comes back, its totals go on, and of the time between nothing is told."""
+        """Forget all but the totals, which go on if the owner comes back."""
         self._processes.usage(())
         self._counters, self.signals = None, None
         self._programs, self._network = _Programs(), None
@@ -164,7 +164,7 @@ class OwnerHost:
         self._network = self._network or _Network(now, {}) if own else None
 
     def _update_network(self, pid: int, now: MonotonicTime) -> None:
-        """Through one of its processes: in a namespace of its own what goes over it is the owner's."""
+        """Read the traffic of the owner's own network namespace through one of its processes."""
         before = self._network
         if before is not None and (not before.total or now - before.read_at >= NETWORK_SECONDS):
             total = network.traffic(self._procfs, pid)

@@ -118,11 +118,11 @@ class NcclReader:
 
     @property
     def error(self) -> str:
-        """Why nothing could be asked; empty where it could."""
+        """Return why nothing could be asked; empty where it could."""
         return self._source.answer.error
 
     def statuses(self, suspects: Mapping[Owner, Sequence[int]]) -> Statuses:
-        """What is known of these workloads, by their GPU processes; others are not asked."""
+        """Return what is known of these workloads, by their GPU processes; others are not asked."""
         new = suspects.keys() - self._suspects.keys()
         self._suspects = suspects
         if new:
@@ -161,7 +161,7 @@ class NcclReader:
         )
 
     def _answer(self, pids: Sequence[int]) -> RasAnswer | None:
-        """Of one of its processes. Raises OSError where the namespace may not be entered."""
+        """Ask one of the processes. Raises OSError if its network namespace may not be entered."""
         if not pids:
             return None
         try:
@@ -185,7 +185,7 @@ class NcclReader:
         return lambda answer: alone or bool(answer.pids & names)
 
     def _names(self, pids: Sequence[int]) -> frozenset[int]:
-        """How the processes are called here and in their own pid namespaces."""
+        """Return how the processes are called here and in their own pid namespaces."""
         found = set(pids)
         for pid in pids:
             for line in lines(read_text(f"{self._procfs}/{pid}/status")):

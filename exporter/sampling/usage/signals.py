@@ -29,7 +29,7 @@ class Counters:
     """Processes of a paused container."""
 
     def without_totals(self) -> Counters:
-        """Where what was used since then cannot be told from what was used before it."""
+        """Return where what was used since then cannot be told from what was used before it."""
         return replace(self, usage=replace(self.usage, cpu_seconds=None, read_bytes=None, written_bytes=None))
 
 
@@ -127,7 +127,7 @@ def _hot(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) ->
 
 
 def _share(earlier: Task, task: Task, seconds: float) -> float | None:
-    """Of the time that a task used a CPU, or stood ready to."""
+    """Return the fraction of the time in which a task used a CPU, or was ready to."""
     share = _advance(earlier.cpu_seconds, task.cpu_seconds, seconds)
     if share is None:
         return None
@@ -140,7 +140,7 @@ def _waited(earlier: Task, task: Task, seconds: float) -> float | None:
 
 
 def _starved(earlier: Task, task: Task) -> bool:
-    """It stood ready all the time."""
+    """Return whether the task was ready all the time, without a CPU."""
     return task.ready is not None and task.ready == earlier.ready
 
 
@@ -151,7 +151,7 @@ _MIN_READ_PER_SECOND = 16384.0
 
 
 def _polls(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) -> bool:
-    """Whether a thread takes no memory and its process reads nothing, though it runs."""
+    """Return whether a thread takes no memory and its process reads nothing, though it runs."""
     if _starved(earlier, task):
         return False
     faults = _advance(earlier.minor_faults, task.minor_faults, seconds)

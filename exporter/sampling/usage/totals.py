@@ -21,7 +21,7 @@ _PRESSURE = ("pressure_seconds", "full_pressure_seconds")
 
 
 class CarriedUsage:
-    """What one owner has used, also where what counts it changes.
+    """Totals of one owner that go on when their source changes.
 
     A cgroup is an owner's alone until somebody else's process is in it too (a root shell in a login session, another
     user's notebook in the same service): then its own processes count, and later the cgroup again. A container or a
