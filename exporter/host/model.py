@@ -51,7 +51,7 @@ class HostUsage:
 
 @record
 class ProcessSignals:
-    """One GPU process with its loader workers (children, and theirs): shares of the pass as in `HostSignals`."""
+    """One GPU process with its loader workers (children, and theirs): shares of the cycle as in `HostSignals`."""
 
     hottest_thread: float | None = None
     blocked: float | None = None
@@ -87,7 +87,7 @@ class ProcessSignals:
 class HostSignals:
     """The host side of one owner between its last two turns, as fractions of that time; None: not known.
 
-    Its turn is in every pass but on a node of many processes (`turns.py`).
+    Its turn is in every cycle but on a node of many processes (`RoundRobin`).
     """
 
     cpu_pressure: float | None = None
@@ -113,7 +113,7 @@ class HostSignals:
     programs: tuple[str, ...] = ()
     """How its GPU processes, and what started them in the same cgroup, were called: begin of the command line."""
     launchers: Mapping[int, int] = field(default_factory=dict[int, int])
-    """By pid: the pid of the launcher of ranks (`launchers.py`) that started it."""
+    """By pid: the pid of the launcher of ranks that started it."""
     processes: Mapping[int, ProcessSignals] = field(default_factory=dict[int, ProcessSignals])
     """By pid, those that were looked at: a waiting GPU is judged by its own processes, not by its siblings'."""
 

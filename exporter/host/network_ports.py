@@ -78,7 +78,7 @@ class PortWatch:
 
     _past: dict[Key, _PortHistory] = field(default_factory=dict[Key, _PortHistory])
 
-    def look(self, ports: Sequence[Port], gpus: Sequence[GpuSeat], now: MonotonicTime) -> NetworkPorts:
+    def update(self, ports: Sequence[Port], gpus: Sequence[GpuSeat], now: MonotonicTime) -> NetworkPorts:
         """A port that is not shown any more is forgotten."""
         self._past = {key: self._past.get(key, _PortHistory()) for key in ((port.device, port.port) for port in ports)}
         for port in ports:

@@ -94,7 +94,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 IDENTITY_SECONDS = 30.0
 """User and cgroup are read again this often: slurmd and systemd move a process after it has started."""
 CYCLE_PROCESSES = 256
-"""Processes read in one pass."""
+"""Processes read in one cycle."""
 
 
 class Stat(NamedTuple):

@@ -1,6 +1,6 @@
 """The threads and loader workers of GPU processes: which of them is full, which sit in D state or in a receive.
 
-A training process has hundreds of threads and reading them all each pass would cost more than all else here. So a
+A training process has hundreds of threads and reading them all each cycle would cost more than all else here. So a
 process is scanned whole now and then, and between scans only the few that then stood out are read: of each workload
 its hottest and its main threads, whatever else runs on the node.
 """
@@ -57,7 +57,7 @@ SECOND_SCAN_SECONDS = 2.0
 SCAN_TASKS = 512
 """Threads and workers of one process looked at in a scan."""
 CYCLE_TASKS = 512
-"""Tasks scanned in one pass, over all processes; the others wait for the next pass. One process is always scanned."""
+"""Tasks scanned in one cycle, over all processes; the others wait for the next cycle. One process is always scanned."""
 WORKLOAD_TASKS = 24
 """Tasks of one workload read in one cycle between scans. `HostReader` bounds the workloads of a cycle."""
 STAND_OUT = 3

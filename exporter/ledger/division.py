@@ -1,4 +1,4 @@
-"""How one pass of one target divides into states, for the target and for each of its holders.
+"""How one cycle of one target divides into states, for the target and for each of its holders.
 
 In two steps: first what the busy time was, for all targets; then, knowing which of an owner's targets computed and
 which only spun, why the others waited.
@@ -26,7 +26,7 @@ StateShares = Sequence[tuple[int, float]]
 
 
 class OwnerUsage(NamedTuple):
-    """One holder's part of one target, as shares of the pass; `state_shares` sum to its share."""
+    """One holder's part of one target, as shares of the cycle; `state_shares` sum to its share."""
 
     owner: Owner
     state_shares: StateShares
@@ -39,7 +39,7 @@ class OwnerUsage(NamedTuple):
 
 
 class Division(NamedTuple):
-    """One target in one pass; `states` sums to 1."""
+    """One target in one cycle; `states` sums to 1."""
 
     states: Seconds
     owner_shares: tuple[OwnerUsage, ...] = ()
@@ -87,7 +87,7 @@ def runner(reading: Reading, limits: Limits) -> Allocation | None:
 
 
 def work(reading: Reading, side: Evidence, clock_lost: float | None, limits: Limits) -> BusyTime:
-    """Return the busy time of one target by state. `side` is that of its `runner`, without which spinning is unknown."""
+    """Return the busy time of one target by state. `side` is its `runner`'s, without which spinning is unknown."""
     signals = reading.signals
     if signals is None or signals.busy is None:
         return BusyTime(None)
@@ -128,7 +128,7 @@ def divide(reading: Reading, done: BusyTime, sides: Sequence[Evidence], limits: 
 
 
 def unobserved(reading: Reading) -> Division:
-    """Nothing is known of this pass."""
+    """Nothing is known of this cycle."""
     parts = tuple(OwnerUsage(each.owner, ((UNOBSERVED, each.share),), 0.0, each.share) for each in reading.allocations)
     return Division((*ZERO[:UNOBSERVED], 1.0, *ZERO[UNOBSERVED + 1 :]), parts)
 

@@ -1,4 +1,4 @@
-"""What is carried from pass to pass of one owner on one target, and of one target alone; the seconds it ran."""
+"""The history of one owner on one target, and of one target alone, from cycle to cycle; the seconds it ran."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from exporter.ledger.states.state import Evidence, Limits, Signals, UsageHistory
 
 _COMPUTING_STATES = frozenset(INDEX[state] for state in BUSY)
 _LATE_CYCLES = 1.5
-"""Times a pass: from here on the time since the last answer has passes without one in it."""
+"""Times a cycle: from here on the time since the last answer has cycles without one in it."""
 _MIN_COMPUTING_RATIO = 0.5
-"""Busy part of a pass from which its power shows what computing draws."""
+"""Busy part of a cycle from which its power shows what computing draws."""
 _RECENT_CYCLES = 10
-"""Passes within which a process that does wait for storage is caught at it: one look a pass sees a third of it."""
+"""Cycles within which a process that does wait for storage is caught at it: one look a cycle sees a third of it."""
 _DECAY_SECONDS = 3600.0
 """Seconds over which the highest power and the highest clock are forgotten: work changes, and so do limits."""
 
@@ -34,11 +34,11 @@ class OwnerBusySeconds(NamedTuple):
 def divide_busy_seconds(
     reading: Reading, division: Division, seconds: float, owners: Mapping[Owner, OwnerEntry]
 ) -> OwnerBusySeconds:
-    """Return the GPU seconds that owners ran in one pass; with the rest they sum to the time the GPU was busy.
+    """Return the GPU seconds that owners ran in one cycle; with the rest they sum to the time the GPU was busy.
 
-    A GPU that answers after passes without an answer, or after a pass of many seconds, reports how long it was busy
+    A GPU that answers after cycles without an answer, or after a cycle of many seconds, reports how long it was busy
     meanwhile. Who ran then is known only of owners that were there before: the others get nothing of it. `owners` are
-    as they were before this pass.
+    as they were before this cycle.
     """
     seen = [part.demand * seconds for part in division.owner_shares]
     counted = reading.counted
@@ -69,7 +69,7 @@ def next_history(
     seconds: float,
     limits: Limits,
 ) -> UsageHistory:
-    """Return the past of one owner on one target after one more pass."""
+    """Return the past of one owner on one target after one more cycle."""
     ran = part.demand > limits[ACTIVE]
     quiet = before.quiet_seconds + (seconds if division.busy is not None else 0.0)
     return UsageHistory(
@@ -104,7 +104,7 @@ def _busy_power(
 
 
 def free_clock(before: float | None, signals: Signals | None, seconds: float) -> float | None:
-    """The highest SM clock lately, of passes in which the GPU was busy and nothing throttled it."""
+    """The highest SM clock lately, of cycles in which the GPU was busy and nothing throttled it."""
     if signals is None or not signals.sm_clock or (signals.busy or 0.0) < _MIN_COMPUTING_RATIO:
         return before
     if signals.throttled_thermal is None or signals.throttled_thermal or signals.throttled_power_brake:

@@ -1,4 +1,4 @@
-"""One step of the ledger: totals so far and one pass give new totals. Pure; frozen in, frozen out."""
+"""One step of the ledger: totals so far and one cycle give new totals. Pure; frozen in, frozen out."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Sum:
 
 
 def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> Ledger:
-    """The ledger after one more pass. A pass that is a gap, and a target that was not read, are unobserved."""
+    """The ledger after one more cycle. A cycle that is a gap, and a target that was not read, are unobserved."""
     current = replace(current, seconds=max(0.0, current.seconds))
     seconds, readings = current.seconds, current.readings
     gap = seconds > limits[GAP_INTERVALS] * current.interval
@@ -78,7 +78,7 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> 
 
 
 def prune(ledger: Ledger, retention: float) -> Ledger:
-    """Return the ledger without the owners and targets that no pass of the last `retention` seconds had."""
+    """Return the ledger without the owners and targets that no cycle of the last `retention` seconds had."""
     oldest = ledger.clock - retention
     targets = {uuid: entry for uuid, entry in ledger.targets.items() if entry.seen >= oldest}
     owners = {owner: entry for owner, entry in ledger.owners.items() if entry.seen >= oldest}

@@ -35,7 +35,7 @@ _SUSPECT_SHARE = 0.5
 
 
 class PeerActivity(NamedTuple):
-    """One target of one owner in one pass."""
+    """One target of one owner in one cycle."""
 
     uuid: str
     ids: frozenset[int]
@@ -124,7 +124,7 @@ def stragglers(
     limits: Limits,
     slow_ports: Collection[str] = (),
 ) -> Sequence[tuple[Owner, str, float]]:
-    """(owner, target, share of the pass) of each target that does not wait while most others of its owner wait.
+    """(owner, target, share of the cycle) of each target that does not wait while most others of its owner wait.
 
     Where all wait and the network port of a few is in trouble, the others wait for these.
     """
@@ -190,7 +190,7 @@ def late_ranks(
     """Return, by target and owner that receive, the most that something on this node kept another one of the work.
 
     As in a barrier over TCP, ranks sit in a receive until one beside them comes. The value is a share of that one's
-    part of the pass. A rank that sits in a receive itself may be kept by the same network.
+    part of the cycle. A rank that sits in a receive itself may be kept by the same network.
     """
     receiving: dict[tuple[str, Owner], frozenset[int]] = {}
     kept: dict[tuple[str, Owner], float] = {}
@@ -316,7 +316,7 @@ def phases(ranks: Sequence[Rank], pids: Sequence[int], readings: Sequence[Readin
 def reported_stragglers(
     ranks: Mapping[Owner, Sequence[Rank]], readings: Sequence[Reading], hosts: Hosts
 ) -> Mapping[Owner, Sequence[tuple[Owner, str, float]]]:
-    """(owner, target, share of the pass) of each target the others wait for, of the owners whose ranks tell."""
+    """(owner, target, share of the cycle) of each target the others wait for, of the owners whose ranks tell."""
     paces = {owner: known for owner, each in ranks.items() if len(known := _paces(owner, each, readings)) > 1}
     found: dict[Owner, Sequence[tuple[Owner, str, float]]] = {}
     for owner, each in paces.items():

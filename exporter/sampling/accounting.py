@@ -63,7 +63,7 @@ class AccountingResult:
 
 
 class Accounting:
-    """Keeps the ledger; its parts keep what they need of the pass before. Belongs to the thread of the passes."""
+    """Keeps the ledger; its parts keep what they need of the cycle before. Belongs to the thread of the cycles."""
 
     def __init__(self, options: AccountingOptions, workload_families: Sequence[AnyFamily]) -> None:
         self._options = options
@@ -79,7 +79,7 @@ class Accounting:
         self._dropped = 0
 
     def update(self, gpus: Sequence[Gpu], host: Host, at: Moment) -> AccountingResult:
-        """Account for the pass that started `at`."""
+        """Account for the cycle that started `at`."""
         question = host_question(gpus, at, self._suspected)
         view = host.view(question)
         joined = join(question, view)

@@ -1,4 +1,4 @@
-"""From cached readings to what is shown: series, the status of GPUs, and what of both outlives a pass."""
+"""From cached readings to what is shown: series, the status of GPUs, and what of both outlives a cycle."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ _OWN = frozenset(family.name for family in NODE_FAMILIES)
 
 
 def stale_snapshot(snapshot: Snapshot, seconds: float, process: ProcessHealth) -> Snapshot:
-    """`snapshot`, `seconds` after its pass: counters and descriptions as they were, no gauges of GPUs and owners."""
+    """`snapshot`, `seconds` after its cycle: counters and descriptions as they were, no gauges of GPUs and owners."""
     status = replace(
         snapshot.status,
         gpus=tuple(replace(gpu, up=False, age=gpu.age + seconds) for gpu in snapshot.status.gpus),

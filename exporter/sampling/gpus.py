@@ -1,4 +1,4 @@
-"""Every GPU this process has seen, read under one deadline per pass."""
+"""Every GPU this process has seen, read under one deadline per cycle."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _none(_: object) -> bool:
 
 
 class GpuThreads(Generic[T]):
-    """Reads GPUs by uuid. Belongs to the thread that runs the passes.
+    """Reads GPUs by uuid. Belongs to the thread that runs the cycles.
 
     GPUs are read one after the other, for threads that call the driver side by side spend as much again on the
     interpreter's lock. A GPU that does not answer within its turn is read beside the next ones. The turns of all GPUs
@@ -55,8 +55,8 @@ class GpuThreads(Generic[T]):
     ) -> Mapping[str, T | None]:
         """Return the results by uuid; None for one that is not there by `deadline` (monotonic seconds).
 
-        A GPU whose read of an earlier pass still runs is left out. If that read has ended since then, and `takes`
-        accepts its result, it is the result: a GPU that always takes longer than a pass would never have one.
+        A GPU whose read of an earlier cycle still runs is left out. If that read has ended since then, and `takes`
+        accepts its result, it is the result: a GPU that always takes longer than a cycle would never have one.
         """
         found: dict[str, T | None] = {}
         unasked: set[str] = set()
@@ -107,7 +107,7 @@ log = logging.getLogger(__name__)
 
 @record
 class Gpu:
-    """One GPU between passes. Times are monotonic seconds."""
+    """One GPU between cycles. Times are monotonic seconds."""
 
     device: Device
     states: Mapping[str, TargetState] = field(default_factory=dict[str, TargetState])
@@ -116,10 +116,10 @@ class Gpu:
     answered: MonotonicTime = NEVER
     """When it last answered."""
     reading: bool = False
-    """Whether it answered in this pass."""
+    """Whether it answered in this cycle."""
     failure: str = ""
     asked: bool = True
-    """Whether this pass could ask it: not while the thread that would does not run."""
+    """Whether this cycle could ask it: not while the thread that would does not run."""
 
     def answers(self, monotonic: MonotonicTime, patience: float) -> bool | None:
         """Late is not lost: one that missed a deadline, or failed, is said to answer until `patience` s after it did.
@@ -273,7 +273,7 @@ class Gpus:
 
 
 def _answered(result: GpuRead, monotonic: MonotonicTime) -> MonotonicTime:
-    """Return when the GPU last did, of a read that this pass takes: where that is late, when its last call returned."""
+    """Return when the GPU last answered in a read that this cycle takes: of a late one, when its last call returned."""
     if result.at >= monotonic:
         return result.at
     return min(monotonic, result.at + sum([outcome.seconds for outcome in result.outcomes]))

@@ -1,4 +1,4 @@
-"""What the machine around the GPUs shows: one question and one answer a pass, under one deadline."""
+"""What the machine around the GPUs shows: one question and one answer a cycle, under one deadline."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class HostQuestion:
     targets: Sequence[Target] = ()
     """What can be held: GPUs without MIG, and MIG instances."""
     suspects: Mapping[Owner, Sequence[int]] = field(default_factory=dict[Owner, Sequence[int]])
-    """Workloads that seemed to hang in the pass before, with their GPU processes."""
+    """Workloads that seemed to hang in the cycle before, with their GPU processes."""
 
     @property
     def pids(self) -> Sequence[int]:
@@ -50,11 +50,11 @@ class HostView:
     ownership: Ownership = field(default_factory=Ownership)
     usage: Mapping[Owner, HostUsage] = field(default_factory=dict[Owner, HostUsage])
     signals: Mapping[Owner, HostSignals] = field(default_factory=dict[Owner, HostSignals])
-    """What the host side of each owner did since the pass before."""
+    """What the host side of each owner did since the cycle before."""
     known_signals: frozenset[str] = frozenset()
     """Names of the `HostSignals` that this host can report; `reported_phases` where programs can report theirs."""
     skipped_tasks: int = 0
-    """Threads worth watching that had no place in the budget, summed over passes."""
+    """Threads worth watching that had no place in the budget, summed over cycles."""
     reported: Reported = field(default_factory=Reported)
     """What the owners' programs report of themselves."""
     pci_gpus: int | None = None
@@ -146,7 +146,7 @@ class HostDeadline(Host):
         return self._complete(tuple(stages))
 
     def _complete(self, stages: Sequence[HostView]) -> HostView:
-        """Return the view of this pass; what is missing is of the last view that had it."""
+        """Return the view of this cycle; what is missing is of the last view that had it."""
         now, reached = self._clock(), len(stages)
         processes, owners, all_ = (
             self._known(stage, stages[-1] if stage < reached else None, now) for stage in range(_STAGES)

@@ -1,4 +1,4 @@
-"""The join of one pass: which processes run on which GPU, whose they are, and who holds how much of it."""
+"""The join of one cycle: which processes run on which GPU, whose they are, and who holds how much of it."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
 class _TargetRead:
     """One read of one target under way. It works on copies: the state before it stays as it was.
 
-    A read that hangs goes on beside the passes, which still have that state.
+    A read that hangs goes on beside the cycles, which still have that state.
     """
 
     def __init__(self, target: CheckedDevice, state: TargetState, tick: Tick, monotonic: MonotonicTime) -> None:

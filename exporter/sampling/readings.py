@@ -44,10 +44,10 @@ def processes_are_listed(gpu: Gpu) -> bool:
 
 
 def signals(gpu: Gpu, before: Throttled | None, now: Throttled | None, monotonic: MonotonicTime) -> Signals | None:
-    """Return what the GPU did since the last pass; None when it did not answer in this one.
+    """Return what the GPU did since the last cycle; None when it did not answer in this one.
 
-    `before` and `now` are how long it was held back until the last pass and until this one. What a collector that
-    failed in this pass had found before is not of it.
+    `before` and `now` are how long it was held back until the last cycle and until this one. What a collector that
+    failed in this cycle had found before is not of it.
     """
     if not gpu.reading:
         return None
@@ -83,11 +83,11 @@ def _busy(utilization: Utilization | None, ratios: Mapping[str, float]) -> float
 
 
 _ENGINES_SECONDS = 12.0
-"""Two of the collector's turns and a late pass."""
+"""Two of the collector's turns and a late cycle."""
 
 
 def _engines(gpu: Gpu, monotonic: MonotonicTime) -> float | None:
-    """The one that was in use most, by its last reading: they are asked every few passes."""
+    """The one that was in use most, by its last reading: they are asked every few cycles."""
     found = reading(gpu, "engines", Engines, monotonic - _ENGINES_SECONDS)
     if found is None:
         return None
@@ -134,7 +134,7 @@ def joules(gpu: Gpu) -> Joules | None:
 
 
 def busy_seconds(gpu: Gpu, monotonic: MonotonicTime) -> float | None:
-    """Seconds a kernel ran since the first read, by the reading of this very pass."""
+    """Seconds a kernel ran since the first read, by the reading of this very cycle."""
     found = reading(gpu, "utilization", Utilization, monotonic) if gpu.reading else None
     return found.busy.total if found and found.busy else None
 
@@ -165,7 +165,7 @@ def _link_activity(gpu: Gpu, gpm: Gpm) -> float | None:
 
 
 class LedgerReadings:
-    """Keeps of the pass before what the differences to this one need."""
+    """Keeps of the cycle before what the differences to this one need."""
 
     def __init__(self) -> None:
         self._throttled: dict[str, Throttled] = {}
@@ -197,7 +197,7 @@ class LedgerReadings:
             self._throttled[uuid] = held_back
 
     def _energy(self, gpu: Gpu) -> Joules:
-        """Joules since the last pass; a counter that went back was reset and counts from 0."""
+        """Joules since the last cycle; a counter that went back was reset and counts from 0."""
         total = joules(gpu)
         if total is None:
             return Joules(0.0)

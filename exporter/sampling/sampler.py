@@ -1,4 +1,4 @@
-"""One pass: read the GPUs, join their owners, advance the ledger, publish. A loop runs one per interval."""
+"""One cycle: read the GPUs, join their owners, advance the ledger, publish. A loop runs one per interval."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from exporter.sampling.xids import XidLog
 
 @dataclass(frozen=True, slots=True)
 class Pacing:
-    """Seconds: between passes, one pass waits for the GPUs, until a gauge vanishes."""
+    """Seconds: between cycles, one cycle waits for the GPUs, until a gauge vanishes."""
 
     interval: float = 1.0
     deadline: float = 0.8
@@ -33,7 +33,7 @@ class Pacing:
 
 
 class Sampler:
-    """Runs passes; everything it keeps between them is in its parts. One thread at a time may call `run_cycle`."""
+    """Runs cycles; everything it keeps between them is in its parts. One thread at a time may call `run_cycle`."""
 
     def __init__(  # noqa: PLR0913 - its parts
         self,
@@ -68,9 +68,9 @@ class Sampler:
         self._faults.start(threads)
 
     def run_cycle(self, at: Moment | None = None) -> Snapshot:
-        """Take one pass. It lasts at most the deadline and a little, whatever the driver does.
+        """Take one cycle. It lasts at most the deadline and a little, whatever the driver does.
 
-        `at` is the moment it books its readings at; without it, now. Tests make hours pass in seconds with it.
+        `at` is the moment it books its readings at; without it, now. Tests make hours cycle in seconds with it.
         """
         began = monotonic_time()
         clock = None if at else monotonic_time
@@ -99,7 +99,7 @@ class Sampler:
         self._faults.stop()
 
     def _look_for_faults(self, state: DriverState, at: Moment) -> None:
-        """Let the faults see what this pass found."""
+        """Let the faults see what this cycle found."""
         self.xids.set_back(at.unix)
         gpus = tuple(
             seen(
@@ -160,10 +160,10 @@ class Sampler:
 
 
 class Loop:
-    """Runs one pass per interval and keeps the last snapshot.
+    """Runs one cycle per interval and keeps the last snapshot.
 
-    A pass that takes longer than the interval delays the next one; missed passes are not made up for. A bug in one pass
-    ends the thread, which is run again: the last snapshot is served meanwhile, with its age.
+    A cycle that takes longer than the interval delays the next one; missed cycles are not made up for. A bug in one
+    cycle ends the thread, which is run again: the last snapshot is served meanwhile, with its age.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Loop:
         self._stopped = threading.Event()
         self.snapshot = Snapshot()
         self.alive_at = monotonic_time()
-        """When the last pass ended; before there is one, when the loop was made."""
+        """When the last cycle ended; before there is one, when the loop was made."""
 
     def start(self, threads: Threads) -> None:
         threads.start("sampler", self._run, longest_pause=self._interval)

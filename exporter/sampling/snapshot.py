@@ -1,4 +1,4 @@
-"""What one pass publishes: finished samples to render, and the view the status page draws. Never changed once made."""
+"""What one cycle publishes: finished samples to render, and the view the status page draws. Never changed once made."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ProcessHealth:
 
 @record
 class NodeStatus:
-    """The node and the exporter in one pass."""
+    """The node and the exporter in one cycle."""
 
     time: UnixTime = EPOCH
     interval: float = 1.0
@@ -92,7 +92,7 @@ class NodeStatus:
 
 @record
 class Snapshot:
-    """`series` makes the blocks, from what the pass found and nothing later."""
+    """`series` makes the blocks, from what the cycle found and nothing later."""
 
     status: NodeStatus = field(default_factory=NodeStatus)
     series: Callable[[], Iterable[AnyBlock]] = tuple

@@ -49,7 +49,7 @@ class NetworkPortSource:
         self._gpus: tuple[Target, ...] = ()
         self._watch = PortWatch()
         self._source = BackgroundSource(
-            lambda: self._watch.look(rdma.ports(sysfs), seats(sysfs, self._gpus), self._clock()),
+            lambda: self._watch.update(rdma.ports(sysfs), seats(sysfs, self._gpus), self._clock()),
             NO_PORTS,
             name=_PORT_SOURCE,
             interval=lambda _: READ_SECONDS,

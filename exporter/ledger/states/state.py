@@ -19,7 +19,7 @@ NO_PROCESS = ProcessSignals()
 
 @record
 class Signals:
-    """One GPU, or one MIG instance, in one pass. Shares of the pass from 0 to 1; None: this device cannot tell."""
+    """One GPU, or one MIG instance, in one cycle. Shares of the cycle from 0 to 1; None: this device cannot tell."""
 
     busy: float | None = None
     """Time in which a kernel ran."""
@@ -77,17 +77,17 @@ class Evidence(NamedTuple):
     own: ProcessSignals = NO_PROCESS
     """Of this GPU's processes where they were measured, else of the owner's."""
     reported: Mapping[str, float] = NOTHING_REPORTED
-    """Parts of the pass that this GPU's programs say they spent in each of their phases."""
+    """Parts of the cycle that this GPU's programs say they spent in each of their phases."""
     peer_lead: float = 0.0
-    """How much busier the owner's busiest other GPU was, as a share of the pass; 0 where there is none. Before the
+    """How much busier the owner's busiest other GPU was, as a share of the cycle; 0 where there is none. Before the
     GPU's own part is known: how busy that one was."""
     peers_spin: float = 0.0
     """The most any other GPU of the owner spun in a collective."""
     peers_uncomputed: float = 0.0
     """Seconds since any other GPU of the owner last computed."""
     peer_late: float = 0.0
-    """The most that something on this node kept another GPU of the owner, as a share of the pass; 0 where this one does
-    not sit in a receive, or that one does too."""
+    """The most that something on this node kept another GPU of the owner, as a share of the cycle; 0 where this one
+    does not sit in a receive, or that one does too."""
     peers: bool = False
     """The owner has more than one GPU, here or on other nodes."""
     slow_port: bool = False
@@ -96,12 +96,12 @@ class Evidence(NamedTuple):
     """Processes on other GPUs of the owner were in D state lately, and those on this one were not."""
     past: UsageHistory = NO_HISTORY
     work: str = ""
-    """Class of the owner's work (`workclass.py`); empty: not known."""
+    """Class of the owner's work; empty: not known."""
     clock_lost: float | None = None
     """Part of the clock the GPU runs unthrottled that it lacks now."""
 
     def of_busy(self, activity: float | None) -> float | None:
-        """An activity over the pass as a share of the busy time alone."""
+        """An activity over the cycle as a share of the busy time alone."""
         if activity is None or self.busy <= 0:
             return None
         return min(1.0, activity / self.busy)

@@ -88,7 +88,7 @@ class OwnerHost:
         self._counters, self.signals = None, None
         self._programs, self._network = _Programs(), None
 
-    def look(
+    def update(
         self,
         running: Sequence[HostProcess],
         tasks: Mapping[int, Tasks],
@@ -182,7 +182,7 @@ def _is_asleep(process: HostProcess, tasks: Tasks, before: Counters) -> bool:
 
 
 CYCLE_PROCESSES = 64
-"""Processes of owners looked at in one pass; of more, owners have their turn one after the other."""
+"""Processes of owners looked at in one cycle; of more, owners have their turn one after the other."""
 _MAX_AWAY = 64
 """Owners kept that hold nothing any more."""
 
@@ -216,7 +216,7 @@ class HostReader:
         listeners = network.Listeners(self._procfs)
         for owner in turn:
             running = [hosts[pid] for pid in pids[owner]]
-            self._owners[owner].look(running, tasks, ownership.cgroups.get(owner), now, listeners)
+            self._owners[owner].update(running, tasks, ownership.cgroups.get(owner), now, listeners)
         usages = {owner: each.usage for owner, each in self._owners.items()}
         found = {owner: each.signals for owner, each in self._owners.items() if each.signals is not None}
         if not self._signals_seen.issuperset(HOST_SIGNALS):
@@ -246,7 +246,7 @@ class HostReader:
 
     @property
     def skipped_tasks(self) -> int:
-        """Threads worth reading that had no place in the budgets, summed over passes."""
+        """Threads worth reading that had no place in the budgets, summed over cycles."""
         return self._threads.skipped
 
     def _expected_signals(self) -> frozenset[str]:

@@ -49,5 +49,5 @@ class SimulatedHost(Host):
         if monotonic - self._ports[0] >= READ_SECONDS:
             paths = self._machine.pci_paths()
             seats = [GpuSeat(gpu.index, gpu.uuid, paths[gpu.uuid]) for gpu in question.gpus if gpu.uuid in paths]
-            self._ports = (monotonic, self._watch.look(self._machine.ports(unix), seats, monotonic))
+            self._ports = (monotonic, self._watch.update(self._machine.ports(unix), seats, monotonic))
         return self._ports[1]
