@@ -63,7 +63,7 @@ class PciHost(Host):
             processes=processes,
             ownership=Ownership(owners),
             pci_gpus=pci_gpus(self._sysfs),
-            ports=PortWatch().look(ports, gpus, question.at.monotonic),
+            ports=PortWatch().update(ports, gpus, question.at.monotonic),
         )
 
 
