@@ -74,7 +74,7 @@ def demands(busy: float, allocations: Sequence[Allocation]) -> tuple[float, ...]
     if not sum(weights):  # it ran and is gone, or its pid is not known
         weights = [allocation.share for allocation in allocations]
     total = sum(weights)
-    return tuple(busy * weight / total if total else 0.0 for weight in weights)
+    return tuple(busy * (weight / total) if total else 0.0 for weight in weights)
 
 
 def runner(reading: Reading, limits: Limits) -> Allocation | None:
