@@ -191,23 +191,18 @@ class ExitedProcesses:
     ) -> Mapping[str, tuple[GpuProcess, ...]]:
         """Processes by GPU uuid; `shown` are the pids of them in /proc."""
         gone = self._shown.difference(shown)
-        if gone or self._left:
-            times = {
-                (uuid, process.pid): each.lists.time
-                for uuid, each in listed.items()
-                for process in each.running
-                if process.pid not in shown and (process.pid in gone or (uuid, process.pid) in self._left)
-            }
-            self._left = {key: self._left.get(key, time) for key, time in times.items()}
-        if gone or len(shown) != len(self._shown):
-            self._shown = frozenset(shown)
-        return {uuid: self._remaining(uuid, each) for uuid, each in listed.items()}
-
-    def _remaining(self, uuid: str, listed: Processes) -> tuple[GpuProcess, ...]:
-        if not self._left:
-            return listed.running
-        left, time = self._left, listed.lists.time
-        return tuple([process for process in listed.running if left.get((uuid, process.pid)) != time])
+        times = {
+            (uuid, process.pid): each.lists.time
+            for uuid, each in listed.items()
+            for process in each.running
+            if process.pid not in shown and (process.pid in gone or (uuid, process.pid) in self._left)
+        }
+        self._left = {key: self._left.get(key, time) for key, time in times.items()}
+        self._shown = frozenset(shown)
+        return {
+            uuid: tuple(process for process in each.running if self._left.get((uuid, process.pid)) != each.lists.time)
+            for uuid, each in listed.items()
+        }
 
 
 def pids_by_target(running: Mapping[str, Sequence[GpuProcess]]) -> Mapping[str, Sequence[int]]:

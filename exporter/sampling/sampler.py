@@ -17,7 +17,7 @@ from exporter.faults.watch import FaultWatch, Site, seen
 from exporter.sampling.accounting import Accounting, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, gpu_statuses, node_blocks, xid_blocks
 from exporter.sampling.driver_connection import DriverConnection, DriverState
-from exporter.sampling.gpus import Gpus
+from exporter.sampling.gpus import Gpus, readings_of
 from exporter.sampling.host_view import Host
 from exporter.sampling.snapshot import NodeStatus, ProcessHealth, Snapshot
 from exporter.sampling.xids import XidLog
@@ -82,7 +82,7 @@ class Sampler:
         for failure in self._gpus.read(state.devices, at.unix, deadline, at.monotonic, clock=clock):
             self.connection.refresh(failure)
         if self._faults.due(at.monotonic):
-            self._look_for_faults(state, at)
+            self._update_faults(state, at)
         result = self._accounting.update(self._gpus.all, self._host, at)
         self._passes += 1
         return self._publish(state, result, at, monotonic_time() - began)
@@ -98,15 +98,13 @@ class Sampler:
         self._host.stop()
         self._faults.stop()
 
-    def _look_for_faults(self, state: DriverState, at: Moment) -> None:
+    def _update_faults(self, state: DriverState, at: Moment) -> None:
         """Let the faults see what this cycle found."""
         self.xids.set_back(at.unix)
         gpus = tuple(
             seen(
                 gpu.device,
-                {name: cached.reading for name, cached in gpu.states[gpu.device.uuid].readings.items()}
-                if gpu.device.uuid in gpu.states
-                else {},
+                {name: cached.reading for name, cached in readings_of(gpu).items()},
                 self.xids.counts(gpu.device.uuid).last,
                 up=gpu.answers(at.monotonic, self._pacing.stale),
                 failure=gpu.failure or ("" if gpu.present else "not shown by the driver"),

@@ -175,20 +175,13 @@ def follow_kernel_log(
         found.set_source("kmsg", up=True)
         try:
             while not stopped.is_set():
-                _take(records, found, uuids, stopped)
+                messages = records.read() if records.wait(_WAIT_SECONDS) else None
+                for message in messages or ():
+                    found.read(message, boot_time(), uuids())
+                if messages == []:
+                    stopped.wait(_WAIT_SECONDS)  # a plain file is always ready to be read, also at its end
         finally:
             found.set_source("kmsg", up=False)
-
-
-def _take(records: KernelLog, found: XidLog, uuids: Callable[[], Mapping[str, str]], stopped: threading.Event) -> None:
-    """Return what comes within a second."""
-    if not records.wait(_WAIT_SECONDS):
-        return
-    messages = records.read()
-    for message in messages:
-        found.read(message, boot_time(), uuids())
-    if not messages:
-        stopped.wait(_WAIT_SECONDS)  # a plain file is always ready to be read, also at its end
 
 
 def past_xids(path: Path, found: XidLog, uuids: Mapping[str, str]) -> None:
