@@ -21,7 +21,7 @@ ORDER = DAEMON + TOOLS
 
 MAX_LINES = {
     "core": 900, "config": 800, "driver": 2800, "host": 2410, "collectors": 2500, "attribution": 7750,
-    "progress": 1300, "ledger": 2455, "faults": 2700, "sampling": 3440, "exposition": 200, "web": 2050, "daemon": 1000,
+    "progress": 1300, "ledger": 2455, "faults": 2700, "sampling": 3410, "exposition": 200, "web": 2050, "daemon": 1000,
     "tools/simulator": 2900, "tools/capture": 750, "tools/report": 4400, "tools/check": 1050, "tools/reference": 800,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""

@@ -71,10 +71,6 @@ class NetworkPortSource:
     def health(self) -> tuple[SourceHealth, ...]:
         return (self._source.health(_PORT_SOURCE, self._clock()),) if self._started else ()
 
-    def ask_once(self) -> None:
-        """Read now, in the caller's thread."""
-        self._source.ask_once()
-
     def stop(self) -> None:
         if self._started:
             self._source.stop()

@@ -116,11 +116,6 @@ class NcclReader:
     def health(self) -> SourceHealth:
         return self._source.health(SOURCE, self._clock())
 
-    @property
-    def error(self) -> str:
-        """Return why nothing could be asked; empty where it could."""
-        return self._source.answer.error
-
     def statuses(self, suspects: Mapping[Owner, Sequence[int]]) -> Statuses:
         """Return what is known of these workloads, by their GPU processes; others are not asked."""
         new = suspects.keys() - self._suspects.keys()
@@ -128,10 +123,6 @@ class NcclReader:
         if new:
             self._source.wake()
         return {owner: known.status for owner, known in self._known.items() if owner in suspects}
-
-    def ask_once(self) -> None:
-        """Put the questions that are due, in the caller's thread."""
-        self._source.ask_once()
 
     def _round(self) -> int:
         """Raises SourceError where this program is kept from asking at all."""

@@ -130,11 +130,11 @@ def test_node_reads_its_ports_in_the_background(tmp_path: Path) -> None:
     gpus = [Target("GPU-0", 0, "0000:18:00.0"), Target("MIG-1", 0, "0000:18:00.0", parent_uuid="GPU-0")]
 
     assert source.ports(gpus).ports == ()
-    source.ask_once()
+    source._source.ask_once()
     first = source.ports(gpus)
     (port / "state").write_text("1: DOWN\n")
     now[0] += 10
-    source.ask_once()
+    source._source.ask_once()
     second = source.ports(gpus)
     now[0] += 61
 
