@@ -14,7 +14,7 @@ from deploy.demo.grafana import URL as GRAFANA
 from deploy.demo.inbox import Message
 from deploy.demo.prometheus import Prometheus, QueryError, Sample
 from deploy.prometheus.states import BUSY, LOST, regex
-from exporter.ledger.palette import LOOKS, look, stacked
+from exporter.ledger.palette import STYLES, stacked, style_of
 from exporter.ledger.states import BY_STATE
 
 _WINDOW = "1m"
@@ -103,8 +103,8 @@ def _where(prometheus: Prometheus) -> str:
     total = sum(by_state.values())
     if not total:
         return "<p>The first numbers come in a few seconds.</p>"
-    shown_states = [state for state in stacked(LOOKS) if by_state.get(state, 0.0) >= _LEAST]
-    order = [(look(state), BY_STATE[state], by_state[state]) for state in shown_states]
+    shown_states = [state for state in stacked(STYLES) if by_state.get(state, 0.0) >= _LEAST]
+    order = [(style_of(state), BY_STATE[state], by_state[state]) for state in shown_states]
     bar = "".join(
         f'<i style="width:{gpus / total:.2%};background:{shown.colour}" title="{escape(rule.meaning)}"></i>'
         for shown, rule, gpus in order
@@ -157,7 +157,7 @@ def _workload(name: str, user: str, held: Mapping[str, float]) -> str:
     note = ""
     if lost and max(lost.values()) > 0.1 * gpus:
         top = max(lost, key=lambda state: lost[state])
-        rule, shown = BY_STATE[top], look(top)
+        rule, shown = BY_STATE[top], style_of(top)
         note = (
             f'<tr class="why"><td colspan="3"><span style="color:{shown.colour}">■</span> {escape(shown.title)} '
             f'{lost[top] / gpus:.0%}: <span class="dim">{escape(rule.advice)}</span></td></tr>'

@@ -17,9 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from exporter.attribution.cgroup import GUESTS, Cgroup, parse
-from exporter.host.cgroup_mounts import mounts
-from exporter.host.presence import is_folder
-from exporter.host.text import lines
+from exporter.host.cgroup import mounts
+from exporter.host.text import is_folder, lines
 
 _QOS = ("", "burstable", "besteffort")
 

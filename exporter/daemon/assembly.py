@@ -30,16 +30,15 @@ from exporter.driver.interface import Driver
 from exporter.faults.config import StateConfig
 from exporter.faults.expected import SlurmNode, boot_id, slurm_gpus, slurm_maintenance
 from exporter.faults.watch import FaultTracker, FaultWatchConfig
-from exporter.host.presence import exists
-from exporter.host.users import UserNames
+from exporter.host.process import UserNames
+from exporter.host.text import exists
 from exporter.progress.reader import ProgressReader
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.config import STALE_SECONDS, SamplingConfig
 from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.families import families
-from exporter.sampling.host_view import Host, HostDeadline
+from exporter.sampling.host_view import Host, HostDeadline, Simulation
 from exporter.sampling.sampler import Loop, Pacing, Sampler
-from exporter.sampling.simulated_host import SimulatedHost, Simulation
 from exporter.sampling.snapshot import ProcessHealth, Snapshot
 from exporter.sampling.this_host import Paths, ThisHost
 from exporter.sampling.usage.nccl_status import NcclReader
@@ -121,14 +120,14 @@ def assemble(
         retention=config.attribution.retention,
         process_limit=config.process.limit,
         class_rules=config.attribution.classes,
-        thresholds=config.ledger.thresholds,
+        limits=config.ledger.thresholds,
     )
     accounts = Accounting(options, workload_families(config.attribution.kubernetes.pod_labels))
     watch = FaultTracker(replace(fault_site(config, driver), read_only=once))
     pace, collectors = pacing(config.sample), config.collectors.enabled
     sampler = Sampler(driver, _host(config, driver, once=once), collectors, pace, accounts, process, faults=watch)
     between = min(pace.interval, _SOON) if once else pace.interval
-    loop = Loop(sampler.run_pass, between, published)
+    loop = Loop(sampler.run_cycle, between, published)
     xids = _xid_sources(config, driver, sampler)
     return Exporter(node_name(config, driver), sampler, loop, xids, threads or Threads())
 
@@ -242,7 +241,7 @@ def hidden(config: DaemonConfig) -> Sequence[str]:
 
 def _host(config: DaemonConfig, driver: Driver, *, once: bool) -> Host:
     if config.input.simulate:
-        return SimulatedHost(cast("Simulation", driver).node)
+        return cast("Simulation", driver).host()
     if config.input.capture:
         return Host()
     return HostDeadline(_this_host(config, once=once), config.sample.interval / 2, stale_seconds(config.sample))
@@ -251,7 +250,7 @@ def _host(config: DaemonConfig, driver: Driver, *, once: bool) -> Host:
 def node_name(config: DaemonConfig, driver: Driver) -> str:
     """As the schedulers call this node: simulated, in Kubernetes, in Slurm, else the host's name."""
     if config.input.simulate:
-        return cast("Simulation", driver).node.name
+        return cast("Simulation", driver).node_name
     return os.environ.get("NODE_NAME", "") or os.environ.get("SLURMD_NODENAME", "") or socket.gethostname()
 
 

@@ -24,8 +24,8 @@ from exporter.daemon.assembly import Exporter, stale_seconds
 from exporter.daemon.config import DaemonConfig
 from exporter.daemon.systemd import Notifier, Watchdog
 from exporter.exposition.page import PageStore
-from exporter.host.pci import pci_gpus
-from exporter.sampling.blocks import aged
+from exporter.host.rdma import pci_gpus
+from exporter.sampling.blocks import stale_snapshot
 from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.snapshot import ProcessHealth, Snapshot
 from exporter.web.app import App, CachedStatusPage, RouteHandlers
@@ -169,7 +169,7 @@ class Housekeeping:
         found, silent = self.exporter.snapshot, self.exporter.silent_seconds
         if silent <= self.stale:
             return found
-        return aged(found, silent, process_health(self.threads, self.web))
+        return stale_snapshot(found, silent, process_health(self.threads, self.web))
 
     def tick(self) -> None:
         """Start the threads that could not be started; after SIGHUP read the web configuration; let pages age."""

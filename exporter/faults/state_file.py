@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime
 from exporter.faults.model import Fault, FaultKind, FaultState, GpuRecord, RepairAction, SwitchFault, date
-from exporter.host import giving
+from exporter.host.text import new_file
 
 VERSION = 1
 DAMAGED, OTHER_VERSION, UNKNOWN = "damaged", "version", "unknown"
@@ -274,7 +274,7 @@ def write(path: Path, state: FaultState) -> None:
     new = path.with_name(f".{path.name}.new")
     try:
         new.unlink(missing_ok=True)
-        with os.fdopen(giving.new_file(new, 0o640), "w") as file:
+        with os.fdopen(new_file(new, 0o640), "w") as file:
             content = {
                 "version": VERSION,
                 "boot": state.boot,

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 from exporter.core.clock import MonotonicTime
 from exporter.core.units import Bytes
 from exporter.host.model import HostUsage
-from exporter.host.presence import exists
-from exporter.host.text import lines, natural, read_text
+from exporter.host.text import exists, lines, natural, read_text
+
+
+def mounts(cgroupfs: Path) -> tuple[str, ...]:
+    """Return where hierarchies are mounted: the v2 root alone, or v1's controllers and the hybrid's v2 tree."""
+    if exists(cgroupfs / "cgroup.controllers"):
+        return (str(cgroupfs),)
+    return tuple(f"{cgroupfs}/{name}" for name in sorted(folders(str(cgroupfs))))
+
+
+def folders(path: str) -> list[str]:
+    """Names of the folders in `path`, links left out; none where it cannot be read."""
+    try:
+        with os.scandir(path) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
 
 RESOURCES = ("cpu", "io", "memory")
 
@@ -33,12 +50,12 @@ def parse_pressure(text: str, kind: str = "some") -> float | None:
 def pressure_seconds(folder: str) -> tuple[Mapping[str, float], Mapping[str, float]]:
     """Stall seconds by resource from a cgroup's `*.pressure` files, `some` and `full`; empty without PSI."""
     texts = {each: read_text(f"{folder}/{each}.pressure") for each in RESOURCES}
-    some, full = ({each: parse_pressure(text, kind) for each, text in texts.items()} for kind in ("some", "full"))
-    return _known(some), _known(full)
-
-
-def _known(found: Mapping[str, float | None]) -> Mapping[str, float]:
-    return {resource: seconds for resource, seconds in found.items() if seconds is not None}
+    found = {(kind, each): parse_pressure(text, kind) for each, text in texts.items() for kind in ("some", "full")}
+    some, full = (
+        {each: seconds for (kind, each), seconds in found.items() if kind == wanted and seconds is not None}
+        for wanted in ("some", "full")
+    )
+    return some, full
 
 
 UNLIMITED = 1 << 60
@@ -79,13 +96,13 @@ def parse_cpu_max(text: str) -> float | None:
 
 
 def parse_limit(text: str) -> Bytes | None:
-    """None for `max` and for the number that stands for it."""
+    """Return the limit; None for `max` and for the number that stands for it."""
     number = natural(text.strip())
     return None if number is None or number >= UNLIMITED else Bytes(number)
 
 
 def parse_cpu_list(text: str) -> int | None:
-    """How many CPUs `0-3,8` names; None where it names none."""
+    """Return how many CPUs `0-3,8` names; None where it names none."""
     count = 0
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
@@ -110,44 +127,112 @@ def parse_blkio(text: str, key: str = "Read") -> Bytes | None:
     return Bytes(sum(number or 0 for number in found)) if found else None
 
 
-def usage(path: str, cgroupfs: Path, layout: Hierarchy, limit: Limits) -> HostUsage:
-    """What the cgroup at `path` used so far. `limit` is `limits()` of it, which changes seldom and costs more."""
-    if not _inside(path):
-        return HostUsage()
-    read = _usage_v2 if layout is Hierarchy.V2 else _usage_v1
-    return read(path.strip("/"), cgroupfs, limit)
+READ_INTERVAL_SECONDS = 3.0
+"""Whether a cgroup is frozen is read this often."""
+_MAX_REMEMBERED = 256
+"""Cgroups remembered."""
 
 
-def resident_bytes(path: str, cgroupfs: Path, layout: Hierarchy) -> Bytes | None:
-    """What the cgroup holds without the page cache it would give back at once: what its limit is felt by.
+class Cgroups:
+    """The cgroups below one mount. `cpus` are the node's."""
 
-    Apart from `usage`, for the kernel gathers memory.stat over all CPUs: too dear for every pass.
-    """
-    if not _inside(path):
-        return None
-    v2 = layout is Hierarchy.V2
-    folder = f"{cgroupfs}/{path.strip('/')}" if v2 else f"{cgroupfs}/memory/{path.strip('/')}"
-    held = natural(read_text(f"{folder}/{'memory.current' if v2 else 'memory.usage_in_bytes'}").strip())
-    if held is None:
-        return None
-    inactive = parse_flat(read_text(f"{folder}/memory.stat")).get("inactive_file" if v2 else "total_inactive_file", 0)
-    return Bytes(max(0, held - inactive))
+    def __init__(self, root: Path, cpus: int | None = None) -> None:
+        self._root = root
+        self._cpus = cpus or os.cpu_count() or 1
+        self._frozen: dict[str, tuple[MonotonicTime, bool]] = {}
 
+    @cached_property
+    def hierarchy(self) -> Hierarchy:
+        return hierarchy(self._root)
 
-def limits(path: str, cgroupfs: Path, layout: Hierarchy, cpus: int | None = None) -> Limits:
-    """Its own limits and those above it. A CPU set counts as a limit where it leaves out some of the node's `cpus`."""
-    if not _inside(path):
-        return Limits()
-    read = _limits_v2 if layout is Hierarchy.V2 else _limits_v1
-    cores: list[float] = []
-    memory: list[Bytes] = []
-    for level in _upwards(path):
-        found = read(level, cgroupfs)
-        cores.extend(each for each in found[0] if each is not None)
-        memory.extend(each for each in found[1] if each is not None)
-    node = cpus or os.cpu_count() or 1
-    least = min(cores, default=float(node))
-    return Limits(least if least < node else None, min(memory, default=None))
+    @cached_property
+    def _unified(self) -> str:
+        return str(self._root if self.hierarchy is Hierarchy.V2 else self._root / "unified")
+
+    def usage(self, path: str, limit: Limits) -> HostUsage:
+        """Return what the cgroup used so far. `limit` is `limits()` of it, which changes seldom and costs more."""
+        if not _inside(path):
+            return HostUsage()
+        path = path.strip("/")
+        some, full = pressure_seconds(f"{self._unified}/{path}")
+        if self.hierarchy is Hierarchy.V2:
+            cpu, second = parse_flat(self._read(f"{path}/cpu.stat")).get("usage_usec"), 1e6
+            io = self._read(f"{path}/io.stat")
+            read, written = parse_io_stat(io), parse_io_stat(io, "wbytes")
+        else:
+            cpu, second = natural(self._read(f"cpuacct/{path}/cpuacct.usage")), 1e9
+            io = self._read(f"blkio/{path}/blkio.throttle.io_service_bytes_recursive")
+            read, written = parse_blkio(io), parse_blkio(io, "Write")
+        return HostUsage(
+            cpu_seconds=None if cpu is None else cpu / second,
+            cpu_limit_cores=limit.cpu_cores,
+            memory_limit_bytes=limit.memory_bytes,
+            read_bytes=read,
+            written_bytes=written,
+            pressure_seconds=some,
+            full_pressure_seconds=full,
+        )
+
+    def resident_bytes(self, path: str) -> Bytes | None:
+        """Return what the cgroup uses without the page cache it would give back at once.
+
+        Apart from `usage`, for the kernel gathers memory.stat over all CPUs: too dear for every cycle.
+        """
+        if not _inside(path):
+            return None
+        v2 = self.hierarchy is Hierarchy.V2
+        folder = path.strip("/") if v2 else f"memory/{path.strip('/')}"
+        used = natural(self._read(f"{folder}/{'memory.current' if v2 else 'memory.usage_in_bytes'}"))
+        if used is None:
+            return None
+        flat = parse_flat(self._read(f"{folder}/memory.stat"))
+        return Bytes(max(0, used - flat.get("inactive_file" if v2 else "total_inactive_file", 0)))
+
+    def limits(self, path: str) -> Limits:
+        """Return its own limits and those above it. A CPU set is a limit if it leaves out some of the node's CPUs."""
+        parts = [part for part in path.split("/") if part] if _inside(path) else []
+        levels = ["/".join(parts[:length]) for length in range(len(parts), 0, -1)]
+        found = [
+            self._limits_v2(level) if self.hierarchy is Hierarchy.V2 else self._limits_v1(level) for level in levels
+        ]
+        least = min([cores for level in found for cores in level[0] if cores is not None], default=float(self._cpus))
+        memory = min([level[1] for level in found if level[1] is not None], default=None)
+        return Limits(least if least < self._cpus else None, memory)
+
+    def frozen(self, cgroup: str, now: MonotonicTime) -> bool:
+        """Return whether a process with this text in /proc/PID/cgroup is frozen, with its cgroup or one above it."""
+        known = self._frozen.get(cgroup)
+        if known is not None and now - known[0] < READ_INTERVAL_SECONDS:
+            return known[1]
+        if len(self._frozen) >= _MAX_REMEMBERED:
+            self._frozen.clear()
+        found = any(self._frozen_states(cgroup))
+        self._frozen[cgroup] = (now, found)
+        return found
+
+    def _limits_v2(self, path: str) -> tuple[tuple[float | None, float | None], Bytes | None]:
+        cpus = parse_cpu_list(self._read(f"{path}/cpuset.cpus.effective"))
+        return (parse_cpu_max(self._read(f"{path}/cpu.max")), cpus), parse_limit(self._read(f"{path}/memory.max"))
+
+    def _limits_v1(self, path: str) -> tuple[tuple[float | None, float | None], Bytes | None]:
+        read = self._read
+        quota = _cores(read(f"cpu/{path}/cpu.cfs_quota_us"), read(f"cpu/{path}/cpu.cfs_period_us"))
+        cpus = parse_cpu_list(read(f"cpuset/{path}/cpuset.effective_cpus") or read(f"cpuset/{path}/cpuset.cpus"))
+        return (quota, cpus), parse_limit(read(f"memory/{path}/memory.limit_in_bytes"))
+
+    def _frozen_states(self, cgroup: str) -> Iterator[bool]:
+        for line in lines(cgroup):
+            _, _, named = line.partition(":")
+            controllers, _, path = named.partition(":")
+            if ".." in path.split("/"):
+                continue
+            if not controllers:
+                yield parse_flat(read_text(f"{self._unified}{path}/cgroup.events")).get("frozen") == 1
+            elif controllers == "freezer":
+                yield self._read(f"freezer{path}/freezer.state") == "FROZEN"
+
+    def _read(self, file: str) -> str:
+        return read_text(f"{self._root}/{file}").strip()
 
 
 def _inside(path: str) -> bool:
@@ -155,95 +240,7 @@ def _inside(path: str) -> bool:
     return bool(path.strip("/")) and ".." not in path.split("/")
 
 
-def _upwards(path: str) -> Iterator[str]:
-    parts = [part for part in path.split("/") if part]
-    for length in range(len(parts), 0, -1):
-        yield "/".join(parts[:length])
-
-
-def _usage_v2(path: str, cgroupfs: Path, limit: Limits) -> HostUsage:
-    folder = f"{cgroupfs}/{path}"
-    some, full = pressure_seconds(folder)
-    io = read_text(f"{folder}/io.stat")
-    return HostUsage(
-        cpu_seconds=_scaled(parse_flat(read_text(f"{folder}/cpu.stat")).get("usage_usec"), 1e-6),
-        cpu_limit_cores=limit.cpu_cores,
-        memory_limit_bytes=limit.memory_bytes,
-        read_bytes=parse_io_stat(io),
-        written_bytes=parse_io_stat(io, "wbytes"),
-        pressure_seconds=some,
-        full_pressure_seconds=full,
-    )
-
-
-def _usage_v1(path: str, cgroupfs: Path, limit: Limits) -> HostUsage:
-    some, full = pressure_seconds(f"{cgroupfs}/unified/{path}")
-    io = read_text(f"{cgroupfs}/blkio/{path}/blkio.throttle.io_service_bytes_recursive")
-    return HostUsage(
-        cpu_seconds=_scaled(natural(read_text(f"{cgroupfs}/cpuacct/{path}/cpuacct.usage").strip()), 1e-9),
-        cpu_limit_cores=limit.cpu_cores,
-        memory_limit_bytes=limit.memory_bytes,
-        read_bytes=parse_blkio(io),
-        written_bytes=parse_blkio(io, "Write"),
-        pressure_seconds=some,
-        full_pressure_seconds=full,
-    )
-
-
-def _limits_v2(path: str, cgroupfs: Path) -> tuple[tuple[float | None, ...], tuple[Bytes | None, ...]]:
-    folder = f"{cgroupfs}/{path}"
-    cpus = parse_cpu_list(read_text(f"{folder}/cpuset.cpus.effective"))
-    return (parse_cpu_max(read_text(f"{folder}/cpu.max")), cpus), (parse_limit(read_text(f"{folder}/memory.max")),)
-
-
-def _limits_v1(path: str, cgroupfs: Path) -> tuple[tuple[float | None, ...], tuple[Bytes | None, ...]]:
-    read: Callable[[str], str] = lambda file: read_text(f"{cgroupfs}/{file}").strip()  # noqa: E731 - shorter than a def
-    quota = _cores(read(f"cpu/{path}/cpu.cfs_quota_us"), read(f"cpu/{path}/cpu.cfs_period_us"))
-    cpus = parse_cpu_list(read(f"cpuset/{path}/cpuset.effective_cpus") or read(f"cpuset/{path}/cpuset.cpus"))
-    return (quota, cpus), (parse_limit(read(f"memory/{path}/memory.limit_in_bytes")),)
-
-
 def _cores(quota: str, period: str) -> float | None:
-    """None without a quota, which version 1 writes as -1 and version 2 as `max`."""
+    """Return the cores; None without a quota, which version 1 writes as -1 and version 2 as `max`."""
     allowed, of = natural(quota), natural(period)
     return allowed / of if allowed and of else None
-
-
-def _scaled(number: int | None, unit: float) -> float | None:
-    return None if number is None else number * unit
-
-
-LOOK_SECONDS = 3.0
-_MOST = 256
-"""Cgroups remembered."""
-
-
-class Freezer:
-    """Looked at every few seconds for each cgroup that is asked for."""
-
-    def __init__(self, cgroupfs: Path) -> None:
-        self._cgroupfs = cgroupfs
-        self._unified = "" if hierarchy(cgroupfs) is Hierarchy.V2 else "/unified"
-        self._found: dict[str, tuple[MonotonicTime, bool]] = {}
-
-    def frozen(self, cgroup: str, now: MonotonicTime) -> bool:
-        """Of a process with this text in /proc/PID/cgroup: itself or a cgroup above it."""
-        known = self._found.get(cgroup)
-        if known is not None and now - known[0] < LOOK_SECONDS:
-            return known[1]
-        if len(self._found) >= _MOST:
-            self._found.clear()
-        found = any(self._states(cgroup))
-        self._found[cgroup] = (now, found)
-        return found
-
-    def _states(self, cgroup: str) -> Iterator[bool]:
-        for line in lines(cgroup):
-            _, _, named = line.partition(":")
-            controllers, _, path = named.partition(":")
-            if ".." in path.split("/"):
-                continue
-            if not controllers:
-                yield parse_flat(read_text(f"{self._cgroupfs}{self._unified}{path}/cgroup.events")).get("frozen") == 1
-            elif controllers == "freezer":
-                yield read_text(f"{self._cgroupfs}/freezer{path}/freezer.state").strip() == "FROZEN"

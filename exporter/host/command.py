@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from exporter.host.text import read_bytes
+
 MASK = "***"
 _MAX_CHARACTERS = 200
 _MAX_BYTES = 1 << 14
@@ -24,19 +26,17 @@ _JSON = re.compile(
 _HEADER = re.compile(rf"(?P<name>{_NAME}):")
 _BEARER = re.compile(r"(?P<name>\bbearer\s{1,4})\S+", re.IGNORECASE)
 _QUERY = re.compile(r"(?P<name>://[^\s?]{1,512}\?)\S+")
+_USER_INFO = re.compile(r"://[^/?#\s]*@")
+"""What stands before the `@` of a URL's host: a password, or a token in place of a name."""
 _KNOWN = re.compile(r"\b(?:hf_|sk-|ghp_|github_pat_|glpat-|AKIA|ASIA|xox[abp]-|eyJ)[A-Za-z0-9_.-]{8,}")
 """Beginnings that well-known services give their keys."""
 _LOGIN_OPTIONS = ("-u", "--user", "--proxy-user")
 """curl and its like take `name:password` after these."""
 
 
-def command_line(pid: int, procfs: Path) -> str:
+def masked_command_line(pid: int, procfs: Path) -> str:
     """The arguments of a process, masked; empty once it has gone, and for a kernel thread."""
-    try:
-        with (procfs / str(pid) / "cmdline").open("rb") as file:
-            raw = file.read(_MAX_BYTES)
-    except OSError:
-        return ""
+    raw = read_bytes(f"{procfs}/{pid}/cmdline", _MAX_BYTES)
     return shown([part.decode(errors="replace") for part in raw.split(b"\0") if part])
 
 
@@ -70,21 +70,9 @@ def _one(argument: str) -> str:
     name, equals, _ = argument.partition("=")
     if equals and len(name) <= _MAX_CHARACTERS and not re.search(r"[\s/?&{]", name) and _SECRET.search(name):
         return f"{name}={MASK}"
-    masked = _QUERY.sub(rf"\g<name>{MASK}", _without_user_info(argument))
+    masked = _QUERY.sub(rf"\g<name>{MASK}", _USER_INFO.sub(f"://{MASK}@", argument))
     for pattern in (_JSON, _PAIR):
         masked = pattern.sub(lambda found: found["name"] + MASK if _SECRET.search(found["name"]) else found[0], masked)
     masked = _BEARER.sub(rf"\g<name>{MASK}", masked)
     header = next((found for found in _HEADER.finditer(masked) if _SECRET.search(found["name"])), None)
     return _KNOWN.sub(MASK, f"{masked[: header.end()]} {MASK}" if header else masked)
-
-
-def _without_user_info(argument: str) -> str:
-    """Without what stands before the `@` of a URL's host: a password, or a token in place of a name."""
-    first, *rest = argument.split("://")
-    return "://".join((first, *map(_host, rest)))
-
-
-def _host(after: str) -> str:
-    authority = re.split(r"[/?#\s]", after, maxsplit=1)[0]
-    _, at, _ = authority.rpartition("@")
-    return f"{MASK}@{after[len(authority.rpartition('@')[0]) + 1 :]}" if at else after

@@ -1,9 +1,10 @@
-"""Readings of the host side, in base units; None is what this host cannot tell."""
+"""Readings of the host side, in base units; None is what this host cannot report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
+from typing import NamedTuple
 
 from exporter.core.clock import UnixTime
 from exporter.core.record import record
@@ -50,7 +51,7 @@ class HostUsage:
 
 @record
 class ProcessSignals:
-    """One GPU process with its loader workers (children, and theirs): shares of the pass as in `HostSignals`."""
+    """One GPU process with its loader workers (children, and theirs): shares of the cycle as in `HostSignals`."""
 
     hottest_thread: float | None = None
     blocked: float | None = None
@@ -84,9 +85,9 @@ class ProcessSignals:
 
 @record
 class HostSignals:
-    """What one owner's host side did between its last two turns, as shares of that time (0 to 1); None: cannot tell.
+    """The host side of one owner between its last two turns, as fractions of that time; None: not known.
 
-    Its turn is in every pass but on a node of many processes (`turns.py`).
+    Its turn is in every cycle but on a node of many processes (`RoundRobin`).
     """
 
     cpu_pressure: float | None = None
@@ -112,6 +113,30 @@ class HostSignals:
     programs: tuple[str, ...] = ()
     """How its GPU processes, and what started them in the same cgroup, were called: begin of the command line."""
     launchers: Mapping[int, int] = field(default_factory=dict[int, int])
-    """By pid: the pid of the launcher of ranks (`launchers.py`) that started it."""
+    """By pid: the pid of the launcher of ranks that started it."""
     processes: Mapping[int, ProcessSignals] = field(default_factory=dict[int, ProcessSignals])
     """By pid, those that were looked at: a waiting GPU is judged by its own processes, not by its siblings'."""
+
+
+_TIE_MARGIN = 0.1
+"""Of a CPU: between threads that are full all the time, it is the kernel's ticks that choose which has used more."""
+
+
+class ThreadLoad(NamedTuple):
+    """One thread, or the fullest of a process."""
+
+    share: float | None = None
+    polling: bool | None = None
+
+
+UNKNOWN = ThreadLoad()
+
+
+def busiest(found: Sequence[ThreadLoad]) -> ThreadLoad:
+    """One that spins beside one that works must not hide the work: it polls only where all the full ones do."""
+    shares = [each.share for each in found if each.share is not None]
+    if not shares:
+        return found[0] if found else UNKNOWN
+    most = max(shares)
+    polling = {each.polling for each in found if each.share is not None and each.share >= most - _TIE_MARGIN}
+    return ThreadLoad(most, False if False in polling else None if None in polling else True)

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from exporter.host.presence import exists
-from exporter.host.text import lines
+from exporter.host.text import exists, lines
 
 
 def own_cgroup(cgroupfs: Path, mine: Path = Path("/sys/fs/cgroup")) -> str:
@@ -39,11 +38,10 @@ def absolute(text: str, own: str) -> str:
     """The text of /proc/PID/cgroup with the path of version 2 as the host would show it."""
     if not own:
         return text
-    return "".join(f"{_line(line, own)}\n" for line in lines(text))
-
-
-def _line(line: str, own: str) -> str:
-    return f"0::{posixpath.normpath(f'{own}/{line[3:]}')}" if line.startswith("0::") else line
+    absolute = (
+        f"0::{posixpath.normpath(f'{own}/{line[3:]}')}" if line.startswith("0::") else line for line in lines(text)
+    )
+    return "".join(f"{line}\n" for line in absolute)
 
 
 T = TypeVar("T")
@@ -52,12 +50,12 @@ _CLONE_NEWNET = 0x40000000
 
 
 def shares_network_namespace(procfs: Path, pid: int) -> bool:
-    """Whether the process has this program's own network namespace. Raises OSError where that is not shown."""
+    """Return whether the process has this program's own network namespace. Raises OSError where that is not shown."""
     return os.stat(f"{procfs}/{pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino  # noqa: PTH116 - as a link
 
 
 def run_in_network_namespace(procfs: Path, pid: int, work: Callable[[], T], deadline: float) -> T:
-    """What `work` returns, or raises, in the namespace of `pid`. Raises OSError where it may not be entered.
+    """Return what `work` returns, or raises, in the namespace of `pid`. Raises OSError where it may not be entered.
 
     Needs CAP_SYS_ADMIN (to enter) and, for programs of other users, CAP_SYS_PTRACE (to open the namespace).
 

@@ -19,9 +19,9 @@ from exporter.host.text import bounded, count, lines
 ADDRESS = ("localhost", 28028)
 LOOPBACK = ("127.0.0.1", "::1")
 """What `localhost` stands for: NCCL listens on the one that the job's own resolver names first."""
-DEADLINE = 12.0
+ANSWER_TIMEOUT_SECONDS = 12.0
 """Seconds for the whole question: NCCL gathers for up to 3, and then gives up within another 5."""
-PATIENCE = 1.0
+CONNECT_TIMEOUT_SECONDS = 1.0
 """Seconds for a process to answer the first word."""
 _TRIES = 8
 """Connections to one address."""
@@ -71,12 +71,10 @@ class RasAnswer:
     """Collectives launched by all ranks together; None where the answer does not count those of all."""
 
 
-def _anybody(_: RasAnswer) -> bool:
-    return True
-
-
 def ask(
-    address: tuple[str, int] = ADDRESS, deadline: float = DEADLINE, mine: Callable[[RasAnswer], bool] = _anybody
+    address: tuple[str, int] = ADDRESS,
+    mine: Callable[[RasAnswer], bool] = lambda _: True,
+    deadline: float = ANSWER_TIMEOUT_SECONDS,
 ) -> RasAnswer:
     """The answer that is `mine`, in the network namespace of the calling thread. Raises RasError.
 
@@ -104,7 +102,7 @@ def ask(
 
 def _once(address: tuple[str, int], until: MonotonicTime) -> RasAnswer:
     """One conversation. Raises RasError, OSError and EOFError."""
-    soon = min(until, monotonic_time() + PATIENCE)
+    soon = min(until, monotonic_time() + CONNECT_TIMEOUT_SECONDS)
     with socket.create_connection(address, timeout=max(0.001, soon - monotonic_time())) as connection:
         talk = _Conversation(connection, soon)
         if not talk.request("CLIENT PROTOCOL 2").upper().startswith("SERVER PROTOCOL"):

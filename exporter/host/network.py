@@ -1,15 +1,62 @@
-"""What goes over a network namespace, and whether somebody listens in it. Namespaces are read through a process."""
+"""The programs around a GPU process, the ports they listen on, and the bytes over their network namespace."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from exporter.core.units import Bytes
+from exporter.host.model import HostProcess
+from exporter.host.process import parse_stat
 from exporter.host.text import lines, natural, read_text
+
+_MODULES = r"torch\.distributed\.(?:run|launch)|deepspeed\.launcher\.launch|accelerate\.commands\.launch"
+_MPI = r"mpirun|mpiexec|mpiexec\.hydra|hydra_pmi_proxy|orterun|orted|prterun|prted"
+_NAMES = f"torchrun|accelerate|deepspeed|horovodrun|{_MPI}"
+_LAUNCHER = re.compile(
+    rf"(?:\S*/)?(?:python[0-9.]*\s+(?:-[a-z]+\s+)*?(?:-m\s+(?:{_MODULES})|(?:\S*/)?(?:{_NAMES}))|(?:{_NAMES}))(?:\s|$)"
+)
+
+
+def is_launcher(command_line: str) -> bool:
+    """Return whether a command line, its words parted by spaces, is one of theirs.
+
+    What starts programs that have nothing to do with each other (shells, make, parallel, a script of a sweep) is not.
+    """
+    return _LAUNCHER.match(command_line) is not None
+
+
+_ABOVE = 3
+"""A server starts an engine, which starts its ranks."""
+_COMMAND = 512
+"""Characters of a command line."""
+_SHELLS = frozenset({"ash", "bash", "csh", "dash", "fish", "ksh", "sh", "tcsh", "zsh", "screen", "tmux", "sshd"})
+"""What these start is no part of who started them."""
+
+
+def related_pids(procfs: Path, processes: Iterable[HostProcess]) -> Sequence[int]:
+    """The pids of `processes`, and of those above them in the same cgroup, up to a shell."""
+    found = dict.fromkeys(process.pid for process in processes)
+    for process in processes:
+        mine, parent = read_text(f"{procfs}/{process.pid}/cgroup"), process.parent
+        for _ in range(_ABOVE):
+            if parent <= 1 or read_text(f"{procfs}/{parent}/cgroup") != mine:
+                break
+            stat = parse_stat(read_text(f"{procfs}/{parent}/stat"))
+            if stat and stat.command.partition(":")[0] in _SHELLS:
+                break
+            found[parent] = None
+            parent = stat.parent if stat else 0
+    return list(found)
+
+
+def command_line(procfs: Path, pid: int) -> str:
+    """The first words of its command line; only compared with names of programs, never shown."""
+    return read_text(f"{procfs}/{pid}/cmdline")[:_COMMAND].replace("\0", " ").lower()
+
 
 _LISTEN, _ESTABLISHED = "0A", "01"
 _PORT = re.compile("[0-9A-F]{4}")
@@ -68,7 +115,7 @@ def parse_listeners(text: str) -> Mapping[int, int]:
 
 
 def for_clients(ports: frozenset[int], command_lines: Iterable[str]) -> frozenset[int]:
-    """Those of a workload of these programs that its own programs do not need among themselves."""
+    """Return those of a workload of these programs that its own programs do not need among themselves."""
     return ports - _OF_RAY if any(_RAY.match(line) for line in command_lines) else ports
 
 
@@ -81,7 +128,7 @@ class Connection(NamedTuple):
 
 
 def parse_connections(text: str, of: Collection[int]) -> Iterator[Connection]:
-    """From and to these ports: a node may have thousands of others, of which each would cost as much."""
+    """Yield the connections from and to these ports; the thousands of others are not parsed."""
     named = re.compile("|".join(f":{port:04X} " for port in of)).search
     for line in lines(text)[1:]:
         words = line.split() if named(line) else []
@@ -93,7 +140,7 @@ def parse_connections(text: str, of: Collection[int]) -> Iterator[Connection]:
 
 
 class Listeners:
-    """Who listens for clients, as of one look: processes in one network namespace share its table of sockets."""
+    """The listening ports of one cycle: processes in one network namespace share its table of sockets."""
 
     def __init__(self, procfs: Path) -> None:
         self._procfs = procfs
@@ -131,7 +178,9 @@ class Listeners:
             found = self._ports[where] = {
                 inode: port
                 for table in _TABLES
-                for inode, port in parse_listeners(_head(f"{self._procfs}/{pid}/net/{table}", _TABLE_BYTES)).items()
+                for inode, port in parse_listeners(
+                    _whole_lines(f"{self._procfs}/{pid}/net/{table}", _TABLE_BYTES)
+                ).items()
                 if (port < _EPHEMERAL or port == _GRPC) and port not in _OF_TRAINING
             }
         return found
@@ -144,19 +193,15 @@ class Listeners:
             found = self._connections[where] = [
                 each
                 for table in _TABLES
-                for each in parse_connections(_head(f"{self._procfs}/{pid}/net/{table}", _MEETING_BYTES), ports)
+                for each in parse_connections(_whole_lines(f"{self._procfs}/{pid}/net/{table}", _MEETING_BYTES), ports)
             ]
         accepted = {(each.peer_port, each.port) for each in found}
         met = [each.peer_port for each in found if each.inode in mine and (each.port, each.peer_port) in accepted]
         return ports.intersection(met)
 
 
-def _head(path: str, most: int) -> str:
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(most).rpartition(b"\n")[0].decode("ascii", "replace")
-    except OSError:
-        return ""
+def _whole_lines(path: str, limit: int) -> str:
+    return read_text(path, limit).rpartition("\n")[0]
 
 
 def _sockets(procfs: Path, pid: int) -> frozenset[int] | None:

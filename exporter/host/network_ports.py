@@ -1,11 +1,13 @@
-"""The network ports of a node beside its GPUs: which GPU each is nearest to, and which of them is in trouble. Pure."""
+"""The network ports of a node beside its GPUs: the nearest GPUs of each, its troubles, and their metric families."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from exporter.core.clock import MonotonicTime
+from exporter.core.families import NODE, Family, Sample, Shown, Unit, counters, gauges, info
 from exporter.host.rdma import PciPath, Port
 
 NEAR = ("PIX", "PXB", "PHB", "NODE")
@@ -13,11 +15,13 @@ NEAR = ("PIX", "PXB", "PHB", "NODE")
 complex, the NUMA node. What is further away (SYS) is near to none."""
 TROUBLES = ("down", "slow", "errors")
 
-_WITHIN = 300.0
+READ_SECONDS = 10.0
+"""Ports are read this often."""
+_ERROR_WINDOW_SECONDS = 300.0
 """Seconds for which errors count as lately."""
-_MANY = 100.0
+_MAX_ERRORS = 100.0
 """Errors within them that are too many. A link that went down or had to recover is one too many."""
-_GRAVE = frozenset({"link_downed", "link_error_recovery"})
+_LINK_LOSS_ERRORS = frozenset({"link_downed", "link_error_recovery"})
 _HARMLESS = frozenset({"VL15_dropped", "port_rcv_switch_relay_errors", "port_rcv_constraint_errors"})
 """They come with a fabric that is being set up, and with multicast."""
 
@@ -26,7 +30,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class GpuSeat:
-    """Where one GPU sits on the PCI bus."""
+    """The place of one GPU on the PCI bus."""
 
     index: int
     uuid: str
@@ -58,8 +62,8 @@ NO_PORTS = NetworkPorts()
 
 
 @dataclass(slots=True)
-class _Past:
-    """What one port has had: it was active, its best rate, and its errors some time ago."""
+class _PortHistory:
+    """The past of one port: it was active, its best rate, and its errors some time ago."""
 
     active: bool = False
     rate: float = 0.0
@@ -72,11 +76,11 @@ class _Past:
 class PortWatch:
     """Judges ports by their own past and by others of their kind on this node."""
 
-    _past: dict[Key, _Past] = field(default_factory=dict[Key, _Past])
+    _past: dict[Key, _PortHistory] = field(default_factory=dict[Key, _PortHistory])
 
-    def look(self, ports: Sequence[Port], gpus: Sequence[GpuSeat], now: MonotonicTime) -> NetworkPorts:
+    def update(self, ports: Sequence[Port], gpus: Sequence[GpuSeat], now: MonotonicTime) -> NetworkPorts:
         """A port that is not shown any more is forgotten."""
-        self._past = {key: self._past.get(key, _Past()) for key in ((port.device, port.port) for port in ports)}
+        self._past = {key: self._past.get(key, _PortHistory()) for key in ((port.device, port.port) for port in ports)}
         for port in ports:
             self._remember(port, now)
         return NetworkPorts(tuple(PortStatus(port, nearest(port, gpus), self._troubles(port, ports)) for port in ports))
@@ -86,7 +90,7 @@ class PortWatch:
         past.active = past.active or port.state == "active"
         if port.state == "active":
             past.rate = max(past.rate, port.rate or 0.0)
-        past.errors = [(at, errors) for at, errors in past.errors if now - at <= _WITHIN]
+        past.errors = [(at, errors) for at, errors in past.errors if now - at <= _ERROR_WINDOW_SECONDS]
         past.errors.append((now, port.errors))
 
     def _troubles(self, port: Port, ports: Sequence[Port]) -> frozenset[str]:
@@ -102,7 +106,7 @@ class PortWatch:
             found |= {"slow"} if port.rate is not None and port.rate < best else set()
         elif port.state and (past.active or alike):
             found.add("down")
-        if _erring(past.errors[0][1], port.errors):
+        if _has_errors(past.errors[0][1], port.errors):
             found.add("errors")
         return frozenset(found)
 
@@ -112,9 +116,12 @@ def _kind(port: Port) -> tuple[str, str, str, str]:
     return (port.board, port.link_layer, port.port, function)
 
 
-def _erring(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
+def _has_errors(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
     more = {name: count - before[name] for name, count in after.items() if name in before and name not in _HARMLESS}
-    return any(more.get(name, 0.0) > 0 for name in _GRAVE) or sum(max(0.0, each) for each in more.values()) > _MANY
+    return (
+        any(more.get(name, 0.0) > 0 for name in _LINK_LOSS_ERRORS)
+        or sum(max(0.0, each) for each in more.values()) > _MAX_ERRORS
+    )
 
 
 def nearest(port: Port, gpus: Sequence[GpuSeat]) -> tuple[tuple[GpuSeat, str], ...]:
@@ -129,10 +136,11 @@ def _rank(way: tuple[str, int]) -> tuple[int, int]:
 
 
 def meeting(port: Port, gpu: GpuSeat) -> tuple[str, int] | None:
-    """How they meet, and how many steps of their paths they share; None where they are far apart or it is not known."""
+    """Return how they meet, and how many steps of their paths they share; None where they are far apart or it is not known."""
     if not port.path or not gpu.path:
         return None
-    shared = sum(1 for _ in _common(port.path, gpu.path))
+    steps = zip(port.path, gpu.path, strict=False)
+    shared = sum(1 for _ in takewhile(lambda step: step[0] == step[1], steps))
     if shared > 1:
         bridges = max(len(port.path), len(gpu.path)) - shared - 1
         return ("PIX" if bridges <= 1 else "PXB"), shared
@@ -141,8 +149,62 @@ def meeting(port: Port, gpu: GpuSeat) -> tuple[str, int] | None:
     return ("NODE", 0) if port.numa_node and port.numa_node == gpu.numa_node else None
 
 
-def _common(one: PciPath, other: PciPath) -> Iterator[str]:
-    for mine, theirs in zip(one, other, strict=False):
-        if mine != theirs:
-            return
-        yield mine
+_PORT = ("device", "port")
+Samples = Callable[[NetworkPorts], Iterable[Sample]]
+
+
+def _labels(port: Port) -> tuple[str, str]:
+    return (port.device, port.port)
+
+
+def _each(value: Callable[[Port], float | None]) -> Samples:
+    def samples(found: NetworkPorts) -> Iterable[Sample]:
+        for each in found.ports:
+            number = value(each.port)
+            if number is not None:
+                yield Sample(number, _labels(each.port))
+
+    return samples
+
+
+def _by(values: Callable[[Port], Mapping[str, float]]) -> Samples:
+    def samples(found: NetworkPorts) -> Iterable[Sample]:
+        for each in found.ports:
+            for key, number in values(each.port).items():
+                yield Sample(number, (*_labels(each.port), key))
+
+    return samples
+
+
+def _info(found: NetworkPorts) -> Iterable[Sample]:
+    for each in found.ports:
+        port, near = each.port, ",".join(str(gpu.index) for gpu, _ in each.near)
+        bus = port.path[-1] if port.path else ""
+        labels = (port.link_layer, port.netdev, bus, port.numa_node, port.board, near)
+        yield Sample(1, (*_labels(port), *labels))
+
+
+def _near(found: NetworkPorts) -> Iterable[Sample]:
+    for each in found.ports:
+        for gpu, way in each.near:
+            yield Sample(1, (*_labels(each.port), str(gpu.index), gpu.uuid, way))
+
+
+def _troubles(found: NetworkPorts) -> Iterable[Sample]:
+    for each in found.ports:
+        for trouble in TROUBLES:
+            yield Sample(float(trouble in each.troubles), (*_labels(each.port), trouble))
+
+
+# fmt: off
+NETWORK_PORT_FAMILIES: tuple[Family[NetworkPorts], ...] = (
+    info("gpu_rdma_port_info", "An InfiniBand or RoCE port of the node (link_layer), and the GPUs it is nearest to over PCIe; empty where none is near.", _info, (*_PORT, "link_layer", "netdev", "pci_bus_id", "numa_node", "board", "nearest_gpu"), NODE),
+    info("gpu_rdma_port_nearest_gpu_info", "The same, a series for each GPU the port is nearest to, to join on; path is how they meet, in the words of nvidia-smi topo.", _near, (*_PORT, "gpu", "uuid", "path"), NODE),
+    gauges("gpu_rdma_port_up", "Whether the port's logical state is active.", Unit.NONE, _each(lambda port: float(port.state == "active") if port.state else None), _PORT, NODE),
+    gauges("gpu_rdma_port_state", "Logical state of the port: 1 for the state in the label.", Unit.NONE, _by(lambda port: {port.state: 1.0} if port.state else {}), (*_PORT, "state"), NODE),
+    gauges("gpu_rdma_port_speed_bytes", "Speed of the port's link as trained, in bytes per second and direction.", Unit.BYTES, _each(lambda port: port.rate), _PORT, NODE),
+    counters("gpu_rdma_port_bytes_total", "Bytes over the port.", Unit.BYTES, _by(lambda port: port.bytes), (*_PORT, "direction"), NODE),
+    counters("gpu_rdma_port_errors_total", "Errors of the port by the kernel's counters.", Unit.NONE, _by(lambda port: port.errors), (*_PORT, "type"), NODE, shown=Shown.NONZERO),
+    gauges("gpu_rdma_port_degraded", "Whether the port is down (others of its kind are up, or it was), slow (below its best rate, or theirs), or counts errors (a link that went down, or many, within 5 minutes).", Unit.NONE, _troubles, (*_PORT, "reason"), NODE, shown=Shown.NONZERO),
+)
+# fmt: on

@@ -3,22 +3,68 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
+from exporter.core.clock import MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
+from exporter.core.lookup import Lookup
 from exporter.core.units import Bytes
 from exporter.host.model import HostProcess
 from exporter.host.namespace import absolute
-from exporter.host.text import KeptFile, KeptFiles, lines, natural, read_text, room
-from exporter.host.users import account
+from exporter.host.text import bounded, lines, natural, read_text
+
+SOURCE = "user_database"
+_MAX_NAMES = 512
+"""Users that are remembered; a node with new ones every day would have thousands in the end."""
+
+
+class UserNames(Lookup[int, str]):
+    """Names by user id, from a directory service that may be slow or away: asked beside the cycles, never in one."""
+
+    def __init__(self, ask: Callable[[int], str | None] | None = None, clock: MonotonicClock = monotonic_time) -> None:
+        super().__init__("users", ask or account, limit=_MAX_NAMES, clock=clock)
+
+    def name(self, uid: int) -> str:
+        """Return the name; the number as text until there is one, and for a user that this host does not know."""
+        return self.get(uid) or str(uid)
+
+
+def account(uid: int, subordinate: Path = Path("/etc/subuid")) -> str | None:
+    """The account's name; None where this host does not know it (a container's user), or its directory is away.
+
+    Of a number that a user's own containers (rootless) run under: the user it was lent to, where that is one alone.
+    """
+    try:
+        return bounded(pwd.getpwuid(uid).pw_name)
+    except (KeyError, OverflowError):
+        return _lent_to(uid, read_text(str(subordinate)))
+
+
+def _lent_to(uid: int, text: str) -> str | None:
+    """Return the owner of the id by subuid(5), `USER:FIRST:COUNT`. Root's ranges are for the containers of others."""
+    entries = [line.split(":") for line in lines(text) if line.count(":") == 2]  # noqa: PLR2004 - as above
+    users: set[str] = set()
+    for user, first, count in entries:
+        start, size = natural(first), natural(count.strip())
+        if start is not None and size is not None and start <= uid < start + size:
+            users.add(user)
+    if len(users) != 1:
+        return None
+    user = users.pop()
+    try:
+        known = pwd.getpwuid(int(user)) if natural(user) is not None else pwd.getpwnam(user)
+    except (KeyError, OverflowError, ValueError):
+        return None  # left behind by a user who has gone
+    return bounded(known.pw_name) if known.pw_uid else None
+
 
 T = TypeVar("T", bound=Hashable)
 
 
-class Turns(Generic[T]):
+class RoundRobin(Generic[T]):
     """Gives turns by size, `limit` in all or one alone: first to those who never had one, then to who waits longest."""
 
     def __init__(self, limit: int) -> None:
@@ -27,7 +73,7 @@ class Turns(Generic[T]):
         """Those who had a turn, in the order of their next one."""
 
     def next(self, sizes: Mapping[T, int]) -> Collection[T]:
-        """Who has a turn now. Those that `sizes` does not name are forgotten."""
+        """Return who has a turn now. Those that `sizes` does not name are forgotten."""
         if sum(sizes.values()) <= self._limit:
             self._waiting = dict.fromkeys(sizes)
             return sizes.keys()
@@ -47,10 +93,8 @@ CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 IDENTITY_SECONDS = 30.0
 """User and cgroup are read again this often: slurmd and systemd move a process after it has started."""
-PASS_PROCESSES = 256
-"""Processes read in one pass."""
-_MAX_FILES, _FILES_PART = 512, 1 / 4
-"""Descriptors kept, and of this program's descriptors."""
+CYCLE_PROCESSES = 256
+"""Processes read in one cycle."""
 
 
 class Stat(NamedTuple):
@@ -68,27 +112,13 @@ class Stat(NamedTuple):
 
 
 class _Identity(NamedTuple):
-    """What many processes have in common. Processes of one identity share one object."""
+    """The properties of a process that are read only now and then."""
 
+    start_ticks: int
     command: str
     user: str
     cgroup: str
-
-
-_NOBODY = _Identity("", "", "")
-
-
-@dataclass(slots=True)
-class _Kept:
-    """A process of which /proc shows the same is the same object again."""
-
-    stat: KeptFile
-    content: bytes = b""
-    """Of `stat`, that `process` was made of."""
-    start_ticks: int = 0
-    identity: _Identity = _NOBODY
-    identity_at: MonotonicTime = NEVER
-    process: HostProcess | None = None
+    read_at: MonotonicTime
 
 
 def parse_stat(text: str) -> Stat | None:
@@ -124,6 +154,14 @@ def parse_uid(text: str) -> int | None:
     return None
 
 
+def parse_io(text: str, *names: str) -> list[Bytes | None]:
+    """Return the numbers of these lines of /proc/PID/io; None where there is no such line."""
+    words = text.split()
+    found = dict(zip(words[::2], words[1::2], strict=False))
+    numbers = [natural(found.get(f"{name}:", "")) for name in names]
+    return [None if number is None else Bytes(number) for number in numbers]
+
+
 def parse_boot_time(text: str) -> int | None:
     """Unix seconds of boot from /proc/stat."""
     for line in lines(text):
@@ -150,57 +188,31 @@ class ProcessReader:
     own_cgroup: str = ""
     """Where this reader's cgroup namespace begins (`namespace.own_cgroup`); empty on the host."""
     _boot: float | None = None
-    _files: KeptFiles = field(init=False)
-    _kept: dict[int, _Kept] = field(default_factory=dict[int, _Kept])
-    _identities: dict[_Identity, _Identity] = field(default_factory=dict[_Identity, _Identity])
-    _turns: Turns[int] = field(default_factory=lambda: Turns[int](PASS_PROCESSES))
+    _identities: dict[int, _Identity] = field(default_factory=dict[int, _Identity])
+    _turns: RoundRobin[int] = field(default_factory=lambda: RoundRobin[int](CYCLE_PROCESSES))
     _last: Mapping[int, HostProcess] = field(default_factory=dict[int, HostProcess])
 
-    def __post_init__(self) -> None:
-        self._files = KeptFiles(self.procfs, room(_MAX_FILES, _FILES_PART))
-
     def read_all(self, pids: Collection[int]) -> Mapping[int, HostProcess]:
-        """Those of `pids` that /proc shows; what is kept of others is dropped. To be called once a pass.
+        """Return those of `pids` that /proc shows, and drop what is kept of others. Called once a cycle.
 
-        Of more than `PASS_PROCESSES` a part is read, and the others are as they were when it was their turn. The same
-        object again where nothing has changed.
+        Of more than `CYCLE_PROCESSES` a part is read. The others are as they were at their turn.
         """
-        self._forget(pids)
-        turn = self._turns.next(dict.fromkeys(pids, 1))
-        last = self._last
+        wanted = set(pids)
+        self._identities = {pid: each for pid, each in self._identities.items() if pid in wanted}
+        turn, last = self._turns.next(dict.fromkeys(pids, 1)), self._last
         every = [(pid, self.read(pid) if pid in turn else last.get(pid)) for pid in pids]
-        found = {pid: process for pid, process in every if process is not None}
-        if found != last:
-            self._last = found
+        self._last = {pid: process for pid, process in every if process is not None}
         return self._last
 
     def read(self, pid: int) -> HostProcess | None:
-        """The process, or None where it has gone or /proc does not show it."""
-        kept = self._kept.get(pid)
-        if kept is None:
-            kept = self._kept[pid] = _Kept(KeptFile(self._files, str(pid), "stat"))
-        content, now = kept.stat.read(), self.monotonic()
-        if content is not kept.content or now - kept.identity_at >= IDENTITY_SECONDS:
-            kept.process = self._look(pid, kept, content, now)
-        return kept.process
-
-    def _look(self, pid: int, kept: _Kept, content: bytes, now: MonotonicTime) -> HostProcess | None:
-        stat = parse_stat(content.decode("utf-8", "replace"))
+        """Return the process, or None if it has ended or /proc does not show it."""
+        stat = parse_stat(read_text(f"{self.procfs}/{pid}/stat"))
         if stat is None:
             return None
-        # The start time distinguishes a reused pid, the name an exec (which may change the user).
-        same = kept.start_ticks == stat.start_ticks and kept.identity.command == stat.command
-        before = kept.identity
-        if not same or now - kept.identity_at >= IDENTITY_SECONDS:
-            kept.identity, kept.identity_at = self._identity(pid, stat.command), now
-        unchanged = content is kept.content and kept.identity is before
-        kept.content, kept.start_ticks = content, stat.start_ticks
-        return kept.process if unchanged else self._process(pid, stat, kept.identity)
-
-    def _process(self, pid: int, stat: Stat, identity: _Identity) -> HostProcess:
+        identity = self._identity(pid, stat)
         return HostProcess(
             pid=pid,
-            command=identity.command,
+            command=stat.command,
             user=identity.user,
             start_time=UnixTime(self._boot_time() + stat.start_ticks / CLOCK_TICKS),
             cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
@@ -209,19 +221,17 @@ class ProcessReader:
             parent=stat.parent,
         )
 
-    def _identity(self, pid: int, command: str) -> _Identity:
+    def _identity(self, pid: int, stat: Stat) -> _Identity:
+        """Read user and cgroup now and then. The start time distinguishes a reused pid, the name an exec."""
+        known, now = self._identities.get(pid), self.monotonic()
+        if known and known[:2] == (stat.start_ticks, stat.command) and now - known.read_at < IDENTITY_SECONDS:
+            return known
         folder = f"{self.procfs}/{pid}"
         uid = parse_uid(read_text(f"{folder}/status"))
         user = "" if uid is None else self.name_of(uid)
-        found = _Identity(command, user, absolute(read_text(f"{folder}/cgroup"), self.own_cgroup))
-        return self._identities.setdefault(found, found)
-
-    def _forget(self, alive: Collection[int]) -> None:
-        gone = self._kept.keys() - alive
-        if gone:
-            self._kept = {pid: kept for pid, kept in self._kept.items() if pid not in gone}
-        if gone or len(self._identities) > 2 * len(self._kept):  # programs may give themselves new names all the time
-            self._identities = {kept.identity: kept.identity for kept in self._kept.values()}
+        cgroup = absolute(read_text(f"{folder}/cgroup"), self.own_cgroup)
+        found = self._identities[pid] = _Identity(stat.start_ticks, stat.command, user, cgroup, now)
+        return found
 
     def _boot_time(self) -> float:
         # Read once: it follows the wall clock's corrections, and a start time that moves is a new series each time.

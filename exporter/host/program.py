@@ -22,8 +22,8 @@ class ProgramError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """What a program reported. `cut` where it reported more than it may; it was ended then."""
+class CompletedProgram:
+    """The output of a program. `cut` if it was more than allowed; the program was ended then."""
 
     status: int
     output: bytes
@@ -34,7 +34,7 @@ class Finished:
 def output(
     command: Sequence[str], timeout: float, limit: int = _MAX_BYTES, environment: Mapping[str, str] | None = None
 ) -> str:
-    """What `command` prints, whatever bytes are in it. Raises ProgramError, also where it fails or prints too much."""
+    """Return the output of `command` as text. Raises ProgramError, also if it fails or prints too much."""
     name = " ".join(command[:2])
     try:
         done = run(command, timeout, limit, environment)
@@ -57,7 +57,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     *,
     together: bool = False,
-) -> Finished:
+) -> CompletedProgram:
     """Run `command` to its end; it may write `limit` bytes, then it is killed with all it has started.
 
     Its environment is this program's, unless `environment` is given. With `together` its errors are among its output,
@@ -81,8 +81,10 @@ def run(
         except subprocess.TimeoutExpired:
             raise TimeoutError from None
         finally:
-            _kill(process)
-    return Finished(process.returncode, written, errors, cut)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return CompletedProgram(process.returncode, written, errors, cut)
 
 
 def _read(process: subprocess.Popen[bytes], deadline: MonotonicTime, limit: int) -> tuple[bytes, bytes, bool]:
@@ -104,10 +106,3 @@ def _read(process: subprocess.Popen[bytes], deadline: MonotonicTime, limit: int)
                         selector.unregister(stream)
     written, errors = (*found.values(), bytearray())[:2]
     return bytes(written[:limit]), bytes(errors[:limit]), len(written) + len(errors) > limit
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the program and what it started; nothing where all have ended."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

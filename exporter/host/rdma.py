@@ -1,6 +1,6 @@
-"""InfiniBand and RoCE ports as sysfs shows them, and where devices sit on the PCI bus.
+"""InfiniBand and RoCE ports as sysfs shows them, and devices on the PCI bus.
 
-Reading may take milliseconds: network cards ask their firmware for some counters. Not for the thread of the passes.
+Reading may take milliseconds: network cards ask their firmware for some counters. Not for the sampling thread.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
-from exporter.host.presence import exists, is_folder
-from exporter.host.text import bounded, natural, read_text
+from exporter.host.text import bounded, exists, is_folder, natural, read_text
 
 _CLASS = "class/infiniband"
 _MAX_PORTS = 64
@@ -77,8 +77,8 @@ class Port:
 
 
 def ports(sysfs: Path) -> tuple[Port, ...]:
-    """All ports of this machine's cards, not of their virtual functions; none where the kernel has no such class."""
-    return tuple(_ports(sysfs))
+    """Return the ports of this machine's cards, not of virtual functions; none if the kernel has no such class."""
+    return tuple(islice(_ports(sysfs), _MAX_PORTS))
 
 
 def present(sysfs: Path) -> bool:
@@ -86,7 +86,7 @@ def present(sysfs: Path) -> bool:
 
 
 def pci_path(sysfs: Path, bus_id: str) -> PciPath:
-    """Of the device with this address (`0000:1a:00.0`)."""
+    """Return the path of the device with this address (`0000:1a:00.0`)."""
     return _path(sysfs / "bus/pci/devices" / bus_id)
 
 
@@ -95,7 +95,6 @@ def pci_numa_node(sysfs: Path, bus_id: str) -> str:
 
 
 def _ports(sysfs: Path) -> Iterator[Port]:
-    found = 0
     for device in sorted(_names(sysfs / _CLASS), key=_natural):
         folder = sysfs / _CLASS / device
         if exists(folder / "device/physfn"):  # a virtual function: its port is the card's, or is down until it is used
@@ -103,15 +102,12 @@ def _ports(sysfs: Path) -> Iterator[Port]:
         path, numa = _path(folder / "device"), _numa(folder / "device")
         board = _word(folder / "board_id") or _word(folder / "hca_type")
         for port in _names(folder / "ports"):
-            found += 1
-            if found > _MAX_PORTS:
-                return
             yield _port(folder / "ports" / port, device, port, (board, path, numa))
 
 
 def _port(folder: Path, device: str, port: str, card: tuple[str, PciPath, str]) -> Port:
     board, path, numa = card
-    rate = _RATE.match(_word(folder / "rate"))
+    rate, state = _RATE.match(_word(folder / "rate")), _STATE.match(_word(folder / "state"))
     moved = {"receive": "port_rcv_data", "transmit": "port_xmit_data"}
     words = {direction: _count(folder / "counters" / name) for direction, name in moved.items()}
     errors = {name: _count(folder / "counters" / name) for name in _ERRORS}
@@ -119,7 +115,7 @@ def _port(folder: Path, device: str, port: str, card: tuple[str, PciPath, str]) 
     return Port(
         device=bounded(device),
         port=bounded(port),
-        state=_state(folder / "state"),
+        state=state["state"].lower() if state else "",
         link_layer=_word(folder / "link_layer"),
         rate=float(rate["gigabits"]) * 1e9 / 8 if rate else None,
         bytes={direction: count * _WORDS_BYTES for direction, count in words.items() if count is not None},
@@ -147,11 +143,6 @@ def _word(path: Path) -> str:
     return bounded(read_text(str(path)).strip())
 
 
-def _state(path: Path) -> str:
-    match = _STATE.match(_word(path))
-    return match["state"].lower() if match else ""
-
-
 def _count(path: Path) -> float | None:
     number = natural(_word(path))
     return None if number is None else float(number)
@@ -171,3 +162,32 @@ def _numa(folder: Path) -> str:
     """The kernel writes -1 for a machine without NUMA."""
     number = natural(_word(folder / "numa_node"))
     return "" if number is None else str(number)
+
+
+_NVIDIA = "0x10de"
+_DISPLAY_CLASSES = ("0x0300", "0x0302")
+"""VGA and 3D controllers; NVIDIA's audio and USB functions are other classes."""
+_HOLDERS = {"pci-stub", "pciback", "xen-pciback"}
+"""Drivers that hold a device for virtual machines, beside those of VFIO."""
+
+
+def pci_gpus(sysfs: Path) -> int | None:
+    """Count NVIDIA display controllers under /sys/bus/pci/devices that are the host's; None without that directory."""
+    devices = sysfs / "bus/pci/devices"
+    try:
+        entries = sorted(devices.iterdir())
+    except OSError:
+        return None
+    return sum(_is_gpu(entry) for entry in entries)
+
+
+def _is_gpu(entry: Path) -> bool:
+    try:
+        if (entry / "vendor").read_text().strip() != _NVIDIA:
+            return False
+        display = (entry / "class").read_text().strip().startswith(_DISPLAY_CLASSES)
+    except OSError:
+        return False
+    driver = (entry / "driver").resolve().name
+    for_guests = "vfio" in driver or driver in _HOLDERS or exists(entry / "physfn")
+    return display and not for_guests  # NVIDIA's driver never shows what is kept for virtual machines

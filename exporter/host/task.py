@@ -1,30 +1,93 @@
-"""One task: a thread of a GPU process, or a loader worker of one as a whole, as /proc shows it pass after pass."""
+"""One task as /proc shows it: a thread of a GPU process or a loader worker as a whole, and what it reads and writes."""
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
 from exporter.core.clock import NEVER, MonotonicTime
-from exporter.host.model import HostProcess
-from exporter.host.process import CLOCK_TICKS, parse_stat
-from exporter.host.process_io import LOOK_SECONDS, IoRates, ProcessIo
-from exporter.host.text import KeptFile, KeptFiles, natural, read_text
+from exporter.core.units import Bytes, BytesPerSecond
+from exporter.host.process import CLOCK_TICKS, parse_io, parse_stat
+from exporter.host.text import natural, read_text
+
+READ_INTERVAL_SECONDS = 3.0
+SMOOTHING_SECONDS = 20.0
 
 
-class RunQueue(NamedTuple):
-    """Nanoseconds on a CPU, and ready without one, and how often it got one."""
+class IoRates(NamedTuple):
+    """Bytes per second by system calls or past the page cache, whichever is more."""
 
-    used: int
-    delay: int
-    turns: int
+    read: BytesPerSecond
+    written: BytesPerSecond
+    reading: BytesPerSecond
+    writing: BytesPerSecond
+    """These two since the look before, and not lately: what it does now."""
 
 
-def parse_run_queue(text: str) -> RunQueue | None:
+_NO_RATES = IoRates(*[BytesPerSecond(0.0)] * 4)
+
+
+class ProcessIo:
+    """The rates of one process or thread, by its `io` file: read now and then, and smoothed over half a minute.
+
+    A write ends in the page cache long before the disk has it, and the wait comes after, in `fsync`: what a program did
+    lately shows what it waits for now.
+    """
+
+    __slots__ = ("_path", "_rates", "_start_ticks", "_totals", "read_at")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._start_ticks = 0
+        self._totals: Sequence[Bytes | None] = ()
+        """Read and written, by calls and past the page cache, at the last look."""
+        self._rates: IoRates | None = None
+        self.read_at: MonotonicTime = NEVER
+
+    def rates(self, start_ticks: int, now: MonotonicTime) -> IoRates | None:
+        """Return the rates of the process that started then; None at first, and if the kernel refuses."""
+        same, seconds = start_ticks == self._start_ticks, now - self.read_at
+        if not same or seconds >= READ_INTERVAL_SECONDS:
+            totals = parse_io(read_text(self._path), "rchar", "wchar", "read_bytes", "write_bytes")
+            moved = [
+                max(0, after - before)
+                for before, after in zip(self._totals, totals, strict=False)
+                if before is not None and after is not None
+            ]
+            known = same and len(moved) == len(totals)
+            self._rates = _smoothed(self._rates or _NO_RATES, moved, seconds) if known else None
+            self._totals, self._start_ticks, self.read_at = totals, start_ticks, now
+        return self._rates
+
+
+def _smoothed(rates: IoRates, moved: Sequence[int], seconds: float) -> IoRates:
+    """Return the rates after `moved` bytes: read and written, by calls and past the page cache."""
+    fades = math.exp(-seconds / SMOOTHING_SECONDS)
+    ratio = (1.0 - fades) / seconds
+    read, written = max(moved[0], moved[2]), max(moved[1], moved[3])
+    return IoRates(
+        BytesPerSecond(rates.read * fades + read * ratio),
+        BytesPerSecond(rates.written * fades + written * ratio),
+        BytesPerSecond(read / seconds),
+        BytesPerSecond(written / seconds),
+    )
+
+
+class SchedStat(NamedTuple):
+    """/proc/PID/schedstat: nanoseconds on a CPU, nanoseconds runnable without one, and timeslices run."""
+
+    cpu_ns: int
+    wait_ns: int
+    timeslices: int
+
+
+def parse_schedstat(text: str) -> SchedStat | None:
     numbers = [natural(word) for word in text.split()[:3]]
     known = [number for number in numbers if number is not None]
-    return RunQueue(*known) if len(known) == len(RunQueue._fields) else None
+    return SchedStat(*known) if len(known) == len(SchedStat._fields) else None
 
 
 _ANY_READ = "wait_woken"
@@ -76,7 +139,7 @@ _FOR_REQUESTS = frozenset({"io_cqring_wait", "read_events"})
 
 
 class Sleep(Enum):
-    """What a task sleeps in."""
+    """The kind of wait that a task sleeps in."""
 
     HIDDEN = "what it sleeps in is not shown to this exporter"
     RECEIVE = "a blocking receive from the network"
@@ -86,7 +149,7 @@ class Sleep(Enum):
 
 
 def is_for_storage(folder: str) -> bool:
-    """Of a task in D state: true where what it waits in is not shown, or not known to be something else."""
+    """Return whether a task in D state waits for storage, as it does unless the kernel shows another wait."""
     channel = read_text(f"{folder}/wchan").partition(".")[0]
     return channel not in _FOR_MEMORY and not channel.startswith(_IN_DRIVER)
 
@@ -96,7 +159,7 @@ def receives(wait_channel: str) -> bool:
 
 
 def _reads_socket(folder: str, *, has_terminal: bool) -> bool:
-    """Of a task that sleeps in a read of some kind. Where it is not shown what it reads, a terminal may be it."""
+    """Return whether a task sleeps in a read of a socket. If that is not shown, it may be a terminal."""
     words = read_text(f"{folder}/syscall").split()
     try:
         return os.readlink(f"{folder}/fd/{int(words[1], 16)}").startswith("socket:")  # noqa: PTH115 - hundreds of them
@@ -105,30 +168,30 @@ def _reads_socket(folder: str, *, has_terminal: bool) -> bool:
 
 
 class TaskWait:
-    """What one task sleeps in, looked at now and then: who waits for a moment only is of no interest."""
+    """The wait of one task, read now and then: short waits are of no interest."""
 
-    __slots__ = ("_found", "_path", "_queue", "looked_at")
+    __slots__ = ("_found", "_path", "_queue", "read_at")
 
     def __init__(self, path: str) -> None:
         """`path` is the folder of the task."""
         self._path = path
-        self._queue: RunQueue | None = None
+        self._queue: SchedStat | None = None
         self._found: Sleep | None = None
-        self.looked_at: MonotonicTime = NEVER
+        self.read_at: MonotonicTime = NEVER
 
     def sleeps_in(
-        self, queue: RunQueue | None, now: MonotonicTime, *, runs: bool = False, has_terminal: bool = False
+        self, queue: SchedStat | None, now: MonotonicTime, *, runs: bool = False, has_terminal: bool = False
     ) -> Sleep:
-        """Of a task that had no CPU since the last look, by its `queue`: it sleeps where it slept.
+        """Return the wait. A task that had no CPU since the last read, by its `queue`, sleeps where it slept.
 
         Of one that runs only the first look counts: whether it would be shown what it sleeps in.
         """
         found = self._found
-        if found is None or (not runs and now - self.looked_at >= LOOK_SECONDS):
-            if found is None or queue is None or not queue.turns or queue != self._queue:
+        if found is None or (not runs and now - self.read_at >= READ_INTERVAL_SECONDS):
+            if found is None or queue is None or not queue.timeslices or queue != self._queue:
                 found = self._found = self._look(has_terminal=has_terminal)
             if not runs:
-                self._queue, self.looked_at = queue, now
+                self._queue, self.read_at = queue, now
         return Sleep.OTHER if runs and found is not Sleep.HIDDEN else found
 
     def _look(self, *, has_terminal: bool) -> Sleep:
@@ -148,9 +211,9 @@ _RUNNING = "R"
 _BLOCKED = frozenset("DI")
 """The second is how Lustre's clients wait: as in D state, but they do not count as load."""
 _STOPPED = frozenset("Tt")
-_WRITES = 100e3
+_MIN_WRITES_PER_SECOND = 100e3
 """Bytes per second of a process, from which it is looked which of its threads writes them."""
-_MOVES = 100e3
+_MIN_MOVED_PER_SECOND = 100e3
 """Bytes per second to and from files, from which the requests it sleeps for are taken for these."""
 
 
@@ -168,97 +231,56 @@ class Task(NamedTuple):
     whole process's."""
     stopped: bool = False
     """By a signal or a debugger."""
-    ready: RunQueue | None = None
+    ready: SchedStat | None = None
     """Of a task that has a CPU or waits for one. The same at two looks: it waited all the time between them, which the
     kernel adds to `run_delay` only once it has a CPU."""
     own_io: IoRates | None = None
     """Of a main thread itself, where its process writes much."""
 
 
-class _Closer(NamedTuple):
-    """What is looked at now and then, of main threads and children alone."""
-
-    io: ProcessIo
-    own_io: ProcessIo
-
-
 class TaskReader:
-    """Reads one task. While the kernel reports the same of it, it is the same object again."""
+    """Reads one task, cycle after cycle."""
 
-    __slots__ = ("_closer", "_folder", "_main", "_process", "_queue", "_seen", "_stat", "_task", "_wait", "place")
+    __slots__ = ("_folder", "_io", "_main", "_own_io", "_seen", "_wait", "place")
 
-    def __init__(self, files: KeptFiles, place: str, process: str = "") -> None:
+    def __init__(self, procfs: str, place: str, process: str = "") -> None:
         """`place` is below procfs; `process` is the pid of a main thread or a child, which is looked at closer."""
         self.place = place
-        self._folder = f"{files.root}/{place}"
-        self._stat = KeptFile(files, place, "stat")
-        self._queue = KeptFile(files, place, "schedstat")
-        self._seen: tuple[bytes, bytes] = (b"", b"")
-        """What both reported when `_task` was made."""
-        self._task: Task | None = None
-        self._closer = (
-            _Closer(ProcessIo(KeptFile(files, process, "io")), ProcessIo(KeptFile(files, place, "io")))
-            if process
-            else None
-        )
+        self._folder = f"{procfs}/{place}"
+        self._io = ProcessIo(f"{procfs}/{process}/io") if process else None
+        self._own_io = ProcessIo(f"{self._folder}/io")
         self._wait = TaskWait(self._folder) if process else None
         """Of another thread from its second look on: of hundreds, only few are looked at again."""
         self._main = bool(process) and place != process
-        self._process: HostProcess | None = None
+        self._seen = False
 
-    def read(self, now: MonotonicTime, process: HostProcess | None = None) -> Task | None:
-        """None where it is gone.
-
-        `process` is what /proc shows of its process in this pass. A main thread whose process shows the same, and that
-        had no CPU since, has done nothing.
-        """
-        queue = self._queue.read()
-        stat_seen, queue_seen = self._seen
-        still = self._main and process is not None and process is self._process and queue and queue is queue_seen
-        self._process = process
-        stat = stat_seen if still else self._stat.read()
-        if stat is not stat_seen or queue is not queue_seen or self._due(now):
-            self._seen = (stat, queue)
-            task = self._look(stat, queue, now)
-            if task != self._task:
-                self._task = task
-        return self._task
-
-    def _due(self, now: MonotonicTime) -> bool:
-        if self._closer and now - self._closer.io.looked_at >= LOOK_SECONDS:
-            return True
-        return self._wait is None or now - self._wait.looked_at >= LOOK_SECONDS
-
-    def _look(self, stat_content: bytes, queue_content: bytes, now: MonotonicTime) -> Task | None:
-        stat = parse_stat(stat_content.decode("utf-8", "replace"))
+    def read(self, now: MonotonicTime) -> Task | None:
+        """Return the task, or None if it has ended."""
+        stat = parse_stat(read_text(f"{self._folder}/stat"))
         if stat is None:
             return None
-        queue = parse_run_queue(queue_content.decode("utf-8", "replace"))
+        queue = parse_schedstat(read_text(f"{self._folder}/schedstat"))
         runs = stat.state == _RUNNING
-        sleep, io, own_io = Sleep.HIDDEN, None, None
-        if self._wait is None and self._task is not None:
+        if self._wait is None and self._seen:
             self._wait = TaskWait(self._folder)
+        self._seen = True
+        sleep, own_io = Sleep.HIDDEN, None
         if self._wait:
             sleep = self._wait.sleeps_in(queue, now, runs=runs, has_terminal=stat.has_terminal)
-        if self._closer:
-            io = self._closer.io.rates(stat.start_ticks, now)
-            if self._main and io and max(io.written, io.writing) >= _WRITES:
-                own_io = self._closer.own_io.rates(stat.start_ticks, now)
+        io = self._io.rates(stat.start_ticks, now) if self._io else None
+        if self._main and io and max(io.written, io.writing) >= _MIN_WRITES_PER_SECOND:
+            own_io = self._own_io.rates(stat.start_ticks, now)
+        moves = io is not None and io.reading + io.writing >= _MIN_MOVED_PER_SECOND
+        for_file = sleep is Sleep.FILE or (sleep is Sleep.REQUESTS and moves)
         return Task(
             start_ticks=stat.start_ticks,
             cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
-            blocked=_waits_for_file(sleep, io) or (stat.state in _BLOCKED and is_for_storage(self._folder)),
-            run_delay=queue.delay / 1e9 if queue else None,
+            blocked=for_file or (stat.state in _BLOCKED and is_for_storage(self._folder)),
+            run_delay=queue.wait_ns / 1e9 if queue else None,
             minor_faults=stat.minor_faults,
-            receiving=None if sleep is Sleep.HIDDEN or not self._closer else sleep is Sleep.RECEIVE,
+            receiving=None if sleep is Sleep.HIDDEN or not self._io else sleep is Sleep.RECEIVE,
             io=io,
             stopped=stat.state in _STOPPED,
-            ready=queue if queue and queue.turns and runs else None,
+            ready=queue if queue and queue.timeslices and runs else None,
             own_io=own_io,
         )
-
-
-def _waits_for_file(sleep: Sleep, io: IoRates | None) -> bool:
-    """Of a task that is not in D state."""
-    moves = io is not None and io.reading + io.writing >= _MOVES
-    return sleep is Sleep.FILE or (sleep is Sleep.REQUESTS and moves)

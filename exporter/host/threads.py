@@ -1,6 +1,6 @@
 """The threads and loader workers of GPU processes: which of them is full, which sit in D state or in a receive.
 
-A training process has hundreds of threads and reading them all each pass would cost more than all else here. So a
+A training process has hundreds of threads and reading them all each cycle would cost more than all else here. So a
 process is scanned whole now and then, and between scans only the few that then stood out are read: of each workload
 its hottest and its main threads, whatever else runs on the node.
 """
@@ -11,19 +11,19 @@ import os
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 from exporter.core.clock import NEVER, MonotonicTime
-from exporter.host.model import HostProcess
 from exporter.host.task import Task, TaskReader
-from exporter.host.text import KeptFiles, natural, read_text
+from exporter.host.text import natural, read_text
 
 _WHOLE_SCANS = 3
 """In one scan of so many all threads are asked for children, in the others those that had some and the main thread."""
 
 
 class Workers:
-    """Of one process, scan after scan."""
+    """Finds the loader workers of one process, scan after scan."""
 
     __slots__ = ("_parents", "_scans")
 
@@ -56,12 +56,10 @@ SECOND_SCAN_SECONDS = 2.0
 """After the first scan of a process, which cannot tell what is hot now from what once was."""
 SCAN_TASKS = 512
 """Threads and workers of one process looked at in a scan."""
-PASS_TASKS = 512
-"""Tasks scanned in one pass, over all processes; the others wait for the next pass. One process is always scanned."""
+CYCLE_TASKS = 512
+"""Tasks scanned in one cycle, over all processes; the others wait for the next cycle. One process is always scanned."""
 WORKLOAD_TASKS = 24
-"""Tasks of one workload read in one pass between scans."""
-NODE_TASKS = 384
-"""Tasks read in one pass between scans, over all workloads. What that leaves out has its turn after the next scan."""
+"""Tasks of one workload read in one cycle between scans. `HostReader` bounds the workloads of a cycle."""
 STAND_OUT = 3
 """Hot tasks, and as many blocked ones, kept of each process."""
 
@@ -69,8 +67,8 @@ Workloads = Mapping[Any, Collection[int]]
 """Pids of the GPU processes of each workload."""
 
 
-def places(procfs: str, pid: int, workers: Workers, apart: Container[int | None] = ()) -> Sequence[str]:
-    """Where the threads of a process and its loader workers stand below procfs; main thread first.
+def task_paths(procfs: str, pid: int, workers: Workers, apart: Container[int | None] = ()) -> Sequence[str]:
+    """Return where the threads of a process and its loader workers stand below procfs; main thread first.
 
     Not those workers that are `apart`, with what they have started.
     """
@@ -82,13 +80,6 @@ def places(procfs: str, pid: int, workers: Workers, apart: Container[int | None]
     own = (f"{pid}/task/{pid}", *others)[:SCAN_TASKS]
     room = max(SCAN_TASKS - len(own), SCAN_TASKS // 2)
     return (own[0], *workers.of(procfs, own, room, apart)[:room], *own[1:])[:SCAN_TASKS]
-
-
-def _process(pid: int, place: str) -> str:
-    """Whose `io` tells what the task's process reads; empty for threads but the main one."""
-    if "/" not in place:
-        return place
-    return str(pid) if place == f"{pid}/task/{pid}" else ""
 
 
 @dataclass(slots=True)
@@ -103,106 +94,59 @@ class _Watched:
     """CPU of its hottest task between the last two scans."""
     again: MonotonicTime = NEVER
     """When it is to be scanned again."""
-    tasks: Mapping[str, Task] = field(default_factory=dict[str, Task])
-    """As last read."""
     workers: Workers = field(default_factory=Workers)
-
-    def read(
-        self, readers: Iterable[TaskReader], now: MonotonicTime, process: HostProcess | None
-    ) -> Mapping[str, Task]:
-        """The very tasks of the time before where the kernel reports the same of each."""
-        every = [(reader.place, reader.read(now, process)) for reader in readers]
-        found = {place: task for place, task in every if task is not None}
-        if found != self.tasks:
-            self.tasks = found
-        return self.tasks
-
-
-class _Choice(NamedTuple):
-    """What is read of these workloads between scans, and how much had no place."""
-
-    workloads: Workloads
-    readers: Mapping[int, Sequence[TaskReader]]
-    skipped: int
-
-
-_NOT_SHOWN: Mapping[int, HostProcess] = {}
 
 
 class ThreadReader:
-    """Reads the tasks of GPU processes pass after pass within a bounded number of files."""
+    """Reads the tasks of GPU processes cycle after cycle within a bounded number of files."""
 
-    def __init__(self, files: KeptFiles) -> None:
+    def __init__(self, procfs: Path) -> None:
         self.skipped = 0
-        """Tasks worth reading that had no place in the budgets, summed over passes."""
-        self._files = files
-        self._workloads: Workloads = {}
+        """Tasks worth reading that had no place in the budgets, summed over cycles."""
+        self._procfs = str(procfs)
         self._watched: dict[int, _Watched] = {}
-        """Every process of them."""
-        self._choice: _Choice | None = None
-        """For as long as nothing is scanned."""
-        self._turn = 0
-        """Which workload is the first to be read, where not all can be."""
-        self._turned = NEVER
-        self._told: Mapping[int, Mapping[str, Task]] = {}
+        """Every process of the workloads."""
 
     def read(
-        self,
-        workloads: Workloads,
-        now: MonotonicTime,
-        turn: Collection[Any] | None = None,
-        shown: Mapping[int, HostProcess] = _NOT_SHOWN,
+        self, workloads: Workloads, now: MonotonicTime, turn: Collection[Any] | None = None
     ) -> Mapping[int, Mapping[str, Task]]:
-        """Tasks by place, by process; a process that is gone, or has to wait for its turn, is left out.
+        """Return the tasks by place, by process, without processes that have ended or wait for their turn.
 
-        `turn` are the workloads whose turn it is; without it, that of all. `shown` are processes as /proc shows them in
-        this pass. The same object again where the kernel reports the same.
+        `turn` are the workloads whose turn it is; without it, that of all.
         """
-        self._watch(workloads)
-        mine = workloads
-        if turn is not None and len(turn) < len(workloads):
-            mine = {name: each for name, each in workloads.items() if name in turn}
-        found = self._scanned(mine, now, shown)
-        for pid, readers in self._chosen(mine, now).items():
-            if pid not in found:
-                found[pid] = self._watched[pid].read(readers, now, shown.get(pid))
-        told = {pid: tasks for pid, tasks in found.items() if tasks}
-        if told != self._told:
-            self._told = told
-        return self._told
-
-    def _watch(self, workloads: Workloads) -> None:
-        if workloads is self._workloads or workloads == self._workloads:
-            return
-        self._workloads, self._choice = workloads, None
         pids = {pid for each in workloads.values() for pid in each}
         self._watched = {pid: self._watched.get(pid) or _Watched() for pid in pids}
+        mine = workloads if turn is None else {name: each for name, each in workloads.items() if name in turn}
+        found = self._scanned(mine, now)
+        for pid, readers in self._select(mine).items():
+            if pid not in found:
+                found[pid] = _read(readers, now)
+        return {pid: tasks for pid, tasks in found.items() if tasks}
 
-    def _scanned(
-        self, workloads: Workloads, now: MonotonicTime, shown: Mapping[int, HostProcess]
-    ) -> dict[int, Mapping[str, Task]]:
+    def _scanned(self, workloads: Workloads, now: MonotonicTime) -> dict[int, Mapping[str, Task]]:
         """Tasks of the processes whose scan is due: of those never scanned first, then of who waits longest."""
         watched = self._watched
         due = [pid for each in workloads.values() for pid in each if now >= watched[pid].again]
         found: dict[int, Mapping[str, Task]] = {}
-        left = PASS_TASKS
+        left = CYCLE_TASKS
         for pid in sorted(set(due), key=lambda pid: (watched[pid].again, pid)):
             if left > 0:
-                found[pid] = self._scan(pid, now, shown.get(pid))
+                found[pid] = self._scan(pid, now)
                 left -= len(found[pid])
         return found
 
-    def _scan(self, pid: int, now: MonotonicTime, process: HostProcess | None) -> Mapping[str, Task]:
-        self._choice = None
+    def _scan(self, pid: int, now: MonotonicTime) -> Mapping[str, Task]:
         watched = self._watched[pid]
         known = {reader.place: reader for reader in watched.stood_out}
-        where = places(self._files.root, pid, watched.workers, self._watched.keys())
-        readers = {place: known.get(place) or TaskReader(self._files, place, _process(pid, place)) for place in where}
-        tasks = watched.read(readers.values(), now, process)
+        where = task_paths(self._procfs, pid, watched.workers, self._watched.keys())
+        main = f"{pid}/task/{pid}"
+        own = {main: str(pid)} | {place: place for place in where if "/" not in place}
+        """Whose `io` tells what the task's process reads: of the main thread and of loader workers."""
+        readers = {place: known.get(place) or TaskReader(self._procfs, place, own.get(place, "")) for place in where}
+        tasks = _read(readers.values(), now)
         used = {place: task.cpu_seconds - watched.used.get(place, 0.0) for place, task in tasks.items()}
         hot = sorted(used, key=lambda place: -used[place])[:STAND_OUT]
         blocked = [place for place, task in tasks.items() if task.blocked][:STAND_OUT]
-        main = f"{pid}/task/{pid}"
         stood_out = dict.fromkeys((*hot[:1], main, *blocked, *hot[1:]))
         watched.stood_out = tuple(readers[place] for place in stood_out if place in readers)
         watched.heat = max(used.values(), default=0.0)
@@ -210,36 +154,24 @@ class ThreadReader:
         watched.used = {place: task.cpu_seconds for place, task in tasks.items()}
         return tasks
 
-    def _chosen(self, workloads: Workloads, now: MonotonicTime) -> Mapping[int, Sequence[TaskReader]]:
-        """What to read of each process: in each workload the hottest of each process first, then the main threads."""
-        names = self._in_turn(list(workloads), now)
-        choice = self._choice
-        if choice is None or (choice.workloads is not workloads and choice.workloads != workloads):
-            choice = self._choice = self._choose(workloads, names)
-        self.skipped += choice.skipped
-        return choice.readers
-
-    def _choose(self, workloads: Workloads, names: Sequence[Any]) -> _Choice:
+    def _select(self, workloads: Workloads) -> Mapping[int, Sequence[TaskReader]]:
+        """Return the tasks to read of each process, and add those over budget to `skipped`."""
         found: dict[int, list[TaskReader]] = {}
-        left, skipped = NODE_TASKS, 0
-        for name in names:
-            wanted = self._wanted(workloads[name])
-            taken = wanted[: min(WORKLOAD_TASKS, left)]
-            skipped += len(wanted) - len(taken)
-            left -= len(taken)
-            for pid, reader in taken:
+        for pids in workloads.values():
+            wanted = self._by_priority(pids)
+            self.skipped += max(0, len(wanted) - WORKLOAD_TASKS)
+            for pid, reader in wanted[:WORKLOAD_TASKS]:
                 found.setdefault(pid, []).append(reader)
-        return _Choice(workloads, found, skipped)
+        return found
 
-    def _in_turn(self, names: list[Any], now: MonotonicTime) -> list[Any]:
-        """Stays for some passes, for what a task used is known from two of them."""
-        if now - self._turned >= SCAN_SECONDS and names:
-            self._turn = (self._turn + max(1, NODE_TASKS // WORKLOAD_TASKS)) % len(names)
-            self._turned, self._choice = now, None
-        return [*names[self._turn :], *names[: self._turn]]
-
-    def _wanted(self, pids: Collection[int]) -> list[tuple[int, TaskReader]]:
+    def _by_priority(self, pids: Collection[int]) -> list[tuple[int, TaskReader]]:
+        """Return the tasks that stood out: the hottest of each process first, then the main threads."""
         watched = self._watched
         by_heat = sorted(pids, key=lambda pid: -watched[pid].heat)
         rounds = zip_longest(*[[(pid, reader) for reader in watched[pid].stood_out] for pid in by_heat])
         return [each for turn in rounds for each in turn if each is not None]
+
+
+def _read(readers: Iterable[TaskReader], now: MonotonicTime) -> Mapping[str, Task]:
+    every = [(reader.place, reader.read(now)) for reader in readers]
+    return {place: task for place, task in every if task is not None}

@@ -12,8 +12,8 @@ from exporter.core.clock import UnixTime
 from exporter.core.record import record
 from exporter.core.units import Joules, Share
 from exporter.host.model import HostSignals
-from exporter.ledger.evidence import Past, Signals
 from exporter.ledger.states import STATES
+from exporter.ledger.states.state import Signals, UsageHistory
 from exporter.progress.progress import Rank
 
 Seconds = tuple[float, ...]
@@ -23,8 +23,8 @@ ZERO: Seconds = (0.0,) * len(STATES)
 
 
 @record
-class Holding:
-    """One owner's hold on one target. The shares of a target's holdings sum to 1 at most; the rest is free."""
+class Allocation:
+    """The allocation of one target to one owner. The shares of a target sum to 1 at most; the rest is free."""
 
     owner: Owner
     share: Share = Share(1.0)
@@ -45,31 +45,31 @@ class Counted(NamedTuple):
 
 @record
 class Reading:
-    """One target in one pass. `signals` is None where it could not be read.
+    """One target in one cycle. `signals` is None where it could not be read.
 
-    A GPU whose instances are among the readings of the pass is booked as their sum: its own signals and holdings are
-    not looked at. `joules` is the energy since the last pass, known for whole GPUs only.
+    A GPU whose instances are among the readings of the cycle is booked as their sum: its own signals and allocations
+    are not used. `joules` is the energy since the last cycle, known for whole GPUs only.
     """
 
     target: Target
     signals: Signals | None = None
-    holdings: tuple[Holding, ...] = ()
+    allocations: tuple[Allocation, ...] = ()
     joules: Joules = Joules(0.0)
     profile: str = ""
     """Of a MIG instance, for its label."""
     counted: Counted | None = None
-    """None where it was not read in this pass, or never before, or has no such count (MIG)."""
+    """None where it was not read in this cycle, or never before, or has no such count (MIG)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerInput:
-    """One pass of the sampler. `seconds` is by a monotonic clock, since the pass before; 0 in the first."""
+    """One cycle of the sampler. `seconds` is by a monotonic clock, since the cycle before; 0 in the first."""
 
     time: UnixTime
     """Unix seconds at its end; only compared with start times."""
     seconds: float
     interval: float = 1.0
-    """Seconds from one pass to the next, as planned."""
+    """Seconds from one cycle to the next, as planned."""
     readings: tuple[Reading, ...] = ()
     hosts: Mapping[Owner, HostSignals] = field(default_factory=dict[Owner, HostSignals])
     work: Mapping[Owner, str] = field(default_factory=dict[Owner, str])
@@ -88,7 +88,7 @@ class LedgerInput:
 
 @record
 class TargetEntry:
-    """Totals of one GPU or MIG instance since it was first seen; they sum to the time it was in the passes."""
+    """Totals of one GPU or MIG instance since it was first seen; they sum to the time it was in the cycles."""
 
     target: Target
     profile: str = ""
@@ -100,7 +100,7 @@ class TargetEntry:
     unowned_seconds: float = 0.0
     """GPU seconds run by nobody known, those on the instances of a GPU included; 0 for an instance."""
     seen: float = 0.0
-    """The ledger's clock at its last pass."""
+    """The ledger's clock at its last cycle."""
 
 
 @record
@@ -108,7 +108,7 @@ class OwnerEntry:
     """Totals of one owner: they sum to its share of each target times the time it held it."""
 
     seconds: Seconds = ZERO
-    past: Mapping[str, Past] = field(default_factory=dict[str, Past])
+    past: Mapping[str, UsageHistory] = field(default_factory=dict[str, UsageHistory])
     """By target uuid: those it held or ran on."""
     used: Mapping[str, float] = field(default_factory=dict[str, float])
     """By GPU uuid: GPU seconds it ran there and on its instances, whatever its share."""
@@ -123,12 +123,12 @@ class OwnerEntry:
 
 @record
 class Ledger:
-    """All totals at the end of one pass. The empty ledger is where an exporter starts."""
+    """All totals at the end of one cycle. The empty ledger is where an exporter starts."""
 
     clock: float = 0.0
-    """Seconds of all passes together: a clock that no wall clock correction moves."""
+    """Seconds of all cycles together: a clock that no wall clock correction moves."""
     began: UnixTime | None = None
-    """When the first pass was."""
+    """When the first cycle was."""
     targets: Mapping[str, TargetEntry] = field(default_factory=dict[str, TargetEntry])
     owners: Mapping[Owner, OwnerEntry] = field(default_factory=dict[Owner, OwnerEntry])
     host_signals_known: frozenset[str] = frozenset()

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+import math
+from dataclasses import dataclass
 
 from exporter.config.kinds import Pairs, non_negative, ratio
 from exporter.config.option import option
-from exporter.ledger.thresholds import AMOUNTS, Thresholds
+from exporter.ledger.states import THRESHOLDS, limits
+from exporter.ledger.states.state import Limits
 
-KINDS: Mapping[str, Callable[[str], float]] = {
-    item.name.replace("_", "-"): non_negative if item.name in AMOUNTS else ratio for item in fields(Thresholds)
-}
-"""By the thresholds' names, as the option has them."""
-
-
-def _thresholds(given: Mapping[str, Any]) -> Thresholds:
-    return Thresholds(**{name.replace("-", "_"): value for name, value in given.items()})
+_PARSERS = {each.option: non_negative if each.maximum == math.inf else ratio for each in THRESHOLDS}
 
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerConfig:
     """`--ledger.*`."""
 
-    thresholds: Thresholds = option(
+    thresholds: Limits = option(
         "",
-        Pairs(KINDS, _thresholds),
+        Pairs(_PARSERS, limits),
         "Thresholds of the ledger's rules that differ from their defaults, e.g. wait-cover=0.4. A mapping in the "
         "configuration file. Names and defaults: docs/options.md.",
         metavar="NAME=NUMBER",

@@ -1,4 +1,4 @@
-"""How one pass of one target divides into states, for the target and for each of its holders.
+"""How one cycle of one target divides into states, for the target and for each of its holders.
 
 In two steps: first what the busy time was, for all targets; then, knowing which of an owner's targets computed and
 which only spun, why the others waited.
@@ -6,19 +6,17 @@ which only spun, why the others waited.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
 from exporter.core.units import BytesPerSecond
-from exporter.host.hottest import Hot, hottest
-from exporter.host.model import HostSignals, ProcessSignals
-from exporter.ledger.account import ZERO, Holding, Reading, Seconds
-from exporter.ledger.evidence import NO_HOST, NO_PAST, NOTHING_REPORTED, Evidence, Past
+from exporter.host.model import HostSignals, ProcessSignals, ThreadLoad, busiest
+from exporter.ledger.account import ZERO, Allocation, Reading, Seconds
 from exporter.ledger.states import INDEX, OF_BUSY_TIME, OF_WAITING_TIME
 from exporter.ledger.states.activity import SPIN_BUSY
 from exporter.ledger.states.host_waits import BLOCKED
-from exporter.ledger.states.state import Claim, Limits
+from exporter.ledger.states.state import Claim, Evidence, Limits, Signals, at_least
 
 UNOBSERVED, FREE, HELD_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["held_idle"]
 SPINNING = INDEX["wait_collective"]
@@ -27,8 +25,8 @@ StateShares = Sequence[tuple[int, float]]
 """(state, part) pairs."""
 
 
-class OwnerShare(NamedTuple):
-    """One holder's part of one target, as shares of the pass; `state_shares` sum to its share."""
+class OwnerUsage(NamedTuple):
+    """One holder's part of one target, as shares of the cycle; `state_shares` sum to its share."""
 
     owner: Owner
     state_shares: StateShares
@@ -41,15 +39,15 @@ class OwnerShare(NamedTuple):
 
 
 class Division(NamedTuple):
-    """One target in one pass; `states` sums to 1."""
+    """One target in one cycle; `states` sums to 1."""
 
     states: Seconds
-    owner_shares: tuple[OwnerShare, ...] = ()
+    owner_shares: tuple[OwnerUsage, ...] = ()
     busy: float | None = None
     """None: not known."""
 
 
-class Work(NamedTuple):
+class BusyTime(NamedTuple):
     """The busy time of one target, before anything is known of the others."""
 
     busy: float | None
@@ -64,55 +62,42 @@ class Work(NamedTuple):
         return sum([part for state, part in self.states if state == SPINNING])
 
 
-class Side(NamedTuple):
-    """What is known of one holder besides the target itself."""
-
-    host: HostSignals = NO_HOST
-    work: str = ""
-    past: Past = NO_PAST
-    reported: Mapping[str, float] = NOTHING_REPORTED
-    peers: bool = False
-    peer_level: float = 0.0
-    """How much its busiest other target computed for it, as a share of its part."""
-    peers_spin: float = 0.0
-    peers_uncomputed: float = 0.0
-    peer_late: float = 0.0
-    slow_port: bool = False
-    stalled_elsewhere: bool = False
+NO_EVIDENCE = Evidence(Signals(), 0.0)
+"""Of a holder, before anything of the target is known."""
 
 
-def demands(busy: float, holdings: Sequence[Holding]) -> tuple[float, ...]:
+def demands(busy: float, allocations: Sequence[Allocation]) -> tuple[float, ...]:
     """The busy time each holder caused: by its processes' SM utilization, else by share among those with processes."""
-    weights = [holding.utilization or 0.0 for holding in holdings]
+    weights = [allocation.utilization or 0.0 for allocation in allocations]
     if not sum(weights):
-        weights = [holding.share if holding.pids else 0.0 for holding in holdings]
+        weights = [allocation.share if allocation.pids else 0.0 for allocation in allocations]
     if not sum(weights):  # it ran and is gone, or its pid is not known
-        weights = [holding.share for holding in holdings]
+        weights = [allocation.share for allocation in allocations]
     total = sum(weights)
-    return tuple(busy * weight / total if total else 0.0 for weight in weights)
+    return tuple(busy * (weight / total) if total else 0.0 for weight in weights)
 
 
-def runner(reading: Reading, limits: Limits) -> Holding | None:
+def runner(reading: Reading, limits: Limits) -> Allocation | None:
     """The holder that ran, where only one did; who just sits on the GPU does not count."""
     busy = reading.signals.busy if reading.signals else None
     if not busy:
         return None
-    each = zip(reading.holdings, demands(busy, reading.holdings), strict=True)
-    return next((holding for holding, demand in each if demand >= limits[SPIN_BUSY] * busy), None)
+    each = zip(reading.allocations, demands(busy, reading.allocations), strict=True)
+    return next((allocation for allocation, demand in each if demand >= limits[SPIN_BUSY] * busy), None)
 
 
-def work(reading: Reading, side: Side, clock_lost: float | None, limits: Limits) -> Work:
-    """What the busy time of one target was. `side` is that of its `runner`; without one, spinning is not known."""
+def work(reading: Reading, side: Evidence, clock_lost: float | None, limits: Limits) -> BusyTime:
+    """Return the busy time of one target by state. `side` is its `runner`'s, without which spinning is unknown."""
     signals = reading.signals
     if signals is None or signals.busy is None:
-        return Work(None)
+        return BusyTime(None)
     busy = min(1.0, max(0.0, signals.busy))
-    seen = Evidence(signals, busy, peers=side.peers, past=side.past, work=side.work, clock_lost=clock_lost)
-    return Work(busy, demands(busy, reading.holdings), _claims(OF_BUSY_TIME, seen, limits) if busy else ())
+    seen = side._replace(signals=signals, busy=busy, clock_lost=clock_lost)
+    return BusyTime(busy, demands(busy, reading.allocations), _claims(OF_BUSY_TIME, seen, limits) if busy else ())
 
 
-def divide(reading: Reading, done: Work, sides: Sequence[Side], limits: Limits) -> Division:
-    """The division of one target; `sides` are those of its holdings, in their order.
+def divide(reading: Reading, done: BusyTime, sides: Sequence[Evidence], limits: Limits) -> Division:
+    """The division of one target; `sides` are those of its allocations, in their order.
 
     The target's own row follows the driver exactly. An owner's row is bounded by its share: what it runs in the time
     of others shows on the GPU as busy, and leaves them as waiting as they were.
@@ -120,33 +105,31 @@ def divide(reading: Reading, done: Work, sides: Sequence[Side], limits: Limits) 
     if reading.signals is None:
         return unobserved(reading)
     if done.busy is None:
-        return _blind(reading)
+        return _divide_unknown(reading)
     busy, seen = done.busy, Evidence(reading.signals, done.busy)
-    parts: list[OwnerShare] = []
+    parts: list[OwnerUsage] = []
     waits: list[tuple[int, float]] = []
-    alone = _unused_by_others(reading.holdings, done)
+    unused = 1.0 - sum(min(demand, each.share) for each, demand in zip(reading.allocations, done.demands, strict=True))
+    alone = min(1.0, (1.0 - busy) / unused) if unused > 0 else 1.0
+    """Of the time in which holders do not use their shares, or nobody has them: the part in which nothing ran."""
     free = 1.0
-    for holding, demand, side in zip(reading.holdings, done.demands, sides, strict=True):
-        own = min(demand, holding.share)
-        waiting = _waiting(holding, own, seen, side, alone, limits)
+    for allocation, demand, side in zip(reading.allocations, done.demands, sides, strict=True):
+        own = min(demand, allocation.share)
+        waiting = _waiting(allocation, own, seen, side, alone, limits)
         waits.extend(waiting)
         state_shares = [*[(state, part * own) for state, part in done.states], *waiting] if own else waiting
-        energy = (1.0 - busy) * holding.share + demand
-        parts.append(OwnerShare(holding.owner, state_shares, demand, energy, _blocked(holding, side.host, limits)))
-        free -= holding.share
+        energy = (1.0 - busy) * allocation.share + demand
+        watched = [side.host.processes[pid] for pid in allocation.pids if pid in side.host.processes]
+        blocked = any(at_least(each.blocked, limits[BLOCKED]) for each in watched)
+        parts.append(OwnerUsage(allocation.owner, state_shares, demand, energy, blocked))
+        free -= allocation.share
     waits.append((FREE, max(0.0, free)))
     return Division(_whole(done.states, busy, waits), tuple(parts), busy)
 
 
-def _unused_by_others(holdings: Sequence[Holding], done: Work) -> float:
-    """Of the time in which holders do not use their shares, or nobody has them: the part in which nothing ran."""
-    unused = 1.0 - sum(min(demand, holding.share) for holding, demand in zip(holdings, done.demands, strict=True))
-    return min(1.0, (1.0 - (done.busy or 0.0)) / unused) if unused > 0 else 1.0
-
-
 def unobserved(reading: Reading) -> Division:
-    """Nothing is known of this pass."""
-    parts = tuple(OwnerShare(each.owner, ((UNOBSERVED, each.share),), 0.0, each.share) for each in reading.holdings)
+    """Nothing is known of this cycle."""
+    parts = tuple(OwnerUsage(each.owner, ((UNOBSERVED, each.share),), 0.0, each.share) for each in reading.allocations)
     return Division((*ZERO[:UNOBSERVED], 1.0, *ZERO[UNOBSERVED + 1 :]), parts)
 
 
@@ -161,69 +144,57 @@ def gather(parts: Sequence[tuple[float, Division]]) -> Seconds:
     return tuple(states)
 
 
-def _blind(reading: Reading) -> Division:
-    """It answers, but not whether it is busy (MIG before Hopper): who holds it is still known."""
+def _divide_unknown(reading: Reading) -> Division:
+    """Divide by allocation alone: the target does not report whether it is busy (MIG before Hopper)."""
     states = list(ZERO)
-    parts: list[OwnerShare] = []
-    for holding in reading.holdings:
-        state = HELD_IDLE if _deserted(holding) else UNOBSERVED
-        states[state] += holding.share
-        parts.append(OwnerShare(holding.owner, ((state, holding.share),), 0.0, holding.share))
+    parts: list[OwnerUsage] = []
+    for allocation in reading.allocations:
+        state = HELD_IDLE if _has_no_process(allocation) else UNOBSERVED
+        states[state] += allocation.share
+        parts.append(OwnerUsage(allocation.owner, ((state, allocation.share),), 0.0, allocation.share))
     states[FREE] += max(0.0, 1.0 - sum(states))
     return Division(tuple(states), tuple(parts))
 
 
-def _waiting(holding: Holding, own: float, seen: Evidence, side: Side, alone: float, limits: Limits) -> StateShares:
-    idle = holding.share - own
+def _waiting(
+    allocation: Allocation, own: float, seen: Evidence, side: Evidence, alone: float, limits: Limits
+) -> StateShares:
+    idle = allocation.share - own
     if idle <= 0:
         return ()
-    if _deserted(holding):
+    if _has_no_process(allocation):
         return ((HELD_IDLE, idle),)
-    own_side = own_processes(holding, side.host)
-    if own_side.stopped:
-        side = _stopped(side)
-    evidence = Evidence(
-        seen.signals,
-        seen.busy,
-        wait=idle / holding.share,
+    own_side = own_processes(allocation, side.host)
+    if own_side.stopped:  # it waits for nobody else, whatever the others of its owner are short of
+        side = NO_EVIDENCE._replace(work=side.work, past=side.past, reported=side.reported)
+    evidence = side._replace(
+        signals=seen.signals,
+        busy=seen.busy,
+        wait=idle / allocation.share,
         unused_by_others=alone,
-        host=side.host,
         own=own_side,
-        reported=side.reported,
-        peer_lead=max(0.0, side.peer_level - own / holding.share),
-        peers_spin=side.peers_spin,
-        peers_uncomputed=side.peers_uncomputed,
-        peer_late=side.peer_late,
-        peers=side.peers,
-        slow_port=side.slow_port,
-        stalled_elsewhere=side.stalled_elsewhere,
-        past=side.past,
-        work=side.work,
+        peer_lead=max(0.0, side.peer_lead - own / allocation.share),
     )
     return [(state, part * idle) for state, part in _claims(OF_WAITING_TIME, evidence, limits)]
 
 
-def _deserted(holding: Holding) -> bool:
-    return holding.listed and not holding.pids
+def _has_no_process(allocation: Allocation) -> bool:
+    return allocation.listed and not allocation.pids
 
 
-def _stopped(side: Side) -> Side:
-    """Of a program that somebody stopped: it waits for nobody else, whatever the others of its owner are short of."""
-    return Side(work=side.work, past=side.past, reported=side.reported)
-
-
-def own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:
+def own_processes(allocation: Allocation, host: HostSignals) -> ProcessSignals:
     """This target's processes together, where they were looked at; else what is known of the owner's.
 
     But not how full its fullest thread is, where others were looked at: these are the hottest of many.
     """
-    looked_at = [host.processes[pid] for pid in holding.pids if pid in host.processes] if host.processes else []
+    looked_at = [host.processes[pid] for pid in allocation.pids if pid in host.processes] if host.processes else []
     if len(looked_at) == 1:
         return looked_at[0]
     if not looked_at:
-        hot = Hot() if host.processes else Hot(host.hottest_thread, host.polling)
+        hot = ThreadLoad() if host.processes else ThreadLoad(host.hottest_thread, host.polling)
         return ProcessSignals(hot.share, host.blocked_threads, host.receiving_threads, hot.polling)
-    hot = hottest([Hot(each.hottest_thread, each.polling) for each in looked_at])
+    hot = busiest([ThreadLoad(each.hottest_thread, each.polling) for each in looked_at])
+    main = [each.main_thread for each in looked_at]
     return ProcessSignals(
         hottest_thread=hot.share,
         stopped=all(each.stopped for each in looked_at),
@@ -234,26 +205,15 @@ def own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:
         written_bytes_per_second=_rate([each.written_bytes_per_second for each in looked_at]),
         reading_bytes_per_second=_rate([each.reading_bytes_per_second for each in looked_at]),
         writing_bytes_per_second=_rate([each.writing_bytes_per_second for each in looked_at]),
-        main_thread=_least([each.main_thread for each in looked_at]),
+        main_thread=None if None in main else min(each for each in main if each is not None),
         main_writing_bytes_per_second=_rate([each.main_writing_bytes_per_second for each in looked_at]),
         cpu=max([each.cpu for each in looked_at if each.cpu is not None], default=None),
     )
 
 
-def _blocked(holding: Holding, host: HostSignals, limits: Limits) -> bool:
-    seen = [host.processes[pid].blocked for pid in holding.pids if pid in host.processes] if host.processes else ()
-    return any(blocked is not None and blocked >= limits[BLOCKED] for blocked in seen)
-
-
 def _mean(numbers: Sequence[float | None]) -> float | None:
     known = [float(number) for number in numbers if number is not None]
     return sum(known) / len(known) if known else None
-
-
-def _least(numbers: Sequence[float | None]) -> float | None:
-    """None where one is not known."""
-    known = [number for number in numbers if number is not None]
-    return min(known) if len(known) == len(numbers) else None
 
 
 def _rate(rates: Sequence[BytesPerSecond | None]) -> BytesPerSecond | None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from exporter.attribution.owner import NOBODY, OWNER_LABELS
-from exporter.attribution.ownership import Target
 from exporter.core.families import (
     DEVICE,
     INSTANCE,
@@ -23,7 +22,6 @@ from exporter.core.families import (
     in_columns,
 )
 from exporter.ledger.account import Ledger, OwnerEntry, TargetEntry
-from exporter.ledger.evidence import Past
 from exporter.ledger.states import STATES, diagnosable
 
 
@@ -72,18 +70,12 @@ def _used(ledger: Ledger) -> Iterable[Sample]:
                 yield Sample(seconds, (*_device(gpus[uuid]), *owner.labels))
 
 
-def _pasts(ledger: Ledger, entry: OwnerEntry) -> Iterable[tuple[Target, Past]]:
-    for uuid, past in entry.past.items():
-        known = ledger.targets.get(uuid)
-        if known is not None:
-            yield known.target, past
-
-
 def _straggling(ledger: Ledger) -> Iterable[Sample]:
     for owner, entry in ledger.owners.items():
-        if len(entry.past) > 1 and owner != NOBODY:
-            for target, past in _pasts(ledger, entry):
-                yield Sample(past.straggling_seconds, (str(target.index), target.uuid, *owner.labels))
+        for uuid, past in entry.past.items() if len(entry.past) > 1 and owner != NOBODY else ():
+            known = ledger.targets.get(uuid)
+            if known is not None:
+                yield Sample(past.straggling_seconds, (*_device(known), *owner.labels))
 
 
 def _owners(value: Callable[[OwnerEntry], float | None]) -> Callable[[Ledger], Iterable[Sample]]:

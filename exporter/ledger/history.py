@@ -1,125 +1,102 @@
-"""What is carried from pass to pass of one owner on one target, and of one target alone; the seconds it ran."""
+"""The history of one owner on one target, and of one target alone, from cycle to cycle; the seconds it ran."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.ledger.account import OwnerEntry, Reading
-from exporter.ledger.division import Division, OwnerShare, demands
-from exporter.ledger.evidence import NO_PAST, Evidence, Past, Signals
-from exporter.ledger.peers import Level
+from exporter.ledger.division import Division, OwnerUsage, demands
 from exporter.ledger.states import BUSY, INDEX
 from exporter.ledger.states.idle import ACTIVE
 from exporter.ledger.states.peers import spins
-from exporter.ledger.states.state import Limits
+from exporter.ledger.states.state import Evidence, Limits, Signals, UsageHistory
 
-_WORKS = frozenset(INDEX[state] for state in BUSY)
+_COMPUTING_STATES = frozenset(INDEX[state] for state in BUSY)
 _LATE_CYCLES = 1.5
-"""Times a pass: from here on the time since the last answer has passes without one in it."""
-_COMPUTES = 0.5
-"""Busy part of a pass from which its power shows what computing draws."""
-_LATELY = 10
-"""Passes within which a process that does wait for storage is caught at it: one look a pass sees a third of it."""
-_FADES = 3600.0
+"""Times a cycle: from here on the time since the last answer has cycles without one in it."""
+_MIN_COMPUTING_RATIO = 0.5
+"""Busy part of a cycle from which its power shows what computing draws."""
+_RECENT_CYCLES = 10
+"""Cycles within which a process that does wait for storage is caught at it: one look a cycle sees a third of it."""
+_DECAY_SECONDS = 3600.0
 """Seconds over which the highest power and the highest clock are forgotten: work changes, and so do limits."""
 
 
-class Used(NamedTuple):
-    """Seconds on one target by holding, in their order, and those of nobody known, which are in no holding."""
+class OwnerBusySeconds(NamedTuple):
+    """Seconds on one target by allocation, in their order, and those of nobody known, which are in no allocation."""
 
     owned: Sequence[float]
     rest: float
 
 
-def used(reading: Reading, division: Division, seconds: float, owners: Mapping[Owner, OwnerEntry]) -> Used:
-    """Return the GPU seconds that owners ran in one pass; with the rest they sum to the time the GPU was busy.
+def divide_busy_seconds(
+    reading: Reading, division: Division, seconds: float, owners: Mapping[Owner, OwnerEntry]
+) -> OwnerBusySeconds:
+    """Return the GPU seconds that owners ran in one cycle; with the rest they sum to the time the GPU was busy.
 
-    A GPU that answers after passes without an answer, or after a pass of many seconds, reports how long it was busy
+    A GPU that answers after cycles without an answer, or after a cycle of many seconds, reports how long it was busy
     meanwhile. Who ran then is known only of owners that were there before: the others get nothing of it. `owners` are
-    as they were before this pass.
+    as they were before this cycle.
     """
     seen = [part.demand * seconds for part in division.owner_shares]
-    busy = _caught_up(reading, division, seconds)
-    if busy is None:
-        return _apart(reading, seen, 0.0 if seen else (division.busy or 0.0) * seconds)
-    whole = demands(busy, reading.holdings)
-    owned = [
-        most if _was_there(owners.get(holding.owner), reading) else min(least, most)
-        for holding, least, most in zip(reading.holdings, seen, whole, strict=True)
-    ]
-    return _apart(reading, owned, max(0.0, busy - sum(owned)))
-
-
-def _apart(reading: Reading, owned: Sequence[float], rest: float) -> Used:
-    """Return the seconds with those of nobody's holding in the rest, which is kept for as long as the GPU is there."""
-    each = [(holding.owner == NOBODY, seconds) for holding, seconds in zip(reading.holdings, owned, strict=True)]
-    of_nobody = sum([seconds for nobody, seconds in each if nobody])
-    return Used([0.0 if nobody else seconds for nobody, seconds in each], rest + of_nobody)
-
-
-def _caught_up(reading: Reading, division: Division, seconds: float) -> float | None:
-    """Busy seconds since its last answer, where that is longer ago than this pass began."""
     counted = reading.counted
     if counted is None or (division.busy is not None and counted.seconds <= _LATE_CYCLES * seconds):
-        return None
-    return counted.busy
+        return _apart(reading, seen, 0.0 if seen else (division.busy or 0.0) * seconds)
+    uuid, whole = reading.target.uuid, demands(counted.busy, reading.allocations)
+    owned = [
+        most if allocation.owner in owners and uuid in owners[allocation.owner].past else min(least, most)
+        for allocation, least, most in zip(reading.allocations, seen, whole, strict=True)
+    ]
+    return _apart(reading, owned, max(0.0, counted.busy - sum(owned)))
 
 
-def _was_there(known: OwnerEntry | None, reading: Reading) -> bool:
-    return known is not None and reading.target.uuid in known.past
+def _apart(reading: Reading, owned: Sequence[float], rest: float) -> OwnerBusySeconds:
+    """Return the seconds, those of unknown owners in the rest, which is kept for as long as the GPU is there."""
+    each = [
+        (allocation.owner == NOBODY, seconds) for allocation, seconds in zip(reading.allocations, owned, strict=True)
+    ]
+    of_nobody = sum([seconds for nobody, seconds in each if nobody])
+    return OwnerBusySeconds([0.0 if nobody else seconds for nobody, seconds in each], rest + of_nobody)
 
 
-def past(
-    before: Past,
+def next_history(
+    before: UsageHistory,
     reading: Reading,
     division: Division,
-    part: OwnerShare,
+    part: OwnerUsage,
     seconds: float,
     limits: Limits,
-) -> Past:
-    """Return the past of one owner on one target after one more pass."""
+) -> UsageHistory:
+    """Return the past of one owner on one target after one more cycle."""
     ran = part.demand > limits[ACTIVE]
     quiet = before.quiet_seconds + (seconds if division.busy is not None else 0.0)
-    return Past(
+    return UsageHistory(
         straggling_seconds=before.straggling_seconds,
         quiet_seconds=0.0 if ran else quiet,
         ran=before.ran or ran,
         busy_power=_busy_power(before, reading.signals, part, seconds, limits),
         unblocked_passes=0 if part.blocked else before.unblocked_passes + 1,
-        uncomputed_seconds=0.0 if ran and _works(part) else before.uncomputed_seconds + seconds,
+        uncomputed_seconds=0.0 if ran and _computed(part) else before.uncomputed_seconds + seconds,
     )
 
 
-def _works(part: OwnerShare) -> bool:
-    """It ran kernels that did not only spin."""
-    return any(state in _WORKS for state, _ in part.state_shares)
+def _computed(part: OwnerUsage) -> bool:
+    """Return whether it ran kernels that did not only spin."""
+    return any(state in _COMPUTING_STATES for state, _ in part.state_shares)
 
 
-def uncomputed(pasts: Mapping[str, Past], rest: Sequence[Level]) -> float:
-    """Seconds since any of the owner's other targets computed."""
-    return min((pasts[each.uuid].uncomputed_seconds for each in rest if each.uuid in pasts), default=0.0)
-
-
-def stalled_elsewhere(pasts: Mapping[str, Past], uuid: str, rest: Sequence[Level]) -> bool:
-    """Whether only processes on the owner's other targets were in D state lately."""
-    if pasts.get(uuid, NO_PAST).unblocked_passes < _LATELY:
-        return False
-    return any(pasts[each.uuid].unblocked_passes < _LATELY for each in rest if each.uuid in pasts)
-
-
-def straggled(before: Past, seconds: float) -> Past:
-    """With so many more seconds in which the others waited for it."""
-    return replace(before, straggling_seconds=before.straggling_seconds + seconds)
+def was_blocked(past: UsageHistory) -> bool:
+    """Return whether a process was in D state lately."""
+    return past.unblocked_passes < _RECENT_CYCLES
 
 
 def _busy_power(
-    before: Past, signals: Signals | None, part: OwnerShare, seconds: float, limits: Limits
+    before: UsageHistory, signals: Signals | None, part: OwnerUsage, seconds: float, limits: Limits
 ) -> float | None:
     """A rank may spin before the others have come, and nobody knows yet that it waits: it does not compute so."""
-    if signals is None or signals.power_of_limit is None or part.demand < _COMPUTES or not _works(part):
+    if signals is None or signals.power_of_limit is None or part.demand < _MIN_COMPUTING_RATIO or not _computed(part):
         return before.busy_power
     if spins(Evidence(signals, signals.busy or 0.0, past=before), limits):
         return before.busy_power
@@ -127,8 +104,8 @@ def _busy_power(
 
 
 def free_clock(before: float | None, signals: Signals | None, seconds: float) -> float | None:
-    """The highest SM clock lately, of passes in which the GPU was busy and nothing throttled it."""
-    if signals is None or not signals.sm_clock or (signals.busy or 0.0) < _COMPUTES:
+    """The highest SM clock lately, of cycles in which the GPU was busy and nothing throttled it."""
+    if signals is None or not signals.sm_clock or (signals.busy or 0.0) < _MIN_COMPUTING_RATIO:
         return before
     if signals.throttled_thermal is None or signals.throttled_thermal or signals.throttled_power_brake:
         return before  # in the first pass it is not known yet
@@ -138,4 +115,4 @@ def free_clock(before: float | None, signals: Signals | None, seconds: float) ->
 def _highest(before: float | None, now: float, seconds: float) -> float:
     if before is None or now >= before:
         return now
-    return before - (before - now) * min(1.0, seconds / _FADES)
+    return before - (before - now) * min(1.0, seconds / _DECAY_SECONDS)

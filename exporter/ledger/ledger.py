@@ -1,4 +1,4 @@
-"""One step of the ledger: totals so far and one pass give new totals. Pure; frozen in, frozen out."""
+"""One step of the ledger: totals so far and one cycle give new totals. Pure; frozen in, frozen out."""
 
 from __future__ import annotations
 
@@ -8,80 +8,92 @@ from itertools import repeat
 from operator import add, mul
 
 from exporter.attribution.owner import Owner
-from exporter.core.clock import UnixTime
 from exporter.core.units import Joules
-from exporter.ledger.account import ZERO, Holding, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
-from exporter.ledger.division import Division, Side, Work, divide, gather, runner, unobserved, work
-from exporter.ledger.evidence import NO_HOST, NO_PAST, NOTHING_REPORTED, Past
-from exporter.ledger.history import Used, free_clock, past, stalled_elsewhere, straggled, uncomputed, used
-from exporter.ledger.on_demand import following
-from exporter.ledger.peers import Levels, ids, late_ranks, levels, others, stragglers, with_peers
-from exporter.ledger.reports import phases, reported_stragglers
+from exporter.ledger.account import ZERO, Allocation, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
+from exporter.ledger.division import NO_EVIDENCE, BusyTime, Division, divide, gather, runner, unobserved, work
+from exporter.ledger.history import OwnerBusySeconds, divide_busy_seconds, free_clock, next_history, was_blocked
+from exporter.ledger.peers import (
+    PeerActivities,
+    following,
+    ids,
+    late_ranks,
+    others,
+    peer_activities,
+    phases,
+    reported_stragglers,
+    stragglers,
+    with_peers,
+)
 from exporter.ledger.states import DEFAULTS
 from exporter.ledger.states.given import GAP_INTERVALS
 from exporter.ledger.states.idle import ACTIVE
-from exporter.ledger.states.state import Limits
+from exporter.ledger.states.state import NO_HISTORY, NO_HOST, NOTHING_REPORTED, Evidence, Limits, UsageHistory
 
 Peers = Mapping[Owner, Collection[str]]
+Divisions = Mapping[str, Division]
+Instances = Mapping[str, Sequence[Reading]]
+"""By the uuid of their GPU."""
 
 _NO_ENERGY = Joules(0.0)
 
 
 @dataclass(slots=True)
 class _Sum:
-    """What one owner got in one pass over all its targets, as shares of the pass."""
+    """The sums of one owner over all its targets, as fractions of the cycle."""
 
     states: list[float]
     joules: Joules = _NO_ENERGY
     active: bool = False
     observed: bool = False
     """Of at least one of its targets it is known whether it was busy."""
-    past: dict[str, Past] = field(default_factory=dict[str, Past])
+    past: dict[str, UsageHistory] = field(default_factory=dict[str, UsageHistory])
     used: dict[str, float] = field(default_factory=dict[str, float])
 
 
 def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> Ledger:
-    """The ledger after one more pass. A pass that is a gap, and a target that was not read, are unobserved."""
-    seconds = max(0.0, current.seconds)
+    """The ledger after one more cycle. A cycle that is a gap, and a target that was not read, are unobserved."""
+    current = replace(current, seconds=max(0.0, current.seconds))
+    seconds, readings = current.seconds, current.readings
     gap = seconds > limits[GAP_INTERVALS] * current.interval
     divisions = _divisions(ledger, current, limits, gap=gap)
     ran = {
-        each.target.uuid: used(each, divisions[each.target.uuid], seconds, ledger.owners) for each in current.readings
+        each.target.uuid: divide_busy_seconds(each, divisions[each.target.uuid], seconds, ledger.owners)
+        for each in readings
     }
-    clock = ledger.clock + seconds
+    instances: dict[str, list[Reading]] = {}
+    for reading in readings:
+        if reading.target.parent_uuid:
+            instances.setdefault(reading.target.parent_uuid, []).append(reading)
     began = current.time if ledger.began is None else ledger.began
-    return Ledger(
-        clock=clock,
-        began=began,
-        targets={**ledger.targets, **_targets(ledger, current, divisions, ran, clock)},
-        owners={**ledger.owners, **_owners(_at(ledger, clock, began), current, divisions, ran, limits)},
+    ledger = replace(ledger, clock=ledger.clock + seconds, began=began)
+    return replace(
+        ledger,
+        targets={**ledger.targets, **_targets(ledger, current, divisions, ran, instances)},
+        owners={
+            **ledger.owners,
+            **_owners(ledger, current, divisions, _sums(ledger, current, divisions, ran, instances, limits), limits),
+        },
         host_signals_known=current.host_signals_known or ledger.host_signals_known,
     )
 
 
 def prune(ledger: Ledger, retention: float) -> Ledger:
-    """Return the ledger without the owners and targets that no pass of the last `retention` seconds had."""
+    """Return the ledger without the owners and targets that no cycle of the last `retention` seconds had."""
     oldest = ledger.clock - retention
     targets = {uuid: entry for uuid, entry in ledger.targets.items() if entry.seen >= oldest}
     owners = {owner: entry for owner, entry in ledger.owners.items() if entry.seen >= oldest}
     if len(targets) < len(ledger.targets):
-        owners = {owner: _without_gone(entry, targets) for owner, entry in owners.items()}
+        owners = {
+            owner: replace(
+                entry,
+                past={uuid: past for uuid, past in entry.past.items() if uuid in targets},
+                used={uuid: seconds for uuid, seconds in entry.used.items() if uuid in targets},
+            )
+            for owner, entry in owners.items()
+        }
     elif len(owners) == len(ledger.owners):
         return ledger
     return replace(ledger, targets=targets, owners=owners)
-
-
-def _without_gone(entry: OwnerEntry, targets: Collection[str]) -> OwnerEntry:
-    return replace(
-        entry,
-        past={uuid: past for uuid, past in entry.past.items() if uuid in targets},
-        used={uuid: seconds for uuid, seconds in entry.used.items() if uuid in targets},
-    )
-
-
-def _at(ledger: Ledger, clock: float, began: UnixTime) -> Ledger:
-    """The totals until then, at this moment."""
-    return Ledger(clock, began, ledger.targets, ledger.owners, ledger.host_signals_known)
 
 
 def _divisions(ledger: Ledger, current: LedgerInput, limits: Limits, *, gap: bool) -> Mapping[str, Division]:
@@ -89,50 +101,53 @@ def _divisions(ledger: Ledger, current: LedgerInput, limits: Limits, *, gap: boo
         return {reading.target.uuid: unobserved(reading) for reading in current.readings}
     held = with_peers(current.readings, current.hosts)
     done = {reading.target.uuid: _work(ledger, current, reading, held, limits) for reading in current.readings}
-    among = levels(current.readings, done, current.hosts)
-    sides: dict[str, Sequence[Side]] = {}
+    among = peer_activities(current.readings, done, current.hosts)
+    sides: dict[str, Sequence[Evidence]] = {}
     divisions: dict[str, Division] = {}
     for reading in current.readings:
         uuid = reading.target.uuid
-        sides[uuid] = [_side(ledger, current, uuid, holding, held, among) for holding in reading.holdings]
+        sides[uuid] = [_side(ledger, current, uuid, allocation, held, among) for allocation in reading.allocations]
         divisions[uuid] = divide(reading, done[uuid], sides[uuid], limits)
     late = late_ranks(current.readings, divisions, current.hosts, among, limits)
     for reading in current.readings if late else ():
         uuid = reading.target.uuid
-        beside = [late.get((uuid, holding.owner), 0.0) for holding in reading.holdings]
+        beside = [late.get((uuid, allocation.owner), 0.0) for allocation in reading.allocations]
         if any(beside):
             knowing = [side._replace(peer_late=each) for side, each in zip(sides[uuid], beside, strict=True)]
             divisions[uuid] = divide(reading, done[uuid], knowing, limits)
     return following(current.readings, divisions, current.hosts, current.work)
 
 
-def _work(ledger: Ledger, current: LedgerInput, reading: Reading, held: Peers, limits: Limits) -> Work:
+def _work(ledger: Ledger, current: LedgerInput, reading: Reading, held: Peers, limits: Limits) -> BusyTime:
     target = ledger.targets.get(reading.target.uuid)
-    holding = runner(reading, limits)
-    side = _side(ledger, current, reading.target.uuid, holding, held, {}) if holding else Side()
+    allocation = runner(reading, limits)
+    side = _side(ledger, current, reading.target.uuid, allocation, held, {}) if allocation else NO_EVIDENCE
     return work(reading, side, _clock_lost(reading, target), limits)
 
 
-def _side(ledger: Ledger, current: LedgerInput, uuid: str, holding: Holding, held: Peers, among: Levels) -> Side:
-    owner = holding.owner
+def _side(
+    ledger: Ledger, current: LedgerInput, uuid: str, allocation: Allocation, held: Peers, among: PeerActivities
+) -> Evidence:
+    owner = allocation.owner
     known = ledger.owners.get(owner)
     ranks = current.ranks.get(owner)
-    side = Side(
-        reported=phases(ranks, holding.pids, current.readings) if ranks else NOTHING_REPORTED,
+    side = NO_EVIDENCE._replace(
+        reported=phases(ranks, allocation.pids, current.readings) if ranks else NOTHING_REPORTED,
         host=current.hosts.get(owner, NO_HOST),
         work=current.work.get(owner, ""),
-        past=known.past.get(uuid, NO_PAST) if known else NO_PAST,
+        past=known.past.get(uuid, NO_HISTORY) if known else NO_HISTORY,
         peers=uuid in held.get(owner, ()) or owner in current.spread,
         slow_port=uuid in current.slow_ports and owner in current.spread,
     )
-    rest = others(owner, uuid, ids(holding, current.hosts), among) if owner in among else ()
+    rest = others(owner, uuid, ids(allocation, current.hosts), among) if owner in among else ()
     if not rest:
         return side
+    pasts = [known.past[each.uuid] for each in rest if each.uuid in known.past] if known else []
     return side._replace(
-        peer_level=max(each.computed for each in rest),
+        peer_lead=max(each.computed for each in rest),
         peers_spin=max(each.spun for each in rest),
-        peers_uncomputed=uncomputed(known.past, rest) if known else 0.0,
-        stalled_elsewhere=stalled_elsewhere(known.past, uuid, rest) if known else False,
+        peers_uncomputed=min([each.uncomputed_seconds for each in pasts], default=0.0),
+        stalled_elsewhere=not was_blocked(side.past) and any(was_blocked(each) for each in pasts),
     )
 
 
@@ -145,19 +160,14 @@ def _clock_lost(reading: Reading, known: TargetEntry | None) -> float | None:
     return max(0.0, 1.0 - signals.sm_clock / free) if free else None
 
 
-def _parents(readings: Sequence[Reading]) -> Mapping[str, Sequence[Reading]]:
-    instances: dict[str, list[Reading]] = {}
-    for reading in readings:
-        if reading.target.parent_uuid:
-            instances.setdefault(reading.target.parent_uuid, []).append(reading)
-    return instances
-
-
 def _targets(
-    ledger: Ledger, current: LedgerInput, divisions: Mapping[str, Division], ran: Mapping[str, Used], clock: float
+    ledger: Ledger,
+    current: LedgerInput,
+    divisions: Divisions,
+    ran: Mapping[str, OwnerBusySeconds],
+    instances: Instances,
 ) -> Mapping[str, TargetEntry]:
-    seconds = max(0.0, current.seconds)
-    instances = _parents(current.readings)
+    seconds = current.seconds
     entries: dict[str, TargetEntry] = {}
     for reading in current.readings:
         uuid = reading.target.uuid
@@ -173,39 +183,34 @@ def _targets(
             signals=reading.signals or (known.signals if known else None),
             free_clock=free_clock(known.free_clock if known else None, reading.signals, seconds),
             unowned_seconds=0.0 if reading.target.parent_uuid else (known.unowned_seconds if known else 0.0) + rest,
-            seen=clock,
+            seen=ledger.clock,
         )
     return entries
 
 
 def _owners(
-    ledger: Ledger,
-    current: LedgerInput,
-    divisions: Mapping[str, Division],
-    ran: Mapping[str, Used],
-    limits: Limits,
+    ledger: Ledger, current: LedgerInput, divisions: Divisions, sums: Mapping[Owner, _Sum], limits: Limits
 ) -> Mapping[Owner, OwnerEntry]:
-    sums = _sums(ledger, current, divisions, ran, limits)
     reported = reported_stragglers(current.ranks, current.readings, current.hosts)
     pasts = {owner: total.past for owner, total in sums.items()}
     waited_for = stragglers(current.readings, divisions, current.hosts, pasts, limits, current.slow_ports)
     seen = [each for each in waited_for if each[0] not in reported]
     for owner, uuid, share in (*seen, *(each for found in reported.values() for each in found)):
-        own = sums[owner].past
-        own[uuid] = straggled(own[uuid], share * max(0.0, current.seconds))
+        before = pasts[owner][uuid]
+        waited = before.straggling_seconds + share * current.seconds
+        pasts[owner][uuid] = replace(before, straggling_seconds=waited)
     return {owner: _owner(ledger, current, owner, total) for owner, total in sums.items()}
 
 
 def _sums(
     ledger: Ledger,
     current: LedgerInput,
-    divisions: Mapping[str, Division],
-    ran: Mapping[str, Used],
+    divisions: Divisions,
+    ran: Mapping[str, OwnerBusySeconds],
+    instances: Instances,
     limits: Limits,
 ) -> Mapping[Owner, _Sum]:
-    instances = _parents(current.readings)
     energy = {reading.target.uuid: reading.joules for reading in current.readings}
-    seconds = max(0.0, current.seconds)
     sums: dict[Owner, _Sum] = {}
     for reading in current.readings:
         target = reading.target
@@ -220,12 +225,16 @@ def _sums(
             total = sums.get(part.owner)
             if total is None:
                 known = ledger.owners.get(part.owner, OwnerEntry())
-                total = sums[part.owner] = _Sum(list(ZERO), past=dict(known.past), used=dict(known.used))
+                total = sums[part.owner] = _Sum(
+                    list(ZERO),
+                    past=dict(known.past),
+                    used=dict(known.used),
+                )
             total.joules = Joules(total.joules + max(0.0, joules) * part.energy)
             total.active = total.active or part.demand > limits[ACTIVE]
             total.observed = total.observed or division.busy is not None
-            before = total.past.get(target.uuid, NO_PAST)
-            total.past[target.uuid] = past(before, reading, division, part, seconds, limits)
+            before = total.past.get(target.uuid, NO_HISTORY)
+            total.past[target.uuid] = next_history(before, reading, division, part, current.seconds, limits)
             gpu = target.parent_uuid or target.uuid
             total.used[gpu] = total.used.get(gpu, 0.0) + owned * target.share
             for state, share in part.state_shares:
@@ -233,7 +242,7 @@ def _sums(
     return sums
 
 
-def _energy_part(reading: Reading, siblings: Sequence[Reading], divisions: Mapping[str, Division]) -> float:
+def _energy_part(reading: Reading, siblings: Sequence[Reading], divisions: Divisions) -> float:
     """An instance's part of its GPU's energy: by size while the GPU is idle, by what runs while it is busy."""
     sizes = max(1.0, sum(each.target.share for each in siblings))
     busy = sum(each.target.share * (divisions[each.target.uuid].busy or 0.0) for each in siblings) / sizes
@@ -241,9 +250,8 @@ def _energy_part(reading: Reading, siblings: Sequence[Reading], divisions: Mappi
 
 
 def _owner(ledger: Ledger, current: LedgerInput, owner: Owner, total: _Sum) -> OwnerEntry:
-    known = ledger.owners.get(owner)
-    entry = known or OwnerEntry()
-    seconds = max(0.0, current.seconds)
+    entry = ledger.owners.get(owner, OwnerEntry())
+    seconds = current.seconds
     start = current.starts.get(owner, entry.start_time) if entry.start_time is None else entry.start_time
     watched = start is not None and ledger.began is not None and start >= ledger.began
     first = entry.first_kernel_seconds

@@ -19,7 +19,7 @@ INFO, NONE = "#7A8CFA", "#8A9199"
 
 
 class Page(NamedTuple):
-    """What a page of our own is drawn with around the verdicts and states."""
+    """The colours of our own pages around those of verdicts and states."""
 
     ink: str
     dim: str
@@ -42,14 +42,14 @@ DARK = Page(
 )
 
 
-class Look(NamedTuple):
+class StateStyle(NamedTuple):
     title: str
     step: str
     """The first thing to do about it, short enough for a cell; the table of states has the whole advice."""
     colour: str
 
 
-LOOKS: Mapping[str, Look] = {state.name: Look(state.title, state.step, state.colour) for state in TABLE}
+STYLES: Mapping[str, StateStyle] = {state.name: StateStyle(state.title, state.step, state.colour) for state in TABLE}
 
 
 def page_colours() -> str:
@@ -58,11 +58,11 @@ def page_colours() -> str:
     return f":root{{color-scheme:light dark;{light}}}\n@media(prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
 
 
-def look(state: str) -> Look:
-    """Of a state this table does not have (of a newer exporter), its own name in grey."""
-    return LOOKS.get(state) or Look(state.replace("_", " ").capitalize(), "", NONE)
+def style_of(state: str) -> StateStyle:
+    """Return the style; for a state of a newer exporter its name in grey."""
+    return STYLES.get(state) or StateStyle(state.replace("_", " ").capitalize(), "", NONE)
 
 
 def stacked(states: Iterable[str]) -> list[str]:
-    """In the order of a stack or bar, from what the GPU was bought for to what nobody holds."""
+    """Return the states in the order of a stack or bar, from computing to free."""
     return list(reversed(list(states)))

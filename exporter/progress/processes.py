@@ -11,9 +11,8 @@ from exporter.attribution.cgroup import Cgroup
 from exporter.attribution.cgroup_place import understood
 from exporter.core.clock import NEVER, MonotonicTime
 from exporter.host import namespace
-from exporter.host.presence import exists
 from exporter.host.process import parse_stat
-from exporter.host.text import lines, natural, read_text
+from exporter.host.text import exists, lines, natural, read_text
 from exporter.progress.reporters import Process, of_user
 
 

@@ -1,1 +1,1 @@
-"""The sampler: one pass per interval reads the driver, joins owners, advances the ledger, publishes a snapshot."""
+"""The sampler: one cycle per interval reads the driver, joins owners, advances the ledger, publishes a snapshot."""

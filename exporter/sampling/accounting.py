@@ -1,34 +1,35 @@
-"""The accounting of one pass: the join of processes and owners, the ledger, and what is shown of both."""
+"""The accounting of one cycle: processes joined with owners, the ledger, and what is shown of both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from functools import partial
 from typing import TypeVar
 
-from exporter.attribution.families import SHARE_FAMILIES, ShareRow
+from exporter.attribution.families import SHARE_FAMILIES, ShareRow, WorkloadRow
 from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
-from exporter.attribution.process_families import PROCESS_FAMILIES, ProcessRow
-from exporter.attribution.work_class import ClassRule, WorkClasses
+from exporter.attribution.ownership import Ownership, WorkloadInfo
+from exporter.attribution.process_families import PROCESS_FAMILIES, ProcessRow, limit
+from exporter.attribution.work_class import UNKNOWN, ClassRule, WorkClass, WorkClasses
+from exporter.collectors.memory import Memory
 from exporter.core.clock import Moment, MonotonicTime
 from exporter.core.families import AnyFamily, Block, Family
 from exporter.core.record import record
-from exporter.core.units import Share
-from exporter.host.network_port_families import NETWORK_PORT_FAMILIES
+from exporter.core.units import Bytes, Share
+from exporter.host.model import HostUsage
+from exporter.host.network_ports import NETWORK_PORT_FAMILIES
 from exporter.ledger.account import Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
 from exporter.ledger.ledger import advance, prune
-from exporter.ledger.peers import Suspects
-from exporter.ledger.states import STATES, limits
-from exporter.ledger.thresholds import Thresholds
+from exporter.ledger.peers import HangDetector
+from exporter.ledger.states import DEFAULTS, STATES
+from exporter.ledger.states.state import Limits
 from exporter.progress.families import ProgressCounters
-from exporter.sampling.gpus import Gpu
+from exporter.sampling.gpus import Gpu, reading
 from exporter.sampling.host_view import Host
-from exporter.sampling.join import Joiner
-from exporter.sampling.ledger_readings import LedgerReadings
-from exporter.sampling.rows import ProcessTable, WorkloadRows, unattributed_bytes
+from exporter.sampling.join import Join, host_question, join
+from exporter.sampling.readings import LedgerReadings, processes_are_listed
 from exporter.sampling.usage.nccl_status import NCCL_FAMILIES
 
 R = TypeVar("R")
@@ -36,59 +37,54 @@ R = TypeVar("R")
 
 @record
 class AccountingOptions:
-    """How the accounting is done. Seconds: between passes, and how long an ended workload stays."""
+    """Options of the accounting. Seconds: between cycles, and how long an ended workload stays."""
 
     interval: float = 1.0
     retention: float = 120.0
     process_limit: int = 64
-    thresholds: Thresholds = field(default_factory=Thresholds)
+    limits: Limits = field(default_factory=lambda: DEFAULTS)
     class_rules: tuple[ClassRule, ...] = ()
 
 
 @record
 class AccountingResult:
-    """What the accounting shows after one pass. Mappings are by GPU uuid.
-
-    What is called makes what a page needs, from what this pass found and nothing later.
-    """
+    """The results of one cycle. Mappings are by GPU uuid."""
 
     ownership: Ownership
-    blocks: Callable[[], Iterable[Block]]
+    blocks: tuple[Block, ...]
     processes: Sequence[ProcessRow]
     unattributed: int
-    unattributed_bytes: Callable[[], Mapping[str, float]]
+    unattributed_bytes: Mapping[str, float]
     shares: Mapping[str, tuple[tuple[Owner, Share], ...]]
-    states: Callable[[], Mapping[str, Mapping[str, float]]]
+    states: Mapping[str, Mapping[str, float]]
     """Seconds since start."""
     pci_gpus: int | None
     dropped: Mapping[str, int]
 
 
 class Accounting:
-    """Keeps the ledger; its parts keep what they need of the pass before. Belongs to the thread of the passes."""
+    """Keeps the ledger; its parts keep what they need of the cycle before. Belongs to the thread of the cycles."""
 
     def __init__(self, options: AccountingOptions, workload_families: Sequence[AnyFamily]) -> None:
         self._options = options
         self._workload_families = tuple(workload_families)
-        self._joiner = Joiner()
         self._readings = LedgerReadings()
         self._classes = WorkClasses(options.class_rules)
         self._ledger = Ledger()
-        self._limits = limits(vars(options.thresholds))
         self._workloads = WorkloadRows()
-        self._suspects = Suspects()
+        self._suspects = HangDetector()
         self._suspected: Mapping[Owner, Sequence[int]] = {}
         self._progress = ProgressCounters()
         self._monotonic: MonotonicTime | None = None
         self._dropped = 0
 
     def update(self, gpus: Sequence[Gpu], host: Host, at: Moment) -> AccountingResult:
-        """Account for the pass that started `at`."""
-        question = self._joiner.question(gpus, at, self._suspected)
+        """Account for the cycle that started `at`."""
+        question = host_question(gpus, at, self._suspected)
         view = host.view(question)
-        join = self._joiner.join(question, view)
-        work = self._classes.of(join.ownership.info, view.signals)
-        readings = self._readings.of(gpus, join, at.monotonic)
+        joined = join(question, view)
+        work = self._classes.of(joined.ownership.info, view.signals)
+        readings = self._readings.of(gpus, joined, at.monotonic)
         current = LedgerInput(
             time=at.unix,
             seconds=0.0 if self._monotonic is None else at.monotonic - self._monotonic,
@@ -96,76 +92,141 @@ class Accounting:
             readings=readings,
             hosts=view.signals,
             work={owner: each.name for owner, each in work.items()},
-            spread=frozenset(owner for owner, info in join.ownership.info.items() if info.spread),
+            spread=frozenset(owner for owner, info in joined.ownership.info.items() if info.spread),
             slow_ports=view.ports.troubled_gpus,
-            starts=join.starts,
+            starts=joined.starts,
             ranks=view.reported.ranks,
             host_signals_known=view.known_signals,
         )
         before = self._ledger
-        self._ledger = prune(advance(before, current, self._limits), self._options.retention)
+        self._ledger = prune(advance(before, current, self._options.limits), self._options.retention)
         self._monotonic = at.monotonic
         self._suspected = self._suspects.of(before, self._ledger, readings, at.monotonic)
-        workloads = self._workloads.of(self._ledger.owners.keys(), join, readings, view.usage, work)
-        processes = ProcessTable(gpus, join, self._options.process_limit)
-        self._dropped += processes.folded
-        ledger, progress = self._ledger, self._progress.blocks(view.reported, self._ledger.owners)
-
-        def blocks() -> Iterator[Block]:
-            yield from _filled(LEDGER_FAMILIES, ledger)
-            yield from _filled(SHARE_FAMILIES, _share_rows(readings, join.ownership.unreserved))
-            yield from _filled(self._workload_families, workloads)
-            yield from _filled(PROCESS_FAMILIES, processes)
-            yield from _filled(NCCL_FAMILIES if view.nccl else (), view.nccl)
-            yield from _filled(NETWORK_PORT_FAMILIES if view.ports.ports else (), view.ports)
-            yield from progress
-
+        workloads = self._workloads.of(self._ledger.owners.keys(), joined, readings, view.usage, work)
+        processes = limit(_process_rows(gpus, joined), self._options.process_limit)
+        self._dropped += max(len(joined.everyone) - len(processes), 0)
+        unreserved, nobody = joined.ownership.unreserved, frozenset[Owner]()
+        shares = tuple(
+            ShareRow(
+                each.target, each.profile, own.owner, own.share, own.owner in unreserved.get(each.target.uuid, nobody)
+            )
+            for each in readings
+            for own in each.allocations
+        )
+        owners: dict[str, dict[Owner, Share]] = {}
+        for uuid, owner, share in _parts_of_gpus(readings):
+            gpu = owners.setdefault(uuid, {})
+            gpu[owner] = Share(gpu.get(owner, 0.0) + share)
+        blocks: tuple[Block, ...] = (
+            *_filled(LEDGER_FAMILIES, self._ledger),
+            *_filled(SHARE_FAMILIES, shares),
+            *_filled(self._workload_families, workloads),
+            *_filled(PROCESS_FAMILIES, processes),
+            *_filled(NCCL_FAMILIES if view.nccl else (), view.nccl),
+            *_filled(NETWORK_PORT_FAMILIES if view.ports.ports else (), view.ports),
+            *self._progress.blocks(view.reported, self._ledger.owners),
+        )
         return AccountingResult(
-            ownership=join.ownership,
+            ownership=joined.ownership,
             blocks=blocks,
             processes=processes,
-            unattributed=join.unattributed,
-            unattributed_bytes=partial(unattributed_bytes, gpus, join),
-            shares=_shares(readings),
-            states=partial(_states, ledger),
+            unattributed=joined.unattributed,
+            unattributed_bytes=_unattributed_bytes(gpus, joined),
+            shares={uuid: tuple(each.items()) for uuid, each in owners.items()},
+            states={
+                uuid: dict(zip(STATES, entry.seconds, strict=True)) for uuid, entry in self._ledger.targets.items()
+            },
             pci_gpus=view.pci_gpus,
             dropped={"process_limit": self._dropped, "watch_budget": view.skipped_tasks},
         )
-
-
-def _share_rows(readings: Sequence[Reading], unreserved: Mapping[str, frozenset[Owner]]) -> tuple[ShareRow, ...]:
-    nobody: frozenset[Owner] = frozenset()
-    return tuple(
-        [
-            ShareRow(
-                each.target,
-                each.profile,
-                holding.owner,
-                holding.share,
-                holding.owner in unreserved.get(each.target.uuid, nobody),
-            )
-            for each in readings
-            for holding in each.holdings
-        ]
-    )
 
 
 def _filled(families: Iterable[Family[R]], content: R) -> Iterator[Block]:
     return (Block(family, (), content) for family in families)
 
 
-def _shares(readings: Sequence[Reading]) -> Mapping[str, tuple[tuple[Owner, Share], ...]]:
-    """Owners of each whole GPU with their part of it, its instances' owners included."""
-    found: dict[str, dict[Owner, Share]] = {}
+def _parts_of_gpus(readings: Sequence[Reading]) -> Iterator[tuple[str, Owner, float]]:
+    """Yield GPU, owner and the fraction of the GPU that the owner was allocated, on one of its instances or whole."""
     parents = {each.target.parent_uuid for each in readings}
     for each in readings:
-        if each.target.uuid in parents:
-            continue
-        gpu = found.setdefault(each.target.parent_uuid or each.target.uuid, {})
-        for holding in each.holdings:
-            gpu[holding.owner] = Share(gpu.get(holding.owner, 0.0) + holding.share * each.target.share)
-    return {uuid: tuple(owners.items()) for uuid, owners in found.items()}
+        for allocation in each.allocations if each.target.uuid not in parents else ():
+            yield each.target.parent_uuid or each.target.uuid, allocation.owner, allocation.share * each.target.share
 
 
-def _states(ledger: Ledger) -> Mapping[str, Mapping[str, float]]:
-    return {uuid: dict(zip(STATES, entry.seconds, strict=True)) for uuid, entry in ledger.targets.items()}
+def _process_rows(gpus: Sequence[Gpu], join: Join) -> Iterator[ProcessRow]:
+    for gpu in gpus:
+        for process in join.running[gpu.device.uuid]:
+            host = join.hosts.get(process.pid)
+            yield ProcessRow(
+                gpu=str(gpu.device.index),
+                uuid=gpu.device.uuid,
+                pid=str(process.pid),
+                command=(host.arguments or host.command) if host else "",
+                owner=join.owner(process),
+                memory_bytes=process.memory_bytes,
+                utilization=process.utilization,
+                cpu_seconds=host.cpu_seconds if host else None,
+                resident_bytes=host.resident_bytes if host else None,
+                start_time=host.start_time if host else None,
+            )
+
+
+def _unattributed_bytes(gpus: Sequence[Gpu], join: Join) -> Mapping[str, float]:
+    """Return the used memory less that of the processes, by GPU uuid, if all of it is known.
+
+    Drivers that do not tell their own reserve apart count it as used: the rest means nothing then, and is not shown.
+    """
+    found: dict[str, float] = {}
+    for gpu in gpus:
+        memory = reading(gpu, "memory", Memory)
+        held = [process.memory_bytes for process in join.running[gpu.device.uuid]]
+        complete = memory is not None and memory.used is not None and memory.reserved is not None
+        known = processes_are_listed(gpu) and None not in held
+        if gpu.present and memory and memory.used is not None and complete and known:
+            found[gpu.device.uuid] = max(memory.used - sum([each or 0 for each in held]), 0)
+    return found
+
+
+_NO_INFO, _NO_USAGE = WorkloadInfo(), HostUsage()
+
+
+class WorkloadRows:
+    """Keeps the last row of each workload."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Owner, WorkloadRow] = {}
+
+    def of(
+        self,
+        owners: Collection[Owner],
+        join: Join,
+        readings: Sequence[Reading],
+        usage: Mapping[Owner, HostUsage],
+        work: Mapping[Owner, WorkClass],
+    ) -> tuple[WorkloadRow, ...]:
+        """Rows of these `owners`, which are those of the ledger."""
+        processes: defaultdict[Owner, set[int]] = defaultdict(set)
+        memory: Counter[Owner] = Counter()
+        for process in join.everyone:
+            owner = join.owner(process)
+            processes[owner].add(process.pid)
+            memory[owner] += process.memory_bytes or 0
+        gpus: dict[Owner, float] = {}
+        for _, owner, share in _parts_of_gpus(readings):
+            gpus[owner] = gpus.get(owner, 0.0) + share
+        for owner in owners:
+            before = self._rows.get(owner)
+            if owner in gpus or before is None:
+                self._rows[owner] = WorkloadRow(
+                    owner=owner,
+                    info=join.ownership.info.get(owner, _NO_INFO),
+                    usage=usage.get(owner, _NO_USAGE),
+                    memory_bytes=Bytes(memory[owner]),
+                    gpus=gpus.get(owner, 0.0),
+                    processes=len(processes.get(owner, ())),
+                    work=work.get(owner, UNKNOWN),
+                )
+            else:
+                self._rows[owner] = before.ended()
+        self._rows = {owner: row for owner, row in self._rows.items() if owner in owners}
+        return tuple(self._rows.values())

@@ -1,4 +1,4 @@
-"""From cached readings to what is shown: series, the status of GPUs, and what of both outlives a pass."""
+"""From cached readings to what is shown: series, the status of GPUs, and what of both outlives a cycle."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from exporter.core.families import Block
 from exporter.driver.interface import Device
 from exporter.sampling.accounting import AccountingResult
 from exporter.sampling.families import NODE_FAMILIES
-from exporter.sampling.gpus import Gpu
-from exporter.sampling.reader import CachedReading, Outcome, is_fresh, outlives_device
-from exporter.sampling.readings import reading, readings_of
+from exporter.sampling.gpus import Gpu, reading, readings_of
+from exporter.sampling.reader import CachedReading, CollectorResult, is_fresh, outlives_device
 from exporter.sampling.snapshot import CollectorStatus, GpuStatus, NodeStatus, ProcessHealth, Snapshot
 
 log = logging.getLogger(__name__)
@@ -86,10 +85,10 @@ def node_blocks(status: NodeStatus, broken: Collection[str] = ()) -> Iterator[Bl
 
 
 def collector_statuses(
-    collectors: Sequence[AnyCollector], outcomes: Iterable[Outcome], rejected: Mapping[str, int]
+    collectors: Sequence[AnyCollector], outcomes: Iterable[CollectorResult], rejected: Mapping[str, int]
 ) -> tuple[CollectorStatus, ...]:
     """One row per collector, whatever happened; a collector no GPU has been asked yet has not failed."""
-    by_collector: dict[str, list[Outcome]] = {collector.name: [] for collector in collectors}
+    by_collector: dict[str, list[CollectorResult]] = {collector.name: [] for collector in collectors}
     for outcome in outcomes:
         by_collector[outcome.collector].append(outcome)
     return tuple(
@@ -106,9 +105,15 @@ def collector_statuses(
 _OWN = frozenset(family.name for family in NODE_FAMILIES)
 
 
-def aged(snapshot: Snapshot, seconds: float, process: ProcessHealth) -> Snapshot:
-    """`snapshot`, `seconds` after its pass: counters and descriptions as they were, no gauges of GPUs and owners."""
-    status = _later(snapshot.status, seconds, process)
+def stale_snapshot(snapshot: Snapshot, seconds: float, process: ProcessHealth) -> Snapshot:
+    """`snapshot`, `seconds` after its cycle: counters and descriptions as they were, no gauges of GPUs and owners."""
+    status = replace(
+        snapshot.status,
+        gpus=tuple(replace(gpu, up=False, age=gpu.age + seconds) for gpu in snapshot.status.gpus),
+        sources=tuple(replace(each, success=False, age=each.age + seconds) for each in snapshot.status.sources),
+        unattributed_processes=None,
+        process=process,
+    )
 
     def series() -> Iterator[Block]:
         for block in snapshot.series():
@@ -119,24 +124,13 @@ def aged(snapshot: Snapshot, seconds: float, process: ProcessHealth) -> Snapshot
     return Snapshot(status, series, (), snapshot.monotonic)
 
 
-def _later(status: NodeStatus, seconds: float, process: ProcessHealth) -> NodeStatus:
-    return replace(
-        status,
-        gpus=tuple(replace(gpu, up=False, age=gpu.age + seconds) for gpu in status.gpus),
-        sources=tuple(replace(source, success=False, age=source.age + seconds) for source in status.sources),
-        unattributed_processes=None,
-        process=process,
-    )
-
-
 R = TypeVar("R")
 
 
 def gpu_statuses(
     gpus: Sequence[Gpu], hung: Mapping[str, float], result: AccountingResult, monotonic: MonotonicTime, stale: float
 ) -> Iterator[GpuStatus]:
-    """As the pass at `monotonic` found them; `hung` is how long the read of each GPU had been running by then."""
-    leaked, states = result.unattributed_bytes(), result.states()
+    """Yield the state at `monotonic`; `hung` is how long the read of each GPU had been running by then."""
     for gpu in gpus:
         uuid = gpu.device.uuid
         up = gpu.answers(monotonic, stale)
@@ -161,14 +155,14 @@ def gpu_statuses(
             power_watts=power.watts if power else None,
             joules=power.joules if power else None,
             temperature_celsius=temperature.gpu if temperature else None,
-            unattributed_bytes=leaked.get(uuid) if up else None,
+            unattributed_bytes=result.unattributed_bytes.get(uuid) if up else None,
             owners=result.shares.get(uuid, ()),
-            states=states.get(uuid, {}),
+            states=result.states.get(uuid, {}),
         )
 
 
 def _shown(gpu: Gpu, name: str, kind: type[R], monotonic: MonotonicTime, stale: float) -> R | None:
-    """None where the GPU has none of it, or it is stale."""
+    """Return the reading; None if the GPU has none, or it is stale."""
     cached = readings_of(gpu).get(name)
     if cached is None or not is_fresh(cached, monotonic, gpu.answered, stale):
         return None

@@ -12,16 +12,16 @@ from exporter.driver.interface import Device, Driver, DriverError, DriverGoneErr
 
 log = logging.getLogger(__name__)
 
-_BACKOFF = (1.0, 2.0, 5.0, 10.0, 30.0)
-_REFRESH = 30.0
+_RETRY_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
+_ENUMERATE_SECONDS = 30.0
 """Seconds between enumerations while all is well: MIG instances come and go, GPUs are added."""
-_MISSING = 5.0
+_ENUMERATE_MISSING_SECONDS = 5.0
 """While a GPU that was there is not shown, or is refused: nothing but an enumeration tells that it is back."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriverState:
-    """What the driver shows. `error` is its code while it is not open, empty while it is."""
+    """The driver's GPUs and versions. `error` is its code while it is not open, empty while it is."""
 
     devices: tuple[Device, ...] = ()
     versions: tuple[str, str, str] = ("", "", "")
@@ -40,7 +40,7 @@ class DriverConnection:
         self._clock = clock
         self._wake = threading.Condition()
         self._failures = 0
-        self._known: frozenset[str] = frozenset()
+        self._seen_uuids: frozenset[str] = frozenset()
         """Uuids of all GPUs that were ever shown."""
         self._reopen = True
         self._asked = False
@@ -72,9 +72,9 @@ class DriverConnection:
     def pause(self) -> float:
         """Seconds until the next attempt, unless one is asked for."""
         if self._failures:
-            return _BACKOFF[min(self._failures, len(_BACKOFF)) - 1]
-        missing = self.state.refused or self._known.difference(device.uuid for device in self.state.devices)
-        return _MISSING if missing else _REFRESH
+            return _RETRY_SECONDS[min(self._failures, len(_RETRY_SECONDS)) - 1]
+        missing = self.state.refused or self._seen_uuids.difference(device.uuid for device in self.state.devices)
+        return _ENUMERATE_MISSING_SECONDS if missing else _ENUMERATE_SECONDS
 
     def _run(self) -> None:
         while not self._stopped:
@@ -113,7 +113,7 @@ class DriverConnection:
                 count = len(state.devices)
                 log.info("driver %s shows %d %s", state.versions[0] or "?", count, "GPU" if count == 1 else "GPUs")
             self._failures = 0
-            self._known = self._known.union(device.uuid for device in state.devices)
+            self._seen_uuids = self._seen_uuids.union(device.uuid for device in state.devices)
         self.state = state
 
 

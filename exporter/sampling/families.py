@@ -29,7 +29,7 @@ from exporter.core.families import (
     info,
 )
 from exporter.faults.families import FAULT_FAMILIES
-from exporter.host.network_port_families import NETWORK_PORT_FAMILIES
+from exporter.host.network_ports import NETWORK_PORT_FAMILIES
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
 from exporter.progress.families import PROGRESS_FAMILIES
 from exporter.sampling.snapshot import GpuStatus, NodeStatus

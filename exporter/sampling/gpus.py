@@ -1,4 +1,4 @@
-"""Every GPU this process has seen, read under one deadline per pass."""
+"""Every GPU this process has seen, read under one deadline per cycle."""
 
 from __future__ import annotations
 
@@ -14,9 +14,18 @@ from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, 
 from exporter.core.record import record
 from exporter.core.threads import Threads
 from exporter.driver.interface import Device, DriverError
-from exporter.sampling.reader import GpuRead, Memories, Outcome, TargetState, read_gpu
+from exporter.sampling.reader import (
+    NO_STATE,
+    CachedReading,
+    CollectorResult,
+    GpuRead,
+    LastAnswers,
+    TargetState,
+    read_gpu,
+)
 from exporter.sampling.worker import Worker
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -25,7 +34,7 @@ def _none(_: object) -> bool:
 
 
 class GpuThreads(Generic[T]):
-    """Reads GPUs by uuid. Belongs to the thread that runs the passes.
+    """Reads GPUs by uuid. Belongs to the thread that runs the cycles.
 
     GPUs are read one after the other, for threads that call the driver side by side spend as much again on the
     interpreter's lock. A GPU that does not answer within its turn is read beside the next ones. The turns of all GPUs
@@ -46,8 +55,8 @@ class GpuThreads(Generic[T]):
     ) -> Mapping[str, T | None]:
         """Return the results by uuid; None for one that is not there by `deadline` (monotonic seconds).
 
-        A GPU whose read of an earlier pass still runs is left out. If that read has ended since then, and `takes`
-        accepts its result, it is the result: a GPU that always takes longer than a pass would never have one.
+        A GPU whose read of an earlier cycle still runs is left out. If that read has ended since then, and `takes`
+        accepts its result, it is the result: a GPU that always takes longer than a cycle would never have one.
         """
         found: dict[str, T | None] = {}
         unasked: set[str] = set()
@@ -98,7 +107,7 @@ log = logging.getLogger(__name__)
 
 @record
 class Gpu:
-    """One GPU between passes. Times are monotonic seconds."""
+    """One GPU between cycles. Times are monotonic seconds."""
 
     device: Device
     states: Mapping[str, TargetState] = field(default_factory=dict[str, TargetState])
@@ -107,10 +116,10 @@ class Gpu:
     answered: MonotonicTime = NEVER
     """When it last answered."""
     reading: bool = False
-    """Whether it answered in this pass."""
+    """Whether it answered in this cycle."""
     failure: str = ""
     asked: bool = True
-    """Whether this pass could ask it: not while the thread that would does not run."""
+    """Whether this cycle could ask it: not while the thread that would does not run."""
 
     def answers(self, monotonic: MonotonicTime, patience: float) -> bool | None:
         """Late is not lost: one that missed a deadline, or failed, is said to answer until `patience` s after it did.
@@ -124,7 +133,20 @@ class Gpu:
         return not self.failure or (self.failure in (LATE, SILENT) and monotonic - self.answered <= patience)
 
 
-_OF_USE = 60.0
+def readings_of(gpu: Gpu, uuid: str = "") -> Mapping[str, CachedReading]:
+    """Return what was last read of the GPU, or of one of its instances, by collector."""
+    return gpu.states.get(uuid or gpu.device.uuid, NO_STATE).readings
+
+
+def reading(gpu: Gpu, name: str, kind: type[R], since: MonotonicTime = NEVER, uuid: str = "") -> R | None:
+    """Return the last good reading of a collector on the GPU or an instance; None if it is from before `since`."""
+    cached = readings_of(gpu, uuid).get(name)
+    if cached is None or cached.monotonic < since or not isinstance(cached.reading, kind):
+        return None
+    return cached.reading
+
+
+_MAX_LATE_READ_SECONDS = 60.0
 """Seconds from the beginning of a read in which its result is still taken."""
 LATE, SILENT = "HUNG", "SILENT"
 """The failures of a GPU whose read did not end by the deadline, and of one that has its handle and answers nothing. An
@@ -132,27 +154,27 @@ error that says that the GPU or the driver has gone holds at once."""
 
 
 class Gpus:
-    """Not thread-safe: belongs to the thread that runs the passes."""
+    """All GPUs seen so far. Not thread-safe: belongs to the sampling thread."""
 
     def __init__(self, collectors: Sequence[AnyCollector]) -> None:
         self._collectors = collectors
         self._gpus: dict[str, Gpu] = {}
         self.threads: GpuThreads[GpuRead] = GpuThreads(lambda uuid: f"gpus-{self._gpus[uuid].device.index}")
-        self._memories: dict[str, Memories] = {}
-        self._outcomes: dict[str, dict[tuple[str, str], Outcome]] = {}
+        self._memories: dict[str, LastAnswers] = {}
+        self._outcomes: dict[str, dict[tuple[str, str], CollectorResult]] = {}
         """The last ones of each GPU, by the uuid of what was read (it, or an instance of it) and collector."""
         self._rejected: Counter[str] = Counter()
 
     @property
     def all(self) -> tuple[Gpu, ...]:
-        """In index order. One that the driver no longer shows stays in the list, so that its loss is reported."""
+        """The GPUs in index order. One that the driver no longer shows stays, so that its loss is reported."""
         return tuple(sorted(self._gpus.values(), key=lambda gpu: (gpu.device.index, gpu.device.uuid)))
 
     def hung_seconds(self, uuid: str) -> float:
-        """How long the GPU's current read has been running."""
+        """Return how long the GPU's current read has been running."""
         return self.threads.busy_seconds(uuid)
 
-    def outcomes(self) -> Sequence[Outcome]:
+    def outcomes(self) -> Sequence[CollectorResult]:
         """The last outcome of each collector on each GPU and instance that is there."""
         found = [self._outcomes.get(uuid, {}) for uuid, gpu in self._gpus.items() if gpu.present]
         return tuple([outcome for each in found for outcome in each.values()])
@@ -176,7 +198,7 @@ class Gpus:
         `booked` is the monotonic time the readings are booked at, where that is not the machine's own. `clock` tells
         how late an answer is, where `booked` is the machine's own.
         """
-        self._meet(devices)
+        self._update_present(devices)
         monotonic = monotonic_time() if booked is None else booked
         tasks = {
             uuid: partial(
@@ -193,11 +215,11 @@ class Gpus:
             if gpu.present
         }
         errors: list[DriverError] = []
-        results = self.threads.read(tasks, deadline, partial(_is_of_use, monotonic))
+        results = self.threads.read(tasks, deadline, partial(_is_usable, monotonic))
         for uuid in (uuid for uuid in tasks if uuid not in self.threads.unasked):
             result = results.get(uuid)  # none where an earlier call is still out
             if result is not None:
-                self._take(uuid, result, monotonic)
+                self._record_read(uuid, result, monotonic)
                 errors += [result.device_error] if result.device_error else []
             elif self._gpus[uuid].failure != LATE:
                 log.warning("GPU %s does not answer within the deadline", uuid)
@@ -208,7 +230,7 @@ class Gpus:
     def stop(self) -> None:
         self.threads.stop()
 
-    def _meet(self, devices: Iterable[Device]) -> None:
+    def _update_present(self, devices: Iterable[Device]) -> None:
         present = {device.uuid: device for device in devices}
         for uuid, gpu in self._gpus.items():
             if uuid not in present and gpu.present:
@@ -219,7 +241,7 @@ class Gpus:
             if uuid not in self._gpus:
                 self._gpus[uuid] = Gpu(device)
 
-    def _take(self, uuid: str, result: GpuRead, monotonic: MonotonicTime) -> None:
+    def _record_read(self, uuid: str, result: GpuRead, monotonic: MonotonicTime) -> None:
         gpu, outcomes = self._gpus[uuid], self._outcomes.setdefault(uuid, {})
         for outcome in result.outcomes:
             key = outcome.target, outcome.collector
@@ -251,12 +273,12 @@ class Gpus:
 
 
 def _answered(result: GpuRead, monotonic: MonotonicTime) -> MonotonicTime:
-    """When the GPU last did, of a read that this pass takes: where that is late, when its last call returned."""
+    """Return when the GPU last answered in a read that this cycle takes: of a late one, when its last call returned."""
     if result.at >= monotonic:
         return result.at
     return min(monotonic, result.at + sum([outcome.seconds for outcome in result.outcomes]))
 
 
-def _is_of_use(now: MonotonicTime, late: GpuRead) -> bool:
-    """Of a read that ended after its pass: whether it tells how the GPU is. What it has lost, it says once more."""
-    return late.answered and not late.device_error and now - late.at <= _OF_USE
+def _is_usable(now: MonotonicTime, late: GpuRead) -> bool:
+    """Return whether a read that ended after its cycle shows the state of the GPU. A lost GPU reports that again."""
+    return late.answered and not late.device_error and now - late.at <= _MAX_LATE_READ_SECONDS

@@ -1,4 +1,4 @@
-"""What the machine around the GPUs shows: one question and one answer a pass, under one deadline."""
+"""What the machine around the GPUs shows: one question and one answer a cycle, under one deadline."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOURCE = "host"
 
 @record
 class HostQuestion:
-    """What a pass asks about."""
+    """The GPUs and processes that a cycle asks about."""
 
     at: Moment
     listed: Mapping[str, Processes]
@@ -32,7 +32,7 @@ class HostQuestion:
     targets: Sequence[Target] = ()
     """What can be held: GPUs without MIG, and MIG instances."""
     suspects: Mapping[Owner, Sequence[int]] = field(default_factory=dict[Owner, Sequence[int]])
-    """Workloads that seemed to hang in the pass before, with their GPU processes."""
+    """Workloads that seemed to hang in the cycle before, with their GPU processes."""
 
     @property
     def pids(self) -> Sequence[int]:
@@ -41,7 +41,7 @@ class HostQuestion:
 
 @record
 class HostView:
-    """What the machine shows in one pass. Never changed once made."""
+    """The machine around the GPUs in one cycle. Never changed once made."""
 
     processes: Mapping[int, HostProcess] = field(default_factory=dict[int, HostProcess])
     """By pid, without those that have ended."""
@@ -50,11 +50,11 @@ class HostView:
     ownership: Ownership = field(default_factory=Ownership)
     usage: Mapping[Owner, HostUsage] = field(default_factory=dict[Owner, HostUsage])
     signals: Mapping[Owner, HostSignals] = field(default_factory=dict[Owner, HostSignals])
-    """What the host side of each owner did since the pass before."""
+    """What the host side of each owner did since the cycle before."""
     known_signals: frozenset[str] = frozenset()
     """Names of the `HostSignals` that this host can report; `reported_phases` where programs can report theirs."""
     skipped_tasks: int = 0
-    """Threads worth watching that had no place in the budget, summed over passes."""
+    """Threads worth watching that had no place in the budget, summed over cycles."""
     reported: Reported = field(default_factory=Reported)
     """What the owners' programs report of themselves."""
     pci_gpus: int | None = None
@@ -80,6 +80,15 @@ class Host:
 
     def stop(self) -> None:
         """Stop it."""
+
+
+class Simulation(Protocol):
+    """A driver that comes with a host of its own."""
+
+    @property
+    def node_name(self) -> str: ...
+
+    def host(self) -> Host: ...
 
 
 class StagedHost(Protocol):
@@ -137,7 +146,7 @@ class HostDeadline(Host):
         return self._complete(tuple(stages))
 
     def _complete(self, stages: Sequence[HostView]) -> HostView:
-        """Return the view of this pass; what is missing is of the last view that had it."""
+        """Return the view of this cycle; what is missing is of the last view that had it."""
         now, reached = self._clock(), len(stages)
         processes, owners, all_ = (
             self._known(stage, stages[-1] if stage < reached else None, now) for stage in range(_STAGES)
@@ -182,23 +191,18 @@ class ExitedProcesses:
     ) -> Mapping[str, tuple[GpuProcess, ...]]:
         """Processes by GPU uuid; `shown` are the pids of them in /proc."""
         gone = self._shown.difference(shown)
-        if gone or self._left:
-            times = {
-                (uuid, process.pid): each.lists.time
-                for uuid, each in listed.items()
-                for process in each.running
-                if process.pid not in shown and (process.pid in gone or (uuid, process.pid) in self._left)
-            }
-            self._left = {key: self._left.get(key, time) for key, time in times.items()}
-        if gone or len(shown) != len(self._shown):
-            self._shown = frozenset(shown)
-        return {uuid: self._remaining(uuid, each) for uuid, each in listed.items()}
-
-    def _remaining(self, uuid: str, listed: Processes) -> tuple[GpuProcess, ...]:
-        if not self._left:
-            return listed.running
-        left, time = self._left, listed.lists.time
-        return tuple([process for process in listed.running if left.get((uuid, process.pid)) != time])
+        times = {
+            (uuid, process.pid): each.lists.time
+            for uuid, each in listed.items()
+            for process in each.running
+            if process.pid not in shown and (process.pid in gone or (uuid, process.pid) in self._left)
+        }
+        self._left = {key: self._left.get(key, time) for key, time in times.items()}
+        self._shown = frozenset(shown)
+        return {
+            uuid: tuple(process for process in each.running if self._left.get((uuid, process.pid)) != each.lists.time)
+            for uuid, each in listed.items()
+        }
 
 
 def pids_by_target(running: Mapping[str, Sequence[GpuProcess]]) -> Mapping[str, Sequence[int]]:

@@ -1,4 +1,4 @@
-"""The join of one pass: which processes run on which GPU, whose they are, and who holds how much of it."""
+"""The join of one cycle: which processes run on which GPU, whose they are, and who holds how much of it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from exporter.core.record import record
 from exporter.core.units import Share
 from exporter.driver.interface import Device
 from exporter.host.model import HostProcess
-from exporter.ledger.account import Holding
-from exporter.sampling.gpus import Gpu
+from exporter.ledger.account import Allocation
+from exporter.sampling.gpus import Gpu, reading
 from exporter.sampling.host_view import HostQuestion, HostView
-from exporter.sampling.readings import reading
 
 
 @record
@@ -39,44 +38,32 @@ class Join:
         return self.ownership.processes.get(process.pid, NOBODY)
 
 
-class Joiner:
-    """Makes the question to the host and the join of each pass; keeps what has not changed."""
-
-    def __init__(self) -> None:
-        self._devices: Sequence[Device] = ()
-        self._gpus: Sequence[Target] = ()
-        self._targets: Sequence[Target] = ()
-        self._known: Mapping[str, Target] = {}
-
-    def question(self, gpus: Sequence[Gpu], at: Moment, suspects: Mapping[Owner, Sequence[int]]) -> HostQuestion:
-        """Ask about GPUs that have gone too: they can still be held, for their jobs do not know yet."""
-        devices = [device for gpu in gpus for device in (gpu.device, *gpu.device.instances)]
-        if devices != self._devices:
-            self._devices = devices
-            self._known = known = {device.uuid: target_of(device) for device in devices}
-            self._gpus = tuple([known[gpu.device.uuid] for gpu in gpus])
-            self._targets = tuple([known[device.uuid] for device in held_apart(gpus)])
-        return HostQuestion(at, {gpu.device.uuid: _listed(gpu) for gpu in gpus}, self._gpus, self._targets, suspects)
-
-    def join(self, question: HostQuestion, view: HostView) -> Join:
-        running = view.running
-        if running is None:
-            running = {uuid: each.running for uuid, each in question.listed.items()}
-        everyone = [process for processes in running.values() for process in processes]
-        ownership, hosts = view.ownership, view.processes
-        owners = ownership.processes
-        unattributed = sum([owners.get(process.pid, NOBODY) == NOBODY for process in everyone])
-        return Join(running, everyone, hosts, ownership, _starts(ownership, hosts), unattributed, self._known)
+def host_question(gpus: Sequence[Gpu], at: Moment, suspects: Mapping[Owner, Sequence[int]]) -> HostQuestion:
+    """Ask about GPUs that have gone too: they can still be allocated, for their jobs do not know yet."""
+    return HostQuestion(
+        at,
+        {gpu.device.uuid: _listed(gpu) for gpu in gpus},
+        tuple(target_of(gpu.device) for gpu in gpus),
+        tuple(target_of(device) for gpu in gpus for device in gpu.device.instances or (gpu.device,)),
+        suspects,
+    )
 
 
-def _starts(ownership: Ownership, hosts: Mapping[int, HostProcess]) -> Mapping[Owner, UnixTime]:
+def join(question: HostQuestion, view: HostView) -> Join:
+    running = view.running
+    if running is None:
+        running = {uuid: each.running for uuid, each in question.listed.items()}
+    everyone = [process for processes in running.values() for process in processes]
+    ownership, hosts = view.ownership, view.processes
     starts: dict[Owner, UnixTime] = {}
     for pid, owner in ownership.processes.items():
         host = hosts.get(pid)
         if host is not None:
             starts[owner] = min(starts.get(owner, host.start_time), host.start_time)
-    infos = ownership.info.items()
-    return {**starts, **{owner: info.start_time for owner, info in infos if info.start_time is not None}}
+    starts |= {owner: info.start_time for owner, info in ownership.info.items() if info.start_time is not None}
+    unattributed = sum(ownership.processes.get(process.pid, NOBODY) == NOBODY for process in everyone)
+    targets = {target.uuid: target for target in (*question.gpus, *question.targets)}
+    return Join(running, everyone, hosts, ownership, starts, unattributed, targets)
 
 
 def _listed(gpu: Gpu) -> Processes:
@@ -100,15 +87,10 @@ def target_of(device: Device) -> Target:
     )
 
 
-def held_apart(gpus: Iterable[Gpu]) -> list[Device]:
-    """GPUs without MIG, and MIG instances."""
-    return [device for gpu in gpus for device in gpu.device.instances or (gpu.device,)]
-
-
-def holdings(
+def allocations(
     uuid: str, running: Iterable[GpuProcess], ownership: Ownership, shown: Collection[int], *, listed: bool = True
-) -> tuple[Holding, ...]:
-    """Who holds one target, by the shares its sources state, else evenly. `shown` are the pids that /proc shows.
+) -> tuple[Allocation, ...]:
+    """Return who holds one target, by the shares its sources state, else evenly. `shown` are the pids that /proc shows.
 
     `listed`: whether the driver tells its processes.
 
@@ -124,7 +106,7 @@ def holdings(
     shares = _shares(uuid, tuple(by_owner), ownership)
     return tuple(
         [
-            Holding(owner, shares[owner], tuple([each.pid for each in processes]), _utilization(processes), listed)
+            Allocation(owner, shares[owner], tuple([each.pid for each in processes]), _utilization(processes), listed)
             for owner, processes in by_owner.items()
         ]
     )
@@ -133,7 +115,7 @@ def holdings(
 def _only_holder(
     uuid: str, by_owner: Mapping[Owner, Sequence[GpuProcess]], ownership: Ownership, shown: Collection[int]
 ) -> Owner | None:
-    """Who alone was given all of the target, where what runs there is out of sight: it is his, as far as is known."""
+    """Return the owner that alone was allocated all of the target, if only processes out of sight run there."""
     strangers = by_owner.get(NOBODY)
     if not strangers:
         return None

@@ -7,8 +7,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import compress, repeat
-from operator import attrgetter, le
 from typing import Any, NamedTuple
 
 from exporter.collectors.base import AnyCollector, Pace, Scope, Tick, in_time
@@ -50,34 +48,29 @@ class CachedReading:
             yield family, family.checked(published(next(counts))) if counter else family.columns(self.reading)
 
 
-def kept(
+def next_reading(
     collector: AnyCollector, before: CachedReading | None, reading: Any, monotonic: MonotonicTime
 ) -> CachedReading:
-    """What is kept of one more good reading.
+    """Return what is kept of one more good reading.
 
     It has the samples of the one before where it says the same, as most do that are read seldom.
     """
-    counters = carried(collector, before, reading)
+    counts = before.carried if before else (NO_COUNTS,) * len(collector.counters)
+    advanced = zip(counts, collector.counters, strict=True)
+    counters = tuple([count(each, family.by_labels(reading)) for each, family in advanced])
     made = None
     if before is not None and collector.pace is not Pace.PASS and before.reading == reading:
         made = before.made if before.carried == counters else None
     return CachedReading(collector, reading, monotonic, counters, made)
 
 
-def carried(collector: AnyCollector, before: CachedReading | None, reading: Any) -> tuple[Counts, ...]:
-    """The collector's counters after one more reading."""
-    counts = before.carried if before else (NO_COUNTS,) * len(collector.counters)
-    counters = zip(counts, collector.counters, strict=True)
-    return tuple([count(each, family.by_labels(reading)) for each, family in counters])
-
-
 def outlives_device(family: AnyFamily) -> bool:
-    """Whether a family outlives its device: counters keep their value and descriptions stay true, levels do not."""
+    """Return whether a family outlives its device, as counters and descriptions do."""
     return family.type is Type.COUNTER or family.is_info
 
 
 def is_fresh(cached: CachedReading, monotonic: MonotonicTime, answered: MonotonicTime, stale: float) -> bool:
-    """Whether gauges of `cached` may still be shown.
+    """Return whether gauges of `cached` may still be shown.
 
     `answered` is when the device last answered anything; all times are monotonic seconds.
     """
@@ -88,23 +81,22 @@ def is_fresh(cached: CachedReading, monotonic: MonotonicTime, answered: Monotoni
 
 log = logging.getLogger(__name__)
 
-_UNSUPPORTED_FIRST, _UNSUPPORTED_LONGEST = 5.0, 300.0
+_FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 300.0
 """Seconds until a collector that a device has nothing of is asked again: soon at first, for what a GPU refuses while
 it starts up or for a moment it has a little later; then seldom, for a driver update may have brought it."""
 
 
-_LATE = 0.5
+_LATE_SECONDS = 0.5
 """Seconds after its beginning from which what a read is answered is late: all in time is of one moment."""
-_NAME = attrgetter("name")
 _GONE = (DeviceLostError, DriverGoneError)
 
-Memories = dict[str, CheckedDevice]
+LastAnswers = dict[str, CheckedDevice]
 """The targets with what each answered before, by uuid; belongs to the thread that reads the GPU."""
 
 
 @record
 class TargetState:
-    """What is kept of one GPU or MIG instance between passes."""
+    """The readings of one GPU or MIG instance, and when to read again."""
 
     readings: Mapping[str, CachedReading] = field(default_factory=dict[str, CachedReading])
     again: Mapping[str, MonotonicTime] = field(default_factory=dict[str, MonotonicTime])
@@ -117,8 +109,8 @@ NO_STATE = TargetState()
 """Of a target that was never read."""
 
 
-class Outcome(NamedTuple):
-    """How one collector fared on one GPU or MIG instance. `error` is empty on success."""
+class CollectorResult(NamedTuple):
+    """The result of one collector on one GPU or MIG instance. `error` is empty on success."""
 
     target: str
     """Its uuid."""
@@ -139,7 +131,7 @@ class GpuRead:
     at: MonotonicTime
     """When it began."""
     states: Mapping[str, TargetState]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CollectorResult, ...]
     answered: bool
     device_error: DriverError | None = None
     silence: DriverError | None = None
@@ -152,7 +144,7 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
     collectors: Sequence[AnyCollector],
     now: UnixTime,
     monotonic: MonotonicTime,
-    memories: Memories,
+    memories: LastAnswers,
     *,
     clock: MonotonicClock | None = None,
 ) -> GpuRead:
@@ -164,7 +156,7 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
     A lost device or driver ends the read at once, since every further call would fail (or hang) the same way.
     """
     read: dict[str, TargetState] = {}
-    outcomes: list[Outcome] = []
+    outcomes: list[CollectorResult] = []
     answered = False
     device_error: DriverError | None = None
     silence: DriverError | None = None
@@ -196,7 +188,7 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
 class _TargetRead:
     """One read of one target under way. It works on copies: the state before it stays as it was.
 
-    A read that hangs goes on beside the passes, which still have that state.
+    A read that hangs goes on beside the cycles, which still have that state.
     """
 
     def __init__(self, target: CheckedDevice, state: TargetState, tick: Tick, monotonic: MonotonicTime) -> None:
@@ -212,11 +204,10 @@ class _TargetRead:
 
     def due(self, collectors: Iterable[AnyCollector]) -> Sequence[AnyCollector]:
         scope = Scope.GPU if self._target.mig is None else Scope.INSTANCE
-        times = map(self._again.get, map(_NAME, collectors), repeat(NEVER))
-        due = compress(collectors, map(le, times, repeat(self._monotonic)))
-        return [each for each in due if each.scope is scope]
+        now, again = self._monotonic, self._again
+        return [each for each in collectors if each.scope is scope and again.get(each.name, NEVER) <= now]
 
-    def attempt(self, collector: AnyCollector) -> tuple[Outcome, DriverError | None]:
+    def attempt(self, collector: AnyCollector) -> tuple[CollectorResult, DriverError | None]:
         name, device, now = collector.name, self._target, self._monotonic
         device.asked_by(name)
         before = self._readings.get(name)
@@ -227,7 +218,7 @@ class _TargetRead:
         error, refused, again = "", 0, now + collector.period
         try:
             reading = collector.read(device, before.reading if before else None, self._tick)
-            self._readings[name] = kept(collector, before, reading, now)
+            self._readings[name] = next_reading(collector, before, reading, now)
         except UnsupportedError:
             failure, refused, again = self._without(collector)
         except DriverError as caught:
@@ -240,10 +231,10 @@ class _TargetRead:
         started, self._ended = self._ended, time.perf_counter()
         brought = failure is None and not refused
         seconds = self._ended - started
-        return Outcome(device.uuid, name, seconds, error or losses.words, losses.rejected, brought), failure
+        return CollectorResult(device.uuid, name, seconds, error or losses.words, losses.rejected, brought), failure
 
     def _without(self, collector: AnyCollector) -> tuple[DriverError | None, int, MonotonicTime]:
-        """Of a collector that the device has nothing of: a failure, refusals in a row, and when to ask again."""
+        """Return the failure, the refusals in a row and the next time to read of an unsupported collector."""
         if self._target.fails():  # it has nothing since all its calls fail: that may be over soon
             return DriverError(self._target.losses().words), 0, self._monotonic
         refused = self._refusals.get(collector.name, 0) + 1
@@ -255,10 +246,10 @@ class _TargetRead:
 
 def _late(clock: MonotonicClock, began: MonotonicTime) -> float:
     late = clock() - began
-    return late if late > _LATE else 0.0
+    return late if late > _LATE_SECONDS else 0.0
 
 
 def _pause(collector: AnyCollector, refused: int) -> float:
     """Seconds until a collector of which the device had nothing, `refused` times in a row, is asked again."""
-    pause = min(_UNSUPPORTED_FIRST * 2.0 ** min(refused - 1, 16), _UNSUPPORTED_LONGEST)
+    pause = min(_FIRST_RETRY_SECONDS * 2.0 ** min(refused - 1, 16), _MAX_RETRY_SECONDS)
     return max(pause, collector.pace.value if collector.pace is not Pace.ONCE else 0.0)

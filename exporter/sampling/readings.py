@@ -1,9 +1,8 @@
-"""From the collectors' readings of one GPU to what the ledger judges and the status page shows."""
+"""From the collectors' readings of one GPU to what the ledger takes: signals, allocations, energy and busy time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
 
 from exporter.collectors.clocks import Clocks
 from exporter.collectors.gpm import Gpm
@@ -14,17 +13,13 @@ from exporter.collectors.power import Power
 from exporter.collectors.processes import Processes
 from exporter.collectors.throttle import Throttle
 from exporter.collectors.utilization import Engines, Utilization
-from exporter.core.clock import NEVER, MonotonicTime
+from exporter.core.clock import MonotonicTime
 from exporter.core.record import record
 from exporter.core.units import Joules
-from exporter.ledger.evidence import Signals
-from exporter.sampling.gpus import Gpu
-from exporter.sampling.reader import NO_STATE, CachedReading
-
-R = TypeVar("R")
-
-Readings = Mapping[str, CachedReading]
-"""Of one GPU or MIG instance, by collector."""
+from exporter.ledger.account import Counted, Reading
+from exporter.ledger.states.state import Signals
+from exporter.sampling.gpus import Gpu, reading
+from exporter.sampling.join import Join, allocations
 
 _LANE_BYTES_PER_SECOND = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 """One direction of one PCIe lane by generation, after encoding."""
@@ -43,63 +38,44 @@ class Throttled:
     """While it was."""
 
 
-def reading(gpu: Gpu, name: str, kind: type[R]) -> R | None:
-    """The last good reading of one collector on the GPU, however old."""
-    return _last(readings_of(gpu), name, kind)
-
-
 def processes_are_listed(gpu: Gpu) -> bool:
-    """Whether who runs on it is known: some guests' drivers do not tell, and the collector can be switched off."""
+    """Return whether its processes are known: some guests' drivers do not list them, and the collector can be off."""
     return reading(gpu, "processes", Processes) is not None
 
 
-def readings_of(gpu: Gpu, uuid: str = "") -> Readings:
-    """What was last read of the GPU, or of one of its instances."""
-    return gpu.states.get(uuid or gpu.device.uuid, NO_STATE).readings
-
-
-def _last(readings: Readings, name: str, kind: type[R], since: MonotonicTime = NEVER) -> R | None:
-    """None where the collector has read nothing good, or nothing `since` then."""
-    cached = readings.get(name)
-    if cached is None or cached.monotonic < since or not isinstance(cached.reading, kind):
-        return None
-    return cached.reading
-
-
 def signals(gpu: Gpu, before: Throttled | None, now: Throttled | None, monotonic: MonotonicTime) -> Signals | None:
-    """What the GPU did since the last pass; None when it did not answer in this one.
+    """Return what the GPU did since the last cycle; None when it did not answer in this one.
 
-    `before` and `now` are how long it was held back until the last pass and until this one. What a collector that
-    failed in this pass had found before is not of it.
+    `before` and `now` are how long it was held back until the last cycle and until this one. What a collector that
+    failed in this cycle had found before is not of it.
     """
     if not gpu.reading:
         return None
-    readings = readings_of(gpu)
-    utilization = _last(readings, "utilization", Utilization, monotonic)
-    power = _last(readings, "power", Power, monotonic)
-    gpm = _last(readings, "gpm", Gpm, monotonic)
+    utilization = reading(gpu, "utilization", Utilization, monotonic)
+    power = reading(gpu, "power", Power, monotonic)
+    gpm = reading(gpu, "gpm", Gpm, monotonic)
     ratios: Mapping[str, float] = gpm.ratios if gpm else {}
-    clocks = _last(readings, "clocks", Clocks)
-    thermal, power_brake = _throttled_shares(now, before) if now and before else (None, None)
+    clocks = reading(gpu, "clocks", Clocks)
+    since = now.monotonic - before.monotonic if now and before else 0.0
     return Signals(
         busy=_busy(utilization, ratios),
-        engine_active=_engines(readings, monotonic),
+        engine_active=_engines(gpu, monotonic),
         sm_active=ratios.get("sm"),
         tensor_active=ratios.get("tensor"),
         dram_active=ratios.get("dram"),
         vector_active=_vector(ratios),
         memory_activity=utilization.memory_share if utilization else None,
-        link_activity=_link_activity(readings, gpm) if gpm else None,
+        link_activity=_link_activity(gpu, gpm) if gpm else None,
         power_of_limit=power.of_limit if power else None,
-        throttled_thermal=thermal,
-        throttled_power_brake=power_brake,
+        throttled_thermal=_ratio(before.thermal, now.thermal, since) if now and before else None,
+        throttled_power_brake=_ratio(before.power_brake, now.power_brake, since) if now and before else None,
         sm_clock=now.sm_clock if now and now.sm_clock else clocks.now.get("sm") if clocks else None,
         sm_clock_max=clocks.maximum.value.get("sm") if clocks else None,
     )
 
 
 def _busy(utilization: Utilization | None, ratios: Mapping[str, float]) -> float | None:
-    """Of the pass. Without a sample buffer NVML's figure is of a window of its own, which does not go with GPM's."""
+    """Return the busy ratio. Without a sample buffer NVML's figure is of another window than GPM's."""
     graphics = ratios.get("graphics")
     if utilization is None or (graphics is not None and (utilization.busy is None or not utilization.busy.sampled)):
         return graphics
@@ -107,12 +83,12 @@ def _busy(utilization: Utilization | None, ratios: Mapping[str, float]) -> float
 
 
 _ENGINES_SECONDS = 12.0
-"""Two of the collector's turns and a late pass."""
+"""Two of the collector's turns and a late cycle."""
 
 
-def _engines(readings: Readings, monotonic: MonotonicTime) -> float | None:
-    """The one that was in use most, by its last reading: they are asked every few passes."""
-    found = _last(readings, "engines", Engines, monotonic - _ENGINES_SECONDS)
+def _engines(gpu: Gpu, monotonic: MonotonicTime) -> float | None:
+    """The one that was in use most, by its last reading: they are asked every few cycles."""
+    found = reading(gpu, "engines", Engines, monotonic - _ENGINES_SECONDS)
     if found is None:
         return None
     shares = (found.encoder, found.decoder, found.jpeg, found.ofa)
@@ -126,10 +102,10 @@ def _vector(ratios: Mapping[str, float]) -> float | None:
 
 
 def instance_signals(gpu: Gpu, uuid: str, whole: Signals | None, monotonic: MonotonicTime) -> Signals | None:
-    """What one MIG instance did: activity from GPM; heat and power are the GPU's as a whole."""
+    """Return what one MIG instance did: activity from GPM; heat and power are the GPU's as a whole."""
     if whole is None:
         return None
-    found = _last(readings_of(gpu, uuid), "mig", MigInstance, monotonic)
+    found = reading(gpu, "mig", MigInstance, monotonic, uuid)
     ratios: Mapping[str, float] = found.ratios if found else {}
     return Signals(
         busy=ratios.get("graphics"),
@@ -145,7 +121,7 @@ def instance_signals(gpu: Gpu, uuid: str, whole: Signals | None, monotonic: Mono
 
 
 def throttled(gpu: Gpu, monotonic: MonotonicTime) -> Throttled | None:
-    found = _last(readings_of(gpu), "throttle", Throttle, monotonic)
+    found = reading(gpu, "throttle", Throttle, monotonic)
     if found is None:
         return None
     return Throttled(_longest(found, _THERMAL), _longest(found, _POWER_BRAKE), monotonic, found.sm_clock)
@@ -158,8 +134,8 @@ def joules(gpu: Gpu) -> Joules | None:
 
 
 def busy_seconds(gpu: Gpu, monotonic: MonotonicTime) -> float | None:
-    """Seconds a kernel ran since the first read, by the reading of this very pass."""
-    found = _last(readings_of(gpu), "utilization", Utilization, monotonic) if gpu.reading else None
+    """Seconds a kernel ran since the first read, by the reading of this very cycle."""
+    found = reading(gpu, "utilization", Utilization, monotonic) if gpu.reading else None
     return found.busy.total if found and found.busy else None
 
 
@@ -168,21 +144,15 @@ def _longest(found: Throttle, reasons: tuple[str, ...]) -> float | None:
     return max([found.seconds[reason] for reason in reasons if reason in found.seconds], default=None)
 
 
-def _throttled_shares(now: Throttled, before: Throttled) -> tuple[float | None, float | None]:
-    """By heat and by the power brake, of the time between."""
-    seconds = now.monotonic - before.monotonic
-    return _share(before.thermal, now.thermal, seconds), _share(before.power_brake, now.power_brake, seconds)
-
-
-def _share(earlier: float | None, later: float | None, seconds: float) -> float | None:
+def _ratio(earlier: float | None, later: float | None, seconds: float) -> float | None:
     if later is None or earlier is None or seconds <= 0:
         return None
     return min(max(later - earlier, 0.0) / seconds, 1.0)
 
 
-def _link_activity(readings: Readings, gpm: Gpm) -> float | None:
+def _link_activity(gpu: Gpu, gpm: Gpm) -> float | None:
     """Traffic both ways over what the links can carry both ways: the busier of NVLink and PCIe."""
-    nvlink, pcie = _last(readings, "nvlink", Nvlink), _last(readings, "pcie", Pcie)
+    nvlink, pcie = reading(gpu, "nvlink", Nvlink), reading(gpu, "pcie", Pcie)
     shares: list[float] = []
     over_nvlink, over_pcie = gpm.nvlink.rate, gpm.pcie.rate
     if over_nvlink is not None and nvlink and nvlink.speed:
@@ -192,3 +162,56 @@ def _link_activity(readings: Readings, gpm: Gpm) -> float | None:
     if over_pcie is not None and pcie and lane and pcie.width:
         shares.append(over_pcie / (2 * lane * pcie.width))
     return min(max(shares), 1.0) if shares else None
+
+
+class LedgerReadings:
+    """Keeps of the cycle before what the differences to this one need."""
+
+    def __init__(self) -> None:
+        self._throttled: dict[str, Throttled] = {}
+        self._joules: dict[str, Joules] = {}
+        self._busy: dict[str, tuple[float, MonotonicTime]] = {}
+        """Busy seconds by uuid, and when they were read."""
+
+    def of(self, gpus: Sequence[Gpu], join: Join, monotonic: MonotonicTime) -> tuple[Reading, ...]:
+        return tuple([each for gpu in gpus for each in self._of(gpu, join, monotonic)])
+
+    def _of(self, gpu: Gpu, join: Join, monotonic: MonotonicTime) -> Iterator[Reading]:
+        uuid = gpu.device.uuid
+        running, ownership, listed = join.running[uuid], join.ownership, processes_are_listed(gpu)
+        held_back = throttled(gpu, monotonic)
+        whole = signals(gpu, self._throttled.get(uuid), held_back, monotonic)
+        yield Reading(
+            join.targets[uuid],
+            whole,
+            allocations(uuid, running, ownership, join.hosts, listed=listed),
+            self._energy(gpu),
+            counted=self._counted(gpu, monotonic),
+        )
+        for instance in gpu.device.instances:
+            found = instance_signals(gpu, instance.uuid, whole, monotonic)
+            profile = instance.mig.profile if instance.mig else ""
+            held = allocations(instance.uuid, running, ownership, join.hosts, listed=listed)
+            yield Reading(join.targets[instance.uuid], found, held, profile=profile)
+        if held_back:
+            self._throttled[uuid] = held_back
+
+    def _energy(self, gpu: Gpu) -> Joules:
+        """Joules since the last cycle; a counter that went back was reset and counts from 0."""
+        total = joules(gpu)
+        if total is None:
+            return Joules(0.0)
+        before = self._joules.get(gpu.device.uuid, total)
+        self._joules[gpu.device.uuid] = total
+        return Joules(total - before) if total >= before else total
+
+    def _counted(self, gpu: Gpu, monotonic: MonotonicTime) -> Counted | None:
+        """Return the busy time since the last read by the driver's counter; one that went back began anew."""
+        total = busy_seconds(gpu, monotonic)
+        if total is None:
+            return None
+        before = self._busy.get(gpu.device.uuid)
+        self._busy[gpu.device.uuid] = (total, monotonic)
+        if before is None:
+            return None
+        return Counted(total - before[0] if total >= before[0] else total, monotonic - before[1])

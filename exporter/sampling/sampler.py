@@ -1,4 +1,4 @@
-"""One pass: read the GPUs, join their owners, advance the ledger, publish. A loop runs one per interval."""
+"""One cycle: read the GPUs, join their owners, advance the ledger, publish. A loop runs one per interval."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from exporter.faults.watch import FaultTracker, FaultWatchConfig, observed_gpu
 from exporter.sampling.accounting import Accounting, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, gpu_statuses, node_blocks, xid_blocks
 from exporter.sampling.driver_connection import DriverConnection, DriverState
-from exporter.sampling.gpus import Gpus
+from exporter.sampling.gpus import Gpus, readings_of
 from exporter.sampling.host_view import Host
-from exporter.sampling.snapshot import LazyRows, NodeStatus, ProcessHealth, Snapshot
+from exporter.sampling.snapshot import NodeStatus, ProcessHealth, Snapshot
 from exporter.sampling.xids import XidLog
 
 
 @dataclass(frozen=True, slots=True)
 class Pacing:
-    """Seconds: between passes, one pass waits for the GPUs, until a gauge vanishes."""
+    """Seconds: between cycles, one cycle waits for the GPUs, until a gauge vanishes."""
 
     interval: float = 1.0
     deadline: float = 0.8
@@ -33,7 +33,7 @@ class Pacing:
 
 
 class Sampler:
-    """Runs passes; everything it keeps between them is in its parts. One thread at a time may call `run_pass`."""
+    """Runs cycles; everything it keeps between them is in its parts. One thread at a time may call `run_cycle`."""
 
     def __init__(  # noqa: PLR0913 - its parts
         self,
@@ -67,10 +67,10 @@ class Sampler:
         self._host.start(threads)
         self._faults.start(threads)
 
-    def run_pass(self, at: Moment | None = None) -> Snapshot:
-        """Take one pass. It lasts at most the deadline and a little, whatever the driver does.
+    def run_cycle(self, at: Moment | None = None) -> Snapshot:
+        """Take one cycle. It lasts at most the deadline and a little, whatever the driver does.
 
-        `at` is the moment it books its readings at; without it, now. Tests make hours pass in seconds with it.
+        `at` is the moment it books its readings at; without it, now. Tests make hours cycle in seconds with it.
         """
         began = monotonic_time()
         clock = None if at else monotonic_time
@@ -82,7 +82,7 @@ class Sampler:
         for failure in self._gpus.read(state.devices, at.unix, deadline, at.monotonic, clock=clock):
             self.connection.refresh(failure)
         if self._faults.due(at.monotonic):
-            self._look_for_faults(state, at)
+            self._update_faults(state, at)
         result = self._accounting.update(self._gpus.all, self._host, at)
         self._passes += 1
         return self._publish(state, result, at, monotonic_time() - began)
@@ -98,15 +98,13 @@ class Sampler:
         self._host.stop()
         self._faults.stop()
 
-    def _look_for_faults(self, state: DriverState, at: Moment) -> None:
-        """Let the faults see what this pass found."""
+    def _update_faults(self, state: DriverState, at: Moment) -> None:
+        """Let the faults see what this cycle found."""
         self.xids.set_back(at.unix)
         gpus = tuple(
             observed_gpu(
                 gpu.device,
-                {name: cached.reading for name, cached in gpu.states[gpu.device.uuid].readings.items()}
-                if gpu.device.uuid in gpu.states
-                else {},
+                {name: cached.reading for name, cached in readings_of(gpu).items()},
                 self.xids.counts(gpu.device.uuid).last,
                 up=gpu.answers(at.monotonic, self._pacing.stale),
                 failure=gpu.failure or ("" if gpu.present else "not shown by the driver"),
@@ -120,7 +118,6 @@ class Sampler:
         now, started = at
         gpus, stale = self._gpus.all, self._pacing.stale
         hung = {gpu.device.uuid: self._gpus.hung_seconds(gpu.device.uuid) for gpu in gpus}
-        outcomes, rejected = self._gpus.outcomes(), self._gpus.rejected
         status = NodeStatus(
             time=now,
             interval=self._pacing.interval,
@@ -135,8 +132,8 @@ class Sampler:
             driver_gpus=None if state.error else len(state.devices),
             enumerated_gpus=None if state.error else len(state.devices) + len(state.refused),
             pci_gpus=result.pci_gpus,
-            gpus=LazyRows(lambda: gpu_statuses(gpus, hung, result, started, stale)),
-            collectors=LazyRows(lambda: collector_statuses(self._collectors, outcomes, rejected)),
+            gpus=tuple(gpu_statuses(gpus, hung, result, started, stale)),
+            collectors=collector_statuses(self._collectors, self._gpus.outcomes(), self._gpus.rejected),
             sources=result.ownership.health,
             unattributed_processes=result.unattributed,
             dropped=result.dropped,
@@ -153,7 +150,7 @@ class Sampler:
             for gpu, counts in zip(gpus, xids, strict=True):
                 yield from xid_blocks(gpu, counts)
             yield from (Block(family, (), switches) for family in SXID_FAMILIES if switches.seen)
-            yield from result.blocks()
+            yield from result.blocks
             yield from (Block(family, (), faults) for family in FAULT_FAMILIES)
             yield from node_blocks(status, broken)
 
@@ -161,22 +158,22 @@ class Sampler:
 
 
 class Loop:
-    """Runs one pass per interval and keeps the last snapshot.
+    """Runs one cycle per interval and keeps the last snapshot.
 
-    A pass that takes longer than the interval delays the next one; missed passes are not made up for. A bug in one pass
-    ends the thread, which is run again: the last snapshot is served meanwhile, with its age.
+    A cycle that takes longer than the interval delays the next one; missed cycles are not made up for. A bug in one
+    cycle ends the thread, which is run again: the last snapshot is served meanwhile, with its age.
     """
 
     def __init__(
-        self, run_pass: Callable[[], Snapshot], interval: float, published: Callable[[Snapshot], None]
+        self, run_cycle: Callable[[], Snapshot], interval: float, published: Callable[[Snapshot], None]
     ) -> None:
-        self._run_pass = run_pass
+        self._run_cycle = run_cycle
         self._interval = interval
         self._published = published
         self._stopped = threading.Event()
         self.snapshot = Snapshot()
         self.alive_at = monotonic_time()
-        """When the last pass ended; before there is one, when the loop was made."""
+        """When the last cycle ended; before there is one, when the loop was made."""
 
     def start(self, threads: Threads) -> None:
         threads.start("sampler", self._run, longest_pause=self._interval)
@@ -187,7 +184,7 @@ class Loop:
     def _run(self) -> None:
         due = monotonic_time()
         while not self._stopped.is_set():
-            self.snapshot = self._run_pass()
+            self.snapshot = self._run_cycle()
             self.alive_at = monotonic_time()
             self._published(self.snapshot)
             due = max(due + self._interval, monotonic_time())

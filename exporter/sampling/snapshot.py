@@ -1,10 +1,9 @@
-"""What one pass publishes: finished samples to render, and the view the status page draws. Never changed once made."""
+"""What one cycle publishes: finished samples to render, and the view the status page draws. Never changed once made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import TypeVar, overload
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import SourceHealth
@@ -14,34 +13,6 @@ from exporter.core.families import Block
 from exporter.core.record import record
 from exporter.core.threads import ThreadState
 from exporter.core.units import Share
-
-T = TypeVar("T")
-
-
-class LazyRows(Sequence[T]):
-    """Rows that are made when somebody looks, once; what `make` makes them from never changes."""
-
-    def __init__(self, make: Callable[[], Iterable[T]]) -> None:
-        self._make = make
-        self._made: tuple[T, ...] | None = None
-
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
-    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
-        return self._rows()[index]
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._rows())
-
-    def __len__(self) -> int:
-        return len(self._rows())
-
-    def _rows(self) -> tuple[T, ...]:
-        if self._made is None:
-            self._made = tuple(self._make())
-        return self._made
 
 
 @record
@@ -82,7 +53,7 @@ class CollectorStatus:
 
 @record
 class ProcessHealth:
-    """How the parts of the exporter fare that are not asked in a pass."""
+    """The state of the exporter's parts outside the sampling cycle."""
 
     threads: Mapping[str, ThreadState] = field(default_factory=dict[str, ThreadState])
     web_reload_success: bool | None = None
@@ -93,7 +64,7 @@ class ProcessHealth:
 
 @record
 class NodeStatus:
-    """The node and the exporter in one pass."""
+    """The node and the exporter in one cycle."""
 
     time: UnixTime = EPOCH
     interval: float = 1.0
@@ -121,7 +92,7 @@ class NodeStatus:
 
 @record
 class Snapshot:
-    """`series` makes the blocks, from what the pass found and nothing later."""
+    """`series` makes the blocks, from what the cycle found and nothing later."""
 
     status: NodeStatus = field(default_factory=NodeStatus)
     series: Callable[[], Iterable[Block]] = tuple
@@ -134,7 +105,7 @@ class Snapshot:
 
     @property
     def not_ready(self) -> str:
-        """Why this node cannot be relied on; empty when it can."""
+        """Return why this node cannot be relied on; empty when it can."""
         status = self.status
         if status.passes == 0:
             return "no pass has ended yet"

@@ -2,30 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from exporter.attribution.background_source import BackgroundSource
 from exporter.attribution.join import Attribution
-from exporter.attribution.ownership import SourceHealth
-from exporter.core.clock import MonotonicTime, UnixTime
+from exporter.attribution.ownership import SourceHealth, Target
+from exporter.core.clock import MonotonicClock, MonotonicTime, UnixTime, monotonic_time
 from exporter.core.lookup import Lookup
 from exporter.core.threads import Threads
-from exporter.host.command import command_line
+from exporter.host import rdma
+from exporter.host.command import masked_command_line
 from exporter.host.model import HostProcess
 from exporter.host.namespace import own_cgroup
-from exporter.host.pci import pci_gpus
-from exporter.host.process import ProcessReader
-from exporter.host.users import SOURCE as USER_DATABASE
-from exporter.host.users import UserNames
+from exporter.host.network_ports import NO_PORTS, READ_SECONDS, GpuSeat, NetworkPorts, PortWatch
+from exporter.host.process import SOURCE as USER_DATABASE
+from exporter.host.process import ProcessReader, UserNames
+from exporter.host.rdma import pci_gpus
 from exporter.progress.progress import Reported
 from exporter.progress.reader import ProgressReader
 from exporter.sampling.host_view import ExitedProcesses, HostQuestion, HostView, pids_by_target
 from exporter.sampling.usage.host_reader import HostReader
 from exporter.sampling.usage.nccl_status import NcclReader
-from exporter.sampling.usage.network_port_source import NetworkPortSource
 
-_PCI_EVERY = 30.0
+_PORT_SOURCE = "rdma"
+_MAX_PORT_AGE_SECONDS = 60.0
+"""Seconds that what was read last is shown while nothing more is read."""
+
+
+def seats(sysfs: Path, gpus: Sequence[Target]) -> tuple[GpuSeat, ...]:
+    """Return the places of whole GPUs that have an address; MIG instances are where their GPU is."""
+    return tuple(
+        GpuSeat(gpu.index, gpu.uuid, rdma.pci_path(sysfs, gpu.pci_bus_id), rdma.pci_numa_node(sysfs, gpu.pci_bus_id))
+        for gpu in gpus
+        if gpu.pci_bus_id and not gpu.parent_uuid
+    )
+
+
+class NetworkPortSource:
+    """`ports` never waits. Nothing runs, and no health is reported, on a machine without such ports."""
+
+    def __init__(self, sysfs: Path, clock: MonotonicClock = monotonic_time) -> None:
+        self._sysfs = sysfs
+        self._clock = clock
+        self._gpus: tuple[Target, ...] = ()
+        self._watch = PortWatch()
+        self._source = BackgroundSource(
+            lambda: self._watch.update(rdma.ports(sysfs), seats(sysfs, self._gpus), self._clock()),
+            NO_PORTS,
+            name=_PORT_SOURCE,
+            interval=lambda _: READ_SECONDS,
+            clock=clock,
+        )
+        self._started = False
+
+    def start_where_present(self, threads: Threads | None) -> None:
+        """The kernel may load the class of such devices later."""
+        if threads is not None and not self._started and rdma.present(self._sysfs):
+            self._started = True
+            self._source.start(threads)
+
+    def ports(self, gpus: Sequence[Target]) -> NetworkPorts:
+        self._gpus = tuple(gpus)
+        answer = self._source.answer
+        return answer.value if self._clock() - answer.at <= _MAX_PORT_AGE_SECONDS else NO_PORTS
+
+    def health(self) -> tuple[SourceHealth, ...]:
+        return (self._source.health(_PORT_SOURCE, self._clock()),) if self._started else ()
+
+    def stop(self) -> None:
+        if self._started:
+            self._source.stop()
+
+
+_PCI_READ_SECONDS = 30.0
 """Seconds between two looks at the PCI bus."""
 
 
@@ -61,11 +112,14 @@ class ThisHost:
         self._progress = progress
         self._nccl = nccl
         self._arguments: Lookup[tuple[int, UnixTime], str] = Lookup(
-            "command-lines", lambda key: command_line(key[0], paths.procfs)
+            "command-lines", lambda key: masked_command_line(key[0], paths.procfs)
         )
         self._pci: tuple[MonotonicTime, int | None] | None = None
         self._ports = NetworkPortSource(paths.sysfs)
         self._threads: Threads | None = None
+        arguments = self._arguments if command_lines else None
+        parts = (self._users, arguments, attribution, progress, nccl)
+        self._parts = [part for part in parts if part is not None]
 
     def stages(self, question: HostQuestion) -> Iterator[HostView]:
         now, progress = question.at.monotonic, self._progress
@@ -110,28 +164,16 @@ class ThisHost:
             yield self._nccl.health()
 
     def _pci_gpus(self, now: MonotonicTime) -> int | None:
-        if self._pci is None or now - self._pci[0] >= _PCI_EVERY:
+        if self._pci is None or now - self._pci[0] >= _PCI_READ_SECONDS:
             self._pci = (now, pci_gpus(self._paths.sysfs))
             self._ports.start_where_present(self._threads)
         return self._pci[1]
 
     def start(self, threads: Threads) -> None:
         self._threads = threads
-        self._users.start(threads)
-        if self._command_lines:
-            self._arguments.start(threads)
-        self._attribution.start(threads)
-        if self._progress:
-            self._progress.start(threads)
-        if self._nccl:
-            self._nccl.start(threads)
+        for part in self._parts:
+            part.start(threads)
 
     def stop(self) -> None:
-        self._attribution.stop()
-        self._arguments.stop()
-        self._ports.stop()
-        self._users.stop()
-        if self._progress:
-            self._progress.stop()
-        if self._nccl:
-            self._nccl.stop()
+        for part in (*self._parts, self._ports):
+            part.stop()

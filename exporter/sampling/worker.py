@@ -32,12 +32,12 @@ class Worker(Generic[T]):
 
     @property
     def busy_seconds(self) -> float:
-        """How long the task at hand has been running; 0 when idle."""
+        """Return how long the task at hand has been running; 0 when idle."""
         return 0.0 if self._done == self._given else monotonic_time() - self._since
 
     @property
     def down(self) -> bool:
-        """Whether its thread could not be started, or has failed and waits to be run again: it takes no task."""
+        """Return whether its thread could not be started, or has failed and waits to be run again: it takes no task."""
         return self._threads.is_down(self.name)
 
     def submit(self, task: Callable[[], T]) -> bool:

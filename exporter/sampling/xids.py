@@ -1,30 +1,78 @@
-"""XIDs as they come: a thread that waits for the driver's events, and one that follows the kernel log."""
+"""XIDs as they come, from the driver's events and from the kernel log."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import select
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import TracebackType
 
 from exporter.collectors import sxid
 from exporter.collectors.sxid import SxidCounts
 from exporter.collectors.xid import XidCounts, counted, parse
 from exporter.core.clock import MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
 from exporter.driver.interface import Driver, DriverError, UnsupportedError, XidEvent
-from exporter.host.kernel_log import KernelLog
+
+_MAX_RECORD_BYTES = 8192
+"""The longest record of the kernel."""
+_MAX_RECORDS = 1000
+"""Records taken in one go."""
+
+
+class KernelLog:
+    """A context manager. Raises OSError where the log cannot be opened."""
+
+    def __init__(self, path: Path, *, past: bool) -> None:
+        """`past`: from the oldest record that is still there; otherwise only what comes from now on."""
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._rest = ""
+        if not past:
+            os.lseek(self._descriptor, 0, os.SEEK_END)
+
+    def __enter__(self) -> KernelLog:  # noqa: PYI034 - typing.Self is younger than Python 3.10
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
+
+    def wait(self, seconds: float) -> bool:
+        """Return whether there is something to read within `seconds`. A plain file at its end reports it too."""
+        return bool(select.select([self._descriptor], [], [], seconds)[0])
+
+    def read(self) -> list[str]:
+        """The records there now: /dev/kmsg gives one a read, and EAGAIN after the last."""
+        found: list[str] = []
+        while len(found) < _MAX_RECORDS:
+            try:
+                data = os.read(self._descriptor, _MAX_RECORD_BYTES)
+            except BlockingIOError:
+                break
+            except BrokenPipeError:  # records were overwritten before they were read: go on with the next
+                continue
+            if not data:
+                break
+            *lines, rest = (self._rest + data.decode(errors="replace")).split("\n")
+            self._rest = rest[-_MAX_RECORD_BYTES:]
+            found += lines
+        return found
+
 
 log = logging.getLogger(__name__)
 
-_WAIT = 1.0
-_PAUSE = 5.0
-_HANGS = 10.0
+_WAIT_SECONDS = 1.0
+_RETRY_SECONDS = 5.0
+_HANG_SECONDS = 10.0
 """Seconds after which a wait of one second counts as hung."""
-_OPENING = 0.1
+_OPEN_POLL_SECONDS = 0.1
 """Seconds between two looks at whether the driver is open: an XID before that is lost."""
-_LOADED = "NVRM: loading NVIDIA UNIX"
+_DRIVER_LOADED = "NVRM: loading NVIDIA UNIX"
 """The kernel's words when the driver is loaded. That resets all GPUs."""
 _NONE = XidCounts()
 
@@ -59,24 +107,24 @@ class XidLog:
                 self.switches = sxid.counted(self.switches, *switch)
 
     def set_source(self, source: str, up: bool) -> None:  # noqa: FBT001 - what is reported
-        """Whether `source` is being followed."""
+        """Return whether `source` is being followed."""
         with self._lock:
             self._sources[source] = up
             self._asked.pop(source, None)
 
     def asks(self, source: str) -> None:
-        """It is asked now; `set_source` is to follow."""
+        """Note that the source is asked now; `set_source` follows."""
         with self._lock:
             self._asked[source] = self._clock()
 
     def sources(self) -> Mapping[str, bool]:
-        """Whether each is being followed: not one that hangs, whatever it was before."""
+        """Return whether each is being followed: not one that hangs, whatever it was before."""
         now = self._clock()
         with self._lock:
-            return self._sources | {name: False for name, since in self._asked.items() if now - since > _HANGS}
+            return self._sources | {name: False for name, since in self._asked.items() if now - since > _HANG_SECONDS}
 
     def set_back(self, now: UnixTime) -> None:
-        """None was later than `now`: those that seem to be were stamped by a clock that was set back since then."""
+        """Limit all times to `now`: later ones are of a clock that was set back since then."""
         with self._lock:
             self.switches = sxid.not_after(self.switches, now)
             for uuid, counts in self._counts.items():
@@ -93,11 +141,11 @@ def follow_driver(driver: Driver, found: XidLog, stopped: threading.Event, open_
     failed = ""
     while not stopped.is_set():
         if not open_():
-            stopped.wait(_OPENING)
+            stopped.wait(_OPEN_POLL_SECONDS)
             continue
         found.asks("nvml")
         try:
-            for event in driver.events(_WAIT):
+            for event in driver.events(_WAIT_SECONDS):
                 found.add(event, "nvml")
             found.set_source("nvml", up=True)
             failed = ""
@@ -107,7 +155,7 @@ def follow_driver(driver: Driver, found: XidLog, stopped: threading.Event, open_
                 level = logging.INFO if isinstance(error, UnsupportedError) else logging.WARNING
                 log.log(level, "no XID events from the driver: %s", error)
             failed = str(error)
-            stopped.wait(_PAUSE)
+            stopped.wait(_RETRY_SECONDS)
 
 
 def follow_kernel_log(
@@ -127,20 +175,13 @@ def follow_kernel_log(
         found.set_source("kmsg", up=True)
         try:
             while not stopped.is_set():
-                _take(records, found, uuids, stopped)
+                messages = records.read() if records.wait(_WAIT_SECONDS) else None
+                for message in messages or ():
+                    found.read(message, boot_time(), uuids())
+                if messages == []:
+                    stopped.wait(_WAIT_SECONDS)  # a plain file is always ready to be read, also at its end
         finally:
             found.set_source("kmsg", up=False)
-
-
-def _take(records: KernelLog, found: XidLog, uuids: Callable[[], Mapping[str, str]], stopped: threading.Event) -> None:
-    """What comes within a second."""
-    if not records.wait(_WAIT):
-        return
-    messages = records.read()
-    for message in messages:
-        found.read(message, boot_time(), uuids())
-    if not messages:
-        stopped.wait(_WAIT)  # a plain file is always ready to be read, also at its end
 
 
 def past_xids(path: Path, found: XidLog, uuids: Mapping[str, str]) -> None:
@@ -150,6 +191,6 @@ def past_xids(path: Path, found: XidLog, uuids: Mapping[str, str]) -> None:
     with contextlib.suppress(OSError), KernelLog(path, past=True) as records:  # not root, or no such file
         while messages := records.read():
             kept += messages
-    loads = [place for place, message in enumerate(kept) if _LOADED in message]
+    loads = [place for place, message in enumerate(kept) if _DRIVER_LOADED in message]
     for message in kept[loads[-1] if loads else 0 :]:
         found.read(message, booted, uuids)

@@ -11,7 +11,7 @@ from exporter import __version__
 from exporter.core.clock import UnixTime, unix_time
 from exporter.faults.rule import Finding, Limits, Verdict, from_blocks
 from exporter.faults.rules import STAGES, Report, judge, runbook
-from exporter.ledger.palette import LOOKS, look, page_colours, stacked
+from exporter.ledger.palette import STYLES, page_colours, stacked, style_of
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.web.config import WebConfig
 from exporter.web.history import SPAN, GpuHistory
@@ -72,8 +72,8 @@ def bar(seconds: float, states: Mapping[str, float]) -> str:
     if total <= 0:
         return ""
     parts = "".join(
-        f'<i style="width:{states[state] / total:.3%};background:{look(state).colour}" '
-        f'title="{escape(look(state).title)}: {states[state] / total:.1%} ({duration(states[state])})"></i>'
+        f'<i style="width:{states[state] / total:.3%};background:{style_of(state).colour}" '
+        f'title="{escape(style_of(state).title)}: {states[state] / total:.1%} ({duration(states[state])})"></i>'
         for state in ordered(states)
     )
     label = f"where its time went, {period(seconds)}"
@@ -83,7 +83,7 @@ def bar(seconds: float, states: Mapping[str, float]) -> str:
 
 def legend(used: Mapping[str, float]) -> str:
     keys = "".join(
-        f'<span><i style="background:{look(state).colour}"></i>{escape(look(state).title)}</span>'
+        f'<span><i style="background:{style_of(state).colour}"></i>{escape(style_of(state).title)}</span>'
         for state in ordered(used)
     )
     return f'<p class="legend">{keys}</p>' if keys else ""
@@ -91,7 +91,7 @@ def legend(used: Mapping[str, float]) -> str:
 
 def ordered(states: Mapping[str, float]) -> list[str]:
     """Those that took time, from what the GPU was bought for to what nobody holds; unknown ones last."""
-    known = stacked(LOOKS)
+    known = stacked(STYLES)
     return sorted((s for s in states if states[s] > 0), key=lambda s: known.index(s) if s in known else len(known))
 
 

@@ -104,7 +104,7 @@ def _measure(sampler: Sampler, number: int) -> Measured:
     for second in range(-WARM, number):
         at = Moment(time.time(), float(second))
         started = time.process_time()
-        blocks = sampler.run_pass(at).blocks
+        blocks = sampler.run_cycle(at).blocks
         spent = time.process_time() - started
         if second >= 0:
             found.passes.append(spent)

@@ -25,9 +25,9 @@ from exporter.exposition.page import Renderer
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.host_view import Host
 from exporter.sampling.sampler import Moment, Pacing, Sampler
-from exporter.sampling.simulated_host import SimulatedHost
 from exporter.tools.capture.replay import load
 from exporter.tools.simulator import simulate
+from exporter.tools.simulator.host import SimulatedHost
 from exporter.tools.simulator.patterns import KINDS, PATTERNS
 
 RENDERER = partial(Renderer, HIDDEN_METRICS)
@@ -85,7 +85,7 @@ def _pages(driver: Driver, host: Any, clock: _Clock) -> Iterator[str]:
         clock.now = START + second
         if sampler.connection.state.error:
             sampler.connection._attempt()
-        snapshot = sampler.run_pass(Moment(clock.now, 1000.0 + second))
+        snapshot = sampler.run_cycle(Moment(clock.now, 1000.0 + second))
         body = renderer.render(snapshot.blocks, "")[1].decode()
         yield "\n".join(_kept(body.splitlines()))
     sampler.stop()

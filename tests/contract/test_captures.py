@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from exporter.ledger.evidence import Evidence, Signals
 
 from exporter.collectors import COLLECTORS
 from exporter.core.families import Block, Values
 from exporter.exposition.page import Renderer
-from exporter.ledger.evidence import Evidence, Signals
 from exporter.ledger.states import limits
 from exporter.ledger.states.activity import communication_claim
 from exporter.sampling.blocks import device_blocks
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.reader import Memories, TargetState, read_gpu
+from exporter.sampling.reader import LastAnswers, TargetState, read_gpu
 from exporter.sampling.readings import signals
 from exporter.tools.capture.replay import load
 from tests.captures import make_captures
@@ -46,7 +46,7 @@ def read(path: Path) -> list[Gpu]:
     driver = load(path, lambda: now[0])
     driver.open()
     states: dict[str, dict[str, TargetState]] = {}
-    memories: dict[str, Memories] = {}
+    memories: dict[str, LastAnswers] = {}
     gpus: list[Gpu] = []
     for second in range(SECONDS):
         now[0] = START + second

@@ -21,8 +21,8 @@ from exporter.core.families import Block, Family, Sample, Shown, Type, Unit, in_
 from exporter.exposition.page import Renderer
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
-from exporter.sampling.simulated_host import SimulatedHost
 from exporter.tools.simulator import simulate
+from exporter.tools.simulator.host import SimulatedHost
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 ACCEPTS = ("", "text/plain;version=0.0.4", f"{OPENMETRICS},text/plain;version=0.0.4;q=0.5")
@@ -121,7 +121,7 @@ def cycles(spec: str) -> Iterator[list[Block]]:
     sampler.connection.first.set()
     for second in range(CYCLES):
         now[0] += 1.0
-        yield list(sampler.run_pass(Moment(UnixTime(now[0]), MonotonicTime(1000.0 + second))).blocks)
+        yield list(sampler.run_cycle(Moment(UnixTime(now[0]), MonotonicTime(1000.0 + second))).blocks)
     sampler.stop()
 
 

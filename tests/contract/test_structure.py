@@ -57,11 +57,11 @@ def test_lines_end_with_a_newline_alone() -> None:
 
 
 def test_nothing_is_looked_for_in_a_way_that_raises() -> None:
-    """By exists() and is_folder() of `exporter/host/presence.py`: Path's own raise where a folder is closed to us."""
+    """By exists() and is_folder() of `exporter/host/text.py`: Path's own raise where a folder is closed to us."""
     asked = re.compile(r"\.(exists|is_dir|is_file|is_symlink|is_mount)\(\)")
     users = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if asked.search(path.read_text())]
 
-    assert users == ["host/presence.py"]  # where it is told why
+    assert users == ["host/text.py"]  # where it is told why
 
 
 def test_daemon_imports_no_tool() -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
 from exporter.host.process import ProcessReader
-from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
+from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import STATES
+from exporter.ledger.states.state import Signals
 from exporter.sampling.usage.host_reader import HostReader
 from tests.e2e.causes import CGROUPFS, Cgroup, cgroup, data_on_disk, running, wait_until_blocked
 
@@ -29,7 +29,7 @@ def settle(pids: Sequence[int], busy: Sequence[float], own: Cgroup | None = None
     processes, host = ProcessReader(), HostReader(cgroupfs=CGROUPFS)
     ownership = Ownership(processes=dict.fromkeys(pids, OWNER), cgroups={OWNER: own.path} if own else {})
     readings = tuple(
-        Reading(Target(f"GPU-{index}", index, ""), Signals(busy=share), (Holding(OWNER, 1.0, (pid,)),))
+        Reading(Target(f"GPU-{index}", index, ""), Signals(busy=share), (Allocation(OWNER, 1.0, (pid,)),))
         for index, (pid, share) in enumerate(zip(pids, busy, strict=True))
     )
     ledger, before = Ledger(), None

@@ -54,7 +54,7 @@ class Rig:
         """One pass, booked `seconds` after the last."""
         self.now += seconds
         started = time.monotonic() - _without_core()
-        snapshot = self.sampler.run_pass(Moment(self.now, self.now))
+        snapshot = self.sampler.run_cycle(Moment(self.now, self.now))
         return _seen(snapshot, time.monotonic() - _without_core() - started)
 
     def close(self) -> None:

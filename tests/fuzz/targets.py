@@ -25,7 +25,7 @@ from exporter.core.clock import UnixTime
 from exporter.exposition import page
 from exporter.faults import acknowledgements, state_file
 from exporter.host import cgroup as cgroup_files
-from exporter.host import command, nccl_ras, network, process, process_io
+from exporter.host import command, nccl_ras, network, process
 from exporter.progress import protocol
 from exporter.tools.check import drain
 from exporter.tools.report import sacct
@@ -188,7 +188,7 @@ TARGETS: Mapping[str, Target] = {
     "status": Target(_text(process.parse_uid), (b"Name:\ta\nUid:\t1\t1\t1\t1\n",)),
     "boot-time": Target(_text(process.parse_boot_time), (b"cpu 1 2\nbtime 1700000000\n",)),
     "pressure": Target(_text(cgroup_files.parse_pressure), (b"some avg10=0.00 avg60=0.00 avg300=0.00 total=5\n",)),
-    "io": Target(_text(lambda text: process_io.bytes_of(text, "rchar", "read_bytes")), (b"rchar: 5\nread_bytes: 6\n",)),
+    "io": Target(_text(lambda text: process.parse_io(text, "rchar", "read_bytes")), (b"rchar: 5\nread_bytes: 6\n",)),
     "listeners": Target(_text(network.parse_listeners), (seeds.LISTENERS,)),
     "arguments": Target(_arguments, (b"python\0--wandb_key\0abc\0https://u:p@h/?token=x\0-H\0Authorization: Bearer z",), 3),
     "kernel-log": Target(

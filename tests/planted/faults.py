@@ -40,8 +40,8 @@ FAULTS = (
     Fault("ledger/ledger.py", "max(0.0, joules) * part.energy", "joules", "unit/ledger/test_balance.py"),
     Fault(
         "ledger/ledger.py",
-        "late.get((uuid, holding.owner), 0.0)",
-        "late.get((uuid, holding.owner), 1.0)",
+        "late.get((uuid, allocation.owner), 0.0)",
+        "late.get((uuid, allocation.owner), 1.0)",
         "unit/ledger/test_late_ranks.py",
     ),
     Fault(
@@ -166,7 +166,7 @@ FAULTS = (
         "driver/checked_device.py", "self.now - since < ACCEPTED_AFTER", "True", "unit/driver/test_checked_device.py"
     ),
     # The host
-    Fault("host/task.py", "queue.delay / 1e9", "queue.delay / 1e6", "unit/host/test_threads.py"),
+    Fault("host/task.py", "queue.wait_ns / 1e9", "queue.wait_ns / 1e6", "unit/host/test_threads.py"),
     Fault("host/process.py", "stat.cpu_ticks / CLOCK_TICKS", "stat.cpu_ticks", "unit/host/test_process.py"),
     Fault("host/network_ports.py", "and name not in _HARMLESS", "", "unit/host/test_network_ports.py"),
     Fault("web/tls.py", 'made.set_ciphers(":".join(tls.ciphers))', "pass", "unit/web/test_tls_context.py"),

@@ -22,12 +22,12 @@ from exporter.faults.families import FAULT_FAMILIES
 from exporter.sampling.accounting import Accounting, AccountingOptions, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.reader import Memories, Outcome, read_gpu
-from exporter.sampling.simulated_host import SimulatedHost
+from exporter.sampling.reader import CollectorResult, LastAnswers, read_gpu
 from exporter.sampling.snapshot import GpuStatus, NodeStatus
 from exporter.tools.simulator.behaviour import Channel
 from exporter.tools.simulator.driver import SimulatedDriver
 from exporter.tools.simulator.gpu import Gpu as SimulatedGpu
+from exporter.tools.simulator.host import SimulatedHost
 from exporter.tools.simulator.spec import parse
 from tests.replay.cures import Cure, KeptFaults
 
@@ -91,8 +91,8 @@ class CompressedNode:
         }
         self._gpus: dict[str, Gpu] = {}
         self._xids: dict[str, XidCounts] = {}
-        self._outcomes: dict[str, list[Outcome]] = {}
-        self._memories: dict[str, Memories] = {}
+        self._outcomes: dict[str, list[CollectorResult]] = {}
+        self._memories: dict[str, LastAnswers] = {}
         self._passes = 0
         self._faults = KeptFaults(cures)
 
@@ -149,7 +149,7 @@ class CompressedNode:
         for gpu in self._gpus.values():
             yield from device_blocks(gpu, now, 3 * self._interval)
             yield from (_few(block) for block in xid_blocks(gpu, self._xids.get(gpu.device.uuid, XidCounts())))
-        yield from settlement.blocks()
+        yield from settlement.blocks
         xids = {uuid: counts.last for uuid, counts in self._xids.items()}
         kept = self._faults.look(now, self._gpus.values(), xids, driver=not error)
         yield from (Block(family, (), kept) for family in FAULT_FAMILIES)
@@ -173,7 +173,7 @@ class CompressedNode:
     def _gpu(gpu: Gpu, settlement: AccountingResult, now: float) -> GpuStatus:
         uuid = gpu.device.uuid
         up = gpu.answers(now, _PATIENCE)
-        leaked = settlement.unattributed_bytes().get(uuid) if up else None
+        leaked = settlement.unattributed_bytes.get(uuid) if up else None
         return GpuStatus(gpu.device.index, uuid, "H100", up, now - gpu.answered, unattributed_bytes=leaked)
 
 

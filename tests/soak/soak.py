@@ -25,7 +25,7 @@ from exporter.core.clock import Moment
 from exporter.core.threads import Threads
 from exporter.daemon.serve import tune_runtime
 from exporter.exposition.page import PageStore
-from exporter.host.users import UserNames
+from exporter.host.process import UserNames
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.sampling.this_host import Paths, ThisHost
@@ -86,7 +86,7 @@ def run(passes: int) -> Iterator[tuple[int, Figures, str]]:
         for number in range(1, passes + 1):
             now[0] = number
             jobs.turn(number)
-            pages.publish(sampler.run_pass(Moment(began.unix + number, began.monotonic + number)))
+            pages.publish(sampler.run_cycle(Moment(began.unix + number, began.monotonic + number)))
             if number % SCRAPE_EVERY == 0:
                 pages.page("")
             if number % (passes // 10) == 0:

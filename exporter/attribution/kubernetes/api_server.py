@@ -19,7 +19,7 @@ from exporter.attribution.kubernetes.pod import Pod, pod_of
 from exporter.attribution.ownership import SourceHealth
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.threads import Threads
-from exporter.host.presence import exists
+from exporter.host.text import exists
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.pod_resources import PodDevice
 from exporter.attribution.ownership import SourceHealth
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
-from exporter.host.presence import exists
+from exporter.host.text import exists
 
 log = logging.getLogger(__name__)
 

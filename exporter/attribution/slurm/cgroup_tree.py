@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from exporter.attribution.cgroup import parse_path
-from exporter.host.cgroup_mounts import folders, mounts
+from exporter.host.cgroup import folders, mounts
 from exporter.host.text import read_text
 
 _HELPERS = frozenset({"slurmstepd", "slurm_script", "srun"})

@@ -15,8 +15,7 @@ from exporter.attribution.slurm import device_program, gres
 from exporter.attribution.slurm import environ as slurm_environ
 from exporter.attribution.slurm.cgroup_tree import job_cgroups, job_of_sluid, occupied, processes, runs_program
 from exporter.attribution.slurm.environ import JobEnviron
-from exporter.host.presence import is_folder
-from exporter.host.text import read_text
+from exporter.host.text import is_folder, read_text
 
 log = logging.getLogger(__name__)
 

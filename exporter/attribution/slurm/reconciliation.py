@@ -85,7 +85,7 @@ class Scontrol:
         pairs = (line.partition("=") for line in lines(text) if "=" in line)
         return {name.strip(): value.strip() for name, _, value in pairs}
 
-    def _listpids(self) -> program.Finished:
+    def _listpids(self) -> program.CompletedProgram:
         try:
             return program.run((self._command, "listpids"), _TIMEOUT, _MAX_BYTES)
         except TimeoutError:

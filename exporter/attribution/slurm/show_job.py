@@ -167,14 +167,14 @@ class ShowJob:
                 return Job(job, _known(user), _known(account), partition, qos=_known(qos), state=state, gres=None)
         return None
 
-    def _show(self, job: str) -> program.Finished:
+    def _show(self, job: str) -> program.CompletedProgram:
         answer = self._run(self._command, "-o", "-d", "show", "job", job)
         if answer.status and not answer.cut and _UNKNOWN not in answer.errors:
             message = answer.errors.decode("utf-8", "replace").strip()[:200]
             raise SourceError(f"{self._command}: {message or answer.status}")
         return answer
 
-    def _run(self, *command: str) -> program.Finished:
+    def _run(self, *command: str) -> program.CompletedProgram:
         try:
             return program.run(command, self._timeout, MAX_BYTES)
         except TimeoutError:

@@ -13,9 +13,8 @@ from dataclasses import fields
 from functools import lru_cache
 
 from exporter.host.model import HostSignals
-from exporter.ledger.evidence import Signals
-from exporter.ledger.states import activity, clocks, given, host_waits, idle, peers, reported, rest
-from exporter.ledger.states.state import Certainty, Limits, State, Threshold
+from exporter.ledger.states import activity, given, host_waits, idle, peers, reported
+from exporter.ledger.states.state import Certainty, Limits, Signals, State, Threshold
 
 TABLE: tuple[State, ...] = (
     given.UNOBSERVED,
@@ -31,15 +30,15 @@ TABLE: tuple[State, ...] = (
     host_waits.WAIT_NETWORK,
     idle.WAIT_REQUESTS,
     idle.WAIT_USER,
-    rest.WAIT_OTHER,
+    given.WAIT_OTHER,
     peers.WAIT_COLLECTIVE,
-    clocks.THROTTLED_THERMAL,
-    clocks.THROTTLED_POWER_BRAKE,
+    activity.THROTTLED_THERMAL,
+    activity.THROTTLED_POWER_BRAKE,
     activity.COMMUNICATION,
     activity.MEMORY_BOUND,
     activity.SMALL_KERNELS,
     activity.NO_TENSOR_CORES,
-    rest.BUSY,
+    given.BUSY,
 )
 
 STATES = tuple(state.name for state in TABLE)
@@ -61,16 +60,18 @@ DEFAULTS: Limits = {each: each.default for each in THRESHOLDS}
 _SIGNALS = tuple(item.name for item in fields(Signals))
 _NO_SIGNALS = {"processes", "polling", "serves", "programs", "launchers"}
 HOST_SIGNALS = frozenset(item.name for item in fields(HostSignals)) - _NO_SIGNALS
-SPLITS = tuple(state for state in TABLE if state.of_time != "given" and state.claim is not rest.whole_claim)
+SPLITS = tuple(state for state in TABLE if state.of_time != "given" and state.claim is not given.whole_claim)
 """The states that need a signal of their own, and are folded into `busy` or `wait_other` without it."""
 
 
 def limits(values: Mapping[str, float]) -> Limits:
-    """Return the value of each threshold: by name, else its default. Raises ValueError for one out of its range."""
-    found = {each: values.get(each.name, each.default) for each in THRESHOLDS}
+    """Return the value of each threshold: by option name, else its default. Raises ValueError for one out of range."""
+    found = {each: values.get(each.option, each.default) for each in THRESHOLDS}
     for threshold, number in found.items():
         if not 0 <= number <= threshold.maximum:
-            raise ValueError(f"ledger threshold {threshold.name} is {number}, not between 0 and {threshold.maximum:g}")
+            raise ValueError(
+                f"ledger threshold {threshold.option} is {number}, not between 0 and {threshold.maximum:g}"
+            )
     return found
 
 

@@ -1,8 +1,8 @@
-"""States that follow from allocation and reading alone."""
+"""States without a signal of their own: by allocation and reading alone, or what no other rule claims."""
 
 from __future__ import annotations
 
-from exporter.ledger.states.state import AMOUNT, Certainty, State, Threshold
+from exporter.ledger.states.state import AMOUNT, Certainty, Evidence, Limits, State, Threshold
 
 GAP_INTERVALS = Threshold(
     "gap_intervals", 3.0, "A pass longer than this many sample intervals is unobserved.", maximum=AMOUNT
@@ -46,4 +46,39 @@ HELD_IDLE = State(
     signature="An allocation names it, no process of the owner is on it",
     advice="Release it, ask for fewer GPUs, or find the rank that crashed or never started.",
     of_time="given",
+)
+
+
+def whole_claim(_evidence: Evidence, _limits: Limits) -> float:
+    return 1.0
+
+
+WAIT_OTHER = State(
+    name="wait_other",
+    title="Waits, cause unknown",
+    step="Look at the program",
+    colour="#CAB882",
+    audience="owner",
+    certainty=Certainty.POSSIBLE,
+    meaning="The GPU has nothing to run and none of the signals says why.",
+    signature="Processes on the GPU, none running a kernel, none of the above",
+    advice="A lock, a remote service, a sleep: look at what the program waits for (py-spy dump, its logs).",
+    of_time="waiting",
+    needs=(("busy",),),
+    claim=whole_claim,
+)
+
+BUSY = State(
+    name="busy",
+    title="Busy",
+    step="Nothing to do",
+    colour="#067A61",
+    audience="nobody",
+    certainty=Certainty.NONE,
+    meaning="The GPU works, and nothing above says it could do better.",
+    signature="Kernels run, none of the above",
+    advice="Nothing to do.",
+    of_time="busy",
+    needs=(("busy",),),
+    claim=whole_claim,
 )

@@ -5,8 +5,7 @@ A false accusation costs more than an unknown cause.
 
 from __future__ import annotations
 
-from exporter.ledger.evidence import Evidence, at_least, below
-from exporter.ledger.states.state import AMOUNT, Certainty, Limits, State, Threshold
+from exporter.ledger.states.state import AMOUNT, Certainty, Evidence, Limits, State, Threshold, at_least, below
 
 WAIT_COVER = Threshold(
     "wait_cover", 0.5, "Part of the waiting time that pressure, or a busier peer, must cover to be its cause."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from exporter.ledger.evidence import Evidence, Past, at_least
 from exporter.ledger.states.activity import SPIN_BUSY
 from exporter.ledger.states.host_waits import (
     HOT_THREAD,
@@ -17,7 +16,7 @@ from exporter.ledger.states.host_waits import (
     storage_claim,
 )
 from exporter.ledger.states.reported import WRITE_RATE, checkpoint_claim
-from exporter.ledger.states.state import AMOUNT, Certainty, Limits, State, Threshold
+from exporter.ledger.states.state import AMOUNT, Certainty, Evidence, Limits, State, Threshold, UsageHistory, at_least
 
 ACTIVE = Threshold("active", 0.01, "Busy share of a pass above which a GPU did something: resets the idle clock.")
 UNUSED_NEVER = Threshold(
@@ -78,7 +77,7 @@ def _is_waited_for(evidence: Evidence, limits: Limits) -> bool:
     return takes_part(evidence.past, evidence.peers_uncomputed, limits)
 
 
-def takes_part(past: Past, peers_uncomputed: float, limits: Limits) -> bool:
+def takes_part(past: UsageHistory, peers_uncomputed: float, limits: Limits) -> bool:
     """Return whether it ran kernels of the work, or the others did not compute for long without it."""
     return past.ran or past.quiet_seconds - peers_uncomputed < limits[UNUSED_AFTER]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from exporter.ledger.evidence import Evidence, at_least, at_most
 from exporter.ledger.states.activity import POWER_LOW, SPIN_BUSY, SPIN_REST, communication_claim
 from exporter.ledger.states.host_waits import (
     BLOCKED,
@@ -15,7 +14,7 @@ from exporter.ledger.states.host_waits import (
     reported_part,
 )
 from exporter.ledger.states.idle import UNUSED_AFTER
-from exporter.ledger.states.state import Certainty, Limits, State, Threshold
+from exporter.ledger.states.state import Certainty, Evidence, Limits, State, Threshold, at_least, at_most
 
 SPIN_SM = Threshold("spin_sm", 0.35, "SM activity of a spinning GPU, at most.")
 SPIN_MEMORY = Threshold("spin_memory", 0.05, "DRAM (without GPM: memory) activity of a spinning GPU, at most.")

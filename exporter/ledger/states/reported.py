@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from exporter.ledger.evidence import Evidence, at_least, below
 from exporter.ledger.states.host_waits import (
     BLOCKED,
     HOT_THREAD,
@@ -13,7 +12,7 @@ from exporter.ledger.states.host_waits import (
     reported_part,
     storage_claim,
 )
-from exporter.ledger.states.state import AMOUNT, Certainty, Limits, State, Threshold
+from exporter.ledger.states.state import AMOUNT, Certainty, Evidence, Limits, State, Threshold, at_least, below
 
 WRITE_RATE = Threshold(
     "write_rate",

@@ -18,15 +18,15 @@ from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.families import NODE, Family, Sample, Unit, gauges, info
 from exporter.core.threads import Threads
 from exporter.host import namespace, network
-from exporter.host.nccl_ras import ADDRESS, DEADLINE, Rank, RasAnswer, RasError, ask
+from exporter.host.nccl_ras import ADDRESS, ANSWER_TIMEOUT_SECONDS, Rank, RasAnswer, RasError, ask
 from exporter.host.text import lines, natural, read_text
 
 log = logging.getLogger(__name__)
 
 SOURCE = "nccl_ras"
-_EVERY = 15.0
+_FIRST_INTERVAL_SECONDS = 15.0
 """Seconds between the first and the second question to a workload: what moved in between does not hang."""
-_LATER = 60.0
+_LATER_INTERVAL_SECONDS = 60.0
 """Between later ones, as long as it seems to hang."""
 _MAX_WORKLOADS = 8
 """Asked in one round."""
@@ -74,7 +74,7 @@ class _LastAnswer:
 Statuses = Mapping[Owner, NcclStatus]
 
 
-def judge(answer: RasAnswer, before: int | None) -> NcclStatus:
+def verdict_of(answer: RasAnswer, before: int | None) -> NcclStatus:
     """`before` are the operations launched when it was asked last."""
     if before is not None and answer.operations is not None and answer.operations != before:
         return NcclStatus("moving")
@@ -87,10 +87,6 @@ def judge(answer: RasAnswer, before: int | None) -> NcclStatus:
     return NcclStatus("in_step")
 
 
-def _ask(address: tuple[str, int], mine: Callable[[RasAnswer], bool]) -> RasAnswer:
-    return ask(address, DEADLINE, mine)
-
-
 class NcclReader:
     """`statuses` never waits: questions are put by a thread of its own, one after the other."""
 
@@ -99,7 +95,7 @@ class NcclReader:
         procfs: Path = Path("/proc"),
         address: tuple[str, int] = ADDRESS,
         clock: MonotonicClock = monotonic_time,
-        put: Callable[[tuple[str, int], Callable[[RasAnswer], bool]], RasAnswer] = _ask,
+        put: Callable[[tuple[str, int], Callable[[RasAnswer], bool]], RasAnswer] = ask,
     ) -> None:
         self._procfs = procfs
         self._address = address
@@ -108,7 +104,7 @@ class NcclReader:
         self._suspects: Mapping[Owner, Sequence[int]] = {}
         self._known: Mapping[Owner, _LastAnswer] = {}
         self._source: BackgroundSource[int] = BackgroundSource(
-            self._round, 0, name="nccl-ras", interval=lambda _: _EVERY, clock=clock
+            self._round, 0, name="nccl-ras", interval=lambda _: _FIRST_INTERVAL_SECONDS, clock=clock
         )
 
     def start(self, threads: Threads) -> None:
@@ -120,22 +116,13 @@ class NcclReader:
     def health(self) -> SourceHealth:
         return self._source.health(SOURCE, self._clock())
 
-    @property
-    def error(self) -> str:
-        """Why nothing could be asked; empty where it could."""
-        return self._source.answer.error
-
     def statuses(self, suspects: Mapping[Owner, Sequence[int]]) -> Statuses:
-        """What is known of these workloads, by their GPU processes; others are not asked."""
+        """Return what is known of these workloads, by their GPU processes; others are not asked."""
         new = suspects.keys() - self._suspects.keys()
         self._suspects = suspects
         if new:
             self._source.wake()
         return {owner: known.status for owner, known in self._known.items() if owner in suspects}
-
-    def ask_once(self) -> None:
-        """Put the questions that are due, in the caller's thread."""
-        self._source.ask_once()
 
     def _round(self) -> int:
         """Raises SourceError where this program is kept from asking at all."""
@@ -150,7 +137,7 @@ class NcclReader:
             except OSError as error:
                 denied = denied or f"{owner.workload}: {error.strerror or error} (needs CAP_SYS_ADMIN, CAP_SYS_PTRACE)"
                 continue
-            status = judge(answer, before.operations if before else None) if answer else NcclStatus("no_answer")
+            status = verdict_of(answer, before.operations if before else None) if answer else NcclStatus("no_answer")
             queries = before.queries + 1 if before else 1
             known[owner] = _LastAnswer(queries, now, answer.operations if answer else None, status)
             log.info("NCCL of %s: %s", owner.workload, status.verdict)
@@ -160,16 +147,18 @@ class NcclReader:
         return len(due)
 
     def _due(self, known: _LastAnswer | None, now: MonotonicTime) -> bool:
-        return known is None or now - known.at >= (_EVERY if known.queries == 1 else _LATER)
+        return known is None or now - known.at >= (
+            _FIRST_INTERVAL_SECONDS if known.queries == 1 else _LATER_INTERVAL_SECONDS
+        )
 
     def _answer(self, pids: Sequence[int]) -> RasAnswer | None:
-        """Of one of its processes. Raises OSError where the namespace may not be entered."""
+        """Ask one of the processes. Raises OSError if its network namespace may not be entered."""
         if not pids:
             return None
         try:
             mine = self._recognise(pids)
             work = partial(self._put, self._address, mine)
-            answer = namespace.run_in_network_namespace(self._procfs, pids[0], work, DEADLINE + 1.0)
+            answer = namespace.run_in_network_namespace(self._procfs, pids[0], work, ANSWER_TIMEOUT_SECONDS + 1.0)
         except RasError as error:
             log.debug("NCCL's RAS port of process %d: %s", pids[0], error)
             return None
@@ -187,7 +176,7 @@ class NcclReader:
         return lambda answer: alone or bool(answer.pids & names)
 
     def _names(self, pids: Sequence[int]) -> frozenset[int]:
-        """How the processes are called here and in their own pid namespaces."""
+        """Return how the processes are called here and in their own pid namespaces."""
         found = set(pids)
         for pid in pids:
             for line in lines(read_text(f"{self._procfs}/{pid}/status")):

@@ -7,13 +7,10 @@ from dataclasses import field, replace
 
 from exporter.core.record import record
 from exporter.core.units import Bytes, BytesPerSecond
-from exporter.host.hottest import Hot, hottest
-from exporter.host.model import HostSignals, HostUsage, ProcessSignals
-from exporter.host.process_io import IoRates
-from exporter.host.task import Task
+from exporter.host.model import HostSignals, HostUsage, ProcessSignals, ThreadLoad, busiest
+from exporter.host.task import IoRates, Task
 
 Tasks = Mapping[str, Task]
-NOTHING_SAID: Mapping[int, ProcessSignals] = {}
 
 
 @record
@@ -28,46 +25,27 @@ class Counters:
     serves: bool | None = None
     programs: tuple[str, ...] = ()
     launchers: Mapping[int, int] = field(default_factory=dict[int, int])
-    still: frozenset[int] = frozenset()
-    """Processes of which the kernel reports the same tasks as at the moment before, and no CPU."""
     frozen: frozenset[int] = frozenset()
     """Processes of a paused container."""
 
     def without_totals(self) -> Counters:
-        """Where what was used since then cannot be told from what was used before it."""
+        """Return where what was used since then cannot be told from what was used before it."""
         return replace(self, usage=replace(self.usage, cpu_seconds=None, read_bytes=None, written_bytes=None))
 
-    def same(self, other: Counters) -> bool:
-        """Whether nothing was counted in between. What is found between two such moments holds for any time."""
-        return self._facts() == other._facts()
 
-    def _facts(self) -> tuple[object, ...]:
-        rate = self.network_bytes_per_second
-        return (self.usage, rate, self.serves, self.programs, self.launchers, self.frozen, self.tasks, self.cpu_seconds)
+def signals(before: Counters, after: Counters, seconds: float, cores: int) -> HostSignals:
+    """Return fractions of the `seconds` between; `cores` is the node's, the limit if the owner has none.
 
-
-def signals(
-    before: Counters, after: Counters, seconds: float, cores: int, said: Mapping[int, ProcessSignals] = NOTHING_SAID
-) -> HostSignals:
-    """Shares of the `seconds` between; `cores` is the node's, the limit where the owner has none.
-
-    `said` is what was found of its processes between `before` and the moment before that: it goes on to hold for those
-    that stood still all the time.
-
-    Without PSI, CPU pressure is the run queue delay of the task that waited longest: less than PSI would say, never
+    Without PSI, CPU pressure is the run queue delay of the task that waited longest: less than PSI would report, never
     more. There is no such stand-in for IO: D state is a signal of its own.
     """
     if seconds <= 0:
         return HostSignals()
-    still = (before.still & after.still) - (before.frozen ^ after.frozen)
-    found = {
-        pid: said[pid] if pid in still and pid in said else _process(pid, before, after, seconds)
-        for pid in sorted(after.tasks)
-    }
+    found = {pid: _process(pid, before, after, seconds) for pid in sorted(after.tasks)}
     processes = {pid: _paused(each) if pid in after.frozen else each for pid, each in found.items()}
     blocked = [each.blocked for each in processes.values() if each.blocked is not None]
     receiving = [each.receiving for each in processes.values() if each.receiving is not None]
-    hot = hottest([Hot(each.hottest_thread, each.polling) for each in processes.values()])
+    hot = busiest([ThreadLoad(each.hottest_thread, each.polling) for each in processes.values()])
     pressure = _pressure(before.usage.pressure_seconds, after.usage.pressure_seconds, seconds)
     full = _pressure(before.usage.full_pressure_seconds, after.usage.full_pressure_seconds, seconds)
     used = _advance(before.usage.cpu_seconds, after.usage.cpu_seconds, seconds)
@@ -115,7 +93,7 @@ def _process(pid: int, earlier: Counters, later: Counters, seconds: float) -> Pr
     receiving = [task.receiving for task in tasks if task.receiving is not None]
     rates = [task.io for task in tasks if task.io is not None]
     both = _same(before, after)
-    hot = hottest([_hot(then, task, rates, seconds) for _, then, task in both])
+    hot = busiest([_hot(then, task, rates, seconds) for _, then, task in both])
     main = [(then, task) for place, then, task in both if place == f"{pid}{_THREAD}{pid}"]
     own_io = main[0][1].own_io if main else None
     return ProcessSignals(
@@ -143,15 +121,13 @@ _THREAD = "/task/"
 """In the place of a thread of the process itself; a child's has none."""
 
 
-def _hot(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) -> Hot:
+def _hot(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) -> ThreadLoad:
     share = _share(earlier, task, seconds)
-    return Hot(share, None if share is None else _polls(earlier, task, rates, seconds))
+    return ThreadLoad(share, None if share is None else _polls(earlier, task, rates, seconds))
 
 
 def _share(earlier: Task, task: Task, seconds: float) -> float | None:
-    """Of the time that a task used a CPU, or stood ready to."""
-    if earlier is task:
-        return float(task.ready is not None)
+    """Return the fraction of the time in which a task used a CPU, or was ready to."""
     share = _advance(earlier.cpu_seconds, task.cpu_seconds, seconds)
     if share is None:
         return None
@@ -164,22 +140,26 @@ def _waited(earlier: Task, task: Task, seconds: float) -> float | None:
 
 
 def _starved(earlier: Task, task: Task) -> bool:
-    """It stood ready all the time."""
+    """Return whether the task was ready all the time, without a CPU."""
     return task.ready is not None and task.ready == earlier.ready
 
 
-_FAULTS = 50.0
+_MIN_FAULTS_PER_SECOND = 50.0
 """Page faults per second: who loads or computes takes memory by the thousand."""
-_READS = 16384.0
+_MIN_READ_PER_SECOND = 16384.0
 """Bytes per second."""
 
 
 def _polls(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) -> bool:
-    """Whether a thread takes no memory and its process reads nothing, though it runs."""
+    """Return whether a thread takes no memory and its process reads nothing, though it runs."""
     if _starved(earlier, task):
         return False
     faults = _advance(earlier.minor_faults, task.minor_faults, seconds)
-    return faults is not None and faults < _FAULTS and sum([rate.reading for rate in rates]) < _READS
+    return (
+        faults is not None
+        and faults < _MIN_FAULTS_PER_SECOND
+        and sum([rate.reading for rate in rates]) < _MIN_READ_PER_SECOND
+    )
 
 
 def _run_delay(before: Counters, after: Counters, seconds: float) -> float | None:

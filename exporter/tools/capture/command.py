@@ -16,7 +16,7 @@ from exporter.daemon import assembly, logs
 from exporter.daemon.config import DaemonConfig
 from exporter.daemon.logs import one_line, print_error
 from exporter.driver.interface import Driver, DriverError
-from exporter.host.presence import exists, is_folder
+from exporter.host.text import exists, is_folder
 from exporter.tools.capture import record
 
 

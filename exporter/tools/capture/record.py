@@ -114,7 +114,7 @@ def record(  # noqa: PLR0913 - the seams of a recording
     recorder = _Recorder(driver, collectors, clock, patience)
     deadline = clock() + seconds
     while True:
-        recorder.run_pass()
+        recorder.run_cycle()
         left = deadline - clock()
         if left <= 0:
             break
@@ -150,7 +150,7 @@ class _Recorder:
     def now(self) -> float:
         return round(self._clock() - self._start, 6)
 
-    def run_pass(self) -> None:
+    def run_cycle(self) -> None:
         present = run_with_timeout(self._patience, self._present)
         for device in present.values():
             self._meet(device)

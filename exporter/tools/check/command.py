@@ -23,8 +23,7 @@ from exporter.faults.rule import Finding, Limits, Verdict
 from exporter.faults.rules import AFTER_A_JOB, RULES, STAGES, Report, Stage, judge, unknown
 from exporter.faults.watch import FaultTracker
 from exporter.host.text import read_text
-from exporter.sampling.host_view import Host
-from exporter.sampling.simulated_host import SimulatedHost, Simulation
+from exporter.sampling.host_view import Host, Simulation
 from exporter.tools.check import drain, program
 from exporter.tools.check.options import CheckConfig, HealthConfig
 from exporter.tools.check.reading import (
@@ -180,7 +179,7 @@ def _look(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
     driver = assembly.driver_of(daemon)
     host = Host() if daemon.input.capture else PciHost(daemon.paths.sysfs, daemon.paths.procfs)
     if daemon.input.simulate:
-        host = SimulatedHost(cast("Simulation", driver).node)
+        host = cast("Simulation", driver).host()
     collectors = daemon.collectors.enabled
     kmsg = None if driver.simulated else daemon.paths.kmsg
     deadline = min(seconds, _LONGEST_READ)

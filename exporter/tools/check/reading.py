@@ -33,12 +33,12 @@ from exporter.faults.rules import Report, unknown
 from exporter.faults.watch import FaultTracker
 from exporter.host import process, rdma
 from exporter.host.network_ports import PortWatch
-from exporter.host.pci import pci_gpus
+from exporter.host.rdma import pci_gpus
 from exporter.host.text import lines
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.host_view import Host, HostQuestion, HostView
 from exporter.sampling.sampler import Pacing, Sampler
-from exporter.sampling.usage.network_port_source import seats
+from exporter.sampling.this_host import seats
 from exporter.sampling.xids import past_xids
 from exporter.tools.report.terminal import progress_message
 
@@ -75,7 +75,7 @@ class PciHost(Host):
             processes=processes,
             ownership=Ownership(owners),
             pci_gpus=pci_gpus(self._sysfs),
-            ports=PortWatch().look(ports, gpus, question.at.monotonic),
+            ports=PortWatch().update(ports, gpus, question.at.monotonic),
         )
 
 
@@ -96,13 +96,13 @@ def read_node(
     sampler = Sampler(driver, host, collectors, pacing, accounting, faults=faults)
     threads = Threads()
     sampler.start(threads)
-    snapshot = sampler.run_pass()
+    snapshot = sampler.run_cycle()
     down = [name for name in threads.states() if name.startswith(_ASKING) and threads.is_down(name)]
     if down:
         raise RuntimeError(f"thread {down[0]} does not run")
     if kmsg:
         past_xids(kmsg, sampler.xids, sampler.uuids())
-        snapshot = sampler.run_pass()  # reads little again, and publishes the XIDs
+        snapshot = sampler.run_cycle()  # reads little again, and publishes the XIDs
     return to_json(from_blocks(snapshot.blocks, unix_time()))
 
 

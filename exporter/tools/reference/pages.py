@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from exporter.daemon.config import DaemonConfig
 from exporter.driver import constants
 from exporter.driver.interface import Device, DriverError, UnsupportedError
 from exporter.exposition.config import HIDDEN_METRICS
-from exporter.ledger.thresholds import Thresholds
+from exporter.ledger.states import THRESHOLDS
 from exporter.sampling.families import groups
 from exporter.tools.simulator import simulate
 
@@ -230,9 +229,8 @@ def _thresholds() -> Iterable[str]:
         "(`wait-cover=0.4,polls-after=20`). What is left out keeps its default.\n\n"
         "| Threshold | Default | Meaning |\n|---|---|---|\n"
     )
-    for item in fields(Thresholds):
-        kept = item.metadata["help"]
-        yield f"| `{item.name.replace('_', '-')}` | `{item.default:.12g}` | {_cell(kept)} |\n"
+    for each in THRESHOLDS:
+        yield f"| `{each.option}` | `{each.default:.12g}` | {_cell(each.help)} |\n"
 
 
 _BELOW: Mapping[str, Callable[[], Iterable[str]]] = {"Collectors": _collectors, "Ledger": _thresholds}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from exporter.config.option import Option
 from exporter.faults.rules import RULES
-from exporter.ledger.palette import look
+from exporter.ledger.palette import style_of
 from exporter.ledger.states import SPLITS, TABLE
 from exporter.ledger.states.state import Certainty
 from exporter.tools.check.options import OPTIONS as CHECK_OPTIONS
@@ -82,7 +82,7 @@ def _definitions() -> Iterable[str]:
 
 
 def _names(states: Iterable[str]) -> str:
-    return ", ".join(f"`{state}` ({look(state).title})" for state in states)
+    return ", ".join(f"`{state}` ({style_of(state).title})" for state in states)
 
 
 def _diagnosis() -> Iterable[str]:

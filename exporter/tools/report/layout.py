@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from exporter.ledger.palette import look
+from exporter.ledger.palette import style_of
 from exporter.tools.report import words
 from exporter.tools.report.definitions import BUSY, LOST, Hours, held, lost, utilization
 from exporter.tools.report.document import Bar, Bars, Block, Document, Facts, Heading, Paragraph, Steps, Table
@@ -72,7 +72,7 @@ def bars(hours: Hours) -> Bars:
     whole = held(hours)
     return Bars(
         tuple(
-            Bar(words.title(state), words.hours(amount), amount / whole, _tone(state), look(state).colour)
+            Bar(words.title(state), words.hours(amount), amount / whole, _tone(state), style_of(state).colour)
             for state, amount in sorted(hours.items(), key=lambda item: -item[1])
         )
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from exporter.ledger.palette import look
+from exporter.ledger.palette import style_of
 
 _GIB = 1 << 30
 _JOULES_PER_KWH = 3.6e6
@@ -15,7 +15,7 @@ _FINDINGS = {"unused": "GPUs not used", "too_large": "GPU too large"}
 
 def title(state: str) -> str:
     """A state as it is called everywhere; empty for none."""
-    return (_FINDINGS.get(state) or look(state).title) if state else ""
+    return (_FINDINGS.get(state) or style_of(state).title) if state else ""
 
 
 def percent(share: float | None) -> str:

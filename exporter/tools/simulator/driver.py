@@ -21,6 +21,7 @@ from exporter.driver.interface import (
 )
 from exporter.tools.simulator.answers import FUNCTIONS, bar1_record, memory_record, process_records, refuse, unsupported
 from exporter.tools.simulator.gpu import Gpu, Target
+from exporter.tools.simulator.host import SimulatedHost
 from exporter.tools.simulator.node import SimulatedNode, elapsed
 from exporter.tools.simulator.sampling import gpm, process_samples, samples
 from exporter.tools.simulator.scenario import Scenario
@@ -175,6 +176,13 @@ class SimulatedDriver(Driver):
         self._outages = tuple(fault for fault in scenario.faults if fault.kind.name == "driver-gone")
         self._seen = 0.0
         self._opened = False
+
+    @property
+    def node_name(self) -> str:
+        return self.node.name
+
+    def host(self) -> SimulatedHost:
+        return SimulatedHost(self.node)
 
     def now(self) -> float:
         return elapsed(self.epoch, self._clock())

@@ -16,7 +16,7 @@ from exporter.attribution.nomad.source import SOURCE as NOMAD
 from exporter.attribution.process_index import HOLD_SECONDS
 from exporter.attribution.slurm import source as slurm
 from exporter.attribution.slurm.show_job import TIMEOUT_SECONDS
-from exporter.host.users import SOURCE as USER_DATABASE
+from exporter.host.process import SOURCE as USER_DATABASE
 from exporter.sampling.host_view import SOURCE as HOST
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/attribution.md").read_text()

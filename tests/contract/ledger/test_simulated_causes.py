@@ -11,9 +11,9 @@ from exporter.collectors import COLLECTORS
 from exporter.core.clock import Moment
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.reader import Memories, read_gpu
-from exporter.sampling.simulated_host import SimulatedHost
+from exporter.sampling.reader import LastAnswers, read_gpu
 from exporter.tools.simulator import simulate
+from exporter.tools.simulator.host import SimulatedHost
 
 START, PASSES = 1_700_000_000.0, 60
 
@@ -57,7 +57,7 @@ def states(spec: str) -> Mapping[str, Mapping[str, float]]:
     driver.open()
     node, accounts = SimulatedHost(driver.node), Accounting(AccountingOptions(), ())
     gpus = [Gpu(device) for device in driver.devices()]
-    memories: list[Memories] = [{} for _ in gpus]
+    memories: list[LastAnswers] = [{} for _ in gpus]
     settled: Mapping[str, Mapping[str, float]] = {}
     for second in range(PASSES + 1):
         clock[0] = START + second
@@ -69,7 +69,7 @@ def states(spec: str) -> Mapping[str, Mapping[str, float]]:
             Gpu(read.device, read.states, answered=float(second), reading=read.answered and not read.device_error)
             for read in found
         ]
-        settled = accounts.update(gpus, node, Moment(clock[0], float(second))).states()
+        settled = accounts.update(gpus, node, Moment(clock[0], float(second))).states
     return {str(gpu.device.index): settled[gpu.device.uuid] for gpu in gpus}
 
 

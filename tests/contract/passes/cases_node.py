@@ -17,7 +17,7 @@ from exporter.host.nccl_ras import Rank as NcclRank
 from exporter.host.network_ports import GpuSeat, NetworkPorts, PortStatus
 from exporter.host.rdma import Port
 from exporter.progress.progress import Progress, Reported, StepTimes
-from exporter.sampling.blocks import aged
+from exporter.sampling.blocks import stale_snapshot
 from exporter.sampling.snapshot import ProcessHealth
 from exporter.sampling.usage.nccl_status import NcclStatus
 from tests.contract.passes.cases_owners import two_owners_of_two_gpus
@@ -145,5 +145,5 @@ def passes_that_stopped() -> Rig:
     """The page while no pass ends: counters stay, levels go, and nothing is up."""
     rig = two_owners_of_two_gpus()
     health = ProcessHealth({"sampler": ThreadState(4_990.0, 2)}, web_reload_success=False, certificate_expiry=2e9)
-    rig.snapshot = aged(rig.snapshot, 30.0, health)
+    rig.snapshot = stale_snapshot(rig.snapshot, 30.0, health)
     return rig

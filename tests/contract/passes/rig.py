@@ -113,7 +113,7 @@ class Rig:
             at = Moment(UnixTime(BEGIN + self.seconds), MonotonicTime(UPTIME + self.seconds))
             for happens in self.every_second:
                 happens()
-            self.snapshot = self.sampler.run_pass(at)
+            self.snapshot = self.sampler.run_cycle(at)
             assert self.node.moments <= {at}, "the node was asked about another moment"
             self.node.moments.clear()
             if self._faults._saver:  # a thread's work otherwise

@@ -16,10 +16,10 @@ from exporter.core.clock import Moment
 from exporter.exposition.config import HIDDEN_METRICS
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
-from exporter.sampling.simulated_host import SimulatedHost
 from exporter.sampling.snapshot import Snapshot
 from exporter.tools.simulator import sampling
 from exporter.tools.simulator.driver import SimulatedDriver
+from exporter.tools.simulator.host import SimulatedHost
 from exporter.tools.simulator.spec import parse
 from tests.e2e.dashboards.nodes import Node
 
@@ -132,7 +132,7 @@ def _passes(node: Node, span: Span) -> Iterator[tuple[int, float, Snapshot]]:
             began = time.perf_counter()
             for event in driver.events(0):
                 sampler.xids.add(event, "driver")
-            snapshot = sampler.run_pass(Moment(at, at))
+            snapshot = sampler.run_cycle(Moment(at, at))
             yield at, time.perf_counter() - began, snapshot
     finally:
         sampler.stop()

@@ -16,6 +16,7 @@ from exporter.config.command_line import Page
 from exporter.config.kinds import address, address_text, duration, duration_text, names, text
 from exporter.config.option import ConfigError, Option, option, options_of, positional, section, values_of
 from exporter.daemon.config import DaemonConfig
+from exporter.ledger.states import limits
 
 TABLE = options_of(DaemonConfig)
 
@@ -204,7 +205,7 @@ def test_mapping_in_the_file_is_the_list_of_the_flag(tmp_path: Path) -> None:
     made = load("--config.file", str(file)).ledger.thresholds
 
     assert made == load("--ledger.thresholds=wait-cover=0.4,write-rate=2e6").ledger.thresholds
-    assert (made.wait_cover, made.write_rate, made.active) == (0.4, 2e6, 0.01)
+    assert made == limits({"wait-cover": 0.4, "write-rate": 2e6})
 
 
 def test_mapping_of_another_command_is_left_to_it(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from deploy.demo.drawing.table import ink_on, merged
 from deploy.demo.drawing.variables import ALL, Clicked, Variable
 from deploy.demo.prometheus import Span
 from deploy.demo.site import dashboards
-from exporter.ledger.palette import LOOKS, Look
+from exporter.ledger.palette import STYLES, StateStyle
 from tests.stack import ROOT
 
 FILES = sorted((ROOT / "dashboards/json").glob("*.json"))
@@ -51,8 +51,8 @@ def test_a_value_is_written_in_its_unit(value: float, unit: str, decimals: int |
     assert units.show(value, unit, decimals) == shown
 
 
-@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-def test_text_can_be_read_on_every_colour_of_the_states(look: Look) -> None:
+@pytest.mark.parametrize("look", STYLES.values(), ids=STYLES)
+def test_text_can_be_read_on_every_colour_of_the_states(look: StateStyle) -> None:
     paper, ink = (Color(colour).luminance() for colour in (look.colour, ink_on(look.colour)))
     assert (max(paper, ink) + 0.05) / (min(paper, ink) + 0.05) > 3
 

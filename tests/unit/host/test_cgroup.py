@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.host import cgroup
-from exporter.host.cgroup import Hierarchy, Limits
+from exporter.host.cgroup import Cgroups, Hierarchy, Limits
 from exporter.host.model import HostUsage
 
 PSI = "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\n"
@@ -67,7 +67,7 @@ def hybrid(tmp_path: Path) -> Path:
 
 
 def test_v2_usage(v2: Path) -> None:
-    assert cgroup.usage("/pods/a", v2, Hierarchy.V2, Limits(4.0, 1000)) == HostUsage(
+    assert Cgroups(v2).usage("/pods/a", Limits(4.0, 1000)) == HostUsage(
         cpu_seconds=2.5,
         cpu_limit_cores=4.0,
         memory_limit_bytes=1000,
@@ -78,27 +78,27 @@ def test_v2_usage(v2: Path) -> None:
 
 
 def test_v2_limits_are_the_tightest_on_the_way_up(v2: Path) -> None:
-    assert cgroup.limits("/pods/a", v2, Hierarchy.V2, cpus=16) == Limits(4.0, 1000)
+    assert Cgroups(v2, 16).limits("/pods/a") == Limits(4.0, 1000)
 
 
 def test_cpu_set_is_a_limit_only_where_it_leaves_cpus_out(v2: Path) -> None:
     (v2 / "pods/a/cpu.max").write_text("max 100000")
 
-    assert cgroup.limits("/pods/a", v2, Hierarchy.V2, cpus=16).cpu_cores == 9
-    assert cgroup.limits("/pods", v2, Hierarchy.V2, cpus=16).cpu_cores is None
+    assert Cgroups(v2, 16).limits("/pods/a").cpu_cores == 9
+    assert Cgroups(v2, 16).limits("/pods").cpu_cores is None
 
 
 def test_resident_leaves_out_the_cache_that_is_given_back_at_once(v2: Path) -> None:
-    assert cgroup.resident_bytes("/pods/a", v2, Hierarchy.V2) == 600
+    assert Cgroups(v2).resident_bytes("/pods/a") == 600
 
 
 def test_hybrid_usage_has_pressure_from_the_unified_tree(hybrid: Path) -> None:
     assert cgroup.hierarchy(hybrid) is Hierarchy.HYBRID
-    assert cgroup.usage("/slurm/job_1", hybrid, Hierarchy.HYBRID, Limits()) == HostUsage(
+    assert Cgroups(hybrid).usage("/slurm/job_1", Limits()) == HostUsage(
         cpu_seconds=7.0, read_bytes=4096, written_bytes=7, pressure_seconds={"io": 1.5}
     )
-    assert cgroup.resident_bytes("/slurm/job_1", hybrid, Hierarchy.HYBRID) == 4000
-    assert cgroup.limits("/slurm/job_1", hybrid, Hierarchy.HYBRID, cpus=64) == Limits(1.5, 80000)
+    assert Cgroups(hybrid).resident_bytes("/slurm/job_1") == 4000
+    assert Cgroups(hybrid, 64).limits("/slurm/job_1") == Limits(1.5, 80000)
 
 
 def test_hierarchy_is_told_by_its_files(v2: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -108,13 +108,13 @@ def test_hierarchy_is_told_by_its_files(v2: Path, tmp_path_factory: pytest.TempP
 
 @pytest.mark.parametrize("path", ["", "/", "/../other", "/pods/../../etc"])
 def test_path_outside_the_mount_tells_nothing(v2: Path, path: str) -> None:
-    assert cgroup.usage(path, v2, Hierarchy.V2, Limits()) == HostUsage()
-    assert cgroup.limits(path, v2, Hierarchy.V2, cpus=16) == Limits()
-    assert cgroup.resident_bytes(path, v2, Hierarchy.V2) is None
+    assert Cgroups(v2).usage(path, Limits()) == HostUsage()
+    assert Cgroups(v2, 16).limits(path) == Limits()
+    assert Cgroups(v2).resident_bytes(path) is None
 
 
 def test_vanished_cgroup_tells_nothing(v2: Path) -> None:
-    assert cgroup.usage("/pods/gone", v2, Hierarchy.V2, Limits()) == HostUsage()
+    assert Cgroups(v2).usage("/pods/gone", Limits()) == HostUsage()
 
 
 @given(st.sets(st.integers(0, 300), min_size=1))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.host.command import _MAX_BYTES, command_line, shown
+from exporter.host.command import _MAX_BYTES, masked_command_line, shown
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_arguments_of_a_program_can_be_read() -> None:
         assert program.stdout
         program.stdin.write(b"runs")
         assert program.stdout.read(4) == b"runs"
-        assert command_line(program.pid, Path("/proc")) == "cat -u"
+        assert masked_command_line(program.pid, Path("/proc")) == "cat -u"
         program.stdin.close()
 
 
 def test_process_that_has_gone_has_none(tmp_path: Path) -> None:
-    assert command_line(1, tmp_path) == ""
+    assert masked_command_line(1, tmp_path) == ""

@@ -9,7 +9,7 @@ import pytest
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
-from exporter.host.cgroup import LOOK_SECONDS, Freezer
+from exporter.host.cgroup import READ_INTERVAL_SECONDS, Cgroups
 from exporter.host.model import HostProcess, ProcessSignals
 from exporter.sampling.usage.host_reader import HostReader
 
@@ -35,21 +35,21 @@ def tree(root: Path, *, v2: bool, frozen: bool) -> None:
 @pytest.mark.parametrize("v2", [True, False])
 def test_frozen_is_told_by_the_cgroup_in_both_versions(tmp_path: Path, *, v2: bool) -> None:
     tree(tmp_path, v2=v2, frozen=True)
-    subject = Freezer(tmp_path)
+    subject = Cgroups(tmp_path)
     text = V2 if v2 else V1
 
     assert subject.frozen(text, 0.0)
     tree(tmp_path, v2=v2, frozen=False)
-    assert not subject.frozen(text, LOOK_SECONDS)
+    assert not subject.frozen(text, READ_INTERVAL_SECONDS)
     assert not subject.frozen("0::/../elsewhere\nodd", 0.0)
 
 
 def test_what_is_remembered_of_cgroups_is_bounded(tmp_path: Path) -> None:
-    subject = Freezer(tmp_path)
+    subject = Cgroups(tmp_path)
     for number in range(1000):
         subject.frozen(f"0::/{number}\n", 0.0)
 
-    assert len(subject._found) <= 256
+    assert len(subject._frozen) <= 256
 
 
 @pytest.mark.parametrize(("v2", "state"), [(True, "S"), (False, "D")])

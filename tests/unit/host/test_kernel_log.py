@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.host.kernel_log import KernelLog
+from exporter.sampling.xids import KernelLog
 
 
 def test_only_what_comes_after_opening_is_read(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_records_that_were_overwritten_are_passed_over(tmp_path: Path, monkeypat
         return answer
 
     with KernelLog(path, past=True) as log:
-        monkeypatch.setattr("exporter.host.kernel_log.os.read", read)
+        monkeypatch.setattr("exporter.sampling.xids.os.read", read)
         assert log.read() == ["6,9,9,-;left"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.host.ancestors import launches
+from exporter.host.network import is_launcher
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from exporter.host.ancestors import launches
     ],
 )
 def test_launchers_of_ranks(command_line: str) -> None:
-    assert launches(command_line)
+    assert is_launcher(command_line)
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_launchers_of_ranks(command_line: str) -> None:
     ],
 )
 def test_what_starts_whatever_people_like_is_none(command_line: str) -> None:
-    assert not launches(command_line)
+    assert not is_launcher(command_line)

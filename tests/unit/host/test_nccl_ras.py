@@ -62,7 +62,7 @@ def test_other_side_that_misbehaves_costs_a_deadline_at_most(how: str) -> None:
 
 def test_process_that_hangs_is_not_the_last_one_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """All processes of a job listen on one port, and the one that hangs may be the one the kernel picks."""
-    monkeypatch.setattr(nccl_ras, "PATIENCE", 0.2)
+    monkeypatch.setattr(nccl_ras, "CONNECT_TIMEOUT_SECONDS", 0.2)
     with ras_server(page(rank(0, 7)), how="well", silent_first=2) as address:
         assert ask(address).operations == 8
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.host.network_port_families import NETWORK_PORT_FAMILIES
-from exporter.host.network_ports import TROUBLES, GpuSeat, NetworkPorts, PortStatus
+from exporter.host.network_ports import NETWORK_PORT_FAMILIES, TROUBLES, GpuSeat, NetworkPorts, PortStatus
 from exporter.host.rdma import Port
 
 PORT = Port(

@@ -10,10 +10,9 @@ import pytest
 from exporter.attribution.ownership import Target
 from exporter.core.clock import MonotonicTime
 from exporter.core.threads import Threads
-from exporter.host.network_port_families import NETWORK_PORT_FAMILIES
-from exporter.host.network_ports import GpuSeat, PortWatch, meeting, nearest
+from exporter.host.network_ports import NETWORK_PORT_FAMILIES, GpuSeat, PortWatch, meeting, nearest
 from exporter.host.rdma import Port
-from exporter.sampling.usage.network_port_source import NetworkPortSource
+from exporter.sampling.this_host import NetworkPortSource
 from tests.unit.host.rdma_tree import pci_device, rdma_port
 
 SWITCH = ("pci0000:15", "0000:15:01.0", "0000:16:00.0")
@@ -84,16 +83,16 @@ def _other(**changes: object) -> Port:
     ],
 )
 def test_port_is_judged_by_its_like(ports: tuple[Port, ...], troubles: set[str]) -> None:
-    assert PortWatch().look(ports, (), MonotonicTime(0.0)).ports[-1].troubles == troubles
+    assert PortWatch().update(ports, (), MonotonicTime(0.0)).ports[-1].troubles == troubles
 
 
 def test_port_is_judged_by_its_own_past() -> None:
     watch = PortWatch()
-    watch.look((PORT,), (), MonotonicTime(0.0))
+    watch.update((PORT,), (), MonotonicTime(0.0))
 
-    assert watch.look((replace(PORT, rate=25e9),), (), MonotonicTime(10.0)).ports[0].troubles == {"slow"}
-    assert watch.look((replace(PORT, state="down"),), (), MonotonicTime(20.0)).ports[0].troubles == {"down"}
-    assert not watch.look((PORT,), (), MonotonicTime(30.0)).ports[0].troubles
+    assert watch.update((replace(PORT, rate=25e9),), (), MonotonicTime(10.0)).ports[0].troubles == {"slow"}
+    assert watch.update((replace(PORT, state="down"),), (), MonotonicTime(20.0)).ports[0].troubles == {"down"}
+    assert not watch.update((PORT,), (), MonotonicTime(30.0)).ports[0].troubles
 
 
 def test_errors_count_while_they_are_recent() -> None:
@@ -101,11 +100,11 @@ def test_errors_count_while_they_are_recent() -> None:
     errors = [{"symbol_error": 0.0, "link_downed": 4.0}, {"symbol_error": 50.0, "link_downed": 4.0},
               {"symbol_error": 151.0, "link_downed": 4.0}]  # fmt: skip
     seen = [
-        watch.look((replace(PORT, errors=each),), (), MonotonicTime(10.0 * at)).ports[0]
+        watch.update((replace(PORT, errors=each),), (), MonotonicTime(10.0 * at)).ports[0]
         for at, each in enumerate(errors)
     ]
-    later = watch.look((replace(PORT, errors=errors[-1]),), (), MonotonicTime(400.0)).ports[0]
-    again = watch.look(
+    later = watch.update((replace(PORT, errors=errors[-1]),), (), MonotonicTime(400.0)).ports[0]
+    again = watch.update(
         (replace(PORT, errors={"symbol_error": 151.0, "link_downed": 5.0}),), (), MonotonicTime(410.0)
     ).ports[0]
 
@@ -116,7 +115,7 @@ def test_what_a_fabric_that_is_set_up_drops_is_no_trouble() -> None:
     watch = PortWatch()
     for at, dropped in enumerate((0.0, 5000.0)):
         port = replace(PORT, errors={"VL15_dropped": dropped, "port_rcv_constraint_errors": dropped})
-        seen = watch.look((port,), (), MonotonicTime(float(at)))
+        seen = watch.update((port,), (), MonotonicTime(float(at)))
 
     assert seen.ports[0].troubles == frozenset()
 
@@ -131,11 +130,11 @@ def test_node_reads_its_ports_in_the_background(tmp_path: Path) -> None:
     gpus = [Target("GPU-0", 0, "0000:18:00.0"), Target("MIG-1", 0, "0000:18:00.0", parent_uuid="GPU-0")]
 
     assert source.ports(gpus).ports == ()
-    source.ask_once()
+    source._source.ask_once()
     first = source.ports(gpus)
     (port / "state").write_text("1: DOWN\n")
     now[0] += 10
-    source.ask_once()
+    source._source.ask_once()
     second = source.ports(gpus)
     now[0] += 61
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.host.pci import pci_gpus
+from exporter.host.rdma import pci_gpus
 from tests.unit.host.rdma_tree import pci_device
 
 _BUS = "pci0000:15/0000:15:01.0"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.host.presence import exists, is_folder
+from exporter.host.text import exists, is_folder
 
 TOO_LONG = "x" * 300
 """The kernel refuses to look for it, root too."""
@@ -36,7 +36,7 @@ def test_what_is_in_a_closed_folder_is_not_there_for_others(tmp_path: Path) -> N
     (tmp_path / "closed").mkdir(mode=0o700)
     (tmp_path / "closed" / "file").touch()
     program = (
-        "import os, sys; from exporter.host.presence import exists, is_folder; os.setuid(65534); "
+        "import os, sys; from exporter.host.text import exists, is_folder; os.setuid(65534); "
         "print(exists(sys.argv[1]), is_folder(sys.argv[1]))"
     )
 

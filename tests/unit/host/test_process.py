@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from exporter.host import process
 from exporter.host.model import HostProcess
-from exporter.host.process import PASS_PROCESSES, ProcessReader, parse_boot_time, parse_stat, parse_uid, user_name
+from exporter.host.process import CYCLE_PROCESSES, ProcessReader, parse_boot_time, parse_stat, parse_uid, user_name
 
 STAT = (
     "{pid} ({name}) S 7 1 1 0 -1 4194560 1 2 3 4 {user} {system} 0 0 20 0 9 0 {start} 999 {rss} 18446744073709551615 1"
@@ -101,7 +101,7 @@ def test_identity_is_not_read_again_within_the_period(tmp_path: Path) -> None:
 
 
 def test_of_many_processes_a_part_is_read_in_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pids = range(1000, 1000 + 3 * PASS_PROCESSES)
+    pids = range(1000, 1000 + 3 * CYCLE_PROCESSES)
     for pid in pids:
         write(tmp_path, pid)
     reader = ProcessReader(tmp_path, monotonic=lambda: 0.0)
@@ -115,8 +115,8 @@ def test_of_many_processes_a_part_is_read_in_a_pass(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(ProcessReader, "read", counted)
     shown = [len(reader.read_all(pids)) for _ in range(4)]
 
-    assert shown == [PASS_PROCESSES, 2 * PASS_PROCESSES, 3 * PASS_PROCESSES, 3 * PASS_PROCESSES]
-    assert Counter(read) == dict.fromkeys(pids, 1) | dict.fromkeys(pids[:PASS_PROCESSES], 2)
+    assert shown == [CYCLE_PROCESSES, 2 * CYCLE_PROCESSES, 3 * CYCLE_PROCESSES, 3 * CYCLE_PROCESSES]
+    assert Counter(read) == dict.fromkeys(pids, 1) | dict.fromkeys(pids[:CYCLE_PROCESSES], 2)
 
 
 def test_forgotten_process_is_read_afresh(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
 from exporter.host.model import HostProcess, HostSignals
 from exporter.host.process import CLOCK_TICKS
-from exporter.sampling.usage.host_reader import PASS_PROCESSES, HostReader
-from exporter.sampling.usage.owner_host import LIMIT_SECONDS
+from exporter.sampling.usage.host_reader import CYCLE_PROCESSES, LIMIT_SECONDS, HostReader
 
 JOB, LOOSE = Owner(workload="slurm:1", kind="slurm"), Owner(workload="process:x", kind="process")
 STAT = "{pid} (x) S 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 77 0 0\n"
@@ -54,7 +53,7 @@ def test_owner_with_a_cgroup(tmp_path: Path) -> None:
 
 
 def test_of_many_owners_a_part_is_looked_at_and_the_time_since_then_counts(tmp_path: Path) -> None:
-    owners = {pid: Owner(workload=f"process:{pid}", kind="process") for pid in range(10, 10 + 2 * PASS_PROCESSES)}
+    owners = {pid: Owner(workload=f"process:{pid}", kind="process") for pid in range(10, 10 + 2 * CYCLE_PROCESSES)}
     subject, signals, looked = reader(tmp_path), dict[Owner, HostSignals](), list[int]()
     for second in range(8):
         for pid in owners:
@@ -64,7 +63,7 @@ def test_of_many_owners_a_part_is_looked_at_and_the_time_since_then_counts(tmp_p
         looked.append(sum(now[owner] is not signals.get(owner) for owner in now))
         signals = dict(now)
 
-    assert max(looked) <= PASS_PROCESSES
+    assert max(looked) <= CYCLE_PROCESSES
     assert {signals[owner].hottest_thread for owner in owners.values()} == {0.5}
     assert {signals[owner].cpu_of_limit for owner in owners.values()} == {0.5 / 8}
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, HostUsage
-from exporter.host.process_io import IoRates
-from exporter.host.task import RunQueue, Task
+from exporter.host.task import IoRates, SchedStat, Task
 from exporter.sampling.usage.signals import Counters, signals
 
 ZERO = BytesPerSecond(0.0)
@@ -21,7 +20,7 @@ def task(
     start: int = 1,
     blocked: bool = False,
     delay: float | None = None,
-    ready: RunQueue | None = None,
+    ready: SchedStat | None = None,
     stopped: bool = False,
 ) -> Task:
     return Task(start, cpu, blocked, delay, ready=ready, stopped=stopped)
@@ -71,15 +70,15 @@ def test_thread_that_gets_no_cpu_though_ready_counts_as_full() -> None:
 
 def test_thread_that_stood_ready_at_both_looks_and_never_got_a_cpu_counts_as_full() -> None:
     """The kernel adds what it waited to its figures only once it has a CPU."""
-    stood = task(3.0, delay=1.0, ready=RunQueue(3_000_000_000, 1_000_000_000, 7))
+    stood = task(3.0, delay=1.0, ready=SchedStat(3_000_000_000, 1_000_000_000, 7))
     found = between(Counters(tasks={1: {"a": stood}}), Counters(tasks={1: {"a": stood}}))
     assert (found.hottest_thread, found.cpu_pressure) == (1.0, 1.0)
     assert found.polling is False
 
     for later in (
         task(3.0, delay=1.0),  # it sleeps now
-        task(3.0, delay=1.0, ready=RunQueue(3_001_000_000, 1_000_000_000, 7)),  # it ran for a moment, and slept
-        task(3.0, delay=1.0, ready=RunQueue(3_000_000_000, 1_000_000_000, 8)),
+        task(3.0, delay=1.0, ready=SchedStat(3_001_000_000, 1_000_000_000, 7)),  # it ran for a moment, and slept
+        task(3.0, delay=1.0, ready=SchedStat(3_000_000_000, 1_000_000_000, 8)),
     ):
         found = between(Counters(tasks={1: {"a": stood}}), Counters(tasks={1: {"a": later}}))
         assert (found.hottest_thread, found.cpu_pressure) == (0.0, 0.0)
@@ -182,16 +181,3 @@ def test_process_is_stopped_where_all_its_threads_are() -> None:
         ),
     )
     assert {pid: each.stopped for pid, each in told.processes.items()} == {1: True, 2: False, 3: False}
-
-
-def test_what_was_said_of_a_process_goes_on_to_hold_while_it_stands_still() -> None:
-    tasks = {1: {"a": task(3.0, delay=1.0)}, 2: {"b": task(1.0), "c": task(2.0, delay=0.5)}}
-    moving = Counters(tasks={**tasks, 1: {"a": task(2.5, delay=1.0)}})
-    stopped, still = Counters(tasks=tasks, still=frozenset({2})), Counters(tasks=tasks, still=frozenset({1, 2}))
-    first = between(moving, stopped)
-
-    second = signals(stopped, still, 1.0, 8, first.processes)
-
-    assert second == between(stopped, still)
-    assert second.processes[2] is first.processes[2]
-    assert second.processes[1].hottest_thread == 0.0

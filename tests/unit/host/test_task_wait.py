@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from exporter.host.task import Sleep, TaskReader, TaskWait, receives
-from exporter.host.text import KeptFiles, read_text
+from exporter.host.text import read_text
 
 
 def test_who_waits_for_a_key_to_be_pressed_waits_for_no_network() -> None:
@@ -77,7 +77,7 @@ def test_threads_in_one_anothers_way_for_memory_or_in_the_driver_wait_for_no_sto
     folder.mkdir(parents=True)
     (folder / "stat").write_text("7 (python) D 1 7 7 0 -1 0 0 0 0 0 5 0 0 0 20 0 1 0 77 0 0\n")
     (folder / "wchan").write_text(channel)
-    task = TaskReader(KeptFiles(tmp_path, 8), "7/task/7", "7").read(0.0)
+    task = TaskReader(str(tmp_path), "7/task/7", "7").read(0.0)
 
     assert task is not None
     assert task.blocked is blocked
@@ -103,7 +103,7 @@ def test_who_waits_for_a_file_system_is_not_always_in_d_state(
     folder.mkdir(parents=True)
     (folder / "stat").write_text(f"7 (python) {state} 1 7 7 0 -1 0 0 0 0 0 5 0 0 0 20 0 1 0 77 0 0\n")
     (folder / "wchan").write_text(channel)
-    reader = TaskReader(KeptFiles(tmp_path, 8), "7/task/7", "7")
+    reader = TaskReader(str(tmp_path), "7/task/7", "7")
     for second, total in ((0.0, 0), (3.0, moved)):
         for place in (tmp_path / "7", folder):
             (place / "io").write_text(f"rchar: 0\nwchar: 0\nread_bytes: {total}\nwrite_bytes: 0\n")
@@ -130,7 +130,7 @@ def test_another_thread_than_the_main_one_waits_for_files_too(tmp_path: Path) ->
     folder.mkdir(parents=True)
     (folder / "stat").write_text("8 (python) S 1 7 7 0 -1 0 0 0 0 0 5 0 0 0 20 0 1 0 77 0 0\n")
     (folder / "wchan").write_text("request_wait_answer")
-    reader = TaskReader(KeptFiles(tmp_path, 8), "7/task/8")
+    reader = TaskReader(str(tmp_path), "7/task/8")
     looks = [reader.read(float(second)) for second in range(3)]
 
     assert [(task.blocked, task.receiving) for task in looks if task] == [(False, None), (True, None), (True, None)]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from exporter.host.users import account
+from exporter.host.process import account
 
 ACCOUNTS = {"root": 0, "ada": 1000, "bob": 1001}
 
@@ -18,7 +18,7 @@ def accounts(monkeypatch: pytest.MonkeyPatch) -> None:
     by_uid = {entry.pw_uid: entry for entry in entries}
     by_name = {entry.pw_name: entry for entry in entries}
     known = SimpleNamespace(getpwuid=by_uid.__getitem__, getpwnam=by_name.__getitem__)
-    monkeypatch.setattr("exporter.host.users.pwd", known)
+    monkeypatch.setattr("exporter.host.process.pwd", known)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from exporter.host.threads import SCAN_TASKS, Workers, places
+from exporter.host.threads import SCAN_TASKS, Workers, task_paths
 from tests.unit.host.test_threads import process, reader_of, stat
 
 
@@ -14,7 +14,7 @@ def test_workers_that_any_thread_a_fork_server_or_a_shell_started_are_looked_at(
     process(tmp_path, 20, {20: 1}, children=(30, 31))
     process(tmp_path, 30, {30: 1}, children=(40,))
 
-    assert set(places(str(tmp_path), 10, Workers())) == {"10/task/10", "10/task/11", "20", "21", "30", "31"}
+    assert set(task_paths(str(tmp_path), 10, Workers())) == {"10/task/10", "10/task/11", "20", "21", "30", "31"}
 
 
 def test_threads_that_had_no_children_are_asked_again_now_and_then(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_threads_that_had_no_children_are_asked_again_now_and_then(tmp_path: Pat
     workers = Workers()
     found: list[set[str]] = []
     for _ in range(4):
-        found.append({place for place in places(str(tmp_path), 10, workers) if "/" not in place})
+        found.append({place for place in task_paths(str(tmp_path), 10, workers) if "/" not in place})
         if len(found) == 2:
             (tmp_path / "10/task/12/children").write_text("22")
             (tmp_path / "10/task/10/children").write_text("20")
@@ -47,7 +47,7 @@ def test_hundreds_of_children_hide_no_thread(tmp_path: Path) -> None:
     process(tmp_path, 10, threads, children=tuple(range(1000, 1600)))
     process(tmp_path, 9, {9: 1, 11: 1}, children=tuple(range(1000, 1600)))
     process(tmp_path, 8, {8 + number: 1 for number in range(0, 4000, 4)}, children=(1000,))
-    found = {pid: places(str(tmp_path), pid, Workers()) for pid in (8, 9, 10)}
+    found = {pid: task_paths(str(tmp_path), pid, Workers()) for pid in (8, 9, 10)}
     workers = {pid: sum("/" not in place for place in each) for pid, each in found.items()}
 
     assert workers == {8: 1, 9: SCAN_TASKS - 2, 10: SCAN_TASKS // 2}

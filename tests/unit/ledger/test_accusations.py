@@ -10,10 +10,10 @@ import pytest
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostSignals, ProcessSignals
-from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
+from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import LOST, STATES
+from exporter.ledger.states.state import Signals
 from tests.unit.ledger.test_signatures import AMPERE, CALM, HOPPER, idle
 
 JOB = Owner(workload="slurm:7", kind="slurm", slurm_job="7")
@@ -50,7 +50,7 @@ def run(  # noqa: PLR0913 - each is one fact of the workload
             Reading(
                 Target(f"GPU-{index}", index, ""),
                 signals,
-                (Holding(owner, 1.0, (pids[index] if pids else 100 + index,)),),
+                (Allocation(owner, 1.0, (pids[index] if pids else 100 + index,)),),
             )
             for index, signals in enumerate(gpus)
         )

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostSignals, ProcessSignals
-from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
+from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.states import OF_BUSY_TIME
+from exporter.ledger.states.state import Signals
 from tests.depth import examples
 
 OWNERS = tuple(Owner(workload=f"slurm:{number}", kind="slurm", slurm_job=str(number)) for number in range(4))
@@ -72,13 +72,13 @@ host = st.builds(
 
 
 @st.composite
-def held(draw: st.DrawFn) -> tuple[Holding, ...]:
+def held(draw: st.DrawFn) -> tuple[Allocation, ...]:
     """Up to four owners whose shares sum to 1 at most."""
     owners = draw(st.lists(st.sampled_from(OWNERS), unique=True, max_size=4))
     weights = [draw(st.floats(0.01, 1)) for _ in owners]
     total = sum(weights) * draw(st.sampled_from((1.0, 1.0, 2.0)))
     return tuple(
-        Holding(
+        Allocation(
             owner,
             weight / total,
             tuple(draw(st.lists(st.integers(1, 6), max_size=2))),
@@ -141,11 +141,11 @@ def targets_sum_to_the_time_they_were_there(last: Ledger, steps: list[LedgerInpu
 def owners_sum_to_their_shares_times_time(last: Ledger, steps: list[LedgerInput]) -> None:
     for owner, entry in last.owners.items():
         held_time = sum(
-            max(0.0, step.seconds) * each.target.share * holding.share
+            max(0.0, step.seconds) * each.target.share * allocation.share
             for step in steps
             for each in step.readings
-            for holding in each.holdings
-            if holding.owner == owner
+            for allocation in each.allocations
+            if allocation.owner == owner
         )
         assert math.isclose(sum(entry.seconds), held_time, rel_tol=NEAR, abs_tol=NEAR), owner
 

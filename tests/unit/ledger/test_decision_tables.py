@@ -11,10 +11,10 @@ import pytest
 
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostSignals, ProcessSignals
-from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
+from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import BY_STATE
+from exporter.ledger.states.state import Signals
 from exporter.tools.report.advice import of_job
 from exporter.tools.report.model import DeviceUse
 from tests.unit.ledger.test_accusations import JOB, NOTHING, RECEIVES, SLEEPS, SPINS, run, shares
@@ -45,8 +45,8 @@ def _job(
 
 def _held(pids: tuple[int, ...] | None, signals: Signals | None = NOTHING) -> Shares:
     """Of a GPU with an allocation and these processes; None: nobody's."""
-    holdings = () if pids is None else (Holding(JOB, 1.0, pids),)
-    ledger, reading = Ledger(), Reading(Target("GPU-0", 0, ""), signals, holdings)
+    allocations = () if pids is None else (Allocation(JOB, 1.0, pids),)
+    ledger, reading = Ledger(), Reading(Target("GPU-0", 0, ""), signals, allocations)
     for _ in range(100):
         ledger = advance(ledger, LedgerInput(time=0.0, seconds=1.0, readings=(reading,)))
     return shares(ledger)

@@ -7,11 +7,11 @@ import pytest
 from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
 from exporter.attribution.ownership import Target
 from exporter.core.families import Sample
-from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
+from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import SPLITS, STATES, diagnosable
+from exporter.ledger.states.state import Signals
 
 OWNER = Owner(workload="slurm:1", kind="slurm", slurm_job="1")
 GPU = Target("GPU-a", 3, "0000:01:00.0")
@@ -27,7 +27,7 @@ def ledger(seconds: float, *readings: Reading, start: float | None = None) -> Le
 
 
 def held(target: Target, busy: float, **rest: float) -> Reading:
-    return Reading(target, Signals(busy=busy, **rest), (Holding(OWNER, 1.0, (1,)),), 50.0, "3g.40gb")
+    return Reading(target, Signals(busy=busy, **rest), (Allocation(OWNER, 1.0, (1,)),), 50.0, "3g.40gb")
 
 
 def samples(name: str, of: Ledger) -> dict[tuple[str, ...], float]:
@@ -57,7 +57,7 @@ def test_workload_rows() -> None:
 def test_used_time_reconciles_with_the_busy_time() -> None:
     """Of ten owners one runs nearly always: held a tenth, used all of it, and what runs with no owner is nobody's."""
     holders = tuple(
-        Holding(Owner(workload=f"slurm:{number}", kind="slurm"), 0.1, (number,), 0.88 if number == 3 else 0.0)
+        Allocation(Owner(workload=f"slurm:{number}", kind="slurm"), 0.1, (number,), 0.88 if number == 3 else 0.0)
         for number in range(10)
     )
     shared = Reading(GPU, Signals(busy=0.88), holders)
@@ -73,8 +73,10 @@ def test_used_time_reconciles_with_the_busy_time() -> None:
 
 
 def test_owner_of_one_gpu_and_nobody_hold_up_no_others() -> None:
-    other = Reading(Target("GPU-c", 5, ""), Signals(busy=0.5), (Holding(OWNER, 0.5, (2,)), Holding(NOBODY, 0.5, (3,))))
-    of_nobody = Reading(GPU, Signals(busy=0.5), (Holding(NOBODY, 1.0, (4,)),))
+    other = Reading(
+        Target("GPU-c", 5, ""), Signals(busy=0.5), (Allocation(OWNER, 0.5, (2,)), Allocation(NOBODY, 0.5, (3,)))
+    )
+    of_nobody = Reading(GPU, Signals(busy=0.5), (Allocation(NOBODY, 1.0, (4,)),))
 
     assert samples("gpu_workload_straggler_seconds_total", ledger(2.0, held(GPU, 0.5))) == {}
     assert samples("gpu_workload_straggler_seconds_total", ledger(2.0, of_nobody, other)) == {}

@@ -11,7 +11,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, ProcessSignals
-from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
+from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import INDEX
 from tests.unit.ledger.test_accusations import JOB, NOTHING, RECEIVES, SLEEPS, run, shares, straggling
@@ -82,9 +82,9 @@ def test_who_shares_a_gpu_with_a_rank_waits_for_none_of_its_peers() -> None:
     ledger = Ledger()
     for signals in [HOPPER] * 50 + [NOTHING] * 100:
         readings = (
-            Reading(Target("GPU-0", 0, ""), signals, (Holding(JOB, 1.0, (100,)),)),
-            Reading(Target("GPU-1", 1, ""), signals, (Holding(JOB, 0.5, (101,)), Holding(other, 0.5, (200,)))),
-            Reading(Target("GPU-2", 2, ""), signals, (Holding(other, 1.0, (201,)),)),
+            Reading(Target("GPU-0", 0, ""), signals, (Allocation(JOB, 1.0, (100,)),)),
+            Reading(Target("GPU-1", 1, ""), signals, (Allocation(JOB, 0.5, (101,)), Allocation(other, 0.5, (200,)))),
+            Reading(Target("GPU-2", 2, ""), signals, (Allocation(other, 1.0, (201,)),)),
         )
         ledger = advance(ledger, LedgerInput(time=0.0, seconds=1.0, interval=1.0, readings=readings, hosts=hosts))
     waited = {owner: account.seconds[INDEX["wait_peer"]] for owner, account in ledger.owners.items()}

@@ -10,10 +10,10 @@ from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Target
 from exporter.core.clock import MonotonicTime, UnixTime
 from exporter.core.units import Share
-from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
+from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance, prune
-from exporter.ledger.peers import Suspects
+from exporter.ledger.peers import HangDetector
+from exporter.ledger.states.state import Signals
 from tests.growth import grown
 
 GPU = Target("GPU-0", 0, "")
@@ -26,20 +26,20 @@ def job(number: int) -> Owner:
 
 def instances(number: int) -> tuple[Reading, ...]:
     made = Target(f"MIG-{number}", 0, "", parent_uuid="GPU-0", gpu_instance=1, compute_instance=0, share=Share(1.0))
-    return Reading(GPU, Signals()), Reading(made, Signals(busy=0.5), (Holding(STAYS, pids=(1,)),))
+    return Reading(GPU, Signals()), Reading(made, Signals(busy=0.5), (Allocation(STAYS, pids=(1,)),))
 
 
 def jobs(number: int) -> tuple[Reading, ...]:
-    holdings = (
-        Holding(STAYS, Share(0.5), (1,)),
-        Holding(job(number), Share(0.5), (number,)),
-        Holding(NOBODY, Share(0.0), (number + 1000,)),
+    allocations = (
+        Allocation(STAYS, Share(0.5), (1,)),
+        Allocation(job(number), Share(0.5), (number,)),
+        Allocation(NOBODY, Share(0.0), (number + 1000,)),
     )
-    return (Reading(GPU, Signals(busy=0.5), holdings),)
+    return (Reading(GPU, Signals(busy=0.5), allocations),)
 
 
 def gpus(number: int) -> tuple[Reading, ...]:
-    return (Reading(Target(f"GPU-{number}", 0, ""), Signals(busy=1.0), (Holding(STAYS, pids=(1,)),)),)
+    return (Reading(Target(f"GPU-{number}", 0, ""), Signals(busy=1.0), (Allocation(STAYS, pids=(1,)),)),)
 
 
 @pytest.mark.parametrize("generation", [instances, jobs, gpus])
@@ -54,13 +54,13 @@ def test_ledger_does_not_grow_with_what_is_gone(generation: Callable[[int], tupl
 
 
 def test_suspects_do_not_grow_with_jobs_that_ended() -> None:
-    suspects = Suspects()
+    suspects = HangDetector()
     kept = [Ledger()]
     spins = Signals(busy=1.0, power_of_limit=0.2, memory_activity=0.0)
     others = Target("GPU-1", 1, "")
 
     def next_round(number: int) -> None:
-        readings = tuple(Reading(each, spins, (Holding(job(number // 3), pids=(1,)),)) for each in (GPU, others))
+        readings = tuple(Reading(each, spins, (Allocation(job(number // 3), pids=(1,)),)) for each in (GPU, others))
         current = LedgerInput(time=UnixTime(float(number)), seconds=1.0, readings=readings)
         before, kept[0] = kept[0], prune(advance(kept[0], current), 3.0)
         suspects.of(before, kept[0], readings, MonotonicTime(float(number)))

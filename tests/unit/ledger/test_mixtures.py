@@ -10,7 +10,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, ProcessSignals
-from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
+from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import STATES
 from tests.unit.ledger.test_accusations import JOB, NOTHING, RECEIVES, SLEEPS, SPINS, run, shares, straggling
@@ -166,7 +166,7 @@ def test_gpu_without_a_process_that_the_others_never_needed_is_not_who_they_hang
     ledger = run([[HOPPER] * 3]) if ran_before else Ledger()
     for seconds, signals in ((900, HOPPER), (60, SPINS)):
         readings = tuple(
-            Reading(Target(f"GPU-{gpu}", gpu, ""), each, (Holding(JOB, 1.0, pids),))
+            Reading(Target(f"GPU-{gpu}", gpu, ""), each, (Allocation(JOB, 1.0, pids),))
             for gpu, (each, pids) in enumerate([(signals, (100,)), (signals, (101,)), (NOTHING, ())])
         )
         for _ in range(seconds):
@@ -209,7 +209,7 @@ def test_who_only_sits_on_the_gpu_hides_no_hang(utilization: tuple[float | None,
             Reading(
                 Target(f"GPU-{gpu}", gpu, ""),
                 SPINS,
-                (Holding(JOB, 1.0, (100 + gpu,), utilization[0]), Holding(watcher, 0.0, (9,), utilization[1])),
+                (Allocation(JOB, 1.0, (100 + gpu,), utilization[0]), Allocation(watcher, 0.0, (9,), utilization[1])),
             )
             for gpu in range(4)
         )
@@ -246,7 +246,7 @@ def test_thread_that_waits_for_the_gpu_a_neighbour_uses_is_not_short_of_cpu(
 ) -> None:
     """Of a shared GPU one owner runs beyond its half. Who synchronises meanwhile spins on its CPU, as CUDA does."""
     other = Owner(workload="slurm:8", kind="slurm", slurm_job="8")
-    held = (Holding(JOB, 0.5, (100,), 0.1), Holding(other, 0.5, (200,), neighbour))
+    held = (Allocation(JOB, 0.5, (100,), 0.1), Allocation(other, 0.5, (200,), neighbour))
     reading = Reading(Target("GPU-0", 0, ""), idle(0.1 + neighbour), held)
     full = ProcessSignals(1.0, 0.0, receiving=0.0, polling=False)
     hosts = {JOB: replace(host, processes={100: full}), other: CALM}

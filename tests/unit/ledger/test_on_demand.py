@@ -10,7 +10,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.core.units import Share
 from exporter.host.model import ProcessSignals
-from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
+from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import STATES
 from tests.unit.ledger.test_accusations import JOB, NOTHING, SLEEPS, SPINS, run, shares, straggling
@@ -50,7 +50,7 @@ def test_service_that_spins_for_its_turn_on_a_shared_gpu_does_not_lack_requests(
     shared = Reading(
         Target("GPU-0", 0, ""),
         idle(busy + neighbour),
-        (Holding(SERVER, Share(0.5), (100,), busy), Holding(JOB, Share(0.5), (200,), neighbour)),
+        (Allocation(SERVER, Share(0.5), (100,), busy), Allocation(JOB, Share(0.5), (200,), neighbour)),
     )
     ledger = Ledger()
     for _ in range(30):

@@ -9,9 +9,9 @@ import pytest
 from exporter.attribution.ownership import Target
 from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, ProcessSignals
-from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Evidence
+from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
+from exporter.ledger.states.state import Evidence
 from tests.unit.ledger.test_accusations import JOB, run, shares
 from tests.unit.ledger.test_signatures import CALM, idle
 
@@ -45,7 +45,7 @@ OF_OTHERS = 300
 def waits(*processes: ProcessSignals, host: HostSignals = CALM) -> str:
     """The state of a GPU that these processes hold, and that has nothing to do for most of a pass."""
     seen = dict(enumerate(processes, 100))
-    reading = Reading(Target("GPU-0", 0, ""), idle(0.3), (Holding(JOB, 1.0, tuple(seen)),))
+    reading = Reading(Target("GPU-0", 0, ""), idle(0.3), (Allocation(JOB, 1.0, tuple(seen)),))
     hosts = {JOB: replace(host, processes={**seen, OF_OTHERS: BLOCKED})}
     states = shares(advance(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts=hosts)))
     (found,) = states.keys() - {"busy"}
@@ -98,7 +98,7 @@ def test_a_polling_process_hides_none_that_works_beside_it(works: float, first: 
     both = [ProcessSignals(1.0, 0.0, 0.0, polling=True), ProcessSignals(works, 0.0, 0.0, polling=False)]
     if first == "works":
         both.reverse()
-    reading = Reading(Target("GPU-0", 0, ""), idle(0.0), (Holding(JOB, 1.0, (100, 101)),))
+    reading = Reading(Target("GPU-0", 0, ""), idle(0.0), (Allocation(JOB, 1.0, (100, 101)),))
     hosts = {JOB: replace(CALM, processes=dict(enumerate(both, 100)))}
     ledger = Ledger()
     for _ in range(100):
@@ -108,7 +108,7 @@ def test_a_polling_process_hides_none_that_works_beside_it(works: float, first: 
 
 
 def test_what_is_known_of_the_owner_alone_stands_in_where_no_process_was_looked_at() -> None:
-    reading = Reading(Target("GPU-0", 0, ""), idle(0.3), (Holding(JOB, 1.0, (7,)),))
+    reading = Reading(Target("GPU-0", 0, ""), idle(0.3), (Allocation(JOB, 1.0, (7,)),))
     blocked = replace(CALM, blocked_threads=1.0, processes={OF_OTHERS: SLEEPS})
     found = advance(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts={JOB: blocked}))
 
@@ -127,7 +127,7 @@ def test_rank_too_cold_to_be_looked_at_is_not_short_of_the_cpu_that_another_one_
 
 def test_gpu_that_misses_a_pass_can_be_diagnosed_as_before() -> None:
     read, missed = (
-        (Reading(Target("GPU-0", 0, ""), signals, (Holding(JOB, 1.0, (7,)),)),) for signals in (idle(0.3), None)
+        (Reading(Target("GPU-0", 0, ""), signals, (Allocation(JOB, 1.0, (7,)),)),) for signals in (idle(0.3), None)
     )
     first = advance(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=missed))
     second = advance(first, LedgerInput(time=1.0, seconds=1.0, readings=read))

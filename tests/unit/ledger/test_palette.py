@@ -11,7 +11,7 @@ import pytest
 from coloraide import Color
 
 from exporter.ledger import palette
-from exporter.ledger.palette import LOOKS, look, stacked
+from exporter.ledger.palette import STYLES, stacked, style_of
 from exporter.ledger.states import BUSY, STATES, TABLE
 
 VERDICTS = {name: getattr(palette, name) for name in ("GOOD", "WATCH", "WARN", "BAD", "INFO", "NONE")}
@@ -34,7 +34,7 @@ def _nearest(colours: Mapping[str, str], sight: str) -> tuple[float, str, str]:
 
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_no_two_states_look_alike(sight: str) -> None:
-    distance, one, other = _nearest({state: each.colour for state, each in LOOKS.items()}, sight)
+    distance, one, other = _nearest({state: each.colour for state, each in STYLES.items()}, sight)
 
     assert distance > 9.5, (one, other)
 
@@ -42,10 +42,10 @@ def test_no_two_states_look_alike(sight: str) -> None:
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_busy_looks_like_no_state_that_is_lost(sight: str) -> None:
     working = {state.name for state in TABLE if state.name in BUSY and state.audience != "oncall"}
-    lost = LOOKS.keys() - working - {"free", "unobserved", "no_tensor_cores"}
-    busy = _seen(look("busy").colour, sight)
+    lost = STYLES.keys() - working - {"free", "unobserved", "no_tensor_cores"}
+    busy = _seen(style_of("busy").colour, sight)
 
-    near = {state: busy.delta_e(_seen(look(state).colour, sight), method="2000") for state in lost}
+    near = {state: busy.delta_e(_seen(style_of(state).colour, sight), method="2000") for state in lost}
 
     assert min(near.values()) > 15, near
 
@@ -65,10 +65,10 @@ def test_verdicts_can_be_read_as_text(name: str) -> None:
     assert colour.contrast(LIGHT) > (3 if name != "WATCH" else 1.5)
 
 
-@pytest.mark.parametrize("state", LOOKS)
+@pytest.mark.parametrize("state", STYLES)
 def test_words_can_be_read_in_a_cell_that_a_state_fills(state: str) -> None:
     """Grafana writes dark on what is brighter than 180 of 255, white on all else."""
-    colour = Color(LOOKS[state].colour)
+    colour = Color(STYLES[state].colour)
     red, green, blue = (255 * part for part in colour.coords())
     text = "#202226" if 0.299 * red + 0.587 * green + 0.114 * blue > 180 else "#F7F8FA"
 
@@ -96,17 +96,17 @@ def test_colours_stand_with_states_and_verdicts_alone() -> None:
 
 
 def test_every_state_of_the_ledger_has_a_look_of_its_own() -> None:
-    assert set(STATES) <= LOOKS.keys()
-    assert len({each.title for each in LOOKS.values()}) == len(LOOKS)
+    assert set(STATES) <= STYLES.keys()
+    assert len({each.title for each in STYLES.values()}) == len(STYLES)
 
 
 def test_a_state_of_a_newer_exporter_is_shown_by_its_name() -> None:
-    assert look("wait_tape").title == "Wait tape"
+    assert style_of("wait_tape").title == "Wait tape"
 
 
 def test_words_fit_into_a_cell() -> None:
-    assert max(len(each.title) for each in LOOKS.values()) <= 22
-    assert max(len(each.step) for each in LOOKS.values()) <= 34
+    assert max(len(each.title) for each in STYLES.values()) <= 22
+    assert max(len(each.step) for each in STYLES.values()) <= 34
 
 
 def test_a_stack_begins_with_busy_and_ends_with_free_and_unobserved() -> None:
@@ -117,4 +117,4 @@ def test_a_stack_begins_with_busy_and_ends_with_free_and_unobserved() -> None:
 
 
 def test_state_of_a_newer_exporter_goes_by_its_own_name_in_grey() -> None:
-    assert look("wait_for_godot") == ("Wait for godot", "", palette.NONE)
+    assert style_of("wait_for_godot") == ("Wait for godot", "", palette.NONE)

@@ -9,12 +9,12 @@ import pytest
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.host.model import ProcessSignals
-from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.division import Work
-from exporter.ledger.evidence import Past
-from exporter.ledger.history import stalled_elsewhere
+from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
+from exporter.ledger.division import BusyTime
+from exporter.ledger.history import was_blocked
 from exporter.ledger.ledger import advance
-from exporter.ledger.peers import Level, levels
+from exporter.ledger.peers import peer_activities
+from exporter.ledger.states.state import UsageHistory
 from tests.unit.ledger.test_accusations import JOB, SPINS, run, shares, straggling
 from tests.unit.ledger.test_signatures import CALM, HOPPER, idle
 
@@ -110,7 +110,7 @@ def test_rank_that_sleeps_while_another_spends_the_cpu_limit_does_not_wait_for_c
 def test_half_of_a_gpu_computes_as_much_as_it_is_used_of_its_half() -> None:
     """Of two GPUs that an owner has half of, neither waits for the other."""
     parts = tuple(
-        Reading(Target(f"GPU-{index}", index, ""), idle(0.4), (Holding(JOB, 0.5, (100 + index,)),))
+        Reading(Target(f"GPU-{index}", index, ""), idle(0.4), (Allocation(JOB, 0.5, (100 + index,)),))
         for index in range(2)
     )
     ledger = Ledger()
@@ -120,19 +120,17 @@ def test_half_of_a_gpu_computes_as_much_as_it_is_used_of_its_half() -> None:
     assert "wait_peer" not in shares(ledger, 0)
 
 
-@pytest.mark.parametrize(("mine", "others", "elsewhere"), [(10, 9, True), (10, 10, False), (9, 0, False)])
-def test_only_who_was_in_d_state_within_ten_passes_counts(mine: int, others: int, *, elsewhere: bool) -> None:
-    pasts = {"GPU-0": Past(unblocked_passes=mine), "GPU-1": Past(unblocked_passes=others)}
-
-    assert stalled_elsewhere(pasts, "GPU-0", [Level("GPU-1", frozenset(), 0.0, 0.0)]) is elsewhere
+@pytest.mark.parametrize(("cycles", "lately"), [(0, True), (9, True), (10, False)])
+def test_d_state_counts_for_ten_cycles(cycles: int, *, lately: bool) -> None:
+    assert was_blocked(UsageHistory(unblocked_passes=cycles)) is lately
 
 
 def test_gpu_of_which_an_owner_holds_no_part_computed_nothing_for_it() -> None:
     readings = [
-        Reading(Target(uuid, index, ""), HOPPER, (Holding(JOB, share, (100 + index,)),))
+        Reading(Target(uuid, index, ""), HOPPER, (Allocation(JOB, share, (100 + index,)),))
         for index, (uuid, share) in enumerate((("GPU-0", 1.0), ("GPU-1", 0.0)))
     ]
-    computed = levels(readings, dict.fromkeys(("GPU-0", "GPU-1"), Work(0.8, (0.8,))), {})
+    computed = peer_activities(readings, dict.fromkeys(("GPU-0", "GPU-1"), BusyTime(0.8, (0.8,))), {})
 
     assert [(level.uuid, level.computed) for level in computed[JOB]] == [("GPU-0", 0.8), ("GPU-1", 0.0)]
 

@@ -10,10 +10,10 @@ import pytest
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostSignals
-from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
+from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import STATES, diagnosable
+from exporter.ledger.states.state import Signals
 from exporter.progress.progress import Rank
 
 JOB = Owner(workload="slurm:7", kind="slurm", slurm_job="7")
@@ -28,7 +28,7 @@ def run(
     ledger = Ledger()
     for _ in range(passes):
         readings = tuple(
-            Reading(target, Signals(busy=share, power_of_limit=0.9), (Holding(JOB, 1.0, (100 + target.index,)),))
+            Reading(target, Signals(busy=share, power_of_limit=0.9), (Allocation(JOB, 1.0, (100 + target.index,)),))
             for target, share in zip(GPUS, busy, strict=False)
         )
         current = LedgerInput(time=0.0, seconds=1.0, readings=readings, hosts={JOB: host}, ranks={JOB: ranks})

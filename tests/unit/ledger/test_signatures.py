@@ -15,10 +15,10 @@ import pytest
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostSignals
-from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
+from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import STATES, diagnosable
+from exporter.ledger.states.state import Signals
 
 OWNER = Owner(workload="slurm:7", kind="slurm", slurm_job="7")
 GPUS = tuple(Target(f"GPU-{index}", index, f"0000:0{index}:00.0") for index in range(4))
@@ -80,7 +80,7 @@ def run(moments: Iterable[tuple[Moment, ...]]) -> dict[str, float]:
     for gpus in moments:
         shaken = [noisy(moment, chance) for moment in gpus]
         readings = tuple(
-            Reading(target, signals, (Holding(OWNER, 1.0, (target.index + 100,)),))
+            Reading(target, signals, (Allocation(OWNER, 1.0, (target.index + 100,)),))
             for target, (signals, _) in zip(GPUS, shaken, strict=False)
         )
         ledger = advance(ledger, LedgerInput(time=0.0, seconds=1.0, readings=readings, hosts={OWNER: shaken[0][1]}))

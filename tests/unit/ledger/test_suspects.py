@@ -6,12 +6,12 @@ import pytest
 
 from exporter.attribution.ownership import Target
 from exporter.core.clock import MonotonicTime
-from exporter.ledger.account import Holding, Ledger, OwnerEntry, Reading
-from exporter.ledger.peers import Suspects
+from exporter.ledger.account import Allocation, Ledger, OwnerEntry, Reading
+from exporter.ledger.peers import HangDetector
 from exporter.ledger.states import STATES
 from tests.unit.ledger.test_accusations import HOPPER, JOB, SPINS, run
 
-READINGS = tuple(Reading(Target(f"GPU-{n}", n, ""), SPINS, (Holding(JOB, 1.0, (100 + n,)),)) for n in range(2))
+READINGS = tuple(Reading(Target(f"GPU-{n}", n, ""), SPINS, (Allocation(JOB, 1.0, (100 + n,)),)) for n in range(2))
 
 
 def seconds_of(spinning: float, busy: float) -> tuple[float, ...]:
@@ -21,7 +21,7 @@ def seconds_of(spinning: float, busy: float) -> tuple[float, ...]:
 OLD = seconds_of(1.0, 0.0)
 
 
-def _suspected(passes: int, *, spins: bool, ledger: Ledger, suspects: Suspects, at: float) -> list[tuple[int, ...]]:
+def _suspected(passes: int, *, spins: bool, ledger: Ledger, suspects: HangDetector, at: float) -> list[tuple[int, ...]]:
     found: list[tuple[int, ...]] = []
     for each in range(passes):
         after = run([[SPINS if spins else HOPPER] * 2], ledger=ledger)
@@ -31,14 +31,14 @@ def _suspected(passes: int, *, spins: bool, ledger: Ledger, suspects: Suspects, 
 
 
 def test_spinning_for_half_a_minute_without_a_pause_is_suspicious() -> None:
-    suspects, ledger = Suspects(), run([[HOPPER] * 2])
+    suspects, ledger = HangDetector(), run([[HOPPER] * 2])
 
     assert _suspected(30, spins=True, ledger=ledger, suspects=suspects, at=0.0) == []
     assert _suspected(1, spins=True, ledger=ledger, suspects=suspects, at=30.0) == [(100, 101)]
 
 
 def test_a_pass_of_work_ends_the_suspicion() -> None:
-    suspects, ledger = Suspects(), run([[HOPPER] * 2])
+    suspects, ledger = HangDetector(), run([[HOPPER] * 2])
     _suspected(31, spins=True, ledger=ledger, suspects=suspects, at=0.0)
 
     assert _suspected(1, spins=False, ledger=ledger, suspects=suspects, at=31.0) == []
@@ -47,7 +47,7 @@ def test_a_pass_of_work_ends_the_suspicion() -> None:
 
 def test_workload_that_has_ended_is_not_suspected() -> None:
     """What it spun is kept for a while, and grows no more."""
-    suspects, ledger = Suspects(), run([[SPINS] * 2] * 5)
+    suspects, ledger = HangDetector(), run([[SPINS] * 2] * 5)
 
     assert suspects.of(ledger, ledger, (), MonotonicTime(0.0)) == {}
     assert suspects.of(ledger, ledger, (), MonotonicTime(31.0)) == {}
@@ -59,7 +59,7 @@ def test_half_of_a_pass_must_be_spinning_whatever_was_before(spun: float, comput
         Ledger(owners={JOB: OwnerEntry(tuple(100.0 * old + new for old, new in zip(OLD, seconds, strict=True)))})
         for seconds in (seconds_of(0.0, 0.0), seconds_of(spun, computed))
     )
-    suspects = Suspects()
+    suspects = HangDetector()
     suspects.of(before, after, READINGS, MonotonicTime(0.0))
 
     assert bool(suspects.of(before, after, READINGS, MonotonicTime(30.0))) is suspected

@@ -6,9 +6,9 @@ import pytest
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
-from exporter.ledger.account import Counted, Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
+from exporter.ledger.account import Allocation, Counted, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
+from exporter.ledger.states.state import Signals
 
 ALICE, BOB = Owner(workload="a/alice", kind="pod"), Owner(workload="b/bob", kind="pod")
 GPU = Target("GPU-0", 0, "0000:01:00.0")
@@ -16,8 +16,8 @@ GPU = Target("GPU-0", 0, "0000:01:00.0")
 
 def shared(alice: float, bob: float, counted: Counted | None = None) -> Reading:
     """A GPU of two owners, and the share of the pass in which each ran."""
-    holdings = (Holding(ALICE, 0.5, (1,), alice), Holding(BOB, 0.5, (2,), bob))
-    return Reading(GPU, Signals(busy=alice + bob), holdings, counted=counted)
+    allocations = (Allocation(ALICE, 0.5, (1,), alice), Allocation(BOB, 0.5, (2,), bob))
+    return Reading(GPU, Signals(busy=alice + bob), allocations, counted=counted)
 
 
 def passed(ledger: Ledger, reading: Reading, seconds: float = 1.0) -> Ledger:
@@ -47,7 +47,7 @@ def test_time_since_the_last_answer_goes_to_who_was_there_then() -> None:
 
 
 def test_who_came_since_the_last_answer_used_what_was_seen_and_no_more() -> None:
-    alone = Reading(GPU, Signals(busy=0.6), (Holding(ALICE, 1.0, (1,), 0.6),))
+    alone = Reading(GPU, Signals(busy=0.6), (Allocation(ALICE, 1.0, (1,), 0.6),))
     before = passed(Ledger(), alone)
 
     assert used(passed(before, shared(0.6, 0.2, Counted(8.0, 10.0)))) == (6.6, 0.2, 1.8)

@@ -14,11 +14,11 @@ from exporter.attribution.ownership import Target
 from exporter.core.clock import UnixTime
 from exporter.core.families import Values
 from exporter.core.units import Share
-from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
-from exporter.ledger.evidence import Signals
+from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.states import OF_BUSY_TIME, STATES
+from exporter.ledger.states.state import Signals
 from tests.depth import examples
 
 OWNERS = (NOBODY, *(Owner(workload=f"slurm:{number}", kind="slurm", slurm_job=str(number)) for number in range(3)))
@@ -30,10 +30,10 @@ ratio = st.one_of(st.sampled_from((0.0, 1.0)), st.floats(0, 1))
 
 
 @st.composite
-def holders(draw: st.DrawFn) -> tuple[Holding, ...]:
+def holders(draw: st.DrawFn) -> tuple[Allocation, ...]:
     owners = draw(st.lists(st.sampled_from(OWNERS), unique=True, max_size=3))
     return tuple(
-        Holding(owner, Share(1.0 / len(owners)), draw(st.sampled_from(((), (number,)))), draw(ratio))
+        Allocation(owner, Share(1.0 / len(owners)), draw(st.sampled_from(((), (number,)))), draw(ratio))
         for number, owner in enumerate(owners)
     )
 

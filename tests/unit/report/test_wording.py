@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.ledger.palette import look
+from exporter.ledger.palette import style_of
 from exporter.tools.report import advice, definitions, formats, layout, promql, subject, terminal, words
 from exporter.tools.report.definitions import utilization
 from exporter.tools.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
@@ -209,8 +209,8 @@ def test_memory_is_told_for_each_kind_of_gpu() -> None:
 def test_a_state_has_its_colour_in_the_report_too() -> None:
     text = formats.render_html(layout.job_document(REPORT, "$"))
 
-    assert f"background:{look('busy').colour}" in text
-    assert f"background:{look('wait_cpu').colour}" in text
+    assert f"background:{style_of('busy').colour}" in text
+    assert f"background:{style_of('wait_cpu').colour}" in text
 
 
 def test_what_nobody_observed_is_not_called_unused() -> None:

@@ -17,7 +17,7 @@ from exporter.core.counters import NO_COUNTS, count, published
 from exporter.core.families import Sample, Unit, counter, gauge
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.reader import CachedReading, carried, is_fresh, kept, read_gpu
+from exporter.sampling.reader import CachedReading, is_fresh, next_reading, read_gpu
 from exporter.sampling.snapshot import NodeStatus
 from exporter.tools.simulator import SimulatedDriver, parse
 
@@ -80,7 +80,7 @@ def test_samples_are_made_for_a_scrape_alone_and_once() -> None:
         read=lambda *_: 0.0,
         families=(gauge("gpu_level", "A test.", Unit.NONE, value),),
     )
-    unseen, seen = (CachedReading(level, number, 0.0, carried(level, None, number)) for number in (1.0, 2.0))
+    unseen, seen = (next_reading(level, None, number, 0.0) for number in (1.0, 2.0))
 
     assert made == []
     assert seen.blocks(("0",)) is seen.blocks(("0",))
@@ -97,9 +97,9 @@ def test_samples_hold_for_later_readings_that_say_the_same(later: float, *, same
         read=lambda *_: 0.0,
         families=(gauge("gpu_level", "A test.", Unit.NONE, lambda reading: reading),),
     )
-    first = kept(level, None, 2.0, 0.0)
+    first = next_reading(level, None, 2.0, 0.0)
     shown = first.blocks(("0",))
-    second = kept(level, first, later, 5.0)
+    second = next_reading(level, first, later, 5.0)
 
     assert (second.blocks(("0",)) is shown) is same
     assert second.blocks(("0",))[0].samples == (Sample(later),)
@@ -116,7 +116,7 @@ def test_reset_between_two_scrapes_is_not_missed() -> None:
     )
     cached: CachedReading | None = None
     for raw in (100.0, 5.0, 120.0):  # scraped at the first and the last
-        cached = kept(total, cached, raw, 0.0)
+        cached = next_reading(total, cached, raw, 0.0)
 
     assert cached is not None
     assert cached.blocks(())[0].samples == (Sample(220.0),)
@@ -168,8 +168,8 @@ def pcie(count: float) -> Pcie:
 def test_errors_of_the_driver_go_back_as_it_says_beside_a_total_that_does_not(
     collector: Collector[Any], read: Callable[[float], Any], raw: str, total: str
 ) -> None:
-    before = CachedReading(collector, read(3.0), 0.0, carried(collector, None, read(3.0)))
-    after = CachedReading(collector, read(0.0), 1.0, carried(collector, before, read(0.0)))
+    before = next_reading(collector, None, read(3.0), 0.0)
+    after = next_reading(collector, before, read(0.0), 1.0)
 
     def shown(cached: CachedReading, name: str) -> list[float]:
         return [s.value for block in cached.blocks(()) if block.family.name == name for s in block.samples]

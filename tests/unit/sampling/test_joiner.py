@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -17,7 +16,7 @@ from exporter.driver.interface import Device
 from exporter.sampling import join
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.host_view import Host, HostQuestion, HostView
-from exporter.sampling.join import Join, Joiner
+from exporter.sampling.join import Join
 from tests.attribution_kit.nodes import host_process
 
 AT = Moment(UnixTime(0.0), 0.0)
@@ -61,36 +60,25 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return pids
 
 
-def one_pass(joiner: Joiner, node: _Host, gpus: Sequence[Gpu]) -> Join:
-    question = joiner.question(gpus, AT, {})
-    return joiner.join(question, node.view(question))
+def one_pass(node: _Host, gpus: Sequence[Gpu]) -> Join:
+    question = join.host_question(gpus, AT, {})
+    return join.join(question, node.view(question))
 
 
 def test_starts_and_strangers_are_those_of_the_ownership(listed: list[int]) -> None:
-    joiner, gpus = Joiner(), [Gpu(_Device(0))]
+    gpus = [Gpu(_Device(0))]
     node = _Host({7: ALICE, 8: NOBODY})
-    first = one_pass(joiner, node, gpus)
+    first = one_pass(node, gpus)
     assert (first.starts, first.unattributed) == ({ALICE: 1007.0, NOBODY: 1008.0}, 1)
-    assert one_pass(joiner, node, gpus).starts == first.starts
+    assert one_pass(node, gpus).starts == first.starts
 
     listed.append(9)
-    assert one_pass(joiner, node, gpus).unattributed == 2
+    assert one_pass(node, gpus).unattributed == 2
 
     node.answer = Ownership(processes={7: ALICE, 8: BOB, 9: BOB}, info={BOB: WorkloadInfo(start_time=UnixTime(5.0))})
-    assert one_pass(joiner, node, gpus).starts == {ALICE: 1007.0, BOB: 5.0}
+    assert one_pass(node, gpus).starts == {ALICE: 1007.0, BOB: 5.0}
     node.answer = replace(node.answer, info={BOB: WorkloadInfo(start_time=UnixTime(6.0))})
-    assert one_pass(joiner, node, gpus).starts == {ALICE: 1007.0, BOB: 6.0}
-
-
-def test_targets_are_made_once_for_the_same_devices(listed: list[int]) -> None:
-    assert listed
-    joiner, node, gpus = Joiner(), _Host({}), [Gpu(_Device(0)), Gpu(_Device(1))]
-    for seen in (gpus, gpus, gpus[:1]):
-        one_pass(joiner, node, seen)
-
-    assert node.targets[0] is node.targets[1]
-    assert [target.index for target in node.targets[0]] == [0, 1]
-    assert [target.index for target in node.targets[2]] == [0]
+    assert one_pass(node, gpus).starts == {ALICE: 1007.0, BOB: 6.0}
 
 
 def test_instances_are_held_apart(listed: list[int]) -> None:
@@ -99,22 +87,6 @@ def test_instances_are_held_apart(listed: list[int]) -> None:
     part.uuid, part.parent_uuid = "MIG-1", whole.uuid
     whole.instances = (part,)
     node = _Host({})
-    one_pass(Joiner(), node, [Gpu(whole)])
+    one_pass(node, [Gpu(whole)])
 
     assert [(target.uuid, target.parent_uuid) for target in node.targets[0]] == [("MIG-1", "GPU-0")]
-
-
-def test_joiner_when_an_instance_is_destroyed_forgets_its_device(listed: list[int]) -> None:
-    """Its device has kilobytes of buffers, and a node may make instances for every job."""
-    assert listed
-    joiner, whole = Joiner(), _Device(0)
-    kept: list[weakref.ref[_Device]] = []
-    for number in range(3):
-        part = _Device(0)
-        part.uuid, part.parent_uuid = f"MIG-{number}", whole.uuid
-        whole.instances = (part,)
-        kept.append(weakref.ref(part))
-        assert one_pass(joiner, _Host({}), [Gpu(whole)]).targets.keys() == {whole.uuid, part.uuid}
-    del part
-
-    assert [each() is None for each in kept] == [True, True, False]

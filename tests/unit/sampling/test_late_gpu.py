@@ -48,10 +48,10 @@ def test_every_gauge_of_a_late_gpu_stays_until_it_is_stale(monkeypatch: pytest.M
     sampler = Sampler(driver, Host(), COLLECTORS, Pacing(1.0, 30.0, STALE), Accounting(AccountingOptions(), ()))
     sampler.start()
     until(lambda: sampler.connection.state.devices)
-    before = shown(sampler.run_pass(Moment(now, 100.0)))
+    before = shown(sampler.run_cycle(Moment(now, 100.0)))
     monkeypatch.setattr(sampler._gpus.threads, "read", lambda tasks, *_: dict.fromkeys(tasks))
 
-    late, stale = (shown(sampler.run_pass(Moment(now + age, 100.0 + age))) for age in (1.0, STALE + 1.0))
+    late, stale = (shown(sampler.run_cycle(Moment(now + age, 100.0 + age))) for age in (1.0, STALE + 1.0))
 
     assert "gpu_memory_unattributed_bytes" in before
     assert before - late == set()

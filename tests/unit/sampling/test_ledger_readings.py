@@ -7,8 +7,8 @@ from exporter.collectors.sample_integral import Integral
 from exporter.collectors.utilization import Utilization
 from exporter.core.clock import MonotonicTime
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.ledger_readings import LedgerReadings
 from exporter.sampling.reader import CachedReading, TargetState
+from exporter.sampling.readings import LedgerReadings
 from tests.unit.sampling.scripted import Scripted
 
 

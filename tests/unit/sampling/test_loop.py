@@ -30,11 +30,11 @@ def passes(
     monkeypatch.setattr(module, "monotonic_time", lambda: now[0])
     left = list(lasting)
 
-    def run_pass() -> Snapshot:
+    def run_cycle() -> Snapshot:
         now[0] += left.pop(0)
         return Snapshot(NodeStatus(passes=len(lasting) - len(left)))
 
-    loop = Loop(run_pass, interval, published.append)
+    loop = Loop(run_cycle, interval, published.append)
 
     def wait(seconds: float) -> None:
         waits.append(round(seconds, 6))

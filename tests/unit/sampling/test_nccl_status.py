@@ -13,7 +13,7 @@ from exporter.attribution.owner import Owner
 from exporter.core.clock import MonotonicTime
 from exporter.host import namespace
 from exporter.host.nccl_ras import RasAnswer, RasError, parse_json
-from exporter.sampling.usage.nccl_status import NCCL_FAMILIES, NcclReader, judge
+from exporter.sampling.usage.nccl_status import NCCL_FAMILIES, NcclReader, verdict_of
 from tests.unit.host.ras_server import page, rank, ras_server
 
 JOB = Owner(workload="slurm:7", kind="slurm", slurm_job="7")
@@ -25,7 +25,9 @@ STEADY = parse_json(page(rank(0, 1200, ME), rank(1, 1200)))
 def test_ranks_that_lag_or_do_not_answer_are_the_culprits() -> None:
     gone = parse_json(page(rank(0, 1200), missing=(rank(3, 0),)))
 
-    assert [(judge(each, None).verdict, [r.rank for r in judge(each, None).ranks]) for each in (LAGS, gone)] == [
+    assert [
+        (verdict_of(each, None).verdict, [r.rank for r in verdict_of(each, None).ranks]) for each in (LAGS, gone)
+    ] == [
         ("rank_lags", [1]),
         ("rank_missing", [3]),
     ]
@@ -35,9 +37,9 @@ def test_hung_collective_and_spinning_kernel_are_told_apart() -> None:
     """All launched the same and nothing goes on: no rank lags, so a kernel spins, or the network fails."""
     later = parse_json(page(rank(0, 1300), rank(1, 1299)))
 
-    assert judge(STEADY, STEADY.operations).verdict == "in_step"
-    assert judge(LAGS, LAGS.operations).verdict == "rank_lags"
-    assert judge(later, LAGS.operations).verdict == "moving"
+    assert verdict_of(STEADY, STEADY.operations).verdict == "in_step"
+    assert verdict_of(LAGS, LAGS.operations).verdict == "rank_lags"
+    assert verdict_of(later, LAGS.operations).verdict == "moving"
 
 
 class Clock:
@@ -59,10 +61,10 @@ def test_a_workload_is_asked_on_suspicion_twice_and_then_once_a_minute() -> None
         return LAGS
 
     reader = _reader(put, clock)
-    reader.ask_once()
+    reader._source.ask_once()
     for _ in range(13):
         reader.statuses({JOB: [ME]})
-        reader.ask_once()
+        reader._source.ask_once()
         clock.now += 15
 
     assert asked == [1000, 1015, 1075, 1135]
@@ -73,7 +75,7 @@ def test_a_workload_is_asked_on_suspicion_twice_and_then_once_a_minute() -> None
 def test_answer_of_another_job_on_the_same_network_is_not_taken() -> None:
     reader = _reader(lambda: parse_json(page(rank(0, 5, 999_999), rank(1, 4, 999_998))), Clock())
     reader.statuses({JOB: [ME]})
-    reader.ask_once()
+    reader._source.ask_once()
 
     assert reader.statuses({JOB: [ME]})[JOB].verdict == "no_answer"
 
@@ -92,7 +94,7 @@ def test_nor_where_it_is_the_nodes_network_and_not_the_exporters(
     strangers = parse_json(page(rank(0, 5, 999_999), rank(1, 4, 999_998)))
     reader = NcclReader(tmp_path, clock=Clock(), put=lambda _address, _mine: strangers)
     reader.statuses({JOB: [ME]})
-    reader.ask_once()
+    reader._source.ask_once()
 
     assert reader.statuses({JOB: [ME]})[JOB].verdict == "no_answer"
 
@@ -103,7 +105,7 @@ def test_job_without_nccl_has_no_answer_and_nothing_failed() -> None:
 
     reader = _reader(put, Clock())
     reader.statuses({JOB: [ME]})
-    reader.ask_once()
+    reader._source.ask_once()
 
     assert reader.statuses({JOB: [ME]})[JOB].verdict == "no_answer"
     assert reader.health().success
@@ -118,10 +120,10 @@ def test_missing_right_to_enter_the_jobs_network_is_a_failure_that_says_which(
     monkeypatch.setattr(namespace, "run_in_network_namespace", denied)
     reader = _reader(lambda: LAGS, Clock())
     reader.statuses({JOB: [ME]})
-    reader.ask_once()
+    reader._source.ask_once()
 
     assert not reader.health().success
-    assert "CAP_SYS_ADMIN" in reader.error
+    assert "CAP_SYS_ADMIN" in reader._source.answer.error
     assert reader.statuses({JOB: [ME]}) == {}
 
 
@@ -129,7 +131,7 @@ def test_families_name_the_rank_its_host_and_gpu() -> None:
     with ras_server(page(rank(0, 1200, ME), rank(9, 1199))) as address:
         reader = NcclReader(Path("/proc"), address, Clock())
         reader.statuses({JOB: [ME]})
-        reader.ask_once()
+        reader._source.ask_once()
     found = reader.statuses({JOB: [ME]})
     status, lagging = ([sample.labels for sample in family.collect(found)] for family in NCCL_FAMILIES)
 

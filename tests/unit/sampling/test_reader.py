@@ -16,7 +16,7 @@ from exporter.driver.interface import (
     Mig,
     UnsupportedError,
 )
-from exporter.sampling.reader import Memories, Outcome, read_gpu
+from exporter.sampling.reader import CollectorResult, LastAnswers, read_gpu
 from tests.unit.collectors.answers import hopper
 from tests.unit.sampling.scripted import Scripted, Value, answers, collector
 
@@ -93,7 +93,7 @@ def test_collector_all_of_whose_calls_fail_is_asked_again_at_once() -> None:
     device.answers |= dict.fromkeys((each for each in device.answers if "Utilization" in each), DriverError("no", "X"))
     engines = [each for each in COLLECTORS if each.name == "engines"]
     states: Any = {}
-    memories: Memories = {}
+    memories: LastAnswers = {}
     found: list[tuple[str, bool]] = []
     for second in range(3):
         result = read_gpu(device, states, engines, 0.0, float(second), memories)
@@ -116,7 +116,7 @@ def test_moment_of_refusal_blinds_no_collector_and_is_seen(name: str, blip: Driv
     device, memories, states = hopper(), {}, {}
     good = dict(device.answers)
 
-    def second(at: float) -> tuple[Outcome, ...]:
+    def second(at: float) -> tuple[CollectorResult, ...]:
         nonlocal states
         result = read_gpu(device, states, [by_name[name]], 1000.0 + at, at, memories)
         states = result.states

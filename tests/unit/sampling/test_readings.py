@@ -17,7 +17,7 @@ from exporter.collectors.utilization import Utilization
 from exporter.core.clock import MonotonicTime
 from exporter.core.counters import NO_COUNTS
 from exporter.core.units import Watts
-from exporter.ledger.evidence import Signals
+from exporter.ledger.states.state import Signals
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.readings import Throttled, busy_seconds, instance_signals, signals
 from tests.unit.sampling.scripted import Scripted

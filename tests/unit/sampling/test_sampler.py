@@ -31,7 +31,7 @@ def test_driver_whose_opening_hangs_holds_up_no_pass(gate: threading.Event) -> N
     sampler = Sampler(driver, Host(), (), Pacing(deadline=0.01), Accounting(AccountingOptions(), ()))
     sampler.start()
 
-    status = sampler.run_pass().status
+    status = sampler.run_cycle().status
 
     assert (status.passes, status.driver_error, status.driver_gpus) == (1, "NOT_OPENED", None)
     sampler.stop()
@@ -45,12 +45,12 @@ def test_xids_of_an_address_belong_to_the_gpu_that_is_there() -> None:
     driver = ScriptedDriver(lambda: tuple(shown))
     sampler = Sampler(driver, Host(), (), Pacing(), Accounting(AccountingOptions(), ()))
     sampler.start()
-    sampler.run_pass()
+    sampler.run_cycle()
     shown[0] = cards[1]
     sampler.connection.refresh(DriverError("", "GPU_IS_LOST"))
     until(lambda: cards[1] in sampler.connection.state.devices)
 
-    sampler.run_pass()
+    sampler.run_cycle()
 
     assert sampler.uuids() == {"0000:1a:00.0": "GPU-1"}
     sampler.stop()
@@ -75,8 +75,8 @@ def test_answers_are_late_by_the_machines_own_clock_alone(monkeypatch: pytest.Mo
     sampler.start()
     until(lambda: sampler.connection.state.devices != ())
 
-    sampler.run_pass(Moment(0.0, 7.0))
-    sampler.run_pass()
+    sampler.run_cycle(Moment(0.0, 7.0))
+    sampler.run_cycle()
 
     assert late == [0.0, 5.0]
     sampler.stop()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership
 from exporter.collectors.processes import GpuProcess
-from exporter.sampling.join import holdings
+from exporter.sampling.join import allocations
 
 ADA, BOB = Owner("slurm:1", "slurm"), Owner("slurm:2", "slurm")
 UUID = "GPU-0"
@@ -24,7 +24,7 @@ def process(pid: int, sm: float | None = None) -> GpuProcess:
 def shares(running: tuple[GpuProcess, ...], ownership: Ownership) -> dict[Owner, float]:
     """With every process shown by /proc."""
     shown = {each.pid for each in running}
-    return {holding.owner: holding.share for holding in holdings(UUID, running, ownership, shown)}
+    return {holding.owner: holding.share for holding in allocations(UUID, running, ownership, shown)}
 
 
 def test_a_holder_with_no_process_holds_it_all() -> None:
@@ -37,7 +37,7 @@ def test_a_process_of_nobody_known_takes_nothing_from_the_holder() -> None:
 
 def test_process_that_proc_does_not_show_is_the_only_holders() -> None:
     """As with hidepid, or in a PID namespace of the exporter's own: its holder would be held idle, at 90 %."""
-    (found,) = holdings(UUID, (process(7, 0.5), process(8, 0.4)), Ownership(holders={UUID: (ADA,)}), ())
+    (found,) = allocations(UUID, (process(7, 0.5), process(8, 0.4)), Ownership(holders={UUID: (ADA,)}), ())
 
     assert (found.owner, found.share, found.pids, found.utilization) == (ADA, 1.0, (7, 8), 0.9)
 
@@ -55,7 +55,7 @@ def test_process_that_proc_does_not_show_is_the_only_holders() -> None:
 def test_process_that_proc_does_not_show_is_nobodys_where_it_may_be_another_ones(
     ownership: Ownership, shown: Collection[int]
 ) -> None:
-    found = {each.owner: each.pids for each in holdings(UUID, (process(7), process(8)), ownership, shown)}
+    found = {each.owner: each.pids for each in allocations(UUID, (process(7), process(8)), ownership, shown)}
 
     assert 7 in found[NOBODY]
 
@@ -74,7 +74,7 @@ def test_processes_go_to_their_owners() -> None:
     ownership = Ownership(processes={7: ADA, 8: BOB, 9: BOB}, holders={UUID: (ADA, BOB)})
 
     running = (process(7, 0.5), process(8, 0.2), process(9, 0.1))
-    found = {h.owner: h for h in holdings(UUID, running, ownership, {7, 8, 9})}
+    found = {h.owner: h for h in allocations(UUID, running, ownership, {7, 8, 9})}
 
     assert (found[ADA].pids, found[BOB].pids) == ((7,), (8, 9))
     assert found[ADA].utilization == 0.5

@@ -38,7 +38,7 @@ def _after_passes(collectors: Iterable[AnyCollector]) -> Mapping[str, Sequence[S
     until(lambda: sampler.connection.state.devices)
     for second in range(10):
         now += 1.0
-        found = sampler.run_pass(Moment(UnixTime(now), MonotonicTime(100.0 + second)))
+        found = sampler.run_cycle(Moment(UnixTime(now), MonotonicTime(100.0 + second)))
     sampler.stop()
     return {block.family.name: block.samples for block in found.blocks}
 

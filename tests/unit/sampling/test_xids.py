@@ -22,7 +22,7 @@ UUIDS = {"0000:1a:00.0": "GPU-a"}
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_WAIT", "_PAUSE", "_OPENING"):
+    for name in ("_WAIT_SECONDS", "_RETRY_SECONDS", "_OPEN_POLL_SECONDS"):
         monkeypatch.setattr(xids, name, 0.01)
 
 

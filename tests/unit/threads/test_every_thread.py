@@ -102,7 +102,7 @@ def test_thread_of_the_sampling(thread: str, process: Process, monkeypatch: pyte
         worker = next(iter(workers.values()))
         until(lambda: worker.submit(_throw))
     elif thread == "sampler":
-        thrown_once(monkeypatch, parts._loop, "_run_pass")
+        thrown_once(monkeypatch, parts._loop, "_run_cycle")
     elif thread == "xid-nvml":
         thrown_once(monkeypatch, parts._sampler.xids, "set_source")
     else:
@@ -172,7 +172,7 @@ def test_page_of_passes_that_hang_loses_its_gauges_and_says_why(
     assert "gpu_power_watts{" in process.page()
     energy = [line for line in process.page().splitlines() if line.startswith("gpu_energy_joules_total{")]
     release = threading.Event()
-    monkeypatch.setattr(process.exporter._loop, "_run_pass", lambda: release.wait(30))
+    monkeypatch.setattr(process.exporter._loop, "_run_cycle", lambda: release.wait(30))
     until(process.keeping.not_ready)
 
     page = process.page()

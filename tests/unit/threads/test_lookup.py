@@ -10,7 +10,7 @@ import pytest
 from exporter.core import lookup
 from exporter.core.lookup import Lookup
 from exporter.core.threads import Threads
-from exporter.host.users import UserNames
+from exporter.host.process import UserNames
 from tests.attribution_kit.nodes import until
 
 
@@ -38,7 +38,7 @@ def test_answer_that_takes_its_time_comes_later_and_others_are_not_waited_for() 
             go.wait(20)
         return f"name{key}"
 
-    names = UserNames(Lookup("x", ask, clock=clock))
+    names = UserNames(ask, clock=clock)
     names.start(Threads())
 
     assert names.name(1) == "1"
@@ -143,7 +143,7 @@ def test_what_was_not_known_is_asked_for_again_after_a_minute_and_not_before() -
 
 def test_name_that_is_not_known_is_asked_for_again() -> None:
     clock, known = Clock(), dict[int, str]()
-    names = UserNames(Lookup("x", known.get, retry=60, clock=clock))
+    names = UserNames(known.get, clock=clock)
     before = names.name(1)
     known[1] = "alice"
     soon = names.name(1)
@@ -157,7 +157,7 @@ def test_what_asking_raises_is_no_answer(caplog: pytest.LogCaptureFixture) -> No
         raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, str(key))
 
     with caplog.at_level(logging.DEBUG):
-        assert UserNames(Lookup("users", ask)).name(17) == "17"
+        assert UserNames(ask).name(17) == "17"
     assert [(each.levelno, each.message.partition("(")[0]) for each in caplog.records] == [
         (logging.DEBUG, "users: 17: UnicodeDecodeError")
     ]

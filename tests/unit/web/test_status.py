@@ -15,7 +15,7 @@ from exporter.daemon.config import DaemonConfig
 from exporter.exposition.page import Renderer
 from exporter.faults.rule import Finding, Limits, Series, Verdict, from_blocks
 from exporter.faults.rules import RULES, Report, judge, runbook
-from exporter.ledger.palette import LOOKS
+from exporter.ledger.palette import STYLES
 from exporter.sampling.families import families
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.tools.check.reading import parse
@@ -164,8 +164,8 @@ def test_colours_and_words_are_those_of_the_palette() -> None:
     history = GpuHistory()
     history.add(Snapshot(NodeStatus(time=NOW - 600, gpus=(gpu(states={"wait_storage": 1.0}),))))
     text = drawn(Report(Verdict.OK, (), 1, ()), gpu(states={"wait_storage": 500.0}), history=history)
-    assert LOOKS["wait_storage"].title in text
-    assert LOOKS["wait_storage"].colour in text
+    assert STYLES["wait_storage"].title in text
+    assert STYLES["wait_storage"].colour in text
     assert "where its time went, last 10 min" in text
 
 

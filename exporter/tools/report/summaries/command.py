@@ -19,7 +19,7 @@ from exporter.config.option import ConfigError
 from exporter.core.clock import unix_time
 from exporter.daemon import logs
 from exporter.daemon.logs import LogConfig
-from exporter.host import giving
+from exporter.host.text import make_directory, new_file
 from exporter.tools.report import promql, terminal
 from exporter.tools.report.client import Client
 from exporter.tools.report.command import access
@@ -58,10 +58,10 @@ def run(config: SummariesConfig) -> int:
     try:
         if not config.list:
             folder.mkdir(parents=True, exist_ok=True)
-            giving.folder(folder / "ended")
+            make_directory(folder / "ended")
             for name in (_STORE, _LOCK):
                 with contextlib.suppress(FileExistsError):
-                    os.close(giving.new_file(folder / name))
+                    os.close(new_file(folder / name))
         store = Store(folder / _STORE, reads=config.list)
     except (OSError, sqlite3.Error) as error:
         raise ConfigError(f"--state-dir {folder}: {getattr(error, 'strerror', None) or error}") from None

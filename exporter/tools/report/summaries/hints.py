@@ -8,8 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from exporter.host import giving
-from exporter.host.presence import exists
+from exporter.host.text import exists, make_directory, new_file
 from exporter.tools.report import words
 from exporter.tools.report.summary import Summary
 
@@ -56,9 +55,9 @@ def _rewrite(file: Path, hints: Mapping[str, str]) -> None:
             known[name] = hint
     lines = [f"{name}\t{hint}\n" for name, hint in known.items()][-_MAX_NAMES:]
     new = file.with_name(f".{file.name}.new")
-    giving.folder(file.parent)
+    make_directory(file.parent)
     new.unlink(missing_ok=True)
-    with os.fdopen(giving.new_file(new), "w", encoding="utf-8", errors="replace") as content:
+    with os.fdopen(new_file(new), "w", encoding="utf-8", errors="replace") as content:
         content.write("".join(lines))
     new.replace(file)
 
