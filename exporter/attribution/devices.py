@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import Target
 
 
 class DeviceName(NamedTuple):

@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
-from exporter.attribution.cgroup import Cgroup, parse_path
-from exporter.attribution.cgroup_place import placed, understood
+from exporter.attribution.cgroup import Cgroup, parse_path, placed, understood
 from exporter.attribution.devices import Devices
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import Target
 from exporter.core.clock import MonotonicTime, UnixTime
 from exporter.core.record import record
 from exporter.host.model import HostProcess

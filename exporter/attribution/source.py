@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Protocol
 
-from exporter.attribution.owner import NOBODY, Owner
-from exporter.attribution.ownership import SourceHealth, WorkloadInfo
+from exporter.attribution.owner import NOBODY, Owner, SourceHealth, WorkloadInfo
 from exporter.attribution.process_index import ProcessGroup, ProcessIndex
 from exporter.core.clock import MonotonicTime
 from exporter.core.record import record

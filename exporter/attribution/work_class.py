@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import WorkloadInfo
+from exporter.attribution.owner import Owner, WorkloadInfo
 from exporter.core.record import record
 from exporter.host.model import HostSignals
 

@@ -11,14 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from exporter.attribution.assembly.config import OFF, ON, SlurmConfig
+from exporter.attribution.assembly.factory import Mounts, attribution
 from exporter.attribution.background_source import BackgroundSource
-from exporter.attribution.config import OFF, ON, SlurmConfig
 from exporter.attribution.devices import DeviceName
-from exporter.attribution.factory import Mounts, attribution
 from exporter.attribution.families import workload_families
-from exporter.attribution.kubernetes import node_object
-from exporter.attribution.kubernetes.api_server import ApiServer
-from exporter.attribution.kubernetes.node_object import NodeObject
+from exporter.attribution.kubernetes.api_server import ApiServer, NodeObject, read_node
 from exporter.attribution.slurm import gres
 from exporter.commands import STAND_INS, opener
 from exporter.config.kinds import near_miss
@@ -32,8 +30,7 @@ from exporter.faults.expected import SlurmNode, boot_id, slurm_gpus, slurm_maint
 from exporter.faults.watch import FaultWatch, Site
 from exporter.host.presence import exists
 from exporter.host.users import UserNames
-from exporter.progress.config import ProgressConfig
-from exporter.progress.reader import ProgressReader
+from exporter.progress.reader import ProgressConfig, ProgressReader
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.config import STALE_SECONDS, SamplingConfig
 from exporter.sampling.families import families
@@ -136,7 +133,7 @@ def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False)
     if config.attribution.kubernetes.api and config.attribution.kubernetes.mode != OFF and name:
         server = ApiServer.in_cluster()
         kubernetes = BackgroundSource(
-            lambda: node_object.read(server, name),
+            lambda: read_node(server, name),
             NodeObject(),
             name="kubernetes-node",
             interval=lambda _: _NODE_EVERY,

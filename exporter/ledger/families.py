@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from exporter.attribution.owner import NOBODY, OWNER_LABELS
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import NOBODY, OWNER_LABELS, Target
 from exporter.core.families import (
     DEVICE,
     INSTANCE,

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.attribution import cgroup_place
-from exporter.attribution.cgroup import Cgroup
-from exporter.attribution.cgroup_place import understood
+from exporter.attribution.cgroup import Cgroup, absolute, understood
 from exporter.core.clock import NEVER, MonotonicTime
 from exporter.host import namespace
 from exporter.host.presence import exists
@@ -52,7 +50,7 @@ class Cgroups:
     def paths(self, pid: int) -> Iterator[str]:
         """Without the names of their hierarchies."""
         for line in lines(namespace.absolute(read_text(f"{self.procfs}/{pid}/cgroup"), self.own)):
-            yield cgroup_place.absolute(line.split(":", 2)[-1], self.cgroupfs)
+            yield absolute(line.split(":", 2)[-1], self.cgroupfs)
 
 
 def _field(status: str, name: str) -> int | None:

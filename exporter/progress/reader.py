@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.attribution.owner import NOBODY, Owner
-from exporter.attribution.ownership import Ownership, SourceHealth
+from exporter.attribution.owner import NOBODY, Owner, Ownership, SourceHealth
+from exporter.config.kinds import optional_path
+from exporter.config.option import option
 from exporter.core.clock import NEVER, MonotonicClock, monotonic_time
 from exporter.core.threads import Threads
 from exporter.host.namespace import own_cgroup
 from exporter.progress.folder_source import FolderSource
-from exporter.progress.pace import Phases, step_times
 from exporter.progress.processes import Cgroups, lives
 from exporter.progress.processes import process as named
-from exporter.progress.progress import Progress, Rank, Reported
+from exporter.progress.progress import Phases, Progress, Rank, Reported, Totals, step_times
 from exporter.progress.reporters import Process, Reporter, Reporters
 from exporter.progress.socket_source import SocketSource
-from exporter.progress.totals import Totals
 
 _LOOKS_EVERY = 2.0
 """Seconds between two looks at whether reporters still live."""
@@ -162,3 +162,22 @@ def _by_owner(
     by_owner: Mapping[Owner, Sequence[Reporter]], ranks: Mapping[Process, Rank]
 ) -> Mapping[Owner, tuple[Rank, ...]]:
     return {owner: tuple(ranks[each.process] for each in found) for owner, found in by_owner.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgressConfig:
+    """`--progress.*`."""
+
+    socket: Path | None = option(
+        "",
+        optional_path,
+        "Unix datagram socket where programs send their progress: docs/progress.md.",
+        metavar="FILE",
+    )
+    folder: Path | None = option(
+        "",
+        optional_path,
+        "Directory where programs leave their progress: docs/progress.md.",
+        metavar="DIR",
+        name="dir",
+    )

@@ -7,10 +7,8 @@ from dataclasses import field
 from functools import partial
 from typing import TypeVar
 
-from exporter.attribution.families import SHARE_FAMILIES, ShareRow
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
-from exporter.attribution.process_families import PROCESS_FAMILIES, ProcessRow
+from exporter.attribution.families import PROCESS_FAMILIES, SHARE_FAMILIES, ProcessRow, ShareRow
+from exporter.attribution.owner import Owner, Ownership
 from exporter.attribution.work_class import ClassRule, WorkClasses
 from exporter.core.clock import Moment, MonotonicTime
 from exporter.core.families import AnyBlock, AnyFamily, Family, LazyBlock

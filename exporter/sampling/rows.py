@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import overload
 
-from exporter.attribution.families import WorkloadRow
-from exporter.attribution.owner import NOBODY, Owner
-from exporter.attribution.ownership import WorkloadInfo
-from exporter.attribution.process_families import ProcessRow, limit
+from exporter.attribution.families import ProcessRow, WorkloadRow, limit
+from exporter.attribution.owner import NOBODY, Owner, WorkloadInfo
 from exporter.attribution.work_class import UNKNOWN, WorkClass
 from exporter.collectors.memory import Memory
 from exporter.core.units import Bytes

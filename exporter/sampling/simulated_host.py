@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import Owner, Ownership
 from exporter.core.clock import NEVER, MonotonicTime, UnixTime
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.network_ports import NO_PORTS, GpuSeat, NetworkPorts, PortWatch

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TypeVar, overload
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import SourceHealth
-from exporter.attribution.process_families import ProcessRow
+from exporter.attribution.families import ProcessRow
+from exporter.attribution.owner import Owner, SourceHealth
 from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime
 from exporter.core.families import AnyBlock
 from exporter.core.record import record

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from exporter.attribution.join import Attribution
-from exporter.attribution.ownership import SourceHealth
+from exporter.attribution.owner import SourceHealth
 from exporter.core.clock import MonotonicTime, UnixTime
 from exporter.core.lookup import Lookup
 from exporter.core.threads import Threads

@@ -15,7 +15,7 @@ from exporter.attribution.devices import DeviceName, Devices
 from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.root import PodPlace
 from exporter.attribution.kubernetes.source import KubernetesView, PodName
-from exporter.attribution.ownership import NOT_HERE
+from exporter.attribution.owner import NOT_HERE
 from exporter.attribution.source import Amounts
 
 PodTarget = tuple[PodName, str]

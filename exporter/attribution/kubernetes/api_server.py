@@ -6,20 +6,25 @@ and nothing else. Of each pod only the fields below are kept.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import re
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.documents import Document, decoded, lines, part, parts, text, whole
 from exporter.attribution.kubernetes.pod import Pod, pod_of
-from exporter.attribution.ownership import SourceHealth
+from exporter.attribution.owner import SourceHealth
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.threads import Threads
 from exporter.host.presence import exists
+from exporter.host.text import natural
 
 log = logging.getLogger(__name__)
 
@@ -180,3 +185,86 @@ class PodWatch:
         if self._success:
             self._good_at = self._clock()
         self._success, self.error = False, error
+
+
+_RESOURCE = "nvidia.com/gpu"
+_PRODUCT, _REPLICAS = "nvidia.com/gpu.product", "nvidia.com/gpu.replicas"
+"""Labels of GPU Feature Discovery: without them nobody knows whether the capacity counts GPUs or parts of them."""
+_COUNT = "nvidia.com/gpu.count"
+"""The label with the GPUs that the driver shows."""
+_OUT = re.compile(r"maintenance|^node\.kubernetes\.io/out-of-service$")
+"""Keys of taints; the same as the alert's."""
+_MAX_GPUS = 128
+"""GPUs that are believed of one node."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeObject:
+    """`gpus` None: its capacity is not reported, or counts other things."""
+
+    gpus: int | None = None
+    maintenance: bool = False
+
+
+def read_node(server: ApiServer, name: str) -> NodeObject:
+    """Raises SourceError. The role needs `get` on `nodes`."""
+    return node_of(decoded(whole(server.lines(f"/api/v1/nodes/{quote(name, safe='')}", {}, stream=False))))
+
+
+def node_of(document: Document) -> NodeObject:
+    spec = part(document, "spec")
+    tainted = any(_OUT.search(text(taint, "key")) for taint in parts(spec, "taints"))
+    return NodeObject(_gpus(document), spec.get("unschedulable") is True or tainted)
+
+
+def _gpus(document: Document) -> int | None:
+    """Return the whole GPUs; None where they are not known.
+
+    Time slicing and MPS count each more than once, MIG's single strategy counts instances. A multiple of the GPUs that
+    the driver shows is time slicing that the label of the replicas does not know of.
+    """
+    labels = part(part(document, "metadata"), "labels")
+    capacity = natural(text(part(part(document, "status"), "capacity"), _RESOURCE))
+    replicas = natural(text(labels, _REPLICAS))
+    if not capacity or not replicas or capacity % replicas or "-MIG-" in text(labels, _PRODUCT):
+        return None
+    gpus = capacity // replicas
+    shown = natural(text(labels, _COUNT)) or gpus
+    sliced = gpus > shown and gpus % shown == 0
+    return gpus if gpus <= _MAX_GPUS and not sliced else None
+
+
+PATHS = ("/apis/resource.k8s.io/v1/resourceslices", "/apis/resource.k8s.io/v1beta1/resourceslices")
+DRIVER = "gpu.nvidia.com"
+
+
+def resource_slices(server: ApiServer, node: str) -> Mapping[str, str]:
+    """Device name to UUID, in whatever case the driver writes it. Raises SourceError."""
+    failure = SourceError("no version of resource.k8s.io was asked for")
+    for path in PATHS:
+        try:
+            # Selected by driver and node here as well: an API server that knows no such field would answer all.
+            answer = server.lines(path, {"fieldSelector": f"spec.nodeName={node},spec.driver={DRIVER}"}, stream=False)
+            return parse_slices(whole(answer), node)
+        except SourceError as error:
+            failure = error
+    raise failure
+
+
+def parse_slices(text: bytes, node: str) -> Mapping[str, str]:
+    """Raises SourceError where it is no list of ResourceSlices."""
+    try:
+        items = json.loads(text).get("items") or ()
+        specs = [item["spec"] for item in items if item["spec"].get("driver") == DRIVER]
+        mine = [spec for spec in specs if spec.get("nodeName") == node]
+        return dict(pair for spec in mine for device in spec.get("devices") or () for pair in _uuid(device))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise SourceError(f"not a list of ResourceSlices: {error}") from error
+
+
+def _uuid(device: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    nothing: dict[str, Any] = {}
+    attributes: dict[str, Any] = device.get("attributes") or device.get("basic", nothing).get("attributes") or nothing
+    uuid: str = attributes.get("uuid", nothing).get("string", "")
+    if uuid:
+        yield device["name"], uuid

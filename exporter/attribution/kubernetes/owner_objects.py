@@ -19,7 +19,7 @@ from exporter.attribution.kubernetes.api_server import ApiServer, StatusError
 from exporter.attribution.kubernetes.pod import Pod, controller_of, job_pods
 from exporter.attribution.kubernetes.projects import Reference
 from exporter.attribution.kubernetes.root import Above, Missing, Root, by_name, root_of
-from exporter.attribution.ownership import SourceHealth
+from exporter.attribution.owner import SourceHealth
 from exporter.attribution.process_index import HOLD_SECONDS
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.lookup import Lookup

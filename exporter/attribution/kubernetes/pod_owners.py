@@ -12,8 +12,7 @@ from exporter.attribution.kubernetes.allocations import MIG_PLACE, AllocationRes
 from exporter.attribution.kubernetes.owner_objects import PodRoots
 from exporter.attribution.kubernetes.root import PodPlace, Root, nameless_pod, pod_info, pod_owner
 from exporter.attribution.kubernetes.source import POD_RESOURCES, Kubernetes, KubernetesView, PodName, PodNames
-from exporter.attribution.owner import EXACT, INFERRED, Owner
-from exporter.attribution.ownership import WorkloadInfo
+from exporter.attribution.owner import EXACT, INFERRED, Owner, WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
 from exporter.attribution.source import Amounts, View, by_pid, named
 from exporter.core.clock import MonotonicTime

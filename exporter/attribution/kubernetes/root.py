@@ -14,8 +14,7 @@ from typing import NamedTuple
 from exporter.attribution.kubernetes import projects
 from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.projects import JUPYTERHUB, TEMPLATE_HASH, Reference, known
-from exporter.attribution.owner import INFERRED, Owner
-from exporter.attribution.ownership import WorkloadInfo
+from exporter.attribution.owner import INFERRED, Owner, WorkloadInfo
 
 _MAX_ABOVE = 8
 """Owners of owners; no project has more than six."""

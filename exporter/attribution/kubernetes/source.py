@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -12,12 +12,12 @@ from types import MappingProxyType
 
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, BackgroundSource, SourceError
 from exporter.attribution.devices import DeviceName
-from exporter.attribution.kubernetes import pod_logs, pod_resources
+from exporter.attribution.kubernetes import pod_resources
 from exporter.attribution.kubernetes.api_server import PodWatch
 from exporter.attribution.kubernetes.owner_objects import OwnerObjects
 from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.pod_resources import PodDevice
-from exporter.attribution.ownership import SourceHealth
+from exporter.attribution.owner import SourceHealth
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.host.presence import exists
 
@@ -31,6 +31,24 @@ _FORGET_SECONDS = 600.0
 
 PodName = tuple[str, str]
 """Namespace and name."""
+
+
+POD_LOGS = Path("/var/log/pods")
+_PARTS = 3
+
+
+def parse_log_names(names: Iterable[str]) -> Mapping[str, tuple[str, str]]:
+    """Pod uid, as its cgroup carries it, to namespace and name; neither of those can hold an underscore."""
+    split = (name.split("_") for name in names)
+    return {parts[2]: (parts[0], parts[1]) for parts in split if len(parts) == _PARTS and all(parts)}
+
+
+def logged_pods(folder: Path = POD_LOGS) -> Mapping[str, tuple[str, str]]:
+    """Empty where the directory is not there or not ours to list."""
+    try:
+        return parse_log_names(each.name for each in folder.iterdir())
+    except OSError:
+        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +75,7 @@ class KubernetesSite:
 
     socket: Path
     required: bool = False
-    logs: Path = pod_logs.FOLDER
+    logs: Path = POD_LOGS
     slices: Callable[[], Mapping[str, str]] | None = None
     """UUIDs by the names of NVIDIA's DRA driver, where the API server may be asked. Raises SourceError."""
 
@@ -151,7 +169,7 @@ class Kubernetes:
         return found
 
     def _listed(self) -> tuple[PodDevice, ...]:
-        self._logged = pod_logs.read(self._logs)
+        self._logged = logged_pods(self._logs)
         if self._claims_wanted and self._ask_slices:
             self._claims_wanted = False
             with suppress(SourceError):  # then it is asked for again, as long as it is needed

@@ -71,7 +71,7 @@ def job_environ(variables: Mapping[str, str]) -> JobEnviron:
     )
 
 
-def read(pid: int, procfs: Path) -> JobEnviron:
+def read_environ(pid: int, procfs: Path) -> JobEnviron:
     """What process `pid` reports; empty where it has gone or reading is not permitted (needs SYS_PTRACE)."""
     try:
         with (procfs / str(pid) / "environ").open("rb") as file:
@@ -84,7 +84,9 @@ class Environs:
     """What processes say, each read once, beside the passes: the kernel may let a reader of an environment wait."""
 
     def __init__(self, procfs: Path) -> None:
-        self._lookup: Lookup[tuple[int, UnixTime], JobEnviron] = Lookup("environ", lambda key: read(key[0], procfs))
+        self._lookup: Lookup[tuple[int, UnixTime], JobEnviron] = Lookup(
+            "environ", lambda key: read_environ(key[0], procfs)
+        )
 
     def start(self, threads: Threads) -> None:
         self._lookup.start(threads)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from exporter.attribution.cgroup import Cgroup
 from exporter.attribution.devices import Devices
-from exporter.attribution.owner import EXACT, INFERRED, LOW, Owner, process_owner
-from exporter.attribution.ownership import WorkloadInfo
+from exporter.attribution.owner import EXACT, INFERRED, LOW, Owner, WorkloadInfo, process_owner
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
 from exporter.attribution.slurm.environ import Environs, JobEnviron
 from exporter.attribution.slurm.job import Job

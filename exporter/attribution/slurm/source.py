@@ -13,7 +13,7 @@ from pathlib import Path
 
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, BackgroundSource
 from exporter.attribution.devices import DeviceName
-from exporter.attribution.ownership import NOT_HERE, SourceHealth
+from exporter.attribution.owner import NOT_HERE, SourceHealth
 from exporter.attribution.slurm import device_program, gres
 from exporter.attribution.slurm.environ import JobEnviron
 from exporter.attribution.slurm.job import Job

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, fields
 from itertools import islice
 from pathlib import Path
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import Owner, Ownership
 from exporter.core.clock import MonotonicTime
 from exporter.host import network
 from exporter.host import process as host_process

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.attribution.background_source import BackgroundSource
-from exporter.attribution.ownership import SourceHealth, Target
+from exporter.attribution.owner import SourceHealth, Target
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.threads import Threads
 from exporter.host import rdma

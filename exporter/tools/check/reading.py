@@ -12,8 +12,7 @@ from pathlib import Path
 
 from exporter.attribution import cgroup
 from exporter.attribution.families import workload_families
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import Owner, Ownership
 from exporter.collectors.base import AnyCollector
 from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.core.threads import Threads

@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
-from exporter.attribution.allocations import SETTLE_SECONDS
+from exporter.attribution.assembly.factory import Parts, attribution_of
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS
-from exporter.attribution.containers.names import ContainerNames, Folders
-from exporter.attribution.factory import Parts, attribution_of
-from exporter.attribution.join import Attribution
-from exporter.attribution.nomad.agent import Agent
-from exporter.attribution.nomad.source import AgentPoller
-from exporter.attribution.owner import NOBODY, Owner
-from exporter.attribution.ownership import Ownership, WorkloadInfo
+from exporter.attribution.containers.source import ContainerNames, Folders
+from exporter.attribution.join import SETTLE_SECONDS, Attribution
+from exporter.attribution.nomad.source import Agent, AgentPoller
+from exporter.attribution.owner import NOBODY, Owner, Ownership, WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
 from tests.attribution_kit.nomad_agent import ALLOCATION, NODE, NomadAgent, allocation
@@ -204,7 +201,7 @@ def test_agent_that_is_no_client_or_not_there_is_a_failure(agent: NomadAgent) ->
 
 
 def test_answer_without_end_is_given_up(agent: NomadAgent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exporter.attribution.nomad.agent.MAX_BYTES", 1 << 16)
+    monkeypatch.setattr("exporter.attribution.nomad.source.MAX_BYTES", 1 << 16)
     agent.answers[f"/v1/node/{NODE}/allocations"] = b" " * (1 << 18)
 
     assert "more than" in told(agent).error

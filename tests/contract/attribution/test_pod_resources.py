@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from exporter.attribution.assembly.factory import Parts, attribution_of
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, SourceError
-from exporter.attribution.factory import Parts, attribution_of
 from exporter.attribution.join import Attribution
 from exporter.attribution.kubernetes import grpc_unary
 from exporter.attribution.kubernetes.pod_resources import listed

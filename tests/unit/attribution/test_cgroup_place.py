@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.cgroup import parse
-from exporter.attribution.cgroup_place import absolute, placed
+from exporter.attribution.cgroup import absolute, parse, placed
 
 ID = "3f05ee050f82c0145f1d88c94269c39dff0f07dbf8bba20aafd54b3a75dcaecc"
 POD = "kubepods-burstable-pod2fc932ce_fdcc_454b_97bd_aadfdeb4c340.slice"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.cgroup_place import understood
-from exporter.attribution.factory import Parts, attribution_of
+from exporter.attribution.assembly.factory import Parts, attribution_of
+from exporter.attribution.cgroup import understood
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
 
 OWN = "/user.slice/user-1000.slice/user@1000.service"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.cgroup_place import understood
+from exporter.attribution.cgroup import understood
 from exporter.attribution.slurm.prolog_files import parse_job_file
 from exporter.host.process import parse_uid
 from exporter.progress.processes import Cgroups, in_host_namespace, process

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.attribution.factory import Parts, attribution_of
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.assembly.factory import Parts, attribution_of
+from exporter.attribution.owner import Ownership
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
 
 A, B = gpu(0), gpu(1)

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.slurm.environ import JobEnviron, job_environ, merged, parse, read
+from exporter.attribution.slurm.environ import JobEnviron, job_environ, merged, parse, read_environ
 
 BLOCK = (
     b"PATH=/bin\0SLURM_JOB_ID=7\0SLURM_JOB_GPUS=2,3\0SLURM_STEP_GPUS=2\0SLURM_JOB_USER=alice\0"
@@ -35,7 +35,7 @@ def test_no_more_of_an_environment_is_read_than_is_looked_at(tmp_path: Path) -> 
     (tmp_path / "7").mkdir()
     (tmp_path / "7/environ").write_bytes(b"FILL=" + b"x" * (1 << 20) + b"\0SLURM_JOB_ID=7\0")
 
-    assert read(7, tmp_path) == JobEnviron()
+    assert read_environ(7, tmp_path) == JobEnviron()
 
 
 def test_nothing_but_slurms_variables_is_looked_at() -> None:
@@ -59,7 +59,7 @@ def test_processes_of_a_job_claim_together_and_others_do_not_count() -> None:
 
 
 def test_process_that_has_gone_claims_nothing(tmp_path: Path) -> None:
-    assert read(os.getpid(), tmp_path) == JobEnviron()
+    assert read_environ(os.getpid(), tmp_path) == JobEnviron()
 
 
 def test_long_values_are_cut_and_long_ids_are_none() -> None:

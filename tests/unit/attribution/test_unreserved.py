@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.allocations import SETTLE_SECONDS, UnreservedUse
-from exporter.attribution.factory import Parts, attribution_of
-from exporter.attribution.join import Attribution
+from exporter.attribution.assembly.factory import Parts, attribution_of
+from exporter.attribution.join import SETTLE_SECONDS, Attribution, UnreservedUse
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
-from exporter.attribution.owner import NOBODY, Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import NOBODY, Owner, Ownership
 from exporter.attribution.slurm.job import Job, NodeGres
 from tests.attribution_kit.kubelet import GivenPod, Kubelet
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of

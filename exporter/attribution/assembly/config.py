@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from exporter.attribution.containers.names import Folders
+from exporter.attribution.containers.source import Folders
 from exporter.attribution.work_class import ClassRule, parse_rules
 from exporter.config.kinds import Choice, Pairs, boolean, choice, duration, http_url, names, optional_path, path, text
 from exporter.config.option import option, section

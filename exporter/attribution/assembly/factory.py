@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from exporter.attribution.config import (
+from exporter.attribution.assembly.config import (
     AUTO,
     OFF,
     ON,
@@ -18,23 +18,19 @@ from exporter.attribution.config import (
     NomadConfig,
     SlurmConfig,
 )
-from exporter.attribution.containers.names import ContainerNames
-from exporter.attribution.containers.source import Containers
+from exporter.attribution.containers.source import ContainerNames, Containers, Units
 from exporter.attribution.join import Attribution
-from exporter.attribution.kubernetes import resource_slices
-from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch
+from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch, resource_slices
 from exporter.attribution.kubernetes.owner_objects import OwnerObjects
 from exporter.attribution.kubernetes.pod_owners import PodCgroups, PodOwners
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
-from exporter.attribution.nomad.agent import Agent
-from exporter.attribution.nomad.source import AgentPoller, Nomad
+from exporter.attribution.nomad.source import Agent, AgentPoller, Nomad
 from exporter.attribution.slurm.jobs import Jobs
 from exporter.attribution.slurm.local_view import SlurmSite
 from exporter.attribution.slurm.owners import Cgroups, Controller, Environment, JobCgroups, Prolog
-from exporter.attribution.slurm.show_job import ShowJob
+from exporter.attribution.slurm.scontrol import ShowJob
 from exporter.attribution.slurm.source import Slurm
 from exporter.attribution.source import OwnerSource
-from exporter.attribution.units import Units
 from exporter.host.process import user_name
 
 
@@ -117,7 +113,7 @@ def _kubernetes(config: KubernetesConfig, mounts: Mounts, environment: Mapping[s
         return Kubernetes(site)
     node = environment.get("NODE_NAME", "") or socket.gethostname()
     server = ApiServer.in_cluster(environment)
-    slices = replace(site, slices=lambda: resource_slices.listed(server, node))
+    slices = replace(site, slices=lambda: resource_slices(server, node))
     return Kubernetes(slices, watch=PodWatch(server, node, config.pod_labels), owner_objects=OwnerObjects(server))
 
 
