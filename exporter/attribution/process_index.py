@@ -1,4 +1,4 @@
-"""What one pass shows of processes, understood once for all sources."""
+"""The processes of one sampling cycle, parsed once for all sources."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from pathlib import Path
 from exporter.attribution.cgroup import Cgroup, parse_path, placed, understood
 from exporter.attribution.devices import Devices
 from exporter.attribution.owner import Target
-from exporter.core.clock import MonotonicTime, UnixTime
+from exporter.core.clock import MonotonicTime
 from exporter.core.record import record
 from exporter.host.model import HostProcess
 
 HOLD_SECONDS = 3.0
 """How long a new job or pod has no owner while its name is asked for, so that its series keep their labels."""
-
-
 _MPS = "nvidia-cuda-mps-server"[:15]
 """The kernel keeps 15 bytes of a command."""
 
@@ -51,10 +49,6 @@ class ProcessIndex:
     """By path: cgroups of the owners that more trusted sources know, also with nothing of them on a GPU."""
     cycle: int = 0
 
-    def same(self, other: ProcessIndex) -> bool:
-        """Whether both are of the same processes on the same devices."""
-        return self.groups is other.groups and self.unseen is other.unseen and self.devices is other.devices
-
     def beside(self, paths: Iterable[str]) -> ProcessIndex:
         """Return the same processes with more places."""
         more = {path: parse_path(path) for path in paths if path and path not in self.places}
@@ -65,12 +59,13 @@ class ProcessIndex:
 
 
 class ProcessIndexer:
-    """Makes `ProcessIndex` of a pass's arguments. Keeps what it has parsed, for most of it is the same next time."""
+    """Makes the `ProcessIndex` of a cycle. Keeps the cgroups that it has parsed: most are the same next time."""
 
     def __init__(self, cgroupfs: Path) -> None:
         self._cgroupfs = cgroupfs
         self._parsed: dict[str, Cgroup] = {}
-        self._last = ProcessIndex(Devices(()))
+        self._devices = Devices(())
+        self._cycle = 0
 
     def index(
         self,
@@ -78,19 +73,9 @@ class ProcessIndexer:
         processes: Mapping[str, Sequence[int]],
         hosts: Mapping[int, HostProcess],
     ) -> ProcessIndex:
-        """Where nothing distinguishes the processes from those of the index before, `same` tells so of both."""
-        before = self._last
-        devices = before.devices if before.devices.targets == tuple(targets) else Devices(targets)
-        if processes == before.processes and _same(hosts, before.hosts):
-            groups, unseen = before.groups, before.unseen
-        else:
-            groups, unseen = self._grouped(processes, hosts)
-        self._last = ProcessIndex(devices, groups, unseen, hosts, processes, cycle=before.cycle + 1)
-        return self._last
-
-    def _grouped(
-        self, processes: Mapping[str, Sequence[int]], hosts: Mapping[int, HostProcess]
-    ) -> tuple[Collection[ProcessGroup], Collection[int]]:
+        """Return the index of one sampling cycle."""
+        if self._devices.targets != tuple(targets):
+            self._devices = Devices(targets)
         groups: dict[tuple[str, str, str], ProcessGroup] = {}
         unseen: set[int] = set()
         for uuid, pids in processes.items():
@@ -102,34 +87,18 @@ class ProcessIndexer:
                 key = (host.cgroup, host.command, host.user)
                 same = groups.get(key)
                 if same is None:
-                    same = groups[key] = ProcessGroup(self._understood(host.cgroup), host.command, host.user)
+                    same = groups[key] = ProcessGroup(self._parse(host.cgroup), host.command, host.user)
                 same.pids.add(pid)
                 same.targets.add(uuid)
         self._parsed = {text: self._parsed[text] for text, _, _ in groups}
-        return groups.values(), unseen
+        self._cycle += 1
+        return ProcessIndex(self._devices, groups.values(), unseen, hosts, processes, cycle=self._cycle)
 
-    def _understood(self, text: str) -> Cgroup:
+    def _parse(self, text: str) -> Cgroup:
         found = self._parsed.get(text)
         if found is None:
             found = self._parsed[text] = placed(understood(text, self._cgroupfs), self._cgroupfs)
         return found
-
-
-def _same(hosts: Mapping[int, HostProcess], before: Mapping[int, HostProcess]) -> bool:
-    """Whether they are the same processes, whatever each has used meanwhile."""
-    if hosts is before:
-        return True
-    if hosts.keys() != before.keys():
-        return False
-    for pid, host in hosts.items():
-        known = before[pid]
-        if host is not known and _who(host) != _who(known):
-            return False
-    return True
-
-
-def _who(host: HostProcess) -> tuple[UnixTime, str, str, str]:
-    return host.start_time, host.cgroup, host.command, host.user
 
 
 class FirstSeen:

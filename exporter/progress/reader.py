@@ -130,7 +130,7 @@ class ProgressReader:
     def _by_cgroup(self, process: Process, ownership: Ownership) -> Owner:
         if process not in self._paths:
             self._paths[process] = tuple(self._cgroups.paths(process.pid))
-        if self._innermost.of is not ownership.cgroups:
+        if self._innermost.of != ownership.cgroups:
             self._innermost = _Innermost(ownership.cgroups)
         owner = self._innermost.owner(self._paths[process])
         return owner if owner.kind != "unit" or self._same_user(process, owner, ownership) else NOBODY
