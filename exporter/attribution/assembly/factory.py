@@ -25,9 +25,8 @@ from exporter.attribution.kubernetes.owner_objects import OwnerObjects
 from exporter.attribution.kubernetes.pod_owners import PodCgroups, PodOwners
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
 from exporter.attribution.nomad.source import Agent, AgentPoller, Nomad
-from exporter.attribution.slurm.jobs import Jobs
+from exporter.attribution.slurm.jobs import Cgroups, Controller, Environment, JobCgroups, Jobs, Prolog
 from exporter.attribution.slurm.local_view import SlurmSite
-from exporter.attribution.slurm.owners import Cgroups, Controller, Environment, JobCgroups, Prolog
 from exporter.attribution.slurm.scontrol import ShowJob
 from exporter.attribution.slurm.source import Slurm
 from exporter.attribution.source import OwnerSource

@@ -1,35 +1,21 @@
-"""What a job's processes say of it in their environment: the last resort, for the user can write it."""
+"""Slurm's variables of a job, from the environment of its processes or from the file that its prolog wrote.
+
+An environment is the last resort, because the user can write it.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from exporter.attribution.devices import DeviceName
-from exporter.attribution.slurm.job import indices
-from exporter.attribution.slurm.prolog_files import mig_instances
+from exporter.attribution.devices import DeviceName, device_of
+from exporter.attribution.slurm.job import Job, indices
 from exporter.core.clock import UnixTime
 from exporter.core.lookup import Lookup
 from exporter.core.threads import Threads
 from exporter.host.text import bounded, natural
-
-
-@dataclass(frozen=True, slots=True)
-class JobEnviron:
-    """A job by its own account. `gpus` are GRES indices."""
-
-    job: str = ""
-    user: str = ""
-    account: str = ""
-    partition: str = ""
-    name: str = ""
-    gpus: tuple[int, ...] = ()
-    devices: tuple[DeviceName, ...] = ()
-    """By UUID, as Slurm names MIG instances: indices of those mean little."""
-    node_count: int | None = None
-    task_count: int | None = None
-
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _WANTED = (
@@ -38,11 +24,23 @@ _WANTED = (
 )
 _MAX_BYTES = 1 << 20
 _VALUE_BYTES = 4096
-_ID_DIGITS = 10
+_YEAR_SECONDS = 365 * 86400.0
+"""Time limit that Slurm writes for a job without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobVariables:
+    """A job as its variables describe it. The id is empty where they name no job."""
+
+    job: Job = field(default_factory=lambda: Job("", gres=None))
+    gpus: tuple[int, ...] = ()
+    """GRES indexes."""
+    devices: tuple[DeviceName, ...] = ()
+    """MIG instances by UUID, as Slurm names them: their indexes mean little."""
 
 
 def parse(text: bytes) -> Mapping[str, str]:
-    """Slurm's variables of an environment block, as far as they are used here; a long value is cut."""
+    """Return Slurm's variables of an environment block, as far as they are used here; a long value is cut."""
     block = b"\0" + text
     found: dict[str, str] = {}
     for name in _WANTED:
@@ -55,38 +53,68 @@ def parse(text: bytes) -> Mapping[str, str]:
     return found
 
 
-def job_environ(variables: Mapping[str, str]) -> JobEnviron:
-    """SLURM_STEP_GPUS is only asked where the job's own list is missing: per-task binding makes it wrong."""
-    job = variables.get("SLURM_JOB_ID", "")
-    return JobEnviron(
-        job=job if job.isascii() and job.isdecimal() and len(job) <= _ID_DIGITS else "",
-        user=variables.get("SLURM_JOB_USER", ""),
-        account=variables.get("SLURM_JOB_ACCOUNT", ""),
-        partition=variables.get("SLURM_JOB_PARTITION", ""),
-        name=variables.get("SLURM_JOB_NAME", ""),
-        gpus=indices(variables.get("SLURM_JOB_GPUS") or variables.get("SLURM_STEP_GPUS", "")),
-        devices=mig_instances(variables.get(_VISIBLE, "")),
-        node_count=natural(variables.get("SLURM_JOB_NUM_NODES", "")),
-        task_count=natural(variables.get("SLURM_NTASKS", "")),
+def job_variables(fields: Mapping[str, str]) -> JobVariables:
+    """Return the job that variables describe.
+
+    SLURM_STEP_GPUS counts only where the job's own list is missing: binding of tasks makes it wrong.
+    """
+
+    def value(name: str) -> str:
+        found = fields.get(name, "")
+        return "" if found in ("(null)", "N/A") else bounded(found)
+
+    def number(name: str) -> str:
+        return found if re.fullmatch(r"[0-9]{1,10}", found := fields.get(name, "")) else ""
+
+    def moment(name: str) -> UnixTime | None:
+        found = fields.get(name, "")
+        return UnixTime(float(found)) if re.fullmatch(r"[0-9]{1,12}", found) and int(found) else None
+
+    start, end = moment("SLURM_JOB_START_TIME"), moment("SLURM_JOB_END_TIME")
+    limit = end - start if start and end else 0.0
+    job = Job(
+        id=number("SLURM_JOB_ID"),
+        user=value("SLURM_JOB_USER"),
+        account=value("SLURM_JOB_ACCOUNT"),
+        partition=value("SLURM_JOB_PARTITION"),
+        name=value("SLURM_JOB_NAME"),
+        qos=value("SLURM_JOB_QOS"),
+        array_job=number("SLURM_ARRAY_JOB_ID"),
+        array_task=number("SLURM_ARRAY_TASK_ID"),
+        het_job=number("SLURM_HET_JOB_ID"),
+        het_offset=number("SLURM_HET_JOB_OFFSET"),
+        time_limit_seconds=limit if limit > 0 and limit != _YEAR_SECONDS else None,
+        start_time=start,
+        node_count=natural(value("SLURM_JOB_NUM_NODES")),
+        task_count=natural(value("SLURM_NTASKS")),
+        restarts=natural(value("SLURM_JOB_RESTART_COUNT")),
+        gres=None,
     )
+    gpus = indices(fields.get("SLURM_JOB_GPUS") or fields.get("SLURM_STEP_GPUS", ""))
+    return JobVariables(job, gpus, mig_instances(fields.get(_VISIBLE, "")))
 
 
-def read_environ(pid: int, procfs: Path) -> JobEnviron:
-    """What process `pid` reports; empty where it has gone or reading is not permitted (needs SYS_PTRACE)."""
+def mig_instances(visible: str) -> tuple[DeviceName, ...]:
+    """Return the MIG instances that CUDA_VISIBLE_DEVICES names, as Slurm sets it for them."""
+    names = (part.strip() for part in visible[:4096].split(","))
+    found = (device_of(name) for name in names if name.startswith("MIG-"))
+    return tuple(name for name in found if name)
+
+
+def read_environ(pid: int, procfs: Path) -> JobVariables:
+    """Return the variables of a process; empty if it has ended or may not be read (needs SYS_PTRACE)."""
     try:
         with (procfs / str(pid) / "environ").open("rb") as file:
-            return job_environ(parse(file.read(_MAX_BYTES)))
+            return job_variables(parse(file.read(_MAX_BYTES)))
     except OSError:
-        return JobEnviron()
+        return JobVariables()
 
 
-class Environs:
-    """What processes say, each read once, beside the passes: the kernel may let a reader of an environment wait."""
+class JobEnvironments:
+    """Environments of processes, each read once, in a thread: the kernel may let their reader wait."""
 
     def __init__(self, procfs: Path) -> None:
-        self._lookup: Lookup[tuple[int, UnixTime], JobEnviron] = Lookup(
-            "environ", lambda key: read_environ(key[0], procfs)
-        )
+        self._lookup = Lookup[tuple[int, UnixTime], JobVariables]("environ", lambda key: read_environ(key[0], procfs))
 
     def start(self, threads: Threads) -> None:
         self._lookup.start(threads)
@@ -94,21 +122,21 @@ class Environs:
     def stop(self) -> None:
         self._lookup.stop()
 
-    def of(self, processes: Mapping[int, UnixTime]) -> Mapping[int, JobEnviron]:
-        """By pid, given with its start time; empty for one that is still being read."""
+    def of(self, processes: Mapping[int, UnixTime]) -> Mapping[int, JobVariables]:
+        """Return the variables by pid, given with its start time; empty for one that is still being read."""
         self._lookup.keep(set(processes.items()))
-        return {pid: self._lookup.get((pid, start)) or JobEnviron() for pid, start in processes.items()}
+        return {pid: self._lookup.get((pid, start)) or JobVariables() for pid, start in processes.items()}
 
     def health(self) -> tuple[bool, float] | None:
-        """Whether reading takes no longer than it should, and for how long a process waits to be read."""
+        """Return whether reading is fast enough, and how long a process has waited to be read."""
         return self._lookup.health()
 
 
-def merged(job: str, each: Iterable[JobEnviron]) -> JobEnviron | None:
-    """What the processes of one job say merged; None where none of them names this job."""
-    ours = [environ for environ in each if environ.job == job]
+def merged(job: str, each: Iterable[JobVariables]) -> JobVariables | None:
+    """Return the variables of a job's processes in one; None if none of them names this job."""
+    ours = [variables for variables in each if variables.job.id == job]
     if not ours:
         return None
-    gpus = tuple(sorted({index for environ in ours for index in environ.gpus}))
-    devices = tuple(sorted({name for environ in ours for name in environ.devices}, key=str))
+    gpus = tuple(sorted({index for variables in ours for index in variables.gpus}))
+    devices = tuple(sorted({name for variables in ours for name in variables.devices}, key=str))
     return replace(ours[0], gpus=gpus, devices=devices)

@@ -13,7 +13,7 @@ from pathlib import Path
 from exporter.attribution.cgroup import parse_path
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm import device_program, gres
-from exporter.attribution.slurm.environ import JobEnviron, merged, read_environ
+from exporter.attribution.slurm.environ import JobVariables, merged, read_environ
 from exporter.host.cgroup_mounts import folders, mounts
 from exporter.host.presence import is_folder
 from exporter.host.text import read_text
@@ -42,7 +42,7 @@ class NodeView:
     silent: frozenset[str] = frozenset()
     """Jobs that are allocated something here and have no process in a cgroup of theirs but Slurm's own helpers."""
     constrained: Mapping[str, Allocation] = field(default_factory=dict[str, Allocation])
-    job_environ: Mapping[str, JobEnviron] = field(default_factory=dict[str, JobEnviron])
+    job_environ: Mapping[str, JobVariables] = field(default_factory=dict[str, JobVariables])
     program_error: str = ""
     devices: tuple[DeviceName | None, ...] = ()
     """By GRES index."""
@@ -178,7 +178,7 @@ class LocalFiles:
         self._last = found
         return found
 
-    def _environ_of(self, job: str, path: str) -> JobEnviron | None:
+    def _environ_of(self, job: str, path: str) -> JobVariables | None:
         pids = processes(self._site.cgroupfs, path)
         return merged(job, (read_environ(pid, self._site.procfs) for pid in pids))
 

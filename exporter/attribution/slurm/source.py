@@ -15,7 +15,7 @@ from exporter.attribution.background_source import LAST_KNOWN_SECONDS, Backgroun
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.owner import NOT_HERE, SourceHealth
 from exporter.attribution.slurm import device_program, gres
-from exporter.attribution.slurm.environ import JobEnviron
+from exporter.attribution.slurm.environ import JobVariables
 from exporter.attribution.slurm.job import Job
 from exporter.attribution.slurm.local_view import Allocation, LocalFiles, NodeView, SlurmSite
 from exporter.attribution.slurm.prolog_files import MappedDevice, MappingFolder, PrologFiles
@@ -119,7 +119,7 @@ class Slurm:
         if self._reconciliation:
             self._reconciliation.contest(jobs)
 
-    def held(self, job: str, job_environ: JobEnviron | None = None) -> Mapping[str, Allocation]:
+    def held(self, job: str, job_environ: JobVariables | None = None) -> Mapping[str, Allocation]:
         """By source, what the job holds here; a source that does not know is left out.
 
         `job_environ` is the word of a process of the job that is not in its cgroup.
@@ -205,7 +205,7 @@ class Slurm:
             found |= {_device(devices, index): part for index in each.indices}
         return found
 
-    def _environ(self, environ: JobEnviron | None, devices: tuple[DeviceName | None, ...]) -> Allocation | None:
+    def _environ(self, environ: JobVariables | None, devices: tuple[DeviceName | None, ...]) -> Allocation | None:
         if environ and environ.devices:
             return dict.fromkeys(environ.devices)
         if environ is None or not environ.gpus:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.slurm.environ import JobEnviron
+from exporter.attribution.slurm.environ import JobVariables
 from exporter.attribution.slurm.job import Job, NodeGres, duration, hosts, indices, parse_job
 from exporter.attribution.slurm.jobs import job_info
 
@@ -226,13 +226,13 @@ def test_component_of_a_heterogeneous_job(head: str) -> None:
         (Job("7", node_count=1, task_count=8), None, False),
         (Job("7", task_count=8), None, True),
         (Job("7", node_count=1, het_job="6", het_offset="1"), None, True),
-        (Job("7"), JobEnviron("7", node_count=4), True),
-        (None, JobEnviron("7", node_count=4), True),
-        (None, JobEnviron("7", task_count=1), False),
+        (Job("7"), JobVariables(Job("7", node_count=4)), True),
+        (None, JobVariables(Job("7", node_count=4)), True),
+        (None, JobVariables(Job("7", task_count=1)), False),
         (None, None, False),
     ],
 )
 def test_job_has_ranks_elsewhere_by_its_nodes_else_by_its_tasks(
-    job: Job | None, said: JobEnviron | None, *, spread: bool
+    job: Job | None, said: JobVariables | None, *, spread: bool
 ) -> None:
     assert job_info(job, said, "0", "exact").spread is spread

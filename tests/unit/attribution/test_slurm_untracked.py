@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.attribution.owner import Owner
-from exporter.attribution.slurm.environ import JobEnviron
+from exporter.attribution.slurm.environ import JobVariables
 from exporter.attribution.slurm.job import Job
 from exporter.attribution.slurm.jobs import job_owner
 from exporter.attribution.slurm.local_view import LocalFiles, SlurmSite
@@ -97,7 +97,7 @@ def test_node_without_such_processes_has_no_health_of_their_environments(tmp_pat
 
 @pytest.mark.parametrize(("user", "expected"), [("", "alice"), ("bob", "bob")])
 def test_user_is_whom_the_kernel_names_before_the_job_itself(user: str, expected: str) -> None:
-    assert job_owner("7", None, JobEnviron(job="7", user="alice"), user).user == expected
+    assert job_owner("7", None, JobVariables(Job("7", user="alice")), user).user == expected
     assert job_owner("7", None, None, user).user == user
 
 
@@ -113,7 +113,7 @@ def test_environment_of_a_job_is_that_of_the_processes_in_its_cgroup(tmp_path: P
 
     found = local(tmp_path).look(frozenset(), lambda _: None).job_environ["7"]
 
-    assert (found.user, found.account, found.gpus) == ("alice", "physics", (0,))
+    assert (found.job.user, found.job.account, found.gpus) == ("alice", "physics", (0,))
 
 
 @pytest.mark.parametrize(
