@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, BackgroundSource, SourceError
 from exporter.attribution.cgroup import Cgroup
 from exporter.attribution.containers.engines import Container
 from exporter.attribution.containers.source import ContainerNames
-from exporter.attribution.devices import DeviceName, Devices, device_of
-from exporter.attribution.documents import MAX_BYTES, Document, part, parts, text
-from exporter.attribution.owner import INFERRED, Owner, SourceHealth, WorkloadInfo
+from exporter.attribution.devices import DeviceName, device_of
+from exporter.attribution.documents import MAX_BYTES, Document, items, objects, part, parts, text
+from exporter.attribution.owner import INFERRED, Owner, WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessIndex
 from exporter.attribution.source import Amounts, View, by_pid, own_cgroups
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.record import record
-from exporter.core.threads import Threads
 from exporter.host.text import bounded, count
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ _OK = 200
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """Where it is and how to be let in. The token is read again for each question: tokens rotate."""
+    """Address and credentials. The token is read again for each question: tokens rotate."""
 
     url: str
     token_file: Path | None = None
@@ -44,11 +43,20 @@ class Agent:
     deadline: float = _SECONDS
 
     def get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
-        """The answer's JSON. Raises SourceError and OSError."""
+        """Return the answer's JSON. Raises SourceError and OSError."""
         import http.client  # noqa: PLC0415 - OpenSSL, and all of mail, are loaded where there is Nomad
 
         parts = urlsplit(self.url)
-        connection = self._connection(parts.scheme, parts.hostname or "", parts.port)
+        connection: http.client.HTTPConnection
+        if parts.scheme == "https":
+            import ssl  # noqa: PLC0415 - the same
+
+            context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
+            connection = http.client.HTTPSConnection(
+                parts.hostname or "", parts.port, timeout=self.deadline, context=context
+            )
+        else:
+            connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=self.deadline)
         try:
             connection.request("GET", f"{path}?{urlencode(parameters or {})}", headers=self._headers())
             response = connection.getresponse()
@@ -65,15 +73,6 @@ class Agent:
         except (ValueError, RecursionError):
             raise SourceError(f"{self.url}{path}: not JSON") from None
 
-    def _connection(self, scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
-        import http.client  # noqa: PLC0415 - the same
-        import ssl  # noqa: PLC0415 - the same
-
-        if scheme == "https":
-            context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
-            return http.client.HTTPSConnection(host, port, timeout=self.deadline, context=context)
-        return http.client.HTTPConnection(host, port, timeout=self.deadline)
-
     def _headers(self) -> Mapping[str, str]:
         if not self.token_file:
             return {}
@@ -85,7 +84,7 @@ class Agent:
 
 
 def _whole(response: http.client.HTTPResponse, seconds: float) -> bytes:
-    """All of it, however slowly it comes, within the deadline."""
+    """Return all of an answer that ends within the deadline."""
     found, began = bytearray(), monotonic_time()
     while chunk := response.read1(_CHUNK):
         found += chunk
@@ -97,7 +96,7 @@ def _whole(response: http.client.HTTPResponse, seconds: float) -> bytes:
 
 
 TYPES = ("service", "batch", "system", "sysbatch")
-"""What Nomad calls the types of its jobs."""
+"""Nomad's types of jobs."""
 _RUNS = ("running", "pending")
 _MAX_ALLOCATIONS = 4096
 
@@ -111,17 +110,16 @@ class Task:
     namespace: str
     job: str
     parent: str = ""
-    """Of a run of a periodic or dispatched job: that job."""
+    """Periodic or dispatched job that it is a run of."""
     type: str = ""
     devices: tuple[DeviceName, ...] = ()
     restarts: int | None = None
 
 
 def tasks(answer: Any) -> tuple[Task, ...]:
-    """Of the answer to /v1/node/ID/allocations: tasks of what runs or is about to; anything else is left out."""
-    listed = cast("Sequence[Any]", answer) if isinstance(answer, list) else ()
-    documents = [cast("Document", each) for each in listed[:_MAX_ALLOCATIONS] if isinstance(each, dict)]
-    return tuple(task for each in documents if text(each, "ClientStatus") in _RUNS for task in _tasks_of(each))
+    """Return the tasks that run or are about to, from the answer to /v1/node/ID/allocations."""
+    allocations = objects(answer)[:_MAX_ALLOCATIONS]
+    return tuple(task for each in allocations if text(each, "ClientStatus") in _RUNS for task in _tasks_of(each))
 
 
 def _tasks_of(allocation: Document) -> Iterator[Task]:
@@ -139,21 +137,19 @@ def _tasks_of(allocation: Document) -> Iterator[Task]:
             job=called,
             parent=text(job, "ParentID"),
             type=kind if kind in TYPES else "",
-            devices=tuple(_gpus(part(given, name))),
+            devices=tuple(
+                found
+                for devices in parts(part(given, name), "Devices")
+                if text(devices, "Type") == "gpu"
+                for found in _device_names(items(devices.get("DeviceIDs")))
+            ),
             restarts=count(part(states, name).get("Restarts")),
         )
 
 
-def _gpus(resources: Document) -> Iterator[DeviceName]:
-    for devices in parts(resources, "Devices"):
-        if text(devices, "Type") == "gpu":
-            yield from _device_names(devices.get("DeviceIDs"))
-
-
 def offered(answer: Any) -> tuple[DeviceName, ...]:
-    """GPUs that Nomad may give out here, of the answer to /v1/node/ID."""
-    node = cast("Document", answer) if isinstance(answer, dict) else cast("Document", {})
-    groups = parts(part(node, "NodeResources"), "Devices")
+    """Return the GPUs that Nomad may allocate here, from the answer to /v1/node/ID."""
+    groups = parts(part(answer, "NodeResources"), "Devices")
     return tuple(
         name
         for group in groups
@@ -162,12 +158,8 @@ def offered(answer: Any) -> tuple[DeviceName, ...]:
     )
 
 
-def _device_names(ids: Any) -> Iterator[DeviceName]:
-    listed = cast("Sequence[Any]", ids) if isinstance(ids, list) else ()
-    for each in listed:
-        found = device_of(each) if isinstance(each, str) else None
-        if found:
-            yield found
+def _device_names(ids: Iterable[Any]) -> Iterator[DeviceName]:
+    return (found for each in ids if isinstance(each, str) and (found := device_of(each)))
 
 
 SOURCE = "nomad"
@@ -175,64 +167,39 @@ INTERVAL = 10.0
 _ALLOCATION_LABEL = "com.hashicorp.nomad.alloc_id"
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _CONTAINER_NAME = re.compile(rf"(?P<task>.+)-(?P<allocation>{_UUID})")
-"""Nomad's drivers for Docker and Podman call every container so."""
+"""Name of every container of Nomad's drivers for Docker and Podman."""
 TaskName = tuple[str, str]
-"""Allocation and task."""
+"""Id of the allocation, and task."""
 _OFFERED_EVERY = 30
-"""Questions between two about the node itself."""
+"""Questions between two questions about the node itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """By allocation and task; `offered` are the GPUs that Nomad allocates here."""
+    """Tasks by allocation and name; `offered` are the GPUs that Nomad allocates here."""
 
     tasks: Mapping[tuple[str, str], Task] = field(default_factory=dict[tuple[str, str], Task])
     offered: tuple[DeviceName, ...] = ()
     silent: bool = True
-    """The agent has not reported for long, or never, or is not asked."""
+    """Whether the agent has not reported for long, or never, or is not asked."""
 
 
-class AgentPoller:
-    """Asks the agent every few seconds, and when an allocation shows up that it has not reported."""
+class AgentPoller(BackgroundSource[AgentReport]):
+    """Questions to the agent every few seconds, and when an allocation shows up that it has not reported."""
 
     def __init__(self, agent: Agent, *, interval: float = INTERVAL, clock: MonotonicClock = monotonic_time) -> None:
+        super().__init__(self._ask_agent, AgentReport(), name=SOURCE, interval=lambda _: interval, clock=clock)
         self._agent = agent
-        self._clock = clock
         self._node = ""
         self._offered: tuple[DeviceName, ...] = ()
         self._queries = 0
-        self._poller = BackgroundSource(
-            self._ask, AgentReport(), name="nomad", interval=lambda _: interval, clock=clock
-        )
-
-    def start(self, threads: Threads | None = None) -> None:
-        self._poller.start(threads)
-
-    def stop(self) -> None:
-        self._poller.stop()
-
-    def wake(self) -> None:
-        self._poller.wake()
-
-    def ask_once(self) -> None:
-        """Ask now, in the caller's thread."""
-        self._poller.ask_once()
-
-    @property
-    def error(self) -> str:
-        """Why it did not answer, last; empty where it did."""
-        return self._poller.answer.error
 
     def report(self, now: MonotonicTime) -> AgentReport:
-        """Never waits. What the agent last reported counts for LAST_KNOWN_SECONDS after it fell silent."""
-        answer = self._poller.answer
-        stale = not answer.success and now - answer.at > LAST_KNOWN_SECONDS
-        return AgentReport() if stale else answer.value
+        """Return the last report. It counts for LAST_KNOWN_SECONDS after the agent fell silent."""
+        stale = not self.answer.success and now - self.answer.at > LAST_KNOWN_SECONDS
+        return AgentReport() if stale else self.answer.value
 
-    def health(self, now: MonotonicTime) -> SourceHealth:
-        return self._poller.health(SOURCE, now)
-
-    def _ask(self) -> AgentReport:
+    def _ask_agent(self) -> AgentReport:
         try:
             return self._read()
         except SourceError:
@@ -241,28 +208,22 @@ class AgentPoller:
 
     def _read(self) -> AgentReport:
         if not self._node:
-            self._node = _node_id(self._agent.get("/v1/agent/self"))
+            node = text(part(part(self._agent.get("/v1/agent/self"), "stats"), "client"), "node_id")
+            if not node or not node.replace("-", "").isalnum():
+                raise SourceError("the agent is not a Nomad client")
+            self._node = node
         if self._queries % _OFFERED_EVERY == 0:
             self._offered = offered(self._agent.get(f"/v1/node/{self._node}", {"stale": "true"}))
         self._queries += 1
         answer = self._agent.get(f"/v1/node/{self._node}/allocations", {"stale": "true"})
         if not isinstance(answer, list):
             raise SourceError("not a list of allocations")
-        found = {(task.allocation, task.name): task for task in tasks(cast("Any", answer))}
+        found = {(task.allocation, task.name): task for task in tasks(answer)}
         return AgentReport(found, self._offered, silent=False)
 
 
-def _node_id(answer: Any) -> str:
-    """Of the answer to /v1/agent/self. Raises SourceError where the agent is no client."""
-    document = cast("Document", answer) if isinstance(answer, dict) else cast("Document", {})
-    found = text(part(part(document, "stats"), "client"), "node_id")
-    if not found or not found.replace("-", "").isalnum():
-        raise SourceError("the agent is not a Nomad client")
-    return found
-
-
 class Nomad:
-    """Names tasks by their cgroups, or by their containers' names; without an agent by the allocations' ids alone."""
+    """Tasks by their cgroups, or by their containers' names; without an agent by the allocations' ids alone."""
 
     def __init__(self, containers: ContainerNames, agent: AgentPoller | None = None) -> None:
         self._containers = containers
@@ -279,10 +240,10 @@ class Nomad:
         }
         waiting = self._waiting(set(running.values()), report, now)
         owners = {task: _owner(task, report.tasks.get(task)) for task in {*running.values(), *report.tasks} - waiting}
-        allocated = {
+        allocated: dict[Owner, Amounts] = {
             owners[task]: amounts
             for task, known in report.tasks.items()
-            if (amounts := _uuids(known, processes.devices))
+            if (amounts := dict.fromkeys(each.uuid for name in known.devices for each in processes.devices.find(name)))
         }
         return View(
             names=by_pid(
@@ -297,7 +258,7 @@ class Nomad:
                 if task in owners
             ),
             unsure=frozenset(owners.values()) if report.silent else frozenset(),
-            health=(self._agent.health(now),) if self._agent else (),
+            health=(self._agent.health(SOURCE, now),) if self._agent else (),
         )
 
     def _task(self, cgroup: Cgroup) -> TaskName | None:
@@ -323,10 +284,6 @@ def task_of(container: Container) -> TaskName | None:
     name = _CONTAINER_NAME.fullmatch(container.name)
     labelled = dict(container.labels).get(_ALLOCATION_LABEL) or (name and name["allocation"])
     return (name["allocation"], name["task"]) if name and name["allocation"] == labelled else None
-
-
-def _uuids(task: Task, devices: Devices) -> Amounts:
-    return dict.fromkeys(target.uuid for name in task.devices for target in devices.find(name))
 
 
 def _owner(name: TaskName, task: Task | None) -> Owner:

@@ -250,7 +250,7 @@ class Jobs:
         }
 
     def _conflicts(self, running: Iterable[_Running], allocations: Mapping[str, JobAllocation]) -> Counter[str]:
-        """Return contradictions by source: jobs with the same GPU, about which slurmctld is asked, and jobs elsewhere."""
+        """Return conflicts by source: jobs with the same GPU, which slurmctld is asked about, and jobs elsewhere."""
         contest = contested({job: each for job, each in allocations.items() if not self.slurm.pending(job)})
         self.slurm.contest({job for jobs in contest.values() for job in jobs})
         used = {(each.job, uuid) for each in running if each.job in allocations for uuid in each.targets}

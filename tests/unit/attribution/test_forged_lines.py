@@ -56,7 +56,7 @@ def test_name_of_a_job_is_not_its_user(mark: str) -> None:
     found = parse_job_file("5", f"SLURM_JOB_ID=5\nSLURM_JOB_USER=alice\nSLURM_JOB_NAME=x{mark}SLURM_JOB_USER=root\n")
 
     assert found is not None
-    assert found.job.user == "alice"
+    assert found.variables.job.user == "alice"
 
 
 def test_name_of_a_job_leaves_the_hints_of_its_user_readable(mark: str, tmp_path: Path) -> None:
