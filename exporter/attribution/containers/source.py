@@ -1,10 +1,14 @@
-"""Containers that no scheduler runs, by the names that their engines keep, else by their ids."""
+"""Programs that no scheduler runs: containers by the names that their engines keep, units, sessions, commands.
+
+Names come from files, not from the engines' sockets: access to such a socket is root on the node, and a folder can be
+mounted read-only. Each container is read once, beside the sampling cycles.
+"""
 
 from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -20,23 +24,13 @@ from exporter.core.clock import MonotonicTime
 from exporter.core.lookup import Lookup
 from exporter.core.threads import Threads
 
-_RUNTIMES = {
-    "docker": "docker",
-    "libpod": "podman",
-    "libpod-payload": "podman",
-    "crio": "cri-o",
-    "cri-o": "cri-o",
-    "containerd": "containerd",
-    "cri-containerd": "containerd",
-    "nerdctl": "containerd",
-    LXC: LXC,
-    MACHINE: MACHINE,
-}
+log = logging.getLogger(__name__)
+
 _SHORT_ID = 12
 
 
 class Containers:
-    """Keeps since when each container has waited for its name."""
+    """Containers by the names that their engines keep, else by their ids."""
 
     def __init__(self, names: ContainerNames) -> None:
         self._names = names
@@ -48,7 +42,9 @@ class Containers:
         cgroups = {group.cgroup for group in groups}
         self._names.keep(cgroups)
         found = {cgroup: each for cgroup in cgroups if (each := self._names.find(cgroup))}
-        waiting = self._waiting(cgroups, now)
+        unread = {cgroup: cgroup.container or cgroup.bundle for cgroup in cgroups if self._names.waits(cgroup)}
+        self._first.update(unread.values(), now)
+        waiting = {cgroup for cgroup, key in unread.items() if self._first.age(key, now) < HOLD_SECONDS}
         owners = {
             (group.cgroup, group.user): None if group.cgroup in waiting else owner
             for group in groups
@@ -56,44 +52,32 @@ class Containers:
         }
         return View(
             names=by_pid((group, owners[key]) for group in groups if (key := (group.cgroup, group.user)) in owners),
-            info={_named(each): _info(each) for each in found.values()},
+            info={
+                _named(each): WorkloadInfo(image=each.image, part_of=each.project and f"compose:{each.project}")
+                for each in found.values()
+            },
             cgroups=own_cgroups((owner, cgroup.container_path) for (cgroup, _), owner in owners.items() if owner),
             health=tuple(self._names.health()),
         )
 
-    def _waiting(self, cgroups: Iterable[Cgroup], now: MonotonicTime) -> set[Cgroup]:
-        unread = {cgroup: cgroup.container or cgroup.bundle for cgroup in cgroups if self._names.waits(cgroup)}
-        self._first.update(unread.values(), now)
-        return {cgroup for cgroup, key in unread.items() if self._first.age(key, now) < HOLD_SECONDS}
-
 
 def _owner(cgroup: Cgroup, user: str, container: Container | None) -> Owner | None:
-    """Return the owner of what runs in a container; None for a cgroup that is no container's.
-
-    The names of a user's own engine are the user's text.
-    """
+    """Return the owner of what runs in a container; None for a cgroup that is no container's."""
     if container:
         return _named(container)
     if not cgroup.container:
         return None
     short = cgroup.container if cgroup.runtime in GUESTS else cgroup.container[:_SHORT_ID]
     runtime = _RUNTIMES.get(cgroup.runtime, "container")
-    by = user if cgroup.delegated else ""
+    by = user if cgroup.delegated else ""  # the names of a user's own engine are the user's text
     return Owner(f"{runtime}:{of_user(by, short)}", kind="container", container=short, user=by)
 
 
 def _named(container: Container) -> Owner:
-    """Containers of one service of a compose file are one workload, as pods of a Deployment are."""
+    """Return the owner of a named container. Containers of one compose service are one workload."""
     service = f"compose:{container.project}/{container.service}" if container.project else ""
     return Owner(service or f"{container.engine}:{container.name}", kind="container", container=container.name)
 
-
-def _info(container: Container) -> WorkloadInfo:
-    part_of = f"compose:{container.project}" if container.project else ""
-    return WorkloadInfo(image=container.image, part_of=part_of)
-
-
-log = logging.getLogger(__name__)
 
 SOURCE = "containers"
 ENGINES: Mapping[str, str] = {
@@ -104,14 +88,15 @@ ENGINES: Mapping[str, str] = {
     "cri-containerd": CONTAINERD,
     "nerdctl": CONTAINERD,
 }
-"""By what cgroups call them."""
+"""Engines by the names in cgroups."""
+_RUNTIMES = {**ENGINES, "crio": "cri-o", "cri-o": "cri-o", LXC: LXC, MACHINE: MACHINE}
 _RETRY_SECONDS = 60.0
 _MAX_NAMES = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Where the engines keep their state."""
+    """Folders in which the engines keep their state."""
 
     docker: Path = Path("/var/lib/docker")
     podman: Path = Path("/var/lib/containers/storage")
@@ -120,20 +105,20 @@ class Folders:
 
 class _Key(NamedTuple):
     engine: str
-    """Empty where the cgroup does not report."""
+    """Empty if the cgroup does not report it."""
     id: str
     namespace: str = ""
 
 
 class ContainerNames:
-    """`find` never waits for long. Without `folders` it knows nothing, and nothing is read."""
+    """Containers by their ids, read from the engines' files. Without `folders` nothing is read."""
 
     def __init__(self, folders: Folders | None = None, *, required: bool = False) -> None:
         self._folders = folders
         self._required = required
         self._lookup: Lookup[_Key, Container] = Lookup("containers", self._ask, retry=_RETRY_SECONDS, limit=_MAX_NAMES)
         self._failed: dict[_Key, bool] = {}
-        """Containers without a name here; whether that is because a file is not what it should be."""
+        """Containers without a name here, and whether a malformed file is the reason."""
         self._refusal_logged = False
 
     def start(self, threads: Threads) -> None:
@@ -144,7 +129,7 @@ class ContainerNames:
         self._lookup.stop()
 
     def find(self, cgroup: Cgroup) -> Container | None:
-        """None where nobody knows it, or not yet. A user's own containers (rootless) are his word alone."""
+        """Return the container; None if it is not known, or not yet, or rootless. Never waits for long."""
         key = _key(cgroup)
         return self._lookup.get(key) if key and self._folders else None
 
@@ -159,7 +144,7 @@ class ContainerNames:
         self._failed = {key: broken for key, broken in dict(self._failed).items() if key in keys}
 
     def health(self) -> Iterator[SourceHealth]:
-        """Nothing while there is no container; what may not be read is a failure only where it must be."""
+        """Yield the health once there is a container. A missing permission is a failure only if reading is required."""
         health = self._lookup.health()
         if self._folders and health:
             in_time, waiting = health
@@ -170,7 +155,7 @@ class ContainerNames:
         broken = False
         for engine in (key.engine,) if key.engine else (DOCKER, PODMAN, CONTAINERD):
             try:
-                found = self._finder(engine)(key)
+                found = self._read(engine, key)
             except (SourceError, OSError) as error:
                 found, broken = None, not self._refused(error)
                 log.log(logging.WARNING if broken else logging.DEBUG, "container %.12s: %s", key.id, error)
@@ -182,7 +167,7 @@ class ContainerNames:
         return None
 
     def _refused(self, error: Exception) -> bool:
-        """Whether this exporter may not read: no fault of the file, and logged once."""
+        """Return whether the exporter has no permission to read. Logs it once."""
         if not isinstance(error, OSError) or error.errno not in (errno.EACCES, errno.EPERM):
             return False
         if not self._refusal_logged:
@@ -190,14 +175,13 @@ class ContainerNames:
             log.info("containers go by their ids: %s", error)
         return True
 
-    def _finder(self, engine: str) -> Callable[[_Key], Container | None]:
+    def _read(self, engine: str, key: _Key) -> Container | None:
         folders = self._folders or Folders()
-        finders: Mapping[str, Callable[[_Key], Container | None]] = {
-            DOCKER: lambda key: engines.find_docker(folders.docker, key.id),
-            PODMAN: lambda key: engines.find_podman(folders.podman, key.id),
-            CONTAINERD: lambda key: engines.find_containerd(folders.containerd, key.id, key.namespace),
-        }
-        return finders[engine]
+        if engine == DOCKER:
+            return engines.find_docker(folders.docker, key.id)
+        if engine == PODMAN:
+            return engines.find_podman(folders.podman, key.id)
+        return engines.find_containerd(folders.containerd, key.id, key.namespace)
 
 
 def _key(cgroup: Cgroup) -> _Key | None:
@@ -213,7 +197,7 @@ def _key(cgroup: Cgroup) -> _Key | None:
 
 
 class Units:
-    """Reads nothing but the cgroups of processes."""
+    """Programs that no scheduler and no engine runs: their systemd unit or session, else the command."""
 
     readers = ()
 
@@ -222,15 +206,17 @@ class Units:
         found = [(group, _unit_owner(group)) for group in processes.groups if group.cgroup.of_host]
         return View(
             names=by_pid(found),
-            cgroups=own_cgroups((owner, _unit_path(group, owner)) for group, owner in found),
+            cgroups=own_cgroups(
+                (owner, group.cgroup.unit_path if owner.kind == "unit" and not owner.shares_place else "")
+                for group, owner in found
+            ),
         )
 
 
 def _unit_owner(group: ProcessGroup) -> Owner:
     """Return the unit or session of a program, else its command and user.
 
-    What a user named himself is told apart by the user, also where nothing but `workload` is looked at: his unit is not
-    the system's of that name, and his programs and sessions are not other people's, here and on all nodes.
+    `workload` names the user of all that users name themselves: two users' units of one name are two workloads.
     """
     unit = group.cgroup.unit
     if not unit:
@@ -238,7 +224,3 @@ def _unit_owner(group: ProcessGroup) -> Owner:
     owner = Owner(f"unit:{unit}", kind="unit", user=group.user)
     users_own = group.cgroup.delegated or not owner.one_work
     return owner._replace(workload=f"unit:{of_user(group.user, unit)}") if users_own else owner
-
-
-def _unit_path(group: ProcessGroup, owner: Owner) -> str:
-    return group.cgroup.unit_path if owner.kind == "unit" and not owner.shares_place else ""

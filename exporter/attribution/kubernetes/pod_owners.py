@@ -10,34 +10,35 @@ from dataclasses import dataclass, field, replace
 from exporter.attribution.cgroup import Cgroup, parse_path
 from exporter.attribution.kubernetes.allocations import MIG_PLACE, AllocationResolver, PodAllocations, pod_allocations
 from exporter.attribution.kubernetes.owner_objects import PodRoots
-from exporter.attribution.kubernetes.root import PodPlace, Root, nameless_pod, pod_info, pod_owner
-from exporter.attribution.kubernetes.source import POD_RESOURCES, Kubernetes, KubernetesView, PodName, PodNames
+from exporter.attribution.kubernetes.pod import PodName
+from exporter.attribution.kubernetes.root import PodPlace, TopLevelOwner, nameless_pod, pod_info, pod_owner
+from exporter.attribution.kubernetes.source import POD_RESOURCES, Kubernetes, KubernetesView, PodNames
 from exporter.attribution.owner import EXACT, INFERRED, Owner, WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
 from exporter.attribution.source import Amounts, View, by_pid, named
 from exporter.core.clock import MonotonicTime
 
 _NESTED = re.compile("[0-9a-f]{64}")
-"""In the path of a pod's cgroup: a container that a kubelet of its own runs in. That one's socket is not here."""
+"""Id of a container in the path of a pod's cgroup: a kubelet of its own runs in it, with its socket."""
 
 
 @dataclass(frozen=True, slots=True)
-class PodsNow:
-    """What one pass knows of pods. `places` is by (pod uid, container id); what is not in it has no name (yet)."""
+class PodOwnersSnapshot:
+    """Pods of one sampling cycle. `places` is by (pod uid, container id), without those that have no name (yet)."""
 
     given: Mapping[PodPlace, Amounts] = field(default_factory=dict[PodPlace, Amounts])
     places: Mapping[tuple[str, str], PodPlace] = field(default_factory=dict[tuple[str, str], PodPlace])
     waiting: frozenset[str] = frozenset()
-    """Uids whose name may yet come."""
+    """Uids whose name may still come."""
     uids: Mapping[PodName, str] = field(default_factory=dict[PodName, str])
     inferred: frozenset[str] = frozenset()
     view: KubernetesView = field(default_factory=KubernetesView)
-    roots: Mapping[PodName, Root] = field(default_factory=dict[PodName, Root])
-    """Of the pods that run or were given something; one that is not in it waits for its owners' names."""
+    roots: Mapping[PodName, TopLevelOwner] = field(default_factory=dict[PodName, TopLevelOwner])
+    """Owners of pods that run or have an allocation; a pod without one waits for its owners' names."""
     listed: PodAllocations = field(default_factory=PodAllocations)
-    """What the kubelet says it gave to whom."""
+    """The kubelet's list."""
     disputed: frozenset[PodName] = frozenset()
-    """Pods of which the kubelet's list and running processes do not agree."""
+    """Pods whose running processes contradict the kubelet's list."""
     conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
     unresolved: Mapping[str, int] = field(default_factory=dict[str, int])
 
@@ -45,8 +46,8 @@ class PodsNow:
         return self.places.get((cgroup.pod, cgroup.container))
 
     def owner(self, place: PodPlace) -> Owner | None:
-        """None while the name of its workload is being asked for."""
-        root = self.roots.get((place.namespace, place.pod))
+        """Return the owner; None while the name of its workload is being asked for."""
+        root = self.roots.get(place.pod_name)
         return pod_owner(place, root) if root else None
 
     def info(self, owner: Owner) -> WorkloadInfo:
@@ -57,10 +58,7 @@ class PodsNow:
         return pod_info(pod, known_uid, owner.container, trust, self.roots.get(name))
 
     def may_hold(self, owner: Owner) -> bool:
-        """Return whether a pod can have been given more than the kubelet lists.
-
-        It cannot where the API server knows the pod and it asks for exactly what is listed.
-        """
+        """Return whether a pod may have more than the kubelet lists: unless it requests exactly what is listed."""
         pod = self.view.pods.get(self.uids.get(owner.pod_name, ""))
         if pod is None or self.view.silent or owner.pod_name in self.disputed:
             return True
@@ -68,7 +66,7 @@ class PodsNow:
 
 
 class PodOwners:
-    """Names pods and finds what they were allocated; keeps the names it has learned."""
+    """Names and allocations of pods. Remembers the names."""
 
     def __init__(self, kubernetes: Kubernetes) -> None:
         self._kubernetes = kubernetes
@@ -97,7 +95,7 @@ class PodOwners:
             health=self._kubernetes.health(now, pods.conflicts, pods.unresolved),
         )
 
-    def _join(self, index: ProcessIndex, view: KubernetesView, now: MonotonicTime) -> PodsNow:
+    def _join(self, index: ProcessIndex, view: KubernetesView, now: MonotonicTime) -> PodOwnersSnapshot:
         listed = pod_allocations(view, index.devices)
         if listed.unresolved[MIG_PLACE]:
             self._kubernetes.ask_claimable()
@@ -111,13 +109,20 @@ class PodOwners:
         if waiting:
             self._kubernetes.wake()
         known = {uid: name for uid in running if (name := self._names.name(uid))}
-        idle = {(pod.namespace, pod.name): uid for uid, pod in view.pods.items()}
-        places = self._places(_wanted(index), view, listed.given)
-        by_name = {(pod.namespace, pod.name): pod for pod in view.pods.values()}
+        idle = {pod.pod_name: uid for uid, pod in view.pods.items()}
+        cgroups = (*(group.cgroup for group in index.groups), *index.places.values())
+        wanted = {(cgroup.pod, cgroup.container) for cgroup in cgroups if cgroup.pod}
+        places = self._places(wanted, view, listed.given)
+        by_name = {pod.pod_name: pod for pod in view.pods.values()}
         effective = self._resolver.resolve(listed, _running(index, places), by_name)
-        present = {*known.values(), *((place.namespace, place.pod) for place in effective.given)}
+        present = {*known.values(), *(place.pod_name for place in effective.given)}
         pods = {name: view.pods[idle[name]] if name in idle else None for name in present}
-        return PodsNow(
+        elsewhere = sum(
+            bool(holders.get(uuid)) and name not in holders[uuid]
+            for uid, name in known.items()
+            for uuid in running[uid]
+        )
+        return PodOwnersSnapshot(
             given=effective.given,
             places=places,
             waiting=waiting,
@@ -127,7 +132,7 @@ class PodOwners:
             roots=self._roots.of(pods, now, may_come=self._kubernetes.may_learn_pods),
             listed=listed,
             disputed=effective.disputed,
-            conflicts={POD_RESOURCES: _elsewhere(running, known, holders) + effective.conflicts},
+            conflicts={POD_RESOURCES: elsewhere + effective.conflicts},
             unresolved=listed.unresolved,
         )
 
@@ -136,18 +141,18 @@ class PodOwners:
     ) -> Mapping[tuple[str, str], PodPlace]:
         containers: dict[PodName, set[str]] = defaultdict(set)
         for place in given:
-            containers[place.namespace, place.pod].add(place.container)
+            containers[place.pod_name].add(place.container)
         found: dict[tuple[str, str], PodPlace] = {}
         for key in wanted:
             pod = view.pods.get(key[0])
-            name = self._names.name(key[0]) or view.logged.get(key[0]) or (pod and (pod.namespace, pod.name))
+            name = self._names.name(key[0]) or view.logged.get(key[0]) or (pod and pod.pod_name)
             if name:
                 found[key] = PodPlace(*name, _container(view, key, containers[name]))
         return found
 
 
 class PodCgroups:
-    """Names pods by the uids in their cgroups, where no kubelet is asked."""
+    """Pods by the uids in their cgroups, where no kubelet is asked."""
 
     readers = ()
 
@@ -162,7 +167,7 @@ class PodCgroups:
         )
 
 
-def _owner(cgroup: Cgroup, pods: PodsNow) -> Owner | None:
+def _owner(cgroup: Cgroup, pods: PodOwnersSnapshot) -> Owner | None:
     """Return the owner of what runs in a pod; None while a name is being asked for."""
     place = pods.place(cgroup)
     if place:
@@ -181,17 +186,12 @@ def _own_cgroups(found: Iterable[tuple[ProcessGroup, Owner | None]]) -> Mapping[
     return paths
 
 
-def _wanted(index: ProcessIndex) -> Collection[tuple[str, str]]:
-    cgroups = (*(group.cgroup for group in index.groups), *index.places.values())
-    return {(cgroup.pod, cgroup.container) for cgroup in cgroups if cgroup.pod}
-
-
 def _holders(listed: PodAllocations) -> Mapping[str, set[PodName]]:
     """Return the pods that the kubelet lists, by target."""
     found: dict[str, set[PodName]] = defaultdict(set)
     for place, amounts in listed.given.items():
         for uuid in amounts:
-            found[uuid].add((place.namespace, place.pod))
+            found[uuid].add(place.pod_name)
     return found
 
 
@@ -215,7 +215,7 @@ def _running(index: ProcessIndex, places: Mapping[tuple[str, str], PodPlace]) ->
 
 
 def _container(view: KubernetesView, key: tuple[str, str], given: set[str]) -> str:
-    """By the API server's word, else the only container of the pod that was given a device."""
+    """Return the container's name by the API server, else the only one of the pod that has a device."""
     pod = view.pods.get(key[0])
     exact = pod.containers.get(key[1]) if pod else None
     if exact:
@@ -223,20 +223,10 @@ def _container(view: KubernetesView, key: tuple[str, str], given: set[str]) -> s
     return next(iter(given)) if len(given) == 1 else ""
 
 
-def _elsewhere(
-    running: Mapping[str, set[str]], named: Mapping[str, PodName], holders: Mapping[str, set[PodName]]
-) -> int:
-    """Devices that a pod runs on although they were given to others."""
-    return sum(
-        1 for uid, name in named.items() for uuid in running[uid] if holders.get(uuid) and name not in holders[uuid]
-    )
-
-
 def of_this_kubelet(index: ProcessIndex, known: Collection[str]) -> ProcessIndex:
     """Return the index with each process in its outer pod, unless the inner one's uid is among the `known` ones.
 
-    A cluster inside of a pod (k3s, kind) has a kubelet of its own. To this node's kubelet all that runs in there is the
-    pod that it gave the GPU to.
+    A cluster inside of a pod (k3s, kind) has a kubelet of its own. This node's kubelet only knows the outer pod.
     """
     if not any(each.nested_in for each in (*(group.cgroup for group in index.groups), *index.places.values())):
         return index

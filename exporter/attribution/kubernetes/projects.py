@@ -52,7 +52,7 @@ def known(reference: Reference) -> bool:
     return bool(resource(reference))
 
 
-class Named(NamedTuple):
+class LabelledWorkload(NamedTuple):
     """Name and kind of a workload by a label of its pods."""
 
     name: str
@@ -106,13 +106,13 @@ LABELS = (
 )
 
 
-def named(labels: Mapping[str, str]) -> Named | None:
+def named(labels: Mapping[str, str]) -> LabelledWorkload | None:
     """By the outermost project whose label is there."""
     for project in _PROJECTS:
         name = labels.get(project.label)
         if name:
             kind = labels.get(project.kind_label, "")
-            return Named(name, _OPERATORS.get(kind, kind if kind in _RAY_LABEL else project.kind))
+            return LabelledWorkload(name, _OPERATORS.get(kind, kind if kind in _RAY_LABEL else project.kind))
     return None
 
 

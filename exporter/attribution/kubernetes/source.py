@@ -1,9 +1,9 @@
-"""Kubernetes on this node: what the kubelet gave to whom, and the names behind the pod uids in cgroups."""
+"""Kubernetes on this node: the kubelet's allocations, and the names behind the pod uids in cgroups."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from exporter.attribution.devices import DeviceName
 from exporter.attribution.kubernetes import pod_resources
 from exporter.attribution.kubernetes.api_server import PodWatch
 from exporter.attribution.kubernetes.owner_objects import OwnerObjects
-from exporter.attribution.kubernetes.pod import Pod
+from exporter.attribution.kubernetes.pod import Pod, PodName
 from exporter.attribution.kubernetes.pod_resources import PodDevice
 from exporter.attribution.owner import SourceHealth
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
@@ -26,11 +26,8 @@ log = logging.getLogger(__name__)
 POD_RESOURCES = "kubernetes"
 INTERVAL = 5.0
 _ALLOCATABLE_EVERY = 24
-"""Questions between two about what the kubelet may give out: that changes with the node's devices."""
+"""Questions between two questions about allocatable devices: they change with the node's devices."""
 _FORGET_SECONDS = 600.0
-
-PodName = tuple[str, str]
-"""Namespace and name."""
 
 
 POD_LOGS = Path("/var/log/pods")
@@ -53,25 +50,25 @@ def logged_pods(folder: Path = POD_LOGS) -> Mapping[str, tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesView:
-    """What is known at one moment; `present` where a kubelet has ever answered or must be there."""
+    """Reports at one moment; `present` if a kubelet has ever answered or must be there."""
 
     present: bool = False
     silent: bool = True
-    """The kubelet has not reported for long, or never, what it gave to whom."""
+    """Whether the kubelet has not reported its allocations for long, or never."""
     given: tuple[PodDevice, ...] = ()
     allocatable: frozenset[DeviceName] = frozenset()
-    """What the kubelet may give out; empty where it does not report (before Kubernetes 1.23, or DRA alone)."""
+    """Devices that the kubelet may allocate; empty if not reported (before Kubernetes 1.23, or DRA alone)."""
     pods: Mapping[str, Pod] = field(default_factory=dict[str, Pod])
-    """By the uid in their cgroups; empty without the API server."""
+    """Pods by the uid in their cgroups; empty without the API server."""
     logged: Mapping[str, PodName] = field(default_factory=dict[str, PodName])
-    """By the same uid, from the kubelet's log directories; empty where they are out of sight."""
+    """Names by the same uid, from the kubelet's log directories; empty if they are not readable."""
     claimable: Mapping[str, str] = field(default_factory=dict[str, str])
     """UUIDs by the names of NVIDIA's DRA driver; empty without the API server, or while nobody needed them."""
 
 
 @dataclass(frozen=True, slots=True)
 class KubernetesSite:
-    """Where the kubelet is looked for, and whether it must be there rather than may."""
+    """Paths of the kubelet, and whether it must be there."""
 
     socket: Path
     required: bool = False
@@ -81,7 +78,7 @@ class KubernetesSite:
 
 
 class Kubernetes:
-    """Asks the kubelet every few seconds (and when something new shows up), the API server where allowed to."""
+    """Questions to the kubelet every few seconds and when a new pod appears, and to the API server if allowed."""
 
     def __init__(
         self,
@@ -115,7 +112,7 @@ class Kubernetes:
 
     @property
     def may_learn_pods(self) -> bool:
-        """Whether the API server is asked for pods, and what it has not reported may yet come."""
+        """Whether the API server is asked for pods: then it may still report new ones."""
         return self._watch is not None
 
     def wake(self) -> None:
@@ -126,7 +123,7 @@ class Kubernetes:
         self._met = True
 
     def view(self, now: MonotonicTime) -> KubernetesView:
-        """Never waits. What the kubelet last reported counts for LAST_KNOWN_SECONDS after it fell silent."""
+        """Return the last reports. The kubelet's counts for LAST_KNOWN_SECONDS after it fell silent."""
         answer = self._poller.answer
         stale = not answer.success and now - answer.at > LAST_KNOWN_SECONDS
         pods = self._watch.pods if self._watch else dict[str, Pod]()
@@ -141,7 +138,7 @@ class Kubernetes:
         )
 
     def ask_claimable(self) -> None:
-        """Names of the DRA driver are in the answer, and what they mean is not known: ask with the next question."""
+        """Have the API server asked for the DRA driver's names with the next question."""
         self._claims_wanted = True
 
     def health(
@@ -155,7 +152,7 @@ class Kubernetes:
         return (replace(own, unresolved=unresolved), *api)
 
     def _ask(self) -> tuple[PodDevice, ...]:
-        """Log the first failure and the first answer after it."""
+        """Ask the kubelet. Logs the first failure and the first answer after it."""
         try:
             found = self._listed()
         except SourceError as error:
@@ -190,10 +187,10 @@ class Kubernetes:
 def infer(
     running: Mapping[str, AbstractSet[str]], given: Mapping[str, AbstractSet[PodName]], known: Mapping[str, PodName]
 ) -> Mapping[str, PodName]:
-    """Names of pod uids without asking the API server, from where their processes run.
+    """Return names of pod uids from the devices of their processes, without the API server.
 
-    A pod whose processes use some devices is one that was given all of them; where only one such pod is left once
-    the others have their uids, that is it. `running`: uid to devices; `given`: device to pods; `known`: uid to pod.
+    A pod whose processes use some devices was allocated all of them. If only one such pod has no uid yet, it is that.
+    `running`: uid to devices; `given`: device to pods; `known`: uid to pod.
     """
     found = dict(known)
     progress = True
@@ -214,7 +211,7 @@ def infer(
 
 
 class PodNames:
-    """Pod uid to name, remembered while the pod is seen and some time after: a deleted pod's process may linger."""
+    """Names by pod uid, remembered for some time after the pod: a deleted pod's process may linger."""
 
     def __init__(self) -> None:
         self._names: dict[str, PodName] = {}
@@ -228,8 +225,8 @@ class PodNames:
         given: Mapping[str, AbstractSet[PodName]],
         now: MonotonicTime,
     ) -> None:
-        """Take in one pass; `running` and `given` as in `infer`, by target uuid."""
-        exact = {**view.logged, **{uid: (pod.namespace, pod.name) for uid, pod in view.pods.items()}}
+        """Add one sampling cycle; `running` and `given` as in `infer`, by target uuid."""
+        exact = {**view.logged, **{uid: pod.pod_name for uid, pod in view.pods.items()}}
         self._seen |= dict.fromkeys(running, now)
         self._names = {
             uid: name for uid, name in self._names.items() if now - self._seen.get(uid, NEVER) <= _FORGET_SECONDS
@@ -243,6 +240,3 @@ class PodNames:
 
     def name(self, uid: str) -> PodName | None:
         return self._names.get(uid)
-
-    def unknown(self, uids: Collection[str]) -> bool:
-        return any(uid not in self._names for uid in uids)
