@@ -45,9 +45,9 @@ def parts(document: Document, key: str) -> Sequence[Document]:
     return objects(document.get(key))
 
 
-def text(document: Document, key: str) -> str:
+def text(document: Document, key: str, limit: int = 256) -> str:
     value = document.get(key)
-    return bounded(value) if isinstance(value, str) else ""
+    return bounded(value, limit) if isinstance(value, str) else ""
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -157,7 +157,7 @@ def _slurm_node(config: SlurmConfig, names: Sequence[str]) -> BackgroundSource[b
     """What asks slurmctld about this node; None where it is not to be asked."""
     if config.mode == OFF or not config.scontrol:
         return None
-    seen = (lambda: True) if config.mode == ON else (lambda: exists(gres.in_use(config.gres_conf)))
+    seen = (lambda: True) if config.mode == ON else (lambda: exists(gres.effective_gres_conf(config.gres_conf)))
     return BackgroundSource(
         SlurmNode(seen, lambda: slurm_maintenance(config.scontrol, names)),
         nothing=None,

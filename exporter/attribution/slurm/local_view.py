@@ -1,4 +1,4 @@
-"""Slurm on this node at one moment, from local files alone: cgroups, device programs, environment, gres.conf."""
+"""Slurm on this node at one moment, from local files: cgroups, device programs, environments, gres.conf."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from exporter.host.text import read_text
 log = logging.getLogger(__name__)
 
 Allocation = Mapping[DeviceName, float | None]
-"""Devices of a job; with each the amount of it (shards, MPS percent) where one is stated."""
+"""Devices of a job, each with its amount (shards, MPS percent) if one is stated."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """Slurm on this node at one moment, from local files alone."""
+    """Slurm on this node at one moment."""
 
     present: bool = False
-    """Whether Slurm may be here, as where a folder for the prolog's files is configured."""
+    """Whether Slurm may be here, such as with a configured folder of the prolog's files."""
     evident: bool = False
-    """Whether Slurm must be here, or has shown since the start: by a job, or by a gres.conf that lists GPUs."""
+    """Whether Slurm must be here, or has shown by a job or by GPUs in gres.conf since the start."""
     cgroups: Mapping[str, str] = field(default_factory=dict[str, str])
     """Job to its cgroup."""
     sluids: Mapping[str, str] = field(default_factory=dict[str, str])
     users: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Job to its user, where its cgroup reports (version 1)."""
+    """Job to its user, if its cgroup reports it (version 1)."""
     finished_jobs: frozenset[str] = frozenset()
-    """Jobs that an epilog has taken out of the files, whose cgroup lingers with nobody in it."""
+    """Jobs that an epilog has removed from the files, and whose empty cgroup is left."""
     silent: frozenset[str] = frozenset()
-    """Jobs that are allocated something here and have no process in a cgroup of theirs but Slurm's own helpers."""
+    """Jobs with an allocation here that have only Slurm's own processes in their cgroup."""
     constrained: Mapping[str, Allocation] = field(default_factory=dict[str, Allocation])
     job_environ: Mapping[str, JobVariables] = field(default_factory=dict[str, JobVariables])
     program_error: str = ""
@@ -50,7 +50,7 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class SlurmSite:
-    """Where Slurm is looked for. No `mapping` directory: no such files. No `scontrol`: slurmctld is not asked."""
+    """Paths and names of Slurm. Without `mapping` no prolog files are read, without `scontrol` no slurmctld."""
 
     procfs: Path = Path("/proc")
     cgroupfs: Path = Path("/sys/fs/cgroup")
@@ -58,20 +58,20 @@ class SlurmSite:
     mapping: Path | None = None
     scontrol: str = "scontrol"
     names: frozenset[str] = frozenset()
-    """What this node may be called in Slurm; its cgroups tell more."""
+    """Possible names of this node in Slurm."""
     required: bool = False
-    """Whether Slurm must be here, rather than may."""
+    """Whether Slurm must be here."""
 
 
 class DevicePrograms:
-    """What slurmd's device programs allow each job; each is read once, for an allocation does not change."""
+    """Devices that slurmd's device programs allow each job. Each is read once: an allocation does not change."""
 
     def __init__(self, site: SlurmSite, bpf: device_program.Bpf) -> None:
         self._site = site
         self._bpf: device_program.Bpf | None = bpf
         self._known: dict[str, Allocation] = {}
         self.error = ""
-        """Why they cannot be read, where this process was given the right to."""
+        """Reason of a failure, if this process has the right to read them."""
 
     def read(self, cgroups: Mapping[str, str]) -> Mapping[str, Allocation]:
         self._known = {job: held for job, held in self._known.items() if job in cgroups}
@@ -105,7 +105,7 @@ class DevicePrograms:
 
 
 def allowed(rules: Collection[device_program.Rule], procfs: Path) -> Allocation:
-    """Devices that rules let a job open. Of a GPU of which it may open MIG instances, those alone."""
+    """Return the devices that rules let a job open. Of a GPU with MIG instances, only the instances."""
     minors = {rule.minor for rule in rules if rule.allowed and rule.major == gres.NVIDIA_MAJOR}
     caps_major = re.search(r"^ *(\d+) nvidia-caps$", read_text(f"{procfs}/devices"), re.MULTILINE)
     if not caps_major:
@@ -120,7 +120,7 @@ def allowed(rules: Collection[device_program.Rule], procfs: Path) -> Allocation:
 
 
 class LocalFiles:
-    """Looks at the node. `look` is given what the prolog's files name, and which jobs slurmctld has reported."""
+    """Local files of Slurm."""
 
     def __init__(self, site: SlurmSite, bpf: device_program.Bpf, user_name: Callable[[int], str]) -> None:
         self._site = site
@@ -131,11 +131,12 @@ class LocalFiles:
         self.evident = site.required
         self.names = site.names
         self.told_names: frozenset[str] = frozenset()
-        """Names of this node that are Slurm's own, from cgroups and prologs: the host's may differ."""
+        """Slurm's own names of this node, from cgroups and prologs: the host's may differ."""
         self.parents: frozenset[str] = frozenset()
-        """Cgroups that jobs were seen under, beside where Slurm puts them by itself."""
+        """Other parents of job cgroups, beside Slurm's own."""
 
     def look(self, mapped: AbstractSet[str], known: Callable[[str], object]) -> NodeView:
+        """Read the node. `mapped` are the jobs of the prolog's files, `known` is what slurmctld reported of a job."""
         site = self._site
         seen = job_cgroups(site.cgroupfs, self.parents)
         sluids = {name: job_of_sluid(site.cgroupfs, site.procfs, at) for name, at in seen.items() if name[0] == "s"}
@@ -160,14 +161,14 @@ class LocalFiles:
             silent=frozenset((mapped | cgroups.keys()) - running),
             constrained=constrained,
             job_environ={
-                job: values for job in cgroups.keys() - known_jobs if (values := self._environ_of(job, cgroups[job]))
+                job: found for job in cgroups.keys() - known_jobs if (found := self._environ_of(job, cgroups[job]))
             },
             program_error=self._programs.error,
             devices=devices,
         )
 
     def add_names(self, names: AbstractSet[str]) -> None:
-        """Note what Slurm itself calls this node."""
+        """Add Slurm's own names of this node."""
         self.told_names |= names
         self.names |= names
 
@@ -186,20 +187,17 @@ class LocalFiles:
 _HELPERS = frozenset({"slurmstepd", "slurm_script", "srun"})
 """Command names of Slurm's own processes: a step's manager, a batch script's shell, the client that starts steps."""
 _PLACEHOLDER = b"sleep\x00100000000\x00"
-"""Command line of the process that keeps the extern step alive; it outlives a slurmstepd that was killed."""
+"""Command line of the process that keeps the extern step alive. It outlives a killed slurmstepd."""
 _TITLE = re.compile(rb"slurmstepd: \[([0-9]+)[.+]")
 _MAX_PROCESSES = 256
-"""Of one job; its first ones say all that is asked of them."""
+"""Processes that are read of one job: the first ones are enough."""
 
 
 def job_cgroups(cgroupfs: Path, also: Iterable[str] = ()) -> Mapping[str, str]:
-    """Job id or SLUID to its cgroup, a path under the mount (or under the v1 controller's).
-
-    `also` are parents of job cgroups elsewhere, seen in a process's own path (Slurm in a pod, a moved scope).
-    """
+    """Return the cgroups by job id or SLUID, as paths under the mount. `also` are more parents of job cgroups."""
     found: dict[str, str] = {}
     for mount in mounts(cgroupfs):
-        for parent in {*_scopes(mount), *_v1_users(mount), *also}:
+        for parent in {*_parents(mount), *also}:
             for name in folders(f"{mount}{parent}"):
                 path = f"{parent}/{name}"
                 seen = parse_path(path)
@@ -209,7 +207,7 @@ def job_cgroups(cgroupfs: Path, also: Iterable[str] = ()) -> Mapping[str, str]:
 
 
 def processes(cgroupfs: Path, job_path: str) -> tuple[int, ...]:
-    """Pids in the job's cgroup and below, in whichever hierarchy has it."""
+    """Return the pids in the job's cgroup and below, in the hierarchy that has it."""
     for mount in mounts(cgroupfs):
         pids = [pid for folder, _, files in os.walk(f"{mount}{job_path}") for pid in _pids(folder, files)]
         if pids:
@@ -218,7 +216,7 @@ def processes(cgroupfs: Path, job_path: str) -> tuple[int, ...]:
 
 
 def occupied(cgroupfs: Path, job_path: str) -> bool:
-    """Whether any process is in the job's cgroup or below."""
+    """Return whether any process is in the job's cgroup or below."""
     for mount in mounts(cgroupfs):
         events = read_text(f"{mount}{job_path}/cgroup.events")
         if "populated 1" in events:
@@ -229,7 +227,7 @@ def occupied(cgroupfs: Path, job_path: str) -> bool:
 
 
 def runs_program(cgroupfs: Path, procfs: Path, job_path: str) -> bool:
-    """Whether any process in the job's cgroup or below is more than one of Slurm's own helpers."""
+    """Return whether any process in the job's cgroup or below is not Slurm's own."""
     return any(
         not _is_helper(procfs / str(pid), parse_path(folder).step)
         for mount in mounts(cgroupfs)
@@ -252,7 +250,7 @@ def _command_line(process: Path) -> bytes:
 
 
 def job_of_sluid(cgroupfs: Path, procfs: Path, job_path: str) -> str:
-    """The raw job id behind a SLUID, from the title of the step's slurmstepd; empty while none runs."""
+    """Return the raw job id of a SLUID, from the title of the step's slurmstepd; empty while none runs."""
     for pid in processes(cgroupfs, job_path):
         match = _TITLE.match(_command_line(procfs / str(pid)))
         if match:
@@ -260,18 +258,14 @@ def job_of_sluid(cgroupfs: Path, procfs: Path, job_path: str) -> str:
     return ""
 
 
-def _scopes(mount: str) -> Iterator[str]:
-    """V2: slurmstepd.scope in the root or in any slice (CgroupSlice may move it)."""
+def _parents(mount: str) -> Iterator[str]:
+    """Yield slurmstepd.scope in the root or in any slice (CgroupSlice may move it), and the users of version 1."""
     for top in folders(mount):
         if top.endswith("slurmstepd.scope"):
             yield f"/{top}"
         elif top.endswith(".slice"):
             yield from (f"/{top}/{name}" for name in folders(f"{mount}/{top}") if name.endswith("slurmstepd.scope"))
-
-
-def _v1_users(mount: str) -> Iterator[str]:
-    for top in folders(mount):
-        if top == "slurm" or top.startswith("slurm_"):
+        elif top == "slurm" or top.startswith("slurm_"):
             yield from (f"/{top}/{name}" for name in folders(f"{mount}/{top}") if name.startswith("uid_"))
 
 

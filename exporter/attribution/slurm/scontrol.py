@@ -1,7 +1,7 @@
-"""Asking slurmctld about a job, once, in a thread of its own.
+"""Questions to slurmctld about each new job, once, in a thread of their own.
 
-Costs slurmctld three small RPCs per new job (never squeue, which sends every job of the cluster to every node).
-A dead slurmctld makes scontrol hang 18 s, so a time-out ends it and further questions wait, longer each time.
+A new job costs slurmctld three small RPCs (never squeue, which sends every job of the cluster to every node). A dead
+slurmctld lets scontrol hang for 18 s, so a timeout ends it, and further questions wait longer each time.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 from exporter.attribution.background_source import SourceError
+from exporter.attribution.documents import Document, items, parts, text
 from exporter.attribution.owner import SourceHealth
 from exporter.attribution.slurm.job import Job, NodeGres, hosts, node_gres, parse_job, part_name
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, monotonic_time
@@ -24,18 +25,15 @@ from exporter.host.text import bounded, count, lines
 log = logging.getLogger(__name__)
 
 UNKNOWN_SECONDS = 60.0
-"""A job slurmctld does not know (or hides: PrivateData) is asked about again after this."""
+"""Time between questions about a job that slurmctld does not know, or hides (PrivateData)."""
 RETURN_SECONDS = 10.0
-"""A job that was away for longer was requeued: it may hold other GPUs now."""
+"""Absence after which a job was requeued: it may have other GPUs now."""
 FORGET_SECONDS = 600.0
 _LONGEST_PAUSE = 60.0
 
 
 class JobCache:
-    """What is known of this node's jobs; asks about each new one once. Neither method waits.
-
-    `jobs` is replaced, never changed in place; a job keeps its entry until long after its last process.
-    """
+    """Jobs of this node, each asked about once. `jobs` is replaced, never changed. Methods do not wait."""
 
     def __init__(
         self, ask: Callable[[str], Job | None], *, pause: float = 5.0, clock: MonotonicClock = monotonic_time
@@ -44,7 +42,7 @@ class JobCache:
         self._pause = pause
         self._clock = clock
         self._wanted: dict[str, MonotonicTime] = {}
-        """Job to when it was first asked about without an answer."""
+        """Open questions, with the time of the first attempt."""
         self._retry: dict[str, MonotonicTime] = {}
         self._seen: dict[str, MonotonicTime] = {}
         self._lock = threading.Lock()
@@ -57,18 +55,13 @@ class JobCache:
     def start(self, threads: Threads | None = None) -> None:
         (threads or Threads()).start("scontrol", self._run)
 
-    @property
-    def changes(self) -> int:
-        """How many jobs it has learned of."""
-        return len(self.jobs)
-
     def stop(self) -> None:
         """Ask the thread to end; one that waits for scontrol is left behind."""
         self._stopped = True
         self._woken.set()
 
     def want(self, jobs: Collection[str]) -> None:
-        """These jobs are on this node now: those not known yet will be asked about."""
+        """Note the jobs that are on this node now: new ones will be asked about."""
         now = self._clock()
         with self._lock:
             back = {job for job in jobs if now - self._seen.get(job, now) > RETURN_SECONDS}
@@ -80,22 +73,22 @@ class JobCache:
             self._woken.set()
 
     def pending(self, job: str) -> bool:
-        """Whether an answer about `job` is still to come."""
+        """Return whether an answer about `job` is still to come."""
         return job in self._wanted
 
     def unknown(self) -> frozenset[str]:
-        """Jobs of this node that slurmctld reports it does not know: ended long ago, or hidden from this user."""
+        """Return jobs of this node that slurmctld does not know: ended long ago, or hidden from this user."""
         with self._lock:
             return frozenset(self._retry.keys() & self._seen.keys())
 
     def health(self, now: MonotonicTime) -> SourceHealth:
-        """The age is that of the oldest question without an answer: with none open, what is known is current."""
+        """Return the health. Its age is that of the oldest open question."""
         with self._lock:
             oldest = min(self._wanted.values(), default=now)
         return SourceHealth("slurm_scontrol", self._success, max(0.0, now - oldest))
 
     def answer_next(self) -> bool:
-        """Ask about one wanted job now, in the caller's thread; whether slurmctld answered (or nothing was asked)."""
+        """Ask about one job in the caller's thread. Returns whether slurmctld answered, or nothing was asked."""
         with self._lock:
             job = next(iter(self._wanted), None)
         if job is None:
@@ -123,21 +116,17 @@ class JobCache:
             self._wanted.pop(job, None)
         return True
 
-    def _drop_ended(self) -> None:
-        """Questions about jobs that have left meanwhile answer themselves."""
-        with self._lock:
-            now = self._clock()
-            self._wanted = {
-                job: at for job, at in self._wanted.items() if now - self._seen.get(job, at) <= UNKNOWN_SECONDS
-            }
-
     def _run(self) -> None:
         failures = 0
         while not self._stopped:
             self._woken.clear()
             answered = self.answer_next()
             failures = 0 if answered else failures + 1
-            self._drop_ended()
+            with self._lock:  # questions about jobs that have left are not needed any more
+                now = self._clock()
+                self._wanted = {
+                    job: at for job, at in self._wanted.items() if now - self._seen.get(job, at) <= UNKNOWN_SECONDS
+                }
             if failures:
                 pause = min(_LONGEST_PAUSE, self._pause * 2 ** min(failures - 1, 10))
                 until = monotonic_time() + pause
@@ -148,79 +137,67 @@ class JobCache:
                 self._woken.wait()
 
 
-_NOT_SET = 0
 _LONGEST = 1 << 16
 """Characters of a list of nodes."""
-_Fields = Mapping[str, Any]
 
 
-def parse_jobs(text: bytes) -> Mapping[str, Job]:
-    """Jobs by raw id. Raises ValueError where the text is not such an answer."""
+def parse_jobs(answer: bytes) -> Mapping[str, Job]:
+    """Parse jobs by raw id. Raises ValueError if the text is not such an answer."""
     try:
-        document = json.loads(text)
+        document = json.loads(answer)
     except RecursionError:
         raise ValueError("nested without end") from None
-    fields = cast("_Fields", document) if isinstance(document, dict) else dict[str, Any]()
-    listed = fields.get("jobs")
-    if not isinstance(listed, list) or (not listed and fields.get("errors")):
+    fields = cast("Document", document) if isinstance(document, dict) else {}
+    if not isinstance(fields.get("jobs"), list) or (not fields["jobs"] and fields.get("errors")):
         raise ValueError("no list of jobs")
-    found = (_job(cast("_Fields", each)) for each in cast("Sequence[Any]", listed) if isinstance(each, dict))
+    found = (_job(each) for each in parts(fields, "jobs"))
     return {job.id: job for job in found if job.id}
 
 
-def _job(fields: _Fields) -> Job:
-    limit = _number(fields, "time_limit")
-    start = _number(fields, "start_time")
-    array = _number(fields, "array_job_id") or _NOT_SET
-    het = _number(fields, "het_job_id") or _NOT_SET
+def _job(fields: Document) -> Job:
+    limit, start = _number(fields, "time_limit"), _number(fields, "start_time")
+    array, het = _number(fields, "array_job_id"), _number(fields, "het_job_id")
+    node_list, state = text(fields, "nodes", _LONGEST), fields.get("job_state")
+    state = state if isinstance(state, str) else next(iter(items(state)), "")
     return Job(
         id=_id(_number(fields, "job_id")),
-        user=_text(fields, "user_name"),
-        account=_text(fields, "account"),
-        partition=_text(fields, "partition"),
-        name=_text(fields, "name"),
-        qos=_text(fields, "qos"),
+        user=text(fields, "user_name"),
+        account=text(fields, "account"),
+        partition=text(fields, "partition"),
+        name=text(fields, "name"),
+        qos=text(fields, "qos"),
         array_job=_id(array) if array else "",
         array_task=_id(_number(fields, "array_task_id")) if array else "",
         het_job=_id(het) if het else "",
         het_offset=_id(_number(fields, "het_job_offset")) if het else "",
-        state=_state(fields.get("job_state")),
+        state=bounded(state) if isinstance(state, str) else "",
         time_limit_seconds=limit * 60.0 if limit else None,
         start_time=UnixTime(float(start)) if start else None,
-        node_count=_number(fields, "node_count") or len(hosts(_text(fields, "nodes", _LONGEST))) or None,
+        node_count=_number(fields, "node_count") or len(hosts(node_list)) or None,
         task_count=_number(fields, "tasks") or None,
         restarts=_number(fields, "restart_cnt"),
-        gres=_gres(fields),
-        node_list=_text(fields, "nodes", _LONGEST),
+        gres=_gres(fields, hosts(node_list)),
+        node_list=node_list,
     )
 
 
-def _gres(fields: _Fields) -> tuple[NodeGres, ...] | None:
-    """One text a node, in the order of the nodes; None where some are missing although GPUs are allocated."""
-    nodes = hosts(_text(fields, "nodes", _LONGEST))
-    gres = [each for each in _list(fields.get("gres_detail")) if isinstance(each, str)]
+def _gres(fields: Document, nodes: tuple[str, ...]) -> tuple[NodeGres, ...] | None:
+    """Return the GRES of each node; None if some are missing although GPUs are allocated."""
+    gres = [each for each in items(fields.get("gres_detail")) if isinstance(each, str)]
     if not gres:
-        return None if "gres/" in _text(fields, "tres_alloc_str") else ()
+        return None if "gres/" in text(fields, "tres_alloc_str") else ()
     if len(gres) != len(nodes):
         return None
-    return tuple(_each(nodes, gres))
+    return tuple(
+        each for node, written in zip(nodes, gres, strict=True) for each in node_gres(frozenset({node}), written)
+    )
 
 
-def _each(nodes: tuple[str, ...], gres: list[str]) -> Iterator[NodeGres]:
-    for node, text in zip(nodes, gres, strict=True):
-        yield from node_gres(frozenset({node}), text)
-
-
-def _text(fields: _Fields, key: str, limit: int = 256) -> str:
-    value = fields.get(key)
-    return bounded(value, limit) if isinstance(value, str) else ""
-
-
-def _number(fields: _Fields, key: str) -> int | None:
-    """A plain number, or `{"set": true, "infinite": false, "number": 7}` as newer versions write it."""
+def _number(fields: Document, key: str) -> int | None:
+    """Return a plain number, or that of `{"set": true, "infinite": false, "number": 7}` as newer versions write it."""
     value = fields.get(key)
     if isinstance(value, dict):
-        inner = cast("_Fields", value)
+        inner = cast("Document", value)
         value = None if inner.get("infinite") or inner.get("set") is False else inner.get("number")
     return count(value)
 
@@ -229,33 +206,22 @@ def _id(number: int | None) -> str:
     return "" if number is None else str(number)
 
 
-def _state(value: Any) -> str:
-    first = value if isinstance(value, str) else next(iter(_list(value)), "")
-    return bounded(first) if isinstance(first, str) else ""
-
-
-def _list(value: Any) -> Sequence[Any]:
-    return cast("Sequence[Any]", value) if isinstance(value, list) else ()
-
-
-log = logging.getLogger(__name__)
-
 TIMEOUT_SECONDS = 5.0
 MAX_BYTES = 4 << 20
-"""An array of some thousand elements; a scontrol that reports more is ended."""
+"""Limit of an answer: an array has some thousand elements."""
 _SQUEUE = "%A|%u|%a|%P|%q|%T"
 _SQUEUE_FIELDS = 6
 _UNKNOWN = b"Invalid job id"
 
 
 class ShowJob:
-    """`show_job(id)` is what slurmctld reports of a job; None where it does not know it. Raises SourceError."""
+    """Questions to slurmctld about one job; None if it does not know it. Raises SourceError."""
 
     def __init__(self, command: str, timeout: float = TIMEOUT_SECONDS) -> None:
         self._command = command
         self._timeout = timeout
         self._json = True
-        """Until scontrol shows that it is too old, or was built without."""
+        """False once scontrol has shown that it is too old, or was built without JSON."""
 
     def __call__(self, job: str) -> Job | None:
         if not self._json:
@@ -277,18 +243,18 @@ class ShowJob:
         return replace(found, gres=by_text.gres if by_text else None)
 
     def _by_text(self, job: str) -> Job | None:
-        """The id of a first element is also the array's, as that of a first component is the job's: all are listed."""
+        """Ask by text. The id of a first array element or component is also that of the whole: all are listed."""
         answer = self._show(job)
-        text = answer.output.decode("utf-8", "replace")
-        found = parse_job(text)
-        if found is None and (name := part_name(text, job)):
+        shown = answer.output.decode("utf-8", "replace")
+        found = parse_job(shown)
+        if found is None and (name := part_name(shown, job)):
             found = parse_job(self._show(name).output.decode("utf-8", "replace"))
         if found is not None and found.id == job:
             return found
-        return self._by_squeue(job) if text.strip() else None
+        return self._by_squeue(job) if shown.strip() else None
 
     def _by_squeue(self, job: str) -> Job | None:
-        """Who the job is of, without any text that its user wrote; what it holds is not reported."""
+        """Ask for fields without text of the user. They have no allocation."""
         log.warning("job %s: scontrol's text can be read in two ways, asking squeue", job)
         folder, slash, name = self._command.rpartition("/")
         if name != "scontrol":
