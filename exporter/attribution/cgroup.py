@@ -1,4 +1,4 @@
-"""Whose a process is, from the text of its /proc/PID/cgroup: Slurm job, pod, container, session or unit.
+"""Job, pod, container, session or unit of a process, from the text of its /proc/PID/cgroup.
 
 Cgroup v1, v2 and hybrid hosts; Slurm's v1 and v2 trees, with job ids or SLUIDs (26.05 and newer); both Kubernetes
 cgroup drivers, static pods, kind; docker, containerd, cri-o, podman; Nomad's tasks; apptainer; guests of LXC, Incus,
@@ -12,6 +12,7 @@ import functools
 import re
 import stat
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from exporter.host.text import lines
 
 @record
 class Cgroup:
-    """What the cgroup of one process reports. Empty: not reported. `…_path` is the cgroup of the thing named."""
+    """Names in the cgroup of one process; empty if absent. `…_path` is the cgroup of the named thing."""
 
     job: str = ""
     """Slurm's raw job id: an array's element has one of its own."""
@@ -64,12 +65,12 @@ class Cgroup:
 
     @property
     def scheduled(self) -> bool:
-        """Whether it is of a job or a pod."""
+        """Whether it belongs to a job or a pod."""
         return bool(self.job or self.sluid or self.pod)
 
     @property
     def of_host(self) -> bool:
-        """Whether no more than a unit, a session or the root."""
+        """Whether it has no more than a unit or a session."""
         return not (self.scheduled or self.container or self.allocation)
 
 
@@ -123,11 +124,15 @@ _GROUPS = (
 
 
 def parse(text: str) -> Cgroup:
-    """Understand the whole file: of each kind of thing, the line that reports most of it.
+    """Parse the whole file. The line with most fields of a group counts.
 
-    Equal lines rank: cgroup v2, then systemd's own hierarchy, then the v1 controllers as they come.
+    Equal lines rank: cgroup v2, then systemd's own hierarchy, then the v1 controllers as listed.
     """
-    each_path = [parse_path(path) for path in _paths(text)]
+    rank = {"": 0, "name=systemd": 1}
+    # id:controllers:path, and a path may itself have colons
+    listed = [line.split(":", 2) for line in lines(text) if line.count(":") >= 2]  # noqa: PLR2004
+    listed.sort(key=lambda line: rank.get(line[1], 2))
+    each_path = [parse_path(path) for _, _, path in listed if path != "/"]
     merged: dict[str, str] = {}
     nothing: dict[str, str] = {}
     for group in _GROUPS:
@@ -138,26 +143,20 @@ def parse(text: str) -> Cgroup:
 
 @functools.lru_cache(maxsize=1024)
 def parse_path(path: str) -> Cgroup:
-    """Understand one path; the innermost match counts, for containers nest (kind, Slurm inside a pod).
+    """Parse one path. The innermost match counts, because containers nest (kind, Slurm inside a pod).
 
-    But for containers of a guest: their ids mean nothing outside of it.
+    Containers inside a guest are left out: their ids mean nothing outside of it.
     """
     scheduled = {**_slurm(path), **_pod(path), **_allocation(path)}
     guest = {} if scheduled else _guest(path)
+    bundle = _BUNDLE.fullmatch(path)
     return Cgroup(
         **(guest or {**scheduled, **_container(path)}),
         **_named(_APPTAINER, path),
         **_login(path),
         **_unit(path),
-        **_bundle(path),
+        bundle=path[1:] if bundle and not bundle["id"].endswith(_SYSTEMD) else "",
     )
-
-
-def _paths(text: str) -> list[str]:
-    """Third fields of the lines, the hierarchy that reports most first; a path may itself hold colons."""
-    found = [line.split(":", 2) for line in lines(text) if line.count(":") >= 2]  # noqa: PLR2004 - id:controllers:path
-    rank = {"": 0, "name=systemd": 1}
-    return [path for _, _, path in sorted(found, key=lambda line: rank.get(line[1], 2)) if path != "/"]
 
 
 def _last(pattern: re.Pattern[str], path: str) -> re.Match[str] | None:
@@ -201,7 +200,7 @@ def _pod(path: str) -> dict[str, str]:
 
 
 def _outermost(path: str, innermost: re.Match[str]) -> str:
-    """The part of the path that names the outermost pod and its container; empty where that is the innermost."""
+    """Return the path of the outermost pod and its container; empty if that is the innermost."""
     pod = _POD.search(path)
     if pod is None or pod["pod"] == innermost["pod"]:
         return ""
@@ -221,7 +220,7 @@ def _container(path: str) -> dict[str, str]:
 
 
 def _guest(path: str) -> dict[str, str]:
-    """A machine of its own, whose units and sessions are called like the host's and like other guests'."""
+    """Return the guest that the path is in. Its units and sessions have the same names as the host's."""
     match = _GUEST.match(path)
     if not match or (match["machine"] or "").startswith("qemu\\x2d"):  # the program of a VM has no cgroups inside
         return {}
@@ -235,12 +234,6 @@ def _allocation(path: str) -> dict[str, str]:
         return {}
     end = match.end() - match[0].endswith("/")
     return {"allocation": match["allocation"], "allocation_task": match["task"], "allocation_path": path[:end]}
-
-
-def _bundle(path: str) -> dict[str, str]:
-    match = _BUNDLE.fullmatch(path)
-    named_by_systemd = match and match["id"].endswith(_SYSTEMD)
-    return {"bundle": path[1:]} if match and not named_by_systemd else {}
 
 
 def _login(path: str) -> dict[str, str]:
@@ -257,7 +250,7 @@ def _unit(path: str) -> dict[str, str]:
 
 
 def _unescaped(name: str) -> str:
-    """As systemd had it before it wrote it as a unit's name."""
+    """Return a name without systemd's escapes."""
     return _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), name)
 
 
@@ -284,20 +277,13 @@ _PARENTS = tuple(_parents())
 
 
 def placed(cgroup: Cgroup, cgroupfs: Path) -> Cgroup:
-    """The same with paths under the mount; one that is not found there is left empty."""
-    return replace(
-        cgroup,
-        job_path=absolute(cgroup.job_path, cgroupfs),
-        pod_path=absolute(cgroup.pod_path, cgroupfs),
-        nested_in=absolute(cgroup.nested_in, cgroupfs),
-        container_path=absolute(cgroup.container_path, cgroupfs),
-        allocation_path=absolute(cgroup.allocation_path, cgroupfs),
-        unit_path=absolute(cgroup.unit_path, cgroupfs),
-    )
+    """Return the same with paths under the mount; empty for a path that is not found there."""
+    paths = ("job_path", "pod_path", "nested_in", "container_path", "allocation_path", "unit_path")
+    return replace(cgroup, **{name: absolute(getattr(cgroup, name), cgroupfs) for name in paths})
 
 
 def absolute(path: str, cgroupfs: Path) -> str:
-    """`path` as it is, unless it is relative to another cgroup: then where it is found, or empty."""
+    """Return the path; of one relative to another cgroup the path where it is found, or empty."""
     if not path.startswith("/.."):
         return path
     while path.startswith("/.."):
@@ -311,10 +297,7 @@ _USERS_OWN = re.compile(r"/user@[0-9]+\.service(?=/)")
 
 
 def understood(text: str, cgroupfs: Path) -> Cgroup:
-    """The cgroup of a process by the text of its /proc/PID/cgroup: job and pod from what the system named.
-
-    Container and unit may be a user's own (rootless podman); `delegated` says which.
-    """
+    """Parse a file as far as root made the cgroups. Container and unit may be a user's own: then `delegated` is set."""
     full = parse(text)
     roots = mounts(cgroupfs)
     whole = lines(text)
@@ -331,29 +314,25 @@ def understood(text: str, cgroupfs: Path) -> Cgroup:
         unit=full.unit,
         unit_path=full.unit_path,
     )
-    return replace(found, delegated=(named.unit or "user") if _told(found) != _told(named) else "")
-
-
-def _told(cgroup: Cgroup) -> str:
-    """What it goes by: a container, else a unit."""
-    return cgroup.container or cgroup.unit
+    is_users_own = (found.container or found.unit) != (named.container or named.unit)
+    return replace(found, delegated=(named.unit or "user") if is_users_own else "")
 
 
 def _cut(line: str, roots: Collection[str]) -> str:
-    """The line of /proc/PID/cgroup up to the first folder that is a user's own."""
+    """Return the line of /proc/PID/cgroup up to the first folder that a user made."""
     path = line.split(":", 2)[-1]
     head, end = line[: len(line) - len(path)], len(path)
     match = _USERS_OWN.search(path)
     if match:
         end = match.end()
-    for root in roots:
-        end = min(end, _roots_part(root, path))
-    return head + path[:end]
+    return head + path[: min((end, *(_trusted_length(root, path) for root in roots)))]
 
 
-def _roots_part(root: str, path: str) -> int:
-    """How much of the path stands in folders that root alone may make others in, as far as they are there."""
-    trusted = {0, _root_uid(root)}
+def _trusted_length(root: str, path: str) -> int:
+    """Return the length of the path that lies in folders in which only root may make others."""
+    trusted = {0}
+    with suppress(OSError):
+        trusted.add(Path(root).stat().st_uid)  # root of the reader's user namespace
     at = path.find("/", 1)
     while at > 0:
         try:
@@ -364,11 +343,3 @@ def _roots_part(root: str, path: str) -> int:
             return at
         at = path.find("/", at + 1)
     return len(path)
-
-
-def _root_uid(root: str) -> int:
-    """Who root is in the reader's user namespace."""
-    try:
-        return Path(root).stat().st_uid
-    except OSError:
-        return 0

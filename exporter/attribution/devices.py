@@ -1,4 +1,4 @@
-"""The names that owners use for a device, and the targets they mean."""
+"""Names of devices in reports of sources, and the targets that they mean."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class DeviceName(NamedTuple):
     profile: str = ""
     """Of a MIG instance, as the DRA driver writes it: `1g10gb`, `1g10gb-me`."""
     claimed: str = ""
-    """What NVIDIA's DRA driver calls it, where that reports a MIG instance by its place on the GPU."""
+    """Name by NVIDIA's DRA driver of a MIG instance at a place on the GPU."""
     slot: bool = False
-    """One of several ids of the device, which its plugin shares."""
+    """Whether it is one of several ids of a shared device."""
 
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -44,7 +44,7 @@ _IDS = (
 
 
 def device_of(text: str) -> DeviceName | None:
-    """A device id of a device plugin or DRA driver; None where it is no NVIDIA GPU's."""
+    """Parse a device id of a device plugin or DRA driver; None if it is no NVIDIA GPU's."""
     for pattern in _IDS:
         match = pattern.fullmatch(text)
         if match:
@@ -66,7 +66,7 @@ def _number(text: str | None) -> int | None:
 
 
 class Devices:
-    """The targets of this node, found by any of their names. A name of a GPU split by MIG means all its instances."""
+    """Targets of this node by any of their names. A name of a GPU split by MIG means all its instances."""
 
     def __init__(self, targets: Sequence[Target]) -> None:
         self.targets = tuple(targets)
@@ -82,7 +82,7 @@ class Devices:
                 self._by_minor[target.minor].append(target)
 
     def find(self, name: DeviceName) -> tuple[Target, ...]:
-        """What `name` means here; empty where it is not of this node."""
+        """Return the targets of a name; empty if it is none of this node."""
         if name.uuid:
             found = self._by_uuid.get(name.uuid.lower(), [])
         elif name.minor is not None:

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from exporter.attribution.owner import NOBODY, Owner, Ownership, SourceHealth, Target, WorkloadInfo
-from exporter.attribution.process_index import ProcessIndex, ProcessIndexer
-from exporter.attribution.source import Match, OwnerSource, View
+from exporter.attribution.source import Match, OwnerSource, ProcessIndex, ProcessIndexer, View
 from exporter.core.clock import MonotonicTime
 from exporter.core.threads import Threads
 from exporter.core.units import Share

@@ -18,7 +18,7 @@ from exporter.attribution.containers import engines
 from exporter.attribution.kubernetes import api_server, pod_resources
 from exporter.attribution.kubernetes.pod import group_size
 from exporter.attribution.nomad import source as nomad
-from exporter.attribution.slurm import device_program, environ, gres, job, prolog_files, scontrol
+from exporter.attribution.slurm import device_program, gres, job, prolog_files, scontrol
 from exporter.collectors import sxid, xid
 from exporter.config.option import ConfigError
 from exporter.core.clock import UnixTime
@@ -168,7 +168,7 @@ TARGETS: Mapping[str, Target] = {
     "mig-minors": Target(_text(gres.mig_minors), (b"gpu0/gi1/ci0/access 12",)),
     "prolog-file": Target(_text(lambda text: prolog_files.parse_job_file("7", text)), (seeds.PROLOG,), 3),
     "prolog-jobs": Target(_text(prolog_files.jobs), (b"7\n8\n",)),
-    "environment": Target(lambda data: environ.job_variables(environ.parse(data)), (b"SLURM_JOB_ID=7\0SLURM_JOB_GPUS=0-3\0",), 3),
+    "environment": Target(lambda data: job.job_variables(job.parse(data)), (b"SLURM_JOB_ID=7\0SLURM_JOB_GPUS=0-3\0",), 3),
     "device-program": Target(device_program.decode, (seeds.DEVICE_PROGRAM,)),
     "cgroup": Target(_text(cgroup.parse), seeds.CGROUPS, 3),
     "device-id": Target(_text(devices.device_of), (f"{seeds.UUID}::3".encode(), b"gpu-0-mig-1g12gb-19-0")),

@@ -236,7 +236,7 @@ FAULTS = (
         "unit/attribution/test_show_job.py",
     ),
     Fault(
-        "attribution/slurm/environ.py",
+        "attribution/slurm/job.py",
         "file.read(_MAX_BYTES)",
         "file.read()",
         "unit/attribution/test_slurm_environ.py",

@@ -18,8 +18,7 @@ from exporter.attribution.cgroup import GUESTS, LXC, MACHINE, Cgroup
 from exporter.attribution.containers import engines
 from exporter.attribution.containers.engines import CONTAINERD, DOCKER, PODMAN, Container
 from exporter.attribution.owner import Owner, SourceHealth, WorkloadInfo, of_user, process_owner
-from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
-from exporter.attribution.source import View, by_pid, own_cgroups
+from exporter.attribution.source import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex, View, by_pid, own_cgroups
 from exporter.core.clock import MonotonicTime
 from exporter.core.lookup import Lookup
 from exporter.core.threads import Threads

@@ -18,7 +18,7 @@ from exporter.attribution.kubernetes.pod import Pod, PodName, controller_of, job
 from exporter.attribution.kubernetes.projects import Reference
 from exporter.attribution.kubernetes.root import OwnerLookup, OwnerUnavailable, TopLevelOwner, by_name, root_of
 from exporter.attribution.owner import SourceHealth
-from exporter.attribution.process_index import HOLD_SECONDS
+from exporter.attribution.source import HOLD_SECONDS
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.lookup import Lookup
 from exporter.core.threads import Threads

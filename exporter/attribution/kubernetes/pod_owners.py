@@ -14,8 +14,16 @@ from exporter.attribution.kubernetes.pod import PodName
 from exporter.attribution.kubernetes.root import PodPlace, TopLevelOwner, nameless_pod, pod_info, pod_owner
 from exporter.attribution.kubernetes.source import POD_RESOURCES, Kubernetes, KubernetesView, PodNames
 from exporter.attribution.owner import EXACT, INFERRED, Owner, WorkloadInfo
-from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
-from exporter.attribution.source import Amounts, View, by_pid, named
+from exporter.attribution.source import (
+    HOLD_SECONDS,
+    Amounts,
+    FirstSeen,
+    ProcessGroup,
+    ProcessIndex,
+    View,
+    by_pid,
+    named,
+)
 from exporter.core.clock import MonotonicTime
 
 _NESTED = re.compile("[0-9a-f]{64}")

@@ -17,8 +17,7 @@ from exporter.attribution.containers.source import ContainerNames
 from exporter.attribution.devices import DeviceName, device_of
 from exporter.attribution.documents import MAX_BYTES, Document, items, objects, part, parts, text
 from exporter.attribution.owner import INFERRED, Owner, WorkloadInfo
-from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessIndex
-from exporter.attribution.source import Amounts, View, by_pid, own_cgroups
+from exporter.attribution.source import HOLD_SECONDS, Amounts, FirstSeen, ProcessIndex, View, by_pid, own_cgroups
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.record import record
 from exporter.host.text import bounded, count

@@ -14,12 +14,22 @@ from pathlib import Path
 from exporter.attribution.cgroup import Cgroup
 from exporter.attribution.devices import Devices
 from exporter.attribution.owner import EXACT, INFERRED, LOW, Owner, SourceHealth, WorkloadInfo, process_owner
-from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
-from exporter.attribution.slurm.environ import JobEnvironments, JobVariables
-from exporter.attribution.slurm.job import Job
+from exporter.attribution.slurm.job import Job, JobEnvironments, JobVariables
 from exporter.attribution.slurm.local_view import Allocation
 from exporter.attribution.slurm.source import ENVIRON, MAPPING, PROGRAM, SCONTROL, STEPS, TRUST, Slurm
-from exporter.attribution.source import Amounts, Match, Reader, View, by_pid, named, own_cgroups
+from exporter.attribution.source import (
+    HOLD_SECONDS,
+    Amounts,
+    FirstSeen,
+    Match,
+    ProcessGroup,
+    ProcessIndex,
+    Reader,
+    View,
+    by_pid,
+    named,
+    own_cgroups,
+)
 from exporter.core.clock import MonotonicTime
 
 

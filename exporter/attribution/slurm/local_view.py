@@ -13,7 +13,7 @@ from pathlib import Path
 from exporter.attribution.cgroup import parse_path
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm import device_program, gres
-from exporter.attribution.slurm.environ import JobVariables, merged, read_environ
+from exporter.attribution.slurm.job import JobVariables, merged, read_environ
 from exporter.host.cgroup_mounts import folders, mounts
 from exporter.host.presence import is_folder
 from exporter.host.text import read_text

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporter.attribution.devices import DeviceName, device_of
-from exporter.attribution.slurm.environ import JobVariables, job_variables
-from exporter.attribution.slurm.job import Job
+from exporter.attribution.slurm.job import Job, JobVariables, job_variables
 from exporter.host.text import bounded, lines, read_regular
 
 _NAME = re.compile(r"job_([0-9]{1,10})")

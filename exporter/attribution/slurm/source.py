@@ -13,8 +13,7 @@ from exporter.attribution.background_source import LAST_KNOWN_SECONDS, Backgroun
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.owner import NOT_HERE, SourceHealth
 from exporter.attribution.slurm import device_program, gres
-from exporter.attribution.slurm.environ import JobVariables
-from exporter.attribution.slurm.job import Job
+from exporter.attribution.slurm.job import Job, JobVariables
 from exporter.attribution.slurm.local_view import Allocation, LocalFiles, NodeView, SlurmSite
 from exporter.attribution.slurm.prolog_files import MappedDevice, MappingFolder, PrologFiles
 from exporter.attribution.slurm.reconciliation import INTERVAL as CHECK_INTERVAL

@@ -13,9 +13,9 @@ from exporter.attribution.join import LAST_OWNER_SECONDS
 from exporter.attribution.kubernetes.owner_objects import SOURCE as KUBERNETES_OWNERS
 from exporter.attribution.kubernetes.source import POD_RESOURCES
 from exporter.attribution.nomad.source import SOURCE as NOMAD
-from exporter.attribution.process_index import HOLD_SECONDS
 from exporter.attribution.slurm import source as slurm
 from exporter.attribution.slurm.scontrol import TIMEOUT_SECONDS
+from exporter.attribution.source import HOLD_SECONDS
 from exporter.host.users import SOURCE as USER_DATABASE
 from exporter.sampling.host_view import SOURCE as HOST
 

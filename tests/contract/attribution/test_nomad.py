@@ -15,7 +15,7 @@ from exporter.attribution.containers.source import ContainerNames, Folders
 from exporter.attribution.join import SETTLE_SECONDS, Attribution
 from exporter.attribution.nomad.source import SOURCE, Agent, AgentPoller
 from exporter.attribution.owner import NOBODY, Owner, Ownership, WorkloadInfo
-from exporter.attribution.process_index import HOLD_SECONDS
+from exporter.attribution.source import HOLD_SECONDS
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
 from tests.attribution_kit.nomad_agent import ALLOCATION, NODE, NomadAgent, allocation
 from tests.unit.attribution.test_containers import DOCKER, docker

@@ -17,7 +17,7 @@ from exporter.attribution.kubernetes.owner_objects import RETRY_SECONDS, Key, Ow
 from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.projects import Reference
 from exporter.attribution.kubernetes.root import OwnerLookup, OwnerUnavailable, TopLevelOwner, pod_info
-from exporter.attribution.process_index import HOLD_SECONDS
+from exporter.attribution.source import HOLD_SECONDS
 from exporter.core.clock import MonotonicTime
 
 REPLICAS = Reference("apps/v1", "ReplicaSet", "chat-7d9c5b8d4f", "r")

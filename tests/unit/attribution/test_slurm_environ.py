@@ -8,8 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.slurm.environ import JobVariables, job_variables, merged, parse, read_environ
-from exporter.attribution.slurm.job import Job
+from exporter.attribution.slurm.job import Job, JobVariables, job_variables, merged, parse, read_environ
 
 BLOCK = (
     b"PATH=/bin\0SLURM_JOB_ID=7\0SLURM_JOB_GPUS=2,3\0SLURM_STEP_GPUS=2\0SLURM_JOB_USER=alice\0"

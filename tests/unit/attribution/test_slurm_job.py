@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.slurm.environ import JobVariables
-from exporter.attribution.slurm.job import Job, NodeGres, duration, hosts, indices, parse_job
+from exporter.attribution.slurm.job import Job, JobVariables, NodeGres, duration, hosts, indices, parse_job
 from exporter.attribution.slurm.jobs import job_info
 
 LINE = (

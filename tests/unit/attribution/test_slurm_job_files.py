@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.attribution.devices import DeviceName
-from exporter.attribution.slurm.environ import JobVariables, mig_instances
-from exporter.attribution.slurm.job import Job
+from exporter.attribution.slurm.job import Job, JobVariables, mig_instances
 from exporter.attribution.slurm.prolog_files import JobFile, job_of, parse_job_file
 
 MIG = "MIG-00000000-0000-0000-0000-000000000001"

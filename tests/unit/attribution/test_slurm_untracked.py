@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.attribution.owner import Owner
-from exporter.attribution.slurm.environ import JobVariables
-from exporter.attribution.slurm.job import Job
+from exporter.attribution.slurm.job import Job, JobVariables
 from exporter.attribution.slurm.jobs import job_owner
 from exporter.attribution.slurm.local_view import LocalFiles, SlurmSite
 from exporter.attribution.slurm.source import ENVIRON

@@ -14,8 +14,7 @@ from exporter.attribution.assembly import factory
 from exporter.attribution.assembly.factory import SOURCES, Parts, attribution_of
 from exporter.attribution.join import SETTLE_SECONDS, Attribution
 from exporter.attribution.owner import NOBODY, Owner, Ownership, WorkloadInfo
-from exporter.attribution.process_index import ProcessIndex
-from exporter.attribution.source import Amounts, Match, View, named
+from exporter.attribution.source import Amounts, Match, ProcessIndex, View, named
 from exporter.core.clock import MonotonicTime
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
 
