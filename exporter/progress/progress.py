@@ -1,4 +1,7 @@
-"""What a workload's programs report, together and each by itself."""
+"""Progress of workloads: the totals of their programs' reports, and the pace of each process.
+
+Memory is bounded by the number of living processes, because programs choose the names of groups and ranks.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,9 @@ from exporter.progress.reporters import Process, Reporter
 
 @record
 class Rank:
-    """One reporting process. `phases` are the parts of the last second or so that it spent in each; they may overlap.
+    """One reporting process. `phases` are the fractions of the last seconds in each phase; they may overlap.
 
-    `step_seconds` is what it needs for a step without what it waits for other ranks; None where it does not report its
-    steps, or not how long it waits for others.
+    `step_seconds` is the time of a step without waiting for other ranks; None if it does not report both.
     """
 
     pid: int
@@ -28,7 +30,7 @@ class Rank:
 
 @record
 class StepTimes:
-    """Seconds of one step by rank, without what a rank waited for others. `slowest` is a rank's name."""
+    """Seconds of one step over the ranks, without waiting for others. `slowest` is a rank's name."""
 
     minimum: float
     median: float
@@ -38,73 +40,79 @@ class StepTimes:
 
 @record
 class Progress:
-    """One workload on this node. Counters and phases are totals that never go down while the workload is there."""
+    """One workload on this node. Counters and phases are totals that never decrease while it exists."""
 
     counters: Mapping[str, float] = field(default_factory=dict[str, float])
     phases: Mapping[str, float] = field(default_factory=dict[str, float])
     ratio: float | None = None
-    """Part of the work that is done, 0 to 1: that of the rank that is least far."""
+    """Fraction of the work that is done, by the rank that has done least."""
     remaining: float | None = None
-    """Seconds to the end, by the rank that needs longest."""
+    """Seconds to the end, by the rank with the most."""
     steps: StepTimes | None = None
     time_to_target: float | None = None
-    """Seconds until the target quality was reached, by the program's own clock."""
+    """Seconds until the target quality was reached."""
 
 
 @record
 class Reported:
-    """Everything reported on this node: by owner, and how many reports became what."""
+    """Progress on this node by owner, and the number of reports by result."""
 
     owners: Mapping[Owner, Progress] = field(default_factory=dict[Owner, Progress])
     results: Mapping[str, int] = field(default_factory=dict[str, int])
     ranks: Mapping[Owner, tuple[Rank, ...]] = field(default_factory=dict[Owner, tuple[Rank, ...]])
-    """The processes behind it, as the ledger needs them."""
+    """Reporting processes by owner, for the ledger."""
 
 
 _MAX_PHASES = 24
-"""Over all processes."""
+"""Limit over all processes of a workload."""
 _MAX_RANKS = 512
-"""Kept of ranks that report no more: more than any node has, and few enough where somebody makes them up."""
+"""Limit of ranks that no longer report: more than any node has, and few enough if they are invented."""
 
 _PER_RANK = frozenset({"steps", "epochs"})
-"""Taken by all ranks together: the furthest rank counts. All other counters add up over the groups."""
+"""Counters of all ranks together: the furthest rank counts. All other counters add up over the groups."""
 
 Ended = Callable[[Process], bool]
 
 
 @dataclass(slots=True)
 class _Group:
-    """Those who work on the same data, and what of it is counted."""
+    """Processes that work on the same data, and their counted totals."""
 
     members: set[Process] = field(default_factory=set[Process])
     last: dict[str, float] = field(default_factory=dict[str, float])
 
 
 class Totals:
-    """Of one workload; they never go down."""
+    """Totals of one workload. They never decrease."""
 
     def __init__(self) -> None:
         self.counters: dict[str, float] = {}
         self.phases: dict[str, float] = {}
         self._last: dict[Process, dict[str, float]] = {}
-        """What each process reported when it was last counted."""
+        """Counted totals of each process."""
         self._groups: dict[str, _Group] = {}
         self._ranks: dict[tuple[object, str], float] = {}
-        """What ranks take together, by rank: a rank that was started anew goes on where it was."""
+        """Counters of all ranks together, by rank: a restarted rank continues its count."""
 
     def add(self, reporters: Sequence[Reporter], ended: Ended) -> None:
-        """Count what has been gained since the last time; `ended` says whether a process is there no more."""
+        """Count the gains since the last call; `ended` returns whether a process has ended."""
         groups: dict[str, list[Reporter]] = defaultdict(list)
         for reporter in reporters:
             last = self._last.setdefault(reporter.process, {})
             self._add_per_rank(last, reporter)
-            self._add_phases(last, reporter)
-            group = _group(reporter)
+            for name, seconds in reporter.report.phases.items():
+                if name in self.phases or len(self.phases) < _MAX_PHASES:
+                    self.phases[name] = self.phases.get(name, 0.0) + _gained(last, f"phase {name}", seconds)
+            # a group of a stated size is divided by it, and counts by process
+            group = "" if reporter.report.group_size > 1 else reporter.report.group
             if group:
                 groups[group].append(reporter)
             else:
                 self._add(last, _summed(reporter))
-        self._leave({each.process: group for group, members in groups.items() for each in members})
+        current = {each.process: group for group, members in groups.items() for each in members}
+        for name, known in self._groups.items():
+            known.members -= {each for each in known.members if current.get(each, name) != name}
+        self._groups = {name: known for name, known in self._groups.items() if known.members}
         for group, members in groups.items():
             self._add_group(group, members, ended)
         if len(self._ranks) > _MAX_RANKS:
@@ -112,7 +120,7 @@ class Totals:
             self._ranks = {key: reached for key, reached in self._ranks.items() if key[0] in reported}
 
     def counts(self, processes: Collection[Process]) -> bool:
-        """Whether any of these was counted: it reports totals, of which only what is new may be added."""
+        """Return whether any of these was counted: of its totals only the gain may be added."""
         return not self._last.keys().isdisjoint(processes)
 
     def keep(self, processes: Collection[Process]) -> None:
@@ -126,17 +134,10 @@ class Totals:
         for name, value in values.items():
             self.counters[name] = self.counters.get(name, 0.0) + _gained(last, name, value)
 
-    def _leave(self, groups: Mapping[Process, str]) -> None:
-        """A process is in the group that it named last, and a group that all have left is none."""
-        for name, group in self._groups.items():
-            group.members -= {each for each in group.members if groups.get(each, name) != name}
-        self._groups = {name: group for name, group in self._groups.items() if group.members}
-
     def _add_group(self, name: str, reporters: Sequence[Reporter], ended: Ended) -> None:
-        """What adds up, once per group: the member that is furthest.
+        """Count the furthest member of a group.
 
-        Who comes while the others are there works on what they do. Who comes after them begins a group anew, once they
-        are forgotten and their last reports have been counted.
+        A process that comes while others live is a member. One that comes after they all ended begins a new group.
         """
         group = self._groups.setdefault(name, _Group())
         new = {each.process for each in reporters} - group.members
@@ -155,14 +156,9 @@ class Totals:
             reached = self._ranks[rank, name] = self._ranks.get((rank, name), 0.0) + gained
             self.counters[name] = max(self.counters.get(name, 0.0), reached)
 
-    def _add_phases(self, last: dict[str, float], reporter: Reporter) -> None:
-        for name, seconds in reporter.report.phases.items():
-            if name in self.phases or len(self.phases) < _MAX_PHASES:
-                self.phases[name] = self.phases.get(name, 0.0) + _gained(last, f"phase {name}", seconds)
-
 
 def _gained(last: dict[str, float], name: str, value: float) -> float:
-    """What a value has gained since it was last counted; one that fell back has gained nothing."""
+    """Return the gain of a value since it was last counted; 0 if it decreased."""
     before = last.get(name, 0.0)
     last[name] = max(value, before)
     return max(0.0, value - before)
@@ -172,28 +168,23 @@ def _rank(reporter: Reporter) -> object:
     return reporter.process if reporter.report.rank is None else reporter.report.rank
 
 
-def _group(reporter: Reporter) -> str:
-    """Empty for one that counts for itself: it names no group, or reports how large that is on all nodes together."""
-    return "" if reporter.report.group_size > 1 else reporter.report.group
-
-
 def _summed(reporter: Reporter) -> Mapping[str, float]:
-    """What adds up over the groups: of a group of a stated size this one's part."""
+    """Return the counters that add up over the groups, divided by a stated group size."""
     report = reporter.report
     return {name: value / report.group_size for name, value in report.counters.items() if name not in _PER_RANK}
 
 
 _FRESH = 3.0
-"""Seconds after its last report from which nothing is known of what a process does now."""
+"""Seconds after its last report in which a process's phases count as current."""
 _LEAST = 1e-6
-"""Of a step: less is no step, and no time can be told by it."""
+"""Fraction of a step below which no time of a step can be computed."""
 COMMUNICATION = "communication"
-"""The phase in which a rank waits for the others: the slow rank is the one that spends the least in it."""
+"""Phase in which a rank waits for others: the slow rank spends least in it."""
 
 
 @record
 class _PhaseTotals:
-    """The phases of a process when they were last looked at, and its parts of the time before that."""
+    """Phases of a process at its last report, and its fractions of the time before that."""
 
     time: MonotonicTime
     totals: Mapping[str, float]
@@ -201,7 +192,7 @@ class _PhaseTotals:
 
 
 class Phases:
-    """Carried from pass to pass."""
+    """Fractions of time by phase, kept between sampling cycles."""
 
     def __init__(self) -> None:
         self._seen: dict[Process, _PhaseTotals] = {}
@@ -232,18 +223,16 @@ class Phases:
 
 
 def step_times(reporters: Iterable[Reporter]) -> StepTimes | None:
-    """The pace of each rank between its last report and an earlier one."""
+    """Return the step times over ranks, between the last report of each and an earlier one."""
     found = sorted((seconds, rank_name(each)) for each in reporters if (seconds := step_seconds(each)) is not None)
     if not found:
         return None
-    times = [seconds for seconds, _ in found]
-    middle = len(times) // 2
-    median = times[middle] if len(times) % 2 else (times[middle - 1] + times[middle]) / 2
-    return StepTimes(times[0], median, times[-1], found[-1][1])
+    median = (found[(len(found) - 1) // 2][0] + found[len(found) // 2][0]) / 2
+    return StepTimes(found[0][0], median, *found[-1])
 
 
 def step_seconds(reporter: Reporter) -> float | None:
-    """By the program's own clock where it reports; else by when its reports came, without what it waited for others."""
+    """Return the time of a step by the program's own clock, else by the times of its reports without communication."""
     before, now = reporter.earlier, reporter.report
     if before is None or "steps" not in before.counters or "steps" not in now.counters:
         return None
