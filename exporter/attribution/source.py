@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from exporter.attribution.cgroup import Cgroup, parse_path, placed, understood
 from exporter.attribution.devices import Devices
@@ -17,6 +17,8 @@ from exporter.core.clock import MonotonicTime
 from exporter.core.record import record
 from exporter.core.threads import Threads
 from exporter.host.model import HostProcess
+
+T = TypeVar("T")
 
 HOLD_SECONDS = 3.0
 """Time that a new job or pod has no owner while its name is asked for, so that its series keep their labels."""
@@ -107,16 +109,15 @@ class ProcessIndexer:
 
 
 class FirstSeen:
-    """Time since each thing is present."""
+    """Times at which present things were first seen."""
 
     def __init__(self) -> None:
-        self._at: dict[str, MonotonicTime] = {}
+        self._at: dict[object, MonotonicTime] = {}
 
-    def update(self, present: Iterable[str], now: MonotonicTime) -> None:
-        self._at = {name: self._at.get(name, now) for name in present}
-
-    def age(self, name: str, now: MonotonicTime) -> float:
-        return now - self._at.get(name, now)
+    def recent(self, present: Collection[T], now: MonotonicTime) -> set[T]:
+        """Return the present things that were first seen less than HOLD_SECONDS ago. Forgets all others."""
+        self._at = {each: self._at.get(each, now) for each in present}
+        return {each for each in present if now - self._at[each] < HOLD_SECONDS}
 
 
 Amounts = Mapping[str, float | None]

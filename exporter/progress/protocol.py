@@ -28,7 +28,7 @@ MAX_NUMBER = 1e30
 class Report:
     """Report of one process: totals since it started; None or empty if absent.
 
-    `pid` is the program's own, or 0. `group` names the ranks that work on the same data on one node (tensor and pipeline
+    `pid` is the program's own, or 0. `group` names the ranks with the same data on one node (tensor and pipeline
     parallel), `group_size` is their number on all nodes: either way their counters count once. `remaining`, `phases`,
     `step_seconds` (without waiting for others) and `time_to_target` are in seconds.
     """

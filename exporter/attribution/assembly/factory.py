@@ -15,7 +15,6 @@ from exporter.attribution.assembly.config import (
     ON,
     AttributionConfig,
     KubernetesConfig,
-    NomadConfig,
     SlurmConfig,
 )
 from exporter.attribution.containers.source import ContainerNames, Containers, Units
@@ -35,17 +34,17 @@ from exporter.host.process import user_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mounts:
-    """Where the sources find the host's files."""
+    """Paths of the host's files."""
 
     procfs: Path = Path("/proc")
     cgroupfs: Path = Path("/sys/fs/cgroup")
     pod_logs: Path = Path("/var/log/pods")
-    """The kubelet's log directories: their names tell pods apart on a shared GPU without the API server."""
+    """The kubelet's log directories. Their names distinguish pods on a shared GPU without the API server."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What reads for the sources; None is off."""
+    """Readers of the sources; None is off."""
 
     kubernetes: Kubernetes | None = None
     slurm: Slurm | None = None
@@ -86,11 +85,12 @@ def attribution(
     environment: Mapping[str, str] = os.environ,
     user_name: Callable[[int], str] = user_name,
 ) -> Attribution:
-    """Everything made and nothing started: `start` begins to ask, `stop` ends it."""
+    """Return the attribution for the options, without starting it."""
+    nomad = config.nomad
     parts = Parts(
         _kubernetes(config.kubernetes, mounts, environment),
         _slurm(config.slurm, mounts, environment, user_name),
-        _nomad(config.nomad),
+        AgentPoller(Agent(nomad.address, nomad.token_file, nomad.ca_file)) if nomad.address else None,
         ContainerNames(
             None if config.containers.mode == OFF else config.containers.folders,
             required=config.containers.mode == ON,
@@ -98,10 +98,6 @@ def attribution(
         mounts.procfs,
     )
     return attribution_of(parts, mounts.cgroupfs)
-
-
-def _nomad(config: NomadConfig) -> AgentPoller | None:
-    return AgentPoller(Agent(config.address, config.token_file, config.ca_file)) if config.address else None
 
 
 def _kubernetes(config: KubernetesConfig, mounts: Mounts, environment: Mapping[str, str]) -> Kubernetes | None:

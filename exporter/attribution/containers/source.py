@@ -18,7 +18,7 @@ from exporter.attribution.cgroup import GUESTS, LXC, MACHINE, Cgroup
 from exporter.attribution.containers import engines
 from exporter.attribution.containers.engines import CONTAINERD, DOCKER, PODMAN, Container
 from exporter.attribution.owner import Owner, SourceHealth, WorkloadInfo, of_user, process_owner
-from exporter.attribution.source import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex, View, by_pid, own_cgroups
+from exporter.attribution.source import FirstSeen, ProcessGroup, ProcessIndex, View, by_pid, own_cgroups
 from exporter.core.clock import MonotonicTime
 from exporter.core.lookup import Lookup
 from exporter.core.threads import Threads
@@ -42,8 +42,8 @@ class Containers:
         self._names.keep(cgroups)
         found = {cgroup: each for cgroup in cgroups if (each := self._names.find(cgroup))}
         unread = {cgroup: cgroup.container or cgroup.bundle for cgroup in cgroups if self._names.waits(cgroup)}
-        self._first.update(unread.values(), now)
-        waiting = {cgroup for cgroup, key in unread.items() if self._first.age(key, now) < HOLD_SECONDS}
+        recent = self._first.recent(unread.values(), now)
+        waiting = {cgroup for cgroup, key in unread.items() if key in recent}
         owners = {
             (group.cgroup, group.user): None if group.cgroup in waiting else owner
             for group in groups

@@ -1,7 +1,6 @@
-"""The pods of this node as the API server knows them: pod uid to name, containers and chosen labels.
+"""API server of Kubernetes: a list and then a watch of this node's pods, its Node object, and its ResourceSlices.
 
-One list, then a watch, of `pods` with `spec.nodeName` of this node; the role needs `list` and `watch` on `pods`
-and nothing else. Of each pod only the fields below are kept.
+The role needs `list` and `watch` on `pods`, `get` on `nodes`, and `list` on `resourceslices`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ log = logging.getLogger(__name__)
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 WATCH_SECONDS = 300
-"""The server ends a watch after this; a watch that stays silent much longer is taken for dead."""
+"""Time after which the server ends a watch. One that stays silent much longer is dead."""
 _READ_SECONDS = WATCH_SECONDS + 30.0
 _CONNECT_SECONDS = 5.0
 _GONE = 410
@@ -47,7 +46,7 @@ class StatusError(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class ApiServer:
-    """Where the API server is and how to be let in. Token and CA are read again for each request: they rotate."""
+    """Address and credentials of the API server. Token and CA are read again for each request: they rotate."""
 
     url: str
     account: Path = SERVICE_ACCOUNT
@@ -61,7 +60,7 @@ class ApiServer:
     def lines(
         self, path: str, parameters: Mapping[str, str], *, stream: bool, accept: str = "application/json"
     ) -> Iterator[bytes]:
-        """The answer's lines as they come. Raises SourceError; StatusError where the server refuses."""
+        """Yield the answer's lines as they come. Raises SourceError; StatusError if the server refuses."""
         import requests  # noqa: PLC0415 - 12.5 MiB that only this option costs
 
         authority = self.account / "ca.crt"
@@ -83,7 +82,7 @@ class ApiServer:
 
 
 class PodWatch:
-    """Keeps the node's pods up to date in a thread of its own. `pods` never waits."""
+    """Pods of the node, kept up to date in a thread of its own."""
 
     def __init__(
         self,
@@ -104,19 +103,19 @@ class PodWatch:
         self._success = False
         self.error = ""
         self._objects: dict[str, tuple[str, Pod]] = {}
-        """By the API object's uid: the one in its cgroups, and the pod."""
+        """The uid in its cgroups, and the pod, by the API object's uid."""
         self.pods: Mapping[str, Pod] = {}
-        """By the uid in their cgroups. Replaced, never changed in place."""
+        """Pods by the uid in their cgroups. Replaced, never changed in place."""
 
     def start(self, threads: Threads | None = None) -> None:
         (threads or Threads()).start("kubernetes-api", self._run)
 
     def stop(self) -> None:
-        """Ask the thread to end; a silent watch is left behind, it cannot keep the program alive."""
+        """Ask the thread to end. A silent watch does not keep the program alive."""
         self._stopped.set()
 
     def health(self, now: MonotonicTime) -> SourceHealth:
-        """An open watch is a good answer all along; its age counts from where it was lost."""
+        """Return the health. The age of an open watch is 0; it counts from the loss of the watch."""
         return SourceHealth("kubernetes_api", self._success, 0.0 if self._success else max(0.0, now - self._good_at))
 
     def _run(self) -> None:
@@ -128,14 +127,15 @@ class PodWatch:
             except Exception as error:  # the server's bytes: nothing in them may end the watch
                 if not isinstance(error, SourceError) and self._success:
                     log.exception("an answer of the API server cannot be understood")
-                failures = 0 if self._success else failures
-                self._lost(str(error) or type(error).__name__)
+                if self._success:
+                    failures, self._good_at = 0, self._clock()
+                self._success, self.error = False, str(error) or type(error).__name__
                 failures += 1
             if failures:
                 self._stopped.wait(min(60.0, self._backoff * 2 ** min(failures - 1, 10)))
 
     def _list(self) -> str:
-        """Read all pods; the version to watch from."""
+        """Read all pods. Returns the version to watch from."""
         parameters = {**self._selector, "resourceVersion": "0"}
         document = decoded(whole(self._server.lines("/api/v1/pods", parameters, stream=False)))
         if "items" not in document:
@@ -180,11 +180,6 @@ class PodWatch:
 
     def _good(self) -> None:
         self._success, self._good_at, self.error = True, self._clock(), ""
-
-    def _lost(self, error: str) -> None:
-        if self._success:
-            self._good_at = self._clock()
-        self._success, self.error = False, error
 
 
 _RESOURCE = "nvidia.com/gpu"

@@ -18,7 +18,7 @@ from exporter.attribution.kubernetes.pod import Pod, PodName, controller_of, job
 from exporter.attribution.kubernetes.projects import Reference
 from exporter.attribution.kubernetes.root import OwnerLookup, OwnerUnavailable, TopLevelOwner, by_name, root_of
 from exporter.attribution.owner import SourceHealth
-from exporter.attribution.source import HOLD_SECONDS
+from exporter.attribution.source import FirstSeen
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.lookup import Lookup
 from exporter.core.threads import Threads
@@ -141,7 +141,7 @@ class PodRoots:
         self._objects = objects
         self._known: dict[PodName, tuple[Pod | None, TopLevelOwner]] = {}
         """Final owners, with the pod that they were found for."""
-        self._first: dict[PodName, MonotonicTime] = {}
+        self._first = FirstSeen()
         self._keys: dict[PodName, set[Key]] = {}
 
     def of(
@@ -151,7 +151,7 @@ class PodRoots:
 
         `pods` has None for one that the API server has not reported; `may_come`: whether it may yet.
         """
-        self._first = {name: self._first.get(name, now) for name in pods}
+        recent = self._first.recent(pods, now)
         self._keys = {name: keys for name, keys in self._keys.items() if name in pods}
         found: dict[PodName, TopLevelOwner] = {}
         known: dict[PodName, tuple[Pod | None, TopLevelOwner]] = {}
@@ -163,7 +163,7 @@ class PodRoots:
             root = self._judged(name, pod)
             if root and (pod or not may_come) and not (root.inferred and self._objects and pod):
                 known[name] = (pod, root)
-            late = now - self._first[name] >= HOLD_SECONDS
+            late = name not in recent
             if root and (pod or late or not may_come):
                 found[name] = root
             elif late:

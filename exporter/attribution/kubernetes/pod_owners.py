@@ -15,7 +15,6 @@ from exporter.attribution.kubernetes.root import PodPlace, TopLevelOwner, namele
 from exporter.attribution.kubernetes.source import POD_RESOURCES, Kubernetes, KubernetesView, PodNames
 from exporter.attribution.owner import EXACT, INFERRED, Owner, WorkloadInfo
 from exporter.attribution.source import (
-    HOLD_SECONDS,
     Amounts,
     FirstSeen,
     ProcessGroup,
@@ -111,9 +110,8 @@ class PodOwners:
         if any(group.cgroup.pod and not _NESTED.search(group.cgroup.pod_path) for group in index.groups):
             self._kubernetes.expect()
         self._names.learn(view, running, holders, now)
-        self._first.update(running, now)
-        unknown = {uid for uid in running if self._names.name(uid) is None}
-        waiting = frozenset(uid for uid in unknown if self._first.age(uid, now) < HOLD_SECONDS)
+        recent = self._first.recent(running, now)
+        waiting = frozenset(uid for uid in recent if self._names.name(uid) is None)
         if waiting:
             self._kubernetes.wake()
         known = {uid: name for uid in running if (name := self._names.name(uid))}

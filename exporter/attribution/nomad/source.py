@@ -17,7 +17,7 @@ from exporter.attribution.containers.source import ContainerNames
 from exporter.attribution.devices import DeviceName, device_of
 from exporter.attribution.documents import MAX_BYTES, Document, items, objects, part, parts, text
 from exporter.attribution.owner import INFERRED, Owner, WorkloadInfo
-from exporter.attribution.source import HOLD_SECONDS, Amounts, FirstSeen, ProcessIndex, View, by_pid, own_cgroups
+from exporter.attribution.source import Amounts, FirstSeen, ProcessIndex, View, by_pid, own_cgroups
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.record import record
 from exporter.host.text import bounded, count
@@ -237,7 +237,10 @@ class Nomad:
             for group in processes.groups
             if not group.cgroup.scheduled and (task := self._task(group.cgroup))
         }
-        waiting = self._waiting(set(running.values()), report, now)
+        unknown = set(running.values()) - report.tasks.keys() if self._agent else set[TaskName]()
+        waiting = self._first.recent(unknown, now)
+        if self._agent and waiting:
+            self._agent.wake()
         owners = {task: _owner(task, report.tasks.get(task)) for task in {*running.values(), *report.tasks} - waiting}
         allocated: dict[Owner, Amounts] = {
             owners[task]: amounts
@@ -267,15 +270,6 @@ class Nomad:
         if task:
             return task
         return (cgroup.allocation, cgroup.allocation_task) if cgroup.allocation and not cgroup.container else None
-
-    def _waiting(self, running: set[TaskName], report: AgentReport, now: MonotonicTime) -> set[TaskName]:
-        """Return the tasks that the agent has not reported yet; it is asked again."""
-        unknown = running - report.tasks.keys() if self._agent else set[TaskName]()
-        self._first.update(("/".join(task) for task in unknown), now)
-        waiting = {task for task in unknown if self._first.age("/".join(task), now) < HOLD_SECONDS}
-        if self._agent and waiting:
-            self._agent.wake()
-        return waiting
 
 
 def task_of(container: Container) -> TaskName | None:

@@ -1,4 +1,7 @@
-"""A job in the text of `scontrol -o -d show job`, and Slurm's ways of writing host lists, index lists and durations."""
+"""A job as Slurm describes it: by text of `scontrol -o -d show job`, or by variables. Slurm's lists and durations.
+
+Variables come from the environment of processes, which the user can write, or from the file of the prolog.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,11 @@ from typing import NamedTuple
 from exporter.attribution.devices import DeviceName, device_of
 from exporter.core.clock import UnixTime
 from exporter.core.lookup import Lookup
-from exporter.core.threads import Threads
 from exporter.host.text import bounded, natural
 
 
 class NodeGres(NamedTuple):
-    """What a job holds on some nodes. `indices` are places in those nodes' gres.conf, not device numbers."""
+    """Allocation of a job on some nodes. `indices` are places in those nodes' gres.conf, not device numbers."""
 
     nodes: frozenset[str]
     name: str
@@ -30,7 +32,7 @@ class NodeGres(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as slurmctld knows it; empty where it reports `(null)` or nothing."""
+    """A job. Fields are empty where Slurm reports `(null)` or nothing."""
 
     id: str
     user: str = ""
@@ -49,19 +51,18 @@ class Job:
     node_count: int | None = None
     task_count: int | None = None
     restarts: int | None = None
-    """How often it was requeued."""
     gres: tuple[NodeGres, ...] | None = ()
-    """None where it is not reported."""
+    """None if not reported."""
     node_list: str = ""
-    """Nodes that it is allocated, as Slurm writes them: `n[01-03],r7`."""
+    """Its nodes as Slurm writes them: `n[01-03],r7`."""
 
     def runs_on(self, nodes: AbstractSet[str]) -> bool:
-        """Whether its node list has one of `nodes`; True where the list is not known to its end."""
+        """Return whether its node list has one of `nodes`, or may have: the list may be cut."""
         cut = not self.node_list or len(self.node_list) >= _MANY
         return cut or not nodes.isdisjoint(hosts(self.node_list))
 
     def held_on(self, nodes: frozenset[str]) -> tuple[NodeGres, ...]:
-        """What it holds on the node that goes by one of `nodes`; a job of one node needs no name to match."""
+        """Return the allocation on the node with one of these names; a job of one node needs no name."""
         held = self.gres or ()
         everywhere = frozenset[str]().union(*(gres.nodes for gres in held))
         if len(everywhere) == 1 and (self.node_count or 1) == 1:
@@ -71,11 +72,11 @@ class Job:
 
 _ID = "[0-9]{1,10}"
 _HEAD = re.compile(rf"^JobId=(?P<id>{_ID})(?P<fields>(?: [A-Za-z]+=[^ \n]*){{0,8}}?) JobName=", re.MULTILINE)
-"""Fields before the name are Slurm's own, and versions and kinds of jobs differ in them."""
+"""Fields before the name are Slurm's own. They differ between versions and kinds of jobs."""
 _USER = re.compile(r" UserId=(?P<user>[^ ()=\n]+)\([0-9]+\) GroupId=")
 _HET_SET = re.compile(r" HetJobIdSet=[0-9,-]+$")
 _FREE = re.compile(r" (?:MinCPUsNode|Command)=")
-"""From here on fields hold what the user wrote."""
+"""First of the fields with text of the user."""
 _GROUP = re.compile(r" Nodes=(?P<nodes>\S+) CPU_IDs=\S* Mem=\S* GRES=(?P<gres>\S*)")
 _GRES = re.compile(
     r"(?P<name>gpu|shard|mps)(?::[^:(),]+)?:(?P<count>[0-9]{1,10})"
@@ -85,16 +86,16 @@ _HOST = re.compile(r"(?:[^\[\],]|\[[0-9,-]*\])+")
 _HOST_PART = re.compile(r"([^\[\]]+)|\[([0-9,-]*)\]")
 _RANGE = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")
 _MANY = 65536
-"""No cluster has more nodes; what is longer is taken for nonsense."""
+"""Limit of nodes: no cluster has more."""
 _MANY_GPUS = 1024
-"""The same for a node's GPUs and their parts."""
+"""Limit of a node's GPUs and their parts."""
 
 
 def parse_job(text: str) -> Job | None:
-    """Understand the record of one job; None where the text is not exactly that.
+    """Parse the record of one job; None for any other text.
 
-    The job's name is the user's own text, ends where Slurm's `UserId=` begins, and may look like fields or like
-    another record. Nothing reports which of two beginnings is Slurm's, so a text with two is refused.
+    The job's name is the user's text, and may look like fields or like another record. Which of two beginnings is
+    Slurm's cannot be known, so a text with two is refused.
     """
     heads, users = list(_HEAD.finditer(text)), list(_USER.finditer(text))
     if len(heads) != 1 or len(users) != 1 or heads[0].start() or users[0].start() < heads[0].end():
@@ -121,13 +122,17 @@ def parse_job(text: str) -> Job | None:
         node_count=natural(_value(own, "NumNodes").partition("-")[0]),
         task_count=natural(_value(own, "NumTasks").partition("-")[0]),
         restarts=natural(_value(own, "Restarts")),
-        gres=tuple(_gres(own)),
+        gres=tuple(
+            each
+            for group in _GROUP.finditer(own)
+            for each in node_gres(frozenset(hosts(group["nodes"])), group["gres"])
+        ),
         node_list=_value(own, "NodeList", _MANY),
     )
 
 
 def part_name(text: str, job: str) -> str:
-    """How a text of several records calls the element of an array, or the component, with this raw id; else empty."""
+    """Return the name of the array element or component with this raw id in a text of several records; else empty."""
     for head in _HEAD.finditer(text):
         if head["id"] == job and (task := _number_of(head, "ArrayTaskId")):
             return f"{job}_{task}"
@@ -137,7 +142,7 @@ def part_name(text: str, job: str) -> str:
 
 
 def _number_of(head: re.Match[str], key: str) -> str:
-    """Of a field before the name; empty where it is not there, or no number as of elements that wait (`3-9%2`)."""
+    """Return a field before the name; empty if absent, or no number as of pending elements (`3-9%2`)."""
     match = re.search(rf" {key}=({_ID})(?: |$)", head["fields"])
     return match[1] if match else ""
 
@@ -147,15 +152,10 @@ def _value(text: str, key: str, limit: int = 256) -> str:
     return bounded(match[1], limit) if match and match[1] not in ("(null)", "N/A") else ""
 
 
-def _gres(text: str) -> Iterator[NodeGres]:
-    for group in _GROUP.finditer(text):
-        yield from node_gres(frozenset(hosts(group["nodes"])), group["gres"])
-
-
 def node_gres(nodes: frozenset[str], text: str) -> Iterator[NodeGres]:
-    """What `gpu:a:2(IDX:0-1),shard:3(IDX:5)` reports is held on each of `nodes`.
+    """Yield the allocation on each of `nodes` from `gpu:a:2(IDX:0-1),shard:3(IDX:5)`.
 
-    Newer versions (24.11) write parts of GPUs by GPU, held of all: `shard:3(0/4,3/4)`.
+    Newer versions (24.11) write parts of GPUs by GPU, allocated of all: `shard:3(0/4,3/4)`.
     """
     for found in _GRES.finditer(text[:_MANY]):
         if found["parts"]:
@@ -166,12 +166,12 @@ def node_gres(nodes: frozenset[str], text: str) -> Iterator[NodeGres]:
 
 
 def indices(text: str) -> tuple[int, ...]:
-    """`0-1,3` as numbers."""
+    """Parse `0-1,3`."""
     return tuple(int(number) for number in _numbers(text[:_MANY], _MANY_GPUS))
 
 
 def hosts(text: str) -> tuple[str, ...]:
-    """`n[01-03],r[1-2]n[1-4]` as names; zeros in front are kept."""
+    """Parse names as of `n[01-03],r[1-2]n[1-4]`; leading zeros are kept."""
     names: list[str] = []
     for match in _HOST.finditer(text[:_MANY]):
         if len(names) > _MANY:
@@ -181,7 +181,7 @@ def hosts(text: str) -> tuple[str, ...]:
 
 
 def _host_names(text: str) -> list[str]:
-    """Of one entry of the list: each bracket stands for any of its numbers."""
+    """Parse one entry of a list: each bracket stands for any of its numbers."""
     found = [""]
     for part in _HOST_PART.finditer(text):
         ends = [part[1]] if part[1] else list(_numbers(part[2], _MANY // max(1, len(found))))
@@ -200,7 +200,7 @@ def _numbers(text: str, left: int = _MANY) -> Iterator[str]:
 
 
 def duration(text: str) -> float | None:
-    """Seconds of `[days-]hours:minutes:seconds`; None for UNLIMITED and the like."""
+    """Parse seconds of `[days-]hours:minutes:seconds`; None for UNLIMITED and similar words."""
     match = re.fullmatch(r"(?:([0-9]{1,10})-)?([0-9]{1,10}):([0-9]{1,10}):([0-9]{1,10})", text)
     if not match:
         return None
@@ -209,7 +209,7 @@ def duration(text: str) -> float | None:
 
 
 def _timestamp(text: str) -> UnixTime | None:
-    """The moment of scontrol's local time; None for `Unknown`."""
+    """Parse scontrol's local time; None for `Unknown`."""
     try:
         return UnixTime(time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S")))
     except (ValueError, OverflowError):
@@ -309,26 +309,16 @@ def read_environ(pid: int, procfs: Path) -> JobVariables:
         return JobVariables()
 
 
-class JobEnvironments:
+class JobEnvironments(Lookup[tuple[int, UnixTime], JobVariables]):
     """Environments of processes, each read once, in a thread: the kernel may let their reader wait."""
 
     def __init__(self, procfs: Path) -> None:
-        self._lookup = Lookup[tuple[int, UnixTime], JobVariables]("environ", lambda key: read_environ(key[0], procfs))
-
-    def start(self, threads: Threads) -> None:
-        self._lookup.start(threads)
-
-    def stop(self) -> None:
-        self._lookup.stop()
+        super().__init__("environ", lambda key: read_environ(key[0], procfs))
 
     def of(self, processes: Mapping[int, UnixTime]) -> Mapping[int, JobVariables]:
         """Return the variables by pid, given with its start time; empty for one that is still being read."""
-        self._lookup.keep(set(processes.items()))
-        return {pid: self._lookup.get((pid, start)) or JobVariables() for pid, start in processes.items()}
-
-    def health(self) -> tuple[bool, float] | None:
-        """Return whether reading is fast enough, and how long a process has waited to be read."""
-        return self._lookup.health()
+        self.keep(set(processes.items()))
+        return {pid: self.get((pid, start)) or JobVariables() for pid, start in processes.items()}
 
 
 def merged(job: str, each: Iterable[JobVariables]) -> JobVariables | None:

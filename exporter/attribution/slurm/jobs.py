@@ -18,7 +18,6 @@ from exporter.attribution.slurm.job import Job, JobEnvironments, JobVariables
 from exporter.attribution.slurm.local_view import Allocation
 from exporter.attribution.slurm.source import ENVIRON, MAPPING, PROGRAM, SCONTROL, STEPS, TRUST, Slurm
 from exporter.attribution.source import (
-    HOLD_SECONDS,
     Amounts,
     FirstSeen,
     Match,
@@ -220,12 +219,8 @@ class Jobs:
         seen = everyone.union(claimed.values(), (jobs.cgroup_of(group.cgroup) for group in index.groups))
         parents = {each.cgroup.job_path.rpartition("/")[0] for each in running if each.cgroup.job_path}
         slurm.noticed({job for job in seen if job.isdecimal()}, parents)
-        self._first.update(everyone, now)
-        waiting = {
-            job
-            for job in everyone
-            if slurm.job(job) is None and slurm.pending(job) and self._first.age(job, now) < HOLD_SECONDS
-        }
+        recent = self._first.recent(everyone, now)
+        waiting = {job for job in recent if slurm.job(job) is None and slurm.pending(job)}
         users, steps = _users(running), _steps(running)
         owners = {
             job: job_owner(job, slurm.job(job), self._variables(job), users.get(job, "") or node.users.get(job, ""))
