@@ -38,7 +38,7 @@ def in_host_namespace(pid: int, procfs: Path) -> bool:
 def _field(pid: int, name: str, procfs: Path) -> list[str]:
     """Return the words of a line of /proc/PID/status."""
     found = (line.split()[1:] for line in lines(read_text(f"{procfs}/{pid}/status")) if line.startswith(name))
-    return next(found, [])
+    return next(found, list[str]())
 
 
 @dataclass(frozen=True, slots=True)

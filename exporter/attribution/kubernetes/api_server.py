@@ -252,14 +252,14 @@ def parse_slices(text: bytes, node: str) -> Mapping[str, str]:
         items = json.loads(text).get("items") or ()
         specs = [item["spec"] for item in items if item["spec"].get("driver") == DRIVER]
         mine = [spec for spec in specs if spec.get("nodeName") == node]
-        return dict(pair for spec in mine for device in spec.get("devices") or () for pair in _uuid(device))
+        uuids = {device["name"]: _uuid(device) for spec in mine for device in spec.get("devices") or ()}
+        return {name: uuid for name, uuid in uuids.items() if uuid}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise SourceError(f"not a list of ResourceSlices: {error}") from error
 
 
-def _uuid(device: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _uuid(device: Mapping[str, Any]) -> str:
     nothing: dict[str, Any] = {}
     attributes: dict[str, Any] = device.get("attributes") or device.get("basic", nothing).get("attributes") or nothing
     uuid: str = attributes.get("uuid", nothing).get("string", "")
-    if uuid:
-        yield device["name"], uuid
+    return uuid

@@ -48,7 +48,6 @@ class OwnerObjects:
         self._lookup: Lookup[Key, OwnerLookup] = Lookup(
             SOURCE.replace("_", "-"), self._read, retry=RETRY_SECONDS, clock=clock
         )
-        self._failed: set[Key] = set()
         self._refused: dict[str, MonotonicTime] = {}
         """Resources that the role does not allow, with the time of the refusal."""
         self._error = ""
@@ -65,12 +64,11 @@ class OwnerObjects:
         if not _path(key):
             return OwnerUnavailable.UNKNOWN
         found = self._lookup.get(key)
-        return found or (OwnerUnavailable.UNKNOWN if key in self._failed else OwnerUnavailable.PENDING)
+        return found or (OwnerUnavailable.PENDING if self._lookup.waits(key) else OwnerUnavailable.UNKNOWN)
 
     def keep(self, keys: Collection[Key]) -> None:
         """Forget all others."""
         self._lookup.keep(keys)
-        self._failed.intersection_update(keys)
 
     def health(self) -> SourceHealth | None:
         """Return the health; None before the first question. A resource that the role does not allow is no failure."""
@@ -84,28 +82,22 @@ class OwnerObjects:
         """Return the object; None if it is not known: then it is asked for again later."""
         resource = f"{projects.group(key.reference)}/{key.reference.kind}"
         refused = self._refused.get(resource)
-        found = None
-        if refused is None or self._clock() - refused >= RETRY_SECONDS:
-            try:
-                found = self._request(key)
-                self._error = ""
-                self._refused.pop(resource, None)
-            except StatusError as error:
-                self._note(resource, error)
-            except SourceError as error:
+        if refused is not None and self._clock() - refused < RETRY_SECONDS:
+            return None
+        self._error = ""
+        try:
+            found = self._request(key)
+        except SourceError as error:
+            status = error.status if isinstance(error, StatusError) else None
+            if status not in (*_NOT_ALLOWED, *_NOT_THERE):
                 self._error = str(error)
-        if found is None:
-            self._failed.add(key)
-        else:
-            self._failed.discard(key)
+            if status in _NOT_ALLOWED:
+                if refused is None:
+                    log.info("the API server does not let %s be read: owners above it are inferred", resource)
+                self._refused[resource] = self._clock()
+            return None
+        self._refused.pop(resource, None)
         return found
-
-    def _note(self, resource: str, error: StatusError) -> None:
-        if error.status in _NOT_ALLOWED:
-            if resource not in self._refused:
-                log.info("the API server does not let %s be read: names of workloads above it are inferred", resource)
-            self._refused[resource] = self._clock()
-        self._error = "" if error.status in (*_NOT_ALLOWED, *_NOT_THERE) else str(error)
 
     def _request(self, key: Key) -> OwnerLookup | None:
         """Return the object; None if its uid is another one: users can write any reference."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, cast
@@ -123,9 +123,8 @@ def _task_group(annotations: Document) -> Iterator[int]:
 
 def job_pods(spec: Document) -> int | None:
     """Return how many pods of a Job run at once; None if they have no numbers: then each works for itself."""
-    count = spec.get("parallelism")
-    valid = isinstance(count, int) and not isinstance(count, bool) and 0 < count < _MAX_PODS
-    return cast("int", count) if valid and text(spec, "completionMode") == "Indexed" else None
+    pods = count(spec.get("parallelism"))
+    return pods if pods and pods < _MAX_PODS and text(spec, "completionMode") == "Indexed" else None
 
 
 def _number(written: str) -> Iterator[int]:
@@ -196,7 +195,11 @@ def pod_of(document: Document, labels: Collection[str]) -> tuple[str, Pod]:
         controller=controller_of(metadata),
         projects={name: value for name in LABELS if (value := text(own, name))},
         requested_class=text(own, CLASS_LABEL),
-        restarts=dict(_restarts(statuses)),
+        restarts={
+            text(each, "name"): restarts
+            for each in statuses
+            if (restarts := count(each.get("restartCount"))) is not None
+        },
         group_size=group_size(document),
         ended=text(status, "phase") in ("Succeeded", "Failed"),
         requested_devices=requested_devices(document),
@@ -216,13 +219,6 @@ def controller_of(metadata: Document) -> Reference | None:
         if each.get("controller") is True and text(each, "kind") and text(each, "name"):
             return Reference(text(each, "apiVersion"), text(each, "kind"), text(each, "name"), text(each, "uid"))
     return None
-
-
-def _restarts(statuses: Iterable[Document]) -> Iterable[tuple[str, int]]:
-    for each in statuses:
-        restarts = count(each.get("restartCount"))
-        if restarts is not None:
-            yield text(each, "name"), restarts
 
 
 def _seconds(moment: str) -> UnixTime | None:

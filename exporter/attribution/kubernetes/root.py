@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from exporter.attribution.kubernetes import projects
 from exporter.attribution.kubernetes.pod import Pod, PodName
-from exporter.attribution.kubernetes.projects import JUPYTERHUB, TEMPLATE_HASH, Reference, known
+from exporter.attribution.kubernetes.projects import JUPYTERHUB, TEMPLATE_HASH, Reference
 from exporter.attribution.owner import INFERRED, Owner, WorkloadInfo
 
 _MAX_ABOVE = 8
@@ -117,7 +117,7 @@ def _below(checked: Sequence[Reference], last: Reference) -> TopLevelOwner:
     """Return the owner above the last checked reference: an unchecked one counts if its kind is known."""
     if last is checked[-1]:
         return _of_checked(checked)
-    if known(last):
+    if projects.resource(last):
         return replace(_of_checked((*checked, last)), inferred=True)
     root = _of_checked(checked)
     return replace(root, part_of=root.part_of or f"{last.kind}/{last.name}")

@@ -149,6 +149,10 @@ class LocalFiles:
         known_jobs = mapped | constrained.keys() | {job for job in cgroups if known(job)}
         empty = {job for job, at in cgroups.items() if not occupied(site.cgroupfs, at)}
         running = {job for job in cgroups.keys() - empty if runs_program(site.cgroupfs, site.procfs, cgroups[job])}
+        environs = [
+            (job, merged(job, (read_environ(pid, site.procfs) for pid in processes(site.cgroupfs, cgroups[job]))))
+            for job in cgroups.keys() - known_jobs
+        ]
         self._mapped = mapped | (self._mapped & cgroups.keys())
         self.evident = self.evident or bool(cgroups or mapped or devices)
         return NodeView(
@@ -160,9 +164,7 @@ class LocalFiles:
             finished_jobs=frozenset((self._mapped - mapped) & empty),
             silent=frozenset((mapped | cgroups.keys()) - running),
             constrained=constrained,
-            job_environ={
-                job: found for job in cgroups.keys() - known_jobs if (found := self._environ_of(job, cgroups[job]))
-            },
+            job_environ={job: found for job, found in environs if found},
             program_error=self._programs.error,
             devices=devices,
         )
@@ -178,10 +180,6 @@ class LocalFiles:
             log.warning("%s: may not be read: which GPUs Slurm's numbers mean is not known", self._site.gres_conf)
         self._last = found
         return found
-
-    def _environ_of(self, job: str, path: str) -> JobVariables | None:
-        pids = processes(self._site.cgroupfs, path)
-        return merged(job, (read_environ(pid, self._site.procfs) for pid in pids))
 
 
 _HELPERS = frozenset({"slurmstepd", "slurm_script", "srun"})

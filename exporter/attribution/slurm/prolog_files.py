@@ -19,7 +19,7 @@ from pathlib import Path
 
 from exporter.attribution.devices import DeviceName, device_of
 from exporter.attribution.slurm.job import Job, JobVariables, job_variables
-from exporter.host.text import bounded, lines, read_regular
+from exporter.host.text import bounded, lines, read_regular, read_text
 
 _NAME = re.compile(r"job_([0-9]{1,10})")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -72,10 +72,7 @@ def parse_job_file(job: str, text: str) -> JobFile | None:
 
 def this_boot() -> str:
     """Return the running system's boot id; empty if it cannot be read."""
-    try:
-        return _BOOT.read_text().strip()
-    except OSError:
-        return ""
+    return read_text(str(_BOOT)).strip()
 
 
 _INDEX = re.compile(r"([0-9]{1,4})(?:\.([0-9]{1,4}))?")

@@ -147,7 +147,7 @@ def parse_jobs(answer: bytes) -> Mapping[str, Job]:
         document = json.loads(answer)
     except RecursionError:
         raise ValueError("nested without end") from None
-    fields = cast("Document", document) if isinstance(document, dict) else {}
+    fields = cast("Document", document if isinstance(document, dict) else {})
     if not isinstance(fields.get("jobs"), list) or (not fields["jobs"] and fields.get("errors")):
         raise ValueError("no list of jobs")
     found = (_job(each) for each in parts(fields, "jobs"))

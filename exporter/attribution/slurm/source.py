@@ -160,31 +160,23 @@ class Slurm:
         self, source: str, now: MonotonicTime, conflicts: Mapping[str, int], unresolved: Mapping[str, int]
     ) -> tuple[SourceHealth, ...]:
         """Return the health of one source, if it is read; `unresolved` is its number of unknown devices."""
-        if not self.node.evident:
+        view = self.node
+        if not view.evident:
             return ()
-        found = self._health_of(source, now)
-        if found is None:
+        if source == STEPS and self._ended:
+            return (replace(self._ended.health(STEPS, now, conflicts.get(STEPS, 0)), stale=len(self.ended())),)
+        if source == MAPPING and self._mapping:
+            found = self._mapping.health(MAPPING, now)
+        elif source == PROGRAM and (view.constrained or view.program_error):
+            found = SourceHealth(PROGRAM, not view.program_error, max(0.0, now - self._local_files.answer.at))
+        elif source == SCONTROL and self._job_cache:
+            cached = self._job_cache.health(now)
+            hidden = self._job_cache.unknown() & (view.cgroups.keys() - view.silent)
+            found = replace(cached, success=cached.success and not hidden)
+        else:
             return ()
-        if source == STEPS:
-            return (replace(found, conflicts=conflicts.get(STEPS, 0), stale=len(self.ended())),)
         missing = {NOT_HERE: unresolved.get(source, 0)}
         return (replace(found, conflicts=conflicts.get(source, 0), unresolved=missing),)
-
-    def _health_of(self, source: str, now: MonotonicTime) -> SourceHealth | None:
-        view = self.node
-        if source == MAPPING:
-            return self._mapping.health(MAPPING, now) if self._mapping else None
-        if source == PROGRAM:
-            age = max(0.0, now - self._local_files.answer.at)
-            known = view.constrained or view.program_error
-            return SourceHealth(PROGRAM, not view.program_error, age) if known else None
-        if source == STEPS:
-            return self._ended.health(STEPS, now) if self._ended else None
-        if self._job_cache is None:
-            return None
-        cached = self._job_cache.health(now)
-        hidden = self._job_cache.unknown() & (view.cgroups.keys() - view.silent)
-        return replace(cached, success=cached.success and not hidden)
 
     def _read_node(self) -> NodeView:
         files = self._files()

@@ -66,7 +66,7 @@ class _Objects:
 
     def __call__(self, reference: Reference) -> OwnerLookup | OwnerUnavailable:
         metadata = self._above.get((reference.kind, reference.name))
-        if metadata is None or not projects.known(reference) or "*" in self._refused:
+        if metadata is None or not projects.resource(reference) or "*" in self._refused:
             return OwnerUnavailable.UNKNOWN
         if reference.kind in self._refused or metadata["uid"] != reference.uid:
             return OwnerUnavailable.UNKNOWN
