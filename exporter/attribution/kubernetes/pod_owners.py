@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from exporter.attribution.cgroup import Cgroup, parse_path
-from exporter.attribution.kubernetes.allocations import MIG_PLACE, AllocationResolver, PodAllocations, pod_allocations
+from exporter.attribution.kubernetes.allocations import (
+    MIG_PLACE,
+    AllocationResolver,
+    EffectiveAllocations,
+    PodAllocations,
+    pod_allocations,
+)
 from exporter.attribution.kubernetes.owner_objects import PodRoots
 from exporter.attribution.kubernetes.pod import PodName
 from exporter.attribution.kubernetes.root import PodPlace, TopLevelOwner, nameless_pod, pod_info, pod_owner
-from exporter.attribution.kubernetes.source import POD_RESOURCES, Kubernetes, KubernetesView, PodNames
+from exporter.attribution.kubernetes.source import Kubernetes, KubernetesView, PodNames
 from exporter.attribution.owner import EXACT, INFERRED, Owner, WorkloadInfo
 from exporter.attribution.source import (
     Amounts,
@@ -25,6 +33,8 @@ from exporter.attribution.source import (
 )
 from exporter.core.clock import MonotonicTime
 
+K = TypeVar("K")
+
 _NESTED = re.compile("[0-9a-f]{64}")
 """Id of a container in the path of a pod's cgroup: a kubelet of its own runs in it, with its socket."""
 
@@ -33,41 +43,38 @@ _NESTED = re.compile("[0-9a-f]{64}")
 class PodOwnersSnapshot:
     """Pods of one sampling cycle. `places` is by (pod uid, container id), without those that have no name (yet)."""
 
-    given: Mapping[PodPlace, Amounts] = field(default_factory=dict[PodPlace, Amounts])
-    places: Mapping[tuple[str, str], PodPlace] = field(default_factory=dict[tuple[str, str], PodPlace])
-    waiting: frozenset[str] = frozenset()
-    """Uids whose name may still come."""
-    uids: Mapping[PodName, str] = field(default_factory=dict[PodName, str])
-    inferred: frozenset[str] = frozenset()
-    view: KubernetesView = field(default_factory=KubernetesView)
-    roots: Mapping[PodName, TopLevelOwner] = field(default_factory=dict[PodName, TopLevelOwner])
-    """Owners of pods that run or have an allocation; a pod without one waits for its owners' names."""
-    listed: PodAllocations = field(default_factory=PodAllocations)
+    view: KubernetesView
+    listed: PodAllocations
     """The kubelet's list."""
-    disputed: frozenset[PodName] = frozenset()
-    """Pods whose running processes contradict the kubelet's list."""
-    conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
-    unresolved: Mapping[str, int] = field(default_factory=dict[str, int])
+    effective: EffectiveAllocations
+    places: Mapping[tuple[str, str], PodPlace]
+    waiting: AbstractSet[str]
+    """Uids whose name may still come."""
+    uids: Mapping[PodName, str]
+    inferred: frozenset[str]
+    owners: Mapping[PodName, TopLevelOwner]
+    """Owners of pods that run or have an allocation; a pod without one waits for its owners' names."""
+    conflicts: int
 
     def place(self, cgroup: Cgroup) -> PodPlace | None:
         return self.places.get((cgroup.pod, cgroup.container))
 
     def owner(self, place: PodPlace) -> Owner | None:
         """Return the owner; None while the name of its workload is being asked for."""
-        root = self.roots.get(place.pod_name)
+        root = self.owners.get(place.pod_name)
         return pod_owner(place, root) if root else None
 
     def info(self, owner: Owner) -> WorkloadInfo:
         name = (owner.namespace, owner.pod)
         uid = self.uids.get(name, "") or owner.workload.removeprefix("pod:")
-        trust = INFERRED if uid in self.inferred or name in self.disputed else EXACT
+        trust = INFERRED if uid in self.inferred or name in self.effective.disputed else EXACT
         pod, known_uid = self.view.pods.get(uid), uid if "/" not in uid else ""
-        return pod_info(pod, known_uid, owner.container, trust, self.roots.get(name))
+        return pod_info(pod, known_uid, owner.container, trust, self.owners.get(name))
 
     def may_hold(self, owner: Owner) -> bool:
         """Return whether a pod may have more than the kubelet lists: unless it requests exactly what is listed."""
         pod = self.view.pods.get(self.uids.get(owner.pod_name, ""))
-        if pod is None or self.view.silent or owner.pod_name in self.disputed:
+        if pod is None or self.view.silent or owner.pod_name in self.effective.disputed:
             return True
         return pod.requested_devices != self.listed.listed.get(owner.pod_name, 0)
 
@@ -89,7 +96,7 @@ class PodOwners:
         pods = self._join(index, view, now)
         found = [(group, _owner(group.cgroup, pods)) for group in index.groups if group.cgroup.pod]
         known = ((path, pods.place(cgroup)) for path, cgroup in index.places.items() if cgroup.pod)
-        allocated = {owner: amounts for place, amounts in pods.given.items() if (owner := pods.owner(place))}
+        allocated = {owner: amounts for place, amounts in pods.effective.given.items() if (owner := pods.owner(place))}
         owners = {*allocated, *(owner for _, owner in found if owner)}
         return View(
             names=by_pid(found),
@@ -99,19 +106,19 @@ class PodOwners:
             info={owner: pods.info(owner) for owner in owners},
             cgroups=_own_cgroups(found),
             unsure=frozenset(owner for owner in owners if pods.may_hold(owner)),
-            health=self._kubernetes.health(now, pods.conflicts, pods.unresolved),
+            health=self._kubernetes.health(now, pods.conflicts, pods.listed.unresolved),
         )
 
     def _join(self, index: ProcessIndex, view: KubernetesView, now: MonotonicTime) -> PodOwnersSnapshot:
         listed = pod_allocations(view, index.devices)
         if listed.unresolved[MIG_PLACE]:
             self._kubernetes.ask_claimable()
-        holders, running = _holders(listed), _running_by_uid(index)
+        holders, running = _holders(listed), _targets_by(index, lambda cgroup: cgroup.pod)
         if any(group.cgroup.pod and not _NESTED.search(group.cgroup.pod_path) for group in index.groups):
             self._kubernetes.expect()
         self._names.learn(view, running, holders, now)
         recent = self._first.recent(running, now)
-        waiting = frozenset(uid for uid in recent if self._names.name(uid) is None)
+        waiting = {uid for uid in recent if self._names.name(uid) is None}
         if waiting:
             self._kubernetes.wake()
         known = {uid: name for uid in running if (name := self._names.name(uid))}
@@ -120,7 +127,8 @@ class PodOwners:
         wanted = {(cgroup.pod, cgroup.container) for cgroup in cgroups if cgroup.pod}
         places = self._places(wanted, view, listed.given)
         by_name = {pod.pod_name: pod for pod in view.pods.values()}
-        effective = self._resolver.resolve(listed, _running(index, places), by_name)
+        by_place = _targets_by(index, lambda cgroup: places.get((cgroup.pod, cgroup.container)))
+        effective = self._resolver.resolve(listed, by_place, by_name)
         present = {*known.values(), *(place.pod_name for place in effective.given)}
         pods = {name: view.pods[idle[name]] if name in idle else None for name in present}
         elsewhere = sum(
@@ -129,22 +137,21 @@ class PodOwners:
             for uuid in running[uid]
         )
         return PodOwnersSnapshot(
-            given=effective.given,
+            view=view,
+            listed=listed,
+            effective=effective,
             places=places,
             waiting=waiting,
             uids=idle | {name: uid for uid, name in known.items()},
             inferred=self._names.inferred,
-            view=view,
-            roots=self._roots.of(pods, now, may_come=self._kubernetes.may_learn_pods),
-            listed=listed,
-            disputed=effective.disputed,
-            conflicts={POD_RESOURCES: elsewhere + effective.conflicts},
-            unresolved=listed.unresolved,
+            owners=self._roots.of(pods, now, may_come=self._kubernetes.may_learn_pods),
+            conflicts=elsewhere + effective.conflicts,
         )
 
     def _places(
         self, wanted: Collection[tuple[str, str]], view: KubernetesView, given: Mapping[PodPlace, Amounts]
     ) -> Mapping[tuple[str, str], PodPlace]:
+        """Return pods and containers by cgroup: by the API server, else the only container with a device."""
         containers: dict[PodName, set[str]] = defaultdict(set)
         for place in given:
             containers[place.pod_name].add(place.container)
@@ -153,7 +160,9 @@ class PodOwners:
             pod = view.pods.get(key[0])
             name = self._names.name(key[0]) or view.logged.get(key[0]) or (pod and pod.pod_name)
             if name:
-                found[key] = PodPlace(*name, _container(view, key, containers[name]))
+                known = pod.containers.get(key[1]) if pod else None
+                only = next(iter(containers[name])) if len(containers[name]) == 1 else ""
+                found[key] = PodPlace(*name, known[0] if known else only)
         return found
 
 
@@ -201,32 +210,13 @@ def _holders(listed: PodAllocations) -> Mapping[str, set[PodName]]:
     return found
 
 
-def _running_by_uid(index: ProcessIndex) -> Mapping[str, set[str]]:
-    """Return the targets on which each pod runs something of its own, by the uid in its cgroups."""
-    found: dict[str, set[str]] = defaultdict(set)
+def _targets_by(index: ProcessIndex, key_of: Callable[[Cgroup], K | None]) -> Mapping[K, set[str]]:
+    """Return the targets on which each pod, or place, runs something of its own."""
+    found: dict[K, set[str]] = defaultdict(set)
     for group in index.groups:
-        if group.cgroup.pod:
-            found[group.cgroup.pod] |= group.targets if not group.serves_clients else set()
+        if key := key_of(group.cgroup):
+            found[key] |= set[str]() if group.serves_clients else group.targets
     return found
-
-
-def _running(index: ProcessIndex, places: Mapping[tuple[str, str], PodPlace]) -> Mapping[PodPlace, set[str]]:
-    """Return the targets on which each pod with a name runs something of its own."""
-    found: dict[PodPlace, set[str]] = defaultdict(set)
-    for group in index.groups:
-        place = places.get((group.cgroup.pod, group.cgroup.container))
-        if place and not group.serves_clients:
-            found[place] |= group.targets
-    return found
-
-
-def _container(view: KubernetesView, key: tuple[str, str], given: set[str]) -> str:
-    """Return the container's name by the API server, else the only one of the pod that has a device."""
-    pod = view.pods.get(key[0])
-    exact = pod.containers.get(key[1]) if pod else None
-    if exact:
-        return exact[0]
-    return next(iter(given)) if len(given) == 1 else ""
 
 
 def of_this_kubelet(index: ProcessIndex, known: Collection[str]) -> ProcessIndex:

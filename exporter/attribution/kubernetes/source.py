@@ -8,7 +8,6 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, BackgroundSource, SourceError
 from exporter.attribution.devices import DeviceName
@@ -141,15 +140,11 @@ class Kubernetes:
         """Have the API server asked for the DRA driver's names with the next question."""
         self._claims_wanted = True
 
-    def health(
-        self, now: MonotonicTime, conflicts: Mapping[str, int], unresolved: Mapping[str, int] = MappingProxyType({})
-    ) -> tuple[SourceHealth, ...]:
+    def health(self, now: MonotonicTime, conflicts: int, unresolved: Mapping[str, int]) -> tuple[SourceHealth, ...]:
         owners = self.owner_objects.health() if self.owner_objects else None
-        api = (*((self._watch.health(now),) if self._watch else ()), *((owners,) if owners else ()))
-        if not self._met:
-            return api
-        own = self._poller.health(POD_RESOURCES, now, conflicts.get(POD_RESOURCES, 0))
-        return (replace(own, unresolved=unresolved), *api)
+        watch = self._watch.health(now) if self._watch else None
+        own = self._poller.health(POD_RESOURCES, now, conflicts) if self._met else None
+        return tuple(each for each in (own and replace(own, unresolved=unresolved), watch, owners) if each)
 
     def _ask(self) -> tuple[PodDevice, ...]:
         """Ask the kubelet. Logs the first failure and the first answer after it."""

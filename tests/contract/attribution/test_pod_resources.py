@@ -238,5 +238,5 @@ def test_no_socket_is_no_kubernetes_unless_it_must_be_there(tmp_path: Path) -> N
     optional._poller.ask_once()
     required._poller.ask_once()
 
-    assert optional.health(1.0, {}) == ()
-    assert [health.success for health in required.health(1.0, {})] == [False]
+    assert optional.health(1.0, 0, {}) == ()
+    assert [health.success for health in required.health(1.0, 0, {})] == [False]
