@@ -70,18 +70,6 @@ class EffectiveAllocations:
     """Entries of the kubelet's list that running processes contradict."""
 
 
-@dataclass(frozen=True, slots=True)
-class _PodEvidence:
-    """The kubelet's list of pods that have not ended, and where pods run."""
-
-    listed: PodAllocations
-    entries: AbstractSet[PodTarget]
-    running: Mapping[PodName, AbstractSet[str]]
-
-    def runs(self, entry: PodTarget) -> bool:
-        return entry[1] in self.running.get(entry[0], ())
-
-
 class AllocationResolver:
     """Kubelet's list and running processes in one. Remembers what processes have shown while the kubelet lists it."""
 
@@ -89,7 +77,7 @@ class AllocationResolver:
         self._used: AbstractSet[PodTarget] = frozenset()
         """Allocations on which their pod has run."""
         self._refuted: AbstractSet[PodName] = frozenset()
-        """Pods whose device ran another pod that was given it as well."""
+        """Pods whose device ran another pod that has it as well."""
 
     def resolve(
         self, listed: PodAllocations, running: Mapping[PodPlace, AbstractSet[str]], pods: Mapping[PodName, Pod]
@@ -97,75 +85,59 @@ class AllocationResolver:
         """Return the allocations. `running` are the targets of named pods, `pods` those that the API server knows."""
         listed = _shared_by_groups(listed, running, pods)
         ended = {name for name, pod in pods.items() if pod.ended}
-        entries = {
-            (place.pod_name, uuid)
-            for place, amounts in listed.given.items()
-            if place.pod_name not in ended
-            for uuid in amounts
-        }
-        by_pod: dict[PodName, set[str]] = defaultdict(set)
-        for place, uuids in running.items():
-            by_pod[place.pod_name] |= uuids
-        evidence = _PodEvidence(listed, entries, by_pod)
-        self._used = {entry for entry in evidence.entries if entry in self._used or evidence.runs(entry)}
-        self._refuted = {
-            pod
-            for pod in {name for name, _ in evidence.entries}
-            if (pod in self._refuted or _is_refuted(pod, evidence)) and not _runs_on_its_own(pod, evidence)
-        }
-        moved = {pod for pod in evidence.running if _runs_elsewhere(pod, evidence)}
-        dropped = {
-            entry for entry in evidence.entries if entry[0] in self._refuted | moved and not evidence.runs(entry)
-        }
-        taken = self._taken(evidence, evidence.entries - dropped, moved, pods)
-        dropped |= {entry for entry in evidence.entries if entry[1] in {uuid for _, uuid in taken}}
-        added = taken | {(pod, uuid) for pod in moved for uuid in evidence.running[pod]}
+        entries = {(place.pod_name, uuid) for place, amounts in listed.given.items() for uuid in amounts}
+        entries = {entry for entry in entries if entry[0] not in ended}
+        runs = {(place.pod_name, uuid) for place, uuids in running.items() for uuid in uuids}
+        on_their_own = {pod for pod, _ in entries & runs}
+        self._used = entries & (self._used | runs)
+        known = self._refuted & {pod for pod, _ in entries}
+        self._refuted = (known | _refuted(entries, runs, listed.exclusive)) - on_their_own
+        # A pod with slots of shared devices that runs on none of them: its scheduler chose another device.
+        with_slots = {pod for pod, _ in entries} - {pod for pod, _ in entries & listed.exclusive.keys()}
+        moved = (with_slots & {pod for pod, _ in runs}) - on_their_own
+        dropped = {entry for entry in entries - runs if entry[0] in self._refuted | moved}
+        without_request = {name for name, pod in pods.items() if pod.requested_devices == 0}
+        taken = self._taken(entries, entries - dropped, runs, listed.exclusive)
+        taken = {entry for entry in taken if entry[0] not in moved | without_request}
+        dropped |= {entry for entry in entries if entry[1] in {uuid for _, uuid in taken}}
+        added = taken | {entry for entry in runs if entry[0] in moved}
         return EffectiveAllocations(
-            given=_given(listed, evidence.entries - dropped, added, running),
+            given=_given(listed, entries - dropped, added, running),
             disputed=frozenset(pod for pod, _ in {*dropped, *added}),
             conflicts=len(dropped),
         )
 
     def _taken(
         self,
-        evidence: _PodEvidence,
+        entries: AbstractSet[PodTarget],
         standing: AbstractSet[PodTarget],
-        moved: AbstractSet[PodName],
-        pods: Mapping[PodName, Pod],
+        runs: AbstractSet[PodTarget],
+        exclusive: Mapping[PodTarget, str],
     ) -> AbstractSet[PodTarget]:
         """Return running pods with a GPU that another pod only reserves: allocated whole to that pod, and unused.
 
-        A pod that also runs beside a running listed one is a monitor. A pod that asks for no GPU has none.
+        A pod that also runs beside a running listed one is a monitor.
         """
-        unlisted = {(pod, uuid) for pod, uuids in evidence.running.items() for uuid in uuids} - evidence.entries
+        unlisted = runs - entries
         used = {uuid for _, uuid in standing & self._used}
-        guests = {pod for pod, uuid in unlisted if any(evidence.runs(each) for each in standing if each[1] == uuid)}
-        others = guests | moved | {pod for pod in evidence.running if pod in pods and pods[pod].requested_devices == 0}
-        slots = {uuid for _, uuid in standing - evidence.listed.exclusive.keys()}
+        busy = {uuid for _, uuid in standing & runs}
+        monitors = {pod for pod, uuid in unlisted if uuid in busy}
+        slots = {uuid for _, uuid in standing - exclusive.keys()}
         reserved = {uuid for _, uuid in standing} - used - slots
-        return {(pod, uuid) for pod, uuid in unlisted if uuid in reserved and pod not in others}
+        return {(pod, uuid) for pod, uuid in unlisted if uuid in reserved and pod not in monitors}
 
 
-def _runs_on_its_own(pod: PodName, evidence: _PodEvidence) -> bool:
-    return any(evidence.runs(entry) for entry in evidence.entries if entry[0] == pod)
-
-
-def _is_refuted(pod: PodName, evidence: _PodEvidence) -> bool:
-    """Return whether another pod runs on a device that both were given whole, without a claim that they share."""
-    exclusive = evidence.listed.exclusive
-    others = [each for each in evidence.entries if each[0] != pod and each in exclusive and evidence.runs(each)]
-    return any(
-        exclusive[other] != exclusive[pod, other[1]] or not exclusive[other]
-        for other in others
-        if (pod, other[1]) in exclusive
-    )
-
-
-def _runs_elsewhere(pod: PodName, evidence: _PodEvidence) -> bool:
-    """Return whether a pod has slots of shared devices and runs on none of them: its scheduler chose another one."""
-    own = [entry for entry in evidence.entries if entry[0] == pod]
-    slots = bool(own) and not any(entry in evidence.listed.exclusive for entry in own)
-    return slots and bool(evidence.running[pod]) and not _runs_on_its_own(pod, evidence)
+def _refuted(
+    entries: AbstractSet[PodTarget], runs: AbstractSet[PodTarget], exclusive: Mapping[PodTarget, str]
+) -> AbstractSet[PodName]:
+    """Return pods of which a device runs another pod that has it whole as well, without a claim in common."""
+    whole = entries & exclusive.keys()
+    return {
+        pod
+        for pod, uuid in whole
+        for other in whole & runs
+        if other[1] == uuid and other[0] != pod and (exclusive[other] != exclusive[pod, uuid] or not exclusive[other])
+    }
 
 
 def _given(
