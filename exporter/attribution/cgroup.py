@@ -76,7 +76,7 @@ class Cgroup:
 
 _ID = "[0-9a-f]{64}"
 _SLURM = re.compile(
-    r"(?P<path>(?:/(?:slurm(?:_(?P<node1>[^/]+))?|[^/]+)/uid_(?P<uid>[0-9]+)|/(?:(?P<node2>[^/]+)_)?slurmstepd\.scope)"
+    r"(?P<path>(?:/(?:slurm(?:_(?P<node1>[^/]+))?|[^/]+)/uid_(?P<job_uid>[0-9]+)|/(?:(?P<node2>[^/]+)_)?slurmstepd\.scope)"
     r"/(?:job_(?P<job>[0-9]+)|(?P<sluid>s[0-9A-HJKMNP-TV-Z]{13})))"
     r"(?:/step_(?P<step>[^/]+)(?:/(?:user|slurm))?(?:/task_(?P<task>[^/]+))?)?(?:/|$)"
 )
@@ -176,15 +176,8 @@ def _slurm(path: str) -> dict[str, str]:
     match = _last(_SLURM, path)
     if not match:
         return {}
-    return {
-        "job": match["job"] or "",
-        "sluid": match["sluid"] or "",
-        "step": match["step"] or "",
-        "task": match["task"] or "",
-        "job_uid": match["uid"] or "",
-        "node": match["node1"] or match["node2"] or "",
-        "job_path": path[: match.end("path")],
-    }
+    names = {name: match[name] or "" for name in ("job", "sluid", "step", "task", "job_uid")}
+    return names | {"node": match["node1"] or match["node2"] or "", "job_path": path[: match.end("path")]}
 
 
 def _pod(path: str) -> dict[str, str]:
@@ -276,7 +269,7 @@ def _parents() -> Iterator[str]:
 _PARENTS = tuple(_parents())
 
 
-def placed(cgroup: Cgroup, cgroupfs: Path) -> Cgroup:
+def with_absolute_paths(cgroup: Cgroup, cgroupfs: Path) -> Cgroup:
     """Return the same with paths under the mount; empty for a path that is not found there."""
     paths = ("job_path", "pod_path", "nested_in", "container_path", "allocation_path", "unit_path")
     return replace(cgroup, **{name: absolute(getattr(cgroup, name), cgroupfs) for name in paths})
@@ -296,7 +289,7 @@ def absolute(path: str, cgroupfs: Path) -> str:
 _USERS_OWN = re.compile(r"/user@[0-9]+\.service(?=/)")
 
 
-def understood(text: str, cgroupfs: Path) -> Cgroup:
+def trusted_cgroup(text: str, cgroupfs: Path) -> Cgroup:
     """Parse a file as far as root made the cgroups. Container and unit may be a user's own: then `delegated` is set."""
     full = parse(text)
     roots = mounts(cgroupfs)

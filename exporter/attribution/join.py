@@ -42,7 +42,7 @@ class Attribution:
         """`sources` are in order of trust."""
         self._sources = tuple(sources)
         self._readers = [reader for source in self._sources for reader in source.readers]
-        self._unreserved = UnreservedUse()
+        self._unreserved = UnallocatedUse()
         self._indexer = ProcessIndexer(cgroupfs)
         self._last = Ownership()
         self._labels: Mapping[Owner, Owner] = {}
@@ -264,7 +264,7 @@ SETTLE_SECONDS = 15.0
 """Delay before an owner is named: a process may be there sooner than its scheduler's report."""
 
 
-class UnreservedUse:
+class UnallocatedUse:
     """Use of targets by owners that they were not allocated to. Remembers every target that was ever allocated."""
 
     def __init__(self) -> None:

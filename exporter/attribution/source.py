@@ -10,7 +10,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from exporter.attribution.cgroup import Cgroup, parse_path, placed, understood
+from exporter.attribution.cgroup import Cgroup, parse_path, trusted_cgroup, with_absolute_paths
 from exporter.attribution.devices import Devices
 from exporter.attribution.owner import NOBODY, Owner, SourceHealth, Target, WorkloadInfo
 from exporter.core.clock import MonotonicTime
@@ -104,7 +104,7 @@ class ProcessIndexer:
     def _parse(self, text: str) -> Cgroup:
         found = self._parsed.get(text)
         if found is None:
-            found = self._parsed[text] = placed(understood(text, self._cgroupfs), self._cgroupfs)
+            found = self._parsed[text] = with_absolute_paths(trusted_cgroup(text, self._cgroupfs), self._cgroupfs)
         return found
 
 

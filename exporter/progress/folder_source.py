@@ -59,13 +59,13 @@ class FolderSource:
     def run(self) -> None:
         while not self._stopped.is_set():
             due = self._clock() + EVERY
-            self.look()
+            self.read_changed()
             self._stopped.wait(max(0.0, due - self._clock()))
 
     def stop(self) -> None:
         self._stopped.set()
 
-    def look(self) -> None:
+    def read_changed(self) -> None:
         """Read the files that have changed."""
         try:
             found, total = _names(self._folder, self._from)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.attribution.cgroup import Cgroup, absolute, understood
+from exporter.attribution.cgroup import Cgroup, absolute, trusted_cgroup
 from exporter.core.clock import NEVER, MonotonicTime
 from exporter.host import namespace
 from exporter.host.presence import exists
@@ -105,5 +105,5 @@ class Accounts:
         if text not in self._places:
             if len(self._places) >= _MOST:
                 self._places.clear()
-            self._places[text] = understood(text, self._cgroupfs)
+            self._places[text] = trusted_cgroup(text, self._cgroupfs)
         return self._places[text]

@@ -198,7 +198,7 @@ class Phases:
         self._seen: dict[Process, _PhaseTotals] = {}
 
     def ranks(self, reporters: Sequence[Reporter], now: MonotonicTime) -> Mapping[Process, Rank]:
-        seen = {each.process: self._look(each) for each in reporters}
+        seen = {each.process: self._measure(each) for each in reporters}
         self._seen = seen
         return {
             each.process: Rank(
@@ -210,7 +210,7 @@ class Phases:
             for each in reporters
         }
 
-    def _look(self, reporter: Reporter) -> _PhaseTotals:
+    def _measure(self, reporter: Reporter) -> _PhaseTotals:
         before, totals = self._seen.get(reporter.process), reporter.report.phases
         if before is None:
             return _PhaseTotals(reporter.time, totals, {})

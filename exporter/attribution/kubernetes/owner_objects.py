@@ -16,7 +16,7 @@ from exporter.attribution.kubernetes import projects
 from exporter.attribution.kubernetes.api_server import ApiServer, StatusError
 from exporter.attribution.kubernetes.pod import Pod, PodName, controller_of, job_pods
 from exporter.attribution.kubernetes.projects import Reference
-from exporter.attribution.kubernetes.root import OwnerLookup, OwnerUnavailable, TopLevelOwner, by_name, root_of
+from exporter.attribution.kubernetes.root import OwnerLookup, OwnerUnavailable, TopLevelOwner, by_name, top_level_owner
 from exporter.attribution.owner import SourceHealth
 from exporter.attribution.source import FirstSeen
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
@@ -177,7 +177,7 @@ class PodRoots:
             keys.add(Key(pod.namespace, reference))
             return self._objects.above(pod.namespace, reference)
 
-        return root_of(pod, ask)
+        return top_level_owner(pod, ask)
 
 
 def _has_same_owners(judged: Pod | None, pod: Pod | None) -> bool:

@@ -71,7 +71,7 @@ class PodOwnersSnapshot:
         pod, known_uid = self.view.pods.get(uid), uid if "/" not in uid else ""
         return pod_info(pod, known_uid, owner.container, trust, self.owners.get(name))
 
-    def may_hold(self, owner: Owner) -> bool:
+    def may_have_more(self, owner: Owner) -> bool:
         """Return whether a pod may have more than the kubelet lists: unless it requests exactly what is listed."""
         pod = self.view.pods.get(self.uids.get(owner.pod_name, ""))
         if pod is None or self.view.silent or owner.pod_name in self.effective.disputed:
@@ -105,7 +105,7 @@ class PodOwners:
             offered=frozenset(each.uuid for name in view.allocatable for each in index.devices.find(name)),
             info={owner: pods.info(owner) for owner in owners},
             cgroups=_own_cgroups(found),
-            unsure=frozenset(owner for owner in owners if pods.may_hold(owner)),
+            unsure=frozenset(owner for owner in owners if pods.may_have_more(owner)),
             health=self._kubernetes.health(now, pods.conflicts, pods.listed.unresolved),
         )
 

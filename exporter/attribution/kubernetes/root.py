@@ -51,58 +51,53 @@ class OwnerLookup(NamedTuple):
 Ask = Callable[[Reference], "OwnerLookup | OwnerUnavailable"]
 
 
-class _Step(NamedTuple):
-    reference: Reference
-    checked: bool
-    complete: bool
-    """Checked, and nothing is above it."""
-    pods: int | None = None
-
-
 def by_name(pod: str) -> TopLevelOwner:
     guess = projects.guess(pod)
     return TopLevelOwner(guess.name, guess.kind, guess.part_of, inferred=True)
 
 
-def root_of(pod: Pod, ask: Ask) -> TopLevelOwner | None:
-    """Return the top-level owner; None while an object on the way is being asked for."""
-    steps = _steps(pod, ask)
-    if steps is None:
-        return None
-    return replace(_top_level(pod, steps), pods=max((step.pods or 0 for step in steps), default=0) or None)
+def top_level_owner(pod: Pod, ask: Ask) -> TopLevelOwner | None:
+    """Return the top-level owner; None while an object on the way is being asked for.
+
+    Asks for the owners from the pod's controller upwards, as far as they are readable. Pods are no owners.
+    """
+    checked: list[Reference] = []
+    pods, above, unchecked = 0, pod.controller, None
+    while above is not None and above.kind not in ("Node", "Pod") and len(checked) < _MAX_ABOVE:
+        answer = ask(above)
+        if answer is OwnerUnavailable.PENDING:
+            return None
+        if not isinstance(answer, OwnerLookup):
+            unchecked = above
+            break
+        checked.append(above)
+        pods, above = max(pods, answer.pods or 0), answer.controller
+    found = _of_checked(checked) if checked and above is None else _inferred(pod, checked, unchecked)
+    return replace(found, pods=pods or None)
 
 
-def _top_level(pod: Pod, steps: Sequence[_Step]) -> TopLevelOwner:
-    checked = [step.reference for step in steps if step.checked]
-    if steps and steps[-1].complete:
-        return _of_checked(checked)
+def _inferred(pod: Pod, checked: Sequence[Reference], unchecked: Reference | None) -> TopLevelOwner:
+    """Return the owner if not all of them could be checked: by labels, then by references, then by the pod's name."""
     label = projects.named(pod.projects)
     if label and not (checked and label.name == checked[-1].name):
         agrees = any(each.name == label.name or each.name.startswith(f"{label.name}-") for each in checked)
         made = label.kind == "RayCluster" and not checked
         name = projects.of_ray_cluster(label.name) if made else label.name
         return TopLevelOwner(name, label.kind, _cron(label.kind, name), inferred=not agrees)
+    if checked and unchecked and projects.resource(unchecked):
+        return replace(_of_checked((*checked, unchecked)), inferred=True)
     if checked:
-        return _below(checked, steps[-1].reference)
-    if steps:
-        return _of_reference(steps[-1].reference, pod)
+        found = _of_checked(checked)
+        whole = f"{unchecked.kind}/{unchecked.name}" if unchecked else ""
+        return replace(found, part_of=found.part_of or whole)
+    if unchecked:
+        name, kind = unchecked.name, unchecked.kind
+        made_of = f"-{pod.projects.get(TEMPLATE_HASH, '')}"
+        if kind == "ReplicaSet" and made_of != "-" and name.endswith(made_of):
+            name, kind = name.removesuffix(made_of), "Deployment"
+        return TopLevelOwner(name, kind, _cron(kind, name), inferred=True)
     alone = pod.controller is None or pod.controller.kind == "Node"
     return TopLevelOwner(pod.name, "Notebook" if JUPYTERHUB in pod.projects else "Pod") if alone else by_name(pod.name)
-
-
-def _steps(pod: Pod, ask: Ask) -> Sequence[_Step] | None:
-    """Return the owners from the pod's controller upwards, as far as they are readable, without pods."""
-    found: list[_Step] = []
-    reference = pod.controller
-    while reference is not None and reference.kind not in ("Node", "Pod") and len(found) < _MAX_ABOVE:
-        answer = ask(reference)
-        if answer is OwnerUnavailable.PENDING:
-            return None
-        checked = isinstance(answer, OwnerLookup)
-        above, pods = (answer.controller, answer.pods) if isinstance(answer, OwnerLookup) else (None, None)
-        found.append(_Step(reference, checked=checked, complete=checked and above is None, pods=pods))
-        reference = above
-    return found
 
 
 def _of_checked(checked: Sequence[Reference]) -> TopLevelOwner:
@@ -111,25 +106,6 @@ def _of_checked(checked: Sequence[Reference]) -> TopLevelOwner:
     if top.kind == "CronJob" and len(checked) > 1:
         return TopLevelOwner(checked[-2].name, checked[-2].kind, f"CronJob/{top.name}")
     return TopLevelOwner(top.name, top.kind)
-
-
-def _below(checked: Sequence[Reference], last: Reference) -> TopLevelOwner:
-    """Return the owner above the last checked reference: an unchecked one counts if its kind is known."""
-    if last is checked[-1]:
-        return _of_checked(checked)
-    if projects.resource(last):
-        return replace(_of_checked((*checked, last)), inferred=True)
-    root = _of_checked(checked)
-    return replace(root, part_of=root.part_of or f"{last.kind}/{last.name}")
-
-
-def _of_reference(reference: Reference, pod: Pod) -> TopLevelOwner:
-    """Return the owner by the pod's own reference, which is not checked."""
-    name, kind = reference.name, reference.kind
-    made = f"-{pod.projects.get(TEMPLATE_HASH, '')}"
-    if kind == "ReplicaSet" and made != "-" and name.endswith(made):
-        name, kind = name.removesuffix(made), "Deployment"
-    return TopLevelOwner(name, kind, _cron(kind, name), inferred=True)
 
 
 def _cron(kind: str, name: str) -> str:

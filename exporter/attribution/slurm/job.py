@@ -61,7 +61,7 @@ class Job:
         cut = not self.node_list or len(self.node_list) >= _MANY
         return cut or not nodes.isdisjoint(hosts(self.node_list))
 
-    def held_on(self, nodes: frozenset[str]) -> tuple[NodeGres, ...]:
+    def allocation_on(self, nodes: frozenset[str]) -> tuple[NodeGres, ...]:
         """Return the allocation on the node with one of these names; a job of one node needs no name."""
         held = self.gres or ()
         everywhere = frozenset[str]().union(*(gres.nodes for gres in held))

@@ -204,7 +204,7 @@ class Jobs:
         self._untracked = {environs[pid].job.id: environs[pid] for pid in reversed(untracked)}
         everyone = {*(each.job for each in running), *untracked.values(), *slurm.present()}
         allocations, conflicts, unresolved = job_allocations(
-            {job: slurm.held(job, self._variables(job)) for job in everyone}, index.devices
+            {job: slurm.allocations(job, self._variables(job)) for job in everyone}, index.devices
         )
         inferred = _inferred(index, environs, allocations)
         attributed, taken = _unattributed_processes(index, {*untracked, *inferred}, allocations, self._user)

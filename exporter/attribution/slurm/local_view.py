@@ -79,7 +79,7 @@ class DevicePrograms:
             if self._bpf is None or job in self._known:
                 continue
             try:
-                held = self._held(path, self._bpf)
+                held = self._read_program(path, self._bpf)
                 self.error = ""
             except OSError as error:
                 if error.errno in device_program.REFUSED:
@@ -92,7 +92,7 @@ class DevicePrograms:
                 self._known[job] = held
         return dict(self._known)
 
-    def _held(self, path: str, bpf: device_program.Bpf) -> Allocation | None:
+    def _read_program(self, path: str, bpf: device_program.Bpf) -> Allocation | None:
         root = self._site.cgroupfs
         folder = next((at for at in (Path(f"{root}{path}"), Path(f"{root}/unified{path}")) if is_folder(at)), None)
         if folder is None:
@@ -130,12 +130,12 @@ class LocalFiles:
         self._last: tuple[DeviceName | None, ...] = ()
         self.evident = site.required
         self.names = site.names
-        self.told_names: frozenset[str] = frozenset()
+        self.slurm_names: frozenset[str] = frozenset()
         """Slurm's own names of this node, from cgroups and prologs: the host's may differ."""
         self.parents: frozenset[str] = frozenset()
         """Other parents of job cgroups, beside Slurm's own."""
 
-    def look(self, mapped: AbstractSet[str], known: Callable[[str], object]) -> NodeView:
+    def read(self, mapped: AbstractSet[str], known: Callable[[str], object]) -> NodeView:
         """Read the node. `mapped` are the jobs of the prolog's files, `known` is what slurmctld reported of a job."""
         site = self._site
         seen = job_cgroups(site.cgroupfs, self.parents)
@@ -171,7 +171,7 @@ class LocalFiles:
 
     def add_names(self, names: AbstractSet[str]) -> None:
         """Add Slurm's own names of this node."""
-        self.told_names |= names
+        self.slurm_names |= names
         self.names |= names
 
     def _devices(self) -> tuple[DeviceName | None, ...]:

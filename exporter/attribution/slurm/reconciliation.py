@@ -134,16 +134,17 @@ class Reconciliation:
         present, silent, contested = self._present_since, self._silent_since, self._contested
         settled = {job for job, since in present.items() if now - silent.get(job, since) >= SETTLE_SECONDS}
         self._checked = {job: at for job, at in self._checked.items() if job in present}
-        steps = self._steps() if settled else frozenset[str]()
-        stepless = {job for job in settled - steps if job in silent or self._steps_visible}
+        steps = self._scontrol.steps() if settled else Steps(frozenset(), visible=False)
+        self._steps_visible = self._steps_visible or steps.visible
+        stepless = {job for job in settled - steps.jobs if job in silent or self._steps_visible}
         ended = {job: each for job, each in self._ended.items() if job in present}
         left = {job for job, each in ended.items() if each.left_programs}
         seldom = {job for job in (contested & present.keys()) | left if now - self._checked_at(job) >= RECHECK_SECONDS}
-        asked = (stepless - left) | seldom | (ended.keys() & steps)
+        asked = (stepless - left) | seldom | (ended.keys() & steps.jobs)
         contained = bool(asked) and self._steps_visible and "Contain" in self._setting("PrologFlags")
         for job in sorted(asked, key=self._checked_at)[:MAX_ASKED]:
             self._checked[job] = now
-            why = self._why(job, contained=contained and job not in steps and job in silent)
+            why = self._why(job, contained=contained and job not in steps.jobs and job in silent)
             if why:
                 ended[job] = Ended(why, job not in silent)
             elif why is not None:
@@ -153,11 +154,6 @@ class Reconciliation:
             log.warning("job %s has ended here but left %s: %s", job, remains, ended[job].reason)
         self._ended = ended
         return ended
-
-    def _steps(self) -> frozenset[str]:
-        found = self._scontrol.steps()
-        self._steps_visible = self._steps_visible or found.visible
-        return found.jobs
 
     def _checked_at(self, job: str) -> MonotonicTime:
         return self._checked.get(job, NEVER)

@@ -47,7 +47,7 @@ class JobCache:
         self._seen: dict[str, MonotonicTime] = {}
         self._lock = threading.Lock()
         self._woken = threading.Event()
-        self._stopped = False
+        self._stopped = threading.Event()
         self._success = True
         self.error = ""
         self.jobs: Mapping[str, Job] = {}
@@ -57,7 +57,7 @@ class JobCache:
 
     def stop(self) -> None:
         """Ask the thread to end; one that waits for scontrol is left behind."""
-        self._stopped = True
+        self._stopped.set()
         self._woken.set()
 
     def want(self, jobs: Collection[str]) -> None:
@@ -118,7 +118,7 @@ class JobCache:
 
     def _run(self) -> None:
         failures = 0
-        while not self._stopped:
+        while not self._stopped.is_set():
             self._woken.clear()
             answered = self.answer_next()
             failures = 0 if answered else failures + 1
@@ -128,12 +128,8 @@ class JobCache:
                     job: at for job, at in self._wanted.items() if now - self._seen.get(job, at) <= UNKNOWN_SECONDS
                 }
             if failures:
-                pause = min(_LONGEST_PAUSE, self._pause * 2 ** min(failures - 1, 10))
-                until = monotonic_time() + pause
-                while not self._stopped and monotonic_time() < until:
-                    self._woken.wait(max(0.0, until - monotonic_time()))
-                    self._woken.clear()
-            elif not self._wanted and not self._stopped:
+                self._stopped.wait(min(_LONGEST_PAUSE, self._pause * 2 ** min(failures - 1, 10)))
+            elif not self._wanted and not self._stopped.is_set():
                 self._woken.wait()
 
 

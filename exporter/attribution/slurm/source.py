@@ -136,7 +136,7 @@ class Slurm:
         if self._reconciliation:
             self._reconciliation.contest(jobs)
 
-    def held(self, job: str, job_environ: JobVariables | None = None) -> Mapping[str, Allocation]:
+    def allocations(self, job: str, job_environ: JobVariables | None = None) -> Mapping[str, Allocation]:
         """Return the job's allocation here by source, without sources that do not know it.
 
         `job_environ` are the variables of a process of the job that is not in its cgroup.
@@ -182,7 +182,7 @@ class Slurm:
         files = self._files()
         self._local.add_names(files.nodes)
         self._local.evident = self._local.evident or bool(files.old)
-        view = self._local.look(files.devices.keys(), self.job)
+        view = self._local.read(files.devices.keys(), self.job)
         present = self._files().devices.keys() | (view.cgroups.keys() - view.finished_jobs)
         if self._reconciliation:
             self._reconciliation.watch(present | self._noticed, view.silent - view.finished_jobs)
@@ -194,7 +194,7 @@ class Slurm:
         """Return whether the job's node list leaves this node out, by a name that Slurm has used for this node."""
         names = self._local.names
         known = self._job_cache.jobs.values() if self._job_cache else ()
-        certain = self._local.told_names or any(each.node_list and each.runs_on(names) for each in known)
+        certain = self._local.slurm_names or any(each.node_list and each.runs_on(names) for each in known)
         return bool(certain) and not job.runs_on(names)
 
     def _files(self) -> PrologFiles:
@@ -208,7 +208,7 @@ class Slurm:
     def _scheduled(self, job: Job, devices: tuple[DeviceName | None, ...]) -> Allocation | None:
         if not runs(job.state):
             return {}
-        here = job.held_on(self._local.names)
+        here = job.allocation_on(self._local.names)
         if job.gres is None or (job.gres and not here):
             return None
         found: dict[DeviceName, float | None] = {}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.cgroup import understood
+from exporter.attribution.cgroup import trusted_cgroup
 from exporter.attribution.slurm.prolog_files import parse_job_file
 from exporter.host.process import parse_uid
 from exporter.progress.processes import Cgroups, in_host_namespace, process
@@ -48,7 +48,7 @@ def test_name_of_a_users_cgroup_is_no_path_of_a_job(mark: str, tmp_path: Path) -
     folder.mkdir()
     (folder / "cgroup").write_text(line)
 
-    assert understood(line, tmp_path).job == ""
+    assert trusted_cgroup(line, tmp_path).job == ""
     assert list(Cgroups(tmp_path, tmp_path).paths(7)) == [line[3:].rstrip("\n")]
 
 

@@ -183,7 +183,7 @@ def test_gres_conf_that_may_not_be_read_leaves_it_open_which_gpu_a_number_means(
 
     monkeypatch.setattr(gres, "conf_text", refused)
     files = LocalFiles(SlurmSite(gres_conf=closed, procfs=tmp_path, cgroupfs=tmp_path), lambda *_: 0, str)
-    found = [files.look(frozenset(), lambda _: None).devices for _ in range(2)]
+    found = [files.read(frozenset(), lambda _: None).devices for _ in range(2)]
 
     assert [gres.by_index(each, 0) for each in found] == [None, None]
     assert [record.getMessage() for record in caplog.records] == [

@@ -14,7 +14,7 @@ import yaml
 from exporter.attribution.kubernetes import projects
 from exporter.attribution.kubernetes.pod import Pod, controller_of, pod_of
 from exporter.attribution.kubernetes.projects import Reference
-from exporter.attribution.kubernetes.root import OwnerLookup, OwnerUnavailable, TopLevelOwner, by_name, root_of
+from exporter.attribution.kubernetes.root import OwnerLookup, OwnerUnavailable, TopLevelOwner, by_name, top_level_owner
 
 _DATA = Path(__file__).parent / "data"
 _HASH = "9d9c9b2f0d6f6b0a9d9c9b2f0d6f6b0a"
@@ -78,7 +78,7 @@ def test_with_all_rights_the_root_is_exact(name: str) -> None:
     case = _CASES[name]
 
     expected = replace(_root(case["root"]), inferred=case.get("inferred", False))
-    assert _minute(root_of(_pod(case), _Objects(case))) == expected
+    assert _minute(top_level_owner(_pod(case), _Objects(case))) == expected
 
 
 @pytest.mark.parametrize("name", _CASES)
@@ -87,7 +87,7 @@ def test_without_rights_on_owners_the_pods_own_labels_tell_and_it_is_said(name: 
     expected = _root(case.get("by_labels", case["root"]))
     plain = expected.kind == "Pod"
 
-    assert _minute(root_of(_pod(case), _Objects(case, "*"))) == TopLevelOwner(
+    assert _minute(top_level_owner(_pod(case), _Objects(case, "*"))) == TopLevelOwner(
         expected.name, expected.kind, expected.part_of, inferred=not plain
     )
 
@@ -107,19 +107,19 @@ def test_reference_to_an_object_of_another_uid_is_not_believed() -> None:
     case = _CASES["Deployment"]
     forged = {**case, "above": [{**each, "metadata": {**each["metadata"], "uid": "x"}} for each in case["above"]]}
 
-    found = root_of(_pod(case), _Objects(forged))
+    found = top_level_owner(_pod(case), _Objects(forged))
 
     assert found
     assert found.inferred
 
 
 def test_nothing_is_said_while_an_owner_is_being_asked_for() -> None:
-    assert root_of(_pod(_CASES["Deployment"]), lambda _: OwnerUnavailable.PENDING) is None
+    assert top_level_owner(_pod(_CASES["Deployment"]), lambda _: OwnerUnavailable.PENDING) is None
 
 
 def test_references_in_a_circle_end() -> None:
     itself = Reference("apps/v1", "ReplicaSet", "a", "u")
-    found = root_of(Pod("ml", "a-1", "p", controller=itself), lambda _: OwnerLookup(itself))
+    found = top_level_owner(Pod("ml", "a-1", "p", controller=itself), lambda _: OwnerLookup(itself))
 
     assert found
     assert found.name == "a"
@@ -128,14 +128,16 @@ def test_references_in_a_circle_end() -> None:
 def test_owner_that_only_part_of_the_way_may_be_read_to_is_said_to_be_inferred() -> None:
     case = _CASES["Deployment"]
 
-    assert root_of(_pod(case), _Objects(case, "Deployment")) == TopLevelOwner("chat", "Deployment", inferred=True)
+    assert top_level_owner(_pod(case), _Objects(case, "Deployment")) == TopLevelOwner(
+        "chat", "Deployment", inferred=True
+    )
 
 
 def test_label_is_confirmed_by_an_object_that_is_named_after_it() -> None:
     """The serverless objects between may be out of reach: the ReplicaSet's name carries the service's."""
     case = _CASES["KServe InferenceService, serverless"]
 
-    found = root_of(_pod(case), _Objects(case, "Revision"))
+    found = top_level_owner(_pod(case), _Objects(case, "Revision"))
 
     assert found == TopLevelOwner("mixtral", "InferenceService")
 
@@ -144,7 +146,7 @@ def test_pod_of_a_jupyterhub_user_is_a_notebook() -> None:
     """Nobody owns it; that its user has gone is to be said as of a notebook, also while no kernel runs."""
     pod = Pod("hub", "jupyter-ada", "u", projects={"hub.jupyter.org/username": "ada"})
 
-    assert root_of(pod, _Objects({})) == TopLevelOwner("jupyter-ada", "Notebook")
+    assert top_level_owner(pod, _Objects({})) == TopLevelOwner("jupyter-ada", "Notebook")
 
 
 def test_object_of_an_unknown_kind_above_is_the_whole() -> None:
@@ -153,7 +155,7 @@ def test_object_of_an_unknown_kind_above_is_the_whole() -> None:
     job = case["above"][0]
     inside = {**job["metadata"], "ownerReferences": [{**wrapper, "controller": True}]}
 
-    found = root_of(_pod(case), _Objects({"above": [{**job, "metadata": inside}]}))
+    found = top_level_owner(_pod(case), _Objects({"above": [{**job, "metadata": inside}]}))
 
     assert found == TopLevelOwner("bert", "PyTorchJob", "AppWrapper/sweep")
 
@@ -207,8 +209,8 @@ def test_executors_of_spark_are_of_the_application_that_its_operator_runs() -> N
 
     labelled = replace(pod, projects={"sparkoperator.k8s.io/app-name": "nightly-etl"})
 
-    assert root_of(pod, lambda _: OwnerUnavailable.UNKNOWN) == by_name(pod.name)
-    assert root_of(labelled, lambda _: OwnerUnavailable.UNKNOWN) == TopLevelOwner(
+    assert top_level_owner(pod, lambda _: OwnerUnavailable.UNKNOWN) == by_name(pod.name)
+    assert top_level_owner(labelled, lambda _: OwnerUnavailable.UNKNOWN) == TopLevelOwner(
         "nightly-etl", "SparkApplication", inferred=True
     )
 
@@ -228,4 +230,4 @@ def test_workers_of_dask_each_have_a_deployment_and_are_one_cluster() -> None:
     def ask(reference: Reference) -> OwnerLookup | OwnerUnavailable:
         return OwnerLookup(above[reference.name]) if reference.name in above else OwnerUnavailable.UNKNOWN
 
-    assert root_of(pod, ask) == TopLevelOwner("sweep", "DaskCluster")
+    assert top_level_owner(pod, ask) == TopLevelOwner("sweep", "DaskCluster")

@@ -110,7 +110,7 @@ def test_environment_of_a_job_is_that_of_the_processes_in_its_cgroup(tmp_path: P
     Node(tmp_path).cgroup("7", 70)
     says(tmp_path, 70)
 
-    found = local(tmp_path).look(frozenset(), lambda _: None).job_environ["7"]
+    found = local(tmp_path).read(frozenset(), lambda _: None).job_environ["7"]
 
     assert (found.job.user, found.job.account, found.gpus) == ("alice", "physics", (0,))
 
@@ -126,4 +126,4 @@ def test_environment_of_a_job_is_that_of_the_processes_in_its_cgroup(tmp_path: P
 def test_slurm_is_where_it_has_devices_or_jobs(
     tmp_path: Path, gres: str, mapped: frozenset[str], *, present: bool
 ) -> None:
-    assert local(tmp_path, gres).look(mapped, lambda _: None).present is present
+    assert local(tmp_path, gres).read(mapped, lambda _: None).present is present
