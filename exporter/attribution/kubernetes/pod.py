@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 from exporter.attribution.documents import Document, objects, part, parts, text
 from exporter.attribution.kubernetes.projects import LABELS, Reference
@@ -91,47 +91,37 @@ _LONGEST = 1 << 16
 
 def group_size(pod: Document) -> int | None:
     """Return how many pods work together: the largest number that controllers or schedulers wrote on it."""
-    return max(_sizes(pod), default=None)
-
-
-def _sizes(pod: Document) -> Iterator[int]:
     metadata = part(pod, "metadata")
-    for written in (part(metadata, "annotations"), part(metadata, "labels")):
-        for key in _SIZES:
-            yield from _number(text(written, key))
-    yield from _task_group(part(metadata, "annotations"))
-    for container in parts(part(pod, "spec"), "containers"):
-        for variable in parts(container, "env"):
-            if _VARIABLES.fullmatch(text(variable, "name")):
-                yield from _number(text(variable, "value"))
+    annotations = part(metadata, "annotations")
+    written = [text(place, key) for place in (annotations, part(metadata, "labels")) for key in _SIZES]
+    written += [
+        text(variable, "value")
+        for container in parts(part(pod, "spec"), "containers")
+        for variable in parts(container, "env")
+        if _VARIABLES.fullmatch(text(variable, "name"))
+    ]
+    # `4`, or torchrun's `1:4`: up to so many
+    sizes = (natural(each.rpartition(":")[2]) for each in written)
+    return max((size for size in (*sizes, _task_group(annotations)) if size and size < _MAX_PODS), default=None)
 
 
-def _task_group(annotations: Document) -> Iterator[int]:
-    """Yield the size of the pod's group: YuniKorn writes all groups on each pod, and the name of its own."""
+def _task_group(annotations: Document) -> int | None:
+    """Return the size of the pod's group: YuniKorn writes all groups on each pod, and the name of its own."""
     written = annotations.get(_TASK_GROUPS)
     if not isinstance(written, str) or len(written) > _LONGEST:
-        return
+        return None
     try:
         groups: Any = json.loads(written)
     except (ValueError, RecursionError):
-        return
-    for group in objects(groups):
-        size = cast("object", group.get("minMember"))
-        if text(group, "name") == text(annotations, _TASK_GROUP) and isinstance(size, int):
-            yield from _number(str(size))
+        return None
+    own = text(annotations, _TASK_GROUP)
+    return next((count(group.get("minMember")) for group in objects(groups) if text(group, "name") == own), None)
 
 
 def job_pods(spec: Document) -> int | None:
     """Return how many pods of a Job run at once; None if they have no numbers: then each works for itself."""
     pods = count(spec.get("parallelism"))
     return pods if pods and pods < _MAX_PODS and text(spec, "completionMode") == "Indexed" else None
-
-
-def _number(written: str) -> Iterator[int]:
-    """Yield the number of `4`, or of torchrun's `1:4` the maximum."""
-    last = written.rpartition(":")[2]
-    if last.isascii() and last.isdigit() and len(last) < len(str(_MAX_PODS)) and int(last) > 0:
-        yield int(last)
 
 
 _CONFIG_HASH, _CONFIG_MIRROR = "kubernetes.io/config.hash", "kubernetes.io/config.mirror"

@@ -188,21 +188,16 @@ def infer(
     `running`: uid to devices; `given`: device to pods; `known`: uid to pod.
     """
     found = dict(known)
-    progress = True
-    while progress:
-        progress = False
+    while True:
         taken = set(found.values())
         for uid, devices in running.items():
-            if uid in found or not devices:
-                continue
-            nobody = frozenset[PodName]()
-            everyone = nobody.union(*(given.get(each, nobody) for each in devices)) - taken
-            candidates = [pod for pod in everyone if all(pod in given.get(each, nobody) for each in devices)]
+            pods = [set(given.get(each, ())) for each in devices]
+            candidates = set.intersection(*pods) - taken if pods and uid not in found else set[PodName]()
             if len(candidates) == 1:
-                found[uid] = candidates[0]
-                progress = True
+                found[uid] = candidates.pop()
                 break
-    return found
+        else:
+            return found
 
 
 class PodNames:
