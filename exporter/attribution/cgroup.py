@@ -98,7 +98,7 @@ _GUEST = re.compile(
 )
 LXC, MACHINE = "lxc", "machine"
 GUESTS = (LXC, MACHINE)
-"""As runtimes: of LXC, and of systemd-nspawn and others that are registered with systemd-machined."""
+"""Runtimes of guests: LXC, and systemd-nspawn and others that are registered with systemd-machined."""
 _SYSTEMD = (".slice", ".scope", ".service", ".mount")
 _MONITOR = re.compile(rf"/(?:crio|libpod)-conmon-(?P<monitor>{_ID})")
 _APPTAINER = re.compile(r"/(?:apptainer|singularity)[-/](?:parent-)?(?P<apptainer>[0-9]+)(?:\.scope)?(?:/|$)")
@@ -276,7 +276,10 @@ def with_absolute_paths(cgroup: Cgroup, cgroupfs: Path) -> Cgroup:
 
 
 def absolute(path: str, cgroupfs: Path) -> str:
-    """Return the path; of one relative to another cgroup the path where it is found, or empty."""
+    """Return the path; of one relative to another cgroup the path where it is found, or empty.
+
+    In a container on cgroup v2, /proc shows the cgroups of others without their parents, so known parents are tried.
+    """
     if not path.startswith("/.."):
         return path
     while path.startswith("/.."):
@@ -290,7 +293,11 @@ _USERS_OWN = re.compile(r"/user@[0-9]+\.service(?=/)")
 
 
 def trusted_cgroup(text: str, cgroupfs: Path) -> Cgroup:
-    """Parse a file as far as root made the cgroups. Container and unit may be a user's own: then `delegated` is set."""
+    """Parse a file as far as root made the cgroups. Container and unit may be a user's own: then `delegated` is set.
+
+    Users can make folders in `user@UID.service`, or in any cgroup that was delegated to them, and name one like a job's
+    or a pod's. So a job or a pod only counts in folders that root alone can make.
+    """
     full = parse(text)
     roots = mounts(cgroupfs)
     whole = lines(text)

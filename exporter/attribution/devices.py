@@ -21,7 +21,7 @@ class DeviceName(NamedTuple):
     gpu_instance: int | None = None
     compute_instance: int | None = None
     profile: str = ""
-    """Of a MIG instance, as the DRA driver writes it: `1g10gb`, `1g10gb-me`."""
+    """Profile of a MIG instance, as the DRA driver writes it: `1g10gb`, `1g10gb-me`."""
     claimed: str = ""
     """Name by NVIDIA's DRA driver of a MIG instance at a place on the GPU."""
     slot: bool = False

@@ -56,7 +56,7 @@ class ShareRow:
     owner: Owner
     share: Share
     unreserved: bool = False
-    """Whether the owner runs on it and was not given it."""
+    """Whether the owner runs on it without an allocation."""
 
 
 Rows = Sequence[WorkloadRow]

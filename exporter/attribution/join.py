@@ -48,7 +48,7 @@ class Attribution:
         self._labels: Mapping[Owner, Owner] = {}
         """Owner of a source to the same owner with the labels that other sources added once."""
         self._gone: dict[int, tuple[Owner, MonotonicTime]] = {}
-        """By pid: the last owner, and since when /proc does not show it."""
+        """Last owner by pid, and the time since which /proc does not show it."""
         self._named: Mapping[int, Owner] = {}
         self._paths: Mapping[Owner, str] = {}
 

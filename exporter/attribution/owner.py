@@ -95,7 +95,7 @@ class Target:
     share: Share = Share(1.0)
     """Fraction of the whole GPU: 1 except for MIG instances."""
     profile: str = ""
-    """Of a MIG instance: `1g.10gb`."""
+    """Profile of a MIG instance: `1g.10gb`."""
 
 
 NOT_HERE = "not_on_this_node"

@@ -22,7 +22,7 @@ _PROGRAMS = (
 )  # fmt: skip
 """Classes with the first letters of their programs. A notebook that a program runs by itself has a kernel as well."""
 _WORKER = "::"
-"""In the titles that engines give their workers (`VLLM::EngineCore`), also where a user's script is what uses them."""
+"""Part of the titles of an engine's workers (`VLLM::EngineCore`), which a user's script may use too."""
 _INTERPRETERS = ("python", "pypy", "node")
 _PACKAGES = "-packages/"
 _WITH_VALUE = frozenset({"-w", "-x"})

@@ -14,7 +14,7 @@ from exporter.host.text import bounded
 
 VERSION = 1
 LARGEST = 4096
-"""Bytes of one report."""
+"""Limit of one report in bytes."""
 COUNTERS = ("samples", "images", "tokens", "requests", "steps", "epochs", "model_flops")
 """Totals since the program started."""
 MAX_PHASES = 16

@@ -69,7 +69,7 @@ SOURCES: tuple[MakeSource, ...] = (
     lambda parts: Environment(parts.jobs) if parts.jobs else None,
     lambda _: Units(),
 )
-"""In order of trust."""
+"""Sources in order of trust."""
 
 
 def attribution_of(

@@ -202,7 +202,7 @@ class NodeObject:
 
 
 def read_node(server: ApiServer, name: str) -> NodeObject:
-    """Raises SourceError. The role needs `get` on `nodes`."""
+    """Read this node's object. Raises SourceError."""
     return node_of(decoded(whole(server.lines(f"/api/v1/nodes/{quote(name, safe='')}", {}, stream=False))))
 
 
@@ -234,7 +234,10 @@ DRIVER = "gpu.nvidia.com"
 
 
 def resource_slices(server: ApiServer, node: str) -> Mapping[str, str]:
-    """Device name to UUID, in whatever case the driver writes it. Raises SourceError."""
+    """Return UUIDs by the device names of NVIDIA's DRA driver. Raises SourceError.
+
+    The kubelet only reports these names (`gpu-0-mig-19-4-1`: minor, profile, place).
+    """
     failure = SourceError("no version of resource.k8s.io was asked for")
     for path in PATHS:
         try:
@@ -247,7 +250,7 @@ def resource_slices(server: ApiServer, node: str) -> Mapping[str, str]:
 
 
 def parse_slices(text: bytes, node: str) -> Mapping[str, str]:
-    """Raises SourceError where it is no list of ResourceSlices."""
+    """Parse a list of ResourceSlices. Raises SourceError."""
     try:
         items = json.loads(text).get("items") or ()
         specs = [item["spec"] for item in items if item["spec"].get("driver") == DRIVER]

@@ -20,7 +20,7 @@ from exporter.attribution.background_source import SourceError
 from exporter.core.clock import MonotonicTime, monotonic_time
 
 _PREFIX = struct.Struct(">BI")
-"""Of each gRPC message: compressed or not, length."""
+"""Head of each gRPC message: compressed or not, length."""
 MAX_BYTES = 16 * 1024 * 1024
 """Limit of the kubelet itself for this API."""
 

@@ -166,7 +166,7 @@ class PodRoots:
         return found
 
     def _judged(self, name: PodName, pod: Pod | None) -> TopLevelOwner | None:
-        """None while an owner is being asked for."""
+        """Return the owner; None while an object is being asked for."""
         if pod is None:
             return by_name(name[1])
         keys = self._keys.setdefault(name, set())

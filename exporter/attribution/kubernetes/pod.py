@@ -16,11 +16,11 @@ from exporter.core.clock import UnixTime
 from exporter.host.text import count, natural
 
 _DEVICES = "nvidia.com/"
-"""Of a resource's name: NVIDIA's device plugin gives these out, and the kubelet lists them."""
+"""Prefix of resources that NVIDIA's device plugin allocates, and that the kubelet lists."""
 _SHARING = re.compile("gpu|cuda|mig-", re.IGNORECASE)
-"""In the name of a label, an annotation or a resource: something but NVIDIA's device plugin may give out GPUs."""
+"""Part of the name of a label, annotation or resource of another allocator of GPUs."""
 _UUID = re.compile("(?:GPU|MIG)-[0-9a-f]{8}-")
-"""In the value of one: so it does."""
+"""Part of the value of such a label or annotation."""
 _SHARING_GROUP = "runai-gpu-group"
 """Label of KAI and Run:ai, on the pod that reserves a GPU and on those that share it; also before `/` and a group."""
 _FRACTION = "gpu-fraction"
@@ -83,7 +83,7 @@ _SIZES = (
 """Labels or annotations that hold the number: LeaderWorkerSet, Kueue, coscheduling, Koordinator, JobSet."""
 _TASK_GROUPS, _TASK_GROUP = "yunikorn.apache.org/task-groups", "yunikorn.apache.org/task-group-name"
 _VARIABLES = re.compile(r"PET_NNODES|NNODES|LWS_GROUP_SIZE|VC_[A-Z0-9_]+_NUM")
-"""Of the containers, as controllers set them: torchrun's nodes (Kubeflow), LeaderWorkerSet, Volcano."""
+"""Variables that controllers set: torchrun's nodes (Kubeflow), LeaderWorkerSet, Volcano."""
 _MAX_PODS = 1 << 20
 _LONGEST = 1 << 16
 """Characters of an annotation that is read as JSON."""
@@ -138,7 +138,7 @@ class Pod:
     name: str
     uid: str
     labels: tuple[tuple[str, str], ...] = ()
-    """Those on the allow-list, in its order."""
+    """Labels on the allow-list, in its order."""
     containers: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     """Container id (64 hex) to name and image."""
     start_time: UnixTime | None = None
@@ -146,9 +146,9 @@ class Pod:
     projects: Mapping[str, str] = field(default_factory=dict[str, str])
     """Labels by which controllers of well-known projects mark their pods."""
     requested_class: str = ""
-    """What the label of `CLASS_LABEL` reports."""
+    """Value of the label `CLASS_LABEL`."""
     restarts: Mapping[str, int] = field(default_factory=dict[str, int])
-    """By container name, as the kubelet counts them."""
+    """Restarts by container name."""
     group_size: int | None = None
     """Pods that work together, itself included."""
     ended: bool = False

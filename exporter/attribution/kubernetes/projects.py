@@ -79,7 +79,7 @@ _PROJECTS = (
     _Project("batch.kubernetes.io/job-name", "Job"),
     _Project("job-name", "Job"),
 )
-"""From the outermost to the innermost: a JobSet's pods carry the labels of its Jobs too."""
+"""Projects from the outermost to the innermost: a JobSet's pods have the labels of its Jobs too."""
 
 _OPERATORS = {
     "pytorchjob-controller": "PyTorchJob",

@@ -40,7 +40,7 @@ def parse_log_names(names: Iterable[str]) -> Mapping[str, tuple[str, str]]:
 
 
 def logged_pods(folder: Path = POD_LOGS) -> Mapping[str, tuple[str, str]]:
-    """Empty where the directory is not there or not ours to list."""
+    """Return the names by pod uid; empty if the directory cannot be listed."""
     try:
         return parse_log_names(each.name for each in folder.iterdir())
     except OSError:

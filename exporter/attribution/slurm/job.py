@@ -44,7 +44,7 @@ class Job:
     array_task: str = ""
     het_job: str = ""
     het_offset: str = ""
-    """Of a heterogeneous job: users know its component as het_job+het_offset."""
+    """Component of a heterogeneous job, which users know as het_job+het_offset."""
     state: str = ""
     time_limit_seconds: float | None = None
     start_time: UnixTime | None = None

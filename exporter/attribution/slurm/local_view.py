@@ -45,7 +45,7 @@ class NodeView:
     job_environ: Mapping[str, JobVariables] = field(default_factory=dict[str, JobVariables])
     program_error: str = ""
     devices: tuple[DeviceName | None, ...] = ()
-    """By GRES index."""
+    """Devices by GRES index."""
 
 
 @dataclass(frozen=True, slots=True)

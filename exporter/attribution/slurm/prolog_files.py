@@ -1,10 +1,8 @@
-"""Files in which prolog and epilog keep who has which GPU: one a job (prolog_files.py), or one a GPU.
+"""Files of prolog and epilog with the GPUs of jobs: one for each job, or one for each GPU.
 
-The latter are what dcgm-exporter's HPC job mapping and jobstats have: named by the GPU's index (`3`), its MIG instance
-(`3.1`: GPU 3, GPU instance 1) or its UUID; one job id a line, anything after it is ignored (jobstats adds the uid).
-The index is the one the prolog was given, a GRES index; UUIDs leave no doubt. Only plain files of root, of this
-exporter's user or of the folder's owner count: what anybody else can put there must not name jobs, nor keep the
-reader waiting.
+Files for GPUs are those of dcgm-exporter's HPC job mapping and jobstats. Their name is a GRES index (`3`), a MIG
+instance (`3.1`: GPU 3, GPU instance 1) or a UUID. Each line is a job id; the rest of it is ignored (jobstats adds the
+uid). Only plain files of root, of this exporter's user or of the folder's owner count.
 """
 
 from __future__ import annotations
