@@ -1,7 +1,7 @@
 """Job, pod, container, session or unit of a process, from the text of its /proc/PID/cgroup.
 
 Cgroup v1, v2 and hybrid hosts; Slurm's v1 and v2 trees, with job ids or SLUIDs (26.05 and newer); both Kubernetes
-cgroup drivers, static pods, kind; docker, containerd, cri-o, podman; Nomad's tasks; apptainer; guests of LXC, Incus,
+cgroup drivers, static pods, kind; docker, containerd, cri-o, podman; Nomad's tasks; guests of LXC, Incus,
 Proxmox and systemd-nspawn; also when the reader sits in another cgroup namespace, where paths start with `/../..`.
 Patterns are in the RE2 subset, so none backtracks without bound.
 """
@@ -31,14 +31,12 @@ class Cgroup:
     sluid: str = ""
     """Stands for the job where Slurm 26.05 and newer keep the id out of the path."""
     step: str = ""
-    task: str = ""
     job_uid: str = ""
     node: str = ""
     """Slurm's name of this node, where slurmd was built to run several."""
     job_path: str = ""
     pod: str = ""
     """Pod uid with dashes; of a static pod the hash of its manifest (`kubernetes.io/config.hash`)."""
-    qos: str = ""
     pod_path: str = ""
     nested_in: str = ""
     """Path of the container of another pod, in which the pod's own kubelet runs."""
@@ -49,12 +47,8 @@ class Cgroup:
     """Id of a Nomad allocation, and its task, where the task runs in no container."""
     allocation_task: str = ""
     allocation_path: str = ""
-    monitor: str = ""
-    """Id of the container that this process watches over (conmon) without being in it."""
-    apptainer: str = ""
     login: str = ""
     """Uid of the user whose slice this is."""
-    session: str = ""
     unit: str = ""
     """Innermost systemd service or scope."""
     unit_path: str = ""
@@ -78,12 +72,11 @@ _ID = "[0-9a-f]{64}"
 _SLURM = re.compile(
     r"(?P<path>(?:/(?:slurm(?:_(?P<node1>[^/]+))?|[^/]+)/uid_(?P<job_uid>[0-9]+)|/(?:(?P<node2>[^/]+)_)?slurmstepd\.scope)"
     r"/(?:job_(?P<job>[0-9]+)|(?P<sluid>s[0-9A-HJKMNP-TV-Z]{13})))"
-    r"(?:/step_(?P<step>[^/]+)(?:/(?:user|slurm))?(?:/task_(?P<task>[^/]+))?)?(?:/|$)"
+    r"(?:/step_(?P<step>[^/]+))?(?:/|$)"
 )
 _POD = re.compile(
     r"(?:[/-]|^)pod(?P<pod>[0-9a-f]{8}(?:[_-][0-9a-f]{4}){3}[_-][0-9a-f]{12}|[0-9a-f]{32})(?P<path>(?:\.slice)?)(?:[/:]|$)"
 )
-_QOS = re.compile(r"kubepods(?:\.slice)?[/-](?:kubelet-)?(?:kubepods-)?(?P<qos>besteffort|burstable)(?:[./-]|$)")
 _CONTAINER = re.compile(
     r"(?:^|[/:])(?:(?P<runtime>docker|containerd|cri-containerd|crio|libpod|libpod-payload|nerdctl|cri-o)[-:/])?"
     rf"(?P<container>{_ID})(?P<path>(?:\.scope)?)(?:/|$)"
@@ -100,24 +93,17 @@ LXC, MACHINE = "lxc", "machine"
 GUESTS = (LXC, MACHINE)
 """Runtimes of guests: LXC, and systemd-nspawn and others that are registered with systemd-machined."""
 _SYSTEMD = (".slice", ".scope", ".service", ".mount")
-_MONITOR = re.compile(rf"/(?:crio|libpod)-conmon-(?P<monitor>{_ID})")
-_APPTAINER = re.compile(r"/(?:apptainer|singularity)[-/](?:parent-)?(?P<apptainer>[0-9]+)(?:\.scope)?(?:/|$)")
-_LOGIN = re.compile(
-    r"/user\.slice/user-(?P<login>[0-9]+)\.slice"
-    r"(?:/(?:session-(?P<session>[^/]+)\.scope|user@[0-9]+\.service))?(?:/|$)"
-)
+_LOGIN = re.compile(r"/user\.slice/user-(?P<login>[0-9]+)\.slice(?:/|$)")
 _UNIT = re.compile(r"(?P<path>/(?P<unit>[^/]+\.(?:service|scope)))(?:/|$)")
 _ESCAPE = re.compile(r"\\x([0-9a-fA-F]{2})")
 
 # Fields that only mean something merged: they are taken from the same line.
 _GROUPS = (
-    ("job", "sluid", "step", "task", "job_uid", "node", "job_path"),
-    ("pod", "qos", "pod_path", "nested_in"),
+    ("job", "sluid", "step", "job_uid", "node", "job_path"),
+    ("pod", "pod_path", "nested_in"),
     ("container", "runtime", "container_path"),
     ("allocation", "allocation_task", "allocation_path"),
-    ("monitor",),
-    ("apptainer",),
-    ("login", "session"),
+    ("login",),
     ("unit", "unit_path"),
     ("bundle",),
 )
@@ -152,8 +138,7 @@ def parse_path(path: str) -> Cgroup:
     bundle = _BUNDLE.fullmatch(path)
     return Cgroup(
         **(guest or {**scheduled, **_container(path)}),
-        **_named(_APPTAINER, path),
-        **_login(path),
+        **_named(_LOGIN, path),
         **_unit(path),
         bundle=path[1:] if bundle and not bundle["id"].endswith(_SYSTEMD) else "",
     )
@@ -176,7 +161,7 @@ def _slurm(path: str) -> dict[str, str]:
     match = _last(_SLURM, path)
     if not match:
         return {}
-    names = {name: match[name] or "" for name in ("job", "sluid", "step", "task", "job_uid")}
+    names = {name: match[name] or "" for name in ("job", "sluid", "step", "job_uid")}
     return names | {"node": match["node1"] or match["node2"] or "", "job_path": path[: match.end("path")]}
 
 
@@ -184,12 +169,9 @@ def _pod(path: str) -> dict[str, str]:
     match = _last(_POD, path)
     if not match:
         return {}
-    qos = _last(_QOS, path)
-    # Without `kubepods` in sight (another cgroup namespace) a missing QoS does not mean guaranteed.
-    named = qos["qos"] if qos else "guaranteed" if "kubepods" in path else ""
     end = match.end("path")
     own = path[:end] if path[end : end + 1] in ("", "/") else ""
-    return {"pod": match["pod"].replace("_", "-"), "qos": named, "pod_path": own, "nested_in": _outermost(path, match)}
+    return {"pod": match["pod"].replace("_", "-"), "pod_path": own, "nested_in": _outermost(path, match)}
 
 
 def _outermost(path: str, innermost: re.Match[str]) -> str:
@@ -204,7 +186,7 @@ def _outermost(path: str, innermost: re.Match[str]) -> str:
 def _container(path: str) -> dict[str, str]:
     match = _last(_CONTAINER, path)
     if not match:
-        return _named(_MONITOR, path)
+        return {}
     return {
         "container": match["container"],
         "runtime": match["runtime"] or "",
@@ -227,12 +209,6 @@ def _allocation(path: str) -> dict[str, str]:
         return {}
     end = match.end() - match[0].endswith("/")
     return {"allocation": match["allocation"], "allocation_task": match["task"], "allocation_path": path[:end]}
-
-
-def _login(path: str) -> dict[str, str]:
-    found = _named(_LOGIN, path)
-    first = _LOGIN.search(path)
-    return found | {"session": first["session"] or ""} if first else found
 
 
 def _unit(path: str) -> dict[str, str]:

@@ -240,7 +240,6 @@ def _pod_of_this_kubelet(cgroup: Cgroup, known: Collection[str]) -> Cgroup:
     return replace(
         cgroup,
         pod=outer.pod,
-        qos=outer.qos,
         pod_path=outer.pod_path,
         container=outer.container,
         runtime=outer.runtime,

@@ -49,9 +49,8 @@ def logged_pods(folder: Path = POD_LOGS) -> Mapping[str, tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesView:
-    """Reports at one moment; `present` if a kubelet has ever answered or must be there."""
+    """Reports at one moment."""
 
-    present: bool = False
     silent: bool = True
     """Whether the kubelet has not reported its allocations for long, or never."""
     given: tuple[PodDevice, ...] = ()
@@ -127,7 +126,6 @@ class Kubernetes:
         stale = not answer.success and now - answer.at > LAST_KNOWN_SECONDS
         pods = self._watch.pods if self._watch else dict[str, Pod]()
         return KubernetesView(
-            present=self._met,
             silent=stale or not self._queries,
             given=() if stale else answer.value,
             allocatable=frozenset() if stale else self._allocatable,

@@ -211,7 +211,7 @@ _UNKNOWN = b"Invalid job id"
 
 
 class ShowJob:
-    """Questions to slurmctld about one job: by JSON, or by text that the job's user cannot forge. Raises SourceError."""
+    """Questions to slurmctld about one job: by JSON, or by text that its user cannot forge. Raises SourceError."""
 
     def __init__(self, command: str, timeout: float = TIMEOUT_SECONDS) -> None:
         self._command = command

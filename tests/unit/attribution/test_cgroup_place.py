@@ -51,4 +51,4 @@ def test_all_paths_of_a_cgroup_are_placed_and_the_rest_stays(mount: Path) -> Non
     found = with_absolute_paths(relative, mount)
 
     assert (found.pod_path, found.container_path) == (PLACE, f"{PLACE}/{SCOPE}")
-    assert (found.pod, found.container, found.qos) == (relative.pod, relative.container, relative.qos)
+    assert (found.pod, found.container) == (relative.pod, relative.container)
