@@ -20,8 +20,8 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 900, "config": 800, "driver": 2800, "host": 2900, "collectors": 2500, "attribution": 7620,
-    "progress": 1255, "ledger": 2600, "faults": 2700, "sampling": 3850, "exposition": 200, "web": 2050, "daemon": 1000,
+    "core": 900, "config": 800, "driver": 2800, "host": 2900, "collectors": 2500, "attribution": 6960,
+    "progress": 1200, "ledger": 2600, "faults": 2700, "sampling": 3850, "exposition": 200, "web": 2050, "daemon": 1000,
     "tools/simulator": 2850, "tools/capture": 750, "tools/report": 4400, "tools/check": 1050, "tools/reference": 800,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
