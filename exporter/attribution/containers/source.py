@@ -26,58 +26,6 @@ from exporter.core.threads import Threads
 log = logging.getLogger(__name__)
 
 _SHORT_ID = 12
-
-
-class Containers:
-    """Containers by the names that their engines keep, else by their ids."""
-
-    def __init__(self, names: ContainerNames) -> None:
-        self._names = names
-        self._first = FirstSeen()
-        self.readers = (names,)
-
-    def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
-        groups = [group for group in processes.groups if not group.cgroup.scheduled]
-        cgroups = {group.cgroup for group in groups}
-        self._names.keep(cgroups)
-        found = {cgroup: each for cgroup in cgroups if (each := self._names.find(cgroup))}
-        unread = {cgroup: cgroup.container or cgroup.bundle for cgroup in cgroups if self._names.waits(cgroup)}
-        recent = self._first.recent(unread.values(), now)
-        waiting = {cgroup for cgroup, key in unread.items() if key in recent}
-        owners = {
-            (group.cgroup, group.user): None if group.cgroup in waiting else owner
-            for group in groups
-            if (owner := _owner(group.cgroup, group.user, found.get(group.cgroup))) or group.cgroup in waiting
-        }
-        return View(
-            names=by_pid((group, owners[key]) for group in groups if (key := (group.cgroup, group.user)) in owners),
-            info={
-                _named(each): WorkloadInfo(image=each.image, part_of=each.project and f"compose:{each.project}")
-                for each in found.values()
-            },
-            cgroups=own_cgroups((owner, cgroup.container_path) for (cgroup, _), owner in owners.items() if owner),
-            health=tuple(self._names.health()),
-        )
-
-
-def _owner(cgroup: Cgroup, user: str, container: Container | None) -> Owner | None:
-    """Return the owner of what runs in a container; None for a cgroup that is no container's."""
-    if container:
-        return _named(container)
-    if not cgroup.container:
-        return None
-    short = cgroup.container if cgroup.runtime in GUESTS else cgroup.container[:_SHORT_ID]
-    runtime = _RUNTIMES.get(cgroup.runtime, "container")
-    by = user if cgroup.delegated else ""  # the names of a user's own engine are the user's text
-    return Owner(f"{runtime}:{of_user(by, short)}", kind="container", container=short, user=by)
-
-
-def _named(container: Container) -> Owner:
-    """Return the owner of a named container. Containers of one compose service are one workload."""
-    service = f"compose:{container.project}/{container.service}" if container.project else ""
-    return Owner(service or f"{container.engine}:{container.name}", kind="container", container=container.name)
-
-
 SOURCE = "containers"
 ENGINES: Mapping[str, str] = {
     "docker": DOCKER,
@@ -193,6 +141,56 @@ def _key(cgroup: Cgroup) -> _Key | None:
         namespace, _, name = cgroup.bundle.partition("/")
         return _Key(CONTAINERD, name, namespace)
     return None
+
+
+class Containers:
+    """Containers by the names that their engines keep, else by their ids."""
+
+    def __init__(self, names: ContainerNames) -> None:
+        self._names = names
+        self._first = FirstSeen()
+        self.readers = (names,)
+
+    def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
+        groups = [group for group in processes.groups if not group.cgroup.scheduled]
+        cgroups = {group.cgroup for group in groups}
+        self._names.keep(cgroups)
+        found = {cgroup: each for cgroup in cgroups if (each := self._names.find(cgroup))}
+        unread = {cgroup: cgroup.container or cgroup.bundle for cgroup in cgroups if self._names.waits(cgroup)}
+        recent = self._first.recent(unread.values(), now)
+        waiting = {cgroup for cgroup, key in unread.items() if key in recent}
+        owners = {
+            (group.cgroup, group.user): None if group.cgroup in waiting else owner
+            for group in groups
+            if (owner := _owner(group.cgroup, group.user, found.get(group.cgroup))) or group.cgroup in waiting
+        }
+        return View(
+            names=by_pid((group, owners[key]) for group in groups if (key := (group.cgroup, group.user)) in owners),
+            info={
+                _named(each): WorkloadInfo(image=each.image, part_of=each.project and f"compose:{each.project}")
+                for each in found.values()
+            },
+            cgroups=own_cgroups((owner, cgroup.container_path) for (cgroup, _), owner in owners.items() if owner),
+            health=tuple(self._names.health()),
+        )
+
+
+def _owner(cgroup: Cgroup, user: str, container: Container | None) -> Owner | None:
+    """Return the owner of what runs in a container; None for a cgroup that is no container's."""
+    if container:
+        return _named(container)
+    if not cgroup.container:
+        return None
+    short = cgroup.container if cgroup.runtime in GUESTS else cgroup.container[:_SHORT_ID]
+    runtime = _RUNTIMES.get(cgroup.runtime, "container")
+    by = user if cgroup.delegated else ""  # the names of a user's own engine are the user's text
+    return Owner(f"{runtime}:{of_user(by, short)}", kind="container", container=short, user=by)
+
+
+def _named(container: Container) -> Owner:
+    """Return the owner of a named container. Containers of one compose service are one workload."""
+    service = f"compose:{container.project}/{container.service}" if container.project else ""
+    return Owner(service or f"{container.engine}:{container.name}", kind="container", container=container.name)
 
 
 class Units:

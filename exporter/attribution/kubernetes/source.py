@@ -189,8 +189,8 @@ def infer(
     while True:
         taken = set(found.values())
         for uid, devices in running.items():
-            pods = [set(given.get(each, ())) for each in devices]
-            candidates = set.intersection(*pods) - taken if pods and uid not in found else set[PodName]()
+            pods = [set(given.get(each, ())) for each in devices if uid not in found]
+            candidates = pods[0].intersection(*pods[1:]) - taken if pods else set[PodName]()
             if len(candidates) == 1:
                 found[uid] = candidates.pop()
                 break
