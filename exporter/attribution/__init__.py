@@ -1,1 +1,1 @@
-"""Who holds each GPU: the pod, Slurm job, container or unit that a process or an allocation belongs to."""
+"""Owners of processes and allocations: pods, Slurm jobs, containers and units."""

@@ -1,14 +1,14 @@
-"""Asking a source in a thread of its own, so that no pass waits for it."""
+"""Reading of a source in a thread of its own, so that no sampling cycle waits for it."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from exporter.attribution.ownership import SourceHealth
+from exporter.attribution.owner import SourceHealth
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.threads import Threads
 
@@ -17,26 +17,23 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 HANGS_SECONDS = 15.0
-"""A question that is open for longer: the time-outs of the sources are shorter."""
+"""Time after which an open question counts as hung: the timeouts of the sources are shorter."""
 LAST_KNOWN_SECONDS = 300.0
-"""How long allocations outlive the source that reported them: a kubelet restarts, a share is remounted."""
+"""Time that allocations outlive the source that reported them: a kubelet restarts, a file system is remounted."""
 
 
 class SourceError(Exception):
-    """A source did not answer, or not in a way that can be understood: what it last reported stands for a while."""
+    """Failure of a source to answer, or to answer in a known format. Its last report stays valid for a while."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """The last good answer and how asking goes. Before any answer, when asking began."""
+    """Last good answer, and the result of the last question. `at` is the start of asking before any answer."""
 
     value: T
     at: MonotonicTime
     success: bool = True
     error: str = ""
-
-    def health(self, source: str, now: MonotonicTime, conflicts: int = 0) -> SourceHealth:
-        return SourceHealth(source, self.success, max(0.0, now - self.at), conflicts)
 
 
 class BackgroundSource(Generic[T]):
@@ -77,10 +74,10 @@ class BackgroundSource(Generic[T]):
         (threads or Threads()).start(self._name, self._run)
 
     def health(self, source: str, now: MonotonicTime, conflicts: int = 0) -> SourceHealth:
-        """How asking goes; a question that is open for too long is a failure, whatever was answered before."""
-        health, since = self.answer.health(source, now, conflicts), self._asking_since
+        """Return the health; a question that is open for too long is a failure, whatever was answered before."""
+        answer, since = self.answer, self._asking_since
         hangs = since is not None and now - since > HANGS_SECONDS
-        return replace(health, success=False) if hangs else health
+        return SourceHealth(source, answer.success and not hangs, max(0.0, now - answer.at), conflicts)
 
     def wake(self) -> None:
         """Ask again soon: something new has appeared. Does not hurry a source that is failing."""

@@ -1,4 +1,4 @@
-"""The names that owners use for a device, and the targets they mean."""
+"""Names of devices in reports of sources, and the targets that they mean."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import Target
 
 
 class DeviceName(NamedTuple):
@@ -21,11 +21,11 @@ class DeviceName(NamedTuple):
     gpu_instance: int | None = None
     compute_instance: int | None = None
     profile: str = ""
-    """Of a MIG instance, as the DRA driver writes it: `1g10gb`, `1g10gb-me`."""
+    """Profile of a MIG instance, as the DRA driver writes it: `1g10gb`, `1g10gb-me`."""
     claimed: str = ""
-    """What NVIDIA's DRA driver calls it, where that reports a MIG instance by its place on the GPU."""
+    """Name by NVIDIA's DRA driver of a MIG instance at a place on the GPU."""
     slot: bool = False
-    """One of several ids of the device, which its plugin shares."""
+    """Whether it is one of several ids of a shared device."""
 
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -44,54 +44,47 @@ _IDS = (
 
 
 def device_of(text: str) -> DeviceName | None:
-    """A device id of a device plugin or DRA driver; None where it is no NVIDIA GPU's."""
+    """Parse a device id of a device plugin or DRA driver; None if it is no NVIDIA GPU's."""
     for pattern in _IDS:
         match = pattern.fullmatch(text)
         if match:
-            found = match.groupdict()
+            found = {name: value or "" for name, value in match.groupdict().items()}
+            minor, gi, ci = (int(found[name]) if found.get(name) else None for name in ("minor", "gi", "ci"))
             return DeviceName(
-                uuid=found.get("uuid") or "",
-                minor=_number(found.get("minor")),
-                gpu_instance=_number(found.get("gi")),
-                compute_instance=_number(found.get("ci")),
-                profile=found.get("profile") or "",
-                claimed=found.get("claimed") or "",
+                uuid=found.get("uuid", ""),
+                minor=minor,
+                gpu_instance=gi,
+                compute_instance=ci,
+                profile=found.get("profile", ""),
+                claimed=found.get("claimed", ""),
                 slot=bool(found.get("slot")),
             )
     return None
 
 
-def _number(text: str | None) -> int | None:
-    return None if text is None else int(text)
-
-
 class Devices:
-    """The targets of this node, found by any of their names. A name of a GPU split by MIG means all its instances."""
+    """Targets of this node by any of their names. A name of a GPU split by MIG means all its instances."""
 
     def __init__(self, targets: Sequence[Target]) -> None:
         self.targets = tuple(targets)
         self._mig = any(target.parent_uuid for target in targets)
-        self._by_uuid: dict[str, list[Target]] = defaultdict(list)
-        self._by_index: dict[int, list[Target]] = defaultdict(list)
-        self._by_minor: dict[int, list[Target]] = defaultdict(list)
+        self._by_name: dict[tuple[str, object], list[Target]] = defaultdict(list)
         for target in targets:
+            self._by_name["index", target.index].append(target)
+            self._by_name["minor", target.minor].append(target)
             for uuid in {target.uuid, target.parent_uuid} - {""}:
-                self._by_uuid[uuid.lower()].append(target)
-            self._by_index[target.index].append(target)
-            if target.minor is not None:
-                self._by_minor[target.minor].append(target)
+                self._by_name["uuid", uuid.lower()].append(target)
 
     def find(self, name: DeviceName) -> tuple[Target, ...]:
-        """What `name` means here; empty where it is not of this node."""
+        """Return the targets of a name; empty if it is none of this node."""
         if name.uuid:
-            found = self._by_uuid.get(name.uuid.lower(), [])
+            key: tuple[str, object] = ("uuid", name.uuid.lower())
         elif name.minor is not None:
-            found = self._by_minor.get(name.minor, [])
-        elif name.driver_index is not None:
-            # With MIG, schedulers count instances, in an order of their own: an index alone reports no device.
-            found = [] if self._mig else self._by_index.get(name.driver_index, [])
+            key = ("minor", name.minor)
         else:
-            found = []
+            # With MIG, schedulers count instances, in an order of their own: an index alone names no device.
+            key = ("index", None if self._mig else name.driver_index)
+        found = self._by_name.get(key, ())
         fitting = tuple(target for target in found if _fits(target, name))
         # Which of several like instances a place means is not known here: no owner is better than a wrong one.
         return () if name.claimed and len(fitting) != 1 else fitting

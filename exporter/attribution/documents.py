@@ -1,4 +1,4 @@
-"""Taking JSON apart that somebody else wrote: a part of another kind than expected counts as absent."""
+"""Parts of JSON from other programs: a part of another type than expected counts as absent."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from exporter.attribution.background_source import SourceError
 from exporter.host.text import bounded
 
 MAX_BYTES = 64 << 20
-"""Of one answer, or of one line of a watch: thousands of pods on one node."""
+"""Limit of one answer, or of one line of a watch: thousands of pods on one node."""
 
 Document = Mapping[str, Any]
 
 
 def decoded(text: bytes) -> Document:
-    """Raises SourceError where it is no JSON object."""
+    """Parse a JSON object. Raises SourceError for anything else."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -26,24 +26,32 @@ def decoded(text: bytes) -> Document:
     return cast("Document", document)
 
 
-def part(document: Document, key: str) -> Document:
-    value = document.get(key)
+def items(value: object) -> Sequence[Any]:
+    """Return the items of a list; none of anything else."""
+    return cast("Sequence[Any]", value) if isinstance(value, list) else ()
+
+
+def objects(value: object) -> Sequence[Document]:
+    """Return the JSON objects of a list."""
+    return [cast("Document", each) for each in items(value) if isinstance(each, dict)]
+
+
+def part(document: object, key: str) -> Document:
+    value = cast("Document", document).get(key) if isinstance(document, dict) else None
     return cast("Document", value) if isinstance(value, dict) else {}
 
 
 def parts(document: Document, key: str) -> Sequence[Document]:
-    value = document.get(key)
-    listed = cast("Sequence[Any]", value) if isinstance(value, list) else ()
-    return [cast("Document", each) for each in listed if isinstance(each, dict)]
+    return objects(document.get(key))
 
 
-def text(document: Document, key: str) -> str:
+def text(document: Document, key: str, limit: int = 256) -> str:
     value = document.get(key)
-    return bounded(value) if isinstance(value, str) else ""
+    return bounded(value, limit) if isinstance(value, str) else ""
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Whole lines of a stream. Raises SourceError where one is too long to be an answer."""
+    """Yield the lines of a stream. Raises SourceError for one above MAX_BYTES."""
     pending = bytearray()
     for chunk in chunks:
         *whole, rest = chunk.split(b"\n")
@@ -58,7 +66,7 @@ def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def whole(received: Iterable[bytes]) -> bytes:
-    """All of an answer that is one document. Raises SourceError where it is too long."""
+    """Return an answer that is one document. Raises SourceError above MAX_BYTES."""
     found = bytearray()
     for line in received:
         found += line

@@ -1,15 +1,15 @@
-"""The metric families about workloads themselves: who they are, what they use of the host, and what they hold."""
+"""Metric families of workloads: their info, host usage and allocations. Families of processes, and their limit."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
-from exporter.attribution.ownership import Target, WorkloadInfo
+from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner, Target, WorkloadInfo
 from exporter.attribution.work_class import UNKNOWN, WorkClass
+from exporter.core.clock import UnixTime
 from exporter.core.families import (
     DEVICE,
     INSTANCE,
@@ -31,7 +31,7 @@ from exporter.host.model import HostUsage
 
 @record
 class WorkloadRow:
-    """One workload in one pass. `memory_bytes` is GPU memory of its processes, `gpus` the sum of its shares."""
+    """One workload in one sampling cycle. `memory_bytes` is GPU memory of its processes."""
 
     owner: Owner
     info: WorkloadInfo
@@ -42,7 +42,7 @@ class WorkloadRow:
     work: WorkClass = UNKNOWN
 
     def ended(self) -> WorkloadRow:
-        """The row of a workload that is no more: its totals stay, what it has is nothing, its levels are gone."""
+        """Return the row after the workload has ended: totals stay, allocations are 0, levels are unknown."""
         usage = replace(self.usage, cpu_limit_cores=None, resident_bytes=None, memory_limit_bytes=None)
         return replace(self, usage=usage, memory_bytes=Bytes(0), gpus=0.0, processes=0)
 
@@ -56,7 +56,7 @@ class ShareRow:
     owner: Owner
     share: Share
     unreserved: bool = False
-    """Whether the owner runs on it and was not given it."""
+    """Whether the owner runs on it without an allocation."""
 
 
 Rows = Sequence[WorkloadRow]
@@ -83,12 +83,12 @@ INFO_LABELS = (
 
 
 def workload_families(pod_labels: Sequence[str] = ()) -> tuple[Family[Rows], ...]:
-    """The `gpu_workload_*` families; `pod_labels` are the allow-listed labels, columns of gpu_workload_info."""
+    """Return the `gpu_workload_*` families; `pod_labels` are the allow-listed labels, columns of gpu_workload_info."""
     return (_info(pod_labels), *_FAMILIES)
 
 
 def label_names(pod_labels: Sequence[str]) -> dict[str, str]:
-    """Pod label to metric label: `app.kubernetes.io/name` is `label_app_kubernetes_io_name`; clashes are numbered."""
+    """Return metric labels by pod label: `app.kubernetes.io/name` is `label_app_kubernetes_io_name`; clashes are numbered."""
     names: dict[str, str] = {}
     for label in dict.fromkeys(pod_labels):
         name = "label_" + re.sub(r"[^a-z0-9_]", "_", label.lower())
@@ -105,7 +105,15 @@ def _info(pod_labels: Sequence[str]) -> Family[Rows]:
         for row in _newest(rows):
             if row.owner != NOBODY:
                 own = dict(row.info.pod_labels)
-                yield Sample(1, (*row.owner.labels, *_info_values(row), *(own.get(label, "") for label in columns)))
+                limit = row.info.time_limit_seconds
+                values = {
+                    "time_limit_seconds": "" if limit is None else f"{limit:g}" if limit < 1e6 else f"{limit:.0f}",  # noqa: PLR2004 - no exponents
+                    "inferred": "false" if row.info.trust == "exact" else "true",
+                    "class": row.work.name,
+                    "class_source": row.work.source,
+                }
+                shown = (values[name] if name in values else getattr(row.info, name) for name in INFO_LABELS)
+                yield Sample(1, (*row.owner.labels, *shown, *(own.get(label, "") for label in columns)))
 
     return info(
         "gpu_workload_info",
@@ -117,35 +125,13 @@ def _info(pod_labels: Sequence[str]) -> Family[Rows]:
 
 
 def _newest(rows: Rows) -> Iterable[WorkloadRow]:
-    """One row of each workload: once a source has reported more of it, the row with fewer labels has ended."""
+    """Return one row of each workload: once a source has reported more of it, the row with fewer labels has ended."""
     found: dict[tuple[str, str, str], WorkloadRow] = {}
     for row in rows:
         key = (row.owner.workload, row.owner.pod, row.owner.container)
         if key not in found or row.gpus or row.processes or not (found[key].gpus or found[key].processes):
             found[key] = row
     return found.values()
-
-
-def _info_values(row: WorkloadRow) -> tuple[str, ...]:
-    info = row.info
-    limit = info.time_limit_seconds
-    return (
-        info.slurm_array_job,
-        info.slurm_array_task,
-        info.slurm_het_job,
-        info.slurm_het_offset,
-        info.slurm_step,
-        info.job_name,
-        info.qos,
-        "" if limit is None else f"{limit:g}" if limit < 1e6 else f"{limit:.0f}",  # noqa: PLR2004 - no exponents
-        info.pod_uid,
-        info.image,
-        info.trust,
-        info.owner_kind,
-        info.part_of,
-        "false" if info.trust == "exact" else "true",
-        *row.work,
-    )
 
 
 def _of(value: Callable[[WorkloadRow], float | None]) -> Callable[[Rows], Iterable[Sample]]:
@@ -158,25 +144,16 @@ def _of(value: Callable[[WorkloadRow], float | None]) -> Callable[[Rows], Iterab
     return samples
 
 
-def _pressure(rows: Rows) -> Iterable[Sample]:
-    for row in rows:
-        if row.owner != NOBODY:
-            for resource, seconds in row.usage.pressure_seconds.items():
-                yield Sample(seconds, (*row.owner.labels, resource))
+def _each(values: Callable[[WorkloadRow], Iterable[tuple[str, float]]]) -> Callable[[Rows], Iterable[Sample]]:
+    """Return one sample for each label value of a workload."""
 
+    def samples(rows: Rows) -> Iterable[Sample]:
+        for row in rows:
+            if row.owner != NOBODY:
+                for label, value in values(row):
+                    yield Sample(value, (*row.owner.labels, label))
 
-def _ports(rows: Rows) -> Iterable[Sample]:
-    for row in rows:
-        if row.owner != NOBODY:
-            for port in row.usage.ports:
-                yield Sample(1, (*row.owner.labels, str(port)))
-
-
-def _network(rows: Rows) -> Iterable[Sample]:
-    for row in rows:
-        if row.owner != NOBODY:
-            for direction, total in row.usage.network_bytes.items():
-                yield Sample(total, (*row.owner.labels, direction))
+    return samples
 
 
 _FAMILIES: tuple[Family[Rows], ...] = (
@@ -190,14 +167,14 @@ _FAMILIES: tuple[Family[Rows], ...] = (
     gauges("gpu_workload_memory_limit_bytes", "Host memory the workload may use at most.", Unit.BYTES, _of(lambda row: row.usage.memory_limit_bytes), OWNER_LABELS, NODE),
     counters("gpu_workload_read_bytes_total", "Bytes the workload read from block devices of this node.", Unit.BYTES, _of(lambda row: row.usage.read_bytes), OWNER_LABELS, NODE),
     counters("gpu_workload_written_bytes_total", "Bytes the workload wrote to block devices of this node.", Unit.BYTES, _of(lambda row: row.usage.written_bytes), OWNER_LABELS, NODE),
-    counters("gpu_workload_network_bytes_total", "Bytes over the workload's own network namespace; absent where it shares the host's.", Unit.BYTES, _network, (*OWNER_LABELS, "direction"), NODE),
-    gauges("gpu_workload_listen_port", "A TCP port the workload listens on for clients, 8 at most; always 1.", Unit.NONE, _ports, (*OWNER_LABELS, "port"), NODE),
-    counters("gpu_workload_pressure_seconds_total", "Time some task of the workload was stalled for the resource.", Unit.SECONDS, _pressure, (*OWNER_LABELS, "resource"), NODE),
+    counters("gpu_workload_network_bytes_total", "Bytes over the workload's own network namespace; absent where it shares the host's.", Unit.BYTES, _each(lambda row: row.usage.network_bytes.items()), (*OWNER_LABELS, "direction"), NODE),
+    gauges("gpu_workload_listen_port", "A TCP port the workload listens on for clients, 8 at most; always 1.", Unit.NONE, _each(lambda row: ((str(port), 1) for port in row.usage.ports)), (*OWNER_LABELS, "port"), NODE),
+    counters("gpu_workload_pressure_seconds_total", "Time some task of the workload was stalled for the resource.", Unit.SECONDS, _each(lambda row: row.usage.pressure_seconds.items()), (*OWNER_LABELS, "resource"), NODE),
 )  # fmt: skip
 
 
 def _whole(rows: Shares) -> Iterable[Sample]:
-    """Per GPU; owners of a GPU's MIG instances hold the instances' parts of it."""
+    """Return fractions of whole GPUs: owners of MIG instances have the instances' fractions."""
     found: dict[tuple[str, str, Owner], float] = defaultdict(float)
     parents = {row.target.parent_uuid for row in rows} - {""}
     for row in rows:
@@ -208,7 +185,7 @@ def _whole(rows: Shares) -> Iterable[Sample]:
 
 
 def _unreserved(rows: Shares) -> Iterable[Sample]:
-    """Per GPU; also of its MIG instances."""
+    """Return the GPUs that are used, themselves or in an instance, by owners that they are not allocated to."""
     found = {
         (str(row.target.index), row.target.parent_uuid or row.target.uuid, row.owner): None
         for row in rows
@@ -233,4 +210,101 @@ SHARE_FAMILIES: tuple[Family[Shares], ...] = (
 )  # fmt: skip
 
 FAMILIES: tuple[AnyFamily, ...] = (*workload_families(), *SHARE_FAMILIES)
-"""All of them as they are without allow-listed pod labels."""
+"""Families of workloads without allow-listed pod labels."""
+
+
+OTHER = "other"
+"""The pid of the row that sums up the processes over the limit."""
+_LABELS = ("gpu", "uuid", "pid", "command", *OWNER_LABELS)
+
+
+@record
+class ProcessRow:
+    """One process on one GPU; `uuid` is the whole GPU's, under MIG too. None is an unknown value."""
+
+    gpu: str
+    uuid: str
+    pid: str
+    command: str
+    owner: Owner
+    memory_bytes: Bytes | None
+    utilization: Mapping[str, float]
+    cpu_seconds: float | None
+    resident_bytes: Bytes | None
+    start_time: UnixTime | None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (self.gpu, self.uuid, self.pid, self.command, *self.owner.labels)
+
+
+ProcessRows = Sequence[ProcessRow]
+
+
+def limit(rows: Iterable[ProcessRow], count: int) -> tuple[ProcessRow, ...]:
+    """Return the `count` processes with the most memory of each GPU; the others become one row with pid `other`.
+
+    A process on several MIG instances of one GPU is one row.
+    """
+    by_gpu: dict[str, dict[str, ProcessRow]] = {}
+    for row in rows:
+        gpu = by_gpu.setdefault(row.uuid, {})
+        gpu[row.pid] = _merged(gpu[row.pid], row) if row.pid in gpu else row
+    shown: list[ProcessRow] = []
+    for gpu in by_gpu.values():
+        ranked = sorted(gpu.values(), key=lambda row: (-(row.memory_bytes or 0), row.pid))
+        kept, rest = ranked[:count], ranked[count:]
+        shown += kept
+        shown += [_sum(rest)] if rest else []
+    return tuple(shown)
+
+
+def _merged(row: ProcessRow, more: ProcessRow) -> ProcessRow:
+    known = [each for each in (row.memory_bytes, more.memory_bytes) if each is not None]
+    return replace(
+        row,
+        memory_bytes=Bytes(sum(known)) if known else None,
+        utilization={
+            engine: min(row.utilization.get(engine, 0.0) + more.utilization.get(engine, 0.0), 1.0)
+            for engine in dict.fromkeys((*row.utilization, *more.utilization))
+        },
+    )
+
+
+def _sum(rows: Sequence[ProcessRow]) -> ProcessRow:
+    """Return the sum of some processes, without CPU seconds: over a set that changes they would be no counter."""
+    total = replace(
+        rows[0], pid=OTHER, command="", owner=NOBODY, cpu_seconds=None, start_time=None, resident_bytes=None
+    )
+    for row in rows[1:]:
+        total = _merged(total, row)
+    resident = [row.resident_bytes for row in rows if row.resident_bytes is not None]
+    return replace(total, resident_bytes=Bytes(sum(resident)) if resident else None)
+
+
+def _one(value: Callable[[ProcessRow], float | None]) -> Callable[[ProcessRows], Iterable[Sample]]:
+    def samples(rows: ProcessRows) -> Columns:
+        return in_columns([(number, row.labels) for row in rows if (number := value(row)) is not None])
+
+    return samples
+
+
+def _utilization(rows: ProcessRows) -> Columns:
+    """Return the use of the SMs, and of each other engine that is in use."""
+    return in_columns(
+        [
+            (ratio, (*row.labels, engine))
+            for row in rows
+            for engine, ratio in row.utilization.items()
+            if ratio or engine == "sm"
+        ]
+    )
+
+
+PROCESS_FAMILIES: tuple[Family[ProcessRows], ...] = (
+    gauges("gpu_process_memory_bytes", "Device memory the process holds.", Unit.BYTES, _one(lambda r: r.memory_bytes), _LABELS, NODE),
+    gauges("gpu_process_utilization_ratio", "Share of the last sampling period in which the process used the engine.", Unit.RATIO, _utilization, (*_LABELS, "engine"), NODE),
+    counters("gpu_process_cpu_seconds_total", "CPU time the process has used.", Unit.SECONDS, _one(lambda r: r.cpu_seconds), _LABELS, NODE),
+    gauges("gpu_process_resident_memory_bytes", "Host memory the process holds.", Unit.BYTES, _one(lambda r: r.resident_bytes), _LABELS, NODE),
+    gauges("gpu_process_start_time_seconds", "When the process started, Unix time.", Unit.SECONDS, _one(lambda r: None if r.start_time is None else float(r.start_time)), _LABELS, NODE),
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Who runs and who was allocated what in one sampling cycle, by what the sources last reported. Joining never waits.
+"""Owners of processes and of allocations in one sampling cycle, by the last reports of the sources. Never waits.
 
 Two rules join the sources, which stand in order of trust:
 - The first source that knows a process is believed. Labels that it leaves empty come from the next ones.
@@ -13,13 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from exporter.attribution.allocations import UnreservedUse, weights, within_pods
-from exporter.attribution.owner import NOBODY, Owner
-from exporter.attribution.ownership import Ownership, SourceHealth, Target, WorkloadInfo
-from exporter.attribution.process_index import ProcessIndex, ProcessIndexer
-from exporter.attribution.source import Match, OwnerSource, View
+from exporter.attribution.owner import NOBODY, Owner, Ownership, SourceHealth, Target, WorkloadInfo
+from exporter.attribution.source import Match, OwnerSource, ProcessIndex, ProcessIndexer, View
 from exporter.core.clock import MonotonicTime
 from exporter.core.threads import Threads
+from exporter.core.units import Share
 from exporter.host.model import HostProcess
 
 K = TypeVar("K")
@@ -34,7 +32,7 @@ class _Run(NamedTuple):
     owner: Owner
     targets: Collection[str]
     own_work: bool
-    """Not so of the kernels that a server runs for its clients, and of a process that /proc no longer shows."""
+    """False for kernels that a server runs for its clients, and for a process that /proc no longer shows."""
 
 
 class Attribution:
@@ -44,14 +42,13 @@ class Attribution:
         """`sources` are in order of trust."""
         self._sources = tuple(sources)
         self._readers = [reader for source in self._sources for reader in source.readers]
-        self._unreserved = UnreservedUse()
+        self._unreserved = UnallocatedUse()
         self._indexer = ProcessIndexer(cgroupfs)
-        self._index: ProcessIndex | None = None
         self._last = Ownership()
         self._labels: Mapping[Owner, Owner] = {}
-        """What a source calls an owner, and the same with the labels that other sources added once."""
+        """Owner of a source to the same owner with the labels that other sources added once."""
         self._gone: dict[int, tuple[Owner, MonotonicTime]] = {}
-        """By pid: the last owner, and since when /proc does not show it."""
+        """Last owner by pid, and the time since which /proc does not show it."""
         self._named: Mapping[int, Owner] = {}
         self._paths: Mapping[Owner, str] = {}
 
@@ -73,30 +70,23 @@ class Attribution:
     ) -> Ownership:
         """Return the owners of one cycle. `processes` are pids by target uuid, `hosts` what /proc shows of them.
 
-        Of the same processes, what has not changed are the same objects again.
+        Each source is shown the cgroups of the owners that those before it know.
         """
         index = self._indexer.index(targets, processes, hosts)
-        views = self._views(index, now)
-        ownership = self._joined(index, views, now)
-        if self._index is not None and index.same(self._index):
-            ownership = _with_same_objects(ownership, self._last)
-        self._index, self._last = index, ownership
-        return ownership
-
-    def _views(self, index: ProcessIndex, now: MonotonicTime) -> Sequence[View]:
-        """Ask the sources; each is shown the cgroups of the owners that those before it know."""
         views: list[View] = []
         for source in self._sources:
             view = source.view(index, now)
             views.append(view)
             index = index.beside(view.cgroups.values())
-        return views
+        self._last = self._joined(index, views, now)
+        return self._last
 
     def _joined(self, index: ProcessIndex, views: Sequence[View], now: MonotonicTime) -> Ownership:
         names = [view.names for view in views if view.names]
         matches = {pid: tuple(_of(pid, names)) for group in index.groups for pid in group.pids}
         self._labels = self._completed(matches, views)
-        views = [_relabelled(view, self._labels) for view in views]
+        if self._labels:
+            views = [_relabel(view, self._labels) for view in views]
         owners, running = self._owners(index, matches, now)
         allocated = allocations(views)
         runners = _runners(running)
@@ -106,20 +96,27 @@ class Attribution:
         }
         holders = {uuid: tuple(owner for owner in part if owner != NOBODY) for uuid, part in parts.items()}
         everyone = {owner for held in holders.values() for owner in held}
+        infos = {owner: info for view in reversed(views) for owner, info in view.info.items()}
+        cgroup_health = [SourceHealth("cgroup", bool(index.groups), 0.0)] if index.groups or index.unseen else []
+        allocated_by_any: dict[str, set[Owner]] = defaultdict(set)
+        for view in views:
+            for owner, amounts in view.allocated.items():
+                for uuid in amounts:
+                    allocated_by_any[uuid].add(owner)
         return Ownership(
             processes=owners,
             holders={uuid: held for uuid, held in holders.items() if held},
             weights={(uuid, owner): part for uuid, each in parts.items() for owner, part in each.items()},
             unreserved=self._unreserved.of(
-                _every_allocation(views),
+                allocated_by_any,
                 frozenset[str]().union(*(view.offered for view in views)),
                 _runners(run for run in running if run.own_work),
                 frozenset[Owner]().union(*(view.unsure for view in views)),
                 now,
             ),
             cgroups=self._own_cgroups(everyone, views),
-            info=self._infos(everyone, views),
-            health=tuple(_health(index, views)),
+            info={owner: infos.get(owner) or self._last.info.get(owner) or WorkloadInfo() for owner in everyone},
+            health=(*cgroup_health, *(health for view in views for health in view.health)),
         )
 
     def _completed(self, matches: Mapping[int, Sequence[Match]], views: Sequence[View]) -> Mapping[Owner, Owner]:
@@ -138,7 +135,10 @@ class Attribution:
                 found[first.owner].add(_filled(first.owner, rest))
         for path, owner in at.items():
             found[owner].add(_filled(owner, places[path]))
-        fresh = {owner: _agreed(owner, filled) for owner, filled in found.items()}
+        fresh = {
+            owner: Owner(*(more[0] if len(set(more)) == 1 else own for own, *more in zip(owner, *filled, strict=True)))
+            for owner, filled in found.items()
+        }
         kept = {owner: label for owner, label in self._labels.items() if owner in known and owner != label}
         return {**fresh, **kept}
 
@@ -149,27 +149,20 @@ class Attribution:
         owners: dict[int, Owner] = {}
         running: list[_Run] = []
         for group in index.groups:
-            own = {pid: self._owner(matches[pid]) for pid in group.pids}
-            owners |= own
-            for owner in (everyone := set(own.values())):
-                pids = [pid for pid in own if own[pid] == owner]
-                targets = (
-                    group.targets if len(everyone) == 1 else {uuid for pid in pids for uuid in index.targets_of(pid)}
-                )
+            for pid in group.pids:
+                owner = matches[pid][0].owner if matches[pid] else NOBODY
+                owners[pid] = self._labels.get(owner, owner)
+            own = {owners[pid] for pid in group.pids}
+            for owner in own:
+                pids = [pid for pid in group.pids if owners[pid] == owner]
+                targets = group.targets if len(own) == 1 else {uuid for pid in pids for uuid in index.targets_of(pid)}
                 running.append(_Run(owner, targets, not group.serves_clients))
-        self._remember(owners, now)
-        kept = {pid: self._gone[pid][0] if pid in self._gone else NOBODY for pid in index.unseen}
-        running += [_Run(owner, index.targets_of(pid), own_work=False) for pid, owner in kept.items()]
-        return owners | kept, running
-
-    def _owner(self, matches: Sequence[Match]) -> Owner:
-        owner = matches[0].owner if matches else NOBODY
-        return self._labels.get(owner, owner)
-
-    def _remember(self, owners: Mapping[int, Owner], now: MonotonicTime) -> None:
         gone = self._gone | {pid: (self._named[pid], now) for pid in self._named.keys() - owners.keys()}
         self._gone = {pid: entry for pid, entry in gone.items() if now - entry[1] < LAST_OWNER_SECONDS}
         self._named = owners
+        kept = {pid: self._gone[pid][0] if pid in self._gone else NOBODY for pid in index.unseen}
+        running += [_Run(owner, index.targets_of(pid), own_work=False) for pid, owner in kept.items()]
+        return owners | kept, running
 
     def _own_cgroups(self, everyone: Iterable[Owner], views: Sequence[View]) -> Mapping[Owner, str]:
         """Return cgroups that are one owner's alone: what several in one used cannot be told apart.
@@ -180,10 +173,6 @@ class Attribution:
         self._paths = {owner: path for owner in everyone if (path := found.get(owner) or self._paths.get(owner, ""))}
         users = Counter(self._paths.values())
         return {owner: path for owner, path in self._paths.items() if users[path] == 1}
-
-    def _infos(self, everyone: Iterable[Owner], views: Sequence[View]) -> Mapping[Owner, WorkloadInfo]:
-        found = {owner: info for view in reversed(views) for owner, info in view.info.items()}
-        return {owner: found.get(owner) or self._last.info.get(owner) or WorkloadInfo() for owner in everyone}
 
 
 def allocations(views: Iterable[View]) -> Mapping[str, Mapping[Owner, float | None]]:
@@ -213,14 +202,7 @@ def _filled(owner: Owner, others: Iterable[Match]) -> Owner:
     return owner
 
 
-def _agreed(owner: Owner, filled: Iterable[Owner]) -> Owner:
-    """Return an owner with the labels on which all agree."""
-    return Owner(*(more[0] if len(set(more)) == 1 else own for own, *more in zip(owner, *filled, strict=True)))
-
-
-def _relabelled(view: View, labels: Mapping[Owner, Owner]) -> View:
-    if not labels:
-        return view
+def _relabel(view: View, labels: Mapping[Owner, Owner]) -> View:
     return replace(
         view,
         allocated={labels.get(owner, owner): each for owner, each in view.allocated.items()},
@@ -228,16 +210,6 @@ def _relabelled(view: View, labels: Mapping[Owner, Owner]) -> View:
         cgroups={labels.get(owner, owner): each for owner, each in view.cgroups.items()},
         unsure=frozenset(labels.get(owner, owner) for owner in view.unsure),
     )
-
-
-def _every_allocation(views: Iterable[View]) -> Mapping[str, Collection[Owner]]:
-    """Return, by target, the owners that any source says it was allocated to."""
-    found: dict[str, set[Owner]] = defaultdict(set)
-    for view in views:
-        for owner, amounts in view.allocated.items():
-            for uuid in amounts:
-                found[uuid].add(owner)
-    return found
 
 
 def _runners(running: Iterable[_Run]) -> Mapping[str, tuple[Owner, ...]]:
@@ -249,15 +221,89 @@ def _runners(running: Iterable[_Run]) -> Mapping[str, tuple[Owner, ...]]:
     return {uuid: tuple(owners) for uuid, owners in found.items()}
 
 
-def _health(index: ProcessIndex, views: Iterable[View]) -> Iterator[SourceHealth]:
-    if index.groups or index.unseen:
-        yield SourceHealth("cgroup", bool(index.groups), 0.0)
-    for view in views:
-        yield from view.health
+def within_pods(allocated: Mapping[Owner, float | None], runners: Collection[Owner]) -> Mapping[Owner, float | None]:
+    """Return the amounts of a target with those of each pod moved to its containers that run there.
+
+    If none of the listed containers runs, the pod's other processes have it: the kubelet lists no init container and no
+    workload of another scheduler inside.
+    """
+    pods: dict[tuple[str, str], list[Owner]] = defaultdict(list)
+    for owner in allocated:
+        if owner.kind == "pod":
+            pods[owner.pod_name].append(owner)
+    found = dict(allocated)
+    for name, containers in pods.items():
+        running = [owner for owner in containers if owner in runners]
+        running = running or [owner for owner in runners if owner.pod_name == name]
+        if not running or running == containers:
+            continue
+        amounts = [found.pop(owner) for owner in containers]
+        known = [amount for amount in amounts if amount is not None]
+        part = sum(known) / len(running) if len(known) == len(amounts) else None
+        found |= dict.fromkeys(running, part)
+    return found
 
 
-def _with_same_objects(ownership: Ownership, last: Ownership) -> Ownership:
-    """Return an ownership that shares with the last one what is equal in both."""
-    names = ("processes", "holders", "weights", "cgroups", "info", "unreserved")
-    same = {name: getattr(last, name) for name in names if getattr(last, name) == getattr(ownership, name)}
-    return replace(ownership, **same)
+def weights(allocated: Mapping[Owner, float | None], runners: Iterable[Owner]) -> Mapping[Owner, Share]:
+    """Return the fraction of one target that each owner has: by amount where all have one, else even fractions.
+
+    Runners have none of a target that was allocated to others, and all of one that was allocated to no owner.
+    """
+    runners = tuple(runners)
+    amounts = allocated or dict.fromkeys(runners)
+    stated = [amount for amount in amounts.values() if amount]
+    if len(stated) == len(amounts) and stated:
+        total = sum(stated)
+        parts = {holder: Share((amount or 0.0) / total) for holder, amount in amounts.items()}
+    else:
+        parts = {holder: Share(1.0 / len(amounts)) for holder in amounts}
+    return {**dict.fromkeys(runners, Share(0.0)), **parts}
+
+
+SETTLE_SECONDS = 15.0
+"""Delay before an owner is named: a process may be there sooner than its scheduler's report."""
+
+
+class UnallocatedUse:
+    """Use of targets by owners that they were not allocated to. Remembers every target that was ever allocated."""
+
+    def __init__(self) -> None:
+        self._allocated_before: frozenset[str] = frozenset()
+        self._since: dict[tuple[str, Owner], MonotonicTime] = {}
+
+    def of(
+        self,
+        given: Mapping[str, Collection[Owner]],
+        offered: Collection[str],
+        runners: Mapping[str, Iterable[Owner]],
+        unsure: Collection[Owner],
+        now: MonotonicTime,
+    ) -> Mapping[str, frozenset[Owner]]:
+        """Return, by target, the owners that run there and that no source allocated it to.
+
+        `given` has the owners by target from every source, `offered` the targets that schedulers allocate. `unsure` are
+        owners that may have been allocated more than the sources report.
+        """
+        self._allocated_before |= given.keys()
+        theirs = self._allocated_before.union(offered)
+        found = {
+            (uuid, owner)
+            for uuid, owners in runners.items()
+            if uuid in theirs
+            for owner in owners
+            if owner != NOBODY and owner not in unsure and not _holds(owner, given.get(uuid, ()))
+        }
+        self._since = {each: self._since.get(each, now) for each in found}
+        settled: dict[str, set[Owner]] = {}
+        for (uuid, owner), since in self._since.items():
+            if now - since >= SETTLE_SECONDS:
+                settled.setdefault(uuid, set()).add(owner)
+        return {uuid: frozenset(owners) for uuid, owners in settled.items()}
+
+
+def _holds(owner: Owner, holders: Iterable[Owner]) -> bool:
+    """Return whether a target was allocated to the owner, or to another container of its pod."""
+    return any(
+        holder == owner or (owner.pod and (holder.namespace, holder.pod) == (owner.namespace, owner.pod))
+        for holder in holders
+    )

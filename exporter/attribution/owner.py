@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import field
 from typing import NamedTuple
+
+from exporter.core.clock import UnixTime
+from exporter.core.record import record
+from exporter.core.units import Share
 
 _DAEMONS = (
     r"crond?|atd|condor|pbs(?:_jobs|_mom)?|torque-mom|lsfd|sge_?execd(?:\..+)?|gridengine-exec|supervisord?"
     r"|gitlab-runner|actions\.runner\..+"
 )
-"""They start what has nothing to do with each other: cron; HTCondor, PBS, LSF and Grid Engine, whose jobs are not told
-apart; supervisors of programs; runners of tests."""
+"""Daemons that start unrelated programs: cron, HTCondor, PBS, LSF, Grid Engine, supervisors, runners of tests."""
 _SHARED = re.compile(rf"unit:(?:[^/]+/)?(?:init\.scope|(?:sshd?|{_DAEMONS})\.service)$")
-"""Units in which several people start whatever they like."""
+"""Units in which several users start programs."""
 _PLACES = re.compile(
     rf"{_SHARED.pattern}|unit:(?:[^/]+/)?(?:(?:session|tmux-spawn|vte-spawn)-.+\.scope|(?:user@.+|sshd?@.+)\.service)$"
 )
-"""And those in which one does."""
+"""Units in which one or several users start programs."""
 
 
 class Owner(NamedTuple):
-    """One workload, in the order of its labels: a plain tuple, since a pass looks owners up a thousand times.
-
-    An empty field does not apply or is not known; all empty is nobody known.
+    """One workload, in the order of its labels. An empty field does not apply or is not known.
 
     `workload` is one printable id: `namespace/name` of what owns the pod, `slurm:12345`, `nomad:default/train`,
     `docker:name`, `compose:project/service`, `unit:jupyter.service`, `process:ada/python3`. The pods of one workload
@@ -51,12 +54,12 @@ class Owner(NamedTuple):
 
     @property
     def one_work(self) -> bool:
-        """Not so of programs that have a name and a user, or a login session, a terminal or cron, in common."""
+        """Whether it is one piece of work, not programs with a name, a session, a terminal or cron in common."""
         return self.kind != "process" and not (self.kind == "unit" and _PLACES.match(self.workload))
 
     @property
     def shares_place(self) -> bool:
-        """Its cgroup has other people's programs in it, whether or not they are on a GPU."""
+        """Whether its cgroup has programs of other users."""
         return self.kind == "unit" and bool(_SHARED.match(self.workload))
 
 
@@ -65,14 +68,108 @@ NOBODY = Owner()
 
 
 EXACT, INFERRED, LOW = "exact", "inferred", "low"
-"""Trust: by kernel or scheduler; by elimination, by a name or by a label; by what the user can write."""
+"""Trust: by kernel or scheduler; by elimination, a name or a label; by text that the user can write."""
 
 
 def process_owner(command: str, user: str) -> Owner:
-    """Return the owner of a program that nothing but its command and its user names."""
+    """Return the owner of a program that only has a command and a user."""
     return Owner(f"process:{of_user(user, command)}", kind="process", user=user)
 
 
 def of_user(user: str, name: str) -> str:
-    """Return a name that users choose, apart from the same name of other users and of the system."""
+    """Return a user's own name, distinct from the same name of other users and of the system."""
     return f"{user}/{name}" if user else name
+
+
+@record
+class Target:
+    """One thing that can be allocated: a GPU without MIG, or a MIG instance, with all names that a source may use."""
+
+    uuid: str
+    index: int
+    pci_bus_id: str
+    minor: int | None = None
+    parent_uuid: str = ""
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+    share: Share = Share(1.0)
+    """Fraction of the whole GPU: 1 except for MIG instances."""
+    profile: str = ""
+    """Profile of a MIG instance: `1g.10gb`."""
+
+
+NOT_HERE = "not_on_this_node"
+"""Reason of an unresolved device: the driver shows none like it."""
+
+
+@record
+class SourceHealth:
+    """Health of one attribution source: `age` is seconds since its last good answer."""
+
+    source: str
+    success: bool
+    age: float
+    conflicts: int = 0
+    unresolved: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Number of allocated devices that were not found on this node, by reason."""
+    stale: int | None = None
+    """Number of ended workloads that left something here; None for a source that does not count them."""
+
+
+@record
+class WorkloadInfo:
+    """Labels of `gpu_workload_info`, and facts about a workload. Empty fields are not known."""
+
+    slurm_array_job: str = ""
+    slurm_array_task: str = ""
+    slurm_het_job: str = ""
+    slurm_het_offset: str = ""
+    slurm_step: str = ""
+    job_name: str = ""
+    qos: str = ""
+    time_limit_seconds: float | None = None
+    start_time: UnixTime | None = None
+    """Unix seconds the workload started (the allocation, not the first process)."""
+    pod_uid: str = ""
+    image: str = ""
+    trust: str = "exact"
+    """`exact`; `inferred` by elimination, a name or a label; `low` where only what the user can write reports it."""
+    pod_labels: tuple[tuple[str, str], ...] = ()
+    owner_kind: str = ""
+    """Kind of the object that is the workload of a pod: `Job`, `Deployment`, `PyTorchJob`."""
+    part_of: str = ""
+    """Whole that the workload is a part of: `CronJob/nightly`, `slurm:12` of an array or a heterogeneous job."""
+    restarts: int | None = None
+    """Number of restarts by its scheduler."""
+    requested_class: str = ""
+    """Class of work that the pod's own label asks for."""
+    nodes: int | None = None
+    """Number of its nodes, if its source reports it."""
+    tasks: int | None = None
+    """Number of its tasks at the start, if its source reports it."""
+    pods: int | None = None
+    """Number of pods that work together, if the pod or its Job reports it."""
+
+    @property
+    def spread(self) -> bool:
+        """Whether it has parts on other nodes or pods. Tasks count only if the number of nodes is unknown."""
+        nodes = self.nodes or self.tasks or 1
+        return nodes > 1 or (self.pods or 1) > 1 or bool(self.slurm_het_job)
+
+
+@record
+class Ownership:
+    """Owners of one sampling cycle. Never changed once made.
+
+    `holders` are the owners of a target by allocation or by a process on it. `weights` are their fractions of it.
+    """
+
+    processes: Mapping[int, Owner] = field(default_factory=dict[int, Owner])
+    holders: Mapping[str, tuple[Owner, ...]] = field(default_factory=dict[str, tuple[Owner, ...]])
+    weights: Mapping[tuple[str, Owner], Share] = field(default_factory=dict[tuple[str, Owner], Share])
+    cgroups: Mapping[Owner, str] = field(default_factory=dict[Owner, str])
+    """Path of the owner's own cgroup under the mount; absent if others are in it."""
+    info: Mapping[Owner, WorkloadInfo] = field(default_factory=dict[Owner, WorkloadInfo])
+    health: tuple[SourceHealth, ...] = ()
+    unreserved: Mapping[str, frozenset[Owner]] = field(default_factory=dict[str, frozenset[Owner]])
+    """Owners by target uuid that run on it without an allocation, although a scheduler allocates it."""

@@ -12,13 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from exporter.attribution.assembly.config import OFF, ON, SlurmConfig
+from exporter.attribution.assembly.factory import Mounts, attribution
 from exporter.attribution.background_source import BackgroundSource
-from exporter.attribution.config import OFF, ON, SlurmConfig
-from exporter.attribution.factory import Mounts, attribution
 from exporter.attribution.families import workload_families
-from exporter.attribution.kubernetes import node_object
-from exporter.attribution.kubernetes.api_server import ApiServer
-from exporter.attribution.kubernetes.node_object import NodeObject
+from exporter.attribution.kubernetes.api_server import ApiServer, NodeObject, read_node
 from exporter.attribution.slurm import gres
 from exporter.commands import STAND_INS, opener
 from exporter.config.kinds import near_miss
@@ -187,7 +185,7 @@ def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False)
     if config.attribution.kubernetes.api and config.attribution.kubernetes.mode != OFF and name:
         server = ApiServer.in_cluster()
         kubernetes = BackgroundSource(
-            lambda: node_object.read(server, name),
+            lambda: read_node(server, name),
             NodeObject(),
             name="kubernetes-node",
             interval=lambda _: _NODE_EVERY,
@@ -211,7 +209,7 @@ def _slurm_node(config: SlurmConfig, names: Sequence[str]) -> BackgroundSource[b
     """What asks slurmctld about this node; None where it is not to be asked."""
     if config.mode == OFF or not config.scontrol:
         return None
-    seen = (lambda: True) if config.mode == ON else (lambda: exists(gres.in_use(config.gres_conf)))
+    seen = (lambda: True) if config.mode == ON else (lambda: exists(gres.effective_gres_conf(config.gres_conf)))
     return BackgroundSource(
         SlurmNode(seen, lambda: slurm_maintenance(config.scontrol, names)),
         nothing=None,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter.attribution.background_source import HANGS_SECONDS, BackgroundSource
-from exporter.attribution.kubernetes.node_object import NodeObject
+from exporter.attribution.kubernetes.api_server import NodeObject
 from exporter.collectors.ecc import Ecc, RemappedRows
 from exporter.collectors.health import NO_ACTION, Health
 from exporter.collectors.info import Info

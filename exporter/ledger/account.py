@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import Owner, Target
 from exporter.core.clock import UnixTime
 from exporter.core.record import record
 from exporter.core.units import Joules, Share

@@ -1,1 +1,1 @@
-"""What training and serving programs report of themselves: through a socket, or through files in a folder."""
+"""Progress that programs report, through a socket or through files in a folder."""

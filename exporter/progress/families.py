@@ -1,4 +1,4 @@
-"""Families of what programs report, and counters that survive a restarted program until its workload is forgotten."""
+"""Families of reported progress, and counters that survive a restarted program until its workload is forgotten."""
 
 from __future__ import annotations
 
@@ -7,21 +7,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from exporter.attribution.owner import OWNER_LABELS, Owner
 from exporter.core.counters import NO_COUNTS, Counts, count, published
 from exporter.core.families import NODE, Block, Family, Sample, Type, Unit, counters, experimental, gauges
-from exporter.progress.progress import Progress, Reported, StepTimes
+from exporter.progress.progress import Progress, Reported
 
 
 def _of(value: Callable[[Progress], float | None]) -> Callable[[Reported], Iterable[Sample]]:
-    def samples(reported: Reported) -> Iterable[Sample]:
-        for owner, progress in reported.owners.items():
-            number = value(progress)
-            if number is not None:
-                yield Sample(number, owner.labels)
+    return lambda reported: (
+        Sample(number, owner.labels)
+        for owner, progress in reported.owners.items()
+        if (number := value(progress)) is not None
+    )
 
-    return samples
+
+def _each(values: Callable[[Progress], Iterable[tuple[str, float]]]) -> Callable[[Reported], Iterable[Sample]]:
+    """Return one sample for each label value of a workload."""
+    return lambda reported: (
+        Sample(number, (*owner.labels, label))
+        for owner, progress in reported.owners.items()
+        for label, number in values(progress)
+    )
 
 
 def _counter(name: str, help: str) -> Family[Reported]:
-    """The counter that the protocol calls `name`."""
+    """Return the counter with this name in the protocol."""
     return counters(
         f"gpu_workload_{name}_total",
         help,
@@ -36,20 +43,9 @@ def _gauge(name: str, help: str, unit: Unit, value: Callable[[Progress], float |
     return gauges(name, help, unit, _of(value), OWNER_LABELS, NODE)
 
 
-def _phases(reported: Reported) -> Iterable[Sample]:
-    for owner, progress in reported.owners.items():
-        for phase, seconds in progress.phases.items():
-            yield Sample(seconds, (*owner.labels, phase))
-
-
-def _steps(reported: Reported) -> Iterable[Sample]:
-    for owner, steps in _with_steps(reported):
-        for stat, seconds in (("min", steps.minimum), ("median", steps.median), ("max", steps.maximum)):
-            yield Sample(seconds, (*owner, stat))
-
-
-def _with_steps(reported: Reported) -> Iterable[tuple[tuple[str, ...], StepTimes]]:
-    return ((owner.labels, each.steps) for owner, each in reported.owners.items() if each.steps is not None)
+def _step_times(progress: Progress) -> Iterable[tuple[str, float]]:
+    steps = progress.steps
+    return (("min", steps.minimum), ("median", steps.median), ("max", steps.maximum)) if steps else ()
 
 
 _FAMILIES: tuple[Family[Reported], ...] = (
@@ -60,13 +56,13 @@ _FAMILIES: tuple[Family[Reported], ...] = (
     _counter("steps", "Steps the workload's programs report to have taken; all ranks take them together."),
     _counter("epochs", "Epochs the workload's programs report to have ended; all ranks end them together."),
     _counter("model_flops", "Floating point operations of the model itself that the programs report to have done."),
-    counters("gpu_workload_phase_seconds_total", "Seconds the workload's processes report to have spent in a phase, summed over the processes.", Unit.SECONDS, _phases, (*OWNER_LABELS, "phase"), NODE),
+    counters("gpu_workload_phase_seconds_total", "Seconds the workload's processes report to have spent in a phase, summed over the processes.", Unit.SECONDS, _each(lambda progress: progress.phases.items()), (*OWNER_LABELS, "phase"), NODE),
     _gauge("gpu_workload_progress_ratio", "Part of its work the workload reports to have done.", Unit.RATIO, lambda progress: progress.ratio),
     # Without unit: a family with a UNIT line of OpenMetrics must end in it.
     _gauge("gpu_workload_expected_seconds_remaining", "Seconds the workload expects to need to its end.", Unit.NONE, lambda progress: progress.remaining),
     _gauge("gpu_workload_time_to_target_seconds", "Seconds from the program's start until it reached its target quality, as it reports: MLPerf's time to train.", Unit.SECONDS, lambda progress: progress.time_to_target),
-    gauges("gpu_workload_step_duration_seconds", "Seconds a rank needs for a step, without what it waits for others: least, median and most of all ranks.", Unit.SECONDS, _steps, (*OWNER_LABELS, "stat"), NODE),
-    gauges("gpu_workload_slowest_rank_step_seconds", "Seconds the slowest rank of this node needs for a step, and which rank it is.", Unit.SECONDS, lambda r: (Sample(steps.maximum, (*owner, steps.slowest)) for owner, steps in _with_steps(r)), (*OWNER_LABELS, "rank"), NODE),
+    gauges("gpu_workload_step_duration_seconds", "Seconds a rank needs for a step, without what it waits for others: least, median and most of all ranks.", Unit.SECONDS, _each(_step_times), (*OWNER_LABELS, "stat"), NODE),
+    gauges("gpu_workload_slowest_rank_step_seconds", "Seconds the slowest rank of this node needs for a step, and which rank it is.", Unit.SECONDS, _each(lambda progress: [(progress.steps.slowest, progress.steps.maximum)] if progress.steps else ()), (*OWNER_LABELS, "rank"), NODE),
     counters("gpu_exporter_progress_reports_total", "Reports of programs, by what became of them.", Unit.NONE, lambda r: (Sample(count, (result,)) for result, count in r.results.items()), ("result",), NODE),
 )  # fmt: skip
 
@@ -77,17 +73,20 @@ _WIDTH = len(OWNER_LABELS)
 
 
 class ProgressCounters:
+    """Counters of progress, kept until the workload is forgotten."""
+
     def __init__(self) -> None:
         self._counts: dict[str, Counts] = {}
         self._last: tuple[Reported, Sequence[Block]] | None = None
-        """What was reported where nobody reports, and the series of that."""
+        """Last reports and their series, while no program reports."""
 
     def blocks(self, reported: Reported, owners: Iterable[Owner]) -> Sequence[Block]:
-        """The series of what is reported now, and the counters of what was; only of these `owners`."""
+        """Return the series of current reports and the counters of past ones, of these `owners`."""
         if self._last is not None and self._last[0] == reported:
             return self._last[1]
         blocks = tuple(self._made(reported, owners))
-        quiet = not reported.owners and not any(_owned(counts) for counts in self._counts.values())
+        of_workloads = (len(labels) >= _WIDTH for counts in self._counts.values() for labels in counts.raws)
+        quiet = not reported.owners and not any(of_workloads)
         self._last = (reported, blocks) if quiet else None
         return blocks
 
@@ -102,8 +101,3 @@ class ProgressCounters:
             else:
                 columns = family.columns(reported)
             yield Block(family, (), columns)
-
-
-def _owned(counts: Counts) -> bool:
-    """Whether a workload's counter is among them."""
-    return any(len(labels) >= _WIDTH for labels in counts.raws)

@@ -1,7 +1,7 @@
-"""Reports by files in a folder, for what cannot send: read on a thread of its own, within the same quotas.
+"""Reports by files in a folder, for programs that cannot send. They have the same quotas.
 
-A file proves its user and nothing more. So the process it names must be that user's, and must call itself by the pid it
-has on the node: a process in a container could name any other one that happens to have its number.
+A file only proves its user. So the process that it names must be that user's, and must see itself under its pid on the
+node: a process in a container could name any other process with the same pid.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from exporter.progress.protocol import LARGEST, parse
 from exporter.progress.reporters import Reporters, of_user
 
 EVERY = 5.0
-"""Seconds between two looks into the folder."""
+"""Seconds between two listings of the folder."""
 _ENTRIES = 20_000
-"""Looked at in one go; where there are more the folder counts as failed, and they have their turns."""
+"""Files of one round; with more the folder counts as failed, and they take turns."""
 _NAMES = 200_000
-"""Of all kinds, gone through for that."""
+"""Entries of any kind that are listed for that."""
 _FILES_PER_USER = 256
-"""The newest: files may be left behind."""
+"""Newest files that are read: programs may leave files."""
 
 _Stamp = tuple[int, int]
 """Time and inode."""
 
 
 class FolderSource:
-    """Reads the folder every few seconds until stopped."""
+    """Reader of the folder, every few seconds until stopped."""
 
     def __init__(
         self,
@@ -48,28 +48,27 @@ class FolderSource:
         self._procfs = procfs
         self._clock = clock
         self._read: dict[str, _Stamp] = {}
-        """Of each file when it was last read: what has not changed is no new report."""
+        """Time and inode of each file when it was last read: an unchanged file is no new report."""
         self._reporting: frozenset[str] = frozenset()
-        """Files of processes that were there when they were read."""
+        """Files of processes that were running when they were read."""
         self._from = 0
-        """Where the next look begins, in a folder of too many files."""
+        """First file of the next round, in a folder of too many files."""
         self._stopped = threading.Event()
         self.error = "not read yet"
 
     def run(self) -> None:
         while not self._stopped.is_set():
             due = self._clock() + EVERY
-            self.look()
+            self.read_changed()
             self._stopped.wait(max(0.0, due - self._clock()))
 
     def stop(self) -> None:
         self._stopped.set()
 
-    def look(self) -> None:
-        """Take in the files that have changed."""
+    def read_changed(self) -> None:
+        """Read the files that have changed."""
         try:
             found, total = _names(self._folder, self._from)
-            # Nobody who reports is lost among others' files.
             of_users = _by_user(self._folder, self._reporting.union(found))
         except OSError as error:
             self.error = f"{self._folder}: {error.strerror or error}"
@@ -85,7 +84,7 @@ class FolderSource:
             self._reporters.refuse("over_quota")
 
     def _take(self, path: Path) -> bool:
-        """Whether it is of a process that is there."""
+        """Read one file. Returns whether its process runs."""
         read = _file(path)
         if read is None:
             self._reporters.refuse("malformed")
@@ -100,7 +99,7 @@ class FolderSource:
             return False
         known = process(report.pid, self._procfs)
         if known is None:
-            return False  # a file may be left behind
+            return False  # an ended program may leave its file
         if known.user != user or not in_host_namespace(known.pid, self._procfs):
             self._reporters.refuse("not_this_process")
             return False
@@ -109,7 +108,7 @@ class FolderSource:
 
 
 def _names(folder: Path, start: int) -> tuple[list[str], int]:
-    """The names that have their turn, and how many there are."""
+    """Return the names of this round, and the number of all."""
     found: list[str] = []
     total = 0
     with os.scandir(folder) as entries:
@@ -131,7 +130,7 @@ def _by_user(folder: Path, names: Iterable[str]) -> Mapping[int, Sequence[tuple[
 
 
 def _file(path: Path) -> tuple[int, bytes] | None:
-    """The user and the text of a file; links, pipes and large files are refused, since users write here."""
+    """Return user and text of a file; links, pipes and large files are refused, because users write here."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""The processes behind reports, as /proc shows them, and the accounts that their reports count for."""
+"""Processes behind reports, from /proc, and the accounts that their reports count for."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.attribution import cgroup_place
-from exporter.attribution.cgroup import Cgroup
-from exporter.attribution.cgroup_place import understood
+from exporter.attribution.cgroup import Cgroup, absolute, trusted_cgroup
 from exporter.core.clock import NEVER, MonotonicTime
 from exporter.host import namespace
 from exporter.host.process import parse_stat
@@ -17,62 +15,56 @@ from exporter.progress.reporters import Process, of_user
 
 
 def process(pid: int, procfs: Path) -> Process | None:
-    """The process that has this pid now; None where there is none."""
+    """Return the process that has this pid now; None if there is none."""
     stat = parse_stat(read_text(f"{procfs}/{pid}/stat")) if pid > 0 else None
-    status = read_text(f"{procfs}/{pid}/status") if stat else ""
-    user = _field(status, "Uid:")
+    ids = _field(pid, "Uid:", procfs) if stat else []
+    user = natural(ids[0]) if ids else None
     return None if stat is None or user is None else Process(pid, stat.start_ticks, user)
 
 
 def lives(known: Process, procfs: Path) -> bool:
-    """One of which nothing can be read for now (no descriptor is free) is not taken for one that has ended."""
+    """Return whether a process still runs. One that cannot be read for now (no free descriptor) counts as running."""
     path = f"{procfs}/{known.pid}/stat"
     stat = parse_stat(read_text(path))
     return exists(path) if stat is None else stat.start_ticks == known.start_ticks
 
 
 def in_host_namespace(pid: int, procfs: Path) -> bool:
-    """Whether the process calls itself by the pid it has here: one in a container of its own does not."""
-    for line in lines(read_text(f"{procfs}/{pid}/status")):
-        if line.startswith("NSpid:"):
-            return len(line.split()) == 2  # noqa: PLR2004 - the word and one pid
-    return True
+    """Return whether the process has one pid, and none of a container's own namespace."""
+    return len(_field(pid, "NSpid:", procfs)) <= 1
+
+
+def _field(pid: int, name: str, procfs: Path) -> list[str]:
+    """Return the words of a line of /proc/PID/status."""
+    found = (line.split()[1:] for line in lines(read_text(f"{procfs}/{pid}/status")) if line.startswith(name))
+    return next(found, list[str]())
 
 
 @dataclass(frozen=True, slots=True)
 class Cgroups:
-    """Finds the cgroups of processes in the host's tree, as owners' are: /proc may show them from elsewhere."""
+    """Cgroups of processes as paths in the host's tree. `own` is the root of this reader's cgroup namespace."""
 
     procfs: Path
     cgroupfs: Path
     own: str = ""
-    """Where this reader's cgroup namespace begins; empty on the host."""
 
     def paths(self, pid: int) -> Iterator[str]:
-        """Without the names of their hierarchies."""
+        """Yield the paths without the names of their hierarchies."""
         for line in lines(namespace.absolute(read_text(f"{self.procfs}/{pid}/cgroup"), self.own)):
-            yield cgroup_place.absolute(line.split(":", 2)[-1], self.cgroupfs)
-
-
-def _field(status: str, name: str) -> int | None:
-    for line in lines(status):
-        if line.startswith(name):
-            words = line.split()
-            return natural(words[1]) if len(words) > 1 else None
-    return None
+            yield absolute(line.split(":", 2)[-1], self.cgroupfs)
 
 
 _KEPT_SECONDS = 1.0
-"""So long a process is not looked at again: a flood costs two small files a second and sender."""
+"""Time before a process is read again: a flood costs two small files a second and sender."""
 _MOST = 4096
 _ALL_USERS = ["0", "0", "4294967295"]
 
 
 class Accounts:
-    """Whose quota a report takes: its user's, or that of its pod or container, where anybody may be any user.
+    """Accounts for quotas: the user, or the pod or container in which a program may become any user.
 
-    In a container a program may become any user, and a user's own namespace gives him 65,536 of them: counted by user,
-    one could use up the places of all, and those of the users that run beside him. Used by one thread.
+    A user's own namespace has 65,536 user ids: counted by them, one user could take the places of all. Used by one
+    thread.
     """
 
     def __init__(self, procfs: Path, cgroupfs: Path = Path("/sys/fs/cgroup")) -> None:
@@ -83,48 +75,34 @@ class Accounts:
         self._places: dict[str, Cgroup] = {}
 
     def of(self, pid: int, user: int, now: MonotonicTime) -> str:
-        """Empty where nothing shows the process: it has ended."""
+        """Return the account; empty if the process has ended."""
         if now - self._since >= _KEPT_SECONDS or len(self._found) >= _MOST:
             self._found, self._since = {}, now
         found = self._found.get((pid, user))
         if found is None:
-            found = self._found[pid, user] = self._look(pid, user)
+            found = self._found[pid, user] = self._read(pid, user)
         return found
 
-    def _look(self, pid: int, user: int) -> str:
+    def _read(self, pid: int, user: int) -> str:
         text = read_text(f"{self._procfs}/{pid}/cgroup")
         if not text:
             return ""
         place = self._place(text)
+        job = place.job or place.sluid
         contained = place.pod or ("" if place.delegated else place.container) or place.allocation
-        if contained and not _job(place):
+        if contained and not job:
             return contained
         if read_text(f"{self._procfs}/{pid}/uid_map").split() in (_ALL_USERS, []):
             return of_user(user)
-        return _of_namespace(place) or _top(text)
+        # A process in a user namespace counts by the names that root made, else by its outermost cgroup.
+        paths = [line.split(":", 2)[-1].split("/") for line in lines(text)]
+        outermost = max((path[1] for path in paths if len(path) > 1), default="") or "/"
+        by_root = f"job {job}" if job else of_user(int(place.login)) if place.login else place.delegated or place.unit
+        return by_root or outermost
 
     def _place(self, text: str) -> Cgroup:
         if text not in self._places:
             if len(self._places) >= _MOST:
                 self._places.clear()
-            self._places[text] = understood(text, self._cgroupfs)
+            self._places[text] = trusted_cgroup(text, self._cgroupfs)
         return self._places[text]
-
-
-def _of_namespace(place: Cgroup) -> str:
-    """Of a process in a user namespace, by what root named around it."""
-    if _job(place):
-        return f"job {_job(place)}"
-    if place.login:
-        return of_user(int(place.login))
-    return place.delegated or place.unit
-
-
-def _job(place: Cgroup) -> str:
-    return place.job or place.sluid
-
-
-def _top(text: str) -> str:
-    """The outermost cgroup, which only root can make."""
-    paths = [line.split(":", 2)[-1].split("/") for line in lines(text)]
-    return max((path[1] for path in paths if len(path) > 1), default="") or "/"

@@ -1,20 +1,25 @@
-"""What a workload's programs report, together and each by itself."""
+"""Progress of workloads: the totals of their programs' reports, and the pace of each process.
+
+Memory is bounded by the number of living processes, because programs choose the names of groups and ranks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from exporter.attribution.owner import Owner
+from exporter.core.clock import MonotonicTime
 from exporter.core.record import record
+from exporter.progress.reporters import Process, Reporter
 
 
 @record
 class Rank:
-    """One reporting process. `phases` are the parts of the last second or so that it spent in each; they may overlap.
+    """One reporting process. `phases` are the fractions of the last seconds in each phase; they may overlap.
 
-    `step_seconds` is what it needs for a step without what it waits for other ranks; None where it does not report its
-    steps, or not how long it waits for others.
+    `step_seconds` is the time of a step without waiting for other ranks; None if it does not report both.
     """
 
     pid: int
@@ -25,7 +30,7 @@ class Rank:
 
 @record
 class StepTimes:
-    """Seconds of one step by rank, without what a rank waited for others. `slowest` is a rank's name."""
+    """Seconds of one step over the ranks, without waiting for others. `slowest` is a rank's name."""
 
     minimum: float
     median: float
@@ -35,24 +40,210 @@ class StepTimes:
 
 @record
 class Progress:
-    """One workload on this node. Counters and phases are totals that never go down while the workload is there."""
+    """One workload on this node. Counters and phases are totals that never decrease while it exists."""
 
     counters: Mapping[str, float] = field(default_factory=dict[str, float])
     phases: Mapping[str, float] = field(default_factory=dict[str, float])
     ratio: float | None = None
-    """Part of the work that is done, 0 to 1: that of the rank that is least far."""
+    """Fraction of the work that is done, by the rank that has done least."""
     remaining: float | None = None
-    """Seconds to the end, by the rank that needs longest."""
+    """Seconds to the end, by the rank with the most."""
     steps: StepTimes | None = None
     time_to_target: float | None = None
-    """Seconds until the target quality was reached, by the program's own clock."""
+    """Seconds until the target quality was reached."""
 
 
 @record
 class Reported:
-    """Everything reported on this node: by owner, and how many reports became what."""
+    """Progress on this node by owner, and the number of reports by result."""
 
     owners: Mapping[Owner, Progress] = field(default_factory=dict[Owner, Progress])
     results: Mapping[str, int] = field(default_factory=dict[str, int])
     ranks: Mapping[Owner, tuple[Rank, ...]] = field(default_factory=dict[Owner, tuple[Rank, ...]])
-    """The processes behind it, as the ledger needs them."""
+    """Reporting processes by owner, for the ledger."""
+
+
+_MAX_PHASES = 24
+"""Limit over all processes of a workload."""
+_MAX_RANKS = 512
+"""Limit of ranks that no longer report: more than any node has, and few enough if they are invented."""
+
+_PER_RANK = frozenset({"steps", "epochs"})
+"""Counters of all ranks together: the furthest rank counts. All other counters add up over the groups."""
+
+Ended = Callable[[Process], bool]
+
+
+@dataclass(slots=True)
+class _Group:
+    """Processes that work on the same data, and their counted totals."""
+
+    members: set[Process] = field(default_factory=set[Process])
+    last: dict[str, float] = field(default_factory=dict[str, float])
+
+
+class Totals:
+    """Totals of one workload. They never decrease."""
+
+    def __init__(self) -> None:
+        self.counters: dict[str, float] = {}
+        self.phases: dict[str, float] = {}
+        self._last: dict[Process, dict[str, float]] = {}
+        """Counted totals of each process."""
+        self._groups: dict[str, _Group] = {}
+        self._ranks: dict[tuple[object, str], float] = {}
+        """Counters of all ranks together, by rank: a restarted rank continues its count."""
+
+    def add(self, reporters: Sequence[Reporter], ended: Ended) -> None:
+        """Count the gains since the last call; `ended` returns whether a process has ended."""
+        groups: dict[str, list[Reporter]] = defaultdict(list)
+        for reporter in reporters:
+            last = self._last.setdefault(reporter.process, {})
+            self._add_per_rank(last, reporter)
+            for name, seconds in reporter.report.phases.items():
+                if name in self.phases or len(self.phases) < _MAX_PHASES:
+                    self.phases[name] = self.phases.get(name, 0.0) + _gained(last, f"phase {name}", seconds)
+            # a group of a stated size is divided by it, and counts by process
+            group = "" if reporter.report.group_size > 1 else reporter.report.group
+            if group:
+                groups[group].append(reporter)
+            else:
+                self._add(last, _summed(reporter))
+        current = {each.process: group for group, members in groups.items() for each in members}
+        for name, known in self._groups.items():
+            known.members -= {each for each in known.members if current.get(each, name) != name}
+        self._groups = {name: known for name, known in self._groups.items() if known.members}
+        for group, members in groups.items():
+            self._add_group(group, members, ended)
+        if len(self._ranks) > _MAX_RANKS:
+            reported = {_rank(each) for each in reporters}
+            self._ranks = {key: reached for key, reached in self._ranks.items() if key[0] in reported}
+
+    def counts(self, processes: Collection[Process]) -> bool:
+        """Return whether any of these was counted: of its totals only the gain may be added."""
+        return not self._last.keys().isdisjoint(processes)
+
+    def keep(self, processes: Collection[Process]) -> None:
+        """Forget all processes but these."""
+        self._last = {process: last for process, last in self._last.items() if process in processes}
+        for group in self._groups.values():
+            group.members.intersection_update(processes)
+        self._groups = {name: group for name, group in self._groups.items() if group.members}
+
+    def _add(self, last: dict[str, float], values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self.counters[name] = self.counters.get(name, 0.0) + _gained(last, name, value)
+
+    def _add_group(self, name: str, reporters: Sequence[Reporter], ended: Ended) -> None:
+        """Count the furthest member of a group.
+
+        A process that comes while others live is a member. One that comes after they all ended begins a new group.
+        """
+        group = self._groups.setdefault(name, _Group())
+        new = {each.process for each in reporters} - group.members
+        if new and not (group.members and all(map(ended, group.members))):
+            group.members |= new
+        furthest: dict[str, float] = {}
+        for reporter in reporters:
+            for counter, value in _summed(reporter).items() if reporter.process in group.members else ():
+                furthest[counter] = max(furthest.get(counter, 0.0), value)
+        self._add(group.last, furthest)
+
+    def _add_per_rank(self, last: dict[str, float], reporter: Reporter) -> None:
+        rank = _rank(reporter)
+        for name in _PER_RANK & reporter.report.counters.keys():
+            gained = _gained(last, name, reporter.report.counters[name])
+            reached = self._ranks[rank, name] = self._ranks.get((rank, name), 0.0) + gained
+            self.counters[name] = max(self.counters.get(name, 0.0), reached)
+
+
+def _gained(last: dict[str, float], name: str, value: float) -> float:
+    """Return the gain of a value since it was last counted; 0 if it decreased."""
+    before = last.get(name, 0.0)
+    last[name] = max(value, before)
+    return max(0.0, value - before)
+
+
+def _rank(reporter: Reporter) -> object:
+    return reporter.process if reporter.report.rank is None else reporter.report.rank
+
+
+def _summed(reporter: Reporter) -> Mapping[str, float]:
+    """Return the counters that add up over the groups, divided by a stated group size."""
+    report = reporter.report
+    return {name: value / report.group_size for name, value in report.counters.items() if name not in _PER_RANK}
+
+
+_FRESH = 3.0
+"""Seconds after its last report in which a process's phases count as current."""
+_LEAST = 1e-6
+"""Fraction of a step below which no time of a step can be computed."""
+COMMUNICATION = "communication"
+"""Phase in which a rank waits for others: the slow rank spends least in it."""
+
+
+@record
+class _PhaseTotals:
+    """Phases of a process at its last report, and its fractions of the time before that."""
+
+    time: MonotonicTime
+    totals: Mapping[str, float]
+    parts: Mapping[str, float]
+
+
+class Phases:
+    """Fractions of time by phase, kept between sampling cycles."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Process, _PhaseTotals] = {}
+
+    def ranks(self, reporters: Sequence[Reporter], now: MonotonicTime) -> Mapping[Process, Rank]:
+        seen = {each.process: self._measure(each) for each in reporters}
+        self._seen = seen
+        return {
+            each.process: Rank(
+                each.process.pid,
+                rank_name(each),
+                seen[each.process].parts if now - each.time <= _FRESH else {},
+                step_seconds(each) if COMMUNICATION in each.report.phases else None,
+            )
+            for each in reporters
+        }
+
+    def _measure(self, reporter: Reporter) -> _PhaseTotals:
+        before, totals = self._seen.get(reporter.process), reporter.report.phases
+        if before is None:
+            return _PhaseTotals(reporter.time, totals, {})
+        seconds = reporter.time - before.time
+        if seconds <= 0:
+            return before
+        gains = {name: total - before.totals.get(name, 0.0) for name, total in totals.items()}
+        parts = {name: min(1.0, gained / seconds) for name, gained in gains.items() if gained > 0}
+        return _PhaseTotals(reporter.time, totals, parts)
+
+
+def step_times(reporters: Iterable[Reporter]) -> StepTimes | None:
+    """Return the step times over ranks, between the last report of each and an earlier one."""
+    found = sorted((seconds, rank_name(each)) for each in reporters if (seconds := step_seconds(each)) is not None)
+    if not found:
+        return None
+    median = (found[(len(found) - 1) // 2][0] + found[len(found) // 2][0]) / 2
+    return StepTimes(found[0][0], median, *found[-1])
+
+
+def step_seconds(reporter: Reporter) -> float | None:
+    """Return the time of a step by the program's own clock, else by the times of its reports without communication."""
+    before, now = reporter.earlier, reporter.report
+    if before is None or "steps" not in before.counters or "steps" not in now.counters:
+        return None
+    steps = now.counters["steps"] - before.counters["steps"]
+    if steps < _LEAST:
+        return None
+    if now.step_seconds is not None and before.step_seconds is not None:
+        return max(0.0, now.step_seconds - before.step_seconds) / steps
+    waited = now.phases.get(COMMUNICATION, 0.0) - before.phases.get(COMMUNICATION, 0.0)
+    return max(0.0, reporter.time - reporter.earlier_time - waited) / steps
+
+
+def rank_name(reporter: Reporter) -> str:
+    return f"pid {reporter.process.pid}" if reporter.report.rank is None else str(reporter.report.rank)

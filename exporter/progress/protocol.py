@@ -1,7 +1,6 @@
 """One report of a program, version 1 of the protocol (docs/progress.md): a JSON object of at most 4 KiB.
 
-Everything in it was written by a user: numbers that are negative, too large or not numbers are left out, names are
-bounded and counted, and what is no report at all is refused.
+A user wrote it: invalid numbers are left out, names are bounded and counted, anything else is refused.
 """
 
 from __future__ import annotations
@@ -15,24 +14,23 @@ from exporter.host.text import bounded
 
 VERSION = 1
 LARGEST = 4096
-"""Bytes of one report."""
+"""Limit of one report in bytes."""
 COUNTERS = ("samples", "images", "tokens", "requests", "steps", "epochs", "model_flops")
 """Totals since the program started."""
 MAX_PHASES = 16
 MAX_NAME = 40
 MAX_RANK = 1_000_000
 MAX_NUMBER = 1e30
-"""More than any program counts (an exaflop machine has 3e25 operations a year), and sums of such are still numbers."""
+"""More than any program counts (an exaflop machine has 3e25 operations a year). Sums are still finite."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one process reports of itself. Totals since it started; None or empty is what it does not report.
+    """Report of one process: totals since it started; None or empty if absent.
 
-    `pid` is as the program sees itself, 0 where it does not say. `group` names those who work on the same data on one
-    node (tensor and pipeline parallel ranks), `group_size` reports how many they are on all nodes together: either way
-    their counters count once. `remaining` is in seconds, `phases` are seconds by name. `step_seconds` is what the
-    counted steps took without waiting for others, `time_to_target` the seconds until the target quality was reached.
+    `pid` is the program's own, or 0. `group` names the ranks with the same data on one node (tensor and pipeline
+    parallel), `group_size` is their number on all nodes: either way their counters count once. `remaining`, `phases`,
+    `step_seconds` (without waiting for others) and `time_to_target` are in seconds.
     """
 
     pid: int = 0
@@ -48,7 +46,7 @@ class Report:
 
 
 def parse(text: bytes) -> Report | None:
-    """The report in `text`; None where it is none, or of a version that is not known."""
+    """Parse a report; None if it is none, or has an unknown version."""
     if len(text) > LARGEST:
         return None
     try:

@@ -1,30 +1,30 @@
-"""From reports to workloads: whose each reporter is, and what its reports add to the workload's totals."""
+"""Reports of programs, joined to workloads and added up, and the options for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.attribution.owner import NOBODY, Owner
-from exporter.attribution.ownership import Ownership, SourceHealth
+from exporter.attribution.owner import NOBODY, Owner, Ownership, SourceHealth
+from exporter.config.kinds import optional_path
+from exporter.config.option import option
 from exporter.core.clock import NEVER, MonotonicClock, monotonic_time
 from exporter.core.threads import Threads
 from exporter.host.namespace import own_cgroup
 from exporter.progress.folder_source import FolderSource
-from exporter.progress.pace import Phases, step_times
 from exporter.progress.processes import Cgroups, lives
 from exporter.progress.processes import process as named
-from exporter.progress.progress import Progress, Rank, Reported
+from exporter.progress.progress import Phases, Progress, Reported, Totals, step_times
 from exporter.progress.reporters import Process, Reporter, Reporters
 from exporter.progress.socket_source import SocketSource
-from exporter.progress.totals import Totals
 
-_LOOKS_EVERY = 2.0
-"""Seconds between two looks at whether reporters still live."""
+_CHECK_SECONDS = 2.0
+"""Seconds between two checks of whether reporters still live."""
 
 
 class _Innermost:
-    """Who owns the innermost cgroup, for cgroups nest; looked for once for all processes of a place."""
+    """Owners of the innermost cgroups, looked up once for all processes of a place."""
 
     def __init__(self, cgroups: Mapping[Owner, str]) -> None:
         self.of = cgroups
@@ -33,17 +33,17 @@ class _Innermost:
     def owner(self, paths: tuple[str, ...]) -> Owner:
         found = self._found.get(paths)
         if found is None:
-            found = self._found[paths] = max(self._around(paths), default=(0, NOBODY))[1]
+            around = (
+                (len(path), owner)
+                for owner, path in self.of.items()
+                if path and any(each == path or each.startswith(f"{path}/") for each in paths)
+            )
+            found = self._found[paths] = max(around, default=(0, NOBODY))[1]
         return found
-
-    def _around(self, paths: tuple[str, ...]) -> Iterator[tuple[int, Owner]]:
-        for owner, path in self.of.items():
-            if path and any(each == path or each.startswith(f"{path}/") for each in paths):
-                yield len(path), owner
 
 
 class ProgressReader:
-    """Used by the thread of the passes; the sources read on theirs. No method waits."""
+    """Progress of workloads. Used by the sampling thread; the sources read on theirs. No method waits."""
 
     def __init__(
         self,
@@ -60,12 +60,12 @@ class ProgressReader:
         self._procfs = procfs
         self._cgroups = Cgroups(procfs, cgroupfs, own_cgroup(cgroupfs))
         self._clock = clock
-        self._looked = NEVER
+        self._checked_at = NEVER
         self._paths: dict[Process, tuple[str, ...]] = {}
         self._owners: dict[Process, Owner] = {}
-        """Whose a process was last: what it reported before it ended still counts."""
+        """Last owner of each process: reports from before its end still count."""
         self._innermost = _Innermost({})
-        self._spent = Phases()
+        self._phases = Phases()
         self._totals: dict[Owner, Totals] = {}
 
     def start(self, threads: Threads) -> None:
@@ -84,7 +84,7 @@ class ProgressReader:
         return tuple(SourceHealth(name, not source.error, 0.0) for name, source in found if source)
 
     def read(self, ownership: Ownership) -> Reported:
-        """Progress of the owners there are; a reporter is a workload's if it runs on its GPU or in its cgroup."""
+        """Return the progress by owner. A reporter belongs to a workload if it runs on its GPU or in its cgroup."""
         reporters = self.reporters.all()
         by_owner: dict[Owner, list[Reporter]] = {}
         for reporter in reporters:
@@ -96,17 +96,18 @@ class ProgressReader:
         self._totals = {
             owner: totals for owner, totals in self._totals.items() if owner in present or totals.counts(processes)
         }
-        ranks = self._spent.ranks(reporters, self._clock())
+        ranks = self._phases.ranks(reporters, self._clock())
         owners = {owner: self._progress(owner, found) for owner, found in by_owner.items()}
         self._forget(reporters)
-        return Reported(owners, self.reporters.results(), _by_owner(by_owner, ranks))
+        ranks_by_owner = {owner: tuple(ranks[each.process] for each in found) for owner, found in by_owner.items()}
+        return Reported(owners, self.reporters.results(), ranks_by_owner)
 
     def _forget(self, reporters: Iterable[Reporter]) -> None:
-        """Of those that have ended, once what they reported is counted."""
+        """Forget ended processes once their reports are counted."""
         now = self._clock()
-        if now - self._looked < _LOOKS_EVERY:
+        if now - self._checked_at < _CHECK_SECONDS:
             return
-        self._looked = now
+        self._checked_at = now
         gone = [each for each in reporters if not lives(each.process, self._procfs)]
         self.reporters.forget(gone)
         left = {each.process for each in self.reporters.all()}
@@ -116,7 +117,7 @@ class ProgressReader:
             totals.keep(left)
 
     def _owner(self, process: Process, ownership: Ownership) -> Owner:
-        """Whose it is now; of one that has ended, whose it was, for its pid may be another's by now."""
+        """Return the owner of a process; of an ended one its last owner, because its pid may have been reused."""
         known = self._owners.get(process, NOBODY)
         owner = ownership.processes.get(process.pid) or self._by_cgroup(process, ownership)
         if owner == known or not lives(process, self._procfs):
@@ -130,35 +131,43 @@ class ProgressReader:
     def _by_cgroup(self, process: Process, ownership: Ownership) -> Owner:
         if process not in self._paths:
             self._paths[process] = tuple(self._cgroups.paths(process.pid))
-        if self._innermost.of is not ownership.cgroups:
+        if self._innermost.of != ownership.cgroups:
             self._innermost = _Innermost(ownership.cgroups)
         owner = self._innermost.owner(self._paths[process])
-        return owner if owner.kind != "unit" or self._same_user(process, owner, ownership) else NOBODY
-
-    def _same_user(self, process: Process, owner: Owner, ownership: Ownership) -> bool:
-        """A unit may run programs for many users (JupyterHub's without containers); each is an owner of his own."""
-        own = (pid for pid, each in ownership.processes.items() if each == owner)
-        return any(found.user == process.user for pid in own if (found := named(pid, self._procfs)))
+        if owner.kind != "unit":
+            return owner
+        # A unit may run programs of many users (JupyterHub without containers), which are different owners.
+        own = (named(pid, self._procfs) for pid, each in ownership.processes.items() if each == owner)
+        return owner if any(found and found.user == process.user for found in own) else NOBODY
 
     def _progress(self, owner: Owner, reporters: list[Reporter]) -> Progress:
         totals = self._totals.setdefault(owner, Totals())
         totals.add(reporters, lambda process: not lives(process, self._procfs))
-        ratios = [each.report.ratio for each in reporters if each.report.ratio is not None]
-        left = [each.report.remaining for each in reporters if each.report.remaining is not None]
+        reports = [each.report for each in reporters]
         return Progress(
             dict(totals.counters),
             dict(totals.phases),
-            min(ratios, default=None),
-            max(left, default=None),
+            min((each.ratio for each in reports if each.ratio is not None), default=None),
+            max((each.remaining for each in reports if each.remaining is not None), default=None),
             step_times(reporters),
-            max(
-                (each.report.time_to_target for each in reporters if each.report.time_to_target is not None),
-                default=None,
-            ),
+            max((each.time_to_target for each in reports if each.time_to_target is not None), default=None),
         )
 
 
-def _by_owner(
-    by_owner: Mapping[Owner, Sequence[Reporter]], ranks: Mapping[Process, Rank]
-) -> Mapping[Owner, tuple[Rank, ...]]:
-    return {owner: tuple(ranks[each.process] for each in found) for owner, found in by_owner.items()}
+@dataclass(frozen=True, kw_only=True)
+class ProgressConfig:
+    """`--progress.*`."""
+
+    socket: Path | None = option(
+        "",
+        optional_path,
+        "Unix datagram socket where programs send their progress: docs/progress.md.",
+        metavar="FILE",
+    )
+    folder: Path | None = option(
+        "",
+        optional_path,
+        "Directory where programs leave their progress: docs/progress.md.",
+        metavar="DIR",
+        name="dir",
+    )

@@ -1,4 +1,4 @@
-"""Who reports: one entry per process, within quotas by account, so that nobody can use up what is there for all."""
+"""Reporting processes, within quotas by account, so that no account can take the places of all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from exporter.progress.protocol import Report
 
 REPORTERS_PER_ACCOUNT, REPORTERS = 256, 4096
 OWN_PLACES = 16
-"""Of each account, whatever others have taken: as many again as `REPORTERS` are kept for these."""
+"""Places of each account, whatever others have taken: as many again as `REPORTERS` are reserved for these."""
 RATE, BURST = 100.0, 300.0
 """Reports of one account a second, and at once."""
 
@@ -21,21 +21,18 @@ RESULTS = ("accepted", "malformed", "rate_limited", "over_quota", "unknown_sende
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process of this node, distinguished from a later one with the same pid.
-
-    `user` is the real user id: a server that began as root is the same process once it has given that up.
-    """
+    """A process of this node, distinct from a later one with the same pid. `user` is the real user id."""
 
     pid: int
     start_ticks: int
     user: int = field(compare=False)
     account: str = field(default="", compare=False)
-    """Whose quota it takes; empty for its user's."""
+    """Account of its quota; empty for its user's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """The last report of a process, and the one before it that is far enough back to tell its pace by."""
+    """Last report of a process, and an earlier one that is old enough to measure its pace."""
 
     process: Process
     report: Report
@@ -45,27 +42,27 @@ class Reporter:
 
 
 @dataclass(slots=True)
-class _Bucket:
+class _TokenBucket:
     left: float
     time: MonotonicTime
 
 
 @dataclass(slots=True)
 class Reporters:
-    """Filled by the threads that read reports, read by the passes. Times are monotonic seconds."""
+    """Last reports of all processes. Filled by the threads that read reports, read by the sampling cycle."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _entries: dict[Process, Reporter] = field(default_factory=dict[Process, Reporter])
     _by_pid: dict[int, Process] = field(default_factory=dict[int, Process])
     _places: Counter[str] = field(default_factory=Counter[str])
-    """Taken, by account."""
-    _buckets: dict[str, _Bucket] = field(default_factory=dict[str, _Bucket])
+    """Taken places by account."""
+    _buckets: dict[str, _TokenBucket] = field(default_factory=dict[str, _TokenBucket])
     _results: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RESULTS, 0))
 
     def admit(self, account: str, now: MonotonicTime) -> bool:
-        """Whether an account may send one report more now; counted as refused where not."""
+        """Return whether an account may send one more report now; counts a refusal."""
         with self._lock:
-            bucket = self._buckets.setdefault(account, _Bucket(BURST, now))
+            bucket = self._buckets.setdefault(account, _TokenBucket(BURST, now))
             bucket.left = min(BURST, bucket.left + RATE * max(0.0, now - bucket.time))
             bucket.time = now
             if bucket.left < 1.0:
@@ -79,39 +76,39 @@ class Reporters:
             self._results[result] += 1
 
     def add(self, process: Process, report: Report, now: MonotonicTime, pace_seconds: float = 5.0) -> None:
-        """Keep the report as its process's last."""
+        """Keep a report as the last one of its process."""
         with self._lock:
             known = self._entries.get(process)
-            if known is None and not self._room(_account(process)):
-                self._results["over_quota"] += 1
-                return
             if known is None:
+                taken, full = self._places[_account(process)], len(self._entries) >= REPORTERS
+                limit = OWN_PLACES if full else REPORTERS_PER_ACCOUNT
+                if taken >= limit or len(self._entries) >= 2 * REPORTERS:
+                    self._results["over_quota"] += 1
+                    return
                 self._enter(Reporter(process, report, now, report, now))
             elif _account(known.process) != _account(process):
                 self._leave(known.process)
                 self._enter(Reporter(process, report, now, known.earlier, known.earlier_time))
             elif "steps" in report.counters and known.earlier and "steps" not in known.earlier.counters:
                 self._entries[process] = Reporter(process, report, now, report, now)  # its first steps
-            elif now - known.earlier_time >= 2 * pace_seconds and _stepped(known.report, report):
+            elif now - known.earlier_time >= 2 * pace_seconds and (
+                # the pace is measured from one step to another: long steps need a longer time
+                "steps" not in report.counters or report.counters["steps"] != known.report.counters.get("steps")
+            ):
                 self._entries[process] = Reporter(process, report, now, known.report, known.time)
             else:
                 self._entries[process] = Reporter(process, report, now, known.earlier, known.earlier_time)
             self._by_pid[process.pid] = process
             self._results["accepted"] += 1
 
-    def _room(self, account: str) -> bool:
-        """Accounts together may have taken all: then there are still its own."""
-        taken, full = self._places[account], len(self._entries) >= REPORTERS
-        return taken < (OWN_PLACES if full else REPORTERS_PER_ACCOUNT) and len(self._entries) < 2 * REPORTERS
-
     def known(self, pid: int, user: int) -> Process | None:
-        """The process of this pid and user that has reported before."""
+        """Return the process of this pid and user that has reported before."""
         with self._lock:
             found = self._by_pid.get(pid)
             return found if found and found.user == user else None
 
     def forget(self, counted: Iterable[Reporter]) -> None:
-        """Leave out processes that have ended, but for those that reported since: their last report counts."""
+        """Forget ended processes, except those that have reported since: their last report counts."""
         with self._lock:
             gone = [each.process for each in counted if self._entries.get(each.process) is each]
             for process in gone:
@@ -139,18 +136,13 @@ class Reporters:
             return tuple(self._entries.values())
 
     def results(self) -> Mapping[str, int]:
-        """Reports so far by what became of them."""
+        """Return the number of reports by result."""
         with self._lock:
             return dict(self._results)
 
 
-def _stepped(before: Report, now: Report) -> bool:
-    """The pace of steps is reported from one step to another: long ones need a longer look back."""
-    return now.counters.get("steps") != before.counters.get("steps") or "steps" not in now.counters
-
-
 def of_user(user: int) -> str:
-    """The account of those whose user id is nobody's choice."""
+    """Return the account of a user id that the user cannot choose."""
     return f"user {user}"
 
 

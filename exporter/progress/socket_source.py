@@ -1,8 +1,7 @@
-"""Reports by a unix datagram socket: the kernel reports which process sent each, and nobody can say otherwise.
+"""Reports by a unix datagram socket. The kernel proves the sender: SCM_CREDENTIALS has its pid and user id.
 
-SCM_CREDENTIALS carries the sender's pid as this process's PID namespace has it, and its user id. A sender may only name
-another process if it has CAP_SYS_ADMIN over its own PID namespace, and then only one inside of it. A pid of 0 is a
-process that this namespace does not show: run the exporter in the host's PID namespace to see pods.
+A sender can only name another process with CAP_SYS_ADMIN over its own PID namespace, and then only one inside of it. A
+pid of 0 is a process outside of this PID namespace: run the exporter in the host's PID namespace to see pods.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ log = logging.getLogger(__name__)
 _CREDENTIALS = struct.Struct("=iII")
 _ROOM = socket.CMSG_SPACE(_CREDENTIALS.size)
 _BATCH = 256
-"""Reports read in one go."""
+"""Reports of one batch."""
 _PAUSE = 0.05
-"""Seconds between two batches: a flood costs its share of a core and no more."""
+"""Seconds between two batches, which bounds the cost of a flood."""
 _WAIT = 1.0
 
 _Identity = tuple[int, int] | None
@@ -35,7 +34,7 @@ _Identity = tuple[int, int] | None
 
 
 class SocketSource:
-    """Reads reports on a thread of its own until stopped."""
+    """Reader of the socket, until stopped."""
 
     def __init__(
         self,
@@ -53,10 +52,10 @@ class SocketSource:
         self._clock = clock
         self._stopped = threading.Event()
         self.error = "not opened yet"
-        """Why no report can come in; empty while the socket is open."""
+        """Reason why no report can arrive; empty while the socket is open."""
 
     def run(self) -> None:
-        """Serve until stopped. Raises OSError where the socket cannot be made: the thread is run again later."""
+        """Serve until stopped. Raises OSError if the socket cannot be made: the thread is run again later."""
         while not self._stopped.is_set():
             try:
                 server = _bound(self._path)
@@ -68,10 +67,7 @@ class SocketSource:
             self._stopped.wait(_PAUSE)
 
     def _serve(self, server: socket.socket, own: _Identity) -> None:
-        """Until stopped, or until nobody can find the socket any more.
-
-        A second exporter (a rollout, a mistake) takes the path over. This one leaves it alone, also at its own end.
-        """
+        """Serve until stopped, or until the socket is gone. A path that another exporter took over is left to it."""
         found = own
         while not self._stopped.is_set() and found:
             self.error = "" if found == own else f"{self._path}: another program's now"
@@ -85,7 +81,7 @@ class SocketSource:
         self._stopped.set()
 
     def read(self, server: socket.socket) -> int:
-        """Take in what has come, at most a batch, waiting a second for the first; how many it were."""
+        """Read at most a batch, after a wait of at most a second. Returns the number of reports."""
         count = 0
         waiting = select.poll()
         waiting.register(server, select.POLLIN)
@@ -114,7 +110,7 @@ class SocketSource:
         if report is None:
             self._reporters.refuse("malformed")
             return
-        # With each report, since the pid may be another's by now. A process that has ended is known by its pid.
+        # Read for each report, because the pid may be reused. An ended process is known by its pid.
         found = process(pid, self._procfs)
         known = replace(found, account=account) if found and found.user == user else before
         if known is None:
@@ -124,7 +120,7 @@ class SocketSource:
 
 
 def _bound(path: Path) -> socket.socket:
-    """The socket at `path`, which everybody may send to. A socket left behind is replaced, anything else is not."""
+    """Return the socket at `path`, to which all users may send. An old socket is replaced, any other file is not."""
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     if path.is_socket():
         path.unlink()
@@ -141,7 +137,7 @@ def _bound(path: Path) -> socket.socket:
 
 
 def _identity(path: Path) -> _Identity:
-    """What is at the path; None where nothing is."""
+    """Return device and inode of the path; None if nothing is there."""
     try:
         found = path.lstat()
     except OSError:
@@ -150,7 +146,7 @@ def _identity(path: Path) -> _Identity:
 
 
 def _sender(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int] | None:
-    """Pid and user id; None where the kernel does not say, or where this PID namespace does not show the process."""
+    """Return pid and user id; None if the kernel reports none, or none in this PID namespace."""
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS and len(content) >= _CREDENTIALS.size:
             pid, user, _ = _CREDENTIALS.unpack(content[: _CREDENTIALS.size])

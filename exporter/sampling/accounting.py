@@ -7,10 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TypeVar
 
-from exporter.attribution.families import SHARE_FAMILIES, ShareRow, WorkloadRow
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership, WorkloadInfo
-from exporter.attribution.process_families import PROCESS_FAMILIES, ProcessRow, limit
+from exporter.attribution.families import PROCESS_FAMILIES, SHARE_FAMILIES, ProcessRow, ShareRow, WorkloadRow, limit
+from exporter.attribution.owner import Owner, Ownership, WorkloadInfo
 from exporter.attribution.work_class import UNKNOWN, ClassRule, WorkClass, WorkClasses
 from exporter.collectors.memory import Memory
 from exporter.core.clock import Moment, MonotonicTime

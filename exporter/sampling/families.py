@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from exporter import __version__
-from exporter.attribution.families import SHARE_FAMILIES, workload_families
-from exporter.attribution.process_families import PROCESS_FAMILIES
+from exporter.attribution.families import PROCESS_FAMILIES, SHARE_FAMILIES, workload_families
 from exporter.collectors import COLLECTORS
 from exporter.collectors.sxid import SXID_FAMILIES
 from exporter.collectors.xid import XID_FAMILIES

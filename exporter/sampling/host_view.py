@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Protocol
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership, SourceHealth, Target
+from exporter.attribution.owner import Owner, Ownership, SourceHealth, Target
 from exporter.collectors.processes import GpuProcess, Processes
 from exporter.core.clock import Moment, MonotonicClock, MonotonicTime, UnixTime, monotonic_time
 from exporter.core.record import record

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from exporter.attribution.owner import NOBODY, Owner
-from exporter.attribution.ownership import Ownership, Target
+from exporter.attribution.owner import NOBODY, Owner, Ownership, Target
 from exporter.collectors.processes import NO_PROCESSES, GpuProcess, Processes
 from exporter.core.clock import Moment, UnixTime
 from exporter.core.record import record

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import SourceHealth
-from exporter.attribution.process_families import ProcessRow
+from exporter.attribution.families import ProcessRow
+from exporter.attribution.owner import Owner, SourceHealth
 from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime
 from exporter.core.families import Block
 from exporter.core.record import record

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from exporter.attribution.background_source import BackgroundSource
 from exporter.attribution.join import Attribution
-from exporter.attribution.ownership import SourceHealth, Target
+from exporter.attribution.owner import SourceHealth, Target
 from exporter.core.clock import MonotonicClock, MonotonicTime, UnixTime, monotonic_time
 from exporter.core.lookup import Lookup
 from exporter.core.threads import Threads

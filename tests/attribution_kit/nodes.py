@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import Target
 from exporter.host.model import HostProcess
 
 CONTAINER_ID = "3f05ee050f82c0145f1d88c94269c39dff0f07dbf8bba20aafd54b3a75dcaecc"

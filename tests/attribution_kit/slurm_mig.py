@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import Target
 from exporter.attribution.slurm.gres import NVIDIA_MAJOR
 from tests.attribution_kit import slurm_cluster
 from tests.attribution_kit.slurm_cluster import LIBRARIES, ROOT, TRACKING, SlurmCluster

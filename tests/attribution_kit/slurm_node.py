@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from exporter.attribution.factory import Parts, attribution_of
+from exporter.attribution.assembly.factory import Parts, attribution_of
 from exporter.attribution.owner import Owner
 from exporter.attribution.slurm.job import Job
 from exporter.attribution.slurm.source import Slurm, SlurmSite

@@ -8,10 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from exporter.attribution.config import OFF, ON, AttributionConfig, KubernetesConfig, SlurmConfig
-from exporter.attribution.factory import attribution
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.assembly.config import OFF, ON, AttributionConfig, KubernetesConfig, SlurmConfig
+from exporter.attribution.assembly.factory import attribution
+from exporter.attribution.owner import Owner, Ownership
 from exporter.host.process import ProcessReader
 from tests.attribution_kit.nodes import gpu
 from tests.attribution_kit.slurm_cluster import INDEX_TO_MINOR, SlurmCluster

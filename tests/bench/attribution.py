@@ -14,9 +14,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from exporter.attribution.factory import Parts, attribution_of
+from exporter.attribution.assembly.factory import Parts, attribution_of
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import Ownership
 from exporter.attribution.slurm.job import Job
 from exporter.attribution.slurm.source import Slurm, SlurmSite
 from exporter.host.model import HostProcess

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from exporter.ledger.evidence import Evidence, Signals
 
 from exporter.collectors import COLLECTORS
 from exporter.core.families import Block, Values
 from exporter.exposition.page import Renderer
 from exporter.ledger.states import limits
 from exporter.ledger.states.activity import communication_claim
+from exporter.ledger.states.state import Evidence, Signals
 from exporter.sampling.blocks import device_blocks
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import LastAnswers, TargetState, read_gpu

@@ -10,8 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership, Target
+from exporter.attribution.owner import Owner, Ownership, Target
 from exporter.host.process import ProcessReader
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance

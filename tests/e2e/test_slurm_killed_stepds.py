@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import Ownership
 from tests.attribution_kit.nodes import until
 from tests.attribution_kit.slurm_cluster import LACKING, TRACKING, SlurmCluster
 from tests.attribution_kit.slurm_observer import observing

@@ -10,7 +10,7 @@ import pytest
 
 from exporter.attribution.devices import Devices
 from exporter.attribution.slurm.local_view import SlurmSite
-from exporter.attribution.slurm.show_job import ShowJob
+from exporter.attribution.slurm.scontrol import ShowJob
 from exporter.attribution.slurm.source import Slurm
 from tests.attribution_kit.nodes import becomes, gpu, until
 from tests.attribution_kit.slurm_cluster import TRACKING

@@ -15,10 +15,10 @@ from prometheus_client.exposition import gzip_accepted
 from exporter.attribution import cgroup, devices, documents
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.containers import engines
-from exporter.attribution.kubernetes import node_object, pod_resources, resource_slices
+from exporter.attribution.kubernetes import api_server, pod_resources
 from exporter.attribution.kubernetes.pod import group_size
-from exporter.attribution.nomad import agent
-from exporter.attribution.slurm import device_program, environ, gres, job, prolog_files, show_job
+from exporter.attribution.nomad import source as nomad
+from exporter.attribution.slurm import device_program, gres, job, prolog_files, scontrol
 from exporter.collectors import sxid, xid
 from exporter.config.option import ConfigError
 from exporter.core.clock import UnixTime
@@ -123,7 +123,7 @@ def _ras(parse: Callable[[str], nccl_ras.RasAnswer]) -> Callable[[bytes], object
 
 
 def _tasks(data: bytes) -> object:
-    tasks = agent.tasks(documents.part({"all": documents.decoded(data)}, "all").get("allocations"))
+    tasks = nomad.tasks(documents.part({"all": documents.decoded(data)}, "all").get("allocations"))
     assert all(math.isfinite(float(task.restarts or 0)) for task in tasks), tasks
     return tasks
 
@@ -160,7 +160,7 @@ TARGETS: Mapping[str, Target] = {
     "scontrol-indices": Target(_text(job.indices), (b"0-3,7",)),
     "scontrol-duration": Target(_text(job.duration), (b"1-02:03:04",)),
     "scontrol-json": Target(
-        _allowed(show_job.parse_jobs, ValueError), (b'{"jobs":[{"job_id":7,"nodes":"n[1-2]","gres_detail":["gpu:1(IDX:0)"]}]}',),
+        _allowed(scontrol.parse_jobs, ValueError), (b'{"jobs":[{"job_id":7,"nodes":"n[1-2]","gres_detail":["gpu:1(IDX:0)"]}]}',),
         3,
     ),
     "sacct": Target(_allowed(_text(sacct.parse), sacct.SacctError), (seeds.SACCT,)),
@@ -168,14 +168,14 @@ TARGETS: Mapping[str, Target] = {
     "mig-minors": Target(_text(gres.mig_minors), (b"gpu0/gi1/ci0/access 12",)),
     "prolog-file": Target(_text(lambda text: prolog_files.parse_job_file("7", text)), (seeds.PROLOG,), 3),
     "prolog-jobs": Target(_text(prolog_files.jobs), (b"7\n8\n",)),
-    "environment": Target(lambda data: environ.job_environ(environ.parse(data)), (b"SLURM_JOB_ID=7\0SLURM_JOB_GPUS=0-3\0",), 3),
+    "environment": Target(lambda data: job.job_variables(job.parse(data)), (b"SLURM_JOB_ID=7\0SLURM_JOB_GPUS=0-3\0",), 3),
     "device-program": Target(device_program.decode, (seeds.DEVICE_PROGRAM,)),
     "cgroup": Target(_text(cgroup.parse), seeds.CGROUPS, 3),
     "device-id": Target(_text(devices.device_of), (f"{seeds.UUID}::3".encode(), b"gpu-0-mig-1g12gb-19-0")),
     "pod-resources": Target(_allowed(pod_resources.decode, SourceError), (seeds.POD_RESOURCES,), 3),
     "pod": Target(_allowed(_pod, SourceError), (seeds.POD,), 3),
-    "resource-slices": Target(_allowed(lambda data: resource_slices.parse(data, "n1"), SourceError), (seeds.SLICES,)),
-    "node-object": Target(_allowed(lambda data: node_object.node_of(documents.decoded(data)).gpus, SourceError), (seeds.NODE,)),
+    "resource-slices": Target(_allowed(lambda data: api_server.parse_slices(data, "n1"), SourceError), (seeds.SLICES,)),
+    "node-object": Target(_allowed(lambda data: api_server.node_of(documents.decoded(data)).gpus, SourceError), (seeds.NODE,)),
     "nomad": Target(_allowed(_tasks, SourceError), (seeds.NOMAD,)),
     "docker": Target(_allowed(_docker, SourceError), (seeds.DOCKER,)),
     "podman-list": Target(_allowed(lambda data: engines._in_list(data, seeds.CONTAINER), SourceError), (seeds.PODMAN,)),

@@ -183,7 +183,10 @@ FAULTS = (
     Fault("faults/latch.py", "and time > known.last_reset ", "", "unit/faults/test_acknowledgement.py"),
     # Progress
     Fault(
-        "progress/totals.py", "return max(0.0, value - before)", "return value", "unit/progress/test_progress_reader.py"
+        "progress/progress.py",
+        "return max(0.0, value - before)",
+        "return value",
+        "unit/progress/test_progress_reader.py",
     ),
     Fault(
         "progress/reporters.py",
@@ -228,15 +231,15 @@ FAULTS = (
     Fault("progress/socket_source.py", "if found == own:", "if found:", "unit/progress/test_socket_of_its_own.py"),
     Fault("daemon/serve.py", "(signal.SIGHUP, reload)", "(signal.SIGHUP, stopping)", "unit/cli/test_signals.py"),
     # ... users of the node
-    Fault("attribution/cgroup_place.py", "_USERS_OWN.search(path)", "None", "unit/attribution/test_cgroup_trust.py"),
+    Fault("attribution/cgroup.py", "_USERS_OWN.search(path)", "None", "unit/attribution/test_cgroup_trust.py"),
     Fault(
-        "attribution/slurm/show_job.py",
+        "attribution/slurm/scontrol.py",
         "found is not None and found.id == job",
         "found is not None",
         "unit/attribution/test_show_job.py",
     ),
     Fault(
-        "attribution/slurm/environ.py",
+        "attribution/slurm/job.py",
         "file.read(_MAX_BYTES)",
         "file.read()",
         "unit/attribution/test_slurm_environ.py",

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.attribution.config import OFF, AttributionConfig, SlurmConfig
-from exporter.attribution.factory import attribution
+from exporter.attribution.assembly.config import OFF, AttributionConfig, SlurmConfig
+from exporter.attribution.assembly.factory import attribution
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
 from exporter.core.clock import Moment

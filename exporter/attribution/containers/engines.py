@@ -1,6 +1,6 @@
-"""What an engine's own files say of one container: Docker, Podman and containerd.
+"""One container in the files of its engine: Docker, Podman or containerd.
 
-Files of root, or of this exporter's user, alone: what anybody else can write must not name containers.
+Only files of root or of this exporter's user count: files that other users can write must not name containers.
 """
 
 from __future__ import annotations
@@ -9,21 +9,19 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.documents import Document, decoded, part, parts, text
+from exporter.attribution.documents import Document, decoded, items, objects, part, text
 from exporter.core.clock import monotonic_time
 from exporter.core.record import record
 from exporter.host.text import bounded, read_regular
 
 DOCKER, PODMAN, CONTAINERD = "docker", "podman", "containerd"
 MAX_BYTES = 4 << 20
-"""Of a file about one container."""
+"""Size limit of a file about one container."""
 
 _PROJECTS = ("com.docker.compose.project", "io.podman.compose.project")
 _SERVICES = ("com.docker.compose.service", "io.podman.compose.service")
@@ -31,7 +29,7 @@ _SERVICES = ("com.docker.compose.service", "io.podman.compose.service")
 
 @record
 class Container:
-    """`project` and `service` are of the compose file that it is of."""
+    """A container with a name; `project` and `service` come from its compose file."""
 
     name: str
     engine: str
@@ -42,8 +40,10 @@ class Container:
 
 
 def container(engine: str, name: str, labels: Document, image: str = "") -> Container:
-    """From its name and labels, whichever file they stood in."""
-    project, service = _first(labels, _PROJECTS), _first(labels, _SERVICES)
+    """Return a container by its name and labels."""
+    project, service = (
+        next((found for name in names if (found := text(labels, name))), "") for names in (_PROJECTS, _SERVICES)
+    )
     return Container(
         name=name,
         engine=engine,
@@ -54,12 +54,8 @@ def container(engine: str, name: str, labels: Document, image: str = "") -> Cont
     )
 
 
-def _first(labels: Mapping[str, object], names: tuple[str, ...]) -> str:
-    return next((found for name in names if (found := text(labels, name))), "")
-
-
 def read_trusted(path: Path, limit: int) -> bytes | None:
-    """The whole file; None where there is none. Raises SourceError and OSError."""
+    """Return the whole file; None if there is none. Raises SourceError and OSError."""
     try:
         content = read_regular(path, limit + 1, {0, os.geteuid()})
     except (FileNotFoundError, NotADirectoryError):
@@ -72,10 +68,7 @@ def read_trusted(path: Path, limit: int) -> bytes | None:
 
 
 def find_docker(folder: Path, container_id: str) -> Container | None:
-    """Return a container of Docker, from the file that its daemon keeps of it. None where it has no such container.
-
-    Raises SourceError and OSError.
-    """
+    """Return a container of Docker, from its daemon's file; None if there is none. Raises SourceError and OSError."""
     content = read_trusted(folder / "containers" / container_id / "config.v2.json", MAX_BYTES)
     if content is None:
         return None
@@ -92,26 +85,26 @@ _LISTS = ("overlay-containers/containers.json", "vfs-containers/containers.json"
 _MAX_LIST = 16 << 20
 _MAX_SECONDS = 2.0
 _STEPS = 1000
-"""Of the database's machine between two looks at the clock."""
+"""Steps of the database's machine between two readings of the clock."""
 
 
 def find_podman(folder: Path, container_id: str) -> Container | None:
-    """Return a container of root's Podman, from its database (4.8 and newer), else from its list of containers.
-
-    None where Podman has no such container. Raises SourceError and OSError.
-    """
+    """Return a container of root's Podman, from its database (4.8 and newer), else from its list. Raises as above."""
     try:
         found, failure = _in_database(folder / "db.sql", container_id), None
     except SourceError as error:
         found, failure = None, error
-    found = found or _in_lists(folder, container_id)
+    for name in _LISTS if found is None else ():
+        content = read_trusted(folder / name, _MAX_LIST)
+        if content is not None and (found := _in_list(content, container_id)):
+            break
     if found is None and failure is not None:
         raise failure
     return found
 
 
 def _in_database(path: Path, container_id: str) -> Container | None:
-    """Read without a lock: Podman never waits for this exporter. What is being written is read again later."""
+    """Read the database without a lock: Podman never waits for this exporter. A torn read is repeated later."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -136,24 +129,15 @@ def _in_database(path: Path, container_id: str) -> Container | None:
     return container(PODMAN, name, part(document, "labels"), text(document, "rootfsImageName")) if name else None
 
 
-def _in_lists(folder: Path, container_id: str) -> Container | None:
-    for name in _LISTS:
-        content = read_trusted(folder / name, _MAX_LIST)
-        if content is not None and (listed := _in_list(content, container_id)):
-            return listed
-    return None
-
-
 def _in_list(content: bytes, container_id: str) -> Container | None:
-    """The list knows names and no labels."""
+    """Return the container of a list, which has names and no labels."""
     try:
         listed = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise SourceError(f"containers.json: not JSON: {str(error)[:200]}") from None
-    for each in parts({"all": listed}, "all"):
+    for each in objects(listed):
         if each.get("id") == container_id:
-            names: Any = each.get("names")
-            name = names[0] if isinstance(names, list) and names else ""  # pyright: ignore[reportUnknownVariableType]
+            name = next(iter(items(each.get("names"))), "")
             return container(PODMAN, bounded(name), {}) if isinstance(name, str) and name else None
     return None
 
@@ -166,10 +150,10 @@ _MAX_NAMESPACES = 64
 
 
 def find_containerd(folder: Path, container_id: str, namespace: str = "") -> Container | None:
-    """Return a container of containerd without Kubernetes, from the `config.json` of its bundle.
+    """Return a container of containerd without Kubernetes, from the `config.json` of its bundle; None if there is none.
 
-    nerdctl writes the name into its annotations; the ids of `ctr` are names that people chose. None where there is no
-    such bundle. Raises SourceError and OSError.
+    nerdctl writes the name into its annotations; the ids of `ctr` are names that people chose. Raises SourceError and
+    OSError.
     """
     if not _PLAIN.fullmatch(container_id) or (namespace and not _PLAIN.fullmatch(namespace)):
         return None

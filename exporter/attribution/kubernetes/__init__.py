@@ -1,1 +1,1 @@
-"""Which pod holds which GPU: the kubelet's pod resources, its log directories, the API server."""
+"""Pods and their GPUs, by the kubelet's pod resources, its log directories and the API server."""

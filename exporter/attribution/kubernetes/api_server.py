@@ -1,31 +1,34 @@
-"""The pods of this node as the API server knows them: pod uid to name, containers and chosen labels.
+"""API server of Kubernetes: a list and then a watch of this node's pods, its Node object, and its ResourceSlices.
 
-One list, then a watch, of `pods` with `spec.nodeName` of this node; the role needs `list` and `watch` on `pods`
-and nothing else. Of each pod only the fields below are kept.
+The role needs `list` and `watch` on `pods`, `get` on `nodes`, and `list` on `resourceslices`.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import re
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.documents import Document, decoded, lines, part, parts, text, whole
 from exporter.attribution.kubernetes.pod import Pod, pod_of
-from exporter.attribution.ownership import SourceHealth
+from exporter.attribution.owner import SourceHealth
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.threads import Threads
-from exporter.host.text import exists
+from exporter.host.text import exists, natural
 
 log = logging.getLogger(__name__)
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 WATCH_SECONDS = 300
-"""The server ends a watch after this; a watch that stays silent much longer is taken for dead."""
+"""Time after which the server ends a watch. One that stays silent much longer is dead."""
 _READ_SECONDS = WATCH_SECONDS + 30.0
 _CONNECT_SECONDS = 5.0
 _GONE = 410
@@ -42,7 +45,7 @@ class StatusError(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class ApiServer:
-    """Where the API server is and how to be let in. Token and CA are read again for each request: they rotate."""
+    """Address and credentials of the API server. Token and CA are read again for each request: they rotate."""
 
     url: str
     account: Path = SERVICE_ACCOUNT
@@ -56,7 +59,7 @@ class ApiServer:
     def lines(
         self, path: str, parameters: Mapping[str, str], *, stream: bool, accept: str = "application/json"
     ) -> Iterator[bytes]:
-        """The answer's lines as they come. Raises SourceError; StatusError where the server refuses."""
+        """Yield the answer's lines as they come. Raises SourceError; StatusError if the server refuses."""
         import requests  # noqa: PLC0415 - 12.5 MiB that only this option costs
 
         authority = self.account / "ca.crt"
@@ -78,7 +81,7 @@ class ApiServer:
 
 
 class PodWatch:
-    """Keeps the node's pods up to date in a thread of its own. `pods` never waits."""
+    """Pods of the node, kept up to date in a thread of its own."""
 
     def __init__(
         self,
@@ -99,19 +102,19 @@ class PodWatch:
         self._success = False
         self.error = ""
         self._objects: dict[str, tuple[str, Pod]] = {}
-        """By the API object's uid: the one in its cgroups, and the pod."""
+        """The uid in its cgroups, and the pod, by the API object's uid."""
         self.pods: Mapping[str, Pod] = {}
-        """By the uid in their cgroups. Replaced, never changed in place."""
+        """Pods by the uid in their cgroups. Replaced, never changed in place."""
 
     def start(self, threads: Threads | None = None) -> None:
         (threads or Threads()).start("kubernetes-api", self._run)
 
     def stop(self) -> None:
-        """Ask the thread to end; a silent watch is left behind, it cannot keep the program alive."""
+        """Ask the thread to end. A silent watch does not keep the program alive."""
         self._stopped.set()
 
     def health(self, now: MonotonicTime) -> SourceHealth:
-        """An open watch is a good answer all along; its age counts from where it was lost."""
+        """Return the health. The age of an open watch is 0; it counts from the loss of the watch."""
         return SourceHealth("kubernetes_api", self._success, 0.0 if self._success else max(0.0, now - self._good_at))
 
     def _run(self) -> None:
@@ -123,14 +126,15 @@ class PodWatch:
             except Exception as error:  # the server's bytes: nothing in them may end the watch
                 if not isinstance(error, SourceError) and self._success:
                     log.exception("an answer of the API server cannot be understood")
-                failures = 0 if self._success else failures
-                self._lost(str(error) or type(error).__name__)
+                if self._success:
+                    failures, self._good_at = 0, self._clock()
+                self._success, self.error = False, str(error) or type(error).__name__
                 failures += 1
             if failures:
                 self._stopped.wait(min(60.0, self._backoff * 2 ** min(failures - 1, 10)))
 
     def _list(self) -> str:
-        """Read all pods; the version to watch from."""
+        """Read all pods. Returns the version to watch from."""
         parameters = {**self._selector, "resourceVersion": "0"}
         document = decoded(whole(self._server.lines("/api/v1/pods", parameters, stream=False)))
         if "items" not in document:
@@ -176,7 +180,88 @@ class PodWatch:
     def _good(self) -> None:
         self._success, self._good_at, self.error = True, self._clock(), ""
 
-    def _lost(self, error: str) -> None:
-        if self._success:
-            self._good_at = self._clock()
-        self._success, self.error = False, error
+
+_RESOURCE = "nvidia.com/gpu"
+_PRODUCT, _REPLICAS = "nvidia.com/gpu.product", "nvidia.com/gpu.replicas"
+"""Labels of GPU Feature Discovery: without them nobody knows whether the capacity counts GPUs or parts of them."""
+_COUNT = "nvidia.com/gpu.count"
+"""The label with the GPUs that the driver shows."""
+_OUT = re.compile(r"maintenance|^node\.kubernetes\.io/out-of-service$")
+"""Keys of taints; the same as the alert's."""
+_MAX_GPUS = 128
+"""GPUs that are believed of one node."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeObject:
+    """`gpus` None: its capacity is not reported, or counts other things."""
+
+    gpus: int | None = None
+    maintenance: bool = False
+
+
+def read_node(server: ApiServer, name: str) -> NodeObject:
+    """Read this node's object. Raises SourceError."""
+    return node_of(decoded(whole(server.lines(f"/api/v1/nodes/{quote(name, safe='')}", {}, stream=False))))
+
+
+def node_of(document: Document) -> NodeObject:
+    spec = part(document, "spec")
+    tainted = any(_OUT.search(text(taint, "key")) for taint in parts(spec, "taints"))
+    return NodeObject(_gpus(document), spec.get("unschedulable") is True or tainted)
+
+
+def _gpus(document: Document) -> int | None:
+    """Return the whole GPUs; None where they are not known.
+
+    Time slicing and MPS count each more than once, MIG's single strategy counts instances. A multiple of the GPUs that
+    the driver shows is time slicing that the label of the replicas does not know of.
+    """
+    labels = part(part(document, "metadata"), "labels")
+    capacity = natural(text(part(part(document, "status"), "capacity"), _RESOURCE))
+    replicas = natural(text(labels, _REPLICAS))
+    if not capacity or not replicas or capacity % replicas or "-MIG-" in text(labels, _PRODUCT):
+        return None
+    gpus = capacity // replicas
+    shown = natural(text(labels, _COUNT)) or gpus
+    sliced = gpus > shown and gpus % shown == 0
+    return gpus if gpus <= _MAX_GPUS and not sliced else None
+
+
+PATHS = ("/apis/resource.k8s.io/v1/resourceslices", "/apis/resource.k8s.io/v1beta1/resourceslices")
+DRIVER = "gpu.nvidia.com"
+
+
+def resource_slices(server: ApiServer, node: str) -> Mapping[str, str]:
+    """Return UUIDs by the device names of NVIDIA's DRA driver. Raises SourceError.
+
+    The kubelet only reports these names (`gpu-0-mig-19-4-1`: minor, profile, place).
+    """
+    failure = SourceError("no version of resource.k8s.io was asked for")
+    for path in PATHS:
+        try:
+            # Selected by driver and node here as well: an API server that knows no such field would answer all.
+            answer = server.lines(path, {"fieldSelector": f"spec.nodeName={node},spec.driver={DRIVER}"}, stream=False)
+            return parse_slices(whole(answer), node)
+        except SourceError as error:
+            failure = error
+    raise failure
+
+
+def parse_slices(text: bytes, node: str) -> Mapping[str, str]:
+    """Parse a list of ResourceSlices. Raises SourceError."""
+    try:
+        items = json.loads(text).get("items") or ()
+        specs = [item["spec"] for item in items if item["spec"].get("driver") == DRIVER]
+        mine = [spec for spec in specs if spec.get("nodeName") == node]
+        uuids = {device["name"]: _uuid(device) for spec in mine for device in spec.get("devices") or ()}
+        return {name: uuid for name, uuid in uuids.items() if uuid}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise SourceError(f"not a list of ResourceSlices: {error}") from error
+
+
+def _uuid(device: Mapping[str, Any]) -> str:
+    nothing: dict[str, Any] = {}
+    attributes: dict[str, Any] = device.get("attributes") or device.get("basic", nothing).get("attributes") or nothing
+    uuid: str = attributes.get("uuid", nothing).get("string", "")
+    return uuid

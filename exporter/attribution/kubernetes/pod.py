@@ -1,30 +1,34 @@
-"""A pod as the API server knows it: only what attribution needs of it is kept."""
+"""The fields of a pod from the API server that attribution needs."""
 
 from __future__ import annotations
 
 import json
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
-from exporter.attribution.documents import Document, part, parts, text
+from exporter.attribution.documents import Document, objects, part, parts, text
 from exporter.attribution.kubernetes.projects import LABELS, Reference
 from exporter.core.clock import UnixTime
 from exporter.host.text import count, natural
 
 _DEVICES = "nvidia.com/"
-"""Of a resource's name: NVIDIA's device plugin gives these out, and the kubelet lists them."""
+"""Prefix of resources that NVIDIA's device plugin allocates, and that the kubelet lists."""
 _SHARING = re.compile("gpu|cuda|mig-", re.IGNORECASE)
-"""In the name of a label, an annotation or a resource: something but NVIDIA's device plugin may give out GPUs."""
+"""Part of the name of a label, annotation or resource of another allocator of GPUs."""
 _UUID = re.compile("(?:GPU|MIG)-[0-9a-f]{8}-")
-"""In the value of one: so it does."""
+"""Part of the value of such a label or annotation."""
 _SHARING_GROUP = "runai-gpu-group"
 """Label of KAI and Run:ai, on the pod that reserves a GPU and on those that share it; also before `/` and a group."""
 _FRACTION = "gpu-fraction"
 """Their annotation: fraction of the GPU, above 0 and up to 1."""
+
+
+PodName = tuple[str, str]
+"""Namespace and name."""
 
 
 def requested_devices(pod: Document) -> int | None:
@@ -36,17 +40,14 @@ def requested_devices(pod: Document) -> int | None:
     spec, metadata = part(pod, "spec"), part(pod, "metadata")
     containers = parts(spec, "containers")
     initial = [request for each in parts(spec, "initContainers") for request in _resources(each)]
-    if not containers or initial or parts(spec, "resourceClaims") or _shared(metadata):
+    written = chain(*(part(metadata, key).items() for key in ("labels", "annotations")))
+    shared = any(_SHARING.search(name) or _UUID.search(str(value)) for name, value in written)
+    if not containers or initial or parts(spec, "resourceClaims") or shared:
         return None
     asked = [request for each in containers for request in _resources(each)]
     if any(not name.startswith(_DEVICES) or amount is None for name, amount in asked):
         return None
     return sum(amount or 0 for _, amount in asked)
-
-
-def _shared(metadata: Document) -> bool:
-    written = chain(*(part(metadata, key).items() for key in ("labels", "annotations")))
-    return any(_SHARING.search(name) or _UUID.search(str(value)) for name, value in written)
 
 
 def _resources(container: Document) -> Iterator[tuple[str, int | None]]:
@@ -82,59 +83,45 @@ _SIZES = (
 """Labels or annotations that hold the number: LeaderWorkerSet, Kueue, coscheduling, Koordinator, JobSet."""
 _TASK_GROUPS, _TASK_GROUP = "yunikorn.apache.org/task-groups", "yunikorn.apache.org/task-group-name"
 _VARIABLES = re.compile(r"PET_NNODES|NNODES|LWS_GROUP_SIZE|VC_[A-Z0-9_]+_NUM")
-"""Of the containers, as controllers set them: torchrun's nodes (Kubeflow), LeaderWorkerSet, Volcano."""
+"""Variables that controllers set: torchrun's nodes (Kubeflow), LeaderWorkerSet, Volcano."""
 _MAX_PODS = 1 << 20
 _LONGEST = 1 << 16
 """Characters of an annotation that is read as JSON."""
 
 
 def group_size(pod: Document) -> int | None:
-    """Return how many pods work together with this one: the largest number that controllers and schedulers wrote on it.
-
-    None where nothing reports one.
-    """
-    return max(_sizes(pod), default=None)
-
-
-def _sizes(pod: Document) -> Iterator[int]:
+    """Return how many pods work together: the largest number that controllers or schedulers wrote on it."""
     metadata = part(pod, "metadata")
-    for written in (part(metadata, "annotations"), part(metadata, "labels")):
-        for key in _SIZES:
-            yield from _number(text(written, key))
-    yield from _task_group(part(metadata, "annotations"))
-    for container in parts(part(pod, "spec"), "containers"):
-        for variable in parts(container, "env"):
-            if _VARIABLES.fullmatch(text(variable, "name")):
-                yield from _number(text(variable, "value"))
+    annotations = part(metadata, "annotations")
+    written = [text(place, key) for place in (annotations, part(metadata, "labels")) for key in _SIZES]
+    written += [
+        text(variable, "value")
+        for container in parts(part(pod, "spec"), "containers")
+        for variable in parts(container, "env")
+        if _VARIABLES.fullmatch(text(variable, "name"))
+    ]
+    # `4`, or torchrun's `1:4`: up to so many
+    sizes = (natural(each.rpartition(":")[2]) for each in written)
+    return max((size for size in (*sizes, _task_group(annotations)) if size and size < _MAX_PODS), default=None)
 
 
-def _task_group(annotations: Document) -> Iterator[int]:
-    """YuniKorn writes all groups on each pod, and which of them it is in."""
+def _task_group(annotations: Document) -> int | None:
+    """Return the size of the pod's group: YuniKorn writes all groups on each pod, and the name of its own."""
     written = annotations.get(_TASK_GROUPS)
     if not isinstance(written, str) or len(written) > _LONGEST:
-        return
+        return None
     try:
         groups: Any = json.loads(written)
     except (ValueError, RecursionError):
-        return
-    for group in parts({"groups": groups}, "groups"):
-        size = cast("object", group.get("minMember"))
-        if text(group, "name") == text(annotations, _TASK_GROUP) and isinstance(size, int):
-            yield from _number(str(size))
+        return None
+    own = text(annotations, _TASK_GROUP)
+    return next((count(group.get("minMember")) for group in objects(groups) if text(group, "name") == own), None)
 
 
 def job_pods(spec: Document) -> int | None:
-    """Pods of a Job that run at once; None for one whose pods have no numbers: they work each for itself."""
-    count = spec.get("parallelism")
-    valid = isinstance(count, int) and not isinstance(count, bool) and 0 < count < _MAX_PODS
-    return cast("int", count) if valid and text(spec, "completionMode") == "Indexed" else None
-
-
-def _number(written: str) -> Iterator[int]:
-    """`4`, or torchrun's `1:4`: up to so many."""
-    last = written.rpartition(":")[2]
-    if last.isascii() and last.isdigit() and len(last) < len(str(_MAX_PODS)) and int(last) > 0:
-        yield int(last)
+    """Return how many pods of a Job run at once; None if they have no numbers: then each works for itself."""
+    pods = count(spec.get("parallelism"))
+    return pods if pods and pods < _MAX_PODS and text(spec, "completionMode") == "Indexed" else None
 
 
 _CONFIG_HASH, _CONFIG_MIRROR = "kubernetes.io/config.hash", "kubernetes.io/config.mirror"
@@ -151,20 +138,19 @@ class Pod:
     name: str
     uid: str
     labels: tuple[tuple[str, str], ...] = ()
-    """Those on the allow-list, in its order."""
+    """Labels on the allow-list, in its order."""
     containers: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     """Container id (64 hex) to name and image."""
     start_time: UnixTime | None = None
     controller: Reference | None = None
-    """The object that made it."""
     projects: Mapping[str, str] = field(default_factory=dict[str, str])
     """Labels by which controllers of well-known projects mark their pods."""
     requested_class: str = ""
-    """What the label of `CLASS_LABEL` reports."""
+    """Value of the label `CLASS_LABEL`."""
     restarts: Mapping[str, int] = field(default_factory=dict[str, int])
-    """By container name, as the kubelet counts them."""
+    """Restarts by container name."""
     group_size: int | None = None
-    """Pods that work together with it, itself included."""
+    """Pods that work together, itself included."""
     ended: bool = False
     """Its containers have ended for good: its phase is Succeeded or Failed."""
     requested_devices: int | None = None
@@ -172,11 +158,15 @@ class Pod:
     gpu_groups: frozenset[str] = frozenset()
     """Groups of pods that share what a reservation pod was given."""
     gpu_fraction: float | None = None
-    """Fraction of each of its GPUs, where its scheduler states one."""
+    """Fraction of each of its GPUs, if its scheduler states one."""
+
+    @property
+    def pod_name(self) -> PodName:
+        return self.namespace, self.name
 
 
 def pod_of(document: Document, labels: Collection[str]) -> tuple[str, Pod]:
-    """One pod of the API's JSON, and the uid its cgroup carries."""
+    """Return one pod of the API's JSON, and the uid in its cgroup."""
     metadata, status = part(document, "metadata"), part(document, "status")
     own, uid = part(metadata, "labels"), text(metadata, "uid")
     kinds = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
@@ -195,39 +185,34 @@ def pod_of(document: Document, labels: Collection[str]) -> tuple[str, Pod]:
         controller=controller_of(metadata),
         projects={name: value for name in LABELS if (value := text(own, name))},
         requested_class=text(own, CLASS_LABEL),
-        restarts=dict(_restarts(statuses)),
+        restarts={
+            text(each, "name"): restarts
+            for each in statuses
+            if (restarts := count(each.get("restartCount"))) is not None
+        },
         group_size=group_size(document),
         ended=text(status, "phase") in ("Succeeded", "Failed"),
         requested_devices=requested_devices(document),
         gpu_groups=gpu_groups(metadata),
         gpu_fraction=gpu_fraction(metadata),
     )
-    return _static(part(metadata, "annotations")) or uid, pod
-
-
-def _static(annotations: Document) -> str:
-    """Who makes a pod writes its annotations: with these, and no such file on the node, the kubelet ends it."""
-    found = text(annotations, _CONFIG_HASH)
-    return found if _HASH.fullmatch(found) and found == text(annotations, _CONFIG_MIRROR) else ""
+    # Users can write these annotations, but the kubelet ends a pod that has them without such a file on the node.
+    annotations = part(metadata, "annotations")
+    static = text(annotations, _CONFIG_HASH)
+    is_static = _HASH.fullmatch(static) and static == text(annotations, _CONFIG_MIRROR)
+    return static if is_static else uid, pod
 
 
 def controller_of(metadata: Document) -> Reference | None:
-    """The reference to the one owner that manages the object; None where nobody does."""
+    """Return the reference to the one owner that manages the object; None without such an owner."""
     for each in parts(metadata, "ownerReferences"):
         if each.get("controller") is True and text(each, "kind") and text(each, "name"):
             return Reference(text(each, "apiVersion"), text(each, "kind"), text(each, "name"), text(each, "uid"))
     return None
 
 
-def _restarts(statuses: Iterable[Document]) -> Iterable[tuple[str, int]]:
-    for each in statuses:
-        restarts = count(each.get("restartCount"))
-        if restarts is not None:
-            yield text(each, "name"), restarts
-
-
 def _seconds(moment: str) -> UnixTime | None:
-    """The moment of the API's RFC 3339 in UTC."""
+    """Return the moment of the API's RFC 3339 in UTC."""
     import calendar  # noqa: PLC0415 - a node without pods need not load it
 
     try:

@@ -4,72 +4,83 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from exporter.attribution.cgroup import Cgroup, parse_path
-from exporter.attribution.kubernetes.allocations import MIG_PLACE, AllocationResolver, PodAllocations, pod_allocations
+from exporter.attribution.kubernetes.allocations import (
+    MIG_PLACE,
+    AllocationResolver,
+    EffectiveAllocations,
+    PodAllocations,
+    pod_allocations,
+)
 from exporter.attribution.kubernetes.owner_objects import PodRoots
-from exporter.attribution.kubernetes.root import PodPlace, Root, nameless_pod, pod_info, pod_owner
-from exporter.attribution.kubernetes.source import POD_RESOURCES, Kubernetes, KubernetesView, PodName, PodNames
-from exporter.attribution.owner import EXACT, INFERRED, Owner
-from exporter.attribution.ownership import WorkloadInfo
-from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
-from exporter.attribution.source import Amounts, View, by_pid, named
+from exporter.attribution.kubernetes.pod import PodName
+from exporter.attribution.kubernetes.root import PodPlace, TopLevelOwner, nameless_pod, pod_info, pod_owner
+from exporter.attribution.kubernetes.source import Kubernetes, KubernetesView, PodNames
+from exporter.attribution.owner import EXACT, INFERRED, Owner, WorkloadInfo
+from exporter.attribution.source import (
+    Amounts,
+    FirstSeen,
+    ProcessGroup,
+    ProcessIndex,
+    View,
+    by_pid,
+    named,
+)
 from exporter.core.clock import MonotonicTime
 
+K = TypeVar("K")
+
 _NESTED = re.compile("[0-9a-f]{64}")
-"""In the path of a pod's cgroup: a container that a kubelet of its own runs in. That one's socket is not here."""
+"""Id of a container in the path of a pod's cgroup: a kubelet of its own runs in it, with its socket."""
 
 
 @dataclass(frozen=True, slots=True)
-class PodsNow:
-    """What one pass knows of pods. `places` is by (pod uid, container id); what is not in it has no name (yet)."""
+class PodOwnersSnapshot:
+    """Pods of one sampling cycle. `places` is by (pod uid, container id), without those that have no name (yet)."""
 
-    given: Mapping[PodPlace, Amounts] = field(default_factory=dict[PodPlace, Amounts])
-    places: Mapping[tuple[str, str], PodPlace] = field(default_factory=dict[tuple[str, str], PodPlace])
-    waiting: frozenset[str] = frozenset()
-    """Uids whose name may yet come."""
-    uids: Mapping[PodName, str] = field(default_factory=dict[PodName, str])
-    inferred: frozenset[str] = frozenset()
-    view: KubernetesView = field(default_factory=KubernetesView)
-    roots: Mapping[PodName, Root] = field(default_factory=dict[PodName, Root])
-    """Of the pods that run or were given something; one that is not in it waits for its owners' names."""
-    listed: PodAllocations = field(default_factory=PodAllocations)
-    """What the kubelet says it gave to whom."""
-    disputed: frozenset[PodName] = frozenset()
-    """Pods of which the kubelet's list and running processes do not agree."""
-    conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
-    unresolved: Mapping[str, int] = field(default_factory=dict[str, int])
+    view: KubernetesView
+    listed: PodAllocations
+    """The kubelet's list."""
+    effective: EffectiveAllocations
+    places: Mapping[tuple[str, str], PodPlace]
+    waiting: AbstractSet[str]
+    """Uids whose name may still come."""
+    uids: Mapping[PodName, str]
+    inferred: frozenset[str]
+    owners: Mapping[PodName, TopLevelOwner]
+    """Owners of pods that run or have an allocation; a pod without one waits for its owners' names."""
+    conflicts: int
 
     def place(self, cgroup: Cgroup) -> PodPlace | None:
         return self.places.get((cgroup.pod, cgroup.container))
 
     def owner(self, place: PodPlace) -> Owner | None:
-        """None while the name of its workload is being asked for."""
-        root = self.roots.get((place.namespace, place.pod))
+        """Return the owner; None while the name of its workload is being asked for."""
+        root = self.owners.get(place.pod_name)
         return pod_owner(place, root) if root else None
 
     def info(self, owner: Owner) -> WorkloadInfo:
         name = (owner.namespace, owner.pod)
         uid = self.uids.get(name, "") or owner.workload.removeprefix("pod:")
-        trust = INFERRED if uid in self.inferred or name in self.disputed else EXACT
+        trust = INFERRED if uid in self.inferred or name in self.effective.disputed else EXACT
         pod, known_uid = self.view.pods.get(uid), uid if "/" not in uid else ""
-        return pod_info(pod, known_uid, owner.container, trust, self.roots.get(name))
+        return pod_info(pod, known_uid, owner.container, trust, self.owners.get(name))
 
-    def may_hold(self, owner: Owner) -> bool:
-        """Return whether a pod can have been given more than the kubelet lists.
-
-        It cannot where the API server knows the pod and it asks for exactly what is listed.
-        """
+    def may_have_more(self, owner: Owner) -> bool:
+        """Return whether a pod may have more than the kubelet lists: unless it requests exactly what is listed."""
         pod = self.view.pods.get(self.uids.get(owner.pod_name, ""))
-        if pod is None or self.view.silent or owner.pod_name in self.disputed:
+        if pod is None or self.view.silent or owner.pod_name in self.effective.disputed:
             return True
         return pod.requested_devices != self.listed.listed.get(owner.pod_name, 0)
 
 
 class PodOwners:
-    """Names pods and finds what they were allocated; keeps the names it has learned."""
+    """Names and allocations of pods. Remembers the names."""
 
     def __init__(self, kubernetes: Kubernetes) -> None:
         self._kubernetes = kubernetes
@@ -85,7 +96,7 @@ class PodOwners:
         pods = self._join(index, view, now)
         found = [(group, _owner(group.cgroup, pods)) for group in index.groups if group.cgroup.pod]
         known = ((path, pods.place(cgroup)) for path, cgroup in index.places.items() if cgroup.pod)
-        allocated = {owner: amounts for place, amounts in pods.given.items() if (owner := pods.owner(place))}
+        allocated = {owner: amounts for place, amounts in pods.effective.given.items() if (owner := pods.owner(place))}
         owners = {*allocated, *(owner for _, owner in found if owner)}
         return View(
             names=by_pid(found),
@@ -94,61 +105,69 @@ class PodOwners:
             offered=frozenset(each.uuid for name in view.allocatable for each in index.devices.find(name)),
             info={owner: pods.info(owner) for owner in owners},
             cgroups=_own_cgroups(found),
-            unsure=frozenset(owner for owner in owners if pods.may_hold(owner)),
-            health=self._kubernetes.health(now, pods.conflicts, pods.unresolved),
+            unsure=frozenset(owner for owner in owners if pods.may_have_more(owner)),
+            health=self._kubernetes.health(now, pods.conflicts, pods.listed.unresolved),
         )
 
-    def _join(self, index: ProcessIndex, view: KubernetesView, now: MonotonicTime) -> PodsNow:
+    def _join(self, index: ProcessIndex, view: KubernetesView, now: MonotonicTime) -> PodOwnersSnapshot:
         listed = pod_allocations(view, index.devices)
         if listed.unresolved[MIG_PLACE]:
             self._kubernetes.ask_claimable()
-        holders, running = _holders(listed), _running_by_uid(index)
+        holders, running = _holders(listed), _targets_by(index, lambda cgroup: cgroup.pod)
         if any(group.cgroup.pod and not _NESTED.search(group.cgroup.pod_path) for group in index.groups):
             self._kubernetes.expect()
         self._names.learn(view, running, holders, now)
-        self._first.update(running, now)
-        unknown = {uid for uid in running if self._names.name(uid) is None}
-        waiting = frozenset(uid for uid in unknown if self._first.age(uid, now) < HOLD_SECONDS)
+        recent = self._first.recent(running, now)
+        waiting = {uid for uid in recent if self._names.name(uid) is None}
         if waiting:
             self._kubernetes.wake()
         known = {uid: name for uid in running if (name := self._names.name(uid))}
-        idle = {(pod.namespace, pod.name): uid for uid, pod in view.pods.items()}
-        places = self._places(_wanted(index), view, listed.given)
-        by_name = {(pod.namespace, pod.name): pod for pod in view.pods.values()}
-        effective = self._resolver.resolve(listed, _running(index, places), by_name)
-        present = {*known.values(), *((place.namespace, place.pod) for place in effective.given)}
+        idle = {pod.pod_name: uid for uid, pod in view.pods.items()}
+        cgroups = (*(group.cgroup for group in index.groups), *index.places.values())
+        wanted = {(cgroup.pod, cgroup.container) for cgroup in cgroups if cgroup.pod}
+        places = self._places(wanted, view, listed.given)
+        by_name = {pod.pod_name: pod for pod in view.pods.values()}
+        by_place = _targets_by(index, lambda cgroup: places.get((cgroup.pod, cgroup.container)))
+        effective = self._resolver.resolve(listed, by_place, by_name)
+        present = {*known.values(), *(place.pod_name for place in effective.given)}
         pods = {name: view.pods[idle[name]] if name in idle else None for name in present}
-        return PodsNow(
-            given=effective.given,
+        elsewhere = sum(
+            bool(holders.get(uuid)) and name not in holders[uuid]
+            for uid, name in known.items()
+            for uuid in running[uid]
+        )
+        return PodOwnersSnapshot(
+            view=view,
+            listed=listed,
+            effective=effective,
             places=places,
             waiting=waiting,
             uids=idle | {name: uid for uid, name in known.items()},
             inferred=self._names.inferred,
-            view=view,
-            roots=self._roots.of(pods, now, may_come=self._kubernetes.may_learn_pods),
-            listed=listed,
-            disputed=effective.disputed,
-            conflicts={POD_RESOURCES: _elsewhere(running, known, holders) + effective.conflicts},
-            unresolved=listed.unresolved,
+            owners=self._roots.of(pods, now, may_come=self._kubernetes.may_learn_pods),
+            conflicts=elsewhere + effective.conflicts,
         )
 
     def _places(
         self, wanted: Collection[tuple[str, str]], view: KubernetesView, given: Mapping[PodPlace, Amounts]
     ) -> Mapping[tuple[str, str], PodPlace]:
+        """Return pods and containers by cgroup: by the API server, else the only container with a device."""
         containers: dict[PodName, set[str]] = defaultdict(set)
         for place in given:
-            containers[place.namespace, place.pod].add(place.container)
+            containers[place.pod_name].add(place.container)
         found: dict[tuple[str, str], PodPlace] = {}
         for key in wanted:
             pod = view.pods.get(key[0])
-            name = self._names.name(key[0]) or view.logged.get(key[0]) or (pod and (pod.namespace, pod.name))
+            name = self._names.name(key[0]) or view.logged.get(key[0]) or (pod and pod.pod_name)
             if name:
-                found[key] = PodPlace(*name, _container(view, key, containers[name]))
+                known = pod.containers.get(key[1]) if pod else None
+                only = next(iter(containers[name])) if len(containers[name]) == 1 else ""
+                found[key] = PodPlace(*name, known[0] if known else only)
         return found
 
 
 class PodCgroups:
-    """Names pods by the uids in their cgroups, where no kubelet is asked."""
+    """Pods by the uids in their cgroups, where no kubelet is asked."""
 
     readers = ()
 
@@ -163,7 +182,7 @@ class PodCgroups:
         )
 
 
-def _owner(cgroup: Cgroup, pods: PodsNow) -> Owner | None:
+def _owner(cgroup: Cgroup, pods: PodOwnersSnapshot) -> Owner | None:
     """Return the owner of what runs in a pod; None while a name is being asked for."""
     place = pods.place(cgroup)
     if place:
@@ -182,62 +201,28 @@ def _own_cgroups(found: Iterable[tuple[ProcessGroup, Owner | None]]) -> Mapping[
     return paths
 
 
-def _wanted(index: ProcessIndex) -> Collection[tuple[str, str]]:
-    cgroups = (*(group.cgroup for group in index.groups), *index.places.values())
-    return {(cgroup.pod, cgroup.container) for cgroup in cgroups if cgroup.pod}
-
-
 def _holders(listed: PodAllocations) -> Mapping[str, set[PodName]]:
     """Return the pods that the kubelet lists, by target."""
     found: dict[str, set[PodName]] = defaultdict(set)
     for place, amounts in listed.given.items():
         for uuid in amounts:
-            found[uuid].add((place.namespace, place.pod))
+            found[uuid].add(place.pod_name)
     return found
 
 
-def _running_by_uid(index: ProcessIndex) -> Mapping[str, set[str]]:
-    """Return the targets on which each pod runs something of its own, by the uid in its cgroups."""
-    found: dict[str, set[str]] = defaultdict(set)
+def _targets_by(index: ProcessIndex, key_of: Callable[[Cgroup], K | None]) -> Mapping[K, set[str]]:
+    """Return the targets on which each pod, or place, runs something of its own."""
+    found: dict[K, set[str]] = defaultdict(set)
     for group in index.groups:
-        if group.cgroup.pod:
-            found[group.cgroup.pod] |= group.targets if not group.serves_clients else set()
+        if key := key_of(group.cgroup):
+            found[key] |= set[str]() if group.serves_clients else group.targets
     return found
-
-
-def _running(index: ProcessIndex, places: Mapping[tuple[str, str], PodPlace]) -> Mapping[PodPlace, set[str]]:
-    """Return the targets on which each pod with a name runs something of its own."""
-    found: dict[PodPlace, set[str]] = defaultdict(set)
-    for group in index.groups:
-        place = places.get((group.cgroup.pod, group.cgroup.container))
-        if place and not group.serves_clients:
-            found[place] |= group.targets
-    return found
-
-
-def _container(view: KubernetesView, key: tuple[str, str], given: set[str]) -> str:
-    """By the API server's word, else the only container of the pod that was given a device."""
-    pod = view.pods.get(key[0])
-    exact = pod.containers.get(key[1]) if pod else None
-    if exact:
-        return exact[0]
-    return next(iter(given)) if len(given) == 1 else ""
-
-
-def _elsewhere(
-    running: Mapping[str, set[str]], named: Mapping[str, PodName], holders: Mapping[str, set[PodName]]
-) -> int:
-    """Devices that a pod runs on although they were given to others."""
-    return sum(
-        1 for uid, name in named.items() for uuid in running[uid] if holders.get(uuid) and name not in holders[uuid]
-    )
 
 
 def of_this_kubelet(index: ProcessIndex, known: Collection[str]) -> ProcessIndex:
     """Return the index with each process in its outer pod, unless the inner one's uid is among the `known` ones.
 
-    A cluster inside of a pod (k3s, kind) has a kubelet of its own. To this node's kubelet all that runs in there is the
-    pod that it gave the GPU to.
+    A cluster inside of a pod (k3s, kind) has a kubelet of its own. This node's kubelet only knows the outer pod.
     """
     if not any(each.nested_in for each in (*(group.cgroup for group in index.groups), *index.places.values())):
         return index
@@ -255,7 +240,6 @@ def _pod_of_this_kubelet(cgroup: Cgroup, known: Collection[str]) -> Cgroup:
     return replace(
         cgroup,
         pod=outer.pod,
-        qos=outer.qos,
         pod_path=outer.pod_path,
         container=outer.container,
         runtime=outer.runtime,

@@ -1,4 +1,4 @@
-"""What the kubelet reports it gave to each container: its pod-resources API (v1), decoded.
+"""The kubelet's allocations by container: its pod-resources API (v1), decoded.
 
 The messages are four fields deep, so they are read from the wire format itself; the protobuf runtime would add
 6.4 MiB and generated code for them. Field numbers are those of k8s.io/kubelet/pkg/apis/podresources/v1/api.proto.
@@ -25,7 +25,7 @@ _DYNAMIC_NAME, _DYNAMIC_NAMESPACE, _DYNAMIC_CLAIMS = 2, 3, 4
 _CLAIM_DRIVER, _CLAIM_DEVICE = 2, 4
 _DRA_DRIVER = "gpu.nvidia.com"
 _NVIDIA = "nvidia.com/"
-"""Of a resource's name: its devices are GPUs or parts of one, whatever their ids look like."""
+"""Prefix of a resource's name: its devices are GPUs or parts of one, whatever their ids are."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 

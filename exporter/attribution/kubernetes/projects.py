@@ -1,14 +1,14 @@
-"""Well-known projects that make pods: the kinds of their objects, the labels and the names of their pods."""
+"""Projects that make pods: kinds of their objects, labels and names of their pods."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
 class Reference(NamedTuple):
-    """The object that made another one, as an owner reference names it."""
+    """Object in an owner reference."""
 
     version: str
     """`apps/v1`: API group and version."""
@@ -36,7 +36,7 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     "batch.volcano.sh": {"Job": "jobs"},
     "argoproj.io": {"Workflow": "workflows", "Rollout": "rollouts"},
 }  # fmt: skip
-"""By API group: kinds and their resources, which the chart's role allows to get."""
+"""Kinds and their resources by API group. The chart's role allows to get them."""
 
 
 def group(reference: Reference) -> str:
@@ -44,15 +44,11 @@ def group(reference: Reference) -> str:
 
 
 def resource(reference: Reference) -> str:
-    """Empty for a kind that is not known here."""
+    """Return the resource of a kind; empty for an unknown one."""
     return KINDS.get(group(reference), {}).get(reference.kind, "")
 
 
-def known(reference: Reference) -> bool:
-    return bool(resource(reference))
-
-
-class Named(NamedTuple):
+class LabelledWorkload(NamedTuple):
     """Name and kind of a workload by a label of its pods."""
 
     name: str
@@ -61,10 +57,10 @@ class Named(NamedTuple):
 
 class _Project(NamedTuple):
     label: str
-    """Its value is the name."""
+    """Label with the name."""
     kind: str = ""
     kind_label: str = ""
-    """Its value names the kind, where one label serves several."""
+    """Label with the kind, if one label serves several."""
 
 
 _PROJECTS = (
@@ -83,7 +79,7 @@ _PROJECTS = (
     _Project("batch.kubernetes.io/job-name", "Job"),
     _Project("job-name", "Job"),
 )
-"""From the outermost to the innermost: a JobSet's pods carry the labels of its Jobs too."""
+"""Projects from the outermost to the innermost: a JobSet's pods have the labels of its Jobs too."""
 
 _OPERATORS = {
     "pytorchjob-controller": "PyTorchJob",
@@ -95,9 +91,9 @@ _OPERATORS = {
     "jaxjob-controller": "JAXJob",
 }
 TEMPLATE_HASH = "pod-template-hash"
-"""What a Deployment's ReplicaSet adds to its name."""
+"""Label with the ending of the name of a Deployment's ReplicaSet."""
 JUPYTERHUB = "hub.jupyter.org/username"
-"""On the pod that JupyterHub starts for each of its users; nothing else makes that pod."""
+"""Label of the pod that JupyterHub itself starts for a user."""
 LABELS = (
     *(project.label for project in _PROJECTS),
     *(project.kind_label for project in _PROJECTS if project.kind_label),
@@ -106,13 +102,12 @@ LABELS = (
 )
 
 
-def named(labels: Mapping[str, str]) -> Named | None:
-    """By the outermost project whose label is there."""
+def named(labels: Mapping[str, str]) -> LabelledWorkload | None:
+    """Return the workload by the label of the outermost project."""
     for project in _PROJECTS:
-        name = labels.get(project.label)
-        if name:
+        if name := labels.get(project.label):
             kind = labels.get(project.kind_label, "")
-            return Named(name, _OPERATORS.get(kind, kind if kind in _RAY_LABEL else project.kind))
+            return LabelledWorkload(name, _OPERATORS.get(kind, kind if kind in _RAY_LABEL else project.kind))
     return None
 
 
@@ -120,36 +115,31 @@ _RAY_LABEL = ("RayCluster", "RayJob", "RayService")
 
 
 _RANDOM = "-(?![0-9]{5})[bcdfghjklmnpqrstvwxz2456789]{5}"
-"""What the API server appends for `generateName`: no vowels and no digits that look like letters.
+"""Ending that the API server adds for `generateName`: no vowels and no digits that look like letters.
 
-Five digits are no such ending: one random ending in 850 has digits only, and people number their runs.
+Five digits do not count: only one ending in 850 has digits alone, and people number their runs.
 """
 _HASH = "-[4-9bcdf]{6,10}"
 """A ReplicaSet's hash: a decimal number in that alphabet, which leaves ten letters."""
 
 
 class Guess(NamedTuple):
-    """`part_of` is the whole it is a part of, as `Kind/name`; an empty kind: the name does not show it."""
+    """Workload by a pod's name. `part_of` is its whole, as `Kind/name`; an empty kind is unknown."""
 
     name: str
     kind: str = ""
     part_of: str = ""
 
 
-class _Pattern(NamedTuple):
-    kind: str
-    pod: re.Pattern[str]
-
-
 _CRON = re.compile(r"(?P<cron>.+)-[0-9]{8,10}")
 _KSERVE = "-(?:predictor|transformer|explainer)(?:-default)?(?:-[0-9]{5}-deployment)?"
 _MADE_CLUSTER = f"(?:(?:-raycluster)?{_RANDOM})?"
-"""What KubeRay adds to the name of a RayJob or RayService for its cluster: without the word since 1.4."""
+"""Ending of a cluster that KubeRay makes for a RayJob or RayService: without the word since 1.4."""
 _RAY = f"{_MADE_CLUSTER}(?:-head|(?:-[a-z]*|-[a-z]+-)group(?:-[0-9]+)?-worker){_RANDOM}"
 """Groups are called `workergroup` or `gpu-group`: a word before the former is the end of the cluster's own name."""
 _CLUSTER = re.compile(f"(?P<name>.+?){_MADE_CLUSTER}")
 _PATTERNS = tuple(
-    _Pattern(kind, re.compile(f"(?P<name>{name}){rest}"))
+    (kind, re.compile(f"(?P<name>{name}){rest}"))
     for kind, name, rest in (
         ("InferenceService", ".+", f"{_KSERVE}{_HASH}{_RANDOM}"),
         ("Deployment", ".+", f"{_HASH}{_RANDOM}"),
@@ -169,24 +159,19 @@ def guess(pod: str) -> Guess:
     Only endings that a controller or the API server generates are removed. A number at the end is kept: people write
     `llama-2` and `llama-3` themselves, and a StatefulSet's pods look the same.
     """
-    return next(_guesses(pod), Guess(pod))
-
-
-def _guesses(pod: str) -> Iterator[Guess]:
     for kind, pattern in _PATTERNS:
-        match = pattern.fullmatch(pod)
-        if match:
-            name = match["name"]
-            yield Guess(name, kind, whole(name) if kind == "Job" else "")
+        if match := pattern.fullmatch(pod):
+            return Guess(match["name"], kind, whole(match["name"]) if kind == "Job" else "")
+    return Guess(pod)
 
 
 def of_ray_cluster(cluster: str) -> str:
-    """The RayJob or RayService that a RayCluster of that name seems to be made for; else the cluster."""
+    """Return the RayJob or RayService for which a RayCluster of that name seems to be made; else the cluster."""
     match = _CLUSTER.fullmatch(cluster)
     return match["name"] if match else cluster
 
 
 def whole(job: str) -> str:
-    """The CronJob that a Job of that name is a run of: it appends its minute."""
+    """Return the CronJob of a Job of that name, which ends with a minute; else empty."""
     match = _CRON.fullmatch(job)
     return f"CronJob/{match['cron']}" if match else ""

@@ -12,126 +12,100 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from exporter.attribution.kubernetes import projects
-from exporter.attribution.kubernetes.pod import Pod
-from exporter.attribution.kubernetes.projects import JUPYTERHUB, TEMPLATE_HASH, Reference, known
-from exporter.attribution.owner import INFERRED, Owner
-from exporter.attribution.ownership import WorkloadInfo
+from exporter.attribution.kubernetes.pod import Pod, PodName
+from exporter.attribution.kubernetes.projects import JUPYTERHUB, TEMPLATE_HASH, Reference
+from exporter.attribution.owner import INFERRED, Owner, WorkloadInfo
 
 _MAX_ABOVE = 8
-"""Owners of owners; no project has more than six."""
+"""Owners above each other; no project has more than six."""
 
 
 @dataclass(frozen=True, slots=True)
-class Root:
-    """`part_of` is what it is one run or part of, as `Kind/name`."""
+class TopLevelOwner:
+    """The object that people made and know by name. `part_of` is the object that it is a run or part of."""
 
     name: str
     kind: str = ""
     part_of: str = ""
     inferred: bool = False
     pods: int | None = None
-    """How many pods of its Job run at once and know each other by number."""
+    """Number of pods of its Job that run at once and know each other by number."""
 
 
-class Missing(enum.Enum):
-    """Why nothing is known of an object."""
+class OwnerUnavailable(enum.Enum):
+    """Reason why an object is not known."""
 
     PENDING = "pending"
-    """It is being asked for."""
     UNKNOWN = "unknown"
-    """It may not be read, is of a kind that is not known here, or is not the one that the reference means."""
+    """It may not be read, has an unknown kind, or is not the object that the reference means."""
 
 
-class Above(NamedTuple):
-    """An object that is there, and its own controller."""
+class OwnerLookup(NamedTuple):
+    """An object that exists, and its own controller."""
 
     controller: Reference | None
     pods: int | None = None
-    """Of a Job whose pods know each other by number: how many run at once."""
+    """Number of pods that run at once, of a Job whose pods know each other by number."""
 
 
-Ask = Callable[[Reference], "Above | Missing"]
+Ask = Callable[[Reference], "OwnerLookup | OwnerUnavailable"]
 
 
-class _Step(NamedTuple):
-    reference: Reference
-    checked: bool
-    complete: bool
-    """Checked, and nothing is above it."""
-    pods: int | None = None
-
-
-def by_name(pod: str) -> Root:
+def by_name(pod: str) -> TopLevelOwner:
     guess = projects.guess(pod)
-    return Root(guess.name, guess.kind, guess.part_of, inferred=True)
+    return TopLevelOwner(guess.name, guess.kind, guess.part_of, inferred=True)
 
 
-def root_of(pod: Pod, ask: Ask) -> Root | None:
-    """None while an owner on the way is being asked for."""
-    steps = _steps(pod, ask)
-    if steps is None:
-        return None
-    return replace(_named(pod, steps), pods=max((step.pods or 0 for step in steps), default=0) or None)
+def top_level_owner(pod: Pod, ask: Ask) -> TopLevelOwner | None:
+    """Return the top-level owner; None while an object on the way is being asked for.
+
+    Asks for the owners from the pod's controller upwards, as far as they are readable. Pods are no owners.
+    """
+    checked: list[Reference] = []
+    pods, above, unchecked = 0, pod.controller, None
+    while above is not None and above.kind not in ("Node", "Pod") and len(checked) < _MAX_ABOVE:
+        answer = ask(above)
+        if answer is OwnerUnavailable.PENDING:
+            return None
+        if not isinstance(answer, OwnerLookup):
+            unchecked = above
+            break
+        checked.append(above)
+        pods, above = max(pods, answer.pods or 0), answer.controller
+    found = _of_checked(checked) if checked and above is None else _inferred(pod, checked, unchecked)
+    return replace(found, pods=pods or None)
 
 
-def _named(pod: Pod, steps: Sequence[_Step]) -> Root:
-    checked = [step.reference for step in steps if step.checked]
-    if steps and steps[-1].complete:
-        return _of_checked(checked)
+def _inferred(pod: Pod, checked: Sequence[Reference], unchecked: Reference | None) -> TopLevelOwner:
+    """Return the owner if not all of them could be checked: by labels, then by references, then by the pod's name."""
     label = projects.named(pod.projects)
     if label and not (checked and label.name == checked[-1].name):
         agrees = any(each.name == label.name or each.name.startswith(f"{label.name}-") for each in checked)
         made = label.kind == "RayCluster" and not checked
         name = projects.of_ray_cluster(label.name) if made else label.name
-        return Root(name, label.kind, _cron(label.kind, name), inferred=not agrees)
+        return TopLevelOwner(name, label.kind, _cron(label.kind, name), inferred=not agrees)
+    if checked and unchecked and projects.resource(unchecked):
+        return replace(_of_checked((*checked, unchecked)), inferred=True)
     if checked:
-        return _below(checked, steps[-1].reference)
-    if steps:
-        return _of_reference(steps[-1].reference, pod)
+        found = _of_checked(checked)
+        whole = f"{unchecked.kind}/{unchecked.name}" if unchecked else ""
+        return replace(found, part_of=found.part_of or whole)
+    if unchecked:
+        name, kind = unchecked.name, unchecked.kind
+        made_of = f"-{pod.projects.get(TEMPLATE_HASH, '')}"
+        if kind == "ReplicaSet" and made_of != "-" and name.endswith(made_of):
+            name, kind = name.removesuffix(made_of), "Deployment"
+        return TopLevelOwner(name, kind, _cron(kind, name), inferred=True)
     alone = pod.controller is None or pod.controller.kind == "Node"
-    return Root(pod.name, "Notebook" if JUPYTERHUB in pod.projects else "Pod") if alone else by_name(pod.name)
+    return TopLevelOwner(pod.name, "Notebook" if JUPYTERHUB in pod.projects else "Pod") if alone else by_name(pod.name)
 
 
-def _steps(pod: Pod, ask: Ask) -> Sequence[_Step] | None:
-    """From the pod's own controller upwards, as far as can be seen; a pod that made others is none of them."""
-    found: list[_Step] = []
-    reference = pod.controller
-    while reference is not None and reference.kind not in ("Node", "Pod") and len(found) < _MAX_ABOVE:
-        answer = ask(reference)
-        if answer is Missing.PENDING:
-            return None
-        checked = isinstance(answer, Above)
-        above, pods = (answer.controller, answer.pods) if isinstance(answer, Above) else (None, None)
-        found.append(_Step(reference, checked=checked, complete=checked and above is None, pods=pods))
-        reference = above
-    return found
-
-
-def _of_checked(checked: Sequence[Reference]) -> Root:
-    """The topmost; of a CronJob its Job, which is one run."""
+def _of_checked(checked: Sequence[Reference]) -> TopLevelOwner:
+    """Return the topmost object; of a CronJob its Job, which is one run."""
     top = checked[-1]
     if top.kind == "CronJob" and len(checked) > 1:
-        return Root(checked[-2].name, checked[-2].kind, f"CronJob/{top.name}")
-    return Root(top.name, top.kind)
-
-
-def _below(checked: Sequence[Reference], last: Reference) -> Root:
-    """Where the last of the references could not be checked: one of a known kind is believed, others are above it."""
-    if last is checked[-1]:
-        return _of_checked(checked)
-    if known(last):
-        return replace(_of_checked((*checked, last)), inferred=True)
-    root = _of_checked(checked)
-    return replace(root, part_of=root.part_of or f"{last.kind}/{last.name}")
-
-
-def _of_reference(reference: Reference, pod: Pod) -> Root:
-    """By the pod's own reference, which nobody has checked."""
-    name, kind = reference.name, reference.kind
-    made = f"-{pod.projects.get(TEMPLATE_HASH, '')}"
-    if kind == "ReplicaSet" and made != "-" and name.endswith(made):
-        name, kind = name.removesuffix(made), "Deployment"
-    return Root(name, kind, _cron(kind, name), inferred=True)
+        return TopLevelOwner(checked[-2].name, checked[-2].kind, f"CronJob/{top.name}")
+    return TopLevelOwner(top.name, top.kind)
 
 
 def _cron(kind: str, name: str) -> str:
@@ -140,15 +114,19 @@ def _cron(kind: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PodPlace:
-    """Pod and container that something runs in; the container is empty where it is not known."""
+    """Pod and container of a process; the container is empty if it is not known."""
 
     namespace: str
     pod: str
     container: str = ""
 
+    @property
+    def pod_name(self) -> PodName:
+        return self.namespace, self.pod
 
-def pod_owner(place: PodPlace, root: Root) -> Owner:
-    """Pods of one workload share its name; each is an owner of its own."""
+
+def pod_owner(place: PodPlace, root: TopLevelOwner) -> Owner:
+    """Return the owner of a container. Pods of one workload share its name; each is an owner of its own."""
     return Owner(
         workload=f"{place.namespace}/{root.name}",
         kind="pod",
@@ -163,8 +141,8 @@ def nameless_pod(uid: str) -> Owner:
     return Owner(workload=f"pod:{uid}", kind="pod")
 
 
-def pod_info(pod: Pod | None, uid: str, container: str, trust: str, root: Root | None) -> WorkloadInfo:
-    root = root or Root("")
+def pod_info(pod: Pod | None, uid: str, container: str, trust: str, root: TopLevelOwner | None) -> WorkloadInfo:
+    root = root or TopLevelOwner("")
     trust = INFERRED if root.inferred else trust
     info = WorkloadInfo(pod_uid=uid, trust=trust, owner_kind=root.kind, part_of=root.part_of)
     if pod is None:

@@ -1,23 +1,22 @@
-"""Kubernetes on this node: what the kubelet gave to whom, and the names behind the pod uids in cgroups."""
+"""Kubernetes on this node: the kubelet's allocations, and the names behind the pod uids in cgroups."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, BackgroundSource, SourceError
 from exporter.attribution.devices import DeviceName
-from exporter.attribution.kubernetes import pod_logs, pod_resources
+from exporter.attribution.kubernetes import pod_resources
 from exporter.attribution.kubernetes.api_server import PodWatch
 from exporter.attribution.kubernetes.owner_objects import OwnerObjects
-from exporter.attribution.kubernetes.pod import Pod
+from exporter.attribution.kubernetes.pod import Pod, PodName
 from exporter.attribution.kubernetes.pod_resources import PodDevice
-from exporter.attribution.ownership import SourceHealth
+from exporter.attribution.owner import SourceHealth
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.host.text import exists
 
@@ -26,44 +25,58 @@ log = logging.getLogger(__name__)
 POD_RESOURCES = "kubernetes"
 INTERVAL = 5.0
 _ALLOCATABLE_EVERY = 24
-"""Questions between two about what the kubelet may give out: that changes with the node's devices."""
+"""Questions between two questions about allocatable devices: they change with the node's devices."""
 _FORGET_SECONDS = 600.0
 
-PodName = tuple[str, str]
-"""Namespace and name."""
+
+POD_LOGS = Path("/var/log/pods")
+_PARTS = 3
+
+
+def parse_log_names(names: Iterable[str]) -> Mapping[str, tuple[str, str]]:
+    """Pod uid, as its cgroup carries it, to namespace and name; neither of those can hold an underscore."""
+    split = (name.split("_") for name in names)
+    return {parts[2]: (parts[0], parts[1]) for parts in split if len(parts) == _PARTS and all(parts)}
+
+
+def logged_pods(folder: Path = POD_LOGS) -> Mapping[str, tuple[str, str]]:
+    """Return the names by pod uid; empty if the directory cannot be listed."""
+    try:
+        return parse_log_names(each.name for each in folder.iterdir())
+    except OSError:
+        return {}
 
 
 @dataclass(frozen=True, slots=True)
 class KubernetesView:
-    """What is known at one moment; `present` where a kubelet has ever answered or must be there."""
+    """Reports at one moment."""
 
-    present: bool = False
     silent: bool = True
-    """The kubelet has not reported for long, or never, what it gave to whom."""
+    """Whether the kubelet has not reported its allocations for long, or never."""
     given: tuple[PodDevice, ...] = ()
     allocatable: frozenset[DeviceName] = frozenset()
-    """What the kubelet may give out; empty where it does not report (before Kubernetes 1.23, or DRA alone)."""
+    """Devices that the kubelet may allocate; empty if not reported (before Kubernetes 1.23, or DRA alone)."""
     pods: Mapping[str, Pod] = field(default_factory=dict[str, Pod])
-    """By the uid in their cgroups; empty without the API server."""
+    """Pods by the uid in their cgroups; empty without the API server."""
     logged: Mapping[str, PodName] = field(default_factory=dict[str, PodName])
-    """By the same uid, from the kubelet's log directories; empty where they are out of sight."""
+    """Names by the same uid, from the kubelet's log directories; empty if they are not readable."""
     claimable: Mapping[str, str] = field(default_factory=dict[str, str])
     """UUIDs by the names of NVIDIA's DRA driver; empty without the API server, or while nobody needed them."""
 
 
 @dataclass(frozen=True, slots=True)
 class KubernetesSite:
-    """Where the kubelet is looked for, and whether it must be there rather than may."""
+    """Paths of the kubelet, and whether it must be there."""
 
     socket: Path
     required: bool = False
-    logs: Path = pod_logs.FOLDER
+    logs: Path = POD_LOGS
     slices: Callable[[], Mapping[str, str]] | None = None
     """UUIDs by the names of NVIDIA's DRA driver, where the API server may be asked. Raises SourceError."""
 
 
 class Kubernetes:
-    """Asks the kubelet every few seconds (and when something new shows up), the API server where allowed to."""
+    """Questions to the kubelet every few seconds and when a new pod appears, and to the API server if allowed."""
 
     def __init__(
         self,
@@ -97,7 +110,7 @@ class Kubernetes:
 
     @property
     def may_learn_pods(self) -> bool:
-        """Whether the API server is asked for pods, and what it has not reported may yet come."""
+        """Whether the API server is asked for pods: then it may still report new ones."""
         return self._watch is not None
 
     def wake(self) -> None:
@@ -108,12 +121,11 @@ class Kubernetes:
         self._met = True
 
     def view(self, now: MonotonicTime) -> KubernetesView:
-        """Never waits. What the kubelet last reported counts for LAST_KNOWN_SECONDS after it fell silent."""
+        """Return the last reports. The kubelet's counts for LAST_KNOWN_SECONDS after it fell silent."""
         answer = self._poller.answer
         stale = not answer.success and now - answer.at > LAST_KNOWN_SECONDS
         pods = self._watch.pods if self._watch else dict[str, Pod]()
         return KubernetesView(
-            present=self._met,
             silent=stale or not self._queries,
             given=() if stale else answer.value,
             allocatable=frozenset() if stale else self._allocatable,
@@ -123,21 +135,17 @@ class Kubernetes:
         )
 
     def ask_claimable(self) -> None:
-        """Names of the DRA driver are in the answer, and what they mean is not known: ask with the next question."""
+        """Have the API server asked for the DRA driver's names with the next question."""
         self._claims_wanted = True
 
-    def health(
-        self, now: MonotonicTime, conflicts: Mapping[str, int], unresolved: Mapping[str, int] = MappingProxyType({})
-    ) -> tuple[SourceHealth, ...]:
+    def health(self, now: MonotonicTime, conflicts: int, unresolved: Mapping[str, int]) -> tuple[SourceHealth, ...]:
         owners = self.owner_objects.health() if self.owner_objects else None
-        api = (*((self._watch.health(now),) if self._watch else ()), *((owners,) if owners else ()))
-        if not self._met:
-            return api
-        own = self._poller.health(POD_RESOURCES, now, conflicts.get(POD_RESOURCES, 0))
-        return (replace(own, unresolved=unresolved), *api)
+        watch = self._watch.health(now) if self._watch else None
+        own = self._poller.health(POD_RESOURCES, now, conflicts) if self._met else None
+        return tuple(each for each in (own and replace(own, unresolved=unresolved), watch, owners) if each)
 
     def _ask(self) -> tuple[PodDevice, ...]:
-        """Log the first failure and the first answer after it."""
+        """Ask the kubelet. Logs the first failure and the first answer after it."""
         try:
             found = self._listed()
         except SourceError as error:
@@ -151,7 +159,7 @@ class Kubernetes:
         return found
 
     def _listed(self) -> tuple[PodDevice, ...]:
-        self._logged = pod_logs.read(self._logs)
+        self._logged = logged_pods(self._logs)
         if self._claims_wanted and self._ask_slices:
             self._claims_wanted = False
             with suppress(SourceError):  # then it is asked for again, as long as it is needed
@@ -172,31 +180,26 @@ class Kubernetes:
 def infer(
     running: Mapping[str, AbstractSet[str]], given: Mapping[str, AbstractSet[PodName]], known: Mapping[str, PodName]
 ) -> Mapping[str, PodName]:
-    """Names of pod uids without asking the API server, from where their processes run.
+    """Return names of pod uids from the devices of their processes, without the API server.
 
-    A pod whose processes use some devices is one that was given all of them; where only one such pod is left once
-    the others have their uids, that is it. `running`: uid to devices; `given`: device to pods; `known`: uid to pod.
+    A pod whose processes use some devices was allocated all of them. If only one such pod has no uid yet, it is that.
+    `running`: uid to devices; `given`: device to pods; `known`: uid to pod.
     """
     found = dict(known)
-    progress = True
-    while progress:
-        progress = False
+    while True:
         taken = set(found.values())
         for uid, devices in running.items():
-            if uid in found or not devices:
-                continue
-            nobody = frozenset[PodName]()
-            everyone = nobody.union(*(given.get(each, nobody) for each in devices)) - taken
-            candidates = [pod for pod in everyone if all(pod in given.get(each, nobody) for each in devices)]
+            pods = [set(given.get(each, ())) for each in devices if uid not in found]
+            candidates = pods[0].intersection(*pods[1:]) - taken if pods else set[PodName]()
             if len(candidates) == 1:
-                found[uid] = candidates[0]
-                progress = True
+                found[uid] = candidates.pop()
                 break
-    return found
+        else:
+            return found
 
 
 class PodNames:
-    """Pod uid to name, remembered while the pod is seen and some time after: a deleted pod's process may linger."""
+    """Names by pod uid, remembered for some time after the pod: a deleted pod's process may linger."""
 
     def __init__(self) -> None:
         self._names: dict[str, PodName] = {}
@@ -210,8 +213,8 @@ class PodNames:
         given: Mapping[str, AbstractSet[PodName]],
         now: MonotonicTime,
     ) -> None:
-        """Take in one pass; `running` and `given` as in `infer`, by target uuid."""
-        exact = {**view.logged, **{uid: (pod.namespace, pod.name) for uid, pod in view.pods.items()}}
+        """Add one sampling cycle; `running` and `given` as in `infer`, by target uuid."""
+        exact = {**view.logged, **{uid: pod.pod_name for uid, pod in view.pods.items()}}
         self._seen |= dict.fromkeys(running, now)
         self._names = {
             uid: name for uid, name in self._names.items() if now - self._seen.get(uid, NEVER) <= _FORGET_SECONDS
@@ -225,6 +228,3 @@ class PodNames:
 
     def name(self, uid: str) -> PodName | None:
         return self._names.get(uid)
-
-    def unknown(self, uids: Collection[str]) -> bool:
-        return any(uid not in self._names for uid in uids)

@@ -1,1 +1,1 @@
-"""Which Slurm job holds which GPU: prolog files, cgroups, slurmctld's answers, environment."""
+"""Slurm's jobs and their GPUs, by prolog files, cgroups, slurmctld and environments."""

@@ -1,6 +1,6 @@
-"""Which devices slurmd let a job's cgroup v2 open: its own eBPF device program, read back from the kernel.
+"""Devices that slurmd lets a job's cgroup v2 open: its eBPF device program, read back from the kernel.
 
-The only source on the node that reports which GPUs an idle allocation holds without prolog scripts or slurmctld.
+No other source on the node reports the GPUs of an idle job without prolog scripts or slurmctld.
 Needs ConstrainDevices=yes, cgroup v2, CAP_SYS_ADMIN (bpf(2) refuses BPF_PROG_GET_FD_BY_ID without it) and, before
 Linux 6.9, CAP_NET_ADMIN (BPF_PROG_QUERY).
 """
@@ -56,7 +56,7 @@ _SYS_ADMIN = 21
 
 
 def refusal(status: Path = Path("/proc/self/status")) -> str:
-    """What is missing where this process was given CAP_SYS_ADMIN; empty where it was not: then nobody wants it."""
+    """Return what is missing if this process has CAP_SYS_ADMIN; empty if it has not: then it is not wanted."""
     found = re.search(r"^CapEff:\s*([0-9a-f]+)$", read_text(str(status)), re.MULTILINE)
     if not found or not int(found[1], 16) >> _SYS_ADMIN & 1:
         return ""
@@ -64,7 +64,7 @@ def refusal(status: Path = Path("/proc/self/status")) -> str:
 
 
 def rules(cgroup: Path, bpf: Bpf = kernel_bpf) -> tuple[Rule, ...] | None:
-    """Rules of the device programs on `cgroup` itself; None where it has none. Raises OSError."""
+    """Return the rules of the device programs on `cgroup` itself; None if it has none. Raises OSError."""
     descriptor = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         programs = _attached(descriptor, bpf)
@@ -76,7 +76,7 @@ def rules(cgroup: Path, bpf: Bpf = kernel_bpf) -> tuple[Rule, ...] | None:
 
 
 def decode(program: bytes) -> tuple[Rule, ...]:
-    """Character-device rules: runs of `if register != constant: next rule`, then the verdict and exit."""
+    """Return rules of character devices: runs of `if register != constant: next rule`, then the verdict and exit."""
     found: list[Rule] = []
     wanted: dict[int, int] = {}
     verdict: int | None = None
@@ -116,7 +116,7 @@ def _instructions(program: int, bpf: Bpf) -> bytes:
 
 
 def _information(descriptor: int, request: bytes, bpf: Bpf) -> bytes:
-    """The kernel's bpf_prog_info, with what `request` asks for (xlated_prog_len at 20, xlated_prog_insns at 32)."""
+    """Return bpf_prog_info with what `request` asks for (xlated_prog_len at 20, xlated_prog_insns at 32)."""
     information = ctypes.create_string_buffer(request, 256)
     head = struct.pack("=IIQ", descriptor, len(information), ctypes.addressof(information))
     bpf(_OBJ_GET_INFO_BY_FD, ctypes.create_string_buffer(head, 64))

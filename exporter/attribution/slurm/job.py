@@ -1,20 +1,26 @@
-"""A job in the text of `scontrol -o -d show job`, and Slurm's ways of writing host lists, index lists and durations."""
+"""A job as Slurm describes it: by text of `scontrol -o -d show job`, or by variables. Slurm's lists and durations.
+
+Variables come from the environment of processes, which the user can write, or from the file of the prolog.
+"""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import NamedTuple
 
+from exporter.attribution.devices import DeviceName, device_of
 from exporter.core.clock import UnixTime
+from exporter.core.lookup import Lookup
 from exporter.host.text import bounded, natural
 
 
 class NodeGres(NamedTuple):
-    """What a job holds on some nodes. `indices` are places in those nodes' gres.conf, not device numbers."""
+    """Allocation of a job on some nodes. `indices` are places in those nodes' gres.conf, not device numbers."""
 
     nodes: frozenset[str]
     name: str
@@ -26,7 +32,7 @@ class NodeGres(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as slurmctld knows it; empty where it reports `(null)` or nothing."""
+    """A job. Fields are empty where Slurm reports `(null)` or nothing."""
 
     id: str
     user: str = ""
@@ -38,26 +44,25 @@ class Job:
     array_task: str = ""
     het_job: str = ""
     het_offset: str = ""
-    """Of a heterogeneous job: users know its component as het_job+het_offset."""
+    """Component of a heterogeneous job, which users know as het_job+het_offset."""
     state: str = ""
     time_limit_seconds: float | None = None
     start_time: UnixTime | None = None
     node_count: int | None = None
     task_count: int | None = None
     restarts: int | None = None
-    """How often it was requeued."""
     gres: tuple[NodeGres, ...] | None = ()
-    """None where it is not reported."""
+    """None if not reported."""
     node_list: str = ""
-    """Nodes that it is allocated, as Slurm writes them: `n[01-03],r7`."""
+    """Its nodes as Slurm writes them: `n[01-03],r7`."""
 
     def runs_on(self, nodes: AbstractSet[str]) -> bool:
-        """Whether its node list has one of `nodes`; True where the list is not known to its end."""
+        """Return whether its node list has one of `nodes`, or may have: the list may be cut."""
         cut = not self.node_list or len(self.node_list) >= _MANY
         return cut or not nodes.isdisjoint(hosts(self.node_list))
 
-    def held_on(self, nodes: frozenset[str]) -> tuple[NodeGres, ...]:
-        """What it holds on the node that goes by one of `nodes`; a job of one node needs no name to match."""
+    def allocation_on(self, nodes: frozenset[str]) -> tuple[NodeGres, ...]:
+        """Return the allocation on the node with one of these names; a job of one node needs no name."""
         held = self.gres or ()
         everywhere = frozenset[str]().union(*(gres.nodes for gres in held))
         if len(everywhere) == 1 and (self.node_count or 1) == 1:
@@ -67,11 +72,11 @@ class Job:
 
 _ID = "[0-9]{1,10}"
 _HEAD = re.compile(rf"^JobId=(?P<id>{_ID})(?P<fields>(?: [A-Za-z]+=[^ \n]*){{0,8}}?) JobName=", re.MULTILINE)
-"""Fields before the name are Slurm's own, and versions and kinds of jobs differ in them."""
+"""Fields before the name are Slurm's own. They differ between versions and kinds of jobs."""
 _USER = re.compile(r" UserId=(?P<user>[^ ()=\n]+)\([0-9]+\) GroupId=")
 _HET_SET = re.compile(r" HetJobIdSet=[0-9,-]+$")
 _FREE = re.compile(r" (?:MinCPUsNode|Command)=")
-"""From here on fields hold what the user wrote."""
+"""First of the fields with text of the user."""
 _GROUP = re.compile(r" Nodes=(?P<nodes>\S+) CPU_IDs=\S* Mem=\S* GRES=(?P<gres>\S*)")
 _GRES = re.compile(
     r"(?P<name>gpu|shard|mps)(?::[^:(),]+)?:(?P<count>[0-9]{1,10})"
@@ -81,16 +86,16 @@ _HOST = re.compile(r"(?:[^\[\],]|\[[0-9,-]*\])+")
 _HOST_PART = re.compile(r"([^\[\]]+)|\[([0-9,-]*)\]")
 _RANGE = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")
 _MANY = 65536
-"""No cluster has more nodes; what is longer is taken for nonsense."""
+"""Limit of nodes: no cluster has more."""
 _MANY_GPUS = 1024
-"""The same for a node's GPUs and their parts."""
+"""Limit of a node's GPUs and their parts."""
 
 
 def parse_job(text: str) -> Job | None:
-    """Understand the record of one job; None where the text is not exactly that.
+    """Parse the record of one job; None for any other text.
 
-    The job's name is the user's own text, ends where Slurm's `UserId=` begins, and may look like fields or like
-    another record. Nothing reports which of two beginnings is Slurm's, so a text with two is refused.
+    The job's name is the user's text, and may look like fields or like another record. Which of two beginnings is
+    Slurm's cannot be known, so a text with two is refused.
     """
     heads, users = list(_HEAD.finditer(text)), list(_USER.finditer(text))
     if len(heads) != 1 or len(users) != 1 or heads[0].start() or users[0].start() < heads[0].end():
@@ -117,13 +122,17 @@ def parse_job(text: str) -> Job | None:
         node_count=natural(_value(own, "NumNodes").partition("-")[0]),
         task_count=natural(_value(own, "NumTasks").partition("-")[0]),
         restarts=natural(_value(own, "Restarts")),
-        gres=tuple(_gres(own)),
+        gres=tuple(
+            each
+            for group in _GROUP.finditer(own)
+            for each in node_gres(frozenset(hosts(group["nodes"])), group["gres"])
+        ),
         node_list=_value(own, "NodeList", _MANY),
     )
 
 
 def part_name(text: str, job: str) -> str:
-    """How a text of several records calls the element of an array, or the component, with this raw id; else empty."""
+    """Return the name of the array element or component with this raw id in a text of several records; else empty."""
     for head in _HEAD.finditer(text):
         if head["id"] == job and (task := _number_of(head, "ArrayTaskId")):
             return f"{job}_{task}"
@@ -133,7 +142,7 @@ def part_name(text: str, job: str) -> str:
 
 
 def _number_of(head: re.Match[str], key: str) -> str:
-    """Of a field before the name; empty where it is not there, or no number as of elements that wait (`3-9%2`)."""
+    """Return a field before the name; empty if absent, or no number as of pending elements (`3-9%2`)."""
     match = re.search(rf" {key}=({_ID})(?: |$)", head["fields"])
     return match[1] if match else ""
 
@@ -143,15 +152,10 @@ def _value(text: str, key: str, limit: int = 256) -> str:
     return bounded(match[1], limit) if match and match[1] not in ("(null)", "N/A") else ""
 
 
-def _gres(text: str) -> Iterator[NodeGres]:
-    for group in _GROUP.finditer(text):
-        yield from node_gres(frozenset(hosts(group["nodes"])), group["gres"])
-
-
 def node_gres(nodes: frozenset[str], text: str) -> Iterator[NodeGres]:
-    """What `gpu:a:2(IDX:0-1),shard:3(IDX:5)` reports is held on each of `nodes`.
+    """Yield the allocation on each of `nodes` from `gpu:a:2(IDX:0-1),shard:3(IDX:5)`.
 
-    Newer versions (24.11) write parts of GPUs by GPU, held of all: `shard:3(0/4,3/4)`.
+    Newer versions (24.11) write parts of GPUs by GPU, allocated of all: `shard:3(0/4,3/4)`.
     """
     for found in _GRES.finditer(text[:_MANY]):
         if found["parts"]:
@@ -162,12 +166,12 @@ def node_gres(nodes: frozenset[str], text: str) -> Iterator[NodeGres]:
 
 
 def indices(text: str) -> tuple[int, ...]:
-    """`0-1,3` as numbers."""
+    """Parse `0-1,3`."""
     return tuple(int(number) for number in _numbers(text[:_MANY], _MANY_GPUS))
 
 
 def hosts(text: str) -> tuple[str, ...]:
-    """`n[01-03],r[1-2]n[1-4]` as names; zeros in front are kept."""
+    """Parse names as of `n[01-03],r[1-2]n[1-4]`; leading zeros are kept."""
     names: list[str] = []
     for match in _HOST.finditer(text[:_MANY]):
         if len(names) > _MANY:
@@ -177,7 +181,7 @@ def hosts(text: str) -> tuple[str, ...]:
 
 
 def _host_names(text: str) -> list[str]:
-    """Of one entry of the list: each bracket stands for any of its numbers."""
+    """Parse one entry of a list: each bracket stands for any of its numbers."""
     found = [""]
     for part in _HOST_PART.finditer(text):
         ends = [part[1]] if part[1] else list(_numbers(part[2], _MANY // max(1, len(found))))
@@ -196,7 +200,7 @@ def _numbers(text: str, left: int = _MANY) -> Iterator[str]:
 
 
 def duration(text: str) -> float | None:
-    """Seconds of `[days-]hours:minutes:seconds`; None for UNLIMITED and the like."""
+    """Parse seconds of `[days-]hours:minutes:seconds`; None for UNLIMITED and similar words."""
     match = re.fullmatch(r"(?:([0-9]{1,10})-)?([0-9]{1,10}):([0-9]{1,10}):([0-9]{1,10})", text)
     if not match:
         return None
@@ -205,8 +209,123 @@ def duration(text: str) -> float | None:
 
 
 def _timestamp(text: str) -> UnixTime | None:
-    """The moment of scontrol's local time; None for `Unknown`."""
+    """Parse scontrol's local time; None for `Unknown`."""
     try:
         return UnixTime(time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S")))
     except (ValueError, OverflowError):
         return None
+
+
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_WANTED = (
+    *(f"SLURM_{name}" for name in ("JOB_ID", "JOB_USER", "JOB_ACCOUNT", "JOB_PARTITION", "JOB_NAME")),
+    *("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", _VISIBLE, "SLURM_JOB_NUM_NODES", "SLURM_NTASKS"),
+)
+_MAX_BYTES = 1 << 20
+_VALUE_BYTES = 4096
+_YEAR_SECONDS = 365 * 86400.0
+"""Time limit that Slurm writes for a job without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobVariables:
+    """A job as its variables describe it. The id is empty where they name no job."""
+
+    job: Job = field(default_factory=lambda: Job("", gres=None))
+    gpus: tuple[int, ...] = ()
+    """GRES indexes."""
+    devices: tuple[DeviceName, ...] = ()
+    """MIG instances by UUID, as Slurm names them: their indexes mean little."""
+
+
+def parse(text: bytes) -> Mapping[str, str]:
+    """Return Slurm's variables of an environment block, as far as they are used here; a long value is cut."""
+    block = b"\0" + text
+    found: dict[str, str] = {}
+    for name in _WANTED:
+        key = f"\0{name}=".encode()
+        start = block.find(key) + len(key)
+        if start >= len(key):
+            value = block[start : start + _VALUE_BYTES].partition(b"\0")[0]
+            shown = value.decode(errors="replace")
+            found[name] = shown if name == _VISIBLE else bounded(shown)
+    return found
+
+
+def job_variables(fields: Mapping[str, str]) -> JobVariables:
+    """Return the job that variables describe.
+
+    SLURM_STEP_GPUS counts only where the job's own list is missing: binding of tasks makes it wrong.
+    """
+
+    def value(name: str) -> str:
+        found = fields.get(name, "")
+        return "" if found in ("(null)", "N/A") else bounded(found)
+
+    def number(name: str) -> str:
+        return found if re.fullmatch(r"[0-9]{1,10}", found := fields.get(name, "")) else ""
+
+    def moment(name: str) -> UnixTime | None:
+        found = fields.get(name, "")
+        return UnixTime(float(found)) if re.fullmatch(r"[0-9]{1,12}", found) and int(found) else None
+
+    start, end = moment("SLURM_JOB_START_TIME"), moment("SLURM_JOB_END_TIME")
+    limit = end - start if start and end else 0.0
+    job = Job(
+        id=number("SLURM_JOB_ID"),
+        user=value("SLURM_JOB_USER"),
+        account=value("SLURM_JOB_ACCOUNT"),
+        partition=value("SLURM_JOB_PARTITION"),
+        name=value("SLURM_JOB_NAME"),
+        qos=value("SLURM_JOB_QOS"),
+        array_job=number("SLURM_ARRAY_JOB_ID"),
+        array_task=number("SLURM_ARRAY_TASK_ID"),
+        het_job=number("SLURM_HET_JOB_ID"),
+        het_offset=number("SLURM_HET_JOB_OFFSET"),
+        time_limit_seconds=limit if limit > 0 and limit != _YEAR_SECONDS else None,
+        start_time=start,
+        node_count=natural(value("SLURM_JOB_NUM_NODES")),
+        task_count=natural(value("SLURM_NTASKS")),
+        restarts=natural(value("SLURM_JOB_RESTART_COUNT")),
+        gres=None,
+    )
+    gpus = indices(fields.get("SLURM_JOB_GPUS") or fields.get("SLURM_STEP_GPUS", ""))
+    return JobVariables(job, gpus, mig_instances(fields.get(_VISIBLE, "")))
+
+
+def mig_instances(visible: str) -> tuple[DeviceName, ...]:
+    """Return the MIG instances that CUDA_VISIBLE_DEVICES names, as Slurm sets it for them."""
+    names = (part.strip() for part in visible[:4096].split(","))
+    found = (device_of(name) for name in names if name.startswith("MIG-"))
+    return tuple(name for name in found if name)
+
+
+def read_environ(pid: int, procfs: Path) -> JobVariables:
+    """Return the variables of a process; empty if it has ended or may not be read (needs SYS_PTRACE)."""
+    try:
+        with (procfs / str(pid) / "environ").open("rb") as file:
+            return job_variables(parse(file.read(_MAX_BYTES)))
+    except OSError:
+        return JobVariables()
+
+
+class JobEnvironments(Lookup[tuple[int, UnixTime], JobVariables]):
+    """Environments of processes, each read once, in a thread: the kernel may let their reader wait."""
+
+    def __init__(self, procfs: Path) -> None:
+        super().__init__("environ", lambda key: read_environ(key[0], procfs))
+
+    def of(self, processes: Mapping[int, UnixTime]) -> Mapping[int, JobVariables]:
+        """Return the variables by pid, given with its start time; empty for one that is still being read."""
+        self.keep(set(processes.items()))
+        return {pid: self.get((pid, start)) or JobVariables() for pid, start in processes.items()}
+
+
+def merged(job: str, each: Iterable[JobVariables]) -> JobVariables | None:
+    """Return the variables of a job's processes in one; None if none of them names this job."""
+    ours = [variables for variables in each if variables.job.id == job]
+    if not ours:
+        return None
+    gpus = tuple(sorted({index for variables in ours for index in variables.gpus}))
+    devices = tuple(sorted({name for variables in ours for name in variables.devices}, key=str))
+    return replace(ours[0], gpus=gpus, devices=devices)

@@ -1,69 +1,76 @@
-"""Slurm jobs in one sampling cycle: those that run, those that are only allocated something, and the names of both."""
+"""Slurm's jobs in one sampling cycle, and Slurm's four sources of owners in order of trust.
+
+The sources are the prolog's files, cgroups with their devices, slurmctld, and environments.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from exporter.attribution.cgroup import Cgroup
 from exporter.attribution.devices import Devices
-from exporter.attribution.owner import EXACT, INFERRED, LOW, Owner, process_owner
-from exporter.attribution.ownership import WorkloadInfo
-from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
-from exporter.attribution.slurm.environ import Environs, JobEnviron
-from exporter.attribution.slurm.job import Job
+from exporter.attribution.owner import EXACT, INFERRED, LOW, Owner, SourceHealth, WorkloadInfo, process_owner
+from exporter.attribution.slurm.job import Job, JobEnvironments, JobVariables
 from exporter.attribution.slurm.local_view import Allocation
-from exporter.attribution.slurm.source import ENVIRON, MAPPING, STEPS, TRUST, Slurm
-from exporter.attribution.source import Amounts, Match, named
+from exporter.attribution.slurm.source import ENVIRON, MAPPING, PROGRAM, SCONTROL, STEPS, TRUST, Slurm
+from exporter.attribution.source import (
+    Amounts,
+    FirstSeen,
+    Match,
+    ProcessGroup,
+    ProcessIndex,
+    Reader,
+    View,
+    by_pid,
+    named,
+    own_cgroups,
+)
 from exporter.core.clock import MonotonicTime
 
 
-def job_owner(job: str, known: Job | None, job_environ: JobEnviron | None, user: str) -> Owner:
-    """Return the owner of a job: by slurmctld first, then by the kernel's word on the `user`, then by the job's own."""
+def job_owner(job: str, known: Job | None, own: JobVariables | None, user: str) -> Owner:
+    """Return the owner of a job: by slurmctld first, then by the kernel's `user`, then by its variables."""
+    reported = known or (own.job if own else Job(""))
     return Owner(
         workload=f"slurm:{job}",
         kind="slurm",
         slurm_job=job,
-        user=known.user if known else user or (job_environ.user if job_environ else ""),
-        account=known.account if known else job_environ.account if job_environ else "",
-        partition=known.partition if known else job_environ.partition if job_environ else "",
+        user=known.user if known else user or reported.user,
+        account=reported.account,
+        partition=reported.partition,
     )
 
 
-def job_info(known: Job | None, job_environ: JobEnviron | None, step: str, trust: str) -> WorkloadInfo:
-    own = job_environ or JobEnviron()
-    if known is None:
-        return WorkloadInfo(job_name=own.name, slurm_step=step, trust=trust, nodes=own.node_count, tasks=own.task_count)
+def job_info(known: Job | None, own: JobVariables | None, step: str, trust: str) -> WorkloadInfo:
+    """Return the info of a job: by slurmctld first, then by its variables."""
+    described = own.job if own else Job("")
+    reported = known or described
+    whole = reported.array_job or reported.het_job
     return WorkloadInfo(
-        slurm_array_job=known.array_job,
-        slurm_array_task=known.array_task,
-        slurm_het_job=known.het_job,
-        slurm_het_offset=known.het_offset,
+        slurm_array_job=reported.array_job,
+        slurm_array_task=reported.array_task,
+        slurm_het_job=reported.het_job,
+        slurm_het_offset=reported.het_offset,
         slurm_step=step,
-        job_name=known.name,
-        qos=known.qos,
-        time_limit_seconds=known.time_limit_seconds,
-        start_time=known.start_time,
+        job_name=reported.name,
+        qos=reported.qos,
+        time_limit_seconds=reported.time_limit_seconds,
+        start_time=reported.start_time,
         trust=trust,
-        nodes=known.node_count or own.node_count,
-        tasks=known.task_count or own.task_count,
-        part_of=_whole(known),
-        restarts=known.restarts,
+        nodes=reported.node_count or described.node_count,
+        tasks=reported.task_count or described.task_count,
+        part_of=f"slurm:{whole}" if whole else "",
+        restarts=reported.restarts,
     )
-
-
-def _whole(job: Job) -> str:
-    """Return the array, or the heterogeneous job, that it is a part of."""
-    whole = job.array_job or job.het_job
-    return f"slurm:{whole}" if whole else ""
 
 
 @dataclass(frozen=True, slots=True)
 class JobAllocation:
-    """What one job is allocated: `targets` by the most trusted source that knows, and by the word of each."""
+    """Allocation of one job: `targets` by the most trusted source that knows them, and the report of each source."""
 
     targets: Amounts
     source: str
@@ -77,14 +84,18 @@ class JobAllocation:
 def job_allocations(
     by_job: Mapping[str, Mapping[str, Allocation]], devices: Devices
 ) -> tuple[Mapping[str, JobAllocation], Mapping[str, int], Mapping[str, int]]:
-    """From what each source reports of each job; the most trusted word counts, the others are compared with it.
+    """Return the allocation of each job: the report of the most trusted source counts, the others are compared with it.
 
-    With it the conflicts of each source, and how many devices it names, with nobody to know better, that are not here.
+    Also returns the conflicts of each source, and the number of its unresolved devices that no other source resolves.
     """
     found: dict[str, JobAllocation] = {}
     conflicts, unresolved = Counter[str](), Counter[str]()
     for job, by_source in by_job.items():
-        every = {source: _resolved(by_source[source], devices) for source in TRUST if source in by_source}
+        every: dict[str, Amounts] = {
+            source: {target.uuid: amount for name, amount in by_source[source].items() for target in devices.find(name)}
+            for source in TRUST
+            if source in by_source
+        }
         # One that names devices, and none that can be found here, does not know.
         resolved = {source: targets for source, targets in every.items() if targets or not by_source[source]}
         best = next(iter(resolved or every), "")
@@ -99,27 +110,22 @@ def job_allocations(
     return found, +conflicts, +unresolved
 
 
-def contested(given: Mapping[str, JobAllocation]) -> Mapping[str, AbstractSet[str]]:
-    """By target: the jobs, where there are several, of which each is allocated all of it."""
+_SLURMD = ("slurmd.service", "slurmstepd.scope")
+
+
+def contested(allocations: Mapping[str, JobAllocation]) -> Mapping[str, AbstractSet[str]]:
+    """Return the jobs by target, where several jobs are allocated all of it."""
     found: dict[str, set[str]] = defaultdict(set)
-    for job, each in given.items():
+    for job, each in allocations.items():
         for uuid, amount in () if each.low_trust else each.targets.items():
             if amount is None:
                 found[uuid].add(job)
     return {uuid: jobs for uuid, jobs in found.items() if len(jobs) > 1}
 
 
-def _resolved(held: Allocation, devices: Devices) -> Amounts:
-    return {target.uuid: amount for name, amount in held.items() for target in devices.find(name)}
-
-
-_SLURMD = ("slurmd.service", "slurmstepd.scope")
-_STEPS_OF_SLURM = ("extern", "")
-
-
 @dataclass(frozen=True, slots=True)
-class JobsNow:
-    """What one sampling cycle knows of jobs. One without an owner is waiting for its name."""
+class JobOwnersSnapshot:
+    """Jobs of one sampling cycle. One without an owner is waiting for its name."""
 
     sluids: Mapping[str, str] = field(default_factory=dict[str, str])
     ended: AbstractSet[str] = frozenset()
@@ -132,21 +138,16 @@ class JobsNow:
     info: Mapping[Owner, WorkloadInfo] = field(default_factory=dict[Owner, WorkloadInfo])
     conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
     unresolved: Mapping[str, int] = field(default_factory=dict[str, int])
-    """By source: devices that jobs were given and that were not found here."""
-
-    def job_of(self, cgroup: Cgroup) -> str:
-        """Return the raw id of the cgroup's job, or its SLUID until the id is known; empty if no job runs in it."""
-        job = self.cgroup_of(cgroup)
-        return "" if job in self.ended else job
+    """Number of allocated devices that were not found on this node, by source."""
 
     def cgroup_of(self, cgroup: Cgroup) -> str:
-        """Return the same of a job that has ended, too."""
+        """Return the raw id of the cgroup's job, or its SLUID until the id is known; also of a job that has ended."""
         return self.sluids.get(cgroup.sluid, "") or cgroup.sluid if cgroup.sluid else cgroup.job
 
     def match(self, group: ProcessGroup) -> Match | None:
-        """Return the job that runs in a cgroup; of what an ended job left, the program; None if it is no job's.
+        """Return the job of a process, or the program if an ended job left it; None if it belongs to no job.
 
-        What an ended job left in a pod is the pod's.
+        A process that an ended job left in a pod belongs to the pod.
         """
         job = self.cgroup_of(group.cgroup)
         if job in self.ended:
@@ -154,7 +155,7 @@ class JobsNow:
         return named(self.owners.get(job)) if job else None
 
     def allocated(self, source: str) -> Mapping[Owner, Amounts]:
-        """Return what each job was allocated by the word of one source."""
+        """Return the allocation of each job by the report of one source."""
         return {
             owner: self.allocations[job].by_source[source]
             for job, owner in self.owners.items()
@@ -164,7 +165,7 @@ class JobsNow:
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """A job's processes of one kind."""
+    """Processes of a job that are of one kind."""
 
     job: str
     cgroup: Cgroup
@@ -173,143 +174,144 @@ class _Running:
 
 
 class Jobs:
-    """What Slurm's sources know together; keeps what it has read of processes outside job cgroups."""
+    """Join of Slurm's sources. Remembers what it has read of processes outside job cgroups."""
 
     def __init__(self, slurm: Slurm, procfs: Path) -> None:
         self.slurm = slurm
-        self.environs = Environs(procfs)
+        self.environments = JobEnvironments(procfs)
         self._first = FirstSeen()
-        self._untracked: Mapping[str, JobEnviron] = {}
-        """What processes outside of the cgroups of jobs say of the jobs that may be theirs."""
-        self._last = JobsNow()
+        self._untracked: Mapping[str, JobVariables] = {}
+        """Variables of processes outside the cgroups of jobs, by the job that they may belong to."""
+        self._last = JobOwnersSnapshot()
         self._cycle: int | None = None
 
-    def at(self, index: ProcessIndex, now: MonotonicTime) -> JobsNow:
+    def at(self, index: ProcessIndex, now: MonotonicTime) -> JobOwnersSnapshot:
         """Return the same jobs to all sources of one sampling cycle."""
         if index.cycle != self._cycle:
             self._last, self._cycle = self._join(index, now), index.cycle
         return self._last
 
-    def _join(self, index: ProcessIndex, now: MonotonicTime) -> JobsNow:
-        node = self.slurm.node
-        jobs = JobsNow(sluids=node.sluids, ended=self.slurm.ended())
-        running = list(_running(index, jobs))
-        environs = self._read_untracked(index) if node.present or running else dict[int, JobEnviron]()
-        tracked = _users(running)
-        claimed = {
-            pid: environ.job
-            for pid, environ in environs.items()
-            if environ.job and self._may_be_of(index.hosts[pid].user, environ.job, tracked)
-        }
+    def _join(self, index: ProcessIndex, now: MonotonicTime) -> JobOwnersSnapshot:
+        slurm, node = self.slurm, self.slurm.node
+        jobs = JobOwnersSnapshot(sluids=node.sluids, ended=slurm.ended())
+        running = [
+            _Running(job, group.cgroup, group.user, group.targets)
+            for group in index.groups
+            if (job := jobs.cgroup_of(group.cgroup)) and job not in jobs.ended
+        ]
+        environs, claimed = self._claimed(index, running)
         untracked = {pid: job for pid, job in claimed.items() if job not in jobs.ended}
-        self._untracked = {environs[pid].job: environs[pid] for pid in reversed(untracked)}
-        everyone = {*(each.job for each in running), *untracked.values(), *self.slurm.present()}
-        given, conflicts, unresolved = job_allocations(
-            {job: self.slurm.held(job, self._job_environ(job)) for job in everyone}, index.devices
+        self._untracked = {environs[pid].job.id: environs[pid] for pid in reversed(untracked)}
+        everyone = {*(each.job for each in running), *untracked.values(), *slurm.present()}
+        allocations, conflicts, unresolved = job_allocations(
+            {job: slurm.allocations(job, self._variables(job)) for job in everyone}, index.devices
         )
-        inferred = _inferred(index, environs, given)
-        strangers, taken = _strangers(index, {*untracked, *inferred}, given, self._user)
-        inferred = {**inferred, **strangers}
-        trust = _trust(given, untracked.values(), inferred.values())
+        inferred = _inferred(index, environs, allocations)
+        attributed, taken = _unattributed_processes(index, {*untracked, *inferred}, allocations, self._user)
+        inferred = {**inferred, **attributed}
+        trust = dict.fromkeys((job for job, each in allocations.items() if each.low_trust), LOW)
+        trust |= dict.fromkeys(untracked.values(), LOW) | dict.fromkeys(inferred.values(), INFERRED)
         untracked |= inferred
-        running += _as_running(untracked, index)
-        self._ask(everyone.union(claimed.values(), (jobs.cgroup_of(group.cgroup) for group in index.groups)), running)
-        self._first.update(everyone, now)
-        users = _users(running)
-        owners = {job: self._owner(job, users.get(job, "")) for job in everyone if not self._waits(job, now)}
-        steps = _steps(running)
+        groups = {pid: group for group in index.groups for pid in group.pids if pid in untracked}
+        running += [
+            _Running(job, groups[pid].cgroup, groups[pid].user, index.targets_of(pid)) for pid, job in untracked.items()
+        ]
+        seen = everyone.union(claimed.values(), (jobs.cgroup_of(group.cgroup) for group in index.groups))
+        parents = {each.cgroup.job_path.rpartition("/")[0] for each in running if each.cgroup.job_path}
+        slurm.noticed({job for job in seen if job.isdecimal()}, parents)
+        recent = self._first.recent(everyone, now)
+        waiting = {job for job in recent if slurm.job(job) is None and slurm.pending(job)}
+        users, steps = _users(running), _steps(running)
+        owners = {
+            job: job_owner(job, slurm.job(job), self._variables(job), users.get(job, "") or node.users.get(job, ""))
+            for job in everyone - waiting
+        }
         return replace(
             jobs,
             untracked=untracked,
             owners=owners,
-            allocations=given,
+            allocations=allocations,
             cgroups={each.job: each.cgroup.job_path for each in running if each.cgroup.job_path} | dict(node.cgroups),
             info={
-                owner: job_info(self.slurm.job(job), self._job_environ(job), steps.get(job, ""), trust.get(job, EXACT))
+                owner: job_info(slurm.job(job), self._variables(job), steps.get(job, ""), trust.get(job, EXACT))
                 for job, owner in owners.items()
             },
-            conflicts=Counter(conflicts) + _elsewhere(running, given) + taken + self._contest(given),
+            conflicts=Counter(conflicts) + taken + self._conflicts(running, allocations),
             unresolved=unresolved,
         )
 
-    def _contest(self, given: Mapping[str, JobAllocation]) -> Counter[str]:
-        """Have slurmctld asked about jobs that contradict each other; returns the number of their GPUs by source."""
-        found = contested({job: each for job, each in given.items() if not self.slurm.pending(job)})
-        self.slurm.contest({job for jobs in found.values() for job in jobs})
-        return Counter({STEPS: len(found)})
+    def _claimed(
+        self, index: ProcessIndex, running: Sequence[_Running]
+    ) -> tuple[Mapping[int, JobVariables], Mapping[int, str]]:
+        """Return the variables of processes outside the cgroups of jobs, and the jobs that they may name."""
+        tracked = _users(running)
+        present = self.slurm.node.present or running
+        readable = [group for group in index.groups if _is_untracked(group.cgroup)] if present else []
+        environs = self.environments.of({pid: index.hosts[pid].start_time for group in readable for pid in group.pids})
+        return environs, {
+            pid: environ.job.id
+            for pid, environ in environs.items()
+            if environ.job.id and self._may_be_of(index.hosts[pid].user, environ.job.id, tracked)
+        }
 
-    def _ask(self, jobs: Iterable[str], running: Iterable[_Running]) -> None:
-        parents = {each.cgroup.job_path.rpartition("/")[0] for each in running if each.cgroup.job_path}
-        self.slurm.noticed({job for job in jobs if job.isdecimal()}, parents)
-
-    def _waits(self, job: str, now: MonotonicTime) -> bool:
-        return self.slurm.job(job) is None and self.slurm.pending(job) and self._first.age(job, now) < HOLD_SECONDS
-
-    def _owner(self, job: str, user: str) -> Owner:
-        user = user or self.slurm.node.users.get(job, "")
-        return job_owner(job, self.slurm.job(job), self._job_environ(job), user)
+    def _conflicts(self, running: Iterable[_Running], allocations: Mapping[str, JobAllocation]) -> Counter[str]:
+        """Return conflicts by source: jobs with the same GPU, which slurmctld is asked about, and jobs elsewhere."""
+        contest = contested({job: each for job, each in allocations.items() if not self.slurm.pending(job)})
+        self.slurm.contest({job for jobs in contest.values() for job in jobs})
+        used = {(each.job, uuid) for each in running if each.job in allocations for uuid in each.targets}
+        elsewhere = (allocations[job].source for job, uuid in used if uuid not in allocations[job].targets)
+        return Counter({STEPS: len(contest)}) + Counter(elsewhere)
 
     def _may_be_of(self, user: str, job: str, tracked: Mapping[str, str]) -> bool:
-        """An environment is the user's own text: it names no job of somebody else.
+        """Return whether a user's process may name a job: an environment is the user's text, so not another user's job.
 
-        `tracked` is who runs in the cgroups of jobs.
+        `tracked` are the users that run in the cgroups of jobs.
         """
         return user in ("", "root") or (self._user(job) or tracked.get(job, "")) in ("", user)
 
     def _user(self, job: str) -> str:
-        """Whose the job is, by Slurm or the kernel; empty where neither reports."""
+        """Return the user of a job by Slurm or the kernel; empty where neither reports it."""
         known = self.slurm.job(job)
         return known.user if known else self.slurm.node.users.get(job, "")
 
-    def _job_environ(self, job: str) -> JobEnviron | None:
+    def _variables(self, job: str) -> JobVariables | None:
         return self.slurm.node.job_environ.get(job) or self._untracked.get(job)
 
-    def _read_untracked(self, index: ProcessIndex) -> Mapping[int, JobEnviron]:
-        """What processes say that Slurm may track without cgroups; each is read once."""
-        untracked = [pid for group in index.groups if _may_be_slurms(group.cgroup) for pid in group.pids]
-        return self.environs.of({pid: index.hosts[pid].start_time for pid in untracked})
 
-
-def _running(index: ProcessIndex, jobs: JobsNow) -> Iterator[_Running]:
-    for group in index.groups:
-        if job := jobs.job_of(group.cgroup):
-            yield _Running(job, group.cgroup, group.user, group.targets)
-
-
-def _trust(given: Mapping[str, JobAllocation], untracked: Iterable[str], inferred: Iterable[str]) -> Mapping[str, str]:
-    """By job: what is reported of it is trusted less than exact. `untracked` and `inferred` are jobs of processes."""
-    found = dict.fromkeys((job for job, each in given.items() if each.low_trust), LOW)
-    return found | dict.fromkeys(untracked, LOW) | dict.fromkeys(inferred, INFERRED)
-
-
-def _may_be_slurms(cgroup: Cgroup) -> bool:
+def _is_untracked(cgroup: Cgroup) -> bool:
+    """Return whether Slurm may track processes there without cgroups."""
     return cgroup.of_host and not cgroup.delegated and (not cgroup.unit or cgroup.unit.endswith(_SLURMD))
 
 
 def _inferred(
-    index: ProcessIndex, environs: Mapping[int, JobEnviron], given: Mapping[str, JobAllocation]
+    index: ProcessIndex, environs: Mapping[int, JobVariables], allocations: Mapping[str, JobAllocation]
 ) -> Mapping[int, str]:
-    """Slurm's processes that do not say whose they are: of the only job that the prolog's files put on their GPU."""
+    """Return slurmd's processes that name no job, each with the only job that the prolog's files put on its GPUs."""
     slurmds = {pid for group in index.groups if group.cgroup.unit.endswith(_SLURMD) for pid in group.pids}
-    silent = [pid for pid, environ in environs.items() if not environ.job and pid in slurmds]
-    return {pid: job for pid in silent if (job := _sole_holder(index.targets_of(pid), given))}
+    found: dict[int, str] = {}
+    for pid in (pid for pid, environ in environs.items() if not environ.job.id and pid in slurmds):
+        used = set(index.targets_of(pid))
+        jobs = [job for job, each in allocations.items() if each.source == MAPPING and used & each.targets.keys()]
+        if len(jobs) == 1:
+            found[pid] = jobs[0]
+    return found
 
 
-def _strangers(
+def _unattributed_processes(
     index: ProcessIndex,
     known: Collection[int],
-    given: Mapping[str, JobAllocation],
+    allocations: Mapping[str, JobAllocation],
     user_of: Callable[[str], str],
 ) -> tuple[Mapping[int, str], Counter[str]]:
-    """Processes of no job on GPUs that jobs hold, as from a login: of the one job there if it is the same user's.
+    """Return processes of no job on allocated GPUs, each with the one job there if it has the same user.
 
-    Any other is a conflict with who reports that the job holds the GPU. Root's are let be: they watch, and serve MPS.
+    Any other is a conflict with the source of the allocation. Root's processes are left out: they watch, and serve MPS.
     Those in `known` have their job.
     """
     found: dict[int, str] = {}
     conflicts: Counter[str] = Counter()
     holders: dict[str, set[str]] = defaultdict(set)
-    for job, each in given.items():
+    for job, each in allocations.items():
         for uuid in () if each.low_trust else each.targets:
             holders[uuid].add(job)
     for group in index.groups:
@@ -319,31 +321,15 @@ def _strangers(
             targets = index.targets_of(pid)
             jobs = set[str]().union(*(holders.get(uuid, ()) for uuid in targets))
             alone = next(iter(jobs)) if len(jobs) == 1 else ""
-            if alone and given[alone].targets.keys() >= set(targets) and user_of(alone) == group.user:
+            if alone and allocations[alone].targets.keys() >= set(targets) and user_of(alone) == group.user:
                 found[pid] = alone
             else:
-                conflicts.update(given[job].source for job in jobs)
+                conflicts.update(allocations[job].source for job in jobs)
     return found, conflicts
 
 
-def _sole_holder(uuids: Iterable[str], given: Mapping[str, JobAllocation]) -> str:
-    wanted = set(uuids)
-    holders = [job for job, each in given.items() if each.source == MAPPING and wanted & each.targets.keys()]
-    return holders[0] if len(holders) == 1 else ""
-
-
-def _as_running(untracked: Mapping[int, str], index: ProcessIndex) -> Iterator[_Running]:
-    kinds = (
-        {pid: group for group in index.groups for pid in group.pids if pid in untracked}
-        if untracked
-        else dict[int, ProcessGroup]()
-    )
-    for pid, job in untracked.items():
-        yield _Running(job, kinds[pid].cgroup, kinds[pid].user, index.targets_of(pid))
-
-
 def _users(running: Iterable[_Running]) -> Mapping[str, str]:
-    """Who a job's processes run as; root only where nobody else does."""
+    """Return the user of each job's processes; root only if there is no other."""
     found: dict[str, set[str]] = defaultdict(set)
     for each in running:
         found[each.job].add(each.user)
@@ -351,15 +337,111 @@ def _users(running: Iterable[_Running]) -> Mapping[str, str]:
 
 
 def _steps(running: Iterable[_Running]) -> Mapping[str, str]:
-    """The step that a job's processes are of, where it is one."""
+    """Return the step of each job's processes, if they have one in common."""
     found: dict[str, set[str]] = defaultdict(set)
     for each in running:
-        if each.cgroup.step not in _STEPS_OF_SLURM:
+        if each.cgroup.step not in ("extern", ""):
             found[each.job].add(each.cgroup.step)
     return {job: next(iter(steps)) for job, steps in found.items() if len(steps) == 1}
 
 
-def _elsewhere(running: Iterable[_Running], given: Mapping[str, JobAllocation]) -> Counter[str]:
-    """Targets that a job runs on although its allocation leaves them out."""
-    out = {(each.job, uuid) for each in running if each.job in given for uuid in each.targets}
-    return Counter(given[job].source for job, uuid in out if uuid not in given[job].targets)
+class _JobSource:
+    """One of Slurm's sources, with its readers. All report the same jobs; each allocates by its own report."""
+
+    name = ""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
+        jobs = self._jobs.at(processes, now)
+        return View(allocated=jobs.allocated(self.name), health=self._health(processes, now))
+
+    @property
+    def readers(self) -> Sequence[Reader]:
+        return self._jobs.slurm.readers(self.name)
+
+    def _health(self, processes: ProcessIndex, now: MonotonicTime) -> tuple[SourceHealth, ...]:
+        jobs = self._jobs.at(processes, now)
+        return self._jobs.slurm.health(self.name, now, jobs.conflicts, jobs.unresolved)
+
+
+class Prolog(_JobSource):
+    """The prolog's files."""
+
+    name = MAPPING
+
+
+class Cgroups(_JobSource):
+    """The cgroups of jobs: they name processes, and slurmd's device programs on them say what a job may open."""
+
+    name = PROGRAM
+
+    def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
+        jobs, node = self._jobs.at(processes, now), self._jobs.slurm.node
+        return View(
+            names={pid: match for group in processes.groups if (match := jobs.match(group)) for pid in group.pids},
+            allocated=jobs.allocated(self.name),
+            offered=frozenset(each.uuid for name in node.devices if name for each in processes.devices.find(name)),
+            info=jobs.info,
+            cgroups={owner: jobs.cgroups[job] for job, owner in jobs.owners.items() if job in jobs.cgroups},
+            unsure=frozenset(
+                owner
+                for job, owner in jobs.owners.items()
+                if job not in jobs.allocations or jobs.allocations[job].low_trust
+            ),
+            health=self._health(processes, now),
+        )
+
+
+class Controller(_JobSource):
+    """slurmctld's reports of jobs, and slurmd's report of the jobs that still have steps."""
+
+    name = SCONTROL
+
+    def _health(self, processes: ProcessIndex, now: MonotonicTime) -> tuple[SourceHealth, ...]:
+        jobs = self._jobs.at(processes, now)
+        steps = self._jobs.slurm.health(STEPS, now, jobs.conflicts, jobs.unresolved)
+        return (*super()._health(processes, now), *steps)
+
+
+class Environment(_JobSource):
+    """Environments of jobs, and processes outside of the cgroups of jobs: the user can write them."""
+
+    name = ENVIRON
+
+    def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
+        jobs, health = self._jobs.at(processes, now), self._jobs.environments.health()
+        allocated = {
+            owner: jobs.allocations[job].targets
+            for job, owner in jobs.owners.items()
+            if job in jobs.allocations and jobs.allocations[job].low_trust
+        }
+        return View(
+            names={pid: named(jobs.owners.get(job)) for pid, job in jobs.untracked.items()},
+            allocated=allocated,
+            health=(SourceHealth(ENVIRON, *health, jobs.conflicts.get(ENVIRON, 0)),) if health else (),
+        )
+
+    @property
+    def readers(self) -> Sequence[Reader]:
+        return (self._jobs.environments,)
+
+
+class JobCgroups:
+    """Jobs by their cgroups alone, where Slurm is not asked."""
+
+    readers = ()
+
+    def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
+        del now
+        found = [
+            (group, job_owner(job, None, None, group.user))
+            for group in processes.groups
+            if (job := group.cgroup.sluid or group.cgroup.job)
+        ]
+        return View(
+            names=by_pid(found),
+            cgroups=own_cgroups((owner, group.cgroup.job_path) for group, owner in found),
+            unsure=frozenset(owner for _, owner in found),
+        )

@@ -1,10 +1,11 @@
-"""Slurm on this node at one moment, from local files alone: cgroups, device programs, environment, gres.conf."""
+"""Slurm on this node at one moment, from local files: cgroups, device programs, environments, gres.conf."""
 
 from __future__ import annotations
 
 import logging
+import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,44 +13,43 @@ from pathlib import Path
 from exporter.attribution.cgroup import parse_path
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm import device_program, gres
-from exporter.attribution.slurm import environ as slurm_environ
-from exporter.attribution.slurm.cgroup_tree import job_cgroups, job_of_sluid, occupied, processes, runs_program
-from exporter.attribution.slurm.environ import JobEnviron
+from exporter.attribution.slurm.job import JobVariables, merged, read_environ
+from exporter.host.cgroup import folders, mounts
 from exporter.host.text import is_folder, read_text
 
 log = logging.getLogger(__name__)
 
 Allocation = Mapping[DeviceName, float | None]
-"""Devices of a job; with each the amount of it (shards, MPS percent) where one is stated."""
+"""Devices of a job, each with its amount (shards, MPS percent) if one is stated."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """Slurm on this node at one moment, from local files alone."""
+    """Slurm on this node at one moment."""
 
     present: bool = False
-    """Whether Slurm may be here, as where a folder for the prolog's files is configured."""
+    """Whether Slurm may be here, such as with a configured folder of the prolog's files."""
     evident: bool = False
-    """Whether Slurm must be here, or has shown since the start: by a job, or by a gres.conf that lists GPUs."""
+    """Whether Slurm must be here, or has shown by a job or by GPUs in gres.conf since the start."""
     cgroups: Mapping[str, str] = field(default_factory=dict[str, str])
     """Job to its cgroup."""
     sluids: Mapping[str, str] = field(default_factory=dict[str, str])
     users: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Job to its user, where its cgroup reports (version 1)."""
+    """Job to its user, if its cgroup reports it (version 1)."""
     finished_jobs: frozenset[str] = frozenset()
-    """Jobs that an epilog has taken out of the files, whose cgroup lingers with nobody in it."""
+    """Jobs that an epilog has removed from the files, and whose empty cgroup is left."""
     silent: frozenset[str] = frozenset()
-    """Jobs that are allocated something here and have no process in a cgroup of theirs but Slurm's own helpers."""
+    """Jobs with an allocation here that have only Slurm's own processes in their cgroup."""
     constrained: Mapping[str, Allocation] = field(default_factory=dict[str, Allocation])
-    job_environ: Mapping[str, JobEnviron] = field(default_factory=dict[str, JobEnviron])
+    job_environ: Mapping[str, JobVariables] = field(default_factory=dict[str, JobVariables])
     program_error: str = ""
     devices: tuple[DeviceName | None, ...] = ()
-    """By GRES index."""
+    """Devices by GRES index."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmSite:
-    """Where Slurm is looked for. No `mapping` directory: no such files. No `scontrol`: slurmctld is not asked."""
+    """Paths and names of Slurm. Without `mapping` no prolog files are read, without `scontrol` no slurmctld."""
 
     procfs: Path = Path("/proc")
     cgroupfs: Path = Path("/sys/fs/cgroup")
@@ -57,20 +57,20 @@ class SlurmSite:
     mapping: Path | None = None
     scontrol: str = "scontrol"
     names: frozenset[str] = frozenset()
-    """What this node may be called in Slurm; its cgroups tell more."""
+    """Possible names of this node in Slurm."""
     required: bool = False
-    """Whether Slurm must be here, rather than may."""
+    """Whether Slurm must be here."""
 
 
 class DevicePrograms:
-    """What slurmd's device programs allow each job; each is read once, for an allocation does not change."""
+    """Devices that slurmd's device programs allow each job. Each is read once: an allocation does not change."""
 
     def __init__(self, site: SlurmSite, bpf: device_program.Bpf) -> None:
         self._site = site
         self._bpf: device_program.Bpf | None = bpf
         self._known: dict[str, Allocation] = {}
         self.error = ""
-        """Why they cannot be read, where this process was given the right to."""
+        """Reason of a failure, if this process has the right to read them."""
 
     def read(self, cgroups: Mapping[str, str]) -> Mapping[str, Allocation]:
         self._known = {job: held for job, held in self._known.items() if job in cgroups}
@@ -78,7 +78,7 @@ class DevicePrograms:
             if self._bpf is None or job in self._known:
                 continue
             try:
-                held = self._held(path, self._bpf)
+                held = self._read_program(path, self._bpf)
                 self.error = ""
             except OSError as error:
                 if error.errno in device_program.REFUSED:
@@ -91,7 +91,7 @@ class DevicePrograms:
                 self._known[job] = held
         return dict(self._known)
 
-    def _held(self, path: str, bpf: device_program.Bpf) -> Allocation | None:
+    def _read_program(self, path: str, bpf: device_program.Bpf) -> Allocation | None:
         root = self._site.cgroupfs
         folder = next((at for at in (Path(f"{root}{path}"), Path(f"{root}/unified{path}")) if is_folder(at)), None)
         if folder is None:
@@ -104,7 +104,7 @@ class DevicePrograms:
 
 
 def allowed(rules: Collection[device_program.Rule], procfs: Path) -> Allocation:
-    """Devices that rules let a job open. Of a GPU of which it may open MIG instances, those alone."""
+    """Return the devices that rules let a job open. Of a GPU with MIG instances, only the instances."""
     minors = {rule.minor for rule in rules if rule.allowed and rule.major == gres.NVIDIA_MAJOR}
     caps_major = re.search(r"^ *(\d+) nvidia-caps$", read_text(f"{procfs}/devices"), re.MULTILINE)
     if not caps_major:
@@ -119,7 +119,7 @@ def allowed(rules: Collection[device_program.Rule], procfs: Path) -> Allocation:
 
 
 class LocalFiles:
-    """Looks at the node. `look` is given what the prolog's files name, and which jobs slurmctld has reported."""
+    """Local files of Slurm."""
 
     def __init__(self, site: SlurmSite, bpf: device_program.Bpf, user_name: Callable[[int], str]) -> None:
         self._site = site
@@ -129,12 +129,13 @@ class LocalFiles:
         self._last: tuple[DeviceName | None, ...] = ()
         self.evident = site.required
         self.names = site.names
-        self.told_names: frozenset[str] = frozenset()
-        """Names of this node that are Slurm's own, from cgroups and prologs: the host's may differ."""
+        self.slurm_names: frozenset[str] = frozenset()
+        """Slurm's own names of this node, from cgroups and prologs: the host's may differ."""
         self.parents: frozenset[str] = frozenset()
-        """Cgroups that jobs were seen under, beside where Slurm puts them by itself."""
+        """Other parents of job cgroups, beside Slurm's own."""
 
-    def look(self, mapped: AbstractSet[str], known: Callable[[str], object]) -> NodeView:
+    def read(self, mapped: AbstractSet[str], known: Callable[[str], object]) -> NodeView:
+        """Read the node. `mapped` are the jobs of the prolog's files, `known` is what slurmctld reported of a job."""
         site = self._site
         seen = job_cgroups(site.cgroupfs, self.parents)
         sluids = {name: job_of_sluid(site.cgroupfs, site.procfs, at) for name, at in seen.items() if name[0] == "s"}
@@ -147,6 +148,10 @@ class LocalFiles:
         known_jobs = mapped | constrained.keys() | {job for job in cgroups if known(job)}
         empty = {job for job, at in cgroups.items() if not occupied(site.cgroupfs, at)}
         running = {job for job in cgroups.keys() - empty if runs_program(site.cgroupfs, site.procfs, cgroups[job])}
+        environs = [
+            (job, merged(job, (read_environ(pid, site.procfs) for pid in processes(site.cgroupfs, cgroups[job]))))
+            for job in cgroups.keys() - known_jobs
+        ]
         self._mapped = mapped | (self._mapped & cgroups.keys())
         self.evident = self.evident or bool(cgroups or mapped or devices)
         return NodeView(
@@ -158,16 +163,14 @@ class LocalFiles:
             finished_jobs=frozenset((self._mapped - mapped) & empty),
             silent=frozenset((mapped | cgroups.keys()) - running),
             constrained=constrained,
-            job_environ={
-                job: values for job in cgroups.keys() - known_jobs if (values := self._environ_of(job, cgroups[job]))
-            },
+            job_environ={job: found for job, found in environs if found},
             program_error=self._programs.error,
             devices=devices,
         )
 
     def add_names(self, names: AbstractSet[str]) -> None:
-        """Note what Slurm itself calls this node."""
-        self.told_names |= names
+        """Add Slurm's own names of this node."""
+        self.slurm_names |= names
         self.names |= names
 
     def _devices(self) -> tuple[DeviceName | None, ...]:
@@ -177,6 +180,96 @@ class LocalFiles:
         self._last = found
         return found
 
-    def _environ_of(self, job: str, path: str) -> JobEnviron | None:
-        pids = processes(self._site.cgroupfs, path)
-        return slurm_environ.merged(job, (slurm_environ.read(pid, self._site.procfs) for pid in pids))
+
+_HELPERS = frozenset({"slurmstepd", "slurm_script", "srun"})
+"""Command names of Slurm's own processes: a step's manager, a batch script's shell, the client that starts steps."""
+_PLACEHOLDER = b"sleep\x00100000000\x00"
+"""Command line of the process that keeps the extern step alive. It outlives a killed slurmstepd."""
+_TITLE = re.compile(rb"slurmstepd: \[([0-9]+)[.+]")
+_MAX_PROCESSES = 256
+"""Processes that are read of one job: the first ones are enough."""
+
+
+def job_cgroups(cgroupfs: Path, also: Iterable[str] = ()) -> Mapping[str, str]:
+    """Return the cgroups by job id or SLUID, as paths under the mount. `also` are more parents of job cgroups."""
+    found: dict[str, str] = {}
+    for mount in mounts(cgroupfs):
+        for parent in {*_parents(mount), *also}:
+            for name in folders(f"{mount}{parent}"):
+                path = f"{parent}/{name}"
+                seen = parse_path(path)
+                if seen.job_path == path:
+                    found.setdefault(seen.job or seen.sluid, path)
+    return found
+
+
+def processes(cgroupfs: Path, job_path: str) -> tuple[int, ...]:
+    """Return the pids in the job's cgroup and below, in the hierarchy that has it."""
+    for mount in mounts(cgroupfs):
+        pids = [pid for folder, _, files in os.walk(f"{mount}{job_path}") for pid in _pids(folder, files)]
+        if pids:
+            return tuple(pids[:_MAX_PROCESSES])
+    return ()
+
+
+def occupied(cgroupfs: Path, job_path: str) -> bool:
+    """Return whether any process is in the job's cgroup or below."""
+    for mount in mounts(cgroupfs):
+        events = read_text(f"{mount}{job_path}/cgroup.events")
+        if "populated 1" in events:
+            return True
+        if not events and any(_pids(folder, files) for folder, _, files in os.walk(f"{mount}{job_path}")):
+            return True  # version 1 has no such file
+    return False
+
+
+def runs_program(cgroupfs: Path, procfs: Path, job_path: str) -> bool:
+    """Return whether any process in the job's cgroup or below is not Slurm's own."""
+    return any(
+        not _is_helper(procfs / str(pid), parse_path(folder).step)
+        for mount in mounts(cgroupfs)
+        for folder, _, files in os.walk(f"{mount}{job_path}")
+        for pid in _pids(folder, files)
+    )
+
+
+def _is_helper(process: Path, step: str) -> bool:
+    if read_text(f"{process}/comm").strip() in _HELPERS:
+        return True
+    return step == "extern" and _command_line(process) == _PLACEHOLDER
+
+
+def _command_line(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def job_of_sluid(cgroupfs: Path, procfs: Path, job_path: str) -> str:
+    """Return the raw job id of a SLUID, from the title of the step's slurmstepd; empty while none runs."""
+    for pid in processes(cgroupfs, job_path):
+        match = _TITLE.match(_command_line(procfs / str(pid)))
+        if match:
+            return match[1].decode()
+    return ""
+
+
+def _parents(mount: str) -> Iterator[str]:
+    """Yield slurmstepd.scope in the root or in any slice (CgroupSlice may move it), and the users of version 1."""
+    for top in folders(mount):
+        if top.endswith("slurmstepd.scope"):
+            yield f"/{top}"
+        elif top.endswith(".slice"):
+            yield from (f"/{top}/{name}" for name in folders(f"{mount}/{top}") if name.endswith("slurmstepd.scope"))
+        elif top == "slurm" or top.startswith("slurm_"):
+            yield from (f"/{top}/{name}" for name in folders(f"{mount}/{top}") if name.startswith("uid_"))
+
+
+def _pids(folder: str, files: list[str]) -> list[int]:
+    if "cgroup.procs" not in files:
+        return []
+    try:
+        return [int(line) for line in Path(folder, "cgroup.procs").read_text().split()]
+    except (OSError, ValueError):
+        return []

@@ -1,10 +1,8 @@
-"""Files in which prolog and epilog keep who has which GPU: one a job (prolog_files.py), or one a GPU.
+"""Files of prolog and epilog with the GPUs of jobs: one for each job, or one for each GPU.
 
-The latter are what dcgm-exporter's HPC job mapping and jobstats have: named by the GPU's index (`3`), its MIG instance
-(`3.1`: GPU 3, GPU instance 1) or its UUID; one job id a line, anything after it is ignored (jobstats adds the uid).
-The index is the one the prolog was given, a GRES index; UUIDs leave no doubt. Only plain files of root, of this
-exporter's user or of the folder's owner count: what anybody else can put there must not name jobs, nor keep the
-reader waiting.
+Files for GPUs are those of dcgm-exporter's HPC job mapping and jobstats. Their name is a GRES index (`3`), a MIG
+instance (`3.1`: GPU 3, GPU instance 1) or a UUID. Each line is a job id; the rest of it is ignored (jobstats adds the
+uid). Only plain files of root, of this exporter's user or of the folder's owner count.
 """
 
 from __future__ import annotations
@@ -18,14 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporter.attribution.devices import DeviceName, device_of
-from exporter.attribution.slurm.job import Job, indices
-from exporter.core.clock import UnixTime
-from exporter.host.text import bounded, lines, natural, read_regular
+from exporter.attribution.slurm.job import Job, JobVariables, job_variables
+from exporter.host.text import bounded, lines, read_regular, read_text
 
 _NAME = re.compile(r"job_([0-9]{1,10})")
-_ID = re.compile(r"[0-9]{1,10}")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_A_YEAR = 365 * 86400.0
 _COMPLETE = (
     "SLURM_JOB_USER",
     "SLURM_JOB_PARTITION",
@@ -34,7 +29,7 @@ _COMPLETE = (
     "SLURM_JOB_START_TIME",
     "SLURM_JOB_END_TIME",
 )
-"""Variables of a prolog that is told all: 22.05 and 24.11 tell theirs no name, and slurmctld is asked."""
+"""Variables of a prolog that gets all of them: 22.05 and 24.11 give theirs no name, and slurmctld is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,96 +40,44 @@ class JobFile:
     job's user, also where slurmctld hides other users' jobs (PrivateData=jobs).
     """
 
-    job: Job
-    indices: tuple[int, ...]
-    devices: tuple[DeviceName, ...]
+    variables: JobVariables
     boot: str = ""
-    """The machine's boot id when it was written."""
+    """Boot id of the machine when it was written."""
     complete: bool = False
     """Whether slurmctld has nothing to add: not with a Slurm that gives its prolog less, nor for parts of GPUs."""
     node: str = ""
-    """What Slurm calls the node, which may not be what the host calls itself."""
+    """Slurm's name of the node, which may differ from the host's."""
 
 
 def job_of(file: str) -> str:
-    """The job a file of that name is of; empty for any other file."""
+    """Return the job that a file of that name belongs to; empty for any other file."""
     match = _NAME.fullmatch(file)
     return match[1] if match else ""
 
 
 def parse_job_file(job: str, text: str) -> JobFile | None:
-    """Understand the file of `job`; None where it is not one."""
+    """Parse the file of `job`; None if it is not one."""
     fields = dict(line.split("=", 1) for line in lines(text) if "=" in line)
     if fields.get("SLURM_JOB_ID") != job:
         return None
-    start, end = _moment(fields, "SLURM_JOB_START_TIME"), _moment(fields, "SLURM_JOB_END_TIME")
     return JobFile(
-        Job(
-            id=job,
-            user=_value(fields, "SLURM_JOB_USER"),
-            account=_value(fields, "SLURM_JOB_ACCOUNT"),
-            partition=_value(fields, "SLURM_JOB_PARTITION"),
-            name=_value(fields, "SLURM_JOB_NAME"),
-            qos=_value(fields, "SLURM_JOB_QOS"),
-            array_job=_id(fields, "SLURM_ARRAY_JOB_ID"),
-            array_task=_id(fields, "SLURM_ARRAY_TASK_ID"),
-            het_job=_id(fields, "SLURM_HET_JOB_ID"),
-            het_offset=_id(fields, "SLURM_HET_JOB_OFFSET"),
-            time_limit_seconds=_limit(start, end),
-            start_time=None if start is None else UnixTime(start),
-            node_count=natural(_value(fields, "SLURM_JOB_NUM_NODES")),
-            restarts=natural(_value(fields, "SLURM_JOB_RESTART_COUNT")),
-            gres=None,
-        ),
-        indices(fields.get("SLURM_JOB_GPUS", "")),
-        mig_instances(fields.get("CUDA_VISIBLE_DEVICES", "")),
+        job_variables(fields),
         fields.get("BOOT_ID", ""),
         complete=all(fields.get(name) for name in _COMPLETE) and not fields.get("SLURM_SHARDS_ON_NODE"),
-        node=_value(fields, "SLURMD_NODENAME"),
+        node=bounded(fields.get("SLURMD_NODENAME", "")),
     )
 
 
-def _limit(start: float | None, end: float | None) -> float | None:
-    """None too where there is no limit: Slurm lets such a job end in a year."""
-    limit = end - start if start and end else 0.0
-    return limit if limit > 0 and limit != _A_YEAR else None
-
-
-def mig_instances(visible: str) -> tuple[DeviceName, ...]:
-    """MIG instances that CUDA_VISIBLE_DEVICES names, as Slurm sets it for them; anything else is left out."""
-    names = (part.strip() for part in visible[:4096].split(","))
-    found = (device_of(name) for name in names if name.startswith("MIG-"))
-    return tuple(name for name in found if name)
-
-
 def this_boot() -> str:
-    """The running system's boot id; empty where it is not to be had."""
-    try:
-        return _BOOT.read_text().strip()
-    except OSError:
-        return ""
-
-
-def _value(fields: Mapping[str, str], name: str) -> str:
-    value = fields.get(name, "")
-    return "" if value in ("(null)", "N/A") else bounded(value)
-
-
-def _id(fields: Mapping[str, str], name: str) -> str:
-    value = fields.get(name, "")
-    return value if _ID.fullmatch(value) else ""
-
-
-def _moment(fields: Mapping[str, str], name: str) -> float | None:
-    value = fields.get(name, "")
-    return float(value) if re.fullmatch(r"[0-9]{1,12}", value) and int(value) else None
+    """Return the running system's boot id; empty if it cannot be read."""
+    return read_text(str(_BOOT)).strip()
 
 
 _INDEX = re.compile(r"([0-9]{1,4})(?:\.([0-9]{1,4}))?")
 _JOB = re.compile(r"([0-9]{1,10})(?:[.\s].*)?")
 _MAX_FILES = 1024
 _MAX_OF_OTHERS = 16384
-"""Where others may write, looking at what they left costs something; the kit's folder is root's alone."""
+"""Limit for a folder in which other users may write; the kit's folder is root's alone."""
 _MAX_BYTES = 1 << 16
 
 
@@ -148,7 +91,7 @@ class MappedDevice:
 
 
 def named(file: str) -> MappedDevice | None:
-    """What a file of that name maps; None for any other file."""
+    """Return the device that a file of that name maps; None for any other file."""
     match = _INDEX.fullmatch(file)
     if match:
         return MappedDevice(int(match[1]), int(match[2]) if match[2] else None)
@@ -159,25 +102,25 @@ def named(file: str) -> MappedDevice | None:
 
 
 def jobs(text: str) -> tuple[str, ...]:
-    """Job ids of one file; several where the GPU is shared."""
+    """Return the job ids of one file; several where the GPU is shared."""
     found = (_JOB.fullmatch(line.strip()) for line in lines(text))
     return tuple(dict.fromkeys(match[1] for match in found if match))
 
 
 @dataclass(frozen=True, slots=True)
 class PrologFiles:
-    """What all files together say."""
+    """Contents of all files together."""
 
     devices: Mapping[str, tuple[MappedDevice, ...]] = field(default_factory=dict[str, tuple[MappedDevice, ...]])
-    """By job. Where a GPU has a file by UUID and one by index, both are reported."""
+    """Devices by job. Where a GPU has a file by UUID and one by index, both are reported."""
     jobs: Mapping[str, Job] = field(default_factory=dict[str, Job])
     """Jobs whose prolog reported who they are of."""
     complete: frozenset[str] = frozenset()
     """Jobs whose prolog reported all there is to know: alone on their GPUs, by a Slurm that reports it."""
     old: frozenset[str] = frozenset()
-    """Jobs whose file is from before the machine started: they hold nothing."""
+    """Jobs whose file is older than the last boot: nothing is allocated to them."""
     nodes: frozenset[str] = frozenset()
-    """What Slurm calls this node, as its prolog was told."""
+    """Slurm's names of this node, from its prolog."""
 
 
 def read(folder: Path) -> PrologFiles:
@@ -195,34 +138,31 @@ def read(folder: Path) -> PrologFiles:
             for job in jobs(text):
                 found[job].append(mapped)
         elif note := parse_job_file(job_of(name), text):
-            noted[note.job.id] = note
+            noted[note.variables.job.id] = note
     boot = this_boot()
     old = frozenset(job for job, note in noted.items() if note.boot and boot and note.boot != boot)
     for job in noted.keys() - old:
-        found[job] += _devices(noted[job])
+        variables = noted[job].variables  # names say more than indexes, and mean the same devices
+        named_devices = [MappedDevice(device=name) for name in variables.devices]
+        found[job] += named_devices or [MappedDevice(index) for index in variables.gpus]
     users = Counter(device for devices in found.values() for device in set(devices))
     alone = {job for job, devices in found.items() if all(users[device] == 1 for device in devices)}
     return PrologFiles(
         {job: tuple(devices) for job, devices in found.items()},
-        {job: note.job for job, note in noted.items() if job not in old},
+        {job: note.variables.job for job, note in noted.items() if job not in old},
         frozenset(job for job, note in noted.items() if note.complete and job in alone and job not in old),
         old,
         frozenset(note.node for job, note in noted.items() if note.node and job not in old),
     )
 
 
-def _devices(note: JobFile) -> list[MappedDevice]:
-    """Names say more than indices, and mean the same devices."""
-    return [MappedDevice(device=name) for name in note.devices] or [MappedDevice(index) for index in note.indices]
-
-
 def _owners(folder: Path) -> frozenset[int]:
-    """Whose files count. Raises OSError."""
+    """Return the users whose files count. Raises OSError."""
     return frozenset({0, os.geteuid(), folder.stat().st_uid})
 
 
 def _listed(folder: Path, owners: Collection[int]) -> Mapping[str, os.stat_result]:
-    """Files of the owners with names that mean something; others are passed over. Raises OSError."""
+    """Return the files of the owners with known names. Raises OSError."""
     found: dict[str, os.stat_result] = {}
     of_others = 0
     with os.scandir(folder) as entries:
@@ -243,23 +183,23 @@ def _listed(folder: Path, owners: Collection[int]) -> Mapping[str, os.stat_resul
 
 
 class MappingFolder:
-    """The directory, read anew only when one of its files has changed: it is looked at several times a second."""
+    """The directory, listed several times a second, and read again only when one of its files has changed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._marks: frozenset[tuple[str, int, int, int]] | None = None
+        self._signatures: frozenset[tuple[str, int, int, int]] | None = None
         self._files = PrologFiles()
 
     def read(self) -> PrologFiles:
         """Raises OSError."""
-        marks = _marks(self._folder)
-        if marks != self._marks:
+        signatures = _signatures(self._folder)
+        if signatures != self._signatures:
             self._files = read(self._folder)
-            self._marks = marks  # as it was before: what was written meanwhile is read next time
+            self._signatures = signatures  # as it was before: what was written meanwhile is read next time
         return self._files
 
 
-def _marks(folder: Path) -> frozenset[tuple[str, int, int, int]]:
-    """Changes whenever a file does: epilogs put new files in place, prologs add lines. Raises OSError."""
+def _signatures(folder: Path) -> frozenset[tuple[str, int, int, int]]:
+    """Return what changes whenever a file does: epilogs put new files in place, prologs add lines. Raises OSError."""
     files = _listed(folder, _owners(folder))
     return frozenset((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in files.items())

@@ -1,8 +1,7 @@
-"""Jobs that have ended, or run elsewhere, although something of them is left on this node.
+"""Jobs that have ended or run elsewhere, but left the prolog's file, a cgroup or processes on this node.
 
-A killed epilog, a killed slurmstepd, a lost slurmd or a reboot leaves the prolog's file, a cgroup, or processes.
-slurmd's own steps are asked first (`scontrol listpids`, which costs slurmctld nothing). slurmctld (`show job`) is asked
-about jobs without a step, and about jobs that contradict each other: two unshared allocations of one GPU.
+slurmd is asked for its steps first (`scontrol listpids`, which costs slurmctld nothing). slurmctld (`show job`) is
+asked about jobs without a step, and about jobs that contradict each other: two unshared allocations of one GPU.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from exporter.host.text import lines
 log = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 10.0
-"""A job begins by its prolog and ends by its epilog, and is without a process or a step for so long at both."""
+"""Time that a job may have no process or step, in its prolog and in its epilog."""
 INTERVAL = 15.0
 RECHECK_SECONDS = 60.0
 """Time between two questions about a job that another one contradicts, and about one that left programs."""
 MAX_ASKED = 16
-"""Questions to slurmctld in one round; the others' turn comes in the next."""
+"""Questions to slurmctld in one round; the others follow in the next."""
 SETTINGS_SECONDS = 600.0
 _TIMEOUT, _MAX_BYTES = 5.0, 1 << 20
 _SHOWN_NODES = 200
@@ -38,35 +37,37 @@ _STEP_GONE = re.compile(
     r"Unable to connect to slurmstepd: (Connection refused|No such file or directory)"
     r"|[\w.=+ ]+ does not exist on this node\."
 )
-"""What `scontrol listpids` says, and ends with status 1, of a step that just ended or whose slurmstepd was killed.
-
-Where it may not look it says more than that.
-"""
+"""Message of `scontrol listpids` about a step that just ended or whose slurmstepd was killed. The status is 1."""
 _LIVE = frozenset({"CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"})
 
 
 def runs(state: str) -> bool:
-    """Whether a job in that state holds what it was given. One that is COMPLETING has ended: it is not billed."""
+    """Return whether a job in that state has its allocation. A COMPLETING job has ended: it is not billed."""
     words = set(re.findall(r"[A-Z_]+", state))
     return not words or (bool(words & _LIVE) and "COMPLETING" not in words)
 
 
 class Steps(NamedTuple):
-    """Jobs of which a step runs here, and whether the node has, or just had, any step that scontrol can see."""
+    """Jobs with a step here, and whether the node has, or just had, any step that scontrol can see."""
 
     jobs: frozenset[str]
     visible: bool
 
 
 class Scontrol:
-    """What reconciliation asks scontrol beside jobs. Methods raise SourceError."""
+    """Questions to scontrol about steps and settings. Methods raise SourceError."""
 
     def __init__(self, command: str) -> None:
         self._command = command
 
     def steps(self) -> Steps:
         """Return the steps of this node, the one that `PrologFlags=Contain` makes included."""
-        done = self._listpids()
+        try:
+            done = program.run((self._command, "listpids"), _TIMEOUT, _MAX_BYTES)
+        except TimeoutError:
+            raise SourceError(f"{self._command} listpids: no answer within {_TIMEOUT:g} s") from None
+        except OSError as error:
+            raise SourceError(f"{self._command}: {error.strerror or error}") from None
         answer = lines(done.errors.decode("utf-8", "replace"))
         gone = [line for line in answer if _STEP_GONE.fullmatch(line)]
         unknown = [line for line in answer if line != _NO_STEPS and line not in gone]
@@ -77,7 +78,7 @@ class Scontrol:
         return Steps(jobs, bool(jobs or gone))
 
     def settings(self) -> Mapping[str, str]:
-        """slurm.conf as slurmctld has it."""
+        """Return the settings of slurmctld's slurm.conf."""
         try:
             text = program.output((self._command, "show", "config"), _TIMEOUT, _MAX_BYTES)
         except program.ProgramError as error:
@@ -85,27 +86,16 @@ class Scontrol:
         pairs = (line.partition("=") for line in lines(text) if "=" in line)
         return {name.strip(): value.strip() for name, _, value in pairs}
 
-    def _listpids(self) -> program.CompletedProgram:
-        try:
-            return program.run((self._command, "listpids"), _TIMEOUT, _MAX_BYTES)
-        except TimeoutError:
-            raise SourceError(f"{self._command} listpids: no answer within {_TIMEOUT:g} s") from None
-        except OSError as error:
-            raise SourceError(f"{self._command}: {error.strerror or error}") from None
-
 
 class Ended(NamedTuple):
-    """Why a job has ended here, and whether it left programs that run."""
+    """Reason why a job has ended here, and whether it left running programs."""
 
     reason: str
     left_programs: bool
 
 
 class Reconciliation:
-    """Checks jobs in rounds. `watch` and `contest` say which jobs are here, `check` returns those that have ended.
-
-    `elsewhere` returns whether the node list of a job is known to leave this node out.
-    """
+    """Rounds of questions about jobs. `elsewhere` returns whether a job's node list is known to leave this node out."""
 
     def __init__(
         self,
@@ -126,59 +116,52 @@ class Reconciliation:
         self._settings: Mapping[str, str] = {}
         self._settings_at = NEVER
         self._steps_visible = False
-        """scontrol has seen a step: slurmd keeps its sockets where scontrol looks."""
+        """Whether scontrol has seen a step: it looks in the folder of slurmd's sockets."""
 
     def watch(self, present: Collection[str], silent: Collection[str]) -> None:
-        """Note the jobs that are allocated something here, and those of them without a program of their own."""
+        """Note the jobs with an allocation here, and those of them without a program of their own."""
         now = self._clock()
         self._present_since = {job: self._present_since.get(job, now) for job in {*present, *silent}}
         self._silent_since = {job: self._silent_since.get(job, now) for job in silent}
 
     def contest(self, jobs: AbstractSet[str]) -> None:
-        """Note the jobs that are allocated a GPU that another job is allocated too, without either sharing it."""
+        """Note the jobs with a GPU that another job has too, without sharing."""
         self._contested = jobs
 
     def check(self) -> Mapping[str, Ended]:
-        """Run one round. Raises SourceError where slurmd cannot be asked."""
+        """Run one round and return the ended jobs. Raises SourceError if slurmd cannot be asked."""
         now = self._clock()
         present, silent, contested = self._present_since, self._silent_since, self._contested
         settled = {job for job, since in present.items() if now - silent.get(job, since) >= SETTLE_SECONDS}
         self._checked = {job: at for job, at in self._checked.items() if job in present}
-        steps = self._steps() if settled else frozenset[str]()
-        stepless = {job for job in settled - steps if job in silent or self._steps_visible}
+        steps = self._scontrol.steps() if settled else Steps(frozenset(), visible=False)
+        self._steps_visible = self._steps_visible or steps.visible
+        stepless = {job for job in settled - steps.jobs if job in silent or self._steps_visible}
         ended = {job: each for job, each in self._ended.items() if job in present}
         left = {job for job, each in ended.items() if each.left_programs}
         seldom = {job for job in (contested & present.keys()) | left if now - self._checked_at(job) >= RECHECK_SECONDS}
-        asked = (stepless - left) | seldom | (ended.keys() & steps)
+        asked = (stepless - left) | seldom | (ended.keys() & steps.jobs)
         contained = bool(asked) and self._steps_visible and "Contain" in self._setting("PrologFlags")
         for job in sorted(asked, key=self._checked_at)[:MAX_ASKED]:
             self._checked[job] = now
-            why = self._why(job, contained=contained and job not in steps and job in silent)
+            why = self._why(job, contained=contained and job not in steps.jobs and job in silent)
             if why:
                 ended[job] = Ended(why, job not in silent)
             elif why is not None:
                 ended.pop(job, None)
-        self._warn(ended)
+        for job in ended.keys() - self._ended.keys():
+            remains = "programs" if ended[job].left_programs else "its prolog's file or its cgroup"
+            log.warning("job %s has ended here but left %s: %s", job, remains, ended[job].reason)
         self._ended = ended
         return ended
-
-    def _steps(self) -> frozenset[str]:
-        found = self._scontrol.steps()
-        self._steps_visible = self._steps_visible or found.visible
-        return found.jobs
-
-    def _warn(self, ended: Mapping[str, Ended]) -> None:
-        for job in ended.keys() - self._ended.keys():
-            left = "programs" if ended[job].left_programs else "its prolog's file or its cgroup"
-            log.warning("job %s has ended here but left %s: %s", job, left, ended[job].reason)
 
     def _checked_at(self, job: str) -> MonotonicTime:
         return self._checked.get(job, NEVER)
 
     def _why(self, job: str, *, contained: bool) -> str | None:
-        """Return why a job has ended here; empty where it has not; None where slurmctld does not answer.
+        """Return why a job has ended here; empty if it has not; None if slurmctld does not answer.
 
-        `contained`: slurmd would have a step of it, and it a program, if it ran.
+        `contained`: if the job ran, it would have a step and a program.
         """
         try:
             known = self._ask(job)
@@ -197,7 +180,5 @@ class Reconciliation:
             try:
                 self._settings = self._scontrol.settings()
             except SourceError:
-                self._settings_at = self._clock() - (
-                    SETTINGS_SECONDS - INTERVAL
-                )  # what was known stands; again next round
+                self._settings_at += INTERVAL - SETTINGS_SECONDS  # asked again in the next round
         return self._settings.get(name, "")

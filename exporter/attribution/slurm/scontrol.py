@@ -1,36 +1,39 @@
-"""Asking slurmctld about a job, once, in a thread of its own.
+"""Questions to slurmctld about each new job, once, in a thread of their own.
 
-Costs slurmctld three small RPCs per new job (never squeue, which sends every job of the cluster to every node).
-A dead slurmctld makes scontrol hang 18 s, so a time-out ends it and further questions wait, longer each time.
+A new job costs slurmctld three small RPCs (never squeue, which sends every job of the cluster to every node). A dead
+slurmctld lets scontrol hang for 18 s, so a timeout ends it, and further questions wait longer each time.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import cast
 
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.ownership import SourceHealth
-from exporter.attribution.slurm.job import Job
-from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
+from exporter.attribution.documents import Document, items, parts, text
+from exporter.attribution.owner import SourceHealth
+from exporter.attribution.slurm.job import Job, NodeGres, hosts, node_gres, parse_job, part_name
+from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, monotonic_time
 from exporter.core.threads import Threads
+from exporter.host import program
+from exporter.host.text import bounded, count, lines
 
 log = logging.getLogger(__name__)
 
 UNKNOWN_SECONDS = 60.0
-"""A job slurmctld does not know (or hides: PrivateData) is asked about again after this."""
+"""Time between questions about a job that slurmctld does not know, or hides (PrivateData)."""
 RETURN_SECONDS = 10.0
-"""A job that was away for longer was requeued: it may hold other GPUs now."""
+"""Absence after which a job was requeued: it may have other GPUs now."""
 FORGET_SECONDS = 600.0
 _LONGEST_PAUSE = 60.0
 
 
 class JobCache:
-    """What is known of this node's jobs; asks about each new one once. Neither method waits.
-
-    `jobs` is replaced, never changed in place; a job keeps its entry until long after its last process.
-    """
+    """Jobs of this node, each asked about once. `jobs` is replaced, never changed. Methods do not wait."""
 
     def __init__(
         self, ask: Callable[[str], Job | None], *, pause: float = 5.0, clock: MonotonicClock = monotonic_time
@@ -39,12 +42,12 @@ class JobCache:
         self._pause = pause
         self._clock = clock
         self._wanted: dict[str, MonotonicTime] = {}
-        """Job to when it was first asked about without an answer."""
+        """Open questions, with the time of the first attempt."""
         self._retry: dict[str, MonotonicTime] = {}
         self._seen: dict[str, MonotonicTime] = {}
         self._lock = threading.Lock()
         self._woken = threading.Event()
-        self._stopped = False
+        self._stopped = threading.Event()
         self._success = True
         self.error = ""
         self.jobs: Mapping[str, Job] = {}
@@ -52,18 +55,13 @@ class JobCache:
     def start(self, threads: Threads | None = None) -> None:
         (threads or Threads()).start("scontrol", self._run)
 
-    @property
-    def changes(self) -> int:
-        """How many jobs it has learned of."""
-        return len(self.jobs)
-
     def stop(self) -> None:
         """Ask the thread to end; one that waits for scontrol is left behind."""
-        self._stopped = True
+        self._stopped.set()
         self._woken.set()
 
     def want(self, jobs: Collection[str]) -> None:
-        """These jobs are on this node now: those not known yet will be asked about."""
+        """Note the jobs that are on this node now: new ones will be asked about."""
         now = self._clock()
         with self._lock:
             back = {job for job in jobs if now - self._seen.get(job, now) > RETURN_SECONDS}
@@ -75,22 +73,22 @@ class JobCache:
             self._woken.set()
 
     def pending(self, job: str) -> bool:
-        """Whether an answer about `job` is still to come."""
+        """Return whether an answer about `job` is still to come."""
         return job in self._wanted
 
     def unknown(self) -> frozenset[str]:
-        """Jobs of this node that slurmctld reports it does not know: ended long ago, or hidden from this user."""
+        """Return jobs of this node that slurmctld does not know: ended long ago, or hidden from this user."""
         with self._lock:
             return frozenset(self._retry.keys() & self._seen.keys())
 
     def health(self, now: MonotonicTime) -> SourceHealth:
-        """The age is that of the oldest question without an answer: with none open, what is known is current."""
+        """Return the health. Its age is that of the oldest open question."""
         with self._lock:
             oldest = min(self._wanted.values(), default=now)
         return SourceHealth("slurm_scontrol", self._success, max(0.0, now - oldest))
 
     def answer_next(self) -> bool:
-        """Ask about one wanted job now, in the caller's thread; whether slurmctld answered (or nothing was asked)."""
+        """Ask about one job in the caller's thread. Returns whether slurmctld answered, or nothing was asked."""
         with self._lock:
             job = next(iter(self._wanted), None)
         if job is None:
@@ -118,26 +116,168 @@ class JobCache:
             self._wanted.pop(job, None)
         return True
 
-    def _drop_ended(self) -> None:
-        """Questions about jobs that have left meanwhile answer themselves."""
-        with self._lock:
-            now = self._clock()
-            self._wanted = {
-                job: at for job, at in self._wanted.items() if now - self._seen.get(job, at) <= UNKNOWN_SECONDS
-            }
-
     def _run(self) -> None:
         failures = 0
-        while not self._stopped:
+        while not self._stopped.is_set():
             self._woken.clear()
             answered = self.answer_next()
             failures = 0 if answered else failures + 1
-            self._drop_ended()
+            with self._lock:  # questions about jobs that have left are not needed any more
+                now = self._clock()
+                self._wanted = {
+                    job: at for job, at in self._wanted.items() if now - self._seen.get(job, at) <= UNKNOWN_SECONDS
+                }
             if failures:
-                pause = min(_LONGEST_PAUSE, self._pause * 2 ** min(failures - 1, 10))
-                until = monotonic_time() + pause
-                while not self._stopped and monotonic_time() < until:
-                    self._woken.wait(max(0.0, until - monotonic_time()))
-                    self._woken.clear()
-            elif not self._wanted and not self._stopped:
+                self._stopped.wait(min(_LONGEST_PAUSE, self._pause * 2 ** min(failures - 1, 10)))
+            elif not self._wanted and not self._stopped.is_set():
                 self._woken.wait()
+
+
+_LONGEST = 1 << 16
+"""Characters of a list of nodes."""
+
+
+def parse_jobs(answer: bytes) -> Mapping[str, Job]:
+    """Parse jobs by raw id. Raises ValueError if the text is not such an answer."""
+    try:
+        document = json.loads(answer)
+    except RecursionError:
+        raise ValueError("nested without end") from None
+    fields = cast("Document", document if isinstance(document, dict) else {})
+    if not isinstance(fields.get("jobs"), list) or (not fields["jobs"] and fields.get("errors")):
+        raise ValueError("no list of jobs")
+    found = (_job(each) for each in parts(fields, "jobs"))
+    return {job.id: job for job in found if job.id}
+
+
+def _job(fields: Document) -> Job:
+    limit, start = _number(fields, "time_limit"), _number(fields, "start_time")
+    array, het = _number(fields, "array_job_id"), _number(fields, "het_job_id")
+    node_list, state = text(fields, "nodes", _LONGEST), fields.get("job_state")
+    state = state if isinstance(state, str) else next(iter(items(state)), "")
+    return Job(
+        id=_id(_number(fields, "job_id")),
+        user=text(fields, "user_name"),
+        account=text(fields, "account"),
+        partition=text(fields, "partition"),
+        name=text(fields, "name"),
+        qos=text(fields, "qos"),
+        array_job=_id(array) if array else "",
+        array_task=_id(_number(fields, "array_task_id")) if array else "",
+        het_job=_id(het) if het else "",
+        het_offset=_id(_number(fields, "het_job_offset")) if het else "",
+        state=bounded(state) if isinstance(state, str) else "",
+        time_limit_seconds=limit * 60.0 if limit else None,
+        start_time=UnixTime(float(start)) if start else None,
+        node_count=_number(fields, "node_count") or len(hosts(node_list)) or None,
+        task_count=_number(fields, "tasks") or None,
+        restarts=_number(fields, "restart_cnt"),
+        gres=_gres(fields, hosts(node_list)),
+        node_list=node_list,
+    )
+
+
+def _gres(fields: Document, nodes: tuple[str, ...]) -> tuple[NodeGres, ...] | None:
+    """Return the GRES of each node; None if some are missing although GPUs are allocated."""
+    gres = [each for each in items(fields.get("gres_detail")) if isinstance(each, str)]
+    if not gres:
+        return None if "gres/" in text(fields, "tres_alloc_str") else ()
+    if len(gres) != len(nodes):
+        return None
+    return tuple(
+        each for node, written in zip(nodes, gres, strict=True) for each in node_gres(frozenset({node}), written)
+    )
+
+
+def _number(fields: Document, key: str) -> int | None:
+    """Return a plain number, or that of `{"set": true, "infinite": false, "number": 7}` as newer versions write it."""
+    value = fields.get(key)
+    if isinstance(value, dict):
+        inner = cast("Document", value)
+        value = None if inner.get("infinite") or inner.get("set") is False else inner.get("number")
+    return count(value)
+
+
+def _id(number: int | None) -> str:
+    return "" if number is None else str(number)
+
+
+TIMEOUT_SECONDS = 5.0
+MAX_BYTES = 4 << 20
+"""Limit of an answer: an array has some thousand elements."""
+_SQUEUE = "%A|%u|%a|%P|%q|%T"
+_SQUEUE_FIELDS = 6
+_UNKNOWN = b"Invalid job id"
+
+
+class ShowJob:
+    """Questions to slurmctld about one job: by JSON, or by text that its user cannot forge. Raises SourceError."""
+
+    def __init__(self, command: str, timeout: float = TIMEOUT_SECONDS) -> None:
+        self._command = command
+        self._timeout = timeout
+        self._json = True
+        """False once scontrol has shown that it is too old, or was built without JSON."""
+
+    def __call__(self, job: str) -> Job | None:
+        if not self._json:
+            return self._by_text(job)
+        answer = self._run(self._command, "--json", "-d", "show", "job", job)
+        if _UNKNOWN in answer.errors:
+            return None
+        try:
+            known = parse_jobs(answer.output)
+        except ValueError as error:
+            by_text = self._by_text(job)  # raises where slurmctld is away: then JSON is tried again
+            log.info("%s --json is not to be had: %s", self._command, error)
+            self._json = answer.cut
+            return by_text
+        found = known.get(job)
+        if found is None or found.gres is not None:
+            return found
+        by_text = self._by_text(job)
+        return replace(found, gres=by_text.gres if by_text else None)
+
+    def _by_text(self, job: str) -> Job | None:
+        """Ask by text. The id of a first array element or component is also that of the whole: all are listed."""
+        answer = self._show(job)
+        shown = answer.output.decode("utf-8", "replace")
+        found = parse_job(shown)
+        if found is None and (name := part_name(shown, job)):
+            found = parse_job(self._show(name).output.decode("utf-8", "replace"))
+        if found is not None and found.id == job:
+            return found
+        return self._by_squeue(job) if shown.strip() else None
+
+    def _by_squeue(self, job: str) -> Job | None:
+        """Ask for fields without text of the user. They have no allocation."""
+        log.warning("job %s: scontrol's text can be read in two ways, asking squeue", job)
+        folder, slash, name = self._command.rpartition("/")
+        if name != "scontrol":
+            return None
+        answer = self._run(f"{folder}{slash}squeue", "-h", "-j", job, "-o", _SQUEUE)
+        for line in lines(answer.output.decode("utf-8", "replace")):
+            fields = [bounded(field) for field in line.split("|")]
+            if len(fields) == _SQUEUE_FIELDS and fields[0] == job:
+                _, user, account, partition, qos, state = fields
+                return Job(job, _known(user), _known(account), partition, qos=_known(qos), state=state, gres=None)
+        return None
+
+    def _show(self, job: str) -> program.CompletedProgram:
+        answer = self._run(self._command, "-o", "-d", "show", "job", job)
+        if answer.status and not answer.cut and _UNKNOWN not in answer.errors:
+            message = answer.errors.decode("utf-8", "replace").strip()[:200]
+            raise SourceError(f"{self._command}: {message or answer.status}")
+        return answer
+
+    def _run(self, *command: str) -> program.CompletedProgram:
+        try:
+            return program.run(command, self._timeout, MAX_BYTES)
+        except TimeoutError:
+            raise SourceError(f"{command[0]}: no answer within {self._timeout:g} s") from None
+        except OSError as error:
+            raise SourceError(f"{command[0]}: {error}") from error
+
+
+def _known(value: str) -> str:
+    return "" if value in ("(null)", "N/A") else value

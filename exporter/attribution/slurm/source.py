@@ -1,22 +1,19 @@
-"""Slurm on this node, from every source that can report, each read outside the sampling cycle and each failing alone.
+"""Slurm on this node. Each source is read outside the sampling cycle and fails alone.
 
-Which GPUs a job is allocated, in order of trust: the prolog's files, slurmd's device program, slurmctld, the
-environment.
+The sources of a job's GPUs, in order of trust: the prolog's files, slurmd's device program, slurmctld, the environment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from pathlib import Path
 
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, BackgroundSource
 from exporter.attribution.devices import DeviceName
-from exporter.attribution.ownership import NOT_HERE, SourceHealth
+from exporter.attribution.owner import NOT_HERE, SourceHealth
 from exporter.attribution.slurm import device_program, gres
-from exporter.attribution.slurm.environ import JobEnviron
-from exporter.attribution.slurm.job import Job
+from exporter.attribution.slurm.job import Job, JobVariables
 from exporter.attribution.slurm.local_view import Allocation, LocalFiles, NodeView, SlurmSite
 from exporter.attribution.slurm.prolog_files import MappedDevice, MappingFolder, PrologFiles
 from exporter.attribution.slurm.reconciliation import INTERVAL as CHECK_INTERVAL
@@ -31,15 +28,15 @@ STEPS = "slurm_steps"
 TRUST = (MAPPING, PROGRAM, SCONTROL, ENVIRON)
 INTERVAL = 1.0
 ABSENT_INTERVAL = 10.0
-"""Between looks where there is no sign of Slurm: a first job shows by its process before that."""
+"""Interval without a sign of Slurm: a first job shows by its process before that."""
 MAPPING_INTERVAL = 0.25
-"""Between looks at the prolog's files: they are the first and exact word on when a job holds its GPUs."""
+"""Interval for the prolog's files: they are the first to report when a job has its GPUs, and exact."""
 MAPPING_LONGEST = 1.0
-"""Between looks while there is no directory: the first prolog makes it."""
+"""Interval while there is no directory: the first prolog makes it."""
 
 
 class Slurm:
-    """The node's Slurm jobs. Only the threads of `readers` read; `node`, `job` and `held` return what was read last."""
+    """The node's Slurm jobs. Only the threads of `readers` read; the methods return the last reports."""
 
     def __init__(
         self,
@@ -52,17 +49,37 @@ class Slurm:
     ) -> None:
         self._clock = clock
         self._local = LocalFiles(site, bpf, user_name)
-        self._job_cache = JobCache(ask, clock=clock) if site.scontrol else None
-        self._reconciliation = (
-            Reconciliation(Scontrol(site.scontrol), ask, self._elsewhere, clock) if site.scontrol else None
-        )
+        self._job_cache: JobCache | None = None
+        self._reconciliation: Reconciliation | None = None
+        self._ended: BackgroundSource[Mapping[str, Ended]] | None = None
+        if site.scontrol:
+            self._job_cache = JobCache(ask, clock=clock)
+            self._reconciliation = Reconciliation(Scontrol(site.scontrol), ask, self._elsewhere, clock)
+            self._ended = BackgroundSource(
+                self._reconciliation.check, {}, name="slurm-steps", interval=lambda _: CHECK_INTERVAL, clock=clock
+            )
         self._noticed: frozenset[str] = frozenset()
-        self._local_files = BackgroundSource(self._look, NodeView(), name="slurm", interval=_interval, clock=clock)
-        self._mapping = _mapping(site.mapping, self._local_files.wake, clock) if site.mapping else None
-        self._ended = _checking(self._reconciliation, clock) if self._reconciliation else None
+        self._local_files = BackgroundSource(
+            self._read_node,
+            NodeView(),
+            name="slurm",
+            interval=lambda view: INTERVAL if view.present else ABSENT_INTERVAL,
+            clock=clock,
+        )
+        self._mapping: BackgroundSource[PrologFiles] | None = None
+        if site.mapping:
+            self._mapping = BackgroundSource(
+                MappingFolder(site.mapping).read,
+                PrologFiles(),
+                name="slurm-mapping",
+                interval=lambda _: MAPPING_INTERVAL,
+                longest=MAPPING_LONGEST,
+                clock=clock,
+                changed=self._local_files.wake,
+            )
 
     def readers(self, source: str) -> Sequence[Reader]:
-        """Return what reads for one of the sources, in threads of its own."""
+        """Return the readers of one of the sources."""
         readers: Mapping[str, Sequence[Reader | None]] = {
             MAPPING: (self._mapping,),
             PROGRAM: (self._local_files,),
@@ -75,7 +92,7 @@ class Slurm:
         return self._local_files.answer.value
 
     def job(self, job: str) -> Job | None:
-        """What slurmctld reports; whose it is by the prolog, which came first: labels of a series never change."""
+        """Return slurmctld's report with the labels of the prolog, which came first: labels never change."""
         cached = self._job_cache.jobs.get(job) if self._job_cache else None
         noted = self._files().jobs.get(job)
         if cached is None or noted is None:
@@ -88,11 +105,11 @@ class Slurm:
         )
 
     def pending(self, job: str) -> bool:
-        """Whether slurmctld is being asked about `job`."""
+        """Return whether slurmctld is being asked about `job`."""
         return self._job_cache.pending(job) if self._job_cache else False
 
     def noticed(self, jobs: Collection[str], parents: Collection[str]) -> None:
-        """Jobs seen in processes' cgroups, and the cgroups they were under: new ones are looked at at once."""
+        """Note the jobs in processes' cgroups, and the parents of those cgroups: new ones are read at once."""
         new = frozenset(jobs) - self._noticed
         if new or not self._local.parents.issuperset(parents):
             self._local.parents = self._local.parents.union(parents)
@@ -102,74 +119,70 @@ class Slurm:
             self._job_cache.want({*jobs, *self.present()} - self._files().complete)
 
     def present(self) -> AbstractSet[str]:
-        """Jobs that hold something here: those of the prolog's files, and with a cgroup, that have not ended."""
+        """Return the jobs that have not ended and have a file of the prolog or a cgroup."""
         node = self.node
         if not node.present:  # gres.conf has not been read: what an index means is not known yet
             return frozenset()
         return (self._files().devices.keys() | (node.cgroups.keys() - node.finished_jobs)) - self.ended()
 
     def ended(self) -> AbstractSet[str]:
-        """Jobs that are not allocated anything here any more, although something of them is left."""
+        """Return the jobs that have no allocation here any more, although they left something."""
         checked = self._ended.answer.value if self._ended else dict[str, Ended]()
         silent = self.node.silent
         return {job for job, each in checked.items() if each.left_programs or job in silent} | self._files().old
 
     def contest(self, jobs: AbstractSet[str]) -> None:
-        """Have slurmctld asked about jobs that are allocated the same GPU, each without sharing it."""
+        """Have slurmctld asked about jobs with the same GPU that do not share it."""
         if self._reconciliation:
             self._reconciliation.contest(jobs)
 
-    def held(self, job: str, job_environ: JobEnviron | None = None) -> Mapping[str, Allocation]:
-        """By source, what the job holds here; a source that does not know is left out.
+    def allocations(self, job: str, job_environ: JobVariables | None = None) -> Mapping[str, Allocation]:
+        """Return the job's allocation here by source, without sources that do not know it.
 
-        `job_environ` is the word of a process of the job that is not in its cgroup.
+        `job_environ` are the variables of a process of the job that is not in its cgroup.
         """
         view = self.node
+        own = view.job_environ.get(job) or job_environ
+        by_environ = own and (own.devices or tuple(_device(view.devices, index) for index in own.gpus))
         known = self.job(job)
         mapped = self._files().devices.get(job)
-        found = {
-            MAPPING: _named(mapped, view.devices) if mapped else None,
+        found: dict[str, Allocation | None] = {
+            MAPPING: {name: None for each in mapped if (name := _mapped_device(view.devices, each))}
+            if mapped
+            else None,
             PROGRAM: view.constrained.get(job),
             SCONTROL: self._scheduled(known, view.devices) if known else None,
-            ENVIRON: self._environ(view.job_environ.get(job) or job_environ, view.devices),
+            ENVIRON: dict.fromkeys(by_environ) if by_environ else None,
         }
         return {source: held for source, held in found.items() if held is not None}
 
     def health(
         self, source: str, now: MonotonicTime, conflicts: Mapping[str, int], unresolved: Mapping[str, int]
     ) -> tuple[SourceHealth, ...]:
-        """Return the health of one source, if it is read; `unresolved` counts devices it names that are not here."""
-        if not self.node.evident:
+        """Return the health of one source, if it is read; `unresolved` is its number of unknown devices."""
+        view = self.node
+        if not view.evident:
             return ()
-        found = self._health_of(source, now)
-        if found is None:
+        if source == STEPS and self._ended:
+            return (replace(self._ended.health(STEPS, now, conflicts.get(STEPS, 0)), stale=len(self.ended())),)
+        if source == MAPPING and self._mapping:
+            found = self._mapping.health(MAPPING, now)
+        elif source == PROGRAM and (view.constrained or view.program_error):
+            found = SourceHealth(PROGRAM, not view.program_error, max(0.0, now - self._local_files.answer.at))
+        elif source == SCONTROL and self._job_cache:
+            cached = self._job_cache.health(now)
+            hidden = self._job_cache.unknown() & (view.cgroups.keys() - view.silent)
+            found = replace(cached, success=cached.success and not hidden)
+        else:
             return ()
-        if source == STEPS:
-            return (replace(found, conflicts=conflicts.get(STEPS, 0), stale=len(self.ended())),)
         missing = {NOT_HERE: unresolved.get(source, 0)}
         return (replace(found, conflicts=conflicts.get(source, 0), unresolved=missing),)
 
-    def _health_of(self, source: str, now: MonotonicTime) -> SourceHealth | None:
-        view = self.node
-        if source == MAPPING:
-            return self._mapping.health(MAPPING, now) if self._mapping else None
-        if source == PROGRAM:
-            age = max(0.0, now - self._local_files.answer.at)
-            known = view.constrained or view.program_error
-            return SourceHealth(PROGRAM, not view.program_error, age) if known else None
-        if source == STEPS:
-            return self._ended.health(STEPS, now) if self._ended else None
-        if self._job_cache is None:
-            return None
-        cached = self._job_cache.health(now)
-        hidden = self._job_cache.unknown() & (view.cgroups.keys() - view.silent)
-        return replace(cached, success=cached.success and not hidden)
-
-    def _look(self) -> NodeView:
+    def _read_node(self) -> NodeView:
         files = self._files()
         self._local.add_names(files.nodes)
         self._local.evident = self._local.evident or bool(files.old)
-        view = self._local.look(files.devices.keys(), self.job)
+        view = self._local.read(files.devices.keys(), self.job)
         present = self._files().devices.keys() | (view.cgroups.keys() - view.finished_jobs)
         if self._reconciliation:
             self._reconciliation.watch(present | self._noticed, view.silent - view.finished_jobs)
@@ -178,14 +191,14 @@ class Slurm:
         return view
 
     def _elsewhere(self, job: Job) -> bool:
-        """Whether the job's node list leaves this node out, by a name that Slurm itself has used for this node."""
+        """Return whether the job's node list leaves this node out, by a name that Slurm has used for this node."""
         names = self._local.names
         known = self._job_cache.jobs.values() if self._job_cache else ()
-        certain = self._local.told_names or any(each.node_list and each.runs_on(names) for each in known)
+        certain = self._local.slurm_names or any(each.node_list and each.runs_on(names) for each in known)
         return bool(certain) and not job.runs_on(names)
 
     def _files(self) -> PrologFiles:
-        """What the prolog's files say; for a while also after they could be read."""
+        """Return the prolog's files; for LAST_KNOWN_SECONDS also after they could be read."""
         if not self._mapping:
             return PrologFiles()
         answer = self._mapping.answer
@@ -195,7 +208,7 @@ class Slurm:
     def _scheduled(self, job: Job, devices: tuple[DeviceName | None, ...]) -> Allocation | None:
         if not runs(job.state):
             return {}
-        here = job.held_on(self._local.names)
+        here = job.allocation_on(self._local.names)
         if job.gres is None or (job.gres and not here):
             return None
         found: dict[DeviceName, float | None] = {}
@@ -205,43 +218,14 @@ class Slurm:
             found |= {_device(devices, index): part for index in each.indices}
         return found
 
-    def _environ(self, environ: JobEnviron | None, devices: tuple[DeviceName | None, ...]) -> Allocation | None:
-        if environ and environ.devices:
-            return dict.fromkeys(environ.devices)
-        if environ is None or not environ.gpus:
-            return None
-        return {_device(devices, index): None for index in environ.gpus}
 
-
-def _interval(view: NodeView) -> float:
-    return INTERVAL if view.present else ABSENT_INTERVAL
-
-
-def _mapping(folder: Path, changed: Callable[[], None], clock: MonotonicClock) -> BackgroundSource[PrologFiles]:
-    read = MappingFolder(folder).read
-    return BackgroundSource(
-        read, PrologFiles(), name="slurm-mapping", interval=lambda _: MAPPING_INTERVAL, longest=MAPPING_LONGEST,
-        clock=clock, changed=changed,
-    )  # fmt: skip
-
-
-def _checking(reconciliation: Reconciliation, clock: MonotonicClock) -> BackgroundSource[Mapping[str, Ended]]:
-    nothing: Mapping[str, Ended] = {}
-    return BackgroundSource(
-        reconciliation.check, nothing, name="slurm-steps", interval=lambda _: CHECK_INTERVAL, clock=clock
-    )
-
-
-def _named(mapped: Iterable[MappedDevice], devices: tuple[DeviceName | None, ...]) -> Allocation:
-    names = (each.device or _instance(devices, each) for each in mapped)
-    return {name: None for name in names if name}
-
-
-def _instance(devices: tuple[DeviceName | None, ...], mapped: MappedDevice) -> DeviceName | None:
+def _mapped_device(devices: tuple[DeviceName | None, ...], mapped: MappedDevice) -> DeviceName | None:
+    if mapped.device:
+        return mapped.device
     found = _device(devices, mapped.index) if mapped.index is not None else None
     return found._replace(gpu_instance=mapped.gpu_instance) if found and mapped.gpu_instance is not None else found
 
 
 def _device(devices: tuple[DeviceName | None, ...], index: int) -> DeviceName:
-    """Of a GRES index; where gres.conf names no file for it that is here, one that nothing on this node is."""
+    """Return the device of a GRES index; without one in gres.conf, a name that no device of this node has."""
     return gres.by_index(devices, index) or DeviceName(claimed=f"gres/gpu:{index}")

@@ -9,8 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import Owner, Ownership
 from exporter.core.clock import NEVER, MonotonicTime
 from exporter.core.units import Bytes, BytesPerSecond
 from exporter.host import network

@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from exporter.attribution.background_source import BackgroundSource, SourceError
-from exporter.attribution.owner import OWNER_LABELS, Owner
-from exporter.attribution.ownership import SourceHealth
+from exporter.attribution.owner import OWNER_LABELS, Owner, SourceHealth
 from exporter.config.kinds import boolean
 from exporter.config.option import option
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time

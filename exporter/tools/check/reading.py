@@ -19,8 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from exporter.attribution import cgroup
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.families import workload_families
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import Owner, Ownership
 from exporter.attribution.slurm import gres
 from exporter.collectors.base import AnyCollector
 from exporter.core.clock import MonotonicTime, UnixTime, monotonic_time, unix_time

@@ -9,8 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership, SourceHealth, WorkloadInfo
+from exporter.attribution.owner import Owner, Ownership, SourceHealth, WorkloadInfo
 from exporter.core.clock import UnixTime
 from exporter.core.units import Bytes, BytesPerSecond
 from exporter.host.model import HostProcess, HostSignals, HostUsage, ProcessSignals

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import WorkloadInfo
+from exporter.attribution.owner import Owner, WorkloadInfo
 from exporter.core.clock import UnixTime
 from exporter.tools.simulator.patterns import Pattern
 

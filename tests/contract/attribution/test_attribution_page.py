@@ -8,14 +8,14 @@ import pytest
 
 from exporter.attribution import owner
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS
-from exporter.attribution.containers.names import SOURCE as CONTAINERS
+from exporter.attribution.containers.source import SOURCE as CONTAINERS
 from exporter.attribution.join import LAST_OWNER_SECONDS
 from exporter.attribution.kubernetes.owner_objects import SOURCE as KUBERNETES_OWNERS
 from exporter.attribution.kubernetes.source import POD_RESOURCES
 from exporter.attribution.nomad.source import SOURCE as NOMAD
-from exporter.attribution.process_index import HOLD_SECONDS
 from exporter.attribution.slurm import source as slurm
-from exporter.attribution.slurm.show_job import TIMEOUT_SECONDS
+from exporter.attribution.slurm.scontrol import TIMEOUT_SECONDS
+from exporter.attribution.source import HOLD_SECONDS
 from exporter.host.process import SOURCE as USER_DATABASE
 from exporter.sampling.host_view import SOURCE as HOST
 

@@ -9,16 +9,13 @@ from typing import Any
 
 import pytest
 
-from exporter.attribution.allocations import SETTLE_SECONDS
+from exporter.attribution.assembly.factory import Parts, attribution_of
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS
-from exporter.attribution.containers.names import ContainerNames, Folders
-from exporter.attribution.factory import Parts, attribution_of
-from exporter.attribution.join import Attribution
-from exporter.attribution.nomad.agent import Agent
-from exporter.attribution.nomad.source import AgentPoller
-from exporter.attribution.owner import NOBODY, Owner
-from exporter.attribution.ownership import Ownership, WorkloadInfo
-from exporter.attribution.process_index import HOLD_SECONDS
+from exporter.attribution.containers.source import ContainerNames, Folders
+from exporter.attribution.join import SETTLE_SECONDS, Attribution
+from exporter.attribution.nomad.source import SOURCE, Agent, AgentPoller
+from exporter.attribution.owner import NOBODY, Owner, Ownership, WorkloadInfo
+from exporter.attribution.source import HOLD_SECONDS
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
 from tests.attribution_kit.nomad_agent import ALLOCATION, NODE, NomadAgent, allocation
 from tests.unit.attribution.test_containers import DOCKER, docker
@@ -136,16 +133,16 @@ def test_token_is_read_for_each_question(tmp_path: Path) -> None:
     with NomadAgent("first") as agent:
         source = AgentPoller(Agent(agent.url, file))
         source.ask_once()
-        assert source.health(0.0).success
+        assert source.health(SOURCE, 0.0).success
 
         agent.token = "second"  # noqa: S105 - of a server on this machine, for this test
         source.ask_once()
-        assert not source.health(0.0).success
-        assert "403" in source.error
+        assert not source.health(SOURCE, 0.0).success
+        assert "403" in source.answer.error
 
         file.write_text("second\n")
         source.ask_once()
-        assert source.health(0.0).success
+        assert source.health(SOURCE, 0.0).success
 
 
 ODD: list[Any] = [
@@ -164,7 +161,7 @@ def test_answer_that_is_none_is_a_failure_of_the_source(agent: NomadAgent, conte
     agent.answers[f"/v1/node/{NODE}/allocations"] = content
     source = told(agent)
 
-    assert not source.health(0.0).success
+    assert not source.health(SOURCE, 0.0).success
     assert source.report(0.0).tasks == {}
 
 
@@ -194,17 +191,17 @@ def test_odd_allocation_holds_nothing_and_spoils_no_other(agent: NomadAgent, odd
 
 def test_agent_that_is_no_client_or_not_there_is_a_failure(agent: NomadAgent) -> None:
     agent.answers["/v1/agent/self"] = {"stats": {"nomad": {}}}
-    assert "not a Nomad client" in told(agent).error
+    assert "not a Nomad client" in told(agent).answer.error
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         source = AgentPoller(Agent(f"http://127.0.0.1:{free.getsockname()[1]}"))
         source.ask_once()
-    assert not source.health(0.0).success
+    assert not source.health(SOURCE, 0.0).success
 
 
 def test_answer_without_end_is_given_up(agent: NomadAgent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exporter.attribution.nomad.agent.MAX_BYTES", 1 << 16)
+    monkeypatch.setattr("exporter.attribution.nomad.source.MAX_BYTES", 1 << 16)
     agent.answers[f"/v1/node/{NODE}/allocations"] = b" " * (1 << 18)
 
-    assert "more than" in told(agent).error
+    assert "more than" in told(agent).answer.error

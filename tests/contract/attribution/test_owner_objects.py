@@ -16,8 +16,8 @@ from exporter.attribution.kubernetes.api_server import ApiServer
 from exporter.attribution.kubernetes.owner_objects import RETRY_SECONDS, Key, OwnerObjects, PodRoots
 from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.projects import Reference
-from exporter.attribution.kubernetes.root import Above, Missing, Root, pod_info
-from exporter.attribution.process_index import HOLD_SECONDS
+from exporter.attribution.kubernetes.root import OwnerLookup, OwnerUnavailable, TopLevelOwner, pod_info
+from exporter.attribution.source import HOLD_SECONDS
 from exporter.core.clock import MonotonicTime
 
 REPLICAS = Reference("apps/v1", "ReplicaSet", "chat-7d9c5b8d4f", "r")
@@ -88,7 +88,7 @@ def test_root_is_found_by_metadata_alone_and_asked_for_once(api: Api, objects: O
     roots = PodRoots(objects)
     found = [roots.of({NAME: POD}, MonotonicTime(now), may_come=True) for now in (1.0, 2.0, 400.0)]
 
-    assert found == [{NAME: Root("chat", "Deployment")}] * 3
+    assert found == [{NAME: TopLevelOwner("chat", "Deployment")}] * 3
     assert api.paths == list(OBJECTS)
     assert all("PartialObjectMetadata" in accept for _, accept in api.asked)
     health = objects.health()
@@ -104,7 +104,7 @@ def test_pods_of_a_job_that_know_their_number_are_as_many_as_run_at_once(api: Ap
 
     found = PodRoots(objects).of({NAME: replace(POD, controller=reference)}, MonotonicTime(1.0), may_come=True)
 
-    assert found == {NAME: Root("train", "Job", pods=4)}
+    assert found == {NAME: TopLevelOwner("train", "Job", pods=4)}
     assert api.asked == [(path, "application/json")]
     assert pod_info(replace(POD, group_size=2), "p", "", "exact", found[NAME]).pods == 4
 
@@ -120,7 +120,7 @@ def test_what_the_role_does_not_allow_is_no_failure_and_is_not_asked_for_every_p
     found = roots.of(pods, MonotonicTime(1.0), may_come=True)
 
     assert len(api.asked) == 1
-    assert found["ml", "p3"] == Root("r3", "ReplicaSet", inferred=True)
+    assert found["ml", "p3"] == TopLevelOwner("r3", "ReplicaSet", inferred=True)
     health = objects.health()
     assert health
     assert health.success
@@ -137,10 +137,10 @@ def test_server_that_fails_shows_in_its_health_and_is_asked_again(api: Api, obje
     clock.now += RETRY_SECONDS
     exact = roots.of({NAME: POD}, MonotonicTime(400.0), may_come=True)
 
-    assert inferred == {NAME: Root("chat", "Deployment", inferred=True)}
+    assert inferred == {NAME: TopLevelOwner("chat", "Deployment", inferred=True)}
     assert failing
     assert not failing.success
-    assert exact == {NAME: Root("chat", "Deployment")}
+    assert exact == {NAME: TopLevelOwner("chat", "Deployment")}
 
 
 def test_object_of_another_uid_is_not_the_owner(api: Api, objects: OwnerObjects) -> None:
@@ -162,7 +162,7 @@ def test_object_of_another_uid_is_not_the_owner(api: Api, objects: OwnerObjects)
 def test_reference_that_would_ask_for_something_else_is_not_asked(
     reference: Reference, api: Api, objects: OwnerObjects
 ) -> None:
-    assert objects.above("ml", reference) is Missing.UNKNOWN
+    assert objects.above("ml", reference) is OwnerUnavailable.UNKNOWN
     assert not api.asked
 
 
@@ -172,16 +172,16 @@ def test_objects_that_no_pod_needs_are_forgotten(api: Api, objects: OwnerObjects
     roots.of({}, MonotonicTime(2.0), may_come=True)
     again = objects.above("ml", REPLICAS)
 
-    assert isinstance(again, Above)
+    assert isinstance(again, OwnerLookup)
     assert api.paths == [*OBJECTS, next(iter(OBJECTS))]
 
 
 class Silent(OwnerObjects):
     """Never has an answer, as while the server hangs."""
 
-    def above(self, namespace: str, reference: Reference) -> Above | Missing:
+    def above(self, namespace: str, reference: Reference) -> OwnerLookup | OwnerUnavailable:
         del namespace, reference
-        return Missing.PENDING
+        return OwnerUnavailable.PENDING
 
     def keep(self, keys: object) -> None:
         del keys
@@ -191,7 +191,7 @@ def test_pod_waits_for_its_owners_for_a_moment_and_then_goes_by_its_name(tmp_pat
     roots = PodRoots(Silent(ApiServer("http://127.0.0.1:1", tmp_path)))
     found = [roots.of({NAME: POD}, MonotonicTime(now), may_come=True) for now in (0.0, HOLD_SECONDS)]
 
-    assert found == [{}, {NAME: Root("chat", "Deployment", inferred=True)}]
+    assert found == [{}, {NAME: TopLevelOwner("chat", "Deployment", inferred=True)}]
 
 
 def test_pod_that_the_api_server_has_not_told_of_yet_waits_too() -> None:
@@ -201,7 +201,7 @@ def test_pod_that_the_api_server_has_not_told_of_yet_waits_too() -> None:
     never = PodRoots().of({NAME: None}, MonotonicTime(0.0), may_come=False)
 
     assert waiting == {}
-    assert told == {NAME: Root("chat", "Deployment", inferred=True)}
+    assert told == {NAME: TopLevelOwner("chat", "Deployment", inferred=True)}
     assert never == told
 
 
@@ -213,6 +213,6 @@ def test_owner_of_a_pod_stays_when_the_api_server_forgets_it(objects: OwnerObjec
 
 
 def test_key_of_another_namespace_is_another_object(api: Api, objects: OwnerObjects) -> None:
-    assert objects.above("other", REPLICAS) is Missing.UNKNOWN
+    assert objects.above("other", REPLICAS) is OwnerUnavailable.UNKNOWN
     assert api.paths == ["/apis/apps/v1/namespaces/other/replicasets/chat-7d9c5b8d4f"]
     assert Key("other", REPLICAS) != Key("ml", REPLICAS)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from exporter.attribution.assembly.factory import Parts, attribution_of
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, SourceError
-from exporter.attribution.factory import Parts, attribution_of
 from exporter.attribution.join import Attribution
 from exporter.attribution.kubernetes import grpc_unary
 from exporter.attribution.kubernetes.pod_resources import listed
@@ -238,5 +238,5 @@ def test_no_socket_is_no_kubernetes_unless_it_must_be_there(tmp_path: Path) -> N
     optional._poller.ask_once()
     required._poller.ask_once()
 
-    assert optional.health(1.0, {}) == ()
-    assert [health.success for health in required.health(1.0, {})] == [False]
+    assert optional.health(1.0, 0, {}) == ()
+    assert [health.success for health in required.health(1.0, 0, {})] == [False]

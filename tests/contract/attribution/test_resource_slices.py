@@ -12,10 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from exporter.attribution.assembly.factory import Parts, attribution_of
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.factory import Parts, attribution_of
-from exporter.attribution.kubernetes import resource_slices
-from exporter.attribution.kubernetes.api_server import ApiServer
+from exporter.attribution.kubernetes.api_server import DRIVER, PATHS, ApiServer, resource_slices
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
 from tests.attribution_kit.kubelet import GivenPod, Kubelet
 from tests.attribution_kit.nodes import instance
@@ -23,7 +22,7 @@ from tests.attribution_kit.nodes import instance
 FIRST, SECOND = instance(0, 7), instance(0, 8)
 
 
-def piece(node: str, devices: dict[str, str], driver: str = resource_slices.DRIVER, *, old: bool = False) -> Any:
+def piece(node: str, devices: dict[str, str], driver: str = DRIVER, *, old: bool = False) -> Any:
     rows = []
     for name, uuid in devices.items():
         attributes = {"attributes": {"uuid": {"string": uuid}, "type": {"string": "mig"}}}
@@ -69,33 +68,33 @@ def server(api: Api, tmp_path: Path) -> ApiServer:
     return ApiServer(api.url, tmp_path)
 
 
-@pytest.mark.parametrize(("path", "old"), [(resource_slices.PATHS[0], False), (resource_slices.PATHS[1], True)])
+@pytest.mark.parametrize(("path", "old"), [(PATHS[0], False), (PATHS[1], True)])
 def test_names_of_this_nodes_devices(api: Api, server: ApiServer, path: str, *, old: bool) -> None:
     others = [piece("n2", {"gpu-0": "gpu-other"}), piece("n1", {"gpu-0": "x"}, "else.example.com")]
     api.said[path] = {"items": [piece("n1", {"gpu-0-mig-19-4-1": "mig-a"}, old=old), *others]}
 
-    assert resource_slices.listed(server, "n1") == {"gpu-0-mig-19-4-1": "mig-a"}
-    assert api.asked[0] == (resource_slices.PATHS[0], "spec.nodeName=n1,spec.driver=gpu.nvidia.com")
+    assert resource_slices(server, "n1") == {"gpu-0-mig-19-4-1": "mig-a"}
+    assert api.asked[0] == (PATHS[0], "spec.nodeName=n1,spec.driver=gpu.nvidia.com")
 
 
 @pytest.mark.parametrize("said", [[], {"items": [1]}, {"items": [{"spec": {"driver": "gpu.nvidia.com"}, "x": 1}, {}]}])
 def test_anything_else_is_refused(api: Api, server: ApiServer, said: Any) -> None:
-    api.said = dict.fromkeys(resource_slices.PATHS, said)
+    api.said = dict.fromkeys(PATHS, said)
 
     with pytest.raises(SourceError):
-        resource_slices.listed(server, "n1")
+        resource_slices(server, "n1")
 
 
 def test_cluster_without_dra_is_refused(server: ApiServer) -> None:
     with pytest.raises(SourceError, match="404"):
-        resource_slices.listed(server, "n1")
+        resource_slices(server, "n1")
 
 
 def test_they_are_asked_for_only_when_a_claim_needs_them(api: Api, server: ApiServer, tmp_path: Path) -> None:
     claim = "gpu-0-mig-19-4-1"
-    api.said[resource_slices.PATHS[0]] = {"items": [piece("n1", {claim: SECOND.uuid.lower()})]}
+    api.said[PATHS[0]] = {"items": [piece("n1", {claim: SECOND.uuid.lower()})]}
     site = KubernetesSite(
-        tmp_path / "kubelet.sock", required=True, logs=tmp_path, slices=lambda: resource_slices.listed(server, "n1")
+        tmp_path / "kubelet.sock", required=True, logs=tmp_path, slices=lambda: resource_slices(server, "n1")
     )
     source = Kubernetes(site)
     joined = attribution_of(Parts(source))
@@ -105,7 +104,7 @@ def test_they_are_asked_for_only_when_a_claim_needs_them(api: Api, server: ApiSe
         source._poller.ask_once()
         assert api.asked == []
 
-        kubelet.pods = [GivenPod("ml", "one", "main", claims=[(resource_slices.DRIVER, claim)])]
+        kubelet.pods = [GivenPod("ml", "one", "main", claims=[(DRIVER, claim)])]
         source._poller.ask_once()
         before = joined.join([FIRST, SECOND], {}, {}, 2.0)
         source._poller.ask_once()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from exporter.attribution.background_source import BackgroundSource, SourceError
-from exporter.attribution.ownership import Ownership, WorkloadInfo
+from exporter.attribution.owner import Ownership, WorkloadInfo
 from exporter.core.clock import UnixTime
 from exporter.core.threads import ThreadState
 from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError, Record, UnsupportedError, XidEvent

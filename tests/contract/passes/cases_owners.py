@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 
-from exporter.attribution.ownership import Ownership, SourceHealth, WorkloadInfo
+from exporter.attribution.owner import Ownership, SourceHealth, WorkloadInfo
 from exporter.attribution.work_class import ClassRule
 from exporter.core.clock import UnixTime
 from exporter.driver.interface import Record

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership, Target
+from exporter.attribution.owner import Owner, Ownership, Target
 from exporter.core.clock import Moment
 from exporter.core.threads import Threads
 from exporter.host.model import HostProcess, HostSignals, HostUsage

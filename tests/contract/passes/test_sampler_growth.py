@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership, WorkloadInfo
+from exporter.attribution.owner import Owner, Ownership, WorkloadInfo
 from tests.contract.passes.node import ScriptedNode
 from tests.contract.passes.parts import JOB, process, runs
 from tests.contract.passes.rig import Rig, gpu

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from exporter.attribution.ownership import Ownership, WorkloadInfo
+from exporter.attribution.owner import Ownership, WorkloadInfo
 from exporter.driver.interface import Record
 from exporter.sampling.gpus import GpuThreads
 from tests.contract.passes.node import ScriptedNode

@@ -8,8 +8,7 @@ import threading
 import pytest
 
 from exporter.attribution.background_source import HANGS_SECONDS, BackgroundSource
-from exporter.attribution.nomad.agent import Agent
-from exporter.attribution.nomad.source import AgentPoller
+from exporter.attribution.nomad.source import Agent, AgentPoller
 from exporter.core.threads import Threads
 from tests.attribution_kit.nodes import until
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.cgroup import parse
-from exporter.attribution.cgroup_place import absolute, placed
+from exporter.attribution.cgroup import absolute, parse, with_absolute_paths
 
 ID = "3f05ee050f82c0145f1d88c94269c39dff0f07dbf8bba20aafd54b3a75dcaecc"
 POD = "kubepods-burstable-pod2fc932ce_fdcc_454b_97bd_aadfdeb4c340.slice"
@@ -49,7 +48,7 @@ def test_place_is_found_in_a_controller_of_version_1(tmp_path: Path) -> None:
 
 def test_all_paths_of_a_cgroup_are_placed_and_the_rest_stays(mount: Path) -> None:
     relative = parse(f"0::/../../{POD}/{SCOPE}\n")
-    found = placed(relative, mount)
+    found = with_absolute_paths(relative, mount)
 
     assert (found.pod_path, found.container_path) == (PLACE, f"{PLACE}/{SCOPE}")
-    assert (found.pod, found.container, found.qos) == (relative.pod, relative.container, relative.qos)
+    assert (found.pod, found.container) == (relative.pod, relative.container)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.cgroup_place import understood
-from exporter.attribution.factory import Parts, attribution_of
+from exporter.attribution.assembly.factory import Parts, attribution_of
+from exporter.attribution.cgroup import trusted_cgroup
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
 
 OWN = "/user.slice/user-1000.slice/user@1000.service"
@@ -25,15 +25,15 @@ def cgroupfs(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("forged", [JOB, POD, f"{POD}/cri-containerd-{CONTAINER_ID}.scope", "/slurm/uid_0/job_7"])
 def test_folder_below_a_users_manager_is_no_job_and_no_pod(cgroupfs: Path, forged: str) -> None:
-    found = understood(cgroup(OWN + forged), cgroupfs)
+    found = trusted_cgroup(cgroup(OWN + forged), cgroupfs)
 
     assert (found.job, found.job_path, found.pod, found.pod_path) == ("", "", "", "")
     assert found.login == "1000"
 
 
 def test_real_job_is_one(cgroupfs: Path) -> None:
-    assert understood(cgroup(JOB), cgroupfs).job == "7"
-    assert not understood(cgroup(JOB), cgroupfs).delegated
+    assert trusted_cgroup(cgroup(JOB), cgroupfs).job == "7"
+    assert not trusted_cgroup(cgroup(JOB), cgroupfs).delegated
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder somebody else's")
@@ -42,10 +42,10 @@ def test_job_below_a_folder_given_to_a_user_is_the_job_around_it(cgroupfs: Path)
     inner.mkdir(parents=True)
     os.chown(cgroupfs / JOB.strip("/") / "mine", 1000, 1000)
 
-    found = understood(cgroup(f"{JOB}/mine/system.slice/slurmstepd.scope/job_8"), cgroupfs)
+    found = trusted_cgroup(cgroup(f"{JOB}/mine/system.slice/slurmstepd.scope/job_8"), cgroupfs)
     assert found.job == "7"
     os.chown(cgroupfs / JOB.strip("/") / "mine", 0, 0)
-    assert understood(cgroup(f"{JOB}/mine/system.slice/slurmstepd.scope/job_8"), cgroupfs).job == "8"
+    assert trusted_cgroup(cgroup(f"{JOB}/mine/system.slice/slurmstepd.scope/job_8"), cgroupfs).job == "8"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_one_user_names_is_not_the_workload_of_another(cgroupfs: Path, path
 def test_guest_whose_root_is_no_root_here_goes_by_its_name(cgroupfs: Path, inside: str) -> None:
     (cgroupfs / "lxc.payload.guest/system.slice").mkdir(parents=True)
     os.chown(cgroupfs / "lxc.payload.guest", 100000, 100000)
-    found = understood(cgroup(f"/lxc.payload.guest/system.slice{inside}"), cgroupfs)
+    found = trusted_cgroup(cgroup(f"/lxc.payload.guest/system.slice{inside}"), cgroupfs)
 
     assert (found.job, found.container, found.runtime, found.delegated) == ("", "guest", "lxc", "")
     assert found.container_path == "/lxc.payload.guest"

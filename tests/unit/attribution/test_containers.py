@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from exporter.attribution.assembly.factory import Parts, attribution_of
 from exporter.attribution.cgroup import Cgroup, parse_path
 from exporter.attribution.containers.engines import Container
-from exporter.attribution.containers.names import ContainerNames, Folders
-from exporter.attribution.factory import Parts, attribution_of
+from exporter.attribution.containers.source import ContainerNames, Folders
 from exporter.attribution.nomad.source import task_of
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
 

@@ -16,8 +16,7 @@ from exporter.attribution.families import (
     label_names,
     workload_families,
 )
-from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
-from exporter.attribution.ownership import WorkloadInfo
+from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner, WorkloadInfo
 from exporter.host.model import HostUsage
 from tests.attribution_kit.nodes import gpu, instance
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.cgroup_place import understood
+from exporter.attribution.cgroup import trusted_cgroup
 from exporter.attribution.slurm.prolog_files import parse_job_file
 from exporter.host.process import parse_uid
 from exporter.progress.processes import Cgroups, in_host_namespace, process
@@ -48,7 +48,7 @@ def test_name_of_a_users_cgroup_is_no_path_of_a_job(mark: str, tmp_path: Path) -
     folder.mkdir()
     (folder / "cgroup").write_text(line)
 
-    assert understood(line, tmp_path).job == ""
+    assert trusted_cgroup(line, tmp_path).job == ""
     assert list(Cgroups(tmp_path, tmp_path).paths(7)) == [line[3:].rstrip("\n")]
 
 
@@ -56,7 +56,7 @@ def test_name_of_a_job_is_not_its_user(mark: str) -> None:
     found = parse_job_file("5", f"SLURM_JOB_ID=5\nSLURM_JOB_USER=alice\nSLURM_JOB_NAME=x{mark}SLURM_JOB_USER=root\n")
 
     assert found is not None
-    assert found.job.user == "alice"
+    assert found.variables.job.user == "alice"
 
 
 def test_name_of_a_job_leaves_the_hints_of_its_user_readable(mark: str, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def by_minor(file: str) -> int | None:
     ],
 )  # fmt: skip
 def test_files_by_index(text: str, files: tuple[tuple[str, ...], ...]) -> None:
-    assert gres.gpu_files(text, HERE) == files
+    assert tuple(each for _, each in gres.gpu_files(text, HERE)) == files
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_gres_conf_that_may_not_be_read_leaves_it_open_which_gpu_a_number_means(
 
     monkeypatch.setattr(gres, "conf_text", refused)
     files = LocalFiles(SlurmSite(gres_conf=closed, procfs=tmp_path, cgroupfs=tmp_path), lambda *_: 0, str)
-    found = [files.look(frozenset(), lambda _: None).devices for _ in range(2)]
+    found = [files.read(frozenset(), lambda _: None).devices for _ in range(2)]
 
     assert [gres.by_index(each, 0) for each in found] == [None, None]
     assert [record.getMessage() for record in caplog.records] == [
@@ -197,7 +197,7 @@ def test_folder_that_may_not_be_searched_is_no_missing_gres_conf(monkeypatch: py
 
     monkeypatch.setattr(Path, "stat", refused)
 
-    assert gres.in_use(gres.DEFAULT) == gres.DEFAULT
+    assert gres.effective_gres_conf(gres.DEFAULT) == gres.DEFAULT
 
 
 def test_index_is_the_drivers_only_where_slurm_detects_the_gpus() -> None:

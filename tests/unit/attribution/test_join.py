@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.allocations import weights
-from exporter.attribution.containers.names import ContainerNames, Folders
-from exporter.attribution.factory import Parts, attribution_of
-from exporter.attribution.join import LAST_OWNER_SECONDS
+from exporter.attribution.assembly.factory import Parts, attribution_of
+from exporter.attribution.containers.source import ContainerNames, Folders
+from exporter.attribution.join import LAST_OWNER_SECONDS, weights
 from exporter.attribution.owner import NOBODY, Owner
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.factory import Parts, attribution_of
+from exporter.attribution.assembly.factory import Parts, attribution_of
 from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite, infer
 from exporter.attribution.owner import NOBODY, Owner
-from exporter.attribution.process_index import HOLD_SECONDS
+from exporter.attribution.source import HOLD_SECONDS
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
 from tests.attribution_kit.slurm_node import STEP, Node
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from exporter.attribution.owner import NOBODY
-from exporter.attribution.ownership import Ownership
-from exporter.attribution.process_index import HOLD_SECONDS
+from exporter.attribution.owner import NOBODY, Ownership
 from exporter.attribution.slurm.job import Job, NodeGres
+from exporter.attribution.source import HOLD_SECONDS
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, instance, of
 from tests.attribution_kit.slurm_node import STEP, Node, job
 

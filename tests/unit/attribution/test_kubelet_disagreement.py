@@ -10,11 +10,11 @@ from unittest.mock import patch
 
 import pytest
 
-from exporter.attribution.allocations import SETTLE_SECONDS
-from exporter.attribution.factory import Parts, attribution_of
+from exporter.attribution.assembly.factory import Parts, attribution_of
+from exporter.attribution.join import SETTLE_SECONDS
 from exporter.attribution.kubernetes.pod import Pod, pod_of
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import Ownership
 from tests.attribution_kit.kubelet import GivenPod, Kubelet
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
 

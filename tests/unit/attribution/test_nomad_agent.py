@@ -9,7 +9,7 @@ import pytest
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.documents import MAX_BYTES
-from exporter.attribution.nomad.agent import Agent, _whole
+from exporter.attribution.nomad.source import Agent, _whole
 
 
 class Response:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.kubernetes.pod_logs import parse, read
+from exporter.attribution.kubernetes.source import logged_pods, parse_log_names
 
 UID = "2fc932ce-fdcc-454b-97bd-aadfdeb4c340"
 STATIC = "8f6a44fc62e8cb075753c843896568ca"
@@ -25,13 +25,13 @@ STATIC = "8f6a44fc62e8cb075753c843896568ca"
     ],
 )
 def test_directory_names(name: str, expected: dict[str, tuple[str, str]]) -> None:
-    assert parse([name]) == expected
+    assert parse_log_names([name]) == expected
 
 
 def test_missing_directory_names_nobody(tmp_path: Path) -> None:
-    assert read(tmp_path / "gone") == {}
+    assert logged_pods(tmp_path / "gone") == {}
 
 
 @given(st.lists(st.text()))
 def test_any_names_are_survived(names: list[str]) -> None:
-    parse(names)
+    parse_log_names(names)

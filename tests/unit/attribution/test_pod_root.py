@@ -1,4 +1,4 @@
-"""Root owners of pods, over what each kind's controllers make: with all rights, with fewer, with none."""
+"""TopLevelOwner owners of pods, over what each kind's controllers make: with all rights, with fewer, with none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import yaml
 from exporter.attribution.kubernetes import projects
 from exporter.attribution.kubernetes.pod import Pod, controller_of, pod_of
 from exporter.attribution.kubernetes.projects import Reference
-from exporter.attribution.kubernetes.root import Above, Missing, Root, by_name, root_of
+from exporter.attribution.kubernetes.root import OwnerLookup, OwnerUnavailable, TopLevelOwner, by_name, top_level_owner
 
 _DATA = Path(__file__).parent / "data"
 _HASH = "9d9c9b2f0d6f6b0a9d9c9b2f0d6f6b0a"
@@ -45,16 +45,16 @@ def _pod(case: Mapping[str, Any]) -> Pod:
     return pod_of({"metadata": {"namespace": "ml", "uid": "p", **metadata}, "status": {}}, ())[1]
 
 
-def _minute(root: Root | None) -> Root | None:
+def _minute(root: TopLevelOwner | None) -> TopLevelOwner | None:
     """A CronJob's Job is named after the minute of its run."""
     return root and replace(root, name=re.sub(r"(?<=^nightly-)\d{8}$", "MINUTE", root.name))
 
 
-def _root(told: str) -> Root:
+def _root(told: str) -> TopLevelOwner:
     """`Kind/name`, with `< Kind/name` for the whole that it is a part of."""
     own, _, whole = told.partition(" < ")
     kind, _, name = own.rpartition("/")
-    return Root(name, kind, whole)
+    return TopLevelOwner(name, kind, whole)
 
 
 class _Objects:
@@ -64,13 +64,13 @@ class _Objects:
         self._above = {(each["kind"], each["metadata"]["name"]): each["metadata"] for each in case.get("above", ())}
         self._refused = refused
 
-    def __call__(self, reference: Reference) -> Above | Missing:
+    def __call__(self, reference: Reference) -> OwnerLookup | OwnerUnavailable:
         metadata = self._above.get((reference.kind, reference.name))
-        if metadata is None or not projects.known(reference) or "*" in self._refused:
-            return Missing.UNKNOWN
+        if metadata is None or not projects.resource(reference) or "*" in self._refused:
+            return OwnerUnavailable.UNKNOWN
         if reference.kind in self._refused or metadata["uid"] != reference.uid:
-            return Missing.UNKNOWN
-        return Above(controller_of(metadata))
+            return OwnerUnavailable.UNKNOWN
+        return OwnerLookup(controller_of(metadata))
 
 
 @pytest.mark.parametrize("name", _CASES)
@@ -78,7 +78,7 @@ def test_with_all_rights_the_root_is_exact(name: str) -> None:
     case = _CASES[name]
 
     expected = replace(_root(case["root"]), inferred=case.get("inferred", False))
-    assert _minute(root_of(_pod(case), _Objects(case))) == expected
+    assert _minute(top_level_owner(_pod(case), _Objects(case))) == expected
 
 
 @pytest.mark.parametrize("name", _CASES)
@@ -87,7 +87,7 @@ def test_without_rights_on_owners_the_pods_own_labels_tell_and_it_is_said(name: 
     expected = _root(case.get("by_labels", case["root"]))
     plain = expected.kind == "Pod"
 
-    assert _minute(root_of(_pod(case), _Objects(case, "*"))) == Root(
+    assert _minute(top_level_owner(_pod(case), _Objects(case, "*"))) == TopLevelOwner(
         expected.name, expected.kind, expected.part_of, inferred=not plain
     )
 
@@ -97,7 +97,9 @@ def test_without_the_api_server_the_pods_name_tells_and_it_is_said(name: str) ->
     case = _CASES[name]
     expected = _root(case.get("by_name", case["root"]))
 
-    assert _minute(by_name(_pod(case).name)) == Root(expected.name, expected.kind, expected.part_of, inferred=True)
+    assert _minute(by_name(_pod(case).name)) == TopLevelOwner(
+        expected.name, expected.kind, expected.part_of, inferred=True
+    )
 
 
 def test_reference_to_an_object_of_another_uid_is_not_believed() -> None:
@@ -105,19 +107,19 @@ def test_reference_to_an_object_of_another_uid_is_not_believed() -> None:
     case = _CASES["Deployment"]
     forged = {**case, "above": [{**each, "metadata": {**each["metadata"], "uid": "x"}} for each in case["above"]]}
 
-    found = root_of(_pod(case), _Objects(forged))
+    found = top_level_owner(_pod(case), _Objects(forged))
 
     assert found
     assert found.inferred
 
 
 def test_nothing_is_said_while_an_owner_is_being_asked_for() -> None:
-    assert root_of(_pod(_CASES["Deployment"]), lambda _: Missing.PENDING) is None
+    assert top_level_owner(_pod(_CASES["Deployment"]), lambda _: OwnerUnavailable.PENDING) is None
 
 
 def test_references_in_a_circle_end() -> None:
     itself = Reference("apps/v1", "ReplicaSet", "a", "u")
-    found = root_of(Pod("ml", "a-1", "p", controller=itself), lambda _: Above(itself))
+    found = top_level_owner(Pod("ml", "a-1", "p", controller=itself), lambda _: OwnerLookup(itself))
 
     assert found
     assert found.name == "a"
@@ -126,23 +128,25 @@ def test_references_in_a_circle_end() -> None:
 def test_owner_that_only_part_of_the_way_may_be_read_to_is_said_to_be_inferred() -> None:
     case = _CASES["Deployment"]
 
-    assert root_of(_pod(case), _Objects(case, "Deployment")) == Root("chat", "Deployment", inferred=True)
+    assert top_level_owner(_pod(case), _Objects(case, "Deployment")) == TopLevelOwner(
+        "chat", "Deployment", inferred=True
+    )
 
 
 def test_label_is_confirmed_by_an_object_that_is_named_after_it() -> None:
     """The serverless objects between may be out of reach: the ReplicaSet's name carries the service's."""
     case = _CASES["KServe InferenceService, serverless"]
 
-    found = root_of(_pod(case), _Objects(case, "Revision"))
+    found = top_level_owner(_pod(case), _Objects(case, "Revision"))
 
-    assert found == Root("mixtral", "InferenceService")
+    assert found == TopLevelOwner("mixtral", "InferenceService")
 
 
 def test_pod_of_a_jupyterhub_user_is_a_notebook() -> None:
     """Nobody owns it; that its user has gone is to be said as of a notebook, also while no kernel runs."""
     pod = Pod("hub", "jupyter-ada", "u", projects={"hub.jupyter.org/username": "ada"})
 
-    assert root_of(pod, _Objects({})) == Root("jupyter-ada", "Notebook")
+    assert top_level_owner(pod, _Objects({})) == TopLevelOwner("jupyter-ada", "Notebook")
 
 
 def test_object_of_an_unknown_kind_above_is_the_whole() -> None:
@@ -151,9 +155,9 @@ def test_object_of_an_unknown_kind_above_is_the_whole() -> None:
     job = case["above"][0]
     inside = {**job["metadata"], "ownerReferences": [{**wrapper, "controller": True}]}
 
-    found = root_of(_pod(case), _Objects({"above": [{**job, "metadata": inside}]}))
+    found = top_level_owner(_pod(case), _Objects({"above": [{**job, "metadata": inside}]}))
 
-    assert found == Root("bert", "PyTorchJob", "AppWrapper/sweep")
+    assert found == TopLevelOwner("bert", "PyTorchJob", "AppWrapper/sweep")
 
 
 @pytest.mark.parametrize(
@@ -205,8 +209,10 @@ def test_executors_of_spark_are_of_the_application_that_its_operator_runs() -> N
 
     labelled = replace(pod, projects={"sparkoperator.k8s.io/app-name": "nightly-etl"})
 
-    assert root_of(pod, lambda _: Missing.UNKNOWN) == by_name(pod.name)
-    assert root_of(labelled, lambda _: Missing.UNKNOWN) == Root("nightly-etl", "SparkApplication", inferred=True)
+    assert top_level_owner(pod, lambda _: OwnerUnavailable.UNKNOWN) == by_name(pod.name)
+    assert top_level_owner(labelled, lambda _: OwnerUnavailable.UNKNOWN) == TopLevelOwner(
+        "nightly-etl", "SparkApplication", inferred=True
+    )
 
 
 def test_workers_of_dask_each_have_a_deployment_and_are_one_cluster() -> None:
@@ -221,7 +227,7 @@ def test_workers_of_dask_each_have_a_deployment_and_are_one_cluster() -> None:
     replicas = Reference("apps/v1", "ReplicaSet", "sweep-default-worker-0a1b2c3d4e-6c9fdb6b5c", "r")
     pod = Pod("ml", f"{replicas.name}-bxbvk", "p", controller=replicas, projects={"dask.org/cluster-name": "sweep"})
 
-    def ask(reference: Reference) -> Above | Missing:
-        return Above(above[reference.name]) if reference.name in above else Missing.UNKNOWN
+    def ask(reference: Reference) -> OwnerLookup | OwnerUnavailable:
+        return OwnerLookup(above[reference.name]) if reference.name in above else OwnerUnavailable.UNKNOWN
 
-    assert root_of(pod, ask) == Root("sweep", "DaskCluster")
+    assert top_level_owner(pod, ask) == TopLevelOwner("sweep", "DaskCluster")

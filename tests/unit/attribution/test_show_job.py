@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.slurm import show_job
+from exporter.attribution.slurm import scontrol
 from exporter.attribution.slurm.job import Job, NodeGres
-from exporter.attribution.slurm.show_job import ShowJob
+from exporter.attribution.slurm.scontrol import ShowJob
 
 TEXT = (
     "JobId={id}{more} JobName={name} UserId=alice(1001) GroupId=a(1) MCS_label=N/A Account=physics QOS=high "
@@ -115,7 +115,7 @@ def test_id_that_is_also_an_arrays_is_asked_for_as_its_element(tmp_path: Path) -
 
 
 def test_endless_scontrol_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(show_job, "MAX_BYTES", 1 << 16)
+    monkeypatch.setattr(scontrol, "MAX_BYTES", 1 << 16)
     ask = ShowJob(script(tmp_path, f"{OLD}exec yes forever"))
     script(tmp_path, "exec yes forever", "squeue")
 

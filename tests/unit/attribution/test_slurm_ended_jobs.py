@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.allocations import SETTLE_SECONDS
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.join import SETTLE_SECONDS
+from exporter.attribution.owner import Owner, Ownership
 from exporter.attribution.slurm.job import Job, NodeGres
 from exporter.attribution.slurm.reconciliation import Steps
 from exporter.core.clock import MonotonicTime

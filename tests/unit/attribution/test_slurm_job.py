@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.slurm.environ import JobEnviron
-from exporter.attribution.slurm.job import Job, NodeGres, duration, hosts, indices, parse_job
+from exporter.attribution.slurm.job import Job, JobVariables, NodeGres, duration, hosts, indices, parse_job
 from exporter.attribution.slurm.jobs import job_info
 
 LINE = (
@@ -89,9 +88,9 @@ def test_node_holds_its_own_part_of_a_job() -> None:
     job = parse_job(line(groups=APART))
 
     assert job is not None
-    assert job.held_on(frozenset({"n1"})) == (NodeGres(frozenset({"n1"}), "gpu", 1, (2,)),)
-    assert [gres.name for gres in job.held_on(frozenset({"n2"}))] == ["gpu", "shard"]
-    assert job.held_on(frozenset({"elsewhere"})) == ()
+    assert job.allocation_on(frozenset({"n1"})) == (NodeGres(frozenset({"n1"}), "gpu", 1, (2,)),)
+    assert [gres.name for gres in job.allocation_on(frozenset({"n2"}))] == ["gpu", "shard"]
+    assert job.allocation_on(frozenset({"elsewhere"})) == ()
 
 
 @pytest.mark.parametrize(
@@ -116,14 +115,14 @@ def test_parts_of_gpus_are_counted_by_gpu(gres: str, held: list[tuple[str, int, 
 def test_node_of_two_that_was_given_nothing_has_not_what_the_other_was_given() -> None:
     job = Job("7", node_count=2, gres=(NodeGres(frozenset({"n2"}), "gpu", 1, (2,)),))
 
-    assert job.held_on(frozenset({"n1"})) == ()
-    assert job.held_on(frozenset({"n2"})) == job.gres
+    assert job.allocation_on(frozenset({"n1"})) == ()
+    assert job.allocation_on(frozenset({"n2"})) == job.gres
 
 
 def test_only_node_of_a_job_is_this_one_whatever_it_is_called() -> None:
     job = Job("7", gres=(NodeGres(frozenset({"n1"}), "gpu", 1, (2,)),))
 
-    assert job.held_on(frozenset({"host.example.com"})) == job.gres
+    assert job.allocation_on(frozenset({"host.example.com"})) == job.gres
 
 
 @pytest.mark.parametrize(
@@ -226,13 +225,13 @@ def test_component_of_a_heterogeneous_job(head: str) -> None:
         (Job("7", node_count=1, task_count=8), None, False),
         (Job("7", task_count=8), None, True),
         (Job("7", node_count=1, het_job="6", het_offset="1"), None, True),
-        (Job("7"), JobEnviron("7", node_count=4), True),
-        (None, JobEnviron("7", node_count=4), True),
-        (None, JobEnviron("7", task_count=1), False),
+        (Job("7"), JobVariables(Job("7", node_count=4)), True),
+        (None, JobVariables(Job("7", node_count=4)), True),
+        (None, JobVariables(Job("7", task_count=1)), False),
         (None, None, False),
     ],
 )
 def test_job_has_ranks_elsewhere_by_its_nodes_else_by_its_tasks(
-    job: Job | None, said: JobEnviron | None, *, spread: bool
+    job: Job | None, said: JobVariables | None, *, spread: bool
 ) -> None:
     assert job_info(job, said, "0", "exact").spread is spread

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.attribution.devices import DeviceName
-from exporter.attribution.slurm.job import Job
-from exporter.attribution.slurm.prolog_files import JobFile, job_of, mig_instances, parse_job_file
+from exporter.attribution.slurm.job import Job, JobVariables, mig_instances
+from exporter.attribution.slurm.prolog_files import JobFile, job_of, parse_job_file
 
 MIG = "MIG-00000000-0000-0000-0000-000000000001"
 FILE = f"""\
@@ -34,7 +34,7 @@ def test_all_that_the_prolog_knew() -> None:
         "7", "alice", "", "gpu", "a=b c", array_job="5", array_task="2", het_job="6", het_offset="1",
         time_limit_seconds=3600.0, start_time=1000.0, gres=None,
     )  # fmt: skip
-    assert parse_job_file("7", FILE) == JobFile(job, (0, 2, 3), (DeviceName(uuid=MIG),), "abc")
+    assert parse_job_file("7", FILE) == JobFile(JobVariables(job, (0, 2, 3), (DeviceName(uuid=MIG),)), "abc")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_job_that_slurm_would_let_run_a_year_has_no_limit(end: int, limit: float
     found = parse_job_file("7", FILE.replace("END_TIME=4600", f"END_TIME={end}"))
 
     assert found
-    assert found.job.time_limit_seconds == limit
+    assert found.variables.job.time_limit_seconds == limit
 
 
 @pytest.mark.parametrize("text", ["", "SLURM_JOB_ID=8\n", "7\n", "SLURM_JOB_ID\n"])
@@ -84,7 +84,7 @@ def test_newer_slurm_tells_its_prolog_all_there_is() -> None:
 
     assert found
     assert found.complete
-    assert (found.job.restarts, found.job.node_count) == (2, 4)
+    assert (found.variables.job.restarts, found.variables.job.node_count) == (2, 4)
 
 
 @pytest.mark.parametrize("text", [FILE, f"{_ALL_TOLD}SLURM_SHARDS_ON_NODE=2\n"])
@@ -102,4 +102,4 @@ def test_what_slurm_writes_for_nothing_is_nothing(nothing: str) -> None:
     )
 
     assert found is not None
-    assert (found.job.account, found.job.qos) == ("", "")
+    assert (found.variables.job.account, found.variables.job.qos) == ("", "")

@@ -9,9 +9,8 @@ import pytest
 
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm import device_program
-from exporter.attribution.slurm.cgroup_tree import runs_program
 from exporter.attribution.slurm.device_program import Rule, refusal
-from exporter.attribution.slurm.local_view import DevicePrograms, SlurmSite, allowed
+from exporter.attribution.slurm.local_view import DevicePrograms, SlurmSite, allowed, runs_program
 
 MINORS = """\
 config 1

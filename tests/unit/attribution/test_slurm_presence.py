@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from exporter.attribution.assembly.factory import Parts, attribution_of
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.factory import Parts, attribution_of
 from exporter.attribution.slurm.job import Job
 from exporter.attribution.slurm.local_view import SlurmSite
 from exporter.attribution.slurm.source import Slurm

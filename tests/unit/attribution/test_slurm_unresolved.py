@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import Ownership
 from exporter.attribution.slurm.job import Job, NodeGres
 from tests.attribution_kit.nodes import gpu
 from tests.attribution_kit.slurm_node import Node, job

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.attribution.owner import Owner
-from exporter.attribution.slurm.environ import JobEnviron
-from exporter.attribution.slurm.job import Job
+from exporter.attribution.slurm.job import Job, JobVariables
 from exporter.attribution.slurm.jobs import job_owner
 from exporter.attribution.slurm.local_view import LocalFiles, SlurmSite
 from exporter.attribution.slurm.source import ENVIRON
@@ -97,7 +96,7 @@ def test_node_without_such_processes_has_no_health_of_their_environments(tmp_pat
 
 @pytest.mark.parametrize(("user", "expected"), [("", "alice"), ("bob", "bob")])
 def test_user_is_whom_the_kernel_names_before_the_job_itself(user: str, expected: str) -> None:
-    assert job_owner("7", None, JobEnviron(job="7", user="alice"), user).user == expected
+    assert job_owner("7", None, JobVariables(Job("7", user="alice")), user).user == expected
     assert job_owner("7", None, None, user).user == user
 
 
@@ -111,9 +110,9 @@ def test_environment_of_a_job_is_that_of_the_processes_in_its_cgroup(tmp_path: P
     Node(tmp_path).cgroup("7", 70)
     says(tmp_path, 70)
 
-    found = local(tmp_path).look(frozenset(), lambda _: None).job_environ["7"]
+    found = local(tmp_path).read(frozenset(), lambda _: None).job_environ["7"]
 
-    assert (found.user, found.account, found.gpus) == ("alice", "physics", (0,))
+    assert (found.job.user, found.job.account, found.gpus) == ("alice", "physics", (0,))
 
 
 @pytest.mark.parametrize(
@@ -127,4 +126,4 @@ def test_environment_of_a_job_is_that_of_the_processes_in_its_cgroup(tmp_path: P
 def test_slurm_is_where_it_has_devices_or_jobs(
     tmp_path: Path, gres: str, mapped: frozenset[str], *, present: bool
 ) -> None:
-    assert local(tmp_path, gres).look(mapped, lambda _: None).present is present
+    assert local(tmp_path, gres).read(mapped, lambda _: None).present is present

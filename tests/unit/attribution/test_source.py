@@ -10,14 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exporter.attribution import factory
-from exporter.attribution.allocations import SETTLE_SECONDS
-from exporter.attribution.factory import SOURCES, Parts, attribution_of
-from exporter.attribution.join import Attribution
-from exporter.attribution.owner import NOBODY, Owner
-from exporter.attribution.ownership import Ownership, WorkloadInfo
-from exporter.attribution.process_index import ProcessIndex
-from exporter.attribution.source import Amounts, Match, View, named
+from exporter.attribution.assembly import factory
+from exporter.attribution.assembly.factory import SOURCES, Parts, attribution_of
+from exporter.attribution.join import SETTLE_SECONDS, Attribution
+from exporter.attribution.owner import NOBODY, Owner, Ownership, WorkloadInfo
+from exporter.attribution.source import Amounts, Match, ProcessIndex, View, named
 from exporter.core.clock import MonotonicTime
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
 
@@ -233,7 +230,7 @@ def test_info_comes_from_the_most_trusted_source_that_has_any() -> None:
 
 def test_no_module_outside_a_source_names_it() -> None:
     """But the list of sources and their options; Nomad's tasks in containers go by the containers' names."""
-    root = Path(factory.__file__).parent
+    root = Path(factory.__file__).parents[1]
     named = {
         (path.parent.name, found)
         for path in root.rglob("*.py")

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.allocations import SETTLE_SECONDS, UnreservedUse
-from exporter.attribution.factory import Parts, attribution_of
-from exporter.attribution.join import Attribution
+from exporter.attribution.assembly.factory import Parts, attribution_of
+from exporter.attribution.join import SETTLE_SECONDS, Attribution, UnallocatedUse
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
-from exporter.attribution.owner import NOBODY, Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import NOBODY, Owner, Ownership
 from exporter.attribution.slurm.job import Job, NodeGres
 from tests.attribution_kit.kubelet import GivenPod, Kubelet
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
@@ -28,7 +26,7 @@ Given = Mapping[str, Collection[Owner]]
 
 def named(given: Given, runs: Given, offered: Collection[str] = (), unsure: Collection[Owner] = ()) -> Given:
     """After long enough."""
-    use = UnreservedUse()
+    use = UnallocatedUse()
     use.of(given, offered, runs, unsure, 0.0)
     return use.of(given, offered, runs, unsure, LATER)
 
@@ -61,7 +59,7 @@ def test_another_container_of_the_pod_may_use_what_one_was_given() -> None:
 
 
 def test_a_gpu_that_was_given_out_once_stays_its_schedulers() -> None:
-    use = UnreservedUse()
+    use = UnallocatedUse()
     use.of({"a": [JOB]}, (), {"a": [JOB]}, (), 0.0)
 
     assert use.of({}, (), {"a": [HAND]}, (), 1.0) == {}

@@ -29,7 +29,7 @@ STATIC, DYNAMIC = "gpu-1-mig-19-4-1", "gpu-1-mig-1g10gb-19-4"
 
 def found(name: DeviceName, claimable: Mapping[str, str] | None = None) -> tuple[set[str], dict[str, int]]:
     """UUIDs a pod with this device holds, and what was counted."""
-    view = KubernetesView(present=True, given=(PodDevice("ml", "train", "main", name),), claimable=claimable or {})
+    view = KubernetesView(given=(PodDevice("ml", "train", "main", name),), claimable=claimable or {})
     found = pod_allocations(view, DEVICES)
     held, unresolved = found.given, found.unresolved
     return set(held.get(PodPlace("ml", "train", "main"), {})), {key: n for key, n in unresolved.items() if n}

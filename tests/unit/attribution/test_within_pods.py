@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from exporter.attribution.allocations import within_pods
+from exporter.attribution.join import within_pods
 from exporter.attribution.owner import Owner
 
 ONE, TWO, SIDECAR = (Owner("ns/a", "pod", "ns", "a", name) for name in ("one", "two", "sidecar"))

@@ -9,8 +9,7 @@ import pytest
 from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.projects import KINDS
 from exporter.attribution.kubernetes.root import pod_info
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import WorkloadInfo
+from exporter.attribution.owner import Owner, WorkloadInfo
 from exporter.attribution.work_class import ClassRule, WorkClass, WorkClasses, classify, parse_rules
 from exporter.host.model import HostSignals
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import Target
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import Paced
 from exporter.collectors.processes import GpuProcess, Processes

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.attribution.families import PROCESS_FAMILIES, ProcessRow, limit
 from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
-from exporter.attribution.process_families import PROCESS_FAMILIES, ProcessRow, limit
 from exporter.collectors.base import Tick
 from exporter.collectors.processes import Processes, by_process, read
 from exporter.driver.interface import Record, UnsupportedError

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from exporter.attribution.background_source import BackgroundSource, SourceError
-from exporter.attribution.kubernetes.api_server import ApiServer
-from exporter.attribution.kubernetes.node_object import NodeObject, node_of, read
+from exporter.attribution.kubernetes.api_server import ApiServer, NodeObject, node_of, read_node
 from exporter.faults.watch import FaultTracker, FaultWatchConfig
 
 WHOLE = {"nvidia.com/gpu.replicas": "1", "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
@@ -72,7 +71,7 @@ class Answers(ApiServer):
 
 def test_it_is_asked_for_by_its_name_and_shown_with_its_source() -> None:
     source = BackgroundSource(
-        lambda: read(Answers("http://api"), "n/1"), NodeObject(), name="node", interval=lambda _: 60.0
+        lambda: read_node(Answers("http://api"), "n/1"), NodeObject(), name="node", interval=lambda _: 60.0
     )
     watch = FaultTracker(FaultWatchConfig(kubernetes=source))
     watch.look(0.0, 0.0, (), (), driver=True)

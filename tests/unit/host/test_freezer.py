@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import Owner, Ownership
 from exporter.host.cgroup import READ_INTERVAL_SECONDS, Cgroups
 from exporter.host.model import HostProcess, ProcessSignals
 from exporter.sampling.usage.host_reader import HostReader

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import Target
 from exporter.core.clock import MonotonicTime
 from exporter.core.threads import Threads
 from exporter.host.network_ports import NETWORK_PORT_FAMILIES, GpuSeat, PortWatch, meeting, nearest

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import Owner, Ownership
 from exporter.host.model import HostProcess, HostSignals
 from exporter.host.process import CLOCK_TICKS
 from exporter.sampling.usage.host_reader import CYCLE_PROCESSES, LIMIT_SECONDS, HostReader

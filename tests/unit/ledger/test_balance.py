@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import Owner, Target
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance, prune

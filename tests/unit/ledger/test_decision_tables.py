@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import Target
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner, Target
 from exporter.core.families import Sample
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES

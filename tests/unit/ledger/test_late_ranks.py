@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import Owner, Target
 from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import Owner, Target
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import ZERO, Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.history import free_clock

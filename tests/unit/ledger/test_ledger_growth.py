@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from exporter.attribution.owner import NOBODY, Owner
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import NOBODY, Owner, Target
 from exporter.core.clock import MonotonicTime, UnixTime
 from exporter.core.units import Share
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import Target
 from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading

@@ -12,8 +12,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import Owner, Target
 from exporter.host.model import HostSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance

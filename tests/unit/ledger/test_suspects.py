@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import Target
 from exporter.core.clock import MonotonicTime
 from exporter.ledger.account import Allocation, Ledger, OwnerEntry, Reading
 from exporter.ledger.peers import HangDetector

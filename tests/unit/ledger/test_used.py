@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import Owner, Target
 from exporter.ledger.account import Allocation, Counted, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
 from exporter.ledger.states.state import Signals

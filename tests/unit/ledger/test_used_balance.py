@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.owner import NOBODY, Owner
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import NOBODY, Owner, Target
 from exporter.core.clock import UnixTime
 from exporter.core.families import Values
 from exporter.core.units import Share

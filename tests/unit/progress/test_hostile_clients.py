@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import Owner, Ownership
 from exporter.progress.protocol import LARGEST, MAX_NAME
 from exporter.progress.reader import ProgressReader
 from exporter.progress.reporters import BURST, RATE

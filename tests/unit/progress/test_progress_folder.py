@@ -24,8 +24,8 @@ def folder(tmp_path: Path) -> tuple[FolderSource, Reporters]:
 def test_file_counts_for_the_process_it_names_once(tmp_path: Path) -> None:
     source, reporters = folder(tmp_path)
     (tmp_path / "mine.json").write_text(json.dumps({"pid": os.getpid(), "samples": 7}))
-    source.look()
-    source.look()
+    source.read_changed()
+    source.read_changed()
 
     assert [each.process.pid for each in reporters.all()] == [os.getpid()]
     assert reporters.results()["accepted"] == 1
@@ -41,7 +41,7 @@ def test_file_for_somebody_elses_process_is_refused(tmp_path: Path) -> None:
         (procfs / str(pid) / "stat").write_text(f"{pid} (python3) S 1 {' '.join(['0'] * 17)} 100 0 0 0")
         (procfs / str(pid) / "status").write_text(f"Uid:\t{user}\t0\t0\t0\nNSpid:\t{names}\n")
         (files / f"{pid}.json").write_text(json.dumps({"pid": pid, "samples": 7}))
-    FolderSource(files, reporters, procfs, lambda: 0.0).look()
+    FolderSource(files, reporters, procfs, lambda: 0.0).read_changed()
 
     assert reporters.all() == ()
     assert reporters.results()["not_this_process"] == 2
@@ -55,7 +55,7 @@ def test_users_files_beyond_the_quota_silence_nobody(tmp_path: Path) -> None:
     mine.write_text(json.dumps({"pid": os.getpid(), "samples": 7}))
     if os.getuid() == 0:
         os.chown(mine, 4242, 4242)
-    source.look()
+    source.read_changed()
 
     results = reporters.results()
     assert results["over_quota"] == 1
@@ -72,7 +72,7 @@ def test_files_left_behind_take_no_place_of_those_that_report(tmp_path: Path) ->
         file.write_text(json.dumps({"pid": os.getpid() if new else 1 << 22, "samples": 7}))
         if not new:
             os.utime(file, (1e9 + number, 1e9 + number))
-    source.look()
+    source.read_changed()
 
     assert reporters.results()["accepted"] == 20
 
@@ -86,14 +86,14 @@ def test_folder_full_of_one_users_files_silences_nobody(tmp_path: Path, monkeypa
     for number in range(10):
         (tmp_path / f"mine{number}.json").write_text(json.dumps({"pid": os.getpid(), "samples": 7}))
     for _ in range(5):
-        source.look()
+        source.read_changed()
 
     assert reporters.results()["accepted"] == 10
     assert "more than 20 entries" in source.error
 
     for number in range(10):
         os.utime(tmp_path / f"mine{number}.json", (1e9, 1e9))
-    source.look()
+    source.read_changed()
     assert reporters.results()["accepted"] == 20
 
 
@@ -102,7 +102,7 @@ def test_links_pipes_and_large_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "link.json").symlink_to("/dev/zero")
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "large.json").write_text(" " * (LARGEST + 1))
-    source.look()
+    source.read_changed()
 
     assert reporters.results()["malformed"] == 3
     assert source.error == ""
@@ -115,13 +115,13 @@ def test_folder_whose_files_may_not_be_looked_at_is_told(tmp_path: Path, monkeyp
     source, _ = folder(tmp_path)
     (tmp_path / "mine.json").write_text("{}")
     monkeypatch.setattr(Path, "lstat", refused)
-    source.look()
+    source.read_changed()
 
     assert "Permission denied" in source.error
 
 
 def test_missing_folder_is_told(tmp_path: Path) -> None:
     source, _ = folder(tmp_path / "none")
-    source.look()
+    source.read_changed()
 
     assert "No such file" in source.error

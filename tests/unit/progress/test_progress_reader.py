@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import Owner, Ownership
 from exporter.progress.protocol import Report
 from exporter.progress.reader import ProgressReader
 from exporter.progress.reporters import Process

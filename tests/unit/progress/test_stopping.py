@@ -26,7 +26,7 @@ def ends(source: FolderSource | SocketSource, waiting: threading.Event) -> bool:
 def test_folder_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder_source, "EVERY", 1e6)
     source, looked = FolderSource(tmp_path, Reporters()), threading.Event()
-    monkeypatch.setattr(source, "look", looked.set)
+    monkeypatch.setattr(source, "read_changed", looked.set)
 
     assert ends(source, looked)
 

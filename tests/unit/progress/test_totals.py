@@ -13,13 +13,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import Owner, Ownership
 from exporter.core.clock import MonotonicTime
+from exporter.progress.progress import Totals
 from exporter.progress.protocol import Report, parse
 from exporter.progress.reader import ProgressReader
 from exporter.progress.reporters import Process, Reporter
-from exporter.progress.totals import Totals
 from tests.unit.progress.test_progress_reader import HELD, JOB, OTHER, Node
 
 GROUP = "tp0"

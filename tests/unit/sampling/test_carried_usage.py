@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import Owner, Ownership
 from exporter.host.model import HostProcess, HostUsage
 from exporter.sampling.usage.host_reader import HostReader
 from exporter.sampling.usage.totals import CarriedUsage

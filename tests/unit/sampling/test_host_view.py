@@ -8,8 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import cast
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import Owner, Ownership
 from exporter.collectors.base import Paced
 from exporter.collectors.processes import GpuProcess, Processes
 from exporter.core.clock import Moment, MonotonicTime, UnixTime

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.attribution.owner import NOBODY, Owner
-from exporter.attribution.ownership import Ownership, Target, WorkloadInfo
+from exporter.attribution.owner import NOBODY, Owner, Ownership, Target, WorkloadInfo
 from exporter.collectors.base import Paced
 from exporter.collectors.processes import GpuProcess, Processes
 from exporter.core.clock import Moment, UnixTime

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import Owner, Ownership
 from exporter.host.network import Listeners
 from exporter.sampling.usage.host_reader import HostReader
 from tests.unit.host.test_reader import host, reader, write

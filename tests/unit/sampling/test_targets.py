@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.owner import NOBODY, Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import NOBODY, Owner, Ownership
 from exporter.collectors.processes import GpuProcess
 from exporter.sampling.join import allocations
 

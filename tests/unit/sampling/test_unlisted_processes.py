@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.owner import Owner, Ownership
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector
 from exporter.core.clock import Moment, MonotonicTime, UnixTime

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import Target
 from exporter.core.clock import Moment, MonotonicTime, UnixTime
 from exporter.host.network_ports import NetworkPorts
 from exporter.sampling.host_view import HostQuestion

@@ -153,7 +153,7 @@ def test_threads_of_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = Threads()
     jobs = JobCache(lambda _: None)
     watch = PodWatch(None, "n", backoff=0.01)  # type: ignore[arg-type]
-    monkeypatch.setattr(jobs, "_drop_ended", _throw)
+    monkeypatch.setattr(jobs, "answer_next", _throw)
     monkeypatch.setattr(watch, "_list", _throw)
     jobs.start(threads)
     watch.start(threads)

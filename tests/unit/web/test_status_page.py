@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import SourceHealth
-from exporter.attribution.process_families import ProcessRow
+from exporter.attribution.families import ProcessRow
+from exporter.attribution.owner import Owner, SourceHealth
 from exporter.core.clock import UnixTime
 from exporter.core.units import Bytes, Share
 from exporter.faults.rule import Finding, Verdict

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.slurm.show_job import ShowJob
+from exporter.attribution.slurm.scontrol import ShowJob
 from exporter.config.command_line import Page
 from exporter.config.option import ConfigError
 from exporter.core.clock import unix_time

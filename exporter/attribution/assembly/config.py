@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
-from exporter.attribution.containers.names import Folders
+from exporter.attribution.containers.source import Folders
 from exporter.attribution.work_class import ClassRule, parse_rules
 from exporter.config.kinds import Choice, Pairs, boolean, choice, duration, http_url, names, optional_path, path, text
 from exporter.config.option import option, section
 
 AUTO, ON, OFF = "auto", "on", "off"
-"""Modes of a source. `auto` costs next to nothing where the source is not there. `on`: that it is missing shows."""
+"""Modes of a source. With `on` a missing source is a failure."""
 _POD_RESOURCES = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
-
-
-def _folders(given: Mapping[str, Any]) -> Folders:
-    return Folders(**given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +57,7 @@ class ContainersConfig:
     )
     folders: Folders = option(
         ",".join(f"{item.name}={item.default}" for item in fields(Folders)),
-        Pairs({item.name: path for item in fields(Folders)}, _folders),
+        Pairs({item.name: path for item in fields(Folders)}, lambda given: Folders(**given)),
         "Folders of the container engines, which names of containers come from: data of Docker, storage of root's "
         "Podman, state of containerd.",
         metavar="ENGINE=DIR",

@@ -9,48 +9,42 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from exporter.attribution.config import (
+from exporter.attribution.assembly.config import (
     AUTO,
     OFF,
     ON,
     AttributionConfig,
     KubernetesConfig,
-    NomadConfig,
     SlurmConfig,
 )
-from exporter.attribution.containers.names import ContainerNames
-from exporter.attribution.containers.source import Containers
+from exporter.attribution.containers.source import ContainerNames, Containers, Units
 from exporter.attribution.join import Attribution
-from exporter.attribution.kubernetes import resource_slices
-from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch
+from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch, resource_slices
 from exporter.attribution.kubernetes.owner_objects import OwnerObjects
 from exporter.attribution.kubernetes.pod_owners import PodCgroups, PodOwners
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
-from exporter.attribution.nomad.agent import Agent
-from exporter.attribution.nomad.source import AgentPoller, Nomad
-from exporter.attribution.slurm.jobs import Jobs
+from exporter.attribution.nomad.source import Agent, AgentPoller, Nomad
+from exporter.attribution.slurm.jobs import Cgroups, Controller, Environment, JobCgroups, Jobs, Prolog
 from exporter.attribution.slurm.local_view import SlurmSite
-from exporter.attribution.slurm.owners import Cgroups, Controller, Environment, JobCgroups, Prolog
-from exporter.attribution.slurm.show_job import ShowJob
+from exporter.attribution.slurm.scontrol import ShowJob
 from exporter.attribution.slurm.source import Slurm
 from exporter.attribution.source import OwnerSource
-from exporter.attribution.units import Units
 from exporter.host.process import user_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mounts:
-    """Where the sources find the host's files."""
+    """Paths of the host's files."""
 
     procfs: Path = Path("/proc")
     cgroupfs: Path = Path("/sys/fs/cgroup")
     pod_logs: Path = Path("/var/log/pods")
-    """The kubelet's log directories: their names tell pods apart on a shared GPU without the API server."""
+    """The kubelet's log directories. Their names distinguish pods on a shared GPU without the API server."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What reads for the sources; None is off."""
+    """Readers of the sources; None is off."""
 
     kubernetes: Kubernetes | None = None
     slurm: Slurm | None = None
@@ -75,7 +69,7 @@ SOURCES: tuple[MakeSource, ...] = (
     lambda parts: Environment(parts.jobs) if parts.jobs else None,
     lambda _: Units(),
 )
-"""In order of trust."""
+"""Sources in order of trust."""
 
 
 def attribution_of(
@@ -91,11 +85,12 @@ def attribution(
     environment: Mapping[str, str] = os.environ,
     user_name: Callable[[int], str] = user_name,
 ) -> Attribution:
-    """Everything made and nothing started: `start` begins to ask, `stop` ends it."""
+    """Return the attribution for the options, without starting it."""
+    nomad = config.nomad
     parts = Parts(
         _kubernetes(config.kubernetes, mounts, environment),
         _slurm(config.slurm, mounts, environment, user_name),
-        _nomad(config.nomad),
+        AgentPoller(Agent(nomad.address, nomad.token_file, nomad.ca_file)) if nomad.address else None,
         ContainerNames(
             None if config.containers.mode == OFF else config.containers.folders,
             required=config.containers.mode == ON,
@@ -103,10 +98,6 @@ def attribution(
         mounts.procfs,
     )
     return attribution_of(parts, mounts.cgroupfs)
-
-
-def _nomad(config: NomadConfig) -> AgentPoller | None:
-    return AgentPoller(Agent(config.address, config.token_file, config.ca_file)) if config.address else None
 
 
 def _kubernetes(config: KubernetesConfig, mounts: Mounts, environment: Mapping[str, str]) -> Kubernetes | None:
@@ -117,7 +108,7 @@ def _kubernetes(config: KubernetesConfig, mounts: Mounts, environment: Mapping[s
         return Kubernetes(site)
     node = environment.get("NODE_NAME", "") or socket.gethostname()
     server = ApiServer.in_cluster(environment)
-    slices = replace(site, slices=lambda: resource_slices.listed(server, node))
+    slices = replace(site, slices=lambda: resource_slices(server, node))
     return Kubernetes(slices, watch=PodWatch(server, node, config.pod_labels), owner_objects=OwnerObjects(server))
 
 

@@ -1,0 +1,1 @@
+"""The options of the sources of owners, and the attribution that they ask for."""
