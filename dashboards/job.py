@@ -114,7 +114,7 @@ def _ledger() -> timeseries.Panel:
     )
 
 
-_HELD = f"and on ({_BY_GPU}) (gpu_owner_share{{{SCOPE}}} > 0)"
+_HELD = f"and on ({_BY_GPU}) (gpu_allocation_ratio{{{SCOPE}}} > 0)"
 
 
 def _shares(more: str = "") -> str:
@@ -127,7 +127,7 @@ _WAITS = 'state=~"wait_collective|wait_peer"'
 
 def _lead(moment: str = "") -> str:
     """How much less of its time each of its twelve first GPUs waits for others than they do on the average."""
-    held = f"(max by ({_BY_GPU}) (gpu_owner_share{{{SCOPE}}}{moment}) > 0)"
+    held = f"(max by ({_BY_GPU}) (gpu_allocation_ratio{{{SCOPE}}}{moment}) > 0)"
     waits = f"sum by ({_BY_GPU}) (gpu_state:gpu_time_seconds:rate5m{{{NODE}, {_WAITS}}}{moment})"
     own = f"(({waits} and {held}) or 0 * {held})"
     return f"topk({_FIRST}, scalar(avg({own})) - {own})"
@@ -180,7 +180,7 @@ def _more_than(count: int, by: str, held: str) -> str:
 
 
 def _nodes() -> statetimeline.Panel:
-    held = f"count by ({_BY_NODE}) (max by ({_BY_GPU}) (gpu_owner_share{{{SCOPE}}} > 0))"
+    held = f"count by ({_BY_NODE}) (max by ({_BY_GPU}) (gpu_allocation_ratio{{{SCOPE}}} > 0))"
     return _rows(
         "By node",
         "A row for each of its nodes, where they are two or more. A row that computes while the others wait is the one they wait for.",
@@ -202,7 +202,7 @@ def _ranks() -> statetimeline.Panel:
         "By GPU",
         f"A row for each of its GPUs, where they are more than {_FIRST}, in the order of nodes: one rank each where a process has one GPU. Of many, drag over "
         "a part of the time to see it in more steps.",
-        telling_of_shares(_shares, _BY_GPU, f" {_HELD} {_more_than(_FIRST, _BY_GPU, 'gpu_owner_share')}"),
+        telling_of_shares(_shares, _BY_GPU, f" {_HELD} {_more_than(_FIRST, _BY_GPU, 'gpu_allocation_ratio')}"),
         "{{instance}} {{gpu}}",
         height=22,
         page=40,

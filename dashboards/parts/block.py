@@ -73,7 +73,7 @@ def firing(scope: str, *, size: tuple[int, int] = (24, 8)) -> table.Panel:
 
 def firing_for_owner(owner: str) -> table.Panel:
     """The same of workloads: of their own, of the GPUs they hold, and of the nodes these are in."""
-    held = f"(gpu_owner_share{{{owner}}} > 0)"
+    held = f"(gpu_allocation_ratio{{{owner}}} > 0)"
     of_gpus = f"{_firing(CLUSTER)} and on (cluster, instance, gpu) {held}"
     of_nodes = f"""{_firing(CLUSTER, ', gpu="", instance!=""')} and on (cluster, instance) {held}"""
     return _one_by_one(
@@ -130,7 +130,7 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
         columns=(
             Value("Answers", known(scope, "gpu"), "none", mappings=tuple(look.ANSWERS), width=95, reduce="min"),
             Text("Model", f"gpu_info{{{scope}}}", "model", width=190, links=(link.to_model(link.cell("Model")),)),
-            Text("Held by", f"gpu_owner_share{{{scope}}}", "workload", links=(link.to_pod(held), link.to_job(held))),
+            Text("Held by", f"gpu_allocation_ratio{{{scope}}}", "workload", links=(link.to_pod(held), link.to_job(held))),
             lost_state("State", state),
             gauge("Busy", gpu_busy(scope, by), look.PLAIN, width=120),
             gauge(

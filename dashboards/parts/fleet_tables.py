@@ -97,7 +97,7 @@ def _models() -> table.Panel:
         keys=(Key("model", "Model", (link.to_model(link.cell("Model")),)),),
         columns=(
             Value("GPUs", of("gpu_up:count"), look.COUNT, width=75, reduce="sum"),
-            Value("Held", of("gpu_owner_share:sum"), look.COUNT, decimals=1, width=75, reduce="sum"),
+            Value("Held", of("gpu_allocation_ratio:sum"), look.COUNT, decimals=1, width=75, reduce="sum"),
             gauge("Busy", of("gpu_utilization:ratio_rate5m"), look.PLAIN, reduce="avg", width=160),
             gauge(
                 "Memory",

@@ -30,7 +30,7 @@ def _engine(name: str, operation: str = "sum") -> str:
 
 def _efficiency() -> Iterator[timeseries.Panel]:
     tokens = f"sum by ({_WHERE}) (serving:llm_generated_tokens:rate5m{{{CLUSTER}}})"
-    hourly = price.priced(lambda model: f"serving_model:gpu_owner_share:sum{{{CLUSTER}{model}}}")
+    hourly = price.priced(lambda model: f"serving_model:gpu_allocation_ratio:sum{{{CLUSTER}{model}}}")
     rows = (
         (
             "Tokens per GPU second",

@@ -33,7 +33,7 @@ def to_the_end(scope: str) -> table.Panel:
     summed = f"sum by ({_ON}) ({rate})"
     gpus = f"sum by ({_ON}) (workload:gpu_workload_gpus:sum{{{scope}}})"
     watts = f"sum by ({_ON}) (workload:gpu_workload_energy_joules:rate5m{{{scope}}})"
-    hourly = price.priced(lambda model: f"workload_model:gpu_owner_share:sum{{{scope}{model}}}")
+    hourly = price.priced(lambda model: f"workload_model:gpu_allocation_ratio:sum{{{scope}{model}}}")
     return Table(
         title="To the end, and what it gets done",
         description="Time to the end as the program says, else at its mean pace; energy and cost of that time at what they are now, at the prices set "

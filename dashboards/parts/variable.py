@@ -55,7 +55,7 @@ def many(name: str, label: str, query: str) -> build.QueryVariable:
 
 def holding(owner: str) -> build.QueryVariable:
     """Out of sight: the nodes on which the selection holds GPUs, so that queries look at those alone."""
-    query = f"label_values(gpu_owner_share{{{owner}}}, instance)"
+    query = f"label_values(gpu_allocation_ratio{{{owner}}}, instance)"
     return (
         _query("instance", "Nodes", query)
         .multi(True)

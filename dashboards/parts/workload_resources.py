@@ -37,7 +37,7 @@ def gpus(kind: Kind) -> table.Panel:
         """A number of each GPU, on the rows of whoever holds it."""
         labels = ", ".join((by, *more))
         joined = f"group_left ({', '.join(more)}) max by ({labels}) ({expr})"
-        return f"(gpu_owner_share{{{kind.shown}}} > 0) * 0 + on ({by}) {joined}"
+        return f"(gpu_allocation_ratio{{{kind.shown}}} > 0) * 0 + on ({by}) {joined}"
 
     return Table(
         title="Its GPUs: which one the others wait for, which one is not used",

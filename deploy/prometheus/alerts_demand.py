@@ -72,8 +72,8 @@ MEMORY_FULL = Alert(
         / (gpu_memory_total_bytes - gpu_memory_reserved_bytes or gpu_memory_total_bytes)
       > <full>
     )
-    * on {_DEVICE} group_right () (gpu_owner_share > bool 0)
-    and on {_PART} gpu_owner_share offset <window> > 0
+    * on {_DEVICE} group_right () (gpu_allocation_ratio > bool 0)
+    and on {_PART} gpu_allocation_ratio offset <window> > 0
   ) > 0
   unless on {_WORKLOAD} gpu_workload_info{{class="service"}}"""
     ),

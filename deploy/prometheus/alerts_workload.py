@@ -149,7 +149,7 @@ HELD_IDLE = Alert(
     expr=named(
         f"""\
   count by {WORKLOAD_LABELS} (
-{_idle("gpu_time_seconds_total", "gpu_owner_share")}
+{_idle("gpu_time_seconds_total", "gpu_allocation_ratio")}
     or
 {_idle("gpu_mig_time_seconds_total", "gpu_mig_owner_share")}
   )
@@ -215,7 +215,7 @@ _NEW_XID = f"""\
       ({_XID} and on (cluster, instance) gpu_exporter_build_info offset <recent>) unless {_XID} offset <recent>"""
 _ALONE = f"""\
 max by (cluster, instance, uuid, workload) (
-      gpu_owner_share offset <recent> == 1
+      gpu_allocation_ratio offset <recent> == 1
       and on {_DEVICE} ({_NEW_XID})
     )"""
 """Who held all of a GPU before an error that is new. The GPUs with one are chosen first: they are few of many."""

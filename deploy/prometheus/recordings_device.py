@@ -224,20 +224,20 @@ GPU_BUSY = record(
 )
 INFO_JOIN = f" * on (cluster, instance, uuid) group_left (model) {INFO.record}"
 MODEL_SHARE = record(
-    "model:gpu_owner_share:sum",
+    "model:gpu_allocation_ratio:sum",
     MODEL,
-    summed(MODEL, "workload_model:gpu_owner_share:sum"),
+    summed(MODEL, "workload_model:gpu_allocation_ratio:sum"),
     "GPUs of the model that workloads hold (whole GPUs; MIG instances are not in it).",
 )
 
 PART_MODELS = record(
-    "part_model:gpu_owner_share:sum",
+    "part_model:gpu_allocation_ratio:sum",
     ("instance", *OWNER_LABELS, "model"),
-    summed(("instance", *OWNER_LABELS, "model"), once(("uuid", *OWNER_LABELS), "gpu_owner_share") + INFO_JOIN),
+    summed(("instance", *OWNER_LABELS, "model"), once(("uuid", *OWNER_LABELS), "gpu_allocation_ratio") + INFO_JOIN),
     "GPUs held by a container of a pod, or by a job on one of its nodes, by model.",
 )
 WORKLOAD_MODELS = record(
-    "workload_model:gpu_owner_share:sum",
+    "workload_model:gpu_allocation_ratio:sum",
     (*WHOLE, "model"),
     summed((*WHOLE, "model"), PART_MODELS.record),
     "GPUs held, by model: what prices multiply (whole GPUs; MIG instances are not in it).",

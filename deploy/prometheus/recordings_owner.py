@@ -67,7 +67,7 @@ WORKLOAD_NOW = (
         _of_parts(
             f"gpu_utilization:{operation}",
             operation,
-            f"0 * ({once(('uuid', *OWNER_LABELS), 'gpu_owner_share')} > 0)"
+            f"0 * ({once(('uuid', *OWNER_LABELS), 'gpu_allocation_ratio')} > 0)"
             f" + on (cluster, instance, uuid) group_left () {GPU_BUSY.record}",
             f"Share of its observed time in which a kernel ran on the {which} used GPU that it holds, 0 to 1.",
         )

@@ -83,7 +83,7 @@ PROGRESS = (
 PROGRESS_NOW = (
     _record(
         _BOUND,
-        f"clamp_max(sum {_BY} ((max by (cluster, instance, uuid, {', '.join(OWNER_LABELS)}) (gpu_owner_share) > bool 0)"
+        f"clamp_max(sum {_BY} ((max by (cluster, instance, uuid, {', '.join(OWNER_LABELS)}) (gpu_allocation_ratio) > bool 0)"
         f" * on (cluster, instance, uuid) group_left () ({_TENSOR} * on (cluster, instance, uuid) {_CLOCK}"
         f" * on (cluster, instance, uuid) {_PEAK})) / ({_PEAKS} > 0), 1) unless {_ON} {_MFU}",
         "Upper bound of the model FLOPs utilization of what reports none: tensor activity times clock over peak clock.",

@@ -193,7 +193,7 @@ def _of_serving(operation: str, of_owners: str, more: str = "") -> str:
 
 
 _SM = (
-    "(max by (cluster, instance, uuid, workload, namespace, pod) (gpu_owner_share{<pod>}) > bool 0)"
+    "(max by (cluster, instance, uuid, workload, namespace, pod) (gpu_allocation_ratio{<pod>}) > bool 0)"
     " * on (cluster, instance, uuid) group_left ()"
     " max by (cluster, instance, uuid) (rate(gpu_sm_active_seconds_total[5m]))"
 )
@@ -239,7 +239,7 @@ SERVING = (
         _HOLDER,
     ),
     _record(
-        "serving_model:gpu_owner_share:sum",
+        "serving_model:gpu_allocation_ratio:sum",
         _of_serving("sum", f"{PART_MODELS.record}{{<pod>}}", ", model"),
         "GPUs held by what serves, by model: what prices multiply.",
         (*_HOLDER, "model"),

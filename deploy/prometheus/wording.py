@@ -17,7 +17,7 @@ OWNER = (
 
 # A workload is named once, whatever holds the GPU for it: containers, MIG instances, or one share that two jobs scrape.
 _HOLDERS = (
-    "max by (workload, user) (gpu_owner_share{cluster=%[1]q,instance=%[2]q,uuid=%[3]q} > 0"
+    "max by (workload, user) (gpu_allocation_ratio{cluster=%[1]q,instance=%[2]q,uuid=%[3]q} > 0"
     " or gpu_mig_owner_share{cluster=%[1]q,instance=%[2]q,parent_uuid=%[3]q} > 0)"
 )
 _NODE_HOLDERS = "sum by (workload) (gpu_workload_gpus{cluster=%[1]q,instance=%[2]q}) > 0"
@@ -102,7 +102,7 @@ STATES_OF_STRAGGLERS = (
 _RAISED = (
     '(gpu_xid_last_timestamp_seconds{cluster=%[1]q,class="restart_app"} > time() - 600)'
     " * on (cluster, instance, uuid) group_left ()"
-    " max by (cluster, instance, uuid) (gpu_owner_share{cluster=%[1]q,workload=%[2]q} offset <recent> == 1)"
+    " max by (cluster, instance, uuid) (gpu_allocation_ratio{cluster=%[1]q,workload=%[2]q} offset <recent> == 1)"
 )
 _ASKED = "$labels.cluster $labels.workload | query"
 XIDS = (

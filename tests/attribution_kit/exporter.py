@@ -51,7 +51,7 @@ def owner_of(sample: Sample) -> Owner:
 
 def shown_holders(url: str) -> dict[str, frozenset[Owner]]:
     found: dict[str, set[Owner]] = defaultdict(set)
-    for sample in series(url, "gpu_owner_share"):
+    for sample in series(url, "gpu_allocation_ratio"):
         found[sample.labels["uuid"]].add(owner_of(sample))
     return {uuid: frozenset(owners) for uuid, owners in found.items()}
 

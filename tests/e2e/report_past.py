@@ -73,7 +73,7 @@ def devices(past: Past, node: str, here: Mapping[str, str], own: Mapping[str, st
         used = [(float(t), 60.0 * GIB if began <= t < ended else 0.0) for t in life]
         past.add("gpu_memory_used_bytes", device, used)
         past.add("gpu_power_watts", device, [(float(t), WATTS[node]) for t in life])
-        past.add("gpu_owner_share", {**device, **own}, [(float(t), 1.0) for t in life if began <= t < ended])
+        past.add("gpu_allocation_ratio", {**device, **own}, [(float(t), 1.0) for t in life if began <= t < ended])
 
 
 SHORT = 120
@@ -138,6 +138,6 @@ def recorded(past: Past, now: float) -> None:
             flat(recording, {**labels, "state": state}, wasted)
             for name, value in TOTALS.items():
                 flat(f"{level}:{name}:rate5m", labels, {"held": held, "used": held - wasted, "lost": wasted}[value])
-        flat("workload_model:gpu_owner_share:sum", {**owner, "model": "NVIDIA A100-SXM4-80GB"}, held)
+        flat("workload_model:gpu_allocation_ratio:sum", {**owner, "model": "NVIDIA A100-SXM4-80GB"}, held)
     flat("cluster_state:gpu_time_seconds:rate5m", {"state": "busy"}, 5.5)
     past.add("gpu_exporter_build_info", {"version": "1"}, [(t, 1.0) for t in times])

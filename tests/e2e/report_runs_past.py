@@ -51,6 +51,6 @@ def _node(past: Past, run: str, began: float, here: Mapping[str, str]) -> None:
         level("gpu_workload_expected_seconds_remaining", owner, LEFT)
     for gpu in range(GPUS):
         device = {**here, "gpu": str(gpu), "uuid": f"GPU-{here['instance']}-{gpu}"}
-        level("gpu_owner_share", {**owner, **device}, 1.0)
+        level("gpu_allocation_ratio", {**owner, **device}, 1.0)
         level("gpu_info", {**device, "model": "NVIDIA H100 80GB HBM3"}, 1.0)
         level("gpu_peak_bf16_flops", device, PEAK)

@@ -70,7 +70,7 @@ def test_shares_sum_to_one_and_each_pod_has_its_own_memory_and_utilization(
         both, one = pod("both"), pod("one")
         with exporting(options, fake.environment, tmp_path) as url:
             becomes({uuid(0): {both, one}, uuid(1): {both}}, lambda: shown_holders(url))
-            shares = {(each.labels["gpu"], owner_of(each)): each.value for each in series(url, "gpu_owner_share")}
+            shares = {(each.labels["gpu"], owner_of(each)): each.value for each in series(url, "gpu_allocation_ratio")}
             memory = {owner_of(each): each.value for each in series(url, "gpu_workload_memory_bytes")}
             used = {
                 (each.labels["gpu"], owner_of(each)): each.value

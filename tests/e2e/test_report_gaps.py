@@ -26,7 +26,7 @@ def unseen_job(past: Past, began: float, ended: float) -> None:
     times = [began + UNSEEN + SCRAPE * scrape for scrape in range(int(ended + 100 - began - UNSEEN) // SCRAPE)]
     past.add("gpu_workload_gpus", {**here, **owner}, [(t, 1.0 if t < ended else 0.0) for t in times])
     past.add("gpu_workload_start_time_seconds", {**here, **owner}, [(t, began) for t in times])
-    past.add("gpu_owner_share", {**here, **device, **owner}, [(t, 1.0) for t in times if t < ended])
+    past.add("gpu_allocation_ratio", {**here, **device, **owner}, [(t, 1.0) for t in times if t < ended])
     held = [(t, min(t, ended) - began) for t in times]
     past.add("gpu_workload_samples_total", {**here, **owner}, [(t, 100 * seconds) for t, seconds in held])
     for state, share in {"busy": 0.25, "wait_cpu": 0.75}.items():

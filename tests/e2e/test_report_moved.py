@@ -65,7 +65,7 @@ def requeued(past: Past, began: float) -> None:
                 busy = held if state == "busy" else (0.0, 0.0)
                 own = device(past, here, gpu, (began, began + 2 * HOUR), busy, [held])
                 shares = [(held[0] + 5 + SCRAPE * scrape, 1.0) for scrape in range(1195 // SCRAPE)]
-                past.add("gpu_owner_share", {**own, **owner}, shares)
+                past.add("gpu_allocation_ratio", {**own, **owner}, shares)
 
 
 PODS = 4
@@ -82,7 +82,7 @@ def pods(past: Past, began: float) -> None:
         part(past, {**here, **pod}, held, 1, "busy")
         resident = [(held[0] + 5 + SCRAPE * scrape, 20.0 * GIB) for scrape in range(40)]
         past.add("gpu_workload_resident_memory_bytes", {**here, **pod}, resident)
-        past.add("gpu_owner_share", {**own, **pod}, [(time_, 1.0) for time_, _ in resident])
+        past.add("gpu_allocation_ratio", {**own, **pod}, [(time_, 1.0) for time_, _ in resident])
 
 
 def always(past: Past, now: float) -> None:

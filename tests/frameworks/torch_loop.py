@@ -172,7 +172,7 @@ def test_loop_is_counted_exactly_though_its_exporters_are_killed(
     with place(folder) as job, scraping(ports, folder) as url:
         fakes = [_fake(job, rank, fake_nvml) for rank in RANKS]
         with exporters(job, ports, fakes, "first") as urls:
-            until(lambda: all(series(each, "gpu_owner_share") for each in urls), 400)
+            until(lambda: all(series(each, "gpu_allocation_ratio") for each in urls), 400)
             (folder / "begin").touch()
             until(lambda: total(url, job) == STEPS * BATCH, 400)  # both ranks, half of their steps
             until(lambda: slow(url) == {(f"127.0.0.1:{ports[1]}", "1")}, 400)

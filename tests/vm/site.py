@@ -101,12 +101,12 @@ def allocate(vm: Machine) -> str:
 
 
 def held(vm: Machine, job: str, seconds: float = PATIENCE) -> None:
-    vm.becomes(rf'gpu_owner_share\{{[^}}]*slurm_job="{job}"[^}}]*\}} 1', METRICS, seconds)
+    vm.becomes(rf'gpu_allocation_ratio\{{[^}}]*slurm_job="{job}"[^}}]*\}} 1', METRICS, seconds)
 
 
 def free(vm: Machine, job: str, seconds: float = PATIENCE) -> None:
     """A service that does not answer frees nobody."""
-    counted = f"grep -c 'gpu_owner_share.*slurm_job=\"{job}\"'"
+    counted = f"grep -c 'gpu_allocation_ratio.*slurm_job=\"{job}\"'"
     vm.becomes(r"^0$", f'page=$({METRICS}) && {{ echo "$page" | {counted} || true; }}', seconds)
 
 

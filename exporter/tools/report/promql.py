@@ -155,7 +155,7 @@ def _mean_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
     by = keys("workload")
 
     def held_of(model: str) -> str:
-        return hours(f"workload_model:gpu_owner_share:sum{{{owner}{model}}}", window)
+        return hours(f"workload_model:gpu_allocation_ratio:sum{{{owner}{model}}}", window)
 
     return f"(sum by ({by}) ({priced(held_of, prices)}) / (sum by ({by}) ({held_of('')}) > 0))"
 
@@ -195,7 +195,7 @@ def max_concurrent_gpus(selector: str, window: str) -> str:
 
 def devices_at_once(selector: str, window: str) -> str:
     """The most GPUs and MIG instances that it had a share of at one time."""
-    shares_ = (f"{share}{{{selector}}}" for share in ("gpu_owner_share", "gpu_mig_owner_share"))
+    shares_ = (f"{share}{{{selector}}}" for share in ("gpu_allocation_ratio", "gpu_mig_owner_share"))
     each = " or ".join(f"max by ({DEVICE}) ({share}) > 0" for share in shares_)
     return _at_once(f"count ({each})", window)
 
@@ -265,7 +265,7 @@ def _held(share: str, selector: str, window: str) -> str:
 
 
 def shares(selector: str, window: str) -> str:
-    return _held("gpu_owner_share", selector, window)
+    return _held("gpu_allocation_ratio", selector, window)
 
 
 def mig_shares(selector: str, window: str) -> str:
@@ -275,7 +275,7 @@ def mig_shares(selector: str, window: str) -> str:
 
 def on_devices(expr: str, selector: str, window: str, *more: str, mig: bool = False) -> str:
     """A device's series, summed by `more`, on the devices the workload held."""
-    share = "gpu_mig_owner_share" if mig else "gpu_owner_share"
+    share = "gpu_mig_owner_share" if mig else "gpu_allocation_ratio"
     each = f"sum by ({', '.join((DEVICE, *more))}) ({ONCE} ({expr}))"
     return f"{each} and on ({DEVICE}) {_held(share, selector, window)}"
 
@@ -283,7 +283,7 @@ def on_devices(expr: str, selector: str, window: str, *more: str, mig: bool = Fa
 def models(selector: str, window: str) -> str:
     return (
         f"max by ({DEVICE}, model) (last_over_time(gpu_info[{window}]))"
-        f" and on ({DEVICE}) {_held('gpu_owner_share', selector, window)}"
+        f" and on ({DEVICE}) {_held('gpu_allocation_ratio', selector, window)}"
     )
 
 
@@ -300,7 +300,7 @@ class Turns:
 
     def __init__(self, devices: int, *, mig: bool) -> None:
         self._devices = max(1, devices)
-        self._share = "gpu_mig_owner_share" if mig else "gpu_owner_share"
+        self._share = "gpu_mig_owner_share" if mig else "gpu_allocation_ratio"
 
     def grown(self, counter: str, selector: str, window: str, *more: str) -> str:
         """How far a counter of the devices got: what it gained from moment to moment while the workload held them.

@@ -12,7 +12,7 @@ def gauge(name: str, values: str, dev: str = DEV, more: str = "") -> dict[str, s
 
 
 def share(owner: str, values: str, dev: str = DEV) -> dict[str, str]:
-    return {f"gpu_owner_share{{{dev},{owner}}}": values}
+    return {f"gpu_allocation_ratio{{{dev},{owner}}}": values}
 
 
 def xid(number: int, kind: str, values: str, last: str) -> dict[str, str]:

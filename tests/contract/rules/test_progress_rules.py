@@ -31,7 +31,7 @@ def device(gpu: str, tensor: float, owner: str) -> dict[str, str]:
     return {
         f'gpu_info{{{gpu},model="H100"}}': "1x30",
         f"gpu_peak_bf16_flops{{{gpu}}}": f"{PEAK}x30",
-        f"gpu_owner_share{{{gpu},{owner}}}": "1x30",
+        f"gpu_allocation_ratio{{{gpu},{owner}}}": "1x30",
         f"gpu_tensor_active_seconds_total{{{gpu}}}": f"0+{60 * tensor}x30",
         f'gpu_clock_hertz{{{gpu},domain="sm"}}': "1e9x30",
         f'gpu_clock_max_hertz{{{gpu},domain="sm"}}': "2e9x30",

@@ -68,7 +68,7 @@ def gpus(owner: str, number: int, *ports: int) -> dict[str, str]:
         f'gpu_workload_gpu_seconds_total{{{owner},state="held_idle"}}': f"0+{number * 15}x30",
         **{f"gpu_sm_active_seconds_total{{{there},{device}}}": "0+36x30" for device in devices},
         **{f'gpu_info{{{there},{device},model="NVIDIA H200"}}': "1x30" for device in devices},
-        **{f"gpu_owner_share{{{owner},{device}}}": "1x30" for device in devices},
+        **{f"gpu_allocation_ratio{{{owner},{device}}}": "1x30" for device in devices},
         f"gpu_workload_gpus{{{owner}}}": f"{number}x30",
         f"gpu_workload_energy_joules_total{{{owner}}}": f"0+{number * 30_000}x30",
         **{f'gpu_workload_listen_port{{{owner},port="{port}"}}': "1x30" for port in ports},
@@ -115,7 +115,7 @@ def test_engine_in_a_pod(engine: str, services: tuple[str, ...], tmp_path: Path)
                 f'{place},state="held_idle"': 0.5,
             },
             "serving:gpu_sm_active:ratio_rate5m": {place: 0.6},
-            "serving_model:gpu_owner_share:sum": {f'{place},model="NVIDIA H200"': 2},
+            "serving_model:gpu_allocation_ratio:sum": {f'{place},model="NVIDIA H200"': 2},
         },
     )
 
@@ -149,7 +149,7 @@ def test_engines_on_a_bare_host_are_told_apart_by_their_port(tmp_path: Path) -> 
                 'cluster="c1",host="gpu1",port="8000"': 0.6,
                 'cluster="c1",host="gpu1",port="30000"': 0.6,
             },
-            "serving_model:gpu_owner_share:sum": {
+            "serving_model:gpu_allocation_ratio:sum": {
                 'cluster="c1",host="gpu1",model="NVIDIA H200",port="8000"': 1,
                 'cluster="c1",host="gpu1",model="NVIDIA H200",port="30000"': 4,
             },

@@ -192,7 +192,7 @@ def _device(gpu: Gpu, device: dict[str, str], counted: float, lost: float) -> Sa
     for state in STATES:
         yield "gpu_time_seconds_total", device | {"state": state}, _time(gpu.does, state, seen, lost)
     for held in gpu.held:
-        yield "gpu_owner_share", device | held.owner.labels, held.share
+        yield "gpu_allocation_ratio", device | held.owner.labels, held.share
 
 
 def _port(port: Port, counted: float) -> Samples:

@@ -41,7 +41,7 @@ def ready(cluster: Cluster) -> dict[str, Any]:
 
 def held(cluster: Cluster) -> dict[str, str]:
     """Pod by UUID of the GPU that it holds."""
-    shares = samples(metrics(cluster), "gpu_owner_share")
+    shares = samples(metrics(cluster), "gpu_allocation_ratio")
     return {labels["uuid"]: labels["pod"] for labels, _ in shares if labels["pod"]}
 
 

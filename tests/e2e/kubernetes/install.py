@@ -94,7 +94,7 @@ def test_driver_is_found_through_the_runtime_class(cluster: Cluster) -> None:
 @pytest.mark.usefixtures("workloads")
 def test_gpus_are_attributed_to_the_pods_that_hold_them(cluster: Cluster) -> None:
     def attributed() -> dict[tuple[str, str], float]:
-        found = samples(metrics(cluster), "gpu_owner_share")
+        found = samples(metrics(cluster), "gpu_allocation_ratio")
         shares = {(labels["pod"], labels["uuid"]): value for labels, value in found if labels["namespace"] == "team-a"}
         if len(shares) < 4:
             raise NotYetError(found)
@@ -147,7 +147,7 @@ def test_api_server_tells_the_labels_of_pods(cluster: Cluster, values: Path, wor
 @pytest.mark.usefixtures("workloads")
 def test_held_gpu_with_no_owner_is_free(cluster: Cluster) -> None:
     text = metrics(cluster)
-    held = {labels["uuid"] for labels, _ in samples(text, "gpu_owner_share")}
+    held = {labels["uuid"] for labels, _ in samples(text, "gpu_allocation_ratio")}
     times = samples(text, "gpu_time_seconds_total")
     free = {labels["uuid"] for labels, value in times if labels["state"] == "free" and value > 0}
 
@@ -166,7 +166,7 @@ def test_prometheus_scrapes_what_the_operator_discovers(cluster: Cluster) -> Non
 
 @pytest.mark.usefixtures("workloads")
 def test_pod_means_the_user_of_the_gpu(cluster: Cluster) -> None:
-    shares = prometheus.query(cluster, 'gpu_owner_share{namespace="team-a"}')
+    shares = prometheus.query(cluster, 'gpu_allocation_ratio{namespace="team-a"}')
     power = prometheus.query(cluster, "gpu_power_watts")
 
     assert {each["metric"]["pod"] for each in shares} == {"train", "first", "second"}

@@ -112,7 +112,7 @@ def test_shares_of_a_gpu() -> None:
     target = gpu(0)
     rows = [ShareRow(target, "", ALICE, 0.25), ShareRow(target, "", BOB, 0.75), ShareRow(target, "", NOBODY, 0.0)]
 
-    assert share(rows) == {"gpu_owner_share": {(target.uuid, "slurm:7"): 0.25, (target.uuid, "ml/train"): 0.75}}
+    assert share(rows) == {"gpu_allocation_ratio": {(target.uuid, "slurm:7"): 0.25, (target.uuid, "ml/train"): 0.75}}
 
 
 def test_who_uses_what_he_was_not_given_is_a_series_of_the_gpu() -> None:
@@ -136,7 +136,7 @@ def test_owner_of_mig_instances_has_their_part_of_the_gpu_once() -> None:
     ]
     found = share(rows)
 
-    assert found["gpu_owner_share"] == pytest.approx(
+    assert found["gpu_allocation_ratio"] == pytest.approx(
         {(whole.uuid, "slurm:7"): 1.5 / 7, (whole.uuid, "ml/train"): 0.5 / 7}
     )
     assert found["gpu_mig_owner_share"] == {

@@ -114,7 +114,7 @@ JOB = {
         {node="n1", instance="n1:9835", gpu="0", uuid="GPU-a"} 612.4
         {instance="n2:9835", gpu="2", uuid="GPU-c"} 288.6
     """,
-    "gpu_owner_share": """
+    "gpu_allocation_ratio": """
         {node="n1", instance="n1:9835", gpu="10", uuid="GPU-b"} 1
         {node="n1", instance="n1:9835", gpu="0", uuid="GPU-a"} 1
         {instance="n2:9835", gpu="2", uuid="GPU-c"} 0.5

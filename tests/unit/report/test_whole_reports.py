@@ -57,7 +57,7 @@ def running() -> tuple[Scripted, JobReport]:
         **JOB,
         r"^sum \(gpu_workload_gpus": "{} 1",
         "gpu_mig_owner_share": "",
-        "gpu_owner_share": '{node="n1", instance="n1:9835", gpu="0", uuid="GPU-a"} 1',
+        "gpu_allocation_ratio": '{node="n1", instance="n1:9835", gpu="0", uuid="GPU-a"} 1',
         "gpu_workload_gpus": '{node="n1", instance="n1:9835"} 1',
         "gpu_workload_steps_total": "",
         "gpu_workload_expected_seconds_remaining": "{} 18000",
