@@ -163,7 +163,7 @@ def _numbers(made: build.Dashboard) -> None:
 def _ledger(made: build.Dashboard) -> None:
     seconds = f"gpu_time_seconds_total{{{DEVICE}}}"
     held = f"max by (workload) (gpu_allocation_ratio{{{DEVICE}}} > 0)"
-    held_mig = f"sum by (workload) (gpu_mig_owner_share{{{DEVICE}}} > 0)"
+    held_mig = f"sum by (workload) (gpu_mig_allocation_ratio{{{DEVICE}}} > 0)"
     made.with_panel(
         panel.timeline(
             "Held by",
@@ -219,7 +219,7 @@ def _instances() -> table.Panel:
             Key("uuid", "UUID"),
         ),
         columns=(
-            Text("Held by", f"gpu_mig_owner_share{{{DEVICE}}}", "workload"),
+            Text("Held by", f"gpu_mig_allocation_ratio{{{DEVICE}}}", "workload"),
             lost_state(
                 "State",
                 main_states(

@@ -151,7 +151,7 @@ HELD_IDLE = Alert(
   count by {WORKLOAD_LABELS} (
 {_idle("gpu_time_seconds_total", "gpu_allocation_ratio")}
     or
-{_idle("gpu_mig_time_seconds_total", "gpu_mig_owner_share")}
+{_idle("gpu_mig_time_seconds_total", "gpu_mig_allocation_ratio")}
   )
   or
 {_WHOLLY_IDLE}"""

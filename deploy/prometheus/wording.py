@@ -18,7 +18,7 @@ OWNER = (
 # A workload is named once, whatever holds the GPU for it: containers, MIG instances, or one share that two jobs scrape.
 _HOLDERS = (
     "max by (workload, user) (gpu_allocation_ratio{cluster=%[1]q,instance=%[2]q,uuid=%[3]q} > 0"
-    " or gpu_mig_owner_share{cluster=%[1]q,instance=%[2]q,parent_uuid=%[3]q} > 0)"
+    " or gpu_mig_allocation_ratio{cluster=%[1]q,instance=%[2]q,parent_uuid=%[3]q} > 0)"
 )
 _NODE_HOLDERS = "sum by (workload) (gpu_workload_gpus{cluster=%[1]q,instance=%[2]q}) > 0"
 _LIST = (

@@ -195,7 +195,7 @@ def max_concurrent_gpus(selector: str, window: str) -> str:
 
 def devices_at_once(selector: str, window: str) -> str:
     """The most GPUs and MIG instances that it had a share of at one time."""
-    shares_ = (f"{share}{{{selector}}}" for share in ("gpu_allocation_ratio", "gpu_mig_owner_share"))
+    shares_ = (f"{share}{{{selector}}}" for share in ("gpu_allocation_ratio", "gpu_mig_allocation_ratio"))
     each = " or ".join(f"max by ({DEVICE}) ({share}) > 0" for share in shares_)
     return _at_once(f"count ({each})", window)
 
@@ -270,12 +270,12 @@ def shares(selector: str, window: str) -> str:
 
 def mig_shares(selector: str, window: str) -> str:
     by = f"{DEVICE}, profile"
-    return f"max by ({by}) (max_over_time(gpu_mig_owner_share{{{selector}}}[{window}])) > 0"
+    return f"max by ({by}) (max_over_time(gpu_mig_allocation_ratio{{{selector}}}[{window}])) > 0"
 
 
 def on_devices(expr: str, selector: str, window: str, *more: str, mig: bool = False) -> str:
     """A device's series, summed by `more`, on the devices the workload held."""
-    share = "gpu_mig_owner_share" if mig else "gpu_allocation_ratio"
+    share = "gpu_mig_allocation_ratio" if mig else "gpu_allocation_ratio"
     each = f"sum by ({', '.join((DEVICE, *more))}) ({ONCE} ({expr}))"
     return f"{each} and on ({DEVICE}) {_held(share, selector, window)}"
 
@@ -300,7 +300,7 @@ class Turns:
 
     def __init__(self, devices: int, *, mig: bool) -> None:
         self._devices = max(1, devices)
-        self._share = "gpu_mig_owner_share" if mig else "gpu_allocation_ratio"
+        self._share = "gpu_mig_allocation_ratio" if mig else "gpu_allocation_ratio"
 
     def grown(self, counter: str, selector: str, window: str, *more: str) -> str:
         """How far a counter of the devices got: what it gained from moment to moment while the workload held them.

@@ -70,7 +70,7 @@ MEMORY = (
         "40m",
         gauge("gpu_row_remap_pending", "0x10 1x50")
         | {
-            f'gpu_mig_owner_share{{{DEV.replace("GPU-3", f"MIG-{number}")},parent_uuid="GPU-3",{OWNER}}}': "1x60"
+            f'gpu_mig_allocation_ratio{{{DEV.replace("GPU-3", f"MIG-{number}")},parent_uuid="GPU-3",{OWNER}}}': "1x60"
             for number in range(2)
         },
     ),

@@ -172,7 +172,7 @@ HELD_IDLE = (
         "90m",
         {
             f'gpu_mig_time_seconds_total{{{INSTANCE},state="held_idle"}}': "0+60x100",
-            f"gpu_mig_owner_share{{{INSTANCE},{OWNER}}}": "1x100",
+            f"gpu_mig_allocation_ratio{{{INSTANCE},{OWNER}}}": "1x100",
         }
         | held(OWNER, "0.5x100"),
     ),
@@ -182,7 +182,7 @@ HELD_IDLE = (
         "90m",
         {
             f'gpu_mig_time_seconds_total{{{INSTANCE},state="held_idle"}}': "0x100",
-            f"gpu_mig_owner_share{{{INSTANCE},{OWNER}}}": "1x100",
+            f"gpu_mig_allocation_ratio{{{INSTANCE},{OWNER}}}": "1x100",
         },
     ),
     silent(
@@ -191,8 +191,8 @@ HELD_IDLE = (
         "90m",
         {
             f'gpu_mig_time_seconds_total{{{INSTANCE},state="held_idle"}}': "0+60x100",
-            f"gpu_mig_owner_share{{{INSTANCE},{OWNER}}}": "1x60 _x40",
-            f"gpu_mig_owner_share{{{INSTANCE},{JOB}}}": "_x60 1x40",
+            f"gpu_mig_allocation_ratio{{{INSTANCE},{OWNER}}}": "1x60 _x40",
+            f"gpu_mig_allocation_ratio{{{INSTANCE},{JOB}}}": "_x60 1x40",
         },
     ),
     silent("GpuHeldIdle", "not for long enough yet", "62m", device("held_idle", "0+60x100") | share(OWNER, "1x100")),

@@ -92,7 +92,7 @@ def values(cluster: Cluster) -> Iterator[Path]:
 
 def holders(text: str) -> dict[str, str]:
     """Pod by UUID of the instance it holds."""
-    found = samples(text, "gpu_mig_owner_share")
+    found = samples(text, "gpu_mig_allocation_ratio")
     return {labels["pod"]: labels["uuid"] for labels, _ in found if labels["pod"] in {"alone", "like"}}
 
 

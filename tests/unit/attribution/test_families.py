@@ -139,7 +139,7 @@ def test_owner_of_mig_instances_has_their_part_of_the_gpu_once() -> None:
     assert found["gpu_allocation_ratio"] == pytest.approx(
         {(whole.uuid, "slurm:7"): 1.5 / 7, (whole.uuid, "ml/train"): 0.5 / 7}
     )
-    assert found["gpu_mig_owner_share"] == {
+    assert found["gpu_mig_allocation_ratio"] == {
         (first.uuid, "slurm:7"): 1.0,
         (second.uuid, "slurm:7"): 0.5,
         (second.uuid, "ml/train"): 0.5,

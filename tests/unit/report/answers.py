@@ -88,7 +88,7 @@ JOB = {
     "gpu_mig_sm_active_seconds_total": '{instance="n2:9835", gpu="3", uuid="MIG-e"} 7200',
     "gpu_mig_memory_used_bytes": '{instance="n2:9835", gpu="3", uuid="MIG-e"} 21474836480',
     "gpu_mig_memory_total_bytes": '{instance="n2:9835", gpu="3", uuid="MIG-e"} 42949672960',
-    "gpu_mig_owner_share": '{instance="n2:9835", gpu="3", uuid="MIG-e", profile="3g.40gb"} 0.5',
+    "gpu_mig_allocation_ratio": '{instance="n2:9835", gpu="3", uuid="MIG-e", profile="3g.40gb"} 0.5',
     "gpu_time_seconds_total": """
         {node="n1", instance="n1:9835", gpu="0", uuid="GPU-a", state="busy"} 28800
         {node="n1", instance="n1:9835", gpu="0", uuid="GPU-a", state="wait_cpu"} 7200

@@ -56,7 +56,7 @@ def running() -> tuple[Scripted, JobReport]:
     whole = {
         **JOB,
         r"^sum \(gpu_workload_gpus": "{} 1",
-        "gpu_mig_owner_share": "",
+        "gpu_mig_allocation_ratio": "",
         "gpu_allocation_ratio": '{node="n1", instance="n1:9835", gpu="0", uuid="GPU-a"} 1',
         "gpu_workload_gpus": '{node="n1", instance="n1:9835"} 1',
         "gpu_workload_steps_total": "",
