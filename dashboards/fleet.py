@@ -103,7 +103,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Held",
             "Share of the reachable GPUs that workloads hold, whether they use them or not; a part of a GPU counts as a part.",
-            over_time(f"{total('gpu_workload_gpus:sum')} / {known}"),
+            over_time(f"{total('gpu_workload_allocated_gpus:sum')} / {known}"),
             units.PercentUnit,
             size=(3, 4),
             decimals=0,

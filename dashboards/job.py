@@ -46,7 +46,7 @@ def job() -> build.Dashboard:
         "One workload of any kind and size: its GPUs and ranks over time, restarts, steps, the host side and the cost so far.",
         (
             variable.one(
-                "workload", "Workload", f'label_values(gpu_workload_gpus{{{CLUSTER}, workload!=""}}, workload)'
+                "workload", "Workload", f'label_values(gpu_workload_allocated_gpus{{{CLUSTER}, workload!=""}}, workload)'
             ),
             variable.holding(SCOPE),
             *price.variables(),
@@ -90,7 +90,7 @@ def _starts() -> build.AnnotationQuery:
 def _numbers(made: build.Dashboard) -> None:
     everything = owners("workload", SCOPE, "")
     numbers = (
-        ("GPUs held", "Now, over all its pods and nodes.", f"sum(workload:gpu_workload_gpus:sum{{{SCOPE}}})", look.COUNT, 1),
+        ("GPUs held", "Now, over all its pods and nodes.", f"sum(workload:gpu_workload_allocated_gpus:sum{{{SCOPE}}})", look.COUNT, 1),
         ("Parts", "Containers of pods, or the job on each of its nodes, that hold GPUs now.", f"sum(workload:gpu_workload_parts:count{{{SCOPE}}})", look.COUNT, 0),
         ("Started again", "In the time range: new pods, restarted containers, requeues. What starts within two and a half minutes counts once.", f"max(changes({_STARTED}[$__range]) > (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or changes({_STARTED}[$__range]))", look.COUNT, 0),
         ("Utilization", f"Share of the held and observed GPU time of the range in which a kernel ran. {mfu.MEANING}", UTILIZATION.promql(everything), units.PercentUnit, 0),
@@ -187,7 +187,7 @@ def _nodes() -> statetimeline.Panel:
         telling_of_shares(
             lambda more: f"sum by ({_BY_NODE}, state) ({_shares(more)} {_HELD})",
             _BY_NODE,
-            f" {_more_than(1, _BY_NODE, 'gpu_workload_gpus')}",
+            f" {_more_than(1, _BY_NODE, 'gpu_workload_allocated_gpus')}",
             gpus=held,
         ),
         "{{instance}}",

@@ -76,7 +76,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Held",
             "GPUs that workloads hold; a part of a GPU counts as a part.",
-            now(f"sum(gpu_workload_gpus{{{ONE_NODE}}}) or vector(0)"),
+            now(f"sum(gpu_workload_allocated_gpus{{{ONE_NODE}}}) or vector(0)"),
             size=(3, 4),
             decimals=1,
         )
@@ -173,7 +173,7 @@ def _owners() -> table.Panel:
         columns=(
             Value(
                 "GPUs",
-                f"gpu_workload_gpus{{{ONE_NODE}}}",
+                f"gpu_workload_allocated_gpus{{{ONE_NODE}}}",
                 look.COUNT,
                 decimals=1,
                 width=70,
@@ -184,7 +184,7 @@ def _owners() -> table.Panel:
             *mfu.columns(
                 CLUSTER,
                 "cluster, workload, user",
-                f" and on (cluster, workload) gpu_workload_gpus{{{ONE_NODE}}}",
+                f" and on (cluster, workload) gpu_workload_allocated_gpus{{{ONE_NODE}}}",
                 mfu.NOW,
             ),
             lost_state("State", main_state),

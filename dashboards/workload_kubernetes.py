@@ -10,7 +10,7 @@ from dashboards.parts.query import CLUSTER, POD, POD_SHOWN
 from dashboards.parts.table import Key
 from dashboards.parts.workload_kind import Kind
 
-_ELSEWHERE = f'gpu_workload_gpus{{{CLUSTER}, kind!="slurm"'
+_ELSEWHERE = f'gpu_workload_allocated_gpus{{{CLUSTER}, kind!="slurm"'
 
 
 def workload_kubernetes() -> build.Dashboard:

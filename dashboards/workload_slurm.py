@@ -10,7 +10,7 @@ from dashboards.parts.query import CLUSTER, SLURM, SLURM_SHOWN
 from dashboards.parts.table import Key
 from dashboards.parts.workload_kind import Kind
 
-_JOBS = f'gpu_workload_gpus{{{CLUSTER}, kind="slurm"'
+_JOBS = f'gpu_workload_allocated_gpus{{{CLUSTER}, kind="slurm"'
 
 
 def workload_slurm() -> build.Dashboard:

@@ -221,7 +221,7 @@ def workloads(
                 reduce="sum",
                 wrap=f"topk({at_most}, {{}})",
             ),
-            Value("GPUs", f"workload:gpu_workload_gpus:sum{{{scope}}}", look.COUNT, decimals=1, width=60, reduce="sum"),
+            Value("GPUs", f"workload:gpu_workload_allocated_gpus:sum{{{scope}}}", look.COUNT, decimals=1, width=60, reduce="sum"),
             gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=105),
             *mfu.columns(scope, by, window=mfu.NOW),
             of_mark(target_ratio_promql(mine)),

@@ -45,7 +45,7 @@ def nodes() -> table.Panel:
             ),
             Value("GPUs", of("gpu_up:count"), look.COUNT, width=65),
             Value("Lost", f"{of('gpu_up:count')} - {of('gpu_up:sum')}", look.COUNT, look.SOME_IS_BAD, width=65),
-            Value("Held", of("gpu_workload_gpus:sum"), look.COUNT, decimals=1, width=65),
+            Value("Held", of("gpu_workload_allocated_gpus:sum"), look.COUNT, decimals=1, width=65),
             gauge("Busy", of("gpu_utilization:ratio_rate5m"), look.PLAIN, width=140),
             gauge(
                 "Memory",
@@ -125,7 +125,7 @@ def _models() -> table.Panel:
 def _owner_columns(level: str) -> tuple[Value, ...]:
     mine = owners(level, CLUSTER, level, identity)
     return (
-        Value("GPUs", f"{level}:gpu_workload_gpus:sum{{{CLUSTER}}}", look.COUNT, decimals=1, width=65, reduce="sum"),
+        Value("GPUs", f"{level}:gpu_workload_allocated_gpus:sum{{{CLUSTER}}}", look.COUNT, decimals=1, width=65, reduce="sum"),
         gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=105),
         *mfu.columns(f'{CLUSTER}, {level}!=""', level, window=mfu.NOW),
         of_mark(target_ratio_promql(mine)),

@@ -31,7 +31,7 @@ def to_the_end(scope: str) -> table.Panel:
     left = f"({told} or {elapsed} * (1 - {done}) / ({done} > 0))"
     rate = f"workload_unit:gpu_workload_throughput:rate5m{{{scope}}}"
     summed = f"sum by ({_ON}) ({rate})"
-    gpus = f"sum by ({_ON}) (workload:gpu_workload_gpus:sum{{{scope}}})"
+    gpus = f"sum by ({_ON}) (workload:gpu_workload_allocated_gpus:sum{{{scope}}})"
     watts = f"sum by ({_ON}) (workload:gpu_workload_energy_joules:rate5m{{{scope}}})"
     hourly = price.priced(lambda model: f"workload_model:gpu_allocation_ratio:sum{{{scope}{model}}}")
     return Table(

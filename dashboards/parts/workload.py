@@ -39,7 +39,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
         panel.number(
             "GPUs held",
             "GPUs that the selection holds now, used or not.",
-            now(f"sum(gpu_workload_gpus{{{scope}}})"),
+            now(f"sum(gpu_workload_allocated_gpus{{{scope}}})"),
             size=(3, 4),
             decimals=1,
             empty="none now",
@@ -160,7 +160,7 @@ def _table(kind: Kind) -> table.Panel:
             of_mark(target_ratio_promql(mine)),
             lost_state("Wasted on", f"{lost} > 0.01"),
             Value(
-                "GPUs now", f"workload:gpu_workload_gpus:sum{{{scope}}}", look.COUNT, decimals=1, width=85, reduce="sum"
+                "GPUs now", f"workload:gpu_workload_allocated_gpus:sum{{{scope}}}", look.COUNT, decimals=1, width=85, reduce="sum"
             ),
             Value(
                 "Running for",

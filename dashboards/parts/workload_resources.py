@@ -199,7 +199,7 @@ def host(made: build.Dashboard, kind: Kind) -> None:
         panel.lines(
             "GPUs held",
             "By each workload.",
-            over_time(f"sum by (cluster, workload) (gpu_workload_gpus{{{scope}}})", BY_WORKLOAD),
+            over_time(f"sum by (cluster, workload) (gpu_workload_allocated_gpus{{{scope}}})", BY_WORKLOAD),
             look.COUNT,
             size=(12, 7),
             empty="The selection held no GPU in the time range",

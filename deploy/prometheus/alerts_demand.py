@@ -18,7 +18,7 @@ def _waits(state: str) -> str:
   (
       sum by {_WORKLOAD} (rate({_SECONDS}{{state="{state}"}}[<window>]))
     /
-      avg_over_time((sum by {_WORKLOAD} (gpu_workload_gpus > 0))[<window>:5m])
+      avg_over_time((sum by {_WORKLOAD} (gpu_workload_allocated_gpus > 0))[<window>:5m])
   ) > <share>
   and on {_WORKLOAD} {HELD_NOW}
   and on {_WORKLOAD} {HELD_BEFORE}"""

@@ -29,7 +29,7 @@ STRAGGLER = Alert(
 )
 
 # A process or a unit has a name on its own node: the same name on another node is other work.
-_HELD_ON_NODE = f'sum by {_ON_NODE} (gpu_workload_gpus{{kind!~"process|unit"}} > 0)'
+_HELD_ON_NODE = f'sum by {_ON_NODE} (gpu_workload_allocated_gpus{{kind!~"process|unit"}} > 0)'
 _SHARE_ON_NODE = f"""\
 (
     (sum by {_ON_NODE} (rate({_SECONDS}{{{_WAITS}}}[<window>])) or 0 * {_HELD_ON_NODE})
@@ -84,7 +84,7 @@ _APART = "(cluster, node, instance, workload, user)"
 
 def _hung(labels: str, kinds: str) -> str:
     """Share of the GPU time that spins, of what hangs. Where all wait for one GPU, GpuStraggler names it."""
-    held = f"sum by {labels} (gpu_workload_gpus{{{kinds}}} > 0)"
+    held = f"sum by {labels} (gpu_workload_allocated_gpus{{{kinds}}} > 0)"
     return f"""\
   (
       sum by {labels} (rate({_SECONDS}{{state="wait_collective",{kinds}}}[<window>]))

@@ -17,8 +17,8 @@ WORKLOAD_LABELS = "(cluster, workload)"
 _OTHERS = ", ".join(label for label in WHOLE if label != "workload")
 LATELY, ABOUT = "2m", "10m"
 """Pods are replaced: a workload is there if any of its pods was lately, and was there before if one was about then."""
-HELD_NOW = f"sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_gpus[{LATELY}])) > 0"
-HELD_BEFORE = f"sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_gpus[{ABOUT}] offset <window>)) > 0"
+HELD_NOW = f"sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_allocated_gpus[{LATELY}])) > 0"
+HELD_BEFORE = f"sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_allocated_gpus[{ABOUT}] offset <window>)) > 0"
 
 
 def named(expr: str, before: str = "") -> str:
@@ -29,7 +29,7 @@ def named(expr: str, before: str = "") -> str:
     their name with those of other people: where the users differ, none is named. Pods are no part of it: an alert must
     not begin anew with each of them. With `before` it is about who held GPUs so long ago, and not lately.
     """
-    metrics = ("gpu_workload_gpus", 'gpu_workload_gpus{user!=""}')
+    metrics = ("gpu_workload_allocated_gpus", 'gpu_workload_allocated_gpus{user!=""}')
     held, told = (f"{of} offset {before}" if before else f"max_over_time({of}[{LATELY}])" for of in metrics)
     return f"""\
 (
@@ -83,12 +83,12 @@ UNDERUTILIZED = Alert(
   (
       (
         sum by {WORKLOAD_LABELS} (rate({_SECONDS}{{state=~"{regex(BUSY)}"}}[<window>]))
-        or 0 * sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_gpus[{LATELY}]))
+        or 0 * sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_allocated_gpus[{LATELY}]))
       )
     /
       (sum by {WORKLOAD_LABELS} (rate({_SECONDS}{{state!="unobserved"}}[<window>])) > 0)
   ) < <utilization>
-  and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_gpus[{LATELY}])) > <gpus>
+  and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_allocated_gpus[{LATELY}])) > <gpus>
   and on {WORKLOAD_LABELS} {HELD_BEFORE}
   unless on {WORKLOAD_LABELS} {told("<except>")}"""
     ),

@@ -171,11 +171,11 @@ def device_load(level: Level) -> tuple[Recording, ...]:
 
 
 def allocation(level: str, labels: tuple[str, ...], base: str = "") -> tuple[Recording, ...]:
-    held = f"{level}:gpu_workload_gpus:sum"
+    held = f"{level}:gpu_workload_allocated_gpus:sum"
     total = (
-        summed(labels, f"{base}:gpu_workload_gpus:sum")
+        summed(labels, f"{base}:gpu_workload_allocated_gpus:sum")
         if base
-        else f"{summed(labels, 'gpu_workload_gpus')} / {COPIES.record}"
+        else f"{summed(labels, 'gpu_workload_allocated_gpus')} / {COPIES.record}"
     )
     return (
         record(

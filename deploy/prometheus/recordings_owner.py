@@ -82,7 +82,7 @@ WORKLOAD_NOW = (
     _of_parts(
         "gpu_workload_parts:count",
         "count",
-        f"count {by(('instance', *OWNER_LABELS))} (gpu_workload_gpus > 0)",
+        f"count {by(('instance', *OWNER_LABELS))} (gpu_workload_allocated_gpus > 0)",
         "Its parts that hold GPUs: containers of pods, a job on each of its nodes.",
     ),
 )
@@ -119,7 +119,7 @@ def _total(level: str, labels: tuple[str, ...], name: str, expr: str, help: str)
 def owner_held(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
     """What a level that is made of workloads holds."""
     return (
-        _total(level, labels, "gpu_workload_gpus:sum", "gpu_workload_gpus", "GPUs held."),
+        _total(level, labels, "gpu_workload_allocated_gpus:sum", "gpu_workload_allocated_gpus", "GPUs held."),
         _total(
             level,
             labels,

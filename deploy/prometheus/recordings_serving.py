@@ -197,7 +197,7 @@ _SM = (
     " * on (cluster, instance, uuid) group_left ()"
     " max by (cluster, instance, uuid) (rate(gpu_sm_active_seconds_total[5m]))"
 )
-_GPUS, _JOULES = "gpu_workload_gpus{<pod>}", "rate(gpu_workload_energy_joules_total{<pod>}[5m])"
+_GPUS, _JOULES = "gpu_workload_allocated_gpus{<pod>}", "rate(gpu_workload_energy_joules_total{<pod>}[5m])"
 _TOKENS = "engine:llm_generated_tokens:rate5m{<pod>}"
 
 SERVING = (
@@ -209,7 +209,7 @@ SERVING = (
     *_quantiles("time_to_first_token", "until_first", "Time to the first token"),
     *_quantiles("inter_token_latency", "between_tokens", "Time from one token to the next"),
     _record(
-        "serving:gpu_workload_gpus:sum",
+        "serving:gpu_workload_allocated_gpus:sum",
         _holders(_GPUS),
         "GPUs held by what serves: by pod, and by the host and port it listens on.",
         _HOLDER,
@@ -252,7 +252,7 @@ SERVING = (
     ),
     _record(
         "serving:llm_tokens_per_gpu_second:ratio_rate5m",
-        "serving:llm_generated_tokens:rate5m / (serving:gpu_workload_gpus:sum > 0)",
+        "serving:llm_generated_tokens:rate5m / (serving:gpu_workload_allocated_gpus:sum > 0)",
         "Tokens generated per second and GPU held.",
         _HOLDER,
     ),

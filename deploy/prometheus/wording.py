@@ -20,7 +20,7 @@ _HOLDERS = (
     "max by (workload, user) (gpu_allocation_ratio{cluster=%[1]q,instance=%[2]q,uuid=%[3]q} > 0"
     " or gpu_mig_allocation_ratio{cluster=%[1]q,instance=%[2]q,parent_uuid=%[3]q} > 0)"
 )
-_NODE_HOLDERS = "sum by (workload) (gpu_workload_gpus{cluster=%[1]q,instance=%[2]q}) > 0"
+_NODE_HOLDERS = "sum by (workload) (gpu_workload_allocated_gpus{cluster=%[1]q,instance=%[2]q}) > 0"
 _LIST = (
     '{{ range $i, $holder := sortByLabel "workload" . }}'
     "{{ if $i }}, {{ end }}{{ $holder.Labels.workload }}{{ with $holder.Labels.user }} ({{ . }}){{ end }}{{ end }}"

@@ -158,7 +158,7 @@ def _each(values: Callable[[WorkloadRow], Iterable[tuple[str, float]]]) -> Calla
 
 _FAMILIES: tuple[Family[Rows], ...] = (
     gauges("gpu_workload_memory_bytes", "GPU memory of the workload's processes.", Unit.BYTES, _of(lambda row: row.memory_bytes), OWNER_LABELS, NODE),
-    gauges("gpu_workload_gpus", "GPUs the workload holds: the sum of its shares.", Unit.NONE, _of(lambda row: row.gpus), OWNER_LABELS, NODE),
+    gauges("gpu_workload_allocated_gpus", "GPUs the workload holds: the sum of its shares.", Unit.NONE, _of(lambda row: row.gpus), OWNER_LABELS, NODE),
     gauges("gpu_workload_restarts", "How often its scheduler has started it again: restarts of the container, requeues of the job.", Unit.NONE, _of(lambda row: row.info.restarts), OWNER_LABELS, NODE),
     gauges("gpu_workload_processes", "Processes of the workload on GPUs.", Unit.NONE, _of(lambda row: row.processes), OWNER_LABELS, NODE),
     counters("gpu_workload_cpu_seconds_total", "CPU time of the workload on this node.", Unit.SECONDS, _of(lambda row: row.usage.cpu_seconds), OWNER_LABELS, NODE),

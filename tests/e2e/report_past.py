@@ -45,7 +45,7 @@ def job(past: Past, began: float, ended: float, now: float) -> None:
                 points = [(t, 4 * share * held(t)) for t in times]
                 past.add("gpu_workload_gpu_seconds_total", {**own, "state": state}, points)
             past.add("gpu_workload_energy_joules_total", own, [(t, 4 * WATTS[node] * held(t)) for t in times])
-            past.add("gpu_workload_gpus", own, [(t, 4.0 if t < ended else 0.0) for t in times])
+            past.add("gpu_workload_allocated_gpus", own, [(t, 4.0 if t < ended else 0.0) for t in times])
             past.add("gpu_workload_resident_memory_bytes", own, [(t, 20.0 * GIB) for t in times if t < ended])
             info = {"job_name": "train", "time_limit_seconds": "7200", "slurm_array_job": "4709"}
             info["slurm_array_task"] = "2"
@@ -90,7 +90,7 @@ def short_job(past: Past, began: float, job: str = "4712", node: str = "n3") -> 
     for state, share in {"busy": 0.25, "wait_cpu": 0.75}.items():
         labels = {**owner, "state": state}
         past.add("gpu_workload_gpu_seconds_total", labels, [(t, share * held(t)) for t in times])
-    past.add("gpu_workload_gpus", owner, [(t, 1.0 if t < began + SHORT else 0.0) for t in times])
+    past.add("gpu_workload_allocated_gpus", owner, [(t, 1.0 if t < began + SHORT else 0.0) for t in times])
 
 
 BRIEF = {f"48{number:02d}": float(seconds) for number, seconds in enumerate((9, 16, 20, 31, 40, 50, 59))}
@@ -102,7 +102,7 @@ def brief_job(past: Past, job: str, began: float, seconds: float) -> None:
     times = [began + 10 + SCRAPE * scrape for scrape in range(1 + int(seconds + 120) // SCRAPE)]
     held = [(t, min(t - began, seconds)) for t in times]
     past.add("gpu_workload_gpu_seconds_total", {**owner, "state": "busy"}, held)
-    past.add("gpu_workload_gpus", owner, [(t, 1.0 if t < began + seconds else 0.0) for t in times])
+    past.add("gpu_workload_allocated_gpus", owner, [(t, 1.0 if t < began + seconds else 0.0) for t in times])
     past.add("gpu_workload_start_time_seconds", owner, [(t, began) for t in times])
 
 

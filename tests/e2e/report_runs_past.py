@@ -41,7 +41,7 @@ def _node(past: Past, run: str, began: float, here: Mapping[str, str]) -> None:
     add("gpu_workload_samples_total", owner, SAMPLES[run])
     add("gpu_workload_steps_total", owner, 1.0)
     add("gpu_workload_model_flops_total", owner, 0.4 * GPUS * PEAK)
-    level("gpu_workload_gpus", owner, float(GPUS))
+    level("gpu_workload_allocated_gpus", owner, float(GPUS))
     level("gpu_workload_info", {**owner, "job_name": "bert"}, 1.0)
     level("gpu_workload_start_time_seconds", owner, began)
     if run in TARGETS:

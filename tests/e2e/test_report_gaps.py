@@ -24,7 +24,7 @@ def unseen_job(past: Past, began: float, ended: float) -> None:
     here = {"instance": "n7:9836", "job": "gpu"}
     owner, device = {**OWNER, "workload": "slurm:4714", "slurm_job": "4714"}, {"gpu": "0", "uuid": "GPU-n7-0"}
     times = [began + UNSEEN + SCRAPE * scrape for scrape in range(int(ended + 100 - began - UNSEEN) // SCRAPE)]
-    past.add("gpu_workload_gpus", {**here, **owner}, [(t, 1.0 if t < ended else 0.0) for t in times])
+    past.add("gpu_workload_allocated_gpus", {**here, **owner}, [(t, 1.0 if t < ended else 0.0) for t in times])
     past.add("gpu_workload_start_time_seconds", {**here, **owner}, [(t, began) for t in times])
     past.add("gpu_allocation_ratio", {**here, **device, **owner}, [(t, 1.0) for t in times if t < ended])
     held = [(t, min(t, ended) - began) for t in times]
@@ -44,7 +44,7 @@ def namesakes(past: Past, began: float) -> None:
         owner = {**OWNER, "workload": "slurm:4715", "slurm_job": "4715", "user": user}
         here = {"cluster": cluster, "instance": f"{node}:9836", "job": "gpu"}
         times = [began + SCRAPE * scrape for scrape in range(40)]
-        past.add("gpu_workload_gpus", {**here, **owner}, [(t, 1.0) for t in times])
+        past.add("gpu_workload_allocated_gpus", {**here, **owner}, [(t, 1.0) for t in times])
         past.add("gpu_workload_info", {**here, **owner}, [(t, 1.0) for t in times])
         counted = [(t, t - began) for t in times]
         past.add("gpu_workload_gpu_seconds_total", {**here, **owner, "state": "busy"}, counted)

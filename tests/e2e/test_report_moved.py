@@ -48,7 +48,7 @@ def part(past: Past, labels: Mapping[str, str], held: Times, gpus: int, state: s
     counted = [(t, gpus * (min(t, held[1]) - held[0])) for t in times]
     past.add("gpu_workload_gpu_seconds_total", {**labels, "state": state}, counted)
     past.add("gpu_workload_model_flops_total", labels, [(t, MFU * PEAK * seconds) for t, seconds in counted])
-    past.add("gpu_workload_gpus", labels, [(t, float(gpus) if t < held[1] else 0.0) for t in times])
+    past.add("gpu_workload_allocated_gpus", labels, [(t, float(gpus) if t < held[1] else 0.0) for t in times])
     past.add("gpu_workload_start_time_seconds", labels, [(t, held[0]) for t in times])
     past.add("gpu_workload_info", labels, [(t, 1.0) for t in times])
 
@@ -91,7 +91,7 @@ def always(past: Past, now: float) -> None:
     began = now - 5 * HOUR
     times = [began + 5 + SCRAPE * scrape for scrape in range(int(5 * HOUR + 600) // SCRAPE)]
     past.add("gpu_workload_gpu_seconds_total", {**owner, "state": "busy"}, [(t, t - began) for t in times])
-    past.add("gpu_workload_gpus", owner, [(t, 1.0) for t in times])
+    past.add("gpu_workload_allocated_gpus", owner, [(t, 1.0) for t in times])
     past.add("gpu_workload_info", owner, [(t, 1.0) for t in times])
 
 

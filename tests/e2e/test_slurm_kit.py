@@ -133,14 +133,14 @@ def _run_job(kit: Kit, until: Callable[..., Any], url: str) -> tuple[str, dict[s
     pid = poll("the program", lambda: next((p for p, (j, _) in kit.holding().items() if j == job), None), 30)
     minors = sorted(kit.holding()[pid][1])
     kit.scenario.set({f"gpu{minor}.process.0": f"{pid} C 1073741824 40 10 0 0" for minor in minors})
-    until("the job's GPUs", "gpu_workload_gpus", 2.0, slurm_job=job)
+    until("the job's GPUs", "gpu_workload_allocated_gpus", 2.0, slurm_job=job)
     began = moment(kit, "prolog", job)
     poll("the job's time to pass", lambda: time.time() - began > HELD or None, HELD + 30)
     kit.run("scancel", job)
     kit.scenario.remove(*(f"gpu{minor}.process.0" for minor in minors))
     poll("the epilog", lambda: (kit.work / f"epilog.{job}").exists() or None, 30)
     poll("the files to forget", lambda: not noted(kit, job) or None, 30)
-    until("the job to end", "gpu_workload_gpus", 0.0, slurm_job=job)
+    until("the job to end", "gpu_workload_allocated_gpus", 0.0, slurm_job=job)
     return job, poll("the end in the report", lambda: _ended(kit, job, url), 90)
 
 

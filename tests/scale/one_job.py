@@ -81,9 +81,9 @@ class _Found:
 
 
 def _found(url: str, kind: str, now: int) -> _Found:
-    (largest,) = ask_at(url, f'topk(1, sum by (workload) (gpu_workload_gpus{{kind="{kind}"}}))', now)
+    (largest,) = ask_at(url, f'topk(1, sum by (workload) (gpu_workload_allocated_gpus{{kind="{kind}"}}))', now)
     workload = largest["metric"]["workload"]
-    (series,) = ask_at(url, f'count(gpu_workload_gpus{{workload="{workload}"}})', now)
+    (series,) = ask_at(url, f'count(gpu_workload_allocated_gpus{{workload="{workload}"}})', now)
     firing = ask_at(url, f'ALERTS{{workload="{workload}", alertstate="firing"}}', now)
     alerts = Counter(alert["metric"]["alertname"] for alert in firing)
     return _Found(kind, workload, float(largest["value"][1]), int(series["value"][1]), alerts)

@@ -73,7 +73,7 @@ def _series(past: Past, number: int, began: float, ended: float) -> None:
             {**own, "state": state},
             [(t, share * (min(t, ended) - began)) for t in times],
         )
-    past.add("gpu_workload_gpus", own, [(t, 1.0 if t < ended else 0.0) for t in times])
+    past.add("gpu_workload_allocated_gpus", own, [(t, 1.0 if t < ended else 0.0) for t in times])
     past.add("gpu_workload_info", {**own, "job_name": "train"}, [(t, 1.0) for t in times])
     past.add("gpu_workload_resident_memory_bytes", own, [(t, 2.0**30) for t in times if t < ended])
 

@@ -125,7 +125,7 @@ def runs(
         return None
     of = _RunNumbers(
         starts,
-        by_workload(promql.highest_of_workloads("gpu_workload_gpus", own, window)),
+        by_workload(promql.highest_of_workloads("gpu_workload_allocated_gpus", own, window)),
         by_workload(promql.of_workloads("gpu_workload_gpu_seconds_total", own, window)),
         by_workload(promql.of_workloads("gpu_workload_energy_joules_total", own, window)),
         by_workload(promql.last_of_workloads("gpu_workload_time_to_target_seconds", own, window)),

@@ -185,12 +185,12 @@ _POINTS = 4_000
 
 
 def nodes(selector: str, window: str) -> str:
-    return highest("gpu_workload_gpus", selector, window)
+    return highest("gpu_workload_allocated_gpus", selector, window)
 
 
 def max_concurrent_gpus(selector: str, window: str) -> str:
     """The most GPUs it held on all nodes together: of a job that was moved, less than the sum over its nodes."""
-    return _at_once(f"sum ({ONCE} (gpu_workload_gpus{{{selector}}}))", window)
+    return _at_once(f"sum ({ONCE} (gpu_workload_allocated_gpus{{{selector}}}))", window)
 
 
 def devices_at_once(selector: str, window: str) -> str:
@@ -337,7 +337,7 @@ class Turns:
 
     def _holding(self, selector: str) -> str:
         """Also where series that end are there for five minutes more: the workload holds none on the node then."""
-        here = f"max by ({PLACE}) (gpu_workload_gpus{{{selector}}}) > 0"
+        here = f"max by ({PLACE}) (gpu_workload_allocated_gpus{{{selector}}}) > 0"
         return f"max by ({DEVICE}) ({self._share}{{{selector}}}) > 0 and on ({PLACE}) ({here})"
 
     def _step(self, window: str) -> int:

@@ -93,7 +93,7 @@ def _and(selector: str, cluster: str) -> str:
 
 def holding(selector: str) -> str:
     """GPUs held; no point while none is."""
-    return f"sum (gpu_workload_gpus{{{selector}}}) > 0"
+    return f"sum (gpu_workload_allocated_gpus{{{selector}}}) > 0"
 
 
 Since = Callable[[str, float], str]
@@ -102,7 +102,7 @@ Since = Callable[[str, float], str]
 
 def held_since(selector: str, seconds: float) -> str:
     """GPUs held at any sample of the last `seconds`; no point while none was."""
-    return f"sum (max_over_time(gpu_workload_gpus{{{selector}}}[{_milliseconds(seconds)}])) > 0"
+    return f"sum (max_over_time(gpu_workload_allocated_gpus{{{selector}}}[{_milliseconds(seconds)}])) > 0"
 
 
 def counted_since(selector: str, seconds: float) -> str:
@@ -116,7 +116,7 @@ def counted(selector: str) -> str:
 
 def began_before(selector: str) -> str:
     """For how long it has held its GPUs, by what its counters say."""
-    return f"{counted(selector)} / (sum ({ONCE} (gpu_workload_gpus{{{selector}}})) > 0)"
+    return f"{counted(selector)} / (sum ({ONCE} (gpu_workload_allocated_gpus{{{selector}}})) > 0)"
 
 
 def started(selector: str, window: str) -> str:

@@ -15,7 +15,7 @@ CASES = (
     Case(owners.job_that_ends, (*OWNERS, *LEDGER)),
     Case(owners.job_that_is_forgotten, (*OWNERS, *LEDGER)),
     Case(owners.energy_counter_that_was_reset, LEDGER),
-    Case(owners.instances, ("gpu_mig_.*", "gpu_allocation_ratio", *LEDGER, "gpu_workload_gpus")),
+    Case(owners.instances, ("gpu_mig_.*", "gpu_allocation_ratio", *LEDGER, "gpu_workload_allocated_gpus")),
     Case(owners.busy_in_five_ways, ("gpu_time_seconds_total", "gpu_.*link.*", "gpu_pcie_.*")),
     Case(owners.too_hot, ("gpu_throttle.*", *LEDGER)),
     Case(node.idle_node, (*NODE, "gpu_time_seconds_total", "gpu_workload_.*", "gpu_owner.*", "gpu_expected.*")),

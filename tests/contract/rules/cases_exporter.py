@@ -25,7 +25,7 @@ CASES: tuple[Case, ...] = (
             f"gpu_exporter_device_sample_age_seconds{{{DEV}}}": "1x10 60+60x20",
             f"gpu_exporter_device_sample_age_seconds{{{OTHER}}}": "1x30",
             f"gpu_up{{{DEV}}}": "1x30",
-            f"gpu_workload_gpus{{{NODE},{OWNER}}}": "8x30",
+            f"gpu_workload_allocated_gpus{{{NODE},{OWNER}}}": "8x30",
         },
     ),
     fires("GpuSampleStale", "no passes", "20m", node("gpu_exporter_passes_total", "0+60x10 600x20")),

@@ -161,7 +161,7 @@ LOST = (
         "GpuLost",
         "the driver never saw it",
         "20m",
-        gauge("gpu_up", "1x30") | devices("7x30", "8x30") | {f"gpu_workload_gpus{{{NODE},{OWNER}}}": "4x30"},
+        gauge("gpu_up", "1x30") | devices("7x30", "8x30") | {f"gpu_workload_allocated_gpus{{{NODE},{OWNER}}}": "4x30"},
     ),
     fires(
         "GpuLost",

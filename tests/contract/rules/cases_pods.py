@@ -20,7 +20,7 @@ def _job(owner: str = _JOB, pods: str = "pretrain-worker-{}", **states: str) -> 
     found: dict[str, str] = {}
     for rank in range(64):
         own = _of(rank, owner, pods.format(rank))
-        found[f"gpu_workload_gpus{{{own}}}"] = "8x90"
+        found[f"gpu_workload_allocated_gpus{{{own}}}"] = "8x90"
         found |= {
             f'gpu_workload_gpu_seconds_total{{{own},state="{state}"}}': values for state, values in states.items()
         }
@@ -33,7 +33,7 @@ def _controller(minutes: int, **states: str) -> dict[str, str]:
     for number in range(minutes // 20):
         before = f"_x{20 * number - 1} " if number else ""
         own = _of(number % 3, _CONTROLLER, f"agent-{number}")
-        found[f"gpu_workload_gpus{{{own}}}"] = f"{before}8x18 stale"
+        found[f"gpu_workload_allocated_gpus{{{own}}}"] = f"{before}8x18 stale"
         found |= {
             f'gpu_workload_gpu_seconds_total{{{own},state="{state}"}}': f"{before}{values}x18 stale"
             for state, values in states.items()

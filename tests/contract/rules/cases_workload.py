@@ -14,7 +14,7 @@ def ledger(owner: str, node: str = NODE, **states: str) -> dict[str, str]:
 
 
 def held(owner: str, values: str, node: str = NODE) -> dict[str, str]:
-    return {f"gpu_workload_gpus{{{node},{owner}}}": values}
+    return {f"gpu_workload_allocated_gpus{{{node},{owner}}}": values}
 
 
 SECOND_NODE = NODE.replace("n1", "n2")

@@ -69,7 +69,7 @@ def gpus(owner: str, number: int, *ports: int) -> dict[str, str]:
         **{f"gpu_sm_active_seconds_total{{{there},{device}}}": "0+36x30" for device in devices},
         **{f'gpu_info{{{there},{device},model="NVIDIA H200"}}': "1x30" for device in devices},
         **{f"gpu_allocation_ratio{{{owner},{device}}}": "1x30" for device in devices},
-        f"gpu_workload_gpus{{{owner}}}": f"{number}x30",
+        f"gpu_workload_allocated_gpus{{{owner}}}": f"{number}x30",
         f"gpu_workload_energy_joules_total{{{owner}}}": f"0+{number * 30_000}x30",
         **{f'gpu_workload_listen_port{{{owner},port="{port}"}}': "1x30" for port in ports},
     }

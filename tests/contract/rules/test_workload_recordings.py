@@ -25,7 +25,7 @@ def _replicas(count: int) -> dict[str, str]:
     found: dict[str, str] = {}
     for number in range(count):
         own = f'{_node(number)},{_SERVICE},pod="chat-7d9c5b8d4-{number}"'
-        found[f"gpu_workload_gpus{{{own}}}"] = "1x30"
+        found[f"gpu_workload_allocated_gpus{{{own}}}"] = "1x30"
         found[f'gpu_workload_gpu_seconds_total{{{own},state="held_unused"}}'] = "0+60x30"
         found[f'gpu_workload_used_gpu_seconds_total{{{own},gpu="0",uuid="GPU-{number}"}}'] = "0+15x30"
     return found
@@ -39,7 +39,7 @@ def _training() -> dict[str, str]:
             own = f'{_node(rank)},{_TRAINING},pod="llm-worker-{rank}-{turn}"'
             before = f"_x{begin - 1} " if begin else ""
             found[f"gpu_workload_start_time_seconds{{{own}}}"] = f"{before}{60 * begin}x{end - begin} stale"
-            found[f"gpu_workload_gpus{{{own}}}"] = f"{before}4x{end - begin} stale"
+            found[f"gpu_workload_allocated_gpus{{{own}}}"] = f"{before}4x{end - begin} stale"
             found[f"gpu_workload_restarts{{{own}}}"] = f"{before}0x{end - begin} stale"
             straggles = "0+30x30" if rank else "0x30"
             found[f'gpu_workload_straggler_seconds_total{{{own},gpu="0",uuid="GPU-{rank}"}}'] = straggles
@@ -69,7 +69,7 @@ _CASES: Mapping[str, tuple[Mapping[str, str], Mapping[str, tuple[str, float]]]] 
         _replicas(25),
         {
             "workload:gpu_waste:rate5m": (_SERVICE, 25),
-            "workload:gpu_workload_gpus:sum": (_SERVICE, 25),
+            "workload:gpu_workload_allocated_gpus:sum": (_SERVICE, 25),
             "workload:gpu_workload_used:rate5m": (_SERVICE, 6.25),
             "workload:gpu_workload_parts:count": (_SERVICE, 25),
         },
@@ -78,7 +78,7 @@ _CASES: Mapping[str, tuple[Mapping[str, str], Mapping[str, tuple[str, float]]]] 
         _training(),
         {
             "workload:gpu_workload_starts:changes1d": (_TRAINING, 2),
-            "workload:gpu_workload_gpus:sum": (_TRAINING, 8),
+            "workload:gpu_workload_allocated_gpus:sum": (_TRAINING, 8),
             "workload:gpu_straggling:ratio_rate5m": (_TRAINING, 0.5),
         },
     ),

@@ -209,7 +209,7 @@ def _port(port: Port, counted: float) -> Samples:
 
 def _owner(owner: Owner, node: Known, seconds: float, counted: float) -> Samples:
     mine = [(gpu, held) for gpu in node.gpus for held in gpu.held if held.owner == owner]
-    yield "gpu_workload_gpus", owner.labels, sum(held.share for _, held in mine)
+    yield "gpu_workload_allocated_gpus", owner.labels, sum(held.share for _, held in mine)
     if owner.work_class:
         yield "gpu_workload_info", owner.labels | {"class": owner.work_class}, 1
     for state in STATES:

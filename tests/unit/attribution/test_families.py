@@ -35,7 +35,7 @@ def test_running_workload_shows_all_there_is() -> None:
     assert shown([ROW]) == {
         "gpu_workload_info": [1],
         "gpu_workload_memory_bytes": [1 << 20],
-        "gpu_workload_gpus": [1.5],
+        "gpu_workload_allocated_gpus": [1.5],
         "gpu_workload_processes": [3],
         "gpu_workload_cpu_seconds_total": [12.5],
         "gpu_workload_cpu_limit_cores": [4.0],
@@ -48,7 +48,7 @@ def test_running_workload_shows_all_there_is() -> None:
 
 def test_what_the_host_does_not_tell_is_absent() -> None:
     assert set(shown([replace(ROW, usage=HostUsage())])) == {
-        "gpu_workload_info", "gpu_workload_memory_bytes", "gpu_workload_gpus", "gpu_workload_processes",
+        "gpu_workload_info", "gpu_workload_memory_bytes", "gpu_workload_allocated_gpus", "gpu_workload_processes",
     }  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def test_ended_workload_keeps_its_totals_and_has_nothing() -> None:
     found = shown([ROW.ended()])
 
     assert found["gpu_workload_cpu_seconds_total"] == [12.5]
-    assert (found["gpu_workload_gpus"], found["gpu_workload_processes"], found["gpu_workload_memory_bytes"]) == (
+    assert (found["gpu_workload_allocated_gpus"], found["gpu_workload_processes"], found["gpu_workload_memory_bytes"]) == (
         [0],
         [0],
         [0],

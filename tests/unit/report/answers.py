@@ -7,8 +7,8 @@ BEGAN, ENDED = NOW - 40_000.0, NOW - 4_000.0
 """Ten hours."""
 
 JOB = {
-    r"^sum \(gpu_workload_gpus": "",
-    r"^max_over_time\(sum \(.*gpu_workload_gpus": "{} 3.5",
+    r"^sum \(gpu_workload_allocated_gpus": "",
+    r"^max_over_time\(sum \(.*gpu_workload_allocated_gpus": "{} 3.5",
     r"^max_over_time\(count": "{} 4",
     r"^count \(last_over_time\(gpu_workload_samples_total": "{} 1",
     r"^topk\(50": """
@@ -16,7 +16,7 @@ JOB = {
         {workload="slurm:4650"} 1699500000
         {workload="slurm:4711"} 1699960000
     """,
-    r"by \(workload\).*gpu_workload_gpus\{": """
+    r"by \(workload\).*gpu_workload_allocated_gpus\{": """
         {workload="slurm:4600"} 4
         {workload="slurm:4650"} 4
         {workload="slurm:4711"} 3.5
@@ -120,7 +120,7 @@ JOB = {
         {instance="n2:9835", gpu="2", uuid="GPU-c"} 0.5
         {instance="n2:9835", gpu="3", uuid="GPU-d"} 1
     """,
-    "gpu_workload_gpus": """
+    "gpu_workload_allocated_gpus": """
         {node="n1", instance="n1:9835"} 2
         {instance="n2:9835"} 1.5
     """,

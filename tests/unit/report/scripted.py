@@ -32,7 +32,7 @@ class Scripted(Client):
     ) -> None:
         super().__init__(Access("http://127.0.0.1:1"))
         self._answers = answers
-        self._times = {"gpu_workload_gpus{": held, "gpu_workload_gpu_seconds_total{": counted}
+        self._times = {"gpu_workload_allocated_gpus{": held, "gpu_workload_gpu_seconds_total{": counted}
         self._rules = rules
         self.asked: list[str] = []
 

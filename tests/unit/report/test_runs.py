@@ -52,7 +52,7 @@ def test_what_has_no_name_of_its_own_has_no_runs() -> None:
 
 
 def test_run_whose_gpu_time_is_not_known_is_compared_with_none() -> None:
-    keys = (r"by \(workload\).*gpu_workload_tokens_total", r"by \(workload\).*gpu_workload_gpus\{")
+    keys = (r"by \(workload\).*gpu_workload_tokens_total", r"by \(workload\).*gpu_workload_allocated_gpus\{")
     more = {key: JOB[key] + '{workload="slurm:4500"} 5' for key in keys}
 
     assert found({**JOB, **more}) == found(JOB)

@@ -134,7 +134,7 @@ def test_queries_are_promql() -> None:
         progress.flops_bound(selector, "60s"),
     ]
     queries += [
-        promql.highest_of_workloads("gpu_workload_gpus", selector, "60s"),
+        promql.highest_of_workloads("gpu_workload_allocated_gpus", selector, "60s"),
         promql.last_of_workloads("x", selector, "60s"),
     ]
 

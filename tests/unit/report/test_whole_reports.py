@@ -55,10 +55,10 @@ def running() -> tuple[Scripted, JobReport]:
     """It began before the range, runs on one whole GPU, and is paid for by use."""
     whole = {
         **JOB,
-        r"^sum \(gpu_workload_gpus": "{} 1",
+        r"^sum \(gpu_workload_allocated_gpus": "{} 1",
         "gpu_mig_allocation_ratio": "",
         "gpu_allocation_ratio": '{node="n1", instance="n1:9835", gpu="0", uuid="GPU-a"} 1',
-        "gpu_workload_gpus": '{node="n1", instance="n1:9835"} 1',
+        "gpu_workload_allocated_gpus": '{node="n1", instance="n1:9835"} 1',
         "gpu_workload_steps_total": "",
         "gpu_workload_expected_seconds_remaining": "{} 18000",
     }
@@ -72,7 +72,7 @@ def unseen() -> tuple[Scripted, JobReport]:
     little = {
         "gpu_workload_start_time_seconds": f"{{}} {BEGAN}",
         "gpu_workload_gpu_seconds_total": '{instance="n3", state="unobserved"} 8',
-        "gpu_workload_gpus": '{instance="n3"} 1',
+        "gpu_workload_allocated_gpus": '{instance="n3"} 1',
     }
     prometheus = Scripted(little, counted=(BEGAN + 8, BEGAN + 300))
     return prometheus, slurm_job(prometheus, "", "9", 86_400.0, NOW)
