@@ -14,7 +14,7 @@ UNRESERVED_USE = Alert(
     severity=Severity.WARNING,
     # Root's own programs watch, or serve those that hold it (MPS).
     expr=f"""\
-max by {_ONE} (rate(gpu_workload_used_gpu_seconds_total{{user!="root",workload!=""}}[<window>])) > <used>
+max by {_ONE} (rate(gpu_workload_busy_gpu_seconds_total{{user!="root",workload!=""}}[<window>])) > <used>
 and on {_ONE} gpu_unreserved_use""",
     for_="5m",
     keep_firing_for="10m",

@@ -26,7 +26,7 @@ PART_USED = record(
     ("instance", *OWNER_LABELS),
     summed(
         ("instance", *OWNER_LABELS),
-        once(("uuid", *OWNER_LABELS), "rate(gpu_workload_used_gpu_seconds_total[5m]) > 0"),
+        once(("uuid", *OWNER_LABELS), "rate(gpu_workload_busy_gpu_seconds_total[5m]) > 0"),
     ),
     "GPUs' worth of time that a container of a pod, or a job on one of its nodes, ran kernels, whatever it holds.",
 )

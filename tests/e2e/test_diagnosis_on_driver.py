@@ -175,7 +175,7 @@ def test_bare_programs_of_one_user_hold_nobody_up(seen: Seen) -> None:
 
 def test_what_an_owner_used_of_a_shared_gpu_is_its_own(seen: Seen) -> None:
     gpu = GPU["ten owners, one runs"]
-    used = seen.grew("gpu_workload_used_gpu_seconds_total", gpu, "workload")
+    used = seen.grew("gpu_workload_busy_gpu_seconds_total", gpu, "workload")
     whole = sum(seen.grew("gpu_time_seconds_total", gpu, "state").values())
 
     assert len([name for name in used if "-share-" in name]) == OWNERS

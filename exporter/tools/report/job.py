@@ -59,7 +59,7 @@ def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], 
     at_once = wider(promql.max_concurrent_gpus) if len(nodes) > 1 else ()
     together = wider(promql.devices_at_once) if len(devices) > 1 else ()
     moved = bool(together) and len(devices) > together[0].value
-    ran = wider(lambda s, w: promql.of_nodes("gpu_workload_used_gpu_seconds_total", s, w))
+    ran = wider(lambda s, w: promql.of_nodes("gpu_workload_busy_gpu_seconds_total", s, w))
     used = sum(sample.value for sample in ran) / _HOUR if ran else None
     steps = progress(wider, devices, held(hours))
     counted = any(steps.counted.values())

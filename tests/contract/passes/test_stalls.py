@@ -47,7 +47,7 @@ def value(rig: Rig, name: str, *labels: str) -> float:
 
 
 def used(rig: Rig, *labels: str) -> float:
-    return value(rig, "gpu_workload_used_gpu_seconds_total", *labels)
+    return value(rig, "gpu_workload_busy_gpu_seconds_total", *labels)
 
 
 @pytest.mark.parametrize("sampled", [True, False])

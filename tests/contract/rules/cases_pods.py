@@ -48,7 +48,7 @@ def _used(seconds: str, unreserved: str, owner: str = _BY_HAND) -> dict[str, str
     """Somebody on a GPU that the job holds."""
     return share(JOB, "1x60") | {
         f"gpu_unreserved_use{{{DEV},{owner}}}": unreserved,
-        f"gpu_workload_used_gpu_seconds_total{{{DEV},{owner}}}": seconds,
+        f"gpu_workload_busy_gpu_seconds_total{{{DEV},{owner}}}": seconds,
     }
 
 

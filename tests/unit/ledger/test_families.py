@@ -63,12 +63,12 @@ def test_used_time_reconciles_with_the_busy_time() -> None:
     found = ledger(100.0, shared, Reading(Target("GPU-c", 5, ""), Signals(busy=0.25)))
     first, second = LedgerInput(time=0.0, seconds=1.0, readings=(shared,)), ledger(1.0, shared)
 
-    used = samples("gpu_workload_used_gpu_seconds_total", advance(second, first))
+    used = samples("gpu_workload_busy_gpu_seconds_total", advance(second, first))
     by_workload = {labels[2]: round(value, 6) for labels, value in used.items() if labels[0] == "3"}
     assert by_workload == {"": 0.0, **{f"slurm:{number}": 1.76 if number == 3 else 0.0 for number in range(10)}}
-    rest = samples("gpu_workload_used_gpu_seconds_total", ledger(2.0, Reading(GPU, Signals(busy=0.25))))
+    rest = samples("gpu_workload_busy_gpu_seconds_total", ledger(2.0, Reading(GPU, Signals(busy=0.25))))
     assert rest == {("3", "GPU-a", *NOBODY.labels): 0.5}
-    assert sum(samples("gpu_workload_used_gpu_seconds_total", found).values()) == 0.0  # a gap: nothing was seen
+    assert sum(samples("gpu_workload_busy_gpu_seconds_total", found).values()) == 0.0  # a gap: nothing was seen
 
 
 def test_owner_of_one_gpu_and_nobody_hold_up_no_others() -> None:
@@ -86,7 +86,7 @@ def test_what_runs_on_an_instance_is_not_that_of_its_gpu_again() -> None:
     whole = Reading(Target("GPU-b", 4, "0000:02:00.0"), Signals(busy=0.5))
     found = ledger(2.0, Reading(MIG, Signals(busy=0.5)), whole)
 
-    used = samples("gpu_workload_used_gpu_seconds_total", found)
+    used = samples("gpu_workload_busy_gpu_seconds_total", found)
     assert used == {("4", "GPU-b", *NOBODY.labels): pytest.approx(2.0 * 0.5 * 3 / 7)}
 
 

@@ -53,7 +53,7 @@ JOB = {
         {instance="n2:9835", state="unobserved"} 3600
         {instance="n2:9835", state="wait_peer"} 14400
     """,
-    "gpu_workload_used_gpu_seconds_total": """
+    "gpu_workload_busy_gpu_seconds_total": """
         {node="n1", instance="n1:9835"} 54000
         {instance="n2:9835"} 39600
     """,
