@@ -85,7 +85,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "State",
             "Its largest loss where that takes a tenth of its time, else the state that takes most.",
-            now(telling(lambda more: rate(f"gpu_time_seconds_total{{{DEVICE}{more}}}"), "gpu")),
+            now(telling(lambda more: rate(f"gpu_state_seconds_total{{{DEVICE}{more}}}"), "gpu")),
             "none",
             mappings=states.by_code(),
             size=(4, 4),
@@ -161,7 +161,7 @@ def _numbers(made: build.Dashboard) -> None:
 
 
 def _ledger(made: build.Dashboard) -> None:
-    seconds = f"gpu_time_seconds_total{{{DEVICE}}}"
+    seconds = f"gpu_state_seconds_total{{{DEVICE}}}"
     held = f"max by (workload) (gpu_allocation_ratio{{{DEVICE}}} > 0)"
     held_mig = f"sum by (workload) (gpu_mig_allocation_ratio{{{DEVICE}}} > 0)"
     made.with_panel(
@@ -223,7 +223,7 @@ def _instances() -> table.Panel:
             lost_state(
                 "State",
                 main_states(
-                    lambda more: rate(f"gpu_mig_time_seconds_total{{{DEVICE}{more}}}"), "gi, ci, profile, uuid"
+                    lambda more: rate(f"gpu_mig_state_seconds_total{{{DEVICE}{more}}}"), "gi, ci, profile, uuid"
                 ),
             ),
             gauge(

@@ -119,7 +119,7 @@ _HELD = f"and on ({_BY_GPU}) (gpu_allocation_ratio{{{SCOPE}}} > 0)"
 
 def _shares(more: str = "") -> str:
     """Of the GPUs of its nodes, the share of time in each state that took any, as recorded."""
-    return f"gpu_state:gpu_time_seconds:rate5m{{{NODE}{more}}}"
+    return f"gpu_state:gpu_state_seconds:rate5m{{{NODE}{more}}}"
 
 
 _WAITS = 'state=~"wait_collective|wait_peer"'
@@ -128,7 +128,7 @@ _WAITS = 'state=~"wait_collective|wait_peer"'
 def _lead(moment: str = "") -> str:
     """How much less of its time each of its twelve first GPUs waits for others than they do on the average."""
     held = f"(max by ({_BY_GPU}) (gpu_allocation_ratio{{{SCOPE}}}{moment}) > 0)"
-    waits = f"sum by ({_BY_GPU}) (gpu_state:gpu_time_seconds:rate5m{{{NODE}, {_WAITS}}}{moment})"
+    waits = f"sum by ({_BY_GPU}) (gpu_state:gpu_state_seconds:rate5m{{{NODE}, {_WAITS}}}{moment})"
     own = f"(({waits} and {held}) or 0 * {held})"
     return f"topk({_FIRST}, scalar(avg({own})) - {own})"
 

@@ -127,12 +127,12 @@ def _numbers(made: build.Dashboard) -> None:
 
 
 def _ledger(made: build.Dashboard) -> None:
-    seconds = f"gpu_time_seconds_total{{{ONE_NODE}}}"
+    seconds = f"gpu_state_seconds_total{{{ONE_NODE}}}"
     made.with_panel(
         block.told(
             "What each GPU did",
             "One row per GPU.",
-            lambda more: rate(f"gpu_time_seconds_total{{{ONE_NODE}{more}}}"),
+            lambda more: rate(f"gpu_state_seconds_total{{{ONE_NODE}{more}}}"),
             "gpu",
             BY_GPU,
             size=(12, 9),

@@ -117,7 +117,7 @@ def _one_by_one(fires: str, scope: str, what: str, empty: str, size: tuple[int, 
 def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
     """One row per GPU of the node that is chosen: who holds it, how it is used, how it fares."""
     by, held = "cluster, instance, gpu", link.cell("Held by")
-    state = main_states(lambda more: rate(f"gpu_time_seconds_total{{{scope}{more}}}"), by)
+    state = main_states(lambda more: rate(f"gpu_state_seconds_total{{{scope}{more}}}"), by)
     return Table(
         title="GPU by GPU",
         description="One row per GPU, lost GPUs first. State: its largest loss where that takes a tenth of its time, "

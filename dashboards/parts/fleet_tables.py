@@ -21,7 +21,7 @@ def nodes() -> table.Panel:
 
     chosen = f'count by (cluster, instance) (gpu:gpu_info:first{{{CLUSTER}, model=~"$model"}})'
     shown = f"{chosen} or {of('gpu_unreachable:count')}"
-    lost = f'node_state:gpu_time_seconds:rate5m{{{CLUSTER}, state=~"{LOST_REGEX}"}} > 0.2'
+    lost = f'node_state:gpu_state_seconds:rate5m{{{CLUSTER}, state=~"{LOST_REGEX}"}} > 0.2'
     fires = f'ALERTS{{{ALERTS}, {CLUSTER}, instance!="", severity!="info"}}'
     return Table(
         title="Nodes",

@@ -74,17 +74,17 @@ def owner_states(level: str, scope: str, by: str, amount: Amount = RANGE_HOURS) 
 
 def devices(level: str, scope: str, by: str, amount: Amount = RANGE_HOURS) -> Ledger:
     """The recorded ledger of GPUs, at one level."""
-    return Ledger(f"{level}_state:gpu_time_seconds:rate5m", scope, by, amount)
+    return Ledger(f"{level}_state:gpu_state_seconds:rate5m", scope, by, amount)
 
 
 def gpu_busy(scope: str, by: str) -> str:
     """Of GPUs one looks at, from their own ledgers: a GPU that does not answer has none, instead of 0."""
-    return definitions.BUSY_SHARE.promql(Ledger("gpu_time_seconds_total", scope, by, rate))
+    return definitions.BUSY_SHARE.promql(Ledger("gpu_state_seconds_total", scope, by, rate))
 
 
 def gpu_used(scope: str, by: str) -> str:
     """The same of their held time: the free part of a GPU under MIG says nothing of who holds the rest."""
-    return definitions.UTILIZATION.promql(Ledger("gpu_time_seconds_total", scope, by, rate))
+    return definitions.UTILIZATION.promql(Ledger("gpu_state_seconds_total", scope, by, rate))
 
 
 def counted(counter: str, above_zero: str = "") -> str:

@@ -31,7 +31,7 @@ def gpus(kind: Kind) -> table.Panel:
     """NODE in its queries takes the hidden variable of the nodes that the selection is on."""
     node, gpu, cluster = link.cell("Node"), link.cell("GPU"), link.cell("Cluster")
     by = "cluster, instance, gpu"
-    main_state = main_states(lambda more: rate(f"gpu_time_seconds_total{{{NODE}{more}}}"), by)
+    main_state = main_states(lambda more: rate(f"gpu_state_seconds_total{{{NODE}{more}}}"), by)
 
     def own(expr: str, *more: str) -> str:
         """A number of each GPU, on the rows of whoever holds it."""
@@ -87,8 +87,8 @@ def gpus(kind: Kind) -> table.Panel:
 
 def _waits(by: str) -> str:
     """Share of its observed time that each GPU waits for its peers; 0 for one that never does."""
-    waits = f"sum by ({by}) ({rate(f'gpu_time_seconds_total{{{NODE}, {PEERS}}}')})"
-    seen = rate(f'gpu_time_seconds_total{{{NODE}, state!="unobserved"}}')
+    waits = f"sum by ({by}) ({rate(f'gpu_state_seconds_total{{{NODE}, {PEERS}}}')})"
+    seen = rate(f'gpu_state_seconds_total{{{NODE}, state!="unobserved"}}')
     return f"{waits} / (sum by ({by}) ({seen}) > 0)"
 
 

@@ -24,7 +24,7 @@ _LEAST = 0.05
 _FAULTS = "max by (node, gpu, fault, evidence) (gpu_fault_timestamp_seconds)"
 _FIGURES: Sequence[tuple[str, str, str]] = (
     ("GPUs that answer", "sum(gpu_up)", "{:.0f}"),
-    ("of them busy", f'sum(rate(gpu_time_seconds_total{{state=~"{regex(BUSY)}"}}[{_WINDOW}]))', "{:.1f}"),
+    ("of them busy", f'sum(rate(gpu_state_seconds_total{{state=~"{regex(BUSY)}"}}[{_WINDOW}]))', "{:.1f}"),
     ("held and wasted", f'sum(rate(gpu_workload_gpu_seconds_total{{state=~"{regex(LOST)}"}}[{_WINDOW}]))', "{:.1f}"),
     ("alerts firing", 'count(ALERTS{alertstate="firing"}) or vector(0)', "{:.0f}"),
     ("kW drawn", "sum(gpu_power_watts) / 1000", "{:.1f}"),
@@ -98,7 +98,7 @@ def _figures(prometheus: Prometheus) -> str:
 
 
 def _where(prometheus: Prometheus) -> str:
-    found = _ask(prometheus, f"sum by (state) (rate(gpu_time_seconds_total[{_WINDOW}])) > 0")
+    found = _ask(prometheus, f"sum by (state) (rate(gpu_state_seconds_total[{_WINDOW}])) > 0")
     by_state = {sample.labels["state"]: sample.value for sample in found}
     total = sum(by_state.values())
     if not total:
@@ -113,7 +113,7 @@ def _where(prometheus: Prometheus) -> str:
         f'<span><i style="background:{shown.colour}"></i>{escape(shown.title)} {gpus:.1f}</span>'
         for shown, _, gpus in order
     )
-    query = quote("sum by (state) (rate(gpu_time_seconds_total[1m]))")
+    query = quote("sum by (state) (rate(gpu_state_seconds_total[1m]))")
     return (
         f"<h2>Where {total:.0f} GPUs' time goes, last minute</h2>"
         f'<div class="bar">{bar}</div><p class="keys">{keys}</p>'

@@ -149,9 +149,9 @@ HELD_IDLE = Alert(
     expr=named(
         f"""\
   count by {WORKLOAD_LABELS} (
-{_idle("gpu_time_seconds_total", "gpu_allocation_ratio")}
+{_idle("gpu_state_seconds_total", "gpu_allocation_ratio")}
     or
-{_idle("gpu_mig_time_seconds_total", "gpu_mig_allocation_ratio")}
+{_idle("gpu_mig_state_seconds_total", "gpu_mig_allocation_ratio")}
   )
   or
 {_WHOLLY_IDLE}"""

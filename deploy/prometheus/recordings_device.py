@@ -21,13 +21,13 @@ COPIES = record(
 
 _INFO = "gpu:gpu_info:first"
 GPU_STATES = record(
-    "gpu_state:gpu_time_seconds:rate5m",
+    "gpu_state:gpu_state_seconds:rate5m",
     ("instance", "gpu", "uuid", "state"),
-    once(("gpu", "uuid", "state"), "rate(gpu_time_seconds_total[5m]) > 0"),
+    once(("gpu", "uuid", "state"), "rate(gpu_state_seconds_total[5m]) > 0"),
     "Share of its time that each GPU spent in each state that took any.",
 )
 NODE_MODEL_STATES = record(
-    "node_model_state:gpu_time_seconds:rate5m",
+    "node_model_state:gpu_state_seconds:rate5m",
     ("instance", "model", "state"),
     f"sum {by(('instance', 'model', 'state'))} ({GPU_STATES.record} * on (cluster, instance, uuid) group_left (model)"
     f" {_INFO} or on (cluster, instance, uuid, state) {GPU_STATES.record})",
@@ -81,7 +81,7 @@ class Level:
     def states(self) -> str:
         """The ledger of the level, of that of nodes and models."""
         if self.base:
-            return summed((*self.labels, "state"), f"{self.base}_state:gpu_time_seconds:rate5m")
+            return summed((*self.labels, "state"), f"{self.base}_state:gpu_state_seconds:rate5m")
         if self.join:
             return summed((*self.labels, "state"), f'{NODE_MODEL_STATES.record}{{model!=""}}')
         return summed(("instance", "state"), NODE_MODEL_STATES.record) + _ONE_NODE
@@ -112,7 +112,7 @@ def _in_states(labels: tuple[str, ...], ledger: str, states: tuple[str, ...]) ->
 
 def device_states(level: Level) -> tuple[Recording, ...]:
     """What the GPUs of a level do: what is added up over time."""
-    labels, state = level.labels, f"{level.name}_state:gpu_time_seconds:rate5m"
+    labels, state = level.labels, f"{level.name}_state:gpu_state_seconds:rate5m"
     return (
         record(
             state,
@@ -131,7 +131,7 @@ def device_states(level: Level) -> tuple[Recording, ...]:
 
 def device_shares(level: Level) -> tuple[Recording, ...]:
     """How much of its time a level was used, and slowed down."""
-    labels, state = level.labels, f"{level.name}_state:gpu_time_seconds:rate5m"
+    labels, state = level.labels, f"{level.name}_state:gpu_state_seconds:rate5m"
     busy, observed = f"{level.name}:gpu_busy_seconds:rate5m", summed(labels, f'{state}{{state!="unobserved"}}')
     return (
         record(

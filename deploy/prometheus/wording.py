@@ -70,7 +70,7 @@ def _own_state(selector: str, *values: str) -> str:
 
 
 _OF_GPU = ("$labels.cluster", "$gpu.Labels.instance", "$gpu.Labels.uuid")
-_STATE_OF_GPU = _own_state(f"gpu_time_seconds_total{{cluster=%[1]q,instance=%[2]q,uuid=%[3]q,{_OF_OTHERS}}}", *_OF_GPU)
+_STATE_OF_GPU = _own_state(f"gpu_state_seconds_total{{cluster=%[1]q,instance=%[2]q,uuid=%[3]q,{_OF_OTHERS}}}", *_OF_GPU)
 _PORT_OF_GPU = (
     "{{ with printf `gpu_rdma_port_degraded{cluster=%[1]q,instance=%[2]q} == 1"
     " and on (cluster, instance, device, port)"

@@ -24,7 +24,7 @@ _FIELD = re.compile(r"(?:^|\s)(NodeName|State|Partitions|Gres|GresUsed)=(\S*)")
 _HEAD = ("NODE", "PARTITION", "STATE", "GPUS", "ALLOC", "BUSY", "HELD_IDLE", "FAULTS")
 _GPUS = re.compile(r"(?:^|,)gpu(?::[^,:]*[^,:0-9][^,:]*|:[0-9]+(?=:))?(?::([0-9]+))?(?=,|$)")
 
-_HELD_IDLE = 'rate(gpu_time_seconds_total{state="held_idle"}[5m])'
+_HELD_IDLE = 'rate(gpu_state_seconds_total{state="held_idle"}[5m])'
 
 
 def _host(series: str) -> str:

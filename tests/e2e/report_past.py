@@ -67,7 +67,7 @@ def devices(past: Past, node: str, here: Mapping[str, str], own: Mapping[str, st
                 inside = max(0.0, min(t, ended) - began)
                 outside = t - life.start - inside
                 points.append((float(t), share * inside + (outside if state == "free" else 0.0)))
-            past.add("gpu_time_seconds_total", {**device, "state": state}, points)
+            past.add("gpu_state_seconds_total", {**device, "state": state}, points)
         past.add("gpu_info", {**device, "model": "NVIDIA H100 80GB HBM3"}, [(float(t), 1.0) for t in life])
         past.add("gpu_memory_total_bytes", device, [(float(t), 80.0 * GIB) for t in life])
         used = [(float(t), 60.0 * GIB if began <= t < ended else 0.0) for t in life]
@@ -139,5 +139,5 @@ def recorded(past: Past, now: float) -> None:
             for name, value in TOTALS.items():
                 flat(f"{level}:{name}:rate5m", labels, {"held": held, "used": held - wasted, "lost": wasted}[value])
         flat("workload_model:gpu_allocation_ratio:sum", {**owner, "model": "NVIDIA A100-SXM4-80GB"}, held)
-    flat("cluster_state:gpu_time_seconds:rate5m", {"state": "busy"}, 5.5)
+    flat("cluster_state:gpu_state_seconds:rate5m", {"state": "busy"}, 5.5)
     past.add("gpu_exporter_build_info", {"version": "1"}, [(t, 1.0) for t in times])

@@ -50,7 +50,7 @@ class Seen:
 
     def states(self, gpu: int) -> Mapping[str, float]:
         """Of the time that was observed: on a machine that stalls the exporter stalls too."""
-        found = self.grew("gpu_time_seconds_total", gpu, "state")
+        found = self.grew("gpu_state_seconds_total", gpu, "state")
         return {state: seconds for state, seconds in found.items() if state != "unobserved"}
 
     def busy(self, gpu: int) -> float:
@@ -176,7 +176,7 @@ def test_bare_programs_of_one_user_hold_nobody_up(seen: Seen) -> None:
 def test_what_an_owner_used_of_a_shared_gpu_is_its_own(seen: Seen) -> None:
     gpu = GPU["ten owners, one runs"]
     used = seen.grew("gpu_workload_busy_gpu_seconds_total", gpu, "workload")
-    whole = sum(seen.grew("gpu_time_seconds_total", gpu, "state").values())
+    whole = sum(seen.grew("gpu_state_seconds_total", gpu, "state").values())
 
     assert len([name for name in used if "-share-" in name]) == OWNERS
     assert {name: part / whole for name, part in used.items() if part > 0.05 * whole} == {

@@ -44,7 +44,7 @@ def test_hung_gpu_costs_only_its_own_series(fake_nvml: FakeNvml, tmp_path: Path)
         assert silent.one("gpu_utilization_ratio", uuid=GPU0) == 0.4
         assert silent.one("gpu_up", uuid=GPU1) == 0.0
         assert silent.went_back(before) == []
-        hung = advances(running, "gpu_time_seconds_total", silent, uuid=GPU1, state="unobserved")
+        hung = advances(running, "gpu_state_seconds_total", silent, uuid=GPU1, state="unobserved")
         advances(running, "gpu_busy_seconds_total", silent, uuid=GPU0)
         assert hung.one("gpu_exporter_device_sample_age_seconds", uuid=GPU1) > 1.0
 

@@ -34,7 +34,7 @@ def unseen_job(past: Past, began: float, ended: float) -> None:
         past.add("gpu_workload_gpu_seconds_total", {**here, **owner, "state": state}, points)
         earlier = 100.0 * HOUR
         past.add(
-            "gpu_time_seconds_total", {**here, **device, "state": state}, [(t, earlier + each) for t, each in points]
+            "gpu_state_seconds_total", {**here, **device, "state": state}, [(t, earlier + each) for t, each in points]
         )
 
 

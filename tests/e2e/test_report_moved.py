@@ -29,9 +29,9 @@ def device(
     own = {**here, "gpu": gpu, "uuid": f"GPU-{here['instance']}-{gpu}"}
     times = [life[0] + 5 + SCRAPE * scrape for scrape in range(int(life[1] - life[0]) // SCRAPE)]
     ran = [(t, max(0.0, min(t, busy[1]) - busy[0])) for t in times]
-    past.add("gpu_time_seconds_total", {**own, "state": "busy"}, ran)
+    past.add("gpu_state_seconds_total", {**own, "state": "busy"}, ran)
     rest = [(t, t - life[0] - seconds) for t, seconds in ran]
-    past.add("gpu_time_seconds_total", {**own, "state": "held_idle"}, rest)
+    past.add("gpu_state_seconds_total", {**own, "state": "held_idle"}, rest)
     past.add("gpu_info", {**own, "model": MODEL}, [(t, 1.0) for t in times])
     past.add("gpu_peak_bf16_flops", own, [(t, PEAK) for t in times])
     past.add("gpu_memory_total_bytes", own, [(t, 80.0 * GIB) for t in times])

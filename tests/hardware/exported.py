@@ -142,7 +142,7 @@ def _states(bench: Bench, running: Running) -> dict[str, float]:
     before = running.metrics(_PATIENCE)
     bench.rest(15.0)
     after = poll("a pass to end", lambda: _later(running, before), 30)
-    name = "gpu_time_seconds_total"
+    name = "gpu_state_seconds_total"
     return {
         state: (after.one(name, uuid=uuid, state=state) or 0.0) - (before.one(name, uuid=uuid, state=state) or 0.0)
         for state in STATES

@@ -62,7 +62,7 @@ def _with_every_state(series: list[Series]) -> Iterator[Series]:
     yield from series
     found: dict[tuple[str, frozenset[tuple[str, str]]], tuple[set[str], tuple[str, str]]] = {}
     for name, labels, phases in series:
-        if name.endswith(("gpu_time_seconds_total", "mig_time_seconds_total", "workload_gpu_seconds_total")):
+        if name.endswith(("gpu_state_seconds_total", "mig_time_seconds_total", "workload_gpu_seconds_total")):
             others = frozenset(pair for pair in labels.items() if pair[0] != "state")
             found.setdefault((name, others), (set(), phases))[0].add(labels["state"])
     for (name, others), (states, phases) in found.items():

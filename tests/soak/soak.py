@@ -63,7 +63,7 @@ def apart(page: str, booked: float) -> float:
     """By how many seconds the states of a GPU differ from the time that was booked, at most."""
     seconds: dict[str, float] = {}
     for line in page.splitlines():
-        if line.startswith("gpu_time_seconds_total{"):
+        if line.startswith("gpu_state_seconds_total{"):
             uuid = line.partition('uuid="')[2].partition('"')[0]
             seconds[uuid] = seconds.get(uuid, 0.0) + float(line.rpartition(" ")[2])
     return max((abs(each - booked) for each in seconds.values()), default=booked)

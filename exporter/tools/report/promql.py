@@ -287,7 +287,7 @@ def models(selector: str, window: str) -> str:
     )
 
 
-RULE, ANY_METRICS = "cluster_state:gpu_time_seconds:rate5m", "count(gpu_exporter_build_info)"
+RULE, ANY_METRICS = "cluster_state:gpu_state_seconds:rate5m", "count(gpu_exporter_build_info)"
 RULES_THERE = f"count(count_over_time({RULE}[{{window}}]))"
 
 

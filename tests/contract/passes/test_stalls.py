@@ -58,7 +58,7 @@ def test_used_time_reconciles_with_the_busy_time_over_a_pass_of_many_seconds(*, 
     found.seconds += STALL - 1.0
     found.passes(5)
 
-    assert value(found, "gpu_time_seconds_total", 'state="unobserved"') == STALL
+    assert value(found, "gpu_state_seconds_total", 'state="unobserved"') == STALL
     assert used(found, 'workload="slurm:4711"') == pytest.approx(value(found, "gpu_busy_seconds_total"))
     assert used(found) == pytest.approx(value(found, "gpu_busy_seconds_total"))
     found.stop()
@@ -86,6 +86,6 @@ def test_gpu_that_answers_late_has_the_time_since_its_last_answer(monkeypatch: p
         found.passes(6)
     found.passes(2)
 
-    assert value(found, "gpu_time_seconds_total", 'state="unobserved"') == pytest.approx(6.0)
+    assert value(found, "gpu_state_seconds_total", 'state="unobserved"') == pytest.approx(6.0)
     assert used(found, 'workload="slurm:4711"') == pytest.approx(value(found, "gpu_busy_seconds_total"))
     found.stop()

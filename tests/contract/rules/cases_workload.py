@@ -133,7 +133,7 @@ UNDERUTILIZED = (
         "45m 52m 60m",
         held(OWNER, "1x90") | ledger(OWNER, busy="0+54x40 2160x10 2160+54x40", wait_other="0+6x40 240+60x10 840+6x40"),
     ),
-    silent("GpuUnderutilized", "free GPUs", "90m", {f'gpu_time_seconds_total{{{DEV},state="free"}}': "0+60x90"}),
+    silent("GpuUnderutilized", "free GPUs", "90m", {f'gpu_state_seconds_total{{{DEV},state="free"}}': "0+60x90"}),
     silent(
         "GpuUnderutilized",
         "readings are missing, so nothing is known",
@@ -145,7 +145,7 @@ UNDERUTILIZED = (
 
 
 def device(state: str, values: str, dev: str = DEV) -> dict[str, str]:
-    return {f'gpu_time_seconds_total{{{dev},state="{state}"}}': values}
+    return {f'gpu_state_seconds_total{{{dev},state="{state}"}}': values}
 
 
 HELD_IDLE = (
@@ -171,7 +171,7 @@ HELD_IDLE = (
         "a MIG instance",
         "90m",
         {
-            f'gpu_mig_time_seconds_total{{{INSTANCE},state="held_idle"}}': "0+60x100",
+            f'gpu_mig_state_seconds_total{{{INSTANCE},state="held_idle"}}': "0+60x100",
             f"gpu_mig_allocation_ratio{{{INSTANCE},{OWNER}}}": "1x100",
         }
         | held(OWNER, "0.5x100"),
@@ -181,7 +181,7 @@ HELD_IDLE = (
         "a MIG instance that is busy",
         "90m",
         {
-            f'gpu_mig_time_seconds_total{{{INSTANCE},state="held_idle"}}': "0x100",
+            f'gpu_mig_state_seconds_total{{{INSTANCE},state="held_idle"}}': "0x100",
             f"gpu_mig_allocation_ratio{{{INSTANCE},{OWNER}}}": "1x100",
         },
     ),
@@ -190,7 +190,7 @@ HELD_IDLE = (
         "a MIG instance taken over from an idle owner",
         "90m",
         {
-            f'gpu_mig_time_seconds_total{{{INSTANCE},state="held_idle"}}': "0+60x100",
+            f'gpu_mig_state_seconds_total{{{INSTANCE},state="held_idle"}}': "0+60x100",
             f"gpu_mig_allocation_ratio{{{INSTANCE},{OWNER}}}": "1x60 _x40",
             f"gpu_mig_allocation_ratio{{{INSTANCE},{JOB}}}": "_x60 1x40",
         },

@@ -12,7 +12,7 @@ from tests.contract.dashboards.inference import walk
 
 WINDOW, MINUTE = 300, 60
 RATED = int(RATE_INTERVAL.removesuffix("s"))
-STATES = {"gpu_time_seconds_total", "gpu_workload_gpu_seconds_total"}
+STATES = {"gpu_state_seconds_total", "gpu_workload_gpu_seconds_total"}
 """The counters with most series: one for each state."""
 
 

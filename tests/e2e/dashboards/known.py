@@ -190,7 +190,7 @@ def _device(gpu: Gpu, device: dict[str, str], counted: float, lost: float) -> Sa
     for link in ("pcie", "nvlink"):
         yield f"gpu_{link}_bytes_total", device | {"direction": "receive"}, seen * 1e9
     for state in STATES:
-        yield "gpu_time_seconds_total", device | {"state": state}, _time(gpu.does, state, seen, lost)
+        yield "gpu_state_seconds_total", device | {"state": state}, _time(gpu.does, state, seen, lost)
     for held in gpu.held:
         yield "gpu_allocation_ratio", device | held.owner.labels, held.share
 

@@ -79,7 +79,7 @@ def test_gpu_of_an_evicted_pod_is_free(cluster: Cluster) -> None:
             raise NotYetError(held(cluster))
 
     wait_for(free)
-    states = samples(metrics(cluster), "gpu_time_seconds_total")
+    states = samples(metrics(cluster), "gpu_state_seconds_total")
     assert [value for labels, value in states if (labels["uuid"], labels["state"]) == (uuid, "free") and value > 0]
 
 

@@ -148,7 +148,7 @@ def test_api_server_tells_the_labels_of_pods(cluster: Cluster, values: Path, wor
 def test_held_gpu_with_no_owner_is_free(cluster: Cluster) -> None:
     text = metrics(cluster)
     held = {labels["uuid"] for labels, _ in samples(text, "gpu_allocation_ratio")}
-    times = samples(text, "gpu_time_seconds_total")
+    times = samples(text, "gpu_state_seconds_total")
     free = {labels["uuid"] for labels, value in times if labels["state"] == "free" and value > 0}
 
     assert set(GPUS) - held <= free

@@ -14,7 +14,7 @@ ANSWERS = {
     "gpu_fault_timestamp_seconds": [
         Sample({"node": "serve-1", "gpu": "2", "fault": "row_remap_failed", "evidence": "no spare <rows>"}, 1.0)
     ],
-    "sum by (state) (rate(gpu_time_seconds_total": [
+    "sum by (state) (rate(gpu_state_seconds_total": [
         Sample({"state": "busy"}, 7.0),
         Sample({"state": "wait_peer"}, 0.01),
     ],

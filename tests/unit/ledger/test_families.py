@@ -36,7 +36,7 @@ def samples(name: str, of: Ledger) -> dict[tuple[str, ...], float]:
 def test_gpu_rows_have_every_state_and_instances_have_rows_of_their_own() -> None:
     found = ledger(2.0, held(GPU, 0.5), held(MIG, 1.0), Reading(Target("GPU-b", 4, "0000:02:00.0"), Signals()))
 
-    whole, inside = samples("gpu_time_seconds_total", found), samples("gpu_mig_time_seconds_total", found)
+    whole, inside = samples("gpu_state_seconds_total", found), samples("gpu_mig_state_seconds_total", found)
 
     assert set(whole) == {(gpu, uuid, state) for gpu, uuid in (("3", "GPU-a"), ("4", "GPU-b")) for state in STATES}
     assert set(inside) == {("4", "MIG-b", "GPU-b", "3g.40gb", "7", "0", state) for state in STATES}

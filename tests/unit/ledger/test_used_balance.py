@@ -77,7 +77,7 @@ def run(cycles: Sequence[LedgerInput]) -> list[Ledger]:
 @examples(60)
 def test_used_time_of_a_gpu_grows_by_its_busy_time(cycles: list[LedgerInput]) -> None:
     for before, after in pairwise(run(cycles)):
-        busy_before, busy_after = (series(each, "gpu_time_seconds_total") for each in (before, after))
+        busy_before, busy_after = (series(each, "gpu_state_seconds_total") for each in (before, after))
         used_before, used_after = (series(each, "gpu_workload_busy_gpu_seconds_total") for each in (before, after))
         assert [each for each, seconds in used_after.items() if seconds < used_before.get(each, 0.0)] == []
         for uuid in {uuid for _, uuid, _ in busy_after}:

@@ -81,7 +81,7 @@ JOB = {
     "flops_utilization_bound": "{} 0.55",
     "gpu_workload_progress_ratio": "{} 0.8",
     "gpu_workload_first_kernel_seconds": "{} 95",
-    "gpu_mig_time_seconds_total": """
+    "gpu_mig_state_seconds_total": """
         {instance="n2:9835", gpu="3", uuid="MIG-e", state="busy"} 9000
         {instance="n2:9835", gpu="3", uuid="MIG-e", state="wait_peer"} 9000
     """,
@@ -89,7 +89,7 @@ JOB = {
     "gpu_mig_memory_used_bytes": '{instance="n2:9835", gpu="3", uuid="MIG-e"} 21474836480',
     "gpu_mig_memory_total_bytes": '{instance="n2:9835", gpu="3", uuid="MIG-e"} 42949672960',
     "gpu_mig_allocation_ratio": '{instance="n2:9835", gpu="3", uuid="MIG-e", profile="3g.40gb"} 0.5',
-    "gpu_time_seconds_total": """
+    "gpu_state_seconds_total": """
         {node="n1", instance="n1:9835", gpu="0", uuid="GPU-a", state="busy"} 28800
         {node="n1", instance="n1:9835", gpu="0", uuid="GPU-a", state="wait_cpu"} 7200
         {node="n1", instance="n1:9835", gpu="10", uuid="GPU-b", state="busy"} 21600

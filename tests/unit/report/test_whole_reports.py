@@ -173,13 +173,13 @@ _NOTHING_RECORDED = (
             _NOTHING_RECORDED,
         ),
         (
-            {r"^count\(count_over_time\(cluster_state:gpu_time_seconds:rate5m\[3600s\]\)\)$": "{} 1"},
+            {r"^count\(count_over_time\(cluster_state:gpu_state_seconds:rate5m\[3600s\]\)\)$": "{} 1"},
             Group("user", "ada"),
             NoDataError,
             "no data about user ada in the range: unknown here, or held no GPU",
         ),
         (
-            {r"^count\(count_over_time\(cluster_state:gpu_time_seconds:rate5m\[3600s\]\)\)$": "{} 1"},
+            {r"^count\(count_over_time\(cluster_state:gpu_state_seconds:rate5m\[3600s\]\)\)$": "{} 1"},
             Group(),
             NoDataError,
             "no data about everybody in the range: unknown here, or held no GPU",

@@ -107,7 +107,7 @@ def test_every_query_parses() -> None:
         promql.max_concurrent_gpus(selector, "86400s"),
         promql.of_nodes("gpu_workload_gpu_seconds_total", selector, "60s", "state"),
         promql.on_devices(
-            promql.increase_since_first_sample("gpu_time_seconds_total", "60s"), selector, "60s", "state"
+            promql.increase_since_first_sample("gpu_state_seconds_total", "60s"), selector, "60s", "state"
         ),
         promql.shares(selector, "60s"),
         promql.mig_shares(selector, "60s"),
