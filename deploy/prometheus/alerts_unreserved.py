@@ -15,7 +15,7 @@ UNRESERVED_USE = Alert(
     # Root's own programs watch, or serve those that hold it (MPS).
     expr=f"""\
 max by {_ONE} (rate(gpu_workload_busy_gpu_seconds_total{{user!="root",workload!=""}}[<window>])) > <used>
-and on {_ONE} gpu_unreserved_use""",
+and on {_ONE} gpu_unallocated_use""",
     for_="5m",
     keep_firing_for="10m",
     params=(

@@ -206,7 +206,7 @@ def _instances(rows: Shares) -> Iterable[Sample]:
 SHARE_FAMILIES: tuple[Family[Shares], ...] = (
     gauges("gpu_allocation_ratio", "Part of the GPU that the owner holds, from 0 to 1; 0 for one that runs where others hold.", Unit.NONE, _whole, (*DEVICE, *OWNER_LABELS), NODE),
     gauges("gpu_mig_allocation_ratio", "Part of the MIG instance that the owner holds, from 0 to 1.", Unit.NONE, _instances, (*INSTANCE, *OWNER_LABELS), NODE),
-    gauges("gpu_unreserved_use", "The owner runs on a scheduler's GPU, and every source says that it was not given it; always 1.", Unit.NONE, _unreserved, (*DEVICE, *OWNER_LABELS), NODE),
+    gauges("gpu_unallocated_use", "The owner runs on a scheduler's GPU, and every source says that it was not given it; always 1.", Unit.NONE, _unreserved, (*DEVICE, *OWNER_LABELS), NODE),
 )  # fmt: skip
 
 FAMILIES: tuple[AnyFamily, ...] = (*workload_families(), *SHARE_FAMILIES)

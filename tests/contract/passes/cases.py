@@ -9,7 +9,7 @@ from tests.contract.passes.case import LEDGER, NODE, OWNERS, Case
 _REPORTED = "gpu_workload_(?!gpu_s|energy|used).*"
 
 CASES = (
-    Case(owners.two_owners_of_two_gpus, (*OWNERS, *LEDGER, "gpu_exporter_attr.*", "gpu_unreserved_use")),
+    Case(owners.two_owners_of_two_gpus, (*OWNERS, *LEDGER, "gpu_exporter_attr.*", "gpu_unallocated_use")),
     Case(owners.more_processes_than_are_shown, ("gpu_process_.*", "gpu_exporter_series.*")),
     Case(owners.job_that_starts, (*LEDGER, "gpu_workload_(first|start|idle).*")),
     Case(owners.job_that_ends, (*OWNERS, *LEDGER)),

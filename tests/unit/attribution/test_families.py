@@ -123,7 +123,7 @@ def test_who_uses_what_he_was_not_given_is_a_series_of_the_gpu() -> None:
         ShareRow(second, "1g.10gb", BOB, 0.0, unreserved=True),
     ]
 
-    assert share(rows)["gpu_unreserved_use"] == {(gpu(2).uuid, "ml/train"): 1}
+    assert share(rows)["gpu_unallocated_use"] == {(gpu(2).uuid, "ml/train"): 1}
 
 
 def test_owner_of_mig_instances_has_their_part_of_the_gpu_once() -> None:
