@@ -119,6 +119,6 @@ def exporter(
 def _first_pass(running: Running) -> bool | None:
     assert running.process.poll() is None, running.log.read_text()
     try:
-        return bool(running.metrics().one("gpu_exporter_passes_total")) or None
+        return bool(running.metrics().one("gpu_exporter_sampling_cycles_total")) or None
     except requests.RequestException:
         return None

@@ -49,7 +49,7 @@ and on (cluster) count by (cluster) {exporters('node!=""')}""",
 (gpu_exporter_device_sample_age_seconds > <age> unless on (cluster, instance, uuid) gpu_up == 0)
 or on (cluster, instance)
 (
-  rate(gpu_exporter_passes_total[5m]) == 0
+  rate(gpu_exporter_sampling_cycles_total[5m]) == 0
   or on (cluster, instance)
   min without (thread) (gpu_exporter_thread_up{thread=~"driver|gpus.*"}) == 0
 )""",

@@ -59,7 +59,7 @@ class Sampling:
 
 def sampling(running: Running) -> Sampling:
     """CPU time is the kernel's, of a span in which nobody scrapes: a scrape costs as much as seconds of sampling."""
-    names = ("gpu_exporter_driver_calls_total", "gpu_exporter_passes_total")
+    names = ("gpu_exporter_driver_calls_total", "gpu_exporter_sampling_cycles_total")
     scraped_at, before = time.monotonic(), [value(running, name) for name in names]
     time.sleep(SETTLE_SECONDS)
     started, cpu = time.monotonic(), cpu_seconds(running.process.pid)

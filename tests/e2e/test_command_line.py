@@ -89,7 +89,7 @@ def test_once_does_not_wait_for_the_interval_of_the_daemon() -> None:
 
     assert done.returncode == 0
     assert "gpu_exporter_sample_interval_seconds 60.0" in done.stdout
-    assert "gpu_exporter_passes_total 2.0" in done.stdout
+    assert "gpu_exporter_sampling_cycles_total 2.0" in done.stdout
 
 
 def test_once_leaves_to_the_daemon_what_is_the_daemons(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def page(url: str) -> Samples:
     }
 
 
-_PASSES = ("gpu_exporter_passes_total", frozenset[tuple[str, str]]())
+_PASSES = ("gpu_exporter_sampling_cycles_total", frozenset[tuple[str, str]]())
 
 
 def first_look(now: Samples) -> Samples:

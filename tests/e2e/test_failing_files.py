@@ -36,7 +36,7 @@ def test_no_file_that_fails_ends_a_pass(share: str, fake_nvml: Callable[..., Any
         begun = running.metrics()
         last = poll(
             f"{PASSES} passes",
-            lambda: found if (found := running.metrics()).one("gpu_exporter_passes_total") > PASSES else None,
+            lambda: found if (found := running.metrics()).one("gpu_exporter_sampling_cycles_total") > PASSES else None,
             60,
         )
 

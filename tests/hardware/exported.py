@@ -151,7 +151,7 @@ def _states(bench: Bench, running: Running) -> dict[str, float]:
 
 def _later(running: Running, before: Metrics) -> Metrics | None:
     """A scrape with more passes than the one before."""
-    name = "gpu_exporter_passes_total"
+    name = "gpu_exporter_sampling_cycles_total"
     now = running.metrics(_PATIENCE)
     return now if (now.one(name) or 0.0) > (before.one(name) or 0.0) else None
 

@@ -18,7 +18,7 @@ from tests.vm.site import (
     serves,
 )
 
-_PASSES = f"{METRICS} | sed -n 's/^gpu_exporter_passes_total \\([0-9]*\\).*/\\1/p'"
+_PASSES = f"{METRICS} | sed -n 's/^gpu_exporter_sampling_cycles_total \\([0-9]*\\).*/\\1/p'"
 _IN_A_MINUTE = f"a=$({_PASSES}); t=$(date +%s); sleep 60; b=$({_PASSES}); echo $(((b - a) * 60 / ($(date +%s) - t)))"
 _COMPUTE = "for n in $(seq 32); do while :; do :; done & done; wait"
 _FILL = "mount -t tmpfs -o size=64k,mode=750,gid=$(id -g gpu-exporter){} full {}; head -c 1M /dev/zero > {}/.filler"

@@ -28,12 +28,12 @@ CASES: tuple[Case, ...] = (
             f"gpu_workload_allocated_gpus{{{NODE},{OWNER}}}": "8x30",
         },
     ),
-    fires("GpuSampleStale", "no passes", "20m", node("gpu_exporter_passes_total", "0+60x10 600x20")),
+    fires("GpuSampleStale", "no passes", "20m", node("gpu_exporter_sampling_cycles_total", "0+60x10 600x20")),
     fires(
         "GpuSampleStale",
         "passes that ask no GPU: the thread that would cannot be started",
         "20m",
-        node("gpu_exporter_passes_total", "0+60x30")
+        node("gpu_exporter_sampling_cycles_total", "0+60x30")
         | node("gpu_exporter_thread_up", "1x10 0x20", ',thread="gpus-0"')
         | node("gpu_exporter_thread_up", "1x30", ',thread="sampler"'),
     ),
@@ -41,7 +41,7 @@ CASES: tuple[Case, ...] = (
         "GpuSampleStale",
         "a thread of the pages has failed, and one of the GPUs for a moment",
         "12m 20m",
-        node("gpu_exporter_passes_total", "0+60x30")
+        node("gpu_exporter_sampling_cycles_total", "0+60x30")
         | node("gpu_exporter_thread_up", "1x10 0x20", ',thread="web-page-0"')
         | node("gpu_exporter_thread_up", "1x10 0 1x20", ',thread="gpus-0"'),
     ),
@@ -49,7 +49,7 @@ CASES: tuple[Case, ...] = (
         "GpuSampleStale",
         "slow, but it answers",
         "20m",
-        {f"gpu_exporter_device_sample_age_seconds{{{DEV}}}": "12x30"} | node("gpu_exporter_passes_total", "0+5x30"),
+        {f"gpu_exporter_device_sample_age_seconds{{{DEV}}}": "12x30"} | node("gpu_exporter_sampling_cycles_total", "0+5x30"),
     ),
     silent(
         "GpuSampleStale",
@@ -61,7 +61,7 @@ CASES: tuple[Case, ...] = (
         "GpuSampleStale",
         "the exporter has just restarted",
         "12m 20m",
-        node("gpu_exporter_passes_total", "9000x1 9000+60x9 0+60x20"),
+        node("gpu_exporter_sampling_cycles_total", "9000x1 9000+60x9 0+60x20"),
     ),
     fires(
         "GpuDriverMismatch",
