@@ -49,8 +49,8 @@ def cost(made: build.Dashboard) -> None:
             "Time of a pass",
             "Mean and slowest exporter. A pass reads the driver of all GPUs of the node.",
             [
-                over_time(f"avg(gpu_exporter_pass_duration_seconds{{{NODE}}})", "mean"),
-                over_time(f"max(gpu_exporter_pass_duration_seconds{{{NODE}}})", "slowest"),
+                over_time(f"avg(gpu_exporter_sampling_cycle_duration_seconds{{{NODE}}})", "mean"),
+                over_time(f"max(gpu_exporter_sampling_cycle_duration_seconds{{{NODE}}})", "slowest"),
             ],
             units.Seconds,
             size=(8, 8),

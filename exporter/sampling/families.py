@@ -59,7 +59,7 @@ NODE_FAMILIES: tuple[AnyFamily, ...] = (
     counters("gpu_exporter_readings_rejected_total", "Answers of the driver that cannot be true (out of range, or a counter that leapt or fell back for a moment) and were left out.", Unit.NONE, by(lambda s: ((c.name, c.rejected) for c in s.collectors)), ("collector",), NODE, shown=Shown.NONZERO),
     gauge("gpu_exporter_last_sample_timestamp_seconds", "Unix time of the pass these metrics come from.", Unit.SECONDS, lambda s: float(s.time) or None, NODE),
     gauge("gpu_exporter_sample_interval_seconds", "Time between two passes, as configured.", Unit.SECONDS, lambda s: s.interval, NODE),
-    gauge("gpu_exporter_pass_duration_seconds", "Time the last pass took, waiting for the GPUs included.", Unit.SECONDS, lambda s: s.pass_seconds, NODE),
+    gauge("gpu_exporter_sampling_cycle_duration_seconds", "Time the last pass took, waiting for the GPUs included.", Unit.SECONDS, lambda s: s.pass_seconds, NODE),
     counter("gpu_exporter_sampling_cycles_total", "Passes ended since the start.", Unit.NONE, lambda s: s.passes, NODE),
     counter("gpu_exporter_driver_calls_total", "Calls made to the driver library since the start.", Unit.NONE, lambda s: s.driver_calls, NODE),
     gauges("gpu_exporter_device_sample_age_seconds", "Time since the GPU last answered.", Unit.SECONDS, _per_gpu(lambda g: g.age if g.age != float("inf") else None), DEVICE, NODE),

@@ -121,7 +121,7 @@ def _cpu(before: Metrics, after: Metrics, seconds: float) -> dict[str, float | N
     return {
         "cpu_percent": None if first is None or last is None else (last - first) / seconds * 100,
         "resident_bytes": after.one("process_resident_memory_bytes"),
-        "pass_seconds": after.one("gpu_exporter_pass_duration_seconds"),
+        "pass_seconds": after.one("gpu_exporter_sampling_cycle_duration_seconds"),
     }
 
 
