@@ -253,7 +253,7 @@ def _sources(made: build.Dashboard) -> None:
             columns=(
                 Value(
                     "GPUs that cannot",
-                    f"max by (cluster, instance, gpu, state) (gpu_exporter_diagnosable{{{NODE}}} == 0)",
+                    f"max by (cluster, instance, gpu, state) (gpu_exporter_state_detectable{{{NODE}}} == 0)",
                     look.COUNT,
                     decimals=0,
                     reduce="count",

@@ -158,4 +158,4 @@ def _later(running: Running, before: Metrics) -> Metrics | None:
 
 def _diagnosable(bench: Bench, metrics: Metrics) -> dict[str, float | None]:
     uuid = bench.device.uuid
-    return {state: metrics.one("gpu_exporter_diagnosable", uuid=uuid, state=state) for state in STATES}
+    return {state: metrics.one("gpu_exporter_state_detectable", uuid=uuid, state=state) for state in STATES}

@@ -103,7 +103,7 @@ def test_first_kernel_is_told_once_it_ran() -> None:
 
 def test_diagnosable_splits_follow_the_signals_of_gpu_and_host() -> None:
     found = samples(
-        "gpu_exporter_diagnosable", ledger(1.0, held(GPU, 0.5, throttled_thermal=0.0, sm_clock=1e9, sm_active=0.1))
+        "gpu_exporter_state_detectable", ledger(1.0, held(GPU, 0.5, throttled_thermal=0.0, sm_clock=1e9, sm_active=0.1))
     )
 
     told = {state for (_, _, state), value in found.items() if value}
@@ -114,13 +114,13 @@ def test_diagnosable_splits_follow_the_signals_of_gpu_and_host() -> None:
 
 def test_gpu_with_instances_tells_what_they_tell() -> None:
     parent = Reading(Target("GPU-b", 4, "0000:02:00.0"), Signals())
-    found = samples("gpu_exporter_diagnosable", ledger(1.0, parent, held(MIG, 0.5, dram_active=0.1, tensor_active=0.1)))
+    found = samples("gpu_exporter_state_detectable", ledger(1.0, parent, held(MIG, 0.5, dram_active=0.1, tensor_active=0.1)))
 
     assert found["4", "GPU-b", "memory_bound"] == 1.0
 
 
 def test_gpu_that_never_answered_tells_nothing() -> None:
-    assert samples("gpu_exporter_diagnosable", ledger(1.0, Reading(GPU))) == {}
+    assert samples("gpu_exporter_state_detectable", ledger(1.0, Reading(GPU))) == {}
 
 
 def test_nothing_is_told_where_busy_is_not() -> None:
