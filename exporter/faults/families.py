@@ -86,5 +86,5 @@ FAULT_FAMILIES: tuple[Family[FaultStatus], ...] = (
     gauges("gpu_node_maintenance", "1 while this source says that the node is out of service on purpose; absent otherwise.", Unit.NONE, by(lambda s: ((source, 1.0) for source in s.maintenance)), ("source",), NODE),
     gauges("gpu_exporter_node_source_success", "Whether Slurm, Kubernetes or the maintenance file told last time of this node's GPUs and maintenance.", Unit.NONE, by(lambda s: ((source, float(success)) for source, success in s.sources.items())), ("source",), NODE),
     gauges("gpu_exporter_faults_incomplete", "1 while known faults may be missing: a state file was not understood in full, and lies beside the new one.", Unit.NONE, by(lambda s: ((cause, 1.0) for cause in s.incomplete)), ("cause",), NODE),
-    gauge("gpu_exporter_faults_saved", "Whether faults survive a restart of the exporter: 0 when their file cannot be written.", Unit.NONE, lambda s: s.saved, NODE),
+    gauge("gpu_exporter_fault_state_saved", "Whether faults survive a restart of the exporter: 0 when their file cannot be written.", Unit.NONE, lambda s: s.saved, NODE),
 )  # fmt: skip

@@ -83,7 +83,7 @@ def _nobody(run: Run) -> Iterator[tuple[str, bool]]:
     found = run.metrics()
     yield "it is nobody", "\nUid:\t65534\t" in Path(f"/proc/{run.process.pid}/status").read_text()
     yield "the process has an owner", found.one("gpu_exporter_unattributed_processes") == 0.0
-    yield "faults are said not to be kept", run.becomes("gpu_exporter_faults_saved", 0.0)
+    yield "faults are said not to be kept", run.becomes("gpu_exporter_fault_state_saved", 0.0)
 
 
 def _hidden(run: Run) -> Iterator[tuple[str, bool]]:
@@ -118,9 +118,9 @@ def _little_memory(run: Run) -> Iterator[tuple[str, bool]]:
 
 def _full(run: Run) -> Iterator[tuple[str, bool]]:
     yield from common(run)
-    yield "faults are said not to be kept", run.becomes("gpu_exporter_faults_saved", 0.0)
+    yield "faults are said not to be kept", run.becomes("gpu_exporter_fault_state_saved", 0.0)
     Path(f"/proc/{run.process.pid}/root{run.folder}/disk/filled").unlink()
-    yield "they are kept once there is room", run.becomes("gpu_exporter_faults_saved", 1.0)
+    yield "they are kept once there is room", run.becomes("gpu_exporter_fault_state_saved", 1.0)
 
 
 def _shell(script: str) -> Sequence[str]:
