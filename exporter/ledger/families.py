@@ -106,7 +106,7 @@ FAMILIES: tuple[Family[Ledger], ...] = (
     experimental(counters("gpu_workload_straggler_seconds_total", "Time in which most other GPUs of the workload on this node waited, in a collective or idle, and this one did not: they waited for it.", Unit.SECONDS, _straggling, (*DEVICE, *OWNER_LABELS), NODE)),
     counters("gpu_workload_energy_joules_total", "Energy of the workload's GPUs on this node, its part of each.", Unit.JOULES, _owners(lambda entry: entry.joules), OWNER_LABELS, NODE),
     gauges("gpu_workload_idle_seconds", "Time since any of the workload's GPUs on this node last did something for it.", Unit.SECONDS, _owners(lambda entry: entry.idle_seconds), OWNER_LABELS, NODE),
-    gauges("gpu_workload_first_kernel_seconds", "Time from the workload's start to its first kernel; absent where the exporter began after it.", Unit.SECONDS, _owners(lambda entry: entry.first_kernel_seconds), OWNER_LABELS, NODE),
+    gauges("gpu_workload_time_to_first_kernel_seconds", "Time from the workload's start to its first kernel; absent where the exporter began after it.", Unit.SECONDS, _owners(lambda entry: entry.first_kernel_seconds), OWNER_LABELS, NODE),
     gauges("gpu_workload_start_time_seconds", "Unix time the workload started: its allocation, else its oldest GPU process.", Unit.SECONDS, _owners(lambda entry: None if entry.start_time is None else float(entry.start_time)), OWNER_LABELS, NODE),
     gauges("gpu_exporter_state_detectable", "Whether this GPU and host tell the state apart (1), or fold it into busy or wait_other (0).", Unit.NONE, _diagnosable, (*DEVICE, "state"), NODE, shown=Shown.ZERO),
 )  # fmt: skip

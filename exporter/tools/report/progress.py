@@ -72,7 +72,7 @@ def progress(ask: Ask, devices: Sequence[DeviceUse], gpu_hours: float) -> Progre
     def last(gauge: str) -> float | None:
         return one(lambda s, w: promql.last(gauge, s, w))
 
-    first_kernel = last("gpu_workload_first_kernel_seconds")
+    first_kernel = last("gpu_workload_time_to_first_kernel_seconds")
     if not ask(lambda s, w: promql.any_of(_REPORTED, s, w)):  # most programs report nothing: one question, not ten
         return Progress(first_kernel_seconds=first_kernel, model_flops_utilization_bound=one(flops_bound))
     counted = {name: one(lambda s, w, name=name: promql.reported(name, s, w)) for name in _COUNTERS}  # type: ignore[misc]

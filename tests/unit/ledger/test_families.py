@@ -93,12 +93,12 @@ def test_what_runs_on_an_instance_is_not_that_of_its_gpu_again() -> None:
 def test_what_is_not_known_is_absent() -> None:
     found = ledger(2.0, held(GPU, 0.0))
 
-    assert samples("gpu_workload_first_kernel_seconds", found) == {}
+    assert samples("gpu_workload_time_to_first_kernel_seconds", found) == {}
     assert samples("gpu_workload_start_time_seconds", found) == {}
 
 
 def test_first_kernel_is_told_once_it_ran() -> None:
-    assert samples("gpu_workload_first_kernel_seconds", ledger(2.0, held(GPU, 1.0), start=100.5)) == {OWNER.labels: 1.5}
+    assert samples("gpu_workload_time_to_first_kernel_seconds", ledger(2.0, held(GPU, 1.0), start=100.5)) == {OWNER.labels: 1.5}
 
 
 def test_diagnosable_splits_follow_the_signals_of_gpu_and_host() -> None:

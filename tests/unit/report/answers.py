@@ -80,7 +80,7 @@ JOB = {
     "gpu_peak_bf16_flops": "{} 3.4e15",
     "flops_utilization_bound": "{} 0.55",
     "gpu_workload_progress_ratio": "{} 0.8",
-    "gpu_workload_first_kernel_seconds": "{} 95",
+    "gpu_workload_time_to_first_kernel_seconds": "{} 95",
     "gpu_mig_state_seconds_total": """
         {instance="n2:9835", gpu="3", uuid="MIG-e", state="busy"} 9000
         {instance="n2:9835", gpu="3", uuid="MIG-e", state="wait_peer"} 9000
