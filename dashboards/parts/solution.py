@@ -59,7 +59,7 @@ def to_the_end(scope: str) -> table.Panel:
 def _runs(scope: str) -> str:
     """Work of each run per GPU hour, over the range."""
     amount = f"sum by (cluster, workload, user, unit) (sum_over_time(workload_unit:gpu_workload_throughput:rate5m{{{scope}}}[{RANGE}]) * 60)"
-    held = f"sum by ({_ON}) ({hours(f'workload:gpu_workload_held:rate5m{{{scope}}}')})"
+    held = f"sum by ({_ON}) ({hours(f'workload:gpu_workload_allocated:rate5m{{{scope}}}')})"
     named = f'max by ({_ON}, job_name) (last_over_time(gpu_workload_info{{{scope}, job_name!=""}}[{RANGE}:5m]))'
     return f"({amount} / on ({_ON}) group_left () ({held} > 0)) * on ({_ON}) group_left (job_name) {named}"
 
@@ -72,7 +72,7 @@ def runs(scope: str) -> table.Panel:
     each = _runs(scope)
     best, middle = f"max by ({_NAME}) ({each})", f"quantile by ({_NAME}) (0.5, {each})"
     joules = f"sum by ({_ON}) (sum_over_time(workload:gpu_workload_energy_joules:rate5m{{{scope}}}[{RANGE}]) * 60)"
-    held = f"sum by ({_ON}) ({hours(f'workload:gpu_workload_held:rate5m{{{scope}}}')})"
+    held = f"sum by ({_ON}) ({hours(f'workload:gpu_workload_allocated:rate5m{{{scope}}}')})"
     reached = f"max by ({_ON}) (last_over_time(gpu_workload_time_to_target_seconds{{{scope}}}[{RANGE}]))"
     name = link.cell("Run")
     return Table(

@@ -138,7 +138,7 @@ def owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
     seconds = f"{_WORKLOAD_SECONDS}{{{own}}}"
     if base:
         seconds = PART_STATES.record
-    held = f"{level}:gpu_workload_held:rate5m"
+    held = f"{level}:gpu_workload_allocated:rate5m"
     observed = f"{level}:gpu_workload_observed:rate5m"
 
     def part(matcher: str) -> str:

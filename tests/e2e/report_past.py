@@ -114,7 +114,7 @@ DIGEST = {
 JOBS = {"alice": "4711", "bob": "1"}
 DIGEST_HOURS = 10
 TOTALS = {
-    "gpu_workload_held": "held",
+    "gpu_workload_allocated": "held",
     "gpu_workload_observed": "held",
     "gpu_workload_busy": "used",
     "gpu_waste": "lost",

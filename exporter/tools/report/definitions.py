@@ -120,7 +120,7 @@ class Totals:
         return self.observed()
 
     def held(self) -> str:
-        return self._of("gpu_workload_held")
+        return self._of("gpu_workload_allocated")
 
     def observed(self) -> str:
         return self._of("gpu_workload_observed")

@@ -137,7 +137,7 @@ EXPECTED: dict[str, dict[str, float]] = {
     "namespace:gpu_workload_allocated_gpus:sum": {f'{WEST}, namespace="ml"': 2, f'{EAST}, namespace="quiet"': 2},
     "namespace:gpu_utilization:ratio_rate5m": {f'{WEST}, namespace="ml"': 0.625, f'{EAST}, namespace="quiet"': 1},
     "namespace:gpu_waste:rate5m": {f'{WEST}, namespace="ml"': 0.75, f'{EAST}, namespace="quiet"': 0},
-    "namespace:gpu_workload_held:rate5m": {f'{WEST}, namespace="ml"': 2, f'{EAST}, namespace="quiet"': 2},
+    "namespace:gpu_workload_allocated:rate5m": {f'{WEST}, namespace="ml"': 2, f'{EAST}, namespace="quiet"': 2},
     "namespace:gpu_workload_observed:rate5m": {f'{WEST}, namespace="ml"': 2, f'{EAST}, namespace="quiet"': 1},
     "namespace:gpu_workload_busy:rate5m": {f'{WEST}, namespace="ml"': 1.25, f'{EAST}, namespace="quiet"': 1},
     "namespace:gpu_workload_energy_joules:rate5m": {'cluster="c1", namespace="ml"': 800},

@@ -127,7 +127,7 @@ JOB = {
 }
 
 _NUMBERS = {
-    "held": r"^sum by \({by}\) \(max without \([\w, ]+\) \(sum_over_time\({level}:gpu_workload_held",
+    "held": r"^sum by \({by}\) \(max without \([\w, ]+\) \(sum_over_time\({level}:gpu_workload_allocated",
     "used": r"^\(sum by \({by}\) \(max without \([\w, ]+\) \(sum_over_time\(workload:gpu_workload_used",
     "wasted": r"^sum by \({by}\) \(max without \([\w, ]+\) \(sum_over_time\({level}:gpu_waste",
     "utilization": r"^sum by \({by}\) \(max without \([\w, ]+\) \(sum_over_time\({level}:gpu_workload_busy",
