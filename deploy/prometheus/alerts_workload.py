@@ -118,13 +118,13 @@ def _idle(seconds: str, share: str) -> str:
     """Devices an owner holds and leaves idle, each once however often it is scraped."""
     return f"""\
     max by (cluster, uuid, workload) (
-      max by {_DEVICE} (sum without (state) (rate({seconds}{{state=~"held_idle|held_unused"}}[<window>])) > <idle>)
+      max by {_DEVICE} (sum without (state) (rate({seconds}{{state=~"allocated_idle|held_unused"}}[<window>])) > <idle>)
       * on {_DEVICE} group_right () ({share} > 0)
       and on (cluster, instance, uuid, workload) {share} offset <window> > 0
     )"""
 
 
-_IDLE = 'state=~"held_idle|held_unused"'
+_IDLE = 'state=~"allocated_idle|held_unused"'
 _ONCE = f"max by (cluster, host, {', '.join(OWNER_LABELS)}, state)"
 _WHOLLY_IDLE = f"""\
     round(
@@ -140,7 +140,7 @@ _WHOLLY_IDLE = f"""\
 """GPUs' worth of a workload that did nothing at all, on whatever GPUs its pods were."""
 
 
-HELD_IDLE = Alert(
+ALLOCATED_IDLE = Alert(
     name="GpuHeldIdle",
     audience=Audience.OWNER,
     severity=Severity.WARNING,
@@ -169,7 +169,7 @@ HELD_IDLE = Alert(
     ),
     summary=f"{OWNER} holds GPUs without using them",
     description=f"{OWNER} held {{{{ $value }}}} GPU(s) or MIG instance(s) for the last <window> with no process on "
-    f"them, or none that ran a kernel. {ADVICE['held_idle']}",
+    f"them, or none that ran a kernel. {ADVICE['allocated_idle']}",
 )
 
 _EVALUATES = f"""\
@@ -247,4 +247,4 @@ XID_APPLICATION = Alert(
     "that failed, and is to be started again).",
 )
 
-WORKLOAD = (UNDERUTILIZED, HELD_IDLE, STALLED, XID_APPLICATION)
+WORKLOAD = (UNDERUTILIZED, ALLOCATED_IDLE, STALLED, XID_APPLICATION)

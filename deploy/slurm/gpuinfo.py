@@ -21,10 +21,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 _FIELD = re.compile(r"(?:^|\s)(NodeName|State|Partitions|Gres|GresUsed)=(\S*)")
-_HEAD = ("NODE", "PARTITION", "STATE", "GPUS", "ALLOC", "BUSY", "HELD_IDLE", "FAULTS")
+_HEAD = ("NODE", "PARTITION", "STATE", "GPUS", "ALLOC", "BUSY", "ALLOCATED_IDLE", "FAULTS")
 _GPUS = re.compile(r"(?:^|,)gpu(?::[^,:]*[^,:0-9][^,:]*|:[0-9]+(?=:))?(?::([0-9]+))?(?=,|$)")
 
-_HELD_IDLE = 'rate(gpu_state_seconds_total{state="held_idle"}[5m])'
+_HELD_IDLE = 'rate(gpu_state_seconds_total{state="allocated_idle"}[5m])'
 
 
 def _host(series: str) -> str:
@@ -40,7 +40,7 @@ def _once(series: str, *labels: str) -> str:
 
 QUERIES: Mapping[str, str] = {
     "busy": f"avg by (host) ({_once('gpu_utilization_ratio')})",
-    "held_idle": f"sum by (host) ({_once(_HELD_IDLE)})",
+    "allocated_idle": f"sum by (host) ({_once(_HELD_IDLE)})",
     "faults": f"count by (host) ({_once('gpu_fault_timestamp_seconds', 'fault', 'evidence')})",
 }
 _MAX_BYTES = 16 << 20
@@ -93,7 +93,7 @@ def rows(found: Iterable[Mapping[str, str]], values: Mapping[str, Mapping[str, f
             str(gpus(node.get("Gres", ""))),
             str(gpus(node.get("GresUsed", ""))),
             _shown(own.get("busy"), "{:.0%}"),
-            _shown(own.get("held_idle"), "{:.1f}"),
+            _shown(own.get("allocated_idle"), "{:.1f}"),
             _shown(own.get("faults") or (0.0 if known and values.get("faults") is not None else None), "{:.0f}"),
         )
 

@@ -18,7 +18,7 @@ from exporter.ledger.states.activity import SPIN_BUSY
 from exporter.ledger.states.host_waits import BLOCKED
 from exporter.ledger.states.state import Claim, Evidence, Limits, Signals, at_least
 
-UNOBSERVED, FREE, HELD_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["held_idle"]
+UNOBSERVED, FREE, ALLOCATED_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["allocated_idle"]
 SPINNING = INDEX["wait_collective"]
 
 StateShares = Sequence[tuple[int, float]]
@@ -149,7 +149,7 @@ def _divide_unknown(reading: Reading) -> Division:
     states = list(ZERO)
     parts: list[OwnerUsage] = []
     for allocation in reading.allocations:
-        state = HELD_IDLE if _has_no_process(allocation) else UNOBSERVED
+        state = ALLOCATED_IDLE if _has_no_process(allocation) else UNOBSERVED
         states[state] += allocation.share
         parts.append(OwnerUsage(allocation.owner, ((state, allocation.share),), 0.0, allocation.share))
     states[FREE] += max(0.0, 1.0 - sum(states))
@@ -163,7 +163,7 @@ def _waiting(
     if idle <= 0:
         return ()
     if _has_no_process(allocation):
-        return ((HELD_IDLE, idle),)
+        return ((ALLOCATED_IDLE, idle),)
     own_side = own_processes(allocation, side.host)
     if own_side.stopped:  # it waits for nobody else, whatever the others of its owner are short of
         side = NO_EVIDENCE._replace(work=side.work, past=side.past, reported=side.reported)

@@ -11,7 +11,7 @@ from exporter.attribution.owner import Owner
 from exporter.core.clock import MonotonicTime
 from exporter.host.model import HostSignals
 from exporter.ledger.account import Allocation, Ledger, Reading
-from exporter.ledger.division import HELD_IDLE, SPINNING, BusyTime, Division, OwnerUsage, own_processes
+from exporter.ledger.division import ALLOCATED_IDLE, SPINNING, BusyTime, Division, OwnerUsage, own_processes
 from exporter.ledger.states import INDEX
 from exporter.ledger.states.host_waits import BLOCKED
 from exporter.ledger.states.idle import takes_part
@@ -155,7 +155,7 @@ def _takes_no_part(
 ) -> bool:
     """Return whether it is unused, or never had a process while the others computed for long."""
     mostly = [state for state, share in part.state_shares if share > _WAITS * whole]
-    if HELD_IDLE not in mostly:
+    if ALLOCATED_IDLE not in mostly:
         return _UNUSED in mostly
     others_last = min([each.uncomputed_seconds for other, each in pasts.items() if other != uuid], default=0.0)
     return not takes_part(pasts.get(uuid, NO_HISTORY), others_last, limits)

@@ -15,7 +15,7 @@ OWNER = {
 
 
 SHARES = {
-    "n1": {"busy": 0.60, "wait_storage": 0.30, "held_idle": 0.10},
+    "n1": {"busy": 0.60, "wait_storage": 0.30, "allocated_idle": 0.10},
     "n2": {"busy": 0.50, "wait_cpu": 0.50},
 }
 """Where each GPU second of the job went, by node; four GPUs on each, for one hour."""
@@ -59,7 +59,7 @@ def devices(past: Past, node: str, here: Mapping[str, str], own: Mapping[str, st
     life = range(int(began) - HOUR, int(now), SCRAPE)
     for gpu in range(4):
         device = {**here, "gpu": str(gpu), "uuid": f"GPU-{node}-{gpu}"}
-        shares = {"held_idle": 1.0} if (node, gpu) == ("n1", 1) else SHARES[node]
+        shares = {"allocated_idle": 1.0} if (node, gpu) == ("n1", 1) else SHARES[node]
         for state in {*shares, "free"}:
             share = shares.get(state, 0.0)
             points = []
@@ -109,7 +109,7 @@ def brief_job(past: Past, job: str, began: float, seconds: float) -> None:
 DIGEST = {
     # user: account, GPUs held, GPUs wasted, state
     "alice": ("physics", 8.0, 3.0, "wait_storage"),
-    "bob": ("nlp", 4.0, 3.5, "held_idle"),
+    "bob": ("nlp", 4.0, 3.5, "allocated_idle"),
 }
 JOBS = {"alice": "4711", "bob": "1"}
 DIGEST_HOURS = 10

@@ -31,7 +31,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 own = {"instance": f"{node}:9836", "job": job, "gpu": gpu, "uuid": f"GPU-{node}-{gpu}"}
                 past.add("gpu_utilization_ratio", own, [(t, 0.25) for t in times])
                 idle = [(t, t - times[0]) for t in times]
-                past.add("gpu_state_seconds_total", {**own, "state": "held_idle"}, idle)
+                past.add("gpu_state_seconds_total", {**own, "state": "allocated_idle"}, idle)
             for fault in ("xid", "ecc"):
                 found = {**own, "fault": fault, "evidence": "e", "action": "a"}
                 past.add("gpu_fault_timestamp_seconds", found, [(t, times[0]) for t in times])

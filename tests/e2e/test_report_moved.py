@@ -31,7 +31,7 @@ def device(
     ran = [(t, max(0.0, min(t, busy[1]) - busy[0])) for t in times]
     past.add("gpu_state_seconds_total", {**own, "state": "busy"}, ran)
     rest = [(t, t - life[0] - seconds) for t, seconds in ran]
-    past.add("gpu_state_seconds_total", {**own, "state": "held_idle"}, rest)
+    past.add("gpu_state_seconds_total", {**own, "state": "allocated_idle"}, rest)
     past.add("gpu_info", {**own, "model": MODEL}, [(t, 1.0) for t in times])
     past.add("gpu_peak_bf16_flops", own, [(t, PEAK) for t in times])
     past.add("gpu_memory_total_bytes", own, [(t, 80.0 * GIB) for t in times])
@@ -56,7 +56,7 @@ def part(past: Past, labels: Mapping[str, str], held: Times, gpus: int, state: s
 def requeued(past: Past, began: float) -> None:
     """Two GPUs of a node that failed before the program began, then two of another; both nodes are scraped twice."""
     owner = {**OWNER, "workload": "slurm:4720", "slurm_job": "4720"}
-    for number, (node, state) in enumerate((("m1", "held_idle"), ("m2", "busy"))):
+    for number, (node, state) in enumerate((("m1", "allocated_idle"), ("m2", "busy"))):
         held = (began + number * HOUR, began + number * HOUR + 1200)
         for job in ("gpu", "gpu-too"):
             here = {"instance": f"{node}:9836", "job": job}
@@ -153,7 +153,7 @@ def test_pods_that_follow_one_another_on_a_gpu_hold_one(known: Known) -> None:
 
 @pytest.mark.parametrize(
     ("name", "state", "seconds"),
-    [("4720", "held_idle", 1200.0), ("4720", "busy", 1200.0), ("team-a/train", "busy", 2400.0)],
+    [("4720", "allocated_idle", 1200.0), ("4720", "busy", 1200.0), ("team-a/train", "busy", 2400.0)],
 )
 def test_rows_of_gpus_that_were_held_in_turn_have_nothing_of_others(
     known: Known, name: str, state: str, seconds: float

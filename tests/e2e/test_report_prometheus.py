@@ -136,7 +136,7 @@ def test_each_gpu_of_the_job_is_told_apart(known: Known) -> None:
 def test_advice_is_ranked_by_the_hours_it_gives_back(known: Known) -> None:
     found = as_json(known, "4711")["advice"]
 
-    assert [each["state"] for each in found] == ["unused", "wait_cpu", "wait_storage", "held_idle"]
+    assert [each["state"] for each in found] == ["unused", "wait_cpu", "wait_storage", "allocated_idle"]
     assert [each["hours"] for each in found[1:]] == pytest.approx([2.0, 1.2, 0.4], rel=0.02)
 
 
@@ -208,7 +208,7 @@ def test_digest_equals_the_truth(known: Known) -> None:
         assert row["price_wasted"] == pytest.approx(wasted * DIGEST_HOURS * 1.8)
         assert row["state"] == state
         assert account in {each["labels"]["account"] for each in found["tables"]["account"]}
-    assert found["causes"] == pytest.approx({"held_idle": 35.0, "wait_storage": 30.0})
+    assert found["causes"] == pytest.approx({"allocated_idle": 35.0, "wait_storage": 30.0})
 
 
 def test_digest_of_one_user_is_that_users(known: Known) -> None:

@@ -240,7 +240,7 @@ def test_exporter_names_the_job_of_each_process_and_the_idle_holder(
     fake = fake_nvml(running_on(cluster))
     with exporting(options(cluster), environment(cluster, fake), tmp_path) as url:
         becomes(expected, lambda: shown_holders(url))
-        until(lambda: total(url, "gpu_workload_gpu_seconds_total", idle, state="held_idle") > 1)
+        until(lambda: total(url, "gpu_workload_gpu_seconds_total", idle, state="allocated_idle") > 1)
         becomes(jobs_of(cluster), lambda: shown_jobs(url))
         shares = series(url, "gpu_allocation_ratio")
         memory = total(url, "gpu_workload_memory_bytes", third)

@@ -103,7 +103,7 @@ def _check_nodes(kit: Kit, url: str) -> None:
     """The node as sinfo shows nodes, with what its exporter says."""
     command = [sys.executable, str(KIT / "gpuinfo.py"), "--prometheus.url", url, "--scontrol", str(kit.scontrol)]
     head, line = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
-    assert head.split() == ["NODE", "PARTITION", "STATE", "GPUS", "ALLOC", "BUSY", "HELD_IDLE", "FAULTS"]
+    assert head.split() == ["NODE", "PARTITION", "STATE", "GPUS", "ALLOC", "BUSY", "ALLOCATED_IDLE", "FAULTS"]
     assert line.split() == [kit.node, "gpu", "idle", "8", "0", "40%", "0.0", "0"]
 
 

@@ -265,7 +265,7 @@ FAULTS = (
     Fault(
         "dashboards/waste.py",
         "now(FLEET.or_none('state=\"free\"'))",
-        "now(FLEET.or_none('state=\"held_idle\"'))",
+        "now(FLEET.or_none('state=\"allocated_idle\"'))",
         "panels/test_panels.py",
     ),
     Fault("dashboards/waste.py", "sum({price.held(CLUSTER)})", "max({price.held(CLUSTER)})", "panels/test_panels.py"),

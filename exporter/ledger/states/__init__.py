@@ -19,7 +19,7 @@ from exporter.ledger.states.state import Certainty, Limits, Signals, State, Thre
 TABLE: tuple[State, ...] = (
     given.UNOBSERVED,
     given.FREE,
-    given.HELD_IDLE,
+    given.ALLOCATED_IDLE,
     idle.HELD_UNUSED,
     reported.WAIT_DATA,
     reported.WAIT_EVALUATION,

@@ -35,9 +35,9 @@ FREE = State(
     of_time="given",
 )
 
-HELD_IDLE = State(
-    name="held_idle",
-    title="Held idle",
+ALLOCATED_IDLE = State(
+    name="allocated_idle",
+    title="Allocated, idle",
     step="Release it, or start the rank",
     colour="#F3357F",
     audience="owner",

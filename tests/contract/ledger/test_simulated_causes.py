@@ -34,7 +34,7 @@ CAUSES = {
     "hung-collective": "wait_collective",
     "one-of-many": "held_unused",
     "network-rank": "wait_collective",
-    "idle-held": "held_idle",
+    "idle-held": "allocated_idle",
     "idle-loaded": "held_unused",
     "thermal": "throttled_thermal",
     "power-brake": "throttled_power_brake",

@@ -58,7 +58,7 @@ ENDED: tuple[Case, ...] = (
         "GpuHeldIdle",
         "the job ended twenty minutes ago",
         "110m",
-        device("held_idle", "0+60x90 stale") | share(JOB, "1x90 stale") | held(JOB, "1x90 stale") | _up("1x120"),
+        device("allocated_idle", "0+60x90 stale") | share(JOB, "1x90 stale") | held(JOB, "1x90 stale") | _up("1x120"),
     ),
     silent(
         "GpuCollectiveHung",

@@ -62,7 +62,7 @@ def _steps(first: str, after: str) -> dict[str, str]:
     }
 
 
-_IDLES = _controller(660, held_idle="0+480", busy="0+0")
+_IDLES = _controller(660, allocated_idle="0+480", busy="0+0")
 
 CASES = (
     fires(
@@ -84,7 +84,7 @@ CASES = (
         "GpuHeldIdle",
         "a controller whose pods compute half of the time",
         "10h1m 10h20m",
-        _controller(660, held_idle="0+240", busy="0+240"),
+        _controller(660, allocated_idle="0+240", busy="0+240"),
     ),
     fires("GpuWorkloadStalled", "new pods that make no step", "59m", _steps("0+9x18", "AT 0x18")),
     fires("GpuWorkloadStalled", "the same between two pods", "60m", _steps("0+9x18", "AT 0x18")),

@@ -51,7 +51,7 @@ UNDERUTILIZED = (
         held(JOB, "8x60")
         | held(JOB, "8x60", SECOND_NODE)
         | ledger(JOB, busy="0+240x60", wait_peer="0+240x60")
-        | ledger(JOB, SECOND_NODE, held_idle="0+480x60"),
+        | ledger(JOB, SECOND_NODE, allocated_idle="0+480x60"),
     ),
     fires(
         "GpuUnderutilized",
@@ -148,14 +148,14 @@ def device(state: str, values: str, dev: str = DEV) -> dict[str, str]:
     return {f'gpu_state_seconds_total{{{dev},state="{state}"}}': values}
 
 
-HELD_IDLE = (
+ALLOCATED_IDLE = (
     fires(
         "GpuHeldIdle",
         "one GPU of two, a crashed rank",
         "90m",
-        device("held_idle", "0+60x100")
+        device("allocated_idle", "0+60x100")
         | device("busy", "0+60x100", OTHER)
-        | device("held_idle", "0x100", OTHER)
+        | device("allocated_idle", "0x100", OTHER)
         | share(JOB, "1x100")
         | share(JOB, "1x100", OTHER)
         | held(JOB, "2x100"),
@@ -164,14 +164,14 @@ HELD_IDLE = (
         "GpuHeldIdle",
         "one GPU, of a node that two jobs scrape, counts once",
         "90m",
-        twice(device("held_idle", "0+60x100") | share(JOB, "1x100") | held(JOB, "1x100")),
+        twice(device("allocated_idle", "0+60x100") | share(JOB, "1x100") | held(JOB, "1x100")),
     ),
     fires(
         "GpuHeldIdle",
         "a MIG instance",
         "90m",
         {
-            f'gpu_mig_state_seconds_total{{{INSTANCE},state="held_idle"}}': "0+60x100",
+            f'gpu_mig_state_seconds_total{{{INSTANCE},state="allocated_idle"}}': "0+60x100",
             f"gpu_mig_allocation_ratio{{{INSTANCE},{OWNER}}}": "1x100",
         }
         | held(OWNER, "0.5x100"),
@@ -181,7 +181,7 @@ HELD_IDLE = (
         "a MIG instance that is busy",
         "90m",
         {
-            f'gpu_mig_state_seconds_total{{{INSTANCE},state="held_idle"}}': "0x100",
+            f'gpu_mig_state_seconds_total{{{INSTANCE},state="allocated_idle"}}': "0x100",
             f"gpu_mig_allocation_ratio{{{INSTANCE},{OWNER}}}": "1x100",
         },
     ),
@@ -190,27 +190,27 @@ HELD_IDLE = (
         "a MIG instance taken over from an idle owner",
         "90m",
         {
-            f'gpu_mig_state_seconds_total{{{INSTANCE},state="held_idle"}}': "0+60x100",
+            f'gpu_mig_state_seconds_total{{{INSTANCE},state="allocated_idle"}}': "0+60x100",
             f"gpu_mig_allocation_ratio{{{INSTANCE},{OWNER}}}": "1x60 _x40",
             f"gpu_mig_allocation_ratio{{{INSTANCE},{JOB}}}": "_x60 1x40",
         },
     ),
-    silent("GpuHeldIdle", "not for long enough yet", "62m", device("held_idle", "0+60x100") | share(OWNER, "1x100")),
-    silent("GpuHeldIdle", "a free GPU", "90m", device("free", "0+60x100") | device("held_idle", "0x100")),
+    silent("GpuHeldIdle", "not for long enough yet", "62m", device("allocated_idle", "0+60x100") | share(OWNER, "1x100")),
+    silent("GpuHeldIdle", "a free GPU", "90m", device("free", "0+60x100") | device("allocated_idle", "0x100")),
     silent(
         "GpuHeldIdle",
         "the owner took the GPU over from an idle one half an hour ago",
         "70m 90m",
-        device("held_idle", "0+60x100") | share(OWNER, "1x60 _x40") | share(JOB, "_x60 1x40"),
+        device("allocated_idle", "0+60x100") | share(OWNER, "1x60 _x40") | share(JOB, "_x60 1x40"),
     ),
     silent(
         "GpuHeldIdle",
         "processes come and go every ten minutes",
         "90m",
-        device("held_idle", " ".join(f"{n * 300}x5 {n * 300}+60x5" for n in range(10))) | share(OWNER, "1x110"),
+        device("allocated_idle", " ".join(f"{n * 300}x5 {n * 300}+60x5" for n in range(10))) | share(OWNER, "1x110"),
     ),
     silent(
-        "GpuHeldIdle", "the owner has let go", "91m", device("held_idle", "0+60x88 5280x12") | share(OWNER, "1x88 _x12")
+        "GpuHeldIdle", "the owner has let go", "91m", device("allocated_idle", "0+60x88 5280x12") | share(OWNER, "1x88 _x12")
     ),
 )
 
@@ -224,7 +224,7 @@ def evaluates(phase: str, busy: str) -> dict[str, str]:
     return (
         steps("0+9x50 450x60")
         | held(OWNER, "1x110")
-        | ledger(OWNER, busy=busy, held_idle="0+1x110")
+        | ledger(OWNER, busy=busy, allocated_idle="0+1x110")
         | {f'gpu_workload_phase_seconds_total{{{NODE},{OWNER},phase="evaluation"}}': phase}
     )
 
@@ -266,4 +266,4 @@ STALLED = (
     ),
 )
 
-CASES = (*UNDERUTILIZED, *HELD_IDLE, *STALLED)
+CASES = (*UNDERUTILIZED, *ALLOCATED_IDLE, *STALLED)

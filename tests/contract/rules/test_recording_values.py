@@ -52,7 +52,7 @@ SERIES = {
     f"gpu_workload_allocated_gpus{{{B},{JOB}}}": "0x30",
     f'gpu_workload_gpu_seconds_total{{{A},{OWNER},state="busy"}}': "0+75x30",
     f'gpu_workload_gpu_seconds_total{{{A},{OWNER},state="wait_cpu"}}': "0+45x30",
-    f'gpu_workload_gpu_seconds_total{{{B},{JOB},state="held_idle"}}': "900x30",
+    f'gpu_workload_gpu_seconds_total{{{B},{JOB},state="allocated_idle"}}': "900x30",
     f"gpu_workload_memory_bytes{{{A},{OWNER}}}": "90x30",
     f"gpu_workload_energy_joules_total{{{A},{OWNER}}}": "0+48000x30",
     # c0 does not answer, its counters stand still; c1 is busy for ml/train-1.

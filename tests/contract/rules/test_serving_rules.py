@@ -65,7 +65,7 @@ def gpus(owner: str, number: int, *ports: int) -> dict[str, str]:
     there = 'cluster="c1",instance="gpu1:9836"'
     return {
         f'gpu_workload_gpu_seconds_total{{{owner},state="memory_bound"}}': f"0+{number * 45}x30",
-        f'gpu_workload_gpu_seconds_total{{{owner},state="held_idle"}}': f"0+{number * 15}x30",
+        f'gpu_workload_gpu_seconds_total{{{owner},state="allocated_idle"}}': f"0+{number * 15}x30",
         **{f"gpu_sm_active_seconds_total{{{there},{device}}}": "0+36x30" for device in devices},
         **{f'gpu_info{{{there},{device},model="NVIDIA H200"}}': "1x30" for device in devices},
         **{f"gpu_allocation_ratio{{{owner},{device}}}": "1x30" for device in devices},
@@ -112,7 +112,7 @@ def test_engine_in_a_pod(engine: str, services: tuple[str, ...], tmp_path: Path)
             "serving:llm_tokens_per_joule:ratio_rate5m": {place: 2},
             "serving_state:gpu_workload_gpu_seconds:rate5m": {
                 f'{place},state="memory_bound"': 1.5,
-                f'{place},state="held_idle"': 0.5,
+                f'{place},state="allocated_idle"': 0.5,
             },
             "serving:gpu_sm_active:ratio_rate5m": {place: 0.6},
             "serving_model:gpu_allocation_ratio:sum": {f'{place},model="NVIDIA H200"': 2},
@@ -143,7 +143,7 @@ def test_engines_on_a_bare_host_are_told_apart_by_their_port(tmp_path: Path) -> 
             "serving_state:gpu_workload_gpu_seconds:rate5m": {
                 f'cluster="c1",host="gpu1",port="{port}",state="{state}"': share * number
                 for port, number in ((8000, 1), (30000, 4))
-                for state, share in (("memory_bound", 0.75), ("held_idle", 0.25))
+                for state, share in (("memory_bound", 0.75), ("allocated_idle", 0.25))
             },
             "serving:gpu_sm_active:ratio_rate5m": {
                 'cluster="c1",host="gpu1",port="8000"': 0.6,

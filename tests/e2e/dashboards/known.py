@@ -109,7 +109,7 @@ NODES = (
         Gpu({"busy": 1.0}, (Holding(TRAIN, 1.0, {"busy": 1.0}),), lost_after=1800),
         _whole(TRAIN, {"busy": 1.0}),
     )),
-    Known("n1", "two", (_whole(IDLE, {"held_idle": 1.0}),)),
+    Known("n1", "two", (_whole(IDLE, {"allocated_idle": 1.0}),)),
     Known("mig", "one", (
         Gpu({"unobserved": 0.75, "free": 0.25}, (Holding(SLICES, 0.75, {"unobserved": 1.0}),), "NVIDIA A100"),
     )),
@@ -126,7 +126,7 @@ NODES = (
     Known("wide-2", "one", (*(_whole(WIDE, _WAITS) for _ in range(6)), _whole(WIDE, {"busy": 1.0})), ports=(
         Port("mlx5_0", "down", "0", trouble="down"),
     )),
-    Known("twice", "one", (_whole(TWICE, {"busy": 0.5, "held_idle": 0.5}), Gpu({"free": 1.0})),
+    Known("twice", "one", (_whole(TWICE, {"busy": 0.5, "allocated_idle": 0.5}), Gpu({"free": 1.0})),
           jobs=(JOB, "monitoring/again")),
     Known("late", "one", (Gpu({"free": 1.0}),), born=1200),
     Known("ports", "one", (Gpu({"free": 1.0}, model="NVIDIA L40S"),), ports=(

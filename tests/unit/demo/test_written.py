@@ -15,7 +15,7 @@ from deploy.demo.written import written
     ("heading", "name"),
     [
         ("## The states", "the-states"),
-        ("### held_idle", "held_idle"),
+        ("### allocated_idle", "allocated_idle"),
         ("# Where one job's GPU time went, as shares", "where-one-jobs-gpu-time-went-as-shares"),
         ("## Less <b> & more", "less-b--more"),
     ],

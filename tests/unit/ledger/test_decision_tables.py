@@ -63,7 +63,7 @@ SITUATIONS: Mapping[str, Callable[[], Shares]] = {
     "wait_other": lambda: _job(WAITS, processes={100: SLEEPS}),
     "wait_collective": lambda: _job(SPINS, SPINS),
     "held_unused": lambda: shares(run([[HOPPER, NOTHING]] * 100), 1),
-    "held_idle": lambda: _held(()),
+    "allocated_idle": lambda: _held(()),
     "free": lambda: _held(None),
     "unobserved": lambda: _held((100,), None),
     "small_kernels": lambda: _job(SMALL),

@@ -49,7 +49,7 @@ def test_nobody_holds_it() -> None:
 def test_held_with_no_process_on_it() -> None:
     ledger = book(Reading(GPU, Signals(busy=0.0), (Allocation(ALICE),)))
 
-    assert states(ledger.owners[ALICE].seconds) == {"held_idle": 1.0}
+    assert states(ledger.owners[ALICE].seconds) == {"allocated_idle": 1.0}
 
 
 def test_unreadable_is_unobserved_for_gpu_and_owner() -> None:
@@ -80,7 +80,7 @@ def test_busy_before_any_owner_is_known_is_busy() -> None:
 def test_utilization_unknown_but_held_by_a_running_process_is_unobserved() -> None:
     reading = Reading(GPU, Signals(), (Allocation(ALICE, 0.5, (1,)), Allocation(BOB, 0.25)))
 
-    assert states(book(reading).targets["GPU-0"].seconds) == {"unobserved": 0.5, "held_idle": 0.25, "free": 0.25}
+    assert states(book(reading).targets["GPU-0"].seconds) == {"unobserved": 0.5, "allocated_idle": 0.25, "free": 0.25}
 
 
 def test_shared_gpu_is_split_by_the_processes_own_utilization() -> None:
@@ -110,7 +110,7 @@ def test_shared_gpu_charges_nothing_busy_to_who_has_no_process() -> None:
     ledger = book(Reading(GPU, Signals(busy=0.4), (Allocation(ALICE, 0.5, (1,)), Allocation(BOB, 0.5))))
 
     assert states(ledger.owners[ALICE].seconds) == {"busy": 0.4, "wait_other": 0.1}
-    assert states(ledger.owners[BOB].seconds) == {"held_idle": 0.5}
+    assert states(ledger.owners[BOB].seconds) == {"allocated_idle": 0.5}
 
 
 def test_instances_make_up_their_gpu() -> None:
@@ -124,7 +124,7 @@ def test_instances_make_up_their_gpu() -> None:
     assert states(ledger.owners[ALICE].seconds) == {"busy": round(3 / 7, 9)}
     assert states(ledger.targets["GPU-0"].seconds) == {
         "free": round(2 / 7, 9),
-        "held_idle": round(2 / 7, 9),
+        "allocated_idle": round(2 / 7, 9),
         "busy": round(3 / 7, 9),
     }
 

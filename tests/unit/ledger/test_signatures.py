@@ -167,7 +167,7 @@ def test_every_state_that_is_decided_has_a_signature() -> None:
     of_the_owner = {"wait_collective", "wait_requests", "wait_user"}  # test_accusations.py
     reported = {"wait_data", "wait_evaluation"}  # test_reports.py
 
-    assert here | of_the_owner | reported == set(STATES) - {"unobserved", "free", "held_idle"}
+    assert here | of_the_owner | reported == set(STATES) - {"unobserved", "free", "allocated_idle"}
 
 
 @pytest.mark.parametrize("signals", [HOPPER, AMPERE, replace(AMPERE, power_of_limit=0.6)])

@@ -48,7 +48,7 @@ JOB = {
     "gpu_workload_gpu_seconds_total": """
         {node="n1", instance="n1:9835", state="busy"} 50400
         {node="n1", instance="n1:9835", state="wait_cpu"} 14400
-        {node="n1", instance="n1:9835", state="held_idle"} 7200
+        {node="n1", instance="n1:9835", state="allocated_idle"} 7200
         {instance="n2:9835", state="busy"} 36000
         {instance="n2:9835", state="unobserved"} 3600
         {instance="n2:9835", state="wait_peer"} 14400
@@ -93,7 +93,7 @@ JOB = {
         {node="n1", instance="n1:9835", gpu="0", uuid="GPU-a", state="busy"} 28800
         {node="n1", instance="n1:9835", gpu="0", uuid="GPU-a", state="wait_cpu"} 7200
         {node="n1", instance="n1:9835", gpu="10", uuid="GPU-b", state="busy"} 21600
-        {node="n1", instance="n1:9835", gpu="10", uuid="GPU-b", state="held_idle"} 14400
+        {node="n1", instance="n1:9835", gpu="10", uuid="GPU-b", state="allocated_idle"} 14400
         {instance="n2:9835", gpu="2", uuid="GPU-c", state="unobserved"} 36000
     """,
     "gpu_sm_active_seconds_total": """
@@ -160,8 +160,8 @@ WEEK = {
     **_level(
         "namespace",
         """
-        namespace="team-b" 60 20 30 0.4 90 60 held_idle
-        namespace="team-a" 70 20 30 0.4 90 60 held_idle
+        namespace="team-b" 60 20 30 0.4 90 60 allocated_idle
+        namespace="team-a" 70 20 30 0.4 90 60 allocated_idle
         """,
     ),
     **_level("user", ""),
@@ -169,12 +169,12 @@ WEEK = {
         "workload",
         """
         cluster="n",workload="slurm:7",user="ada",account="physics" 900.5 700.25 120.5 0.82 602.5 2100.75 wait_storage
-        cluster="n",workload="team-a/web",namespace="team-a"        70    20     30    0.4  90    60      held_idle
+        cluster="n",workload="team-a/web",namespace="team-a"        70    20     30    0.4  90    60      allocated_idle
         cluster="n",workload="slurm:8",user="bob",account="biology" 0.5   -      -     -    -     -       -
         """,
     ),
     r"^sum by \(state\)": """
-        {state="held_idle"} 30
+        {state="allocated_idle"} 30
         {state="wait_storage"} 115
         {state="wait_peer"} 5.5
         {state="wait_cpu"} 0

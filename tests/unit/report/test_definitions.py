@@ -13,7 +13,7 @@ HOURS: Mapping[str, float] = {
     "memory_bound": 1.0,
     "wait_storage": 2.0,
     "wait_other": 1.0,
-    "held_idle": 1.0,
+    "allocated_idle": 1.0,
     "unobserved": 2.0,
     "free": 6.0,
 }

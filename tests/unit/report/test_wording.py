@@ -27,16 +27,16 @@ def device(gpu: int, hours: dict[str, float], peak: float = 70.0) -> DeviceUse:
 
 
 def test_lost_states_come_before_those_that_could_be_better() -> None:
-    found = advice.of_states({"busy": 5, "small_kernels": 4, "wait_cpu": 1, "held_idle": 2, "wait_peer": 0.01})
+    found = advice.of_states({"busy": 5, "small_kernels": 4, "wait_cpu": 1, "allocated_idle": 2, "wait_peer": 0.01})
 
-    assert [each.state for each in found] == ["held_idle", "wait_cpu", "small_kernels"]
+    assert [each.state for each in found] == ["allocated_idle", "wait_cpu", "small_kernels"]
 
 
 def test_gpus_that_never_ran_anything_are_told_first() -> None:
-    devices = [device(0, {"busy": 2.0}), device(1, {"held_idle": 2.0})]
-    found = advice.of_job({"busy": 2.0, "held_idle": 2.0}, devices)
+    devices = [device(0, {"busy": 2.0}), device(1, {"allocated_idle": 2.0})]
+    found = advice.of_job({"busy": 2.0, "allocated_idle": 2.0}, devices)
 
-    assert [each.state for each in found] == ["unused", "held_idle"]
+    assert [each.state for each in found] == ["unused", "allocated_idle"]
     assert found[0].hours == 2.0
     assert found[0].text.startswith("1 of 2 GPUs never ran a kernel: ask for 1")
 

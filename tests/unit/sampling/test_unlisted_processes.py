@@ -45,7 +45,7 @@ def _after_passes(collectors: Iterable[AnyCollector]) -> Mapping[str, Sequence[S
 @pytest.mark.parametrize("told", [True, False])
 def test_neither_its_memory_is_leaked_nor_is_it_held_idle(*, told: bool) -> None:
     shown = _after_passes(each for each in COLLECTORS if told or each.name != "processes")
-    idle = sum(sample.value for sample in shown["gpu_state_seconds_total"] if "held_idle" in sample.labels)
+    idle = sum(sample.value for sample in shown["gpu_state_seconds_total"] if "allocated_idle" in sample.labels)
 
     assert bool(shown.get("gpu_memory_unattributed_bytes")) == told
     assert (idle > 0) == told

@@ -51,10 +51,10 @@ def test_gpus_of_a_list(gres: str, number: int) -> None:
 
 
 def test_table_has_a_line_for_each_node_with_gpus() -> None:
-    values = {"busy": {"n2": 0.37}, "held_idle": {"n2": 2.0}, "faults": {"n2": 1.0}}
+    values = {"busy": {"n2": 0.37}, "allocated_idle": {"n2": 2.0}, "faults": {"n2": 1.0}}
 
     assert KIT.table(KIT.rows(KIT.nodes(SHOWN), values)) == (
-        "NODE  PARTITION  STATE  GPUS  ALLOC  BUSY  HELD_IDLE  FAULTS\n"
+        "NODE  PARTITION  STATE  GPUS  ALLOC  BUSY  ALLOCATED_IDLE  FAULTS\n"
         "n1    gpu        down*  4     0      -     -          -\n"
         "n2    gpu,all    mixed  8     3      37%   2.0        1\n"
     )

@@ -71,7 +71,7 @@ def published() -> JobReport:
 
 def device(node: str, gpu: str, busy: float, used: float, total: float, seconds: float) -> DeviceUse:
     hours = {"busy": busy * seconds / 3600, "wait_cpu": (1 - busy) * seconds / 3600}
-    hours = hours if busy else {"held_idle": seconds / 3600}
+    hours = hours if busy else {"allocated_idle": seconds / 3600}
     return DeviceUse(f"{node}:9836", gpu, f"GPU-{node}-{gpu}", "A100 40GB", 1.0, hours, used, total)
 
 
@@ -120,9 +120,9 @@ KINDS = (
     ),
     Kind(
         "one of four GPUs used", "did not use 3 of the 4 allocated GPUs",
-        one_node(0.9, 0.0, 0.0, 0.0), fitting(4), "22 %", ("--gpus=1",), ("unused", "held_idle", "wait_cpu"),
+        one_node(0.9, 0.0, 0.0, 0.0), fitting(4), "22 %", ("--gpus=1",), ("unused", "allocated_idle", "wait_cpu"),
     ),
-    Kind("the GPU not used", "did not use the GPU", one_node(0.0), fitting(1), "0 %", (), ("held_idle",)),
+    Kind("the GPU not used", "did not use the GPU", one_node(0.0), fitting(1), "0 %", (), ("allocated_idle",)),
     Kind("low utilization", "utilization is only 12 %", one_node(0.12), fitting(1), "12 %", (), ("wait_cpu",)),
     Kind(
         "small enough for a MIG instance", "told to use MIG", one_node(0.12, used=4.0 * GIB), fitting(1),

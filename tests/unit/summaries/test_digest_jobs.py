@@ -17,7 +17,7 @@ NOW = 10_000_000.0
 
 
 def row(workload: str, user: str = "alice") -> Row:
-    return Row({"workload": workload, "user": user}, 1.0, 0.5, 0.5, None, "held_idle")
+    return Row({"workload": workload, "user": user}, 1.0, 0.5, 0.5, None, "allocated_idle")
 
 
 def digest(*rows: Row) -> Digest:

@@ -27,7 +27,7 @@ def test_whole_line() -> None:
         "GPUs": "2",
         "used": "38 %",
         "GPU h lost": "1.2 h",
-        "most on": "Held idle",
+        "most on": "Allocated, idle",
         "CPUs": "9 % of 16",
         "memory": "14 % of 64.0 GiB",
         "QOS": "normal",

@@ -39,7 +39,7 @@ def gpus() -> tuple[GpuStatus, ...]:
             temperature_celsius=61.4,
             unattributed_bytes=2.5 * GIB,
             owners=((ADA, Share(0.5)), (Owner("team-a/<web>", "pod"), Share(1.0))),
-            states={"busy": 3000.0, "wait_cpu": 500.0, "free": 100.0, "held_idle": 0.0},
+            states={"busy": 3000.0, "wait_cpu": 500.0, "free": 100.0, "allocated_idle": 0.0},
         ),
         GpuStatus(index=1, uuid="GPU-b", model="NVIDIA H200", up=False, age=float("inf")),
         GpuStatus(index=2, uuid="GPU-c", model="NVIDIA H200", up=False, age=40.4, hung_seconds=12.3, busy_ratio=1.0),
