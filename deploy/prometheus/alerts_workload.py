@@ -118,13 +118,13 @@ def _idle(seconds: str, share: str) -> str:
     """Devices an owner holds and leaves idle, each once however often it is scraped."""
     return f"""\
     max by (cluster, uuid, workload) (
-      max by {_DEVICE} (sum without (state) (rate({seconds}{{state=~"allocated_idle|held_unused"}}[<window>])) > <idle>)
+      max by {_DEVICE} (sum without (state) (rate({seconds}{{state=~"allocated_idle|allocated_unused"}}[<window>])) > <idle>)
       * on {_DEVICE} group_right () ({share} > 0)
       and on (cluster, instance, uuid, workload) {share} offset <window> > 0
     )"""
 
 
-_IDLE = 'state=~"allocated_idle|held_unused"'
+_IDLE = 'state=~"allocated_idle|allocated_unused"'
 _ONCE = f"max by (cluster, host, {', '.join(OWNER_LABELS)}, state)"
 _WHOLLY_IDLE = f"""\
     round(

@@ -18,7 +18,7 @@ from exporter.ledger.states.idle import takes_part
 from exporter.ledger.states.state import NO_HISTORY, NO_HOST, Limits, UsageHistory, at_least
 from exporter.progress.progress import Rank
 
-_UNUSED = INDEX["held_unused"]
+_UNUSED = INDEX["allocated_unused"]
 _NO_PASTS: Mapping[str, UsageHistory] = {}
 _WAITS_FOR_OTHERS = frozenset({INDEX["wait_collective"], INDEX["wait_peer"]})
 _WAITS = 0.5

@@ -25,7 +25,7 @@ _PATIENCE = 5.0
 EXPECTED: Mapping[str, tuple[str, ...]] = {
     "idle": ("free",),
     # Before the others: all are the same user's python3, one owner, which must not have computed yet.
-    "held": ("held_unused",),
+    "held": ("allocated_unused",),
     "dense": ("busy",),
     "copy": ("memory_bound",),
     # A thread that launches kernel after kernel is itself too slow for them: between two the GPU waits for that CPU.
@@ -38,7 +38,7 @@ _FIRST: Mapping[str, float] = {"held": 15.0}
 """Seconds until the expected state can be named: a GPU is unused after ten without a kernel."""
 _ENOUGH = 0.8
 """Of the time, that the expected state must have; for a mixed load of the kind of time it is about."""
-_WAITING = frozenset(state for state in STATES if state.startswith("wait_") or state == "held_unused")
+_WAITING = frozenset(state for state in STATES if state.startswith("wait_") or state == "allocated_unused")
 
 
 def diagnosis(bench: Bench) -> None:

@@ -20,7 +20,7 @@ TABLE: tuple[State, ...] = (
     given.UNOBSERVED,
     given.FREE,
     given.ALLOCATED_IDLE,
-    idle.HELD_UNUSED,
+    idle.ALLOCATED_UNUSED,
     reported.WAIT_DATA,
     reported.WAIT_EVALUATION,
     reported.WAIT_CHECKPOINT,

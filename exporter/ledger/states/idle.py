@@ -99,9 +99,9 @@ def user_claim(evidence: Evidence, limits: Limits) -> float:
     return float(evidence.work == "interactive" and not has_full_thread(evidence, limits))
 
 
-HELD_UNUSED = State(
-    name="held_unused",
-    title="Held, not used",
+ALLOCATED_UNUSED = State(
+    name="allocated_unused",
+    title="Allocated, never used",
     step="Ask for fewer GPUs",
     colour="#B97CA9",
     audience="owner",

@@ -32,10 +32,10 @@ CAUSES = {
     "checkpoint": "wait_checkpoint",
     "download": "wait_network",
     "hung-collective": "wait_collective",
-    "one-of-many": "held_unused",
+    "one-of-many": "allocated_unused",
     "network-rank": "wait_collective",
     "idle-held": "allocated_idle",
-    "idle-loaded": "held_unused",
+    "idle-loaded": "allocated_unused",
     "thermal": "throttled_thermal",
     "power-brake": "throttled_power_brake",
 }

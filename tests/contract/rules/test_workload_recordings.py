@@ -26,7 +26,7 @@ def _replicas(count: int) -> dict[str, str]:
     for number in range(count):
         own = f'{_node(number)},{_SERVICE},pod="chat-7d9c5b8d4-{number}"'
         found[f"gpu_workload_allocated_gpus{{{own}}}"] = "1x30"
-        found[f'gpu_workload_gpu_seconds_total{{{own},state="held_unused"}}'] = "0+60x30"
+        found[f'gpu_workload_gpu_seconds_total{{{own},state="allocated_unused"}}'] = "0+60x30"
         found[f'gpu_workload_busy_gpu_seconds_total{{{own},gpu="0",uuid="GPU-{number}"}}'] = "0+15x30"
     return found
 

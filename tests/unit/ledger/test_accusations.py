@@ -142,7 +142,7 @@ def test_a_job_of_four_gpus_that_uses_one(pids: Sequence[int]) -> None:
     found = run([[HOPPER, NOTHING, NOTHING, NOTHING]] * 100, processes=processes, pids=pids)
 
     assert shares(found, 0)["busy"] >= 0.8
-    assert all(shares(found, gpu)["held_unused"] >= 0.8 for gpu in (1, 2, 3))
+    assert all(shares(found, gpu)["allocated_unused"] >= 0.8 for gpu in (1, 2, 3))
     assert all("wait_peer" not in shares(found, gpu) for gpu in (1, 2, 3))
     assert not any(straggling(found).values())
 
@@ -153,7 +153,7 @@ def test_a_stage_that_took_part_is_unused_only_after_long() -> None:
     late = run([[HOPPER, NOTHING]] * 1500, ledger=soon)
 
     assert shares(soon, 1, before) == {"wait_peer": pytest.approx(1.0)}
-    assert shares(late, 1, soon)["held_unused"] >= 0.75
+    assert shares(late, 1, soon)["allocated_unused"] >= 0.75
 
 
 @pytest.mark.parametrize(("work", "state"), [("service", "wait_requests"), ("interactive", "wait_other")])

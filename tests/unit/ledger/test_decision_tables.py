@@ -62,7 +62,7 @@ SITUATIONS: Mapping[str, Callable[[], Shares]] = {
     "wait_user": lambda: _job(WAITS, work="interactive"),
     "wait_other": lambda: _job(WAITS, processes={100: SLEEPS}),
     "wait_collective": lambda: _job(SPINS, SPINS),
-    "held_unused": lambda: shares(run([[HOPPER, NOTHING]] * 100), 1),
+    "allocated_unused": lambda: shares(run([[HOPPER, NOTHING]] * 100), 1),
     "allocated_idle": lambda: _held(()),
     "free": lambda: _held(None),
     "unobserved": lambda: _held((100,), None),

@@ -69,7 +69,7 @@ def test_gpu_that_is_never_used_holds_nobody_up() -> None:
     minutes = [[HOPPER, NOTHING, NOTHING]] * 60 + [[NOTHING, HOPPER, NOTHING]] * 60
     found = run(minutes * 3)
 
-    assert shares(found, 2)["held_unused"] >= 0.9
+    assert shares(found, 2)["allocated_unused"] >= 0.9
     assert straggling(found)["GPU-2"] == pytest.approx(0.0, abs=10.0)
     assert all(shares(found, gpu)["wait_peer"] >= 0.3 for gpu in (0, 1))
 
@@ -87,10 +87,10 @@ def test_gpu_that_is_never_used_holds_nobody_up() -> None:
             "wait_other",
         ),
         (ProcessSignals(0.2, 0.0, receiving=0.0, polling=False, cpu=0.9), "wait_other"),  # six threads do it
-        (ProcessSignals(0.2, 0.0, receiving=0.0, polling=True, cpu=0.9), "held_unused"),
-        (ProcessSignals(0.2, 0.0, receiving=0.0, polling=False, cpu=0.4), "held_unused"),
-        (ProcessSignals(0.6, 0.0, receiving=0.0, polling=True), "held_unused"),
-        (ProcessSignals(0.2, 0.0, receiving=0.0, polling=False), "held_unused"),
+        (ProcessSignals(0.2, 0.0, receiving=0.0, polling=True, cpu=0.9), "allocated_unused"),
+        (ProcessSignals(0.2, 0.0, receiving=0.0, polling=False, cpu=0.4), "allocated_unused"),
+        (ProcessSignals(0.6, 0.0, receiving=0.0, polling=True), "allocated_unused"),
+        (ProcessSignals(0.2, 0.0, receiving=0.0, polling=False), "allocated_unused"),
     ],
 )
 def test_program_that_loads_its_model_is_not_told_to_release_the_gpu(loads: ProcessSignals, state: str) -> None:
@@ -100,8 +100,8 @@ def test_program_that_loads_its_model_is_not_told_to_release_the_gpu(loads: Proc
     forgotten = run([[NOTHING]] * 1000, processes={100: loads}, ledger=loaded)
 
     assert shares(loaded, since=begun) == {state: pytest.approx(1.0)}
-    assert shares(forgotten, since=loaded)["held_unused"] >= 0.9
-    assert shares(run([[HOPPER, NOTHING]] * 100, processes={101: loads}), 1)["held_unused"] >= 0.8
+    assert shares(forgotten, since=loaded)["allocated_unused"] >= 0.9
+    assert shares(run([[HOPPER, NOTHING]] * 100, processes={101: loads}), 1)["allocated_unused"] >= 0.8
 
 
 @pytest.mark.parametrize(("hottest", "state"), [(0.0, "wait_other"), (0.03, "wait_network"), (None, "wait_network")])
@@ -144,7 +144,7 @@ def test_gpu_that_encodes_video_without_a_kernel_is_not_unused() -> None:
     found = run([[replace(NOTHING, engine_active=0.9), NOTHING]] * 100, processes={100: SLEEPS, 101: SLEEPS})
 
     assert shares(found, 0) == {"wait_other": pytest.approx(1.0)}
-    assert shares(found, 1)["held_unused"] >= 0.9
+    assert shares(found, 1)["allocated_unused"] >= 0.9
 
 
 def test_gpus_that_the_others_never_needed_are_unused_and_hide_no_hang() -> None:
@@ -153,7 +153,7 @@ def test_gpus_that_the_others_never_needed_are_unused_and_hide_no_hang() -> None
     found = run([[SPINS] * 5 + [NOTHING] * 3] * 600, ledger=before)
 
     assert [shares(found, gpu, before) for gpu in range(5)] == [{"wait_collective": pytest.approx(1.0)}] * 5
-    assert [shares(found, gpu, before) for gpu in range(5, 8)] == [{"held_unused": pytest.approx(1.0)}] * 3
+    assert [shares(found, gpu, before) for gpu in range(5, 8)] == [{"allocated_unused": pytest.approx(1.0)}] * 3
     assert not any(straggling(found).values())
 
 
@@ -178,7 +178,7 @@ def test_rank_that_loads_while_the_others_warm_up_is_the_one_they_wait_for() -> 
     before = run([[HOPPER] * 3 + [NOTHING]] * 60)
     found = run([[SPINS] * 3 + [NOTHING]] * 600, ledger=before)
 
-    assert "held_unused" not in shares(found, 3, before)
+    assert "allocated_unused" not in shares(found, 3, before)
     assert straggling(found)["GPU-3"] == pytest.approx(600)
 
 

@@ -69,7 +69,7 @@ def test_rank_that_is_back_for_half_of_a_pass_is_part_of_the_work_again() -> Non
     before = run([[HOPPER] * 3] * 5 + [[idle(0.0), HOPPER, HOPPER]] * 700)
     found = run([[idle(0.5), HOPPER, idle(0.0)]], ledger=before)
 
-    assert shares(found, 0, before) == {"busy": pytest.approx(0.5), "held_unused": pytest.approx(0.5)}
+    assert shares(found, 0, before) == {"busy": pytest.approx(0.5), "allocated_unused": pytest.approx(0.5)}
     held_up = {uuid: seconds - straggling(before)[uuid] for uuid, seconds in straggling(found).items()}
     assert held_up == pytest.approx({"GPU-0": 0.5, "GPU-1": 0.5, "GPU-2": 0.0})
 

@@ -98,8 +98,8 @@ SIGNATURES: tuple[tuple[str, str, Signals, HostSignals], ...] = (
     ("at the CPU quota", "wait_cpu", idle(0.4), replace(CALM, cpu_of_limit=1.0, hottest_thread=0.6)),
     ("too few CPUs", "wait_cpu", idle(0.6), replace(CALM, cpu_pressure=0.5, hottest_thread=0.6)),
     ("a lock", "wait_other", idle(0.3), replace(CALM, hottest_thread=0.02, cpu_of_limit=0.0)),
-    ("process that never runs a kernel", "held_unused", idle(0.0), replace(CALM, hottest_thread=0.02)),
-    ("poller that never runs a kernel", "held_unused", idle(0.0), replace(CALM, hottest_thread=1.0, polling=True)),
+    ("process that never runs a kernel", "allocated_unused", idle(0.0), replace(CALM, hottest_thread=0.02)),
+    ("poller that never runs a kernel", "allocated_unused", idle(0.0), replace(CALM, hottest_thread=1.0, polling=True)),
     (
         "checkpoint to a slow disk",
         "wait_checkpoint",

@@ -52,9 +52,9 @@ def test_advice_about_batches_says_whether_memory_is_left_for_them() -> None:
 
 
 def test_what_may_be_lost_comes_after_what_is() -> None:
-    found = advice.of_states({"wait_requests": 9.0, "held_unused": 1.0, "wait_collective": 2.0, "small_kernels": 9.0})
+    found = advice.of_states({"wait_requests": 9.0, "allocated_unused": 1.0, "wait_collective": 2.0, "small_kernels": 9.0})
 
-    assert [each.state for each in found] == ["wait_collective", "held_unused", "wait_requests", "small_kernels"]
+    assert [each.state for each in found] == ["wait_collective", "allocated_unused", "wait_requests", "small_kernels"]
 
 
 def test_small_use_of_large_gpus_is_told() -> None:
