@@ -29,7 +29,7 @@ EXPECTED: Mapping[str, tuple[str, ...]] = {
     "dense": ("busy",),
     "copy": ("memory_bound",),
     # A thread that launches kernel after kernel is itself too slow for them: between two the GPU waits for that CPU.
-    "tiny": ("small_kernels", "wait_cpu"),
+    "tiny": ("low_sm_activity", "wait_cpu"),
     "input": ("wait_cpu",),
     "pcie": ("communication",),
 }

@@ -36,7 +36,7 @@ TABLE: tuple[State, ...] = (
     activity.THROTTLED_POWER_BRAKE,
     activity.COMMUNICATION,
     activity.MEMORY_BOUND,
-    activity.SMALL_KERNELS,
+    activity.LOW_SM_ACTIVITY,
     activity.NO_TENSOR_CORES,
     given.BUSY,
 )

@@ -93,9 +93,9 @@ MEMORY_BOUND = State(
     claim=memory_bound_claim,
 )
 
-SMALL_KERNELS = State(
-    name="small_kernels",
-    title="Small kernels",
+LOW_SM_ACTIVITY = State(
+    name="low_sm_activity",
+    title="Low SM activity",
     step="Larger batches, CUDA graphs",
     colour="#9AFBD8",
     audience="owner",

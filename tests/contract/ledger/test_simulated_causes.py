@@ -25,7 +25,7 @@ CAUSES = {
     "cpu-bound": "wait_cpu",
     "storage-bound": "wait_storage",
     "straggler": "wait_peer",
-    "tiny-kernels": "small_kernels",
+    "tiny-kernels": "low_sm_activity",
     "inference": "wait_requests",
     "idle-server": "wait_requests",
     "notebook": "wait_user",
@@ -44,7 +44,7 @@ CAUSES_BY_GPM = {
     "communication-bound": "communication",
     "memory-bound": "memory_bound",
     "no-tensor-cores": "no_tensor_cores",
-    "full-memory": "small_kernels",
+    "full-memory": "low_sm_activity",
 }
 PAIRS = {"straggler", "hung-collective", "one-of-many", "network-rank"}
 """On two GPUs; the second is looked at."""

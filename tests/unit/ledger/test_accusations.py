@@ -233,13 +233,13 @@ def test_clocks_are_compared_with_those_the_gpu_runs_unthrottled() -> None:
 
 def test_work_on_several_nodes_can_spin_on_one_gpu_of_each() -> None:
     assert shares(run([[SPINS]] * 100, spread=True)) == {"wait_collective": pytest.approx(1.0)}
-    assert shares(run([[SPINS]] * 100)) == {"small_kernels": pytest.approx(1.0)}
+    assert shares(run([[SPINS]] * 100)) == {"low_sm_activity": pytest.approx(1.0)}
 
 
 MIXTURES: Mapping[str, tuple[Signals, str]] = {
     "tiny kernels over several GPUs are no collective": (
         replace(SPINS, vector_active=0.05, dram_active=0.06, tensor_active=0.01),
-        "small_kernels",
+        "low_sm_activity",
     ),
     "an all-reduce that moves data is communication": (
         replace(SPINS, link_activity=0.6, dram_active=0.2),
@@ -247,7 +247,7 @@ MIXTURES: Mapping[str, tuple[Signals, str]] = {
     ),
     "a collective of a part of each second is not told from small kernels": (
         replace(idle(0.5, SPINS), busy=0.6),
-        "small_kernels",
+        "low_sm_activity",
     ),
     "a copy kernel that streams memory is memory bound": (replace(SPINS, dram_active=0.8), "memory_bound"),
     "sparse fp64 work at low power computes": (replace(SPINS, sm_active=0.6, vector_active=0.4), "no_tensor_cores"),

@@ -66,7 +66,7 @@ SITUATIONS: Mapping[str, Callable[[], Shares]] = {
     "allocated_idle": lambda: _held(()),
     "free": lambda: _held(None),
     "unobserved": lambda: _held((100,), None),
-    "small_kernels": lambda: _job(SMALL),
+    "low_sm_activity": lambda: _job(SMALL),
     "communication": lambda: _job(replace(SMALL, link_activity=0.6)),
     "memory_bound": lambda: _job(replace(HOPPER, sm_active=0.8, tensor_active=0.04, dram_active=0.86)),
     "no_tensor_cores": lambda: _job(replace(HOPPER, sm_active=0.95, tensor_active=0.0, vector_active=0.6)),
@@ -114,7 +114,7 @@ def test_what_a_row_shows_is_booked_and_advised_as_it_says(row: str, states: tup
 @pytest.mark.parametrize(("peak", "said"), [(40.0, "Enlarge the batch where GPU memory has room"),
                                             (78.0, "GPU memory is full, so the batch cannot grow")])  # fmt: skip
 def test_the_row_about_full_memory_is_told_by_the_memory(peak: float, said: str) -> None:
-    hours = {"small_kernels": 1.0}
+    hours = {"low_sm_activity": 1.0}
     device = DeviceUse("n1", "0", "GPU-0", "NVIDIA H100", 1.0, hours, peak * GIB, 80.0 * GIB)
 
     assert of_job(hours, [device])[0].text.startswith(said)

@@ -109,7 +109,7 @@ def test_diagnosable_splits_follow_the_signals_of_gpu_and_host() -> None:
     told = {state for (_, _, state), value in found.items() if value}
     assert {state for _, _, state in found} == {state.name for state in SPLITS}
     by_holder = {"allocated_unused", "wait_peer", "wait_requests", "wait_user"}
-    assert told == {"wait_storage", "throttled_thermal", "small_kernels", *by_holder}
+    assert told == {"wait_storage", "throttled_thermal", "low_sm_activity", *by_holder}
 
 
 def test_gpu_with_instances_tells_what_they_tell() -> None:

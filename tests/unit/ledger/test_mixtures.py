@@ -229,7 +229,7 @@ def test_gpu_of_which_something_is_not_measured_is_not_said_to_spin(unmeasured: 
     """It may work. Of a MIG instance nobody measures the power, and small kernels are what it is for."""
     found = shares(run([[replace(SPINS, **unmeasured)] * 4] * 20))
 
-    assert found == {"small_kernels": pytest.approx(1.0)}
+    assert found == {"low_sm_activity": pytest.approx(1.0)}
 
 
 @pytest.mark.parametrize(

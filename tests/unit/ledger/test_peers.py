@@ -28,7 +28,7 @@ def test_programs_that_only_their_user_started_are_nobodys_peers(owner: Owner) -
 
     assert shares(found, 1) == {"wait_other": pytest.approx(0.95), "busy": pytest.approx(0.05)}
     assert shares(one, 1)["wait_peer"] == pytest.approx(0.95, abs=0.02)
-    assert shares(run([[SPINS, SPINS]] * 100, owner=owner), 0) == {"small_kernels": pytest.approx(1.0)}
+    assert shares(run([[SPINS, SPINS]] * 100, owner=owner), 0) == {"low_sm_activity": pytest.approx(1.0)}
     assert not any(straggling(found, owner).values())
 
 

@@ -132,13 +132,13 @@ SIGNATURES: tuple[tuple[str, str, Signals, HostSignals], ...] = (
     ("decode with batch 1", "memory_bound", replace(HOPPER, tensor_active=0.08, dram_active=0.7), CALM),
     (
         "tiny kernels",
-        "small_kernels",
+        "low_sm_activity",
         replace(HOPPER, sm_active=0.08, tensor_active=0.0, dram_active=0.02, power_of_limit=0.2),
         replace(CALM, hottest_thread=1.0),
     ),
     (
         "tiny kernels without GPM",
-        "small_kernels",
+        "low_sm_activity",
         replace(AMPERE, power_of_limit=0.25, memory_activity=0.03),
         replace(CALM, hottest_thread=1.0),
     ),

@@ -27,9 +27,9 @@ def device(gpu: int, hours: dict[str, float], peak: float = 70.0) -> DeviceUse:
 
 
 def test_lost_states_come_before_those_that_could_be_better() -> None:
-    found = advice.of_states({"busy": 5, "small_kernels": 4, "wait_cpu": 1, "allocated_idle": 2, "wait_peer": 0.01})
+    found = advice.of_states({"busy": 5, "low_sm_activity": 4, "wait_cpu": 1, "allocated_idle": 2, "wait_peer": 0.01})
 
-    assert [each.state for each in found] == ["allocated_idle", "wait_cpu", "small_kernels"]
+    assert [each.state for each in found] == ["allocated_idle", "wait_cpu", "low_sm_activity"]
 
 
 def test_gpus_that_never_ran_anything_are_told_first() -> None:
@@ -42,7 +42,7 @@ def test_gpus_that_never_ran_anything_are_told_first() -> None:
 
 
 def test_advice_about_batches_says_whether_memory_is_left_for_them() -> None:
-    hours = {"small_kernels": 2.0}
+    hours = {"low_sm_activity": 2.0}
     roomy, full = (advice.of_job(hours, [device(0, hours, peak=peak)])[0].text for peak in (70.0, 137.0))
 
     assert roomy.startswith("Enlarge the batch where GPU memory has room")
@@ -52,9 +52,9 @@ def test_advice_about_batches_says_whether_memory_is_left_for_them() -> None:
 
 
 def test_what_may_be_lost_comes_after_what_is() -> None:
-    found = advice.of_states({"wait_requests": 9.0, "allocated_unused": 1.0, "wait_collective": 2.0, "small_kernels": 9.0})
+    found = advice.of_states({"wait_requests": 9.0, "allocated_unused": 1.0, "wait_collective": 2.0, "low_sm_activity": 9.0})
 
-    assert [each.state for each in found] == ["wait_collective", "allocated_unused", "wait_requests", "small_kernels"]
+    assert [each.state for each in found] == ["wait_collective", "allocated_unused", "wait_requests", "low_sm_activity"]
 
 
 def test_small_use_of_large_gpus_is_told() -> None:
