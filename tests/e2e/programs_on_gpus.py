@@ -37,7 +37,7 @@ CAUSES: tuple[tuple[str, Mapping[str, Value], str], ...] = (
     ("write slowly",              {"utilization": 20},             "wait_checkpoint"),
     ("rank that spins",           SPINS,                           "wait_collective"),
     ("rank that receives",        {"utilization": 0},              "wait_network"),
-    ("fp32",                      {**DENSE, "gpm.2": 95, "gpm.5": 0, "gpm.12": 60}, "no_tensor_cores"),
+    ("fp32",                      {**DENSE, "gpm.2": 95, "gpm.5": 0, "gpm.12": 60}, "tensor_cores_unused"),
     ("flagged as hot",            {**DENSE, "event_ns.sw_thermal": "rate 950000000", "clock.1": 1950}, "busy"),
     ("nothing",                   {"utilization": 0},              "free"),
     ("bare program, computes",    DENSE,                           "busy"),

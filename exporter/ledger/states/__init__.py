@@ -37,7 +37,7 @@ TABLE: tuple[State, ...] = (
     activity.COMMUNICATION,
     activity.MEMORY_BOUND,
     activity.LOW_SM_ACTIVITY,
-    activity.NO_TENSOR_CORES,
+    activity.TENSOR_CORES_UNUSED,
     given.BUSY,
 )
 

@@ -116,9 +116,9 @@ LOW_SM_ACTIVITY = State(
     claim=small_kernels_claim,
 )
 
-NO_TENSOR_CORES = State(
-    name="no_tensor_cores",
-    title="No tensor cores",
+TENSOR_CORES_UNUSED = State(
+    name="tensor_cores_unused",
+    title="Tensor cores unused",
     step="Use mixed precision (bf16)",
     colour="#95C8AD",
     audience="owner",

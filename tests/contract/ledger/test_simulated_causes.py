@@ -43,7 +43,7 @@ CAUSES = {
 CAUSES_BY_GPM = {
     "communication-bound": "communication",
     "memory-bound": "memory_bound",
-    "no-tensor-cores": "no_tensor_cores",
+    "no-tensor-cores": "tensor_cores_unused",
     "full-memory": "low_sm_activity",
 }
 PAIRS = {"straggler", "hung-collective", "one-of-many", "network-rank"}

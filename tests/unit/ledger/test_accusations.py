@@ -250,7 +250,7 @@ MIXTURES: Mapping[str, tuple[Signals, str]] = {
         "low_sm_activity",
     ),
     "a copy kernel that streams memory is memory bound": (replace(SPINS, dram_active=0.8), "memory_bound"),
-    "sparse fp64 work at low power computes": (replace(SPINS, sm_active=0.6, vector_active=0.4), "no_tensor_cores"),
+    "sparse fp64 work at low power computes": (replace(SPINS, sm_active=0.6, vector_active=0.4), "tensor_cores_unused"),
 }
 
 

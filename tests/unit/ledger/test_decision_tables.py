@@ -69,7 +69,7 @@ SITUATIONS: Mapping[str, Callable[[], Shares]] = {
     "low_sm_activity": lambda: _job(SMALL),
     "communication": lambda: _job(replace(SMALL, link_activity=0.6)),
     "memory_bound": lambda: _job(replace(HOPPER, sm_active=0.8, tensor_active=0.04, dram_active=0.86)),
-    "no_tensor_cores": lambda: _job(replace(HOPPER, sm_active=0.95, tensor_active=0.0, vector_active=0.6)),
+    "tensor_cores_unused": lambda: _job(replace(HOPPER, sm_active=0.95, tensor_active=0.0, vector_active=0.6)),
     "busy": lambda: _job(HOPPER),
 }
 

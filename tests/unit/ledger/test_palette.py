@@ -42,7 +42,7 @@ def test_no_two_states_look_alike(sight: str) -> None:
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_busy_looks_like_no_state_that_is_lost(sight: str) -> None:
     working = {state.name for state in TABLE if state.name in BUSY and state.audience != "oncall"}
-    lost = STYLES.keys() - working - {"free", "unobserved", "no_tensor_cores"}
+    lost = STYLES.keys() - working - {"free", "unobserved", "tensor_cores_unused"}
     busy = _seen(style_of("busy").colour, sight)
 
     near = {state: busy.delta_e(_seen(style_of(state).colour, sight), method="2000") for state in lost}

@@ -118,7 +118,7 @@ SIGNATURES: tuple[tuple[str, str, Signals, HostSignals], ...] = (
     ("power brake", "throttled_power_brake", replace(HOPPER, throttled_power_brake=0.7, sm_clock=0.4), CALM),
     (
         "fp32 training",
-        "no_tensor_cores",
+        "tensor_cores_unused",
         replace(HOPPER, sm_active=0.95, tensor_active=0.0, vector_active=0.6, dram_active=0.3),
         CALM,
     ),
