@@ -15,8 +15,8 @@ OWNER = {
 
 
 SHARES = {
-    "n1": {"busy": 0.60, "wait_storage": 0.30, "allocated_idle": 0.10},
-    "n2": {"busy": 0.50, "wait_cpu": 0.50},
+    "n1": {"computing": 0.60, "wait_storage": 0.30, "allocated_idle": 0.10},
+    "n2": {"computing": 0.50, "wait_cpu": 0.50},
 }
 """Where each GPU second of the job went, by node; four GPUs on each, for one hour."""
 WATTS = {"n1": 400.0, "n2": 250.0}
@@ -87,7 +87,7 @@ def short_job(past: Past, began: float, job: str = "4712", node: str = "n3") -> 
     def held(t: float) -> float:
         return min(t - began, SHORT)
 
-    for state, share in {"busy": 0.25, "wait_cpu": 0.75}.items():
+    for state, share in {"computing": 0.25, "wait_cpu": 0.75}.items():
         labels = {**owner, "state": state}
         past.add("gpu_workload_gpu_seconds_total", labels, [(t, share * held(t)) for t in times])
     past.add("gpu_workload_allocated_gpus", owner, [(t, 1.0 if t < began + SHORT else 0.0) for t in times])
@@ -101,7 +101,7 @@ def brief_job(past: Past, job: str, began: float, seconds: float) -> None:
     owner = {**OWNER, "workload": f"slurm:{job}", "slurm_job": job, "instance": "n3:9836", "job": "gpu"}
     times = [began + 10 + SCRAPE * scrape for scrape in range(1 + int(seconds + 120) // SCRAPE)]
     held = [(t, min(t - began, seconds)) for t in times]
-    past.add("gpu_workload_gpu_seconds_total", {**owner, "state": "busy"}, held)
+    past.add("gpu_workload_gpu_seconds_total", {**owner, "state": "computing"}, held)
     past.add("gpu_workload_allocated_gpus", owner, [(t, 1.0 if t < began + seconds else 0.0) for t in times])
     past.add("gpu_workload_start_time_seconds", owner, [(t, began) for t in times])
 
@@ -134,10 +134,10 @@ def recorded(past: Past, now: float) -> None:
         owner = {**OWNER, "workload": f"slurm:{JOBS[user]}", "slurm_job": JOBS[user], "user": user, "account": account}
         for level, labels in (("workload", owner), ("user", {"user": user}), ("account", {"account": account})):
             recording = f"{level}_state:gpu_workload_gpu_seconds:rate5m"
-            flat(recording, {**labels, "state": "busy"}, held - wasted)
+            flat(recording, {**labels, "state": "computing"}, held - wasted)
             flat(recording, {**labels, "state": state}, wasted)
             for name, value in TOTALS.items():
                 flat(f"{level}:{name}:rate5m", labels, {"held": held, "used": held - wasted, "lost": wasted}[value])
         flat("workload_model:gpu_allocation_ratio:sum", {**owner, "model": "NVIDIA A100-SXM4-80GB"}, held)
-    flat("cluster_state:gpu_state_seconds:rate5m", {"state": "busy"}, 5.5)
+    flat("cluster_state:gpu_state_seconds:rate5m", {"state": "computing"}, 5.5)
     past.add("gpu_exporter_build_info", {"version": "1"}, [(t, 1.0) for t in times])

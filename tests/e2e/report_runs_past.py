@@ -36,7 +36,7 @@ def _node(past: Past, run: str, began: float, here: Mapping[str, str]) -> None:
     def level(family: str, labels: Mapping[str, str], value: float) -> None:
         past.add(family, labels, [(time, value) for time in times])
 
-    add("gpu_workload_gpu_seconds_total", {**owner, "state": "busy"}, GPUS)
+    add("gpu_workload_gpu_seconds_total", {**owner, "state": "computing"}, GPUS)
     add("gpu_workload_energy_joules_total", owner, GPUS * WATTS)
     add("gpu_workload_samples_total", owner, SAMPLES[run])
     add("gpu_workload_steps_total", owner, 1.0)

@@ -147,7 +147,7 @@ def settled(url: str) -> Seen:
 @pytest.mark.parametrize(("name", "state"), [(name, state) for name, _, state in CAUSES])
 def test_real_programs_on_gpus_are_diagnosed(seen: Seen, name: str, state: str) -> None:
     states = seen.states(GPU[name])
-    lost = sum(states.values()) - (0.0 if state == "busy" else states["busy"])
+    lost = sum(states.values()) - (0.0 if state == "computing" else states["computing"])
 
     assert states[state] >= (USE / 100 - 0.05 if name == "ten owners, one runs" else 0.8) * lost, states
 

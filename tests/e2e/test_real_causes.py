@@ -56,7 +56,7 @@ def mostly(pids: Sequence[int], busy: Sequence[float], *states: str, own: Cgroup
 
 
 def share_of_lost(seconds: dict[str, float], state: str) -> float:
-    lost = sum(seconds.values()) - seconds["busy"]
+    lost = sum(seconds.values()) - seconds["computing"]
     assert lost > 0
     return seconds[state] / lost
 

@@ -29,7 +29,7 @@ def unseen_job(past: Past, began: float, ended: float) -> None:
     past.add("gpu_allocation_ratio", {**here, **device, **owner}, [(t, 1.0) for t in times if t < ended])
     held = [(t, min(t, ended) - began) for t in times]
     past.add("gpu_workload_samples_total", {**here, **owner}, [(t, 100 * seconds) for t, seconds in held])
-    for state, share in {"busy": 0.25, "wait_cpu": 0.75}.items():
+    for state, share in {"computing": 0.25, "wait_cpu": 0.75}.items():
         points = [(t, share * seconds) for t, seconds in held]
         past.add("gpu_workload_gpu_seconds_total", {**here, **owner, "state": state}, points)
         earlier = 100.0 * HOUR
@@ -47,7 +47,7 @@ def namesakes(past: Past, began: float) -> None:
         past.add("gpu_workload_allocated_gpus", {**here, **owner}, [(t, 1.0) for t in times])
         past.add("gpu_workload_info", {**here, **owner}, [(t, 1.0) for t in times])
         counted = [(t, t - began) for t in times]
-        past.add("gpu_workload_gpu_seconds_total", {**here, **owner, "state": "busy"}, counted)
+        past.add("gpu_workload_gpu_seconds_total", {**here, **owner, "state": "computing"}, counted)
 
 
 @dataclass(frozen=True)

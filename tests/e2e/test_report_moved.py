@@ -29,7 +29,7 @@ def device(
     own = {**here, "gpu": gpu, "uuid": f"GPU-{here['instance']}-{gpu}"}
     times = [life[0] + 5 + SCRAPE * scrape for scrape in range(int(life[1] - life[0]) // SCRAPE)]
     ran = [(t, max(0.0, min(t, busy[1]) - busy[0])) for t in times]
-    past.add("gpu_state_seconds_total", {**own, "state": "busy"}, ran)
+    past.add("gpu_state_seconds_total", {**own, "state": "computing"}, ran)
     rest = [(t, t - life[0] - seconds) for t, seconds in ran]
     past.add("gpu_state_seconds_total", {**own, "state": "allocated_idle"}, rest)
     past.add("gpu_info", {**own, "model": MODEL}, [(t, 1.0) for t in times])
@@ -56,13 +56,13 @@ def part(past: Past, labels: Mapping[str, str], held: Times, gpus: int, state: s
 def requeued(past: Past, began: float) -> None:
     """Two GPUs of a node that failed before the program began, then two of another; both nodes are scraped twice."""
     owner = {**OWNER, "workload": "slurm:4720", "slurm_job": "4720"}
-    for number, (node, state) in enumerate((("m1", "allocated_idle"), ("m2", "busy"))):
+    for number, (node, state) in enumerate((("m1", "allocated_idle"), ("m2", "computing"))):
         held = (began + number * HOUR, began + number * HOUR + 1200)
         for job in ("gpu", "gpu-too"):
             here = {"instance": f"{node}:9836", "job": job}
             part(past, {**here, **owner}, held, 2, state)
             for gpu in ("0", "1"):
-                busy = held if state == "busy" else (0.0, 0.0)
+                busy = held if state == "computing" else (0.0, 0.0)
                 own = device(past, here, gpu, (began, began + 2 * HOUR), busy, [held])
                 shares = [(held[0] + 5 + SCRAPE * scrape, 1.0) for scrape in range(1195 // SCRAPE)]
                 past.add("gpu_allocation_ratio", {**own, **owner}, shares)
@@ -79,7 +79,7 @@ def pods(past: Past, began: float) -> None:
     for number in range(PODS):
         pod = {"workload": "team-a/train", "namespace": "team-a", "pod": f"train-{number}", "container": "main"}
         held = turns[number]
-        part(past, {**here, **pod}, held, 1, "busy")
+        part(past, {**here, **pod}, held, 1, "computing")
         resident = [(held[0] + 5 + SCRAPE * scrape, 20.0 * GIB) for scrape in range(40)]
         past.add("gpu_workload_resident_memory_bytes", {**here, **pod}, resident)
         past.add("gpu_allocation_ratio", {**own, **pod}, [(time_, 1.0) for time_, _ in resident])
@@ -90,7 +90,7 @@ def always(past: Past, now: float) -> None:
     owner = {**OWNER, "workload": "slurm:4721", "slurm_job": "4721", "instance": "m4:9836", "job": "gpu"}
     began = now - 5 * HOUR
     times = [began + 5 + SCRAPE * scrape for scrape in range(int(5 * HOUR + 600) // SCRAPE)]
-    past.add("gpu_workload_gpu_seconds_total", {**owner, "state": "busy"}, [(t, t - began) for t in times])
+    past.add("gpu_workload_gpu_seconds_total", {**owner, "state": "computing"}, [(t, t - began) for t in times])
     past.add("gpu_workload_allocated_gpus", owner, [(t, 1.0) for t in times])
     past.add("gpu_workload_info", owner, [(t, 1.0) for t in times])
 
@@ -153,7 +153,7 @@ def test_pods_that_follow_one_another_on_a_gpu_hold_one(known: Known) -> None:
 
 @pytest.mark.parametrize(
     ("name", "state", "seconds"),
-    [("4720", "allocated_idle", 1200.0), ("4720", "busy", 1200.0), ("team-a/train", "busy", 2400.0)],
+    [("4720", "allocated_idle", 1200.0), ("4720", "computing", 1200.0), ("team-a/train", "computing", 2400.0)],
 )
 def test_rows_of_gpus_that_were_held_in_turn_have_nothing_of_others(
     known: Known, name: str, state: str, seconds: float
@@ -166,4 +166,4 @@ def test_rows_of_gpus_that_were_held_in_turn_have_nothing_of_others(
         assert row["hours"][state] * 3600 == pytest.approx(seconds, abs=2 * SCRAPE)
         assert sum(row["hours"].values()) * 3600 == pytest.approx(seconds, abs=2 * SCRAPE)
         assert (row["memory_peak_bytes"], row["power_watts"]) == pytest.approx((20 * GIB, 100))
-        assert (row["sm_active"] or 0.0) == pytest.approx(0.5 if state == "busy" else 0.0, rel=0.05)
+        assert (row["sm_active"] or 0.0) == pytest.approx(0.5 if state == "computing" else 0.0, rel=0.05)

@@ -126,8 +126,8 @@ def test_each_gpu_of_the_job_is_told_apart(known: Known) -> None:
     devices = {(each["node"], each["gpu"]): each for each in found["devices"]}
 
     assert len(devices) == 8
-    assert "busy" not in devices["n1:9836", "1"]["hours"]
-    assert devices["n1:9836", "0"]["hours"]["busy"] == pytest.approx(0.6, rel=0.02)
+    assert "computing" not in devices["n1:9836", "1"]["hours"]
+    assert devices["n1:9836", "0"]["hours"]["computing"] == pytest.approx(0.6, rel=0.02)
     assert devices["n2:9836", "3"]["hours"]["wait_cpu"] == pytest.approx(0.5, rel=0.02)
     assert sum(sum(each["hours"].values()) for each in found["devices"]) == pytest.approx(8, rel=0.02)
     assert {each["memory_peak_bytes"] for each in found["devices"]} == {60 * GIB}

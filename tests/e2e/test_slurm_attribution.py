@@ -244,7 +244,7 @@ def test_exporter_names_the_job_of_each_process_and_the_idle_holder(
         becomes(jobs_of(cluster), lambda: shown_jobs(url))
         shares = series(url, "gpu_allocation_ratio")
         memory = total(url, "gpu_workload_memory_bytes", third)
-        busy = total(url, "gpu_workload_gpu_seconds_total", idle, state="busy")
+        busy = total(url, "gpu_workload_gpu_seconds_total", idle, state="computing")
         unattributed = series(url, "gpu_exporter_unattributed_processes")
 
     by_gpu: dict[str, float] = defaultdict(float)

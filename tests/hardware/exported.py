@@ -26,7 +26,7 @@ EXPECTED: Mapping[str, tuple[str, ...]] = {
     "idle": ("free",),
     # Before the others: all are the same user's python3, one owner, which must not have computed yet.
     "held": ("allocated_unused",),
-    "dense": ("busy",),
+    "dense": ("computing",),
     "copy": ("memory_bound",),
     # A thread that launches kernel after kernel is itself too slow for them: between two the GPU waits for that CPU.
     "tiny": ("low_sm_activity", "wait_cpu"),

@@ -67,7 +67,7 @@ def _series(past: Past, number: int, began: float, ended: float) -> None:
     here = {"instance": f"n{number % 100}:9836", "node": f"n{number % 100}"}
     own = {**here, "workload": f"slurm:{number}", "slurm_job": str(number), "user": f"user{number % 50}"}
     times = [began + 10 + SCRAPE * scrape for scrape in range((HELD + 120) // SCRAPE + 1)]
-    for state, share in (("busy", 0.6), ("wait_cpu", 0.4)):
+    for state, share in (("computing", 0.6), ("wait_cpu", 0.4)):
         past.add(
             "gpu_workload_gpu_seconds_total",
             {**own, "state": state},

@@ -38,7 +38,7 @@ TABLE: tuple[State, ...] = (
     activity.MEMORY_BOUND,
     activity.LOW_SM_ACTIVITY,
     activity.TENSOR_CORES_UNUSED,
-    given.BUSY,
+    given.COMPUTING,
 )
 
 STATES = tuple(state.name for state in TABLE)
@@ -61,7 +61,7 @@ _SIGNALS = tuple(item.name for item in fields(Signals))
 _NO_SIGNALS = {"processes", "polling", "serves", "programs", "launchers"}
 HOST_SIGNALS = frozenset(item.name for item in fields(HostSignals)) - _NO_SIGNALS
 SPLITS = tuple(state for state in TABLE if state.of_time != "given" and state.claim is not given.whole_claim)
-"""The states that need a signal of their own, and are folded into `busy` or `wait_other` without it."""
+"""The states that need a signal of their own, and are folded into `computing` or `wait_other` without it."""
 
 
 def limits(values: Mapping[str, float]) -> Limits:

@@ -68,9 +68,9 @@ WAIT_OTHER = State(
     claim=whole_claim,
 )
 
-BUSY = State(
-    name="busy",
-    title="Busy",
+COMPUTING = State(
+    name="computing",
+    title="Computing",
     step="Nothing to do",
     colour="#067A61",
     audience="nobody",

@@ -17,7 +17,7 @@ _LITTLE_USE = 0.3
 _FULL = 0.92
 """Of a GPU's memory, at its peak: above it a batch cannot grow by much."""
 
-BETTER = tuple(state for state in BUSY if state not in LOST and state != "busy")
+BETTER = tuple(state for state in BUSY if state not in LOST and state != "computing")
 """Kernels ran, and could run faster: how much of these hours a change gives back nobody can say beforehand."""
 
 

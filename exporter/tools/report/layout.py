@@ -79,7 +79,7 @@ def bars(hours: Hours) -> Bars:
 
 
 def _tone(state: str) -> str:
-    if state == "busy":
+    if state == "computing":
         return "good"
     if state in LOST:
         return "bad"

@@ -25,14 +25,14 @@ STRAGGLER = (
         | straggler("0+50x60")
         | straggler("0x60", OTHER)
         | device("wait_storage", "0+50x60")
-        | device("busy", "0+10x60")
+        | device("computing", "0+10x60")
         | device("wait_collective", "0+55x60", OTHER),
     ),
     fires(
         "GpuStraggler",
         "one rank computes all the time",
         "30m",
-        held(JOB, "2x60") | straggler("0+57x60") | device("busy", "0+60x60"),
+        held(JOB, "2x60") | straggler("0+57x60") | device("computing", "0+60x60"),
     ),
     fires(
         "GpuStraggler",
@@ -63,7 +63,7 @@ STRAGGLER = (
         "GpuStraggler",
         "a healthy job that evaluates and writes checkpoints on rank 0, three minutes each",
         "15m 30m 45m 60m",
-        held(JOB, "2x70") | straggler("0x20 0+55x3 165x20 165+55x3 330x30") | device("busy", "0+55x70"),
+        held(JOB, "2x70") | straggler("0x20 0+55x3 165x20 165+55x3 330x30") | device("computing", "0+55x70"),
     ),
     silent("GpuStraggler", "it has ended", "45m", held(JOB, "2x20 0x40") | straggler("0+50x20 1000x40")),
     fires(

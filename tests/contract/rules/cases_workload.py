@@ -154,7 +154,7 @@ ALLOCATED_IDLE = (
         "one GPU of two, a crashed rank",
         "90m",
         device("allocated_idle", "0+60x100")
-        | device("busy", "0+60x100", OTHER)
+        | device("computing", "0+60x100", OTHER)
         | device("allocated_idle", "0x100", OTHER)
         | share(JOB, "1x100")
         | share(JOB, "1x100", OTHER)

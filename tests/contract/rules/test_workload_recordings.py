@@ -59,7 +59,7 @@ def _uneven() -> dict[str, str]:
         for gpu, busy in enumerate((15, 45)):
             device = f'{target},gpu="{gpu}",uuid="GPU-{gpu}"'
             found[f"gpu_allocation_ratio{{{device},{_JOB}}}"] = "1x30"
-            for state, seconds in (("busy", busy), ("allocated_idle", 60 - busy), ("unobserved", 30)):
+            for state, seconds in (("computing", busy), ("allocated_idle", 60 - busy), ("unobserved", 30)):
                 found[f'gpu_state_seconds_total{{{device},state="{state}"}}'] = f"0+{seconds}x30"
     return found
 

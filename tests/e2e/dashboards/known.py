@@ -96,8 +96,8 @@ LOADER = Owner("slurm:7", user="eve", account="nlp")
 STRAGGLER = Owner("slurm:9", user="eve", account="nlp")
 WIDE = Owner("slurm:14", user="eve", account="nlp")
 TWICE = Owner("twice/server", "pod", namespace="twice", work_class="service")
-_THIRD = {"busy": 2 / 3, "wait_cpu": 1 / 3}
-_WAITS = {"busy": 0.6, "wait_peer": 0.4}
+_THIRD = {"computing": 2 / 3, "wait_cpu": 1 / 3}
+_WAITS = {"computing": 0.6, "wait_peer": 0.4}
 
 
 def _whole(owner: Owner, does: Shares) -> Gpu:
@@ -106,27 +106,27 @@ def _whole(owner: Owner, does: Shares) -> Gpu:
 
 NODES = (
     Known("n1", "one", (
-        Gpu({"busy": 1.0}, (Holding(TRAIN, 1.0, {"busy": 1.0}),), lost_after=1800),
-        _whole(TRAIN, {"busy": 1.0}),
+        Gpu({"computing": 1.0}, (Holding(TRAIN, 1.0, {"computing": 1.0}),), lost_after=1800),
+        _whole(TRAIN, {"computing": 1.0}),
     )),
     Known("n1", "two", (_whole(IDLE, {"allocated_idle": 1.0}),)),
     Known("mig", "one", (
         Gpu({"unobserved": 0.75, "free": 0.25}, (Holding(SLICES, 0.75, {"unobserved": 1.0}),), "NVIDIA A100"),
     )),
     Known("shared", "one", (
-        Gpu({"busy": 0.5, "wait_other": 0.5},
-            (Holding(LEFT, 0.5, {"busy": 1.0}), Holding(RIGHT, 0.5, {"wait_other": 1.0}))),
+        Gpu({"computing": 0.5, "wait_other": 0.5},
+            (Holding(LEFT, 0.5, {"computing": 1.0}), Holding(RIGHT, 0.5, {"wait_other": 1.0}))),
     )),
     Known("restarts", "one", (_whole(LOADER, _THIRD),), restart=1500, gap=(2400, 2700)),
     Known("slow", "one", (
         *(_whole(STRAGGLER, _WAITS) for _ in range(3)),
-        _whole(STRAGGLER, {"busy": 1.0}),
+        _whole(STRAGGLER, {"computing": 1.0}),
     )),
     Known("wide-1", "one", tuple(_whole(WIDE, _WAITS) for _ in range(7))),
-    Known("wide-2", "one", (*(_whole(WIDE, _WAITS) for _ in range(6)), _whole(WIDE, {"busy": 1.0})), ports=(
+    Known("wide-2", "one", (*(_whole(WIDE, _WAITS) for _ in range(6)), _whole(WIDE, {"computing": 1.0})), ports=(
         Port("mlx5_0", "down", "0", trouble="down"),
     )),
-    Known("twice", "one", (_whole(TWICE, {"busy": 0.5, "allocated_idle": 0.5}), Gpu({"free": 1.0})),
+    Known("twice", "one", (_whole(TWICE, {"computing": 0.5, "allocated_idle": 0.5}), Gpu({"free": 1.0})),
           jobs=(JOB, "monitoring/again")),
     Known("late", "one", (Gpu({"free": 1.0}),), born=1200),
     Known("ports", "one", (Gpu({"free": 1.0}, model="NVIDIA L40S"),), ports=(
@@ -185,8 +185,8 @@ def _device(gpu: Gpu, device: dict[str, str], counted: float, lost: float) -> Sa
         yield "gpu_xid_errors_total", device | {"xid": "79", "class": "restart_bm"}, 1
         yield "gpu_fault_timestamp_seconds", device | {"fault": "lost", "action": "restart"}, gpu.lost_after
     if "unobserved" not in gpu.does:
-        yield "gpu_busy_seconds_total", device, seen * gpu.does.get("busy", 0.0)
-        yield "gpu_sm_active_seconds_total", device, seen * gpu.does.get("busy", 0.0)
+        yield "gpu_busy_seconds_total", device, seen * gpu.does.get("computing", 0.0)
+        yield "gpu_sm_active_seconds_total", device, seen * gpu.does.get("computing", 0.0)
     for link in ("pcie", "nvlink"):
         yield f"gpu_{link}_bytes_total", device | {"direction": "receive"}, seen * 1e9
     for state in STATES:

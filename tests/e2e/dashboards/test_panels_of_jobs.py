@@ -39,7 +39,7 @@ def test_a_third_of_waiting_is_told_although_more_was_busy(url: str) -> None:
 
 def test_ranks_that_wait_for_another_say_so_although_they_were_busy_for_longer(url: str) -> None:
     reader = Reader(url, SPAN, {"workload": "slurm:14"})
-    waits, busy = str(STATES.index("wait_peer")), str(STATES.index("busy"))
+    waits, busy = str(STATES.index("wait_peer")), str(STATES.index("computing"))
 
     for panel, count in (("The ranks that the others wait for, over time", 12), ("By GPU", 14)):
         said = {
@@ -58,7 +58,7 @@ def test_who_waits_for_others_is_none_that_they_wait_for(url: str) -> None:
     lead = rows(url, "job", now, "Waits less by", "gpu", **job)
     assert lead == {("3",): pytest.approx(0.3)}
     (state,) = Reader(url, SPAN, job).rows("job", now, "B")
-    assert (state["metric"]["gpu"], state["metric"]["state"]) == ("3", "busy")
+    assert (state["metric"]["gpu"], state["metric"]["state"]) == ("3", "computing")
     alike = rows(url, "job", now, "Waits less by", "gpu", cluster="one", workload="slurm:4000")
     assert alike == {("0",): 0.0, ("1",): 0.0}
 

@@ -134,7 +134,7 @@ def test_utilization_is_judged_by_the_mark_of_its_class_of_work(url: str, board:
     """A namespace by the marks of its workloads, by what they hold: here one of batch work and one session."""
     said = rows(url, board, "Namespaces", "Of its mark", "namespace")
 
-    half, busy, service, session = {"busy": 0.5, "wait_other": 0.5}, {"busy": 1.0}, GOOD["service"], GOOD["interactive"]
+    half, busy, service, session = {"computing": 0.5, "wait_other": 0.5}, {"computing": 1.0}, GOOD["service"], GOOD["interactive"]
     assert (
         said[("twice",)]
         == pytest.approx(target_ratio(half, "service"), rel=EDGES)
@@ -143,7 +143,7 @@ def test_utilization_is_judged_by_the_mark_of_its_class_of_work(url: str, board:
     assert said[("shared",)] == pytest.approx(1.0 / (HIGH + session), rel=EDGES)
     assert ("team-mig",) not in said
     jobs = rows(url, "waste", "Workloads that wasted most", "Of its mark", "workload")
-    assert jobs[("slurm:7",)] == pytest.approx(target_ratio({"busy": 2 / 3, "wait_cpu": 1 / 3}), rel=EDGES)
+    assert jobs[("slurm:7",)] == pytest.approx(target_ratio({"computing": 2 / 3, "wait_cpu": 1 / 3}), rel=EDGES)
     assert target_ratio(busy) == pytest.approx(1 / HIGH)
     assert target_ratio({"unobserved": 1.0}) is None
 

@@ -15,7 +15,7 @@ ANSWERS = {
         Sample({"node": "serve-1", "gpu": "2", "fault": "row_remap_failed", "evidence": "no spare <rows>"}, 1.0)
     ],
     "sum by (state) (rate(gpu_state_seconds_total": [
-        Sample({"state": "busy"}, 7.0),
+        Sample({"state": "computing"}, 7.0),
         Sample({"state": "wait_peer"}, 0.01),
     ],
     "ALERTS": [Sample({"alertname": "GpuHeldIdle", "alertstate": "firing", "severity": "warning"}, 1.0)],

@@ -39,12 +39,12 @@ def test_cells() -> None:
 
 
 def test_waiting_is_judged_among_the_waiting_time() -> None:
-    found = judged("input", ("wait_cpu",), {"busy": 5.0, "wait_cpu": 4.5, "wait_other": 0.5})
+    found = judged("input", ("wait_cpu",), {"computing": 5.0, "wait_cpu": 4.5, "wait_other": 0.5})
 
     assert (found["share"], found["outcome"]) == (pytest.approx(0.9), OK)
-    assert judged("dense", ("busy",), {"busy": 5.0, "wait_cpu": 5.0})["outcome"] == DIFFERS
-    assert judged("dense", ("busy",), None)["outcome"] == UNMEASURED
-    assert judged("held", ("wait_other",), {"busy": 5.0})["outcome"] == DIFFERS
+    assert judged("dense", ("computing",), {"computing": 5.0, "wait_cpu": 5.0})["outcome"] == DIFFERS
+    assert judged("dense", ("computing",), None)["outcome"] == UNMEASURED
+    assert judged("held", ("wait_other",), {"computing": 5.0})["outcome"] == DIFFERS
 
 
 def test_load_between_two_states_may_have_both_of_them() -> None:

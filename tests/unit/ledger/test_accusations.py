@@ -141,7 +141,7 @@ def test_a_job_of_four_gpus_that_uses_one(pids: Sequence[int]) -> None:
     processes = {100: ProcessSignals(1.0, 0.0, 0.0, polling=False)} if pids else {}
     found = run([[HOPPER, NOTHING, NOTHING, NOTHING]] * 100, processes=processes, pids=pids)
 
-    assert shares(found, 0)["busy"] >= 0.8
+    assert shares(found, 0)["computing"] >= 0.8
     assert all(shares(found, gpu)["allocated_unused"] >= 0.8 for gpu in (1, 2, 3))
     assert all("wait_peer" not in shares(found, gpu) for gpu in (1, 2, 3))
     assert not any(straggling(found).values())
@@ -164,7 +164,7 @@ def test_who_waits_for_somebody_is_not_short_of_cpu_because_a_thread_polls(work:
     assert shares(run([[NOTHING]] * 100, processes={100: polls}, work=work))[state] >= 0.8
     assert shares(run([[idle(0.42)]] * 100, processes={100: polls}, work=work)) == {
         state: pytest.approx(0.58),
-        "busy": pytest.approx(0.42),
+        "computing": pytest.approx(0.42),
     }
     assert shares(run([[NOTHING]] * 100, processes={100: polls}, work=work, host=limited))[state] >= 0.8
 
@@ -219,7 +219,7 @@ def test_throttling_takes_what_the_clocks_lost() -> None:
     found = shares(run([[flagged]] * 100))
 
     assert found["throttled_thermal"] == pytest.approx(1 - 1950 / 1980)
-    assert found["busy"] == pytest.approx(1950 / 1980)
+    assert found["computing"] == pytest.approx(1950 / 1980)
 
 
 def test_clocks_are_compared_with_those_the_gpu_runs_unthrottled() -> None:

@@ -70,7 +70,7 @@ SITUATIONS: Mapping[str, Callable[[], Shares]] = {
     "communication": lambda: _job(replace(SMALL, link_activity=0.6)),
     "memory_bound": lambda: _job(replace(HOPPER, sm_active=0.8, tensor_active=0.04, dram_active=0.86)),
     "tensor_cores_unused": lambda: _job(replace(HOPPER, sm_active=0.95, tensor_active=0.0, vector_active=0.6)),
-    "busy": lambda: _job(HOPPER),
+    "computing": lambda: _job(HOPPER),
 }
 
 WORDS: Mapping[str, Sequence[str]] = {

@@ -40,7 +40,7 @@ def test_gpu_rows_have_every_state_and_instances_have_rows_of_their_own() -> Non
 
     assert set(whole) == {(gpu, uuid, state) for gpu, uuid in (("3", "GPU-a"), ("4", "GPU-b")) for state in STATES}
     assert set(inside) == {("4", "MIG-b", "GPU-b", "3g.40gb", "7", "0", state) for state in STATES}
-    assert (whole["3", "GPU-a", "busy"], inside["4", "MIG-b", "GPU-b", "3g.40gb", "7", "0", "busy"]) == (1.0, 2.0)
+    assert (whole["3", "GPU-a", "computing"], inside["4", "MIG-b", "GPU-b", "3g.40gb", "7", "0", "computing"]) == (1.0, 2.0)
 
 
 def test_workload_rows() -> None:

@@ -70,11 +70,11 @@ def test_long_gap_is_unobserved_and_does_not_move_the_idle_clock() -> None:
 def test_partly_busy_pass_is_split() -> None:
     ledger = book(Reading(GPU, Signals(busy=0.6), (Allocation(ALICE, 1.0, (1,)),)))
 
-    assert states(ledger.owners[ALICE].seconds) == {"busy": 0.6, "wait_other": 0.4}
+    assert states(ledger.owners[ALICE].seconds) == {"computing": 0.6, "wait_other": 0.4}
 
 
 def test_busy_before_any_owner_is_known_is_busy() -> None:
-    assert states(book(Reading(GPU, Signals(busy=0.3))).targets["GPU-0"].seconds) == {"busy": 0.3, "free": 0.7}
+    assert states(book(Reading(GPU, Signals(busy=0.3))).targets["GPU-0"].seconds) == {"computing": 0.3, "free": 0.7}
 
 
 def test_utilization_unknown_but_held_by_a_running_process_is_unobserved() -> None:
@@ -87,9 +87,9 @@ def test_shared_gpu_is_split_by_the_processes_own_utilization() -> None:
     reading = Reading(GPU, Signals(busy=0.8), (Allocation(ALICE, 0.5, (1,), 0.6), Allocation(BOB, 0.5, (2,), 0.2)))
     ledger = book(reading)
 
-    assert states(ledger.owners[ALICE].seconds) == {"busy": 0.5}
-    assert states(ledger.owners[BOB].seconds) == {"busy": 0.2, "wait_other": 0.3}
-    assert states(ledger.targets["GPU-0"].seconds) == {"busy": 0.8, "wait_other": 0.2}
+    assert states(ledger.owners[ALICE].seconds) == {"computing": 0.5}
+    assert states(ledger.owners[BOB].seconds) == {"computing": 0.2, "wait_other": 0.3}
+    assert states(ledger.targets["GPU-0"].seconds) == {"computing": 0.8, "wait_other": 0.2}
 
 
 def test_shared_gpu_is_split_evenly_where_the_driver_does_not_tell() -> None:
@@ -100,7 +100,7 @@ def test_shared_gpu_is_split_evenly_where_the_driver_does_not_tell() -> None:
         states(ledger.owners[ALICE].seconds)
         == states(ledger.owners[BOB].seconds)
         == {
-            "busy": 0.4,
+            "computing": 0.4,
             "wait_other": 0.1,
         }
     )
@@ -109,7 +109,7 @@ def test_shared_gpu_is_split_evenly_where_the_driver_does_not_tell() -> None:
 def test_shared_gpu_charges_nothing_busy_to_who_has_no_process() -> None:
     ledger = book(Reading(GPU, Signals(busy=0.4), (Allocation(ALICE, 0.5, (1,)), Allocation(BOB, 0.5))))
 
-    assert states(ledger.owners[ALICE].seconds) == {"busy": 0.4, "wait_other": 0.1}
+    assert states(ledger.owners[ALICE].seconds) == {"computing": 0.4, "wait_other": 0.1}
     assert states(ledger.owners[BOB].seconds) == {"allocated_idle": 0.5}
 
 
@@ -120,12 +120,12 @@ def test_instances_make_up_their_gpu() -> None:
         Reading(instance(2, 2 / 7), Signals(busy=0.0), (Allocation(BOB),)),
     )
 
-    assert states(ledger.targets["MIG-1"].seconds) == {"busy": 1.0}
-    assert states(ledger.owners[ALICE].seconds) == {"busy": round(3 / 7, 9)}
+    assert states(ledger.targets["MIG-1"].seconds) == {"computing": 1.0}
+    assert states(ledger.owners[ALICE].seconds) == {"computing": round(3 / 7, 9)}
     assert states(ledger.targets["GPU-0"].seconds) == {
         "free": round(2 / 7, 9),
         "allocated_idle": round(2 / 7, 9),
-        "busy": round(3 / 7, 9),
+        "computing": round(3 / 7, 9),
     }
 
 
@@ -184,7 +184,7 @@ def test_owner_that_left_is_kept_for_the_retention_and_then_dropped() -> None:
     for _ in range(10):
         ledger = book(Reading(GPU, Signals(busy=0.0)), ledger=ledger)
 
-    assert states(prune(ledger, 10.0).owners[ALICE].seconds) == {"busy": 1.0}
+    assert states(prune(ledger, 10.0).owners[ALICE].seconds) == {"computing": 1.0}
     assert ALICE not in prune(ledger, 9.5).owners
 
 
@@ -198,14 +198,14 @@ def test_waiting_gpu_is_judged_by_its_own_processes() -> None:
         ledger=lately(GPU),
     )
 
-    assert states(ledger.targets["GPU-0"].seconds) == {"wait_peer": 0.9, "busy": 0.1}
+    assert states(ledger.targets["GPU-0"].seconds) == {"wait_peer": 0.9, "computing": 0.1}
 
 
 def test_gpu_of_two_processes_waits_for_what_the_busier_one_does() -> None:
     reading = Reading(GPU, Signals(busy=0.3), (Allocation(ALICE, 1.0, (1, 2)),))
     host = HostSignals(processes={1: ProcessSignals(0.02, 0.0), 2: ProcessSignals(1.0, 0.0)})
 
-    assert states(book(reading, hosts={ALICE: host}).owners[ALICE].seconds) == {"busy": 0.3, "wait_cpu": 0.7}
+    assert states(book(reading, hosts={ALICE: host}).owners[ALICE].seconds) == {"computing": 0.3, "wait_cpu": 0.7}
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_gpu_of_two_processes_waits_for_what_both_write(written: float | None, o
     )
     reading = Reading(GPU, Signals(busy=0.2), (Allocation(ALICE, 1.0, (1, 2)),))
 
-    assert states(book(reading, hosts={ALICE: host}).owners[ALICE].seconds) == {"busy": 0.2, state: 0.8}
+    assert states(book(reading, hosts={ALICE: host}).owners[ALICE].seconds) == {"computing": 0.2, state: 0.8}
 
 
 @pytest.mark.parametrize(("seconds", "hertz"), [(0.0, 2e9), (1800.0, 1.5e9), (3600.0, 1e9), (7200.0, 1e9)])
@@ -241,7 +241,7 @@ def test_cpu_pressure_of_the_working_rank_is_not_the_waiting_ones() -> None:
     ledger = book(*readings, hosts=hosts, ledger=lately(GPU))
     alone = book(readings[0], hosts=hosts)
 
-    assert states(ledger.owners[ALICE].seconds) == {"wait_peer": 1.0, "busy": 1.0}
+    assert states(ledger.owners[ALICE].seconds) == {"wait_peer": 1.0, "computing": 1.0}
     assert states(alone.owners[ALICE].seconds) == {"wait_cpu": 1.0}
 
 
@@ -250,4 +250,4 @@ def test_gpus_that_wait_together_do_not_wait_for_each_other() -> None:
         Reading(target, Signals(busy=0.6), (Allocation(ALICE, 1.0, (pid,)),)) for pid, target in enumerate((GPU, PEER))
     ]
 
-    assert states(book(*readings).owners[ALICE].seconds) == {"busy": 1.2, "wait_other": 0.8}
+    assert states(book(*readings).owners[ALICE].seconds) == {"computing": 1.2, "wait_other": 0.8}

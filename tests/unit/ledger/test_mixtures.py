@@ -252,4 +252,4 @@ def test_thread_that_waits_for_the_gpu_a_neighbour_uses_is_not_short_of_cpu(
     booked = advance(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts=hosts)).owners[JOB].seconds
     found = {state: seconds for state, seconds in zip(STATES, booked, strict=True) if seconds}
 
-    assert {**states, "busy": 0.1} == pytest.approx(found)
+    assert {**states, "computing": 0.1} == pytest.approx(found)

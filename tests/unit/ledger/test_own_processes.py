@@ -48,7 +48,7 @@ def waits(*processes: ProcessSignals, host: HostSignals = CALM) -> str:
     reading = Reading(Target("GPU-0", 0, ""), idle(0.3), (Allocation(JOB, 1.0, tuple(seen)),))
     hosts = {JOB: replace(host, processes={**seen, OF_OTHERS: BLOCKED})}
     states = shares(advance(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts=hosts)))
-    (found,) = states.keys() - {"busy"}
+    (found,) = states.keys() - {"computing"}
     assert states[found] == pytest.approx(0.7)
     return found
 
@@ -137,7 +137,7 @@ def test_gpu_that_misses_a_pass_can_be_diagnosed_as_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("busy", "activity", "share"), [(0.5, 0.25, 0.5), (0.5, 0.75, 1.0), (0.0, 0.25, None), (0.5, None, None)]
+    ("computing", "activity", "share"), [(0.5, 0.25, 0.5), (0.5, 0.75, 1.0), (0.0, 0.25, None), (0.5, None, None)]
 )
 def test_activity_is_a_share_of_the_busy_time_and_never_more_than_all(
     busy: float, activity: float | None, share: float | None

@@ -43,9 +43,9 @@ def test_no_two_states_look_alike(sight: str) -> None:
 def test_busy_looks_like_no_state_that_is_lost(sight: str) -> None:
     working = {state.name for state in TABLE if state.name in BUSY and state.audience != "oncall"}
     lost = STYLES.keys() - working - {"free", "unobserved", "tensor_cores_unused"}
-    busy = _seen(style_of("busy").colour, sight)
+    busy = _seen(style_of("computing").colour, sight)
 
-    near = {state: busy.delta_e(_seen(style_of(state).colour, sight), method="2000") for state in lost}
+    near = {state: computing.delta_e(_seen(style_of(state).colour, sight), method="2000") for state in lost}
 
     assert min(near.values()) > 15, near
 
@@ -112,7 +112,7 @@ def test_words_fit_into_a_cell() -> None:
 def test_a_stack_begins_with_busy_and_ends_with_free_and_unobserved() -> None:
     order = stacked(STATES)
 
-    assert order[0] == "busy"
+    assert order[0] == "computing"
     assert order[-2:] == ["free", "unobserved"]
 
 

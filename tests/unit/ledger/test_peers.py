@@ -26,7 +26,7 @@ def test_programs_that_only_their_user_started_are_nobodys_peers(owner: Owner) -
     found = run([[HOPPER, idle(0.05)]] * 100, owner=owner)
     one = run([[HOPPER, idle(0.05)]] * 100, owner=owner, pids=(100, 100))
 
-    assert shares(found, 1) == {"wait_other": pytest.approx(0.95), "busy": pytest.approx(0.05)}
+    assert shares(found, 1) == {"wait_other": pytest.approx(0.95), "computing": pytest.approx(0.05)}
     assert shares(one, 1)["wait_peer"] == pytest.approx(0.95, abs=0.02)
     assert shares(run([[SPINS, SPINS]] * 100, owner=owner), 0) == {"low_sm_activity": pytest.approx(1.0)}
     assert not any(straggling(found, owner).values())
@@ -44,7 +44,7 @@ def test_ranks_of_one_launcher_are_peers_and_other_programs_of_the_user_are_not(
     assert straggling(found, owner)["GPU-2"] == straggling(found, owner)["GPU-3"] == 0.0
 
     hung = run([[SPINS, SPINS, HOPPER, HOPPER]] * 100, owner=owner, host=launched, ledger=before)
-    assert [set(shares(hung, gpu, before)) for gpu in range(4)] == [{"wait_collective"}] * 2 + [{"busy"}] * 2
+    assert [set(shares(hung, gpu, before)) for gpu in range(4)] == [{"wait_collective"}] * 2 + [{"computing"}] * 2
 
 
 def test_rank_that_spun_before_its_peers_had_come_is_not_taken_to_compute_so() -> None:
@@ -69,7 +69,7 @@ def test_rank_that_is_back_for_half_of_a_pass_is_part_of_the_work_again() -> Non
     before = run([[HOPPER] * 3] * 5 + [[idle(0.0), HOPPER, HOPPER]] * 700)
     found = run([[idle(0.5), HOPPER, idle(0.0)]], ledger=before)
 
-    assert shares(found, 0, before) == {"busy": pytest.approx(0.5), "allocated_unused": pytest.approx(0.5)}
+    assert shares(found, 0, before) == {"computing": pytest.approx(0.5), "allocated_unused": pytest.approx(0.5)}
     held_up = {uuid: seconds - straggling(before)[uuid] for uuid, seconds in straggling(found).items()}
     assert held_up == pytest.approx({"GPU-0": 0.5, "GPU-1": 0.5, "GPU-2": 0.0})
 

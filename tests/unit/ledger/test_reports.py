@@ -33,7 +33,7 @@ def run(
         current = LedgerInput(time=0.0, seconds=1.0, readings=readings, hosts={JOB: host}, ranks={JOB: ranks})
         ledger = advance(ledger, current)
     entry = ledger.owners[JOB]
-    seconds = {state: each for state, each in zip(STATES, entry.seconds, strict=True) if each and state != "busy"}
+    seconds = {state: each for state, each in zip(STATES, entry.seconds, strict=True) if each and state != "computing"}
     return seconds, {uuid: round(past.straggling_seconds, 3) for uuid, past in entry.past.items()}
 
 

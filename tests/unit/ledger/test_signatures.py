@@ -87,7 +87,7 @@ def run(moments: Iterable[tuple[Moment, ...]]) -> dict[str, float]:
 
 
 def unobserved(seconds: dict[str, float]) -> float:
-    return sum(seconds.values()) - seconds["busy"] - seconds["free"]
+    return sum(seconds.values()) - seconds["computing"] - seconds["free"]
 
 
 SIGNATURES: tuple[tuple[str, str, Signals, HostSignals], ...] = (
@@ -163,7 +163,7 @@ def test_intended_state_takes_most_of_the_lost_time(state: str, signals: Signals
 
 
 def test_every_state_that_is_decided_has_a_signature() -> None:
-    here = {row[1] for row in SIGNATURES} | {"wait_peer", "busy"}
+    here = {row[1] for row in SIGNATURES} | {"wait_peer", "computing"}
     of_the_owner = {"wait_collective", "wait_requests", "wait_user"}  # test_accusations.py
     reported = {"wait_data", "wait_evaluation"}  # test_reports.py
 
@@ -177,13 +177,13 @@ def test_dense_work_loses_nothing(signals: Signals) -> None:
     assert unobserved(seconds) <= 0.05 * PASSES
 
 
-@pytest.mark.parametrize("busy", [0.1, 0.3, 0.6])
+@pytest.mark.parametrize("computing", [0.1, 0.3, 0.6])
 def test_gpu_that_works_hard_for_a_part_of_the_time_is_not_accused_by_its_mean_power(busy: float) -> None:
     """Matrix products and little memory, on a GPU without GPM, of a loader that is too slow."""
     hard = idle(busy, replace(AMPERE, memory_activity=0.2, link_activity=0.25))
     seconds = run([((hard, CALM),)] * PASSES)
 
-    assert seconds["busy"] == pytest.approx(busy * PASSES, rel=0.05)
+    assert seconds["computing"] == pytest.approx(busy * PASSES, rel=0.05)
 
 
 def test_rank_without_data_makes_the_others_wait_for_their_peer() -> None:
@@ -205,7 +205,7 @@ def test_pipeline_stages_that_take_turns_wait_for_their_peer() -> None:
 def test_memory_bound_work_without_gpm_is_busy_and_the_split_says_it_cannot_tell() -> None:
     seconds = run([((replace(AMPERE, memory_activity=1.0, power_of_limit=0.6), CALM),)] * PASSES)
 
-    assert seconds["busy"] >= 0.95 * PASSES
+    assert seconds["computing"] >= 0.95 * PASSES
     assert not diagnosable(AMPERE, ())["memory_bound"]
     assert diagnosable(HOPPER, ())["memory_bound"]
 
@@ -219,11 +219,11 @@ Mixture = tuple[Callable[[int], Moment], dict[str, float]]
 MIXTURES: dict[str, Mixture] = {
     "each step waits 40 % for input, and is throttled for 10 % of the time": (
         lambda _: (replace(idle(0.6), throttled_thermal=0.1, sm_clock=0.5), replace(CALM, hottest_thread=1.0)),
-        {"wait_cpu": 0.4, "throttled_thermal": 0.1, "busy": 0.5},
+        {"wait_cpu": 0.4, "throttled_thermal": 0.1, "computing": 0.5},
     ),
     "the same with a slow disk": (
         lambda _: (replace(idle(0.6), throttled_thermal=0.1, sm_clock=0.5), replace(CALM, io_pressure=0.4)),
-        {"wait_storage": 0.4, "throttled_thermal": 0.1, "busy": 0.5},
+        {"wait_storage": 0.4, "throttled_thermal": 0.1, "computing": 0.5},
     ),
     "minutes of reading, then of throttled compute": (
         lambda second: (
@@ -231,7 +231,7 @@ MIXTURES: dict[str, Mixture] = {
             if second % 10 < 4
             else (replace(HOPPER, throttled_thermal=1 / 6, sm_clock=0.5), CALM)
         ),
-        {"wait_storage": 0.4, "throttled_thermal": 0.1, "busy": 0.5},
+        {"wait_storage": 0.4, "throttled_thermal": 0.1, "computing": 0.5},
     ),
     "compute, all-reduce, and a checkpoint": (
         lambda second: (
@@ -241,11 +241,11 @@ MIXTURES: dict[str, Mixture] = {
             if second % 10 < 9
             else (idle(0.0), CALM)
         ),
-        {"busy": 0.6, "communication": 0.3, "wait_other": 0.1},
+        {"computing": 0.6, "communication": 0.3, "wait_other": 0.1},
     ),
     "both brakes at once": (
         lambda _: (replace(idle(0.8), throttled_thermal=0.2, throttled_power_brake=0.3, sm_clock=0.3), CALM),
-        {"throttled_thermal": 0.2, "throttled_power_brake": 0.3, "busy": 0.3, "wait_other": 0.2},
+        {"throttled_thermal": 0.2, "throttled_power_brake": 0.3, "computing": 0.3, "wait_other": 0.2},
     ),
 }
 

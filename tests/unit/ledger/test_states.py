@@ -27,7 +27,7 @@ def test_every_allocated_state_is_busy_or_lost() -> None:
 
 def test_last_rule_of_each_time_takes_the_rest() -> None:
     assert [state.name for state in TABLE if state.of_time == "waiting"][-1] == "wait_other"
-    assert [state.name for state in TABLE if state.of_time == "busy"][-1] == "busy"
+    assert [state.name for state in TABLE if state.of_time == "busy"][-1] == "computing"
 
 
 def test_every_threshold_of_the_rules_is_in_a_row() -> None:

@@ -15,7 +15,7 @@ READINGS = tuple(Reading(Target(f"GPU-{n}", n, ""), SPINS, (Allocation(JOB, 1.0,
 
 
 def seconds_of(spinning: float, busy: float) -> tuple[float, ...]:
-    return tuple({"wait_collective": spinning, "busy": busy}.get(state, 0.0) for state in STATES)
+    return tuple({"wait_collective": spinning, "computing": busy}.get(state, 0.0) for state in STATES)
 
 
 OLD = seconds_of(1.0, 0.0)

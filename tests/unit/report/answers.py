@@ -46,10 +46,10 @@ JOB = {
     "gpu_workload_info": '{workload="slurm:4711", job_name="llm", user="ada", account="physics", partition="gpu",'
     ' cluster="north", image="pytorch:2", time_limit_seconds="72000"} 1',
     "gpu_workload_gpu_seconds_total": """
-        {node="n1", instance="n1:9835", state="busy"} 50400
+        {node="n1", instance="n1:9835", state="computing"} 50400
         {node="n1", instance="n1:9835", state="wait_cpu"} 14400
         {node="n1", instance="n1:9835", state="allocated_idle"} 7200
-        {instance="n2:9835", state="busy"} 36000
+        {instance="n2:9835", state="computing"} 36000
         {instance="n2:9835", state="unobserved"} 3600
         {instance="n2:9835", state="wait_peer"} 14400
     """,
@@ -82,7 +82,7 @@ JOB = {
     "gpu_workload_progress_ratio": "{} 0.8",
     "gpu_workload_time_to_first_kernel_seconds": "{} 95",
     "gpu_mig_state_seconds_total": """
-        {instance="n2:9835", gpu="3", uuid="MIG-e", state="busy"} 9000
+        {instance="n2:9835", gpu="3", uuid="MIG-e", state="computing"} 9000
         {instance="n2:9835", gpu="3", uuid="MIG-e", state="wait_peer"} 9000
     """,
     "gpu_mig_sm_active_seconds_total": '{instance="n2:9835", gpu="3", uuid="MIG-e"} 7200',
@@ -90,9 +90,9 @@ JOB = {
     "gpu_mig_memory_total_bytes": '{instance="n2:9835", gpu="3", uuid="MIG-e"} 42949672960',
     "gpu_mig_allocation_ratio": '{instance="n2:9835", gpu="3", uuid="MIG-e", profile="3g.40gb"} 0.5',
     "gpu_state_seconds_total": """
-        {node="n1", instance="n1:9835", gpu="0", uuid="GPU-a", state="busy"} 28800
+        {node="n1", instance="n1:9835", gpu="0", uuid="GPU-a", state="computing"} 28800
         {node="n1", instance="n1:9835", gpu="0", uuid="GPU-a", state="wait_cpu"} 7200
-        {node="n1", instance="n1:9835", gpu="10", uuid="GPU-b", state="busy"} 21600
+        {node="n1", instance="n1:9835", gpu="10", uuid="GPU-b", state="computing"} 21600
         {node="n1", instance="n1:9835", gpu="10", uuid="GPU-b", state="allocated_idle"} 14400
         {instance="n2:9835", gpu="2", uuid="GPU-c", state="unobserved"} 36000
     """,

@@ -9,7 +9,7 @@ import pytest
 from exporter.tools.report import definitions
 
 HOURS: Mapping[str, float] = {
-    "busy": 3.0,
+    "computing": 3.0,
     "memory_bound": 1.0,
     "wait_storage": 2.0,
     "wait_other": 1.0,

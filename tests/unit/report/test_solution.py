@@ -16,8 +16,8 @@ HOUR = 3600.0
 REPORT = JobReport(
     name=Name("Slurm job 7", "slurm:7", "train", "ada"),
     span=Span(0.0, None, 2 * HOUR, truncated=False),
-    hours={"busy": 8.0, "allocated_idle": 8.0},
-    nodes=(NodeUse("n1", 8, {"busy": 8.0, "allocated_idle": 8.0}, energy_joules=3.6e7),),
+    hours={"computing": 8.0, "allocated_idle": 8.0},
+    nodes=(NodeUse("n1", 8, {"computing": 8.0, "allocated_idle": 8.0}, energy_joules=3.6e7),),
     devices=(),
     progress=Progress(steps=7200.0, tokens=1.6e9, ratio=0.25, remaining_seconds=6 * HOUR, model_flops_utilization=0.41),
     cost=48.0,

@@ -27,14 +27,14 @@ def device(gpu: int, hours: dict[str, float], peak: float = 70.0) -> DeviceUse:
 
 
 def test_lost_states_come_before_those_that_could_be_better() -> None:
-    found = advice.of_states({"busy": 5, "low_sm_activity": 4, "wait_cpu": 1, "allocated_idle": 2, "wait_peer": 0.01})
+    found = advice.of_states({"computing": 5, "low_sm_activity": 4, "wait_cpu": 1, "allocated_idle": 2, "wait_peer": 0.01})
 
     assert [each.state for each in found] == ["allocated_idle", "wait_cpu", "low_sm_activity"]
 
 
 def test_gpus_that_never_ran_anything_are_told_first() -> None:
-    devices = [device(0, {"busy": 2.0}), device(1, {"allocated_idle": 2.0})]
-    found = advice.of_job({"busy": 2.0, "allocated_idle": 2.0}, devices)
+    devices = [device(0, {"computing": 2.0}), device(1, {"allocated_idle": 2.0})]
+    found = advice.of_job({"computing": 2.0, "allocated_idle": 2.0}, devices)
 
     assert [each.state for each in found] == ["unused", "allocated_idle"]
     assert found[0].hours == 2.0
@@ -58,14 +58,14 @@ def test_what_may_be_lost_comes_after_what_is() -> None:
 
 
 def test_small_use_of_large_gpus_is_told() -> None:
-    hours = {"busy": 0.1, "wait_other": 0.9}
+    hours = {"computing": 0.1, "wait_other": 0.9}
 
     assert advice.of_job(hours, [device(0, hours, peak=9.0)])[-1].state == "too_large"
     assert advice.of_job(hours, [device(0, hours, peak=90.0)])[-1].state == "wait_other"
 
 
 def test_unobserved_time_is_neither_use_nor_loss() -> None:
-    assert utilization({"busy": 1.0, "unobserved": 9.0}) == 1.0
+    assert utilization({"computing": 1.0, "unobserved": 9.0}) == 1.0
     assert utilization({"unobserved": 9.0}) is None
 
 
@@ -134,12 +134,12 @@ def test_spans_are_read_at_a_glance(seconds: float, text: str) -> None:
 REPORT = JobReport(
     name=Name("Slurm job 7", job_name="a|b <script>*x*", user="ada"),
     span=Span(0.0, None, 3600.0, truncated=True, time_limit=7200.0),
-    hours={"busy": 1.0, "wait_cpu": 1.0},
+    hours={"computing": 1.0, "wait_cpu": 1.0},
     nodes=(
-        NodeUse("n1", 1, {"busy": 1.0}, energy_joules=3.6e6),
+        NodeUse("n1", 1, {"computing": 1.0}, energy_joules=3.6e6),
         NodeUse("n2", 1, {"wait_cpu": 1.0}, resident_bytes=GIB, cpu_seconds=3600.0, cpu_limit_cores=4),
     ),
-    devices=(device(0, {"busy": 1.0}), device(1, {"wait_cpu": 1.0})),
+    devices=(device(0, {"computing": 1.0}), device(1, {"wait_cpu": 1.0})),
     progress=Progress(steps=100.0, ratio=0.25, first_kernel_seconds=12.0),
     cost=6.0,
 )
@@ -196,7 +196,7 @@ def test_rows_of_gpus_that_were_held_in_turn_are_said_to_be_of_their_own_times()
 def test_memory_is_told_for_each_kind_of_gpu() -> None:
     """The fullest GPU of one kind says nothing of the others: once it was 40 of 45 GiB above rows with 115."""
     small, large = (
-        replace(device(index, {"busy": 1.0}), memory_peak_bytes=peak * GIB, memory_total_bytes=size * GIB)
+        replace(device(index, {"computing": 1.0}), memory_peak_bytes=peak * GIB, memory_total_bytes=size * GIB)
         for index, (peak, size) in enumerate(((40.0, 45.0), (115.0, 141.0)))
     )
 
@@ -279,8 +279,8 @@ def test_what_was_used_stands_beside_what_was_held() -> None:
 
 
 def test_memory_that_is_nearly_full_is_told_of_gpu_and_host() -> None:
-    full = device(0, {"busy": 1.0}, peak=139.0)
-    node = NodeUse("n1", 1, {"busy": 1.0}, resident_bytes=99 * GIB, memory_limit_bytes=100 * GIB)
+    full = device(0, {"computing": 1.0}, peak=139.0)
+    node = NodeUse("n1", 1, {"computing": 1.0}, resident_bytes=99 * GIB, memory_limit_bytes=100 * GIB)
     text = terminal.render(
         layout.job_document(replace(REPORT, devices=(full,), nodes=(node,)), "$"), Colors(colours=False)
     )

@@ -70,7 +70,7 @@ def published() -> JobReport:
 
 
 def device(node: str, gpu: str, busy: float, used: float, total: float, seconds: float) -> DeviceUse:
-    hours = {"busy": busy * seconds / 3600, "wait_cpu": (1 - busy) * seconds / 3600}
+    hours = {"computing": busy * seconds / 3600, "wait_cpu": (1 - busy) * seconds / 3600}
     hours = hours if busy else {"allocated_idle": seconds / 3600}
     return DeviceUse(f"{node}:9836", gpu, f"GPU-{node}-{gpu}", "A100 40GB", 1.0, hours, used, total)
 

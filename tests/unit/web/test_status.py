@@ -130,28 +130,28 @@ def test_a_silent_gpu_is_not_said_to_be_busy() -> None:
 def test_the_bar_is_of_the_last_hour_and_says_so() -> None:
     history = GpuHistory()
     for minute in range(100):
-        states = {"busy": 60.0 * minute if minute < 50 else 3000.0, "free": max(0.0, 60.0 * (minute - 50))}
+        states = {"computing": 60.0 * minute if minute < 50 else 3000.0, "free": max(0.0, 60.0 * (minute - 50))}
         history.add(Snapshot(NodeStatus(time=60.0 * minute, gpus=(gpu(states=states),))))
-    seconds, states = history.states(gpu(states={"busy": 3000.0, "free": 2940.0}), 60.0 * 99)
+    seconds, states = history.states(gpu(states={"computing": 3000.0, "free": 2940.0}), 60.0 * 99)
     assert seconds == pytest.approx(3600, abs=120)
     assert states["free"] == 2940.0
-    assert states["busy"] == pytest.approx(660, abs=120)
+    assert states["computing"] == pytest.approx(660, abs=120)
     assert period(seconds) == "last hour"
     assert period(600.0) == "last 10 min"
 
 
 def test_state_that_began_within_the_hour_counts_from_its_beginning() -> None:
     history = GpuHistory()
-    history.add(Snapshot(NodeStatus(time=NOW - 600, gpus=(gpu(states={"busy": 100.0}),))))
+    history.add(Snapshot(NodeStatus(time=NOW - 600, gpus=(gpu(states={"computing": 100.0}),))))
 
-    assert history.states(gpu(states={"busy": 400.0, "wait_cpu": 5.0}), NOW) == (
+    assert history.states(gpu(states={"computing": 400.0, "wait_cpu": 5.0}), NOW) == (
         600.0,
-        {"busy": 300.0, "wait_cpu": 5.0},
+        {"computing": 300.0, "wait_cpu": 5.0},
     )
 
 
 def test_a_plot_has_a_gap_where_nothing_was_read() -> None:
-    text = line("busy", [(NOW - 60, 0.5), (NOW - 40, None), (NOW - 20, 0.5), (NOW, 1.0)], 1.0, NOW)
+    text = line("computing", [(NOW - 60, 0.5), (NOW - 40, None), (NOW - 20, 0.5), (NOW, 1.0)], 1.0, NOW)
     assert text.count("M") == 2
 
 

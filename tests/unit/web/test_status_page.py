@@ -39,7 +39,7 @@ def gpus() -> tuple[GpuStatus, ...]:
             temperature_celsius=61.4,
             unattributed_bytes=2.5 * GIB,
             owners=((ADA, Share(0.5)), (Owner("team-a/<web>", "pod"), Share(1.0))),
-            states={"busy": 3000.0, "wait_cpu": 500.0, "free": 100.0, "allocated_idle": 0.0},
+            states={"computing": 3000.0, "wait_cpu": 500.0, "free": 100.0, "allocated_idle": 0.0},
         ),
         GpuStatus(index=1, uuid="GPU-b", model="NVIDIA H200", up=False, age=float("inf")),
         GpuStatus(index=2, uuid="GPU-c", model="NVIDIA H200", up=False, age=40.4, hung_seconds=12.3, busy_ratio=1.0),
@@ -129,8 +129,8 @@ def test_page_is_what_it_was(name: str, monkeypatch: pytest.MonkeyPatch, request
         (duration(864_000.0), "10 d"),
         (period(3420.0), "last hour"),
         (period(3419.0), "last 57 min"),
-        (bar(60.0, {"busy": 0.0}), ""),
-        (legend({"busy": 0.0}), ""),
+        (bar(60.0, {"computing": 0.0}), ""),
+        (legend({"computing": 0.0}), ""),
         (line("x", [(NOW, 1.0), (NOW, None)], 1.0, NOW), ""),
     ],
 )
@@ -139,7 +139,7 @@ def test_words(said: str, expected: str) -> None:
 
 
 def test_states_are_in_the_order_of_the_palette_and_unknown_ones_last() -> None:
-    assert ordered({"free": 1.0, "new_state": 1.0, "busy": 1.0, "wait_cpu": 0.0}) == ["busy", "free", "new_state"]
+    assert ordered({"free": 1.0, "new_state": 1.0, "computing": 1.0, "wait_cpu": 0.0}) == ["computing", "free", "new_state"]
 
 
 def test_line_stays_in_its_frame() -> None:
