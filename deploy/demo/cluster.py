@@ -62,7 +62,7 @@ def settings(runbooks: str) -> Settings:
     """The alerts with their thresholds as delivered; only what they wait for is shorter: nobody waits an hour here."""
     return Settings(
         values={
-            "GpuHeldIdle": {"window": "30s", "for": "0s", "keepFiringFor": _MISSED},
+            "GpuAllocatedIdle": {"window": "30s", "for": "0s", "keepFiringFor": _MISSED},
             "GpuUnderutilized": {"window": "1m", "for": "30s", "keepFiringFor": _MISSED},
             "GpuThermalThrottling": {"window": "30s", "for": "0s", "keepFiringFor": _MISSED},
         },

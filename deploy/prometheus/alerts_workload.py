@@ -141,7 +141,7 @@ _WHOLLY_IDLE = f"""\
 
 
 ALLOCATED_IDLE = Alert(
-    name="GpuHeldIdle",
+    name="GpuAllocatedIdle",
     audience=Audience.OWNER,
     severity=Severity.WARNING,
     # One idle GPU of many (a crashed rank) counts, so it is asked per GPU and counted per workload; and pods that a

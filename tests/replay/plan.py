@@ -70,8 +70,8 @@ NODE = (
     Kind("exporter-down", 0.5, frozenset({"GpuExporterDown"})),
 )
 WORKLOAD = (
-    Kind("idle-held", 3.0, frozenset({"GpuHeldIdle", "GpuUnderutilized"})),
-    Kind("idle-loaded", 3.0, frozenset({"GpuUnderutilized"}), frozenset({"GpuHeldIdle"})),
+    Kind("idle-held", 3.0, frozenset({"GpuAllocatedIdle", "GpuUnderutilized"})),
+    Kind("idle-loaded", 3.0, frozenset({"GpuUnderutilized"}), frozenset({"GpuAllocatedIdle"})),
     # A person at work: nobody is told, unless the session stands still for long.
     Kind("notebook", 3.0, frozenset(), frozenset({"GpuSessionIdle"})),
 )

@@ -27,7 +27,7 @@ NODES = ("gpu01", "gpu02", "gpu03", "gpu04")
 SLOW = "gpu03"
 JOB = 4711
 INTERVAL = 30.0
-_RUNS_ON = ("GpuUnderutilized", "GpuHeldIdle")
+_RUNS_ON = ("GpuUnderutilized", "GpuAllocatedIdle")
 """They follow from a job that loses its time, whoever of its ranks is to blame."""
 
 

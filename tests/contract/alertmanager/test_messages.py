@@ -150,13 +150,13 @@ def test_dead_mans_switch_hears_the_watchdog(url: str, sink: Receiver) -> None:
 
 
 def test_owner_gets_a_mail_with_cause_and_way_out(url: str, mail: tuple[MailServer, int]) -> None:
-    about = alert("GpuHeldIdle", cluster="c", severity="warning", audience="owner", workload="slurm:7", user="ada")
+    about = alert("GpuAllocatedIdle", cluster="c", severity="warning", audience="owner", workload="slurm:7", user="ada")
     about["annotations"] |= {"description": "slurm:7 held 2 GPU(s) <for nothing>.", "runbook_url": "https://r/x"}
 
     post(url, about)
 
     message = mail[0].to("ada.lovelace@example.org")  # as the site's table says, not ada@
-    assert message["Subject"] == "GpuHeldIdle of slurm:7"
+    assert message["Subject"] == "GpuAllocatedIdle of slurm:7"
     assert len(str(message["Subject"])) <= 998
     text, html = (message.get_body((kind,)) for kind in ("plain", "html"))
     assert text is not None
@@ -198,14 +198,14 @@ def test_name_of_a_job_calls_nobody_in_slack_and_links_nowhere(url: str, sink: R
     """Names are chosen by whoever starts the job: Nomad, for one, takes any without spaces."""
     evil, cluster = f"{of}&b<!channel><@U123><https://evil.example|click>*bold*", f"names-{of}"
     to = {"audience": "owner", "namespace": cluster} if of == "chat" else {"audience": "test", "try": "ticket-slack"}
-    about = alert("GpuHeldIdle", cluster=cluster, severity="warning", workload=evil, **to)
+    about = alert("GpuAllocatedIdle", cluster=cluster, severity="warning", workload=evil, **to)
     about["annotations"]["description"] = f"{evil} held 2 GPU(s)."
 
     post(url, about)
 
     (attachment,) = sink.first(lambda m: m.path == "/chat" and f"{of}&" in json.dumps(m.body), of).body["attachments"]
     shown = f"{of}&amp;b&lt;!channel&gt;&lt;@U123&gt;&lt;https://evil.example|click&gt;*bold*"
-    assert attachment["title"] == attachment["fallback"] == f"GpuHeldIdle of {shown}"
+    assert attachment["title"] == attachment["fallback"] == f"GpuAllocatedIdle of {shown}"
     assert f"{shown} held 2 GPU(s)." in attachment["text"]
     assert "<" not in attachment["text"]
     assert attachment["mrkdwn_in"] == ["pretext"]  # what *bold* says is a name too

@@ -90,7 +90,7 @@ def promtool(made: Any, tmp_path: Path) -> Any:
 
 @pytest.mark.parametrize("suffix", ["recording", "alerts"])
 @pytest.mark.parametrize(
-    "given", [{}, {"alerts": {"rules": {"GpuHeldIdle": {"idle": 0.5, "window": "2h", "for": "1m"}}}}]
+    "given", [{}, {"alerts": {"rules": {"GpuAllocatedIdle": {"idle": 0.5, "window": "2h", "for": "1m"}}}}]
 )
 def test_promtool_accepts_the_rules(suffix: str, given: Values, render: Render, tmp_path: Path) -> None:
     checked = promtool(groups(render({"prometheusRule": {"enabled": True, **given}}), suffix), tmp_path)
@@ -143,10 +143,10 @@ def test_thresholds_of_a_namespace_an_account_and_a_class_are_values(render: Ren
     overrides = (
         ("GpuUnderutilized", 'namespace="lab"', {"utilization": 0.1, "severity": "info"}),
         ("GpuUnderutilized", 'class="service",account=~"a|b"', {"window": "6h"}),
-        ("GpuHeldIdle", 'namespace="lab"', {"window": "4h", "except": 'user="root"'}),
+        ("GpuAllocatedIdle", 'namespace="lab"', {"window": "4h", "except": 'user="root"'}),
     )
     given = [{"alert": alert, "where": where, **values} for alert, where, values in overrides]
-    alerts = {"rules": {"GpuUnderutilized": {"gpus": 1}, "GpuHeldIdle": {"except": 'class="batch"'}}}
+    alerts = {"rules": {"GpuUnderutilized": {"gpus": 1}, "GpuAllocatedIdle": {"except": 'class="batch"'}}}
     made = groups(render({"prometheusRule": {"enabled": True, "alerts": {**alerts, "overrides": given}}}), "alerts")
 
     same = [Override(alert=alert, where=where, values=values) for alert, where, values in overrides]
@@ -193,9 +193,9 @@ def alerts(**given: Any) -> Values:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"rules": {"GpuHeldIdle": {"except": 'user!~"[a"'}}}, 'rules.GpuHeldIdle.except: !~"[a" is no regular'),
+        ({"rules": {"GpuAllocatedIdle": {"except": 'user!~"[a"'}}}, 'rules.GpuAllocatedIdle.except: !~"[a" is no regular'),
         (
-            {"overrides": [{"alert": "GpuHeldIdle", "where": 'a="(",b=~"("', "window": "2h"}]},
+            {"overrides": [{"alert": "GpuAllocatedIdle", "where": 'a="(",b=~"("', "window": "2h"}]},
             'prometheusRule.alerts.overrides[0].where: =~"(" is no regular expression',
         ),
     ],
@@ -211,6 +211,6 @@ def test_pattern_that_prometheus_cannot_read_is_refused(given: Values, said: str
 
 @pytest.mark.parametrize("pattern", ["a-b+c", r"gpu\\.exporter|dcgm", r"a\\(b", r"say\"it"])
 def test_pattern_that_prometheus_can_read_is_taken(pattern: str, render: Render) -> None:
-    where = {"alert": "GpuHeldIdle", "where": f'user=~"{pattern}"', "window": "2h"}
+    where = {"alert": "GpuAllocatedIdle", "where": f'user=~"{pattern}"', "window": "2h"}
 
     assert render(alerts(overrides=[where]))

@@ -85,7 +85,7 @@ def test_quantity_may_be_written_as_kubernetes_writes_it(quantity: str, render: 
 
 @pytest.mark.parametrize("duration", ["30s1m", "1h1d", "1m1m", ""])
 def test_duration_that_prometheus_cannot_read_is_refused(duration: str, files: Files) -> None:
-    for path in ("rules.GpuHeldIdle.window", "rules.GpuHeldIdle.for", "interval"):
+    for path in ("rules.GpuAllocatedIdle.window", "rules.GpuAllocatedIdle.for", "interval"):
         given: Any = duration
         for key in reversed(("prometheusRule", "alerts", *path.split("."))):
             given = {key: given}
@@ -97,7 +97,7 @@ def test_duration_that_prometheus_cannot_read_is_refused(duration: str, files: F
 
 @pytest.mark.parametrize("duration", ["1h30m", "1w2d", "90s", "1y", "500ms"])
 def test_duration_that_prometheus_can_read_is_taken(duration: str, render: Render) -> None:
-    alerts = {"rules": {"GpuHeldIdle": {"window": duration, "for": duration}}}
+    alerts = {"rules": {"GpuAllocatedIdle": {"window": duration, "for": duration}}}
 
     assert render({"prometheusRule": {"enabled": True, "alerts": alerts}, "serviceMonitor": {"interval": duration}})
 

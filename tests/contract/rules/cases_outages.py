@@ -55,7 +55,7 @@ PENDING: tuple[Case, ...] = (
 
 ENDED: tuple[Case, ...] = (
     silent(
-        "GpuHeldIdle",
+        "GpuAllocatedIdle",
         "the job ended twenty minutes ago",
         "110m",
         device("allocated_idle", "0+60x90 stale") | share(JOB, "1x90 stale") | held(JOB, "1x90 stale") | _up("1x120"),

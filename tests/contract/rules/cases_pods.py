@@ -77,11 +77,11 @@ CASES = (
         "60m",
         _job(_SLURM, pods="", busy="0+48x90", wait_cpu="0+432x90"),
     ),
-    fires("GpuHeldIdle", "a controller that makes a new pod every 20 minutes and idles on 8 GPUs", "2h", _IDLES),
-    fires("GpuHeldIdle", "the same after 10 hours, with a new pod just made", "10h1m", _IDLES),
-    fires("GpuHeldIdle", "the same between two pods", "10h20m", _IDLES),
+    fires("GpuAllocatedIdle", "a controller that makes a new pod every 20 minutes and idles on 8 GPUs", "2h", _IDLES),
+    fires("GpuAllocatedIdle", "the same after 10 hours, with a new pod just made", "10h1m", _IDLES),
+    fires("GpuAllocatedIdle", "the same between two pods", "10h20m", _IDLES),
     silent(
-        "GpuHeldIdle",
+        "GpuAllocatedIdle",
         "a controller whose pods compute half of the time",
         "10h1m 10h20m",
         _controller(660, allocated_idle="0+240", busy="0+240"),
@@ -98,5 +98,5 @@ CASES = (
         "30m 60m",
         _used("0+30x60", "1x60", 'workload="unit:mps.service",kind="unit",user="root"'),
     ),
-    silent("GpuHeldIdle", "a controller whose last pod ended ten minutes ago", "11h10m", _IDLES),
+    silent("GpuAllocatedIdle", "a controller whose last pod ended ten minutes ago", "11h10m", _IDLES),
 )

@@ -150,7 +150,7 @@ def device(state: str, values: str, dev: str = DEV) -> dict[str, str]:
 
 ALLOCATED_IDLE = (
     fires(
-        "GpuHeldIdle",
+        "GpuAllocatedIdle",
         "one GPU of two, a crashed rank",
         "90m",
         device("allocated_idle", "0+60x100")
@@ -161,13 +161,13 @@ ALLOCATED_IDLE = (
         | held(JOB, "2x100"),
     ),
     fires(
-        "GpuHeldIdle",
+        "GpuAllocatedIdle",
         "one GPU, of a node that two jobs scrape, counts once",
         "90m",
         twice(device("allocated_idle", "0+60x100") | share(JOB, "1x100") | held(JOB, "1x100")),
     ),
     fires(
-        "GpuHeldIdle",
+        "GpuAllocatedIdle",
         "a MIG instance",
         "90m",
         {
@@ -177,7 +177,7 @@ ALLOCATED_IDLE = (
         | held(OWNER, "0.5x100"),
     ),
     silent(
-        "GpuHeldIdle",
+        "GpuAllocatedIdle",
         "a MIG instance that is busy",
         "90m",
         {
@@ -186,7 +186,7 @@ ALLOCATED_IDLE = (
         },
     ),
     silent(
-        "GpuHeldIdle",
+        "GpuAllocatedIdle",
         "a MIG instance taken over from an idle owner",
         "90m",
         {
@@ -195,22 +195,22 @@ ALLOCATED_IDLE = (
             f"gpu_mig_allocation_ratio{{{INSTANCE},{JOB}}}": "_x60 1x40",
         },
     ),
-    silent("GpuHeldIdle", "not for long enough yet", "62m", device("allocated_idle", "0+60x100") | share(OWNER, "1x100")),
-    silent("GpuHeldIdle", "a free GPU", "90m", device("free", "0+60x100") | device("allocated_idle", "0x100")),
+    silent("GpuAllocatedIdle", "not for long enough yet", "62m", device("allocated_idle", "0+60x100") | share(OWNER, "1x100")),
+    silent("GpuAllocatedIdle", "a free GPU", "90m", device("free", "0+60x100") | device("allocated_idle", "0x100")),
     silent(
-        "GpuHeldIdle",
+        "GpuAllocatedIdle",
         "the owner took the GPU over from an idle one half an hour ago",
         "70m 90m",
         device("allocated_idle", "0+60x100") | share(OWNER, "1x60 _x40") | share(JOB, "_x60 1x40"),
     ),
     silent(
-        "GpuHeldIdle",
+        "GpuAllocatedIdle",
         "processes come and go every ten minutes",
         "90m",
         device("allocated_idle", " ".join(f"{n * 300}x5 {n * 300}+60x5" for n in range(10))) | share(OWNER, "1x110"),
     ),
     silent(
-        "GpuHeldIdle", "the owner has let go", "91m", device("allocated_idle", "0+60x88 5280x12") | share(OWNER, "1x88 _x12")
+        "GpuAllocatedIdle", "the owner has let go", "91m", device("allocated_idle", "0+60x88 5280x12") | share(OWNER, "1x88 _x12")
     ),
 )
 

@@ -166,7 +166,7 @@ def test_owners_can_be_left_alone_by_class_namespace_and_account() -> None:
     ("override", "said"),
     [
         (Override(alert="GpuLost", where='class="batch"'), 'GpuLost.where where class="batch"'),
-        (Override(alert="GpuHeldIdle", where='class="batch"', values={"share": 1}), "GpuHeldIdle.share where class"),
+        (Override(alert="GpuAllocatedIdle", where='class="batch"', values={"share": 1}), "GpuAllocatedIdle.share where class"),
     ],
 )
 def test_override_of_what_is_not_there_is_refused(override: Override, said: str) -> None:
@@ -194,7 +194,7 @@ def test_what_pages_and_what_correlates_it_is_evaluated_every_minute() -> None:
     assert {alert.name for alert in pages if groups[alert.name]["interval"] != "1m"} == DEAR
     assert {groups[name]["interval"] for name in DEAR} == {"5m"}
     assert {groups[alert.name]["interval"] for alert in ALERTS if alert.for_ == "0s"} == {"1m"}
-    assert {groups[name]["interval"] for name in ("GpuHeldIdle", "GpuPcieDegraded")} == {"5m"}
+    assert {groups[name]["interval"] for name in ("GpuAllocatedIdle", "GpuPcieDegraded")} == {"5m"}
     assert {groups[name]["name"] for name in ("GpuXidHardware", "GpuLost", "GpuIncident")} == {"gpu-hardware.alerts"}
 
 

@@ -116,7 +116,7 @@ def test_alert_about_another_namespace_arrives_with_our_words(configuration: dic
             labels = {"audience": "owner", "severity": "warning", "namespace": "ml", "workload": "ml/train-0"}
             texts = {"summary": "train-0 holds 8 GPUs idle", "description": "D.", "runbook_url": "http://r"}
             alert = {
-                "labels": {"alertname": "GpuHeldIdle", **labels},
+                "labels": {"alertname": "GpuAllocatedIdle", **labels},
                 "annotations": texts,
                 "startsAt": dt.datetime.now(dt.timezone.utc).isoformat(),
             }

@@ -18,7 +18,7 @@ ANSWERS = {
         Sample({"state": "computing"}, 7.0),
         Sample({"state": "wait_peer"}, 0.01),
     ],
-    "ALERTS": [Sample({"alertname": "GpuHeldIdle", "alertstate": "firing", "severity": "warning"}, 1.0)],
+    "ALERTS": [Sample({"alertname": "GpuAllocatedIdle", "alertstate": "firing", "severity": "warning"}, 1.0)],
 }
 
 
@@ -50,4 +50,4 @@ def test_columns_of_alerts_have_names() -> None:
     text = body(cast("Prometheus", Fake()), (), LINKS)
 
     assert "<th>alert</th>" in text
-    assert "gpuheldidle" in text
+    assert "gpuallocatedidle" in text
