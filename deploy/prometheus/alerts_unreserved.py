@@ -9,7 +9,7 @@ from exporter.attribution.owner import OWNER_LABELS
 _ONE = f"(cluster, node, instance, gpu, uuid, {', '.join(OWNER_LABELS)})"
 
 UNRESERVED_USE = Alert(
-    name="GpuUnreservedUse",
+    name="GpuUnallocatedUse",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
     # Root's own programs watch, or serve those that hold it (MPS).
