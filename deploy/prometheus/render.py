@@ -15,7 +15,7 @@ from deploy.prometheus.alerts_fleet import FLEET
 from deploy.prometheus.alerts_hardware import HARDWARE
 from deploy.prometheus.alerts_incident import INCIDENT
 from deploy.prometheus.alerts_ranks import RANKS
-from deploy.prometheus.alerts_unreserved import UNRESERVED
+from deploy.prometheus.alerts_unallocated import UNALLOCATED
 from deploy.prometheus.alerts_workload import WORKLOAD, excepted
 from deploy.prometheus.declaration import Alert, fill, minutes
 from deploy.prometheus.overrides import Override, Scope, overridable, scopes
@@ -23,7 +23,7 @@ from deploy.prometheus.recordings import GROUPS
 from exporter.core.project import RUNBOOKS
 
 _SUBJECTS = {
-    "gpu-workload.alerts": (*map(excepted, (*WORKLOAD, *RANKS, *DEMAND)), *UNRESERVED),
+    "gpu-workload.alerts": (*map(excepted, (*WORKLOAD, *RANKS, *DEMAND)), *UNALLOCATED),
     # In one group and in this order: what correlates alerts looks at those that were just evaluated.
     "gpu-hardware.alerts": (*HARDWARE, *FABRIC, *INCIDENT),
     "gpu-exporter.alerts": EXPORTER,

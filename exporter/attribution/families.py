@@ -55,7 +55,7 @@ class ShareRow:
     profile: str
     owner: Owner
     share: Share
-    unreserved: bool = False
+    unallocated: bool = False
     """Whether the owner runs on it without an allocation."""
 
 
@@ -184,12 +184,12 @@ def _whole(rows: Shares) -> Iterable[Sample]:
     return (Sample(share, (gpu, uuid, *owner.labels)) for (gpu, uuid, owner), share in found.items())
 
 
-def _unreserved(rows: Shares) -> Iterable[Sample]:
+def _unallocated(rows: Shares) -> Iterable[Sample]:
     """Return the GPUs that are used, themselves or in an instance, by owners that they are not allocated to."""
     found = {
         (str(row.target.index), row.target.parent_uuid or row.target.uuid, row.owner): None
         for row in rows
-        if row.unreserved and row.owner != NOBODY
+        if row.unallocated and row.owner != NOBODY
     }
     return (Sample(1, (gpu, uuid, *owner.labels)) for gpu, uuid, owner in found)
 
@@ -206,7 +206,7 @@ def _instances(rows: Shares) -> Iterable[Sample]:
 SHARE_FAMILIES: tuple[Family[Shares], ...] = (
     gauges("gpu_allocation_ratio", "Part of the GPU that the owner holds, from 0 to 1; 0 for one that runs where others hold.", Unit.NONE, _whole, (*DEVICE, *OWNER_LABELS), NODE),
     gauges("gpu_mig_allocation_ratio", "Part of the MIG instance that the owner holds, from 0 to 1.", Unit.NONE, _instances, (*INSTANCE, *OWNER_LABELS), NODE),
-    gauges("gpu_unallocated_use", "The owner runs on a scheduler's GPU, and every source says that it was not given it; always 1.", Unit.NONE, _unreserved, (*DEVICE, *OWNER_LABELS), NODE),
+    gauges("gpu_unallocated_use", "The owner runs on a scheduler's GPU, and every source says that it was not given it; always 1.", Unit.NONE, _unallocated, (*DEVICE, *OWNER_LABELS), NODE),
 )  # fmt: skip
 
 FAMILIES: tuple[AnyFamily, ...] = (*workload_families(), *SHARE_FAMILIES)

@@ -42,7 +42,7 @@ class Attribution:
         """`sources` are in order of trust."""
         self._sources = tuple(sources)
         self._readers = [reader for source in self._sources for reader in source.readers]
-        self._unreserved = UnallocatedUse()
+        self._unallocated = UnallocatedUse()
         self._indexer = ProcessIndexer(cgroupfs)
         self._last = Ownership()
         self._labels: Mapping[Owner, Owner] = {}
@@ -107,7 +107,7 @@ class Attribution:
             processes=owners,
             holders={uuid: held for uuid, held in holders.items() if held},
             weights={(uuid, owner): part for uuid, each in parts.items() for owner, part in each.items()},
-            unreserved=self._unreserved.of(
+            unallocated=self._unallocated.of(
                 allocated_by_any,
                 frozenset[str]().union(*(view.offered for view in views)),
                 _runners(run for run in running if run.own_work),

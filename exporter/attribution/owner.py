@@ -171,5 +171,5 @@ class Ownership:
     """Path of the owner's own cgroup under the mount; absent if others are in it."""
     info: Mapping[Owner, WorkloadInfo] = field(default_factory=dict[Owner, WorkloadInfo])
     health: tuple[SourceHealth, ...] = ()
-    unreserved: Mapping[str, frozenset[Owner]] = field(default_factory=dict[str, frozenset[Owner]])
+    unallocated: Mapping[str, frozenset[Owner]] = field(default_factory=dict[str, frozenset[Owner]])
     """Owners by target uuid that run on it without an allocation, although a scheduler allocates it."""

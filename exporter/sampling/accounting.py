@@ -103,10 +103,10 @@ class Accounting:
         workloads = self._workloads.of(self._ledger.owners.keys(), joined, readings, view.usage, work)
         processes = limit(_process_rows(gpus, joined), self._options.process_limit)
         self._dropped += max(len(joined.everyone) - len(processes), 0)
-        unreserved, nobody = joined.ownership.unreserved, frozenset[Owner]()
+        unallocated, nobody = joined.ownership.unallocated, frozenset[Owner]()
         shares = tuple(
             ShareRow(
-                each.target, each.profile, own.owner, own.share, own.owner in unreserved.get(each.target.uuid, nobody)
+                each.target, each.profile, own.owner, own.share, own.owner in unallocated.get(each.target.uuid, nobody)
             )
             for each in readings
             for own in each.allocations

@@ -90,5 +90,5 @@ def test_next_job_beside_the_programs_of_an_ended_one_gets_whole_gpus(cluster: S
 
 def _resolved(ownership: Ownership, job: str) -> bool:
     """Whether `job` alone has the GPUs; fails where a job is accused meanwhile."""
-    assert not any(owner.slurm_job for owners in ownership.unreserved.values() for owner in owners)
+    assert not any(owner.slurm_job for owners in ownership.unallocated.values() for owner in owners)
     return _fractions(ownership) == {job: [1.0] * 8}

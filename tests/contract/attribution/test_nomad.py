@@ -87,8 +87,8 @@ def test_task_without_the_device_is_named(agent: NomadAgent) -> None:
     later = passed(joined, 1.0 + SETTLE_SECONDS, **paths)
 
     aside = Owner("nomad:default/train", "nomad", namespace="default", container="aside-8c21e7b5")
-    assert at_once.unreserved == {}
-    assert later.unreserved == {A.uuid: {aside}, B.uuid: {aside}}
+    assert at_once.unallocated == {}
+    assert later.unallocated == {A.uuid: {aside}, B.uuid: {aside}}
 
 
 def test_task_that_the_agent_has_not_told_of_waits_for_its_name_and_then_goes_by_its_id(agent: NomadAgent) -> None:
@@ -107,7 +107,7 @@ def test_task_goes_by_its_id_where_no_agent_is_asked() -> None:
     ownership = passed(joined, 1.0, a=SCOPE.format("main"))
 
     assert ownership.processes == {7: Owner("nomad:8c21e7b5", "nomad", container="main-8c21e7b5")}
-    assert passed(joined, 100.0, a=SCOPE.format("main")).unreserved == {}
+    assert passed(joined, 100.0, a=SCOPE.format("main")).unallocated == {}
 
 
 def test_what_the_agent_said_counts_for_a_while_after_it_fell_silent(agent: NomadAgent) -> None:
@@ -124,7 +124,7 @@ def test_what_the_agent_said_counts_for_a_while_after_it_fell_silent(agent: Noma
     assert soon.holders == {A.uuid: (TRAIN,)}
     assert [(each.source, each.success) for each in soon.health] == [("nomad", False)]
     assert A.uuid not in late.holders
-    assert later.unreserved == {}
+    assert later.unallocated == {}
 
 
 def test_token_is_read_for_each_question(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def two_owners_of_two_gpus() -> Rig:
             weights={("GPU-1", JOB): 0.25, ("GPU-1", POD): 0.75},
             info=info,
             health=health,
-            unreserved={"GPU-1": frozenset((POD,))},
+            unallocated={"GPU-1": frozenset((POD,))},
         ),
         used={JOB: used},
         signals={JOB: HostSignals(cpu_of_limit=0.5, hottest_thread=0.9), POD: HostSignals(io_pressure=0.7)},

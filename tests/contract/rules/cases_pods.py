@@ -44,10 +44,10 @@ def _controller(minutes: int, **states: str) -> dict[str, str]:
 _BY_HAND = 'workload="docker:sandbox",kind="container",container="sandbox"'
 
 
-def _used(seconds: str, unreserved: str, owner: str = _BY_HAND) -> dict[str, str]:
+def _used(seconds: str, unallocated: str, owner: str = _BY_HAND) -> dict[str, str]:
     """Somebody on a GPU that the job holds."""
     return share(JOB, "1x60") | {
-        f"gpu_unallocated_use{{{DEV},{owner}}}": unreserved,
+        f"gpu_unallocated_use{{{DEV},{owner}}}": unallocated,
         f"gpu_workload_busy_gpu_seconds_total{{{DEV},{owner}}}": seconds,
     }
 

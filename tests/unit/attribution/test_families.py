@@ -119,8 +119,8 @@ def test_who_uses_what_he_was_not_given_is_a_series_of_the_gpu() -> None:
     first, second = instance(2, 1), instance(2, 2)
     rows = [
         ShareRow(first, "1g.10gb", ALICE, 1.0),
-        ShareRow(first, "1g.10gb", BOB, 0.0, unreserved=True),
-        ShareRow(second, "1g.10gb", BOB, 0.0, unreserved=True),
+        ShareRow(first, "1g.10gb", BOB, 0.0, unallocated=True),
+        ShareRow(second, "1g.10gb", BOB, 0.0, unallocated=True),
     ]
 
     assert share(rows)["gpu_unallocated_use"] == {(gpu(2).uuid, "ml/train"): 1}

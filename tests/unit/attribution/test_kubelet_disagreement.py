@@ -100,7 +100,7 @@ def test_pods_that_run_hold_what_a_reservation_pod_was_given(tmp_path: Path) -> 
 
     assert holders(ownership, A.uuid) == {FIRST, SECOND}
     assert set(trusts(ownership)) == {FIRST, SECOND}
-    assert ownership.unreserved == {}
+    assert ownership.unallocated == {}
     assert conflicts(ownership) == 3
 
 
@@ -118,7 +118,7 @@ def test_idle_pods_of_a_group_hold_by_their_fractions_what_its_reservation_was_g
         FIRST: pytest.approx(2 / 3),
         SECOND: pytest.approx(1 / 3),
     }
-    assert ownership.unreserved == {}
+    assert ownership.unallocated == {}
 
 
 def test_completed_pod_that_is_still_listed_holds_nothing(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_pod_holds_the_gpu_that_its_sharing_scheduler_chose_and_not_its_slot(tmp
     )
 
     assert (holders(ownership, A.uuid), holders(ownership, B.uuid)) == ({first, second}, set())
-    assert ownership.unreserved == {}
+    assert ownership.unallocated == {}
     assert trusts(ownership)[first] == "inferred"
 
 
@@ -194,7 +194,7 @@ def test_pod_without_a_name_is_not_accused(tmp_path: Path) -> None:
     """Both pods of a shared GPU, where /var/log/pods is closed."""
     node = Node(tmp_path, [given(OLD, f"{A.uuid}::0"), given(NEW, f"{A.uuid}::1")])
 
-    assert node.run({A.uuid: [OLD, NEW]}, named=False).unreserved == {}
+    assert node.run({A.uuid: [OLD, NEW]}, named=False).unallocated == {}
 
 
 def test_server_of_mps_is_not_accused(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_server_of_mps_is_not_accused(tmp_path: Path) -> None:
     node = Node(tmp_path, [given(NEW, f"{A.uuid}::0")], [known(MONITOR), known(NEW, {"nvidia.com/gpu": "1"})])
     ownership = node.run({A.uuid: [MONITOR]}, command="nvidia-cuda-mps")
 
-    assert ownership.unreserved == {}
+    assert ownership.unallocated == {}
     assert holders(ownership, A.uuid) == {NEW}
 
 
@@ -233,14 +233,14 @@ def test_pod_is_accused_only_where_the_api_server_agrees_with_the_kubelet(
     node.run({A.uuid: [OLD], B.uuid: [NEW]})
     ownership = node.run({A.uuid: [OLD, NEW]})
 
-    assert {owner.pod_name for owner in ownership.unreserved.get(A.uuid, ())} == ({NEW} if accused else set())
+    assert {owner.pod_name for owner in ownership.unallocated.get(A.uuid, ())} == ({NEW} if accused else set())
 
 
 def test_pod_that_asks_for_no_gpu_takes_none_and_is_accused(tmp_path: Path) -> None:
     ownership = Node(tmp_path, [given(OLD, A.uuid)], [known(NEW)]).run({A.uuid: [NEW], B.uuid: [NEW]})
 
     assert holders(ownership, A.uuid) == {OLD}
-    assert {uuid: {owner.pod_name for owner in who} for uuid, who in ownership.unreserved.items()} == {
+    assert {uuid: {owner.pod_name for owner in who} for uuid, who in ownership.unallocated.items()} == {
         A.uuid: {NEW},
         B.uuid: {NEW},
     }

@@ -65,7 +65,7 @@ def test_two_unshared_owners_are_counted_and_nobody_is_accused(tmp_path: Path, m
 
     assert _steps(shown) == (1, 0)
     assert _fractions(shown) == {job("7", "alice"): 0.5, job("8", "alice"): 0.5}
-    assert shown.unreserved == {}
+    assert shown.unallocated == {}
 
 
 @pytest.mark.parametrize(

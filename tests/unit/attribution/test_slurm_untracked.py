@@ -84,7 +84,7 @@ def test_job_of_which_only_its_own_word_is_known_is_not_said_to_use_what_was_not
     for now in (1.0, 100.0):
         ownership = node.attribution.join([A], {A.uuid: [70]}, hosts, now)
 
-    assert ownership.unreserved == {}
+    assert ownership.unallocated == {}
 
 
 def test_node_without_such_processes_has_no_health_of_their_environments(tmp_path: Path) -> None:

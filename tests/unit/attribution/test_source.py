@@ -134,7 +134,7 @@ def test_owner_is_accused_only_where_no_source_allocated_it_the_gpu(reported: Se
     for uuid in UUIDS:
         claimed = {owner for view in reported for owner in _allocated_to(view, uuid)}
         running = set(shown.processes.values()) - {NOBODY}
-        assert shown.unreserved.get(uuid, frozenset()) == running - claimed
+        assert shown.unallocated.get(uuid, frozenset()) == running - claimed
 
 
 # Labels from several sources
@@ -209,7 +209,7 @@ def test_process_that_proc_does_not_show_and_server_of_clients_are_not_accused(
     for now in (MonotonicTime(2.0), MonotonicTime(2.0 + SETTLE_SECONDS)):
         shown = joined.join(GPUS, running, hosts if visible else {}, now)
 
-    assert bool(shown.unreserved) is accused
+    assert bool(shown.unallocated) is accused
 
 
 def test_owner_keeps_its_info_while_proc_does_not_show_its_process() -> None:

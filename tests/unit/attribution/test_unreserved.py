@@ -94,18 +94,18 @@ def test_container_by_hand_on_a_gpu_that_the_kubelet_gave_to_nobody(
 
     ownership = passes(attribution_of(Parts(source)), f"/docker/{CONTAINER_ID}")
 
-    assert len(ownership.unreserved.get(A.uuid, ())) == expected
+    assert len(ownership.unallocated.get(A.uuid, ())) == expected
 
 
 def test_nobody_is_named_while_the_kubelet_has_told_nothing(tmp_path: Path) -> None:
     source = kubelet(tmp_path, GivenPod("ml", "train", "main", [A.uuid]), [A.uuid, B.uuid])
     joined = attribution_of(Parts(source))
     path = f"/kubepods/pod{POD}/{CONTAINER_ID}"
-    assert passes(joined, path).unreserved == {}
+    assert passes(joined, path).unallocated == {}
 
     source._poller.answer = type(source._poller.answer)((), -1000.0, success=False)
     joined.join([A], {A.uuid: [7]}, of([host_process(7, cgroup(path))]), 200.0)
-    assert joined.join([A], {A.uuid: [7]}, of([host_process(7, cgroup(path))]), 300.0).unreserved == {}
+    assert joined.join([A], {A.uuid: [7]}, of([host_process(7, cgroup(path))]), 300.0).unallocated == {}
 
 
 @pytest.mark.parametrize(("files", "expected"), [("/dev/nvidia[0-1]", {A.uuid: {"slurm:7"}}), ("/dev/nvidia1", {})])
@@ -119,7 +119,7 @@ def test_process_beside_its_allocation_is_named_by_its_job(
 
     ownership = passes(node.attribution, STEP.format(7))
 
-    assert {uuid: {each.workload for each in who} for uuid, who in ownership.unreserved.items()} == expected
+    assert {uuid: {each.workload for each in who} for uuid, who in ownership.unallocated.items()} == expected
 
 
 @pytest.mark.parametrize(("gpus", "accused"), [((1,), True), ((0, 1), False)])
@@ -134,7 +134,7 @@ def test_job_is_accused_only_where_all_sources_of_slurm_agree(
     passes(node.attribution, STEP.format(7))
     node.read()
 
-    assert bool(passes(node.attribution, STEP.format(7)).unreserved) is accused
+    assert bool(passes(node.attribution, STEP.format(7)).unallocated) is accused
 
 
 def test_job_of_which_nobody_tells_what_it_was_given_is_not_named(tmp_path: Path) -> None:
@@ -142,4 +142,4 @@ def test_job_of_which_nobody_tells_what_it_was_given_is_not_named(tmp_path: Path
     (node.root / "gres.conf").write_text("Name=gpu File=/dev/nvidia[0-1]\n")
     node.read()
 
-    assert passes(node.attribution, STEP.format(7)).unreserved == {}
+    assert passes(node.attribution, STEP.format(7)).unallocated == {}

@@ -8,7 +8,7 @@ from exporter.attribution.owner import OWNER_LABELS
 
 _ONE = f"(cluster, node, instance, gpu, uuid, {', '.join(OWNER_LABELS)})"
 
-UNRESERVED_USE = Alert(
+UNALLOCATED_USE = Alert(
     name="GpuUnallocatedUse",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
@@ -28,4 +28,4 @@ and on {_ONE} gpu_unallocated_use""",
     f"sees more devices than its own. {HIT}",
 )
 
-UNRESERVED = (UNRESERVED_USE,)
+UNALLOCATED = (UNALLOCATED_USE,)
