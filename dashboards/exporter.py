@@ -101,7 +101,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Owner unknown",
+            "Unattributed processes",
             "GPU processes whose owner is not known.",
             now(f"sum(gpu_exporter_unattributed_processes{{{NODE}}})"),
             look.COUNT,
@@ -123,7 +123,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Twice",
+            "Nodes scraped twice",
             "Nodes whose exporter two targets scrape. No panel counts them twice, but Prometheus keeps two of each series: drop one.",
             now(f"count(node:gpu_exporter_copies:ratio{{{NODE}}} > 1) or vector(0)"),
             look.COUNT,
@@ -246,7 +246,7 @@ def _sources(made: build.Dashboard) -> None:
     )
     made.with_panel(
         Table(
-            title="What cannot be told apart",
+            title="Undetectable states",
             description="States of the ledger that need a signal which some GPUs or their hosts lack, and on how many GPUs. "
             "There the time is booked as busy or as waiting for an unknown cause.",
             keys=(cause("State"),),

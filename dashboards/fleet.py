@@ -101,7 +101,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Held",
+            "Allocated",
             "Share of the reachable GPUs that workloads hold, whether they use them or not; a part of a GPU counts as a part.",
             over_time(f"{total('gpu_workload_allocated_gpus:sum')} / {known}"),
             units.PercentUnit,

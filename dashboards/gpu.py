@@ -149,7 +149,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.name_series(
             panel.facts(
-                "The driver advises",
+                "Recovery action",
                 "What the driver itself says must be done with this GPU.",
                 now(f"max by (action) (gpu_recovery_action{{{DEVICE}}})"),
                 "action",
@@ -166,7 +166,7 @@ def _ledger(made: build.Dashboard) -> None:
     held_mig = f"sum by (workload) (gpu_mig_allocation_ratio{{{DEVICE}}} > 0)"
     made.with_panel(
         panel.timeline(
-            "Held by",
+            "Allocated to",
             "Who held the GPU. Several rows: it is shared.",
             over_time(f"ceil({held} or {held_mig})", "{{workload}}"),
             look.words({"1": ("holds it", look.BLUE)}),
@@ -177,7 +177,7 @@ def _ledger(made: build.Dashboard) -> None:
     made.with_panel(
         panel.name_series(
             panel.timeline(
-                "Clocks held down",
+                "Clock throttling",
                 "Reasons for which the clocks were lowered at that moment. A software power cap is normal under full load; heat and power brake are not.",
                 over_time(f"max by (reason) (gpu_throttle_active{{{DEVICE}}})", "{{reason}}"),
                 look.THROTTLE,
@@ -219,7 +219,7 @@ def _instances() -> table.Panel:
             Key("uuid", "UUID"),
         ),
         columns=(
-            Text("Held by", f"gpu_mig_allocation_ratio{{{DEVICE}}}", "workload"),
+            Text("Allocated to", f"gpu_mig_allocation_ratio{{{DEVICE}}}", "workload"),
             lost_state(
                 "State",
                 main_states(

@@ -115,7 +115,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         _count(
-            "Narrow PCIe",
+            "Reduced PCIe width",
             "GPUs whose PCIe link is narrower than it could be.",
             f"count(gpu_pcie_link_width{{{NODE}}} < gpu_pcie_link_max_width{{{NODE}}})",
         )
@@ -147,7 +147,7 @@ def _throttling(made: build.Dashboard) -> None:
                     look.HEAT,
                     width=105,
                 ),
-                gauge("Held down by heat", answering(heat, NODE), look.SHARE_OF_TIME),
+                gauge("Thermal throttling", answering(heat, NODE), look.SHARE_OF_TIME),
                 gauge("By the power brake", answering(brake, NODE), look.SHARE_OF_TIME),
             ),
             sort="Margin",
@@ -160,7 +160,7 @@ def _throttling(made: build.Dashboard) -> None:
     worst = f"topk(10, sum by (cluster, instance) (avg_over_time({throttled}[$__range] @ end())) > 0)"
     made.with_panel(
         panel.lines(
-            "Held down by heat, by node",
+            "Thermal throttling, by node",
             "Mean share of time that heat held the clocks of a node's GPUs down: the ten nodes with most of it in the time range.",
             over_time(f"{throttled} and on (cluster, instance) {worst}", "{{instance}}"),
             units.PercentUnit,
@@ -190,7 +190,7 @@ def _throttling(made: build.Dashboard) -> None:
     made.with_panel(
         panel.name_series(
             panel.lines(
-                "Clocks held down, by reason",
+                "Clock throttling, by reason",
                 "GPUs' worth of time, over the selection. A software power cap is normal under full load.",
                 over_time(f"sum by (reason) (node_reason:gpu_throttled_seconds:rate5m{{{NODE}}}) > 0", "{{reason}}"),
                 look.COUNT,

@@ -53,11 +53,11 @@ def job() -> build.Dashboard:
         ),
         scope=SCOPE,
     ).annotation(_starts())
-    made.with_row(build.Row("The whole of it"))
+    made.with_row(build.Row("Summary"))
     _numbers(made)
     made.with_panel(_ledger())
     made.with_panel(_slowest())
-    made.with_row(build.Row("Its ranks over time: whom do the others wait for?"))
+    made.with_row(build.Row("Stragglers over time"))
     made.with_panel(_first_ranks())
     kind = Kind(noun="workload", scope=SCOPE, shown=SCOPE, owner_keys=(), onward=to_node(cell("Node")))
     made.with_row(build.Row("What the program reports of itself"))
@@ -82,7 +82,7 @@ def _starts() -> build.AnnotationQuery:
         .expr(once(f"{_STARTED} * 1000 and (changes({_STARTED}[10m]) > 0 or delta({_RESTARTED}[10m]) > 0)"))
         .use_value_for_time(True)
         .step("60s")
-        .title_format("Started again")
+        .title_format("Restarts")
         .text_format("{{workload}}")
     )
 
@@ -90,11 +90,11 @@ def _starts() -> build.AnnotationQuery:
 def _numbers(made: build.Dashboard) -> None:
     everything = owners("workload", SCOPE, "")
     numbers = (
-        ("GPUs held", "Now, over all its pods and nodes.", f"sum(workload:gpu_workload_allocated_gpus:sum{{{SCOPE}}})", look.COUNT, 1),
-        ("Parts", "Containers of pods, or the job on each of its nodes, that hold GPUs now.", f"sum(workload:gpu_workload_parts:count{{{SCOPE}}})", look.COUNT, 0),
-        ("Started again", "In the time range: new pods, restarted containers, requeues. What starts within two and a half minutes counts once.", f"max(changes({_STARTED}[$__range]) > (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or changes({_STARTED}[$__range]))", look.COUNT, 0),
+        ("Allocated GPUs", "Now, over all its pods and nodes.", f"sum(workload:gpu_workload_allocated_gpus:sum{{{SCOPE}}})", look.COUNT, 1),
+        ("Pods and nodes", "Containers of pods, or the job on each of its nodes, that hold GPUs now.", f"sum(workload:gpu_workload_parts:count{{{SCOPE}}})", look.COUNT, 0),
+        ("Restarts", "In the time range: new pods, restarted containers, requeues. What starts within two and a half minutes counts once.", f"max(changes({_STARTED}[$__range]) > (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or changes({_STARTED}[$__range]))", look.COUNT, 0),
         ("Utilization", f"Share of the held and observed GPU time of the range in which a kernel ran. {mfu.MEANING}", UTILIZATION.promql(everything), units.PercentUnit, 0),
-        ("GPU hours held", "In the time range.", HELD.promql(everything), GPU_HOURS, 1),
+        ("Allocated GPU hours", "In the time range.", HELD.promql(everything), GPU_HOURS, 1),
         ("GPU hours wasted", "Held and idle, waiting or throttled, in the time range.", WASTED.promql(everything), GPU_HOURS, 1),
         ("Cost so far", "Of what it held in the time range, at the prices set above.", f"sum({price.held(SCOPE)})", look.DOLLARS, 0),
         ("Straggling", "Share of the last five minutes in which the others on its node waited for its slowest GPU; what they wait for less than half of a pass does not count.", f"max(workload:gpu_straggling:ratio_rate5m{{{SCOPE}}})", units.PercentUnit, 0),
@@ -106,7 +106,7 @@ def _numbers(made: build.Dashboard) -> None:
 
 def _ledger() -> timeseries.Panel:
     return panel.ledger(
-        "Held GPUs by state",
+        "Allocated GPUs by state",
         "GPUs' worth of time in each state, of all its pods and nodes.",
         over_time(owner_states("workload", SCOPE, "state", identity).of()),
         size=(14, 9),

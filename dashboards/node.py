@@ -74,7 +74,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Held",
+            "Allocated",
             "GPUs that workloads hold; a part of a GPU counts as a part.",
             now(f"sum(gpu_workload_allocated_gpus{{{ONE_NODE}}}) or vector(0)"),
             size=(3, 4),
@@ -148,7 +148,7 @@ def _ledger(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.timeline(
-            "Held down by heat",
+            "Thermal throttling",
             "GPUs whose clocks were lowered because of heat at that moment.",
             over_time(f"max by (gpu) (gpu_throttle_active{{{ONE_NODE}, {THERMAL}}})", BY_GPU),
             look.THROTTLE,
@@ -163,7 +163,7 @@ def _owners() -> table.Panel:
     main_state = main_states(lambda more: rate(f"gpu_workload_gpu_seconds_total{{{ONE_NODE}{more}}}"), "workload, user")
     workload = link.cell("Workload")
     return Table(
-        title="Who holds GPUs here",
+        title="Owners on this node",
         description="One row per workload that holds GPUs of this node. State: its largest loss here where that takes a tenth of its time, "
         "else what takes most. Click a workload to see why.",
         keys=(

@@ -96,7 +96,7 @@ def _ledger(made: build.Dashboard) -> None:
     recorded = f"workload_state:gpu_workload_gpu_seconds:rate5m{{{SHOWN}"
     made.with_panel(
         panel.ledger(
-            "Held GPUs by state",
+            "Allocated GPUs by state",
             "The GPUs of the programs in the graphs above, by state. When steps per second fall, the colour that grows is the cause.",
             over_time(some(f"sum by (state) ({recorded}}} {reports})")),
             size=(12, 10),
@@ -105,7 +105,7 @@ def _ledger(made: build.Dashboard) -> None:
     )
     made.with_panel(
         block.told(
-            "What held each one back",
+            "What limited each one",
             "One row per workload; of many, the 12 that wasted most.",
             lambda more: f"({recorded}{more}}} {reports})",
             "cluster, workload",

@@ -28,7 +28,7 @@ def waste() -> build.Dashboard:
     )
     made.with_row(build.Row("In the time range"))
     _numbers(made)
-    made.with_row(build.Row("With whom to talk first, and about what"))
+    made.with_row(build.Row("Top wasters by owner"))
     made.with_panel(_causes())
     made.with_panel(_bars())
     made.with_panel(_workloads())
@@ -61,7 +61,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Held", "Hours that somebody held a GPU, used or not.", now(held), GPU_HOURS, size=(2, 4), decimals=0
+            "Allocated", "Hours that somebody held a GPU, used or not.", now(held), GPU_HOURS, size=(2, 4), decimals=0
         )
     )
     made.with_panel(
@@ -87,7 +87,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Wasted of held",
+            "Wasted share",
             "The share of the held hours that was wasted.",
             now(f"({lost}) / ({held} > 0)"),
             units.PercentUnit,
@@ -98,7 +98,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Price of all held",
+            "Cost of allocated GPUs",
             "At the prices set above, for the GPUs and parts of GPUs that workloads held.",
             now(f"sum({price.held(CLUSTER)})"),
             look.DOLLARS,
@@ -204,7 +204,7 @@ def _workloads() -> table.Panel:
                 wrap="{} > 0",
             ),
             Value(
-                "Held",
+                "Allocated",
                 promql.allocated_gpu_hours("workload", SHOWN, RANGE),
                 GPU_HOURS,
                 decimals=1,
@@ -235,12 +235,12 @@ def _level(level: str, title: str, onward: link.Link) -> table.Panel:
     return Table(
         title=title,
         description=f"GPU hours by {level}: held, wasted, the price of the waste, and on which state most of it went. "
-        f"Of its mark: utilization beside what is good for its classes of work. {mfu.MEANING} A dash: nothing of it could be observed, or "
+        f"Target ratio: utilization beside what is good for its classes of work. {mfu.MEANING} A dash: nothing of it could be observed, or "
         "reported. Click one for its workloads.",
         keys=(Key(level, level.capitalize(), (onward,)),),
         columns=(
             Value(
-                "Held",
+                "Allocated",
                 promql.allocated_gpu_hours(level, CLUSTER, RANGE),
                 GPU_HOURS,
                 decimals=1,

@@ -42,8 +42,8 @@ def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
         ),
         columns=(
             Value("Times", fires, look.COUNT, width=56, reduce="count"),
-            Value("For up to", _since(fires, scope), units.Seconds, decimals=1, width=80),
-            Text("First on", _on(_since(fires, scope)), "thing", width=128, links=_THINGS),
+            Value("Firing for", _since(fires, scope), units.Seconds, decimals=1, width=80),
+            Text("Longest on", _on(_since(fires, scope)), "thing", width=128, links=_THINGS),
             runbook(fires),
         ),
         sort="Severity",
@@ -53,7 +53,7 @@ def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
     ).build()
 
 
-_THINGS = (link.to_node(link.cell("First on")), link.to_pod(link.cell("First on")), link.to_job(link.cell("First on")))
+_THINGS = (link.to_node(link.cell("Longest on")), link.to_pod(link.cell("Longest on")), link.to_job(link.cell("Longest on")))
 
 
 def _on(alerts: str) -> str:
@@ -116,7 +116,7 @@ def _one_by_one(fires: str, scope: str, what: str, empty: str, size: tuple[int, 
 
 def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
     """One row per GPU of the node that is chosen: who holds it, how it is used, how it fares."""
-    by, held = "cluster, instance, gpu", link.cell("Held by")
+    by, held = "cluster, instance, gpu", link.cell("Allocated to")
     state = main_states(lambda more: rate(f"gpu_state_seconds_total{{{scope}{more}}}"), by)
     return Table(
         title="GPU by GPU",
@@ -130,7 +130,7 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
         columns=(
             Value("Answers", known(scope, "gpu"), "none", mappings=tuple(look.ANSWERS), width=95, reduce="min"),
             Text("Model", f"gpu_info{{{scope}}}", "model", width=190, links=(link.to_model(link.cell("Model")),)),
-            Text("Held by", f"gpu_allocation_ratio{{{scope}}}", "workload", links=(link.to_pod(held), link.to_job(held))),
+            Text("Allocated to", f"gpu_allocation_ratio{{{scope}}}", "workload", links=(link.to_pod(held), link.to_job(held))),
             lost_state("State", state),
             gauge("Busy", gpu_busy(scope, by), look.PLAIN, width=120),
             gauge(
@@ -142,7 +142,7 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
             Value("Temp.", f'gpu_temperature_celsius{{{scope}, sensor="gpu"}}', units.Celsius, look.HEAT, width=75),
             Value("Margin", f"gpu_temperature_margin_celsius{{{scope}}}", units.Celsius, look.MARGIN, width=75),
             gauge(
-                "Held down by heat",
+                "Thermal throttling",
                 answering(rate(f"gpu_throttled_seconds_total{{{scope}, {THERMAL}}}"), scope),
                 look.SHARE_OF_TIME,
                 width=140,
@@ -230,7 +230,7 @@ def workloads(
         sort="Wasted",
         size=size,
         empty=empty,
-        order=("GPUs", "Utilization", "MFU", "MFU at most", "Of its mark", "Wasted"),
+        order=("GPUs", "Utilization", "MFU", "MFU bound", "Target ratio", "Wasted"),
     ).build()
 
 

@@ -45,7 +45,7 @@ def nodes() -> table.Panel:
             ),
             Value("GPUs", of("gpu_up:count"), look.COUNT, width=65),
             Value("Lost", f"{of('gpu_up:count')} - {of('gpu_up:sum')}", look.COUNT, look.SOME_IS_BAD, width=65),
-            Value("Held", of("gpu_workload_allocated_gpus:sum"), look.COUNT, decimals=1, width=65),
+            Value("Allocated", of("gpu_workload_allocated_gpus:sum"), look.COUNT, decimals=1, width=65),
             gauge("Busy", of("gpu_utilization:ratio_rate5m"), look.PLAIN, width=140),
             gauge(
                 "Memory",
@@ -55,7 +55,7 @@ def nodes() -> table.Panel:
             ),
             Value("Wasted", of("gpu_waste:rate5m"), look.COUNT, look.SOME_IS_WORTH_A_LOOK, decimals=1, width=80),
             lost_state("Wasted on", lost),
-            gauge("Held down by heat", of("gpu_thermal_throttle:ratio_rate5m"), look.SHARE_OF_TIME, width=145),
+            gauge("Thermal throttling", of("gpu_thermal_throttle:ratio_rate5m"), look.SHARE_OF_TIME, width=145),
             Value("Hottest GPU", of("gpu_temperature_celsius:max"), units.Celsius, look.HEAT, decimals=0, width=110),
             Value("Power", of("gpu_power_watts:sum"), units.Watt, width=95),
         ),
@@ -75,7 +75,7 @@ def owners_and_models(made: build.Dashboard) -> None:
         made.with_panel(
             Table(
                 title=title,
-                description=f"One row per {level} that holds GPUs. Of its mark: utilization beside what is good for its classes of work. {mfu.MEANING} "
+                description=f"One row per {level} that holds GPUs. Target ratio: utilization beside what is good for its classes of work. {mfu.MEANING} "
                 "A dash: nothing of it can be observed, or is reported. Click one for its workloads.",
                 keys=(Key(level, level.capitalize(), (onward,)),),
                 columns=_owner_columns(level),
@@ -97,7 +97,7 @@ def _models() -> table.Panel:
         keys=(Key("model", "Model", (link.to_model(link.cell("Model")),)),),
         columns=(
             Value("GPUs", of("gpu_up:count"), look.COUNT, width=75, reduce="sum"),
-            Value("Held", of("gpu_allocation_ratio:sum"), look.COUNT, decimals=1, width=75, reduce="sum"),
+            Value("Allocated", of("gpu_allocation_ratio:sum"), look.COUNT, decimals=1, width=75, reduce="sum"),
             gauge("Busy", of("gpu_utilization:ratio_rate5m"), look.PLAIN, reduce="avg", width=160),
             gauge(
                 "Memory",
@@ -114,7 +114,7 @@ def _models() -> table.Panel:
                 width=90,
                 reduce="sum",
             ),
-            gauge("Held down by heat", of("gpu_thermal_throttle:ratio_rate5m"), look.SHARE_OF_TIME, width=160),
+            gauge("Thermal throttling", of("gpu_thermal_throttle:ratio_rate5m"), look.SHARE_OF_TIME, width=160),
             Value("Power", of("gpu_power_watts:sum"), units.Watt, width=95, reduce="sum"),
         ),
         sort="GPUs",

@@ -131,7 +131,7 @@ def heat(made: build.Dashboard) -> None:
     made.with_panel(
         panel.name_series(
             panel.lines(
-                "Clocks held down",
+                "Clock throttling",
                 "Share of time the clocks were lowered, by reason.",
                 over_time(some(f"sum by (reason) ({rate(f'gpu_throttled_seconds_total{{{DEVICE}}}')})"), "{{reason}}"),
                 units.PercentUnit,

@@ -17,7 +17,7 @@ MEANING = (
 
 def beside(utilization: prometheus.Dataquery, scope: str, window: str = RANGE) -> list[prometheus.Dataquery]:
     """The queries of one panel: utilization, and what there is of these two; of now without a window."""
-    return [utilization, now(reported(scope, "", window), "MFU"), now(bound(scope, "", window), "MFU at most")]
+    return [utilization, now(reported(scope, "", window), "MFU"), now(bound(scope, "", window), "MFU bound")]
 
 
 def columns(scope: str, by: str, only: str = "", window: str = RANGE) -> tuple[Value, Value]:
@@ -29,7 +29,7 @@ def column(scope: str, by: str, only: str = "", window: str = RANGE) -> Value:
 
 
 def bound_column(scope: str, by: str, only: str = "", window: str = RANGE) -> Value:
-    return gauge("MFU at most", bound(scope, by, window) + only, look.PLAIN, width=105)
+    return gauge("MFU bound", bound(scope, by, window) + only, look.PLAIN, width=105)
 
 
 NOW = ""

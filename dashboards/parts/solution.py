@@ -35,7 +35,7 @@ def to_the_end(scope: str) -> table.Panel:
     watts = f"sum by ({_ON}) (workload:gpu_workload_energy_joules:rate5m{{{scope}}})"
     hourly = price.priced(lambda model: f"workload_model:gpu_allocation_ratio:sum{{{scope}{model}}}")
     return Table(
-        title="To the end, and what it gets done",
+        title="Estimated completion",
         description="Time to the end as the program says, else at its mean pace; energy and cost of that time at what they are now, at the prices set "
         "above. Time to train is MLPerf Training's measure: from the program's start until its target quality was reached.",
         keys=(Key("cluster", "Cluster", hidden=True), Key("workload", "Workload", (link.to_pod(name), link.to_job(name)))),

@@ -165,7 +165,7 @@ def cause(title: str) -> Key:
 
 def of_mark(expr: str, width: int = 92) -> Value:
     """Utilization as a part of the mark of its class of work."""
-    return gauge("Of its mark", expr, look.MARK, width=width)
+    return gauge("Target ratio", expr, look.MARK, width=width)
 
 
 def lost_state(title: str, expr: str) -> Text:

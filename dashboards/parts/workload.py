@@ -37,7 +37,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
     everything = owners("workload", scope, "")
     made.with_panel(
         panel.number(
-            "GPUs held",
+            "Allocated GPUs",
             "GPUs that the selection holds now, used or not.",
             now(f"sum(gpu_workload_allocated_gpus{{{scope}}})"),
             size=(3, 4),
@@ -58,7 +58,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
     )
     made.with_panel(
         panel.number(
-            "Of its mark",
+            "Target ratio",
             "Utilization as a part of what is good for its class of work: 70 % of the time of batch work, 35 % of a service's, 14 % of a session's. Under 43 % of its mark it is bad.",
             now(target_ratio_promql(everything)),
             units.PercentUnit,
@@ -70,7 +70,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
     )
     made.with_panel(
         panel.number(
-            "GPU hours held",
+            "Allocated GPU hours",
             "In the time range.",
             now(HELD.promql(everything)),
             GPU_HOURS,
@@ -201,7 +201,7 @@ def _states(kind: Kind) -> table.Panel:
 
 def _ledger(kind: Kind) -> timeseries.Panel:
     return panel.ledger(
-        "Held GPUs by state",
+        "Allocated GPUs by state",
         "GPUs' worth of time in each state; the stack is as high as the selection holds GPUs.",
         over_time(some(owner_states("workload", kind.scope, "state", identity).of())),
         size=(14, 8),
@@ -211,7 +211,7 @@ def _ledger(kind: Kind) -> timeseries.Panel:
 
 def _back(kind: Kind) -> statetimeline.Panel:
     return block.told(
-        "What held each one back",
+        "What limited each one",
         "One row per workload; of many, the 12 that wasted most.",
         lambda more: f"workload_state:gpu_workload_gpu_seconds:rate5m{{{kind.shown}{more}}}",
         "cluster, workload",

@@ -71,7 +71,7 @@ def gpus(kind: Kind) -> table.Panel:
                 width=75,
             ),
             gauge(
-                "Held down by heat",
+                "Thermal throttling",
                 own(answering(rate(f"gpu_throttled_seconds_total{{{NODE}, {THERMAL}}}"), NODE)),
                 look.SHARE_OF_TIME,
                 width=145,
@@ -197,7 +197,7 @@ def host(made: build.Dashboard, kind: Kind) -> None:
     )
     made.with_panel(
         panel.lines(
-            "GPUs held",
+            "Allocated GPUs",
             "By each workload.",
             over_time(f"sum by (cluster, workload) (gpu_workload_allocated_gpus{{{scope}}})", BY_WORKLOAD),
             look.COUNT,

@@ -77,7 +77,7 @@ def _waste_hours(level: str, labels: tuple[str, ...]) -> Recording:
         f"{level}:gpu_waste_hours:sum1d",
         labels,
         f"sum_over_time({level}:gpu_waste:rate5m[1d]) / 60",
-        "GPU hours held and lost in the last 24 hours.",
+        "Allocated GPU hours and lost in the last 24 hours.",
     )
 
 

@@ -182,7 +182,7 @@ def allocation(level: str, labels: tuple[str, ...], base: str = "") -> tuple[Rec
             held,
             labels,
             f"{total} or 0 * {level}:gpu_up:count",
-            "GPUs held by workloads (parts of a GPU count as parts); 0 where nobody holds any.",
+            "Allocated GPUs by workloads (parts of a GPU count as parts); 0 where nobody holds any.",
         ),
         record(
             f"{level}:gpu_free:sum",
@@ -234,13 +234,13 @@ PART_MODELS = record(
     "part_model:gpu_allocation_ratio:sum",
     ("instance", *OWNER_LABELS, "model"),
     summed(("instance", *OWNER_LABELS, "model"), once(("uuid", *OWNER_LABELS), "gpu_allocation_ratio") + INFO_JOIN),
-    "GPUs held by a container of a pod, or by a job on one of its nodes, by model.",
+    "Allocated GPUs by a container of a pod, or by a job on one of its nodes, by model.",
 )
 WORKLOAD_MODELS = record(
     "workload_model:gpu_allocation_ratio:sum",
     (*WHOLE, "model"),
     summed((*WHOLE, "model"), PART_MODELS.record),
-    "GPUs held, by model: what prices multiply (whole GPUs; MIG instances are not in it).",
+    "Allocated GPUs, by model: what prices multiply (whole GPUs; MIG instances are not in it).",
 )
 MODEL_PEAK = record(
     "model:gpu_peak_bf16_flops:max",

@@ -119,7 +119,7 @@ def _total(level: str, labels: tuple[str, ...], name: str, expr: str, help: str)
 def owner_held(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
     """What a level that is made of workloads holds."""
     return (
-        _total(level, labels, "gpu_workload_allocated_gpus:sum", "gpu_workload_allocated_gpus", "GPUs held."),
+        _total(level, labels, "gpu_workload_allocated_gpus:sum", "gpu_workload_allocated_gpus", "Allocated GPUs."),
         _total(
             level,
             labels,
@@ -173,7 +173,7 @@ def owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
         state,
         (*labels, "state"),
         summed((*labels, "state"), seconds),
-        "The owners' ledger: GPUs' worth of held time in each state that took any. Sums to the GPUs held.",
+        "The owners' ledger: GPUs' worth of held time in each state that took any. Sums to the Allocated GPUs.",
     )
     energy = "rate(gpu_workload_energy_joules_total[5m])"
     return (

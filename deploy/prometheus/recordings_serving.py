@@ -211,7 +211,7 @@ SERVING = (
     _record(
         "serving:gpu_workload_allocated_gpus:sum",
         _holders(_GPUS),
-        "GPUs held by what serves: by pod, and by the host and port it listens on.",
+        "Allocated GPUs by what serves: by pod, and by the host and port it listens on.",
         _HOLDER,
     ),
     _record(
@@ -241,7 +241,7 @@ SERVING = (
     _record(
         "serving_model:gpu_allocation_ratio:sum",
         _of_serving("sum", f"{PART_MODELS.record}{{<pod>}}", ", model"),
-        "GPUs held by what serves, by model: what prices multiply.",
+        "Allocated GPUs by what serves, by model: what prices multiply.",
         (*_HOLDER, "model"),
     ),
     _record(

@@ -107,7 +107,7 @@ def brief_job(past: Past, job: str, began: float, seconds: float) -> None:
 
 
 DIGEST = {
-    # user: account, GPUs held, GPUs wasted, state
+    # user: account, Allocated GPUs, GPUs wasted, state
     "alice": ("physics", 8.0, 3.0, "wait_storage"),
     "bob": ("nlp", 4.0, 3.5, "allocated_idle"),
 }

@@ -147,7 +147,7 @@ Record = Callable[[str, object], None]
 
 
 def _right(ran: Ran, named: str, held: Sequence[tuple[str, int]], record: Record, times: int = 1) -> None:
-    """The report by the name people use says what the jobs with these raw ids and so many GPUs held."""
+    """The report by the name people use says what the jobs with these raw ids and so many Allocated GPUs."""
     found = ran.report(named)
     truth, gpus = sum(ran.held(raw) * gpus for raw, gpus in held), sum(gpus for _, gpus in held)
     told, unobserved = found["gpu_hours"] * 3600, found["hours"].get("unobserved", 0.0) * 3600

@@ -92,7 +92,7 @@ def _and(selector: str, cluster: str) -> str:
 
 
 def holding(selector: str) -> str:
-    """GPUs held; no point while none is."""
+    """Allocated GPUs; no point while none is."""
     return f"sum (gpu_workload_allocated_gpus{{{selector}}}) > 0"
 
 
@@ -101,7 +101,7 @@ Since = Callable[[str, float], str]
 
 
 def held_since(selector: str, seconds: float) -> str:
-    """GPUs held at any sample of the last `seconds`; no point while none was."""
+    """Allocated GPUs at any sample of the last `seconds`; no point while none was."""
     return f"sum (max_over_time(gpu_workload_allocated_gpus{{{selector}}}[{_milliseconds(seconds)}])) > 0"
 
 

@@ -53,7 +53,7 @@ def gib(size: float) -> str:
 
 
 def count(number: float) -> str:
-    """GPUs held: whole numbers mostly, parts where GPUs are shared."""
+    """Allocated GPUs: whole numbers mostly, parts where GPUs are shared."""
     return f"{number:.0f}" if abs(number - round(number)) < 0.005 else f"{number:.2f}"  # noqa: PLR2004 - half the last digit
 
 

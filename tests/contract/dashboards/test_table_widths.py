@@ -77,7 +77,7 @@ def test_words_fit_their_columns(panel: dict[str, Any]) -> None:
 @pytest.mark.parametrize("panel", [each for each in TABLES if "Alert" in columns(each.values[0])])
 def test_names_of_alerts_and_of_a_job_fit_their_columns(panel: dict[str, Any]) -> None:
     wide = columns(panel)
-    names = {"Alert": [alert.name for alert in ALERTS], "First on": ["slurm:18550400", "gpu-node-0123"]}
+    names = {"Alert": [alert.name for alert in ALERTS], "Longest on": ["slurm:18550400", "gpu-node-0123"]}
 
     cut = {
         (title, name)
@@ -90,7 +90,7 @@ def test_names_of_alerts_and_of_a_job_fit_their_columns(panel: dict[str, Any]) -
 
 _UNIT, _AXES, _ROW = 38, 108, 18
 """Pixels of a panel's unit of height; of title, legend and axis; of a row whose name can be read."""
-_MANY = {("workload", 12): "What held each one back", ("job", 12): "over time", ("health", 20): "Alerts over time"}
+_MANY = {("workload", 12): "What limited each one", ("job", 12): "over time", ("health", 20): "Alerts over time"}
 """Most rows that their queries let through."""
 
 

@@ -32,7 +32,7 @@ def test_the_gpu_the_others_wait_for_is_the_one_row_that_says_so(url: str) -> No
 
 
 def test_a_third_of_waiting_is_told_although_more_was_busy(url: str) -> None:
-    found = Reader(url, SPAN, {"workload": "slurm:7"}).column("workload-slurm", "What held each one back", "")
+    found = Reader(url, SPAN, {"workload": "slurm:7"}).column("workload-slurm", "What limited each one", "")
 
     assert {int(float(value)) for row in found for _, value in row["values"]} == {STATES.index("wait_cpu")}
 
