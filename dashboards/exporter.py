@@ -101,7 +101,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Unattributed processes",
+            "Unattributed",
             "GPU processes whose owner is not known.",
             now(f"sum(gpu_exporter_unattributed_processes{{{NODE}}})"),
             look.COUNT,
@@ -123,7 +123,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Nodes scraped twice",
+            "Copies",
             "Nodes whose exporter two targets scrape. No panel counts them twice, but Prometheus keeps two of each series: drop one.",
             now(f"count(node:gpu_exporter_copies:ratio{{{NODE}}} > 1) or vector(0)"),
             look.COUNT,
@@ -159,7 +159,9 @@ def _exporters() -> table.Panel:
                 decimals=1,
                 width=120,
             ),
-            Value("Pass", f"gpu_exporter_sampling_cycle_duration_seconds{{{NODE}}}", units.Seconds, decimals=1, width=85),
+            Value(
+                "Pass", f"gpu_exporter_sampling_cycle_duration_seconds{{{NODE}}}", units.Seconds, decimals=1, width=85
+            ),
             Value("Interval", f"gpu_exporter_sample_interval_seconds{{{NODE}}}", units.Seconds, decimals=1, width=80),
             Value(
                 "Driver calls/min",

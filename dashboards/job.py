@@ -46,7 +46,9 @@ def job() -> build.Dashboard:
         "One workload of any kind and size: its GPUs and ranks over time, restarts, steps, the host side and the cost so far.",
         (
             variable.one(
-                "workload", "Workload", f'label_values(gpu_workload_allocated_gpus{{{CLUSTER}, workload!=""}}, workload)'
+                "workload",
+                "Workload",
+                f'label_values(gpu_workload_allocated_gpus{{{CLUSTER}, workload!=""}}, workload)',
             ),
             variable.holding(SCOPE),
             *price.variables(),
@@ -94,7 +96,7 @@ def _numbers(made: build.Dashboard) -> None:
         ("Pods and nodes", "Containers of pods, or the job on each of its nodes, that hold GPUs now.", f"sum(workload:gpu_workload_parts:count{{{SCOPE}}})", look.COUNT, 0),
         ("Restarts", "In the time range: new pods, restarted containers, requeues. What starts within two and a half minutes counts once.", f"max(changes({_STARTED}[$__range]) > (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or changes({_STARTED}[$__range]))", look.COUNT, 0),
         ("Utilization", f"Share of the held and observed GPU time of the range in which a kernel ran. {mfu.MEANING}", UTILIZATION.promql(everything), units.PercentUnit, 0),
-        ("Allocated GPU hours", "In the time range.", HELD.promql(everything), GPU_HOURS, 1),
+        ("Allocated GPU h", "In the time range.", HELD.promql(everything), GPU_HOURS, 1),
         ("GPU hours wasted", "Held and idle, waiting or throttled, in the time range.", WASTED.promql(everything), GPU_HOURS, 1),
         ("Cost so far", "Of what it held in the time range, at the prices set above.", f"sum({price.held(SCOPE)})", look.DOLLARS, 0),
         ("Straggling", "Share of the last five minutes in which the others on its node waited for its slowest GPU; what they wait for less than half of a pass does not count.", f"max(workload:gpu_straggling:ratio_rate5m{{{SCOPE}}})", units.PercentUnit, 0),

@@ -64,7 +64,9 @@ def _programs() -> table.Panel:
             gauge("Progress", f"gpu_workload_progress_ratio{{{SCOPE}}}", look.PLAIN, width=95),
             *reported.columns(SCOPE),
             Text("Slowest rank", rank, "rank", width=105),
-            Value("GPUs", f"gpu_workload_allocated_gpus{{{SCOPE}}}{only}", look.COUNT, decimals=1, width=60, reduce="sum"),
+            Value(
+                "GPUs", f"gpu_workload_allocated_gpus{{{SCOPE}}}{only}", look.COUNT, decimals=1, width=60, reduce="sum"
+            ),
             gauge("Utilization", f"workload:gpu_utilization:ratio_rate5m{{{SCOPE}}}{only}", look.PLAIN, width=105),
             *mfu.columns(SCOPE, f"{by}, user", only, mfu.NOW),
             lost_state(

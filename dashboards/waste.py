@@ -61,7 +61,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Allocated", "Hours that somebody held a GPU, used or not.", now(held), GPU_HOURS, size=(2, 4), decimals=0
+            "Allocated", "Hours that somebody held a GPU, used or not.", now(held), GPU_HOURS, size=(3, 4), decimals=0
         )
     )
     made.with_panel(
@@ -71,7 +71,7 @@ def _numbers(made: build.Dashboard) -> None:
             now(lost),
             GPU_HOURS,
             steps=look.SOME_IS_WORTH_A_LOOK,
-            size=(3, 4),
+            size=(2, 4),
             decimals=1,
         )
     )
@@ -98,7 +98,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Cost of allocated GPUs",
+            "Cost of allocated",
             "At the prices set above, for the GPUs and parts of GPUs that workloads held.",
             now(f"sum({price.held(CLUSTER)})"),
             look.DOLLARS,
@@ -189,7 +189,7 @@ def _workloads() -> table.Panel:
             Key("cluster", "Cluster", width=80),
             Key("workload", "Workload", (link.to_pod(name, cluster), link.to_job(name, cluster))),
             Key("user", "User", (link.to_user(link.cell("User")),), width=80),
-            Key("namespace", "Namespace", (link.to_namespace(link.cell("Namespace")),), width=105),
+            Key("workload_namespace", "Namespace", (link.to_namespace(link.cell("Namespace")),), width=105),
             Key("account", "Account", (link.to_account(link.cell("Account")),), width=90),
         ),
         columns=(
@@ -237,7 +237,7 @@ def _level(level: str, title: str, onward: link.Link) -> table.Panel:
         description=f"GPU hours by {level}: held, wasted, the price of the waste, and on which state most of it went. "
         f"Target ratio: utilization beside what is good for its classes of work. {mfu.MEANING} A dash: nothing of it could be observed, or "
         "reported. Click one for its workloads.",
-        keys=(Key(level, level.capitalize(), (onward,)),),
+        keys=(Key(promql.label(level), level.capitalize(), (onward,)),),
         columns=(
             Value(
                 "Allocated",
@@ -248,7 +248,7 @@ def _level(level: str, title: str, onward: link.Link) -> table.Panel:
                 reduce="sum",
             ),
             gauge("Utilization", promql.utilization(level, CLUSTER, RANGE), look.PLAIN, width=105),
-            *mfu.columns(f'{CLUSTER}, {level}!=""', level),
+            *mfu.columns(f'{CLUSTER}, {promql.label(level)}!=""', promql.label(level)),
             of_mark(promql.target_ratio(level, CLUSTER, RANGE)),
             Value(
                 "Wasted",

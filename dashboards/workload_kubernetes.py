@@ -19,8 +19,10 @@ def workload_kubernetes() -> build.Dashboard:
         uid.KUBERNETES,
         "Pods (and containers, units and processes outside Slurm): how they use the GPUs they hold, why not better, what to do.",
         (
-            variable.many("namespace", "Namespace", f"label_values({_ELSEWHERE}}}, namespace)"),
-            variable.many("workload", "Workload", f'label_values({_ELSEWHERE}, namespace=~"$namespace"}}, workload)'),
+            variable.many("namespace", "Namespace", f"label_values({_ELSEWHERE}}}, workload_namespace)"),
+            variable.many(
+                "workload", "Workload", f'label_values({_ELSEWHERE}, workload_namespace=~"$namespace"}}, workload)'
+            ),
             variable.shown(POD),
             variable.holding(POD_SHOWN),
             *price.variables(),
@@ -33,7 +35,7 @@ def workload_kubernetes() -> build.Dashboard:
         shown=POD_SHOWN,
         owner_keys=(
             Key("kind", "Kind", width=80),
-            Key("namespace", "Namespace", (link.to_namespace(link.cell("Namespace")),), width=120),
+            Key("workload_namespace", "Namespace", (link.to_namespace(link.cell("Namespace")),), width=120),
         ),
         onward=link.to_pod(link.cell("Workload")),
     )

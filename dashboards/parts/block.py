@@ -53,7 +53,11 @@ def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
     ).build()
 
 
-_THINGS = (link.to_node(link.cell("Longest on")), link.to_pod(link.cell("Longest on")), link.to_job(link.cell("Longest on")))
+_THINGS = (
+    link.to_node(link.cell("Longest on")),
+    link.to_pod(link.cell("Longest on")),
+    link.to_job(link.cell("Longest on")),
+)
 
 
 def _on(alerts: str) -> str:
@@ -130,7 +134,12 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
         columns=(
             Value("Answers", known(scope, "gpu"), "none", mappings=tuple(look.ANSWERS), width=95, reduce="min"),
             Text("Model", f"gpu_info{{{scope}}}", "model", width=190, links=(link.to_model(link.cell("Model")),)),
-            Text("Allocated to", f"gpu_allocation_ratio{{{scope}}}", "workload", links=(link.to_pod(held), link.to_job(held))),
+            Text(
+                "Allocated to",
+                f"gpu_allocation_ratio{{{scope}}}",
+                "workload",
+                links=(link.to_pod(held), link.to_job(held)),
+            ),
             lost_state("State", state),
             gauge("Busy", gpu_busy(scope, by), look.PLAIN, width=120),
             gauge(
@@ -221,7 +230,14 @@ def workloads(
                 reduce="sum",
                 wrap=f"topk({at_most}, {{}})",
             ),
-            Value("GPUs", f"workload:gpu_workload_allocated_gpus:sum{{{scope}}}", look.COUNT, decimals=1, width=60, reduce="sum"),
+            Value(
+                "GPUs",
+                f"workload:gpu_workload_allocated_gpus:sum{{{scope}}}",
+                look.COUNT,
+                decimals=1,
+                width=60,
+                reduce="sum",
+            ),
             gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=105),
             *mfu.columns(scope, by, window=mfu.NOW),
             of_mark(target_ratio_promql(mine)),

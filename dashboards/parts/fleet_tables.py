@@ -10,6 +10,7 @@ from dashboards.parts import link, look, mfu
 from dashboards.parts.query import ALERTS, CLUSTER, owners
 from dashboards.parts.states import LOST_REGEX
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state, of_mark
+from exporter.tools.report import promql
 from exporter.tools.report.definitions import UTILIZATION, WASTED, identity, target_ratio_promql
 
 
@@ -45,7 +46,7 @@ def nodes() -> table.Panel:
             ),
             Value("GPUs", of("gpu_up:count"), look.COUNT, width=65),
             Value("Lost", f"{of('gpu_up:count')} - {of('gpu_up:sum')}", look.COUNT, look.SOME_IS_BAD, width=65),
-            Value("Allocated", of("gpu_workload_allocated_gpus:sum"), look.COUNT, decimals=1, width=65),
+            Value("Allocated", of("gpu_workload_allocated_gpus:sum"), look.COUNT, decimals=1, width=80),
             gauge("Busy", of("gpu_utilization:ratio_rate5m"), look.PLAIN, width=140),
             gauge(
                 "Memory",
@@ -77,7 +78,7 @@ def owners_and_models(made: build.Dashboard) -> None:
                 title=title,
                 description=f"One row per {level} that holds GPUs. Target ratio: utilization beside what is good for its classes of work. {mfu.MEANING} "
                 "A dash: nothing of it can be observed, or is reported. Click one for its workloads.",
-                keys=(Key(level, level.capitalize(), (onward,)),),
+                keys=(Key(promql.label(level), level.capitalize(), (onward,)),),
                 columns=_owner_columns(level),
                 sort="Wasted",
                 size=(12, 8),
@@ -97,7 +98,7 @@ def _models() -> table.Panel:
         keys=(Key("model", "Model", (link.to_model(link.cell("Model")),)),),
         columns=(
             Value("GPUs", of("gpu_up:count"), look.COUNT, width=75, reduce="sum"),
-            Value("Allocated", of("gpu_allocation_ratio:sum"), look.COUNT, decimals=1, width=75, reduce="sum"),
+            Value("Allocated", of("gpu_allocation_ratio:sum"), look.COUNT, decimals=1, width=80, reduce="sum"),
             gauge("Busy", of("gpu_utilization:ratio_rate5m"), look.PLAIN, reduce="avg", width=160),
             gauge(
                 "Memory",
@@ -123,11 +124,18 @@ def _models() -> table.Panel:
 
 
 def _owner_columns(level: str) -> tuple[Value, ...]:
-    mine = owners(level, CLUSTER, level, identity)
+    mine = owners(level, CLUSTER, promql.label(level), identity)
     return (
-        Value("GPUs", f"{level}:gpu_workload_allocated_gpus:sum{{{CLUSTER}}}", look.COUNT, decimals=1, width=65, reduce="sum"),
+        Value(
+            "GPUs",
+            f"{level}:gpu_workload_allocated_gpus:sum{{{CLUSTER}}}",
+            look.COUNT,
+            decimals=1,
+            width=65,
+            reduce="sum",
+        ),
         gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=105),
-        *mfu.columns(f'{CLUSTER}, {level}!=""', level, window=mfu.NOW),
+        *mfu.columns(f'{CLUSTER}, {promql.label(level)}!=""', promql.label(level), window=mfu.NOW),
         of_mark(target_ratio_promql(mine)),
         Value(
             "Wasted",

@@ -20,7 +20,7 @@ NODE = 'cluster=~"$cluster", instance=~"$instance"'
 # A variable of one value is compared and not matched: Grafana escapes it for no regex, and [2001:db8::7]:9836 is one.
 ONE_NODE = 'cluster=~"$cluster", instance="$instance"'
 DEVICE = 'cluster=~"$cluster", instance="$instance", gpu="$gpu"'
-POD = 'cluster=~"$cluster", kind!="slurm", namespace=~"$namespace", workload=~"$workload"'
+POD = 'cluster=~"$cluster", kind!="slurm", workload_namespace=~"$namespace", workload=~"$workload"'
 SLURM = 'cluster=~"$cluster", kind="slurm", account=~"$account", user=~"$user", workload=~"$workload"'
 
 POD_SHOWN, SLURM_SHOWN = (scope.replace("$workload", "$shown") for scope in (POD, SLURM))

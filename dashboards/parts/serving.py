@@ -14,8 +14,8 @@ TITLE = "Serving engines, where this Prometheus scrapes them"
 _NONE = "No serving engine is scraped by this Prometheus"
 _APART = "No serving engine is scraped with the labels of its pod, or by the host and port that its workload listens on"
 _ENGINE = "{{engine}} {{model_name}}"
-_PLACE = "{{namespace}}/{{pod}} {{host}}:{{port}}"
-_MODEL, _WHERE = "cluster, engine, model_name", "cluster, namespace, pod, host, port"
+_PLACE = "{{workload_namespace}}/{{workload_pod}} {{host}}:{{port}}"
+_MODEL, _WHERE = "cluster, engine, model_name", "cluster, workload_namespace, workload_pod, host, port"
 
 
 def panels() -> Iterator[timeseries.Panel]:

@@ -70,7 +70,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
     )
     made.with_panel(
         panel.number(
-            "Allocated GPU hours",
+            "Allocated GPU h",
             "In the time range.",
             now(HELD.promql(everything)),
             GPU_HOURS,
@@ -160,7 +160,12 @@ def _table(kind: Kind) -> table.Panel:
             of_mark(target_ratio_promql(mine)),
             lost_state("Wasted on", f"{lost} > 0.01"),
             Value(
-                "GPUs now", f"workload:gpu_workload_allocated_gpus:sum{{{scope}}}", look.COUNT, decimals=1, width=85, reduce="sum"
+                "GPUs now",
+                f"workload:gpu_workload_allocated_gpus:sum{{{scope}}}",
+                look.COUNT,
+                decimals=1,
+                width=85,
+                reduce="sum",
             ),
             Value(
                 "Running for",

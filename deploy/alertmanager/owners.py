@@ -23,7 +23,7 @@ _DEFAULTS = {"user": "{name}", "namespace": "{name}"}
 _TARGET = {"user": re.compile(r"[^\s@,\"`{}]+(@[^\s@,\"`{}]+)?"), "namespace": re.compile(r"[^\s#,\"`{}]+")}
 _PLACE = "{name}"
 _NAME = re.compile(r"\*|[^\s\"`{}]+")
-_LABELS = {"user": ("gpu.owner.address", "user"), "namespace": ("gpu.owner.channel", "namespace")}
+_LABELS = {"user": ("gpu.owner.address", "user"), "namespace": ("gpu.owner.channel", "workload_namespace")}
 
 
 class OwnersError(Exception):

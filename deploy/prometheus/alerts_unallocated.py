@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.wording import GPU, HIT, OWNER
-from exporter.attribution.owner import OWNER_LABELS
+from exporter.attribution.owner import KEPT_OWNER_LABELS
 
-_ONE = f"(cluster, node, instance, gpu, uuid, {', '.join(OWNER_LABELS)})"
+_ONE = f"(cluster, node, instance, gpu, uuid, {', '.join(KEPT_OWNER_LABELS)})"
 
 UNALLOCATED_USE = Alert(
     name="GpuUnallocatedUse",

@@ -9,10 +9,10 @@ from deploy.prometheus.hosts import by_host
 from deploy.prometheus.recordings_common import WHOLE
 from deploy.prometheus.states import ADVICE, BUSY, regex
 from deploy.prometheus.wording import GPUS_OF_XIDS, OWNER, TOP_STATE, XIDS
-from exporter.attribution.owner import OWNER_LABELS
+from exporter.attribution.owner import KEPT_OWNER_LABELS
 
 _OWNER = f"(cluster, {', '.join(WHOLE)})"
-_IDENTITY = "(cluster, workload, kind, namespace, slurm_job, user)"
+_IDENTITY = "(cluster, workload, kind, workload_namespace, slurm_job, user)"
 WORKLOAD_LABELS = "(cluster, workload)"
 _OTHERS = ", ".join(label for label in WHOLE if label != "workload")
 LATELY, ABOUT = "2m", "10m"
@@ -114,18 +114,20 @@ UNDERUTILIZED = Alert(
 _DEVICE = "(cluster, instance, uuid)"
 
 
+_IDLE = 'state=~"allocated_idle|allocated_unused"'
+
+
 def _idle(seconds: str, share: str) -> str:
     """Devices an owner holds and leaves idle, each once however often it is scraped."""
     return f"""\
     max by (cluster, uuid, workload) (
-      max by {_DEVICE} (sum without (state) (rate({seconds}{{state=~"allocated_idle|allocated_unused"}}[<window>])) > <idle>)
+      max by {_DEVICE} (sum without (state) (rate({seconds}{{{_IDLE}}}[<window>])) > <idle>)
       * on {_DEVICE} group_right () ({share} > 0)
       and on (cluster, instance, uuid, workload) {share} offset <window> > 0
     )"""
 
 
-_IDLE = 'state=~"allocated_idle|allocated_unused"'
-_ONCE = f"max by (cluster, host, {', '.join(OWNER_LABELS)}, state)"
+_ONCE = f"max by (cluster, host, {', '.join(KEPT_OWNER_LABELS)}, state)"
 _WHOLLY_IDLE = f"""\
     round(
       sum by {WORKLOAD_LABELS} ({_ONCE} ({by_host(f"rate({_SECONDS}{{{_IDLE}}}[<window>])")}))

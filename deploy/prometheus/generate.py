@@ -18,7 +18,7 @@ from deploy.prometheus.render import (
     to_yaml,
 )
 from deploy.prometheus.states import ADVICE
-from exporter.attribution.owner import OWNER_LABELS
+from exporter.attribution.owner import KEPT_OWNER_LABELS
 from exporter.ledger.states import TABLE as STATES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,8 +96,8 @@ def _recordings() -> str:
     for group in GROUPS:
         for rule in group.rules:
             labels = ", ".join(("cluster", *rule.by))
-            if set(OWNER_LABELS) <= set(rule.by):
-                labels = labels.replace(", ".join(OWNER_LABELS), "owner's")
+            if set(KEPT_OWNER_LABELS) <= set(rule.by):
+                labels = labels.replace(", ".join(KEPT_OWNER_LABELS), "owner's")
             elif "workload" in rule.by:
                 labels = "cluster + owner's but pod and container" + (", state" if "state" in rule.by else "")
             lines.append(f"| `{rule.record}` | {labels} | {rule.help} |\n")

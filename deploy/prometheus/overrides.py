@@ -11,7 +11,7 @@ from deploy.prometheus.declaration import Alert
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """`where` selects by the labels of gpu_workload_info, such as `namespace="lab"`; the first that fits counts."""
+    """Values for the workloads that `where` selects by gpu_workload_info: `account="lab"`. The first fit counts."""
 
     alert: str
     where: str

@@ -101,7 +101,7 @@ _NODES, _CLUSTERS, _MODELS = (
     Level("cluster", (), base="node"),
     Level("model", MODEL, join=INFO_JOIN),
 )
-_OWNERS = (("namespace", ("namespace",)), ("account", ("account",)), ("user", ("user",)))
+_OWNERS = (("namespace", ("workload_namespace",)), ("account", ("account",)), ("user", ("user",)))
 GROUPS = (
     Group("gpu-target", INTERVAL, (OTHERS, TARGETS)),
     Group(

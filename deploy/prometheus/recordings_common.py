@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from deploy.prometheus.declaration import Recording
-from exporter.attribution.owner import OWNER_LABELS
+from exporter.attribution.owner import KEPT_OWNER_LABELS
 
 NODE = ("node", "instance")
-WHOLE = tuple(label for label in OWNER_LABELS if label not in {"pod", "container"})
+WHOLE = tuple(label for label in KEPT_OWNER_LABELS if label not in {"workload_pod", "workload_container"})
 """Labels of a whole workload: one series for all its pods and nodes, which pods that come and go do not renew."""
 MODEL = ("model",)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import MODEL, NODE, WHOLE, by, once, record, summed
 from deploy.prometheus.states import BUSY, LOST, regex
-from exporter.attribution.owner import OWNER_LABELS
+from exporter.attribution.owner import KEPT_OWNER_LABELS
 
 _THERMAL = 'reason=~"sw_thermal|hw_thermal|thermal"'
 
@@ -232,8 +232,11 @@ MODEL_SHARE = record(
 
 PART_MODELS = record(
     "part_model:gpu_allocation_ratio:sum",
-    ("instance", *OWNER_LABELS, "model"),
-    summed(("instance", *OWNER_LABELS, "model"), once(("uuid", *OWNER_LABELS), "gpu_allocation_ratio") + INFO_JOIN),
+    ("instance", *KEPT_OWNER_LABELS, "model"),
+    summed(
+        ("instance", *KEPT_OWNER_LABELS, "model"),
+        once(("uuid", *KEPT_OWNER_LABELS), "gpu_allocation_ratio") + INFO_JOIN,
+    ),
     "Allocated GPUs by a container of a pod, or by a job on one of its nodes, by model.",
 )
 WORKLOAD_MODELS = record(

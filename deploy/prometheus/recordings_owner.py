@@ -6,7 +6,7 @@ from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import WHOLE, by, once, record, summed
 from deploy.prometheus.recordings_device import GPU_BUSY
 from deploy.prometheus.states import BUSY, LOST, regex
-from exporter.attribution.owner import OWNER_LABELS
+from exporter.attribution.owner import KEPT_OWNER_LABELS
 from exporter.tools.report.definitions import GOOD, HIGH
 
 
@@ -17,16 +17,16 @@ def _of_parts(name: str, operation: str, expr: str, help: str) -> Recording:
 
 PART_STATES = record(
     "part_state:gpu_workload_gpu_seconds:rate5m",
-    ("instance", *OWNER_LABELS, "state"),
-    once((*OWNER_LABELS, "state"), "rate(gpu_workload_gpu_seconds_total[5m]) > 0"),
+    ("instance", *KEPT_OWNER_LABELS, "state"),
+    once((*KEPT_OWNER_LABELS, "state"), "rate(gpu_workload_gpu_seconds_total[5m]) > 0"),
     "GPUs' worth of held time of a container of a pod, or of a job on one of its nodes, in each state that took any.",
 )
 PART_USED = record(
     "part:gpu_workload_used:rate5m",
-    ("instance", *OWNER_LABELS),
+    ("instance", *KEPT_OWNER_LABELS),
     summed(
-        ("instance", *OWNER_LABELS),
-        once(("uuid", *OWNER_LABELS), "rate(gpu_workload_busy_gpu_seconds_total[5m]) > 0"),
+        ("instance", *KEPT_OWNER_LABELS),
+        once(("uuid", *KEPT_OWNER_LABELS), "rate(gpu_workload_busy_gpu_seconds_total[5m]) > 0"),
     ),
     "GPUs' worth of time that a container of a pod, or a job on one of its nodes, ran kernels, whatever it holds.",
 )
@@ -67,7 +67,7 @@ WORKLOAD_NOW = (
         _of_parts(
             f"gpu_utilization:{operation}",
             operation,
-            f"0 * ({once(('uuid', *OWNER_LABELS), 'gpu_allocation_ratio')} > 0)"
+            f"0 * ({once(('uuid', *KEPT_OWNER_LABELS), 'gpu_allocation_ratio')} > 0)"
             f" + on (cluster, instance, uuid) group_left () {GPU_BUSY.record}",
             f"Share of its observed time in which a kernel ran on the {which} used GPU that it holds, 0 to 1.",
         )
@@ -82,7 +82,7 @@ WORKLOAD_NOW = (
     _of_parts(
         "gpu_workload_parts:count",
         "count",
-        f"count {by(('instance', *OWNER_LABELS))} (gpu_workload_allocated_gpus > 0)",
+        f"count {by(('instance', *KEPT_OWNER_LABELS))} (gpu_workload_allocated_gpus > 0)",
         "Its parts that hold GPUs: containers of pods, a job on each of its nodes.",
     ),
 )
@@ -112,7 +112,7 @@ def owner_share(level: str, labels: tuple[str, ...]) -> Recording:
 
 def _total(level: str, labels: tuple[str, ...], name: str, expr: str, help: str) -> Recording:
     """The sum of `expr` over the parts of a workload, or of what is recorded so of the workloads of a level."""
-    total = once(OWNER_LABELS, expr) if level == "workload" else f'workload:{name}{{{level}!=""}}'
+    total = once(KEPT_OWNER_LABELS, expr) if level == "workload" else f'workload:{name}{{{labels[0]}!=""}}'
     return record(f"{level}:{name}", labels, summed(labels, total), help)
 
 
@@ -133,7 +133,7 @@ def owner_held(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
 def owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
     """The rules of a level that is made of workloads; all but `workload` itself add up that one."""
     base = level == "workload"
-    own = "" if base else f'{level}!=""'
+    own = "" if base else f'{labels[0]}!=""'
     state = f"{level}_state:gpu_workload_gpu_seconds:rate5m"
     seconds = f"{_WORKLOAD_SECONDS}{{{own}}}"
     if base:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import WHOLE
 from deploy.prometheus.recordings_device import MODEL_PEAK, WORKLOAD_MODELS
-from exporter.attribution.owner import OWNER_LABELS
+from exporter.attribution.owner import KEPT_OWNER_LABELS
 from exporter.tools.report.model import WORK
 
 _BY = f"by (cluster, {', '.join(WHOLE)})"
-_NODES = f"by (cluster, instance, {', '.join(OWNER_LABELS)})"
+_NODES = f"by (cluster, instance, {', '.join(KEPT_OWNER_LABELS)})"
 _ON = f"on (cluster, {', '.join(WHOLE)})"
 _GPU = "max by (cluster, instance, uuid)"
 _PEAK = f"{_GPU} (gpu_peak_bf16_flops)"
@@ -83,7 +83,8 @@ PROGRESS = (
 PROGRESS_NOW = (
     _record(
         _BOUND,
-        f"clamp_max(sum {_BY} ((max by (cluster, instance, uuid, {', '.join(OWNER_LABELS)}) (gpu_allocation_ratio) > bool 0)"
+        f"clamp_max(sum {_BY} ((max by (cluster, instance, uuid, {', '.join(KEPT_OWNER_LABELS)})"
+        " (gpu_allocation_ratio) > bool 0)"
         f" * on (cluster, instance, uuid) group_left () ({_TENSOR} * on (cluster, instance, uuid) {_CLOCK}"
         f" * on (cluster, instance, uuid) {_PEAK})) / ({_PEAKS} > 0), 1) unless {_ON} {_MFU}",
         "Upper bound of the model FLOPs utilization of what reports none: tensor activity times clock over peak clock.",

@@ -15,8 +15,10 @@ from deploy.prometheus.recordings_device import PART_MODELS
 from deploy.prometheus.recordings_owner import PART_STATES
 from exporter.tools.report.definitions import SCRAPE
 
-BY = ("namespace", "pod", "instance", "model_name", "engine")
-_HOLDER = ("namespace", "pod", "host", "port")
+_POD = ("workload_namespace", "workload_pod")
+_OF_POD = f"cluster, {', '.join(_POD)}"
+BY = (*_POD, "instance", "model_name", "engine")
+_HOLDER = (*_POD, "host", "port")
 """A pod where the engine is scraped as one, else the host and port it is scraped at."""
 _QUANTILES = {"p50": 0.5, "p95": 0.95}
 
@@ -121,7 +123,14 @@ def _of_all(field: str, expr: str) -> str:
             made = expr.replace("<rate>", rates).replace("<series>", _named(metric, name))
             made = made.replace("<label>", engine.label).replace("<scale>", engine.scale)
             found.append(_labelled(made, name))
-    return " or ".join(found)
+    return _of_pods(" or ".join(found))
+
+
+def _of_pods(expr: str) -> str:
+    """With the pod that the target is, under the labels by which owners are named."""
+    for label in ("namespace", "pod"):
+        expr = f'label_replace({expr}, "workload_{label}", "$1", "{label}", "(.*)")'
+    return f"sum without (namespace, pod) ({expr})"
 
 
 def _record(record: str, expr: str, help: str, by: tuple[str, ...] = BY) -> Recording:
@@ -157,43 +166,43 @@ def _place(expr: str) -> str:
     """Of an engine, where it runs: its pod, or the host and port it is scraped at."""
     host = 'label_replace({}, "host", "$1", "instance", "(.*):[0-9]+")'
     host = f'label_replace({host}, "port", "$1", "instance", ".*:([0-9]+)")'
-    pods, bare = expr.replace("<pod>", 'pod!=""'), expr.replace("<pod>", 'pod=""')
-    return f"sum by (cluster, namespace, pod) ({pods}) or sum by (cluster, host, port) ({host.format(bare)})"
+    pods, bare = expr.replace("<pod>", 'workload_pod!=""'), expr.replace("<pod>", 'workload_pod=""')
+    return f"sum by ({_OF_POD}) ({pods}) or sum by (cluster, host, port) ({host.format(bare)})"
 
 
 def _holders(metric: str) -> str:
     """Of the workloads: those of each pod, or of whom listens on the port of the host."""
-    listens = 'max by (cluster, instance, workload, port) (gpu_workload_listen_port{pod=""})'
-    own, of_pods = metric.replace("<pod>", 'pod=""'), metric.replace("<pod>", 'pod!=""')
+    listens = 'max by (cluster, instance, workload, port) (gpu_workload_listen_port{workload_pod=""})'
+    own, of_pods = metric.replace("<pod>", 'workload_pod=""'), metric.replace("<pod>", 'workload_pod!=""')
     held = f"max by (cluster, instance, workload) ({own})"
     joined = f"{listens} * on (cluster, instance, workload) group_left () {held}"
     bare = f'label_replace({joined}, "host", "$1", "instance", "(.*):[0-9]+")'
-    pods = f"sum by (cluster, namespace, pod) (max by (cluster, instance, namespace, pod, container) ({of_pods}))"
+    pods = f"sum by ({_OF_POD}) (max by ({_OF_POD}, instance, workload_container) ({of_pods}))"
     return f"{pods} or sum by (cluster, host, port) ({bare})"
 
 
 _LISTENER = "serving:gpu_workload_listen_port:first"
 _LISTENS = (
-    'label_replace(max by (cluster, instance, workload, port) (gpu_workload_listen_port{pod=""}),'
+    'label_replace(max by (cluster, instance, workload, port) (gpu_workload_listen_port{workload_pod=""}),'
     ' "host", "$1", "instance", "(.*):[0-9]+")'
 )
 _SCRAPED = (
-    'label_replace(label_replace(engine:llm_requests:rate5m{pod=""}, "host", "$1", "instance", "(.*):[0-9]+"),'
+    'label_replace(label_replace(engine:llm_requests:rate5m{workload_pod=""}, "host", "$1", "instance", "(.*):[0-9]+"),'
     ' "port", "$1", "instance", ".*:([0-9]+)")'
 )
-_ENGINE_PODS = '(engine:llm_requests:rate5m{pod!=""})'
+_ENGINE_PODS = '(engine:llm_requests:rate5m{workload_pod!=""})'
 
 
 def _of_serving(operation: str, of_owners: str, more: str = "") -> str:
     """Numbers of what serves, over its workload: `of_owners` gets the matchers of pods or of all else."""
-    of_pods, own = (of_owners.replace("<pod>", pod) for pod in ('pod!=""', 'pod=""'))
-    pods = f"{operation} by (cluster, namespace, pod{more}) ({of_pods}) and on (cluster, namespace, pod) {_ENGINE_PODS}"
+    of_pods, own = (of_owners.replace("<pod>", pod) for pod in ('workload_pod!=""', 'workload_pod=""'))
+    pods = f"{operation} by ({_OF_POD}{more}) ({of_pods}) and on ({_OF_POD}) {_ENGINE_PODS}"
     joined = f"({own}) * on (cluster, instance, workload) group_left (host, port) {_LISTENER}"
     return f"{pods} or {operation} by (cluster, host, port{more}) ({joined})"
 
 
 _SM = (
-    "(max by (cluster, instance, uuid, workload, namespace, pod) (gpu_allocation_ratio{<pod>}) > bool 0)"
+    f"(max by ({_OF_POD}, instance, uuid, workload) (gpu_allocation_ratio{{<pod>}}) > bool 0)"
     " * on (cluster, instance, uuid) group_left ()"
     " max by (cluster, instance, uuid) (rate(gpu_sm_active_seconds_total[5m]))"
 )

@@ -45,7 +45,7 @@ class Owner(NamedTuple):
     @property
     def labels(self) -> tuple[str, ...]:
         """Label values in the order of OWNER_LABELS."""
-        return self
+        return (*self, self.namespace, self.pod, self.container)
 
     @property
     def pod_name(self) -> tuple[str, str]:
@@ -63,7 +63,11 @@ class Owner(NamedTuple):
         return self.kind == "unit" and bool(_SHARED.match(self.workload))
 
 
-OWNER_LABELS = Owner._fields
+SCRAPER_LABELS = ("namespace", "pod", "container")
+"""Names that a scraper may give to the exporter's own pod. They stay for joins with kube-state-metrics and cAdvisor."""
+OWNER_LABELS = (*Owner._fields, *(f"workload_{label}" for label in SCRAPER_LABELS))
+KEPT_OWNER_LABELS = tuple(label for label in OWNER_LABELS if label not in SCRAPER_LABELS)
+"""Those that no scraper overwrites: rules, dashboards, alert routes and reports ask for these."""
 NOBODY = Owner()
 
 

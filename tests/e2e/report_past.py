@@ -9,7 +9,7 @@ from tests.e2e.backfill import Past
 HOUR = 3600
 SCRAPE = 15
 OWNER = {
-    "workload": "slurm:4711", "kind": "slurm", "namespace": "", "pod": "", "container": "",
+    "workload": "slurm:4711", "kind": "slurm", "workload_namespace": "", "workload_pod": "", "workload_container": "",
     "slurm_job": "4711", "user": "alice", "account": "physics", "partition": "gpu",
 }  # fmt: skip
 

@@ -77,7 +77,12 @@ def pods(past: Past, began: float) -> None:
     turns = [(began + number * 900, began + number * 900 + 600) for number in range(PODS)]
     own = device(past, here, "0", (began, began + HOUR), (began, began + HOUR), turns)
     for number in range(PODS):
-        pod = {"workload": "team-a/train", "namespace": "team-a", "pod": f"train-{number}", "container": "main"}
+        pod = {
+            "workload": "team-a/train",
+            "workload_namespace": "team-a",
+            "workload_pod": f"train-{number}",
+            "workload_container": "main",
+        }
         held = turns[number]
         part(past, {**here, **pod}, held, 1, "computing")
         resident = [(held[0] + 5 + SCRAPE * scrape, 20.0 * GIB) for scrape in range(40)]

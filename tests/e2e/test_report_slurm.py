@@ -118,7 +118,11 @@ def _run(kit: PairKit, url: str) -> Mapping[str, str]:
     kit.run("scontrol", "requeue", again)
     poll("its first end", lambda: (kit.work / f"epilog.{again}").exists() or None, 60)
     poll("its turn", lambda: "PENDING" in kit.run("squeue", "-h", "-j", again, "-o", "%T") or None, 60)
-    poll("its end in Prometheus", lambda: _answer(url, f'gpu_workload_allocated_gpus{{slurm_job="{again}"}} == 0') or None, 60)
+    poll(
+        "its end in Prometheus",
+        lambda: _answer(url, f'gpu_workload_allocated_gpus{{slurm_job="{again}"}} == 0') or None,
+        60,
+    )
     # A slurmd runs no second prolog for a job whose credential it still has, for which Slurm waits two minutes.
     kit.run("scontrol", "update", f"JobId={again}", f"ReqNodeList={second}", "StartTime=now")
     poll("the end of all", lambda: not kit.run("squeue", "-h").strip() or None, 240)
@@ -191,9 +195,8 @@ def test_job_is_told_of_once_at_a_time_and_by_the_same_labels_while_slurmctld_is
         'max by (slurm_job) (max_over_time(count by (slurm_job, instance) (gpu_workload_info{slurm_job!=""})[15m:1s]))'
     )
     names = 'max by (slurm_job) (last_over_time(gpu_workload_info{job_name="wrap"}[15m]))'
-    owners = (
-        "count by (slurm_job) (count by (slurm_job, user, account, partition) (last_over_time(gpu_workload_allocated_gpus[15m])))"
-    )
+    allocated = "last_over_time(gpu_workload_allocated_gpus[15m])"
+    owners = f"count by (slurm_job) (count by (slurm_job, user, account, partition) ({allocated}))"
 
     for query in (told, names, owners):
         found = {row["metric"]["slurm_job"]: row["value"][1] for row in _answer(ran.url, query)}

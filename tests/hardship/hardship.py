@@ -67,7 +67,8 @@ def common(run: Run) -> Iterator[tuple[str, bool]]:
     """What holds in every hardship: passes go on, GPUs are read, no thread is down."""
     first = run.metrics().one("gpu_exporter_sampling_cycles_total") or 0.0
     poll(
-        "ten more passes", lambda: True if (run.metrics().one("gpu_exporter_sampling_cycles_total") or 0) > first + 10 else None
+        "ten more passes",
+        lambda: True if (run.metrics().one("gpu_exporter_sampling_cycles_total") or 0) > first + 10 else None,
     )
     found = run.metrics()
     yield "passes go on", True

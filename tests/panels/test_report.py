@@ -21,7 +21,7 @@ from tests.panels.truth import Truth, reported, truth
 pytestmark = pytest.mark.xdist_group("panels")
 
 SECONDS = 60.0 * RANGE_MINUTES
-_NAMES = ("workload", "user", "account", "namespace", "gpu", "node", "state")
+_NAMES = ("workload", "user", "account", "workload_namespace", "gpu", "node", "state")
 """What names an item of a list: the first of these that it has."""
 
 

@@ -80,7 +80,7 @@ def test_epilog_that_is_killed_leaves_no_ghost(vm: Machine) -> None:
         vm.run(f"scancel {job}")
         free(vm, job)
         assert f"job_{job}" in vm.run(f"ls {JOBS}")
-        vm.becomes(r'attribution_stale\{source="slurm_steps"\} 1', METRICS)
+        vm.becomes(r'attribution_ended_jobs\{source="slurm_steps"\} 1', METRICS)
         assert f"job {job} still has its prolog's file" in vm.run("journalctl -u gpu-exporter -q --no-pager -p warning")
     finally:
         vm.run(f"cp /run/epilog.kept {epilog}; rm -f {JOBS}/job_{job}")

@@ -142,7 +142,7 @@ def _named(config: ReportConfig) -> Named:
     namespace, slash, pod = config.pod.partition("/")
     if not (namespace and slash and pod) or "/" in pod:
         raise ConfigError(f"--pod: expected NAMESPACE/NAME, got {config.pod!r}")
-    return Named(f"Pod {config.pod}", (promql.matchers(namespace=namespace, pod=pod),))
+    return Named(f"Pod {config.pod}", (promql.matchers(workload_namespace=namespace, workload_pod=pod),))
 
 
 def access(config: PrometheusConfig) -> Access:

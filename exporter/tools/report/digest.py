@@ -28,7 +28,7 @@ class Group:
     @property
     def scope(self) -> str:
         cluster = promql.matchers(cluster=self.cluster) if self.cluster else promql.EVERYTHING
-        return f"{cluster}, {promql.matchers(**{self.level: self.name})}" if self.level else cluster
+        return f"{cluster}, {promql.matchers(**{promql.label(self.level): self.name})}" if self.level else cluster
 
 
 def digest(

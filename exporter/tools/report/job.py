@@ -106,7 +106,7 @@ def nothing(client: Client, title: str, since: float, now: float) -> Exception:
 
 
 def _name(title: str, info: Sequence[Sample]) -> Name:
-    fields = ("workload", "job_name", "user", "account", "namespace", "partition", "image")
+    fields = ("workload", "job_name", "user", "account", "workload_namespace", "partition", "image")
     return Name(title, *(_said(info, field) for field in fields))
 
 
@@ -202,7 +202,7 @@ def _readings(ask: Ask, prefix: str, span: Span) -> _Readings:
         return ask(lambda s, w: promql.on_devices(expr(w), s, w, *more, mig=mig))
 
     ledger: dict[_Key, dict[str, float]] = defaultdict(dict)
-    for sample in read(lambda w: promql.increase_since_first_sample(f"{prefix}time_seconds_total", w), "state"):
+    for sample in read(lambda w: promql.increase_since_first_sample(f"{prefix}state_seconds_total", w), "state"):
         ledger[_key(sample)][sample.labels["state"]] = sample.value / _HOUR
     active = read(lambda w: promql.increase_since_first_sample(f"{prefix}sm_active_seconds_total", w))
     return _Readings(
@@ -219,7 +219,7 @@ def _readings_in_turn(ask: Ask, prefix: str, devices: int) -> _Readings:
     mig = prefix == "gpu_mig_"
     turns = promql.Turns(devices, mig=mig)
     ledger: dict[_Key, dict[str, float]] = defaultdict(dict)
-    for sample in ask(lambda s, w: turns.grown(f"{prefix}time_seconds_total", s, w, "state")):
+    for sample in ask(lambda s, w: turns.grown(f"{prefix}state_seconds_total", s, w, "state")):
         ledger[_key(sample)][sample.labels["state"]] = sample.value / _HOUR
     active = _by_key(ask(lambda s, w: turns.grown(f"{prefix}sm_active_seconds_total", s, w)))
     seconds = _by_key(ask(turns.seconds))

@@ -146,7 +146,7 @@ def _named(labels: Mapping[str, str]) -> Mapping[str, str] | None:
     if labels.get("job_name"):
         return {**scope, "job_name": labels["job_name"], "user": labels.get("user", "")}
     if labels.get("part_of"):
-        return {**scope, "part_of": labels["part_of"], "namespace": labels.get("namespace", "")}
+        return {**scope, "part_of": labels["part_of"], "workload_namespace": labels.get("workload_namespace", "")}
     return None
 
 

@@ -64,8 +64,13 @@ def _advanced(counter: str, window: str, without_earlier: str) -> str:
 # --- the digest: the queries of the Waste dashboard -------------------------------------------------------------
 
 
+def label(level: str) -> str:
+    """Return the label that names the owners of a level: of namespaces one that no scraper overwrites."""
+    return "workload_namespace" if level == "namespace" else level
+
+
 def keys(level: str) -> str:
-    return "cluster, workload, user, namespace, account" if level == "workload" else level
+    return "cluster, workload, user, workload_namespace, account" if level == "workload" else label(level)
 
 
 def ledger(level: str, scope: str, window: str, by: str) -> Ledger:
@@ -138,7 +143,7 @@ def price_of_waste(level: str, scope: str, window: str, prices: Sequence[Rate]) 
 
 def owned(level: str, scope: str) -> str:
     """The scope, without what has no such owner."""
-    return scope if level == "workload" else f'{scope}, {level}!=""'
+    return scope if level == "workload" else f'{scope}, {label(level)}!=""'
 
 
 def held_price(owner: str, window: str, prices: Sequence[Rate]) -> str:

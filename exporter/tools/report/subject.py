@@ -47,7 +47,7 @@ def named(name: str) -> Named | None:
         return _job(match)
     namespace, slash, own = name.partition("/")
     if slash and namespace and own and "/" not in own:
-        pod = promql.matchers(namespace=namespace, pod=own)
+        pod = promql.matchers(workload_namespace=namespace, workload_pod=own)
         return Named(f"Workload {name}", (promql.matchers(workload=name), pod))
     kind, colon, rest = name.partition(":")
     return Named(name, (promql.matchers(workload=name),)) if colon and kind and rest else None

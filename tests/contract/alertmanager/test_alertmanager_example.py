@@ -25,8 +25,11 @@ def test_amtool_accepts_configuration_and_template(tmp_path: Path) -> None:
         ("alertname=GpuThermalThrottling audience=oncall severity=warning cluster=c instance=n:9836", "ticket"),
         ("alertname=GpuDriverSkew audience=oncall severity=info cluster=c", "nobody"),
         ("alertname=GpuUnderutilized audience=owner severity=warning workload=slurm:7 user=bob", "owner-mail"),
-        ("alertname=GpuAllocatedIdle audience=owner severity=warning workload=ml/a namespace=ml", "owner-chat"),
-        ("alertname=GpuAllocatedIdle audience=owner severity=warning workload=ml/a namespace=ml user=ada", "owner-mail"),
+        ("alertname=GpuAllocatedIdle audience=owner severity=warning workload=a workload_namespace=ml", "owner-chat"),
+        (
+            "alertname=GpuAllocatedIdle audience=owner severity=warning workload=a workload_namespace=ml user=ada",
+            "owner-mail",
+        ),
         ("alertname=GpuAllocatedIdle audience=owner severity=warning workload=docker:x", "ticket"),
         ("alertname=GpuXidApplication audience=owner severity=warning workload=slurm:7 user=bob", "owner-mail"),
         ("alertname=GpuWatchdog audience=oncall severity=info", "dead-mans-switch"),
@@ -98,7 +101,7 @@ def test_maintenance_inhibits_what_goes_to_oncall(url: str) -> None:
         oncall("GpuNodeMaintenance", "info", **c, **NODE),
         oncall("GpuLost", "critical", **c, **GPU),
         oncall("GpuExporterDown", "warning", **c, node="n2", instance="n2:9836"),
-        alert("GpuAllocatedIdle", severity="warning", audience="owner", workload="ml/a", namespace="ml", **c),
+        alert("GpuAllocatedIdle", severity="warning", audience="owner", workload="ml/a", workload_namespace="ml", **c),
         names={"GpuLost"},
     )
 
@@ -227,7 +230,12 @@ def test_heat_and_power_explain_a_low_clock_and_no_power_limit_that_was_set(url:
 
 def test_owner_is_told_in_the_channel_of_the_namespace(url: str, sink: Receiver) -> None:
     about = alert(
-        "GpuAllocatedIdle", cluster="chat", severity="warning", audience="owner", workload="nlp/b", namespace="nlp"
+        "GpuAllocatedIdle",
+        cluster="chat",
+        severity="warning",
+        audience="owner",
+        workload="nlp/b",
+        workload_namespace="nlp",
     )
     requests.post(f"{url}/api/v2/alerts", json=[about], timeout=10).raise_for_status()
 

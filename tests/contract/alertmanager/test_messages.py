@@ -197,7 +197,11 @@ def test_slack_takes_the_message(url: str, sink: Receiver) -> None:
 def test_name_of_a_job_calls_nobody_in_slack_and_links_nowhere(url: str, sink: Receiver, of: str) -> None:
     """Names are chosen by whoever starts the job: Nomad, for one, takes any without spaces."""
     evil, cluster = f"{of}&b<!channel><@U123><https://evil.example|click>*bold*", f"names-{of}"
-    to = {"audience": "owner", "namespace": cluster} if of == "chat" else {"audience": "test", "try": "ticket-slack"}
+    to = (
+        {"audience": "owner", "workload_namespace": cluster}
+        if of == "chat"
+        else {"audience": "test", "try": "ticket-slack"}
+    )
     about = alert("GpuAllocatedIdle", cluster=cluster, severity="warning", workload=evil, **to)
     about["annotations"]["description"] = f"{evil} held 2 GPU(s)."
 

@@ -40,7 +40,10 @@ def test_names_of_all_sorts_reach_their_addresses(tmp_path: Path, mail: tuple[Ma
 
     with alertmanager(file, tmp_path) as url:
         for user in (r"CORP\ada", r"CORP\user", "bob", "zoë🙂", "eve"):
-            post(url, alert("GpuAllocatedIdle", severity="warning", audience="owner", user=user, workload=f"slurm:{user}"))
+            post(
+                url,
+                alert("GpuAllocatedIdle", severity="warning", audience="owner", user=user, workload=f"slurm:{user}"),
+            )
         for address in ("ada@example.org", "user@example.org", "bob@example.org", "zoe@example.org", "eve@example.net"):
             assert server.to(address)
 

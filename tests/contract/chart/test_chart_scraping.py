@@ -193,7 +193,10 @@ def alerts(**given: Any) -> Values:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"rules": {"GpuAllocatedIdle": {"except": 'user!~"[a"'}}}, 'rules.GpuAllocatedIdle.except: !~"[a" is no regular'),
+        (
+            {"rules": {"GpuAllocatedIdle": {"except": 'user!~"[a"'}}},
+            'rules.GpuAllocatedIdle.except: !~"[a" is no regular',
+        ),
         (
             {"overrides": [{"alert": "GpuAllocatedIdle", "where": 'a="(",b=~"("', "window": "2h"}]},
             'prometheusRule.alerts.overrides[0].where: =~"(" is no regular expression',

@@ -47,7 +47,10 @@ UNKNOWN = [
     ({"prometheusRule": {"alerts": {"rules": {"GpuHot": {}}}}}, "at '/prometheusRule/alerts/rules'"),
     ({"prometheusRule": {"alerts": {"rules": {"GpuFanFailed": {"hot": "70"}}}}}, "rules/GpuFanFailed/hot'"),
     ({"prometheusRule": {"alerts": {"rules": {"GpuFanFailed": {"severity": "high"}}}}}, "GpuFanFailed/severity'"),
-    ({"prometheusRule": {"alerts": {"rules": {"GpuAllocatedIdle": {"except": 'up{a="b"}'}}}}}, "GpuAllocatedIdle/except'"),
+    (
+        {"prometheusRule": {"alerts": {"rules": {"GpuAllocatedIdle": {"except": 'up{a="b"}'}}}}},
+        "GpuAllocatedIdle/except'",
+    ),
     ({"prometheusRule": {"alerts": {"overrides": [{"alert": "GpuAllocatedIdle"}]}}}, "alerts/overrides/0'"),
     (
         {"prometheusRule": {"alerts": {"overrides": [{"alert": "GpuLost", "where": 'class="batch"'}]}}},
@@ -58,7 +61,10 @@ UNKNOWN = [
         "alerts/overrides/0",
     ),
     ({"prometheusRule": {"alerts": {"rules": {"GpuAllocatedIdle": {"window": "0s"}}}}}, "GpuAllocatedIdle/window'"),
-    ({"prometheusRule": {"alerts": {"rules": {"GpuAllocatedIdle": {"except": r'user=~"a\.b"'}}}}}, "GpuAllocatedIdle/except'"),
+    (
+        {"prometheusRule": {"alerts": {"rules": {"GpuAllocatedIdle": {"except": r'user=~"a\.b"'}}}}},
+        "GpuAllocatedIdle/except'",
+    ),
     ({"prometheusRule": {"alerts": {"jobs": "gpus"}}}, "at '/prometheusRule/alerts'"),
     ({"prometheusRule": {"alerts": {"labels": {"on-call": "a"}}}}, "at '/prometheusRule/alerts/labels'"),
     ({"service": {"clusterIP": "{a"}}, "at '/service/clusterIP'"),

@@ -25,7 +25,13 @@ class Case(NamedTuple):
             rig.stop()
 
 
-OWNERS = ("gpu_allocation_ratio", "gpu_workload_.*", "gpu_process_.*", "gpu_memory_.*", "gpu_exporter_(un|diag|series).*")
+OWNERS = (
+    "gpu_allocation_ratio",
+    "gpu_workload_.*",
+    "gpu_process_.*",
+    "gpu_memory_.*",
+    "gpu_exporter_(un|diag|series).*",
+)
 LEDGER = ("gpu(_mig)?_time_seconds_total", "gpu_workload_(gpu|used|energy).*", "gpu_energy_joules_total")
 NODE = (
     "gpu_up",

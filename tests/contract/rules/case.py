@@ -11,7 +11,8 @@ EXPORTER_JOBS = ("gpu-exporter", SECOND_JOB)
 NODE = 'cluster="c1",job="gpu-exporter",node="n1",instance="n1:9836"'
 DEV = f'{NODE},gpu="3",uuid="GPU-3"'
 OTHER = f'{NODE},gpu="4",uuid="GPU-4"'
-OWNER = 'workload="ml/train-0",kind="pod",namespace="ml",pod="train-0",container="main",user="ada",account="vision"'
+_POD = 'workload_namespace="ml",workload_pod="train-0",workload_container="main"'
+OWNER = f'workload="ml/train-0",kind="pod",{_POD},user="ada",account="vision"'
 JOB = 'workload="slurm:77",kind="slurm",slurm_job="77",user="bob",account="physics",partition="gpu"'
 
 _LABEL = re.compile(r'(\w+)="([^"]*)"')

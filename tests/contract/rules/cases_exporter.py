@@ -49,7 +49,8 @@ CASES: tuple[Case, ...] = (
         "GpuSampleStale",
         "slow, but it answers",
         "20m",
-        {f"gpu_exporter_device_sample_age_seconds{{{DEV}}}": "12x30"} | node("gpu_exporter_sampling_cycles_total", "0+5x30"),
+        {f"gpu_exporter_device_sample_age_seconds{{{DEV}}}": "12x30"}
+        | node("gpu_exporter_sampling_cycles_total", "0+5x30"),
     ),
     silent(
         "GpuSampleStale",

@@ -6,13 +6,13 @@ from tests.contract.rules.case import DEV, JOB, fires, silent
 from tests.contract.rules.series import share
 
 _RUN = 'job="gpu-exporter",cluster="c1"'
-_JOB = 'workload="ml/pretrain",kind="pod",namespace="ml",container="main"'
+_JOB = 'workload="ml/pretrain",kind="pod",workload_namespace="ml",workload_container="main"'
 _SLURM = 'workload="slurm:4711",kind="slurm",slurm_job="4711",user="ada",account="nlp",partition="gpu"'
-_CONTROLLER = 'workload="ml/agent",kind="pod",namespace="ml",container="main"'
+_CONTROLLER = 'workload="ml/agent",kind="pod",workload_namespace="ml",workload_container="main"'
 
 
 def _of(node: int, owner: str, pod: str) -> str:
-    return f'{_RUN},node="n{node}",instance="n{node}:9836",{owner},pod="{pod}"'
+    return f'{_RUN},node="n{node}",instance="n{node}:9836",{owner},workload_pod="{pod}"'
 
 
 def _job(owner: str = _JOB, pods: str = "pretrain-worker-{}", **states: str) -> dict[str, str]:
@@ -41,7 +41,7 @@ def _controller(minutes: int, **states: str) -> dict[str, str]:
     return found
 
 
-_BY_HAND = 'workload="docker:sandbox",kind="container",container="sandbox"'
+_BY_HAND = 'workload="docker:sandbox",kind="container",workload_container="sandbox"'
 
 
 def _used(seconds: str, unallocated: str, owner: str = _BY_HAND) -> dict[str, str]:
@@ -89,7 +89,9 @@ CASES = (
     fires("GpuWorkloadStalled", "new pods that make no step", "59m", _steps("0+9x18", "AT 0x18")),
     fires("GpuWorkloadStalled", "the same between two pods", "60m", _steps("0+9x18", "AT 0x18")),
     silent("GpuWorkloadStalled", "new pods that all make steps", "59m 1h20m 1h40m", _steps("0+9x18", "AT 0+9x18")),
-    fires("GpuUnallocatedUse", "a container started by hand on a GPU that a job holds", "30m", _used("0+30x60", "1x60")),
+    fires(
+        "GpuUnallocatedUse", "a container started by hand on a GPU that a job holds", "30m", _used("0+30x60", "1x60")
+    ),
     silent("GpuUnallocatedUse", "it only looks", "30m 60m", _used("0+1x60", "1x60")),
     silent("GpuUnallocatedUse", "it was given a part", "30m 60m", _used("0+30x60", "_x60")),
     silent(

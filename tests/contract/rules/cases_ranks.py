@@ -80,7 +80,7 @@ STRAGGLER = (
                     NODE.replace("n1", f"n{number}"),
                     wait_collective="0x60" if number == 3 else "0+200x60",
                     wait_cpu="0+180x60" if number == 3 else "0x60",
-                    busy="0+40x60",
+                    computing="0+40x60",
                 )
             ).items()
         },
@@ -91,8 +91,8 @@ STRAGGLER = (
         "30m",
         held(JOB, "4x60")
         | held(JOB, "4x60", SECOND_NODE)
-        | ledger(JOB, busy="0+20x60", wait_collective="0+220x60")
-        | ledger(JOB, SECOND_NODE, busy="0+40x60", wait_cpu="0+200x60"),
+        | ledger(JOB, computing="0+20x60", wait_collective="0+220x60")
+        | ledger(JOB, SECOND_NODE, computing="0+40x60", wait_cpu="0+200x60"),
     ),
     silent(
         "GpuStragglerNode",
@@ -100,8 +100,8 @@ STRAGGLER = (
         "30m",
         held(JOB, "4x60")
         | held(JOB, "4x60", SECOND_NODE)
-        | ledger(JOB, busy="0+220x60", wait_collective="0+20x60")
-        | ledger(JOB, SECOND_NODE, busy="0+220x60", wait_collective="0+20x60"),
+        | ledger(JOB, computing="0+220x60", wait_collective="0+20x60")
+        | ledger(JOB, SECOND_NODE, computing="0+220x60", wait_collective="0+20x60"),
     ),
     silent(
         "GpuStragglerNode",
@@ -109,14 +109,14 @@ STRAGGLER = (
         "30m",
         held(_BARE, "4x60")
         | held(_BARE, "4x60", SECOND_NODE)
-        | ledger(_BARE, busy="0+20x60", wait_collective="0+220x60")
-        | ledger(_BARE, SECOND_NODE, busy="0+240x60"),
+        | ledger(_BARE, computing="0+20x60", wait_collective="0+220x60")
+        | ledger(_BARE, SECOND_NODE, computing="0+240x60"),
     ),
     silent(
         "GpuStragglerNode",
         "one node whose ranks wait for each other",
         "30m",
-        held(JOB, "4x60") | ledger(JOB, busy="0+40x60", wait_peer="0+200x60"),
+        held(JOB, "4x60") | ledger(JOB, computing="0+40x60", wait_peer="0+200x60"),
     ),
 )
 
@@ -133,21 +133,21 @@ HUNG = (
         "40m",
         held(JOB, "4x60")
         | held(JOB, "4x60", SECOND_NODE)
-        | ledger(JOB, wait_collective=_SPINS, busy="0x60")
-        | ledger(JOB, SECOND_NODE, wait_collective=_SPINS, busy="0x60"),
+        | ledger(JOB, wait_collective=_SPINS, computing="0x60")
+        | ledger(JOB, SECOND_NODE, wait_collective=_SPINS, computing="0x60"),
     ),
     fires(
         "GpuCollectiveHung",
         "one rank waits for the network for ever, the other spins",
         "40m",
-        held(JOB, "2x60") | ledger(JOB, wait_collective="0+60x60", wait_network="0+60x60", busy="0x60"),
+        held(JOB, "2x60") | ledger(JOB, wait_collective="0+60x60", wait_network="0+60x60", computing="0x60"),
     ),
     fires(
         "GpuCollectiveHung",
         "all GPUs spin, and NCCL names the rank that lags",
         "40m",
         held(JOB, "4x60")
-        | ledger(JOB, wait_collective=_SPINS, busy="0x60")
+        | ledger(JOB, wait_collective=_SPINS, computing="0x60")
         | {
             f'gpu_workload_nccl_status{{{NODE},{JOB},verdict="rank_lags"}}': "1x60",
             f'gpu_workload_nccl_lagging_rank_info{{{NODE},{JOB},rank="9",host="n2",host_gpu="1",pid="77"}}': "1x60",
@@ -161,8 +161,8 @@ HUNG = (
         | held(_BARE, "8x60", SECOND_NODE)
         | held(_BARE_OF_BOB, "4x60")
         | ledger(_BARE, wait_collective=_SPINS)
-        | ledger(_BARE, SECOND_NODE, busy="0+480x60")
-        | ledger(_BARE_OF_BOB, busy=_SPINS),
+        | ledger(_BARE, SECOND_NODE, computing="0+480x60")
+        | ledger(_BARE_OF_BOB, computing=_SPINS),
     ),
     silent(
         "GpuCollectiveHung",
@@ -170,26 +170,27 @@ HUNG = (
         "40m",
         held(_BARE, "4x60")
         | held(_BARE, "4x60", SECOND_NODE)
-        | ledger(_BARE, wait_collective="0+90x60", busy="0+150x60")
+        | ledger(_BARE, wait_collective="0+90x60", computing="0+150x60")
         | ledger(_BARE, SECOND_NODE, wait_collective="0+60x60", wait_cpu="0+180x60"),
     ),
     silent(
         "GpuCollectiveHung",
         "all wait for one GPU: that is a straggler",
         "40m",
-        held(JOB, "32x60") | straggler("0+57x60") | ledger(JOB, wait_collective="0+1850x60", busy="0+18x60"),
+        held(JOB, "32x60") | straggler("0+57x60") | ledger(JOB, wait_collective="0+1850x60", computing="0+18x60"),
     ),
     silent(
         "GpuCollectiveHung",
         "it waits long, and computes",
         "40m",
-        held(JOB, "4x60") | ledger(JOB, wait_collective="0+200x60", busy="0+40x60"),
+        held(JOB, "4x60") | ledger(JOB, wait_collective="0+200x60", computing="0+40x60"),
     ),
     silent(
         "GpuCollectiveHung",
         "ten minutes in a barrier while rank 0 writes a checkpoint",
         "25m 32m 40m",
-        held(JOB, "4x60") | ledger(JOB, wait_collective="0x20 0+180x10 1800x30", busy="0+230x20 4600x10 4600+230x30"),
+        held(JOB, "4x60")
+        | ledger(JOB, wait_collective="0x20 0+180x10 1800x30", computing="0+230x20 4600x10 4600+230x30"),
     ),
 )
 
@@ -198,13 +199,13 @@ DEMAND = (
         "GpuServiceIdle",
         "a service that nobody asks",
         "760m",
-        held(OWNER, "1x800") | ledger(OWNER, wait_requests="0+59x800", busy="0+1x800"),
+        held(OWNER, "1x800") | ledger(OWNER, wait_requests="0+59x800", computing="0+1x800"),
     ),
     silent(
         "GpuServiceIdle",
         "a service with its nights",
         "760m",
-        held(OWNER, "1x800") | ledger(OWNER, wait_requests="0+59x400 23600+30x400", busy="0+1x400 400+30x400"),
+        held(OWNER, "1x800") | ledger(OWNER, wait_requests="0+59x400 23600+30x400", computing="0+1x400 400+30x400"),
     ),
     silent(
         "GpuServiceIdle",
@@ -212,8 +213,8 @@ DEMAND = (
         "760m 780m",
         held(OWNER, "4x800")
         | held(OWNER, "12x700 stale", SECOND_NODE)
-        | ledger(OWNER, wait_requests="0+120x800", busy="0+120x800")
-        | ledger(OWNER, SECOND_NODE, wait_requests="0+360x700 stale", busy="0+360x700 stale"),
+        | ledger(OWNER, wait_requests="0+120x800", computing="0+120x800")
+        | ledger(OWNER, SECOND_NODE, wait_requests="0+360x700 stale", computing="0+360x700 stale"),
     ),
     fires("GpuSessionIdle", "a forgotten notebook", "300m", held(OWNER, "1x320") | ledger(OWNER, wait_user="0+60x320")),
     silent("GpuSessionIdle", "a young one", "200m", held(OWNER, "1x320") | ledger(OWNER, wait_user="0+60x320")),

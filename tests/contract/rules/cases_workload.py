@@ -42,7 +42,7 @@ UNDERUTILIZED = (
         "GpuUnderutilized",
         "waits for storage",
         "50m",
-        held(OWNER, "2x60") | ledger(OWNER, busy="0+24x60", wait_storage="0+84x60", wait_cpu="0+12x60"),
+        held(OWNER, "2x60") | ledger(OWNER, computing="0+24x60", wait_storage="0+84x60", wait_cpu="0+12x60"),
     ),
     fires(
         "GpuUnderutilized",
@@ -50,20 +50,20 @@ UNDERUTILIZED = (
         "50m",
         held(JOB, "8x60")
         | held(JOB, "8x60", SECOND_NODE)
-        | ledger(JOB, busy="0+240x60", wait_peer="0+240x60")
+        | ledger(JOB, computing="0+240x60", wait_peer="0+240x60")
         | ledger(JOB, SECOND_NODE, allocated_idle="0+480x60"),
     ),
     fires(
         "GpuUnderutilized",
         "counter resets when the exporter restarts",
         "80m",
-        held(OWNER, "1x90") | ledger(OWNER, busy="0+6x39 0+6x50", wait_cpu="0+54x39 0+54x50"),
+        held(OWNER, "1x90") | ledger(OWNER, computing="0+6x39 0+6x50", wait_cpu="0+54x39 0+54x50"),
     ),
     fires(
         "GpuUnderutilized",
         "alternates between 10 % and 55 % every 40 minutes: one message, still standing in the next turn",
         "150m",
-        held(OWNER, "1x250") | ledger(OWNER, busy=ALTERNATING[0], wait_cpu=ALTERNATING[1]),
+        held(OWNER, "1x250") | ledger(OWNER, computing=ALTERNATING[0], wait_cpu=ALTERNATING[1]),
     ),
     fires(
         "GpuUnderutilized",
@@ -71,7 +71,7 @@ UNDERUTILIZED = (
         "50m",
         held(JOB, "8x60")
         | held(JOB_BEFORE, "4x60", SECOND_NODE)
-        | ledger(JOB, busy="0+48x60", wait_peer="0+432x60")
+        | ledger(JOB, computing="0+48x60", wait_peer="0+432x60")
         | ledger(JOB_BEFORE, SECOND_NODE, wait_peer="0+480x60"),
     ),
     fires(
@@ -98,40 +98,41 @@ UNDERUTILIZED = (
         "50m",
         held(_program("ada"), "1x60")
         | held(_program("bob"), "2x60", SECOND_NODE)
-        | ledger(_program("ada"), busy="0+60x60")
+        | ledger(_program("ada"), computing="0+60x60")
         | ledger(_program("bob"), SECOND_NODE, wait_other="0+240x60"),
     ),
     silent(
         "GpuUnderutilized",
         "half busy",
         "50m 90m",
-        held(OWNER, "2x90") | ledger(OWNER, busy="0+60x90", wait_cpu="0+60x90"),
+        held(OWNER, "2x90") | ledger(OWNER, computing="0+60x90", wait_cpu="0+60x90"),
     ),
     silent(
         "GpuUnderutilized",
         "at full load under a power cap",
         "50m",
         held(OWNER, "2x60")
-        | ledger(OWNER, busy="0+120x60")
+        | ledger(OWNER, computing="0+120x60")
         | {f'gpu_throttled_seconds_total{{{DEV},reason="sw_power_cap"}}': "0+60x60"},
     ),
     silent(
         "GpuUnderutilized",
         "a starting job that loads its data",
         "45m 65m",
-        held(OWNER, "_x30 1x60") | ledger(OWNER, busy="_x30 0x60", wait_storage="_x30 0+60x60"),
+        held(OWNER, "_x30 1x60") | ledger(OWNER, computing="_x30 0x60", wait_storage="_x30 0+60x60"),
     ),
     silent(
         "GpuUnderutilized",
         "a job that has ended",
         "46m 60m",
-        held(OWNER, "1x37 0x23") | ledger(OWNER, busy="0x60", wait_cpu="0+60x37 2220x23"),
+        held(OWNER, "1x37 0x23") | ledger(OWNER, computing="0x60", wait_cpu="0+60x37 2220x23"),
     ),
     silent(
         "GpuUnderutilized",
         "a pause of ten minutes to write a checkpoint",
         "45m 52m 60m",
-        held(OWNER, "1x90") | ledger(OWNER, busy="0+54x40 2160x10 2160+54x40", wait_other="0+6x40 240+60x10 840+6x40"),
+        held(OWNER, "1x90")
+        | ledger(OWNER, computing="0+54x40 2160x10 2160+54x40", wait_other="0+6x40 240+60x10 840+6x40"),
     ),
     silent("GpuUnderutilized", "free GPUs", "90m", {f'gpu_state_seconds_total{{{DEV},state="free"}}': "0+60x90"}),
     silent(
@@ -139,7 +140,7 @@ UNDERUTILIZED = (
         "readings are missing, so nothing is known",
         "60m",
         held(OWNER, "1x60")
-        | ledger(OWNER, busy="0+45x20 900x40", wait_cpu="0+15x20 300x40", unobserved="0x20 0+60x40"),
+        | ledger(OWNER, computing="0+45x20 900x40", wait_cpu="0+15x20 300x40", unobserved="0x20 0+60x40"),
     ),
 )
 
@@ -195,7 +196,12 @@ ALLOCATED_IDLE = (
             f"gpu_mig_allocation_ratio{{{INSTANCE},{JOB}}}": "_x60 1x40",
         },
     ),
-    silent("GpuAllocatedIdle", "not for long enough yet", "62m", device("allocated_idle", "0+60x100") | share(OWNER, "1x100")),
+    silent(
+        "GpuAllocatedIdle",
+        "not for long enough yet",
+        "62m",
+        device("allocated_idle", "0+60x100") | share(OWNER, "1x100"),
+    ),
     silent("GpuAllocatedIdle", "a free GPU", "90m", device("free", "0+60x100") | device("allocated_idle", "0x100")),
     silent(
         "GpuAllocatedIdle",
@@ -210,7 +216,10 @@ ALLOCATED_IDLE = (
         device("allocated_idle", " ".join(f"{n * 300}x5 {n * 300}+60x5" for n in range(10))) | share(OWNER, "1x110"),
     ),
     silent(
-        "GpuAllocatedIdle", "the owner has let go", "91m", device("allocated_idle", "0+60x88 5280x12") | share(OWNER, "1x88 _x12")
+        "GpuAllocatedIdle",
+        "the owner has let go",
+        "91m",
+        device("allocated_idle", "0+60x88 5280x12") | share(OWNER, "1x88 _x12"),
     ),
 )
 
@@ -224,7 +233,7 @@ def evaluates(phase: str, busy: str) -> dict[str, str]:
     return (
         steps("0+9x50 450x60")
         | held(OWNER, "1x110")
-        | ledger(OWNER, busy=busy, allocated_idle="0+1x110")
+        | ledger(OWNER, computing=busy, allocated_idle="0+1x110")
         | {f'gpu_workload_phase_seconds_total{{{NODE},{OWNER},phase="evaluation"}}': phase}
     )
 

@@ -153,7 +153,7 @@ def test_alert_declared_wrong_is_refused(changed: dict[str, object], complaint: 
 
 def test_owners_can_be_left_alone_by_class_namespace_and_account() -> None:
     owners = [alert for alert in ALERTS if alert.audience is Audience.OWNER]
-    only = 'namespace=~"lab|demo"'
+    only = 'workload_namespace=~"lab|demo"'
     rendered = render(Settings(values={alert.name: {"except": only} for alert in owners}))
     exprs = {rule["alert"]: rule["expr"] for group in rendered["groups"] for rule in group["rules"]}
 
@@ -166,7 +166,10 @@ def test_owners_can_be_left_alone_by_class_namespace_and_account() -> None:
     ("override", "said"),
     [
         (Override(alert="GpuLost", where='class="batch"'), 'GpuLost.where where class="batch"'),
-        (Override(alert="GpuAllocatedIdle", where='class="batch"', values={"share": 1}), "GpuAllocatedIdle.share where class"),
+        (
+            Override(alert="GpuAllocatedIdle", where='class="batch"', values={"share": 1}),
+            "GpuAllocatedIdle.share where class",
+        ),
     ],
 )
 def test_override_of_what_is_not_there_is_refused(override: Override, said: str) -> None:

@@ -15,12 +15,12 @@ from tests.contract.rules.cases_workload import UP, held, ledger
 from tests.contract.rules.promtool import complaint
 from tests.contract.rules.series import share, xid
 
-SERVICE = 'workload="ml/chat",kind="pod",namespace="ml",pod="chat-1"'
-LAB = 'workload="lab/exp",kind="pod",namespace="lab",pod="exp-1"'
+SERVICE = 'workload="ml/chat",kind="pod",workload_namespace="ml",workload_pod="chat-1"'
+LAB = 'workload="lab/exp",kind="pod",workload_namespace="lab",workload_pod="exp-1"'
 OVERRIDES = (
     Override(alert="GpuUnderutilized", where='account="physics"', values={"utilization": 0.05}),
     Override(alert="GpuUnderutilized", where='class="service"', values={"severity": "info"}),
-    Override(alert="GpuUnderutilized", where='namespace=~"lab|ml"', values={"utilization": 0.15}),
+    Override(alert="GpuUnderutilized", where='workload_namespace=~"lab|ml"', values={"utilization": 0.15}),
 )
 
 
@@ -31,7 +31,7 @@ def test_each_workload_is_judged_by_the_first_override_that_is_about_it(tmp_path
         for owner, work in ((OWNER, "batch"), (JOB, "batch"), (SERVICE, "service"), (LAB, "batch"))
         for text, values in (
             *held(owner, "1x60").items(),
-            *ledger(owner, busy="0+12x60", wait_cpu="0+48x60").items(),
+            *ledger(owner, computing="0+12x60", wait_cpu="0+48x60").items(),
             (f'gpu_workload_info{{{NODE},{owner},class="{work}"}}', "1x60"),
         )
     }
@@ -68,10 +68,12 @@ _CRASHED = {
 @pytest.mark.parametrize(
     ("settings", "fired"),
     [
-        (Settings(values={"GpuXidApplication": {"except": 'namespace="ml"'}}), ""),
+        (Settings(values={"GpuXidApplication": {"except": 'workload_namespace="ml"'}}), ""),
         (
             Settings(
-                overrides=[Override(alert="GpuXidApplication", where='namespace="ml"', values={"severity": "info"})]
+                overrides=[
+                    Override(alert="GpuXidApplication", where='workload_namespace="ml"', values={"severity": "info"})
+                ]
             ),
             '{alertname="GpuXidApplication", severity="info", workload="ml/train-0"}',
         ),

@@ -52,7 +52,7 @@ TWICE = SERIES | {name.replace('job="gpu-exporter"', 'job="again"'): values for 
 
 def of(owner: str, more: str = "") -> str:
     """The whole workload: without pod and container."""
-    whole = re.sub(r'(pod|container)="[^"]*",?', "", owner).rstrip(",")
+    whole = re.sub(r'workload_(pod|container)="[^"]*",?', "", owner).rstrip(",")
     return f'cluster="c1",{whole}{more}'
 
 
@@ -104,7 +104,7 @@ def test_of_a_group_those_that_report_have_a_utilization_and_the_others_a_bound(
 
 def test_pods_of_one_workload_are_one_and_what_it_counts_has_its_unit(tmp_path: Path) -> None:
     """Two pods of a PyTorchJob, of which neither counts samples."""
-    second = OWNER.replace(',pod="train-0"', ',pod="train-1"')
+    second = OWNER.replace(',workload_pod="train-0"', ',workload_pod="train-1"')
     pods = (f"{A},{OWNER}", f"{B},{second}")
     check(
         tmp_path,

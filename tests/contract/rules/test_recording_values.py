@@ -19,7 +19,7 @@ B0 = f'{B},gpu="0",uuid="GPU-b0"'
 C = 'cluster="c2",job="gpu-exporter",node="n3",instance="n3:9836"'
 C0, C1 = f'{C},gpu="0",uuid="GPU-c0"', f'{C},gpu="1",uuid="GPU-c1"'
 
-OTHER = 'kind="pod",namespace="quiet",pod="train-1",workload="quiet/train-1"'
+OTHER = 'kind="pod",workload_namespace="quiet",workload_pod="train-1",workload="quiet/train-1"'
 
 SERIES = {
     # a0 is busy for ml/train-0, a1 waits for it, b0 is free; b0 is of another model; slurm:77 holds nothing any more.
@@ -134,20 +134,38 @@ EXPECTED: dict[str, dict[str, float]] = {
         f'{EAST}, model="H100"': 1,
     },
     "model:gpu_waste:rate5m": {f'{WEST}, model="H100"': 0.75, f'{WEST}, model="A100"': 0, f'{EAST}, model="H100"': 0},
-    "namespace:gpu_workload_allocated_gpus:sum": {f'{WEST}, namespace="ml"': 2, f'{EAST}, namespace="quiet"': 2},
-    "namespace:gpu_utilization:ratio_rate5m": {f'{WEST}, namespace="ml"': 0.625, f'{EAST}, namespace="quiet"': 1},
-    "namespace:gpu_waste:rate5m": {f'{WEST}, namespace="ml"': 0.75, f'{EAST}, namespace="quiet"': 0},
-    "namespace:gpu_workload_allocated:rate5m": {f'{WEST}, namespace="ml"': 2, f'{EAST}, namespace="quiet"': 2},
-    "namespace:gpu_workload_observed:rate5m": {f'{WEST}, namespace="ml"': 2, f'{EAST}, namespace="quiet"': 1},
-    "namespace:gpu_workload_busy:rate5m": {f'{WEST}, namespace="ml"': 1.25, f'{EAST}, namespace="quiet"': 1},
-    "namespace:gpu_workload_energy_joules:rate5m": {'cluster="c1", namespace="ml"': 800},
+    "namespace:gpu_workload_allocated_gpus:sum": {
+        f'{WEST}, workload_namespace="ml"': 2,
+        f'{EAST}, workload_namespace="quiet"': 2,
+    },
+    "namespace:gpu_utilization:ratio_rate5m": {
+        f'{WEST}, workload_namespace="ml"': 0.625,
+        f'{EAST}, workload_namespace="quiet"': 1,
+    },
+    "namespace:gpu_waste:rate5m": {f'{WEST}, workload_namespace="ml"': 0.75, f'{EAST}, workload_namespace="quiet"': 0},
+    "namespace:gpu_workload_allocated:rate5m": {
+        f'{WEST}, workload_namespace="ml"': 2,
+        f'{EAST}, workload_namespace="quiet"': 2,
+    },
+    "namespace:gpu_workload_observed:rate5m": {
+        f'{WEST}, workload_namespace="ml"': 2,
+        f'{EAST}, workload_namespace="quiet"': 1,
+    },
+    "namespace:gpu_workload_busy:rate5m": {
+        f'{WEST}, workload_namespace="ml"': 1.25,
+        f'{EAST}, workload_namespace="quiet"': 1,
+    },
+    "namespace:gpu_workload_energy_joules:rate5m": {'cluster="c1", workload_namespace="ml"': 800},
     "gpu:gpu_nvlink_errors:rate5m": {
         'cluster="c1", gpu="0", instance="n1:9836"': 0.05,
         'cluster="c2", gpu="1", instance="n3:9836"': 0.1,
     },
     "gpu:gpu_pcie_replays:rate5m": {'cluster="c2", gpu="1", instance="n3:9836"': 0.1},
     "workload:gpu_utilization_good:ratio": {'cluster="c2", workload="quiet/train-1"': 0.35},
-    "namespace:gpu_workload_good:rate5m": {f'{WEST}, namespace="ml"': 1.4, f'{EAST}, namespace="quiet"': 0.35},
+    "namespace:gpu_workload_good:rate5m": {
+        f'{WEST}, workload_namespace="ml"': 1.4,
+        f'{EAST}, workload_namespace="quiet"': 0.35,
+    },
     "account:gpu_waste:rate5m": {'cluster="c1", account="vision"': 0.75},
     "user:gpu_workload_memory_bytes:sum": {'cluster="c1", user="ada"': 90},
     "user:gpu_utilization:ratio_rate5m": {'cluster="c1", user="ada"': 0.625},

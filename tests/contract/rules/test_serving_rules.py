@@ -30,9 +30,10 @@ UNTOLD = {
 TIMES = {"triton": {"first": (0.5, 2)}, "tgi": {"between": (0.029, 0.044)}}
 """Medians and 95th percentiles by the bounds of an engine that has bounds of its own."""
 POD = 'namespace="ml",pod="serve-0"'
+OWNED = 'workload_namespace="ml",workload_pod="serve-0"'
 HELD = (
-    'cluster="c1",instance="gpu1:9836",kind="{kind}",namespace="{namespace}",pod="{pod}",workload="{workload}",'
-    'container="",slurm_job="{job}",user="ada",account="",partition=""'
+    'cluster="c1",instance="gpu1:9836",kind="{kind}",workload_namespace="{namespace}",workload_pod="{pod}",workload="{workload}",'
+    'workload_container="",slurm_job="{job}",user="ada",account="",partition=""'
 )
 WORDS = ("kind", "namespace", "pod", "workload", "job")
 
@@ -86,8 +87,8 @@ def test_engine_in_a_pod(engine: str, services: tuple[str, ...], tmp_path: Path)
     """However many services select the pod, and are scraped."""
     target = f'cluster="c1",instance="gpu1:8000",{POD}'
     each = [scraped(engine, f'{target},job="{service}",service="{service}"') for service in services]
-    labels = of(engine, f",{POD}")
-    place = f'cluster="c1",{POD}'
+    labels = of(engine, f",{OWNED}")
+    place = f'cluster="c1",{OWNED}'
     times = {"first": (0.25, 0.5), "between": (0.025, 0.05), **TIMES.get(engine, {})}
     first, between = times["first"], times["between"]
 
@@ -165,7 +166,7 @@ def test_older_releases_call_the_time_between_tokens_otherwise(tmp_path: Path) -
         tmp_path,
         {"gpu-part", "gpu-held", "gpu-serving"},
         series,
-        {"engine:llm_inter_token_latency_seconds:p50_5m": {of("vllm", f",{POD}"): 0.025}},
+        {"engine:llm_inter_token_latency_seconds:p50_5m": {of("vllm", f",{OWNED}"): 0.025}},
     )
 
 

@@ -12,8 +12,8 @@ from deploy.prometheus.generate import RULES
 from tests.contract.rules.promtool import complaint
 
 _RUN = 'cluster="c1",job="gpu-exporter"'
-_SERVICE = 'workload="serving/chat",kind="pod",namespace="serving",container="main"'
-_TRAINING = 'workload="ml/llm",kind="pod",namespace="ml",container="main"'
+_SERVICE = 'workload="serving/chat",kind="pod",workload_namespace="serving",workload_container="main"'
+_TRAINING = 'workload="ml/llm",kind="pod",workload_namespace="ml",workload_container="main"'
 _JOB = 'workload="slurm:9",kind="slurm",slurm_job="9",user="ada"'
 
 
@@ -24,7 +24,7 @@ def _node(number: int) -> str:
 def _replicas(count: int) -> dict[str, str]:
     found: dict[str, str] = {}
     for number in range(count):
-        own = f'{_node(number)},{_SERVICE},pod="chat-7d9c5b8d4-{number}"'
+        own = f'{_node(number)},{_SERVICE},workload_pod="chat-7d9c5b8d4-{number}"'
         found[f"gpu_workload_allocated_gpus{{{own}}}"] = "1x30"
         found[f'gpu_workload_gpu_seconds_total{{{own},state="allocated_unused"}}'] = "0+60x30"
         found[f'gpu_workload_busy_gpu_seconds_total{{{own},gpu="0",uuid="GPU-{number}"}}'] = "0+15x30"
@@ -36,7 +36,7 @@ def _training() -> dict[str, str]:
     found: dict[str, str] = {}
     for turn, (begin, end) in enumerate(((0, 4), (5, 14), (15, 30))):
         for rank in range(2):
-            own = f'{_node(rank)},{_TRAINING},pod="llm-worker-{rank}-{turn}"'
+            own = f'{_node(rank)},{_TRAINING},workload_pod="llm-worker-{rank}-{turn}"'
             before = f"_x{begin - 1} " if begin else ""
             found[f"gpu_workload_start_time_seconds{{{own}}}"] = f"{before}{60 * begin}x{end - begin} stale"
             found[f"gpu_workload_allocated_gpus{{{own}}}"] = f"{before}4x{end - begin} stale"
@@ -117,5 +117,5 @@ def test_workload_is_one_series_whatever_its_pods(name: str, tmp_path: Path) -> 
 
 
 def _sample(record: str, owner: str, value: float) -> dict[str, object]:
-    labels = owner.replace(',container="main"', "")
+    labels = owner.replace(',workload_container="main"', "")
     return {"labels": f'{record}{{cluster="c1",{labels}}}', "value": value}

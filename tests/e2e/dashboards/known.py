@@ -32,7 +32,7 @@ class Owner:
             "kind": self.kind,
             "user": self.user,
             "account": self.account,
-            "namespace": self.namespace,
+            "workload_namespace": self.namespace,
         }
         return {name: value for name, value in pairs.items() if value}
 

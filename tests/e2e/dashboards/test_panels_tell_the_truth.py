@@ -100,9 +100,11 @@ def test_fleet_counts_every_gpu_once_and_holds_no_more_than_there_are(url: str) 
 @pytest.mark.parametrize(("board", "panel"), [("fleet", "Namespaces"), ("waste", "Namespaces")])
 def test_what_nobody_observed_has_no_utilization_and_no_waste(url: str, board: str, panel: str) -> None:
     for column in ("Utilization", "Wasted"):
-        assert ("team-mig",) not in rows(url, board, panel, column, "namespace")
-    assert ("team-mig",) not in rows(url, "waste", "Namespaces", "Waste in $", "namespace")
-    assert rows(url, "waste", "Namespaces", "Allocated", "namespace")[("team-mig",)] == pytest.approx(0.75 * HOURS, rel=0.04)
+        assert ("team-mig",) not in rows(url, board, panel, column, "workload_namespace")
+    assert ("team-mig",) not in rows(url, "waste", "Namespaces", "Waste in $", "workload_namespace")
+    assert rows(url, "waste", "Namespaces", "Allocated", "workload_namespace")[("team-mig",)] == pytest.approx(
+        0.75 * HOURS, rel=0.04
+    )
 
 
 def test_who_held_a_gpu_and_ran_nothing_used_no_hours(url: str) -> None:
@@ -122,7 +124,7 @@ def test_a_gpu_whose_held_part_nobody_observed_is_not_idle_for_its_free_part(url
 
 
 def test_a_part_of_a_gpu_has_its_part_of_the_price(url: str) -> None:
-    (held,) = Reader(url, SPAN, {}).column("waste", "Cost of allocated GPUs", "")
+    (held,) = Reader(url, SPAN, {}).column("waste", "Cost of allocated", "")
     whole = {"NVIDIA H100": 3.0, "NVIDIA A100": 1.8}
     price = sum(whole[gpu.model] * each.share for node in NODES for gpu in node.gpus for each in gpu.held) * HOURS
 
@@ -132,9 +134,14 @@ def test_a_part_of_a_gpu_has_its_part_of_the_price(url: str) -> None:
 @pytest.mark.parametrize("board", ["fleet", "waste"])
 def test_utilization_is_judged_by_the_mark_of_its_class_of_work(url: str, board: str) -> None:
     """A namespace by the marks of its workloads, by what they hold: here one of batch work and one session."""
-    said = rows(url, board, "Namespaces", "Target ratio", "namespace")
+    said = rows(url, board, "Namespaces", "Target ratio", "workload_namespace")
 
-    half, busy, service, session = {"computing": 0.5, "wait_other": 0.5}, {"computing": 1.0}, GOOD["service"], GOOD["interactive"]
+    half, busy, service, session = (
+        {"computing": 0.5, "wait_other": 0.5},
+        {"computing": 1.0},
+        GOOD["service"],
+        GOOD["interactive"],
+    )
     assert (
         said[("twice",)]
         == pytest.approx(target_ratio(half, "service"), rel=EDGES)
@@ -162,10 +169,10 @@ def test_jobs_of_two_clusters_with_one_id_are_two_rows(url: str) -> None:
 
 
 def test_an_exporter_that_is_scraped_twice_counts_once(url: str) -> None:
-    held = rows(url, "waste", "Namespaces", "Allocated", "namespace")
+    held = rows(url, "waste", "Namespaces", "Allocated", "workload_namespace")
 
     assert held[("twice",)] == pytest.approx(HOURS, rel=0.04)
-    assert rows(url, "exporter", "Nodes scraped twice", "") == {(): 1.0}
+    assert rows(url, "exporter", "Copies", "") == {(): 1.0}
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_prometheus_scrapes_what_the_operator_discovers(cluster: Cluster) -> Non
 
 @pytest.mark.usefixtures("workloads")
 def test_pod_means_the_user_of_the_gpu(cluster: Cluster) -> None:
-    shares = prometheus.query(cluster, 'gpu_allocation_ratio{namespace="team-a"}')
+    shares = prometheus.query(cluster, 'gpu_allocation_ratio{workload_namespace="team-a"}')
     power = prometheus.query(cluster, "gpu_power_watts")
 
     assert {each["metric"]["pod"] for each in shares} == {"train", "first", "second"}

@@ -56,7 +56,11 @@ def test_ended_workload_keeps_its_totals_and_has_nothing() -> None:
     found = shown([ROW.ended()])
 
     assert found["gpu_workload_cpu_seconds_total"] == [12.5]
-    assert (found["gpu_workload_allocated_gpus"], found["gpu_workload_processes"], found["gpu_workload_memory_bytes"]) == (
+    assert (
+        found["gpu_workload_allocated_gpus"],
+        found["gpu_workload_processes"],
+        found["gpu_workload_memory_bytes"],
+    ) == (
         [0],
         [0],
         [0],

@@ -186,4 +186,4 @@ def test_families_carry_device_process_and_owner() -> None:
     assert published["gpu_process_utilization_ratio"][0].labels == (*labels, "sm")
     assert len(published["gpu_process_start_time_seconds"]) == 2
     assert all(family.all_labels[:4] == ("gpu", "uuid", "pid", "command") for family in PROCESS_FAMILIES)
-    assert all(family.all_labels[4:13] == OWNER_LABELS for family in PROCESS_FAMILIES)
+    assert all(family.all_labels[4:16] == OWNER_LABELS for family in PROCESS_FAMILIES)

@@ -42,7 +42,7 @@ def test_a_fault_stands_on_the_card_of_its_node_and_nowhere_else() -> None:
 def test_a_state_that_would_be_shown_as_nothing_is_left_out() -> None:
     text = body(cast("Prometheus", Fake()), (), LINKS)
 
-    assert "Busy 7.0" in text
+    assert "Computing 7.0" in text
     assert "Waits for peers" not in text
 
 

@@ -48,7 +48,9 @@ def test_waiting_is_judged_among_the_waiting_time() -> None:
 
 
 def test_load_between_two_states_may_have_both_of_them() -> None:
-    found = judged("tiny", ("low_sm_activity", "wait_cpu"), {"low_sm_activity": 2.0, "wait_cpu": 7.0, "wait_other": 1.0})
+    found = judged(
+        "tiny", ("low_sm_activity", "wait_cpu"), {"low_sm_activity": 2.0, "wait_cpu": 7.0, "wait_other": 1.0}
+    )
 
     assert (found["expected"], found["share"]) == ("low_sm_activity or wait_cpu", pytest.approx(0.9))
     assert found["outcome"] == OK

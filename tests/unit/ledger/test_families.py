@@ -40,7 +40,10 @@ def test_gpu_rows_have_every_state_and_instances_have_rows_of_their_own() -> Non
 
     assert set(whole) == {(gpu, uuid, state) for gpu, uuid in (("3", "GPU-a"), ("4", "GPU-b")) for state in STATES}
     assert set(inside) == {("4", "MIG-b", "GPU-b", "3g.40gb", "7", "0", state) for state in STATES}
-    assert (whole["3", "GPU-a", "computing"], inside["4", "MIG-b", "GPU-b", "3g.40gb", "7", "0", "computing"]) == (1.0, 2.0)
+    assert (whole["3", "GPU-a", "computing"], inside["4", "MIG-b", "GPU-b", "3g.40gb", "7", "0", "computing"]) == (
+        1.0,
+        2.0,
+    )
 
 
 def test_workload_rows() -> None:
@@ -98,7 +101,9 @@ def test_what_is_not_known_is_absent() -> None:
 
 
 def test_first_kernel_is_told_once_it_ran() -> None:
-    assert samples("gpu_workload_time_to_first_kernel_seconds", ledger(2.0, held(GPU, 1.0), start=100.5)) == {OWNER.labels: 1.5}
+    assert samples("gpu_workload_time_to_first_kernel_seconds", ledger(2.0, held(GPU, 1.0), start=100.5)) == {
+        OWNER.labels: 1.5
+    }
 
 
 def test_diagnosable_splits_follow_the_signals_of_gpu_and_host() -> None:
@@ -114,7 +119,9 @@ def test_diagnosable_splits_follow_the_signals_of_gpu_and_host() -> None:
 
 def test_gpu_with_instances_tells_what_they_tell() -> None:
     parent = Reading(Target("GPU-b", 4, "0000:02:00.0"), Signals())
-    found = samples("gpu_exporter_state_detectable", ledger(1.0, parent, held(MIG, 0.5, dram_active=0.1, tensor_active=0.1)))
+    found = samples(
+        "gpu_exporter_state_detectable", ledger(1.0, parent, held(MIG, 0.5, dram_active=0.1, tensor_active=0.1))
+    )
 
     assert found["4", "GPU-b", "memory_bound"] == 1.0
 

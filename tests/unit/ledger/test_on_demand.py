@@ -34,7 +34,7 @@ def test_notebook_that_computes_on_the_cpu_does_not_wait_for_its_user(
 
 
 @pytest.mark.parametrize(
-    ("process", "computing", "waits"),
+    ("process", "busy", "waits"),
     [
         (POLLS, 0.1, {"wait_other": 0.6, "wait_requests": 0.4}),
         (SLEEPS, 0.1, {"wait_requests": 1.0}),

@@ -137,7 +137,7 @@ def test_gpu_that_misses_a_pass_can_be_diagnosed_as_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("computing", "activity", "share"), [(0.5, 0.25, 0.5), (0.5, 0.75, 1.0), (0.0, 0.25, None), (0.5, None, None)]
+    ("busy", "activity", "share"), [(0.5, 0.25, 0.5), (0.5, 0.75, 1.0), (0.0, 0.25, None), (0.5, None, None)]
 )
 def test_activity_is_a_share_of_the_busy_time_and_never_more_than_all(
     busy: float, activity: float | None, share: float | None

@@ -45,7 +45,7 @@ def test_busy_looks_like_no_state_that_is_lost(sight: str) -> None:
     lost = STYLES.keys() - working - {"free", "unobserved", "tensor_cores_unused"}
     busy = _seen(style_of("computing").colour, sight)
 
-    near = {state: computing.delta_e(_seen(style_of(state).colour, sight), method="2000") for state in lost}
+    near = {state: busy.delta_e(_seen(style_of(state).colour, sight), method="2000") for state in lost}
 
     assert min(near.values()) > 15, near
 

@@ -177,7 +177,7 @@ def test_dense_work_loses_nothing(signals: Signals) -> None:
     assert unobserved(seconds) <= 0.05 * PASSES
 
 
-@pytest.mark.parametrize("computing", [0.1, 0.3, 0.6])
+@pytest.mark.parametrize("busy", [0.1, 0.3, 0.6])
 def test_gpu_that_works_hard_for_a_part_of_the_time_is_not_accused_by_its_mean_power(busy: float) -> None:
     """Matrix products and little memory, on a GPU without GPM, of a loader that is too slow."""
     hard = idle(busy, replace(AMPERE, memory_activity=0.2, link_activity=0.25))

@@ -31,29 +31,29 @@ def of(owner: Owner, **numbers: float) -> Reported:
 
 @pytest.mark.parametrize("name", COUNTERS)
 def test_each_counter_has_a_series_of_its_own(name: str) -> None:
-    assert series(ProgressCounters(), of(JOB, **{name: 7.0})) == {(f"gpu_workload_{name}_total", *JOB): 7.0}
+    assert series(ProgressCounters(), of(JOB, **{name: 7.0})) == {(f"gpu_workload_{name}_total", *JOB.labels): 7.0}
 
 
 @pytest.mark.parametrize(
     ("progress", "found"),
     [
-        (Progress(ratio=0.5), {("gpu_workload_progress_ratio", *JOB): 0.5}),
-        (Progress(remaining=90.0), {("gpu_workload_expected_seconds_remaining", *JOB): 90.0}),
-        (Progress(time_to_target=60.0), {("gpu_workload_time_to_target_seconds", *JOB): 60.0}),
+        (Progress(ratio=0.5), {("gpu_workload_progress_ratio", *JOB.labels): 0.5}),
+        (Progress(remaining=90.0), {("gpu_workload_expected_seconds_remaining", *JOB.labels): 90.0}),
+        (Progress(time_to_target=60.0), {("gpu_workload_time_to_target_seconds", *JOB.labels): 60.0}),
         (
             Progress(phases={"data": 2.0, "eval": 3.0}),
             {
-                ("gpu_workload_phase_seconds_total", *JOB, "data"): 2.0,
-                ("gpu_workload_phase_seconds_total", *JOB, "eval"): 3.0,
+                ("gpu_workload_phase_seconds_total", *JOB.labels, "data"): 2.0,
+                ("gpu_workload_phase_seconds_total", *JOB.labels, "eval"): 3.0,
             },
         ),
         (
             Progress(steps=StepTimes(0.1, 0.2, 0.3, "5")),
             {
-                ("gpu_workload_step_duration_seconds", *JOB, "min"): 0.1,
-                ("gpu_workload_step_duration_seconds", *JOB, "median"): 0.2,
-                ("gpu_workload_step_duration_seconds", *JOB, "max"): 0.3,
-                ("gpu_workload_slowest_rank_step_seconds", *JOB, "5"): 0.3,
+                ("gpu_workload_step_duration_seconds", *JOB.labels, "min"): 0.1,
+                ("gpu_workload_step_duration_seconds", *JOB.labels, "median"): 0.2,
+                ("gpu_workload_step_duration_seconds", *JOB.labels, "max"): 0.3,
+                ("gpu_workload_slowest_rank_step_seconds", *JOB.labels, "5"): 0.3,
             },
         ),
     ],
@@ -66,8 +66,8 @@ def test_each_owner_has_its_own() -> None:
     reported = Reported({JOB: Progress({"steps": 1.0}), OTHER: Progress({"steps": 2.0})}, {"accepted": 2})
 
     assert series(ProgressCounters(), reported) == {
-        ("gpu_workload_steps_total", *JOB): 1.0,
-        ("gpu_workload_steps_total", *OTHER): 2.0,
+        ("gpu_workload_steps_total", *JOB.labels): 1.0,
+        ("gpu_workload_steps_total", *OTHER.labels): 2.0,
         ("gpu_exporter_progress_reports_total", "accepted"): 2.0,
     }
 
@@ -77,7 +77,7 @@ def test_counter_of_a_program_that_was_started_anew_goes_on() -> None:
     for number in (10.0, 3.0, 5.0):
         found = series(counters, of(JOB, samples=number))
 
-    assert found == {("gpu_workload_samples_total", *JOB): 15.0}
+    assert found == {("gpu_workload_samples_total", *JOB.labels): 15.0}
 
 
 def test_counter_stays_while_its_workload_does_and_goes_with_it() -> None:
@@ -86,7 +86,10 @@ def test_counter_stays_while_its_workload_does_and_goes_with_it() -> None:
     series(counters, reported)
     silent = Reported(results={"accepted": 1})
     own = {("gpu_exporter_progress_reports_total", "accepted"): 1.0}
-    kept = {("gpu_workload_samples_total", *JOB): 4.0, ("gpu_workload_phase_seconds_total", *JOB, "data"): 2.0}
+    kept = {
+        ("gpu_workload_samples_total", *JOB.labels): 4.0,
+        ("gpu_workload_phase_seconds_total", *JOB.labels, "data"): 2.0,
+    }
 
     assert series(counters, silent) == {**own, **kept}
     assert series(counters, silent, [JOB]) == {**own, **kept}
@@ -107,5 +110,5 @@ def test_while_a_workload_has_counters_its_end_is_seen_though_nobody_reports() -
     counters, silent = ProgressCounters(), Reported(results={})
     series(counters, of(JOB, epochs=1.0))
 
-    assert series(counters, silent) == {("gpu_workload_epochs_total", *JOB): 1.0}
+    assert series(counters, silent) == {("gpu_workload_epochs_total", *JOB.labels): 1.0}
     assert series(counters, silent, []) == {}

@@ -138,7 +138,7 @@ _NUMBERS = {
 
 def _level(level: str, rows: str) -> dict[str, str]:
     """Labels, the numbers above and the state most was wasted on, one row a line; `-` for what is not there."""
-    by = "cluster, workload, user, namespace, account" if level == "workload" else level
+    by = "cluster, workload, user, workload_namespace, account" if level == "workload" else level
     table = [line.split() for line in rows.strip().splitlines()]
     numbers = {
         pattern.format(by=by, level=level): "\n".join(f"{{{row[0]}}} {row[i]}" for row in table if row[i] != "-")
@@ -158,10 +158,10 @@ WEEK = {
         """,
     ),
     **_level(
-        "namespace",
+        "workload_namespace",
         """
-        namespace="team-b" 60 20 30 0.4 90 60 allocated_idle
-        namespace="team-a" 70 20 30 0.4 90 60 allocated_idle
+        workload_namespace="team-b" 60 20 30 0.4 90 60 allocated_idle
+        workload_namespace="team-a" 70 20 30 0.4 90 60 allocated_idle
         """,
     ),
     **_level("user", ""),
@@ -169,7 +169,7 @@ WEEK = {
         "workload",
         """
         cluster="n",workload="slurm:7",user="ada",account="physics" 900.5 700.25 120.5 0.82 602.5 2100.75 wait_storage
-        cluster="n",workload="team-a/web",namespace="team-a"        70    20     30    0.4  90    60      allocated_idle
+        cluster="n",workload="team-a/web",workload_namespace="team-a" 70 20 30 0.4 90 60 allocated_idle
         cluster="n",workload="slurm:8",user="bob",account="biology" 0.5   -      -     -    -     -       -
         """,
     ),

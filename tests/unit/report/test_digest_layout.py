@@ -38,7 +38,7 @@ def test_what_nobody_reports_has_no_column() -> None:
 
 def test_states_that_took_little_of_what_was_held_are_no_advice() -> None:
     """Two percent of the wasted hours had been enough: a minute of a GPU that worked for a day."""
-    key = 'cluster="n",workload="slurm:8",user="bob",namespace="",account=""'
+    key = 'cluster="n",workload="slurm:8",user="bob",workload_namespace="",account=""'
     answers = {
         r"^sum by \(cluster, workload.*gpu_workload_allocated": f"{{{key}}} 100",
         r"^sum by \(state\)": '{state="wait_cpu"} 1.9\n{state="wait_storage"} 2.1',
@@ -50,7 +50,7 @@ def test_states_that_took_little_of_what_was_held_are_no_advice() -> None:
 
 def test_digest_of_what_nobody_observed_has_no_waste_and_no_verdict() -> None:
     """A row of it had a dash, and the sum above it 0 %."""
-    key = 'cluster="n",workload="slurm:8",user="bob",namespace="",account=""'
+    key = 'cluster="n",workload="slurm:8",user="bob",workload_namespace="",account=""'
     held = {r"^sum by \(cluster, workload.*gpu_workload_allocated": f"{{{key}}} 5"}
     found = digest(Scripted(held), Group("user", "bob"), 3600.0, PRICES, 1e9)
     text = terminal.render(layout.digest_document(found, "$"), Colors(colours=False))

@@ -34,7 +34,7 @@ def test_row_without_a_workload_is_no_run() -> None:
     [
         ({"job_name": "llm", "user": "ada"}, 'job_name="llm", user="ada"'),
         ({"job_name": "llm", "cluster": "north"}, 'cluster="north", job_name="llm", user=""'),
-        ({"part_of": "ml/sweep", "namespace": "ml"}, 'part_of="ml/sweep", namespace="ml"'),
+        ({"part_of": "ml/sweep", "workload_namespace": "ml"}, 'part_of="ml/sweep", workload_namespace="ml"'),
     ],
 )
 def test_runs_are_those_of_the_same_name_and_user_or_of_the_same_whole(labels: Mapping[str, str], asked: str) -> None:
@@ -59,7 +59,7 @@ def test_run_whose_gpu_time_is_not_known_is_compared_with_none() -> None:
 
 
 def test_name_has_all_that_the_labels_tell() -> None:
-    labels = ("workload", "job_name", "user", "account", "namespace", "partition", "image")
+    labels = ("workload", "job_name", "user", "account", "workload_namespace", "partition", "image")
 
     assert _name("a job", [Sample({label: f"its {label}" for label in labels}, 1.0)]) == Name(
         "a job", *(f"its {label}" for label in labels)

@@ -15,7 +15,7 @@ INFO: Sequence[Mapping[str, str]] = (
     {"slurm_job": "20", "slurm_het_job": "20", "slurm_het_offset": "0"},
     {"slurm_job": "21", "slurm_het_job": "20", "slurm_het_offset": "1"},
     {"slurm_job": "30"},
-    {"workload": "ml/llm", "namespace": "ml", "pod": "llm-worker-0"},
+    {"workload": "ml/llm", "workload_namespace": "ml", "workload_pod": "llm-worker-0"},
 )
 _PAIR = re.compile(r'(\w+)="([^"]*)"')
 
@@ -51,7 +51,10 @@ def meaning(name: str) -> Selected | None:
         ("12_1.0", Selected("Slurm job 12_1 (step 0 is a part of it)", 'slurm_job="13"', "12_1")),
         ("12_9", None),
         ("ml/llm", Selected("Workload ml/llm", 'workload="ml/llm"')),
-        ("ml/llm-worker-0", Selected("Workload ml/llm-worker-0", 'namespace="ml", pod="llm-worker-0"')),
+        (
+            "ml/llm-worker-0",
+            Selected("Workload ml/llm-worker-0", 'workload_namespace="ml", workload_pod="llm-worker-0"'),
+        ),
         ("ml/nobody", Selected("Workload ml/nobody", 'workload="ml/nobody"')),
         ("docker:web", Selected("docker:web", 'workload="docker:web"')),
     ],

@@ -63,7 +63,7 @@ def running() -> tuple[Scripted, JobReport]:
         "gpu_workload_expected_seconds_remaining": "{} 18000",
     }
     prometheus = Scripted(whole, held=(0.0, NOW))
-    asked = ReportRequest('namespace="ml", pod="a"', "Workload ml/a", 36_000.0, priced_by="used")
+    asked = ReportRequest('workload_namespace="ml", workload_pod="a"', "Workload ml/a", 36_000.0, priced_by="used")
     return prometheus, job_report(prometheus, asked, (*parse_prices("H200=4"), *PRICES), NOW)
 
 

@@ -27,7 +27,9 @@ def device(gpu: int, hours: dict[str, float], peak: float = 70.0) -> DeviceUse:
 
 
 def test_lost_states_come_before_those_that_could_be_better() -> None:
-    found = advice.of_states({"computing": 5, "low_sm_activity": 4, "wait_cpu": 1, "allocated_idle": 2, "wait_peer": 0.01})
+    found = advice.of_states(
+        {"computing": 5, "low_sm_activity": 4, "wait_cpu": 1, "allocated_idle": 2, "wait_peer": 0.01}
+    )
 
     assert [each.state for each in found] == ["allocated_idle", "wait_cpu", "low_sm_activity"]
 
@@ -52,7 +54,9 @@ def test_advice_about_batches_says_whether_memory_is_left_for_them() -> None:
 
 
 def test_what_may_be_lost_comes_after_what_is() -> None:
-    found = advice.of_states({"wait_requests": 9.0, "allocated_unused": 1.0, "wait_collective": 2.0, "low_sm_activity": 9.0})
+    found = advice.of_states(
+        {"wait_requests": 9.0, "allocated_unused": 1.0, "wait_collective": 2.0, "low_sm_activity": 9.0}
+    )
 
     assert [each.state for each in found] == ["wait_collective", "allocated_unused", "wait_requests", "low_sm_activity"]
 
@@ -209,7 +213,7 @@ def test_memory_is_told_for_each_kind_of_gpu() -> None:
 def test_a_state_has_its_colour_in_the_report_too() -> None:
     text = formats.render_html(layout.job_document(REPORT, "$"))
 
-    assert f"background:{style_of('busy').colour}" in text
+    assert f"background:{style_of('computing').colour}" in text
     assert f"background:{style_of('wait_cpu').colour}" in text
 
 

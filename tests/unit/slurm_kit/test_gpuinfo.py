@@ -55,8 +55,8 @@ def test_table_has_a_line_for_each_node_with_gpus() -> None:
 
     assert KIT.table(KIT.rows(KIT.nodes(SHOWN), values)) == (
         "NODE  PARTITION  STATE  GPUS  ALLOC  BUSY  ALLOCATED_IDLE  FAULTS\n"
-        "n1    gpu        down*  4     0      -     -          -\n"
-        "n2    gpu,all    mixed  8     3      37%   2.0        1\n"
+        "n1    gpu        down*  4     0      -     -               -\n"
+        "n2    gpu,all    mixed  8     3      37%   2.0             1\n"
     )
     assert [node["NodeName"] for node in KIT.nodes(SHOWN, "all")] == ["n2"]
 

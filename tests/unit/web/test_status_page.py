@@ -139,7 +139,11 @@ def test_words(said: str, expected: str) -> None:
 
 
 def test_states_are_in_the_order_of_the_palette_and_unknown_ones_last() -> None:
-    assert ordered({"free": 1.0, "new_state": 1.0, "computing": 1.0, "wait_cpu": 0.0}) == ["computing", "free", "new_state"]
+    assert ordered({"free": 1.0, "new_state": 1.0, "computing": 1.0, "wait_cpu": 0.0}) == [
+        "computing",
+        "free",
+        "new_state",
+    ]
 
 
 def test_line_stays_in_its_frame() -> None:
