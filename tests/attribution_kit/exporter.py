@@ -13,7 +13,7 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from exporter.attribution.owner import OWNER_LABELS, Owner
+from exporter.attribution.owner import Owner
 from tests.stack import free_port
 
 
@@ -46,7 +46,7 @@ def series(url: str, name: str) -> list[Sample]:
 
 
 def owner_of(sample: Sample) -> Owner:
-    return Owner(**{label: sample.labels[label] for label in OWNER_LABELS})
+    return Owner(**{label: sample.labels[label] for label in Owner._fields})
 
 
 def shown_holders(url: str) -> dict[str, frozenset[Owner]]:

@@ -45,5 +45,5 @@ def test_idle_job_holds_the_nvidia_devices_it_may_open(job_cgroup: Path, tmp_pat
     slurm = Slurm(site, lambda _: None)
     slurm._local_files.ask_once()
 
-    assert slurm.held("77") == {PROGRAM: {DeviceName(minor=4): None, DeviceName(minor=6): None}}
+    assert slurm.allocations("77") == {PROGRAM: {DeviceName(minor=4): None, DeviceName(minor=6): None}}
     assert [(health.source, health.success) for health in slurm.health(PROGRAM, 0.0, {}, {})] == [(PROGRAM, True)]

@@ -113,7 +113,7 @@ def _held(slurm: Slurm, devices: Devices) -> Mapping[str, str]:
     return {
         target.uuid: job
         for job in slurm.present()
-        for names in slurm.held(job).values()
+        for names in slurm.allocations(job).values()
         for name in names
         for target in devices.find(name)
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from pathlib import Path
 
 from exporter.attribution.slurm.device_program import Rule
 from exporter.core.clock import UnixTime
@@ -80,9 +82,10 @@ LISTENERS = (
     b"   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 123 1 0 100 0 0 10 0\n"
 )
 _FAULT = Fault("G", 0, FaultKind.ECC, "4 of them", RepairAction.RESET, UnixTime(1.0))
-FAULT_STATE = json.dumps(
-    state_file._content(FaultState("b", {"G": GpuRecord(0)}, (_FAULT,), frozenset({("G", "xid")})))
-).encode()
+with tempfile.TemporaryDirectory() as folder:
+    file = Path(folder) / "faults.json"
+    state_file.write(file, FaultState("b", {"G": GpuRecord(0)}, (_FAULT,), frozenset({("G", "xid")})))
+    FAULT_STATE = file.read_bytes()
 CONTAINER = "0123456789abcdef" * 4
 DOCKER = json.dumps(
     {"ID": CONTAINER, "Name": "/web", "Config": {"Image": "a/b:1", "Labels": {"com.docker.compose.service": "web"}}}

@@ -9,7 +9,7 @@ from typing import Any
 from exporter.faults.families import FaultStatus
 from exporter.faults.latch import advance
 from exporter.faults.model import Acknowledgement, FaultState, Observation, ObservedGpu
-from exporter.faults.watch import seen
+from exporter.faults.watch import observed_gpu
 from exporter.sampling.gpus import Gpu
 
 
@@ -40,7 +40,7 @@ class KeptFaults:
         looked: list[ObservedGpu] = []
         for gpu in gpus:
             readings = {name: cached.reading for name, cached in _readings(gpu).items()}
-            here = seen(
+            here = observed_gpu(
                 gpu.device,
                 readings,
                 xids.get(gpu.device.uuid, {}),

@@ -16,7 +16,7 @@ from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
 from exporter.collectors.xid import XidCounts, counted
 from exporter.core.clock import Moment
-from exporter.core.families import Block
+from exporter.core.families import Block, in_columns
 from exporter.driver.interface import Device, DriverGoneError, Record, UnsupportedError
 from exporter.faults.families import FAULT_FAMILIES
 from exporter.sampling.accounting import Accounting, AccountingOptions, AccountingResult
@@ -178,8 +178,8 @@ class CompressedNode:
 
 
 def _few(block: Block) -> Block:
-    samples = tuple(sample for sample in block.samples if sample.labels[0] in _XIDS)
-    return Block(block.family, block.prefix, samples)
+    samples = [(sample.value, sample.labels) for sample in block.samples if sample.labels[0] in _XIDS]
+    return Block(block.family, block.prefix, in_columns(samples))
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,7 @@ class Slurm:
     ) -> tuple[SourceHealth, ...]:
         """Return the health of one source, if it is read; `unresolved` is its number of unknown devices."""
         view = self.node
-        if not view.evident:
+        if not (view.evident or self._files().devices):  # the files are read before the node is looked at anew
             return ()
         if source == STEPS and self._ended:
             return (replace(self._ended.health(STEPS, now, conflicts.get(STEPS, 0)), stale=len(self.ended())),)

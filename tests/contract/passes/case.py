@@ -30,13 +30,13 @@ OWNERS = (
     "gpu_workload_.*",
     "gpu_process_.*",
     "gpu_memory_.*",
-    "gpu_exporter_(un|diag|series).*",
+    "gpu_exporter_(un|state|series).*",
 )
-LEDGER = ("gpu(_mig)?_time_seconds_total", "gpu_workload_(gpu|used|energy).*", "gpu_energy_joules_total")
+LEDGER = ("gpu(_mig)?_state_seconds_total", "gpu_workload_(gpu|busy|energy).*", "gpu_energy_joules_total")
 NODE = (
     "gpu_up",
     "gpu_info",
     "gpu_devices",
     "gpu_driver_info",
-    "gpu_exporter_(attr|passes|driver|simulated|readings|last|sample|device_sample|xid|thread|web).*",
+    "gpu_exporter_(attr|sampling|driver|simulated|readings|last|sample|device_sample|xid|thread|web).*",
 )

@@ -6,22 +6,22 @@ from tests.contract.passes import cases_node as node
 from tests.contract.passes import cases_owners as owners
 from tests.contract.passes.case import LEDGER, NODE, OWNERS, Case
 
-_REPORTED = "gpu_workload_(?!gpu_s|energy|used).*"
+_REPORTED = "gpu_workload_(?!gpu_s|energy|busy).*"
 
 CASES = (
     Case(owners.two_owners_of_two_gpus, (*OWNERS, *LEDGER, "gpu_exporter_attr.*", "gpu_unallocated_use")),
     Case(owners.more_processes_than_are_shown, ("gpu_process_.*", "gpu_exporter_series.*")),
-    Case(owners.job_that_starts, (*LEDGER, "gpu_workload_(first|start|idle).*")),
+    Case(owners.job_that_starts, (*LEDGER, "gpu_workload_(time|start|idle).*")),
     Case(owners.job_that_ends, (*OWNERS, *LEDGER)),
     Case(owners.job_that_is_forgotten, (*OWNERS, *LEDGER)),
     Case(owners.energy_counter_that_was_reset, LEDGER),
     Case(owners.instances, ("gpu_mig_.*", "gpu_allocation_ratio", *LEDGER, "gpu_workload_allocated_gpus")),
     Case(owners.busy_in_five_ways, ("gpu_state_seconds_total", "gpu_.*link.*", "gpu_pcie_.*")),
     Case(owners.too_hot, ("gpu_throttle.*", *LEDGER)),
-    Case(node.idle_node, (*NODE, "gpu_state_seconds_total", "gpu_workload_.*", "gpu_owner.*", "gpu_expected.*")),
+    Case(node.idle_node, (*NODE, "gpu_state_seconds_total", "gpu_workload_.*", "gpu_allocation.*", "gpu_expected.*")),
     Case(node.driver_that_is_not_there, (*NODE, "gpu_scrape_collector_success")),
-    Case(node.node_with_a_past, ("gpu_fa.*", "gpu_expected.*", "gpu_node.*", "gpu_exporter_(node|faults).*")),
-    Case(node.state_file_of_a_newer_version, ("gpu_fault.*", "gpu_exporter_faults.*")),
+    Case(node.node_with_a_past, ("gpu_fa.*", "gpu_expected.*", "gpu_node.*", "gpu_exporter_(node|fault).*")),
+    Case(node.state_file_of_a_newer_version, ("gpu_fault.*", "gpu_exporter_fault.*")),
     Case(
         node.gpu_that_falls_off_the_bus,
         ("gpu_.*(watts|_info|_up|_total|timestamp_.*|age_.*)", "gpu_devices"),
