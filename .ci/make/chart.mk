@@ -3,7 +3,7 @@ MONITORING_MODELS := cloudcoil-models-prometheus-operator==0.80.1.0
 MONITORING_SCHEMAS := .cache/monitoring-schemas
 
 .PHONY: chart
-chart: venv ## Write the chart's schema and README, and deploy/kubernetes
+chart: venv ## Write the chart to build/gpu-exporter, its schema and README, and deploy/kubernetes
 	$(BIN)/python -m helm.generate
 
 # The models have an environment of their own: they bring a pytest plugin.
