@@ -21,6 +21,7 @@ from exporter.driver.interface import Device, DriverError, UnsupportedError
 from exporter.exposition.config import HIDDEN_METRICS
 from exporter.ledger.states import THRESHOLDS
 from exporter.sampling.families import groups
+from exporter.tools.reference.sections import definitions
 from exporter.tools.simulator import simulate
 
 _NODES = (
@@ -163,7 +164,7 @@ def metrics() -> str:
     for group in groups():
         parts.append(f"\n## {group.name}\n\n{group.help}\n\n{_HEAD}")
         parts += [_metric(family, group.source or calls.get(family.name, "")) for family in group.families]
-    return "".join(parts)
+    return "".join((*parts, "\n## Numbers on dashboards and reports\n\n", definitions(), "\n"))
 
 
 _HEAD = "| Metric | Type | Labels | Meaning | Stability | Made from |\n|---|---|---|---|---|---|\n"
