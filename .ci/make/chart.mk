@@ -44,5 +44,5 @@ test-image: venv setup-image ## Build the image twice, compare, and run the prog
 	$(BIN)/pytest -p no:xdist tests/image/contents.py
 
 .PHONY: licences
-licences: venv image ## Write docs/licences.md from what the image's parts say of themselves (root)
-	$(BIN)/python -m deploy.container.licences dist/gpu-exporter.tar docs/licences.md
+licences: venv image ## Write docs/dev/licences.md from what the image's parts say of themselves (root)
+	$(BIN)/python -m deploy.container.licences dist/gpu-exporter.tar docs/dev/licences.md
