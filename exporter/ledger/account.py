@@ -12,7 +12,7 @@ from exporter.core.record import record
 from exporter.core.units import Joules, Share
 from exporter.host.model import HostSignals
 from exporter.ledger.states import STATES
-from exporter.ledger.states.state import Signals, UsageHistory
+from exporter.ledger.states.state import Comparison, Signals, UsageHistory
 from exporter.progress.progress import Rank
 
 Seconds = tuple[float, ...]
@@ -83,6 +83,8 @@ class LedgerInput:
     """What the owners' processes report of themselves."""
     host_signals_known: frozenset[str] = frozenset()
     """Names of the `HostSignals` this host can report, and `reported_phases` where programs can report."""
+    compared: Mapping[tuple[Owner, str], Comparison] = field(default_factory=dict[tuple[Owner, str], Comparison])
+    """Set by the ledger itself: ranks of one job beside each other, by owner and target."""
 
 
 @record

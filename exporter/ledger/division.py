@@ -7,6 +7,7 @@ which only spun, why the others waited.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
@@ -19,7 +20,7 @@ from exporter.ledger.states.host_waits import BLOCKED
 from exporter.ledger.states.state import Claim, Evidence, Limits, Signals, at_least
 
 UNOBSERVED, FREE, ALLOCATED_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["allocated_idle"]
-SPINNING = INDEX["wait_collective"]
+SPINNING, COMPUTING = INDEX["wait_collective"], INDEX["computing"]
 
 StateShares = Sequence[tuple[int, float]]
 """(state, part) pairs."""
@@ -93,7 +94,7 @@ def work(reading: Reading, side: Evidence, clock_lost: float | None, limits: Lim
         return BusyTime(None)
     busy = min(1.0, max(0.0, signals.busy))
     seen = side._replace(signals=signals, busy=busy, clock_lost=clock_lost)
-    return BusyTime(busy, demands(busy, reading.allocations), _claims(OF_BUSY_TIME, seen, limits) if busy else ())
+    return BusyTime(busy, demands(busy, reading.allocations), _busy_states(seen, limits) if busy else ())
 
 
 def divide(reading: Reading, done: BusyTime, sides: Sequence[Evidence], limits: Limits) -> Division:
@@ -235,6 +236,25 @@ def _claims(rules: Sequence[tuple[int, Claim]], evidence: Evidence, limits: Limi
         if left <= 0:
             break
     return state_shares
+
+
+def _busy_states(evidence: Evidence, limits: Limits) -> StateShares:
+    """Divide busy time. Where ranks were compared, what was no wait is judged by its activity over the window."""
+    if evidence.rank is None or evidence.rank.work is None:
+        return _claims(OF_BUSY_TIME, evidence, limits)
+    ((_, spin_claim), *others), busy = OF_BUSY_TIME, evidence.busy
+    spun = min(1.0, spin_claim(evidence, limits))
+    doubtful = min(1.0 - spun, evidence.rank.doubtful / busy)
+    window = replace(
+        evidence.signals, **{name: share * busy for name, share in evidence.rank.work.items() if name != "busy"}
+    )
+    rest = _claims(others, evidence._replace(signals=window), limits)
+    shares = [
+        (SPINNING, spun),
+        (COMPUTING, doubtful),
+        *[(state, part * (1.0 - spun - doubtful)) for state, part in rest],
+    ]
+    return [(state, part) for state, part in shares if part > 0]
 
 
 def _whole(working: StateShares, busy: float, waits: StateShares) -> Seconds:

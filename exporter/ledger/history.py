@@ -7,13 +7,15 @@ from typing import NamedTuple
 
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.ledger.account import OwnerEntry, Reading
-from exporter.ledger.division import Division, OwnerUsage, demands
+from exporter.ledger.division import SPINNING, Division, OwnerUsage, demands
 from exporter.ledger.states import BUSY, INDEX
 from exporter.ledger.states.idle import ACTIVE
 from exporter.ledger.states.peers import spins
 from exporter.ledger.states.state import Evidence, Limits, Signals, UsageHistory
 
 _COMPUTING_STATES = frozenset(INDEX[state] for state in BUSY)
+_BUSY_STATES = _COMPUTING_STATES | {SPINNING}
+_SPIN_ERROR = 0.1
 _LATE_CYCLES = 1.5
 """Times a cycle: from here on the time since the last answer has cycles without one in it."""
 _MIN_COMPUTING_RATIO = 0.5
@@ -79,12 +81,14 @@ def next_history(
         busy_power=_busy_power(before, reading.signals, part, seconds, limits),
         unblocked_passes=0 if part.blocked else before.unblocked_passes + 1,
         uncomputed_seconds=0.0 if ran and _computed(part) else before.uncomputed_seconds + seconds,
+        activity=before.activity,
     )
 
 
 def _computed(part: OwnerUsage) -> bool:
-    """Return whether it ran kernels that did not only spin."""
-    return any(state in _COMPUTING_STATES for state, _ in part.state_shares)
+    """Return whether it ran kernels that did not only spin: longer than an estimate of the spin errs."""
+    busy = [(state in _COMPUTING_STATES, share) for state, share in part.state_shares if state in _BUSY_STATES]
+    return sum([share for computing, share in busy if computing]) > _SPIN_ERROR * sum([share for _, share in busy])
 
 
 def was_blocked(past: UsageHistory) -> bool:

@@ -24,6 +24,7 @@ from exporter.ledger.peers import (
     stragglers,
     with_peers,
 )
+from exporter.ledger.ranks import compare_ranks
 from exporter.ledger.states import DEFAULTS
 from exporter.ledger.states.given import GAP_INTERVALS
 from exporter.ledger.states.idle import ACTIVE
@@ -55,6 +56,8 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> 
     current = replace(current, seconds=max(0.0, current.seconds))
     seconds, readings = current.seconds, current.readings
     gap = seconds > limits[GAP_INTERVALS] * current.interval
+    if not gap:
+        current = replace(current, compared=compare_ranks(ledger.owners, current, limits))
     divisions = _divisions(ledger, current, limits, gap=gap)
     ran = {
         each.target.uuid: divide_busy_seconds(each, divisions[each.target.uuid], seconds, ledger.owners)
@@ -138,6 +141,7 @@ def _side(
         past=known.past.get(uuid, NO_HISTORY) if known else NO_HISTORY,
         peers=uuid in held.get(owner, ()) or owner in current.spread,
         slow_port=uuid in current.slow_ports and owner in current.spread,
+        rank=current.compared.get((owner, uuid)),
     )
     rest = others(owner, uuid, ids(allocation, current.hosts), among) if owner in among else ()
     if not rest:
@@ -194,7 +198,10 @@ def _owners(
     reported = reported_stragglers(current.ranks, current.readings, current.hosts)
     pasts = {owner: total.past for owner, total in sums.items()}
     waited_for = stragglers(current.readings, divisions, current.hosts, pasts, limits, current.slow_ports)
-    seen = [each for each in waited_for if each[0] not in reported]
+    ranks = current.compared
+    by_cycle = [each for each in waited_for if (rank := ranks.get(each[:2])) is None or rank.collective is None]
+    by_window = [(*key, rank.straggling) for key, rank in ranks.items() if rank.straggling]
+    seen = [each for each in (*by_cycle, *by_window) if each[0] not in reported]
     for owner, uuid, share in (*seen, *(each for found in reported.values() for each in found)):
         before = pasts[owner][uuid]
         waited = before.straggling_seconds + share * current.seconds
@@ -234,7 +241,9 @@ def _sums(
             total.active = total.active or part.demand > limits[ACTIVE]
             total.observed = total.observed or division.busy is not None
             before = total.past.get(target.uuid, NO_HISTORY)
-            total.past[target.uuid] = next_history(before, reading, division, part, current.seconds, limits)
+            now = next_history(before, reading, division, part, current.seconds, limits)
+            rank = current.compared.get((part.owner, target.uuid))
+            total.past[target.uuid] = replace(now, activity=rank.activity) if rank else now
             gpu = target.parent_uuid or target.uuid
             total.used[gpu] = total.used.get(gpu, 0.0) + owned * target.share
             for state, share in part.state_shares:

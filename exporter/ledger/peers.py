@@ -10,7 +10,7 @@ from typing import NamedTuple
 from exporter.attribution.owner import Owner
 from exporter.core.clock import MonotonicTime
 from exporter.host.model import HostSignals
-from exporter.ledger.account import Allocation, Ledger, Reading
+from exporter.ledger.account import Allocation, Ledger, OwnerEntry, Reading
 from exporter.ledger.division import ALLOCATED_IDLE, SPINNING, BusyTime, Division, OwnerUsage, own_processes
 from exporter.ledger.states import INDEX
 from exporter.ledger.states.host_waits import BLOCKED
@@ -53,8 +53,11 @@ _NO_IDS = frozenset[int]()
 
 def ids(allocation: Allocation, hosts: Hosts) -> frozenset[int]:
     """Return the pids of its processes and of their launchers; empty if the owner is one work."""
-    if allocation.owner.one_work:
-        return _NO_IDS
+    return _NO_IDS if allocation.owner.one_work else process_ids(allocation, hosts)
+
+
+def process_ids(allocation: Allocation, hosts: Hosts) -> frozenset[int]:
+    """Return the pids of its processes and of their launchers."""
     launchers = hosts.get(allocation.owner, NO_HOST).launchers
     return frozenset(allocation.pids).union(launchers[pid] for pid in allocation.pids if pid in launchers)
 
@@ -66,11 +69,14 @@ def together(owner: Owner, mine: frozenset[int], theirs: frozenset[int]) -> bool
 
 def works(owner: Owner, held: Mapping[str, frozenset[int]]) -> Sequence[Collection[str]]:
     """The targets of an owner, given with their ids, by the work they belong to."""
-    if owner.one_work:
-        return [held.keys()]
+    return [held.keys()] if owner.one_work else linked_works(held)
+
+
+def linked_works(held: Mapping[str, frozenset[int]]) -> Sequence[Collection[str]]:
+    """Group targets, given with their ids, that have a process or a launcher in common."""
     found: list[set[str]] = []
     for uuid, mine in held.items():
-        same = [work for work in found if any(together(owner, mine, held[other]) for other in work)]
+        same = [work for work in found if any(not mine.isdisjoint(held[other]) for other in work)]
         found = [work for work in found if work not in same] + [{uuid}.union(*same)]
     return found
 
@@ -229,7 +235,7 @@ class HangDetector:
         self, before: Ledger, after: Ledger, readings: Sequence[Reading], now: MonotonicTime
     ) -> dict[Owner, tuple[int, ...]]:
         """The suspects, each with its processes on this node's GPUs."""
-        spinning = {owner for owner, entry in after.owners.items() if _spins(before, owner, entry.seconds)}
+        spinning = {owner for owner in after.owners if _spins(before, after, owner)}
         self._since = {owner: self._since.get(owner, now) for owner in spinning}
         long = {owner for owner, since in self._since.items() if now - since >= _SUSPECT_AFTER_SECONDS}
         found: dict[Owner, dict[int, None]] = {owner: {} for owner in long}
@@ -240,10 +246,17 @@ class HangDetector:
         return {owner: tuple(pids) for owner, pids in found.items()}
 
 
-def _spins(before: Ledger, owner: Owner, seconds: Sequence[float]) -> bool:
+def _spins(before: Ledger, after: Ledger, owner: Owner) -> bool:
+    seconds = after.owners[owner].seconds
     known = before.owners.get(owner)
     spun = seconds[SPINNING] - known.seconds[SPINNING] if known else 0.0
-    return known is not None and 0.0 < spun >= _SUSPECT_SHARE * (sum(seconds) - sum(known.seconds))
+    whole = sum(seconds) - sum(known.seconds) if known else 0.0
+    return known is not None and 0.0 < spun >= _SUSPECT_SHARE * whole and not _computes(after.owners[owner])
+
+
+def _computes(entry: OwnerEntry) -> bool:
+    """Return whether most of its GPUs compute: ranks that wait in each step do so in between."""
+    return 2 * sum(not past.uncomputed_seconds for past in entry.past.values()) > len(entry.past)
 
 
 _WAITS_FOR: Mapping[str, int] = {"service": INDEX["wait_requests"], "interactive": INDEX["wait_user"]}

@@ -31,7 +31,8 @@ def peer_claim(evidence: Evidence, limits: Limits) -> float:
     """
     past = evidence.past
     lately = evidence.work not in ON_DEMAND and past.ran and past.quiet_seconds < limits[UNUSED_AFTER]
-    seen = lately and covers_wait(evidence.peer_lead, evidence, limits)
+    follows = evidence.rank.follows if evidence.rank else None
+    seen = lately and (covers_wait(evidence.peer_lead, evidence, limits) if follows is None else follows)
     return max(reported_part(evidence, "communication"), float(seen or _waits_in_barrier(evidence, limits)))
 
 
@@ -46,7 +47,9 @@ def _waits_in_barrier(evidence: Evidence, limits: Limits) -> bool:
 
 
 def collective_claim(evidence: Evidence, limits: Limits) -> float:
-    """Return 1 for one of several GPUs that spins: it waits for the others."""
+    """Return the part by comparison of the ranks; where that shows no straggler, 1 if the GPU spins all the time."""
+    if evidence.rank and evidence.rank.collective is not None:
+        return evidence.rank.collective / evidence.busy
     return float(evidence.peers and spins(evidence, limits))
 
 
@@ -87,7 +90,8 @@ WAIT_PEER = State(
     certainty=Certainty.LIKELY,
     meaning="The GPU has nothing to run while another GPU of the same owner computes, or comes late to a barrier.",
     signature=(
-        "Another GPU of the owner computes longer by at least half of the wait and this one ran a kernel lately; or"
+        "Another GPU of the owner computes longer by at least half of the wait and this one ran a kernel lately, over"
+        " a minute, and does not bound the others in a collective; or"
         " it sits in a receive while data, storage, a checkpoint or CPU keeps another one here; or the program"
         " reports the phase `communication`"
     ),
@@ -108,7 +112,8 @@ WAIT_COLLECTIVE = State(
     meaning="One of the workload's GPUs spins in place, as in a collective that waits for a rank.",
     signature=(
         "Busy without a pause, few SMs active, tensor cores, vector pipes and memory at rest, links not full, power"
-        " far below what the workload draws when it computes; only where the owner has more than one GPU"
+        " far below what the workload draws when it computes; or over a minute less activity per busy second than the"
+        " rank of the job that spins least; only where the owner has more than one GPU"
     ),
     advice="Find the rank that lags (gpu_workload_straggler_seconds_total names its GPU); if all spin, it hangs.",
     of_time="busy",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -45,6 +45,22 @@ class Signals:
 
 
 @record
+class RankActivity:
+    """The activity of one rank of a job, by sums over a window, in seconds."""
+
+    seconds: float = 0.0
+    units: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By field of `Signals`."""
+    led: float = 0.0
+    """In which another rank of the job ran kernels and this one did not."""
+    debt: float = 0.0
+    """What noise has booked too much as waits: 0 or less."""
+
+
+NO_ACTIVITY = RankActivity()
+
+
+@record
 class UsageHistory:
     """The activity of one owner on one target in the cycles so far."""
 
@@ -59,9 +75,27 @@ class UsageHistory:
     """Since a process of it was last seen in D state."""
     uncomputed_seconds: float = 0.0
     """Since it last ran a kernel that did not only spin; since it was first seen where it ran none yet."""
+    activity: RankActivity = NO_ACTIVITY
+    """Of an owner with several targets."""
 
 
 NO_HISTORY = UsageHistory()
+
+
+class Comparison(NamedTuple):
+    """One rank beside the other ranks of its job in one cycle, in fractions of the cycle."""
+
+    activity: RankActivity
+    collective: float | None = None
+    """Waited in a collective; None: the ranks show no straggler, or the witnesses disagree."""
+    doubtful: float = 0.0
+    """Spun by one witness alone: no accusation."""
+    straggling: float = 0.0
+    """The others waited for this rank."""
+    follows: bool | None = None
+    """Whether it waits for its peers while it has no kernel; None: not known."""
+    work: Mapping[str, float] | None = None
+    """Activity while it did not wait, over the window, as fractions of that time; None: not known."""
 
 
 class Evidence(NamedTuple):
@@ -90,6 +124,7 @@ class Evidence(NamedTuple):
     does not sit in a receive, or that one does too."""
     peers: bool = False
     """The owner has more than one GPU, here or on other nodes."""
+    rank: Comparison | None = None
     slow_port: bool = False
     """The network port nearest to the GPU is in trouble, and the owner has GPUs on other nodes."""
     stalled_elsewhere: bool = False

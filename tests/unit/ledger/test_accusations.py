@@ -269,7 +269,7 @@ def test_a_rank_that_others_wait_for_is_in_use_whatever_keeps_it() -> None:
     stuck = run([[SPINS, SPINS, NOTHING, SPINS]] * 1800, ledger=before)
 
     assert shares(stuck, 2, before) == {"wait_other": pytest.approx(1.0)}
-    assert straggling(stuck)["GPU-2"] == pytest.approx(1800)
+    assert straggling(stuck)["GPU-2"] == pytest.approx(1800, rel=0.03)
 
 
 def test_rank_behind_a_bad_link_is_the_one_that_all_spin_for() -> None:
