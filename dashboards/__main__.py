@@ -1,4 +1,4 @@
-"""`python -m dashboards` writes json/ anew, and the chart's copies of it."""
+"""`python -m dashboards` writes json/ anew."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from pathlib import Path
 from dashboards.catalogue import DASHBOARDS
 from dashboards.parts.frame import to_json
 
-FOLDERS = (Path(__file__).parent / "json", Path(__file__).parents[1] / "helm/gpu-exporter/files/dashboards")
+FOLDER = Path(__file__).parent / "json"
 
 
 def main() -> None:
     for name, make in DASHBOARDS.items():
-        text = to_json(make())
-        for folder in FOLDERS:
-            (folder / f"{name}.json").write_text(text, encoding="utf-8")
+        (FOLDER / f"{name}.json").write_text(to_json(make()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ from typing import Any, cast
 
 from exporter.config.kinds import DurationUpTo, Pairs
 from exporter.config.option import Option
-from helm.alert_schema import DURATION, MAYBE_DURATION, Schema, overrides, rules
+from helm.alert_schema import DURATION, MAYBE_DURATION, OVERRIDES, Schema
+from helm.alert_schema import RULES as ALERT_RULES
 
 ABSOLUTE = "^/[^ ]*$"
 MAYBE_ABSOLUTE = "^(/[^ ]*)?$"
@@ -119,6 +120,8 @@ RULES: dict[str, Schema] = {
     # Labels of Prometheus, with any text.
     "prometheusRule.alerts.labels": {"patternProperties": {PROMETHEUS_LABEL: {"type": "string"}}},
     "prometheusRule.alerts.runbooks": {"pattern": "/$"},
+    "prometheusRule.alerts.rules": ALERT_RULES,
+    "prometheusRule.alerts.overrides": OVERRIDES,
     "dashboards.namespace": {"pattern": LABEL},
     "dashboards.label": {"pattern": LABEL_KEY},
     "dashboards.folderAnnotation": {"pattern": LABEL_KEY},
@@ -152,14 +155,11 @@ _STRING: dict[str, Schema] = {
 }
 
 
-def schema(values: Mapping[str, Any], options: Iterable[Option], alerts: Mapping[str, Mapping[str, Any]]) -> Schema:
-    """The schema of values.yaml, of the exporter's options below `config`, and of each alert's parameters."""
+def schema(values: Mapping[str, Any], options: Iterable[Option]) -> Schema:
+    """The schema of values.yaml, and of the exporter's options below `config`."""
     made = _of(values, "")
     made["properties"]["config"] = config(options)
-    made["properties"]["prometheusRule"]["properties"]["alerts"]["properties"] |= {
-        "rules": rules(alerts),
-        "overrides": overrides(alerts),
-    }
+    made["properties"]["rules-and-dashboards"] = {"type": "object"}  # Helm puts `global` there, for the subchart
     made["properties"]["global"]["additionalProperties"] = True  # an umbrella chart's own are there too
     made["properties"]["enabled"] = {"type": "boolean"}  # the `condition` of an umbrella chart
     return {"$schema": "http://json-schema.org/draft-07/schema#", "title": "gpu-exporter", **made}

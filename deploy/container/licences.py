@@ -1,6 +1,6 @@
 """The licences of everything that image and packages hold beside the exporter, as the parts themselves state them.
 
-    python -m deploy.container.licences dist/gpu-exporter.tar docs/licences.md
+    python -m deploy.container.licences dist/gpu-exporter.tar docs/dev/licences.md
 
 Reads Debian's copyright files from the image's archive, and metadata of the Python distributions from this environment.
 """

@@ -1,4 +1,4 @@
-"""Write the rule files, the chart's copies and the tables of the README: `python -m deploy.prometheus.generate`."""
+"""Write the rule files and the tables of the README and the runbooks: `python -m deploy.prometheus.generate`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.render import (
     ALERTS,
     Settings,
-    chart_values,
     render,
-    render_marked,
     render_recordings,
     to_yaml,
 )
@@ -24,11 +22,9 @@ from exporter.ledger.states import TABLE as STATES
 ROOT = Path(__file__).resolve().parents[2]
 RULES = Path("deploy/prometheus/rules")
 OLD_RULERS = Path("deploy/prometheus/rules/old-rulers")
-CHART = Path("helm/gpu-exporter/files/rules")
 README = Path("deploy/prometheus/README.md")
 RUNBOOKS = Path("docs/runbooks")
 NOTICE = "# Written by `python -m deploy.prometheus.generate`; change the declarations there.\n"
-MARKED = NOTICE + "# `<Alert.key>` stands for a value of alert-values.yaml, which the chart fills in.\n"
 BEGIN, END = "<!-- {name}: generated -->\n", "<!-- {name}: end -->\n"
 
 
@@ -49,9 +45,6 @@ def _rules() -> dict[Path, str]:
         RULES / "gpu-recording.yaml": NOTICE + to_yaml(render_recordings()),
         RULES / "gpu-alerts.yaml": NOTICE + to_yaml(render()),
         OLD_RULERS / "gpu-alerts.yaml": NOTICE + to_yaml(render(Settings(keep_firing=False))),
-        CHART / "gpu-recording.yaml": NOTICE + to_yaml(render_recordings()),
-        CHART / "gpu-alerts.yaml": MARKED + to_yaml(render_marked()),
-        CHART / "alert-values.yaml": NOTICE + to_yaml(chart_values()),
     }
 
 

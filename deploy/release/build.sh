@@ -38,7 +38,10 @@ pack() { # ARCHIVE TAR-ARGUMENT...: the same bytes for the same files
 mkdir -p "$out"
 "$tools/python" -m hatchling build -d "$out" >/dev/null
 deploy/package/build.sh "$out" "$out"/*.whl
-pack "gpu-exporter-$version.tgz" --exclude={tests,ci,__pycache__,README.md.tmpl} -C helm gpu-exporter
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+"$tools/python" -B -m helm.pack "$scratch/gpu-exporter" # with rules and dashboards
+pack "gpu-exporter-$version.tgz" --exclude={ci,README.md.tmpl} -C "$scratch" gpu-exporter
 name=gpu-exporter-monitoring-$version # rules, dashboards, routes and runbooks, for users without the repository
 pack "$name.tar.gz" --transform="s,^\(deploy/prometheus\|deploy\|docs\)/,,;s,^dashboards/json,dashboards,;s,^,$name/,S" \
   deploy/prometheus/rules/*.yaml dashboards/json/*.json deploy/alertmanager/*.* docs/runbooks/*.md

@@ -87,7 +87,7 @@ _MIB = 1024 * 1024
 _ASK_AGAIN = 300.0
 """Seconds until a GPU without GPM is asked again: leaving MIG mode brings it back."""
 _WRAP = 2.0**32
-"""Bytes at which the PCIe counters begin anew (measured: docs/hardware.md)."""
+"""Bytes at which the PCIe counters begin anew (measured: docs/dev/hardware.md)."""
 _LONGEST_WRAP = 5.0
 """Seconds between two readings up to which a counter that fell has wrapped; a GPU reset takes longer than that."""
 _MOST_PCIE = 1e12

@@ -86,7 +86,11 @@ def option(
     group: str = "",
     name: str | None = None,
 ) -> T:
-    """Declare an option. `name` replaces that of the field; an empty one is the name of the section itself."""
+    """Declare an option.
+
+    `name` replaces that of the field; an empty one is the name of the section itself. One that begins with `/` does
+    without the names of the sections: an option has one name in every command.
+    """
     declared = Option("", default, parse, metavar, help, group)
     made: T = field(default_factory=lambda: parse(default), metadata={_DECLARED: declared, _NAME: name})
     return made
@@ -160,4 +164,4 @@ def _declared(kind: type[Any], prefix: str) -> Iterator[tuple[str, Option | _Sec
 
 
 def _joined(prefix: str, name: str) -> str:
-    return ".".join(filter(None, (prefix, name)))
+    return name[1:] if name.startswith("/") else ".".join(filter(None, (prefix, name)))

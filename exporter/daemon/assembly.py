@@ -115,7 +115,7 @@ def assemble(
     warn_ignored_options(config)
     options = AccountingOptions(
         interval=config.sample.interval,
-        retention=config.attribution.retention,
+        retention=config.attribution.ended_retention,
         process_limit=config.process.limit,
         class_rules=config.attribution.classes,
         limits=config.ledger.thresholds,

@@ -128,7 +128,7 @@ def _dropped() -> set[str]:
 
 
 def _relabelling() -> Sequence[Mapping[str, Any]]:
-    page = (ROOT / "docs/performance.md").read_text()
+    page = (ROOT / "docs/explanation/cost.md").read_text()
     example = page.partition("```yaml\nmetric_relabel_configs:")[2].partition("```")[0]
     found: Mapping[str, Any] = yaml.safe_load(f"metric_relabel_configs:{example}")
     rules: Sequence[Mapping[str, Any]] = found["metric_relabel_configs"]

@@ -69,7 +69,7 @@ def test_daemon_imports_no_tool() -> None:
 
 
 def test_architecture_page_lists_every_folder() -> None:
-    page = (ROOT.parent / "docs" / "architecture.md").read_text()
+    page = (ROOT.parent / "docs" / "dev" / "architecture.md").read_text()
     listed = re.findall(r"^\| `(\w+)/`", page, flags=re.MULTILINE)
 
     assert listed == [*DAEMON, "tools"]

@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 import rpmfile
 
+from helm import pack
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "deploy/release/build.sh"
 PYTHON = ROOT / ".cache/package/bin/python"
@@ -181,6 +183,8 @@ def test_the_chart_archive_is_what_helm_reads(built: Path) -> None:
         names = [entry.name for entry in archive if entry.isfile()]
     assert {"gpu-exporter/Chart.yaml", "gpu-exporter/values.yaml", "gpu-exporter/values.schema.json"} <= set(names)
     assert all(name.startswith("gpu-exporter/") for name in names)
+    assert {f"gpu-exporter/{path}" for path in pack.files()} <= set(names)
+    assert "gpu-exporter/templates/tests/scrape.yaml" in names
 
 
 def test_a_tag_that_is_not_the_version_is_refused(tmp_path: Path) -> None:

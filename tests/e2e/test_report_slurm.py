@@ -99,7 +99,7 @@ def _exporter(kit: PairKit, node: str, folder: Path) -> Iterator[Running]:
         *("--path.cgroupfs", str(kit.work / "etc")),  # no cgroups: those of other clusters are none of this one's
         *("--sample.interval", "500ms", "--attribution.slurm", "on"),
         *("--attribution.slurm.mapping-dir", str(kit.mapping(node))),
-        *("--attribution.slurm.scontrol", str(own / "scontrol")),
+        *("--slurm.scontrol", str(own / "scontrol")),
         *("--attribution.slurm.gres-conf", f"{kit.work}/etc/gres.conf"),
     )
     with exporter(own, *options, environment={**os.environ, **kit.driver, "SLURMD_NODENAME": node}) as running:

@@ -218,7 +218,7 @@ def options(cluster: SlurmCluster) -> dict[str, object]:
         "attribution.kubernetes": "off",
         "attribution.slurm": "on",
         "attribution.slurm.mapping-dir": cluster.work / "gpumap",
-        "attribution.slurm.scontrol": cluster.scontrol,
+        "slurm.scontrol": cluster.scontrol,
         "attribution.slurm.gres-conf": cluster.work / "etc/gres.conf",
     }
 

@@ -57,7 +57,7 @@ def test_jobs_are_noted_and_forgotten_and_the_report_equals_the_truth(
         *("--sample.interval", "500ms"),
         *("--attribution.slurm", "on", "--attribution.slurm.mapping-dir", f"{kit.work}/gpumap"),
         *(
-            "--attribution.slurm.scontrol",
+            "--slurm.scontrol",
             str(kit.scontrol),
             "--attribution.slurm.gres-conf",
             f"{kit.work}/etc/gres.conf",
@@ -109,7 +109,7 @@ def _check_nodes(kit: Kit, url: str) -> None:
 
 def _summarize(kit: Kit, url: str) -> list[dict[str, Any]]:
     """Two rounds of the controller's worker, and what it has made then."""
-    command = [sys.executable, "-m", "exporter", "summaries", "--state-dir", str(kit.work), "--prometheus.url", url]
+    command = [sys.executable, "-m", "exporter", "summaries", "--state.dir", str(kit.work), "--prometheus.url", url]
     work = ("--settle", "1ms")
     for arguments in (work, work, ("--list", "--format", "json")):
         done = subprocess.run(

@@ -58,7 +58,7 @@ def in_slurm(folder: Path) -> Iterator[Job]:
         until(lambda: all((folder / f"{rank}.pid").exists() for rank in RANKS), 400)
         options = {
             "attribution.slurm": "on",
-            "attribution.slurm.scontrol": cluster.scontrol,
+            "slurm.scontrol": cluster.scontrol,
             "attribution.slurm.mapping-dir": "",
         }
         workload = f"slurm:{cluster.job('train')}"

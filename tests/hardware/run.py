@@ -1,4 +1,4 @@
-"""Measure against a real NVIDIA driver and GPU: `python -m tests.hardware.run FOLDER`. See docs/hardware.md.
+"""Measure against a real NVIDIA driver and GPU: `python -m tests.hardware.run FOLDER`. See docs/dev/hardware.md.
 
 Each part is a process of its own, so that a crash of the driver's library or a hung call costs one part. Into FOLDER
 goes a JSON file for each part, report.md, log.txt and exporter.log: eight files at most.

@@ -102,7 +102,7 @@ def _apart(function: Callable[..., None], *arguments: object) -> None:
 
 def work(folder: Path, url: str) -> tuple[int, float, float]:
     """Rounds until nothing waits; their number, the seconds and the most MiB of one."""
-    command = [sys.executable, "-m", "exporter", "summaries", "--state-dir", str(folder / "state")]
+    command = [sys.executable, "-m", "exporter", "summaries", "--state.dir", str(folder / "state")]
     command += ["--prometheus.url", url, "--slurm.sacct", str(folder / "sacct")]
     command += ["--slurm.sacctmgr", str(folder / "sacctmgr"), "--look-back", "2d", "--settle", "1s"]
     began, rounds, most = time.monotonic(), 0, 0

@@ -89,7 +89,7 @@ def test_device_program_tells_an_idle_allocation_with_the_capabilities_that_are_
     rights = (f"CapabilityBoundingSet={capabilities}", f"AmbientCapabilities={capabilities}", "SystemCallFilter=bpf")
     job = allocate(vm)
     vm.run(f"rm {JOBS}/job_{job}")
-    drop_in(vm, *rights, "Environment=GPU_EXPORTER_ATTRIBUTION_SLURM_SCONTROL=")
+    drop_in(vm, *rights, "Environment=GPU_EXPORTER_SLURM_SCONTROL=")
     try:
         vm.becomes(rf'attribution_success\{{source="slurm_device_program"\}} {success}', METRICS)
         if success == "1":

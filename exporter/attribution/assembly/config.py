@@ -92,7 +92,11 @@ class SlurmConfig:
     )
     mapping_dir: Path | None = option("", optional_path, "Directory of the prolog's per-GPU job files.", metavar="DIR")
     scontrol: str = option(
-        "scontrol", text, "The scontrol to ask about a new job id; empty: slurmctld is not asked.", metavar="COMMAND"
+        "scontrol",
+        text,
+        "The scontrol to ask about a new job id; empty: slurmctld is not asked.",
+        metavar="COMMAND",
+        name="/slurm.scontrol",
     )
     gres_conf: Path = option(
         "/etc/slurm/gres.conf",
@@ -116,4 +120,4 @@ class AttributionConfig:
         "Class of work by owner, e.g. namespace=serving:service,partition=debug*:interactive.",
         metavar="RULES",
     )
-    retention: float = option("2m", duration, "Time an ended workload stays on the metrics.", metavar="DURATION")
+    ended_retention: float = option("2m", duration, "Time an ended workload stays on the metrics.", metavar="DURATION")

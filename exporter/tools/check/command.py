@@ -54,7 +54,7 @@ exit status:
 
 examples:
   gpu-exporter check
-  gpu-exporter check --check.gpus 8 --format json
+  gpu-exporter check --expect.gpus 8 --format json
   gpu-exporter check --check.url http://127.0.0.1:9836/metrics --format nagios
   gpu-exporter check --drain --check.fail-on degraded
   gpu-exporter check --check.stage epilog
@@ -163,7 +163,7 @@ def _look(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
     """None where no answer came within `seconds`."""
     check, daemon = config.check, config.daemon
     limits = Limits(
-        gpus=check.gpus,
+        gpus=daemon.faults.expect_gpus,
         margin=check.margin,
         hot=check.hot,
         xid_window=check.xid_window,

@@ -39,7 +39,6 @@ class HealthConfig:
         "Judge what this exporter serves, e.g. http://127.0.0.1:9836/metrics, in place of the driver.",
         metavar="URL",
     )
-    gpus: int = option("0", non_negative_int, "GPUs this node must have; 0: as many as its PCI bus shows.", metavar="N")
     stage: str = option(
         "periodic",
         choice(*STAGES),

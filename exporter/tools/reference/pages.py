@@ -21,6 +21,7 @@ from exporter.driver.interface import Device, DriverError, UnsupportedError
 from exporter.exposition.config import HIDDEN_METRICS
 from exporter.ledger.states import THRESHOLDS
 from exporter.sampling.families import groups
+from exporter.tools.reference.sections import definitions
 from exporter.tools.simulator import simulate
 
 _NODES = (
@@ -148,22 +149,23 @@ def metrics() -> str:
         "# Metrics\n\n",
         _NOTE,
         (
-            "\nUnits are base units. A series a device cannot tell is absent: never NaN, never a made-up 0. Counters "
-            "start with the first pass and never go back while the exporter runs, over driver reloads too. "
-            "Owner labels (`workload`, `kind`, `namespace`, `pod`, `container`, `slurm_job`, `user`, `account`, "
-            "`partition`) are always all there, empty where they do not apply.\n\n"
-            "Metrics that are hidden by default are those of `--metrics.hide`, in options.md. "
-            "Beside these there are the `process_…` and `python_…` metrics of Prometheus's client library.\n\n"
-            "Names and labels of what is `stable` change only over a release that has both; what is `experimental` may "
-            "change in any. The last column says what a metric is made from: for GPUs the driver calls without which, "
-            "on the simulated models, its samples would be others.\n"
+            "\nFor authors of queries, rules and dashboards.\n\n"
+            "- Units are base units.\n"
+            "- If a GPU does not report a value, the series is absent. It is never NaN and never a made-up 0.\n"
+            "- Counters start at 0 with the exporter. They never decrease while it runs, driver reloads included.\n"
+            "- Owner labels (`workload`, `kind`, `namespace`, `pod`, `container`, `slurm_job`, `user`, `account`, "
+            "`partition`) are always present. A label that does not apply is empty.\n"
+            "- The default of `--metrics.hide` hides some metrics: see [options](options.md).\n"
+            "- Stable names change only over a release that has both names. Experimental ones may change in any.\n"
+            "- Prometheus's client library adds `process_…` and `python_…` metrics.\n"
+            "- *Made from* names the driver calls, or the part of the exporter, that the metric needs.\n"
         ),
     ]
     calls = {name: _calls(found) for each in COLLECTORS for name, found in sources(each).items()}
     for group in groups():
         parts.append(f"\n## {group.name}\n\n{group.help}\n\n{_HEAD}")
         parts += [_metric(family, group.source or calls.get(family.name, "")) for family in group.families]
-    return "".join(parts)
+    return "".join((*parts, "\n## Numbers on dashboards and reports\n\n", definitions(), "\n"))
 
 
 _HEAD = "| Metric | Type | Labels | Meaning | Stability | Made from |\n|---|---|---|---|---|---|\n"

@@ -13,7 +13,7 @@ from exporter.ledger.palette import style_of
 from exporter.ledger.states import SPLITS, TABLE
 from exporter.ledger.states.state import Certainty
 from exporter.tools.check.options import OPTIONS as CHECK_OPTIONS
-from exporter.tools.report.definitions import BUSY, DEFINITIONS, LOST, POSSIBLY_LOST, Totals, identity
+from exporter.tools.report.definitions import BUSY, DEFINITIONS, GOOD, HIGH, LOST, LOW, POSSIBLY_LOST, Totals, identity
 from exporter.tools.report.options import OPTIONS as REPORT_OPTIONS
 
 END = "<!-- End of what is made. -->"
@@ -61,24 +61,32 @@ def _option_row(option: Option) -> str:
     return f"| `{flag}` | {f'`{default}`' if default else ''} | {option.help} |"
 
 
-def _definitions() -> Iterable[str]:
-    return (
-        "| Number | What is counted | Divided by | Time that nobody could observe |",
-        "|---|---|---|---|",
-        *(f"| **{d.name}** | {d.numerator} | {d.denominator or '-'} | {d.unobserved} |" for d in DEFINITIONS),
-        "",
-        f"Busy states: {_names(BUSY)}.",
-        "",
-        f"Lost states: {_names(LOST)}.",
-        "",
+def definitions() -> str:
+    """Return the definitions of the numbers on dashboards and reports, for the end of the metrics page."""
+    head = ("Number", "What is counted", "Divided by", "Unobserved time")
+    table = _table(head, ((f"**{d.name}**", d.numerator, d.denominator or "-", d.unobserved) for d in DEFINITIONS))
+    examples = "\n\n".join(f"# {each.name}\n{each.promql(_EXAMPLE)}" for each in DEFINITIONS)
+    paragraphs = (
+        "\n".join(table),
+        *(f"{title}: {_names(of)}." for title, of in (("Busy states", BUSY), ("Lost states", LOST))),
         f"Possibly lost, which may be as it should: {_names(POSSIBLY_LOST)}.",
-        "",
-        "In PromQL, of one job in the last minutes:",
-        "",
-        "```promql",
-        *(line for each in DEFINITIONS for line in (f"# {each.name}", each.promql(_EXAMPLE), "")),
-        "```",
+        f"In PromQL, of one job in the last minutes:\n\n```promql\n{examples}\n```",
+        "\n".join(_NOTES),
     )
+    return "\n\n".join(paragraphs)
+
+
+_TARGETS = ", ".join(f"{name} {100 * target:.0f} %" for name, target in GOOD.items())
+_NOTES = (
+    "- **Range**: rules are evaluated once a minute. GPU hours of a day are `sum_over_time(x[1d]) / 60`.",
+    "- **Price**: held GPU hours times the price of the model. A MIG instance or a shared GPU costs its fraction.",
+    "- **Price of the waste**: price times wasted / held. It is absent if nothing was observed.",
+    "- **Price by use** (`gpu-exporter report --price-by used`): price of the hours in which kernels ran.",
+    f"- **Target ratio**: utilization divided by the target of its class: {_TARGETS}.",
+    f"- **Colours**: utilization is green from its target on, and red below {100 * LOW / HIGH:.0f} % of it.",
+    "- **Unreachable GPU**: its counters stand still, so rates are 0. Add `and on (instance, uuid) gpu_up == 1`.",
+    "- **Late GPU**: `gpu_up` is 0 at once for a lost GPU, and after `--sample.stale` for one that responds late.",
+)
 
 
 def _names(states: Iterable[str]) -> str:
@@ -116,7 +124,6 @@ def _mark(source: str, target: str) -> str:
 
 SECTIONS: Mapping[str, Section] = {
     "check.md": Section(_mark("exporter/tools/check/", "check-page"), _check),
-    "definitions.md": Section(_mark("exporter/tools/report/definitions.py", "definitions"), _definitions),
     "diagnosis.md": Section(_mark("exporter/ledger/states/", "diagnosis"), _diagnosis),
     "report.md": Section(
         _mark("exporter/tools/report/options.py", "report-page"),

@@ -1,4 +1,4 @@
-"""What held, used, wasted and utilization are, once in PromQL and once in Python; docs/definitions.md has the words.
+"""What held, used, wasted and utilization are, once in PromQL and once in Python.
 
 A ledger gives GPU time by state. In PromQL it is a recorded `…_state:…_gpu_seconds:rate5m`, summed over a window; in
 Python it is hours by state. Both forms give the same number of the same time, and nothing where nothing was observed.

@@ -124,6 +124,7 @@ class SummariesConfig:
         "Where ended jobs are noted (DIR/ended), summaries kept (DIR/summaries.sqlite) and hints (DIR/hints).",
         metavar="DIR",
         group=_WORK,
+        name="state.dir",
     )
     comment: str = option(
         "jobstats",

@@ -2,8 +2,8 @@
 incident are muted since GpuIncident tells of them: without it there are none. */}}
 {{- define "gpu-exporter.alerts" -}}
 {{- $alerts := .Values.prometheusRule.alerts -}}
-{{- $values := mergeOverwrite (.Files.Get "files/rules/alert-values.yaml" | fromYaml) $alerts.rules -}}
-{{- $marked := .Files.Get "files/rules/gpu-alerts.yaml" | replace "<runbooks>" $alerts.runbooks | replace "<interval>" $alerts.interval | replace "<slowInterval>" $alerts.slowInterval -}}
+{{- $values := mergeOverwrite (include "gpu-exporter.packed" (list . "rules/alert-values.yaml") | fromYaml) $alerts.rules -}}
+{{- $marked := include "gpu-exporter.packed" (list . "rules/gpu-alerts.yaml") | replace "<runbooks>" $alerts.runbooks | replace "<interval>" $alerts.interval | replace "<slowInterval>" $alerts.slowInterval -}}
 {{- $text := $marked -}}
 {{- range $alert, $settings := $values -}}
 {{- range $key, $value := $settings -}}

@@ -55,3 +55,12 @@ Monitoring on:  {{ default "nothing" (join ", " $on) }}
 Monitoring off: {{ default "nothing" (join ", " $off) }}
 Next: {{ $next }}
 {{- end -}}
+
+{{/* A file of the subchart: a list of the root and its path. Only a packed chart has them. */}}
+{{- define "gpu-exporter.packed" -}}
+{{- $text := (index (index . 0).Subcharts "rules-and-dashboards").Files.Get (index . 1) -}}
+{{- if not $text -}}
+{{- fail "this folder is the chart's source, without rules and dashboards: `make chart` writes the chart to build/gpu-exporter" -}}
+{{- end -}}
+{{- $text -}}
+{{- end -}}

@@ -28,7 +28,7 @@
 {{- end }}
 - --attribution.slurm={{ $v.attribution.slurm.mode }}
 {{- if not (include "gpu-exporter.ownScontrol" .) }}
-- --attribution.slurm.scontrol=
+- --slurm.scontrol=
 {{- end }}
 {{- if $v.attribution.slurm.mappingHostPath }}
 - --attribution.slurm.mapping-dir=/host/slurm-mapping
@@ -50,8 +50,8 @@
 
 {{/* The image has no scontrol, and a Slurm that is found would be asked in vain for ever: only one that is given is. */}}
 {{- define "gpu-exporter.ownScontrol" -}}
-{{- if dig "attribution" "slurm" "scontrol" "" .Values.config }}yes{{ end -}}
-{{- range .Values.extraEnv }}{{ if eq .name "GPU_EXPORTER_ATTRIBUTION_SLURM_SCONTROL" }}yes{{ end }}{{ end -}}
+{{- if dig "slurm" "scontrol" "" .Values.config }}yes{{ end -}}
+{{- range .Values.extraEnv }}{{ if eq .name "GPU_EXPORTER_SLURM_SCONTROL" }}yes{{ end }}{{ end -}}
 {{- end -}}
 
 {{/* What `extraEnv` names as well is left to it: a server-side apply, Helm 4's and Argo CD's, refuses a name given twice. */}}

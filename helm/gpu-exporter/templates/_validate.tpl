@@ -100,23 +100,79 @@
 {{- end -}}
 {{- end -}}
 
-{{/* A held alert reads its own last evaluation, and Prometheus finds a series for five minutes after its last sample. */}}
+{{/* An alert that waits reads its own last evaluation, and Prometheus finds a series for five minutes after its last sample. */}}
 {{- define "gpu-exporter.validateAlerts" -}}
-{{- $rule := .Values.prometheusRule -}}
+{{- $alerts := .Values.prometheusRule.alerts -}}
 {{- $made := include "gpu-exporter.makes" (list . "prometheusRule") -}}
-{{- $rarely := ge (include "gpu-exporter.milliseconds" $rule.alerts.interval | int64) 300000 -}}
-{{- if and $made $rule.alerts.enabled $rarely -}}
-{{- fail (printf "prometheusRule.alerts.interval=%s must be shorter than 5m: what alerts stood on when a node fell silent would be forgotten" $rule.alerts.interval) -}}
+{{- $rarely := ge (include "gpu-exporter.milliseconds" $alerts.interval | int64) 300000 -}}
+{{- if and $made $alerts.enabled $rarely -}}
+{{- fail (printf "prometheusRule.alerts.interval=%s must be shorter than 5m: what alerts stood on when a node fell silent would be forgotten" $alerts.interval) -}}
 {{- end -}}
-{{- if $made -}}
-{{- range $place, $override := $rule.alerts.overrides -}}
-{{- include "gpu-exporter.validatePatterns" (list (printf "prometheusRule.alerts.overrides[%d].where" $place) $override.where) -}}
+{{- $known := include "gpu-exporter.packed" (list . "rules/alert-values.yaml") | fromYaml -}}
+{{- range $alert, $given := $alerts.rules -}}
+{{- include "gpu-exporter.validateName" (list "prometheusRule.alerts.rules" "alert" $alert (keys $known)) -}}
+{{- include "gpu-exporter.validateParameters" (list (printf "prometheusRule.alerts.rules.%s" $alert) $given (get $known $alert)) -}}
 {{- end -}}
-{{- range $alert, $settings := $rule.alerts.rules -}}
-{{- range $key, $value := $settings -}}
-{{- include "gpu-exporter.validatePatterns" (list (printf "prometheusRule.alerts.rules.%s.%s" $alert $key) (toString $value)) -}}
+{{- $owners := list -}}
+{{- range $alert, $settings := $known -}}
+{{- if hasKey $settings "except" }}{{ $owners = append $owners $alert }}{{ end -}}
+{{- end -}}
+{{- range $index, $given := $alerts.overrides -}}
+{{- $place := printf "prometheusRule.alerts.overrides[%d]" $index -}}
+{{- include "gpu-exporter.validateName" (list (printf "%s.alert" $place) "alert to owners" $given.alert $owners) -}}
+{{- include "gpu-exporter.validatePatterns" (list (printf "%s.where" $place) $given.where) -}}
+{{- include "gpu-exporter.validateParameters" (list $place (omit $given "alert" "where") (omit (get $known $given.alert) "enabled")) -}}
 {{- end -}}
 {{- end -}}
+
+{{/* A name is one of those known: a list of its place, what it names, the name, and all known. The nearest is the hint:
+the one with most pairs of letters of the name, for the length of both. */}}
+{{- define "gpu-exporter.validateName" -}}
+{{- $name := index . 2 -}}
+{{- $known := index . 3 | sortAlpha -}}
+{{- if not (has $name $known) -}}
+{{- $nearest := "" -}}
+{{- $most := 0 -}}
+{{- range $each := $known -}}
+{{- $pairs := 0 -}}
+{{- range $at := until (sub (len $name) 1 | max 0 | int) -}}
+{{- if contains (substr $at (add $at 2 | int) $name | lower) (lower $each) }}{{ $pairs = add $pairs 1 }}{{ end -}}
+{{- end -}}
+{{- $score := div (mul 1000 $pairs) (add (len $name) (len $each)) -}}
+{{- if gt $score $most }}{{ $most = $score }}{{ $nearest = $each }}{{ end -}}
+{{- end -}}
+{{- fail (printf "%s: there is no %s %s%s" (index . 0) (index . 1) $name (ternary (printf "; did you mean %s?" $nearest) (ternary (printf ": known are %s" (join ", " $known)) "" (lt (len $known) 16)) (ne $nearest ""))) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Parameters of an alert are of the kind of their default: a list of their place, what is given, and the defaults. */}}
+{{- define "gpu-exporter.validateParameters" -}}
+{{- $place := index . 0 -}}
+{{- $known := index . 2 -}}
+{{- range $key, $value := index . 1 -}}
+{{- include "gpu-exporter.validateName" (list $place "parameter" $key (keys $known)) -}}
+{{- $default := get $known $key -}}
+{{- $isText := kindIs "string" $value -}}
+{{- $duration := `^([0-9]+y)?([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$` -}}
+{{- $number := `^[0-9]+(\.[0-9]+)?$` -}}
+{{- $needed := "" -}}
+{{- if and (not (kindIs "string" $default)) (ne $key "enabled") -}}
+{{- if $isText }}{{ $needed = "number" }}{{ end -}}
+{{- else if regexMatch $duration (toString $default) -}}
+{{- if not (and $isText (regexMatch $duration (toString $value))) -}}
+{{- $needed = "duration" -}}
+{{- else if not (or (regexMatch "[1-9]" $value) (has $key (list "for" "keepFiringFor"))) -}}
+{{- $needed = "duration longer than none" -}}
+{{- end -}}
+{{- else if regexMatch $number (toString $default) -}}
+{{- if and $isText (not (regexMatch $number $value)) }}{{ $needed = "number" }}{{ end -}}
+{{- else if and (kindIs "string" $default) (not $isText) -}}
+{{- $needed = "text" -}}
+{{- end -}}
+{{- if $needed -}}
+{{- fail (printf "%s.%s=%v must be a %s, such as %v" $place $key $value $needed $default) -}}
+{{- end -}}
+{{- include "gpu-exporter.validatePatterns" (list (printf "%s.%s" $place $key) (toString $value)) -}}
 {{- end -}}
 {{- end -}}
 

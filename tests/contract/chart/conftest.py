@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,16 @@ import helm_python
 import pytest
 import yaml
 
+from helm import pack
 from tests.contract.chart import strict_yaml
 
 ROOT = Path(__file__).resolve().parents[3]
-CHART = ROOT / "helm/gpu-exporter"
+CHART = ROOT / pack.SOURCE
 PRESETS = {path.stem: path for path in sorted((CHART / "presets").glob("*.yaml"))}
 FIXTURES = {path.name.removesuffix("-values.yaml"): path for path in sorted((CHART / "ci").glob("*-values.yaml"))}
 PROFILES = {**PRESETS, **FIXTURES}
+
+_PACKED = tempfile.TemporaryDirectory()
 
 Values = dict[str, Any]
 Documents = list[dict[str, Any]]
@@ -34,6 +38,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("profile", groups)
 
 
+@functools.cache
+def packed() -> Path:
+    """Return the folder of the packed chart, which is gone when the tests have ended."""
+    return pack.pack(Path(_PACKED.name) / "gpu-exporter")
+
+
 @pytest.fixture
 def values(profile: str) -> Values:
     made: Values = yaml.safe_load(PROFILES[profile].read_text())
@@ -42,7 +52,7 @@ def values(profile: str) -> Values:
 
 @functools.cache
 def _files(given: str, name: str, namespace: str) -> dict[str, str]:
-    with helm_python.Chart.load(str(CHART)) as chart:
+    with helm_python.Chart.load(str(packed())) as chart:
         made: dict[str, str] = chart.render(json.loads(given), name=name, namespace=namespace)
     return made
 

@@ -9,7 +9,7 @@ import helm_python
 import pytest
 
 from tests.contract.chart import api_server
-from tests.contract.chart.conftest import CHART, Files, Values
+from tests.contract.chart.conftest import Files, Values, packed
 
 HERE = {"image": {"registry": "registry.example.com"}}
 OWN = {"kind": "Namespace", "metadata": {"name": "mon"}}
@@ -43,7 +43,7 @@ def refusal(given: Values, objects: Sequence[Object], kinds: Any = api_server.KN
         helm_python.Config(kubeconfig_content=kubeconfig, namespace="mon", storage_driver="memory") as config,
         pytest.raises(helm_python.HelmReleaseError) as refused,
     ):
-        config.install(str(CHART), "rel", {**HERE, **given}, namespace="mon", dry_run="server")
+        config.install(str(packed()), "rel", {**HERE, **given}, namespace="mon", dry_run="server")
     said = str(refused.value).strip()
     return "" if said.startswith(RENDERED) else said
 

@@ -2,43 +2,72 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import helm_python
+import pytest
 import yaml
 
 from exporter.config.load import load
 from exporter.config.option import options_of
 from exporter.daemon.config import DaemonConfig
-from helm import generate, manifests, reference, schema
+from helm import generate, manifests, pack, reference, schema
 from tests.contract.chart import coherence, podsecurity, strict_yaml
-from tests.contract.chart.conftest import CHART, PRESETS, ROOT, One, Render, Values
+from tests.contract.chart.conftest import CHART, FIXTURES, PRESETS, ROOT, Files, One, Render, Values, packed
 
 AGAIN = "run `make chart`"
 
 
 def test_generated_files_are_up_to_date() -> None:
-    for path, text in {**generate.files(), **generate.rendered()}.items():
+    for path, text in {**generate.files(), **generate.rendered(packed())}.items():
         assert (ROOT / path).read_text() == text, f"{path}: {AGAIN}"
 
 
 def test_packaged_chart_has_rules_and_dashboards(tmp_path: Path) -> None:
-    helm_python.package(str(CHART), destination=str(tmp_path))
+    helm_python.package(str(packed()), destination=str(tmp_path))
     (archive,) = tmp_path.glob("*.tgz")
     with tarfile.open(archive) as packaged:
         names = {name.removeprefix("gpu-exporter/") for name in packaged.getnames()}
 
-    dashboards = {f"files/dashboards/{path.name}" for path in (ROOT / "dashboards/json").glob("*.json")}
-    assert dashboards
+    files = f"{pack.SUBCHART}/"
+    dashboards = {f"{files}dashboards/{path.name}" for path in (ROOT / "dashboards/json").glob("*.json")}
+    rules = {f"{files}rules/{name}.yaml" for name in ("gpu-alerts", "gpu-recording", "alert-values")}
     presets = {f"presets/{path.name}" for path in PRESETS.values()}
-    assert (
-        dashboards | presets | {"files/rules/gpu-alerts.yaml", "files/rules/gpu-recording.yaml", "README.md"} <= names
-    )
+    assert dashboards
+    assert dashboards | rules | presets | {"README.md", "templates/tests/scrape.yaml"} <= names
     assert not [name for name in names if name.startswith("ci/")]
-    assert archive.stat().st_size < 300_000  # a release, chart included, must fit into a Secret of 1 MiB
+
+
+def test_chart_that_is_not_packed_is_refused_with_one_line() -> None:
+    with helm_python.Chart.load(str(CHART)) as chart, pytest.raises(helm_python.HelmRenderError) as refused:
+        chart.render({}, name="rel", namespace="mon")
+
+    assert "`make chart` writes the chart to build/gpu-exporter" in str(refused.value)
+    assert len(str(refused.value).strip().splitlines()) == 1
+
+
+def secret_size(rendered: Mapping[str, str]) -> int:
+    """Return the size of a release as Helm stores it: what was rendered, and each file that is not of a subchart."""
+    left_out = ("charts", "ci", "README.md.tmpl")  # the last two by .helmignore
+    paths = [path for path in packed().rglob("*") if path.is_file()]
+    own = [path for path in paths if path.relative_to(packed()).parts[0] not in left_out]
+    files = {str(path): base64.b64encode(path.read_bytes()).decode() for path in own}
+    release = {"chart": files, "manifest": "".join(rendered.values())}
+    return len(base64.b64encode(gzip.compress(json.dumps(release).encode(), 9)))
+
+
+@pytest.mark.parametrize(("without", "limit"), [((), 450_000), (("dashboards",), 200_000)])
+def test_release_fits_into_its_secret(without: tuple[str, ...], limit: int, files: Files) -> None:
+    """Helm's own limit is 1 MiB."""
+    given = yaml.safe_load(FIXTURES["everything"].read_text())
+
+    assert secret_size(files({**given, **{part: {"enabled": False} for part in without}})) < limit
 
 
 def test_every_value_is_described() -> None:

@@ -10,7 +10,7 @@ import helm_python
 import pytest
 
 from tests.contract.chart import api_server, strict_yaml
-from tests.contract.chart.conftest import CHART, PRESETS, ROOT, Documents, Files, Render, Values
+from tests.contract.chart.conftest import PRESETS, ROOT, Documents, Files, Render, Values, packed
 from tests.contract.chart.test_chart_pages import given as values_of
 from tests.readme import line
 
@@ -40,7 +40,7 @@ def install(given: Values, kinds: Sequence[tuple[str, str, str]]) -> Installed:
         helm_python.Config(kubeconfig_content=kubeconfig, namespace="mon", storage_driver="memory") as config,
     ):
         values = {"image": {"registry": "registry.example.com"}, **given}
-        made = config.install(str(CHART), "rel", values, namespace="mon", dry_run="server")
+        made = config.install(str(packed()), "rel", values, namespace="mon", dry_run="server")
     return Installed(list(strict_yaml.load_all(made["manifest"])), made["notes"])
 
 

@@ -214,12 +214,12 @@ def test_pod_of_the_test_goes_to_no_windows_node(render: Render, one: One) -> No
         ({}, False),
         ({"attribution": {"slurm": {"mode": "on", "mappingHostPath": "/run/gpu-exporter/jobs"}}}, False),
         ({"config": {"attribution": {"slurm": {"gres-conf": "/host/gres.conf"}}}}, False),
-        ({"config": {"attribution": {"slurm": {"scontrol": "/opt/slurm/bin/scontrol"}}}}, True),
-        ({"extraEnv": [{"name": "GPU_EXPORTER_ATTRIBUTION_SLURM_SCONTROL", "value": "scontrol"}]}, True),
+        ({"config": {"slurm": {"scontrol": "/opt/slurm/bin/scontrol"}}}, True),
+        ({"extraEnv": [{"name": "GPU_EXPORTER_SLURM_SCONTROL", "value": "scontrol"}]}, True),
     ],
 )
 def test_scontrol_is_asked_only_where_one_is_given(given: Values, asked: bool, render: Render, one: One) -> None:  # noqa: FBT001 - a parameter
     """The image has none: a Slurm in pods fired GpuAttributionFailing and GpuNodeSourceFailing on each of its nodes."""
     args = pod_spec(render(given), one)["containers"][0]["args"]
 
-    assert ("--attribution.slurm.scontrol=" not in args) == asked
+    assert ("--slurm.scontrol=" not in args) == asked

@@ -9,7 +9,7 @@ import helm_python
 import pytest
 import yaml
 
-from tests.contract.chart.conftest import CHART, Files, One, Render, Values
+from tests.contract.chart.conftest import Files, One, Render, Values, packed
 
 OWN_NODES = [{"key": "sku", "value": "gpu", "effect": "NoExecute"}]
 
@@ -47,7 +47,7 @@ def test_pod_of_helm_test_starts_where_every_node_has_a_taint(render: Render, on
 def test_version_of_a_build_is_a_label_and_a_tag(tmp_path: Path) -> None:
     """A `+`, which versions may have, is refused in both."""
     made = tmp_path / "gpu-exporter"
-    shutil.copytree(CHART, made)
+    shutil.copytree(packed(), made)
     chart = yaml.safe_load((made / "Chart.yaml").read_text())
     version = "0.2.0-a-b.1+c"
     (made / "Chart.yaml").write_text(yaml.safe_dump({**chart, "version": version, "appVersion": version}))

@@ -31,7 +31,7 @@ def commands(page: Path) -> list[list[str]]:
 
 
 def installs(page: Path) -> list[list[str]]:
-    return [each for each in commands(page) if each[1] == "install" and "helm/gpu-exporter" in each]
+    return [each for each in commands(page) if each[1] == "install" and "build/gpu-exporter" in each]
 
 
 def assigned(*pairs: str) -> Values:
@@ -120,5 +120,7 @@ def test_values_in_the_objects_of_gitops_render(render: Render, one: One) -> Non
 
     for values in (argo["spec"]["source"]["helm"]["valuesObject"], flux["spec"]["values"]):
         assert one(render(values), "DaemonSet")
-    for path in (argo["spec"]["source"]["path"], flux["spec"]["chart"]["spec"]["chart"]):
-        assert (ROOT / path / "Chart.yaml").exists()
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    source, spec = argo["spec"]["source"], flux["spec"]["chart"]["spec"]
+    for name, version in ((source["chart"], source["targetRevision"]), (spec["chart"], spec["version"])):
+        assert (name, version) == (chart["name"], chart["version"])

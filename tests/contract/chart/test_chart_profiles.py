@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.contract.chart import coherence, custom_resources, podsecurity, strict_yaml
-from tests.contract.chart.conftest import CHART, PRESETS, PROFILES, Files, One, Render, Values
+from tests.contract.chart.conftest import CHART, PRESETS, PROFILES, Files, One, Render, Values, packed
 
 OLDEST, NEWEST = "1.25", "1.37"
 LEVELS = {"restricted": "restricted", "openshift-restricted": "restricted"}
@@ -16,7 +16,7 @@ OWN = {"gpu-exporter", "gpu-exporter-test"}
 
 
 def test_lint_finds_nothing(values: Values) -> None:
-    found = helm_python.lint(str(CHART), values, strict=True, kube_version=f"v{NEWEST}.0")
+    found = helm_python.lint(str(packed()), values, strict=True, kube_version=f"v{NEWEST}.0")
 
     assert [message for message in found["messages"] if message["severity"] > 1] == []
     assert found["errors"] == []
@@ -125,7 +125,7 @@ def test_test_pod_is_restricted(values: Values, render: Render, one: One) -> Non
 
 def test_second_render_is_identical(profile: str, values: Values, files: Files) -> None:
     first = files(values)
-    with helm_python.Chart.load(str(CHART)) as chart:
+    with helm_python.Chart.load(str(packed())) as chart:
         second = chart.render(values, name="rel", namespace="mon")
 
     # Without a cluster the chart cannot keep the password and certificate that it made.

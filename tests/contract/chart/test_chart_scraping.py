@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from deploy.prometheus.overrides import Override
-from deploy.prometheus.render import Settings, render_recordings
+from deploy.prometheus.render import Settings, chart_values, render_recordings
 from deploy.prometheus.render import render as render_rules
-from tests.contract.chart.conftest import CHART, Documents, Files, One, Render, Values
+from tests.contract.chart.conftest import Documents, Files, One, Render, Values
 from tests.stack import program
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -133,7 +133,7 @@ def test_thresholds_and_switches_are_values(render: Render, off: str) -> None:
 
 def test_defaults_of_the_alerts_are_values_that_change_nothing(render: Render) -> None:
     """Whoever copies one from the table to change a word of it is not refused."""
-    defaults = yaml.safe_load((CHART / "files/rules/alert-values.yaml").read_text())
+    defaults = chart_values()
     made = groups(render({"prometheusRule": {"enabled": True, "alerts": {"rules": defaults}}}), "alerts")
 
     assert made == groups(render(RULES), "alerts")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.contract.chart import strict_yaml
-from tests.contract.chart.conftest import CHART, Documents, One, Render, Values
+from tests.contract.chart.conftest import ROOT, Documents, One, Render, Values, packed
 
 UMBRELLA = {
     "apiVersion": "v2",
@@ -25,7 +25,7 @@ def umbrella(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("platform") / "platform"
     (made / "templates").mkdir(parents=True)
     (made / "Chart.yaml").write_text(yaml.safe_dump(UMBRELLA))
-    shutil.copytree(CHART, made / "charts/gpu-exporter", symlinks=True)
+    shutil.copytree(packed(), made / "charts/gpu-exporter", symlinks=True)
     return made
 
 
@@ -60,7 +60,7 @@ def test_umbrella_chart_may_leave_its_globals_empty(given: Values | None, umbrel
 
 
 def test_no_link_in_the_chart() -> None:
-    assert [path for path in CHART.rglob("*") if path.is_symlink()] == []
+    assert [path for path in packed().rglob("*") if path.is_symlink()] == []
 
 
 def test_dashboards_are_there_in_a_copy_without_links(umbrella: Path) -> None:
@@ -70,7 +70,7 @@ def test_dashboards_are_there_in_a_copy_without_links(umbrella: Path) -> None:
         if each["kind"] == "ConfigMap"
     ]
 
-    assert len(maps) == len(list((CHART.parents[1] / "dashboards/json").glob("*.json")))
+    assert len(maps) == len(list((ROOT / "dashboards/json").glob("*.json")))
 
 
 def test_hooks_leave_nothing_behind(render: Render, one: One) -> None:

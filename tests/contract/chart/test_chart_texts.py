@@ -91,7 +91,7 @@ def test_duration_that_prometheus_cannot_read_is_refused(duration: str, files: F
             given = {key: given}
 
         # One such rule keeps all of a file from loading.
-        with pytest.raises(helm_python.HelmValuesError):
+        with pytest.raises(helm_python.HelmError):
             files(given)
 
 

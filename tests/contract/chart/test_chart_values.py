@@ -44,23 +44,14 @@ UNKNOWN = [
     ({"service": {"type": "LoadBalancer"}}, "at '/service/type'"),
     ({"serviceMonitor": {"interval": "15"}}, "at '/serviceMonitor/interval'"),
     ({"serviceMonitor": {"labels": {"release": 1}}}, "at '/serviceMonitor/labels/release'"),
-    ({"prometheusRule": {"alerts": {"rules": {"GpuHot": {}}}}}, "at '/prometheusRule/alerts/rules'"),
-    ({"prometheusRule": {"alerts": {"rules": {"GpuFanFailed": {"hot": "70"}}}}}, "rules/GpuFanFailed/hot'"),
+    ({"prometheusRule": {"alerts": {"rules": {"GpuFanFailed": {"hot": True}}}}}, "rules/GpuFanFailed/hot'"),
+    ({"prometheusRule": {"alerts": {"rules": {"GpuFanFailed": {"enabled": "no"}}}}}, "GpuFanFailed/enabled'"),
     ({"prometheusRule": {"alerts": {"rules": {"GpuFanFailed": {"severity": "high"}}}}}, "GpuFanFailed/severity'"),
     (
         {"prometheusRule": {"alerts": {"rules": {"GpuAllocatedIdle": {"except": 'up{a="b"}'}}}}},
         "GpuAllocatedIdle/except'",
     ),
     ({"prometheusRule": {"alerts": {"overrides": [{"alert": "GpuAllocatedIdle"}]}}}, "alerts/overrides/0'"),
-    (
-        {"prometheusRule": {"alerts": {"overrides": [{"alert": "GpuLost", "where": 'class="batch"'}]}}},
-        "alerts/overrides/0/alert'",
-    ),
-    (
-        {"prometheusRule": {"alerts": {"overrides": [{"alert": "GpuAllocatedIdle", "where": 'a="b"', "share": 1}]}}},
-        "alerts/overrides/0",
-    ),
-    ({"prometheusRule": {"alerts": {"rules": {"GpuAllocatedIdle": {"window": "0s"}}}}}, "GpuAllocatedIdle/window'"),
     (
         {"prometheusRule": {"alerts": {"rules": {"GpuAllocatedIdle": {"except": r'user=~"a\.b"'}}}}},
         "GpuAllocatedIdle/except'",
@@ -98,8 +89,32 @@ UNKNOWN = [
     ({"web": None}, "missing property 'web'"),
 ]
 
+
+def thresholds(alert: str, **given: Any) -> Values:
+    return {"prometheusRule": {"alerts": {"rules": {alert: given}}}}
+
+
+def override(alert: str, **given: Any) -> Values:
+    return {"prometheusRule": {"alerts": {"overrides": [{"alert": alert, "where": 'class="batch"', **given}]}}}
+
+
+RULES = "prometheusRule.alerts.rules"
 SURGE: Values = {"rollingUpdate": {"maxSurge": "10%"}}
 IMPOSSIBLE = [
+    (thresholds("GpuUnderutilised"), f"{RULES}: there is no alert GpuUnderutilised; did you mean GpuUnderutilized?"),
+    (thresholds("GpuFanFailed", hott=70), f"{RULES}.GpuFanFailed: there is no parameter hott; did you mean hot?"),
+    (thresholds("GpuFanFailed", zz=1), "no parameter zz: known are enabled, for, hot, keepFiringFor, severity"),
+    (thresholds("GpuFanFailed", hot="70"), f"{RULES}.GpuFanFailed.hot=70 must be a number, such as 70"),
+    (thresholds("GpuFanFailed", **{"for": "10"}), f"{RULES}.GpuFanFailed.for=10 must be a duration, such as 10m"),
+    (thresholds("GpuAllocatedIdle", window="0s"), "GpuAllocatedIdle.window=0s must be a duration longer than none"),
+    (thresholds("GpuMemoryLeaked", bytes="1Gi"), "GpuMemoryLeaked.bytes=1Gi must be a number, such as 1073741824"),
+    (thresholds("GpuNodeMaintenance", maintenance=1), "GpuNodeMaintenance.maintenance=1 must be a text, such as"),
+    (override("GpuLost"), "prometheusRule.alerts.overrides[0].alert: there is no alert to owners GpuLost"),
+    (override("GpuAllocatedIdle", share=1), "prometheusRule.alerts.overrides[0]: there is no parameter share"),
+    (
+        override("GpuAllocatedIdle", idle="x"),
+        "prometheusRule.alerts.overrides[0].idle=x must be a number",
+    ),
     (
         {"nccl": {"ras": {"enabled": True}}, "attribution": {"processes": {"enabled": False}}},
         "nccl.ras.enabled needs attribution.processes.enabled=true",

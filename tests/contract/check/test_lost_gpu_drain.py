@@ -52,7 +52,7 @@ def node(tmp_path: Path) -> CheckedNode:
 
 
 def drain(slurm: Path) -> tuple[str, ...]:
-    return "--drain", "--drain.node=n1", f"--attribution.slurm.scontrol={slurm / 'scontrol'}"
+    return "--drain", "--drain.node=n1", f"--slurm.scontrol={slurm / 'scontrol'}"
 
 
 def shown(slurm: Path) -> tuple[str, str]:

@@ -11,10 +11,11 @@ import yaml
 from promql_parser import parse
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
-from deploy.prometheus.generate import CHART, ROOT, files
+from deploy.prometheus.generate import ROOT, files
 from deploy.prometheus.overrides import Override
 from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.render import ALERTS, RUNBOOKS, Settings, chart_values, render
+from helm import pack
 from tests.contract.rules.promtool import RULES
 from tests.stack import program
 
@@ -36,7 +37,8 @@ def test_promtool_accepts_the_rules(path: Path) -> None:
 
 
 def test_charts_copy_with_its_default_values_is_the_committed_file() -> None:
-    values = yaml.safe_load((ROOT / CHART / "alert-values.yaml").read_text())
+    packed = {path.name: text for path, text in pack.files().items()}
+    values = yaml.safe_load(packed["alert-values.yaml"])
     shared = {
         "runbooks": RUNBOOKS.split("{name}")[0],
         "interval": "1m",
@@ -46,7 +48,7 @@ def test_charts_copy_with_its_default_values_is_the_committed_file() -> None:
     def value(mark: re.Match[str]) -> str:
         return str(values[mark[1]][mark[2]] if mark[1] else shared[mark[2]])
 
-    text = MARK.sub(value, (ROOT / CHART / "gpu-alerts.yaml").read_text())
+    text = MARK.sub(value, packed["gpu-alerts.yaml"])
 
     made = yaml.safe_load(text)
     for rule in (rule for group in made["groups"] for rule in group["rules"]):

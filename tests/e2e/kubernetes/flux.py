@@ -126,7 +126,7 @@ def test_release_of_the_page_is_installed_with_its_dashboards(
     maps = cluster.get("configmaps", "-n", NAMESPACE, "-l", SELECTOR)["items"]
     dashboards = [each for each in maps if any(name.endswith(".json") for name in each.get("data", {}))]
 
-    assert len(dashboards) == len(list(Path(CHART, "files/dashboards").glob("*.json")))
+    assert len(dashboards) == len(list(Path(CHART, "charts/rules-and-dashboards/dashboards").glob("*.json")))
     assert exporter(cluster)["status"]["phase"] == "Running"
     daemonset = cluster.get("daemonset", RELEASE, "-n", NAMESPACE)
     assert daemonset["metadata"]["labels"]["helm.sh/chart"] == f"gpu-exporter-{VERSION.replace('+', '_')}"

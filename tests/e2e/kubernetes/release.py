@@ -10,13 +10,15 @@ from typing import Any
 
 import yaml
 
+from helm import pack
 from tests.e2e.kubernetes.cluster import ROOT, Cluster
 from tests.e2e.kubernetes.waiting import NotYetError
 
-CHART = str(ROOT / "helm/gpu-exporter")
+SOURCE = ROOT / pack.SOURCE
+CHART = str(pack.pack(ROOT / pack.PACKED))
 PROFILES = {
-    **{path.stem: path for path in sorted(Path(CHART, "presets").glob("*.yaml"))},
-    **{path.name.removesuffix("-values.yaml"): path for path in sorted(Path(CHART, "ci").glob("*.yaml"))},
+    **{path.stem: path for path in sorted((SOURCE / "presets").glob("*.yaml"))},
+    **{path.name.removesuffix("-values.yaml"): path for path in sorted((SOURCE / "ci").glob("*.yaml"))},
 }
 """Every preset and every fixture of the chart, by its name."""
 NAMESPACE = "gpu-exporter"

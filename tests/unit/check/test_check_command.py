@@ -103,7 +103,7 @@ def test_node_problem_detector_has_its_own_statuses() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--check.gpus", "eight"], "--check.gpus: expected a whole number, got 'eight'"),
+        (["--expect.gpus", "eight"], "--expect.gpus: expected a whole number, got 'eight'"),
         (["--check.ignore", "heat"], "--check.ignore: expected some of"),
         (["--drain", "--simulate", "1xH200"], "--drain: a node is not drained for GPUs that are simulated"),
         (["--format", "xml"], "--format: expected one of text, json, nagios, npd, got 'xml'"),
@@ -167,9 +167,9 @@ assert died(lambda: os._exit(0)) == ("the check itself failed: it ended without 
 
 def test_driver_library_itself_is_read_and_a_lost_gpu_found(fake_nvml: Callable[..., Any]) -> None:
     fake = fake_nvml()
-    well = check("--format", "json", "--check.gpus", "2", **fake.environment)
+    well = check("--format", "json", "--expect.gpus", "2", **fake.environment)
     fake.scenario.set({"gpu1.lost": 1, "gpu0.clock_reasons": 0x40})
-    lost = check("--format", "json", "--check.gpus", "2", **fake.environment)
+    lost = check("--format", "json", "--expect.gpus", "2", **fake.environment)
 
     assert (well.returncode, json.loads(well.stdout)["gpus"], well.stderr) == (0, 2, "")
     assert lost.returncode == 2

@@ -142,11 +142,11 @@ def test_bad_file_is_one_line_that_names_the_file(tmp_path: Path, content: str, 
 
 def test_one_file_serves_all_commands(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
-    file.write_text("{sample.interval: 2s, check: {gpus: 8}, prometheus.url: 'http://p', summaries: x}")
+    file.write_text("{sample.interval: 2s, check: {stage: full}, prometheus.url: 'http://p', summaries: x}")
     with pytest.raises(ConfigError, match="unknown option 'summaries'"):
         load("--config.file", str(file))
     file.write_text(
-        "{sample.interval: 2s, check: {gpus: 8}, prometheus.url: 'http://p', state-dir: /s, capture.mask: off}"
+        "{sample.interval: 2s, check: {stage: full}, prometheus.url: 'http://p', state.dir: /s, capture.mask: off}"
     )
 
     assert load("--config.file", str(file)).sample.interval == 2

@@ -25,7 +25,7 @@ KNOWN = {option.environment for option in every_option().values()}
         "GPU_EXPORTER_PORT_9836_TCP_ADDR",
         "GPU_EXPORTER_HEADLESS_SERVICE_HOST",
         "GPU_EXPORTER_CONFIG_FILE",
-        "GPU_EXPORTER_CHECK_GPUS",
+        "GPU_EXPORTER_EXPECT_GPUS",
         "PATH",
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 
 from deploy.container import licences
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/licences.md").read_text()
+PAGE = (Path(__file__).resolve().parents[3] / "docs/dev/licences.md").read_text()
 
 
 def listed(heading: str) -> dict[str, str]:

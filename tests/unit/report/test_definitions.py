@@ -1,4 +1,4 @@
-"""The words of docs/definitions.md as numbers: of hours by state what was held, used, wasted, and at which price."""
+"""The definitions as numbers: of hours by state what was held, used, wasted, and at which price."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def test_node_is_kept_in_step_within_slurms_minute(tmp_path: Path, settings: str
 
 
 def test_sites_settings_reach_the_check(tmp_path: Path) -> None:
-    done = run(tmp_path, 'sh -c "echo $GPU_EXPORTER_CHECK_GPUS"', "GPU_EXPORTER_CHECK_GPUS=8\n")
+    done = run(tmp_path, 'sh -c "echo $GPU_EXPORTER_EXPECT_GPUS"', "GPU_EXPORTER_EXPECT_GPUS=8\n")
 
     assert done.stdout.splitlines()[1:] == ["8"]
 

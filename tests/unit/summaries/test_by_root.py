@@ -20,7 +20,7 @@ def test_a_round_by_root_leaves_all_to_whom_the_folder_is(tmp_path: Path) -> Non
     os.chown(tmp_path, ANOTHER, ANOTHER)
     before = os.umask(0o077)
     try:
-        commands.run("summaries", [*ROUND, "--state-dir", str(tmp_path)], {})
+        commands.run("summaries", [*ROUND, "--state.dir", str(tmp_path)], {})
         for _ in range(2):
             hints.update(tmp_path / "hints", [HINT], lambda _: 1000)
     finally:

@@ -64,11 +64,11 @@ def run(config: SummariesConfig) -> int:
                     os.close(new_file(folder / name))
         store = Store(folder / _STORE, reads=config.list)
     except (OSError, sqlite3.Error) as error:
-        raise ConfigError(f"--state-dir {folder}: {getattr(error, 'strerror', None) or error}") from None
+        raise ConfigError(f"--state.dir {folder}: {getattr(error, 'strerror', None) or error}") from None
     try:
         return _show(config, store) if config.list else _work(config, store, folder)
     except sqlite3.DatabaseError as error:
-        raise ConfigError(f"--state-dir {folder}: {error}") from None
+        raise ConfigError(f"--state.dir {folder}: {error}") from None
     finally:
         store.close()
 
@@ -77,7 +77,7 @@ def _work(config: SummariesConfig, store: Store, folder: Path) -> int:
     try:  # one who may read the folder, for --list, need not be one who may write to it
         lock = (folder / _LOCK).open("w")
     except OSError as error:
-        raise ConfigError(f"--state-dir {folder}: lock: {error.strerror}") from None
+        raise ConfigError(f"--state.dir {folder}: lock: {error.strerror}") from None
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

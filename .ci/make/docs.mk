@@ -1,0 +1,14 @@
+# The site of the documentation, with an environment of its own.
+DOCS := .cache/docs
+
+$(DOCS)/.installed: pyproject.toml
+	@echo "== mkdocs-material and mike in $(DOCS)"
+	@$(PYTHON) -m venv $(DOCS)
+	@.ci/make/pip.sh $(DOCS)/bin/pip install -q --disable-pip-version-check 'pip>=25.1'
+	@.ci/make/pip.sh $(DOCS)/bin/pip install -q --disable-pip-version-check --group docs
+	@touch $@
+
+.PHONY: docs
+docs: $(DOCS)/.installed ## Build the site of the documentation in .cache/site, and fail on a broken link or anchor
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+	@echo "== .cache/site/index.html"
