@@ -35,7 +35,7 @@ cd {root} && exec {python} -m exporter "$@"
 
 
 class Kit(AccountedCluster):
-    """A Slurm with the kit installed as docs/slurm.md has it, over a fake driver with eight GPUs."""
+    """A Slurm with the kit installed as docs/how-to/slurm.md has it, over a fake driver with eight GPUs."""
 
     def _configure(self) -> None:
         super()._configure()

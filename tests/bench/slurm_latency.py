@@ -3,8 +3,8 @@
     python -m tests.bench.slurm_latency [PAIRS]
 
 Each pair is two jobs on all GPUs, one after the other in an order that changes: one with prolog, epilog and the
-controller's hook as docs/slurm.md has them, one with scripts that do nothing in their place. What the rest of the
-machine does meets both alike, so the difference within a pair is the kit's.
+controller's hook as docs/how-to/slurm.md has them, one with scripts that do nothing in their place. What the rest of
+the machine does meets both alike, so the difference within a pair is the kit's.
 """
 
 from __future__ import annotations

@@ -36,10 +36,11 @@ def test_every_command_is_understood(typed: str) -> None:
     commands.load(command, words, {})
 
 
-def test_the_mail_is_one_that_the_rules_send() -> None:
+def test_mail_in_the_routing_guide_is_one_that_the_rules_send() -> None:
+    page = (ROOT / "docs/how-to/route-alerts.md").read_text()
     cases = yaml.safe_load((ROOT / "tests/contract/rules/expected.yaml").read_text())
     alert = cases["GpuUnderutilized: waits for storage"][0]["exp_annotations"]
-    (mail,) = re.findall(r"```\nTo: .*?\nSubject: (.*?)```", README, re.DOTALL)
+    (mail,) = re.findall(r"```\nTo: .*?\nSubject: (.*?)```", page, re.DOTALL)
     subject, _, body = mail.partition("\n\n")
 
     assert subject == alert["summary"]
@@ -88,8 +89,9 @@ def test_the_docker_line_gives_what_the_exporter_needs() -> None:
     assert given.image == f"REGISTRY/gpu-exporter:{__version__}"
 
 
-def test_the_scrape_configuration_is_one(tmp_path: Path) -> None:
-    block = re.search(r"```yaml\n(scrape_configs:.*?)```", README, re.DOTALL)
+def test_scrape_configuration_in_the_prometheus_guide_is_valid(tmp_path: Path) -> None:
+    page = (ROOT / "docs/how-to/prometheus-grafana.md").read_text()
+    block = re.search(r"```yaml\n(scrape_configs:.*?)```", page, re.DOTALL)
     assert block
     rules = str(ROOT / "deploy/prometheus/rules/*.yaml")
     file = tmp_path / "prometheus.yml"

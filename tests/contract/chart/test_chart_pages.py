@@ -1,4 +1,4 @@
-"""The pages of the platforms: their commands render, their values and files exist, and each is one screen."""
+"""Pages about Kubernetes: their commands render, their values and files exist. A page of a platform is one screen."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ import yaml
 
 from tests.contract.chart.conftest import CHART, ROOT, One, Render, Values
 
-PAGES = sorted((ROOT / "docs/kubernetes").glob("*.md"))
+PLATFORMS = sorted((ROOT / "docs/kubernetes").glob("*.md"))
+PAGES = [*PLATFORMS, *sorted((ROOT / "docs/how-to").glob("*.md"))]
 SCREEN = 55
 """Lines of a page, tables included."""
 KEYS: Values = yaml.safe_load((CHART / "values.yaml").read_text())
 
 
 def blocks(page: Path, language: str = "") -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```(?:{language})\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
 def commands(page: Path) -> list[list[str]]:
-    lines = (line for block in blocks(page) for line in block.replace("\\\n", " ").splitlines())
-    return [shlex.split(line, comments=True) for line in lines if line.strip()]
+    """Return the command lines of a page that call Helm."""
+    lines = (line for block in blocks(page, "|sh") for line in block.replace("\\\n", " ").splitlines())
+    return [shlex.split(line, comments=True) for line in lines if line.startswith("helm ")]
 
 
 def installs(page: Path) -> list[list[str]]:
-    return [each for each in commands(page) if "build/gpu-exporter" in each]
+    return [each for each in commands(page) if each[1] == "install" and "build/gpu-exporter" in each]
 
 
 def assigned(*pairs: str) -> Values:
@@ -61,7 +63,7 @@ def given(command: list[str]) -> Values:
     return merged(*files, assigned(*(pair for flag, told in words if flag == "--set" for pair in told.split(","))))
 
 
-INSTALLS = [(page.name, command) for page in PAGES for command in installs(page)]
+INSTALLS = [(str(page.relative_to(ROOT)), command) for page in PAGES for command in installs(page)]
 
 
 @pytest.mark.parametrize(("page", "command"), INSTALLS, ids=[page for page, _ in INSTALLS])
@@ -73,7 +75,7 @@ def test_install_of_the_page_renders(page: str, command: list[str], render: Rend
 
 @pytest.mark.parametrize(("page", "command"), INSTALLS, ids=[page for page, _ in INSTALLS])
 def test_install_of_the_page_has_a_namespace_to_go_to(page: str, command: list[str]) -> None:
-    text = (ROOT / "docs/kubernetes" / page).read_text()
+    text = (ROOT / page).read_text()
     made = re.search("^(kubectl create namespace|oc new-project) gpu-exporter$", text, re.MULTILINE)
 
     assert made or "--create-namespace" in command
@@ -108,7 +110,7 @@ def test_files_that_the_page_names_are_there(page: Path) -> None:
     assert [str(there[0]) for there in places if not any(each.exists() for each in there)] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PLATFORMS, ids=lambda page: page.name)
 def test_page_is_one_screen(page: Path) -> None:
     assert len(page.read_text().splitlines()) <= SCREEN
 
