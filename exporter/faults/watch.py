@@ -84,7 +84,6 @@ class FaultTracker:
         self._state = FaultState()
         self._looked = NEVER
         self.status = FaultStatus()
-        self._last_acknowledged: tuple[Acknowledgement, ...] = ()
         self._complaint = ""
         self._saver = Saver(site.folder / NAME) if site.folder and not site.read_only else None
         self._expected: tuple[MonotonicTime, Mapping[str, int]] = (NEVER, {})
@@ -118,6 +117,7 @@ class FaultTracker:
         states = ((name, source.answer.error, source.health(name, now)) for name, source in named if source)
         return {
             **({"file": self._file[1]} if self._site.maintenance_file else {}),
+            **({"acknowledgements": self._complaint} if self._complaint else {}),
             **{
                 name: "" if health.success else error or f"no answer for {HANGS_SECONDS:g} s"
                 for name, error, health in states
@@ -157,7 +157,7 @@ class FaultTracker:
             "kubernetes": bool(kubernetes and kubernetes.answer.value.maintenance),
         }
         errors = self._errors_of_sources(monotonic)
-        _log_sources(self.status.sources, errors)
+        _log_sources(self.status.sources, {name: errors[name] for name in errors if name != "acknowledgements"})
         self.status = FaultStatus(
             self._state.faults,
             self._state.switches,
@@ -182,13 +182,21 @@ class FaultTracker:
         if not self._site.folder:
             return ()
         try:
-            self._last_acknowledged, self._complaint = acknowledgements.read(self._site.folder), ""
+            found = acknowledgements.read(self._site.folder)
         except StateError as error:
-            if str(error) != self._complaint:
-                log.warning("%s", error)
-            self._complaint = str(error)
+            self._complain(str(error))
             return ()
-        return self._last_acknowledged
+        path = self._site.folder / acknowledgements.NAME
+        self._complain(
+            f"{path}: {found.skipped} lines are no acknowledgements, and are skipped" if found.skipped else ""
+        )
+        return found.entries
+
+    def _complain(self, complaint: str) -> None:
+        """Log what is wrong with the acknowledgements, once."""
+        if complaint and complaint != self._complaint:
+            log.warning("%s", complaint)
+        self._complaint = complaint
 
 
 def _load(path: Path, *, read_only: bool) -> tuple[FaultState, str]:

@@ -179,7 +179,7 @@ def test_acknowledgement_is_heard_and_survives(tmp_path: Path, capsys: pytest.Ca
         == 0
     )
 
-    (said,) = acknowledgements.read(tmp_path)
+    (said,) = acknowledgements.read(tmp_path).entries
     assert (said.gpu, said.by, said.why) == ("0", "ada", "reseated")
     watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
     watch.look(said.time + 5, 0.0, seen({}), (), driver=True)
@@ -230,7 +230,7 @@ def test_lines_that_are_none_are_left_out(tmp_path: Path) -> None:
     path.write_text('nonsense\n{"gpu": 1}\n[]\n{"time":1,"gpu":"0","fault":"xid","by":"a","why":"b"}\n')
     path.chmod(0o644)
 
-    assert [said.gpu for said in acknowledgements.read(tmp_path)] == ["0"]
+    assert [said.gpu for said in acknowledgements.read(tmp_path).entries] == ["0"]
 
 
 GRES = "NodeName=n[1-4] Name=gpu Type=h100 File=/dev/nvidia[0-7]\n"
