@@ -284,7 +284,7 @@ def write(path: Path, state: FaultState) -> None:
                 "switches": [asdict(fault) for fault in state.switches],
                 "switches_last_reset": state.switches_last_reset,
                 "accepted": sorted(state.accepted),
-                "devices": {uuid: asdict(known) for uuid, known in state.devices.items()},
+                "devices": {uuid: asdict(known) for uuid, known in state.confirmed_devices.items()},
             }
             json.dump(content, file, separators=(",", ":"))
             file.flush()

@@ -27,7 +27,13 @@ from exporter.faults.state_file import Saver, StateError
 
 
 def observed_gpu(
-    device: Device, readings: Mapping[str, Any], xids: Mapping[int, UnixTime], *, up: bool | None, failure: str
+    device: Device,
+    readings: Mapping[str, Any],
+    xids: Mapping[int, UnixTime],
+    *,
+    up: bool | None,
+    failure: str,
+    present: bool = True,
 ) -> ObservedGpu:
     """`readings` are the last good ones, by collector; what a GPU or an option leaves out is not known."""
     info, power, ecc = readings.get("info"), readings.get("power"), readings.get("ecc")
@@ -50,6 +56,7 @@ def observed_gpu(
         remap_failed=rows.failed if isinstance(rows, RemappedRows) else None,
         sram_exceeded=ecc.sram_threshold_exceeded if isinstance(ecc, Ecc) else None,
         xids=xids,
+        present=present,
     )
 
 
@@ -175,7 +182,7 @@ class FaultTracker:
             kubernetes = self._site.kubernetes
             counts = {**self._site.expected(), **({"kubernetes": kubernetes.answer.value.gpus} if kubernetes else {})}
             self._expected = (monotonic, {source: count for source, count in counts.items() if count})
-        devices = sum(known.expected for known in self._state.devices.values())
+        devices = sum(known.expected for known in self._state.confirmed_devices.values())
         return {**self._expected[1], **({"history": devices} if devices else {})}
 
     def _acknowledged(self) -> tuple[Acknowledgement, ...]:
@@ -239,7 +246,7 @@ def _substance(state: FaultState) -> object:
         state.accepted,
         state.acknowledged_until,
         state.boot,
-        {u: (k.index, k.serial, k.links, k.last_reset) for u, k in state.devices.items()},
+        {u: (k.index, k.serial, k.links, k.last_reset) for u, k in state.confirmed_devices.items()},
     )
 
 

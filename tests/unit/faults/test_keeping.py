@@ -100,7 +100,8 @@ def seen(xids: dict[int, float]) -> tuple[ObservedGpu, ...]:
 
 def test_restarted_exporter_still_knows_the_fault(tmp_path: Path) -> None:
     first = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
-    first.look(1000.0, 0.0, seen({119: 1000.0}), (), driver=True)
+    for seconds in (0.0, 10.0):
+        first.look(1000.0 + seconds, seconds, seen({119: 1000.0}), (), driver=True)
     first._saver.save_once()  # type: ignore[union-attr]
 
     second = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
