@@ -214,8 +214,9 @@ def _noting_limit(reader: Reader, judge: Judge) -> Judge:
     def note(answer: Any) -> Any:
         believed = judge(answer)
         if believed is not None:
-            reader.power_limit = max(reader.power_limit, *(believed if isinstance(believed, tuple) else (believed,)))
-        return believed
+            limits = cast("tuple[float, ...]", believed if isinstance(believed, tuple) else (believed,))
+            reader.power_limit = max(reader.power_limit, *limits)
+        return cast("Any", believed)
 
     return note
 
