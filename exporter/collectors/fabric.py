@@ -7,6 +7,7 @@ from typing import Any
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.core.families import Sample, Shown, Unit, by, gauges, info
+from exporter.core.printable import printable
 from exporter.core.record import record
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
@@ -77,7 +78,7 @@ def place(device: Device) -> Place:
     """
     info = device.get("nvmlDeviceGetPlatformInfo")
     if info is not None:
-        chassis = "".join(each for each in str(info.chassisSerialNumber)[:_LONGEST] if each.isprintable())
+        chassis = printable(str(info.chassisSerialNumber)[:_LONGEST])
         if not chassis:
             return Place(module=str(info.moduleId))
         return Place(chassis, str(info.slotNumber), str(info.trayIndex), str(info.hostId), str(info.moduleId))

@@ -59,3 +59,24 @@ class Moment(NamedTuple):
 NEVER = MonotonicTime(float("-inf"))
 """Before every moment."""
 EPOCH = UnixTime(0.0)
+
+
+class RunningClock:
+    """Measures silence without the time in which the whole process was stopped (SIGSTOP, a live migration).
+
+    It is read at regular times. A gap between two of them is no silence of a thread: none was running.
+    """
+
+    def __init__(self, longest_gap: float, clock: MonotonicClock = monotonic_time) -> None:
+        """`longest_gap` is in seconds; a longer one between two calls means that the process was stopped."""
+        self._longest_gap = longest_gap
+        self._clock = clock
+        self._read = self._resumed = clock()
+
+    def seconds_since(self, moment: MonotonicTime) -> float:
+        """Return how long the process has been running since `moment`, or since it was last stopped."""
+        now = self._clock()
+        if now - self._read > self._longest_gap:
+            self._resumed = now
+        self._read = now
+        return max(0.0, now - max(moment, self._resumed))

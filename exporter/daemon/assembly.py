@@ -21,7 +21,7 @@ from exporter.attribution.slurm import gres
 from exporter.commands import STAND_INS, opener
 from exporter.config.kinds import near_miss
 from exporter.config.option import ConfigError, values_of
-from exporter.core.clock import monotonic_time
+from exporter.core.clock import RunningClock
 from exporter.core.threads import Threads
 from exporter.daemon.config import DaemonConfig, warn_ignored_options
 from exporter.driver.interface import Driver
@@ -46,6 +46,10 @@ XidSources = Mapping[str, Callable[[threading.Event], None]]
 """By name, what follows a source of XIDs until the event is set."""
 
 
+_STOPPED_SECONDS = 5.0
+"""Seconds between two checks for silence, due every two, after which the whole process must have been stopped."""
+
+
 class Exporter:
     """Made by `assembly`; what the pages and the commands ask the passes goes through it."""
 
@@ -56,6 +60,7 @@ class Exporter:
         self._loop = loop
         self._xids = xids
         self._threads = threads
+        self._running = RunningClock(_STOPPED_SECONDS)
         self._stopped = threading.Event()
 
     @property
@@ -68,8 +73,8 @@ class Exporter:
 
     @property
     def silent_seconds(self) -> float:
-        """How long ago the last pass ended; before there is one, since the start."""
-        return max(0.0, monotonic_time() - self._loop.alive_at)
+        """How long ago the last pass ended; before there is one, since the start. Read every two seconds."""
+        return self._running.seconds_since(self._loop.alive_at)
 
     def start(self) -> None:
         self._sampler.start(self._threads)

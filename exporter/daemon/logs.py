@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import logging
 import os
 import sys
@@ -14,6 +13,7 @@ from typing import Any, TextIO
 
 from exporter.config.kinds import choice
 from exporter.config.option import option
+from exporter.core.printable import printable, printable_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +46,12 @@ class Logfmt(_Structured):
 
 class Json(_Structured):
     def format(self, record: logging.LogRecord) -> str:
-        return json.dumps(dict(self.fields(record)), ensure_ascii=False)
+        return printable_json(dict(self.fields(record)))
 
 
 def _quoted(value: str) -> str:
     plain = value and not any(char in value for char in ' "=\\') and value.isprintable()
-    return value if plain else json.dumps(value, ensure_ascii=False)
+    return value if plain else printable_json(value)
 
 
 _PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6, logging.DEBUG: 7}
@@ -89,12 +89,7 @@ def configure(config: LogConfig) -> None:
 def print_error(message: str) -> None:
     """Write it with the name of the program; in the journal it is an error."""
     priority = "<3>" if to_journal(sys.stderr, os.environ) else ""
-    sys.stderr.write(f"{priority}gpu-exporter: {one_line(message)}\n")
-
-
-def one_line(text: str) -> str:
-    """With the newlines of a file's name, and what else a terminal would act on, as a string literal has them."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+    sys.stderr.write(f"{priority}gpu-exporter: {printable(message)}\n")
 
 
 _INPUT, _OUTPUT, _ERROR = range(3)

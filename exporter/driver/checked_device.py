@@ -77,6 +77,7 @@ class CheckedDevice(Device):
 
     def __init__(self, device: Device) -> None:
         self.now = NEVER
+        self.power_limit = 0.0
         self.refused: dict[History, tuple[str, MonotonicTime]] = {}
         """What had been answered and is refused now: by which collector it was asked, and since when."""
         self.failing: dict[_Question, Failing] = {}

@@ -17,6 +17,9 @@ from exporter.driver.plausibility import (
     GPM_MEBIBYTES_PER_SECOND,
     GPM_PERCENT,
     GPM_RATES,
+    MAX_POWER_RATIO,
+    POWER_LIMITS,
+    POWER_USAGE,
     Anything,
     Followed,
     Growth,
@@ -77,6 +80,8 @@ class Reader(Protocol):
     """The device whose answers are judged."""
 
     now: MonotonicTime
+    power_limit: float
+    """Highest power limit that was believed, in milliwatts; 0 if none was."""
 
     @property
     def refused(self) -> Mapping[History, Any]:
@@ -193,11 +198,40 @@ def _judge_of(reader: Reader, key: Key) -> Judge | None:
     shape: Shape | None = FUNCTIONS.get(function)
     if shape is None:
         return None
+    judge: Judge
     if isinstance(shape, tuple):
-        return _numbers(reader, key, shape)
-    if isinstance(shape, Mapping):
-        return _struct(reader, key, shape)
-    return _number(reader, key, shape)
+        judge = _numbers(reader, key, shape)
+    elif isinstance(shape, Mapping):
+        judge = _struct(reader, key, shape)
+    else:
+        judge = _number(reader, key, shape)
+    if function in POWER_LIMITS:
+        return _noting_limit(reader, judge)
+    return _within_limit(reader, key, judge) if function == POWER_USAGE else judge
+
+
+def _noting_limit(reader: Reader, judge: Judge) -> Judge:
+    def note(answer: Any) -> Any:
+        believed = judge(answer)
+        if believed is not None:
+            limits = cast("tuple[float, ...]", believed if isinstance(believed, tuple) else (believed,))
+            reader.power_limit = max(reader.power_limit, *limits)
+        return cast("Any", believed)
+
+    return note
+
+
+def _within_limit(reader: Reader, key: Key, judge: Judge) -> Judge:
+    history = reader.history(key)
+
+    def judge_power(answer: Any) -> Any:
+        believed = judge(answer)
+        if believed is None or not reader.power_limit or believed <= MAX_POWER_RATIO * reader.power_limit:
+            return believed
+        reader.reject(history.name, answer)
+        return None
+
+    return judge_power
 
 
 def judged(reader: Reader, history: History, number: float) -> float | None:

@@ -108,6 +108,9 @@ _FLAG = Range(0, 1)
 _PERCENT = Range(0, 100)
 _MILLIWATTS = Range(0, 20e6)
 _CELSIUS = Range(-60, 250)
+"""Of thresholds and of margins, which may be negative."""
+_SENSOR_CELSIUS = Range(0, 150)
+"""Of a sensor on the chip: all bits set read as -1 or 255."""
 _MEGAHERTZ = Range(0, 20_000)
 _BYTES = Range(0, 2.0**50)
 _ROWS = Growth(per_second=10, at_once=1024, highest=1e6)
@@ -146,8 +149,8 @@ FUNCTIONS: Mapping[str, Shape] = {
     "nvmlDeviceGetClockInfo": _MEGAHERTZ,
     "nvmlDeviceGetMaxClockInfo": _MEGAHERTZ,
     "nvmlDeviceGetPerformanceState": Range(0, 32),
-    "nvmlDeviceGetTemperature": _CELSIUS,
-    "nvmlDeviceGetTemperatureV": _CELSIUS,
+    "nvmlDeviceGetTemperature": _SENSOR_CELSIUS,
+    "nvmlDeviceGetTemperatureV": _SENSOR_CELSIUS,
     "nvmlDeviceGetMarginTemperature": _CELSIUS,
     "nvmlDeviceGetTemperatureThreshold": _CELSIUS,
     "nvmlDeviceGetNumFans": Range(0, 32),
@@ -195,7 +198,7 @@ FIELDS: Mapping[int, Rule] = {
         nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN,
         _NANOSECONDS,
     ),
-    nvml.NVML_FI_DEV_MEMORY_TEMP: _CELSIUS,
+    nvml.NVML_FI_DEV_MEMORY_TEMP: _SENSOR_CELSIUS,
     nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON: _MEGABYTES_PER_SECOND,
     nvml.NVML_FI_DEV_NVLINK_GET_SPEED: _MEGABYTES_PER_SECOND,
     nvml.NVML_FI_DEV_NVLINK_LINK_COUNT: Range(0, 128),
@@ -216,6 +219,17 @@ FIELDS: Mapping[int, Rule] = {
     ),
     nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION: Range(0, 255),
 }
+
+POWER_USAGE = "nvmlDeviceGetPowerUsage"
+POWER_LIMITS = frozenset(
+    {
+        "nvmlDeviceGetEnforcedPowerLimit",
+        "nvmlDeviceGetPowerManagementDefaultLimit",
+        "nvmlDeviceGetPowerManagementLimitConstraints",
+    }
+)
+MAX_POWER_RATIO = 2.0
+"""Power drawn at most, as a ratio of the highest power limit that the board has reported."""
 
 GPM_PERCENT = Range(-1, 110)
 GPM_MEBIBYTES_PER_SECOND = Range(-1, 20e6)

@@ -5,20 +5,29 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from exporter.faults.model import Acknowledgement, FaultKind, date
-from exporter.faults.state_file import StateError
+from exporter.faults.state_file import RECORD_ERRORS, StateError
 
 NAME = "acknowledged.jsonl"
 _LARGEST = 1 << 20
 _LONGEST = 200
 
 
-def read(folder: Path) -> tuple[Acknowledgement, ...]:
-    """What was reported so far; nothing where there is no file. Raises StateError on one that others may write."""
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The acknowledgements in the file, and the number of lines that are none."""
+
+    entries: tuple[Acknowledgement, ...] = ()
+    skipped: int = 0
+
+
+def read(folder: Path) -> Read:
+    """Return what was reported so far; nothing if there is no file. Raises StateError if others may write it."""
     path = folder / NAME
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -27,30 +36,39 @@ def read(folder: Path) -> tuple[Acknowledgement, ...]:
         finally:
             os.close(descriptor)
     except FileNotFoundError:
-        return ()
+        return Read()
     except OSError as error:
         raise StateError(f"{path}: {error.strerror or error}") from None
     if content is None:
         raise StateError(f"{path}: not a file that only root and the exporter's user may write: ignored")
-    return tuple(_parsed(content))
+    return _parsed(content)
 
 
 def _last(descriptor: int, owners: Collection[int]) -> bytes | None:
-    """The end of the file; None where it is no plain file, or others than its `owners` may write it."""
+    """Return the last lines of the file; None if it is no plain file, or others than its `owners` may write it."""
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_uid not in owners or found.st_mode & 0o022:
         return None
-    return os.pread(descriptor, _LARGEST, max(0, found.st_size - _LARGEST))
+    start = max(0, found.st_size - _LARGEST)
+    content = os.pread(descriptor, _LARGEST, start)
+    return content.partition(b"\n")[2] if start else content
 
 
-def _parsed(content: bytes) -> Iterator[Acknowledgement]:
-    """Lines that are none are left out."""
-    for line in content.split(b"\n"):
+def _parsed(content: bytes) -> Read:
+    entries: list[Acknowledgement] = []
+    skipped = 0
+    for line in filter(bytes.strip, content.split(b"\n")):
         try:
-            entry: Any = json.loads(line)
-            kind = str(entry["fault"])
-            if kind in ("", *(each.value for each in FaultKind)):
-                by, why = str(entry["by"])[:_LONGEST], str(entry["why"])[:_LONGEST]
-                yield Acknowledgement(str(entry["gpu"]), kind, by, why, date(entry["time"]))
-        except (ValueError, TypeError, KeyError):
-            continue
+            entries.append(_acknowledgement(json.loads(line)))
+        except RECORD_ERRORS:
+            skipped += 1
+    return Read(tuple(entries), skipped)
+
+
+def _acknowledgement(entry: Any) -> Acknowledgement:
+    """Return the acknowledgement in a line. Raises one of RECORD_ERRORS."""
+    kind = str(entry["fault"])
+    if kind:
+        FaultKind(kind)
+    by, why = str(entry["by"])[:_LONGEST], str(entry["why"])[:_LONGEST]
+    return Acknowledgement(str(entry["gpu"]), kind, by, why, date(entry["time"]))

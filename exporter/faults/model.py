@@ -140,6 +140,12 @@ class FaultState:
     """Unix seconds of their last proven cure: SXIDs before it do not count any more."""
     refused: Mapping[int, UnixTime] = field(default_factory=dict[int, UnixTime])
     """Unix seconds since when an index gives no handle, and no GPU is known there. Not saved."""
+    unconfirmed: Mapping[str, UnixTime] = field(default_factory=dict[str, UnixTime])
+    """Unix seconds of the first sight of UUIDs that may be garbage: their absence is no fault. Not saved."""
+
+    @property
+    def confirmed_devices(self) -> Mapping[str, GpuRecord]:
+        return {uuid: known for uuid, known in self.devices.items() if uuid not in self.unconfirmed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +166,8 @@ class ObservedGpu:
     sram_exceeded: bool | None = None
     xids: Mapping[int, UnixTime] = field(default_factory=dict[int, UnixTime])
     """Unix seconds of the last one, by XID."""
+    present: bool = True
+    """Whether the driver's last enumeration has it."""
 
 
 @dataclass(frozen=True, slots=True)

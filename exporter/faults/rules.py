@@ -219,6 +219,8 @@ def judge(facts: Facts, limits: Limits, ignored: Collection[str] = (), rules: Se
         simulated=bool(facts.value("gpu_exporter_simulated")),
         remark="no NVIDIA GPU in this node" if gpu_less(facts, limits) else "",
     )
+    if not facts.of("gpu_up") and not report.findings and not report.remark:
+        return unknown("no GPU is shown, and no reason for it is known")
     causes = sorted(series.labels["cause"] for series in facts.of("gpu_exporter_faults_incomplete"))
     if causes and report.verdict is not Verdict.FAILED:
         return unknown(f"known faults may be missing: the state file was not understood ({', '.join(causes)})")

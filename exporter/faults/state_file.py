@@ -46,7 +46,8 @@ _EARLIER_NAMES = {
 }
 """What earlier versions call the same."""
 _OPTIONAL_NUMBERS = ("joules", "missing_since", "returned_at")
-_ERRORS = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+RECORD_ERRORS = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+"""What parsing a record raises if it is none."""
 T = TypeVar("T")
 
 
@@ -80,7 +81,7 @@ class _Reader:
     def content(self, data: bytes) -> dict[str, Any]:
         try:
             found: Any = json.loads(data)
-        except _ERRORS as error:
+        except RECORD_ERRORS as error:
             self._note(DAMAGED, error)
             found = _whole_part(data.decode("utf-8", "replace"))
         if not isinstance(found, dict):
@@ -134,13 +135,13 @@ class _Reader:
                 yield understand(entry)
             except _UnknownError:
                 continue
-            except _ERRORS as error:
+            except RECORD_ERRORS as error:
                 self._note(DAMAGED, error)
 
     def _date(self, value: Any) -> UnixTime:
         try:
             return date(value)
-        except _ERRORS as error:
+        except RECORD_ERRORS as error:
             self._note(DAMAGED, error)
             return EPOCH
 
@@ -209,7 +210,7 @@ def _whole_part(text: str) -> Any:
             return None
     try:
         return json.loads(text[:end] + closing)
-    except _ERRORS:
+    except RECORD_ERRORS:
         return None
 
 
@@ -283,7 +284,7 @@ def write(path: Path, state: FaultState) -> None:
                 "switches": [asdict(fault) for fault in state.switches],
                 "switches_last_reset": state.switches_last_reset,
                 "accepted": sorted(state.accepted),
-                "devices": {uuid: asdict(known) for uuid, known in state.devices.items()},
+                "devices": {uuid: asdict(known) for uuid, known in state.confirmed_devices.items()},
             }
             json.dump(content, file, separators=(",", ":"))
             file.flush()

@@ -27,7 +27,13 @@ from exporter.faults.state_file import Saver, StateError
 
 
 def observed_gpu(
-    device: Device, readings: Mapping[str, Any], xids: Mapping[int, UnixTime], *, up: bool | None, failure: str
+    device: Device,
+    readings: Mapping[str, Any],
+    xids: Mapping[int, UnixTime],
+    *,
+    up: bool | None,
+    failure: str,
+    present: bool = True,
 ) -> ObservedGpu:
     """`readings` are the last good ones, by collector; what a GPU or an option leaves out is not known."""
     info, power, ecc = readings.get("info"), readings.get("power"), readings.get("ecc")
@@ -50,6 +56,7 @@ def observed_gpu(
         remap_failed=rows.failed if isinstance(rows, RemappedRows) else None,
         sram_exceeded=ecc.sram_threshold_exceeded if isinstance(ecc, Ecc) else None,
         xids=xids,
+        present=present,
     )
 
 
@@ -84,7 +91,6 @@ class FaultTracker:
         self._state = FaultState()
         self._looked = NEVER
         self.status = FaultStatus()
-        self._last_acknowledged: tuple[Acknowledgement, ...] = ()
         self._complaint = ""
         self._saver = Saver(site.folder / NAME) if site.folder and not site.read_only else None
         self._expected: tuple[MonotonicTime, Mapping[str, int]] = (NEVER, {})
@@ -118,6 +124,7 @@ class FaultTracker:
         states = ((name, source.answer.error, source.health(name, now)) for name, source in named if source)
         return {
             **({"file": self._file[1]} if self._site.maintenance_file else {}),
+            **({"acknowledgements": self._complaint} if self._complaint else {}),
             **{
                 name: "" if health.success else error or f"no answer for {HANGS_SECONDS:g} s"
                 for name, error, health in states
@@ -157,7 +164,7 @@ class FaultTracker:
             "kubernetes": bool(kubernetes and kubernetes.answer.value.maintenance),
         }
         errors = self._errors_of_sources(monotonic)
-        _log_sources(self.status.sources, errors)
+        _log_sources(self.status.sources, {name: errors[name] for name in errors if name != "acknowledgements"})
         self.status = FaultStatus(
             self._state.faults,
             self._state.switches,
@@ -175,20 +182,28 @@ class FaultTracker:
             kubernetes = self._site.kubernetes
             counts = {**self._site.expected(), **({"kubernetes": kubernetes.answer.value.gpus} if kubernetes else {})}
             self._expected = (monotonic, {source: count for source, count in counts.items() if count})
-        devices = sum(known.expected for known in self._state.devices.values())
+        devices = sum(known.expected for known in self._state.confirmed_devices.values())
         return {**self._expected[1], **({"history": devices} if devices else {})}
 
     def _acknowledged(self) -> tuple[Acknowledgement, ...]:
         if not self._site.folder:
             return ()
         try:
-            self._last_acknowledged, self._complaint = acknowledgements.read(self._site.folder), ""
+            found = acknowledgements.read(self._site.folder)
         except StateError as error:
-            if str(error) != self._complaint:
-                log.warning("%s", error)
-            self._complaint = str(error)
+            self._complain(str(error))
             return ()
-        return self._last_acknowledged
+        path = self._site.folder / acknowledgements.NAME
+        self._complain(
+            f"{path}: {found.skipped} lines are no acknowledgements, and are skipped" if found.skipped else ""
+        )
+        return found.entries
+
+    def _complain(self, complaint: str) -> None:
+        """Log what is wrong with the acknowledgements, once."""
+        if complaint and complaint != self._complaint:
+            log.warning("%s", complaint)
+        self._complaint = complaint
 
 
 def _load(path: Path, *, read_only: bool) -> tuple[FaultState, str]:
@@ -231,7 +246,7 @@ def _substance(state: FaultState) -> object:
         state.accepted,
         state.acknowledged_until,
         state.boot,
-        {u: (k.index, k.serial, k.links, k.last_reset) for u, k in state.devices.items()},
+        {u: (k.index, k.serial, k.links, k.last_reset) for u, k in state.confirmed_devices.items()},
     )
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from exporter.core.printable import printable
 from exporter.host.text import read_bytes
 
 MASK = "***"
@@ -42,9 +43,8 @@ def masked_command_line(pid: int, procfs: Path) -> str:
 
 def shown(arguments: Sequence[str]) -> str:
     """Arguments as one line of at most 200 characters, with the values of secret-sounding names masked."""
-    line = " ".join(_masked(arguments))
-    printable = "".join(char if char.isprintable() else " " for char in line)
-    return printable if len(printable) <= _MAX_CHARACTERS else printable[: _MAX_CHARACTERS - 1] + "…"
+    line = printable(" ".join(_masked(arguments)))
+    return line if len(line) <= _MAX_CHARACTERS else line[: _MAX_CHARACTERS - 1] + "…"
 
 
 def _masked(arguments: Sequence[str]) -> Iterator[str]:

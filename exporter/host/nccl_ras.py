@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import re
 import socket
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, cast
 
 from exporter.core.clock import MonotonicTime, monotonic_time
-from exporter.host.text import bounded, count, lines
+from exporter.host.text import bounded, count, lines, natural, read_text
 
 ADDRESS = ("localhost", 28028)
 LOOPBACK = ("127.0.0.1", "::1")
@@ -69,6 +71,8 @@ class RasAnswer:
     """Of all processes it names, as they are called in their own pid namespaces."""
     operations: int | None = None
     """Collectives launched by all ranks together; None where the answer does not count those of all."""
+    user: int | None = None
+    """User id of the process that answered, by the kernel; None if it is not known."""
 
 
 def ask(
@@ -107,12 +111,49 @@ def _once(address: tuple[str, int], until: MonotonicTime) -> RasAnswer:
         talk = _Conversation(connection, soon)
         if not talk.request("CLIENT PROTOCOL 2").upper().startswith("SERVER PROTOCOL"):
             raise RasError("not a RAS port of NCCL")
+        user = peer_user(connection)
         talk.until = until
         talk.request("TIMEOUT 3")
         structured = talk.request("SET FORMAT json") == "OK"
         talk.send("VERBOSE STATUS")
         text = talk.rest()
-    return parse_json(text) if structured else parse_text(text)
+    return replace(parse_json(text) if structured else parse_text(text), user=user)
+
+
+_NET = Path("/proc/thread-self/net")
+"""Sockets of the network namespace of the calling thread."""
+_ESTABLISHED = "01"
+_TABLE_FIELDS = 8
+"""Up to the user id."""
+
+
+def peer_user(connection: socket.socket, net: Path = _NET) -> int | None:
+    """Return the user id of the process at the other end of a connection within this network namespace.
+
+    Only after its first answer: a connection that is not accepted yet has no owner. The format is that of proc(5).
+    """
+    local, peer = connection.getsockname()[:2], connection.getpeername()[:2]
+    wanted = set(zip(_socket_addresses(*peer), _socket_addresses(*local), strict=True))
+    users: set[int | None] = set()
+    for name in ("tcp", "tcp6"):
+        for line in lines(read_text(str(net / name), _MAX_TABLE_BYTES)):
+            _, here, there, state, _, _, _, user, *_ = (*line.split(), *[""] * _TABLE_FIELDS)
+            if (here, there) in wanted and state == _ESTABLISHED:
+                users.add(natural(user))
+    return users.pop() if len(users) == 1 else None
+
+
+_MAX_TABLE_BYTES = 16 << 20
+"""A node of 100,000 connections."""
+
+
+def _socket_addresses(host: str, port: int) -> tuple[str, ...]:
+    """Return an address as /proc/net/tcp and tcp6 write it; an IPv4 address also as one of IPv6."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    packed = socket.inet_pton(family, host)
+    words = "".join(f"{int.from_bytes(packed[at : at + 4], sys.byteorder):08X}" for at in range(0, len(packed), 4))
+    mapped = f"{0:016X}{int.from_bytes(bytes(2) + bytes([255, 255]), sys.byteorder):08X}"
+    return tuple(f"{each}:{port:04X}" for each in ((words,) if ":" in host else (words, mapped + words)))
 
 
 class _Conversation:

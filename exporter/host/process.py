@@ -11,6 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from exporter.core.clock import MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
 from exporter.core.lookup import Lookup
+from exporter.core.printable import printable
 from exporter.core.units import Bytes
 from exporter.host.model import HostProcess
 from exporter.host.namespace import absolute
@@ -132,7 +133,7 @@ def parse_stat(text: str) -> Stat | None:
         return None
     try:
         return Stat(
-            command=text[opening + 1 : closing],
+            command=printable(text[opening + 1 : closing]),
             state=rest[0],
             parent=int(rest[1]),
             minor_faults=int(rest[7]),

@@ -8,6 +8,8 @@ import stat
 from collections.abc import Collection
 from pathlib import Path
 
+from exporter.core.printable import printable
+
 
 def exists(path: str | os.PathLike[str]) -> bool:
     """Return whether something is at `path` that may be seen.
@@ -80,8 +82,8 @@ def count(value: object) -> int | None:
 
 
 def bounded(text: str, limit: int = _MAX_LABEL) -> str:
-    """Text that somebody else wrote, fit for a label: at most `limit` characters, and nothing UTF-8 cannot say."""
-    return text[:limit].encode("utf-8", "replace").decode()
+    """Text that somebody else wrote, fit for a label: at most `limit` characters, all printable."""
+    return printable(text[:limit])[:limit]
 
 
 def read_regular(path: str | os.PathLike[str], limit: int, owners: Collection[int] = ()) -> bytes | None:

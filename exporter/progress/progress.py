@@ -68,6 +68,10 @@ _MAX_PHASES = 24
 _MAX_RANKS = 512
 """Limit of ranks that no longer report: more than any node has, and few enough if they are invented."""
 
+MAX_RANK_NAMES = 64
+"""Limit of ranks of one workload that are named in a label: more than a node has, also over some restarts."""
+_OTHER_RANK = "other"
+
 _PER_RANK = frozenset({"steps", "epochs"})
 """Counters of all ranks together: the furthest rank counts. All other counters add up over the groups."""
 
@@ -91,6 +95,7 @@ class Totals:
         self._last: dict[Process, dict[str, float]] = {}
         """Counted totals of each process."""
         self._groups: dict[str, _Group] = {}
+        self._named_ranks: set[str] = set()
         self._ranks: dict[tuple[object, str], float] = {}
         """Counters of all ranks together, by rank: a restarted rank continues its count."""
 
@@ -122,6 +127,13 @@ class Totals:
     def counts(self, processes: Collection[Process]) -> bool:
         """Return whether any of these was counted: of its totals only the gain may be added."""
         return not self._last.keys().isdisjoint(processes)
+
+    def name_rank(self, name: str) -> str:
+        """Return the name of a rank for a label: the first `MAX_RANK_NAMES` have their own."""
+        if name not in self._named_ranks and len(self._named_ranks) >= MAX_RANK_NAMES:
+            return _OTHER_RANK
+        self._named_ranks.add(name)
+        return name
 
     def keep(self, processes: Collection[Process]) -> None:
         """Forget all processes but these."""

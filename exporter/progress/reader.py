@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from exporter.attribution.owner import NOBODY, Owner, Ownership, SourceHealth
@@ -144,12 +144,13 @@ class ProgressReader:
         totals = self._totals.setdefault(owner, Totals())
         totals.add(reporters, lambda process: not lives(process, self._procfs))
         reports = [each.report for each in reporters]
+        steps = step_times(reporters)
         return Progress(
             dict(totals.counters),
             dict(totals.phases),
             min((each.ratio for each in reports if each.ratio is not None), default=None),
             max((each.remaining for each in reports if each.remaining is not None), default=None),
-            step_times(reporters),
+            steps and replace(steps, slowest=totals.name_rank(steps.slowest)),
             max((each.time_to_target for each in reports if each.time_to_target is not None), default=None),
         )
 

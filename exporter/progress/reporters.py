@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from exporter.core.clock import NEVER, MonotonicTime
 from exporter.progress.protocol import Report
@@ -79,6 +79,8 @@ class Reporters:
         """Keep a report as the last one of its process."""
         with self._lock:
             known = self._entries.get(process)
+            if known is not None and known.report.rank not in (None, report.rank):
+                report = replace(report, rank=known.report.rank)  # a process has one rank, which is a label
             if known is None:
                 taken, full = self._places[_account(process)], len(self._entries) >= REPORTERS
                 limit = OWN_PLACES if full else REPORTERS_PER_ACCOUNT

@@ -167,8 +167,13 @@ class Gpus:
 
     @property
     def all(self) -> tuple[Gpu, ...]:
-        """The GPUs in index order. One that the driver no longer shows stays, so that its loss is reported."""
-        return tuple(sorted(self._gpus.values(), key=lambda gpu: (gpu.device.index, gpu.device.uuid)))
+        """The GPUs in index order. One that the driver no longer shows stays, so that its loss is reported.
+
+        If another GPU is at its bus address, it has another UUID now, or was replaced, and is no loss.
+        """
+        buses = {gpu.device.pci_bus_id for gpu in self._gpus.values() if gpu.present} - {""}
+        shown = [gpu for gpu in self._gpus.values() if gpu.present or gpu.device.pci_bus_id not in buses]
+        return tuple(sorted(shown, key=lambda gpu: (gpu.device.index, gpu.device.uuid)))
 
     def hung_seconds(self, uuid: str) -> float:
         """Return how long the GPU's current read has been running."""

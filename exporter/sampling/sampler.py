@@ -108,6 +108,7 @@ class Sampler:
                 self.xids.counts(gpu.device.uuid).last,
                 up=gpu.answers(at.monotonic, self._pacing.stale),
                 failure=gpu.failure or ("" if gpu.present else "not shown by the driver"),
+                present=gpu.present,
             )
             for gpu in self._gpus.all
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from exporter import __version__
 from exporter.core.clock import UnixTime, unix_time
+from exporter.core.printable import html_text
 from exporter.faults.rule import Finding, Limits, Verdict, from_blocks
 from exporter.faults.rules import STAGES, Report, judge, runbook
 from exporter.ledger.palette import STYLES, page_colours, stacked, style_of
@@ -62,7 +62,7 @@ def line(label: str, points: Sequence[tuple[UnixTime, float | None]], top: float
         pen = "L"
     return (
         f'<figure><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" role="img" '
-        f'aria-label="{escape(label)}"><path d="{drawn}"/></svg><figcaption>{escape(label)}</figcaption></figure>'
+        f'aria-label="{html_text(label)}"><path d="{drawn}"/></svg><figcaption>{html_text(label)}</figcaption></figure>'
     )
 
 
@@ -73,7 +73,7 @@ def bar(seconds: float, states: Mapping[str, float]) -> str:
         return ""
     parts = "".join(
         f'<i style="width:{states[state] / total:.3%};background:{style_of(state).colour}" '
-        f'title="{escape(style_of(state).title)}: {states[state] / total:.1%} ({duration(states[state])})"></i>'
+        f'title="{html_text(style_of(state).title)}: {states[state] / total:.1%} ({duration(states[state])})"></i>'
         for state in ordered(states)
     )
     label = f"where its time went, {period(seconds)}"
@@ -83,7 +83,7 @@ def bar(seconds: float, states: Mapping[str, float]) -> str:
 
 def legend(used: Mapping[str, float]) -> str:
     keys = "".join(
-        f'<span><i style="background:{style_of(state).colour}"></i>{escape(style_of(state).title)}</span>'
+        f'<span><i style="background:{style_of(state).colour}"></i>{html_text(style_of(state).title)}</span>'
         for state in ordered(used)
     )
     return f'<p class="legend">{keys}</p>' if keys else ""
@@ -115,8 +115,8 @@ def card(gpu: GpuStatus, findings: Sequence[Finding], limit: float | None, histo
     for owner, share in gpu.owners:
         part = "" if share >= 1 else f" <small>{share:.0%}</small>"
         who = " · ".join(filter(None, (owner.user, owner.account)))
-        user = f' <small class="dim">{escape(who)}</small>' if who else ""
-        owners += f"<li>{escape(owner.workload or 'unknown')}{part}{user}</li>"
+        user = f' <small class="dim">{html_text(who)}</small>' if who else ""
+        owners += f"<li>{html_text(owner.workload or 'unknown')}{part}{user}</li>"
     worst = max((finding.verdict for finding in findings), default=None)
     border = f' style="border-color:{VERDICTS[worst]}"' if worst is not None else ""
     down = "" if gpu.up else f'<span class="badge" style="color:{VERDICTS[Verdict.FAILED]}">{_silence(gpu)}</span>'
@@ -124,7 +124,7 @@ def card(gpu: GpuStatus, findings: Sequence[Finding], limit: float | None, histo
     top = limit or max([point.power_watts or 0.0 for point in points] + [1.0])
     power = f"power, last hour, 0 to {top:.0f} W{' (its limit)' if limit else ''}"
     return f"""<section class="gpu"{border}>
-<h2>GPU {gpu.index} <small>{escape(gpu.model)}</small> {down}</h2>
+<h2>GPU {gpu.index} <small>{html_text(gpu.model)}</small> {down}</h2>
 {"".join(_finding(finding) for finding in findings)}
 <dl><div><dt>busy</dt><dd>{percent(gpu.busy_ratio if gpu.up else None)}</dd></div>
 <div><dt>memory</dt><dd>{_memory(gpu)}</dd></div>
@@ -133,13 +133,13 @@ def card(gpu: GpuStatus, findings: Sequence[Finding], limit: float | None, histo
 {line("busy, last hour, 0 to 100 %", [(p.time, p.busy_ratio) for p in points], 1.0, now)}
 {line(power, [(p.time, p.power_watts) for p in points], top, now)}
 {bar(*history.states(gpu, now))}<ul class="owners">{owners or '<li class="dim">free</li>'}</ul>
-<p class="dim uuid">{escape(gpu.uuid)}</p></section>"""
+<p class="dim uuid">{html_text(gpu.uuid)}</p></section>"""
 
 
 def _finding(finding: Finding) -> str:
     return (
         f'<p class="finding" style="border-left-color:{VERDICTS[finding.verdict]}"><b>{finding.verdict.word}</b>: '
-        f'{escape(finding.reason)}<br><span class="dim">{escape(finding.action)}</span></p>'
+        f'{html_text(finding.reason)}<br><span class="dim">{html_text(finding.action)}</span></p>'
     )
 
 
@@ -191,7 +191,7 @@ class PageLinks:
 
 def page(site: PageLinks, snapshot: Snapshot, report: Report, limits: Mapping[str, float], history: GpuHistory) -> str:
     """Draw the verdict, the GPUs with their last hour, processes and sources. `limits`: power limit by UUID."""
-    status, node, age = snapshot.status, escape(site.node), "no pass yet"
+    status, node, age = snapshot.status, html_text(site.node), "no pass yet"
     if status.time:
         age = f"read {max(unix_time() - status.time, 0):.0f} s ago, in {status.pass_seconds * 1000:.0f} ms"
     cards = "".join(
@@ -203,7 +203,7 @@ def page(site: PageLinks, snapshot: Snapshot, report: Report, limits: Mapping[st
 <meta http-equiv="refresh" content="10"><link rel="icon" href="data:,">
 <title>{report.verdict.word}: GPUs of {node}</title><style>{STYLE}</style></head><body>
 <header><h1>GPUs of {node}</h1>
-<p class="dim">{_versions(status)} · {age} · <a href="{escape(site.telemetry_path)}">metrics</a></p></header>
+<p class="dim">{_versions(status)} · {age} · <a href="{html_text(site.telemetry_path)}">metrics</a></p></header>
 {_verdict(site, snapshot, report)}{_legend(status)}<main>{cards or '<p class="dim">No GPU seen yet.</p>'}</main>
 {_processes(snapshot)}{_health(status)}
 </body></html>
@@ -214,8 +214,8 @@ def _verdict(site: PageLinks, snapshot: Snapshot, report: Report) -> str:
     """The verdict on the node, and every finding with what to do about it."""
     colour = VERDICTS[report.verdict]
     simulated = " (simulated GPUs)" if snapshot.status.simulated else ""
-    ready = f" Not ready: {escape(snapshot.not_ready)}." if snapshot.not_ready else ""
-    remark = escape(report.remark or _SAYS[report.verdict])
+    ready = f" Not ready: {html_text(snapshot.not_ready)}." if snapshot.not_ready else ""
+    remark = html_text(report.remark or _SAYS[report.verdict])
     items = "".join(_item(site, finding) for finding in report.findings)
     word = f'<b style="color:{colour}">{report.verdict.word}</b>'
     return (
@@ -226,11 +226,11 @@ def _verdict(site: PageLinks, snapshot: Snapshot, report: Report) -> str:
 
 def _item(site: PageLinks, finding: Finding) -> str:
     name = runbook(finding.rule)
-    address = escape(site.runbooks.replace("{name}", name))  # which may have other braces
+    address = html_text(site.runbooks.replace("{name}", name))  # which may have other braces
     link = f' <a href="{address}">runbook</a>' if name and address else ""
     return (
-        f'<li><b style="color:{VERDICTS[finding.verdict]}">{finding.verdict.word}</b> {escape(finding.summary)}<br>'
-        f'<span class="dim">{escape(finding.action)}</span>{link}</li>'
+        f'<li><b style="color:{VERDICTS[finding.verdict]}">{finding.verdict.word}</b> {html_text(finding.summary)}<br>'
+        f'<span class="dim">{html_text(finding.action)}</span>{link}</li>'
     )
 
 
@@ -238,7 +238,7 @@ def _versions(status: NodeStatus) -> str:
     parts = [f"gpu-exporter {__version__}"]
     parts += [f"driver {status.driver}"] if status.driver else []
     parts += [f"CUDA {status.cuda}"] if status.cuda else []
-    return escape(" · ".join(parts))
+    return html_text(" · ".join(parts))
 
 
 def _legend(status: NodeStatus) -> str:
@@ -250,8 +250,8 @@ def _legend(status: NodeStatus) -> str:
 
 def _processes(snapshot: Snapshot) -> str:
     rows = "".join(
-        f"<tr><td>{escape(row.gpu)}</td><td>{escape(row.pid)}</td><td>{escape(row.command)}</td>"
-        f"<td>{escape(row.owner.workload)}</td><td>{escape(row.owner.user)}</td>"
+        f"<tr><td>{html_text(row.gpu)}</td><td>{html_text(row.pid)}</td><td>{html_text(row.command)}</td>"
+        f"<td>{html_text(row.owner.workload)}</td><td>{html_text(row.owner.user)}</td>"
         f"<td class='n'>{'' if row.memory_bytes is None else f'{row.memory_bytes / 2**30:.1f} GiB'}</td>"
         f"<td class='n'>{percent(row.utilization.get('sm'))}</td></tr>"
         for row in snapshot.processes
@@ -266,13 +266,12 @@ def _processes(snapshot: Snapshot) -> str:
 def _health(status: NodeStatus) -> str:
     """Whether the collectors and the sources of owners answer."""
     lines = [
-        f'<li style="color:{_NOT}">collector {escape(c.name)} fails</li>' for c in status.collectors if not c.success
+        f'<li style="color:{_NOT}">collector {html_text(c.name)} fails</li>' for c in status.collectors if not c.success
     ]
     for source in status.sources:
         state = "answers" if source.success else f"no answer for {source.age:.0f} s"
-        lines.append(
-            f'<li style="color:{_GOOD if source.success else _NOT}">attribution {escape(source.source)}: {state}</li>'
-        )
+        colour = _GOOD if source.success else _NOT
+        lines.append(f'<li style="color:{colour}">attribution {html_text(source.source)}: {state}</li>')
     good = f'<li style="color:{_GOOD}">all collectors succeed</li>'
     return f"<h2>Exporter</h2><ul>{''.join(lines) or good}</ul>"
 

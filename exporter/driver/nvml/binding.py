@@ -14,6 +14,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any, Final, cast
 
+from exporter.core.printable import printable
 from exporter.driver.interface import (
     DeviceLostError,
     DriverError,
@@ -104,7 +105,7 @@ def plain(answer: Any) -> Any:
     if answer is None or type(answer) in _PLAIN:
         return answer
     if type(answer) is str:
-        return _printable(answer)
+        return printable(answer)
     for kind, convert in _CONVERTERS.items():
         if isinstance(answer, kind):
             return convert(answer)
@@ -112,12 +113,7 @@ def plain(answer: Any) -> Any:
 
 
 def _text(answer: bytes) -> str:
-    return _printable(answer.rstrip(b"\0").decode(errors="replace"))
-
-
-def _printable(text: str) -> str:
-    """Names go to terminals and into one-line answers: what a driver puts between the letters commands neither."""
-    return text if text.isprintable() else "".join(filter(str.isprintable, text))
+    return printable(answer.rstrip(b"\0").decode(errors="replace"))
 
 
 def _tuple(answer: Iterable[Any]) -> tuple[Any, ...]:

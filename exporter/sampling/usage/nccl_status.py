@@ -168,11 +168,26 @@ class NcclReader:
         return answer if mine(answer) else None
 
     def _recognise(self, pids: Sequence[int]) -> Callable[[RasAnswer], bool]:
-        """Tells its answers: on this program's network, or the node's, one that names none of them is not its own."""
+        """Return what recognises its answers.
+
+        On this program's network, or the node's, any account can listen on the port. There an answer must name one of
+        the processes, and come from a process of their user.
+        """
         its, nodes = (network.namespace(self._procfs, each) for each in (pids[0], 1))
         alone = its is not None and its != nodes and not namespace.shares_network_namespace(self._procfs, pids[0])
-        names = self._names(pids)
-        return lambda answer: alone or bool(answer.pids & names)
+        names, users = self._names(pids), self._users(pids)
+        return lambda answer: alone or (bool(answer.pids & names) and answer.user in users)
+
+    def _users(self, pids: Sequence[int]) -> frozenset[int]:
+        """Return the real and effective user ids of the processes."""
+        return frozenset(
+            number
+            for pid in pids
+            for line in lines(read_text(f"{self._procfs}/{pid}/status"))
+            if line.startswith("Uid:")
+            for word in line.split()[1:3]
+            if (number := natural(word)) is not None
+        )
 
     def _names(self, pids: Sequence[int]) -> frozenset[int]:
         """Return how the processes are called here and in their own pid namespaces."""

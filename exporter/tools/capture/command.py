@@ -11,10 +11,11 @@ from pathlib import Path
 from exporter.config.command_line import Page
 from exporter.config.kinds import boolean, positive_duration, text
 from exporter.config.option import ConfigError, option, positional, section
+from exporter.core.printable import printable
 from exporter.core.threads import run_with_timeout
 from exporter.daemon import assembly, logs
 from exporter.daemon.config import DaemonConfig
-from exporter.daemon.logs import one_line, print_error
+from exporter.daemon.logs import print_error
 from exporter.driver.interface import Driver, DriverError
 from exporter.host.text import exists, is_folder
 from exporter.tools.capture import record
@@ -95,5 +96,5 @@ def _record(driver: Driver, file: Path, config: CaptureConfig) -> int:
         return 1
     finally:
         driver.close()
-    sys.stderr.write(f"wrote {one_line(str(file))} ({file.stat().st_size} bytes)\n")
+    sys.stderr.write(f"wrote {printable(str(file))} ({file.stat().st_size} bytes)\n")
     return 0

@@ -15,6 +15,7 @@ from exporter.config.command_line import Page
 from exporter.config.kinds import text
 from exporter.config.option import ConfigError, option, section
 from exporter.core.clock import UnixTime, unix_time
+from exporter.core.printable import printable
 from exporter.daemon.assembly import STATE_DIR, state_dir
 from exporter.daemon.logs import print_error
 from exporter.faults import state_file
@@ -81,7 +82,7 @@ def run(config: AcknowledgeConfig) -> int:
         found += [(fault.evidence, fault.since, "a reset of all GPUs together") for fault in state.switches]
         for what, since, action in found:
             began = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(since)))
-            sys.stdout.write(f"{what}  since {began}  mended by: {action}\n")
+            sys.stdout.write(f"{printable(what)}  since {began}  mended by: {action}\n")
         if not faults and not state.switches:
             print_error(f"no fault is known in {folder}")
         return 0

@@ -16,6 +16,7 @@ from exporter.config.command_line import Page
 from exporter.config.kinds import without_password
 from exporter.config.option import ConfigError
 from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
+from exporter.core.threads import run_with_timeout
 from exporter.daemon import assembly, logs
 from exporter.daemon.logs import print_error
 from exporter.faults.latch import LOST_AFTER_SECONDS
@@ -27,6 +28,7 @@ from exporter.sampling.host_view import Host, Simulation
 from exporter.tools.check import drain, program
 from exporter.tools.check.options import CheckConfig, HealthConfig
 from exporter.tools.check.reading import (
+    ODD_FACTS_ERRORS,
     ChildError,
     PciHost,
     constraining_job,
@@ -72,6 +74,8 @@ _SECOND_LOOK_SECONDS = 2.0
 _AMPLE = 3
 """A further look needs this many times as long as the one before: one that is cut short finds GPUs that are late."""
 _NPD_PROBLEM, _NPD_UNKNOWN = 1, 2
+_MAX_PAGE_BYTES = 8 << 20
+"""Bytes of an exporter's page, uncompressed: ten times that of a node of 16 GPUs."""
 
 
 def run(config: CheckConfig) -> int:
@@ -196,18 +200,28 @@ def _look(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
 
 
 def _from_exporter(address: str, deadline: float, limits: Limits, ignored: Collection[str]) -> Report:
+    """Return the verdict on an exporter's page. One deadline covers download, parsing and judging."""
     url = without_password(address)
-    try:
-        with progress_message(f"asking {url}"):
-            answer = fetched(lambda: requests.get(address, timeout=deadline, stream=True), deadline)
+
+    def judged_page() -> Report:
+        answer = fetched(
+            lambda: requests.get(address, timeout=deadline, stream=True), end - monotonic_time(), _MAX_PAGE_BYTES
+        )
         if answer.status >= requests.codes.bad_request:
             return unknown(f"{url} answers {answer.status}")
         return judge(parse(answer.content.decode("utf-8", "replace"), unix_time()), limits, ignored)
+
+    end = monotonic_time() + deadline
+    try:
+        with progress_message(f"asking {url}"):
+            return run_with_timeout(deadline, judged_page)
+    except TimeoutError:
+        return unknown(f"{url}: no verdict within {deadline:.3g} s")
     except TooLargeError as error:
         return unknown(f"{url} {error}")
     except requests.RequestException as error:
         return unknown(f"{url} does not answer: {_short(error)}")
-    except ValueError:
+    except ODD_FACTS_ERRORS:
         return unknown(f"{url} does not serve metrics")
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from exporter.core.printable import printable
 from exporter.faults.expected import parse_node
 from exporter.host import program
 
@@ -77,7 +78,7 @@ class DrainMarker:
         """As Slurm keeps it: one line, what is wrong first."""
         state = ": mend by hand" if self.hands else f": {self.good} good" if self.good else ""
         mark = f" [gpu-exporter{state}]"
-        return " ".join(self.text.split())[: _LONGEST - len(mark)] + mark
+        return printable(" ".join(self.text.split()))[: _LONGEST - len(mark)] + mark
 
 
 def parse(text: str) -> NodeState:

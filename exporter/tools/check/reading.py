@@ -198,6 +198,10 @@ def _ended(child: int, failure: str) -> ChildError:
     return ChildError(f"{where}: {name}", crashed=crashed)
 
 
+ODD_FACTS_ERRORS = (ValueError, LookupError, ArithmeticError, TypeError, AttributeError, RecursionError)
+"""What parsing and judging raise for series that no exporter of ours writes."""
+
+
 def parse(text: str, time: UnixTime) -> Facts:
     """Facts from the text format of Prometheus. Raises ValueError where it is none."""
     return Facts(_grouped(text_string_to_metric_families(text)), time)

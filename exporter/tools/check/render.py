@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from exporter.core.printable import printable, printable_json
 from exporter.faults.rule import Verdict
 from exporter.faults.rules import Report
 from exporter.tools.report.terminal import Colors
@@ -32,7 +32,7 @@ def short(report: Report, worst: Verdict) -> str:
         first, *more = sorted(found, key=lambda word: word != "lost")
         text = first + (f" ({', '.join(more)})" if more else "")
         named.append(f"GPU{gpu} {text}" if gpu else text)
-    return ", ".join(named)
+    return printable(", ".join(named))
 
 
 def _gpus(report: Report) -> str:
@@ -44,10 +44,12 @@ def _gpus(report: Report) -> str:
 
 def text(report: Report, paint: Colors) -> str:
     word = paint(report.verdict.word, _COLOURS[report.verdict], "bold")
-    lines = [f"{word}{_simulated(report)}: {report.remark or _gpus(report)}"]
+    lines = [f"{word}{_simulated(report)}: {printable(report.remark or _gpus(report))}"]
     for finding in report.findings:
-        lines.append(f"  {paint(f'{finding.verdict.word:<8}', _COLOURS[finding.verdict])}  {finding.summary}")
-        lines.append(f"            {finding.action}")
+        lines.append(
+            f"  {paint(f'{finding.verdict.word:<8}', _COLOURS[finding.verdict])}  {printable(finding.summary)}"
+        )
+        lines.append(f"            {printable(finding.action)}")
     return "\n".join(lines) + "\n"
 
 
@@ -59,12 +61,14 @@ def nagios(report: Report, _paint: Colors) -> str:
     """One line of the Nagios plugin guidelines; a `|` would begin performance data."""
     counts = Counter(finding.verdict for finding in report.findings)
     data = f"gpus={report.gpus} degraded={counts[Verdict.DEGRADED]} failed={counts[Verdict.FAILED]}"
-    return f"GPU {_NAGIOS[report.verdict]}{_simulated(report)} - {summary(report).replace('|', '/')} | {data}\n"
+    return (
+        f"GPU {_NAGIOS[report.verdict]}{_simulated(report)} - {printable(summary(report)).replace('|', '/')} | {data}\n"
+    )
 
 
 def npd(report: Report, _paint: Colors) -> str:
     """One line for node-problem-detector, which cuts it after 80 characters by default."""
-    return f"{_simulated(report)} {summary(report)}".lstrip() + "\n"
+    return f"{_simulated(report)} {printable(summary(report))}".lstrip() + "\n"
 
 
 def json_(report: Report, _paint: Colors) -> str:
@@ -86,7 +90,7 @@ def json_(report: Report, _paint: Colors) -> str:
             for finding in report.findings
         ],
     }
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    return printable_json(content, 2) + "\n"
 
 
 FORMATS: Mapping[str, Callable[[Report, Colors], str]] = {"text": text, "json": json_, "nagios": nagios, "npd": npd}

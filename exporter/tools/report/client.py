@@ -16,6 +16,7 @@ import requests.auth
 
 from exporter.config.kinds import without_password
 from exporter.core.clock import MonotonicTime, monotonic_time
+from exporter.core.printable import printable
 from exporter.core.threads import run_with_timeout
 
 LARGEST = 64 << 20
@@ -34,30 +35,32 @@ class Answer:
 
 
 class TooLargeError(requests.RequestException):
-    """The answer has more than LARGEST bytes."""
+    """The answer has more bytes than the limit."""
 
 
-def fetched(send: Callable[[], requests.Response], seconds: float) -> Answer:
+def fetched(send: Callable[[], requests.Response], seconds: float, limit: int = LARGEST) -> Answer:
     """What `send`, a request with `stream`, is answered. Raises a RequestException; requests.Timeout after `seconds`.
+
+    `limit` is the most bytes that are read; beyond it TooLargeError is raised.
 
     A time-out of requests is that of one read: of a server that sends a byte now and then it never comes. The thread
     that still waits for one is left to itself.
     """
     end = monotonic_time() + seconds
     try:
-        return run_with_timeout(max(seconds, 0.0), lambda: _read(send, end))
+        return run_with_timeout(max(seconds, 0.0), lambda: _read(send, end, limit))
     except TimeoutError:
         raise requests.Timeout from None
 
 
-def _read(send: Callable[[], requests.Response], end: MonotonicTime) -> Answer:
+def _read(send: Callable[[], requests.Response], end: MonotonicTime, limit: int) -> Answer:
     try:
         with send() as answer:
             content = bytearray()
             for chunk in answer.iter_content(_CHUNK):
                 content += chunk
-                if len(content) > LARGEST:
-                    raise TooLargeError(f"answers with more than {LARGEST >> 20} MiB")
+                if len(content) > limit:
+                    raise TooLargeError(f"answers with more than {limit >> 20} MiB")
                 if monotonic_time() > end:
                     raise requests.Timeout
             unposted = any(each.request.method != answer.request.method for each in answer.history)
@@ -244,7 +247,7 @@ class Client:
                 raise RefusedError(f"{url} answers HTTP {status} {_PHRASES.get(status, '')}".rstrip()) from None
             raise UnreachableError(f"{url} is not the API of a Prometheus (HTTP {status})") from None
         if state != "success":
-            message = "".join(filter(str.isprintable, " ".join(str(content.get("error", "")).split())))
+            message = printable(" ".join(str(content.get("error", "")).split()))
             if content.get("errorType") in {"timeout", "canceled"}:
                 raise SlowError(f"{url}: the query timed out: {message}")
             raise RefusedError(f"{url} answers HTTP {status}: {message[:300]}")

@@ -45,14 +45,16 @@ def parse_prices(value: str) -> tuple[Price, ...]:
 
 def _parse_price(text: str) -> Price:
     models, _, amount = text.rpartition("=")
+    pattern = f".*({models}).*"
     try:
         re.compile(models)
+        re.compile(pattern)  # flags within an expression are allowed at its start alone
         price = float(amount)
-    except (ValueError, re.error):
+    except (ValueError, OverflowError, RecursionError, re.error):
         price = -1.0
     if not models or not 0 <= price < float("inf"):
         raise ValueError("MODEL=PRICE with commas between, such as H200=2.5,A100=1.2")
-    return Price(f".*({models}).*", price)
+    return Price(pattern, price)
 
 
 def price_of(model: str, prices: Sequence[Price]) -> float:

@@ -62,8 +62,3 @@ Block = Heading | Facts | Bars | Table | Steps | Paragraph
 class Document:
     title: str
     blocks: Sequence[Block]
-
-
-def printable(text: str) -> str:
-    """A name may hold anything: nothing in it commands a terminal, ends a line, or turns what follows around."""
-    return text if text.isprintable() else " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import html
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from exporter.core.printable import html_text, printable, printable_json
 from exporter.ledger.palette import LIGHT
 from exporter.tools.report import words
 from exporter.tools.report.definitions import held, lost, utilization
-from exporter.tools.report.document import Bars, Block, Document, Facts, Heading, Steps, Table, printable
+from exporter.tools.report.document import Bars, Block, Document, Facts, Heading, Steps, Table
 from exporter.tools.report.layout import model_flops
 from exporter.tools.report.model import Digest, JobReport, worst
 
@@ -30,7 +29,7 @@ td.b{{width:45%}}.b div{{height:.8rem;border-radius:2px}}li{{margin:.4rem 0}}
 
 
 def render_html(document: Document) -> str:
-    title = _html_text(document.title)
+    title = html_text(document.title)
     body = "\n".join(part for block in document.blocks for part in _html_block(block))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -39,24 +38,20 @@ def render_html(document: Document) -> str:
     )
 
 
-def _html_text(text: str) -> str:
-    return html.escape(printable(text))
-
-
 def _html_block(block: Block) -> Iterable[str]:
     if isinstance(block, Heading):
-        return [f"<h2>{_html_text(block.text)}</h2>"]
+        return [f"<h2>{html_text(block.text)}</h2>"]
     if isinstance(block, Facts):
-        rows = (f"<tr><th>{_html_text(name)}</th><td>{_html_text(value)}</td></tr>" for name, value in block.rows)
+        rows = (f"<tr><th>{html_text(name)}</th><td>{html_text(value)}</td></tr>" for name, value in block.rows)
         return ["<table>", *rows, "</table>"]
     if isinstance(block, Bars):
         return _html_bars(block)
     if isinstance(block, Table):
         return _html_table(block.head, block.rows)
     if isinstance(block, Steps):
-        items = (f"<li><strong>{_html_text(title)}</strong><br>{_html_text(text)}</li>" for title, text in block.rows)
+        items = (f"<li><strong>{html_text(title)}</strong><br>{html_text(text)}</li>" for title, text in block.rows)
         return ["<ol>", *items, "</ol>"]
-    return [f"<p>{_html_text(block.text)}</p>"]
+    return [f"<p>{html_text(block.text)}</p>"]
 
 
 def _html_bars(bars: Bars) -> Iterable[str]:
@@ -64,7 +59,7 @@ def _html_bars(bars: Bars) -> Iterable[str]:
     for bar in bars.rows:
         drawn = f'<div style="width:{bar.share * 100:.1f}%;background:{bar.colour}"></div>'
         yield (
-            f'<tr><td>{_html_text(bar.name)}</td><td class="n">{_html_text(bar.amount)}</td>'
+            f'<tr><td>{html_text(bar.name)}</td><td class="n">{html_text(bar.amount)}</td>'
             f'<td class="n">{bar.share * 100:.0f} %</td><td class="b">{drawn}</td></tr>'
         )
     yield "</table>"
@@ -73,10 +68,10 @@ def _html_bars(bars: Bars) -> Iterable[str]:
 def _html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
     kinds = [' class="n"' if name.startswith(">") else "" for name in head]
     yield '<div class="wide"><table><tr>' + "".join(
-        f"<th{kind}>{_html_text(name.removeprefix('>'))}</th>" for name, kind in zip(head, kinds, strict=True)
+        f"<th{kind}>{html_text(name.removeprefix('>'))}</th>" for name, kind in zip(head, kinds, strict=True)
     )
     for row in rows:
-        yield "<tr>" + "".join(f"<td{kind}>{_html_text(cell)}</td>" for cell, kind in zip(row, kinds, strict=True))
+        yield "<tr>" + "".join(f"<td{kind}>{html_text(cell)}</td>" for cell, kind in zip(row, kinds, strict=True))
     yield "</table></div>"
 
 
@@ -93,7 +88,7 @@ def render_markdown(document: Document) -> str:
 
 def _markdown_text(text: str) -> str:
     """A name may hold anything: nothing in it is markup."""
-    return _SPECIAL.sub(r"\\\1", printable(" ".join(text.split())))
+    return _SPECIAL.sub(r"\\\1", printable(text))
 
 
 def _markdown_block(block: Block) -> Iterable[str]:
@@ -143,7 +138,7 @@ def to_json(report: JobReport | Digest, also: Mapping[str, Any]) -> str:
             "throughput": {name: dataclasses.asdict(each) for name, each in report.throughput.items()},
             "to_end": dataclasses.asdict(report.to_end) if report.to_end else None,
         }
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    return printable_json(content, 2) + "\n"
 
 
 def short(report: JobReport | Digest) -> str:

@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TextIO
 
-from exporter.tools.report.document import Bars, Block, Document, Facts, Heading, Steps, Table, printable
+from exporter.core.printable import printable
+from exporter.tools.report.document import Bars, Block, Document, Facts, Heading, Steps, Table
 
 _CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}
 _TELL_AFTER = 2.0

@@ -12,6 +12,7 @@ from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm import scontrol
 from exporter.attribution.slurm.job import Job, NodeGres
 from exporter.attribution.slurm.scontrol import ShowJob
+from exporter.core.printable import printable
 
 TEXT = (
     "JobId={id}{more} JobName={name} UserId=alice(1001) GroupId=a(1) MCS_label=N/A Account=physics QOS=high "
@@ -56,7 +57,7 @@ def test_name_like_a_field_changes_nothing(tmp_path: Path, name: str) -> None:
     found = old(tmp_path, text(name))("7")
 
     assert found is not None
-    assert (found.user, found.account, found.name, found.gres) == ("alice", "physics", name, ALICE.gres)
+    assert (found.user, found.account, found.name, found.gres) == ("alice", "physics", printable(name), ALICE.gres)
 
 
 def test_name_that_is_not_utf8_is_a_name(tmp_path: Path) -> None:
@@ -162,7 +163,7 @@ def test_json_is_read_whatever_the_name_is(tmp_path: Path, name: str) -> None:
 
     assert found is not None
     assert (found.user, found.account, found.state, found.gres) == ("alice", "physics", "RUNNING", ALICE.gres)
-    assert found.name.encode() == name.encode(errors="replace")
+    assert found.name == printable(name)
 
 
 def test_json_numbers_of_all_versions(tmp_path: Path) -> None:

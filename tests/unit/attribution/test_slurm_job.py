@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from exporter.attribution.slurm.job import Job, JobVariables, NodeGres, duration, hosts, indices, parse_job
 from exporter.attribution.slurm.jobs import job_info
+from exporter.core.printable import printable
 
 LINE = (
     "JobId={id}{more} JobName={name} UserId=alice(1001) GroupId=users(100) MCS_label=N/A Priority=4294901758 Nice=0 "
@@ -139,7 +140,7 @@ def test_name_that_looks_like_fields_is_a_name(name: str) -> None:
     job = parse_job(line(name=name))
 
     assert job is not None
-    assert (job.name, job.user, job.account) == (name, "alice", "physics")
+    assert (job.name, job.user, job.account) == (printable(name), "alice", "physics")
     assert job.gres == (NodeGres(frozenset({"n1", "n2"}), "gpu", 2, (0, 3)),)
 
 

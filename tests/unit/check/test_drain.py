@@ -139,3 +139,10 @@ def test_scontrol_that_is_not_there_or_fails_is_one_line() -> None:
         drain.scontrol("/nonexistent/scontrol")(["show"])
     with pytest.raises(SlurmError, match="status 1"):
         drain.scontrol("false")(["show"])
+
+
+def test_reason_is_printable_and_its_mark_is_read_again() -> None:
+    marker = DrainMarker("GPU3 lost\n[gpu-exporter] \x1b[2J\x9b\u202e")
+
+    assert marker.reason == r"GPU3 lost [gpu-exporter] \x1b[2J\x9b\u202e [gpu-exporter]"
+    assert NodeState("IDLE+DRAIN", marker.reason).mark is not None

@@ -202,7 +202,12 @@ def test_finding_joins_a_report_in_its_place() -> None:
             Limits(stale=60),
             "the exporter's last sample is 61 s old",
         ),
-        (f"gpu_exporter_build_info 1\ngpu_exporter_last_sample_timestamp_seconds {NOW - 60}\n", Limits(stale=60), ""),
+        (
+            f"gpu_exporter_build_info 1\ngpu_exporter_last_sample_timestamp_seconds {NOW - 60}\ngpu_up 1\n",
+            Limits(stale=60),
+            "",
+        ),
+        ("gpu_exporter_build_info 1\n", Limits(), "no GPU is shown, and no reason for it is known"),
         (
             'gpu_exporter_build_info 1\ngpu_exporter_driver_error{error="DRIVER_NOT_LOADED"} 1\n',
             Limits(),

@@ -61,3 +61,27 @@ def test_a_verdict_on_simulated_gpus_says_so_in_every_format(name: str) -> None:
     assert "simulated" in simulated
     assert simulated != FORMATS[name](GOOD, PLAIN)
     assert len(simulated.splitlines()) == 1 or name == "json"
+
+
+FORGED = "x\nGPU OK - 8 GPUs answer | gpus=8\x1b[2J\x9b\u202e"
+"""Ends a line, forges a verdict, clears the screen twice, and turns what follows around."""
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    "report",
+    [
+        Report(Verdict.FAILED, (replace(LOST, reason=FORGED, action=FORGED, short=FORGED, uuid=FORGED),), 7, ()),
+        replace(GOOD, models=(FORGED,)),
+        unknown(FORGED),
+    ],
+    ids=("finding", "model", "remark"),
+)
+def test_no_text_of_a_user_commands_the_terminal_or_forges_a_line(name: str, report: Report) -> None:
+    shown = FORMATS[name](report, PLAIN)
+
+    assert shown.replace("\n", "").isprintable()
+    assert not any(line.startswith("GPU OK") for line in shown.split("\n")[1:])
+    if name in {"nagios", "npd"}:
+        assert shown.count("\n") == 1
+        assert name != "nagios" or shown.count("|") == 1

@@ -49,7 +49,7 @@ def test_a_user_without_a_name_is_a_number(tmp_path: Path, monkeypatch: pytest.M
     done = run("acknowledge", "--gpu", "3", "--reason", "reseated", "--state.dir", str(tmp_path))
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert [each.by for each in acknowledgements.read(tmp_path)] == [str(os.getuid())]
+    assert [each.by for each in acknowledgements.read(tmp_path).entries] == [str(os.getuid())]
 
 
 def test_acknowledgement_after_the_clock_was_set_back_is_later_than_the_last_one_all_the_same(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_acknowledgement_after_the_clock_was_set_back_is_later_than_the_last_one
     done = run("acknowledge", "--gpu", "0", "--reason", "mended", "--state.dir", str(tmp_path))
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert [each.time > last for each in acknowledgements.read(tmp_path)] == [True]
+    assert [each.time > last for each in acknowledgements.read(tmp_path).entries] == [True]
 
 
 def test_fault_of_an_nvswitch_is_listed_and_acknowledged_without_a_gpu(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_fault_of_an_nvswitch_is_listed_and_acknowledged_without_a_gpu(tmp_path:
     assert run("acknowledge", *folder)[1].startswith("NVSwitch 2: SXID 20034  since 2023-11-1")
     assert run("acknowledge", "--fault", "nvswitch", "--reason", "fabric reset", *folder) == (0, "", "")
 
-    assert [(each.gpu, each.kind) for each in acknowledgements.read(tmp_path)] == [("", "nvswitch")]
+    assert [(each.gpu, each.kind) for each in acknowledgements.read(tmp_path).entries] == [("", "nvswitch")]
 
 
 def test_an_nvswitch_without_a_fault_is_said_to_have_none(tmp_path: Path) -> None:

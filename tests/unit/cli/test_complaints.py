@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.daemon.logs import one_line
+from exporter.core.printable import printable
 from tests.command import run
 
 
@@ -35,7 +35,7 @@ def test_a_name_with_a_newline_and_a_colour_in_it_leaves_one_plain_line(
 
 
 def test_what_is_printed_of_a_name_stays_as_it_is() -> None:
-    assert one_line("/srv/données/µ 日本.yaml") == "/srv/données/µ 日本.yaml"
+    assert printable("/srv/données/µ 日本.yaml") == "/srv/données/µ 日本.yaml"
 
 
 def test_two_files_to_record_to_are_refused(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from exporter.daemon.logs import Journal, Logfmt, to_journal
+import pytest
+
+from exporter.daemon.logs import Journal, Json, Logfmt, to_journal
 
 
 def record(level: int, message: str) -> logging.LogRecord:
@@ -50,3 +52,12 @@ def test_wrong_option_is_an_error_in_the_journal_too(tmp_path: Path) -> None:
 
     assert said[0] == f"<3>{said[1]}"
     assert said[1].startswith("gpu-exporter: --web.listen-address: expected")
+
+
+@pytest.mark.parametrize("formatter", [Logfmt(), Json()])
+def test_no_text_of_a_user_commands_the_terminal(formatter: logging.Formatter) -> None:
+    record = logging.LogRecord("x", logging.INFO, "", 0, "job %s", ("a\n\x1b[2J\x9b\u202e",), None)
+    shown = formatter.format(record)
+
+    assert shown.isprintable()
+    assert r"\u202e" in shown

@@ -209,8 +209,8 @@ def test_place_is_asked_for_once() -> None:
     assert device.functions.count("nvmlDeviceGetPlatformInfo") == 1
 
 
-def test_serial_number_that_is_no_text_is_shown_without_what_cannot_be() -> None:
+def test_serial_number_that_is_no_text_is_printable() -> None:
     device = FakeDevice({"nvmlDeviceGetPlatformInfo": _platform(chassisSerialNumber="18\x07\n" + "9" * 100)})
     (labels,) = first(FABRIC, device)["gpu_fabric_info"]
 
-    assert labels[2] == "18" + "9" * 60
+    assert labels[2] == r"18\x07\n" + "9" * 60

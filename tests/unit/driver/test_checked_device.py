@@ -312,3 +312,30 @@ def test_fields_that_fail_do_not_cost_the_activity_that_gpm_brings_with_them() -
 
     assert (after.ratios["sm"], after.nvlink.totals) == (0.8, before.nvlink.totals)
     assert device.losses().words == "broken"
+
+
+_CONSTRAINTS = "nvmlDeviceGetPowerManagementLimitConstraints"
+
+
+@pytest.mark.parametrize(("answer", "believed"), [(1_399_999, 1_399_999), (1_400_001, None), (16_843_009, None)])
+def test_power_is_at_most_twice_the_highest_limit_of_the_board(answer: int, believed: int | None) -> None:
+    limits = {_CONSTRAINTS: (200_000, 700_000), "nvmlDeviceGetEnforcedPowerLimit": 300_000}
+    device = checked(FakeDevice({**limits, POWER: answer}))
+    for limit in limits:
+        device.get(limit)
+
+    assert device.get(POWER) == believed
+    assert device.losses().rejected == (believed is None)
+
+
+def test_power_of_a_board_that_reports_no_limit_is_believed() -> None:
+    assert checked(FakeDevice({POWER: 900_000})).get(POWER) == 900_000
+
+
+@pytest.mark.parametrize(("answer", "believed"), [(-1, None), (0xFF, None), (0, 0), (31, 31), (0x7F, 0x7F)])
+def test_temperature_is_within_the_range_of_a_sensor(answer: int, believed: int | None) -> None:
+    function = "nvmlDeviceGetTemperature"
+    device = checked(FakeDevice({function: answer}, fields={TEMPERATURE: answer}))
+
+    assert device.get(function) == believed
+    assert device.get("nvmlDeviceGetFieldValues", (TEMPERATURE,)) == (believed,)

@@ -126,7 +126,7 @@ def limits(function: str, part: str = "") -> Range:
         ("nvmlDeviceGetEncoderUtilization", "", 0, 100),
         ("nvmlDeviceGetPersistenceMode", "", 0, 1),
         ("nvmlDeviceGetMigMode", "", 0, 1),
-        ("nvmlDeviceGetTemperature", "", -60, 250),
+        ("nvmlDeviceGetTemperature", "", 0, 150),
     ],
 )
 def test_ratio_flag_and_level_end_where_their_unit_ends(

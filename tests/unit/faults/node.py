@@ -33,7 +33,7 @@ class Node:
             self.gpus[uuid] = ObservedGpu(
                 uuid, index, f"S{index}", f"0000:0{index}:00.0", up=True, uncorrected=0.0, links=18
             )
-        self.look(5)
+        self.look(15)
 
     def change(self, uuid: str = "GPU-0", **fields: object) -> None:
         self.gpus[uuid] = replace(self.gpus[uuid], **fields)  # type: ignore[arg-type]

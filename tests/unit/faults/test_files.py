@@ -67,7 +67,7 @@ def test_root_takes_what_the_exporters_user_acknowledged(tmp_path: Path) -> None
     for path in (tmp_path, tmp_path / acknowledgements.NAME):
         os.chown(path, 4321, -1)
 
-    assert acknowledgements.read(tmp_path) == (SAID,)
+    assert acknowledgements.read(tmp_path).entries == (SAID,)
 
 
 def test_acknowledgement_is_not_written_through_a_link(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_acknowledgements_that_others_may_only_read_are_taken(permissions: int, 
     acknowledge.append(tmp_path, SAID)
     (tmp_path / acknowledgements.NAME).chmod(permissions)
 
-    assert acknowledgements.read(tmp_path) == (SAID,)
+    assert acknowledgements.read(tmp_path).entries == (SAID,)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
@@ -113,8 +113,8 @@ def test_of_a_long_file_the_end_is_read(tmp_path: Path, monkeypatch: pytest.Monk
     size = (tmp_path / acknowledgements.NAME).stat().st_size
     monkeypatch.setattr(acknowledgements, "_LARGEST", size // 20 * 3)
 
-    assert [said.why for said in acknowledgements.read(tmp_path)][-2:] == ["try 18", "try 19"]
-    assert len(acknowledgements.read(tmp_path)) < 4
+    assert [said.why for said in acknowledgements.read(tmp_path).entries][-2:] == ["try 18", "try 19"]
+    assert len(acknowledgements.read(tmp_path).entries) < 4
 
 
 def test_acknowledgement_after_one_that_a_full_disk_broke_off_is_read(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_acknowledgement_after_one_that_a_full_disk_broke_off_is_read(tmp_path: 
     acknowledge.append(tmp_path, SAID)
     acknowledge.append(tmp_path, SAID)
 
-    assert acknowledgements.read(tmp_path) == (SAID, SAID)
+    assert acknowledgements.read(tmp_path).entries == (SAID, SAID)
     assert path.read_text().count("\n") == 3
 
 
@@ -136,7 +136,7 @@ def test_an_acknowledgement_of_no_date_leaves_those_before_and_after_it(time: st
         file.write(f'{{"time": {time}, "gpu": "0", "fault": "", "by": "ada", "why": "by hand"}}\n')
     acknowledge.append(tmp_path, SAID)
 
-    assert acknowledgements.read(tmp_path) == (SAID, SAID)
+    assert acknowledgements.read(tmp_path).entries == (SAID, SAID)
 
 
 def content(**changed: Any) -> dict[str, Any]:

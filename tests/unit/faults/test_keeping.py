@@ -100,7 +100,8 @@ def seen(xids: dict[int, float]) -> tuple[ObservedGpu, ...]:
 
 def test_restarted_exporter_still_knows_the_fault(tmp_path: Path) -> None:
     first = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
-    first.look(1000.0, 0.0, seen({119: 1000.0}), (), driver=True)
+    for seconds in (0.0, 10.0):
+        first.look(1000.0 + seconds, seconds, seen({119: 1000.0}), (), driver=True)
     first._saver.save_once()  # type: ignore[union-attr]
 
     second = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
@@ -179,7 +180,7 @@ def test_acknowledgement_is_heard_and_survives(tmp_path: Path, capsys: pytest.Ca
         == 0
     )
 
-    (said,) = acknowledgements.read(tmp_path)
+    (said,) = acknowledgements.read(tmp_path).entries
     assert (said.gpu, said.by, said.why) == ("0", "ada", "reseated")
     watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
     watch.look(said.time + 5, 0.0, seen({}), (), driver=True)
@@ -230,7 +231,7 @@ def test_lines_that_are_none_are_left_out(tmp_path: Path) -> None:
     path.write_text('nonsense\n{"gpu": 1}\n[]\n{"time":1,"gpu":"0","fault":"xid","by":"a","why":"b"}\n')
     path.chmod(0o644)
 
-    assert [said.gpu for said in acknowledgements.read(tmp_path)] == ["0"]
+    assert [said.gpu for said in acknowledgements.read(tmp_path).entries] == ["0"]
 
 
 GRES = "NodeName=n[1-4] Name=gpu Type=h100 File=/dev/nvidia[0-7]\n"

@@ -72,10 +72,11 @@ def test_what_must_not_be_lost_is_saved_at_once_and_marks_are_not(
 ) -> None:
     watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
     look(watch, 0.0)
+    look(watch, 10.0)
     save(watch)
     before = saved(tmp_path)
 
-    look(watch, 5.0, replace(HEALTHY, **change))  # type: ignore[arg-type]
+    look(watch, 15.0, replace(HEALTHY, **change))  # type: ignore[arg-type]
     save(watch)
 
     assert (saved(tmp_path) != before) is at_once
@@ -231,6 +232,7 @@ def test_faults_are_saved_by_a_thread_of_their_own_to_the_end(tmp_path: Path) ->
     watch, started = FaultTracker(FaultWatchConfig(tmp_path, boot="b")), Started()
     watch.start(started)  # type: ignore[arg-type]
     look(watch, 0.0)
+    look(watch, 10.0)
     thread = threading.Thread(target=started.threads["faults"], daemon=True)
     watch.stop()
     thread.start()

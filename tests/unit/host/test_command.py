@@ -23,7 +23,7 @@ from exporter.host.command import _MAX_BYTES, masked_command_line, shown
         (["x", "--hf-token", "--verbose"], "x --hf-token --verbose"),
         (["x", "s3://user:pass@host/data"], "x s3://***@host/data"),
         (["x", "hf_abcdefghijklmnop"], "x ***"),
-        (["x", "a\nb"], "x a b"),
+        (["x", "a\nb"], r"x a\nb"),
         (["x", "--wandb_key", "abc"], "x --wandb_key ***"),
         (["x", "--pwd=abc"], "x --pwd=***"),
         (["x", "--pass", "abc"], "x --pass ***"),

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.host import nccl_ras
-from exporter.host.nccl_ras import RasError, ask, parse_json, parse_text
+from exporter.host.nccl_ras import RasError, ask, parse_json, parse_text, peer_user
 from tests.unit.host.ras_server import TEXT, page, rank, ras_server
 
 
@@ -113,3 +117,35 @@ def test_any_json_is_survived(document: Any) -> None:
 def test_what_is_no_json_is_an_error() -> None:
     with pytest.raises(RasError):
         parse_json("[" * 100_000)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_answer_has_the_user_of_the_process_that_gave_it(host: str) -> None:
+    with ras_server(page(rank(0, 5)), host=host) as address:
+        assert ask(address).user == os.getuid()
+
+
+_FORGER = """
+import os, sys
+from tests.unit.host.ras_server import page, rank, ras_server
+os.setuid(65534)
+with ras_server(page(rank(0, 5)), host="127.0.0.1") as address:
+    print(address[1], flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_answer_of_another_account_has_its_user() -> None:
+    command = [sys.executable, "-c", _FORGER]
+    with subprocess.Popen(
+        command, cwd=Path(__file__).parents[3], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as forger:
+        assert forger.stdout
+        assert ask(("127.0.0.1", int(forger.stdout.readline()))).user == 65534
+        forger.communicate()
+
+
+def test_connection_that_the_kernel_does_not_list_has_no_user(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        assert peer_user(client, tmp_path) is None

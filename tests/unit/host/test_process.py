@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.core.printable import printable
 from exporter.host import process
 from exporter.host.model import HostProcess
 from exporter.host.process import CYCLE_PROCESSES, ProcessReader, parse_boot_time, parse_stat, parse_uid, user_name
@@ -31,7 +32,7 @@ def write(root: Path, pid: int, *, name: str = "python3", start: int = 500, user
 def test_stat_survives_any_name(name: str, user: int, start: int, rss: int) -> None:
     stat = parse_stat(STAT.format(pid=3, name=name, user=user, system=5, start=start, rss=rss))
 
-    assert stat == (name, "S", 7, 1, user + 5, start, rss, False)
+    assert stat == (printable(name), "S", 7, 1, user + 5, start, rss, False)
 
 
 @given(st.text())

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter.attribution.owner import Owner, Ownership
+from exporter.progress.progress import MAX_RANK_NAMES
 from exporter.progress.protocol import Report
 from exporter.progress.reader import ProgressReader
 from exporter.progress.reporters import Process
@@ -245,3 +246,32 @@ def test_each_of_a_group_over_several_nodes_counts_for_its_part(tmp_path: Path) 
         node.report(node.process(pid), group="dp0", group_size=2, counters={"tokens": 4096.0})
 
     assert node.counters() == {"tokens": 4096.0}
+
+
+def slowest_ranks(node: Node, reports: list[tuple[Process, int]]) -> list[str]:
+    """Return the distinct names of the slowest rank, after each report."""
+    found: dict[str, None] = {}
+    for number, (process, rank) in enumerate(reports):
+        for step in range(3):
+            node.now += 5.0
+            node.report(process, rank=rank, counters={"steps": 10.0 * number + step}, step_seconds=float(number + step))
+        steps = node.reader.read(Ownership(processes={process.pid: JOB}, holders=HELD)).owners[JOB].steps
+        if steps:
+            found[steps.slowest] = None
+    return list(found)
+
+
+def test_rank_of_a_process_is_the_first_that_it_reports(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    process = node.process(71)
+
+    assert slowest_ranks(node, [(process, rank) for rank in range(40)]) == ["0"]
+
+
+def test_ranks_of_a_workload_beyond_the_limit_have_one_name(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    processes = [node.process(pid) for pid in range(100, 100 + 2 * MAX_RANK_NAMES)]
+    names = slowest_ranks(node, [(process, 1000 + process.pid) for process in processes])
+
+    assert len(names) == MAX_RANK_NAMES + 1
+    assert names[-1] == "other"

@@ -157,7 +157,7 @@ SUCCESS_WITHOUT_DATA = json.dumps({"status": "success"})
         (
             answer(json.dumps({"status": "error", "error": "\x1b[2J\x07gone"}), 422),
             RefusedError,
-            f"{URL} answers HTTP 422: [2Jgone",
+            f"{URL} answers HTTP 422: \\x1b[2J\\x07gone",
         ),
         (answer("[" * 100_000), UnreachableError, f"{URL} is not the API of a Prometheus (HTTP 200)"),
         (requests.Timeout(), SlowError, f"{URL} does not answer within 2.5 s"),

@@ -23,7 +23,10 @@ BLOCKS = (
 
 @pytest.mark.parametrize(
     ("render", "shown", "places"),
-    [(formats.render_markdown, r"a \[2J b \<i\>", 12), (formats.render_html, "a [2J b &lt;i&gt;", 13)],
+    [
+        (formats.render_markdown, r"a\\x1b\[2J\\r\\nb\\x07\\u202e\<i\>", 12),
+        (formats.render_html, r"a\x1b[2J\r\nb\x07\u202e&lt;i&gt;", 13),
+    ],
     ids=("markdown", "html"),
 )
 def test_names_command_nothing_wherever_they_stand(render: Callable[[Document], str], shown: str, places: int) -> None:

@@ -8,6 +8,7 @@ from exporter.tools.report.terminal import Colors
 
 NAME = "a\x1b[2J\r\nb\x07\u202e"
 """Clears the screen, ends the line, rings, and turns what follows around."""
+SHOWN = r"a\x1b[2J\r\nb\x07\u202e"
 
 
 def test_no_name_commands_the_terminal() -> None:
@@ -22,17 +23,17 @@ def test_no_name_commands_the_terminal() -> None:
     text = terminal.render(Document(NAME, blocks), Colors(colours=False))
 
     assert text.split("\n") == [
-        "a [2J b",
+        SHOWN,
         "",
         "",
-        "a [2J b",
-        "  a [2J b  a [2J b",
-        "  a [2J b  a [2J b   50 %  ████████████████████",
-        "  Job      a [2J b",
-        "  a [2J b  a [2J b",
-        "  1. a [2J b",
-        "     a [2J b",
-        "  a [2J b",
+        SHOWN,
+        f"  {SHOWN}  {SHOWN}",
+        f"  {SHOWN}  {SHOWN}   50 %  ████████████████████",
+        f"  {'Job':<{len(SHOWN)}}  {SHOWN}",
+        f"  {SHOWN}  {SHOWN}",
+        f"  1. {SHOWN}",
+        f"     {SHOWN}",
+        f"  {SHOWN}",
         "",
     ]
 

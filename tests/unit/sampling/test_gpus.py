@@ -240,3 +240,16 @@ def test_counters_of_a_returned_gpu_go_on() -> None:
 
     assert gpus.all[0].states["GPU-0"].readings["value"].blocks(())[0].samples[0].value == 103.0
     gpus.stop()
+
+
+def test_gpu_whose_uuid_changes_is_one_gpu() -> None:
+    """A driver that answers garbage as a UUID for one cycle leaves no second GPU that is down for ever."""
+    gpus = Gpus([collector("each")])
+    shown = []
+    for uuid in ("GPU-0", "garbage", "GPU-0"):
+        card, other = Scripted(0, lambda _: 1.0), Scripted(1, lambda _: 1.0)
+        card.uuid, card.pci_bus_id, other.pci_bus_id = uuid, "0000:1a:00.0", "0000:1b:00.0"
+        gpus.read([card, other], 0.0, time.monotonic() + DEADLINE)
+        shown.append([gpu.device.uuid for gpu in gpus.all])
+
+    assert shown == [["GPU-0", "GPU-1"], ["garbage", "GPU-1"], ["GPU-0", "GPU-1"]]

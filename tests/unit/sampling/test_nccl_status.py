@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,8 @@ from tests.unit.host.ras_server import page, rank, ras_server
 
 JOB = Owner(workload="slurm:7", kind="slurm", slurm_job="7")
 ME = os.getpid()
-LAGS = parse_json(page(rank(0, 1200, ME), rank(1, 1199)))
-STEADY = parse_json(page(rank(0, 1200, ME), rank(1, 1200)))
+LAGS = replace(parse_json(page(rank(0, 1200, ME), rank(1, 1199))), user=os.getuid())
+STEADY = replace(parse_json(page(rank(0, 1200, ME), rank(1, 1200))), user=os.getuid())
 
 
 def test_ranks_that_lag_or_do_not_answer_are_the_culprits() -> None:
@@ -74,6 +75,15 @@ def test_a_workload_is_asked_on_suspicion_twice_and_then_once_a_minute() -> None
 
 def test_answer_of_another_job_on_the_same_network_is_not_taken() -> None:
     reader = _reader(lambda: parse_json(page(rank(0, 5, 999_999), rank(1, 4, 999_998))), Clock())
+    reader.statuses({JOB: [ME]})
+    reader._source.ask_once()
+
+    assert reader.statuses({JOB: [ME]})[JOB].verdict == "no_answer"
+
+
+@pytest.mark.parametrize("user", [os.getuid() + 1, None])
+def test_answer_of_another_user_that_names_the_jobs_process_is_not_taken(user: int | None) -> None:
+    reader = _reader(lambda: replace(LAGS, user=user), Clock())
     reader.statuses({JOB: [ME]})
     reader._source.ask_once()
 
