@@ -110,7 +110,7 @@ def _compare(ranks: Sequence[_Rank], seconds: float, limits: Limits, *, launched
     added = [replace(rank.sums, led=rank.sums.led + (busiest - rank.now["busy"]) * seconds) for rank in ranks]
     ranks = [rank._replace(sums=sums) for rank, sums in zip(ranks, added, strict=True)]
     levels = _levels(ranks)
-    if not levels or not all(rank.sums.seconds for rank in ranks):
+    if not levels or not all(rank.sums.seconds and _is_plausible(rank) for rank in ranks):
         return [Comparison(rank.sums) for rank in ranks]
     spins, together = _spins_of(ranks, levels), _work_together(ranks, launched=launched)
     late = _is_late(ranks, spins, levels)
@@ -138,6 +138,12 @@ def _compare(ranks: Sequence[_Rank], seconds: float, limits: Limits, *, launched
             )
         )
     return found
+
+
+def _is_plausible(rank: _Rank) -> bool:
+    """Return whether no unit was active for longer than kernels ran: else the driver's two sources contradict."""
+    units = _LEAST_LEVELS.keys() & rank.sums.units.keys()
+    return all(rank.mean(name) <= rank.mean("busy") + _TOLERANCE for name in units)
 
 
 def _levels(ranks: Sequence[_Rank]) -> Mapping[str, float]:

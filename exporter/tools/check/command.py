@@ -215,7 +215,7 @@ def _from_exporter(address: str, deadline: float, limits: Limits, ignored: Colle
     try:
         with progress_message(f"asking {url}"):
             return run_with_timeout(deadline, judged_page)
-    except TimeoutError:
+    except (TimeoutError, requests.Timeout):
         return unknown(f"{url}: no verdict within {deadline:.3g} s")
     except TooLargeError as error:
         return unknown(f"{url} {error}")
@@ -227,7 +227,6 @@ def _from_exporter(address: str, deadline: float, limits: Limits, ignored: Colle
 
 def _short(error: requests.RequestException) -> str:
     kinds = (
-        (requests.Timeout, "time-out"),
         (requests.exceptions.SSLError, f"TLS: {innermost(error)}"),
         (requests.ConnectionError, "no connection"),
     )

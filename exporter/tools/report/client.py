@@ -38,7 +38,7 @@ class TooLargeError(requests.RequestException):
     """The answer has more bytes than the limit."""
 
 
-def fetched(send: Callable[[], requests.Response], seconds: float, limit: int = LARGEST) -> Answer:
+def fetched(send: Callable[[], requests.Response], seconds: float, limit: int) -> Answer:
     """What `send`, a request with `stream`, is answered. Raises a RequestException; requests.Timeout after `seconds`.
 
     `limit` is the most bytes that are read; beyond it TooLargeError is raised.
@@ -220,7 +220,7 @@ class Client:
     def _send(self, send: Callable[[], requests.Response]) -> Answer:
         url, timeout = without_password(self._access.url), self._access.timeout
         try:
-            return fetched(send, timeout)
+            return fetched(send, timeout, LARGEST)
         except requests.Timeout:
             raise SlowError(f"{url} does not answer within {timeout:g} s") from None
         except requests.exceptions.SSLError as error:

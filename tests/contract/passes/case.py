@@ -38,5 +38,5 @@ NODE = (
     "gpu_info",
     "gpu_devices",
     "gpu_driver_info",
-    "gpu_exporter_(attr|sampling|driver|simulated|readings|last|sample|device_sample|xid|thread|web).*",
+    "gpu_exporter_(attr|sampling_cycles|driver|simulated|readings|last|sample|device_sample|xid|thread|web).*",
 )

@@ -16,7 +16,7 @@ from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
 from exporter.ledger.peers import HangDetector
 from exporter.ledger.ranks import compare_ranks
-from exporter.ledger.states import DEFAULTS
+from exporter.ledger.states import DEFAULTS, STATES
 from exporter.ledger.states.state import Signals
 from tests.unit.ledger.synchronous_job import (
     JOB,
@@ -186,3 +186,24 @@ def test_gpu_whose_instances_are_read_is_no_rank_beside_them() -> None:
     compared = compare_ranks({}, LedgerInput(time=UnixTime(0.0), seconds=1.0, readings=readings), DEFAULTS)
 
     assert {uuid for _, uuid in compared} == {"MIG-0", "MIG-1"}
+
+
+def test_units_that_are_active_while_no_kernel_runs_are_no_witness() -> None:
+    """The driver reports a GPU that is busy 5 % of the time, and its tensor cores active for 15 %: one is wrong."""
+    signals = (
+        Signals(busy=1.0, tensor_active=0.61, dram_active=0.3, sm_active=0.92),
+        Signals(busy=0.05, tensor_active=0.15, dram_active=0.25, sm_active=0.35),
+    )
+    readings = tuple(
+        Reading(Target(f"GPU-{index}", index, ""), each, (Allocation(JOB, Share(1.0), (100 + index,)),))
+        for index, each in enumerate(signals)
+    )
+    ledger = Ledger()
+    for cycle in range(60):
+        now = UnixTime(1000.0 + cycle)
+        ledger = advance(ledger, LedgerInput(time=now, seconds=1.0, readings=readings), DEFAULTS)
+
+    states = dict(zip(STATES, ledger.owners[JOB].seconds, strict=True))
+
+    assert states["wait_peer"] == pytest.approx(0.95 * 60, rel=0.1)
+    assert states["wait_collective"] == 0.0

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 import requests
 
+from exporter.tools.check import command
 from exporter.tools.report import client
 from exporter.tools.report.client import Access, Client, RefusedError, SlowError, UnreachableError
 from tests.command import run
@@ -55,11 +56,12 @@ def test_check_of_an_exporter_that_drips_ends_at_its_deadline() -> None:
     with api(BODY) as url:
         done = run("check", "--check.url", url, "--check.deadline", "300ms")
 
-    assert (done.returncode, done.stdout) == (3, f"unknown: {url} does not answer: time-out\n")
+    assert (done.returncode, done.stdout) == (3, f"unknown: {url}: no verdict within 0.3 s\n")
 
 
 def test_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "LARGEST", 1 << 20)
+    monkeypatch.setattr(command, "_MAX_PAGE_BYTES", 1 << 20)
     endless = saying(b"", b" " * (2 << 20))
     with api(endless) as url:
         with pytest.raises(RefusedError, match="answers with more than 1 MiB"):
@@ -86,7 +88,7 @@ def test_what_the_request_raises_is_raised() -> None:
         raise requests.ConnectionError("refused")
 
     with pytest.raises(requests.ConnectionError, match="refused"):
-        client.fetched(send, 5)
+        client.fetched(send, 5, 1 << 20)
 
 
 @pytest.mark.parametrize("url", ["foo", "http://h:99999/", "http://h\n/", "http://h..h/", f"http://{'h' * 64}/"])
