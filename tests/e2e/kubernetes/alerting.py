@@ -113,7 +113,7 @@ def test_alert_about_another_namespace_arrives_with_our_words(configuration: dic
                 chat["api_url"] = f"{sink.url}/chat"
         (tmp_path / "alertmanager.yaml").write_text(yaml.safe_dump(local).replace("group_wait: 30s", "group_wait: 0s"))
         with alertmanager(tmp_path / "alertmanager.yaml", tmp_path) as url:
-            labels = {"audience": "owner", "severity": "warning", "namespace": "ml", "workload": "ml/train-0"}
+            labels = {"audience": "owner", "severity": "warning", "workload_namespace": "ml", "workload": "ml/train-0"}
             texts = {"summary": "train-0 holds 8 GPUs idle", "description": "D.", "runbook_url": "http://r"}
             alert = {
                 "labels": {"alertname": "GpuAllocatedIdle", **labels},
