@@ -146,12 +146,17 @@ def test_api_server_tells_the_labels_of_pods(cluster: Cluster, values: Path, wor
 
 @pytest.mark.usefixtures("workloads")
 def test_held_gpu_with_no_owner_is_free(cluster: Cluster) -> None:
-    text = metrics(cluster)
-    held = {labels["uuid"] for labels, _ in samples(text, "gpu_allocation_ratio")}
-    times = samples(text, "gpu_state_seconds_total")
-    free = {labels["uuid"] for labels, value in times if labels["state"] == "free" and value > 0}
+    def shown() -> tuple[set[str], set[str]]:
+        text = metrics(cluster)
+        times = samples(text, "gpu_state_seconds_total")
+        if not sum(value for _, value in times):
+            raise NotYetError(times)  # the first cycle of a new pod has no seconds yet
+        free = {labels["uuid"] for labels, value in times if labels["state"] == "free" and value > 0}
+        return {labels["uuid"] for labels, _ in samples(text, "gpu_allocation_ratio")}, free
 
-    assert set(GPUS) - held <= free
+    allocated, free = wait_for(shown, 60)
+
+    assert set(GPUS) - allocated <= free
 
 
 @pytest.mark.usefixtures("workloads")
