@@ -112,13 +112,14 @@ def parse(record: str, boot: UnixTime, uuids: Mapping[str, str]) -> XidEvent | N
     """The XID in one record of /dev/kmsg, or None where it reports none.
 
     `boot` is when the record's clock started, `uuids` maps PCI bus ids as sysfs writes them; the
-    event of a GPU that is not among them has an empty uuid.
+    event of a GPU that is not among them carries its bus id in place of the uuid.
     """
     head = RECORD.match(record)
     found = head and _XID.match(head["text"])
     if not head or not found:
         return None
-    uuid = uuids.get(pci_bus_id(found["address"]), "")
+    bus = pci_bus_id(found["address"])
+    uuid = uuids.get(bus, bus)
     return XidEvent(uuid, int(found["xid"]), boot + int(head["microseconds"]) / 1e6)
 
 

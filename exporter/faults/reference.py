@@ -12,7 +12,7 @@ _SWITCH = {1.0: "on", 0.0: "off"}
 _MHZ = 1e6
 _LOW = 0.5
 """Of what a GPU can do; the same as the alert's."""
-_BUSY = 0.5
+BUSY = 0.5
 """Utilization from which on the clocks are judged: idle GPUs lower them by themselves."""
 _ALL_POWER = 0.9
 """Part of the power that the GPU may draw by default."""
@@ -78,6 +78,17 @@ def unlike_reference(facts: Facts, limits: Limits) -> Iterable[Cause]:
                 yield series.gpu, {"name": name, "value": value, "wanted": wanted}
 
 
+_FULL_STATE = 2
+"""The highest performance state in which a GPU is meant to compute."""
+
+
+def _is_light(facts: Facts, uuid: str) -> bool:
+    """Return whether light work alone lets the GPU save power: no reason holds its clocks down."""
+    state = facts.value("gpu_performance_state", uuid=uuid)
+    held = any(series.value for series in facts.of("gpu_throttle_active", uuid=uuid))
+    return state is not None and state > _FULL_STATE and not held
+
+
 def limited(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     """A power limit, or a clock under load, below half of what the GPU can do."""
     for series in facts.of("gpu_power_limit_watts"):
@@ -91,7 +102,7 @@ def limited(facts: Facts, _limits: Limits) -> Iterable[Cause]:
             facts.value(f"gpu_power_{name}watts", uuid=series.labels["uuid"]) for name in ("", "default_limit_")
         )
         full = watts is not None and most is not None and watts >= _ALL_POWER * most  # only its power limits it
-        if not maximum or busy <= _BUSY or full:
+        if not maximum or busy <= BUSY or full or _is_light(facts, series.labels["uuid"]):
             continue
         if series.value < _LOW * maximum:
             yield series.gpu, {"what": "SM clock", "value": _megahertz(series), "most": f"{maximum / _MHZ:g} MHz"}

@@ -10,9 +10,9 @@ import pytest
 
 from exporter.attribution.devices import DeviceName
 from exporter.core.clock import UnixTime
+from exporter.faults.evaluate import STAGES, Report, evaluate, unknown
 from exporter.faults.reference import REFERENCES
 from exporter.faults.rule import Facts, Finding, Limits, Series, Verdict, above, stated
-from exporter.faults.rules import STAGES, Report, judge, unknown
 from exporter.tools.check.program import command as words
 from exporter.tools.check.program import finding_of
 from exporter.tools.check.reading import parse
@@ -155,7 +155,7 @@ def written(report: Report) -> str:
 
 
 def test_findings_are_what_they_were(request: pytest.FixtureRequest) -> None:
-    text = "".join(f"{name}: {written(judge(facts(change), limits))}" for name, (change, limits) in CASES.items())
+    text = "".join(f"{name}: {written(evaluate(facts(change), limits))}" for name, (change, limits) in CASES.items())
 
     compare(GOLDEN / "findings.txt", text, request)
 
@@ -218,7 +218,7 @@ def test_finding_joins_a_report_in_its_place() -> None:
     ],
 )
 def test_what_is_not_judged(text: str, limits: Limits, remark: str) -> None:
-    assert judge(parse(text, UnixTime(NOW)), limits).remark == remark
+    assert evaluate(parse(text, UnixTime(NOW)), limits).remark == remark
 
 
 def test_series_over_a_number_and_series_in_a_state() -> None:
