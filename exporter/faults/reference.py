@@ -63,6 +63,8 @@ REFERENCES: Mapping[str, Reference] = {
     "persistence": Reference("gpu_persistence_mode_enabled", _switch, accepts=_on_or_off),
     "power-limit": Reference("gpu_power_limit_watts", lambda series: f"{series.value:g}", accepts=_number),
     "sm-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "sm"}, _number),
+    "nvlinks": Reference("gpu_nvlink_links_up", lambda series: f"{series.value:g}", accepts=_number),
+    "pcie-width": Reference("gpu_pcie_link_width", lambda series: f"{series.value:g}", accepts=_number),
     "memory-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "memory"}, _number),
 }
 """By name. Clocks are the highest of their domain, in MHz; the power limit is in watts."""
@@ -83,10 +85,14 @@ _FULL_STATE = 2
 
 
 def _is_light(facts: Facts, uuid: str) -> bool:
-    """Return whether light work alone lets the GPU save power: no reason holds its clocks down."""
+    """Return whether light work alone lets the GPU save power: no reason holds its clocks down.
+
+    Where its performance state is not reported, its memory clock tells.
+    """
     state = facts.value("gpu_performance_state", uuid=uuid)
-    held = any(series.value for series in facts.of("gpu_throttle_active", uuid=uuid))
-    return state is not None and state > _FULL_STATE and not held
+    memory, most = (facts.value(f"gpu_clock_{of}hertz", uuid=uuid, domain="memory") for of in ("", "max_"))
+    saves = state > _FULL_STATE if state is not None else bool(memory and most and memory < _LOW * most)
+    return saves and not any(series.value for series in facts.of("gpu_throttle_active", uuid=uuid))
 
 
 def limited(facts: Facts, _limits: Limits) -> Iterable[Cause]:

@@ -144,6 +144,11 @@ class FaultTracker:
             },
         }
 
+    @property
+    def released(self) -> bool:
+        """Whether the driver is to be left alone, by the file of maintenance."""
+        return self._file[0] and not self._site.read_only
+
     def due(self, monotonic: MonotonicTime) -> bool:
         return monotonic - self._looked >= _EVERY
 

@@ -14,6 +14,7 @@ from exporter.core.threads import Threads
 from exporter.driver.interface import Driver
 from exporter.faults.evaluate import STAGES, evaluate
 from exporter.faults.families import FAULT_FAMILIES, FINDINGS
+from exporter.faults.findings import RELEASED
 from exporter.faults.rule import Finding, Limits, from_blocks
 from exporter.faults.watch import FaultTracker, FaultWatchConfig, observed_gpu
 from exporter.sampling.accounting import Accounting, AccountingResult
@@ -87,6 +88,7 @@ class Sampler:
         looks = self._faults.due(at.monotonic)
         if looks:
             self._update_faults(state, at)
+            self.connection.release(on=self._faults.released)
         result = self._accounting.update(self._gpus.all, self._host, at)
         self._passes += 1
         snapshot = self._publish(state, result, at, monotonic_time() - began)
@@ -141,7 +143,7 @@ class Sampler:
 
     def _publish(self, state: DriverState, result: AccountingResult, at: Moment, seconds: float) -> Snapshot:
         now, started = at
-        gpus, stale = self._gpus.all, self._pacing.stale
+        gpus, stale = () if state.error == RELEASED else self._gpus.all, self._pacing.stale
         hung = {gpu.device.uuid: self._gpus.hung_seconds(gpu.device.uuid) for gpu in gpus}
         status = NodeStatus(
             time=now,

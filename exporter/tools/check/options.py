@@ -77,8 +77,8 @@ class HealthConfig:
     reference: Mapping[str, str] = option(
         "",
         reference,
-        "What every GPU must have, e.g. driver=580.95.05,ecc=on,power-limit=700; also vbios, model, persistence, and "
-        "sm-clock and memory-clock (their maxima in MHz).",
+        "What every GPU must have, e.g. driver=580.95.05,ecc=on,power-limit=700; also vbios, model, persistence, "
+        "nvlinks, pcie-width, and sm-clock and memory-clock (their maxima in MHz).",
         metavar="LIST",
     )
     ignore: tuple[str, ...] = option(
