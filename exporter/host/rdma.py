@@ -62,8 +62,6 @@ class Port:
     port: str
     state: str = ""
     """`active`, `down`, `initialize`, `armed`: the logical state, in lower case."""
-    physical_state: str = ""
-    """`linkup`, `polling`, `disabled`: that of the cable, in lower case."""
     link_layer: str = ""
     """`InfiniBand`, or `Ethernet` for RoCE."""
     rate: float | None = None
@@ -76,6 +74,8 @@ class Port:
     netdev: str = ""
     path: PciPath = ()
     numa_node: str = ""
+    physical_state: str = ""
+    """`linkup`, `polling`, `disabled`: that of the cable, in lower case."""
 
 
 def ports(sysfs: Path) -> tuple[Port, ...]:
