@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from exporter.collectors.base import Collector, Pace, Tick
-from exporter.collectors.sample_integral import Integral, advance, assume, is_due, is_silent, with_clock_of
+from exporter.collectors.base import Collector, ExtraReads, Pace, Tick
+from exporter.collectors.sample_integral import Integral, Samples, advance, assume, is_due, is_silent, with_clock_of
 from exporter.core.clock import EPOCH
 from exporter.core.families import Family, Unit, counter, gauge
 from exporter.core.record import record
@@ -14,6 +15,15 @@ from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 
 _GPU_SAMPLES, _MEMORY_SAMPLES = nvml.NVML_GPU_UTILIZATION_SAMPLES, nvml.NVML_MEMORY_UTILIZATION_SAMPLES
+
+
+class ExtraRead(NamedTuple):
+    """One read inside a cycle: utilization of GPU and memory, 0 to 1, and the samples of both."""
+
+    gpu: float | None
+    memory: float | None
+    samples: Samples = ()
+    memory_samples: Samples = ()
 
 
 @record
@@ -24,6 +34,8 @@ class Utilization:
     memory: float | None
     busy: Integral | None
     memory_busy: Integral | None
+    extra: tuple[ExtraRead, ...] = ()
+    """Reads of this cycle since then, at times drawn at random."""
 
     @property
     def share(self) -> float | None:
@@ -37,51 +49,92 @@ class Utilization:
 
 
 def read(device: Device, previous: Utilization | None, tick: Tick) -> Utilization:
-    rates = device.get("nvmlDeviceGetUtilizationRates")
-    gpu = None if rates is None else rates.gpu / 100
-    memory = None if rates is None else rates.memory / 100
-    busy = _integrated(device, _GPU_SAMPLES, gpu, previous.busy if previous else None, tick)
-    before = previous.memory_busy if previous else None
-    memory_busy = _integrated(device, _MEMORY_SAMPLES, memory, before, tick)
+    """Read the driver, and count what it returned in the reads since the cycle before."""
+    gpu, memory = _rates(device)
+    extra = previous.extra if previous else ()
+    busy = _integrated(
+        device,
+        _GPU_SAMPLES,
+        previous.busy if previous else None,
+        [each.gpu for each in extra if each.gpu is not None] or [gpu],
+        [sample for each in extra for sample in each.samples],
+        tick,
+    )
+    memory_busy = _integrated(
+        device,
+        _MEMORY_SAMPLES,
+        previous.memory_busy if previous else None,
+        [each.memory for each in extra if each.memory is not None] or [memory],
+        [sample for each in extra for sample in each.memory_samples],
+        tick,
+    )
     if gpu is None and busy is None:
         raise UnsupportedError("no utilization (MIG mode?)")
     return Utilization(gpu, memory, busy, memory_busy)
 
 
-def _integrated(
-    device: Device, samples: int, level: float | None, before: Integral | None, tick: Tick
+def extra_reads(reading: Utilization, interval: float) -> int:
+    """Return how often to read again inside a cycle of `interval` seconds."""
+    return reading.busy.extra_reads(interval) if reading.busy else 0
+
+
+def read_again(device: Device, reading: Utilization) -> Utilization:
+    """Return the reading with one more read inside the cycle. It is counted at the end of the cycle."""
+    gpu, memory = _rates(device)
+    samples, memory_samples = (
+        _samples(device, kind, integral) if integral and integral.buffer.depth is not None else ()
+        for kind, integral in ((_GPU_SAMPLES, reading.busy), (_MEMORY_SAMPLES, reading.memory_busy))
+    )
+    return replace(reading, extra=(*reading.extra, ExtraRead(gpu, memory, samples, memory_samples)))
+
+
+def _rates(device: Device) -> tuple[float | None, float | None]:
+    rates = device.get("nvmlDeviceGetUtilizationRates")
+    return (None, None) if rates is None else (rates.gpu / 100, rates.memory / 100)
+
+
+def _samples(device: Device, kind: int, integral: Integral) -> Samples:
+    return device.get("nvmlDeviceGetSamples", kind, integral.since) or () if integral.sampled else ()
+
+
+def _integrated(  # noqa: PLR0913 - both kinds of one read
+    device: Device, kind: int, before: Integral | None, levels: Sequence[float | None], extra: Samples, tick: Tick
 ) -> Integral | None:
     refused = before.refused if before else EPOCH
+    known = [level for level in levels if level is not None]
     if is_due(before, tick.time):
-        answer = device.get("nvmlDeviceGetSamples", samples, before.cursor if before else 0)
+        answer = device.get("nvmlDeviceGetSamples", kind, before.since if before else 0)
         if answer is not None:
-            return _advanced(device, samples, answer, before or Integral(), tick)
+            level = sum(known) / len(known) if known else None
+            return _advanced(device, kind, [*extra, *answer], before or Integral(), level, tick)
         refused = tick.time
-    if level is None:
+    if not known:
         return None
-    return replace(assume(before or Integral(), level, tick.seconds), refused=refused)
+    return replace(assume(before or Integral(), known, tick.seconds), refused=refused)
 
 
-def _advanced(
-    device: Device, samples: int, answer: Sequence[tuple[int, float]], before: Integral, tick: Tick
+def _advanced(  # noqa: PLR0913 - one read
+    device: Device, kind: int, answer: Samples, before: Integral, level: float | None, tick: Tick
 ) -> Integral:
     late = tick.late()
     if not answer and is_silent(before, tick.seconds, late):
-        answer = device.get("nvmlDeviceGetSamples", samples, 0) or ()
+        answer = device.get("nvmlDeviceGetSamples", kind, 0) or ()
         before = with_clock_of(answer, before, tick.seconds, late)
-    return advance(before, answer, tick.seconds, late)
+    return advance(before, answer, tick.seconds, late, level)
 
 
 UTILIZATION: Collector[Utilization] = Collector(
     name="utilization",
-    help="Utilization of GPU and memory, and busy seconds from the driver's sample buffers; 3 driver calls a pass.",
+    help="Utilization of GPU and memory, and busy seconds from the driver's sample buffers; 3 driver calls a pass, and up to 4 more where its buffers keep too little.",
     pace=Pace.PASS,
     read=read,
+    extra=ExtraReads(extra_reads, read_again),
     families=(
         gauge("gpu_utilization_ratio", "Share of the driver's last window in which a kernel ran; the driver may count copies over PCIe too.", Unit.RATIO, lambda r: r.gpu),
         gauge("gpu_memory_activity_ratio", "Share of the driver's last window in which device memory was read or written.", Unit.RATIO, lambda r: r.memory),
         counter("gpu_busy_seconds_total", "Seconds in which a kernel ran, integrated from the driver's own samples; these may count copies over PCIe too.", Unit.SECONDS, lambda r: None if r.busy is None else r.busy.total),
         counter("gpu_memory_busy_seconds_total", "Seconds in which device memory was read or written, integrated from the driver's own samples.", Unit.SECONDS, lambda r: None if r.memory_busy is None else r.memory_busy.total),
+        counter("gpu_exporter_samples_lost_seconds_total", "Seconds of utilization lost: no sample or reading covers them, and gpu_busy_seconds_total has nothing of them.", Unit.SECONDS, lambda r: None if r.busy is None else r.busy.lost),
     ),
 )  # fmt: skip
 

@@ -6,7 +6,7 @@ which only spun, why the others waited.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from exporter.ledger.states.host_waits import BLOCKED
 from exporter.ledger.states.state import Claim, Evidence, Limits, Signals, at_least
 
 UNOBSERVED, FREE, ALLOCATED_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["allocated_idle"]
-SPINNING, COMPUTING = INDEX["wait_collective"], INDEX["computing"]
+SPINNING, COMPUTING, WAIT_OTHER = INDEX["wait_collective"], INDEX["computing"], INDEX["wait_other"]
 
 StateShares = Sequence[tuple[int, float]]
 """(state, part) pairs."""
@@ -132,6 +132,34 @@ def unobserved(reading: Reading) -> Division:
     """Nothing is known of this cycle."""
     parts = tuple(OwnerUsage(each.owner, ((UNOBSERVED, each.share),), 0.0, each.share) for each in reading.allocations)
     return Division((*ZERO[:UNOBSERVED], 1.0, *ZERO[UNOBSERVED + 1 :]), parts)
+
+
+def of_gap(reading: Reading, seconds: float, known: Collection[Owner]) -> Division:
+    """Divide a cycle of so many `seconds` that nobody watched: only the driver's count tells of it, of what it covers.
+
+    That is time with and without a kernel of the owners that were `known` there before, without a cause.
+    """
+    counted = reading.counted
+    if reading.signals is None or counted is None or seconds <= 0:
+        return unobserved(reading)
+    covered = min(1.0, max(0.0, counted.seconds - counted.lost) / seconds)
+    busy = covered * counted.busy_ratio
+    states = list(ZERO)
+    states[UNOBSERVED], states[COMPUTING] = 1.0 - covered, busy
+    parts: list[OwnerUsage] = []
+    free = 1.0
+    for allocation, demand in zip(reading.allocations, demands(busy, reading.allocations), strict=True):
+        share, ran = allocation.share, min(demand, allocation.share)
+        waiting = ALLOCATED_IDLE if _has_no_process(allocation) else WAIT_OTHER
+        idle = max(0.0, covered * share - ran)
+        found = ((UNOBSERVED, (1.0 - covered) * share), (COMPUTING, ran), (waiting, idle))
+        if allocation.owner not in known:
+            found, demand = ((UNOBSERVED, share),), 0.0  # noqa: PLW2901 - it may have come at the end
+        parts.append(OwnerUsage(allocation.owner, found, demand, share))
+        states[waiting] += (covered - busy) * share
+        free -= share
+    states[FREE] += max(0.0, (covered - busy) * free)
+    return Division(tuple(states), tuple(parts))
 
 
 def gather(parts: Sequence[tuple[float, Division]]) -> Seconds:
