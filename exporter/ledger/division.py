@@ -16,8 +16,7 @@ from exporter.host.model import HostSignals, ProcessSignals, ThreadLoad, busiest
 from exporter.ledger.account import ZERO, Allocation, Reading, Seconds
 from exporter.ledger.states import INDEX, OF_BUSY_TIME, OF_WAITING_TIME
 from exporter.ledger.states.activity import SPIN_BUSY
-from exporter.ledger.states.host_waits import BLOCKED
-from exporter.ledger.states.state import Claim, Evidence, Limits, Signals, at_least
+from exporter.ledger.states.state import Claim, Evidence, Limits, Signals
 
 UNOBSERVED, FREE, ALLOCATED_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["allocated_idle"]
 SPINNING, COMPUTING, WAIT_OTHER = INDEX["wait_collective"], INDEX["computing"], INDEX["wait_other"]
@@ -121,7 +120,7 @@ def divide(reading: Reading, done: BusyTime, sides: Sequence[Evidence], limits: 
         state_shares = [*[(state, part * own) for state, part in done.states], *waiting] if own else waiting
         energy = (1.0 - busy) * allocation.share + demand
         watched = [side.host.processes[pid] for pid in allocation.pids if pid in side.host.processes]
-        blocked = any(at_least(each.blocked, limits[BLOCKED]) for each in watched)
+        blocked = any(each.blocked for each in watched)
         parts.append(OwnerUsage(allocation.owner, state_shares, demand, energy, blocked))
         free -= allocation.share
     waits.append((FREE, max(0.0, free)))
@@ -229,6 +228,8 @@ def own_processes(allocation: Allocation, host: HostSignals) -> ProcessSignals:
         stopped=all(each.stopped for each in looked_at),
         blocked=_mean([each.blocked for each in looked_at]),
         receiving=_mean([each.receiving for each in looked_at]),
+        computes=any(each.computes for each in looked_at),
+        from_peer=all(each.from_peer for each in looked_at if each.receiving),
         polling=hot.polling,
         read_bytes_per_second=_rate([each.read_bytes_per_second for each in looked_at]),
         written_bytes_per_second=_rate([each.written_bytes_per_second for each in looked_at]),

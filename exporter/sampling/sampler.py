@@ -33,6 +33,10 @@ class Pacing:
     stale: float = 10.0
 
 
+_LOOKS = 4
+"""Inside a cycle, at processes that may wait for storage."""
+
+
 class Sampler:
     """Runs cycles; everything it keeps between them is in its parts. One thread at a time may call `run_cycle`."""
 
@@ -90,11 +94,14 @@ class Sampler:
 
     def extra_reads(self) -> int:
         """Return how often to read again before the next cycle."""
-        return self._gpus.extra_reads(self._pacing.interval)
+        looks = _LOOKS if self._accounting.in_question else 0
+        return max(looks, self._gpus.extra_reads(self._pacing.interval))
 
     def read_again(self) -> None:
         """Read what the last cycle left in question once more; the next cycle counts it."""
         self._gpus.read_again(MonotonicTime(monotonic_time() + self._pacing.deadline / 4), self._pacing.interval)
+        if self._accounting.in_question:
+            self._host.look_again(self._accounting.in_question)
 
     def uuids(self) -> Mapping[str, str]:
         """The GPUs seen so far, by PCI bus id as sysfs writes it. Of two at one place, the one that is there."""
