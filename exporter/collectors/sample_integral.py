@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from exporter.core.clock import EPOCH, UnixTime
 from exporter.core.record import record
 
 _FULL = 100
@@ -36,8 +35,6 @@ _FULL_BUFFER = 0.9
 """Part of the longest time an answer ever spanned from which the buffer is taken for full."""
 _MAX_EXTRA_READS = 4
 """Further reads in a cycle."""
-_AGAIN, _AGAIN_AFTER_ANSWERS = 300.0, 5.0
-"""Seconds until a GPU without a sample buffer is asked for it again: one that never had it, and one that had it."""
 _SLACK = 2.0
 """Seconds by which the first samples may reach back before the first read."""
 
@@ -77,10 +74,6 @@ class Integral:
     """Mean utilization over the newest samples, or by readings where there are none, 0 to 1; None: not known."""
     sampled: bool = True
     """Whether the driver has a sample buffer; if not, `total` adds up readings."""
-    answered: bool = False
-    """Whether it ever had one."""
-    refused: UnixTime = EPOCH
-    """When it last reported that it has none."""
     exact: float = 0.0
     cursor: int = 0
     """Timestamp of the last sample counted, µs; 0 when the next samples only set it."""
@@ -97,6 +90,9 @@ class Integral:
     """Seconds that neither samples nor readings cover."""
     slack: float = _SLACK
     buffer: SampleBuffer = SampleBuffer()
+    readings: tuple[float, ...] = ()
+    """Read inside the cycle, as are the `samples`, and not yet counted."""
+    samples: Samples = ()
 
     def extra_reads(self, interval: float) -> int:
         """Return how often to read again inside a cycle of `interval` seconds, so that no time is lost.
@@ -109,6 +105,10 @@ class Integral:
         if depth is None or depth >= 2 * interval:
             return 0
         return min(_MAX_EXTRA_READS, math.ceil(2 * interval / max(depth, 0.1)))
+
+    def is_silent(self, seconds: float) -> bool:
+        """Return whether a read so long after the one before should have brought a sample."""
+        return self.cursor > 0 and self.pending + seconds > _MAX_UNKNOWN_SPAN
 
     @property
     def since(self) -> int:
@@ -129,35 +129,34 @@ def advance(
     new = [each for each in known if each[0] > before.cursor]
     level = before.level if reading is None else reading
     if not before.cursor or not new:
-        return _assumed(replace(before, buffer=buffer), new, level, seconds, late)
+        return _assumed(replace(before, buffer=buffer, readings=(), samples=()), new, level, seconds, late)
     continuous = known[0][0] <= before.cursor
     elapsed = before.pending + seconds + late
-    found = _sum(before, buffer, new, elapsed, 0.0 if continuous else seconds + late)
-    lag = max(0.0, elapsed - found.accounted) if found.whole else 0.0
+    busy, covered, lost, accounted = _sum(before, buffer, new, elapsed, 0.0 if continuous else seconds + late)
+    lag = max(0.0, elapsed - accounted)
     pending = min(lag, seconds + late)
     level = new[-1][1] / _FULL
-    exact = before.exact + found.busy
-    tail = level * min(pending, buffer.span or _MAX_UNKNOWN_SPAN)
+    exact = before.exact + busy
+    tail = level * min(pending, buffer.span if buffer.keeps_idle is False else _MAX_UNKNOWN_SPAN)
     if not continuous and _extent(known) >= _FULL_BUFFER * buffer.extent:
         buffer = replace(buffer, depth=_extent(known) + buffer.span)
     return Integral(
         total=max(before.total, exact + tail),
-        share=min(found.busy / found.covered, 1.0) if found.covered else level,
-        answered=True,
+        share=min(busy / covered, 1.0) if covered else level,
         exact=exact,
         cursor=new[-1][0],
         level=level,
         pending=pending - late,
         assumed=tail,
-        lost=before.lost + found.lost + lag - pending,
-        slack=max(0.0, before.slack + min(elapsed - found.accounted, 0.0)),
+        lost=before.lost + lost + lag - pending,
+        slack=before.slack - max(0.0, accounted - elapsed),
         buffer=buffer,
     )
 
 
-def assume(before: Integral, readings: Sequence[float], seconds: float) -> Integral:
-    """Count the mean of readings for the time since the read before: for devices without a sample buffer."""
-    level, known = sum(readings) / len(readings), min(max(0.0, seconds), _MAX_READING_SECONDS * len(readings))
+def assume(before: Integral, level: float, seconds: float, readings: int = 1) -> Integral:
+    """Count the mean of so many readings for the time since the read before: for devices without a sample buffer."""
+    known = min(max(0.0, seconds), _MAX_READING_SECONDS * readings)
     exact = before.exact + before.assumed + level * known
     return replace(
         before,
@@ -173,28 +172,12 @@ def assume(before: Integral, readings: Sequence[float], seconds: float) -> Integ
     )
 
 
-def is_due(before: Integral | None, now: UnixTime) -> bool:
-    """Whether to ask for the buffer: one that was there and is refused may be back soon, another hardly ever is."""
-    if before is None or before.sampled:
-        return True
-    pause = _AGAIN_AFTER_ANSWERS if before.answered else _AGAIN
-    return not 0.0 <= now - before.refused < pause
-
-
-def is_silent(before: Integral, seconds: float, late: float) -> bool:
-    """Whether a read that brought no sample at all should have brought one."""
-    return before.cursor > 0 and before.pending + seconds + late > _MAX_UNKNOWN_SPAN
-
-
-def with_clock_of(samples: Samples, before: Integral, seconds: float, late: float = 0.0) -> Integral:
-    """`before` by the driver's clock as `samples`, all there are, have it: it may have been set back.
-
-    The cursor lies in the future then, and what is sampled until that comes would be lost.
-    """
+def with_clock_of(samples: Samples, before: Integral, seconds: float) -> Integral:
+    """Move the cursor to the driver's clock as `samples`, all there are, have it: it may have been set back."""
     newest = max([time for time, _ in samples], default=before.cursor)
     if newest >= before.cursor:
         return before
-    return replace(before, cursor=max(1, newest - round((before.pending + seconds + late) * 1e6)))
+    return replace(before, cursor=max(1, newest - round((before.pending + seconds) * 1e6)))
 
 
 def _learned(buffer: SampleBuffer, samples: Samples) -> SampleBuffer:
@@ -219,40 +202,30 @@ def _extent(samples: Samples) -> float:
     return (samples[-1][0] - samples[0][0]) / 1e6 if samples else 0.0
 
 
-@record
-class _Sum:
-    """Seconds of one read: in samples, of these busy, and in holes."""
+def _sum(
+    before: Integral, buffer: SampleBuffer, samples: Samples, elapsed: float, unread: float
+) -> tuple[float, float, float, float]:
+    """Return the busy, covered, lost and accounted seconds, which are no more than have elapsed: the oldest go first.
 
-    busy: float
-    covered: float
-    lost: float
-    accounted: float
-    whole: bool
-
-
-def _sum(before: Integral, buffer: SampleBuffer, samples: Samples, elapsed: float, unread: float) -> _Sum:
-    """Sum newest first, so that what is more than `elapsed` cuts off the oldest.
-
-    A hole is no longer than the time that has elapsed. Where the buffer has no samples of idle time it was idle, but
-    for the `unread` seconds in which a full buffer may have dropped samples.
+    Where the buffer has no samples of idle time a hole was idle, but for the `unread` seconds in which a full buffer
+    may have dropped samples.
     """
     busy = covered = lost = accounted = 0.0
-    whole, full = True, _extent(samples) >= _FULL_BUFFER * buffer.extent
+    full = _extent(samples) >= _FULL_BUFFER * buffer.extent
     for index in range(len(samples) - 1, -1, -1):
         end, value = samples[index]
         distance = (end - (samples[index - 1][0] if index else before.cursor)) / 1e6
         span = min(distance, buffer.span or _MAX_UNKNOWN_SPAN) if buffer.is_hole(distance) else distance
-        counted = max(0.0, min(span, elapsed + before.slack - accounted))
+        counted = min(span, elapsed + before.slack - accounted)
         hole = max(0.0, min(distance - span, elapsed - accounted - counted))
-        whole = whole and counted + hole >= distance - 1e-6
-        busy += counted * value / _FULL
-        covered += counted
         if buffer.keeps_idle is not False:
             lost += hole
         elif full and not index:
             lost += min(hole, max(0.0, unread - accounted - counted))
+        busy += counted * value / _FULL
+        covered += counted
         accounted += counted + hole
-    return _Sum(busy, covered, lost, accounted, whole)
+    return busy, covered, lost, accounted
 
 
 def _assumed(before: Integral, new: Samples, level: float, seconds: float, late: float) -> Integral:
@@ -269,7 +242,6 @@ def _assumed(before: Integral, new: Samples, level: float, seconds: float, late:
             before,
             total=total,
             sampled=True,
-            answered=before.answered or bool(new),
             exact=total,
             cursor=new[-1][0] if new else 0,
             level=level,

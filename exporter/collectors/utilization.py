@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
 from exporter.collectors.base import Collector, ExtraReads, Pace, Tick
-from exporter.collectors.sample_integral import Integral, Samples, advance, assume, is_due, is_silent, with_clock_of
-from exporter.core.clock import EPOCH
+from exporter.collectors.sample_integral import Integral, advance, assume, with_clock_of
 from exporter.core.families import Family, Unit, counter, gauge
 from exporter.core.record import record
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 
 _GPU_SAMPLES, _MEMORY_SAMPLES = nvml.NVML_GPU_UTILIZATION_SAMPLES, nvml.NVML_MEMORY_UTILIZATION_SAMPLES
-
-
-class ExtraRead(NamedTuple):
-    """One read inside a cycle: utilization of GPU and memory, 0 to 1, and the samples of both."""
-
-    gpu: float | None
-    memory: float | None
-    samples: Samples = ()
-    memory_samples: Samples = ()
 
 
 @record
@@ -34,8 +23,6 @@ class Utilization:
     memory: float | None
     busy: Integral | None
     memory_busy: Integral | None
-    extra: tuple[ExtraRead, ...] = ()
-    """Reads of this cycle since then, at times drawn at random."""
 
     @property
     def share(self) -> float | None:
@@ -49,43 +36,22 @@ class Utilization:
 
 
 def read(device: Device, previous: Utilization | None, tick: Tick) -> Utilization:
-    """Read the driver, and count what it returned in the reads since the cycle before."""
     gpu, memory = _rates(device)
-    extra = previous.extra if previous else ()
-    busy = _integrated(
-        device,
-        _GPU_SAMPLES,
-        previous.busy if previous else None,
-        [each.gpu for each in extra if each.gpu is not None] or [gpu],
-        [sample for each in extra for sample in each.samples],
-        tick,
-    )
-    memory_busy = _integrated(
-        device,
-        _MEMORY_SAMPLES,
-        previous.memory_busy if previous else None,
-        [each.memory for each in extra if each.memory is not None] or [memory],
-        [sample for each in extra for sample in each.memory_samples],
-        tick,
-    )
+    busy = _integrated(device, _GPU_SAMPLES, gpu, previous.busy if previous else None, tick)
+    memory_busy = _integrated(device, _MEMORY_SAMPLES, memory, previous.memory_busy if previous else None, tick)
     if gpu is None and busy is None:
         raise UnsupportedError("no utilization (MIG mode?)")
     return Utilization(gpu, memory, busy, memory_busy)
 
 
-def extra_reads(reading: Utilization, interval: float) -> int:
-    """Return how often to read again inside a cycle of `interval` seconds."""
-    return reading.busy.extra_reads(interval) if reading.busy else 0
-
-
 def read_again(device: Device, reading: Utilization) -> Utilization:
-    """Return the reading with one more read inside the cycle. It is counted at the end of the cycle."""
+    """Return the reading with one more read inside the cycle, which is counted at the end of the cycle."""
     gpu, memory = _rates(device)
-    samples, memory_samples = (
-        _samples(device, kind, integral) if integral and integral.buffer.depth is not None else ()
-        for kind, integral in ((_GPU_SAMPLES, reading.busy), (_MEMORY_SAMPLES, reading.memory_busy))
+    return replace(
+        reading,
+        busy=_with_extra(device, _GPU_SAMPLES, gpu, reading.busy),
+        memory_busy=_with_extra(device, _MEMORY_SAMPLES, memory, reading.memory_busy),
     )
-    return replace(reading, extra=(*reading.extra, ExtraRead(gpu, memory, samples, memory_samples)))
 
 
 def _rates(device: Device) -> tuple[float | None, float | None]:
@@ -93,34 +59,27 @@ def _rates(device: Device) -> tuple[float | None, float | None]:
     return (None, None) if rates is None else (rates.gpu / 100, rates.memory / 100)
 
 
-def _samples(device: Device, kind: int, integral: Integral) -> Samples:
-    return device.get("nvmlDeviceGetSamples", kind, integral.since) or () if integral.sampled else ()
+def _with_extra(device: Device, samples: int, level: float | None, before: Integral | None) -> Integral | None:
+    if before is None or level is None:
+        return before
+    found = None if before.buffer.depth is None else device.get("nvmlDeviceGetSamples", samples, before.since)
+    return replace(before, readings=(*before.readings, level), samples=(*before.samples, *(found or ())))
 
 
-def _integrated(  # noqa: PLR0913 - both kinds of one read
-    device: Device, kind: int, before: Integral | None, levels: Sequence[float | None], extra: Samples, tick: Tick
+def _integrated(
+    device: Device, samples: int, level: float | None, before: Integral | None, tick: Tick
 ) -> Integral | None:
-    refused = before.refused if before else EPOCH
-    known = [level for level in levels if level is not None]
-    if is_due(before, tick.time):
-        answer = device.get("nvmlDeviceGetSamples", kind, before.since if before else 0)
-        if answer is not None:
-            level = sum(known) / len(known) if known else None
-            return _advanced(device, kind, [*extra, *answer], before or Integral(), level, tick)
-        refused = tick.time
-    if not known:
-        return None
-    return replace(assume(before or Integral(), known, tick.seconds), refused=refused)
-
-
-def _advanced(  # noqa: PLR0913 - one read
-    device: Device, kind: int, answer: Samples, before: Integral, level: float | None, tick: Tick
-) -> Integral:
+    before, seconds = before or Integral(), tick.seconds
+    readings = before.readings
+    level = sum(readings) / len(readings) if readings else level
+    answer = device.get("nvmlDeviceGetSamples", samples, before.since)
+    if answer is None:
+        return None if level is None else replace(assume(before, level, seconds, len(readings) or 1), readings=())
     late = tick.late()
-    if not answer and is_silent(before, tick.seconds, late):
-        answer = device.get("nvmlDeviceGetSamples", kind, 0) or ()
-        before = with_clock_of(answer, before, tick.seconds, late)
-    return advance(before, answer, tick.seconds, late, level)
+    if not answer and before.is_silent(seconds + late):
+        answer = device.get("nvmlDeviceGetSamples", samples, 0) or ()
+        before = with_clock_of(answer, before, seconds + late)
+    return advance(before, (*before.samples, *answer), seconds, late, level)
 
 
 UTILIZATION: Collector[Utilization] = Collector(
@@ -128,7 +87,7 @@ UTILIZATION: Collector[Utilization] = Collector(
     help="Utilization of GPU and memory, and busy seconds from the driver's sample buffers; 3 driver calls a pass, and up to 4 more where its buffers keep too little.",
     pace=Pace.PASS,
     read=read,
-    extra=ExtraReads(extra_reads, read_again),
+    extra=ExtraReads(lambda reading, interval: reading.busy.extra_reads(interval) if reading.busy else 0, read_again),
     families=(
         gauge("gpu_utilization_ratio", "Share of the driver's last window in which a kernel ran; the driver may count copies over PCIe too.", Unit.RATIO, lambda r: r.gpu),
         gauge("gpu_memory_activity_ratio", "Share of the driver's last window in which device memory was read or written.", Unit.RATIO, lambda r: r.memory),

@@ -36,7 +36,7 @@ from exporter.sampling.config import STALE_SECONDS, SamplingConfig
 from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.families import families
 from exporter.sampling.host_view import Host, HostDeadline, Simulation
-from exporter.sampling.sampler import BetweenCycles, Loop, Pacing, Sampler
+from exporter.sampling.sampler import Loop, Pacing, Sampler
 from exporter.sampling.snapshot import ProcessHealth, Snapshot
 from exporter.sampling.this_host import Paths, ThisHost
 from exporter.sampling.usage.nccl_status import NcclReader
@@ -130,7 +130,7 @@ def assemble(
     pace, collectors = pacing(config.sample), config.collectors.enabled
     sampler = Sampler(driver, _host(config, driver, once=once), collectors, pace, accounts, process, faults=watch)
     between = min(pace.interval, _SOON) if once else pace.interval
-    loop = Loop(sampler.run_cycle, between, published, BetweenCycles(sampler.extra_reads, sampler.read_again))
+    loop = Loop(sampler.run_cycle, between, published, sampler.extra_reads, sampler.read_again)
     xids = _xid_sources(config, driver, sampler)
     return Exporter(node_name(config, driver), sampler, loop, xids, threads or Threads())
 

@@ -214,14 +214,13 @@ class Peers:
         """Return which of the `sockets`, the pids by inode, are connected to another one of `pids`."""
         self._known = {inode: each for inode, each in self._known.items() if inode in sockets}
         new = {inode: pid for inode, pid in sockets.items() if inode not in self._known}
-        ends = self._ends(pids) if new else {}
+        ends = self._ends(pids) if new else dict[tuple[str, str], int]()
         places = {inode: end for end, inode in ends.items()}
         for inode, pid in new.items():
             local, remote = places.get(inode, ("", ""))
             other = ends.get((remote, local))
-            own = _sockets(self._procfs, pid) or frozenset() if other else frozenset[int]()
-            peers = [_sockets(self._procfs, each) or () for each in pids if each != pid] if other else []
-            self._known[inode] = other not in own and any(other in each for each in peers)
+            owners = [each for each in pids if other in (_sockets(self._procfs, each) or ())] if other else []
+            self._known[inode] = bool(owners) and pid not in owners
         return frozenset(inode for inode, is_peer in self._known.items() if is_peer)
 
     def _ends(self, pids: Iterable[int]) -> Mapping[tuple[str, str], int]:

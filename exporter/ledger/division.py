@@ -134,31 +134,30 @@ def unobserved(reading: Reading) -> Division:
 
 
 def of_gap(reading: Reading, seconds: float, known: Collection[Owner]) -> Division:
-    """Divide a cycle of so many `seconds` that nobody watched: only the driver's count tells of it, of what it covers.
+    """Divide a cycle of so many `seconds` that nobody watched: by the driver's own count, as far as that covers it.
 
-    That is time with and without a kernel of the owners that were `known` there before, without a cause.
+    The rest is unobserved, as is all of it for owners that were not `known` there before.
     """
     counted = reading.counted
     if reading.signals is None or counted is None or seconds <= 0:
         return unobserved(reading)
     covered = min(1.0, max(0.0, counted.seconds - counted.lost) / seconds)
     busy = covered * counted.busy_ratio
-    states = list(ZERO)
-    states[UNOBSERVED], states[COMPUTING] = 1.0 - covered, busy
     parts: list[OwnerUsage] = []
-    free = 1.0
+    waits: list[tuple[int, float]] = []
     for allocation, demand in zip(reading.allocations, demands(busy, reading.allocations), strict=True):
-        share, ran = allocation.share, min(demand, allocation.share)
-        waiting = ALLOCATED_IDLE if _has_no_process(allocation) else WAIT_OTHER
-        idle = max(0.0, covered * share - ran)
-        found = ((UNOBSERVED, (1.0 - covered) * share), (COMPUTING, ran), (waiting, idle))
-        if allocation.owner not in known:
-            found, demand = ((UNOBSERVED, share),), 0.0  # noqa: PLW2901 - it may have come at the end
-        parts.append(OwnerUsage(allocation.owner, found, demand, share))
-        states[waiting] += (covered - busy) * share
-        free -= share
-    states[FREE] += max(0.0, (covered - busy) * free)
-    return Division(tuple(states), tuple(parts))
+        share, waiting = allocation.share, ALLOCATED_IDLE if _has_no_process(allocation) else WAIT_OTHER
+        ran = min(demand, share)
+        waits.append((waiting, share))
+        if allocation.owner in known:
+            states = (UNOBSERVED, (1.0 - covered) * share), (COMPUTING, ran), (waiting, max(0.0, covered * share - ran))
+            parts.append(OwnerUsage(allocation.owner, states, demand, share))
+        else:
+            parts.append(OwnerUsage(allocation.owner, ((UNOBSERVED, share),), 0.0, share))
+    waits.append((FREE, max(0.0, 1.0 - sum([share for _, share in waits]))))
+    whole = [covered * part for part in _whole(((COMPUTING, 1.0),), counted.busy_ratio, waits)]
+    whole[UNOBSERVED] = 1.0 - covered
+    return Division(tuple(whole), tuple(parts))
 
 
 def gather(parts: Sequence[tuple[float, Division]]) -> Seconds:

@@ -236,23 +236,18 @@ class Gpus:
 
     def extra_reads(self, interval: float) -> int:
         """Return how often to read again before the next cycle, as any GPU that answered in this one wants."""
-        return max([extra_reads(gpu.states, interval) for gpu in self._gpus.values() if gpu.reading], default=0)
+        return max([extra_reads(gpu.device, gpu.states, interval) for gpu in self.all if gpu.reading], default=0)
 
     def read_again(self, deadline: MonotonicTime, interval: float) -> None:
         """Read the GPUs that want it once more inside the cycle. One that does not answer is left to the next cycle."""
-        now = monotonic_time()
         tasks = {
-            uuid: partial(self._read_again, gpu, now, interval)
+            uuid: partial(read_again, gpu.device, gpu.states, monotonic_time(), self._memories[uuid], interval)
             for uuid, gpu in self._gpus.items()
-            if gpu.reading and extra_reads(gpu.states, interval)
+            if gpu.reading and extra_reads(gpu.device, gpu.states, interval)
         }
-        for uuid, result in self.threads.read(tasks, deadline).items() if tasks else ():
+        for uuid, result in self.threads.read(tasks, deadline).items():
             if result is not None:
                 self._gpus[uuid] = replace(self._gpus[uuid], states=result.states)
-
-    def _read_again(self, gpu: Gpu, now: MonotonicTime, interval: float) -> GpuRead:
-        states = read_again(gpu.device, gpu.states, now, self._memories[gpu.device.uuid], interval)
-        return GpuRead(gpu.device, now, states, (), answered=False)
 
     def stop(self) -> None:
         self.threads.stop()

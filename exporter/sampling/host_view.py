@@ -151,7 +151,7 @@ class HostDeadline(Host):
 
     def look_again(self, pids: Sequence[int]) -> None:
         if self._worker and self._worker.submit(lambda: self._host.look_again(pids)):
-            self._worker.wait(MonotonicTime(monotonic_time() + self._deadline / 4))
+            self._worker.wait(monotonic_time() + self._deadline / 4)
 
     def _complete(self, stages: Sequence[HostView]) -> HostView:
         """Return the view of this cycle; what is missing is of the last view that had it."""

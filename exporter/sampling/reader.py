@@ -186,34 +186,27 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
     return GpuRead(device, monotonic, {**states, **read}, tuple(outcomes), answered, device_error, unanswered)
 
 
-def extra_reads(states: Mapping[str, TargetState], interval: float) -> int:
-    """Return how often to read again inside a cycle of `interval` seconds: as often as any collector wants."""
-    readings = [each for state in states.values() for each in state.readings.values()]
-    return max([each.collector.extra.wanted(each.reading, interval) for each in readings if each.collector.extra], default=0)
+def extra_reads(device: Device, states: Mapping[str, TargetState], interval: float) -> int:
+    """Return how often to read a GPU again inside a cycle of `interval` seconds: as often as any collector wants."""
+    found = [(each.collector.extra, each.reading) for each in states.get(device.uuid, NO_STATE).readings.values()]
+    return max([extra.wanted(reading, interval) for extra, reading in found if extra], default=0)
 
 
 def read_again(
     device: Device, states: Mapping[str, TargetState], monotonic: MonotonicTime, memories: LastAnswers, interval: float
-) -> Mapping[str, TargetState]:
-    """Read once more inside a cycle, by the collectors that want it. What fails is left to the next cycle's read."""
-    found = dict(states)
-    for target in (device, *device.instances):
-        checked, state = memories.get(target.uuid), states.get(target.uuid, NO_STATE)
-        wanting = [
-            (name, each, extra)
-            for name, each in state.readings.items()
-            if (extra := each.collector.extra) and extra.wanted(each.reading, interval)
-        ]
-        if checked is None or not wanting:
-            continue
-        checked.begin(target, monotonic)
-        readings = dict(state.readings)
-        with checked.reading(), suppress(DriverError):
-            for name, each, extra in wanting:
+) -> GpuRead:
+    """Read a GPU again inside a cycle, by the collectors that want it. What fails is left to the next cycle."""
+    checked, state = memories[device.uuid], states[device.uuid]
+    checked.begin(device, monotonic)
+    readings = dict(state.readings)
+    with checked.reading(), suppress(DriverError):
+        for name, each in state.readings.items():
+            extra = each.collector.extra
+            if extra and extra.wanted(each.reading, interval):
                 checked.asked_by(name)
                 readings[name] = replace(each, reading=extra.read(checked, each.reading))
-        found[target.uuid] = replace(state, readings=readings)
-    return found
+    read = {**states, device.uuid: replace(state, readings=readings)}
+    return GpuRead(device, monotonic, read, (), answered=False)
 
 
 class _TargetRead:

@@ -99,7 +99,7 @@ class Sampler:
 
     def read_again(self) -> None:
         """Read what the last cycle left in question once more; the next cycle counts it."""
-        self._gpus.read_again(MonotonicTime(monotonic_time() + self._pacing.deadline / 4), self._pacing.interval)
+        self._gpus.read_again(monotonic_time() + self._pacing.deadline / 4, self._pacing.interval)
         if self._accounting.in_question:
             self._host.look_again(self._accounting.in_question)
 
@@ -183,14 +183,6 @@ def read_times(number: int, phase: float) -> Sequence[float]:
     return [(place + phase) / number for place in range(number)]
 
 
-@dataclass(frozen=True, slots=True)
-class BetweenCycles:
-    """Reads between two cycles: how many the last cycle left in question, and one of them."""
-
-    wanted: Callable[[], int]
-    read: Callable[[], None]
-
-
 class Loop:
     """Runs one cycle per interval and keeps the last snapshot.
 
@@ -203,12 +195,13 @@ class Loop:
         run_cycle: Callable[[], Snapshot],
         interval: float,
         published: Callable[[Snapshot], None],
-        between: BetweenCycles | None = None,
+        extra_reads: Callable[[], int] = lambda: 0,
+        read_again: Callable[[], None] = lambda: None,
     ) -> None:
         self._run_cycle = run_cycle
         self._interval = interval
         self._published = published
-        self._between = between
+        self._extra_reads, self._read_again = extra_reads, read_again
         self._phase = random.random()  # noqa: S311 - a time to read at
         self._stopped = threading.Event()
         self.snapshot = Snapshot()
@@ -234,8 +227,7 @@ class Loop:
     def _read_between(self, due: MonotonicTime) -> None:
         """Read again at times that no pattern of the load follows, each in its own part of the cycle."""
         self._phase = (self._phase + GOLDEN_RATIO) % 1.0
-        for fraction in read_times(self._between.wanted(), self._phase) if self._between else ():
-            time = due - self._interval * (1.0 - fraction)
-            if self._stopped.wait(max(0.0, time - monotonic_time())) or self._between is None:
+        for fraction in read_times(self._extra_reads(), self._phase):
+            if self._stopped.wait(max(0.0, due - self._interval * (1.0 - fraction) - monotonic_time())):
                 return
-            self._between.read()
+            self._read_again()

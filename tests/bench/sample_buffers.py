@@ -148,7 +148,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "scenario"
             found = {**os.environ, "LD_LIBRARY_PATH": str(build()), "FAKE_NVML_SCENARIO": str(file)}
-            return subprocess.run([sys.executable, "-m", "tests.bench.sample_buffers", "--inside"], env=found, check=False).returncode  # fmt: skip
+            command = [sys.executable, "-m", "tests.bench.sample_buffers", "--inside"]
+            return subprocess.run(command, env=found, check=False).returncode
     found = measure(Scenario(Path(os.environ["FAKE_NVML_SCENARIO"]), scenario_of()))
     lines = ["| buffer | " + " | ".join(LOADS) + " | lost, s |", "|---" * (len(LOADS) + 2) + "|"]
     for buffer in BUFFERS:

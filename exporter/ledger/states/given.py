@@ -7,7 +7,7 @@ from exporter.ledger.states.state import AMOUNT, Certainty, Evidence, Limits, St
 GAP_INTERVALS = Threshold(
     "gap_intervals",
     3.0,
-    "Of a pass longer than this many sample intervals only the busy time is known, where the driver kept samples of it.",
+    "Of a pass longer than this many sample intervals only busy time is known, if the driver kept samples of it.",
     maximum=AMOUNT,
 )
 

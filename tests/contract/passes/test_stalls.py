@@ -37,7 +37,9 @@ def owned(pid: int) -> Ownership:
 def samples(rig: Rig, cursor: int, kept: int) -> Iterable[tuple[int, float]]:
     """What the driver's buffer keeps: one sample a second, of so many seconds."""
     now = int(BEGIN + rig.seconds)
-    return [(second * 1_000_000, float(BUSY)) for second in range(now - kept + 1, now + 1) if second * 1_000_000 > cursor]
+    return [
+        (second * 1_000_000, float(BUSY)) for second in range(now - kept + 1, now + 1) if second * 1_000_000 > cursor
+    ]
 
 
 def value(rig: Rig, name: str, *labels: str) -> float:

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.collectors.base import Tick
-from exporter.collectors.sample_integral import Integral, advance, assume, is_due
+from exporter.collectors.sample_integral import Integral, advance, assume
 from exporter.collectors.utilization import UTILIZATION, Utilization, read
-from exporter.core.clock import UnixTime
 from exporter.driver.interface import Record, UnsupportedError
 from tests.unit.collectors.answers import FakeDevice, first
 
@@ -153,19 +152,10 @@ def test_bad_samples_do_not_change_the_integral(samples: list[tuple[int, int]]) 
     assert reading.cursor == 3_000_000
 
 
-def test_buffer_that_answered_once_is_asked_for_again_soon() -> None:
-    first = advance(Integral(), [(1_000_000, 100)], 0.0)
-    second = advance(first, [(2_000_000, 100)], 1.0)
-
-    for known, due in ((Integral(), False), (first, True), (second, True)):
-        refused = replace(assume(known, [0.5], 1.0), refused=UnixTime(100.0))
-        assert is_due(refused, UnixTime(106.0)) is due
-
-
 def test_time_that_readings_stood_for_is_not_counted_again_by_samples() -> None:
     """The first samples only set the cursor: the second until then is the reading's too."""
     before = replace(advance(Integral(), [(1_000_000, 100)], 0.0), pending=4.0)
-    assumed = assume(before, [1.0], 2.0)
+    assumed = assume(before, 1.0, 2.0)
 
     assert (assumed.total, assumed.pending) == (2.0, 0.0)
     assert advance(assumed, [(4_000_000, 100)], 1.0).total == 3.0
@@ -238,11 +228,10 @@ def test_without_a_buffer_the_reading_is_added_up() -> None:
     assert reading.busy is not None
     assert reading.busy.total == pytest.approx(4.0)
     assert reading.share == 0.4
-    assert device.functions.count("nvmlDeviceGetSamples") == 2  # one per kind, then never again
 
 
 def test_without_a_buffer_a_long_gap_is_not_made_up() -> None:
-    reading = assume(Integral(), [1.0], 600.0)
+    reading = assume(Integral(), 1.0, 600.0)
 
     assert (reading.total, reading.lost) == (5.0, 595.0)
 

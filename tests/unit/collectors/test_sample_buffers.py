@@ -118,8 +118,8 @@ def test_reads_inside_the_cycle_replace_the_reading_of_its_begin() -> None:
 
     reading = read(device, reading, Tick(UnixTime(1.0), 1.0))
     assert reading.busy is not None
-    assert (reading.busy.total, reading.share, reading.extra) == (0.5, 0.5, ())
+    assert (reading.busy.total, reading.share, reading.busy.readings) == (0.5, 0.5, ())
 
 
 def test_reading_stands_for_five_seconds_and_the_rest_is_lost() -> None:
-    assert [assume(Integral(), [1.0], 12.0).lost, assume(Integral(), [1.0] * 4, 12.0).lost] == [7.0, 0.0]
+    assert [assume(Integral(), 1.0, 12.0, readings).lost for readings in (1, 4)] == [7.0, 0.0]

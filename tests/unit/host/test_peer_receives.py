@@ -19,7 +19,7 @@ from exporter.host.text import read_text
 PROCFS = Path("/proc")
 LISTENS = """
 import socket, sys, time
-server = socket.create_server(({address!r}, 0), family=socket.{family})
+server = socket.create_server(({address!r}, 0), family=socket.{family}, dualstack_ipv6={dual})
 print(server.getsockname()[1], flush=True)
 connection, _ = server.accept()
 time.sleep(600)
@@ -37,7 +37,9 @@ def starts() -> Iterator[Starts]:
     with ExitStack() as stack:
 
         def start(code: str) -> subprocess.Popen[str]:
-            child = stack.enter_context(subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True))
+            child = stack.enter_context(
+                subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+            )
             stack.callback(child.kill)
             return child
 
@@ -64,8 +66,7 @@ def receiver(starts: Starts, address: str, port: int) -> tuple[int, int]:
 def test_receive_from_a_process_of_the_job_is_from_a_peer(
     starts: Starts, family: str, bound: str, address: str
 ) -> None:
-    code = LISTENS.format(address=bound, family=family).replace("0), family", "0), dualstack_ipv6=True, family") if bound == "::" else LISTENS.format(address=bound, family=family)  # fmt: skip
-    server = starts(code)
+    server = starts(LISTENS.format(address=bound, family=family, dual=bound == "::"))
     assert server.stdout is not None
     pid, inode = receiver(starts, address, int(server.stdout.readline()))
 

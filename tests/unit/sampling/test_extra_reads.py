@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -13,7 +14,7 @@ from exporter.collectors.base import ExtraReads
 from exporter.driver.interface import Device, DriverError
 from exporter.sampling import sampler as module
 from exporter.sampling.gpus import Gpus, reading
-from exporter.sampling.sampler import GOLDEN_RATIO, BetweenCycles, Loop, read_times
+from exporter.sampling.sampler import GOLDEN_RATIO, Loop, read_times
 from exporter.sampling.snapshot import Snapshot
 from tests.unit.sampling.scripted import DEADLINE, Scripted, Value, collector, until
 
@@ -95,8 +96,9 @@ def times_of(monkeypatch: pytest.MonkeyPatch, wanted: Sequence[int]) -> list[lis
         now[0] += 0.125
         return Snapshot()
 
-    between = BetweenCycles(lambda: left.pop(0), lambda: reads[-1].append(round(now[0] - begun[0], 6)))
-    loop = Loop(run_cycle, 1.0, lambda _: None, between)
+    loop = Loop(
+        run_cycle, 1.0, lambda _: None, lambda: left.pop(0), lambda: reads[-1].append(round(now[0] - begun[0], 6))
+    )
     loop._phase = 0.0
 
     def wait(seconds: float) -> bool:
@@ -127,4 +129,4 @@ def test_times_fill_each_part_of_the_cycle_evenly() -> None:
     phases = [number * GOLDEN_RATIO % 1.0 for number in range(200)]
     times = sorted(time for phase in phases for time in read_times(4, phase))
 
-    assert max(later - earlier for earlier, later in zip(times, times[1:], strict=False)) < 0.005
+    assert max(later - earlier for earlier, later in pairwise(times)) < 0.005
