@@ -7,20 +7,14 @@
 {{- if and $v.attribution.pods.enabled (or (ne $user "0") $nonRoot) -}}
 {{- fail "attribution.pods.enabled needs uid 0, because the kubelet's pod-resources directory is root's (no capability is needed): set security.runAsUser=auto without runAsNonRoot, or attribution.pods.enabled=false" -}}
 {{- end -}}
-{{- if and $v.attribution.pods.api (not $v.attribution.pods.enabled) -}}
-{{- fail "attribution.pods.api needs attribution.pods.enabled=true" -}}
-{{- end -}}
-{{- if and $v.attribution.pods.labels (not $v.attribution.pods.api) -}}
-{{- fail "attribution.pods.labels needs attribution.pods.api=true: the kubelet's socket does not tell labels" -}}
+{{- if and $v.attribution.pods.labels (not (include "gpu-exporter.callsApi" .)) -}}
+{{- fail "attribution.pods.labels needs attribution.pods.enabled=true and attribution.pods.api=true: the kubelet's socket does not tell labels" -}}
 {{- end -}}
 {{- if and $v.progress.socketHostPath (not $v.attribution.processes.enabled) -}}
 {{- fail "progress.socketHostPath needs attribution.processes.enabled=true: without hostPID no report says whose it is, and each is dropped" -}}
 {{- end -}}
 {{- if and $v.progress.socketHostPath (eq $user "65534") (kindIs "string" $v.security.runAsUser) -}}
 {{- fail "progress.socketHostPath needs uid 0, because the kubelet makes that directory for root: set attribution.pods.enabled=true, or security.runAsUser to 0 or to the directory's owner" -}}
-{{- end -}}
-{{- if and $v.networkPolicy.enabled $v.attribution.pods.api (not (or $v.networkPolicy.egress $v.hostNetwork)) -}}
-{{- fail "networkPolicy.egress must let the pods reach the API server, which attribution.pods.api asks: name it there, or [{}] for everything" -}}
 {{- end -}}
 {{- if and $v.nvidia.migMonitorDevices (not (include "gpu-exporter.isAdmin" .)) -}}
 {{- fail "nvidia.migMonitorDevices needs security.addCapabilities=[SYS_ADMIN]: the NVIDIA toolkit refuses to start the container without it" -}}

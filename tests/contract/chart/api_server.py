@@ -26,6 +26,8 @@ APPLIED = (
     ("/api/v1", "Service", "services"),
     ("/api/v1", "ServiceAccount", "serviceaccounts"),
     ("/apis/apps/v1", "DaemonSet", "daemonsets"),
+    ("/apis/rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles"),
+    ("/apis/rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings"),
 )
 """Kinds of a default install that Helm applies without asking for them first."""
 OPERATORS = (("/apis/monitoring.coreos.com/v1", "ServiceMonitor", "servicemonitors"),)

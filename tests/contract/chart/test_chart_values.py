@@ -127,8 +127,8 @@ IMPOSSIBLE = [
     ({"security": {"runAsUser": "cluster"}}, POD_NEEDS_ROOT),
     ({"podSecurityContext": {"runAsNonRoot": True}}, POD_NEEDS_ROOT),
     ({"containerSecurityContext": {"runAsNonRoot": True}}, POD_NEEDS_ROOT),
-    ({"attribution": {"pods": {"enabled": False, "api": True}}}, "attribution.pods.api needs"),
-    ({"attribution": {"pods": {"labels": ["team"]}}}, "attribution.pods.labels needs"),
+    ({"attribution": {"pods": {"enabled": False, "labels": ["team"]}}}, "attribution.pods.labels needs"),
+    ({"attribution": {"pods": {"api": False, "labels": ["team"]}}}, "attribution.pods.labels needs"),
     ({"nvidia": {"migMonitorDevices": "all"}}, "nvidia.migMonitorDevices needs"),
     (
         {
@@ -142,10 +142,6 @@ IMPOSSIBLE = [
         "progress.socketHostPath needs attribution",
     ),
     ({"progress": SOCKET, "attribution": {"pods": {"enabled": False}}}, "progress.socketHostPath needs uid 0"),
-    (
-        {"networkPolicy": {"enabled": True}, "attribution": {"pods": {"api": True}}},
-        "networkPolicy.egress must let the pods reach the API server",
-    ),
     ({"hostNetwork": True, "updateStrategy": SURGE}, "maxSurge cannot be had with hostNetwork"),
     ({"podSpec": {"hostNetwork": True}, "updateStrategy": SURGE}, "maxSurge cannot be had with hostNetwork"),
     ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0}}}, "maxUnavailable=0 needs maxSurge"),
