@@ -118,6 +118,8 @@ class SourceHealth:
     """Number of allocated devices that were not found on this node, by reason."""
     stale: int | None = None
     """Number of ended workloads that left something here; None for a source that does not count them."""
+    reason: str = ""
+    """Why the last question failed: `missing`, `refused`, `timeout`, `unreachable` or `bad_answer`."""
 
 
 @record
