@@ -157,7 +157,7 @@ class BackgroundSource(Generic[T]):
             self._asking_since = None
 
     def _pause(self) -> float:
-        return min(self._longest, self._interval(self.answer.value) * 2 ** min(self._failures, 16))
+        return min(self._longest, self._interval(self.answer.value) * 2.0 ** min(self._failures, 16))
 
     def _run(self) -> None:
         while not self._stopped:

@@ -11,7 +11,7 @@ import random
 import re
 import socket
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,7 +102,7 @@ class ApiServer:
 
 
 @contextmanager
-def _bounded(response: Any, *, stream: bool) -> Iterator[None]:
+def _bounded(response: Any, *, stream: bool) -> Generator[None, None, None]:
     """Let a watch be silent for _READ_SECONDS. End other answers after _ANSWER_SECONDS, however slowly they come."""
     connection: socket.socket | None = getattr(response.raw.connection, "sock", None)
     if stream or connection is None:
