@@ -2,6 +2,13 @@
 
 {{- define "gpu-exporter.validate" -}}
 {{- $v := .Values -}}
+{{- range $name, $ours := .Files.Get "files/names-of-other-charts.yaml" | fromYaml -}}
+{{- $at := $v -}}
+{{- range splitList "." $name }}{{ $at = ternary (get $at .) nil (and (kindIs "map" $at) (hasKey (default (dict) $at) .)) }}{{ end -}}
+{{- if not (kindIs "invalid" $at) -}}
+{{- fail (printf "%s: this chart calls it %s" $name $ours) -}}
+{{- end -}}
+{{- end -}}
 {{- $user := include "gpu-exporter.runAsUser" . -}}
 {{- $nonRoot := or (eq (toString (dig "runAsNonRoot" false $v.podSecurityContext)) "true") (eq (toString (dig "runAsNonRoot" false $v.containerSecurityContext)) "true") -}}
 {{- if and $v.attribution.pods.enabled (or (ne $user "0") $nonRoot) -}}
@@ -37,6 +44,17 @@
 {{- end -}}
 {{- if and (eq $v.updateStrategy.type "RollingUpdate") (has $surge (list "0" "0%")) (has (toString (dig "rollingUpdate" "maxUnavailable" 1 $v.updateStrategy)) (list "0" "0%")) -}}
 {{- fail "updateStrategy.rollingUpdate.maxUnavailable=0 needs maxSurge: an upgrade could replace no pod, and the API server refuses it" -}}
+{{- end -}}
+{{- if and $v.hostPort $v.hostNetwork (ne (int64 $v.hostPort) (int64 $v.port)) -}}
+{{- fail "hostPort must be the port itself with hostNetwork: the API server refuses another" -}}
+{{- end -}}
+{{- if and $v.service.nodePort (ne $v.service.type "NodePort") -}}
+{{- fail "service.nodePort needs service.type=NodePort" -}}
+{{- end -}}
+{{- range $v.dashboards.include -}}
+{{- $names := list -}}
+{{- range $path, $_ := (index $.Subcharts "rules-and-dashboards").Files.Glob "dashboards/*.json" }}{{ $names = append $names (base $path | trimSuffix ".json") }}{{ end -}}
+{{- include "gpu-exporter.validateName" (list "dashboards.include" "dashboard" . $names) -}}
 {{- end -}}
 {{- if and $v.runtimeClass.create (not $v.runtimeClass.name) -}}
 {{- fail "runtimeClass.create needs runtimeClass.name" -}}
