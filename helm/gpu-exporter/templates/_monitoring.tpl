@@ -56,7 +56,7 @@ is `auto` too, the kinds that the cluster knows decide. Grafana's sidecar has no
 {{- if not (include "gpu-exporter.makes" (list . "prometheusRule")) -}}{{- $off = append $off "rules" -}}{{- end -}}
 {{- if include "gpu-exporter.makes" (list . "dashboards") -}}{{- $on = append $on "dashboards" -}}{{- else -}}{{- $off = append $off "dashboards" -}}{{- end -}}
 {{- $upgrade := printf "helm upgrade %s CHART -n %s --reset-then-reuse-values --set" .Release.Name .Release.Namespace -}}
-{{- $next := printf "kubectl -n NAMESPACE port-forward service/prometheus-operated 9090 # of Prometheus; then ask http://localhost:9090 for up{job=%q}" (include "gpu-exporter.name" .) -}}
+{{- $next := "kubectl -n NAMESPACE port-forward service/prometheus-operated 9090 # of Prometheus; then ask http://localhost:9090 for gpu_exporter_build_info" -}}
 {{- if $unlabelled -}}
 {{- $next = printf "%s %s # for kube-prometheus-stack, release STACK: it selects by this label" $upgrade (join "," $unlabelled) -}}
 {{- end -}}
