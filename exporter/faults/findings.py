@@ -54,6 +54,12 @@ def driver_error(facts: Facts, _limits: Limits) -> Iterable[Cause]:
             yield "", {"error": _ERRORS.get(code, code)}
 
 
+def silent_sources(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """Report the sources of owners that fail. The GPUs are not to blame."""
+    for series in facts.of("gpu_exporter_attribution_error"):
+        yield "", {"source": series.labels["source"], "reason": series.labels["reason"].replace("_", " ")}
+
+
 def driver_hangs(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     if any(series.value for series in facts.of("gpu_exporter_driver_error", error=_HANGS)):
         yield "", {}
