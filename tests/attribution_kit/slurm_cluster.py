@@ -105,7 +105,7 @@ exec sleep 600
 
 _COMMAND = """\
 #!/bin/sh
-SLURM_CONF={work}/etc/slurm.conf LD_LIBRARY_PATH={libraries} exec {root}/usr/bin/${{0##*/}} "$@"
+SLURMD_NODENAME={node} SLURM_CONF={work}/etc/slurm.conf LD_LIBRARY_PATH={libraries} exec {root}/usr/bin/${{0##*/}} "$@"
 """
 
 
