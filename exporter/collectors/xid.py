@@ -46,7 +46,7 @@ class XidCounts:
     by_source: Mapping[tuple[int, str, str], int] = field(default_factory=dict[tuple[int, str, str], int])
     """By XID, class and source."""
     last: Mapping[tuple[int, str], UnixTime] = field(default_factory=dict[tuple[int, str], UnixTime])
-    """When the latest was, by XID and class."""
+    """When the latest was, by XID and class, without those that a later one has ended."""
     standing: Mapping[int, XidReport] = field(default_factory=dict[int, XidReport])
     """The latest that asks for something, by XID; of class `ignore` where a later one has ended it."""
 
@@ -74,7 +74,10 @@ def counted(before: XidCounts, event: XidEvent, source: str, site: Mapping[int, 
         standing[event.xid] = XidReport(class_, max(event.timestamp, last))
     return XidCounts(
         {**before.by_source, (*key, source): before.by_source.get((*key, source), 0) + 1},
-        {**before.last, key: max(event.timestamp, before.last.get(key, EPOCH))},
+        {
+            **{each: time for each, time in before.last.items() if each[0] != ended},
+            key: max(event.timestamp, before.last.get(key, EPOCH)),
+        },
         standing,
     )
 
@@ -98,7 +101,7 @@ def _last(xids: XidCounts) -> Iterable[Sample]:
 
 XID_FAMILIES: tuple[Family[XidCounts], ...] = (
     counters("gpu_xid_errors_total", "XIDs since the exporter started; class is the immediate action: by the line in the kernel log, the site's list or NVIDIA's catalogue.", Unit.NONE, _counts, ("xid", "class"), shown=Shown.NONZERO),
-    gauges("gpu_xid_last_timestamp_seconds", "When the XID was last reported, Unix time.", Unit.SECONDS, _last, ("xid", "class")),
+    gauges("gpu_xid_last_timestamp_seconds", "When the XID was last reported, Unix time; absent once another XID has ended it.", Unit.SECONDS, _last, ("xid", "class")),
 )  # fmt: skip
 
 

@@ -164,7 +164,10 @@ def event(xid: int, time: float, class_: str = "") -> XidEvent:
     ],
 )
 def test_what_stands_after_these_events(events: list[XidEvent], standing: dict[int, tuple[str, float]]) -> None:
-    assert after(*events).standing == standing
+    xids = after(*events)
+    assert xids.standing == standing
+    ended = {xid for xid, (class_, _) in standing.items() if class_ == "ignore"}
+    assert not ended & {xid for xid, class_ in xids.last if class_ != "ignore"}
 
 
 def test_list_of_the_site_wins_over_the_catalogue() -> None:
