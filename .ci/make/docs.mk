@@ -21,3 +21,7 @@ lint-docs: $(DOCS)/.installed ## Links and anchors of all pages (lychee), and th
 .PHONY: hooks
 hooks: ## Check the subject of each commit that you make here
 	git config core.hooksPath .ci/hooks
+
+.PHONY: recording
+recording: $(DOCS)/.installed ## Record the tour of a running `make demo` as docs/images/demo.gif (chromium)
+	@$(DOCS)/bin/python .ci/docs/recording.py docs/images/demo.gif

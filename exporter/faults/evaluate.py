@@ -23,7 +23,7 @@ class Stage:
     """`budget` are seconds for all of it; findings of a lesser verdict than `least` are left out."""
 
     budget: float
-    least: Verdict = Verdict.DEGRADED
+    least: Verdict = Verdict.OK
     emptied: bool = False
     """Whether the GPUs looked at must be empty."""
     resumes: bool = False
@@ -82,7 +82,7 @@ def unknown(remark: str) -> Report:
     return Report(Verdict.UNKNOWN, (), 0, (), remark=remark)
 
 
-def evaluate(facts: Facts, limits: Limits, ignored: Collection[str] = (), least: Verdict = Verdict.DEGRADED) -> Report:
+def evaluate(facts: Facts, limits: Limits, ignored: Collection[str] = (), least: Verdict = Verdict.OK) -> Report:
     """Return the verdict on what is known.
 
     `ignored` are names of rules that are not asked. Findings of a lesser verdict than `least` are left out.

@@ -75,6 +75,12 @@ def driver_error(facts: Facts, _limits: Limits) -> Iterable[Cause]:
             yield "", {"error": _ERRORS.get(code, code)}
 
 
+def silent_sources(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """Report the sources of owners that fail. The GPUs are not to blame."""
+    for series in facts.of("gpu_exporter_attribution_error"):
+        yield "", {"source": series.labels["source"], "reason": series.labels["reason"].replace("_", " ")}
+
+
 def driver_hangs(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     if any(series.value for series in facts.of("gpu_exporter_driver_error", error=_HANGS)):
         yield "", {}
@@ -113,6 +119,7 @@ REPAIRS: Mapping[str, tuple[Verdict, str]] = {
     "replace":         (Verdict.FAILED,   "Run NVIDIA's field diagnostics; replace the board (RMA)."),
     "procedure":       (Verdict.DEGRADED, "Follow NVIDIA's procedure for it (docs.nvidia.com/deploy/xid-errors)."),
     "vendor":          (Verdict.DEGRADED, "Keep the report of nvidia-bug-report.sh and ask the vendor."),
+    "page":            (Verdict.FAILED,   "The site's list of XIDs asks for a page. Look at the kernel log."),
     "inspect":         (Verdict.DEGRADED, "Look at the kernel log; run field diagnostics."),
 }  # fmt: skip
 """By the repair that a fault needs: one verdict and one action."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from exporter.collectors.xid import class_of
+from exporter.collectors.xid_catalogue import FALLEN_OFF, IGNORE, class_of
 from exporter.core.clock import EPOCH, UnixTime
-from exporter.faults import levels
+from exporter.faults import causes, levels
 from exporter.faults.identity import identify, is_occupied
 from exporter.faults.model import (
     XID_EVIDENCE,
@@ -68,22 +68,15 @@ _MIN_WATTS = 5.0
 _SAME_EVENT_SECONDS = 120.0
 """Seconds within which an XID and an ECC error are one event."""
 _CONTAINED, _UNCONTAINED = 94, (48, 95)
-_OF_MEMORY = frozenset({48, 63, 64, _CONTAINED, 95})
-"""XIDs of memory errors: the driver's counters and flags say more of the same error."""
-_MEMORY_KINDS = (FaultKind.SRAM, FaultKind.REMAP, FaultKind.ECC)
-"""What the driver says of memory, the most serious first."""
-_PATTERN_PROGRAMS, _PATTERN_FACTOR = 5, 5
-"""Programs that fail on one GPU and make a pattern, and how many times more they are than on any other GPU."""
-_AFTER_KILL = 45
-"""The driver clearing up after a program that was killed: it comes with every cancelled job."""
 _ACTIONS = {
     "reset_gpu": RepairAction.RESET,
+    "reset_when_idle": RepairAction.RESET_WHEN_IDLE,
     "restart_bm": RepairAction.RESTART,
     "workflow": RepairAction.PROCEDURE,
     "contact_support": RepairAction.VENDOR,
-    "unknown": RepairAction.INSPECT,
+    "page": RepairAction.PAGE,
 }
-"""By class of the XID; the other classes are of programs, or ask for nothing."""
+"""By class of the XID; the other classes are of programs or tests, are not known, or ask for nothing."""
 _FIXED_BY_RESET = frozenset({FaultKind.XID, FaultKind.ECC, FaultKind.PATTERN})
 """Faults that a reset ends, as it ends all with an XID as evidence. The others end when their evidence does."""
 
@@ -102,11 +95,11 @@ def _update_gpus(state: FaultState, observation: Observation) -> FaultState:
         return state
     state, observation = identify(state, observation)
     devices, faults = dict(state.devices), _by_uuid(state.faults)
-    starts, most = levels.starts(observation), _most_programs(observation)
+    starts, most = levels.starts(observation), causes.most_programs(observation)
     for seen in observation.gpus:
         known = levels.with_start(devices.get(seen.uuid) or _new_record(seen, observation.time), seen, starts)
         known, kept = _update_gpu(known, faults.get(seen.uuid, ()), seen, observation.time)
-        kept = _one_for_each_cause((*kept, *_pattern(known, seen, kept, most, observation.time)))
+        kept = causes.one_for_each((*kept, *causes.pattern(known, seen, kept, most, observation.time)))
         devices[seen.uuid] = known
         faults[seen.uuid] = tuple(fault for fault in kept if (fault.uuid, fault.kind.value) not in state.accepted)
     for uuid in devices.keys() - {seen.uuid for seen in observation.gpus}:
@@ -134,35 +127,22 @@ def _by_uuid(faults: Iterable[Fault]) -> dict[str, tuple[Fault, ...]]:
     return found
 
 
+def _unseen(uuid: str, index: int, bus: str, observation: Observation) -> ObservedGpu:
+    """Return what is heard of a GPU that the driver does not show."""
+    heard = observation.unclaimed.get(bus, {})
+    xids = {xid: each.time for xid, each in heard.items()}
+    classes = {xid: each.class_ for xid, each in heard.items()}
+    return ObservedGpu(uuid, index, "", bus, up=False, xids=xids, xid_classes=classes)
+
+
 def _update_missing(
     uuid: str, known: GpuRecord, faults: tuple[Fault, ...], observation: Observation
 ) -> tuple[GpuRecord, tuple[Fault, ...]]:
     """Update a GPU that the driver does not show."""
     code = dict(observation.refused).get(known.index, "not shown by the driver")
     known, lost = _record_missing(uuid, known, observation.time, code, faults)
-    seen = ObservedGpu(uuid, known.index, known.serial, known.bus, up=False)
-    seen = replace(seen, xids=observation.unclaimed.get(known.bus, {}))
-    return known, _one_for_each_cause((*faults, *lost, *_new_xids(known, seen, faults)))
-
-
-def _one_for_each_cause(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
-    """Keep one fault of a GPU for each cause.
-
-    Of losses it is the one with an XID, which only a proven reset ends. Of memory it is the most serious one.
-    """
-    kinds = {fault.kind for fault in faults}
-    lost_by_xid = any(fault.kind is FaultKind.LOST and fault.by_xid for fault in faults)
-    memory = next((kind for kind in _MEMORY_KINDS if kind in kinds), None)
-
-    def is_explained(fault: Fault) -> bool:
-        if fault.kind is FaultKind.LOST:
-            return lost_by_xid and not fault.by_xid
-        if fault.kind is FaultKind.SLOW:
-            return FaultKind.LOST in kinds
-        same = fault.kind in _MEMORY_KINDS or fault.evidence in {f"{XID_EVIDENCE}{xid}" for xid in _OF_MEMORY}
-        return memory is not None and same and fault.kind is not memory
-
-    return tuple(fault for fault in faults if not is_explained(fault))
+    seen = _unseen(uuid, known.index, known.bus, observation)
+    return known, causes.one_for_each((*faults, *lost, *_new_xids(known, seen, faults)))
 
 
 def _of_unknown_gpus(state: FaultState, devices: Mapping[str, GpuRecord], observation: Observation) -> Iterator[Fault]:
@@ -174,9 +154,9 @@ def _of_unknown_gpus(state: FaultState, devices: Mapping[str, GpuRecord], observ
         if not fault.uuid and fault.index < 0 and fault.evidence.rpartition(" ")[2] not in places
     )
     standing = {fault.evidence for fault in state.faults if not fault.uuid}
-    for bus, xids in observation.unclaimed.items():
+    for bus in observation.unclaimed:
         if bus not in places:
-            seen = ObservedGpu("", -1, "", bus, up=False, xids=xids)
+            seen = _unseen("", -1, bus, observation)
             for fault in _new_xids(GpuRecord(-1, last_reset=state.unnamed_last_reset), seen, ()):
                 evidence = f"{fault.evidence} at {bus}"
                 if evidence not in standing:
@@ -192,7 +172,8 @@ def _update_gpu(
     if (known.index, known.serial, known.bus, known.expected) != (*place, expected):
         known = replace(known, index=place[0], serial=place[1], bus=place[2], expected=expected)
     # Indices change when a GPU is missing after a start: a fault that kept its old one would be another GPU's.
-    standing = tuple(fault if fault.index == seen.index else replace(fault, index=seen.index) for fault in faults)
+    ended = {f"{XID_EVIDENCE}{xid}" for xid, class_ in seen.xid_classes.items() if class_ == IGNORE}
+    standing = tuple(replace(fault, index=seen.index) for fault in faults if fault.evidence not in ended)
     known, standing = _clear_after_logged_reset(known, standing, seen)
     xids = (*_new_xids(known, seen, standing),)
     if seen.up is None:
@@ -273,32 +254,13 @@ def _clear_after_return(
 
 
 def _new_xids(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault]) -> Iterator[Fault]:
-    """Latch new XIDs. One that demands a restart says that the GPU is lost: it is the same event."""
-    standing = {fault.evidence for fault in faults}
+    """Latch new XIDs, but for contained errors of a GPU that counts them. One off the bus is lost: the same event."""
+    standing, counts = {fault.evidence for fault in faults}, seen.uncorrected is not None
     for xid, time in sorted(seen.xids.items()):
-        action, evidence = _ACTIONS.get(class_of(xid)), f"{XID_EVIDENCE}{xid}"
-        if action and xid != _AFTER_KILL and time > known.last_reset and evidence not in standing:
-            kind = FaultKind.LOST if action is RepairAction.RESTART else FaultKind.XID
+        action, evidence = _ACTIONS.get(seen.xid_classes.get(xid) or class_of(xid)), f"{XID_EVIDENCE}{xid}"
+        if action and not (xid == _CONTAINED and counts) and time > known.last_reset and evidence not in standing:
+            kind = FaultKind.LOST if xid == FALLEN_OFF else FaultKind.XID
             yield Fault(seen.uuid, seen.index, kind, evidence, action, time)
-
-
-def _most_programs(observation: Observation) -> Mapping[int, Sequence[int]]:
-    """Return how many programs each XID has hit on the GPUs, the most first."""
-    xids = {xid for seen in observation.gpus for xid in seen.programs}
-    return {xid: sorted((len(seen.programs.get(xid, ())) for seen in observation.gpus), reverse=True) for xid in xids}
-
-
-def _pattern(
-    known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault], most: Mapping[int, Sequence[int]], now: UnixTime
-) -> Iterator[Fault]:
-    """Suspect a GPU on which many programs fail, while none does on the others. With one GPU it is not known."""
-    standing = {fault.evidence for fault in faults}
-    for xid, times in seen.programs.items():
-        count, others = sum(time > known.last_reset for time in times), most[xid][1:]
-        evidence = f"{XID_EVIDENCE}{xid} of many programs"
-        pattern = bool(others) and count >= max(_PATTERN_PROGRAMS, _PATTERN_FACTOR * others[0])
-        if pattern and evidence not in standing:
-            yield Fault(seen.uuid, seen.index, FaultKind.PATTERN, evidence, RepairAction.INSPECT, now)
 
 
 def _memory(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault], now: UnixTime) -> Iterator[Fault]:

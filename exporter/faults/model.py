@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from exporter.collectors.xid import XidReport
 from exporter.core.clock import EPOCH, UnixTime
 
 XID_EVIDENCE = "XID "
@@ -53,6 +54,8 @@ class RepairAction(str, enum.Enum):
     """NVIDIA has one for this XID."""
     VENDOR = "vendor"
     INSPECT = "inspect"
+    PAGE = "page"
+    """The site's own list asks for a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +194,8 @@ class ObservedGpu:
     sram_exceeded: bool | None = None
     xids: Mapping[int, UnixTime] = field(default_factory=dict[int, UnixTime])
     """Unix seconds of the last one, by XID."""
+    xid_classes: Mapping[int, str] = field(default_factory=dict[int, str])
+    """By XID, where it is known; else the catalogue has it."""
     programs: Mapping[int, Sequence[UnixTime]] = field(default_factory=dict[int, "Sequence[UnixTime]"])
     """Unix seconds at which an XID last hit each of the programs that it has hit lately, by XID."""
     reset: UnixTime = EPOCH
@@ -212,7 +217,7 @@ class Observation:
     acknowledgements: tuple[Acknowledgement, ...] = ()
     sxids: Mapping[tuple[str, str], UnixTime] = field(default_factory=dict[tuple[str, str], UnixTime])
     """Unix seconds of the last fatal one, by switch and SXID."""
-    unclaimed: Mapping[str, Mapping[int, UnixTime]] = field(default_factory=dict[str, Mapping[int, UnixTime]])
-    """Unix seconds of the last XIDs of GPUs that the driver does not show, by PCI bus id and XID."""
+    unclaimed: Mapping[str, Mapping[int, XidReport]] = field(default_factory=dict[str, Mapping[int, XidReport]])
+    """The XIDs of GPUs that the driver does not show, by PCI bus id and XID."""
     stated: int = 0
     """GPUs by the operator's word (option, gres.conf); 0 without one."""

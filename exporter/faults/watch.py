@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from exporter.collectors.nvlink import Nvlink
 from exporter.collectors.pcie import Pcie
 from exporter.collectors.power import Power
 from exporter.collectors.utilization import Utilization
-from exporter.collectors.xid import RECOVERY_CHANGED
+from exporter.collectors.xid import XidReport
+from exporter.collectors.xid_catalogue import RECOVERY_CHANGED
 from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime, boot_time
 from exporter.core.threads import Threads
 from exporter.driver.interface import Device
@@ -32,7 +33,7 @@ from exporter.faults.state_file import Saver, StateError
 def observed_gpu(  # noqa: PLR0913 - what is known of a GPU
     device: Device,
     readings: Mapping[str, Any],
-    xids: Mapping[int, UnixTime],
+    xids: Mapping[int, XidReport],
     *,
     up: bool | None,
     failure: str,
@@ -48,7 +49,7 @@ def observed_gpu(  # noqa: PLR0913 - what is known of a GPU
     if not links and isinstance(info, Info) and info.mig == 1:
         links = None  # an A100 that is split takes all its links down on purpose
     if isinstance(health, Health) and health.action == NO_ACTION:  # the XID that tells of another recovery is void
-        xids = {xid: time for xid, time in xids.items() if xid != RECOVERY_CHANGED}
+        xids = {xid: each for xid, each in xids.items() if xid != RECOVERY_CHANGED}
     return ObservedGpu(
         uuid=device.uuid,
         index=device.index,
@@ -65,7 +66,8 @@ def observed_gpu(  # noqa: PLR0913 - what is known of a GPU
         loaded=isinstance(use, Utilization) and (use.share or 0.0) > BUSY,
         remap_failed=rows.failed if isinstance(rows, RemappedRows) else None,
         sram_exceeded=ecc.sram_threshold_exceeded if isinstance(ecc, Ecc) else None,
-        xids=xids,
+        xids={xid: each.time for xid, each in xids.items()},
+        xid_classes={xid: each.class_ for xid, each in xids.items()},
         programs=programs or {},
         reset=reset,
         present=present,
@@ -93,6 +95,8 @@ class FaultWatchConfig:
     kubernetes: BackgroundSource[NodeObject] | None = None
     read_only: bool = False
     """Somebody else keeps the file."""
+    xid: Mapping[int, str] = field(default_factory=dict[int, str])
+    """The site's own classes of XIDs."""
 
 
 class FaultTracker:
@@ -149,6 +153,10 @@ class FaultTracker:
         """Whether the driver is to be left alone, by the file of maintenance."""
         return self._file[0] and not self._site.read_only
 
+    @property
+    def site_xids(self) -> Mapping[int, str]:
+        return self._site.xid
+
     def due(self, monotonic: MonotonicTime) -> bool:
         return monotonic - self._looked >= _EVERY
 
@@ -161,7 +169,7 @@ class FaultTracker:
         *,
         driver: bool,
         sxids: Mapping[tuple[str, str], UnixTime] | None = None,
-        unclaimed: Mapping[str, Mapping[int, UnixTime]] | None = None,
+        unclaimed: Mapping[str, Mapping[int, XidReport]] | None = None,
     ) -> None:
         """Advance the faults by what this cycle read of the GPUs, and update `status`."""
         self._looked = monotonic

@@ -15,7 +15,8 @@ from types import TracebackType
 
 from exporter.collectors import sxid
 from exporter.collectors.sxid import SxidCounts
-from exporter.collectors.xid import RECORD, XidCounts, counted, parse
+from exporter.collectors.xid import FACILITIES, RECORD, XidCounts, XidReport, counted, not_after, parse
+from exporter.collectors.xid_catalogue import DECODED
 from exporter.core.clock import EPOCH, MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
 from exporter.driver.interface import Driver, DriverError, UnsupportedError, XidEvent
 
@@ -90,7 +91,9 @@ class XidLog:
     Those of a GPU that the driver does not show are kept by its PCI bus id, until it is shown.
     """
 
-    def __init__(self, clock: MonotonicClock = monotonic_time) -> None:
+    def __init__(self, clock: MonotonicClock = monotonic_time, site: Mapping[int, str] | None = None) -> None:
+        """`site` is the site's own list of classes, by XID."""
+        self._site = site
         self._lock = threading.Lock()
         self._clock = clock
         self._counts: dict[str, XidCounts] = {}
@@ -109,7 +112,12 @@ class XidLog:
         """Those of NVSwitches. Replaced, never changed in place."""
 
     def add(self, event: XidEvent, source: str, *, past: bool = False) -> None:
-        """Count an event. What was `past` before the start has a time, and no count."""
+        """Count an event. What was `past` before the start has a time, and no count.
+
+        Where the kernel log is followed, its line states more than the driver's event.
+        """
+        if event.xid in DECODED and source == "nvml" and self._sources.get("kmsg"):
+            return
         log.warning("XID %d on %s (%s)", event.xid, event.uuid or "an unknown GPU", source)
         with self._lock:
             self._add(event, source, past)
@@ -119,7 +127,7 @@ class XidLog:
             self._unclaimed = [*self._unclaimed, (event, source, past)][-_MAX_UNCLAIMED:]
             return
         before = self._counts.get(event.uuid, _NONE)
-        after = counted(before, event, source)
+        after = counted(before, event, source, self._site)
         self._counts[event.uuid] = replace(after, by_source=before.by_source) if past else after
 
     def claim(self, uuids: Mapping[str, str]) -> None:
@@ -134,13 +142,12 @@ class XidLog:
                 self._programs.setdefault(uuids[bus], {}).update(self._programs.pop(bus))
 
     @property
-    def unclaimed(self) -> Mapping[str, Mapping[int, UnixTime]]:
-        """Unix seconds of the last XIDs of GPUs that are not shown, by bus id and XID."""
-        found: dict[str, dict[int, UnixTime]] = {}
-        for event, _, _ in self._unclaimed:
-            times = found.setdefault(event.uuid, {})
-            times[event.xid] = max(event.timestamp, times.get(event.xid, EPOCH))
-        return found
+    def unclaimed(self) -> Mapping[str, Mapping[int, XidReport]]:
+        """The XIDs that ask for something of GPUs that are not shown, by bus id and XID."""
+        found: dict[str, XidCounts] = {}
+        for event, source, _ in self._unclaimed:
+            found[event.uuid] = counted(found.get(event.uuid, _NONE), event, source, self._site)
+        return {bus: counts.standing for bus, counts in found.items()}
 
     def reset(self, uuid: str) -> UnixTime:
         """Return when the kernel log last showed a reset of the GPU or a load of the driver."""
@@ -157,11 +164,13 @@ class XidLog:
 
     def read(self, record: str, booted: UnixTime, uuids: Mapping[str, str], *, past: bool = False) -> None:
         """Take what one record of the kernel log reports, if anything: XID, SXID, reset, load of the driver."""
-        event = parse(record, booted, uuids)
+        event, head = parse(record, booted, uuids), RECORD.match(record)
+        by_kernel = head is not None and int(head["priority"]) < FACILITIES
         if event:
             self.add(event, "kmsg", past=past)
+        if event and by_kernel:
             self._note(record, event)
-        elif _DRIVER_LOADED in record and (head := RECORD.match(record)):
+        elif head and by_kernel and head["text"].startswith(_DRIVER_LOADED):
             with self._lock:
                 self._loaded, self._unclaimed = booted + int(head["microseconds"]) / 1e6, []
         switch = sxid.parse(record, booted)
@@ -203,10 +212,7 @@ class XidLog:
             self.switches = sxid.not_after(self.switches, now)
             self._loaded = min(self._loaded, now)
             self._resets = {uuid: min(time, now) for uuid, time in self._resets.items()}
-            for uuid, counts in self._counts.items():
-                if max(counts.last.values(), default=now) > now:
-                    last = {xid: min(time, now) for xid, time in counts.last.items()}
-                    self._counts[uuid] = replace(counts, last=last)
+            self._counts = {uuid: not_after(counts, now) for uuid, counts in self._counts.items()}
 
     def counts(self, uuid: str) -> XidCounts:
         return self._counts.get(uuid, _NONE)

@@ -31,7 +31,7 @@ MAX_WORDS = {
     "docs/explanation/security.md": 500,
     "docs/explanation/cost.md": 400,
 }
-HOW_TO_WORDS = 400
+FOLDER_WORDS = {"how-to": 400, "kubernetes": 150}
 MEAN_SENTENCE_WORDS = 15.0
 LONG_SENTENCE_WORDS = 25
 LONG_SENTENCES = 0.05  # of a page's sentences
@@ -50,7 +50,9 @@ BANNED = {
 
 def _pages() -> list[Path]:
     guides = [
-        page for folder in ("tutorials", "how-to", "explanation") for page in sorted((DOCS / folder).glob("*.md"))
+        page
+        for folder in ("tutorials", "how-to", "explanation", "kubernetes")
+        for page in sorted((DOCS / folder).glob("*.md"))
     ]
     return [ROOT / "README.md", DOCS / "index.md", *guides]
 
@@ -82,7 +84,7 @@ def _sentences(text: str) -> Iterator[int]:
 
 
 def _max_words(page: Path) -> int | None:
-    return MAX_WORDS.get(_name(page), HOW_TO_WORDS if page.parent.name == "how-to" else None)
+    return MAX_WORDS.get(_name(page), FOLDER_WORDS.get(page.parent.name))
 
 
 def _cells(row: str) -> int:

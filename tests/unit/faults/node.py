@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from exporter.core.clock import UnixTime
+from exporter.collectors.xid import XidReport
 from exporter.faults.latch import advance
 from exporter.faults.model import Acknowledgement, FaultState, Observation, ObservedGpu
 
@@ -25,7 +25,7 @@ class Node:
     refused: tuple[tuple[int, str], ...] = ()
     said: tuple[Acknowledgement, ...] = ()
     sxids: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
-    unclaimed: dict[str, dict[int, UnixTime]] = field(default_factory=dict[str, dict[int, UnixTime]])
+    unclaimed: dict[str, dict[int, XidReport]] = field(default_factory=dict[str, dict[int, XidReport]])
     stated: int = 0
     epoch: float = 1_000_000.0 - 86400.0
     """When the driver's counters began."""

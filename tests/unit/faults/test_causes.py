@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from exporter.collectors.xid import XidReport
 from exporter.core.clock import UnixTime
 from exporter.faults.model import FaultState, ObservedGpu, RepairAction
 from tests.unit.faults.node import WATTS, Node, gone, xid
@@ -87,7 +88,7 @@ def test_reset_in_the_kernel_log_clears_what_was_before_it() -> None:
 def test_xid_of_a_gpu_that_is_gone_is_its_own_by_the_bus() -> None:
     node = Node()
     gone(node)
-    node.unclaimed = {"0000:00:00.0": {79: UnixTime(node.now)}}
+    node.unclaimed = {"0000:00:00.0": {79: XidReport("restart_bm", UnixTime(node.now))}}
     node.look(60)
 
     assert [(fault.uuid, fault.kind.value, fault.evidence) for fault in node.book.faults] == [
@@ -98,7 +99,7 @@ def test_xid_of_a_gpu_that_is_gone_is_its_own_by_the_bus() -> None:
 def test_xid_of_a_gpu_that_was_never_shown_names_its_bus_until_it_is_acknowledged() -> None:
     node = Node()
     node.refused = ((2, "GPU_IS_LOST"),)
-    node.unclaimed = {"0000:3b:00.0": {79: UnixTime(node.now)}}
+    node.unclaimed = {"0000:3b:00.0": {79: XidReport("restart_bm", UnixTime(node.now))}}
     node.look(60)
     assert node.faults == [("lost", "XID 79 at 0000:3b:00.0")]
 
@@ -111,11 +112,11 @@ def test_xid_of_a_gpu_that_was_never_shown_names_its_bus_until_it_is_acknowledge
 
 def test_xid_of_a_gpu_that_is_shown_later_is_not_told_by_its_bus_any_more() -> None:
     node = Node()
-    node.unclaimed = {"0000:3b:00.0": {119: UnixTime(node.now)}}
+    node.unclaimed = {"0000:3b:00.0": {119: XidReport("reset_gpu", UnixTime(node.now))}}
     node.look(60)
     assert node.faults == [("xid", "XID 119 at 0000:3b:00.0")]
 
-    at = node.unclaimed.pop("0000:3b:00.0")[119]
+    at = node.unclaimed.pop("0000:3b:00.0")[119].time
     node.gpus["GPU-2"] = ObservedGpu("GPU-2", 2, "S2", "0000:3b:00.0", up=True, xids={119: at})
     node.look(60)
 
