@@ -16,7 +16,7 @@ from exporter.driver.interface import Driver
 from exporter.faults.evaluate import STAGES, evaluate
 from exporter.faults.families import FAULT_FAMILIES, FINDINGS
 from exporter.faults.findings import RELEASED
-from exporter.faults.rule import Finding, Limits, from_blocks
+from exporter.faults.rule import Finding, Limits, Verdict, from_blocks
 from exporter.faults.watch import FaultTracker, FaultWatchConfig, observed_gpu
 from exporter.sampling.accounting import Accounting, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, gpu_statuses, node_blocks, xid_blocks
@@ -99,7 +99,7 @@ class Sampler:
         snapshot = self._publish(state, result, at, monotonic_time() - began)
         if looks:
             ignored = STAGES["periodic"].left_out  # jobs run: what they have is no fault
-            self._findings = evaluate(from_blocks(snapshot.blocks, at.unix), Limits(), ignored).findings
+            self._findings = evaluate(from_blocks(snapshot.blocks, at.unix), Limits(), ignored, Verdict.DEGRADED).findings
         findings = self._findings
 
         def series() -> Iterator[Block]:
