@@ -99,7 +99,9 @@ class Sampler:
         snapshot = self._publish(state, result, at, monotonic_time() - began)
         if looks:
             ignored = STAGES["periodic"].left_out  # jobs run: what they have is no fault
-            self._findings = evaluate(from_blocks(snapshot.blocks, at.unix), Limits(), ignored, Verdict.DEGRADED).findings
+            self._findings = evaluate(
+                from_blocks(snapshot.blocks, at.unix), Limits(), ignored, Verdict.DEGRADED
+            ).findings
         findings = self._findings
 
         def series() -> Iterator[Block]:
