@@ -20,7 +20,7 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 920, "config": 765, "driver": 2815, "host": 2455, "collectors": 2550, "attribution": 7110,
+    "core": 920, "config": 765, "driver": 2815, "host": 2455, "collectors": 2550, "attribution": 7150,
     "progress": 1210, "ledger": 2790, "faults": 2450, "sampling": 3430, "exposition": 200, "web": 1970, "daemon": 890,
     "tools/simulator": 2900, "tools/capture": 720, "tools/report": 4270, "tools/check": 1125, "tools/reference": 750,
 }  # fmt: skip
