@@ -276,7 +276,8 @@ def _option(option: Option) -> Schema:
 def _pairs(kind: Pairs[Any]) -> Schema:
     """The names that a mapping may hold, each with what its kind takes."""
     each = {name: _text(Option(name, "", parse, "", "", "")) for name, parse in kind.kinds.items()}
-    return {"additionalProperties": False, "properties": each}
+    others: Schema = {f"^{kind.pattern}$": {"type": "string"}} if kind.pattern else {}
+    return {"additionalProperties": False, "properties": each, **({"patternProperties": others} if others else {})}
 
 
 def _text(option: Option) -> Schema:

@@ -54,7 +54,7 @@ RULES: tuple[Rule, ...] = (
          "does not answer its driver", "Look for XIDs in the kernel log; drain the node and restart it.", "xid", confirm=True),
     Rule("gpu_lost", FAILED, findings.lost, "{short}", "gpulost",
          "{fault}, {age} ago, not mended since", "{mends}", "xid"),
-    Rule("fault", FAILED, findings.faults("reset", "restart", "replace"), "{short}", "gpurecoveryactionneeded",
+    Rule("fault", FAILED, findings.faults("reset", "restart", "replace", "page"), "{short}", "gpurecoveryactionneeded",
          "{fault}, {age} ago, not mended since", "{mends}", "xid", hands=True),
     Rule("fault_degraded", DEGRADED, findings.faults("reset_when_idle", "procedure", "vendor", "inspect"), "{short}", "gpurecoveryactionneeded",
          "{fault}, {age} ago, not mended since", "{mends}", "xid"),

@@ -57,10 +57,10 @@ def pod_allocations(view: KubernetesView, devices: Devices) -> PodAllocations:
             found[place][target.uuid] += 1
             if not name.slot:
                 exclusive[(given.namespace, given.pod), target.uuid] = given.claim
-    given = {place: dict(counts) for place, counts in found.items()}
-    moved = _assigned(given, exclusive, view, devices)
+    slots = {place: dict(counts) for place, counts in found.items()}
+    moved = _assigned(slots, exclusive, view, devices)
     reassigned = frozenset(place.pod_name for place in moved)
-    return PodAllocations({**given, **moved}, exclusive, dict(unresolved), dict(listed), reassigned)
+    return PodAllocations({**slots, **moved}, exclusive, dict(unresolved), dict(listed), reassigned)
 
 
 def _assigned(
@@ -79,7 +79,7 @@ def _assigned(
     for place, slots in given.items():
         named = pods.get(place.pod_name, frozenset[str]())
         chosen = {target.uuid for uuid in named for target in devices.find(DeviceName(uuid=uuid))} - whole
-        if chosen and chosen != slots.keys() and not whole & slots.keys() and containers[place.pod_name] == 1:
+        if chosen and chosen != set(slots) and not whole & slots.keys() and containers[place.pod_name] == 1:
             found[place] = dict.fromkeys(chosen, sum(slots.values()) / len(chosen))
     return found
 

@@ -87,7 +87,7 @@ FIRES = {
     "xid_restart": xid(79),
     "xid_workflow": xid(74),
     "xid_support": xid(61),
-    "xid_unknown": xid(172),
+    "xid_unknown": xid(169),
     "ecc_uncorrectable": series("gpu_ecc_errors_total", 1, type="uncorrected"),
     "ecc_sram": series("gpu_ecc_sram_threshold_exceeded", 1),
     "row_remap_failed": series("gpu_row_remap_failed", 1),
