@@ -184,9 +184,13 @@ def _learned(buffer: SampleBuffer, samples: Samples) -> SampleBuffer:
     """Return the buffer with what one answer shows.
 
     Irregular distances lower the span only, for some are of holes. Without any sample of 0 the holes are idle time.
+    An answer without a hole shows nothing new.
     """
-    keeps_idle = True if any(not value for _, value in samples) else buffer.keeps_idle
+    keeps_idle = buffer.keeps_idle or (True if 0 in [value for _, value in samples] else buffer.keeps_idle)
     found = [(later - earlier) / 1e6 for (earlier, _), (later, _) in pairwise(samples)]
+    longest = max(found, default=0.0)
+    if buffer.span and not buffer.is_hole(longest) and keeps_idle is buffer.keeps_idle:
+        return buffer
     distances, span = (*buffer.distances, *found)[-_DISTANCES:], buffer.span
     if len(distances) >= _MIN_DISTANCES:
         ordered = sorted(distances)
