@@ -59,9 +59,9 @@ class Sampler:
         self._accounting = accounting
         self._gpus = Gpus(collectors)
         self.connection = DriverConnection(driver)
-        self.xids = XidLog()
         self._process = process
         self._faults = faults or FaultTracker(FaultWatchConfig())
+        self.xids = XidLog(site=self._faults.site_xids)
         self._passes = 0
 
     def start(self, threads: Threads | None = None) -> None:
@@ -121,7 +121,7 @@ class Sampler:
             observed_gpu(
                 gpu.device,
                 {name: cached.reading for name, cached in readings_of(gpu).items()},
-                self.xids.counts(gpu.device.uuid).last,
+                self.xids.counts(gpu.device.uuid).standing,
                 up=gpu.answers(at.monotonic, self._pacing.stale),
                 failure=gpu.failure or ("" if gpu.present else "not shown by the driver"),
                 present=gpu.present,
