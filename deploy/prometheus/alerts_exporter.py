@@ -104,12 +104,15 @@ or on (cluster, instance)
         name="GpuAttributionFailing",
         audience=Audience.ONCALL,
         severity=Severity.WARNING,
-        expr="gpu_exporter_attribution_success == 0",
+        expr="""\
+gpu_exporter_attribution_success == 0
+or gpu_exporter_attribution_conflicts{source="slurm_steps"} > 0""",
         for_="10m",
         keep_firing_for="15m",
         summary=f"{NODE} does not know who holds its GPUs",
-        description=f"Source {{{{ $labels.source }}}} of {NODE} does not answer: GPU time is booked on nobody, and "
-        "alerts to owners of this node may be missing.",
+        description=f"{{{{ if $value }}}}GPUs of {NODE} that Slurm allocates to several jobs: {{{{ $value }}}}. Each "
+        f"job has a fraction of them{{{{ else }}}}Source {{{{ $labels.source }}}} of {NODE} does not answer: GPU time "
+        "is booked on nobody, and alerts to owners of this node may be missing{{ end }}.",
     ),
     Alert(
         name="GpuNodeSourceFailing",
