@@ -235,8 +235,9 @@ FAULTS = (
     Fault("web/auth.py", " and name in self._users\n", "\n", "unit/web/test_auth.py"),
     Fault("web/auth.py", "if not self._guess(peer).take()", "if False", "unit/web/test_auth.py"),
     # Commands
-    Fault("faults/rules.py", "facts.time - UnixTime(sampled) > limits.stale", "False", "unit/check/test_verdict.py"),
-    Fault("faults/findings.py", "and ago <= limits.xid_window", "", "unit/check/test_rules.py"),
+    Fault("faults/evaluate.py", "facts.time - UnixTime(sampled) > limits.stale", "False", "unit/check/test_verdict.py"),
+    Fault("faults/findings.py", "if ago <= _SXID_SECONDS:", "if True:", "unit/check/test_rules.py"),
+    Fault("faults/levels.py", "value < best and", "value < 0 and", "unit/faults/test_best_ever.py"),
     Fault("daemon/serve.py", "self._since.pop(what, None)", "pass", "unit/cli/test_restart.py"),
     Fault("daemon/systemd.py", "self._silent() <= self._patience", "True", "unit/cli/test_systemd.py"),
     Fault(
