@@ -123,6 +123,8 @@ RULES: tuple[Rule, ...] = (
          "{margin} degrees left before it slows down (at {celsius} °C)", "Check fans, air flow and inlet temperature.", "ours"),
     Rule("fan", DEGRADED, findings.fan_stands, "fan {fan} stands", "gpufanfailed",
          "fan {fan} stands still at {celsius} °C", "Replace the fan or the card.", "ours"),
+    Rule("utilization_stuck", DEGRADED, above("gpu_utilization_stuck"), "utilization stuck", "gpucollectorfailing",
+         "reports full use in an idle performance state, without a process", "Reload the driver or reset the GPU when it is free; its utilization means nothing.", "ours"),
     Rule("reading", DEGRADED, findings.collector_failed, "no {collector}", "gpucollectorfailing",
          "the driver fails to answer for {collector}", "Look at the log of the check or of the exporter (--log.level debug).", "ours"),
 )
