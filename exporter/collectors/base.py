@@ -68,6 +68,10 @@ class Collector(Generic[R]):
     read: Callable[[Device, R | None, Tick], R]
     families: tuple[Family[R], ...]
     scope: Scope = Scope.GPU
+    extra_reads: Callable[[R, float], int] = lambda _reading, _interval: 0
+    """Return how many reads inside a cycle of so many seconds a reading asks for."""
+    read_again: Callable[[Device, R], R] = lambda _device, reading: reading
+    """Add one of them to the reading: the next `read` gets that as `previous`."""
     counters: tuple[Family[R], ...] = field(init=False)
     """Those of its families that are counters."""
     period: float = field(init=False)

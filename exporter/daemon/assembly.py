@@ -130,7 +130,7 @@ def assemble(
     pace, collectors = pacing(config.sample), config.collectors.enabled
     sampler = Sampler(driver, _host(config, driver, once=once), collectors, pace, accounts, process, faults=watch)
     between = min(pace.interval, _SOON) if once else pace.interval
-    loop = Loop(sampler.run_cycle, between, published)
+    loop = Loop(sampler.run_cycle, between, published, sampler.extra_reads, sampler.read_again)
     xids = _xid_sources(config, driver, sampler)
     return Exporter(node_name(config, driver), sampler, loop, xids, threads or Threads())
 

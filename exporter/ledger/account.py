@@ -36,10 +36,11 @@ class Allocation:
 
 
 class Counted(NamedTuple):
-    """Seconds a GPU was busy by the driver's own count, and the seconds since it was read before."""
+    """Seconds a GPU was busy by the driver's own count, the seconds since it was read before, and those not covered."""
 
     busy: float
     seconds: float
+    lost: float = 0.0
 
 
 @record

@@ -27,7 +27,7 @@ from exporter.core.families import (
     in_columns,
     info,
 )
-from exporter.faults.families import FAULT_FAMILIES
+from exporter.faults.families import FAULT_FAMILIES, FINDINGS
 from exporter.host.network_ports import NETWORK_PORT_FAMILIES
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
 from exporter.progress.families import PROGRESS_FAMILIES
@@ -66,6 +66,7 @@ NODE_FAMILIES: tuple[AnyFamily, ...] = (
     counter("gpu_exporter_driver_calls_total", "Calls made to the driver library since the start.", Unit.NONE, lambda s: s.driver_calls, NODE),
     gauges("gpu_exporter_device_sample_age_seconds", "Time since the GPU last answered.", Unit.SECONDS, _per_gpu(lambda g: g.age if g.age != float("inf") else None), DEVICE, NODE),
     gauges("gpu_exporter_attribution_success", "Whether the attribution source answered last time it was asked.", Unit.NONE, by(lambda s: ((h.source, h.success) for h in s.sources)), ("source",), NODE),
+    gauges("gpu_exporter_attribution_error", "1 while the attribution source fails, with the reason: missing (no such socket or file), refused (no permission), timeout, unreachable (no connection, or it broke off), bad_answer; absent while it answers.", Unit.NONE, lambda s: (Sample(1, (h.source, h.reason)) for h in s.sources if h.reason), ("source", "reason"), NODE),
     gauges("gpu_exporter_attribution_age_seconds", "Age of the source's last good answer.", Unit.SECONDS, by(lambda s: ((h.source, h.age if h.age != float("inf") else None) for h in s.sources)), ("source",), NODE),
     gauges("gpu_exporter_attribution_conflicts", "Processes or GPUs for which this source contradicts one of higher trust, or running processes contradict it.", Unit.NONE, by(lambda s: ((h.source, h.conflicts) for h in s.sources)), ("source",), NODE),
     gauges("gpu_exporter_attribution_unresolved_devices", "Devices that this source says were given to somebody and that were not found among this node's GPUs, by reason: an id of an unknown kind, a MIG instance named by its place alone (DRA), a device that the driver does not show.", Unit.NONE, lambda s: (Sample(count, (h.source, reason)) for h in s.sources for reason, count in h.unresolved.items()), ("source", "reason"), NODE),
@@ -109,7 +110,7 @@ def groups(pod_labels: Sequence[str] = ()) -> tuple[Group, ...]:
         Group(
             "faults",
             "Faults that stand until they are mended, and the GPUs there should be; looked at every 5 s.",
-            FAULT_FAMILIES,
+            (*FAULT_FAMILIES, FINDINGS),
             "the readings of the GPUs, XIDs, gres.conf, the state file",
         ),
         Group("ledger", "Where each GPU second went, settled every pass.", tuple(LEDGER_FAMILIES), "the ledger"),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.sxid import SXID_FAMILIES, fatal
-from exporter.core.clock import Moment, monotonic_time, unix_time
+from exporter.core.clock import Moment, MonotonicTime, monotonic_time, unix_time
 from exporter.core.families import Block
 from exporter.core.threads import Threads
 from exporter.driver.interface import Driver
-from exporter.faults.families import FAULT_FAMILIES
+from exporter.faults.evaluate import STAGES, evaluate
+from exporter.faults.families import FAULT_FAMILIES, FINDINGS
+from exporter.faults.findings import RELEASED
+from exporter.faults.rule import Finding, Limits, Verdict, from_blocks
 from exporter.faults.watch import FaultTracker, FaultWatchConfig, observed_gpu
 from exporter.sampling.accounting import Accounting, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, gpu_statuses, node_blocks, xid_blocks
@@ -30,6 +34,10 @@ class Pacing:
     interval: float = 1.0
     deadline: float = 0.8
     stale: float = 10.0
+
+
+_LOOKS = 4
+"""Inside a cycle, at processes that may wait for storage."""
 
 
 class Sampler:
@@ -56,6 +64,7 @@ class Sampler:
         self.connection = DriverConnection(driver)
         self._process = process
         self._faults = faults or FaultTracker(FaultWatchConfig())
+        self._findings: tuple[Finding, ...] = ()
         self.xids = XidLog(site=self._faults.site_xids)
         self._passes = 0
 
@@ -81,11 +90,36 @@ class Sampler:
         deadline = began + self._pacing.deadline
         for failure in self._gpus.read(state.devices, at.unix, deadline, at.monotonic, clock=clock):
             self.connection.refresh(failure)
-        if self._faults.due(at.monotonic):
+        looks = self._faults.due(at.monotonic)
+        if looks:
             self._update_faults(state, at)
+            self.connection.release(on=self._faults.released)
         result = self._accounting.update(self._gpus.all, self._host, at)
         self._passes += 1
-        return self._publish(state, result, at, monotonic_time() - began)
+        snapshot = self._publish(state, result, at, monotonic_time() - began)
+        if looks:
+            ignored = STAGES["periodic"].left_out  # jobs run: what they have is no fault
+            self._findings = evaluate(
+                from_blocks(snapshot.blocks, at.unix), Limits(), ignored, Verdict.DEGRADED
+            ).findings
+        findings = self._findings
+
+        def series() -> Iterator[Block]:
+            yield from snapshot.blocks
+            yield Block(FINDINGS, (), findings)
+
+        return replace(snapshot, series=series)
+
+    def extra_reads(self) -> int:
+        """Return how often to read again before the next cycle."""
+        looks = _LOOKS if self._accounting.in_question else 0
+        return max(looks, self._gpus.extra_reads(self._pacing.interval))
+
+    def read_again(self) -> None:
+        """Read what the last cycle left in question once more; the next cycle counts it."""
+        self._gpus.read_again(monotonic_time() + self._pacing.deadline / 4, self._pacing.interval)
+        if self._accounting.in_question:
+            self._host.look_again(self._accounting.in_question)
 
     def uuids(self) -> Mapping[str, str]:
         """The GPUs seen so far, by PCI bus id as sysfs writes it. Of two at one place, the one that is there."""
@@ -101,6 +135,7 @@ class Sampler:
     def _update_faults(self, state: DriverState, at: Moment) -> None:
         """Let the faults see what this cycle found."""
         self.xids.set_back(at.unix)
+        self.xids.claim(self.uuids())
         gpus = tuple(
             observed_gpu(
                 gpu.device,
@@ -109,15 +144,24 @@ class Sampler:
                 up=gpu.answers(at.monotonic, self._pacing.stale),
                 failure=gpu.failure or ("" if gpu.present else "not shown by the driver"),
                 present=gpu.present,
+                programs=self.xids.programs(gpu.device.uuid, at.unix),
+                reset=self.xids.reset(gpu.device.uuid),
             )
             for gpu in self._gpus.all
         )
-        sxids = fatal(self.xids.switches)
-        self._faults.look(at.unix, at.monotonic, gpus, state.refused, driver=not state.error, sxids=sxids)
+        self._faults.look(
+            at.unix,
+            at.monotonic,
+            gpus,
+            state.refused,
+            driver=not state.error,
+            sxids=fatal(self.xids.switches),
+            unclaimed=self.xids.unclaimed,
+        )
 
     def _publish(self, state: DriverState, result: AccountingResult, at: Moment, seconds: float) -> Snapshot:
         now, started = at
-        gpus, stale = self._gpus.all, self._pacing.stale
+        gpus, stale = () if state.error == RELEASED else self._gpus.all, self._pacing.stale
         hung = {gpu.device.uuid: self._gpus.hung_seconds(gpu.device.uuid) for gpu in gpus}
         status = NodeStatus(
             time=now,
@@ -158,6 +202,15 @@ class Sampler:
         return Snapshot(status, series, result.processes, started)
 
 
+GOLDEN_RATIO = 0.618034
+"""Random times have gaps; from a random one on, steps of this fill the cycle evenly, whatever period the load has."""
+
+
+def read_times(number: int, phase: float) -> Sequence[float]:
+    """Return the times of further reads as fractions of the cycle, at `phase` (0 to 1) of equal parts of it."""
+    return [(place + phase) / number for place in range(number)]
+
+
 class Loop:
     """Runs one cycle per interval and keeps the last snapshot.
 
@@ -166,11 +219,18 @@ class Loop:
     """
 
     def __init__(
-        self, run_cycle: Callable[[], Snapshot], interval: float, published: Callable[[Snapshot], None]
+        self,
+        run_cycle: Callable[[], Snapshot],
+        interval: float,
+        published: Callable[[Snapshot], None],
+        extra_reads: Callable[[], int] = lambda: 0,
+        read_again: Callable[[], None] = lambda: None,
     ) -> None:
         self._run_cycle = run_cycle
         self._interval = interval
         self._published = published
+        self._extra_reads, self._read_again = extra_reads, read_again
+        self._phase = random.random()  # noqa: S311 - a time to read at
         self._stopped = threading.Event()
         self.snapshot = Snapshot()
         self.alive_at = monotonic_time()
@@ -189,4 +249,13 @@ class Loop:
             self.alive_at = monotonic_time()
             self._published(self.snapshot)
             due = max(due + self._interval, monotonic_time())
+            self._read_between(due)
             self._stopped.wait(due - monotonic_time())
+
+    def _read_between(self, due: MonotonicTime) -> None:
+        """Read again at times that no pattern of the load follows, each in its own part of the cycle."""
+        self._phase = (self._phase + GOLDEN_RATIO) % 1.0
+        for fraction in read_times(self._extra_reads(), self._phase):
+            if self._stopped.wait(max(0.0, due - self._interval * (1.0 - fraction) - monotonic_time())):
+                return
+            self._read_again()

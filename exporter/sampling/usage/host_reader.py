@@ -80,6 +80,7 @@ class OwnerHost:
         self._programs = _Programs()
         self._carried = CarriedUsage()
         self._network: _Network | None = None
+        self._peers = network.Peers(procfs)
 
     def leave(self) -> None:
         """Forget all but the totals, which go on if the owner comes back."""
@@ -110,6 +111,9 @@ class OwnerHost:
     def _counted(self, running: Sequence[HostProcess], tasks: Mapping[int, Tasks], now: MonotonicTime) -> Counters:
         watched = [process for process in running if process.pid in tasks]
         before, programs = self._counters or Counters(), self._programs
+        sockets = {
+            task.socket: process.pid for process in watched for task in tasks[process.pid].values() if task.socket
+        }
         return Counters(
             self.usage,
             {process.pid: tasks[process.pid] for process in watched},
@@ -123,6 +127,7 @@ class OwnerHost:
                 for process in watched
                 if _is_asleep(process, tasks[process.pid], before) and self._cgroups.frozen(process.cgroup, now)
             ),
+            self._peers.receives_from_peers(sockets, [each.pid for each in running]) if sockets else frozenset(),
         )
 
     def _used(self, running: Sequence[HostProcess], path: str | None, now: MonotonicTime) -> HostUsage:
@@ -195,7 +200,7 @@ class HostReader:
         self._procfs = procfs
         self._cores = cores or os.cpu_count() or 1
         self._cgroups = Cgroups(cgroupfs, self._cores)
-        self._threads = ThreadReader(procfs)
+        self.threads = ThreadReader(procfs)
         self._owners: dict[Owner, OwnerHost] = {}
         self._away: dict[Owner, OwnerHost] = {}
         self._turns = RoundRobin[Owner](CYCLE_PROCESSES)
@@ -211,7 +216,7 @@ class HostReader:
         pids = _pids(ownership, hosts)
         self._update_owners(pids.keys())
         turn = self._turns.next({owner: len(own) or 1 for owner, own in pids.items()})
-        tasks = self._threads.read(pids, now, turn)
+        tasks = self.threads.read(pids, now, turn)
         listeners = network.Listeners(self._procfs)
         for owner in turn:
             running = [hosts[pid] for pid in pids[owner]]
@@ -246,7 +251,7 @@ class HostReader:
     @property
     def skipped_tasks(self) -> int:
         """Threads worth reading that had no place in the budgets, summed over cycles."""
-        return self._threads.skipped
+        return self.threads.skipped
 
     def _expected_signals(self) -> frozenset[str]:
         shown = exists(self._procfs / "1" / "task")  # not where hidepid hides what others run
