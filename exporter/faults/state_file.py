@@ -25,8 +25,8 @@ VERSION = 1
 DAMAGED, OTHER_VERSION, UNKNOWN = "damaged", "version", "unknown"
 _WORST_FIRST = (OTHER_VERSION, DAMAGED, UNKNOWN)
 _KEYS = frozenset(
-    "version boot acknowledged_until accepted devices faults switches switches_last_reset unnamed_last_reset".split()
-)
+    {"version", "boot", "acknowledged_until", "accepted", "devices", "faults", "switches", "switches_last_reset"}
+) | {"unnamed_last_reset"}
 _MAX_ENTRIES = 1024
 """GPUs and faults that are believed of one node."""
 _MAX_DEPTH = 8
