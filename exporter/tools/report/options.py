@@ -133,6 +133,13 @@ class SummariesConfig:
         metavar="FORM",
         group=_WORK,
     )
+    comment_existing: str = option(
+        "append",
+        choice("append", "keep"),
+        "If the site has written an AdminComment: append one line to it, or keep it alone.",
+        metavar="WHAT",
+        group=_WORK,
+    )
     cluster: str = option(
         "",
         text,
