@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1] / "exporter"
 
 DAEMON = (
-    "core", "config", "driver", "host", "collectors", "attribution", "progress", "ledger", "faults",
+    "core", "config", "driver", "host", "collectors", "attribution", "progress", "ledger", "accounting", "faults",
     "sampling", "exposition", "web", "daemon",
 )  # fmt: skip
 TOOLS = ("tools/simulator", "tools/capture", "tools/report", "tools/check", "tools/reference")
@@ -20,12 +20,12 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 920, "config": 765, "driver": 2815, "host": 2455, "collectors": 2550, "attribution": 6970,
-    "progress": 1210, "ledger": 2790, "faults": 2440, "sampling": 3430, "exposition": 200, "web": 1970, "daemon": 890,
+    "core": 920, "config": 765, "driver": 2815, "host": 2455, "collectors": 2550, "attribution": 7000,
+    "progress": 1210, "ledger": 2895, "accounting": 1005, "faults": 2440, "sampling": 3480, "exposition": 200, "web": 1970, "daemon": 895,
     "tools/simulator": 2900, "tools/capture": 720, "tools/report": 4270, "tools/check": 1125, "tools/reference": 750,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
-MAX_MODULES = 255
+MAX_MODULES = 262
 MAX_FLOORS = 8
 """Floors of the daemon."""
 MAX_FILE_LINES = 400

@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from exporter.accounting.store import NAME as ACCOUNTING
+from exporter.accounting.writer import NodeAccounting
 from exporter.attribution.assembly.config import OFF, ON, SlurmConfig
 from exporter.attribution.assembly.factory import Mounts, attribution
 from exporter.attribution.background_source import BackgroundSource
@@ -125,7 +127,9 @@ def assemble(
         class_rules=config.attribution.classes,
         limits=config.ledger.thresholds,
     )
-    accounts = Accounting(options, workload_families(config.attribution.kubernetes.pod_labels))
+    folder = None if once else state_dir(config.faults.state, driver)
+    node = NodeAccounting(folder / ACCOUNTING if folder else None, memory_id=node_name(config, driver))
+    accounts = Accounting(options, workload_families(config.attribution.kubernetes.pod_labels), node)
     watch = FaultTracker(replace(fault_site(config, driver), read_only=once))
     pace, collectors = pacing(config.sample), config.collectors.enabled
     sampler = Sampler(driver, _host(config, driver, once=once), collectors, pace, accounts, process, faults=watch)
