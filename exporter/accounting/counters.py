@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from exporter.accounting.model import Amount, CounterKey, CounterRow, Place
+from exporter.accounting.model import Amount, CounterKey, CounterRow, Kind, Place
 from exporter.attribution.owner import NOBODY, Owner
 
 MAX_SERIES = 500
@@ -64,14 +64,14 @@ class OwnerCounters:
         self.merged = set[CounterKey]()
         """Owners that are counted as `other`, by the labels that they would have."""
 
-    def add(self, owner: Owner, priority: str, place: Place, amount: Amount, now: float) -> None:
-        life = self._life(owner, priority, place, amount.states, now)
+    def add(self, owner: Owner, kind: Kind, place: Place, amount: Amount, now: float) -> None:
+        life = self._life(owner, kind, place, amount.states, now)
         life.last = max(life.last, now)
         life.sums.add(amount)
 
-    def began(self, owner: Owner, priority: str, place: Place, now: float) -> None:
+    def began(self, owner: Owner, kind: Kind, place: Place, now: float) -> None:
         """Count one allocation."""
-        self._life(owner, priority, place, {}, now).allocations += 1
+        self._life(owner, kind, place, {}, now).allocations += 1
 
     def rows(self) -> tuple[CounterRow, ...]:
         return tuple(
@@ -88,16 +88,16 @@ class OwnerCounters:
             self._lives = kept
             self.merged.clear()
 
-    def _life(self, owner: Owner, priority: str, place: Place, states: Mapping[str, float], now: float) -> _Life:
+    def _life(self, owner: Owner, kind: Kind, place: Place, states: Mapping[str, float], now: float) -> _Life:
         key = CounterKey(
-            owner.kind, owner.namespace, owner.account, owner.user, priority, "", place.model, place.profile
+            owner.kind, owner.namespace, owner.account, owner.user, kind.priority, "", kind.work_class, *place
         )
         life = self._lives.get(key)
         new = states.keys() if life is None else states.keys() - life.sums.states.keys()
         added = len(new) + (_FIXED_SERIES if life is None else 0)
         if added and self._series() + added > self._limit - _RESERVED_SERIES and owner != NOBODY:
             self.merged.add(key)
-            key = CounterKey(owner=OTHER, model=place.model, profile=place.profile)
+            key = CounterKey(owner=OTHER, model=place.model)
             life = self._lives.get(key)
         if life is None:
             life = self._lives[key] = _Life(int(now), now, 0, Sums())

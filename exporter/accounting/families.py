@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from exporter.accounting.model import AccountingStatus, CounterKey, CounterRow
 from exporter.core.families import NODE, AnyFamily, Family, Sample, Unit, Values, counter, counters, gauge, gauges
 
-OWNER_COUNTER_LABELS = (*CounterKey._fields, "store", "since")
+OWNER_COUNTER_LABELS = (*("class" if name == "work_class" else name for name in CounterKey._fields), "store", "since")
 """Labels of the owners' counters. No scraper overwrites one of them."""
 
 

@@ -14,11 +14,18 @@ HOUR_SECONDS = 3600.0
 
 
 class Place(NamedTuple):
-    """Kind of GPU that is accounted apart."""
+    """Kind of GPU, which is accounted apart."""
 
     model: str
     profile: str = ""
     """Profile of a MIG instance; empty for whole GPUs."""
+
+
+class Kind(NamedTuple):
+    """Labels of an allocation's counters that its owner does not have."""
+
+    priority: str = ""
+    work_class: str = ""
 
 
 @record
@@ -47,6 +54,8 @@ class Cycle:
     models: Mapping[str, str] = field(default_factory=dict[str, str])
     """By GPU uuid."""
     ownership: Ownership = field(default_factory=Ownership)
+    classes: Mapping[Owner, str] = field(default_factory=dict[Owner, str])
+    """Class of each owner's work, where known."""
 
 
 @record
@@ -105,6 +114,8 @@ class CounterKey(NamedTuple):
     """QOS of Slurm, or priority class of the pod."""
     owner: str = ""
     """`other` for the owners above the limit of series; else empty."""
+    work_class: str = ""
+    """`batch`, `service`, `interactive`; the label is `class`."""
     model: str = ""
     profile: str = ""
 

@@ -15,6 +15,7 @@ from exporter.accounting.model import (
     Cycle,
     HourKey,
     HourRow,
+    Kind,
     Place,
     Stored,
     Usage,
@@ -41,7 +42,7 @@ class _Entry:
     """An allocation and the part of it that still changes."""
 
     allocation: Allocation
-    priority: str
+    kind: Kind
     until: float
     """Unix seconds up to which it is accounted."""
     cycle: int = -1
@@ -91,7 +92,9 @@ class AllocationTracker:
     def _account(self, owner: Owner, rows: Collection[Usage], cycle: Cycle) -> None:
         now = float(cycle.at.unix)
         info = cycle.ownership.info.get(owner, WorkloadInfo())
-        entry = self._entry(owner, info, cycle)
+        kind = Kind(info.qos, cycle.classes.get(owner, ""))
+        entry = self._entry(owner, info, kind, cycle)
+        entry.kind = kind
         seen = entry.cycle == self._cycle - 1 and entry.cycle > 0
         begin = now - cycle.seconds
         first = entry.until if not seen and entry.until > begin else begin
@@ -108,7 +111,7 @@ class AllocationTracker:
         entry.until, entry.cycle = now, self._cycle
         self._changed[entry.allocation.id] = entry
 
-    def _entry(self, owner: Owner, info: WorkloadInfo, cycle: Cycle) -> _Entry:
+    def _entry(self, owner: Owner, info: WorkloadInfo, kind: Kind, cycle: Cycle) -> _Entry:
         """Return the allocation of the owner: the known one, unless its source reports a later start."""
         now, known = float(cycle.at.unix), self._entries.get(_identity(owner))
         start = None if info.start_time is None else float(info.start_time)
@@ -122,10 +125,10 @@ class AllocationTracker:
         begin = now - cycle.seconds
         began = min(max(start, self._born), now) if start is not None and owner != NOBODY else begin
         allocation = Allocation(_id(owner, began), owner, began, reported_start=start)
-        entry = self._entries[_identity(owner)] = _Entry(allocation, info.qos, began)
+        entry = self._entries[_identity(owner)] = _Entry(allocation, kind, began)
         if owner != NOBODY:
             first = next(row for row in cycle.usage if row.owner == owner)
-            self._counters.began(owner, info.qos, Place(cycle.models.get(first.gpu, ""), first.profile), now)
+            self._counters.began(owner, kind, Place(cycle.models.get(first.gpu, ""), first.profile), now)
             self._urgent = True
         return entry
 
@@ -176,7 +179,7 @@ class AllocationTracker:
 
     def _add(self, entry: _Entry, place: Place, begin: float, end: float, amount: Amount) -> None:
         """Add what was got from `begin` to `end`, each hour its part."""
-        self._counters.add(entry.allocation.owner, entry.priority, place, amount, end)
+        self._counters.add(entry.allocation.owner, entry.kind, place, amount, end)
         for hour, part in _hours(begin, end):
             key = HourKey(entry.allocation.id, hour, *place)
             sums, _ = entry.hours.setdefault(key, (Sums(), 0.0))
@@ -201,7 +204,11 @@ def _restored(stored: Stored) -> Iterator[tuple[Identity, _Entry]]:
         hours.setdefault(row.key.allocation, []).append(row)
     for each in sorted(stored.allocations, key=lambda each: each.start):
         own = hours.get(each.id, [])
-        entry = _Entry(each, each.details.get("priority", ""), max([each.start, *(row.until for row in own)]))
+        entry = _Entry(
+            each,
+            Kind(each.details.get("priority", ""), each.details.get("class", "")),
+            max([each.start, *(row.until for row in own)]),
+        )
         entry.hours = {
             row.key: (Sums(dict(row.amount.states), row.amount.used, row.amount.joules), row.until) for row in own
         }
@@ -244,7 +251,8 @@ def _described(entry: _Entry, owner: Owner, info: WorkloadInfo, rows: Collection
     names = label_names([label for label, _ in info.pod_labels])
     facts = {
         "job_name": info.job_name,
-        "priority": info.qos,
+        "priority": entry.kind.priority,
+        "class": entry.kind.work_class,
         "part_of": info.part_of,
         "array_job": info.slurm_array_job,
         "array_task": info.slurm_array_task,

@@ -143,7 +143,9 @@ class Accounting:
             *_filled(NCCL_FAMILIES if view.nccl else (), view.nccl),
             *_filled(NETWORK_PORT_FAMILIES if view.ports.ports else (), view.ports),
             *self._progress.blocks(view.reported, self._ledger.owners),
-            *self._owner_blocks(Cycle(at, current.seconds, _usage(self._ledger), _models(gpus), joined.ownership)),
+            *self._owner_blocks(
+                Cycle(at, current.seconds, _usage(self._ledger), _models(gpus), joined.ownership, current.work)
+            ),
         )
         return AccountingResult(
             ownership=joined.ownership,
