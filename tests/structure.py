@@ -21,8 +21,9 @@ ORDER = DAEMON + TOOLS
 
 MAX_LINES = {
     "core": 920, "config": 765, "driver": 2815, "host": 2455, "collectors": 2550, "attribution": 7000,
-    "progress": 1210, "ledger": 2895, "accounting": 1005, "faults": 2440, "sampling": 3480, "exposition": 200, "web": 1970, "daemon": 895,
-    "tools/simulator": 2900, "tools/capture": 720, "tools/report": 4270, "tools/check": 1125, "tools/reference": 750,
+    "progress": 1210, "ledger": 2895, "accounting": 1020, "faults": 2440, "sampling": 3480, "exposition": 200,
+    "web": 1970, "daemon": 895,
+    "tools/simulator": 2900, "tools/capture": 720, "tools/report": 4330, "tools/check": 1125, "tools/reference": 750,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
 MAX_MODULES = 262

@@ -11,10 +11,10 @@ from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import by, record
 from exporter.accounting.families import OWNER_COUNTER_LABELS
 
-INTERVAL = "30m"
-"""A month has 1,440 values of each series, and the last half hour is not in it yet."""
+INTERVAL = "15m"
+"""A month has 2,880 values of each series, and the last quarter of an hour is not in it yet."""
 _LATEST = "1h"
-"""Two intervals: what was not scraped for so long has no value, and is caught up with later."""
+"""What was not scraped for so long has no value, and is caught up with later."""
 _REACH = "25h"
 """How far back the last recorded value is looked for. Counters outlive their owner's work by 24 hours."""
 _REACH_SECONDS = 25 * 3600

@@ -26,7 +26,7 @@ def life(account: str, since: int, target: str = NODE, **labels: str) -> str:
 
 def counter(labels: str, values: str) -> Mapping[str, str]:
     """The counter, in two states that grow alike, and its birth wherever it has a value."""
-    since = labels.split('since="')[1].split('"')[0]
+    since = labels.split('since="')[1].split('"', maxsplit=1)[0]
     births = " ".join(
         each if each.startswith("_") else f"{since}x{each.rpartition('x')[2] if 'x' in each else 0}"
         for each in values.split()
