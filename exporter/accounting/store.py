@@ -168,6 +168,15 @@ def read_after(path: Path, seq: int, limit: int) -> Mapping[str, Any]:
     return {"store": store, "born": born, "rows": rows, "more": len(rows) == limit}
 
 
+MAX_ROWS = 1000
+"""Rows of one answer."""
+
+
+def rows_after(path: Path, node: str, seq: int) -> bytes:
+    """Return the next rows after that number as JSON, for the accounting service. Raises sqlite3.Error, OSError."""
+    return _json({"node": node, **read_after(path, seq, MAX_ROWS)}).encode()
+
+
 def facts(allocation: Allocation) -> str:
     """Return what describes the allocation as JSON."""
     return _json({

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from exporter.accounting.store import NAME as ACCOUNTING
+from exporter.accounting.store import rows_after
 from exporter.accounting.writer import NodeAccounting
 from exporter.attribution.assembly.config import OFF, ON, SlurmConfig
 from exporter.attribution.assembly.factory import Mounts, attribution
@@ -55,9 +56,19 @@ _STOPPED_SECONDS = 5.0
 class Exporter:
     """Made by `assembly`; what the pages and the commands ask the passes goes through it."""
 
-    def __init__(self, node: str, sampler: Sampler, loop: Loop, xids: XidSources, threads: Threads) -> None:
+    def __init__(
+        self,
+        node: str,
+        sampler: Sampler,
+        loop: Loop,
+        xids: XidSources,
+        threads: Threads,
+        allocations: Callable[[int], bytes] | None = None,
+    ) -> None:
         self.node = node
         """Its name, as the schedulers call it."""
+        self.allocations = allocations
+        """Rows of the accounting after a number; None where nothing is kept."""
         self._sampler = sampler
         self._loop = loop
         self._xids = xids
@@ -128,7 +139,9 @@ def assemble(
         limits=config.ledger.thresholds,
     )
     folder = None if once else state_dir(config.faults.state, driver)
-    node = NodeAccounting(folder / ACCOUNTING if folder else None, memory_id=node_name(config, driver))
+    name = node_name(config, driver)
+    path = folder / ACCOUNTING if folder else None
+    node = NodeAccounting(path, memory_id=name)
     accounts = Accounting(options, workload_families(config.attribution.kubernetes.pod_labels), node)
     watch = FaultTracker(replace(fault_site(config, driver), read_only=once))
     pace, collectors = pacing(config.sample), config.collectors.enabled
@@ -136,7 +149,8 @@ def assemble(
     between = min(pace.interval, _SOON) if once else pace.interval
     loop = Loop(sampler.run_cycle, between, published)
     xids = _xid_sources(config, driver, sampler)
-    return Exporter(node_name(config, driver), sampler, loop, xids, threads or Threads())
+    allocations = functools.partial(rows_after, path, name) if path else None
+    return Exporter(name, sampler, loop, xids, threads or Threads(), allocations)
 
 
 def _xid_sources(config: DaemonConfig, driver: Driver, sampler: Sampler) -> XidSources:
