@@ -56,7 +56,9 @@ class Node:
 
     def _open(self) -> None:
         self._store = AccountingStore(self.path, self.now)
-        self._tracker = AllocationTracker(self._store.load())
+        stored = self._store.load()
+        self.store_id, self.published = stored.id, tuple(stored.counters)
+        self._tracker = AllocationTracker(stored)
         self._before = None
 
     def kill(self) -> None:
@@ -85,6 +87,7 @@ class Node:
             self.batches.append(batch)
             if write:
                 self._store.write(batch)
+                self.published = tuple(batch.counters)
 
     def cycles(self, until: float) -> None:
         while self.now < until:
