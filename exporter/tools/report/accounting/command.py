@@ -8,7 +8,7 @@ import logging
 import sqlite3
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,9 +19,11 @@ from exporter.config.option import ConfigError, option
 from exporter.core import site_file
 from exporter.core.clock import unix_time
 from exporter.daemon import logs
-from exporter.daemon.logs import LogConfig
+from exporter.daemon.logs import LogConfig, print_error
 from exporter.tools.report.accounting.collector import NodeAccess, collect, expand
-from exporter.tools.report.accounting.database import GROUPS, Database, Total
+from exporter.tools.report.accounting.database import GROUPS, Cost, Database, Total
+from exporter.tools.report.accounting.prices import Prices
+from exporter.tools.report.accounting.prices import read as read_prices
 from exporter.tools.report.definitions import LOST
 from exporter.tools.report.sacct import Sacct, SacctError
 
@@ -40,12 +42,13 @@ PAGE = Page(
     "Collect the allocations of all nodes into one database. With --month, list what each team got.",
     """\
 exit status:
-  0 done   1 a node did not answer, or a job differs from the scheduler's record (with --interval 0)   2 wrong option
+  0 done   2 wrong option
+  1 with --interval 0: a node did not answer, or a job differs from sacct
 
 examples:
   gpu-exporter accounting --nodes https://gpu01:9836,https://gpu02:9836 --username prometheus --password-file FILE
   gpu-exporter accounting --month 2026-10 --by team
-  gpu-exporter accounting --month 2026-10 --team vision --by job --format csv
+  gpu-exporter accounting --month 2026-10 --team vision --by job --format json
 """,
 )
 
@@ -74,10 +77,15 @@ class AccountingConfig:
     state_dir: Path = option(
         "/var/lib/gpu-exporter-accounting", path, "Directory of the database.", metavar="DIR", name="state.dir"
     )
+    prices_file: Path | None = option(
+        "", optional_path, "Prices of the site (YAML).", metavar="FILE", group="List", name="prices.file"
+    )
     month: str = option("", text, "List this month, e.g. 2026-10, in local time.", metavar="YYYY-MM", group="List")
     team: str = option("", text, "Only this team: an account, else a namespace.", metavar="NAME", group="List")
-    by: str = option("team", choice(*GROUPS), "What rows are.", metavar="GROUP", group="List")
-    format: str = option("text", choice("text", "csv", "json"), "text, csv or json.", metavar="FORMAT", group="List")
+    by: str = option(
+        "team", choice(*GROUPS), "team, account, namespace, user, job, node or model.", metavar="GROUP", group="List"
+    )
+    format: str = option("csv", choice("csv", "json"), "csv or json.", metavar="FORMAT", group="List")
 
 
 def run(config: AccountingConfig) -> int:
@@ -135,29 +143,35 @@ def _compare(config: AccountingConfig, database: Database, since: float, now: fl
 
 
 def _list(config: AccountingConfig, database: Database, since: float, until: float) -> int:
-    ended = min(until, float(unix_time()))
+    """Print a row for each group, with the days that have data."""
+    prices = read_prices(config.prices_file) if config.prices_file else Prices("", ())
+    costs = database.costs(config.by, since, until, prices, config.team)
     days, covered = round((until - since) / 86400), database.hours_covered(since, until) / 24
-    totals = database.totals(config.by, since, ended, config.team)
+    rows = [_row(each, costs[each.name], prices) for each in database.totals(config.by, since, until, config.team)]
+    head = {"month": config.month, "days": days, "days_with_data": round(covered, 2), "currency": prices.currency}
     if config.format == "json":
-        rows = [dict(zip(_COLUMNS, _row(each), strict=True)) for each in totals]
-        document = {"month": config.month, "days": days, "days_with_data": round(covered, 2), "rows": rows}
-        sys.stdout.write(f"{json.dumps(document, indent=2)}\n")
+        sys.stdout.write(f"{json.dumps({**head, 'rows': rows}, indent=2)}\n")
         return 0
-    if config.format == "text":
-        sys.stdout.write(f"{config.month}: data for {covered:.1f} of {days} days\n")
-    writer = csv.writer(sys.stdout, delimiter="," if config.format == "csv" else "\t", lineterminator="\n")
-    writer.writerow((config.by, *_COLUMNS[1:]))
-    writer.writerows(_row(each) for each in totals)
+    print_error(f"{config.month}: data for {covered:.1f} of {days} days")
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow((config.by, *_COLUMNS))
+    writer.writerows(row.values() for row in rows)
     return 0
 
 
-_COLUMNS = ("name", "gpu_hours", "used_hours", "wasted_hours", "unobserved_hours", "kwh", "allocations")
+_COLUMNS = (
+    *("gpu_hours", "used_hours", "wasted_hours", "unobserved_hours", "kwh", "allocations", "cost", "unpriced_hours"),
+    *("electricity_cost", "kg_co2"),
+)
 
 
-def _row(total: Total) -> Sequence[str | float]:
-    wasted = sum(total.states.get(state, 0.0) for state in LOST)
+def _row(total: Total, cost: Cost, prices: Prices) -> Mapping[str, str | float]:
+    wasted, kwh = sum(total.states.get(state, 0.0) for state in LOST), total.joules / 3.6e6
     hours = (total.seconds, total.used, wasted, total.states.get("unobserved", 0.0))
-    return (total.name, *(round(each / 3600, 3) for each in hours), round(total.joules / 3.6e6, 3), total.allocations)
+    electricity, co2 = kwh * prices.electricity_per_kwh, kwh * prices.grams_co2_per_kwh / 1000
+    numbers = (*(each / 3600 for each in hours), kwh, total.allocations, cost.amount, cost.unpriced_hours)
+    values = (*numbers, electricity, co2)
+    return {"name": total.name, **{name: round(each, 3) for name, each in zip(_COLUMNS, values, strict=True)}}
 
 
 def _month(value: str) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from exporter.accounting.model import HOUR_SECONDS
 from exporter.attribution.owner import Owner
+from exporter.tools.report.accounting.prices import Prices
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS allocations (
@@ -30,6 +31,7 @@ CREATE TABLE IF NOT EXISTS cursors (
 """
 _SCHEDULER = "scheduler"
 """Node of the rows that only the scheduler knows of."""
+_COLUMN = {"model": "h.model", "node": "h.node"}
 GROUPS = ("team", "account", "namespace", "user", "job", "node", "model")
 
 
@@ -56,6 +58,14 @@ class Total:
     @property
     def seconds(self) -> float:
         return sum(self.states.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """In the currency of the site. GPU hours without a price are not in it."""
+
+    amount: float = 0.0
+    unpriced_hours: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +129,7 @@ class Database:
 
     def totals(self, by: str, since: float, until: float, team: str = "") -> Sequence[Total]:
         """Return what each group got in whole hours, the largest first."""
-        column = {"model": "h.model", "node": "h.node"}.get(by, f"a.{by}")
+        column = _COLUMN.get(by, f"a.{by}")
         rows = self._database.execute(
             f"SELECT {column} AS name, state.key, sum(state.value), count(DISTINCT h.node || h.allocation),"  # noqa: S608
             " count(DISTINCT h.hour) FROM hours h JOIN allocations a ON a.node = h.node AND a.id = h.allocation,"
@@ -138,6 +148,23 @@ class Database:
         )
         found = [Total(name, states.get(name, {}), *rest) for name, *rest in whole]
         return sorted(found, key=lambda each: (-each.seconds, each.name))
+
+    def costs(self, by: str, since: float, until: float, prices: Prices, team: str = "") -> Mapping[str, Cost]:
+        """Return what the hours of each group cost, each at the price of its hour."""
+        found: dict[str, Cost] = {}
+        rows = self._database.execute(
+            f"SELECT {_COLUMN.get(by, f'a.{by}')}, h.model, h.profile, json_extract(a.facts, '$.owner[8]'), h.hour,"  # noqa: S608
+            " sum(h.seconds) FROM hours h JOIN allocations a ON a.node = h.node AND a.id = h.allocation"
+            " WHERE h.hour >= ?1 AND h.hour < ?2 AND (?3 = '' OR a.team = ?3) GROUP BY 1, 2, 3, 4, 5",
+            (since // HOUR_SECONDS, until // HOUR_SECONDS, team),
+        )
+        for name, model, profile, pool, hour, seconds in rows:
+            before, price = found.get(name, Cost()), prices.per_gpu_hour(model, profile, pool, hour * HOUR_SECONDS)
+            amount = seconds / 3600
+            found[name] = Cost(
+                before.amount + (price or 0.0) * amount, before.unpriced_hours + (amount if price is None else 0.0)
+            )
+        return found
 
     def hours_covered(self, since: float, until: float) -> int:
         """Return the number of hours of which any node has data."""
