@@ -23,12 +23,15 @@ _BIRTH = "gpu_owner_since_timestamp_seconds"
 
 
 def _growth(counter: str, name: str, labels: tuple[str, ...], unit: str) -> tuple[Recording, ...]:
-    """Return the rules of one counter: its value now, its growth since the last recorded value, and that value."""
+    """Return the rules of one counter: its value now, its growth since the last recorded value, and that value.
+
+    The last recorded value is an earlier one (`offset 1s`), in whatever order rules are evaluated.
+    """
     life = (*OWNER_COUNTER_LABELS, *labels)
     now, last = f"store:{name}:now", f"store:{name}:last"
     born = f"max {by(OWNER_COUNTER_LABELS)} (last_over_time({_BIRTH}[{_LATEST}])) > time() - {_REACH_SECONDS}"
     grown = (
-        f"{now} - (last_over_time({last}[{_REACH}])"
+        f"{now} - (last_over_time({last}[{_REACH}] offset 1s)"
         f" or 0 * {now} and on ({', '.join(('cluster', *OWNER_COUNTER_LABELS))}) {born}"
         f" or min {by(life)} (min_over_time({counter}[{_LATEST}])))"
     )
