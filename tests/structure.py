@@ -20,13 +20,13 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 920, "config": 775, "driver": 2815, "host": 2525, "collectors": 2785, "attribution": 7230,
-    "progress": 1210, "ledger": 2945, "accounting": 1015, "faults": 2470, "sampling": 3630, "exposition": 200,
+    "core": 920, "config": 775, "driver": 2815, "host": 2545, "collectors": 2795, "attribution": 7265,
+    "progress": 1210, "ledger": 2940, "accounting": 1015, "faults": 2740, "sampling": 3740, "exposition": 200,
     "web": 1995, "daemon": 915,
-    "tools/simulator": 2900, "tools/capture": 720, "tools/report": 4990, "tools/check": 1125, "tools/reference": 755,
+    "tools/simulator": 2900, "tools/capture": 720, "tools/report": 5040, "tools/check": 1125, "tools/reference": 755,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
-MAX_MODULES = 262
+MAX_MODULES = 268
 MAX_FLOORS = 8
 """Floors of the daemon."""
 MAX_FILE_LINES = 400
