@@ -20,10 +20,10 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 920, "config": 775, "driver": 2815, "host": 2545, "collectors": 2795, "attribution": 7265,
-    "progress": 1210, "ledger": 2940, "accounting": 1015, "faults": 2740, "sampling": 3740, "exposition": 200,
+    "core": 915, "config": 775, "driver": 2850, "host": 2560, "collectors": 2820, "attribution": 7265,
+    "progress": 1205, "ledger": 2940, "accounting": 1015, "faults": 2740, "sampling": 3800, "exposition": 195,
     "web": 1995, "daemon": 915,
-    "tools/simulator": 2900, "tools/capture": 720, "tools/report": 5040, "tools/check": 1125, "tools/reference": 755,
+    "tools/simulator": 2730, "tools/capture": 715, "tools/report": 5040, "tools/check": 1125, "tools/reference": 755,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
 MAX_MODULES = 268
