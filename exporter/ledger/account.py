@@ -124,6 +124,22 @@ class OwnerEntry:
 
 
 @record
+class TargetUsage:
+    """What one owner added on one target in one cycle. NOBODY has what no owner was allocated."""
+
+    owner: Owner
+    gpu: str
+    """Uuid of the GPU, also for one of its instances."""
+    profile: str
+    """Profile of the MIG instance; empty for a GPU."""
+    states: tuple[tuple[int, float], ...]
+    """State and the fraction of the GPU's cycle in it; the fractions sum to the allocated fraction of the GPU."""
+    used: float
+    """GPU seconds it ran."""
+    joules: Joules
+
+
+@record
 class Ledger:
     """All totals at the end of one cycle. The empty ledger is where an exporter starts."""
 
@@ -134,3 +150,5 @@ class Ledger:
     targets: Mapping[str, TargetEntry] = field(default_factory=dict[str, TargetEntry])
     owners: Mapping[Owner, OwnerEntry] = field(default_factory=dict[Owner, OwnerEntry])
     host_signals_known: frozenset[str] = frozenset()
+    usage: tuple[TargetUsage, ...] = ()
+    """Of the last cycle alone."""

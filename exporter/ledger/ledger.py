@@ -9,7 +9,17 @@ from operator import add, mul
 
 from exporter.attribution.owner import Owner
 from exporter.core.units import Joules
-from exporter.ledger.account import ZERO, Allocation, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
+from exporter.ledger.account import (
+    ZERO,
+    Allocation,
+    Ledger,
+    LedgerInput,
+    OwnerEntry,
+    Reading,
+    Seconds,
+    TargetEntry,
+    TargetUsage,
+)
 from exporter.ledger.division import NO_EVIDENCE, BusyTime, Division, divide, gather, of_gap, runner, work
 from exporter.ledger.history import OwnerBusySeconds, divide_busy_seconds, free_clock, next_history, was_blocked
 from exporter.ledger.peers import (
@@ -29,11 +39,9 @@ from exporter.ledger.states import DEFAULTS
 from exporter.ledger.states.given import GAP_INTERVALS
 from exporter.ledger.states.idle import ACTIVE
 from exporter.ledger.states.state import NO_HISTORY, NO_HOST, NOTHING_REPORTED, Evidence, Limits, UsageHistory
+from exporter.ledger.usage import Divisions, Instances, target_usage, unowned_usage
 
 Peers = Mapping[Owner, Collection[str]]
-Divisions = Mapping[str, Division]
-Instances = Mapping[str, Sequence[Reading]]
-"""By the uuid of their GPU."""
 
 _NO_ENERGY = Joules(0.0)
 
@@ -67,6 +75,7 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> 
     for reading in readings:
         if reading.target.parent_uuid:
             instances.setdefault(reading.target.parent_uuid, []).append(reading)
+    usage = target_usage(readings, divisions, ran, instances)
     began = current.time if ledger.began is None else ledger.began
     ledger = replace(ledger, clock=ledger.clock + seconds, began=began)
     return replace(
@@ -74,8 +83,9 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> 
         targets={**ledger.targets, **_targets(ledger, current, divisions, ran, instances)},
         owners={
             **ledger.owners,
-            **_owners(ledger, current, divisions, _sums(ledger, current, divisions, ran, instances, limits), limits),
+            **_owners(ledger, current, divisions, _sums(ledger, current, divisions, usage, instances, limits), limits),
         },
+        usage=(*usage, *unowned_usage(readings, divisions, ran, instances, usage)),
         host_signals_known=current.host_signals_known or ledger.host_signals_known,
     )
 
@@ -220,22 +230,18 @@ def _sums(
     ledger: Ledger,
     current: LedgerInput,
     divisions: Divisions,
-    ran: Mapping[str, OwnerBusySeconds],
+    usage: Sequence[TargetUsage],
     instances: Instances,
     limits: Limits,
 ) -> Mapping[Owner, _Sum]:
-    energy = {reading.target.uuid: reading.joules for reading in current.readings}
     sums: dict[Owner, _Sum] = {}
+    rows = iter(usage)
     for reading in current.readings:
         target = reading.target
         if target.uuid in instances:  # booked as its instances
             continue
         division = divisions[target.uuid]
-        joules = reading.joules
-        if target.parent_uuid:
-            siblings = instances[target.parent_uuid]
-            joules = Joules(energy.get(target.parent_uuid, 0.0) * _energy_part(reading, siblings, divisions))
-        for part, owned in zip(division.owner_shares, ran[target.uuid].owned, strict=True):
+        for part, row in zip(division.owner_shares, rows):  # noqa: B905 - the rows of the next targets follow
             total = sums.get(part.owner)
             if total is None:
                 known = ledger.owners.get(part.owner, OwnerEntry())
@@ -244,25 +250,17 @@ def _sums(
                     past=dict(known.past),
                     used=dict(known.used),
                 )
-            total.joules = Joules(total.joules + max(0.0, joules) * part.energy)
+            total.joules = Joules(total.joules + row.joules)
             total.active = total.active or part.demand > limits[ACTIVE]
             total.observed = total.observed or division.busy is not None
             before = total.past.get(target.uuid, NO_HISTORY)
             now = next_history(before, reading, division, part, current.seconds, limits)
             rank = current.compared.get((part.owner, target.uuid))
             total.past[target.uuid] = replace(now, activity=rank.activity) if rank else now
-            gpu = target.parent_uuid or target.uuid
-            total.used[gpu] = total.used.get(gpu, 0.0) + owned * target.share
-            for state, share in part.state_shares:
-                total.states[state] += share * target.share
+            total.used[row.gpu] = total.used.get(row.gpu, 0.0) + row.used
+            for state, ratio in row.states:
+                total.states[state] += ratio
     return sums
-
-
-def _energy_part(reading: Reading, siblings: Sequence[Reading], divisions: Divisions) -> float:
-    """An instance's part of its GPU's energy: by size while the GPU is idle, by what runs while it is busy."""
-    sizes = max(1.0, sum(each.target.share for each in siblings))
-    busy = sum(each.target.share * (divisions[each.target.uuid].busy or 0.0) for each in siblings) / sizes
-    return (1.0 - busy + (divisions[reading.target.uuid].busy or 0.0)) * reading.target.share / sizes
 
 
 def _owner(ledger: Ledger, current: LedgerInput, owner: Owner, total: _Sum) -> OwnerEntry:
