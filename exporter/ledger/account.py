@@ -81,6 +81,8 @@ class LedgerInput:
     """Unix seconds each workload started, where known."""
     ranks: Mapping[Owner, Sequence[Rank]] = field(default_factory=dict[Owner, Sequence[Rank]])
     """What the owners' processes report of themselves."""
+    nccl: Mapping[Owner, str] = field(default_factory=dict[Owner, str])
+    """The verdict of NCCL's RAS on the owners that seem to hang."""
     host_signals_known: frozenset[str] = frozenset()
     """Names of the `HostSignals` this host can report, and `reported_phases` where programs can report."""
     compared: Mapping[tuple[Owner, str], Comparison] = field(default_factory=dict[tuple[Owner, str], Comparison])
