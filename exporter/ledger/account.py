@@ -100,6 +100,8 @@ class TargetEntry:
     """The last that could be read: what this device can report."""
     free_clock: float | None = None
     """Hertz: the highest SM clock seen while it was busy and not throttled."""
+    throttled_clock: float | None = None
+    """Hertz: the mean SM clock lately while it was throttled."""
     unowned_seconds: float = 0.0
     """GPU seconds run by nobody known, those on the instances of a GPU included; 0 for an instance."""
     seen: float = 0.0

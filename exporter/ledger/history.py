@@ -24,6 +24,8 @@ _MIN_COMPUTING_RATIO = 0.5
 _RECENT_CYCLES = 10
 """Cycles within which a process that does wait for storage is caught at it: one look a cycle sees a third of it."""
 _BARRIER_SECONDS = 60.0
+_NEWEST = 0.2
+"""Weight of the newest reading of a throttled clock."""
 _DECAY_SECONDS = 3600.0
 """Seconds over which the highest power and the highest clock are forgotten: work changes, and so do limits."""
 
@@ -103,6 +105,12 @@ def free_clock(before: float | None, signals: Signals | None, seconds: float) ->
     if signals.throttled_thermal is None or signals.throttled_thermal or signals.throttled_power_brake:
         return before  # in the first pass it is not known yet
     return highest_lately(before, signals.sm_clock, seconds)
+
+
+def throttled_clock(before: float | None, signals: Signals | None) -> float | None:
+    """The mean SM clock lately, of readings in moments in which heat or the power brake held it down."""
+    now = signals.sm_clock_throttled if signals else None
+    return before if now is None else now if before is None else before + _NEWEST * (now - before)
 
 
 def highest_lately(before: float | None, now: float, seconds: float) -> float:

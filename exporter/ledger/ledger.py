@@ -11,7 +11,14 @@ from exporter.attribution.owner import Owner
 from exporter.core.units import Joules
 from exporter.ledger.account import ZERO, Allocation, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
 from exporter.ledger.division import NO_EVIDENCE, BusyTime, Division, divide, gather, runner, unobserved, work
-from exporter.ledger.history import OwnerBusySeconds, divide_busy_seconds, free_clock, next_history, was_blocked
+from exporter.ledger.history import (
+    OwnerBusySeconds,
+    divide_busy_seconds,
+    free_clock,
+    next_history,
+    throttled_clock,
+    was_blocked,
+)
 from exporter.ledger.peers import (
     NO_BARRIERS,
     Barriers,
@@ -148,12 +155,11 @@ def _side(ledger: Ledger, current: LedgerInput, uuid: str, allocation: Allocatio
 
 
 def _clock_lost(reading: Reading, known: TargetEntry | None) -> float | None:
-    """Part of the clock it runs unthrottled that it lacks; by the highest there is where it never was unthrottled."""
+    """Part of the clock that it lacks while throttled; of the highest there is where it never was unthrottled."""
     signals = reading.signals
-    if signals is None or not signals.sm_clock:
-        return None
-    free = (known.free_clock if known else None) or signals.sm_clock_max
-    return max(0.0, 1.0 - signals.sm_clock / free) if free else None
+    free = (known.free_clock if known else None) or (signals.sm_clock_max if signals else None)
+    held_down = throttled_clock(known.throttled_clock if known else None, signals) or (signals and signals.sm_clock)
+    return max(0.0, 1.0 - held_down / free) if free and held_down else None
 
 
 def _targets(
@@ -178,6 +184,7 @@ def _targets(
             seconds=_added(known.seconds if known else ZERO, states, seconds),
             signals=reading.signals or (known.signals if known else None),
             free_clock=free_clock(known.free_clock if known else None, reading.signals, seconds),
+            throttled_clock=throttled_clock(known.throttled_clock if known else None, reading.signals),
             unowned_seconds=0.0 if reading.target.parent_uuid else (known.unowned_seconds if known else 0.0) + rest,
             seen=ledger.clock,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -53,10 +53,7 @@ def data_parallel(  # noqa: PLR0913 - each is one fact of the job
             _compute(work, rank, own, whole * part if rank in slow and not extra else 0.0, cause, pieces)
             lengths.append(before - clock + sum([each.seconds for each in work.timelines[rank][begin:]]))
         last = max(lengths)
-        foremost = lengths.index(last)
-        others = [last - length for rank, length in enumerate(lengths) if rank != foremost]
-        waited = sum(others) / len(others) if others else 0.0
-        work.waited_for[foremost] = work.waited_for.get(foremost, 0.0) + waited
+        _count_waits(work, lengths)
         for rank, length in enumerate(lengths):
             if barrier:
                 work.add(rank, last - length + whole * _MOVE, "idle", "wait_peer", "barrier")
@@ -66,6 +63,14 @@ def data_parallel(  # noqa: PLR0913 - each is one fact of the job
         clock += last + whole * _MOVE
         number += 1
     return work
+
+
+def _count_waits(work: Work, lengths: Sequence[float]) -> None:
+    """Count for the rank that came last what the others waited for it, on the average."""
+    last = max(lengths)
+    foremost = lengths.index(last)
+    waited = (len(lengths) * last - sum(lengths)) / max(1, len(lengths) - 1)
+    work.waited_for[foremost] = work.waited_for.get(foremost, 0.0) + waited
 
 
 def _compute(work: Work, rank: int, own: float, lag: float, cause: str, pieces: int) -> None:
@@ -137,6 +142,15 @@ def sequence(_: random.Random, *, work: Work, parts: tuple[Segment, ...]) -> Wor
         for each in parts:
             work.add(rank, *each[:5])
         work.add(rank, work.seconds + 2.0 - work.length(rank), *parts[-1][1:5])
+    return work
+
+
+def heat(_: random.Random, *, work: Work, parts: tuple[float, float]) -> Work:
+    """The clock runs free, and then at half of that, because the GPU is hot."""
+    work = replace(work, timelines=[])
+    while work.length(0) < work.seconds + 2.0:
+        work.add(0, parts[0], "work")
+        work.add(0, parts[1], "work", clock=0.5)
     return work
 
 
@@ -270,6 +284,8 @@ def _phases() -> Iterator[tuple[str, Maker]]:
             ),
         ),
     )
+    for work_seconds, hot_seconds in ((0.9, 0.1), (9.0, 1.0), (0.3, 0.7)):
+        yield "one GPU, heat", partial(heat, work=_late(1), parts=(work_seconds, hot_seconds))
     for step in (1.3, 5.3):
         yield "one GPU, storage", partial(data_parallel, work=_late(1, 0), step=step, part=0.4)
 

@@ -135,7 +135,7 @@ def _reading(
     ]  # fmt: skip
     parts = list(line.parts(begin, end))
     throttled = sum([part for segment, part in parts if segment.clock < 1.0]) / seconds
-    clock = sum([part * segment.clock for segment, part in parts]) / seconds
+    clock = parts[-1][0].clock
     signals = Signals(
         busy=busy,
         memory_activity=None if work.instances else memory,
@@ -147,6 +147,7 @@ def _reading(
         link_activity=link if work.gpm and not work.instances else None,
         throttled_thermal=throttled,
         sm_clock=clock * _CLOCK,
+        sm_clock_throttled=clock * _CLOCK if clock < 1.0 else None,
         sm_clock_max=_CLOCK,
     )
     ran = [sum([part for segment, part in parts if segment.runner == at]) for at in range(len(work.slices))]

@@ -40,7 +40,9 @@ class Signals:
     throttled_power_brake: float | None = None
     """By the driver's counters."""
     sm_clock: float | None = None
-    """Hertz, as is `sm_clock_max`."""
+    """Hertz, as are the other two."""
+    sm_clock_throttled: float | None = None
+    """Read in a moment in which heat or the power brake held it down; None: in that moment neither did."""
     sm_clock_max: float | None = None
 
 
@@ -136,7 +138,7 @@ class Evidence(NamedTuple):
     work: str = ""
     """Class of the owner's work; empty: not known."""
     clock_lost: float | None = None
-    """Part of the clock the GPU runs unthrottled that it lacks now."""
+    """Part of the clock the GPU runs unthrottled that it lacks while it is held down."""
 
     def of_busy(self, activity: float | None) -> float | None:
         """An activity over the cycle as a share of the busy time alone."""

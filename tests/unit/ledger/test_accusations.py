@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -218,8 +219,7 @@ def test_throttling_takes_what_the_clocks_lost() -> None:
     flagged = replace(HOPPER, throttled_thermal=0.95, sm_clock=1950e6, sm_clock_max=1980e6)
     found = shares(run([[flagged]] * 100))
 
-    assert found["throttled_thermal"] == pytest.approx(1 - 1950 / 1980)
-    assert found["computing"] == pytest.approx(1950 / 1980)
+    assert found["throttled_thermal"] == pytest.approx(0.95 * (1 - 1950 / 1980))
 
 
 def test_clocks_are_compared_with_those_the_gpu_runs_unthrottled() -> None:
@@ -228,7 +228,27 @@ def test_clocks_are_compared_with_those_the_gpu_runs_unthrottled() -> None:
     hot = replace(free, throttled_thermal=0.9, sm_clock=1530e6)
     before = run([[free]] * 50)
 
-    assert shares(run([[hot]] * 50, ledger=before), since=before)["throttled_thermal"] == pytest.approx(0.1, abs=0.002)
+    assert shares(run([[hot]] * 50, ledger=before), since=before)["throttled_thermal"] == pytest.approx(0.09, abs=0.002)
+
+
+@pytest.mark.parametrize("reason", ["throttled_thermal", "throttled_power_brake"])
+@pytest.mark.parametrize(("every", "part"), [(1, 0.1), (10, 1.0), (1, 1.0), (3, 0.5)])
+def test_what_is_lost_is_what_the_clock_lacks_times_how_long_it_was_held_down(
+    reason: str, every: int, part: float
+) -> None:
+    """Half of the clock, for .1 s of each second or for 1 s of 10. A read falls into that time only now and then."""
+    read = random.Random(3)  # noqa: S311 - the same in each run
+    free = replace(HOPPER, sm_clock=1980e6, sm_clock_max=1980e6)
+    held = [
+        replace(free, sm_clock_throttled=990e6 if read.random() < part else None, **{reason: part})
+        if second % every == 0
+        else free
+        for second in range(600)
+    ]
+    before = run([[free]] * 50)
+    found = shares(run([[each] for each in held], ledger=before), since=before)
+
+    assert found[reason] == pytest.approx(0.5 * part / every, rel=0.2)
 
 
 def test_work_on_several_nodes_can_spin_on_one_gpu_of_each() -> None:
