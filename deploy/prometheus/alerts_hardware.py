@@ -94,8 +94,10 @@ def _fault(name: str, severity: Severity, selector: str, advice: str, for_: str 
 XID_HARDWARE = _fault(
     "GpuXidHardware",
     Severity.CRITICAL,
-    'fault=~"xid|lost",evidence=~"XID .*",action=~"reset|restart"',
-    "{{ if eq $labels.action `reset` }}Drain the GPU and reset it.{{ else }}Drain the node and restart it.{{ end }}",
+    'fault=~"xid|lost",evidence=~"XID .*",action=~"reset|restart|page"',
+    "{{ if eq $labels.action `reset` }}Drain the GPU and reset it."
+    "{{ else if eq $labels.action `page` }}This site's list of XIDs asks for a page: look at the kernel log."
+    "{{ else }}Drain the node and restart it.{{ end }}",
 )
 XID_WORKFLOW = _fault(
     "GpuXidWorkflow",
