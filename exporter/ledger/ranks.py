@@ -35,6 +35,8 @@ _LIKE_TRAFFIC, _LIKE_WORK = 0.15, 1.15
 """Least over highest traffic of ranks that work together; work of the rank that others wait for over theirs."""
 _DIFFERING_UNITS = 0.08
 """Difference between units from which they show other work, not a spin."""
+_KEPT = 0.5
+"""Part of a rank's idle time that its own node explains, from which no other rank is named for it."""
 _LONG_TURNS, _COVERED = 0.1, 0.7
 """Fractions of the time, and of the time without a kernel, in which another rank ran: ranks take turns."""
 
@@ -55,6 +57,8 @@ class _Rank(NamedTuple):
     """In this cycle, by itself."""
     takes_part: bool = True
     ran: bool = False
+    kept: float = 0.0
+    """Seconds over the window in which something on this node kept it."""
 
     def mean(self, name: str) -> float:
         return self.sums.units[name] / self.sums.seconds
@@ -100,7 +104,7 @@ def compare_ranks(owners: Mapping[Owner, OwnerEntry], current: LedgerInput, limi
         pasts = owners.get(owner, _NO_OWNER).past
         past = pasts.get(uuid, NO_HISTORY)
         rank = _sum_activity(uuid, past.activity, signals, current.seconds, limits)
-        rank = rank._replace(ids=process_ids(allocations[0], current.hosts), ran=past.ran)
+        rank = rank._replace(ids=process_ids(allocations[0], current.hosts), ran=past.ran, kept=past.kept_seconds)
         ranks.setdefault(owner, {})[uuid] = rank._replace(takes_part=_takes_part(uuid, pasts, limits))
     found: dict[tuple[Owner, str], Comparison] = {}
     for owner, each in ranks.items():
@@ -230,12 +234,13 @@ def _mixtures(ranks: Sequence[_Rank], job: _Job, limits: Limits) -> Sequence[Com
 
 
 def _idled(ranks: Sequence[_Rank], follow: Sequence[bool]) -> float:
-    """Return how much most ranks idled in this cycle while another one worked; of those that ever did."""
-    if not all(rank.ran for rank in ranks):
+    """Return how much most ranks idled in this cycle while another worked. Not where their own host kept them."""
+    idle = [rank for rank, follows in zip(ranks, follow, strict=True) if follows]
+    kept = any(rank.kept > _KEPT * (rank.sums.seconds - rank.sums.units["busy"]) for rank in idle)
+    if kept or not all(rank.ran for rank in ranks) or not len(ranks) <= 2 * len(idle) < 2 * len(ranks):
         return 0.0
-    idle = [1.0 - rank.now["busy"] for rank, follows in zip(ranks, follow, strict=True) if follows]
-    busy = max([rank.now["busy"] for rank, follows in zip(ranks, follow, strict=True) if not follows], default=0.0)
-    return min(busy, sum(idle) / len(idle)) if len(ranks) <= 2 * len(idle) < 2 * len(ranks) else 0.0
+    busy = max([rank.now["busy"] for rank, follows in zip(ranks, follow, strict=True) if not follows])
+    return min(busy, sum([1.0 - rank.now["busy"] for rank in idle]) / len(idle))
 
 
 def _is_plausible(rank: _Rank) -> bool:
