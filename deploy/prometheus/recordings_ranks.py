@@ -41,7 +41,7 @@ def _vector() -> str:
 
 _OLDER = (
     f"{_rate('gpu_memory_busy_seconds_total', 'memory')}"
-    " unless on (cluster, instance, uuid) gpu_dram_active_seconds_total"
+    " unless on (cluster, instance, uuid) rate(gpu_dram_active_seconds_total[5m])"
 )
 RANK_UNITS = record(
     "rank_unit:gpu_active:rate5m",

@@ -62,9 +62,10 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> 
     current = replace(current, seconds=max(0.0, current.seconds))
     seconds, readings = current.seconds, current.readings
     gap = seconds > limits[GAP_INTERVALS] * current.interval
+    peers = peers_of(readings, current.hosts)
     if not gap:
-        current = replace(current, compared=compare_ranks(ledger.owners, current, limits))
-    divisions, barriers = _divisions(ledger, current, limits, gap=gap)
+        current = replace(current, compared=compare_ranks(ledger.owners, current, peers, limits))
+    divisions, barriers = _divisions(ledger, current, peers, limits, gap=gap)
     ran = {
         each.target.uuid: divide_busy_seconds(each, divisions[each.target.uuid], seconds, ledger.owners)
         for each in readings
@@ -80,7 +81,7 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> 
         targets={**ledger.targets, **_targets(ledger, current, divisions, ran, instances)},
         owners={
             **ledger.owners,
-            **_owners(ledger, current, barriers, _sums(ledger, current, divisions, ran, instances, limits)),
+            **_owners(ledger, current, peers, barriers, _sums(ledger, current, divisions, ran, instances, limits)),
         },
         host_signals_known=current.host_signals_known or ledger.host_signals_known,
     )
@@ -106,7 +107,7 @@ def prune(ledger: Ledger, retention: float) -> Ledger:
 
 
 def _divisions(
-    ledger: Ledger, current: LedgerInput, limits: Limits, *, gap: bool
+    ledger: Ledger, current: LedgerInput, peers: Peers, limits: Limits, *, gap: bool
 ) -> tuple[Mapping[str, Division], Barriers]:
     if gap:
         return {
@@ -117,7 +118,6 @@ def _divisions(
             )
             for each in current.readings
         }, NO_BARRIERS
-    peers = peers_of(current.readings, current.hosts)
     done: dict[str, BusyTime] = {}
     sides: dict[str, Sequence[Evidence]] = {}
     divisions: dict[str, Division] = {}
@@ -154,7 +154,7 @@ def _side(ledger: Ledger, current: LedgerInput, uuid: str, allocation: Allocatio
         host=current.hosts.get(owner, NO_HOST),
         work=current.work.get(owner, ""),
         past=mine,
-        peers=uuid in peers.get(owner, ()) or owner in current.spread,
+        peers=len(peers.get(owner, _ALONE).get(uuid, ())) > 1 or owner in current.spread,
         slow_port=uuid in current.slow_ports and owner in current.spread,
         rank=current.compared.get((owner, uuid)),
         stalled_elsewhere=not was_blocked(mine) and any(was_blocked(each) for each in rest),
@@ -199,9 +199,9 @@ def _targets(
 
 
 def _owners(
-    ledger: Ledger, current: LedgerInput, barriers: Barriers, sums: Mapping[Owner, _Sum]
+    ledger: Ledger, current: LedgerInput, peers: Peers, barriers: Barriers, sums: Mapping[Owner, _Sum]
 ) -> Mapping[Owner, OwnerEntry]:
-    reported = reported_stragglers(current.ranks, current.readings, current.hosts)
+    reported = reported_stragglers(current.ranks, current.readings, peers)
     parts = {key: rank.straggling for key, rank in current.compared.items() if rank.straggling}
     for owner, uuid, part in barriers.waited_for:
         parts[owner, uuid] = max(part, parts.get((owner, uuid), 0.0))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
 from exporter.host.model import HostSignals
-from exporter.ledger.account import Allocation, OwnerEntry, Reading
+from exporter.ledger.account import OwnerEntry, Reading
 from exporter.ledger.division import Division, OwnerUsage
 from exporter.ledger.states import INDEX
 from exporter.ledger.states.state import NO_HOST, UsageHistory
@@ -25,27 +24,31 @@ _RECEIVES = frozenset({INDEX["wait_network"], INDEX["wait_peer"]})
 Hosts = Mapping[Owner, HostSignals]
 Peers = Mapping[Owner, Mapping[str, Collection[str]]]
 """By owner and target: the targets of its work."""
-_NO_IDS, _NO_OWNER = frozenset[int](), OwnerEntry()
+_NO_OWNER = OwnerEntry()
+_ALONE: Mapping[str, Collection[str]] = {}
 
 
-def ids(allocation: Allocation, hosts: Hosts) -> frozenset[int]:
-    """Return the pids of its processes and of their launchers; empty if the owner is one work."""
-    return _NO_IDS if allocation.owner.one_work else process_ids(allocation, hosts)
+def peers_of(readings: Sequence[Reading], hosts: Hosts) -> Peers:
+    """Return the works of each owner: targets of one work wait for each other.
+
+    They have a process or a launcher in common. Without launchers all that a scheduler gave to one owner are one work.
+    """
+    parents = {reading.target.parent_uuid for reading in readings}
+    held: dict[Owner, dict[str, frozenset[int]]] = {}
+    for reading in readings:
+        for each in reading.allocations if reading.target.uuid not in parents else ():
+            launchers = hosts.get(each.owner, NO_HOST).launchers
+            pids = frozenset(each.pids).union(launchers[pid] for pid in each.pids if pid in launchers)
+            held.setdefault(each.owner, {})[reading.target.uuid] = pids
+    found: dict[Owner, dict[str, Collection[str]]] = {}
+    for owner, targets in held.items():
+        one = owner.one_work and not hosts.get(owner, NO_HOST).launchers
+        found[owner] = {uuid: work for work in ([targets.keys()] if one else _linked(targets)) for uuid in work}
+    return found
 
 
-def process_ids(allocation: Allocation, hosts: Hosts) -> frozenset[int]:
-    """Return the pids of its processes and of their launchers."""
-    launchers = hosts.get(allocation.owner, NO_HOST).launchers
-    return frozenset(allocation.pids).union(launchers[pid] for pid in allocation.pids if pid in launchers)
-
-
-def works(owner: Owner, held: Mapping[str, frozenset[int]]) -> Sequence[Collection[str]]:
-    """The targets of an owner, given with their ids, by the work they belong to."""
-    return [held.keys()] if owner.one_work else linked_works(held)
-
-
-def linked_works(held: Mapping[str, frozenset[int]]) -> Sequence[Collection[str]]:
-    """Group targets, given with their ids, that have a process or a launcher in common."""
+def _linked(held: Mapping[str, frozenset[int]]) -> Sequence[Collection[str]]:
+    """Group targets, given with their ids, that have one in common."""
     found: list[set[str]] = []
     for uuid, mine in held.items():
         same = [work for work in found if any(not mine.isdisjoint(held[other]) for other in work)]
@@ -53,24 +56,11 @@ def linked_works(held: Mapping[str, frozenset[int]]) -> Sequence[Collection[str]
     return found
 
 
-def _with_several(readings: Sequence[Reading]) -> Collection[Owner]:
-    """Owners that hold several targets; those of one have no peers."""
-    held = Counter([allocation.owner for reading in readings for allocation in reading.allocations])
-    return {owner for owner, number in held.items() if number > 1}
-
-
-def peers_of(readings: Sequence[Reading], hosts: Hosts) -> Peers:
-    """Return the works of each owner that was allocated several targets: those of one work wait for each other."""
-    several = _with_several(readings)
-    found: dict[Owner, dict[str, frozenset[int]]] = {owner: {} for owner in several}
-    for reading in readings if several else ():
-        for allocation in reading.allocations:
-            if allocation.owner in several:
-                found[allocation.owner][reading.target.uuid] = ids(allocation, hosts)
-    return {
-        owner: {uuid: work for work in works(owner, each) if len(work) > 1 for uuid in work}
-        for owner, each in found.items()
-    }
+def works(owner: Owner, targets: Sequence[str], peers: Peers) -> Sequence[Sequence[str]]:
+    """Return these targets of an owner by the work they belong to."""
+    known = peers.get(owner, _ALONE)
+    found = dict.fromkeys([frozenset(known.get(uuid, (uuid,))) for uuid in targets])
+    return [[uuid for uuid in targets if uuid in work] for work in found]
 
 
 class Barriers(NamedTuple):
@@ -97,7 +87,7 @@ def late_ranks(divisions: Mapping[str, Division], peers: Peers, owners: Mapping[
         (uuid, each)
         for uuid, division in divisions.items()
         for each in division.owner_shares
-        if uuid in peers.get(each.owner, ())
+        if len(peers.get(each.owner, _ALONE).get(uuid, ())) > 1
     ]
     for uuid, part in ranks:
         if not part.receiving:
@@ -150,21 +140,19 @@ def phases(ranks: Sequence[Rank], pids: Sequence[int], readings: Sequence[Readin
 
 
 def reported_stragglers(
-    ranks: Mapping[Owner, Sequence[Rank]], readings: Sequence[Reading], hosts: Hosts
+    ranks: Mapping[Owner, Sequence[Rank]], readings: Sequence[Reading], peers: Peers
 ) -> Mapping[Owner, Sequence[tuple[Owner, str, float]]]:
     """(owner, target, share of the cycle) of each target the others wait for, of the owners whose ranks tell."""
     paces = {owner: known for owner, each in ranks.items() if len(known := _paces(owner, each, readings)) > 1}
-    found: dict[Owner, Sequence[tuple[Owner, str, float]]] = {}
-    for owner, each in paces.items():
-        held = {
-            reading.target.uuid: ids(allocation, hosts)
-            for reading in readings
-            for allocation in reading.allocations
-            if allocation.owner == owner and reading.target.uuid in each
-        }
-        groups = [{uuid: each[uuid] for uuid in work} for work in works(owner, held) if len(work) > 1]
-        found[owner] = [(owner, uuid, waited) for group in groups for uuid, waited in _slow(group)]
-    return found
+    return {
+        owner: [
+            (owner, uuid, waited)
+            for work in works(owner, list(each), peers)
+            if len(work) > 1
+            for uuid, waited in _slow({uuid: each[uuid] for uuid in work})
+        ]
+        for owner, each in paces.items()
+    }
 
 
 def _paces(owner: Owner, ranks: Sequence[Rank], readings: Sequence[Reading]) -> Mapping[str, float]:

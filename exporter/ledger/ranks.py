@@ -16,7 +16,7 @@ from typing import NamedTuple
 from exporter.attribution.owner import Owner
 from exporter.ledger.account import LedgerInput, OwnerEntry
 from exporter.ledger.hangs import STUCK_SECONDS, Spin, computing_levels, spin_of
-from exporter.ledger.peers import linked_works, process_ids, works
+from exporter.ledger.peers import Peers, works
 from exporter.ledger.states.host_waits import ON_DEMAND, PRESSURE_FLOOR, WAIT_COVER
 from exporter.ledger.states.idle import takes_part
 from exporter.ledger.states.state import NO_HISTORY, Comparison, Limits, RankActivity, Signals, UsageHistory
@@ -52,7 +52,6 @@ class _Rank(NamedTuple):
     uuid: str
     now: Mapping[str, float]
     sums: RankActivity
-    ids: frozenset[int] = frozenset()
     spin: Spin = Spin.NO
     """In this cycle, by itself."""
     takes_part: bool = True
@@ -86,7 +85,9 @@ class _Spins(NamedTuple):
     waiting: Collection[int]
 
 
-def compare_ranks(owners: Mapping[Owner, OwnerEntry], current: LedgerInput, limits: Limits) -> Comparisons:
+def compare_ranks(
+    owners: Mapping[Owner, OwnerEntry], current: LedgerInput, peers: Peers, limits: Limits
+) -> Comparisons:
     """Return the comparisons of this cycle by owner and target.
 
     A GPU that owners share has no rank, nor has one with instances: NCCL does not connect those.
@@ -104,15 +105,14 @@ def compare_ranks(owners: Mapping[Owner, OwnerEntry], current: LedgerInput, limi
         pasts = owners.get(owner, _NO_OWNER).past
         past = pasts.get(uuid, NO_HISTORY)
         rank = _sum_activity(uuid, past.activity, signals, current.seconds, limits)
-        rank = rank._replace(ids=process_ids(allocations[0], current.hosts), ran=past.ran, kept=past.kept_seconds)
+        rank = rank._replace(ran=past.ran, kept=past.kept_seconds)
         ranks.setdefault(owner, {})[uuid] = rank._replace(takes_part=_takes_part(uuid, pasts, limits))
     found: dict[tuple[Owner, str], Comparison] = {}
     for owner, each in ranks.items():
         launched = bool(owner in current.hosts and current.hosts[owner].launchers)
         on_demand, ports = current.work.get(owner) in ON_DEMAND, current.slow_ports if owner in current.spread else ()
         job = _Job(current.seconds, launched, on_demand, ports, _hangs(current, owner))
-        ids_of = {uuid: rank.ids for uuid, rank in each.items()}
-        for work in linked_works(ids_of) if launched else works(owner, ids_of):
+        for work in works(owner, list(each), peers):
             if len(work) > 1 or owner in current.spread:
                 compared = _compare([each[uuid] for uuid in work], job, limits)
                 found.update({(owner, uuid): one for uuid, one in compared.items()})

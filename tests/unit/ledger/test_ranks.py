@@ -14,6 +14,7 @@ from exporter.core.units import Share
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.hangs import suspects
 from exporter.ledger.ledger import advance
+from exporter.ledger.peers import peers_of
 from exporter.ledger.ranks import compare_ranks
 from exporter.ledger.states import DEFAULTS, STATES
 from exporter.ledger.states.state import Signals
@@ -183,7 +184,7 @@ def test_gpu_with_instances_and_its_instances_are_no_ranks() -> None:
     readings = tuple(Reading(target, Signals(busy=1.0), allocations) for target in (gpu, *instances))
     current = LedgerInput(time=UnixTime(0.0), seconds=1.0, readings=readings)
 
-    assert compare_ranks({}, current, DEFAULTS) == {}
+    assert compare_ranks({}, current, peers_of(readings, {}), DEFAULTS) == {}
     assert advance(Ledger(), current).owners[JOB].past.keys() == {"MIG-0", "MIG-1"}
 
 
