@@ -15,7 +15,7 @@ from exporter.ledger.account import Ledger, Reading
 from exporter.ledger.history import highest_lately
 from exporter.ledger.states.activity import LINK_HIGH, POWER_LOW, SPIN_BUSY, SPIN_REST
 from exporter.ledger.states.peers import SPIN_MEMORY, SPIN_POWER, SPIN_SM
-from exporter.ledger.states.state import Limits, RankActivity, at_least
+from exporter.ledger.states.state import NO_HISTORY, Limits, RankActivity, at_least
 
 STUCK_SECONDS = 5.0
 """Seconds without a pause from which a rank without any work beside it waits in a collective."""
@@ -43,7 +43,7 @@ class Spin(enum.IntEnum):
 def spin_of(now: Mapping[str, float], before: RankActivity, limits: Limits) -> Spin:
     """Compare one cycle with the limits, and with what this rank showed when it computed."""
     busy = now["busy"]
-    if busy < limits[SPIN_BUSY] or at_least(now.get("link_activity"), limits[LINK_HIGH] * busy):
+    if not busy or busy < limits[SPIN_BUSY] or at_least(now.get("link_activity"), limits[LINK_HIGH] * busy):
         return Spin.NO
     of_busy = {name: part / busy for name, part in now.items()}
     units = [name for name in _REST if name in of_busy]
@@ -66,11 +66,9 @@ def spin_of(now: Mapping[str, float], before: RankActivity, limits: Limits) -> S
 
 
 def _fell(of_busy: Mapping[str, float], computing: Mapping[str, float], units: Sequence[str]) -> bool:
-    """Return whether all that worked when it computed hardly does now."""
-    worked = [name for name in units if computing.get(name, 0.0) > 0.0]
-    most = max([computing[name] for name in worked], default=0.0)
-    fallen = [of_busy[name] <= _FELL_TO * most for name in units]
-    return most > 0.0 and all(fallen)
+    """Return whether all units hardly work now, by what the busiest did when it computed."""
+    most = max([computing.get(name, 0.0) for name in units])
+    return most > 0.0 and all(of_busy[name] <= _FELL_TO * most for name in units)
 
 
 def computing_levels(before: RankActivity, now: Mapping[str, float], spin: Spin, seconds: float) -> Mapping[str, float]:
@@ -88,15 +86,12 @@ def suspects(ledger: Ledger, readings: Sequence[Reading]) -> dict[Owner, tuple[i
 
     Most of their GPUs ran kernels that seem to do nothing, without a pause.
     """
-    now: dict[Owner, list[tuple[bool, tuple[int, ...]]]] = {}
+    pids: dict[Owner, dict[int, None]] = {}
+    stuck: dict[Owner, list[bool]] = {}
     for reading in readings:
-        for allocation in reading.allocations:
-            entry = ledger.owners.get(allocation.owner)
-            past = entry.past.get(reading.target.uuid) if entry else None
-            stuck = past is not None and past.activity.stuck >= _SUSPECT_AFTER_SECONDS
-            now.setdefault(allocation.owner, []).append((stuck, allocation.pids))
-    return {
-        owner: tuple(dict.fromkeys([pid for _, pids in each for pid in pids]))
-        for owner, each in now.items()
-        if 2 * sum(stuck for stuck, _ in each) >= len(each)
-    }
+        for each in reading.allocations:
+            entry = ledger.owners.get(each.owner)
+            past = entry.past.get(reading.target.uuid, NO_HISTORY) if entry else NO_HISTORY
+            pids.setdefault(each.owner, {}).update(dict.fromkeys(each.pids))
+            stuck.setdefault(each.owner, []).append(past.activity.stuck >= _SUSPECT_AFTER_SECONDS)
+    return {owner: tuple(pids[owner]) for owner, each in stuck.items() if 2 * sum(each) >= len(each)}
