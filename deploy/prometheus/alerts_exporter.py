@@ -47,6 +47,8 @@ and on (cluster) count by (cluster) {exporters('node!=""')}""",
         severity=Severity.WARNING,
         expr="""\
 (gpu_exporter_device_sample_age_seconds > <age> unless on (cluster, instance, uuid) gpu_up == 0)
+or on (cluster, instance, uuid)
+gpu_exporter_device_sample_age_seconds and on (cluster, instance, uuid) gpu_fault_timestamp_seconds{fault="gpu_slow"}
 or on (cluster, instance)
 (
   rate(gpu_exporter_sampling_cycles_total[5m]) == 0
@@ -76,7 +78,7 @@ or on (cluster, instance)
         audience=Audience.ONCALL,
         severity=Severity.CRITICAL,
         # An exporter that restarts to get the driver back is away for minutes between its tries.
-        expr=held_firing("GpuDriverUnavailable", lately(f'gpu_exporter_driver_error{{error!="{_MISMATCH}"}}')),
+        expr=held_firing("GpuDriverUnavailable", lately(f'gpu_exporter_driver_error{{error!~"{_MISMATCH}|RELEASED"}}')),
         for_="10m",
         summary=f"{_UNASKED}The exporter of {NODE} cannot start a thread to open the driver{{{{ else }}}}"
         f"The GPU driver of {NODE} does not open{{{{ end }}}}",
@@ -102,12 +104,15 @@ or on (cluster, instance)
         name="GpuAttributionFailing",
         audience=Audience.ONCALL,
         severity=Severity.WARNING,
-        expr="gpu_exporter_attribution_success == 0",
+        expr="""\
+gpu_exporter_attribution_success == 0
+or gpu_exporter_attribution_conflicts{source="slurm_steps"} > 0""",
         for_="10m",
         keep_firing_for="15m",
         summary=f"{NODE} does not know who holds its GPUs",
-        description=f"Source {{{{ $labels.source }}}} of {NODE} does not answer: GPU time is booked on nobody, and "
-        "alerts to owners of this node may be missing.",
+        description=f"{{{{ if $value }}}}GPUs of {NODE} that Slurm allocates to several jobs: {{{{ $value }}}}. Each "
+        f"job has a fraction of them{{{{ else }}}}Source {{{{ $labels.source }}}} of {NODE} does not answer: GPU time "
+        "is booked on nobody, and alerts to owners of this node may be missing{{ end }}.",
     ),
     Alert(
         name="GpuNodeSourceFailing",

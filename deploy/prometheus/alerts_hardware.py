@@ -102,8 +102,9 @@ XID_HARDWARE = _fault(
 XID_WORKFLOW = _fault(
     "GpuXidWorkflow",
     Severity.WARNING,
-    'fault="xid",action=~"procedure|vendor|inspect"',
-    "{{ if eq $labels.action `procedure` }}NVIDIA has a procedure for it: see the runbook."
+    'fault=~"xid|xid_pattern",action=~"procedure|vendor|inspect"',
+    "{{ if eq $labels.fault `xid_pattern` }}Many programs fail on this GPU and on no other: test it when it is free."
+    "{{ else if eq $labels.action `procedure` }}NVIDIA has a procedure for it: see the runbook."
     "{{ else if eq $labels.action `vendor` }}Keep a bug report (nvidia-bug-report.sh) and ask the vendor."
     "{{ else }}It is not in the catalogue: look at the kernel log.{{ end }}",
 )
@@ -192,11 +193,7 @@ LOST = Alert(
         f"""\
 (
   gpu_fault_timestamp_seconds{{fault="lost"}}
-  or on {_NODE}
-  (
-    max by (cluster, node, instance) (gpu_devices{{source="driver"}})
-      < on {_NODE} group_left () max by {_NODE} (gpu_expected_devices or gpu_devices{{source=~"pci|enumerated"}})
-  )
+  or on {_NODE} gpu_finding{{finding="gpu_missing"}}
 )
 unless on {_NODE} gpu_exporter_driver_error
 unless on (cluster, instance, uuid) gpu_fault_timestamp_seconds{{action="restart",evidence=~"XID .*"}}""",
@@ -206,9 +203,7 @@ unless on (cluster, instance, uuid) gpu_fault_timestamp_seconds{{action="restart
     summary=f"{{{{ if $labels.fault }}}}{GPU} is lost{{{{ else }}}}{NODE} has lost a GPU{{{{ end }}}}",
     description=f"{{{{ if $labels.fault }}}}{GPU} does not answer ({{{{ $labels.evidence }}}}) since "
     f"{{{{ $value | humanizeTimestamp }}}}: it is off the bus, or calls about it hang. "
-    f"{HIT}{{{{ else }}}}{NODE} has fewer GPUs than there should be. "
-    + unless_silent(f"Its driver shows {{{{ $value }}}}. {NODE_HELD}")
-    + "{{ end }}",
+    f"{HIT}{{{{ else }}}}{NODE} has fewer GPUs than there should be. " + unless_silent(NODE_HELD) + "{{ end }}",
 )
 
 MEMORY_WEARING = Alert(
@@ -251,34 +246,17 @@ LIMITED = Alert(
     name="GpuPerformanceLimited",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
-    # What draws all its power is not held down: a card of few watts has clocks that low wherever it works hard. Work
-    # comes in bursts: what it never gets over counts, and the load on the average.
+    # Work comes in bursts, and with it the finding: what it has most of the time counts.
     expr="""\
-label_replace(gpu_power_limit_watts / gpu_power_default_limit_watts < <power>, "limit", "power limit", "", "")
-or
-(
-  label_replace(
-    max_over_time(gpu_clock_hertz{domain="sm"}[<window>]) / gpu_clock_max_hertz{domain="sm"} < <clock>,
-    "limit", "clock", "", ""
-  )
-  and on (cluster, instance, uuid) avg_over_time(gpu_utilization_ratio[<window>]) > <load>
-  unless on (cluster, instance, uuid)
-    max_over_time(gpu_power_watts[<window>]) > 0.9 * gpu_power_default_limit_watts
-)""",
+count_over_time(gpu_finding{finding=~"limited|hw_slowdown"}[<window>])
+  > on (cluster, instance, uuid) group_left () 0.5 * count_over_time(gpu_up[<window>])""",
     for_="15m",
     keep_firing_for="30m",
-    params=(
-        Param("power", 0.5, Unit.RATIO, "Power limit, as a part of the one the GPU starts with."),
-        Param("clock", 0.5, Unit.RATIO, "SM clock under load, as a part of the highest."),
-        Param("load", 0.5, Unit.RATIO, "Utilization above which the clock is looked at."),
-        Param(
-            "window", "10m", Unit.DURATION, "Time in which clock and power are highest, and of the mean utilization."
-        ),
-    ),
-    summary=f"The {{{{ $labels.limit }}}} of {GPU} is low",
-    description=f"The {{{{ $labels.limit }}}} of {GPU} is at {{{{ $value | humanizePercentage }}}} of what it should "
-    f"be, and its work is as slow. Look for limits that were set and forgotten (nvidia-smi -q -d POWER,CLOCK), "
-    f"and for a power cable. {HIT}",
+    params=(Param("window", "10m", Unit.DURATION, "Time in more than half of which it is limited."),),
+    summary=f"{GPU} is slower than it can be",
+    description=f"The power limit or the SM clock under load of {GPU} is below half of what it can be, or the hardware "
+    f"holds its clocks down. Look for limits that were set and forgotten (nvidia-smi -q -d POWER,CLOCK), for power "
+    f"supplies and cables. {HIT}",
 )
 
 HARDWARE = (

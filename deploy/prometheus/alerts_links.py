@@ -5,9 +5,6 @@ from __future__ import annotations
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.wording import GPU, HIT
 
-_GPU = "(cluster, instance, gpu, uuid)"
-_DEVICE = "(cluster, instance, uuid)"
-
 
 def of_model(expr: str) -> str:
     """What is asked of GPUs, with their model."""
@@ -17,18 +14,15 @@ def of_model(expr: str) -> str:
   max by (cluster, instance, uuid, model) (topk by (cluster, instance, uuid) (1, gpu_info)))"""
 
 
-_MODEL = "(cluster, instance, model)"
-_LINKS = of_model("gpu_nvlink_links_up")
-
 FABRIC = Alert(
     name="GpuFabricUnhealthy",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
-    expr="gpu_fabric_unhealthy == 1",
+    expr='gpu_finding{finding=~"fabric_.*"}',
     for_="5m",
     keep_firing_for="10m",
     summary=f"The NVLink fabric of {GPU} is unhealthy",
-    description=f"{GPU} reports {{{{ reReplaceAll `_` ` ` $labels.check }}}} of its NVLink fabric. "
+    description=f"{GPU} reports {{{{ reReplaceAll `_` ` ` $labels.finding }}}} of its NVLink fabric. "
     f"Look at the fabric manager's log. {HIT}",
 )
 
@@ -36,20 +30,12 @@ NVLINK = Alert(
     name="GpuNvlinkDown",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
-    # What the GPU has had, the exporter remembers; the second half is for links that were down from the start. Other
-    # models have other numbers of links.
-    expr=f"""\
-gpu_nvlink_links_up and on {_DEVICE} gpu_fault_timestamp_seconds{{fault="nvlink_down"}}
-or
-gpu_nvlink_links_up and on {_DEVICE}
-(
-  ({_LINKS} > 0)
-  < on {_MODEL} group_left () max by {_MODEL} {_LINKS}
-)""",
+    # The exporter compares with the best that the GPU ever showed, else with its neighbours.
+    expr='gpu_fault_timestamp_seconds{fault="nvlink_down"}',
     for_="10m",
     keep_firing_for="10m",
     summary=f"{GPU} has lost NVLink links",
-    description=f"{GPU} has {{{{ $value }}}} NVLink link(s) up, fewer than before or than others of its model here. "
+    description=f"{GPU}: {{{{ $labels.evidence }}}}, since {{{{ $value | humanizeTimestamp }}}}. "
     f"Jobs over several GPUs slow down or hang. {HIT}",
 )
 NVLINK_ERRORS = Alert(
@@ -71,19 +57,12 @@ PCIE = Alert(
     name="GpuPcieDegraded",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
-    # An idle GPU lowers the generation to save power; the width it never gives up by itself.
-    expr=f"""\
-gpu_pcie_link_width < gpu_pcie_link_max_width
-or
-(
-  gpu_pcie_link_generation < gpu_pcie_link_max_generation
-  and on {_GPU} rate(gpu_busy_seconds_total[5m]) > <load>
-)""",
+    # The exporter compares with the best that the GPU ever showed, else with its neighbours.
+    expr='gpu_fault_timestamp_seconds{fault=~"pcie_.*"}',
     for_="15m",
     keep_firing_for="30m",
-    params=(Param("load", 0.5, Unit.RATIO, "Utilization above which the generation must be the highest."),),
     summary=f"{GPU} has a degraded PCIe link",
-    description=f"The PCIe link of {GPU} runs at {{{{ $value }}}} (width or generation), below what card and slot can. "
+    description=f"{GPU}: {{{{ $labels.evidence }}}}, since {{{{ $value | humanizeTimestamp }}}}. "
     f"Transfers from the host are slow. Reseat the card, or replace riser and cable. {HIT}",
 )
 PCIE_REPLAYS = Alert(

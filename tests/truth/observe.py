@@ -214,6 +214,7 @@ def _process(programs: Sequence[tuple[Program, float]], moved: _Bytes, seconds: 
         hottest_thread=thread,
         blocked=last.blocked,
         receiving=last.receiving,
+        from_peer=last.from_peer,
         polling=polling >= 0.5 * thread,
         read_bytes_per_second=BytesPerSecond(moved.read),
         written_bytes_per_second=BytesPerSecond(moved.written),

@@ -36,6 +36,8 @@ class Program(NamedTuple):
     thread: float = 0.35
     blocked: float = 0.0
     receiving: float = 0.0
+    from_peer: bool = False
+    """It receives from another process of its job."""
     polling: bool = False
     read: float = 1e6
     written: float = 0.0
@@ -49,7 +51,7 @@ PROGRAMS = {
     "save": Program(thread=0.3, blocked=1.0, read=0.0, written=9e8),
     "cpu": Program(thread=1.0),
     "poll": Program(thread=1.0, polling=True, read=0.0),
-    "barrier": Program(thread=0.01, receiving=1.0, read=0.0),
+    "barrier": Program(thread=0.01, receiving=1.0, from_peer=True, read=0.0),
     "download": Program(thread=0.4, receiving=1.0, read=0.0, written=0.0, network=2e8),
 }
 
