@@ -22,7 +22,7 @@ ORDER = DAEMON + TOOLS
 MAX_LINES = {
     "core": 920, "config": 770, "driver": 2815, "host": 2530, "collectors": 2795, "attribution": 6970,
     "progress": 1215, "ledger": 2830, "faults": 2465, "sampling": 3575, "exposition": 200, "web": 1970, "daemon": 895,
-    "tools/simulator": 2900, "tools/capture": 720, "tools/report": 4330, "tools/check": 1125, "tools/reference": 755,
+    "tools/simulator": 2900, "tools/capture": 720, "tools/report": 4375, "tools/check": 1125, "tools/reference": 755,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
 MAX_MODULES = 255
