@@ -20,9 +20,9 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 920, "config": 770, "driver": 2815, "host": 2530, "collectors": 2795, "attribution": 6970,
-    "progress": 1215, "ledger": 2830, "faults": 2465, "sampling": 3575, "exposition": 200, "web": 1970, "daemon": 895,
-    "tools/simulator": 2900, "tools/capture": 720, "tools/report": 4375, "tools/check": 1125, "tools/reference": 755,
+    "core": 915, "config": 775, "driver": 2850, "host": 2560, "collectors": 2820, "attribution": 7225,
+    "progress": 1215, "ledger": 2830, "faults": 2740, "sampling": 3750, "exposition": 195, "web": 1970, "daemon": 895,
+    "tools/simulator": 2730, "tools/capture": 715, "tools/report": 4375, "tools/check": 1125, "tools/reference": 755,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
 MAX_MODULES = 255

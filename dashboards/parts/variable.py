@@ -25,10 +25,14 @@ def cluster() -> build.QueryVariable:
     )
 
 
-def docs() -> build.TextBoxVariable:
-    """Where the links to runbooks and to the table of states lead: change it for a copy of your own."""
-    made = text("docs", "Documentation", DOCS, "Where runbooks and the table of states are, up to the last /")
-    return made.hide(model.VariableHide.HIDE_VARIABLE)
+def docs() -> build.ConstantVariable:
+    """Where the links to runbooks and to the table of states lead: change it for a copy of your own.
+
+    A constant is not read from the address of the page: `?var-docs=` would lead people anywhere.
+    """
+    made = build.ConstantVariable("docs").label("Documentation").value(DOCS)
+    made._internal.skip_url_sync = True  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - the builder has no method
+    return made.description("Where runbooks and the table of states are, up to the last /")
 
 
 def node() -> build.QueryVariable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from exporter.collectors.base import Collector, Pace, Tick
+from exporter.collectors.processes import LISTS
 from exporter.core.families import Unit, gauge
 from exporter.core.record import record
 from exporter.driver.interface import Device, UnsupportedError
@@ -10,7 +11,10 @@ from exporter.driver.interface import Device, UnsupportedError
 
 @record
 class Memory:
-    """Bytes. `used` is what processes hold; `reserved`, the driver's own, is apart where the driver reports it."""
+    """Bytes. `used` is what processes hold; `reserved`, the driver's own, is apart where the driver reports it.
+
+    `shared`: with the machine. The driver reports no memory of the GPU then: `used` is the sum of its processes.
+    """
 
     total: int | None
     used: int | None
@@ -18,12 +22,15 @@ class Memory:
     reserved: int | None
     bar1_total: int | None = None
     bar1_used: int | None = None
+    shared: bool = False
 
 
 def read(device: Device, _previous: Memory | None, _tick: Tick) -> Memory:
     """The second version of the struct counts reserved memory apart from used (R515); the first has it in used."""
     info = device.get("nvmlDeviceGetMemoryInfo")
     bar1 = device.get("nvmlDeviceGetBAR1MemoryInfo")
+    if info is None and (shared := _of_processes(device)) is not None:
+        return Memory(device.system_memory, shared, None, None, shared=True)
     if info is None and bar1 is None:
         raise UnsupportedError("no memory of its own")
     return Memory(
@@ -34,6 +41,13 @@ def read(device: Device, _previous: Memory | None, _tick: Tick) -> Memory:
         bar1_total=getattr(bar1, "bar1Total", None),
         bar1_used=getattr(bar1, "bar1Used", None),
     )
+
+
+def _of_processes(device: Device) -> int | None:
+    """Return the memory of the processes on a GPU, or None where the driver does not list them."""
+    answers = [device.get(function) for function in LISTS]
+    used = {each.pid: each.usedGpuMemory or 0 for answer in answers for each in answer or ()}
+    return None if all(answer is None for answer in answers) else sum(used.values())
 
 
 MEMORY: Collector[Memory] = Collector(

@@ -25,7 +25,16 @@ class Power:
 
     watts: Watts | None
     joules: Joules | None
+    """By the driver's counter."""
     limits: Paced[Limits]
+    integrated: Joules | None = None
+    """By the power since the second reading, of a GPU that had no counter until then (Pascal, vGPU)."""
+    counts: bool = False
+    """Whether the driver ever counted."""
+
+    @property
+    def energy(self) -> Joules | None:
+        return self.joules if self.integrated is None else self.integrated
 
     @property
     def limit_watts(self) -> float | None:
@@ -51,10 +60,27 @@ def read(device: Device, previous: Power | None, tick: Tick) -> Power:
     millijoules = device.get("nvmlDeviceGetTotalEnergyConsumption")
     watts = _watts_of(milliwatts)
     joules = None if millijoules is None else Joules(millijoules / 1000)
-    power = Power(watts, joules, read_when_due(previous.limits if previous else None, Pace.SLOW, tick, limits))
+    paced = read_when_due(previous.limits if previous else None, Pace.SLOW, tick, limits)
+    counts = previous.counts if previous else False
+    integrated = previous.integrated if previous else None
+    if previous and not counts and (joules is None or integrated is not None):
+        integrated = _integrated(previous, watts, tick.seconds)
+    counts = counts or (joules is not None and integrated is None)
+    power = Power(watts, joules, paced, integrated, counts)
     if watts is None and joules is None and power.limits.value == Limits(None, None, None, None):
         raise UnsupportedError("no power readings")
     return power
+
+
+_MAX_GAP_SECONDS = 60.0
+"""Seconds between two readings from which the power meanwhile is not known."""
+
+
+def _integrated(previous: Power, watts: Watts | None, seconds: float) -> Joules | None:
+    """Return the energy once power is known for a while; the one before where there is a gap."""
+    if watts is None or previous.watts is None or seconds > _MAX_GAP_SECONDS:
+        return previous.integrated
+    return Joules((previous.integrated or 0.0) + (watts + previous.watts) / 2 * seconds)
 
 
 def _watts_of(milliwatts: int | None) -> Watts | None:
@@ -72,6 +98,6 @@ POWER: Collector[Power] = Collector(
         gauge("gpu_power_default_limit_watts", "Power limit the GPU starts with.", Unit.WATTS, lambda p: p.limits.value.default),
         gauge("gpu_power_min_limit_watts", "Lowest power limit that can be set.", Unit.WATTS, lambda p: p.limits.value.minimum),
         gauge("gpu_power_max_limit_watts", "Highest power limit that can be set.", Unit.WATTS, lambda p: p.limits.value.maximum),
-        counter("gpu_energy_joules_total", "Energy used since the driver was loaded; its rate is the mean power.", Unit.JOULES, lambda p: p.joules),
+        counter("gpu_energy_joules_total", "Energy used since the driver was loaded; its rate is the mean power. Without a counter in the driver (Pascal, vGPU): power, integrated since the exporter started.", Unit.JOULES, lambda p: p.energy),
     ),
 )  # fmt: skip

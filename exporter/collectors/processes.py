@@ -13,7 +13,7 @@ from exporter.core.record import record
 from exporter.core.units import Bytes
 from exporter.driver.interface import Device, Record, UnsupportedError
 
-_LISTS = (
+LISTS = (
     "nvmlDeviceGetComputeRunningProcesses",
     "nvmlDeviceGetGraphicsRunningProcesses",
     "nvmlDeviceGetMPSComputeRunningProcesses",
@@ -106,7 +106,7 @@ def _listed(device: Device) -> tuple[GpuProcess, ...]:
 
 def _on(target: Device) -> Iterable[GpuProcess]:
     """A process may be in more than one list, with the same memory: it counts once."""
-    answers = [target.get(function) for function in _LISTS]
+    answers = [target.get(function) for function in LISTS]
     if all(answer is None for answer in answers):
         raise UnsupportedError("no process lists")
     memory: dict[int, Bytes | None] = {}

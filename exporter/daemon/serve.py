@@ -194,8 +194,9 @@ class Housekeeping:
         return f"no pass for {silent:.0f} s" if silent > max(_HOPELESS, self.stale) else ""
 
 
-_MISMATCH_PATIENCE = 300.0
-"""Seconds to go on reporting a library that does not fit the kernel module, before leaving it to a new process."""
+_OLD_LIBRARY_SECONDS, _MISMATCH_PATIENCE = 10.0, 300.0
+"""Seconds to go on reporting a library that does not fit the kernel module, before leaving it to a new process. Soon if
+it did fit when this process started: the driver was exchanged since then, and a new process loads the new library."""
 
 _NOT_GIVEN = {
     "LIBRARY_NOT_FOUND": "the driver's library is not in this container",
@@ -224,7 +225,8 @@ class RestartRule:
 
     def reason(self, state: DriverState, now: MonotonicTime) -> str:
         """Why to end now; empty to stay."""
-        if self._lasts("mismatch", state.mismatch, now, _MISMATCH_PATIENCE):
+        patience = _OLD_LIBRARY_SECONDS if any(state.versions) else _MISMATCH_PATIENCE
+        if self._lasts("mismatch", state.mismatch, now, patience):
             return "driver library and kernel module differ: leaving, so that a new process loads the new library"
         lacking = state.error in _NOT_GIVEN or state.error == _NO_DEVICES
         if not (self._exit_after and self._lasts("lack", lacking, now, self._exit_after)):

@@ -25,6 +25,8 @@ from exporter.driver.plausibility import FUNCTIONS, Rule
 ACCEPTED_AFTER = 300.0
 """Seconds after which a reading that was there and is refused since counts as one that the device does not have."""
 
+_RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 10.0
+"""Seconds until a call that was refused or failed is made again: the first time, and at most where it failed."""
 FAILS_ALONE_AFTER = 3
 """Reads in a row that one call fails before it costs what it tells alone. Until then what was read before stands."""
 _FORGOTTEN_AFTER = 100.0
@@ -85,6 +87,8 @@ class CheckedDevice(Device):
         self.rejected: list[str] = []
         """In words, what was implausible of what the collector at hand was answered."""
         self._histories: dict[Key, History] = {}
+        self._paused: dict[_Question, tuple[int, MonotonicTime]] = {}
+        """How often in a row a call was refused that was never answered, or failed alone; and when it is made again."""
         self._checks: dict[_Question, Check] = {}
         """Of the calls that were made to this device object."""
         self._meet(device)
@@ -130,18 +134,27 @@ class CheckedDevice(Device):
         None where the device has no such reading, where it is implausible, and where this call alone keeps failing.
         """
         fixed, cursor = (args[:-1], args[-1:]) if function in CURSORS else (args, ())
+        times, again = self._paused.get((function, fixed), (0, NEVER))
+        if self.now < again:
+            return None
         check = self._checks.get((function, fixed)) or self._checked(function, fixed)
         try:
             answer = check.believed(check.call(*cursor))
         except UnsupportedError:
             check.refused()
-            answer = None
+            self.failing.pop((function, fixed), None)
+            if not check.answered:
+                self._paused[function, fixed] = self._pause(times, ACCEPTED_AFTER)
+            return None
         except DriverError as error:
             if isinstance(error, DeviceLostError | DriverGoneError) or not self._fails_alone(function, fixed, error):
                 raise
+            if self.failing[function, fixed].reads >= FAILS_ALONE_AFTER:
+                self._paused[function, fixed] = self._pause(times, _MAX_RETRY_SECONDS)
             return None
-        if self.failing:
+        if self.failing or times:
             self.failing.pop((function, fixed), None)
+            self._paused.pop((function, fixed), None)
         return answer
 
     def call(self, function: str, *args: Any) -> Any:
@@ -160,6 +173,9 @@ class CheckedDevice(Device):
         self.failing[function, args] = Failing(self._collector, reads, self.now, str(error))
         history = self._histories.get(_key(function, args))
         return reads >= FAILS_ALONE_AFTER or history is None or not history.answered
+
+    def _pause(self, times: int, longest: float) -> tuple[int, MonotonicTime]:
+        return times + 1, self.now + min(_RETRY_SECONDS * 2.0 ** min(times, 16), longest)
 
     def history(self, key: Key, rule: Rule | None = None) -> History:
         known = self._histories.get(key)
@@ -183,10 +199,10 @@ class CheckedDevice(Device):
 
     def _meet(self, device: Device) -> None:
         self._device = device
-        self._checks = {}
+        self._checks, self._paused = {}, {}
         self.index, self.uuid, self.pci_bus_id, self.minor = device.index, device.uuid, device.pci_bus_id, device.minor
         self.parent_uuid, self.mig = device.parent_uuid, device.mig
-        self.instances = device.instances
+        self.instances, self.system_memory = device.instances, device.system_memory
 
     def _checked(self, function: str, fixed: tuple[Any, ...]) -> Check:
         call = self._device.prepared(function, *fixed)

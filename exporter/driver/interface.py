@@ -114,6 +114,8 @@ class Device(ABC):
     """Empty for a GPU."""
     mig: Mig | None = None
     instances: tuple[Device, ...] = ()
+    system_memory: int | None = None
+    """Bytes of the machine around it; None where that is not this machine."""
 
     @abstractmethod
     def call(self, function: str, *args: Any) -> Any:

@@ -110,6 +110,11 @@ class Check(Protocol):
 
     call: Call
 
+    @property
+    def answered(self) -> bool:
+        """Whether the device ever answered it, or asks anew by itself."""
+        ...
+
     def believed(self, answer: Any) -> Any:
         """Return what is believed of an answer; None for nothing. Raises UnsupportedError if it means there is none."""
         ...
@@ -131,6 +136,10 @@ class AnswerCheck:
         self._history = reader.history(key)
         self._zero_is_none = key[0] in _LINK
 
+    @property
+    def answered(self) -> bool:
+        return self._history.answered
+
     def believed(self, answer: Any) -> Any:
         if self._zero_is_none and answer == 0:
             raise UnsupportedError(f"{self._history.name}: 0", "NO_DATA")
@@ -149,6 +158,7 @@ class FieldCheck:
     A batch that is refused as a whole refuses each of its fields: collectors ask for several.
     """
 
+    answered = True
     __slots__ = ("_good", "_histories", "_judged", "_reader", "_repeated", "call")
 
     def __init__(self, reader: Reader, call: Call, wanted: Sequence[tuple[int, int]]) -> None:

@@ -171,7 +171,7 @@ FUNCTIONS: Mapping[str, Shape] = {
     "nvmlDeviceGetCurrentClocksEventReasons": _REASONS,
     "nvmlDeviceGetCurrentClocksThrottleReasons": _REASONS,
     "nvmlDeviceGetSramEccErrorStatus": {"bThresholdExceeded": _FLAG},
-    "nvmlDeviceGetGpuFabricInfoV": {"healthMask": _FABRIC_HEALTH, "status": Range(0, 999)},
+    "nvmlDeviceGetGpuFabricInfoV": {"healthMask": _FABRIC_HEALTH, "status": Range(0, 999), "state": Range(0, 15)},
     "nvmlDeviceGetViolationStatus": {"violationTime": _NANOSECONDS},
     "nvmlDeviceGetNvLinkState": _FLAG,
 }
@@ -217,7 +217,7 @@ FIELDS: Mapping[int, Rule] = {
         nvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS,
         _ERRORS,
     ),
-    nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION: Range(0, 255),
+    nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION: Range(0, 31),
 }
 
 POWER_USAGE = "nvmlDeviceGetPowerUsage"

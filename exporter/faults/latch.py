@@ -382,10 +382,6 @@ def _still_accepted(accepted: frozenset[tuple[str, str]], observation: Observati
     return accepted - over
 
 
-def _has_fault(faults: Iterable[Fault], uuid: str, kind: FaultKind) -> bool:
-    return any(fault.uuid == uuid and fault.kind is kind for fault in faults)
-
-
 _TOGETHER = 600.0
 """Seconds within which all GPUs are reset where it is one reset, and not each by itself for a reason of its own."""
 

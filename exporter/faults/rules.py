@@ -124,6 +124,8 @@ RULES: tuple[Rule, ...] = (
          "{margin} degrees left before it slows down (at {celsius} °C)", "Check fans, air flow and inlet temperature.", "ours"),
     Rule("fan", DEGRADED, findings.fan_stands, "fan {fan} stands", "gpufanfailed",
          "fan {fan} stands still at {celsius} °C", "Replace the fan or the card.", "ours"),
+    Rule("utilization_stuck", DEGRADED, above("gpu_utilization_stuck"), "utilization stuck", "gpucollectorfailing",
+         "reports full use in an idle performance state, without a process", "Reload the driver or reset the GPU when it is free; its utilization means nothing.", "ours"),
     Rule("owners", OK, findings.silent_sources, "no {source}", "gpuattributionfailing",
          "owners may be missing: source {source} fails ({reason})", "Look at the exporter's log; the GPUs themselves are not affected.", "ours"),
     Rule("reading", DEGRADED, findings.collector_failed, "no {collector}", "gpucollectorfailing",

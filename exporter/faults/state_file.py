@@ -26,7 +26,7 @@ DAMAGED, OTHER_VERSION, UNKNOWN = "damaged", "version", "unknown"
 _WORST_FIRST = (OTHER_VERSION, DAMAGED, UNKNOWN)
 _KEYS = frozenset(
     {"version", "boot", "acknowledged_until", "accepted", "devices", "faults", "switches", "switches_last_reset"}
-)
+) | {"unnamed_last_reset"}
 _MAX_ENTRIES = 1024
 """GPUs and faults that are believed of one node."""
 _MAX_DEPTH = 8
@@ -114,6 +114,7 @@ class _Reader:
             self._date(content.get("acknowledged_until", 0)),
             tuple(self._each(self._entries(content.get("switches", ())), switch)),
             self._date(content.get("switches_last_reset", 0)),
+            self._date(content.get("unnamed_last_reset", 0)),
         )
 
     def _note(self, cause: str, reason: object) -> None:
@@ -283,6 +284,7 @@ def write(path: Path, state: FaultState) -> None:
                 "faults": [asdict(fault) for fault in state.faults],
                 "switches": [asdict(fault) for fault in state.switches],
                 "switches_last_reset": state.switches_last_reset,
+                "unnamed_last_reset": state.unnamed_last_reset,
                 "accepted": sorted(state.accepted),
                 "devices": {uuid: asdict(known) for uuid, known in state.confirmed_devices.items()},
             }

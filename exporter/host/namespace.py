@@ -44,6 +44,18 @@ def absolute(text: str, own: str) -> str:
     return "".join(f"{line}\n" for line in absolute)
 
 
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC
+"""Inode number of the machine's own (PROC_PID_INIT_INO)."""
+
+
+def sees_all_processes() -> bool:
+    """Return whether this program is in the machine's own PID namespace: elsewhere the driver lists no process."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE  # noqa: PTH116 - as a link
+    except OSError:
+        return False
+
+
 T = TypeVar("T")
 
 _CLONE_NEWNET = 0x40000000

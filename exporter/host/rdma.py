@@ -96,6 +96,12 @@ def pci_numa_node(sysfs: Path, bus_id: str) -> str:
     return _numa(sysfs / "bus/pci/devices" / bus_id)
 
 
+def memory_is_numa_node(procfs: Path, bus_id: str) -> bool:
+    """Return whether the system uses a GPU's memory as its own (GH200, GB200): processes do not account for it."""
+    text = read_text(f"{procfs}/driver/nvidia/gpus/{bus_id}/numa_status")
+    return re.search(r"^Node:\s*\d", text, re.MULTILINE) is not None
+
+
 def _ports(sysfs: Path) -> Iterator[Port]:
     for device in sorted(_names(sysfs / _CLASS), key=_natural):
         folder = sysfs / _CLASS / device

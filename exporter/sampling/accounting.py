@@ -11,6 +11,7 @@ from exporter.attribution.families import PROCESS_FAMILIES, SHARE_FAMILIES, Proc
 from exporter.attribution.owner import Owner, Ownership, WorkloadInfo
 from exporter.attribution.work_class import UNKNOWN, ClassRule, WorkClass, WorkClasses
 from exporter.collectors.memory import Memory
+from exporter.collectors.utilization import Utilization
 from exporter.core.clock import Moment, MonotonicTime
 from exporter.core.families import AnyFamily, Block, Family
 from exporter.core.record import record
@@ -28,7 +29,7 @@ from exporter.progress.families import ProgressCounters
 from exporter.sampling.gpus import Gpu, reading
 from exporter.sampling.host_view import Host
 from exporter.sampling.join import Join, host_question, join
-from exporter.sampling.readings import LedgerReadings, processes_are_listed
+from exporter.sampling.readings import LedgerReadings, is_stuck, processes_are_listed
 from exporter.sampling.usage.nccl_status import NCCL_FAMILIES
 
 R = TypeVar("R")
@@ -54,6 +55,8 @@ class AccountingResult:
     processes: Sequence[ProcessRow]
     unattributed: int
     unattributed_bytes: Mapping[str, float]
+    stuck: frozenset[str]
+    """GPUs whose utilization cannot be true."""
     shares: Mapping[str, tuple[tuple[Owner, Share], ...]]
     states: Mapping[str, Mapping[str, float]]
     """Seconds since start."""
@@ -132,7 +135,8 @@ class Accounting:
             blocks=blocks,
             processes=processes,
             unattributed=joined.unattributed,
-            unattributed_bytes=_unattributed_bytes(gpus, joined),
+            unattributed_bytes=_unattributed_bytes(gpus, joined, view.unexplained),
+            stuck=frozenset(gpu.device.uuid for gpu in gpus if is_stuck(gpu, joined)),
             shares={uuid: tuple(each.items()) for uuid, each in owners.items()},
             states={
                 uuid: dict(zip(STATES, entry.seconds, strict=True)) for uuid, entry in self._ledger.targets.items()
@@ -191,19 +195,22 @@ def _process_rows(gpus: Sequence[Gpu], join: Join) -> Iterator[ProcessRow]:
             )
 
 
-def _unattributed_bytes(gpus: Sequence[Gpu], join: Join) -> Mapping[str, float]:
-    """Return the used memory less that of the processes, by GPU uuid, if all of it is known.
+def _unattributed_bytes(gpus: Sequence[Gpu], join: Join, unexplained: frozenset[str] | None) -> Mapping[str, float]:
+    """Return the memory in use on quiet GPUs that no process is on and nobody was allocated, by uuid: it is leaked.
 
-    Drivers that do not tell their own reserve apart count it as used: the rest means nothing then, and is not shown.
+    Elsewhere it may be managed memory, which belongs to no process in the driver's list, and is not known. Drivers that
+    do not tell their own reserve apart count it as used: the rest means nothing then.
     """
     found: dict[str, float] = {}
-    for gpu in gpus:
-        memory = reading(gpu, "memory", Memory)
-        held = [process.memory_bytes for process in join.running[gpu.device.uuid]]
-        complete = memory is not None and memory.used is not None and memory.reserved is not None
-        known = processes_are_listed(gpu) and None not in held
-        if gpu.present and memory and memory.used is not None and complete and known:
-            found[gpu.device.uuid] = max(memory.used - sum([each or 0 for each in held]), 0)
+    for gpu in gpus if unexplained is not None else ():
+        memory, use = reading(gpu, "memory", Memory), reading(gpu, "utilization", Utilization)
+        targets, holders = (gpu.device, *gpu.device.instances), join.ownership.holders
+        idle = use.share == 0 if use else len(targets) > 1
+        empty = processes_are_listed(gpu) and not join.running[gpu.device.uuid]
+        leaks = gpu.present and idle and empty and not any(holders.get(target.uuid) for target in targets)
+        known = memory is not None and memory.reserved is not None and gpu.device.uuid not in (unexplained or ())
+        if leaks and known and memory and memory.used is not None:
+            found[gpu.device.uuid] = memory.used
     return found
 
 

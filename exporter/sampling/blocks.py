@@ -152,10 +152,12 @@ def gpu_statuses(
             busy_seconds=utilization.busy.total if utilization and utilization.busy else None,
             memory_used_bytes=memory.used if memory else None,
             memory_total_bytes=memory.total if memory else None,
+            memory_shared=bool(memory and memory.shared),
             power_watts=power.watts if power else None,
-            joules=power.joules if power else None,
+            joules=power.energy if power else None,
             temperature_celsius=temperature.gpu if temperature else None,
             unattributed_bytes=result.unattributed_bytes.get(uuid) if up else None,
+            stuck=uuid in result.stuck,
             owners=result.shares.get(uuid, ()),
             states=result.states.get(uuid, {}),
         )

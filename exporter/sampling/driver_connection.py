@@ -46,7 +46,7 @@ class DriverConnection:
         self._reopen = True
         self._asked = False
         self._stopped = False
-        self._released = False
+        self._released: bool = False
         self.state = DriverState()
         self.first = threading.Event()
         """Set once the first attempt has ended, well or not."""
@@ -69,7 +69,8 @@ class DriverConnection:
         """Let go of the driver, so that GPUs can be reset, split or given another driver; or take it up again."""
         with self._wake:
             if on is not self._released:
-                self._released, self._asked, self._reopen = on, True, True
+                self._released = on
+                self._asked = self._reopen = True
                 self._wake.notify_all()
 
     def stop(self) -> None:

@@ -48,7 +48,9 @@ def _per_gpu(value: Callable[[GpuStatus], float | None]) -> Callable[[NodeStatus
 # fmt: off
 NODE_FAMILIES: tuple[AnyFamily, ...] = (
     gauges("gpu_up", "Whether the GPU answers; 0 when its driver says it is lost, or is silent for `--sample.stale`; absent while no thread of the exporter can ask it.", Unit.NONE, _per_gpu(lambda g: g.up), DEVICE, NODE),
-    gauges("gpu_memory_unattributed_bytes", "Memory in use that no process accounts for: leaked, or held by processes out of sight.", Unit.BYTES, _per_gpu(lambda g: g.unattributed_bytes), DEVICE, NODE),
+    gauges("gpu_memory_unattributed_bytes", "Memory in use on an idle GPU without a process and without an allocation: leaked. Absent where that is not known.", Unit.BYTES, _per_gpu(lambda g: g.unattributed_bytes), DEVICE, NODE),
+    gauges("gpu_memory_shared_with_system", "1 where GPU and system share their memory (GB10): used is then the sum of the processes on the GPU, total that of the system; absent otherwise.", Unit.NONE, _per_gpu(lambda g: g.memory_shared or None), DEVICE, NODE),
+    gauges("gpu_utilization_stuck", "1 while a GPU reports full use in an idle performance state, without a process or an allocation; absent otherwise.", Unit.NONE, _per_gpu(lambda g: g.stuck or None), DEVICE, NODE),
     gauges("gpu_devices", "GPUs of this node that the driver gives a handle for, that it counts (enumerated), and that the PCI bus shows; fewer by driver is a lost GPU.", Unit.NONE, by(lambda s: (("driver", s.driver_gpus), ("enumerated", s.enumerated_gpus), ("pci", s.pci_gpus))), ("source",), NODE),
     info("gpu_driver_info", "Versions of the driver, of NVML and of CUDA.", lambda s: (Sample(1, (s.driver, s.nvml, s.cuda)),) if s.driver else (), DRIVER_LABELS, NODE),
     info("gpu_exporter_build_info", "Version of this exporter and of its Python.", lambda _: (Sample(1, (__version__, sys.version.split()[0])),), ("version", "python"), NODE),

@@ -132,7 +132,7 @@ class Gpu:
             return None
         if not self.present or self.answered == NEVER:
             return False
-        return not self.failure or (self.failure in (LATE, SILENT) and monotonic - self.answered <= patience)
+        return not self.failure or (self.failure in (LATE, SILENT, SICK) and monotonic - self.answered <= patience)
 
 
 def readings_of(gpu: Gpu, uuid: str = "") -> Mapping[str, CachedReading]:
@@ -150,9 +150,12 @@ def reading(gpu: Gpu, name: str, kind: type[R], since: MonotonicTime = NEVER, uu
 
 _MAX_LATE_READ_SECONDS = 60.0
 """Seconds from the beginning of a read in which its result is still taken."""
-LATE, SILENT = "HUNG", "SILENT"
-"""The failures of a GPU whose read did not end by the deadline, and of one that has its handle and answers nothing. An
-error that says that the GPU or the driver has gone holds at once."""
+LATE, SILENT, SICK = "HUNG", "SILENT", "UNKNOWN"
+"""The failures of a GPU whose read did not end by the deadline, of one that has its handle and answers nothing, and of
+one that fails in most of its telemetry. An error that says that the GPU or the driver has gone holds at once."""
+_TELEMETRY = frozenset({"utilization", "power", "clocks", "temperature"})
+_SICK_COLLECTORS = 3
+"""Of the telemetry that fail together: fewer are calls that this driver does not do well."""
 
 
 class Gpus:
@@ -272,13 +275,16 @@ class Gpus:
             outcomes[key] = outcome
             if outcome.rejected:
                 self._rejected[outcome.collector] += outcome.rejected
-        silent = result.silence is not None and not any(outcome.answered for outcome in outcomes.values())
-        in_time = LATE if result.at < monotonic else ""
-        failure = result.device_error.code if result.device_error else SILENT if silent else in_time
+        silence = result.silence or (gpu.failure == SILENT and not result.outcomes)  # nothing was asked, for it failed
+        silent = bool(silence) and not any(outcome.answered for outcome in outcomes.values())
+        failing = {each.collector for each in outcomes.values() if each.target == uuid and each.error}
+        sick = len(failing & _TELEMETRY) >= _SICK_COLLECTORS
+        ill = SILENT if silent else SICK if sick else LATE if result.at < monotonic else ""
+        failure = result.device_error.code if result.device_error else ill
         if failure != gpu.failure:
-            why = result.device_error or (f"answers nothing ({result.silence})" if silent else "answers again")
-            log.warning("GPU %s: %s", uuid, why)
-        alive = result.answered and not result.device_error
+            words = {SILENT: f"answers nothing ({result.silence})", SICK: "answers errors to most of its telemetry"}
+            log.warning("GPU %s: %s", uuid, result.device_error or words.get(failure, "answers again"))
+        alive = result.answered and not result.device_error and not sick
         answered = _answered(result, monotonic) if alive else gpu.answered
         self._gpus[uuid] = Gpu(
             gpu.device, self._without_gone(gpu.device, result), gpu.present, answered, alive, failure

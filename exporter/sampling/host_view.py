@@ -59,11 +59,13 @@ class HostView:
     pci_gpus: int | None = None
     """NVIDIA GPUs on the PCI bus; None where it cannot be read."""
     ports: NetworkPorts = NO_PORTS
+    unexplained: frozenset[str] | None = frozenset()
+    """GPUs by uuid whose memory no list of processes accounts for; None where that holds for all."""
     nccl: Statuses = field(default_factory=dict[Owner, NcclStatus])
     """What NCCL reports of the suspects."""
 
 
-NOTHING = HostView()
+NOTHING = HostView(unexplained=None)
 
 
 class Host:

@@ -89,6 +89,8 @@ it starts up or for a moment it has a little later; then seldom, for a driver up
 
 _LATE_SECONDS = 0.5
 """Seconds after its beginning from which what a read is answered is late: all in time is of one moment."""
+_MAX_FAILURE_SECONDS = 10.0
+"""Seconds until a collector that keeps failing is asked again; after its first failures sooner."""
 _GONE = (DeviceLostError, DriverGoneError)
 
 LastAnswers = dict[str, CheckedDevice]
@@ -103,7 +105,7 @@ class TargetState:
     again: Mapping[str, MonotonicTime] = field(default_factory=dict[str, MonotonicTime])
     """Monotonic seconds at which a collector may be asked again."""
     refusals: Mapping[str, int] = field(default_factory=dict[str, int])
-    """How often in a row the device had nothing of a collector."""
+    """How often in a row the device had nothing of a collector, or failed in it."""
 
 
 NO_STATE = TargetState()
@@ -244,7 +246,8 @@ class _TargetRead:
         except UnsupportedError:
             failure, refused, again = self._without(collector)
         except DriverError as caught:
-            failure, error, again = caught, f"{type(caught).__name__} {caught.code}: {caught}", now
+            failure, error = caught, f"{type(caught).__name__} {caught.code}: {caught}"
+            refused, again = (0, now) if isinstance(caught, _GONE) else self._after_failure(name)
         except Exception as caught:  # one collector's bug must not take the others' data with it
             failure, error = DriverError(str(caught)), f"{type(caught).__name__}: {caught}"
             log.debug("collector %s is broken on %s", name, device.uuid, exc_info=True)
@@ -258,9 +261,14 @@ class _TargetRead:
     def _without(self, collector: AnyCollector) -> tuple[DriverError | None, int, MonotonicTime]:
         """Return the failure, the refusals in a row and the next time to read of an unsupported collector."""
         if self._target.fails():  # it has nothing since all its calls fail: that may be over soon
-            return DriverError(self._target.losses().words), 0, self._monotonic
+            return DriverError(self._target.losses().words), *self._after_failure(collector.name)
         refused = self._refusals.get(collector.name, 0) + 1
         return None, refused, self._monotonic + _pause(collector, refused)
+
+    def _after_failure(self, name: str) -> tuple[int, MonotonicTime]:
+        """Return the failures in a row and the next time to read."""
+        failures = self._refusals.get(name, 0) + 1
+        return failures, self._monotonic + min(2.0 ** min(failures, 16) - 2.0, _MAX_FAILURE_SECONDS)
 
     def state(self) -> TargetState:
         return TargetState(self._readings, self._again, self._refusals)

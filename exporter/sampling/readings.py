@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from exporter.collectors.clocks import Clocks
 from exporter.collectors.gpm import Gpm
@@ -45,7 +46,7 @@ def processes_are_listed(gpu: Gpu) -> bool:
 
 
 def signals(gpu: Gpu, before: Throttled | None, now: Throttled | None, monotonic: MonotonicTime) -> Signals | None:
-    """Return what the GPU did since the last cycle; None when it did not answer in this one.
+    """Return what the GPU did since the last cycle; None when it did not answer in this one, or reports nothing of use.
 
     `before` and `now` are how long it was held back until the last cycle and until this one. What a collector that
     failed in this cycle had found before is not of it.
@@ -56,10 +57,13 @@ def signals(gpu: Gpu, before: Throttled | None, now: Throttled | None, monotonic
     power = reading(gpu, "power", Power, monotonic)
     gpm = reading(gpu, "gpm", Gpm, monotonic)
     ratios: Mapping[str, float] = gpm.ratios if gpm else {}
+    busy = _busy(utilization, ratios)
+    if busy is None and gpm is None and not (processes_are_listed(gpu) or gpu.device.instances):
+        return None  # integrated GPUs report neither
     clocks = reading(gpu, "clocks", Clocks)
     since = now.monotonic - before.monotonic if now and before else 0.0
     return Signals(
-        busy=_busy(utilization, ratios),
+        busy=busy,
         engine_active=_engines(gpu, monotonic),
         sm_active=ratios.get("sm"),
         tensor_active=ratios.get("tensor"),
@@ -133,7 +137,7 @@ def throttled(gpu: Gpu, monotonic: MonotonicTime) -> Throttled | None:
 def joules(gpu: Gpu) -> Joules | None:
     """Energy since driver load, as last read."""
     power = reading(gpu, "power", Power)
-    return power.joules if power else None
+    return power.energy if power else None
 
 
 def busy_integral(gpu: Gpu, monotonic: MonotonicTime) -> Integral | None:
@@ -167,6 +171,20 @@ def _link_activity(gpu: Gpu, gpm: Gpm) -> float | None:
     return min(max(shares), 1.0) if shares else None
 
 
+_STUCK_RATIO = 0.99
+_IDLE_STATE = 8
+"""The performance state from which on no kernel runs for long: the driver raises the clocks for one."""
+
+
+def is_stuck(gpu: Gpu, join: Join) -> bool:
+    """Return whether a GPU reports full use in an idle performance state, without a process or an allocation."""
+    use, clocks = reading(gpu, "utilization", Utilization), reading(gpu, "clocks", Clocks)
+    if use is None or clocks is None or not (use.share or 0.0) >= _STUCK_RATIO or (clocks.state or 0) < _IDLE_STATE:
+        return False
+    uuid = gpu.device.uuid
+    return processes_are_listed(gpu) and not join.running[uuid] and not join.ownership.holders.get(uuid)
+
+
 class LedgerReadings:
     """Keeps of the cycle before what the differences to this one need."""
 
@@ -184,6 +202,8 @@ class LedgerReadings:
         running, ownership, listed = join.running[uuid], join.ownership, processes_are_listed(gpu)
         held_back = throttled(gpu, monotonic)
         whole = signals(gpu, self._throttled.get(uuid), held_back, monotonic)
+        if whole and is_stuck(gpu, join):
+            whole = replace(whole, busy=0.0)
         yield Reading(
             join.targets[uuid],
             whole,

@@ -31,11 +31,15 @@ class GpuStatus:
     """Seconds a kernel ran since the first read."""
     memory_used_bytes: float | None = None
     memory_total_bytes: float | None = None
+    memory_shared: bool = False
+    """With the machine around it."""
     power_watts: float | None = None
     joules: float | None = None
     """Since driver load."""
     temperature_celsius: float | None = None
     unattributed_bytes: float | None = None
+    stuck: bool = False
+    """It reports full use, which cannot be true."""
     owners: tuple[tuple[Owner, Share], ...] = ()
     states: Mapping[str, float] = field(default_factory=dict[str, float])
     """Ledger seconds of the GPU by state, since start."""

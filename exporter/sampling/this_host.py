@@ -15,11 +15,11 @@ from exporter.core.threads import Threads
 from exporter.host import rdma
 from exporter.host.command import masked_command_line
 from exporter.host.model import HostProcess
-from exporter.host.namespace import own_cgroup
+from exporter.host.namespace import own_cgroup, sees_all_processes
 from exporter.host.network_ports import NO_PORTS, READ_SECONDS, GpuSeat, NetworkPorts, PortWatch
 from exporter.host.process import SOURCE as USER_DATABASE
 from exporter.host.process import ProcessReader, UserNames
-from exporter.host.rdma import pci_gpus
+from exporter.host.rdma import memory_is_numa_node, pci_gpus
 from exporter.progress.progress import Reported
 from exporter.progress.reader import ProgressReader
 from exporter.sampling.host_view import ExitedProcesses, HostQuestion, HostView, pids_by_target
@@ -38,6 +38,13 @@ def seats(sysfs: Path, gpus: Sequence[Target]) -> tuple[GpuSeat, ...]:
         for gpu in gpus
         if gpu.pci_bus_id and not gpu.parent_uuid
     )
+
+
+def unexplained_memory(procfs: Path, gpus: Sequence[Target]) -> frozenset[str] | None:
+    """Return the GPUs whose memory no list of processes accounts for; None for all."""
+    if not sees_all_processes():
+        return None
+    return frozenset(gpu.uuid for gpu in gpus if gpu.pci_bus_id and memory_is_numa_node(procfs, gpu.pci_bus_id))
 
 
 class NetworkPortSource:
@@ -144,6 +151,7 @@ class ThisHost:
             reported=progress.read(owners) if progress else Reported(),
             pci_gpus=self._pci_gpus(now),
             ports=self._ports.ports(question.gpus),
+            unexplained=unexplained_memory(self._paths.procfs, question.gpus),
             nccl=self._nccl.statuses(question.suspects) if self._nccl else {},
         )
 

@@ -146,15 +146,15 @@ def main() -> int:
     if "--inside" not in sys.argv:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "scenario"
-            found = {**os.environ, "LD_LIBRARY_PATH": str(build()), "FAKE_NVML_SCENARIO": str(file)}
+            environment = {**os.environ, "LD_LIBRARY_PATH": str(build()), "FAKE_NVML_SCENARIO": str(file)}
             command = [sys.executable, "-m", "tests.bench.sample_buffers", "--inside"]
-            return subprocess.run(command, env=found, check=False).returncode
-    found = measure(Scenario(Path(os.environ["FAKE_NVML_SCENARIO"]), scenario_of()))
+            return subprocess.run(command, env=environment, check=False).returncode
+    errors = measure(Scenario(Path(os.environ["FAKE_NVML_SCENARIO"]), scenario_of()))
     lines = ["| buffer | " + " | ".join(LOADS) + " | lost, s |", "|---" * (len(LOADS) + 2) + "|"]
     for buffer in BUFFERS:
-        row = [found[buffer, load] for load in LOADS]
-        errors = " | ".join(f"{error:+.1f}" for error, _ in row)
-        lines.append(f"| {buffer} | {errors} | {max(lost for _, lost in row):.1f} |")
+        row = [errors[buffer, load] for load in LOADS]
+        points = " | ".join(f"{error:+.1f}" for error, _ in row)
+        lines.append(f"| {buffer} | {points} | {max(lost for _, lost in row):.1f} |")
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.fake_nvml.build import build
-from tests.faults.plan import Fault, of_function, of_values
+from tests.faults.plan import Fault, of_function, of_values, pairs
 from tests.faults.rig import HANGING, Rig, Seen
 from tests.faults.verdict import Verdict, judge
 
@@ -24,6 +25,8 @@ DURING = (1.0, 1.0, 1.0, 31.0)
 """Seconds between the passes while the fault is there: the readings of every 30 s meet it too."""
 AFTER = (1.0, 1.0, 1.0, 1.0, 31.0)
 """And afterwards: what is read every 30 s is back with its next read."""
+PROOFS = 3
+"""More reads of every 30 s: three in a row must agree that a counter went back."""
 VALUES = "values"
 TRIES_OF_HANGS = 3
 """Where a call hangs, passes have a deadline in this machine's time; one that is busy may make the other GPU late."""
@@ -39,6 +42,9 @@ def cell(rig: Rig, fault: Fault) -> Verdict:
     rig.scenario.remove(*fault.values)
     after = [rig.step(seconds) for seconds in AFTER]
     spacing = [*DURING, *AFTER]
+    for _ in range(PROOFS if _missing(before, after[-1]) else 0):
+        after.append(rig.step(31.0))
+        spacing.append(31.0)
     deadline = time.monotonic() + LONGEST_WAIT
     while (fault.hangs or fault.loses) and _missing(before, after[-1]) and time.monotonic() < deadline:
         time.sleep(0.1)  # the driver is enumerated again by a thread with a clock of its own
@@ -77,24 +83,36 @@ def functions(rig: Rig, log: Path) -> Sequence[str]:
     return sorted({line.split()[0] for line in log.read_text().splitlines() if line.endswith("gpu0")})
 
 
+def planned(names: Sequence[str], *, quick: bool, only: Sequence[str]) -> Sequence[Fault]:
+    """The faults of this run, and a quarter as many pairs of them; by $SEED, where one is given."""
+    seed = int(os.environ.get("SEED") or time.time())
+    print(f"SEED={seed}", flush=True)  # noqa: T201
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    of_functions = (fault for name in names if not only or name in only for fault in of_function(name))
+    faults = [*of_functions, *(() if only and VALUES not in only else of_values(chance))]
+    faults += pairs(faults, len(faults) // 4, chance)
+    if quick:
+        faults = [fault for index, fault in enumerate(faults) if not (fault.hangs or fault.loses) and index % 9 == 0]
+    return sorted(faults, key=lambda fault: fault.hangs)
+
+
 def run(scenario: Path, log: Path, *, quick: bool, only: Sequence[str]) -> int:
     rig = Rig(scenario)
     names = functions(rig, log)
     log.unlink()
-    chosen = [name for name in names if not only or name in only]
-    plan: Iterator[Fault] = (fault for name in chosen for fault in of_function(name))
-    faults = [*plan, *(() if only and VALUES not in only else of_values())]
-    if quick:
-        faults = [fault for index, fault in enumerate(faults) if not (fault.hangs or fault.loses) and index % 9 == 0]
+    faults = planned(names, quick=quick, only=only)
     unclean: Counter[str] = Counter()
-    again = 0
-    for fault in sorted(faults, key=lambda fault: fault.hangs):
+    again, without = 0, 0
+    for fault in faults:
         if fault.hangs and rig.deadline != HANGING:
             rig.close()
             rig = Rig(scenario, HANGING)
             rig.step()
         verdict, tries = tried(rig, fault)
         again += tries - 1
+        if not verdict.effect:
+            without += 1
+            print(f"{fault.where} {fault.what}: no effect", flush=True)  # noqa: T201
         for column, wrong in verdict.columns().items():
             if wrong:
                 unclean[column] += 1
@@ -102,6 +120,7 @@ def run(scenario: Path, log: Path, *, quick: bool, only: Sequence[str]) -> int:
         log.unlink(missing_ok=True)
     rig.close()
     planted = f"{len(faults)} faults, {again} planted again"
+    planted += f", {without} without an effect"
     print(f"{len(names)} functions, {planted}, {sum(unclean.values())} unclean {dict(unclean)}")  # noqa: T201
     return 1 if unclean else 0
 

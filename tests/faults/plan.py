@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.fake_nvml.scenario import Value
@@ -64,8 +65,19 @@ def of_function(function: str) -> Iterator[Fault]:
     yield Fault(function, "hangs", {key: "SLEEP 60"}, hangs=True)
 
 
-def of_values() -> Iterator[Fault]:
+def of_values(chance: random.Random) -> Iterator[Fault]:
+    """Each value with every absurd number, and with bytes by chance of one, two, four and eight bytes."""
     for value in VALUES:
-        for name, number in NUMBERS.items():
+        patterns = {f"{size} bytes by chance": chance.getrandbits(8 * size) for size in (1, 2, 4, 8)}
+        for name, number in {**NUMBERS, **patterns}.items():
             text = f"u{number}" if value.startswith("field.") else number
-            yield Fault(value, name, {f"gpu0.{value}": text})
+            yield Fault(value, f"{name} ({number})" if name in patterns else name, {f"gpu0.{value}": text})
+
+
+def pairs(faults: Sequence[Fault], count: int, chance: random.Random) -> Iterator[Fault]:
+    """Two faults at once, by chance."""
+    calm = [fault for fault in faults if not (fault.hangs or fault.loses)]
+    for _ in range(count if len(calm) > 1 else 0):
+        one, other = chance.sample(calm, 2)
+        what = f"{one.what} with {other.where} {other.what}"
+        yield Fault(one.where, what, {**one.values, **other.values})

@@ -12,9 +12,8 @@ ANSWERS_WITHIN = 1.0
 prints the matrix judges it and no test does."""
 
 _LARGEST: Mapping[str, float] = {
-    "gpu_power_watts": 20e3,
-    "gpu_power_limit_watts": 20e3,
-    "gpu_temperature_celsius": 250,
+    "gpu_power_watts": 1400,
+    "gpu_temperature_celsius": 150,
     "gpu_pcie_link_generation": 16,
     "gpu_pcie_link_max_generation": 16,
     "gpu_pcie_link_width": 64,
@@ -23,8 +22,11 @@ _LARGEST: Mapping[str, float] = {
     "gpu_memory_used_bytes": 2.0**50,
     "gpu_memory_total_bytes": 2.0**50,
 }
+"""Of an H100, which is what the rig has: twice its limit of 700 W, and what a sensor on a chip can show."""
 _LARGEST_RATIO = 4
 """Fans may exceed 1."""
+_IDENTIFIED = frozenset({"gpu_up", "gpu_power_watts", "gpu_memory_used_bytes"})
+"""Families whose first two labels are index and UUID."""
 _SLACK = 5.0
 """Seconds that a reading may lag, and then catch up."""
 _HEALTH = (
@@ -47,6 +49,8 @@ class Verdict:
     back: list[str] = field(default_factory=list[str])
     absurd: list[str] = field(default_factory=list[str])
     lasting: list[str] = field(default_factory=list[str])
+    effect: bool = False
+    """Whether any series of the GPU, or of the exporter's health, was another than before."""
 
     @property
     def clean(self) -> bool:
@@ -79,8 +83,16 @@ def judge(
             verdict.slow.append(f"{each.seconds:.2f} s")
         verdict.others += sorted(f"{key[0]}" for key in before.of(WELL).keys() - each.of(WELL).keys())
         verdict.silent += _silent(before, each)
+        verdict.effect = verdict.effect or _differs(before, each)
     verdict.lasting += sorted({key[0] for key in before.of(HURT).keys() - after[-1].of(HURT).keys()})
     return verdict
+
+
+def _differs(before: Seen, now: Seen) -> bool:
+    """Counters go on, and so do clocks: only levels are compared, and which series there are."""
+    mine, other = before.of(HURT), now.of(HURT)
+    levels = [key for key in mine if key not in before.counters and "timestamp" not in key[0]]
+    return mine.keys() != other.keys() or any(mine[key] != other[key] for key in levels) or _told(before, now)
 
 
 def _back(earlier: Seen, later: Seen) -> Iterator[str]:
@@ -93,7 +105,11 @@ def _absurd(before: Seen, now: Seen, elapsed: float) -> Iterator[str]:
     """What no GPU can show, and counters that gained more since `before` than `elapsed` seconds allow."""
     for key, value in now.series.items():
         name = key[0]
-        if value > _LARGEST.get(name, float("inf")) or (name.endswith("_ratio") and not 0 <= value <= _LARGEST_RATIO):
+        if not 0 <= value <= _LARGEST.get(name, float("inf")) and name in _LARGEST:
+            yield f"{name} {value:g}"
+        if key[0] in _IDENTIFIED and "" in key[1][:2]:
+            yield f"{name} without uuid"
+        if name.endswith("_ratio") and not 0 <= value <= _LARGEST_RATIO:
             yield f"{name} {value:g}"
         fastest = next((rate for end, rate in _FASTEST.items() if name.endswith(end)), None)
         if fastest is None or key not in now.counters or key not in before.series:

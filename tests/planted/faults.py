@@ -179,8 +179,8 @@ FAULTS = (
     ),
     Fault(
         "collectors/xid.py",
-        "max(counts.get(xid, 0), count)",
-        "counts.get(xid, 0) + count",
+        "max(counts.get((xid, class_), 0), count)",
+        "counts.get((xid, class_), 0) + count",
         "unit/collectors/test_xid.py",
     ),
     Fault("collectors/xid.py", "{domain:04x}", "{domain:08x}", "unit/collectors/test_xid.py"),

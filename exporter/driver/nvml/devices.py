@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -39,6 +40,8 @@ _PROFILE = re.compile(r"(?:(?P<compute>\d+)c\.)?(?P<gpu>\d+)g\.\d+gb\S*")
 
 class NvmlDevice(Device):
     """A GPU or MIG instance of one session."""
+
+    system_memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
     def __init__(self, session: Session, target: Target, index: int, uuid: str) -> None:
         self._session = session

@@ -38,7 +38,7 @@ from exporter.host.text import lines
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.host_view import Host, HostQuestion, HostView
 from exporter.sampling.sampler import Pacing, Sampler
-from exporter.sampling.this_host import seats
+from exporter.sampling.this_host import seats, unexplained_memory
 from exporter.sampling.xids import past_xids
 from exporter.tools.report.terminal import progress_message
 
@@ -75,6 +75,7 @@ class PciHost(Host):
             processes=processes,
             ownership=Ownership(owners),
             pci_gpus=pci_gpus(self._sysfs),
+            unexplained=unexplained_memory(self._procfs, question.gpus),
             ports=PortWatch().update(ports, gpus, question.at.monotonic),
         )
 

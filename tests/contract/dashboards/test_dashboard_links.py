@@ -86,7 +86,9 @@ def test_links_to_the_documentation_arrive() -> None:
     assert (ROOT / "docs/runbooks/gpuxidhardware.md").is_file()
     assert "\n## The states\n" in (ROOT / "docs/diagnosis.md").read_text()
     for name in NAMES:
-        assert variables(name)["docs"]["query"].endswith("/docs/")
+        docs = variables(name)["docs"]
+        assert docs["query"].endswith("/docs/")
+        assert (docs["type"], docs["skipUrlSync"]) == ("constant", True), "an address could lead runbooks anywhere"
 
 
 def test_alert_row_leads_to_page_that_its_label_names() -> None:

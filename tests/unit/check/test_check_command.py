@@ -53,7 +53,7 @@ def serving(status: int, body: str) -> Iterator[str]:
         ("2xH200", 0, set()),
         ("2xL40S;fault=thermal:0@0;fault=pcie-degraded:1@0", 1, {"hw_thermal", "pcie_width"}),
         ("4xA100;fault=lost:2@0", 2, {"gpu_missing"}),
-        ("2xH200;fault=row-remap-failed:1@0", 2, {"row_remap_failed", "recovery_drain_and_reset"}),
+        ("2xH200;fault=row-remap-failed:1@0", 2, {"row_remap_failed"}),
         ("2xH100;fault=driver-gone:all@0", 2, {"driver"}),
     ],
 )

@@ -69,3 +69,11 @@ def test_leaves_a_library_that_does_not_fit_the_kernel_module_wherever_it_runs()
 
     assert after(rule(exit_after=0, gpus=None), (0, wrong), (299, wrong)) == ""
     assert "so that a new process loads the new library" in after(rule(exit_after=0), (0, wrong), (300, wrong))
+
+
+def test_leaves_soon_where_the_driver_was_exchanged_under_this_process() -> None:
+    """A new process loads the new library: nobody is to be blind for five minutes."""
+    wrong = DriverState(versions=("580.95.05", "13.580.95.05", "13.0"), error="LIB_RM_VERSION_MISMATCH", mismatch=True)
+
+    assert after(rule(exit_after=0), (0, wrong), (9, wrong)) == ""
+    assert "so that a new process loads the new library" in after(rule(exit_after=0), (0, wrong), (10, wrong))

@@ -18,6 +18,7 @@ from exporter.collectors.pcie import PCIE
 from exporter.collectors.power import POWER
 from exporter.collectors.temperature import TEMPERATURE
 from exporter.collectors.utilization import ENGINES
+from exporter.core.clock import UnixTime
 from exporter.driver.interface import Record, UnsupportedError
 from tests.unit.collectors.answers import FakeDevice, FakeInstance, by_argument, first, hopper, passes, samples
 
@@ -35,6 +36,51 @@ def test_gpu_that_shares_the_memory_of_the_machine_has_its_window_alone() -> Non
         "gpu_bar1_memory_total_bytes": {(): 2000},
         "gpu_bar1_memory_used_bytes": {(): 10},
     }
+
+
+def test_memory_shared_with_the_machine_is_that_of_the_processes() -> None:
+    """Two lists name one process; one process does not report its memory."""
+    compute = (Record(pid=7, usedGpuMemory=5000), Record(pid=8, usedGpuMemory=None))
+    device = FakeDevice(
+        {
+            "nvmlDeviceGetComputeRunningProcesses": compute,
+            "nvmlDeviceGetGraphicsRunningProcesses": (
+                Record(pid=7, usedGpuMemory=5000),
+                Record(pid=9, usedGpuMemory=70),
+            ),
+        }
+    )
+    device.system_memory = 128_000
+    assert MEMORY.read(device, None, Tick(UnixTime(0.0), 0.0)).shared
+    assert first(MEMORY, device) == {
+        "gpu_memory_total_bytes": {(): 128_000},
+        "gpu_memory_used_bytes": {(): 5070},
+    }
+
+
+def energy(
+    device: FakeDevice, watts: list[float], seconds: float = 1.0, joules: list[int | None] | None = None
+) -> float | None:
+    """Energy after one reading per power in `watts`, `seconds` apart."""
+    reading = None
+    for index, each in enumerate(watts):
+        device.answers["nvmlDeviceGetPowerUsage"] = int(each * 1000)
+        if joules and joules[index] is not None:
+            device.answers["nvmlDeviceGetTotalEnergyConsumption"] = joules[index]
+        reading = POWER.read(device, reading, Tick(UnixTime(index * seconds), seconds if index else 0.0))
+    assert reading
+    return reading.energy
+
+
+def test_energy_without_a_counter_is_integrated_from_power() -> None:
+    assert energy(FakeDevice(), [100.0, 200.0, 200.0]) == pytest.approx(150.0 + 200.0)
+    assert energy(FakeDevice(), [100.0]) is None
+    assert energy(FakeDevice(), [100.0, 100.0, 100.0], seconds=100.0) is None  # nothing is known of what was between
+
+
+def test_counter_that_comes_late_makes_no_leap() -> None:
+    assert energy(FakeDevice(), [100.0] * 3, joules=[None, 5_000_000, 5_100_000]) == 5100.0
+    assert energy(FakeDevice(), [100.0] * 4, joules=[None, None, 5_000_000, 5_100_000]) == pytest.approx(300.0)
 
 
 def test_power_converts_to_watts_and_joules() -> None:

@@ -60,8 +60,9 @@ def test_link_of_nothing_is_no_link_and_a_loss_where_there_was_one(what: str) ->
     function, fake = f"nvmlDeviceGet{what}", FakeDevice()
     device = checked(fake)
     found: list[tuple[Any, bool]] = []
-    for answer in (0, 4, 0):
+    for second, answer in enumerate((0, 4, 0)):
         fake.answers[function] = answer
+        device.begin(fake, MonotonicTime(second * 10.0))
         found.append((device.get(function), bool(device.losses().words)))
 
     assert found == [(None, False), (4, False), (None, True)]
@@ -235,7 +236,32 @@ def test_call_that_goes_on_failing_costs_what_it_tells_alone() -> None:
         except DriverError as error:
             found.append(str(error))
 
-    assert found == [(5, ""), "timeout", "timeout", (None, "timeout"), (None, "timeout"), (6, "")]
+    device.begin(fake, MonotonicTime(9.0))
+    found.append((device.get(POWER), device.losses().words))
+    assert found == [(5, ""), "timeout", "timeout", *[(None, "timeout")] * 3, (6, "")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "most"), [(UnsupportedError("no"), 10), (DriverError("no", "UNKNOWN"), 20), (350_000, 130)]
+)
+def test_calls_that_are_refused_become_rare(answer: Any, most: int) -> None:
+    """In 130 reads, a second apart."""
+    fake = FakeDevice({POWER: answer})
+    device = checked(fake)
+    for second in range(130):
+        device.begin(fake, MonotonicTime(float(second)))
+        device.get(POWER)
+
+    assert 0.5 * most <= fake.functions.count(POWER) <= most
+
+
+def test_refused_call_is_made_again_at_once_to_another_device_object() -> None:
+    """The driver's enumeration has found changes: MIG was switched off."""
+    device = checked(FakeDevice())
+    assert device.get(POWER) is None
+
+    device.begin(FakeDevice({POWER: 350_000}), MonotonicTime(1.0))
+    assert device.get(POWER) == 350_000
 
 
 def test_call_that_never_answered_costs_what_it_tells_alone_from_the_start() -> None:

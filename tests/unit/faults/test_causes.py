@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from exporter.collectors.xid import XidReport
 from exporter.core.clock import UnixTime
+from exporter.faults import state_file
 from exporter.faults.model import FaultState, ObservedGpu, RepairAction
 from tests.unit.faults.node import WATTS, Node, gone, xid
 
@@ -96,7 +98,7 @@ def test_xid_of_a_gpu_that_is_gone_is_its_own_by_the_bus() -> None:
     ]
 
 
-def test_xid_of_a_gpu_that_was_never_shown_names_its_bus_until_it_is_acknowledged() -> None:
+def test_xid_of_a_gpu_that_was_never_shown_names_its_bus_until_it_is_acknowledged(tmp_path: Path) -> None:
     node = Node()
     node.refused = ((2, "GPU_IS_LOST"),)
     node.unclaimed = {"0000:3b:00.0": {79: XidReport("restart_bm", UnixTime(node.now))}}
@@ -105,6 +107,11 @@ def test_xid_of_a_gpu_that_was_never_shown_names_its_bus_until_it_is_acknowledge
 
     node.refused = ()
     node.say("0000:3b:00.0")
+    node.look(60)
+    assert node.faults == []
+
+    state_file.write(tmp_path / "faults.json", node.book)
+    node.book = state_file.read(tmp_path / "faults.json").state
     node.look(60)
 
     assert node.faults == []

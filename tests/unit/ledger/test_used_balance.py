@@ -1,4 +1,4 @@
-"""At every moment the used time of a GPU sums to its busy time: across MIG switches, plugs and owner swaps."""
+"""At every moment the used time of a GPU sums to its busy time: across MIG switches, plugs, reloads and owner swaps."""
 
 from __future__ import annotations
 
@@ -39,11 +39,13 @@ def holders(draw: st.DrawFn) -> tuple[Allocation, ...]:
 
 @st.composite
 def gpu(draw: st.DrawFn, index: int) -> tuple[Reading, ...]:
-    """One GPU in one cycle: unplugged, whole, or with instances; instances made anew have uuids of their own."""
-    form = draw(st.sampled_from(("unplugged", "whole", "whole", "instances", "instances")))
+    """One GPU in one cycle: unplugged, in a reload, whole, or with instances; new instances have uuids of their own."""
+    form = draw(st.sampled_from(("unplugged", "reload", "whole", "whole", "instances", "instances")))
     if form == "unplugged":
         return ()
     whole = Target(f"GPU-{index}", index, "")
+    if form == "reload":
+        return (Reading(whole, None, draw(holders())),)
     if form == "whole":
         return (Reading(whole, Signals(busy=draw(ratio)), draw(holders())),)
     made = draw(st.integers(1, 2))
@@ -90,3 +92,15 @@ def test_used_time_of_a_gpu_grows_by_its_busy_time(cycles: list[LedgerInput]) ->
                 seconds - used_before.get(labels, 0.0) for labels, seconds in used_after.items() if labels[1] == uuid
             )
             assert used == pytest.approx(busy, abs=1e-9), uuid
+
+
+@given(st.lists(cycle(), min_size=2, max_size=12))
+@examples(60)
+def test_states_of_a_gpu_grow_by_the_time_that_it_is_there(cycles: list[LedgerInput]) -> None:
+    for (before, after), each in zip(pairwise(run(cycles)), cycles, strict=True):
+        first, second = (series(ledger, "gpu_state_seconds_total") for ledger in (before, after))
+        there = {reading.target.uuid for reading in each.readings}
+        for uuid in {labels[1] for labels in second} & {"GPU-0", "GPU-1"}:
+            grown = [seconds - first.get(labels, 0.0) for labels, seconds in second.items() if labels[1] == uuid]
+            assert min(grown) >= 0.0
+            assert sum(grown) == pytest.approx(1.0 if uuid in there else 0.0, abs=1e-9)

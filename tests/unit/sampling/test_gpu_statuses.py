@@ -23,7 +23,7 @@ STALE = 10.0
 
 def shown(gpu: Gpu) -> GpuStatus:
     result: Any = SimpleNamespace(
-        unattributed_bytes={gpu.device.uuid: 3.0}, states={gpu.device.uuid: {"free": 7.0}}, shares={}
+        unattributed_bytes={gpu.device.uuid: 3.0}, states={gpu.device.uuid: {"free": 7.0}}, shares={}, stuck=frozenset()
     )
     (found,) = gpu_statuses([gpu], {gpu.device.uuid: 0.5}, result, NOW, STALE)
     return found

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from exporter.collectors import COLLECTORS
-from exporter.core.clock import NEVER
+from exporter.core.clock import NEVER, MonotonicTime, UnixTime
+from exporter.driver.interface import DriverError
 from exporter.sampling.accounting import Accounting, AccountingOptions
-from exporter.sampling.gpus import LATE, Gpu
+from exporter.sampling.gpus import LATE, SICK, Gpu, Gpus
 from exporter.sampling.host_view import Host
 from exporter.sampling.sampler import Moment, Pacing, Sampler
 from exporter.sampling.snapshot import Snapshot
 from exporter.tools.simulator import simulate
 from tests.attribution_kit.nodes import until
+from tests.unit.sampling.scripted import Scripted, answers, collector
 
 STALE = 10.0
 
@@ -53,7 +55,26 @@ def test_every_gauge_of_a_late_gpu_stays_until_it_is_stale(monkeypatch: pytest.M
 
     late, stale = (shown(sampler.run_cycle(Moment(now + age, 100.0 + age))) for age in (1.0, STALE + 1.0))
 
-    assert "gpu_memory_unattributed_bytes" in before
+    assert "gpu_memory_used_bytes" in before
     assert before - late == set()
-    assert {"gpu_memory_unattributed_bytes", "gpu_power_watts"} <= before - stale
+    assert {"gpu_memory_used_bytes", "gpu_power_watts"} <= before - stale
     sampler.stop()
+
+
+TELEMETRY = ("utilization", "power", "clocks", "temperature")
+
+
+@pytest.mark.parametrize(("failing", "up"), [(1, True), (2, True), (3, False), (4, False)])
+def test_gpu_that_fails_in_most_of_its_telemetry_is_not_up(failing: int, *, up: bool) -> None:
+    """Its handle and its fields still work, as on a card whose firmware has stopped (XID 119)."""
+    well = dict.fromkeys((*TELEMETRY, "fields"), 1.0)
+    sick = well | dict.fromkeys(TELEMETRY[:failing], DriverError("no", "UNKNOWN"))
+    gpus = Gpus([*map(collector, TELEMETRY), collector("fields")])
+    for second in range(40):
+        device = Scripted(0, answers(**(well if second < 20 else sick)))
+        gpus.read([device], UnixTime(0.0), 1e9, MonotonicTime(float(second)))
+    gpus.stop()
+    (gpu,) = gpus.all
+
+    assert gpu.answers(MonotonicTime(40.0), STALE) is up
+    assert gpu.failure == ("" if up else SICK)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
 from exporter.collectors.base import Scope
+from exporter.core.clock import MonotonicTime
 from exporter.core.families import Unit, gauge
 from exporter.core.units import Share
 from exporter.driver.interface import DeviceLostError, DriverError, Mig
@@ -19,9 +21,13 @@ from tests.unit.sampling.scripted import Scripted, answers, collector
 FAR = 1e9
 
 
+MOMENTS = count(0, 20)
+"""Monotonic seconds of the reads: far enough apart that what failed is asked again."""
+
+
 def read(gpus: Gpus, *devices: Scripted) -> None:
     for _ in range(2):
-        gpus.read(devices, 0.0, FAR)
+        gpus.read(devices, 0.0, FAR, MonotonicTime(float(next(MOMENTS))))
 
 
 def test_gpu_that_fails_goes_and_comes_back_is_told_in_six_lines(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,19 +7,23 @@ from typing import Any
 
 import pytest
 
+from exporter.attribution.owner import Owner, Ownership
 from exporter.collectors.base import Fields, Paced
+from exporter.collectors.clocks import Clocks
 from exporter.collectors.gpm import Activity, Gpm, Traffic
 from exporter.collectors.nvlink import Nvlink
 from exporter.collectors.pcie import Pcie, Slower
 from exporter.collectors.power import Limits, Power
+from exporter.collectors.processes import NO_PROCESSES
 from exporter.collectors.sample_integral import Integral
 from exporter.collectors.utilization import Utilization
-from exporter.core.clock import MonotonicTime
+from exporter.core.clock import NEVER, MonotonicTime, UnixTime
 from exporter.core.counters import NO_COUNTS
 from exporter.core.units import Watts
 from exporter.ledger.states.state import Signals
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.readings import Throttled, busy_integral, instance_signals, signals
+from exporter.sampling.reader import CachedReading, TargetState
+from exporter.sampling.readings import Throttled, busy_integral, instance_signals, is_stuck, signals
 from tests.unit.sampling.scripted import Scripted
 
 
@@ -100,3 +104,29 @@ def test_instance_is_held_back_with_its_gpu() -> None:
 
     assert found == Signals(throttled_thermal=0.25, throttled_power_brake=0.5, sm_clock=1.2e9, sm_clock_max=1.9e9)
     assert instance_signals(Gpu(device), "MIG-1", None, MonotonicTime(14.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("use", "state", "running", "holders", "stuck"),
+    [
+        (1.0, 8, (), (), True),
+        (0.5, 8, (), (), False),
+        (1.0, 0, (), (), False),  # a kernel that runs raises the clocks
+        (1.0, None, (), (), False),
+        (1.0, 8, ("a process",), (), False),
+        (1.0, 8, (), (Owner("slurm:7", "slurm"),), False),
+    ],
+)
+def test_full_use_at_idle_clocks_of_a_gpu_that_nobody_has_is_stuck(
+    use: float, state: int | None, running: tuple[Any, ...], holders: tuple[Owner, ...], *, stuck: bool
+) -> None:
+    found = {
+        "utilization": Utilization(use, 0.0, None, None),
+        "clocks": Clocks({}, Paced({}, UnixTime(0.0)), state),
+        "processes": NO_PROCESSES,
+    }
+    device = SimpleNamespace(uuid="GPU-a")
+    states = {"GPU-a": TargetState({name: CachedReading(None, each, NEVER) for name, each in found.items()})}  # type: ignore[arg-type]
+    join = SimpleNamespace(running={"GPU-a": running}, ownership=Ownership(holders={"GPU-a": holders}))
+
+    assert is_stuck(SimpleNamespace(device=device, states=states), join) is stuck  # type: ignore[arg-type]
