@@ -51,7 +51,9 @@ STRAGGLER_NODE = Alert(
     and
     count by {_WORKLOAD} ({_HELD_ON_NODE}) > 1
   )
-  unless on {_ON_NODE} {_STRAGGLES} > <others>"""
+  unless on {_ON_NODE} {_STRAGGLES} > <others>
+  or
+  max by {_ON_NODE} (rank:gpu_straggling:ratio_rate5m) > <others>"""
     ),
     keep_firing_for="15m",
     for_="5m",
@@ -63,8 +65,8 @@ STRAGGLER_NODE = Alert(
         Param("others", 0.4, Unit.RATIO, "Share that all nodes of the workload wait, on the average."),
     ),
     summary=f"{OWNER} waits for its ranks on {NODE}",
-    description=f"The GPUs of {OWNER} on other nodes wait for those on {NODE}, which waited for "
-    f"{{{{ $value | humanizePercentage }}}} of the last <window>.{STATE_OF_NODE}",
+    description=f"The GPUs of {OWNER} on other nodes wait for those on {NODE}, which hardly waited in the last "
+    f"<window>.{STATE_OF_NODE}",
 )
 
 _OF_OWNER = "{cluster=%[1]q,workload=%[2]q}"

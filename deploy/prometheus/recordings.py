@@ -49,6 +49,7 @@ from deploy.prometheus.recordings_owner import (
     WORKLOAD_UTILIZATION,
 )
 from deploy.prometheus.recordings_progress import PROGRESS, PROGRESS_NOW
+from deploy.prometheus.recordings_ranks import RANKS
 from deploy.prometheus.recordings_serving import SERVING
 from deploy.prometheus.recordings_unreachable import KUBERNETES_NODES, UNREACHABLE
 from deploy.prometheus.targets import OTHERS, TARGETS
@@ -136,6 +137,7 @@ GROUPS = (
         ),
     ),
     Group("gpu-progress", INTERVAL, PROGRESS),
+    Group("gpu-ranks", RATE_INTERVAL, RANKS),
     Group("gpu-serving", NOW_INTERVAL, SERVING),
     Group(
         "gpu-now",

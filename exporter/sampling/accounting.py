@@ -25,8 +25,8 @@ from exporter.host.model import HostUsage
 from exporter.host.network_ports import NETWORK_PORT_FAMILIES
 from exporter.ledger.account import Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
+from exporter.ledger.hangs import suspects
 from exporter.ledger.ledger import advance, prune
-from exporter.ledger.peers import HangDetector
 from exporter.ledger.states import DEFAULTS, STATES
 from exporter.ledger.states.host_waits import ON_DEMAND
 from exporter.ledger.states.state import NO_HOST, Limits
@@ -86,7 +86,6 @@ class Accounting:
         self._classes = WorkClasses(options.class_rules)
         self._ledger = Ledger()
         self._workloads = WorkloadRows()
-        self._suspects = HangDetector()
         self._suspected: Mapping[Owner, Sequence[int]] = {}
         self._progress = ProgressCounters()
         self._monotonic: MonotonicTime | None = None
@@ -120,13 +119,13 @@ class Accounting:
             slow_ports=view.ports.troubled_gpus,
             starts=joined.starts,
             ranks=view.reported.ranks,
+            nccl={owner: status.verdict for owner, status in view.nccl.items()},
             host_signals_known=view.known_signals,
         )
-        before = self._ledger
-        self._ledger = prune(advance(before, current, self._options.limits), self._options.retention)
+        self._ledger = prune(advance(self._ledger, current, self._options.limits), self._options.retention)
         self._monotonic = at.monotonic
+        self._suspected = suspects(self._ledger, readings)
         self.in_question = _in_question(current)
-        self._suspected = self._suspects.of(before, self._ledger, readings, at.monotonic)
         workloads = self._workloads.of(self._ledger.owners.keys(), joined, readings, view.usage, work)
         processes = limit(_process_rows(gpus, joined), self._options.process_limit)
         self._dropped += max(len(joined.everyone) - len(processes), 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from exporter.ledger.states.activity import SPIN_BUSY
 from exporter.ledger.states.host_waits import (
     HOT_THREAD,
     ON_DEMAND,
@@ -48,9 +47,10 @@ def unused_claim(evidence: Evidence, limits: Limits) -> float:
     if reported_part(evidence, *_PHASES) >= limits[WAIT_COVER] or engine_works:
         return 0.0
     long = past.quiet_seconds >= limits[UNUSED_AFTER if past.ran else UNUSED_NEVER]
-    if not long or evidence.work in ON_DEMAND or evidence.own.stopped or _is_waited_for(evidence, limits):
+    rank = evidence.rank
+    if not long or evidence.work in ON_DEMAND or evidence.own.stopped or (rank and rank.straggling):
         return 0.0
-    if covers_wait(evidence.peer_lead, evidence, limits):
+    if rank and covers_wait(rank.led, evidence, limits):
         return 1.0
     in_its_way = (checkpoint_claim, storage_claim, cpu_claim, network_claim)
     return float(not _loads(evidence, limits) and not any(claim(evidence, limits) for claim in in_its_way))
@@ -69,13 +69,6 @@ def _loads(evidence: Evidence, limits: Limits) -> bool:
     works = full and (own.computes or not own.polling)
     moves = (own.reading_bytes_per_second or 0.0) + (own.writing_bytes_per_second or 0.0)
     return works or moves >= limits[WRITE_RATE]
-
-
-def _is_waited_for(evidence: Evidence, limits: Limits) -> bool:
-    """Return whether others spin, and this one is part of their work."""
-    if evidence.peers_spin < limits[SPIN_BUSY] / 2:
-        return False
-    return takes_part(evidence.past, evidence.peers_uncomputed, limits)
 
 
 def takes_part(past: UsageHistory, peers_uncomputed: float, limits: Limits) -> bool:

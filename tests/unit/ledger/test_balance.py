@@ -43,6 +43,7 @@ signals = st.one_of(
         throttled_thermal=maybe,
         throttled_power_brake=maybe,
         sm_clock=st.one_of(st.none(), st.floats(0, 3e9)),
+        sm_clock_throttled=st.one_of(st.none(), st.floats(0, 3e9)),
         sm_clock_max=st.one_of(st.none(), st.floats(0, 3e9)),
     ),
 )
