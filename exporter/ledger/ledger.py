@@ -45,14 +45,6 @@ from exporter.ledger.states.idle import ACTIVE
 from exporter.ledger.states.state import NO_HISTORY, NO_HOST, NOTHING_REPORTED, Evidence, Limits, UsageHistory
 from exporter.ledger.usage import Divisions, Instances, target_usage, unowned_usage
 
-<<<<<<< HEAD
-Peers = Mapping[Owner, Collection[str]]
-=======
-Divisions = Mapping[str, Division]
-Instances = Mapping[str, Sequence[Reading]]
-"""By the uuid of their GPU."""
->>>>>>> ranks
-
 _NO_ENERGY, _NO_OWNER = Joules(0.0), OwnerEntry()
 
 
@@ -97,11 +89,7 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> 
         targets={**ledger.targets, **_targets(ledger, current, divisions, ran, instances)},
         owners={
             **ledger.owners,
-<<<<<<< HEAD
-            **_owners(ledger, current, divisions, _sums(ledger, current, divisions, usage, instances, limits), limits),
-=======
-            **_owners(ledger, current, peers, barriers, _sums(ledger, current, divisions, ran, instances, limits)),
->>>>>>> ranks
+            **_owners(ledger, current, peers, barriers, _sums(ledger, current, divisions, usage, instances, limits)),
         },
         usage=(*usage, *unowned_usage(readings, divisions, ran, instances, usage)),
         host_signals_known=current.host_signals_known or ledger.host_signals_known,
