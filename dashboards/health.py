@@ -115,7 +115,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         _count(
-            "Reduced PCIe",
+            "PCIe too narrow",
             "GPUs whose PCIe link is narrower than it could be.",
             f"count(gpu_pcie_link_width{{{NODE}}} < gpu_pcie_link_max_width{{{NODE}}})",
         )

@@ -27,50 +27,50 @@ def _errors(kind: str, values: str) -> dict[str, str]:
 
 
 LINKS = (
-    fires("GpuNvlinkDown", "every GPU loses two links, for a week", "1500m", down("2 of 18", "16x1500") | HELD),
-    fires("GpuNvlinkDown", "all 18 links of a GPU, for a week", "1500m", down("18 of 18", "0x1500")),
+    fires("GpuNvlinkDegraded", "every GPU loses two links, for a week", "1500m", down("2 of 18", "16x1500") | HELD),
+    fires("GpuNvlinkDegraded", "all 18 links of a GPU, for a week", "1500m", down("18 of 18", "0x1500")),
     fires(
-        "GpuNvlinkDown",
+        "GpuNvlinkDegraded",
         "fewer than the neighbour since the start",
         "60m",
         links(DEV, "1x90") | links(OTHER, "2x90") | model(DEV, "H100") | model(OTHER, "H100"),
     ),
     silent(
-        "GpuNvlinkDown",
+        "GpuNvlinkDegraded",
         "fewer than a neighbour of another model",
         "60m",
         links(DEV, "4x90") | links(OTHER, "12x90") | model(DEV, "A40") | model(OTHER, "A100"),
     ),
-    silent("GpuNvlinkDown", "never bridged", "60m", links(DEV, "0x90")),
+    silent("GpuNvlinkDegraded", "never bridged", "60m", links(DEV, "0x90")),
     silent(
-        "GpuNvlinkDown",
+        "GpuNvlinkDegraded",
         "never bridged, next to bridged ones",
         "60m",
         links(DEV, "0x90") | links(OTHER, "2x90") | model(DEV, "H100") | model(OTHER, "H100"),
     ),
     silent(
-        "GpuNvlinkDown",
+        "GpuNvlinkDegraded",
         "down during a reset",
         "33m 45m",
         links(DEV, "2x30 0x4 2x60") | gauge("gpu_fault_timestamp_seconds", "_x30 1800x5 stale", more=_DOWN),
     ),
-    fires("GpuNvlinkErrors", "replays", "60m", _errors("replay", "0+20x90") | HELD),
-    silent("GpuNvlinkErrors", "corrected bits", "60m", _errors("crc_flit", "0+20x90") | _errors("replay", "0x90")),
-    silent("GpuNvlinkErrors", "a burst at the training of the link", "35m 45m", _errors("replay", "0x30 60x60")),
+    fires("GpuNvlinkDegraded", "replays", "60m", _errors("replay", "0+20x90") | HELD),
+    silent("GpuNvlinkDegraded", "corrected bits", "60m", _errors("crc_flit", "0+20x90") | _errors("replay", "0x90")),
+    silent("GpuNvlinkDegraded", "a burst at the training of the link", "35m 45m", _errors("replay", "0x30 60x60")),
     fires(
-        "GpuFabricUnhealthy",
+        "GpuNvlinkDegraded",
         "a route",
-        "20m",
+        "25m",
         gauge("gpu_fabric_unhealthy", "0x10 1x20", more=',check="route_unhealthy"'),
     ),
     silent(
-        "GpuFabricUnhealthy",
+        "GpuNvlinkDegraded",
         "while it is being set up",
         "13m 20m",
         gauge("gpu_fabric_unhealthy", "0x10 1x4 0x20", more=',check="route_unhealthy"'),
     ),
     silent(
-        "GpuFabricUnhealthy", "healthy", "20m", gauge("gpu_fabric_unhealthy", "0x30", more=',check="route_unhealthy"')
+        "GpuNvlinkDegraded", "healthy", "20m", gauge("gpu_fabric_unhealthy", "0x30", more=',check="route_unhealthy"')
     ),
 )
 
@@ -91,9 +91,9 @@ PCIE = (
     silent("GpuPcieDegraded", "a low generation at rest", "60m", pcie("16x90", "1x90", "0+1x90")),
     silent("GpuPcieDegraded", "as it should be", "60m", pcie("16x90", "5x90", "0+60x90")),
     silent("GpuPcieDegraded", "a moment of retraining", "35m 45m", pcie("16x30 8x5 16x60", "5x90", "0+60x90")),
-    fires("GpuPcieReplays", "one a second", "60m", gauge("gpu_pcie_replays_total", "0+60x90")),
-    silent("GpuPcieReplays", "one an hour", "60m 75m", gauge("gpu_pcie_replays_total", "0x20 1x60 2x20")),
-    silent("GpuPcieReplays", "a reset counter", "60m", gauge("gpu_pcie_replays_total", "9000x30 0x60")),
+    fires("GpuPcieDegraded", "one a second", "60m", gauge("gpu_pcie_replays_total", "0+60x90")),
+    silent("GpuPcieDegraded", "one an hour", "60m 75m", gauge("gpu_pcie_replays_total", "0x20 1x60 2x20")),
+    silent("GpuPcieDegraded", "a reset counter", "60m", gauge("gpu_pcie_replays_total", "9000x30 0x60")),
 )
 
 
