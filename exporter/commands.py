@@ -47,7 +47,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "acknowledge": Command(
         "exporter.tools.check.acknowledge",
-        "end a fault that nothing can prove mended",
+        "clear a fault that no signal proves fixed",
         "exporter.tools.check.acknowledge:AcknowledgeConfig",
     ),
     "summaries": Command(
@@ -68,18 +68,25 @@ DAEMON = Page(
     "gpu-exporter",
     "Export NVIDIA GPU metrics to Prometheus, each GPU second with its owner and its cause.",
     """\
-examples:
-  gpu-exporter
-  gpu-exporter --simulate 8xH200 --web.listen-address 127.0.0.1:9836
-  gpu-exporter once --simulate 4xA100-mig
-  gpu-exporter check
-
 Each option is also an environment variable (--web.listen-address is
 GPU_EXPORTER_WEB_LISTEN_ADDRESS) and a key of the YAML file
 (web: {listen-address: ...}). A flag wins over the environment, the environment
 over the file.
 """,
     commands={name: command.about for name, command in COMMANDS.items()},
+    common=(
+        "web.listen-address",
+        "web.config.file",
+        "metrics.hide",
+        "collectors.disable",
+        "attribution.kubernetes",
+        "attribution.slurm",
+        "state.dir",
+        "expect.gpus",
+        "simulate",
+        "log.level",
+    ),
+    examples=("gpu-exporter", "gpu-exporter --simulate 8xH200 --web.listen-address 127.0.0.1:9836"),
 )
 
 

@@ -24,7 +24,8 @@ def files(root: Path = ROOT) -> dict[Path, str]:
     """Every generated file of the chart with its text, by its path in the repository."""
     chart = root / pack.SOURCE
     values = (chart / "values.yaml").read_text()
-    shape = schema.schema(yaml.safe_load(values), options_of(DaemonConfig))
+    foreign = yaml.safe_load((chart / "files/names-of-other-charts.yaml").read_text())
+    shape = schema.schema(yaml.safe_load(values), options_of(DaemonConfig), foreign)
     return {
         **alerting.files(root),
         pack.SOURCE / "values.schema.json": json.dumps(shape, indent=2) + "\n",

@@ -13,7 +13,7 @@ NAMESPACE = "gpu-exporter"
 NOTICE = "# Rendered from helm/gpu-exporter by `make chart`; change the chart.\n"
 HELM_ONLY = ("helm.sh/chart", "app.kubernetes.io/managed-by")
 
-_WORK = ("DaemonSet", "PriorityClass", "Service", "ServiceAccount")
+_WORK = ("ClusterRole", "ClusterRoleBinding", "DaemonSet", "PriorityClass", "Service", "ServiceAccount")
 _ALL_OFF: dict[str, Any] = {"attribution": {"processes": {"enabled": False}, "pods": {"enabled": False}}}
 _MONITORING: dict[str, Any] = {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}}
 

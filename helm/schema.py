@@ -108,6 +108,16 @@ RULES: dict[str, Schema] = {
     "service.type": {"enum": ["ClusterIP", "NodePort"]},
     "service.clusterIP": {"pattern": "^(None|[0-9A-Fa-f.:]+)?$"},
     "service.internalTrafficPolicy": {"enum": ["", "Cluster", "Local"]},
+    "service.nodePort": {"minimum": 0, "maximum": 65535},
+    "service.ipFamilyPolicy": {"enum": ["", "SingleStack", "PreferDualStack", "RequireDualStack"]},
+    "service.ipFamilies": {"items": {"enum": ["IPv4", "IPv6"]}, "maxItems": 2, "uniqueItems": True},
+    "hostPort": {"minimum": 0, "maximum": 65535},
+    "monitoring.operator": {"enum": ["prometheus", "victoriametrics"]},
+    "monitoring.apiVersion": {"pattern": "^([a-z0-9.-]+/v[0-9][a-z0-9]*)?$"},
+    "serviceMonitor.jobLabel": {"pattern": LABEL_KEY},
+    "podMonitor.jobLabel": {"pattern": LABEL_KEY},
+    "dashboards.include": {"items": {"type": "string"}},
+    "test.enabled": _AUTO,
     "serviceMonitor.namespace": {"pattern": LABEL},
     "serviceMonitor.interval": {"pattern": MAYBE_DURATION},
     "serviceMonitor.scrapeTimeout": {"pattern": MAYBE_DURATION},
@@ -119,6 +129,7 @@ RULES: dict[str, Schema] = {
     "prometheusRule.alerts.slowInterval": DURATION,
     # Labels of Prometheus, with any text.
     "prometheusRule.alerts.labels": {"patternProperties": {PROMETHEUS_LABEL: {"type": "string"}}},
+    "prometheusRule.alerts.annotations": {"patternProperties": {PROMETHEUS_LABEL: {"type": "string"}}},
     "prometheusRule.alerts.runbooks": {"pattern": "/$"},
     "prometheusRule.alerts.rules": ALERT_RULES,
     "prometheusRule.alerts.overrides": OVERRIDES,
@@ -155,13 +166,22 @@ _STRING: dict[str, Schema] = {
 }
 
 
-def schema(values: Mapping[str, Any], options: Iterable[Option]) -> Schema:
-    """The schema of values.yaml, and of the exporter's options below `config`."""
+def schema(values: Mapping[str, Any], options: Iterable[Option], foreign: Iterable[str] = ()) -> Schema:
+    """The schema of values.yaml, and of the exporter's options below `config`.
+
+    `foreign` are names of other charts, which a template refuses with the right one.
+    """
     made = _of(values, "")
     made["properties"]["config"] = config(options)
     made["properties"]["rules-and-dashboards"] = {"type": "object"}  # Helm puts `global` there, for the subchart
     made["properties"]["global"]["additionalProperties"] = True  # an umbrella chart's own are there too
     made["properties"]["enabled"] = {"type": "boolean"}  # the `condition` of an umbrella chart
+    for name in foreign:
+        *parents, last = name.split(".")
+        at = made
+        for parent in parents:
+            at = at["properties"][parent]
+        at["properties"][last] = {}
     return {"$schema": "http://json-schema.org/draft-07/schema#", "title": "gpu-exporter", **made}
 
 
@@ -256,7 +276,8 @@ def _option(option: Option) -> Schema:
 def _pairs(kind: Pairs[Any]) -> Schema:
     """The names that a mapping may hold, each with what its kind takes."""
     each = {name: _text(Option(name, "", parse, "", "", "")) for name, parse in kind.kinds.items()}
-    return {"additionalProperties": False, "properties": each}
+    others: Schema = {f"^{kind.pattern}$": {"type": "string"}} if kind.pattern else {}
+    return {"additionalProperties": False, "properties": each, **({"patternProperties": others} if others else {})}
 
 
 def _text(option: Option) -> Schema:

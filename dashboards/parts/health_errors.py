@@ -10,7 +10,7 @@ from dashboards.parts.health_links import keys
 from dashboards.parts.query import NODE, counted, in_range, latest
 from dashboards.parts.table import Column, Key, Table, Value
 
-HARDWARE_CLASSES = "reset_gpu|restart_bm|workflow|contact_support"
+HARDWARE_CLASSES = "reset_gpu|reset_when_idle|restart_bm|workflow|contact_support|page"
 """NVIDIA's classes of XID that are not the program's fault."""
 # fmt: off
 XID_ADVICE = look.words({
@@ -20,7 +20,10 @@ XID_ADVICE = look.words({
     "1 contact_support": ("Drain, contact the vendor", look.RED),
     "2 restart_app":     ("Owner: mend the program",   look.ORANGE),
     "3 ignore":          ("Nothing by itself",         look.GREY),
+    "3 injected":        ("A test",                    look.GREY),
     "2 unknown":         ("Not in the catalogue",      look.ORANGE),
+    "1 page":            ("By the site's own list",    look.RED),
+    "1 reset_when_idle": ("Reset the GPU when idle",   look.RED),
 })
 # fmt: on
 
@@ -29,7 +32,7 @@ _XID = "cluster, instance, gpu, uuid, xid, class"
 
 def worst_first(expr: str) -> str:
     """Classes begin with a digit: a table that is sorted by them begins with the hardware's."""
-    for rank, classes in enumerate((HARDWARE_CLASSES, "restart_app|unknown", "ignore"), start=1):
+    for rank, classes in enumerate((HARDWARE_CLASSES, "restart_app|unknown", "ignore|injected"), start=1):
         expr = f'label_replace({expr}, "class", "{rank} $1", "class", "({classes})")'
     return expr
 

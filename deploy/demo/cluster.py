@@ -34,12 +34,12 @@ NODES = (
         "train-1",
         "8xH200:4*training,2*input-bound,thermal,idle-held;scheduler=slurm;seed=11",
         "Eight H200 under Slurm. Four train well. One job waits for its data loader, one GPU is too hot, and one job "
-        "holds a GPU it does not use.",
+        "allocates a GPU it does not use.",
     ),
     Node(
         "train-2",
         "8xH100:8*storage-bound;duty=0.2;scheduler=slurm;seed=12",
-        "Eight H100, all held by one job that reads its data from slow storage: busy one fifth of the time.",
+        "Eight H100, all allocated to one job that reads its data from slow storage: busy one fifth of the time.",
     ),
     Node(
         "serve-1",

@@ -1,4 +1,4 @@
-"""The demo's first page: what four nodes do now, where their GPU time goes, and who was told."""
+"""The demo's first page: a tour, what four nodes do now, where their GPU time goes, and which messages were sent."""
 
 from __future__ import annotations
 
@@ -23,11 +23,15 @@ _LEAST = 0.05
 """GPUs; less would be shown as 0.0."""
 _FAULTS = "max by (node, gpu, fault, evidence) (gpu_fault_timestamp_seconds)"
 _FIGURES: Sequence[tuple[str, str, str]] = (
-    ("GPUs that answer", "sum(gpu_up)", "{:.0f}"),
-    ("of them busy", f'sum(rate(gpu_state_seconds_total{{state=~"{regex(BUSY)}"}}[{_WINDOW}]))', "{:.1f}"),
-    ("held and wasted", f'sum(rate(gpu_workload_gpu_seconds_total{{state=~"{regex(LOST)}"}}[{_WINDOW}]))', "{:.1f}"),
+    ("GPUs online", "sum(gpu_up)", "{:.0f}"),
+    ("GPUs busy", f'sum(rate(gpu_state_seconds_total{{state=~"{regex(BUSY)}"}}[{_WINDOW}]))', "{:.1f}"),
+    (
+        "GPUs allocated, wasted",
+        f'sum(rate(gpu_workload_gpu_seconds_total{{state=~"{regex(LOST)}"}}[{_WINDOW}]))',
+        "{:.1f}",
+    ),
     ("alerts firing", 'count(ALERTS{alertstate="firing"}) or vector(0)', "{:.0f}"),
-    ("kW drawn", "sum(gpu_power_watts) / 1000", "{:.1f}"),
+    ("kW", "sum(gpu_power_watts) / 1000", "{:.1f}"),
 )
 
 
@@ -45,16 +49,37 @@ class Links:
 
 def body(prometheus: Prometheus, messages: Sequence[Message], links: Links) -> str:
     return (
-        '<p class="note">Four simulated nodes; everything else is real: the exporter, Prometheus, Alertmanager, the '
-        "rules with their thresholds as delivered. Only what the alerts wait for is shorter here: minutes, not half "
-        "an hour.</p>"
+        '<p class="note">gpu-exporter shows whose GPU time is lost, and why. This demo runs it on four simulated '
+        "nodes. Exporter, Prometheus, Alertmanager and rules are real. Alerts fire after minutes here, instead of "
+        "half an hour.</p>"
+        + _tour(prometheus, links)
         + _figures(prometheus)
         + _where(prometheus)
         + _nodes(prometheus, links)
         + _alerts(prometheus)
-        + f"<h2>Who was told</h2>{inbox(messages[:6]) or _nobody()}"
-        + _more(links)
+        + f"<h2>Messages sent</h2>{inbox(messages[:6]) or _nobody()}"
+        + _more(prometheus, links)
     )
+
+
+def _tour(prometheus: Prometheus, links: Links) -> str:
+    """Five links, in the order in which a person on call would open them."""
+    lossy = "topk(5, sum by (workload, state) (rate(gpu_workload_gpu_seconds_total[1m])))"
+    stops = (
+        ("/d/gpu-fleet", "All GPUs", "the fleet at a glance"),
+        ("/report/slurm:41508000", "A wasteful job", "its report, with the cause and advice"),
+        (f"{links.nodes['serve-1']}/", "A broken node", "its status page, with the repair"),
+        ("/inbox", "The messages", "what on-call and owners received"),
+        (_graph(prometheus, lossy), "Your own question", "a query in Prometheus"),
+    )
+    items = (
+        f'<li><a href="{escape(url)}">{name}</a><span class="dim">: {about}</span></li>' for url, name, about in stops
+    )
+    return f'<ol class="tour">{"".join(items)}</ol>'
+
+
+def _graph(prometheus: Prometheus, query: str) -> str:
+    return f"{prometheus.url}/graph?g0.tab=1&g0.expr={quote(query)}"
 
 
 def inbox(messages: Sequence[Message]) -> str:
@@ -113,11 +138,11 @@ def _where(prometheus: Prometheus) -> str:
         f'<span><i style="background:{shown.colour}"></i>{escape(shown.title)} {gpus:.1f}</span>'
         for shown, _, gpus in order
     )
-    query = quote("sum by (state) (rate(gpu_state_seconds_total[1m]))")
+    query = escape(_graph(prometheus, "sum by (state) (rate(gpu_state_seconds_total[1m]))"))
     return (
         f"<h2>Where {total:.0f} GPUs' time goes, last minute</h2>"
         f'<div class="bar">{bar}</div><p class="keys">{keys}</p>'
-        f'<p class="dim"><a href="{prometheus.url}/graph?g0.tab=1&amp;g0.expr={query}">the query in Prometheus</a></p>'
+        f'<p class="dim"><a href="{query}">the query in Prometheus</a></p>'
     )
 
 
@@ -134,7 +159,9 @@ def _nodes(prometheus: Prometheus, links: Links) -> str:
         faults[sample.labels.get("node", "")].append(f"GPU {sample.labels.get('gpu', '')}: {about}")
     cards: list[str] = []
     for one in NODES:
-        rows = [_workload(name, users[name], held) for (on, name), held in sorted(states.items()) if on == one.name]
+        rows = [
+            _workload(name, users[name], by_state) for (on, name), by_state in sorted(states.items()) if on == one.name
+        ]
         cards.append(_card(one, sorted(faults[one.name]), rows, links))
     return f'<h2>The nodes</h2><div class="cards">{"".join(cards)}</div>'
 
@@ -150,22 +177,22 @@ def _card(node: Node, faults: Sequence[str], rows: Sequence[str], links: Links) 
     )
 
 
-def _workload(name: str, user: str, held: Mapping[str, float]) -> str:
-    gpus = sum(held.values())
-    busy = sum(seconds for state, seconds in held.items() if state in BUSY) / gpus
-    lost = {state: seconds for state, seconds in held.items() if state in LOST}
+def _workload(name: str, user: str, states: Mapping[str, float]) -> str:
+    gpus = sum(states.values())
+    busy = sum(seconds for state, seconds in states.items() if state in BUSY) / gpus
+    lost = {state: seconds for state, seconds in states.items() if state in LOST}
     note = ""
     if lost and max(lost.values()) > 0.1 * gpus:
         top = max(lost, key=lambda state: lost[state])
         rule, shown = BY_STATE[top], style_of(top)
         note = (
             f'<tr class="why"><td colspan="3"><span style="color:{shown.colour}">■</span> {escape(shown.title)} '
-            f'{lost[top] / gpus:.0%}: <span class="dim">{escape(rule.advice)}</span></td></tr>'
+            f'{100 * lost[top] / gpus:.0f} %: <span class="dim">{escape(rule.advice)}</span></td></tr>'
         )
     whose = f' <span class="dim">{escape(user)}</span>' if user else ""
     return (
         f'<tr><td><a href="/report/{quote(name, safe=":")}">{escape(name)}</a>{whose}</td>'
-        f"<td>{gpus:.1f}&nbsp;GPU</td><td>{busy:.0%}&nbsp;busy</td></tr>{note}"
+        f"<td>{gpus:.1f}&nbsp;GPU</td><td>{100 * busy:.0f}&nbsp;%&nbsp;busy</td></tr>{note}"
     )
 
 
@@ -189,17 +216,15 @@ def _about(labels: Mapping[str, str]) -> str:
     return " ".join(part for part in (labels.get("workload", ""), labels.get("node", ""), gpu) if part)
 
 
-def _more(links: Links) -> str:
+def _more(prometheus: Prometheus, links: Links) -> str:
     dashboards = " · ".join(f'<a href="/d/{escape(uid)}">{escape(title)}</a>' for title, uid in links.dashboards)
     return (
-        f"<h2>Look further</h2><p>Dashboards: {dashboards}</p>"
-        '<p class="dim">Drawn by this demo from the same JSON files and live data, for a first look. In a real '
-        f"Grafana, where Docker is: <code>{escape(links.grafana)}</code>, "
-        f"then open {GRAFANA}</p>"
-        '<p>Reports: <a href="/report">everybody, the last hour</a>, or click a workload above. '
-        '<a href="/inbox">All messages</a>.</p>'
-        f'<p>Prometheus: <a href="{links.prometheus}/graph">queries</a>, '
-        f'<a href="{links.prometheus}/classic/rules">rules</a>, '
-        f'<a href="{links.prometheus}/classic/targets">targets</a>. '
-        '<a href="/alertmanager/">What Alertmanager holds</a>.</p>'
+        f"<h2>More</h2><p>Dashboards: {dashboards}</p>"
+        '<p class="dim">The demo draws them from the same JSON files. With Docker, see them in Grafana: '
+        f"<code>{escape(links.grafana)}</code>, then open {GRAFANA}</p>"
+        '<p><a href="/report">Report of the last hour</a> · '
+        f'<a href="{escape(_graph(prometheus, "gpu_up"))}">Prometheus</a> · '
+        f'<a href="{links.prometheus}/classic/rules">rules</a> · '
+        f'<a href="{links.prometheus}/classic/targets">targets</a> · '
+        '<a href="/alertmanager/">Alertmanager</a></p>'
     )

@@ -72,7 +72,7 @@ class Site:
         shown = entrance.inbox(self.inbox.messages()) or "<p>No message yet.</p>"
         return self._framed("Messages, newest first", shown, 5)
 
-    def held(self, _rest: str, _query: Query) -> Answer:
+    def alerts(self, _rest: str, _query: Query) -> Answer:
         """The alerts Alertmanager has, with what mutes them."""
         try:
             alerts = requests.get(f"{self.alertmanager}/api/v2/alerts", timeout=5).json()
@@ -83,7 +83,7 @@ class Site:
             f"</td><td>{escape(_fate(alert))}</td></tr>"
             for alert in alerts
         )
-        return self._framed("What Alertmanager holds", f'<div class="card"><table>{rows}</table></div>', 5)
+        return self._framed("Alertmanager", f'<div class="card"><table>{rows}</table></div>', 5)
 
     def report(self, what: str, _query: Query) -> Answer:
         """What `gpu-exporter report` makes of a workload, or of everybody."""
@@ -119,15 +119,17 @@ class Site:
         return self._framed(f"Runbook {name}", shown, 0)
 
     def _framed(self, title: str, body: str, refresh: int, style: str = "") -> Answer:
-        menu = [("Overview", "/"), *((name, f"/d/{uid}") for name, uid in self.links.dashboards)]
+        menu = [("Overview", "/"), *((name, f"/d/{uid}") for name, uid in self.links.dashboards if uid in _IN_MENU)]
         menu += [("Report", "/report"), ("Messages", "/inbox")]
         return HTTPStatus.OK, frame(title, menu, body, style=style, refresh=refresh)
 
 
+_IN_MENU = ("gpu-fleet", "gpu-waste")
+"""Dashboards in the menu of each page. The first page links to all."""
 _PAGES: Mapping[str, Callable[[Site, str, Query], Answer]] = {
     "d": Site.dashboard,
     "inbox": Site.messages,
-    "alertmanager": Site.held,
+    "alertmanager": Site.alerts,
     "report": Site.report,
     "runbooks": Site.runbook,
     "docs": Site.documentation,

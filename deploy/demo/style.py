@@ -18,7 +18,7 @@ nav{display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.9rem;border-bottom:1px
 .bar{display:flex;height:18px;border-radius:4px;overflow:hidden;background:var(--line)}.bar i{display:block}
 .keys{display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.8rem}.keys i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.35em}
 .cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,300px),1fr));align-items:start;gap:.8rem}.card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.7rem .9rem;min-width:0}.card h3{margin:0;font-size:1rem}
-.card table{width:100%;border-collapse:collapse;font-size:.85rem;margin:.4rem 0}.card td{padding:.15rem .3rem;border-top:1px solid var(--line);vertical-align:top}
+.card table{width:100%;border-collapse:collapse;font-size:.85rem;margin:.4rem 0}.card td+td{white-space:nowrap;width:1%}.card.wide td+td{white-space:normal;width:auto}.card td:first-child{overflow-wrap:anywhere}.card td{padding:.15rem .3rem;border-top:1px solid var(--line);vertical-align:top}
 .card tr:first-child>*{border-top:0}.card .why td{border-top:0;padding-top:0}.card th{text-align:left;color:var(--dim);font-weight:600;padding:.15rem .3rem}
 .wide{overflow-x:auto}.fault{color:var(--bad);font-size:.85rem;font-weight:600}
 .message{background:var(--card);border:1px solid var(--line);border-left:4px solid var(--line);border-radius:6px;padding:.5rem .8rem;margin:.5rem 0}.message.mail,.message.chat{border-left-color:var(--link)}

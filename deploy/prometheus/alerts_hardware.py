@@ -110,15 +110,18 @@ RECOVERY = _fault(
     Severity.CRITICAL,
     # The driver's advice must stand for two minutes. What can wait for the work on the GPU is GpuResetPending.
     f"""\
-gpu_fault_timestamp_seconds{{fault=~"xid|ecc_uncorrectable",action="reset"}}
+gpu_fault_timestamp_seconds{{fault=~"xid|ecc_uncorrectable",action=~"reset|page"}}
 or gpu_fault_timestamp_seconds{{fault=~"row_remap_failed|ecc_sram_threshold"}}
 or on {_DEVICE} ({_NOW} == 1 and max_over_time({_NOW}[10m] offset 2m))""",
     "A GPU must be reset or replaced before anything else runs on it.",
-    "{{ if eq $labels.action `replace` }}must be replaced{{ else if eq $labels.fault `` }}needs a "
+    "{{ if eq $labels.action `replace` }}must be replaced{{ else if eq $labels.action `page` }}reported an XID "
+    "of the site's "
+    "list{{ else if eq $labels.fault `` }}needs a "
     "{{ reReplaceAll `_` ` ` $labels.action }}{{ else }}must be reset{{ end }}"
     "{{ with $labels.evidence }} ({{ . }}){{ end }}",
     _SINCE + "Results of work that ran meanwhile are in doubt. Drain the node, then "
-    "{{ if eq $labels.action `replace` }}have the GPU replaced.{{ else if eq $labels.fault `` }}do what the driver "
+    "{{ if eq $labels.action `page` }}read the kernel log.{{ else if eq $labels.action `replace` }}have the GPU "
+    "replaced.{{ else if eq $labels.fault `` }}do what the driver "
     "advises.{{ else }}reset the GPU.{{ end }}",
 )
 RESET_PENDING = Alert(

@@ -198,9 +198,8 @@ XID_APPLICATION = Alert(
     meaning="A program raised an XID that NVIDIA's catalogue calls an error of the application.",
     summary=f"{OWNER_NAME} raised XID {XIDS} on {GPUS_OF_XIDS}",
     description=f"{counted('GPU')} reported XID {XIDS} while allocated to {OWNER_NAME}: {GPUS_OF_XIDS}. Errors of this "
-    "class come from the program: an illegal access, a wrong index, or a kernel that does not end. After XID 94 "
-    "(memory "
-    "that failed) start the program again.",
+    "class come from the program: an illegal access, a wrong index, or a kernel that does not end. Run "
+    "the program under compute-sanitizer.",
 )
 HOST_MEMORY_FULL = Alert(
     name="GpuWorkloadMemoryNearLimit",

@@ -22,8 +22,48 @@ LAST_KNOWN_SECONDS = 300.0
 """Time that allocations outlive the source that reported them: a kubelet restarts, a file system is remounted."""
 
 
+MISSING, REFUSED, TIMEOUT, UNREACHABLE, BAD_ANSWER = "missing", "refused", "timeout", "unreachable", "bad_answer"
+"""Reasons of failures: no such file or socket, no permission, no answer in time, no connection or a broken one, others.
+"""
+
+
 class SourceError(Exception):
     """Failure of a source to answer, or to answer in a known format. Its last report stays valid for a while."""
+
+    def __init__(self, message: str, reason: str = BAD_ANSWER) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def reason_of(error: Exception) -> str:
+    """Return the reason of a failure."""
+    if isinstance(error, SourceError):
+        return error.reason
+    reasons = {FileNotFoundError: MISSING, PermissionError: REFUSED, TimeoutError: TIMEOUT, OSError: UNREACHABLE}
+    return next((reason for kind, reason in reasons.items() if isinstance(error, kind)), BAD_ANSWER)
+
+
+class FailureLog:
+    """Logs the first failure of a source, each failure with another reason, and the first answer after them."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._reason = ""
+
+    def failed(self, error: Exception) -> str:
+        """Return the reason of the failure."""
+        reason = reason_of(error)
+        if reason != self._reason:
+            unforeseen = None if isinstance(error, SourceError | OSError) else error
+            said = str(error) or type(error).__name__
+            log.warning("source %s does not answer (%s): %s", self._source, reason, said, exc_info=unforeseen)
+        self._reason = reason
+        return reason
+
+    def answered(self) -> None:
+        if self._reason:
+            log.info("source %s answers again", self._source)
+        self._reason = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +74,8 @@ class Answer(Generic[T]):
     at: MonotonicTime
     success: bool = True
     error: str = ""
+    reason: str = ""
+    """Reason of the error; empty before the first answer."""
 
 
 class BackgroundSource(Generic[T]):
@@ -54,8 +96,11 @@ class BackgroundSource(Generic[T]):
         longest: float = 60.0,
         clock: MonotonicClock = monotonic_time,
         changed: Callable[[], None] | None = None,
+        failures: FailureLog | None = None,
     ) -> None:
+        """`failures` logs them; without it whoever owns the source does."""
         self._ask = ask
+        self._failure_log = failures
         self._changed = changed
         self._interval = interval
         self._longest = longest
@@ -77,7 +122,8 @@ class BackgroundSource(Generic[T]):
         """Return the health; a question that is open for too long is a failure, whatever was answered before."""
         answer, since = self.answer, self._asking_since
         hangs = since is not None and now - since > HANGS_SECONDS
-        return SourceHealth(source, answer.success and not hangs, max(0.0, now - answer.at), conflicts)
+        reason = TIMEOUT if hangs else answer.reason
+        return SourceHealth(source, answer.success and not hangs, max(0.0, now - answer.at), conflicts, reason=reason)
 
     def wake(self) -> None:
         """Ask again soon: something new has appeared. Does not hurry a source that is failing."""
@@ -96,21 +142,27 @@ class BackgroundSource(Generic[T]):
         try:
             self.answer = Answer(self._ask(), self._clock())
             self._failures = 0
+            if self._failure_log:
+                self._failure_log.answered()
             if self._changed and self.answer.value != last.value:
                 self._changed()
         except Exception as error:  # a source's bytes are other people's: nothing in them may end the thread
-            if not isinstance(error, SourceError | OSError) and self.answer.success:
+            if not (self._failure_log or isinstance(error, SourceError | OSError)) and self.answer.success:
                 log.exception("%s failed", self._name)
-            self.answer = Answer(last.value, last.at, success=False, error=str(error) or type(error).__name__)
+            reason = self._failure_log.failed(error) if self._failure_log else reason_of(error)
+            text = str(error) or type(error).__name__
+            self.answer = Answer(last.value, last.at, success=False, error=text, reason=reason)
             self._failures += 1
         finally:
             self._asking_since = None
+
+    def _pause(self) -> float:
+        return min(self._longest, self._interval(self.answer.value) * 2.0 ** min(self._failures, 16))
 
     def _run(self) -> None:
         while not self._stopped:
             self._woken.clear()
             self.ask_once()
             if not self._stopped:
-                pause = self._interval(self.answer.value) * 2 ** min(self._failures, 16)
-                self._woken.wait(min(self._longest, pause))
+                self._woken.wait(self._pause())
         self._ended.set()

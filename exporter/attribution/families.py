@@ -75,6 +75,7 @@ INFO_LABELS = (
     "image",
     "trust",
     "owner_kind",
+    "owner_name",
     "part_of",
     "inferred",
     "class",

@@ -27,7 +27,7 @@ _PLACES = re.compile(
 class Owner(NamedTuple):
     """One workload, in the order of its labels. An empty field does not apply or is not known.
 
-    `workload` is one printable id: `namespace/name` of what owns the pod, `slurm:12345`, `nomad:default/train`,
+    `workload` is one printable id: `namespace/Kind/name` of what owns the pod, `slurm:12345`, `nomad:default/train`,
     `docker:name`, `compose:project/service`, `unit:jupyter.service`, `process:ada/python3`. The pods of one workload
     are owners each. Where Slurm runs inside Kubernetes both the job and the pod are filled.
     """
@@ -118,6 +118,8 @@ class SourceHealth:
     """Number of allocated devices that were not found on this node, by reason."""
     stale: int | None = None
     """Number of ended workloads that left something here; None for a source that does not count them."""
+    reason: str = ""
+    """Why the last question failed: `missing`, `refused`, `timeout`, `unreachable` or `bad_answer`."""
 
 
 @record
@@ -141,6 +143,8 @@ class WorkloadInfo:
     pod_labels: tuple[tuple[str, str], ...] = ()
     owner_kind: str = ""
     """Kind of the object that is the workload of a pod: `Job`, `Deployment`, `PyTorchJob`."""
+    owner_name: str = ""
+    """Name of that object alone, which a label selector of Kubernetes can hold."""
     part_of: str = ""
     """Whole that the workload is a part of: `CronJob/nightly`, `slurm:12` of an array or a heterogeneous job."""
     restarts: int | None = None

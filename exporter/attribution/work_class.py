@@ -95,7 +95,8 @@ class ClassRule:
 _KINDS: Mapping[str, tuple[str, ...]] = {
     "batch": (
         "Job", "CronJob", "PyTorchJob", "MPIJob", "TFJob", "TrainJob", "JobSet", "Workflow", "RayJob", "XGBoostJob",
-        "PaddleJob", "JAXJob", "SparkApplication", "PodGroup", "batch", "sysbatch",
+        "PaddleJob", "JAXJob", "SparkApplication", "PodGroup", "flyteworkflow", "DAG", "EphemeralRunner",
+        "EphemeralRunnerSet", "AutoscalingRunnerSet", "batch", "sysbatch",
     ),
     "service": (
         "Deployment", "ReplicaSet", "Rollout", "DaemonSet", "LeaderWorkerSet", "InferenceService",
@@ -105,7 +106,7 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Kinds of Kubernetes objects, then Nomad's types of jobs. A Service is Knative's.
 
-StatefulSets and RayClusters are left out: they are used for notebooks, servers and ranks.
+StatefulSets, RayClusters and Grove's kinds are left out: they are used for notebooks, servers and ranks.
 """
 _CLASS_OF_KIND = {kind: name for name, kinds in _KINDS.items() for kind in kinds}
 

@@ -53,6 +53,18 @@ class Tick:
     late: Callable[[], float] = in_time
 
 
+@dataclass(frozen=True, slots=True)
+class ExtraReads(Generic[R]):
+    """Reads inside a cycle, for what is seen only now and then or lost before the next cycle.
+
+    `wanted(reading, interval)` returns how many a cycle of that many seconds needs. `read(device, reading)` adds one to
+    the reading; the next `Collector.read` gets that as `previous`.
+    """
+
+    wanted: Callable[[R, float], int]
+    read: Callable[[Device, R], R]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collector(Generic[R]):
     """One group of driver calls and the families made from what they return.
@@ -68,6 +80,7 @@ class Collector(Generic[R]):
     read: Callable[[Device, R | None, Tick], R]
     families: tuple[Family[R], ...]
     scope: Scope = Scope.GPU
+    extra: ExtraReads[R] | None = None
     counters: tuple[Family[R], ...] = field(init=False)
     """Those of its families that are counters."""
     period: float = field(init=False)

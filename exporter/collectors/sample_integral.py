@@ -1,100 +1,163 @@
 """Busy seconds from the driver's buffer of utilization samples.
 
-The driver samples utilization by itself, every 1/6 s to 1 s by product, and keeps the last samples. Each sample
-covers the time since the one before it, so summing value x span counts every moment once, however seldom the
-buffer is read, and a load that alternates faster than any scrape is counted exactly.
+The driver samples utilization by itself and keeps the last samples. A sample covers the time since the one before it,
+so summing value x span counts every moment once, however seldom the buffer is read. How long a sample spans, how much
+the buffer holds and whether it has samples of idle time is learned of each GPU (`SampleBuffer`). A sample after a hole
+covers its own span; what no sample covers is idle, or lost.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
-from exporter.core.clock import EPOCH, UnixTime
 from exporter.core.record import record
 
 _FULL = 100
 """Percent."""
-_LONGEST = 5.0
-"""Seconds one sample may stand for; over a longer hole nothing is known and nothing is counted."""
-_TAIL = 1.25
-"""Seconds the last sample is held for until the next is there: the longest sampling period and some lateness."""
-_AGAIN, _AGAIN_AFTER_ANSWERS = 300.0, 5.0
-"""Seconds until a GPU without a sample buffer is asked for it again: one that never had it, and one that had it."""
+OVERLAP_MICROSECONDS = 2000
+"""The driver is asked from this much before the last sample, which it returns again while its buffer has it: then no
+sample between was lost. It compares milliseconds (H200, driver 580.159)."""
+_MAX_READING_SECONDS = 5.0
+"""The longest time that one reading stands for."""
+_MAX_PENDING_SECONDS = 30.0
+"""Time without a sample after which readings count for good: longer than a driver takes from batch to batch."""
+_MAX_UNKNOWN_SPAN = 1.25
+"""Span of a sample, at most, while it is not known: NVML documents 1/6 to 1 s."""
+_MIN_HOLE_SECONDS = 0.03
+"""A sample may be this late, or twice its span, and still cover all the time since the one before."""
+_DISTANCES, _MIN_DISTANCES = 16, 4
+_REGULAR = 1.5
+"""Three quarters of the distances are at most this many times those of the first quarter: they are the span."""
+_FULL_BUFFER = 0.9
+"""Part of the longest time an answer ever spanned from which the buffer is taken for full."""
+_MAX_EXTRA_READS = 4
+"""Further reads in a cycle."""
 _SLACK = 2.0
 """Seconds by which the first samples may reach back before the first read."""
+
+Samples = Sequence[tuple[int, float]]
+"""Timestamps in µs and percentages."""
+
+
+@record
+class SampleBuffer:
+    """The properties of one buffer, in seconds, as far as its answers have shown them."""
+
+    span: float = 0.0
+    """Of one sample; 0: not known."""
+    distances: tuple[float, ...] = ()
+    """The last distances from sample to sample."""
+    extent: float = 0.0
+    """The longest time from the first to the last sample of one answer."""
+    depth: float | None = None
+    """Time that it holds; None: it never dropped a sample that was not yet read."""
+    keeps_idle: bool | None = None
+    """Whether it has samples of idle time; None: not known."""
+
+    def is_hole(self, distance: float) -> bool:
+        """Return whether a sample so long after another one does not cover all the time between them."""
+        return distance > (max(2 * self.span, self.span + _MIN_HOLE_SECONDS) if self.span else _MAX_UNKNOWN_SPAN)
 
 
 @record
 class Integral:
     """`total` is busy seconds since the first read; it never goes down and never outruns elapsed time by _SLACK.
 
-    It holds the last sample's level from the last sample until now, so that it does not lag by a varying part of
-    a sample; `exact` is what the samples alone say.
+    It has readings for the time since the last sample, so that it does not lag; `exact` is without that time.
     """
 
     total: float = 0.0
     share: float | None = None
-    """Mean utilization over the newest samples, 0 to 1; None before there was one."""
+    """Mean utilization over the newest samples, or by readings where there are none, 0 to 1; None: not known."""
     sampled: bool = True
     """Whether the driver has a sample buffer; if not, `total` adds up readings."""
-    answered: bool = False
-    """Whether it ever had one."""
-    refused: UnixTime = EPOCH
-    """When it last reported that it has none."""
     exact: float = 0.0
     cursor: int = 0
     """Timestamp of the last sample counted, µs; 0 when the next samples only set it."""
     level: float = 0.0
+    """Of the last sample."""
     pending: float = 0.0
     """Seconds elapsed since the cursor until the read began, by our own clock: the driver's may be set at any time.
 
     Less than 0 where the answer came late, with samples of the time meanwhile.
     """
+    assumed: float = 0.0
+    """Busy seconds since the cursor by readings, until there are samples."""
+    lost: float = 0.0
+    """Seconds that neither samples nor readings cover."""
     slack: float = _SLACK
+    buffer: SampleBuffer = SampleBuffer()
+    readings: tuple[float, ...] = ()
+    """Read inside the cycle, as are the `samples`, and not yet counted."""
+    samples: Samples = ()
+
+    def extra_reads(self, interval: float) -> int:
+        """Return how often to read again inside a cycle of `interval` seconds, so that no time is lost.
+
+        A driver that has no samples, or has them late, is asked for its current reading.
+        """
+        if not self.sampled or (self.cursor and self.pending > interval and self.buffer.is_hole(self.pending)):
+            return _MAX_EXTRA_READS
+        depth = self.buffer.depth
+        if depth is None or depth >= 2 * interval:
+            return 0
+        return min(_MAX_EXTRA_READS, math.ceil(2 * interval / max(depth, 0.1)))
+
+    def is_silent(self, seconds: float) -> bool:
+        """Return whether a read so long after the one before should have brought a sample."""
+        return self.cursor > 0 and self.pending + seconds > _MAX_UNKNOWN_SPAN
+
+    @property
+    def since(self) -> int:
+        """The timestamp from which to ask for samples."""
+        return max(0, self.cursor - OVERLAP_MICROSECONDS)
 
 
-def advance(before: Integral, samples: Sequence[tuple[int, float]], seconds: float, late: float = 0.0) -> Integral:
+def advance(
+    before: Integral, samples: Samples, seconds: float, late: float = 0.0, reading: float | None = None
+) -> Integral:
     """Count the samples newer than the cursor, of a read that began `seconds` after the one before.
 
-    They came `late` seconds after it had begun. Samples out of order, seen before, or outside 0 to 100 % are dropped;
-    the next good one covers their time.
+    They came `late` seconds after it had begun. `reading` is the driver's current utilization, 0 to 1. Samples out of
+    order, seen before, or outside 0 to 100 % are dropped.
     """
-    good = sorted({time: value for time, value in samples if time > before.cursor and 0 <= value <= _FULL}.items())
-    if not good:
-        return _quiet(before, before.pending + seconds, late)
-    newest, level = good[-1][0], good[-1][1] / _FULL
-    if not before.cursor:
-        return replace(
-            before,
-            sampled=True,
-            answered=True,
-            exact=before.total,
-            cursor=newest,
-            level=level,
-            share=level,
-            pending=-late,
-        )
+    known = sorted({time: value for time, value in samples if 0 <= value <= _FULL}.items())
+    buffer = _learned(before.buffer, known)
+    new = [each for each in known if each[0] > before.cursor]
+    level = before.level if reading is None else reading
+    if not before.cursor or not new:
+        return _assumed(replace(before, buffer=buffer, readings=(), samples=()), new, level, seconds, late)
+    continuous = known[0][0] <= before.cursor
     elapsed = before.pending + seconds + late
-    busy, covered, whole = _sum(before.cursor, good, elapsed, before.slack)
-    lag = elapsed - covered if whole else 0.0
-    pending = min(max(lag, 0.0), _LONGEST)
+    busy, covered, lost, accounted = _sum(before, buffer, new, elapsed, 0.0 if continuous else seconds + late)
+    lag = max(0.0, elapsed - accounted)
+    pending = min(lag, seconds + late)
+    level = new[-1][1] / _FULL
     exact = before.exact + busy
+    tail = level * min(pending, buffer.span if buffer.keeps_idle is False else _MAX_UNKNOWN_SPAN)
+    if not continuous and _extent(known) >= _FULL_BUFFER * buffer.extent:
+        buffer = replace(buffer, depth=_extent(known) + buffer.span)
     return Integral(
-        total=max(before.total, exact + level * min(pending, _TAIL)),
+        total=max(before.total, exact + tail),
         share=min(busy / covered, 1.0) if covered else level,
-        answered=True,
         exact=exact,
-        cursor=newest,
+        cursor=new[-1][0],
         level=level,
         pending=pending - late,
-        slack=max(0.0, before.slack + min(lag, 0.0)),
+        assumed=tail,
+        lost=before.lost + lost + lag - pending,
+        slack=before.slack - max(0.0, accounted - elapsed),
+        buffer=buffer,
     )
 
 
-def assume(before: Integral, level: float, seconds: float) -> Integral:
-    """Count a reading for the time since the one before: for devices without a sample buffer."""
-    exact = before.exact + level * min(max(0.0, seconds), _LONGEST)
+def assume(before: Integral, level: float, seconds: float, readings: int = 1) -> Integral:
+    """Count the mean of so many readings for the time since the read before: for devices without a sample buffer."""
+    known = min(max(0.0, seconds), _MAX_READING_SECONDS * readings)
+    exact = before.exact + before.assumed + level * known
     return replace(
         before,
         sampled=False,
@@ -104,57 +167,90 @@ def assume(before: Integral, level: float, seconds: float) -> Integral:
         share=level,
         cursor=0,
         pending=0.0,
+        assumed=0.0,
+        lost=before.lost + max(0.0, seconds - known),
     )
 
 
-def is_due(before: Integral | None, now: UnixTime) -> bool:
-    """Whether to ask for the buffer: one that was there and is refused may be back soon, another hardly ever is."""
-    if before is None or before.sampled:
-        return True
-    pause = _AGAIN_AFTER_ANSWERS if before.answered else _AGAIN
-    return not 0.0 <= now - before.refused < pause
-
-
-def is_silent(before: Integral, seconds: float, late: float) -> bool:
-    """Whether a read that brought no sample should have brought one."""
-    return before.cursor > 0 and before.pending + seconds + late > _TAIL
-
-
-def with_clock_of(
-    samples: Sequence[tuple[int, float]], before: Integral, seconds: float, late: float = 0.0
-) -> Integral:
-    """`before` by the driver's clock as `samples`, all there are, have it: it may have been set back.
-
-    The cursor lies in the future then, and what is sampled until that comes would be lost.
-    """
+def with_clock_of(samples: Samples, before: Integral, seconds: float) -> Integral:
+    """Move the cursor to the driver's clock as `samples`, all there are, have it: it may have been set back."""
     newest = max([time for time, _ in samples], default=before.cursor)
     if newest >= before.cursor:
         return before
-    return replace(before, cursor=max(1, newest - round((before.pending + seconds + late) * 1e6)))
+    return replace(before, cursor=max(1, newest - round((before.pending + seconds) * 1e6)))
 
 
-def _sum(cursor: int, samples: Sequence[tuple[int, float]], elapsed: float, slack: float) -> tuple[float, float, bool]:
-    """Busy and covered seconds, newest first so that what is too much cuts off the oldest; whether all of it counted.
+def _learned(buffer: SampleBuffer, samples: Samples) -> SampleBuffer:
+    """Return the buffer with what one answer shows.
 
-    A hole, as where the driver's clock was set forward, is no longer than the time that has `elapsed`.
+    Irregular distances lower the span only, for some are of holes. Without any sample of 0 the holes are idle time.
     """
-    busy = covered = 0.0
-    whole = True
+    keeps_idle = True if any(not value for _, value in samples) else buffer.keeps_idle
+    found = [(later - earlier) / 1e6 for (earlier, _), (later, _) in pairwise(samples)]
+    distances, span = (*buffer.distances, *found)[-_DISTANCES:], buffer.span
+    if len(distances) >= _MIN_DISTANCES:
+        ordered = sorted(distances)
+        number = len(ordered)
+        low, middle, high = ordered[number // 4], ordered[number // 2], ordered[3 * number // 4]
+        regular = high <= _REGULAR * low
+        span = middle if regular and (not span or keeps_idle is not False) else min(span or low, low)
+        keeps_idle = False if keeps_idle is None and not regular else keeps_idle
+    return SampleBuffer(span, distances, max(buffer.extent, _extent(samples)), buffer.depth, keeps_idle)
+
+
+def _extent(samples: Samples) -> float:
+    return (samples[-1][0] - samples[0][0]) / 1e6 if samples else 0.0
+
+
+def _sum(
+    before: Integral, buffer: SampleBuffer, samples: Samples, elapsed: float, unread: float
+) -> tuple[float, float, float, float]:
+    """Return the busy, covered, lost and accounted seconds, which are no more than have elapsed: the oldest go first.
+
+    Where the buffer has no samples of idle time a hole was idle, but for the `unread` seconds in which a full buffer
+    may have dropped samples.
+    """
+    busy = covered = lost = accounted = 0.0
+    full = _extent(samples) >= _FULL_BUFFER * buffer.extent
     for index in range(len(samples) - 1, -1, -1):
         end, value = samples[index]
-        span = (end - (samples[index - 1][0] if index else cursor)) / 1e6
-        counted = span
-        if span > _LONGEST or covered + span > elapsed + slack:
-            counted = max(0.0, min(span, _LONGEST, elapsed + (slack if span <= _LONGEST else 0.0) - covered))
-            whole = False
+        distance = (end - (samples[index - 1][0] if index else before.cursor)) / 1e6
+        span = min(distance, buffer.span or _MAX_UNKNOWN_SPAN) if buffer.is_hole(distance) else distance
+        counted = min(span, elapsed + before.slack - accounted)
+        hole = max(0.0, min(distance - span, elapsed - accounted - counted))
+        if buffer.keeps_idle is not False:
+            lost += hole
+        elif full and not index:
+            lost += min(hole, max(0.0, unread - accounted - counted))
         busy += counted * value / _FULL
         covered += counted
-    return busy, covered, whole
+        accounted += counted + hole
+    return busy, covered, lost, accounted
 
 
-def _quiet(before: Integral, pending: float, late: float) -> Integral:
-    """No new sample. After a while start over: the driver's clock may have been set back behind the cursor."""
-    if pending + late > _LONGEST:
-        return replace(before, exact=before.total, cursor=0, pending=-late, slack=_SLACK, share=None)
-    tail = before.level * min(max(pending + late, 0.0), _TAIL)
-    return replace(before, pending=pending, total=max(before.total, before.exact + tail))
+def _assumed(before: Integral, new: Samples, level: float, seconds: float, late: float) -> Integral:
+    """Let the reading stand in: there is no new sample, or none before the newest was read.
+
+    After a while it does for good. Where it is 0 and the last sample is still the last, idle time has no samples.
+    """
+    known = min(max(0.0, seconds), _MAX_READING_SECONDS)
+    assumed, pending = before.assumed + level * known, before.pending + seconds
+    total = max(before.total, before.exact + assumed)
+    if not before.cursor or pending + late > _MAX_PENDING_SECONDS:
+        level = new[-1][1] / _FULL if new else level
+        return replace(
+            before,
+            total=total,
+            sampled=True,
+            exact=total,
+            cursor=new[-1][0] if new else 0,
+            level=level,
+            share=level,
+            pending=-late,
+            assumed=0.0,
+            lost=before.lost + (0.0 if before.buffer.keeps_idle is False else max(0.0, seconds - known)),
+            slack=before.slack if new else _SLACK,
+        )
+    idle = before.buffer.keeps_idle is None and not level and before.buffer.is_hole(pending + late)
+    buffer = replace(before.buffer, keeps_idle=False) if idle and before.buffer.span else before.buffer
+    return replace(before, total=total, assumed=assumed, pending=pending, share=level, buffer=buffer)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from exporter.collectors.base import Collector, Pace, Tick
-from exporter.collectors.sample_integral import Integral, advance, assume, is_due, is_silent, with_clock_of
-from exporter.core.clock import EPOCH
+from exporter.collectors.base import Collector, ExtraReads, Pace, Tick
+from exporter.collectors.sample_integral import Integral, advance, assume, with_clock_of
 from exporter.core.families import Family, Unit, counter, gauge
 from exporter.core.record import record
 from exporter.driver import constants as nvml
@@ -37,51 +36,64 @@ class Utilization:
 
 
 def read(device: Device, previous: Utilization | None, tick: Tick) -> Utilization:
-    rates = device.get("nvmlDeviceGetUtilizationRates")
-    gpu = None if rates is None else rates.gpu / 100
-    memory = None if rates is None else rates.memory / 100
+    gpu, memory = _rates(device)
     busy = _integrated(device, _GPU_SAMPLES, gpu, previous.busy if previous else None, tick)
-    before = previous.memory_busy if previous else None
-    memory_busy = _integrated(device, _MEMORY_SAMPLES, memory, before, tick)
+    memory_busy = _integrated(device, _MEMORY_SAMPLES, memory, previous.memory_busy if previous else None, tick)
     if gpu is None and busy is None:
         raise UnsupportedError("no utilization (MIG mode?)")
     return Utilization(gpu, memory, busy, memory_busy)
 
 
+def read_again(device: Device, reading: Utilization) -> Utilization:
+    """Return the reading with one more read inside the cycle, which is counted at the end of the cycle."""
+    gpu, memory = _rates(device)
+    return replace(
+        reading,
+        busy=_with_extra(device, _GPU_SAMPLES, gpu, reading.busy),
+        memory_busy=_with_extra(device, _MEMORY_SAMPLES, memory, reading.memory_busy),
+    )
+
+
+def _rates(device: Device) -> tuple[float | None, float | None]:
+    rates = device.get("nvmlDeviceGetUtilizationRates")
+    return (None, None) if rates is None else (rates.gpu / 100, rates.memory / 100)
+
+
+def _with_extra(device: Device, samples: int, level: float | None, before: Integral | None) -> Integral | None:
+    if before is None or level is None:
+        return before
+    found = None if before.buffer.depth is None else device.get("nvmlDeviceGetSamples", samples, before.since)
+    return replace(before, readings=(*before.readings, level), samples=(*before.samples, *(found or ())))
+
+
 def _integrated(
     device: Device, samples: int, level: float | None, before: Integral | None, tick: Tick
 ) -> Integral | None:
-    refused = before.refused if before else EPOCH
-    if is_due(before, tick.time):
-        answer = device.get("nvmlDeviceGetSamples", samples, before.cursor if before else 0)
-        if answer is not None:
-            return _advanced(device, samples, answer, before or Integral(), tick)
-        refused = tick.time
-    if level is None:
-        return None
-    return replace(assume(before or Integral(), level, tick.seconds), refused=refused)
-
-
-def _advanced(
-    device: Device, samples: int, answer: Sequence[tuple[int, float]], before: Integral, tick: Tick
-) -> Integral:
+    before, seconds = before or Integral(), tick.seconds
+    readings = before.readings
+    level = sum(readings) / len(readings) if readings else level
+    answer = device.get("nvmlDeviceGetSamples", samples, before.since)
+    if answer is None:
+        return None if level is None else replace(assume(before, level, seconds, len(readings) or 1), readings=())
     late = tick.late()
-    if not answer and is_silent(before, tick.seconds, late):
+    if not answer and before.is_silent(seconds + late):
         answer = device.get("nvmlDeviceGetSamples", samples, 0) or ()
-        before = with_clock_of(answer, before, tick.seconds, late)
-    return advance(before, answer, tick.seconds, late)
+        before = with_clock_of(answer, before, seconds + late)
+    return advance(before, (*before.samples, *answer), seconds, late, level)
 
 
 UTILIZATION: Collector[Utilization] = Collector(
     name="utilization",
-    help="Utilization of GPU and memory, and busy seconds from the driver's sample buffers; 3 driver calls a pass.",
+    help="Utilization of GPU and memory, and busy seconds from the driver's sample buffers; 3 driver calls a pass, and up to 4 more where its buffers keep too little.",
     pace=Pace.PASS,
     read=read,
+    extra=ExtraReads(lambda reading, interval: reading.busy.extra_reads(interval) if reading.busy else 0, read_again),
     families=(
         gauge("gpu_utilization_ratio", "Share of the driver's last window in which a kernel ran; the driver may count copies over PCIe too.", Unit.RATIO, lambda r: r.gpu),
         gauge("gpu_memory_activity_ratio", "Share of the driver's last window in which device memory was read or written.", Unit.RATIO, lambda r: r.memory),
         counter("gpu_busy_seconds_total", "Seconds in which a kernel ran, integrated from the driver's own samples; these may count copies over PCIe too.", Unit.SECONDS, lambda r: None if r.busy is None else r.busy.total),
         counter("gpu_memory_busy_seconds_total", "Seconds in which device memory was read or written, integrated from the driver's own samples.", Unit.SECONDS, lambda r: None if r.memory_busy is None else r.memory_busy.total),
+        counter("gpu_exporter_samples_lost_seconds_total", "Seconds of utilization lost: no sample or reading covers them, and gpu_busy_seconds_total has nothing of them.", Unit.SECONDS, lambda r: None if r.busy is None else r.busy.lost),
     ),
 )  # fmt: skip
 

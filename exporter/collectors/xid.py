@@ -2,8 +2,6 @@
 
 They come as events, not as readings: the thread that waits for them advances one `XidCounts` per GPU. The kernel log is
 read too: a lost GPU often sends no event, and its last report is there.
-Classes follow the column "immediate action" of NVIDIA's Xid catalogue
-(docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html); codes without one are `unknown`.
 """
 
 from __future__ import annotations
@@ -11,49 +9,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from typing import NamedTuple
 
+from exporter.collectors.xid_catalogue import (
+    HARDWARE,
+    IGNORE,
+    INJECTED,
+    NVLINK5,
+    RECOVERY_CHANGED,
+    REENGAGED,
+    RESET,
+    class_of,
+    decode,
+)
 from exporter.core.clock import EPOCH, UnixTime
 from exporter.core.families import Family, Sample, Shown, Unit, counters, gauges
 from exporter.core.record import record
 from exporter.driver.interface import XidEvent
 
-_CLASSES: Mapping[str, tuple[int | range, ...]] = {
-    "reset_gpu": (46, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158),
-    "restart_bm": (79,),
-    # a procedure of its own: preemptive removal, double-bit ECC, power cable, NVLink, vGPU start, NVLink 5, …
-    "workflow": (45, 48, 54, 74, 78, range(144, 152), 154, 159),
-    "restart_app": (
-        *(8, 11, 13, 25, 31, 32, 39, 40, 41, 60, 68, 69, 70, 71, 72, 75, 76, 77, 80),
-        *(82, 83, 84, 85, 86, 88, 89, 94, range(96, 106), range(126, 136), 139),
-    ),
-    "ignore": (14, 37, 38, 43, 44, 63, 66, 67, 92, 93, 106, 107, 108, 121, 137, 141, 152, 153, 157, 160, 161),
-    # not used since Ampere; older GPUs do report some of them
-    "contact_support": (
-        *(range(1, 8), 9, 10, 12, range(15, 25), range(26, 31), range(33, 37), 42, 47, range(49, 54)),
-        *(range(55, 60), 61, 65, 73, 81, 87, 90, 91, range(111, 119), range(122, 126), 138, 142),
-    ),
-}
 
+class XidReport(NamedTuple):
+    """The latest report of one XID."""
 
-def _codes(entries: Iterable[int | range]) -> Iterable[int]:
-    for entry in entries:
-        yield from entry if isinstance(entry, range) else (entry,)
-
-
-CATALOGUE: Mapping[int, str] = {code: class_ for class_, entries in _CLASSES.items() for code in _codes(entries)}
-"""Class by XID."""
-
-HARDWARE = (46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, *range(144, 151), 155, 156, 158)
-"""Codes of a GPU that needs someone's hands, counted from 0 so that `increase()` sees the first one. The others have a
-series from their first event on: every code on every GPU would be half of all series there are."""
-
-
-RECOVERY_CHANGED = 154
-"""The driver advises another recovery than before; none, too. What it advises now is in `gpu_recovery_action`."""
-
-
-def class_of(xid: int) -> str:
-    return CATALOGUE.get(xid, "unknown")
+    class_: str
+    time: UnixTime
 
 
 @record
@@ -64,39 +43,72 @@ class XidCounts:
     and a code's count is the highest of them.
     """
 
-    by_source: Mapping[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
-    last: Mapping[int, UnixTime] = field(default_factory=dict[int, UnixTime])
-    """When the latest was, by XID."""
+    by_source: Mapping[tuple[int, str, str], int] = field(default_factory=dict[tuple[int, str, str], int])
+    """By XID, class and source."""
+    last: Mapping[tuple[int, str], UnixTime] = field(default_factory=dict[tuple[int, str], UnixTime])
+    """When the latest was, by XID and class, without those that a later one has ended."""
+    standing: Mapping[int, XidReport] = field(default_factory=dict[int, XidReport])
+    """The latest that asks for something, by XID; of class `ignore` where a later one has ended it."""
 
     @property
-    def counts(self) -> Mapping[int, int]:
-        counts = dict.fromkeys(HARDWARE, 0)
-        for (xid, _), count in self.by_source.items():
-            counts[xid] = max(counts.get(xid, 0), count)
+    def counts(self) -> Mapping[tuple[int, str], int]:
+        """By XID and class."""
+        counts = {(xid, RESET if xid in NVLINK5 else class_of(xid)): 0 for xid in HARDWARE}
+        for (xid, class_, _), count in self.by_source.items():
+            counts[xid, class_] = max(counts.get((xid, class_), 0), count)
         return dict(sorted(counts.items()))
 
 
-def counted(before: XidCounts, event: XidEvent, source: str) -> XidCounts:
-    """`before` and one event more; `source` is who reported it (`nvml`, `kmsg`)."""
-    key = (event.xid, source)
+def counted(before: XidCounts, event: XidEvent, source: str, site: Mapping[int, str] | None = None) -> XidCounts:
+    """`before` and one event more; `source` is who reported it (`nvml`, `kmsg`), `site` are the site's own classes."""
+    class_ = event.class_ or class_of(event.xid)
+    if class_ != INJECTED:
+        class_ = (site or {}).get(event.xid, class_)
+    key = (event.xid, class_)
+    ended = REENGAGED.get(event.xid, RECOVERY_CHANGED if key == (RECOVERY_CHANGED, IGNORE) else None)
+    standing = dict(before.standing)
+    if ended is not None:
+        standing[ended] = XidReport(IGNORE, event.timestamp)
+    elif class_ not in (IGNORE, INJECTED):
+        last = standing.get(event.xid, XidReport("", EPOCH)).time
+        standing[event.xid] = XidReport(class_, max(event.timestamp, last))
     return XidCounts(
-        {**before.by_source, key: before.by_source.get(key, 0) + 1},
-        {**before.last, event.xid: max(event.timestamp, before.last.get(event.xid, EPOCH))},
+        {**before.by_source, (*key, source): before.by_source.get((*key, source), 0) + 1},
+        {
+            **{each: time for each, time in before.last.items() if each[0] != ended},
+            key: max(event.timestamp, before.last.get(key, EPOCH)),
+        },
+        standing,
     )
 
 
+def not_after(xids: XidCounts, now: UnixTime) -> XidCounts:
+    """The same, none of them later than `now`."""
+    if max(xids.last.values(), default=now) <= now:
+        return xids
+    last = {key: min(time, now) for key, time in xids.last.items()}
+    standing = {xid: XidReport(each.class_, min(each.time, now)) for xid, each in xids.standing.items()}
+    return XidCounts(xids.by_source, last, standing)
+
+
+def _counts(xids: XidCounts) -> Iterable[Sample]:
+    return (Sample(count, (str(xid), class_)) for (xid, class_), count in xids.counts.items())
+
+
 def _last(xids: XidCounts) -> Iterable[Sample]:
-    return (Sample(float(time), (str(xid), class_of(xid))) for xid, time in sorted(xids.last.items()))
+    return (Sample(float(time), (str(xid), class_)) for (xid, class_), time in sorted(xids.last.items()))
 
 
 XID_FAMILIES: tuple[Family[XidCounts], ...] = (
-    counters("gpu_xid_errors_total", "XIDs since the exporter started; class is the immediate action in NVIDIA's catalogue.", Unit.NONE, lambda x: (Sample(count, (str(xid), class_of(xid))) for xid, count in x.counts.items()), ("xid", "class"), shown=Shown.NONZERO),
-    gauges("gpu_xid_last_timestamp_seconds", "When the XID was last reported, Unix time.", Unit.SECONDS, _last, ("xid", "class")),
+    counters("gpu_xid_errors_total", "XIDs since the exporter started; class is the immediate action: by the line in the kernel log, the site's list or NVIDIA's catalogue.", Unit.NONE, _counts, ("xid", "class"), shown=Shown.NONZERO),
+    gauges("gpu_xid_last_timestamp_seconds", "When the XID was last reported, Unix time; absent once another XID has ended it.", Unit.SECONDS, _last, ("xid", "class")),
 )  # fmt: skip
 
 
-RECORD = re.compile(r"\d+,\d+,(?P<microseconds>\d+),[^;]*;(?P<text>.*)", re.DOTALL)
+RECORD = re.compile(r"(?P<priority>\d{1,9}),\d+,(?P<microseconds>\d+),[^;]*;(?P<text>.*)", re.DOTALL)
 """One record of /dev/kmsg."""
+_FACILITIES = 8
+"""Priorities from here on are of user space: the kernel lets no program write as itself."""
 _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<address>[0-9a-fA-F:.]+)(?: GPU-I:\d{1,9})?(?: GPU-CI:\d{1,9})?\):"
     r"\s*(?P<xid>\d{1,9})(?!\d)"
@@ -119,7 +131,9 @@ def parse(record: str, boot: UnixTime, uuids: Mapping[str, str]) -> XidEvent | N
     if not head or not found:
         return None
     uuid = uuids.get(pci_bus_id(found["address"]), "")
-    return XidEvent(uuid, int(found["xid"]), boot + int(head["microseconds"]) / 1e6)
+    xid, line = int(found["xid"]), head["text"].partition("\n")[0]
+    class_ = decode(xid, line) if int(head["priority"]) < _FACILITIES else INJECTED
+    return XidEvent(uuid, xid, boot + int(head["microseconds"]) / 1e6, class_)
 
 
 def pci_bus_id(address: str) -> str:

@@ -7,7 +7,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from exporter import __version__
@@ -17,8 +17,7 @@ from exporter.config.option import ConfigError, Option
 ARGUMENT = "argument"
 """The name under which argparse has the argument without a flag."""
 _MORE = """
-The other options of the daemon are taken too, also from its environment and
-file: gpu-exporter --help lists them.
+These are the common options. --help-all shows every one.
 """
 _OPEN = re.compile(r"--[^=-][^=]*")
 """A flag that has no value yet."""
@@ -39,10 +38,11 @@ class Page:
     epilog: str = ""
     argument: str = ""
     """What the one argument without a flag is; empty where there is none."""
-    groups: tuple[str, ...] = ()
-    """The groups of options that are shown; empty: all. The daemon's page shows the others."""
+    common: tuple[str, ...] = ()
+    """Options, by name or group, that `--help` shows; empty: all. `--help-all` shows every option."""
     commands: Mapping[str, str] = field(default_factory=dict[str, str])
     """What may stand before the options, and what it does."""
+    examples: tuple[str, ...] = ()
 
     @property
     def usage(self) -> str:
@@ -52,10 +52,16 @@ class Page:
     @property
     def opening(self) -> str:
         """What stands before the options."""
-        if not self.commands:
-            return textwrap.fill(self.description, _PLAIN)
-        known = "".join(f"\n  {name:<12} {about}" for name, about in self.commands.items())
-        return f"{textwrap.fill(self.description, _PLAIN)}\n\nCommands ({self.prog} COMMAND --help for more):{known}"
+        parts = [textwrap.fill(self.description, _PLAIN)]
+        if self.examples:
+            parts.append("\n  ".join(("Examples:", *self.examples)))
+        if self.commands:
+            known = (f"{name:<12} {about}" for name, about in self.commands.items())
+            parts.append("\n  ".join((f"Commands ({self.prog} COMMAND --help for more):", *known)))
+        return "\n\n".join(parts)
+
+    def shows(self, option: Option) -> bool:
+        return not self.common or option.name in self.common or option.group in self.common
 
 
 class _Switch(argparse.Action):
@@ -129,14 +135,14 @@ def joined(arguments: Iterable[str]) -> list[str]:
     return made
 
 
-def parser(page: Page, table: Iterable[Option]) -> argparse.ArgumentParser:
+def parser(page: Page, table: Collection[Option]) -> argparse.ArgumentParser:
     """A command line, grouped as the table is."""
     made = _Parser(
         page.commands,
         prog=page.prog,
         usage=page.usage,
         description=page.opening,
-        epilog=page.epilog + (_MORE if page.groups else ""),
+        epilog=page.epilog + (_MORE if page.common else ""),
         allow_abbrev=False,
         formatter_class=_Formatter,
         argument_default=argparse.SUPPRESS,
@@ -144,13 +150,15 @@ def parser(page: Page, table: Iterable[Option]) -> argparse.ArgumentParser:
     )
     general = made.add_argument_group("General")
     general.add_argument("-h", "--help", action=_Printed, text=_Parser.format_help, help="Show this and exit.")
+    every = _Parser.format_help if not page.common else lambda _: parser(replace(page, common=()), table).format_help()
+    general.add_argument("--help-all", action=_Printed, text=every, help="Show every option and exit.")
     general.add_argument("--version", action=_Printed, text=_version, help="Print the version and exit.")
     general.add_argument("--config.file", dest="config.file", metavar="FILE", default="", help="YAML file of options.")
     if page.argument:
         made.add_argument(ARGUMENT, nargs="?", metavar=page.argument, default="", help=argparse.SUPPRESS)
     groups: dict[str, argparse._ArgumentGroup] = {}  # pyright: ignore[reportPrivateUsage]
     for option in table:
-        if page.groups and option.group not in page.groups:
+        if not page.shows(option):
             _add(made, option, argparse.SUPPRESS)
             continue
         if option.group not in groups:

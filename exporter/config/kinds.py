@@ -163,19 +163,24 @@ class Pairs(Generic[T]):
     kinds: Mapping[str, Callable[[str], Any]]
     make: Callable[[Mapping[str, Any]], T]
     """Makes the option's value from the values by name."""
+    pattern: str = ""
+    """Regular expression of the names that are not known one by one."""
+    kind: Callable[[str], Any] = text
+    """What those take."""
 
     def __call__(self, value: str) -> T:
         found: dict[str, Any] = {}
         for part in filter(None, (part.strip() for part in value.split(","))):
             name, equals, raw = (each.strip() for each in part.partition("="))
-            if name not in self.kinds:
+            kind = self.kinds.get(name, self.kind)
+            if name not in self.kinds and not (self.pattern and re.fullmatch(self.pattern, name)):
                 raise ValueError(f"NAME=VALUE,... of known names; {name} is none{near_miss(name, self.kinds)}")
             if not (equals and raw):
                 raise ValueError(f"NAME=VALUE,...; {name} has no value")
             if name in found:
                 raise ValueError(f"NAME=VALUE,...; {name} is there twice")
             try:
-                found[name] = self.kinds[name](raw)
+                found[name] = kind(raw)
             except ValueError as error:
                 raise ValueError(f"{name} to be {error}") from None
         return self.make(found)

@@ -130,7 +130,7 @@ def assemble(
     pace, collectors = pacing(config.sample), config.collectors.enabled
     sampler = Sampler(driver, _host(config, driver, once=once), collectors, pace, accounts, process, faults=watch)
     between = min(pace.interval, _SOON) if once else pace.interval
-    loop = Loop(sampler.run_cycle, between, published)
+    loop = Loop(sampler.run_cycle, between, published, sampler.extra_reads, sampler.read_again)
     xids = _xid_sources(config, driver, sampler)
     return Exporter(node_name(config, driver), sampler, loop, xids, threads or Threads())
 
@@ -181,7 +181,11 @@ def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False)
     option, slurm = config.faults.expect_gpus, config.attribution.slurm
     if driver.simulated:
         return FaultWatchConfig(
-            state_dir(config.faults.state, driver), "", lambda: {"option": option}, read_only=read_only
+            state_dir(config.faults.state, driver),
+            "",
+            lambda: {"option": option},
+            read_only=read_only,
+            xid=config.faults.xid,
         )
     names = slurm_names()
     in_slurm = slurm.mode != OFF  # gres.conf may come later: a configless slurmd is sent it
@@ -207,6 +211,7 @@ def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False)
         slurm=None if read_only else _slurm_node(slurm, names),
         kubernetes=None if read_only else kubernetes,
         read_only=read_only,
+        xid=config.faults.xid,
     )
 
 

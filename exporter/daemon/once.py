@@ -14,7 +14,7 @@ from exporter.exposition.page import Renderer
 from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.snapshot import Snapshot
 
-PAGE = Page("gpu-exporter once", "Print the metrics once, after two passes over the GPUs.", groups=("Input", "Metrics"))
+PAGE = Page("gpu-exporter once", "Print the metrics once, after two passes over the GPUs.", common=("Input", "Metrics"))
 _PASSES = 2
 """What is measured between two points in time (GPM, pressure) needs a second pass."""
 _DRIVER_OPEN_TIMEOUT_SECONDS = 15.0

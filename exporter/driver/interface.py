@@ -96,6 +96,8 @@ class XidEvent:
     uuid: str
     xid: int
     timestamp: UnixTime
+    class_: str = ""
+    """What the report itself states of it; empty where it states the number alone."""
 
 
 class Device(ABC):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from exporter.collectors.xid_catalogue import SITE
 from exporter.config.kinds import non_negative_int, optional_path, text
 from exporter.config.option import option, section
 
@@ -34,6 +36,12 @@ class FaultsConfig:
         "GPUs this node must have; 0: as many as its past, gres.conf and PCI bus say.",
         metavar="N",
         name="expect.gpus",
+    )
+    xid: Mapping[int, str] = option(
+        "",
+        SITE,
+        "The site's own list of XIDs, e.g. 79=ignore,43=page. ignore: no fault; page: a critical fault.",
+        metavar="XID=WORD",
     )
     maintenance_file: Path | None = option(
         "/run/gpu-exporter/maintenance",

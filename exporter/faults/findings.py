@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from exporter.attribution.devices import DeviceName
 from exporter.collectors.health import NO_ACTION
-from exporter.collectors.xid import CATALOGUE, RECOVERY_CHANGED
+from exporter.collectors.xid_catalogue import RECOVERY_CHANGED, class_of
 from exporter.core.clock import UnixTime
 from exporter.faults.model import FaultKind
 from exporter.faults.rule import Cause, Facts, Find, Limits, Series, cleared_at
@@ -16,8 +16,6 @@ NO_DRIVER = frozenset({"LIBRARY_NOT_FOUND", "DRIVER_NOT_LOADED"})
 """So it is where there is no GPU, too."""
 REFUSED = "NO_PERMISSION"
 """So it is where who asks may not, which tells nothing of the GPUs."""
-_AFTER_KILL = "45"
-"""The driver clearing up after a program that was killed: it comes with every cancelled job."""
 
 
 def gpu_less(facts: Facts, limits: Limits) -> bool:
@@ -52,6 +50,12 @@ def driver_error(facts: Facts, _limits: Limits) -> Iterable[Cause]:
         if series.value and series.labels["error"] != _HANGS:
             code = series.labels["error"]
             yield "", {"error": _ERRORS.get(code, code)}
+
+
+def silent_sources(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """Report the sources of owners that fail. The GPUs are not to blame."""
+    for series in facts.of("gpu_exporter_attribution_error"):
+        yield "", {"source": series.labels["source"], "reason": series.labels["reason"].replace("_", " ")}
 
 
 def driver_hangs(facts: Facts, _limits: Limits) -> Iterable[Cause]:
@@ -92,6 +96,7 @@ _MENDS = {
     "replace": "Replace the board (RMA).",
     "procedure": "Follow NVIDIA's procedure for this XID (docs.nvidia.com/deploy/xid-errors).",
     "vendor": "Keep the report of nvidia-bug-report.sh and ask the vendor.",
+    "page": "The site's list of XIDs asks for a page. Look at the kernel log.",
     "inspect": "Look at the kernel log; run field diagnostics.",
 }
 _FABRIC = "Drain the node; reset all GPUs and NVSwitches together, or restart it."
@@ -221,7 +226,8 @@ def xids(*classes: str) -> Find:
                 continue
             if xid == str(RECOVERY_CHANGED) and facts.value("gpu_recovery_action", uuid=uuid, action=NO_ACTION):
                 continue  # it says that a recovery is advised, and none is any more
-            if CATALOGUE.get(int(xid), "unknown") in classes and xid != _AFTER_KILL and ago <= limits.xid_window:
+            class_ = series.labels.get("class") or class_of(int(xid))
+            if class_ in classes and ago <= limits.xid_window:
                 minutes = f"{max(0.0, ago) / 60:.0f}"
                 yield series.gpu, {"uuid": uuid, "xid": xid, "minutes": minutes}
 

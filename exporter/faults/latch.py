@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from exporter.collectors.xid import class_of
+from exporter.collectors.xid_catalogue import FALLEN_OFF, IGNORE, class_of
 from exporter.core.clock import EPOCH, UnixTime
 from exporter.faults.model import (
     XID_EVIDENCE,
@@ -60,16 +60,15 @@ _MAX_WATTS = 2000.0
 _SAME_EVENT_SECONDS = 120.0
 """Seconds within which an XID and an ECC error are one event."""
 _CONTAINED, _UNCONTAINED = 94, (48, 95)
-_AFTER_KILL = 45
-"""The driver clearing up after a program that was killed: it comes with every cancelled job."""
 _ACTIONS = {
     "reset_gpu": RepairAction.RESET,
+    "reset_when_idle": RepairAction.RESET_WHEN_IDLE,
     "restart_bm": RepairAction.RESTART,
     "workflow": RepairAction.PROCEDURE,
     "contact_support": RepairAction.VENDOR,
-    "unknown": RepairAction.INSPECT,
+    "page": RepairAction.PAGE,
 }
-"""By class of the XID; the other classes are of programs, or ask for nothing."""
+"""By class of the XID; the other classes are of programs or tests, are not known, or ask for nothing."""
 _FIXED_BY_RESET = frozenset({FaultKind.XID, FaultKind.ECC})
 """Faults that a reset ends, as it ends all with an XID as evidence. The others end when their evidence does."""
 
@@ -128,7 +127,8 @@ def _update_gpu(
     if (known.index, known.serial, known.bus, known.expected) != (*place, expected):
         known = replace(known, index=place[0], serial=place[1], bus=place[2], expected=expected)
     # Indices change when a GPU is missing after a start: a fault that kept its old one would be another GPU's.
-    standing = tuple(fault if fault.index == seen.index else replace(fault, index=seen.index) for fault in faults)
+    ended = {f"{XID_EVIDENCE}{xid}" for xid, class_ in seen.xid_classes.items() if class_ == IGNORE}
+    standing = tuple(replace(fault, index=seen.index) for fault in faults if fault.evidence not in ended)
     if seen.up is None:
         return known, (*standing, *_new_xids(known, seen, standing))
     if not seen.up:
@@ -200,12 +200,12 @@ def _clear_after_return(
 
 
 def _new_xids(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault]) -> Iterator[Fault]:
-    """Latch new XIDs. One that demands a restart says that the GPU is lost: it is the same event."""
-    standing = {fault.evidence for fault in faults}
+    """Latch new XIDs, but for contained errors of a GPU that counts them. One off the bus is lost: the same event."""
+    standing, counts = {fault.evidence for fault in faults}, seen.uncorrected is not None
     for xid, time in sorted(seen.xids.items()):
-        action, evidence = _ACTIONS.get(class_of(xid)), f"{XID_EVIDENCE}{xid}"
-        if action and xid != _AFTER_KILL and time > known.last_reset and evidence not in standing:
-            kind = FaultKind.LOST if action is RepairAction.RESTART else FaultKind.XID
+        action, evidence = _ACTIONS.get(seen.xid_classes.get(xid) or class_of(xid)), f"{XID_EVIDENCE}{xid}"
+        if action and not (xid == _CONTAINED and counts) and time > known.last_reset and evidence not in standing:
+            kind = FaultKind.LOST if xid == FALLEN_OFF else FaultKind.XID
             yield Fault(seen.uuid, seen.index, kind, evidence, action, time)
 
 

@@ -47,6 +47,8 @@ class RepairAction(str, enum.Enum):
     """NVIDIA has one for this XID."""
     VENDOR = "vendor"
     INSPECT = "inspect"
+    PAGE = "page"
+    """The site's own list asks for a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,8 @@ class ObservedGpu:
     sram_exceeded: bool | None = None
     xids: Mapping[int, UnixTime] = field(default_factory=dict[int, UnixTime])
     """Unix seconds of the last one, by XID."""
+    xid_classes: Mapping[int, str] = field(default_factory=dict[int, str])
+    """By XID, where it is known; else the catalogue has it."""
     present: bool = True
     """Whether the driver's last enumeration has it."""
 

@@ -54,7 +54,7 @@ RULES: tuple[Rule, ...] = (
          "does not answer its driver", "Look for XIDs in the kernel log; drain the node and restart it.", "xid", confirm=True),
     Rule("gpu_lost", FAILED, findings.lost, "{short}", "gpulost",
          "{fault}, {age} ago, not mended since", "{mends}", "xid"),
-    Rule("fault", FAILED, findings.faults("reset", "restart", "replace"), "{short}", "gpurecoveryactionneeded",
+    Rule("fault", FAILED, findings.faults("reset", "restart", "replace", "page"), "{short}", "gpurecoveryactionneeded",
          "{fault}, {age} ago, not mended since", "{mends}", "xid", hands=True),
     Rule("fault_degraded", DEGRADED, findings.faults("reset_when_idle", "procedure", "vendor", "inspect"), "{short}", "gpurecoveryactionneeded",
          "{fault}, {age} ago, not mended since", "{mends}", "xid"),
@@ -123,6 +123,8 @@ RULES: tuple[Rule, ...] = (
          "{margin} degrees left before it slows down (at {celsius} °C)", "Check fans, air flow and inlet temperature.", "ours"),
     Rule("fan", DEGRADED, findings.fan_stands, "fan {fan} stands", "gputhermalthrottling",
          "fan {fan} stands still at {celsius} °C", "Replace the fan or the card.", "ours"),
+    Rule("owners", OK, findings.silent_sources, "no {source}", "gpusourcefailing",
+         "owners may be missing: source {source} fails ({reason})", "Look at the exporter's log; the GPUs themselves are not affected.", "ours"),
     Rule("reading", DEGRADED, findings.collector_failed, "no {collector}", "gpusourcefailing",
          "the driver fails to answer for {collector}", "Look at the log of the check or of the exporter (--log.level debug).", "ours"),
 )
@@ -140,7 +142,7 @@ class Stage:
     """`budget` are seconds for all of it; rules of a lesser verdict than `least` are not asked."""
 
     budget: float
-    least: Verdict = Verdict.DEGRADED
+    least: Verdict = Verdict.OK
     emptied: bool = False
     """Whether the GPUs looked at must be empty."""
     resumes: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from exporter.collectors.health import NO_ACTION, Health
 from exporter.collectors.info import Info
 from exporter.collectors.nvlink import Nvlink
 from exporter.collectors.power import Power
-from exporter.collectors.xid import RECOVERY_CHANGED
+from exporter.collectors.xid import XidReport
+from exporter.collectors.xid_catalogue import RECOVERY_CHANGED
 from exporter.core.clock import NEVER, MonotonicTime, UnixTime, boot_time
 from exporter.core.threads import Threads
 from exporter.driver.interface import Device
@@ -29,7 +30,7 @@ from exporter.faults.state_file import Saver, StateError
 def observed_gpu(
     device: Device,
     readings: Mapping[str, Any],
-    xids: Mapping[int, UnixTime],
+    xids: Mapping[int, XidReport],
     *,
     up: bool | None,
     failure: str,
@@ -42,7 +43,7 @@ def observed_gpu(
     if not links and isinstance(info, Info) and info.mig == 1:
         links = None  # an A100 that is split takes all its links down on purpose
     if isinstance(health, Health) and health.action == NO_ACTION:  # the XID that tells of another recovery is void
-        xids = {xid: time for xid, time in xids.items() if xid != RECOVERY_CHANGED}
+        xids = {xid: each for xid, each in xids.items() if xid != RECOVERY_CHANGED}
     return ObservedGpu(
         uuid=device.uuid,
         index=device.index,
@@ -55,7 +56,8 @@ def observed_gpu(
         links=links,
         remap_failed=rows.failed if isinstance(rows, RemappedRows) else None,
         sram_exceeded=ecc.sram_threshold_exceeded if isinstance(ecc, Ecc) else None,
-        xids=xids,
+        xids={xid: each.time for xid, each in xids.items()},
+        xid_classes={xid: each.class_ for xid, each in xids.items()},
         present=present,
     )
 
@@ -81,6 +83,8 @@ class FaultWatchConfig:
     kubernetes: BackgroundSource[NodeObject] | None = None
     read_only: bool = False
     """Somebody else keeps the file."""
+    xid: Mapping[int, str] = field(default_factory=dict[int, str])
+    """The site's own classes of XIDs."""
 
 
 class FaultTracker:
@@ -131,6 +135,10 @@ class FaultTracker:
                 if health.success or error or health.age > HANGS_SECONDS
             },
         }
+
+    @property
+    def site_xids(self) -> Mapping[int, str]:
+        return self._site.xid
 
     def due(self, monotonic: MonotonicTime) -> bool:
         return monotonic - self._looked >= _EVERY

@@ -55,7 +55,7 @@ class ProcessSignals:
 
     hottest_thread: float | None = None
     blocked: float | None = None
-    """1 where it or a child sat in D state, in which it may wait for storage."""
+    """Part of the looks in which it or a child sat in D state, in which it may wait for storage."""
     receiving: float | None = None
     """1 where its main thread or a child sat in a receive from the network."""
     polling: bool | None = None
@@ -74,6 +74,10 @@ class ProcessSignals:
     """Of the last few seconds, by the main thread itself; None too where the whole process hardly writes."""
     cpu: float | None = None
     """That all its own threads used together: 2.0 are two cores."""
+    computes: bool = False
+    """A full thread of it stays in its own code, as one that polls by system calls does not."""
+    from_peer: bool = False
+    """All its receives are from other GPU processes of the owner, over TCP."""
 
     @property
     def io_bytes_per_second(self) -> BytesPerSecond | None:

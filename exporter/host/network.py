@@ -61,6 +61,8 @@ def command_line(procfs: Path, pid: int) -> str:
 _LISTEN, _ESTABLISHED = "0A", "01"
 _PORT = re.compile("[0-9A-F]{4}")
 _TABLES = ("tcp", "tcp6")
+_IPV4_MAPPED = "0000000000000000FFFF0000"
+"""Begin of an IPv4 address in the second table."""
 _EPHEMERAL = 32768
 """First port the kernel gives out by itself: who listens there was not looked for by a client."""
 _GRPC = 50051
@@ -198,6 +200,39 @@ class Listeners:
         accepted = {(each.peer_port, each.port) for each in found}
         met = [each.peer_port for each in found if each.inode in mine and (each.port, each.peer_port) in accepted]
         return ports.intersection(met)
+
+
+class Peers:
+    """The processes of one workload as ends of TCP connections on this node, also from pod to pod."""
+
+    def __init__(self, procfs: Path) -> None:
+        self._procfs = procfs
+        self._known: dict[int, bool] = {}
+        """By inode of a socket: whether the other end is another process of the workload."""
+
+    def receives_from_peers(self, sockets: Mapping[int, int], pids: Collection[int]) -> frozenset[int]:
+        """Return which of the `sockets`, the pids by inode, are connected to another one of `pids`."""
+        self._known = {inode: each for inode, each in self._known.items() if inode in sockets}
+        new = {inode: pid for inode, pid in sockets.items() if inode not in self._known}
+        ends = self._ends(pids) if new else dict[tuple[str, str], int]()
+        places = {inode: end for end, inode in ends.items()}
+        for inode, pid in new.items():
+            local, remote = places.get(inode, ("", ""))
+            other = ends.get((remote, local))
+            owners = [each for each in pids if other in (_sockets(self._procfs, each) or ())] if other else []
+            self._known[inode] = bool(owners) and pid not in owners
+        return frozenset(inode for inode, is_peer in self._known.items() if is_peer)
+
+    def _ends(self, pids: Iterable[int]) -> Mapping[tuple[str, str], int]:
+        """Inodes by local and remote address, of the established connections in the namespaces of `pids`."""
+        places = {namespace(self._procfs, pid): pid for pid in pids}
+        tables = (f"{self._procfs}/{pid}/net/{table}" for pid in places.values() for table in _TABLES)
+        rows = (line.split() for path in tables for line in lines(_whole_lines(path, _MEETING_BYTES))[1:])
+        return {
+            (words[1].removeprefix(_IPV4_MAPPED), words[2].removeprefix(_IPV4_MAPPED)): natural(words[9]) or 0
+            for words in rows
+            if len(words) > 9 and words[3] == _ESTABLISHED  # noqa: PLR2004 - the tenth is the inode
+        }
 
 
 def _whole_lines(path: str, limit: int) -> str:

@@ -110,6 +110,8 @@ class Stat(NamedTuple):
     resident_pages: int
     has_terminal: bool = False
     """It belongs to a session with a terminal."""
+    system_ticks: int = 0
+    """Part of `cpu_ticks`, in the kernel."""
 
 
 class _Identity(NamedTuple):
@@ -141,6 +143,7 @@ def parse_stat(text: str) -> Stat | None:
             start_ticks=int(rest[19]),
             resident_pages=int(rest[21]),
             has_terminal=rest[4] != "0",
+            system_ticks=int(rest[12]),
         )
     except ValueError:
         return None

@@ -158,23 +158,25 @@ def receives(wait_channel: str) -> bool:
     return wait_channel.partition(".")[0] in RECEIVING
 
 
-def _reads_socket(folder: str, *, has_terminal: bool) -> bool:
-    """Return whether a task sleeps in a read of a socket. If that is not shown, it may be a terminal."""
+def _read_file(folder: str) -> str | None:
+    """Return the file that a task sleeps in a read of, as in its `fd` folder; None if that is not shown."""
     words = read_text(f"{folder}/syscall").split()
     try:
-        return os.readlink(f"{folder}/fd/{int(words[1], 16)}").startswith("socket:")  # noqa: PTH115 - hundreds of them
+        return os.readlink(f"{folder}/fd/{int(words[1], 16)}")  # noqa: PTH115 - hundreds of them
     except (IndexError, ValueError, OSError):
-        return not has_terminal
+        return None
 
 
 class TaskWait:
     """The wait of one task, read now and then: short waits are of no interest."""
 
-    __slots__ = ("_found", "_path", "_queue", "read_at")
+    __slots__ = ("_found", "_path", "_queue", "read_at", "socket")
 
     def __init__(self, path: str) -> None:
         """`path` is the folder of the task."""
         self._path = path
+        self.socket = 0
+        """Inode of the socket of the last receive; 0: not known."""
         self._queue: SchedStat | None = None
         self._found: Sleep | None = None
         self.read_at: MonotonicTime = NEVER
@@ -201,8 +203,12 @@ class TaskWait:
             return Sleep.FILE
         if name in _FOR_REQUESTS:
             return Sleep.REQUESTS
-        if receives(channel) and (channel != _ANY_READ or _reads_socket(self._path, has_terminal=has_terminal)):
-            return Sleep.RECEIVE
+        if receives(channel):
+            file = _read_file(self._path)
+            self.socket = natural(file[8:-1]) or 0 if file and file.startswith("socket:[") else 0
+            # A terminal is read in the same way; if the file is not shown, it may be one.
+            if self.socket or channel != _ANY_READ or (file is None and not has_terminal):
+                return Sleep.RECEIVE
         # Who may not read `io` may not see this either, and is told what is told of a task that runs.
         return Sleep.HIDDEN if name in {"", "0"} and not read_text(f"{self._path}/io") else Sleep.OTHER
 
@@ -236,6 +242,10 @@ class Task(NamedTuple):
     kernel adds to `run_delay` only once it has a CPU."""
     own_io: IoRates | None = None
     """Of a main thread itself, where its process writes much."""
+    system_seconds: float = 0.0
+    """Part of `cpu_seconds`, in the kernel."""
+    socket: int = 0
+    """Inode of the socket that it receives from; 0: none, or not known."""
 
 
 class TaskReader:
@@ -283,4 +293,11 @@ class TaskReader:
             stopped=stat.state in _STOPPED,
             ready=queue if queue and queue.timeslices and runs else None,
             own_io=own_io,
+            system_seconds=stat.system_ticks / CLOCK_TICKS,
+            socket=self._wait.socket if self._wait and sleep is Sleep.RECEIVE else 0,
         )
+
+    def is_blocked(self) -> bool:
+        """Return whether the task is in D state for storage now."""
+        stat = parse_stat(read_text(f"{self._folder}/stat"))
+        return stat is not None and stat.state in _BLOCKED and is_for_storage(self._folder)

@@ -106,6 +106,8 @@ class ThreadReader:
         self._procfs = str(procfs)
         self._watched: dict[int, _Watched] = {}
         """Every process of the workloads."""
+        self._looks: dict[int, list[bool]] = {}
+        """By pid: whether it was in D state, in each look inside the cycle."""
 
     def read(
         self, workloads: Workloads, now: MonotonicTime, turn: Collection[Any] | None = None
@@ -122,6 +124,18 @@ class ThreadReader:
             if pid not in found:
                 found[pid] = _read(readers, now)
         return {pid: tasks for pid, tasks in found.items() if tasks}
+
+    def look_again(self, pids: Iterable[int]) -> None:
+        """Look whether a task of these processes that stood out is in D state."""
+        for pid in pids:
+            if watched := self._watched.get(pid):
+                found = any(reader.is_blocked() for reader in watched.stood_out)
+                self._looks.setdefault(pid, []).append(found)
+
+    def blocked(self) -> Mapping[int, float]:
+        """Return the part of the looks since the last call in which each process was in D state."""
+        looks, self._looks = self._looks, {}
+        return {pid: sum(found) / len(found) for pid, found in looks.items()}
 
     def _scanned(self, workloads: Workloads, now: MonotonicTime) -> dict[int, Mapping[str, Task]]:
         """Tasks of the processes whose scan is due: of those never scanned first, then of who waits longest."""

@@ -36,10 +36,17 @@ class Allocation:
 
 
 class Counted(NamedTuple):
-    """Seconds a GPU was busy by the driver's own count, and the seconds since it was read before."""
+    """Seconds a GPU was busy by the driver's own count, the seconds since it was read before, and those not covered."""
 
     busy: float
     seconds: float
+    lost: float = 0.0
+
+    @property
+    def busy_ratio(self) -> float:
+        """Part of the covered time, 0 to 1."""
+        covered = self.seconds - self.lost
+        return min(1.0, self.busy / covered) if covered > 0 else 0.0
 
 
 @record

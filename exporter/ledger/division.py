@@ -6,7 +6,7 @@ which only spun, why the others waited.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,11 +16,10 @@ from exporter.host.model import HostSignals, ProcessSignals, ThreadLoad, busiest
 from exporter.ledger.account import ZERO, Allocation, Reading, Seconds
 from exporter.ledger.states import INDEX, OF_BUSY_TIME, OF_WAITING_TIME
 from exporter.ledger.states.activity import SPIN_BUSY
-from exporter.ledger.states.host_waits import BLOCKED
-from exporter.ledger.states.state import Claim, Evidence, Limits, Signals, at_least
+from exporter.ledger.states.state import Claim, Evidence, Limits, Signals
 
 UNOBSERVED, FREE, ALLOCATED_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["allocated_idle"]
-SPINNING, COMPUTING = INDEX["wait_collective"], INDEX["computing"]
+SPINNING, COMPUTING, WAIT_OTHER = INDEX["wait_collective"], INDEX["computing"], INDEX["wait_other"]
 
 StateShares = Sequence[tuple[int, float]]
 """(state, part) pairs."""
@@ -121,7 +120,7 @@ def divide(reading: Reading, done: BusyTime, sides: Sequence[Evidence], limits: 
         state_shares = [*[(state, part * own) for state, part in done.states], *waiting] if own else waiting
         energy = (1.0 - busy) * allocation.share + demand
         watched = [side.host.processes[pid] for pid in allocation.pids if pid in side.host.processes]
-        blocked = any(at_least(each.blocked, limits[BLOCKED]) for each in watched)
+        blocked = any(each.blocked for each in watched)
         parts.append(OwnerUsage(allocation.owner, state_shares, demand, energy, blocked))
         free -= allocation.share
     waits.append((FREE, max(0.0, free)))
@@ -132,6 +131,33 @@ def unobserved(reading: Reading) -> Division:
     """Nothing is known of this cycle."""
     parts = tuple(OwnerUsage(each.owner, ((UNOBSERVED, each.share),), 0.0, each.share) for each in reading.allocations)
     return Division((*ZERO[:UNOBSERVED], 1.0, *ZERO[UNOBSERVED + 1 :]), parts)
+
+
+def of_gap(reading: Reading, seconds: float, known: Collection[Owner]) -> Division:
+    """Divide a cycle of so many `seconds` that nobody watched: by the driver's own count, as far as that covers it.
+
+    The rest is unobserved, as is all of it for owners that were not `known` there before.
+    """
+    counted = reading.counted
+    if reading.signals is None or counted is None or seconds <= 0:
+        return unobserved(reading)
+    covered = min(1.0, max(0.0, counted.seconds - counted.lost) / seconds)
+    busy = covered * counted.busy_ratio
+    parts: list[OwnerUsage] = []
+    waits: list[tuple[int, float]] = []
+    for allocation, demand in zip(reading.allocations, demands(busy, reading.allocations), strict=True):
+        share, waiting = allocation.share, ALLOCATED_IDLE if _has_no_process(allocation) else WAIT_OTHER
+        ran = min(demand, share)
+        waits.append((waiting, share))
+        if allocation.owner in known:
+            states = (UNOBSERVED, (1.0 - covered) * share), (COMPUTING, ran), (waiting, max(0.0, covered * share - ran))
+            parts.append(OwnerUsage(allocation.owner, states, demand, share))
+        else:
+            parts.append(OwnerUsage(allocation.owner, ((UNOBSERVED, share),), 0.0, share))
+    waits.append((FREE, max(0.0, 1.0 - sum([share for _, share in waits]))))
+    whole = [covered * part for part in _whole(((COMPUTING, 1.0),), counted.busy_ratio, waits)]
+    whole[UNOBSERVED] = 1.0 - covered
+    return Division(tuple(whole), tuple(parts))
 
 
 def gather(parts: Sequence[tuple[float, Division]]) -> Seconds:
@@ -201,6 +227,8 @@ def own_processes(allocation: Allocation, host: HostSignals) -> ProcessSignals:
         stopped=all(each.stopped for each in looked_at),
         blocked=_mean([each.blocked for each in looked_at]),
         receiving=_mean([each.receiving for each in looked_at]),
+        computes=any(each.computes for each in looked_at),
+        from_peer=all(each.from_peer for each in looked_at if each.receiving),
         polling=hot.polling,
         read_bytes_per_second=_rate([each.read_bytes_per_second for each in looked_at]),
         written_bytes_per_second=_rate([each.written_bytes_per_second for each in looked_at]),

@@ -10,7 +10,7 @@ from operator import add, mul
 from exporter.attribution.owner import Owner
 from exporter.core.units import Joules
 from exporter.ledger.account import ZERO, Allocation, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
-from exporter.ledger.division import NO_EVIDENCE, BusyTime, Division, divide, gather, runner, unobserved, work
+from exporter.ledger.division import NO_EVIDENCE, BusyTime, Division, divide, gather, of_gap, runner, work
 from exporter.ledger.history import OwnerBusySeconds, divide_busy_seconds, free_clock, next_history, was_blocked
 from exporter.ledger.peers import (
     PeerActivities,
@@ -52,7 +52,7 @@ class _Sum:
 
 
 def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> Ledger:
-    """The ledger after one more cycle. A cycle that is a gap, and a target that was not read, are unobserved."""
+    """The ledger after one more cycle. A target that was not read is unobserved, and most of a gap."""
     current = replace(current, seconds=max(0.0, current.seconds))
     seconds, readings = current.seconds, current.readings
     gap = seconds > limits[GAP_INTERVALS] * current.interval
@@ -101,7 +101,14 @@ def prune(ledger: Ledger, retention: float) -> Ledger:
 
 def _divisions(ledger: Ledger, current: LedgerInput, limits: Limits, *, gap: bool) -> Mapping[str, Division]:
     if gap:
-        return {reading.target.uuid: unobserved(reading) for reading in current.readings}
+        return {
+            each.target.uuid: of_gap(
+                each,
+                current.seconds,
+                [owner for owner, entry in ledger.owners.items() if each.target.uuid in entry.past],
+            )
+            for each in current.readings
+        }
     held = with_peers(current.readings, current.hosts)
     done = {reading.target.uuid: _work(ledger, current, reading, held, limits) for reading in current.readings}
     among = peer_activities(current.readings, done, current.hosts)

@@ -22,7 +22,8 @@ from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.peers import HangDetector
 from exporter.ledger.states import DEFAULTS, STATES
-from exporter.ledger.states.state import Limits
+from exporter.ledger.states.host_waits import ON_DEMAND
+from exporter.ledger.states.state import NO_HOST, Limits
 from exporter.progress.families import ProgressCounters
 from exporter.sampling.gpus import Gpu, reading
 from exporter.sampling.host_view import Host
@@ -75,6 +76,8 @@ class Accounting:
         self._progress = ProgressCounters()
         self._monotonic: MonotonicTime | None = None
         self._dropped = 0
+        self.in_question: Sequence[int] = ()
+        """GPU processes of which one look a cycle does not show whether they wait for storage."""
 
     def update(self, gpus: Sequence[Gpu], host: Host, at: Moment) -> AccountingResult:
         """Account for the cycle that started `at`."""
@@ -99,6 +102,7 @@ class Accounting:
         before = self._ledger
         self._ledger = prune(advance(before, current, self._options.limits), self._options.retention)
         self._monotonic = at.monotonic
+        self.in_question = _in_question(current)
         self._suspected = self._suspects.of(before, self._ledger, readings, at.monotonic)
         workloads = self._workloads.of(self._ledger.owners.keys(), joined, readings, view.usage, work)
         processes = limit(_process_rows(gpus, joined), self._options.process_limit)
@@ -137,6 +141,25 @@ class Accounting:
             pci_gpus=view.pci_gpus,
             dropped={"process_limit": self._dropped, "watch_budget": view.skipped_tasks},
         )
+
+
+_MAX_IN_QUESTION = 64
+_BUSY, _FULL = 0.95, 0.9
+
+
+def _in_question(cycle: LedgerInput) -> Sequence[int]:
+    """Return the processes whose GPU waited, and that neither slept all the time nor were full."""
+    found = [
+        pid
+        for reading in cycle.readings
+        if reading.signals and reading.signals.busy is not None and reading.signals.busy < _BUSY
+        for each in reading.allocations
+        if cycle.work.get(each.owner) not in ON_DEMAND
+        for pid in each.pids
+        if (process := cycle.hosts.get(each.owner, NO_HOST).processes.get(pid))
+        and (process.blocked or 0.0 < (process.hottest_thread or 0.0) < _FULL)
+    ]
+    return found[:_MAX_IN_QUESTION]
 
 
 def _filled(families: Iterable[Family[R]], content: R) -> Iterator[Block]:

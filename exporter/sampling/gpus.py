@@ -21,6 +21,8 @@ from exporter.sampling.reader import (
     GpuRead,
     LastAnswers,
     TargetState,
+    extra_reads,
+    read_again,
     read_gpu,
 )
 from exporter.sampling.worker import Worker
@@ -231,6 +233,21 @@ class Gpus:
                 self._gpus[uuid] = replace(self._gpus[uuid], failure=LATE)
         self._gpus |= {uuid: replace(self._gpus[uuid], asked=False) for uuid in self.threads.unasked}
         return tuple(errors)
+
+    def extra_reads(self, interval: float) -> int:
+        """Return how often to read again before the next cycle, as any GPU that answered in this one wants."""
+        return max([extra_reads(gpu.device, gpu.states, interval) for gpu in self.all if gpu.reading], default=0)
+
+    def read_again(self, deadline: MonotonicTime, interval: float) -> None:
+        """Read the GPUs that want it once more inside the cycle. One that does not answer is left to the next cycle."""
+        tasks = {
+            uuid: partial(read_again, gpu.device, gpu.states, monotonic_time(), self._memories[uuid], interval)
+            for uuid, gpu in self._gpus.items()
+            if gpu.reading and extra_reads(gpu.device, gpu.states, interval)
+        }
+        for uuid, result in self.threads.read(tasks, deadline).items():
+            if result is not None:
+                self._gpus[uuid] = replace(self._gpus[uuid], states=result.states)
 
     def stop(self) -> None:
         self.threads.stop()

@@ -74,6 +74,9 @@ class Host:
         del question
         return NOTHING
 
+    def look_again(self, pids: Sequence[int]) -> None:
+        """Look at the state of these GPU processes inside a cycle; the next view counts it. Never blocks for long."""
+
     def start(self, threads: Threads) -> None:
         """Start what is asked in the background."""
 
@@ -96,6 +99,8 @@ class StagedHost(Protocol):
     def stages(self, question: HostQuestion) -> Iterator[HostView]:
         """Yield three views: with the processes, with their owners too, and with all."""
         ...
+
+    def look_again(self, pids: Sequence[int]) -> None: ...
 
     def start(self, threads: Threads) -> None: ...
 
@@ -143,6 +148,10 @@ class HostDeadline(Host):
         elif self._worker.submit(ask):  # not while the one before still runs
             self._worker.wait(monotonic_time() + self._deadline)
         return self._complete(tuple(stages))
+
+    def look_again(self, pids: Sequence[int]) -> None:
+        if self._worker and self._worker.submit(lambda: self._host.look_again(pids)):
+            self._worker.wait(monotonic_time() + self._deadline / 4)
 
     def _complete(self, stages: Sequence[HostView]) -> HostView:
         """Return the view of this cycle; what is missing is of the last view that had it."""

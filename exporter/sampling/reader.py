@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -183,6 +184,29 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
             del memories[uuid]
     unanswered = None if answered else silence
     return GpuRead(device, monotonic, {**states, **read}, tuple(outcomes), answered, device_error, unanswered)
+
+
+def extra_reads(device: Device, states: Mapping[str, TargetState], interval: float) -> int:
+    """Return how often to read a GPU again inside a cycle of `interval` seconds: as often as any collector wants."""
+    found = [(each.collector.extra, each.reading) for each in states.get(device.uuid, NO_STATE).readings.values()]
+    return max([extra.wanted(reading, interval) for extra, reading in found if extra], default=0)
+
+
+def read_again(
+    device: Device, states: Mapping[str, TargetState], monotonic: MonotonicTime, memories: LastAnswers, interval: float
+) -> GpuRead:
+    """Read a GPU again inside a cycle, by the collectors that want it. What fails is left to the next cycle."""
+    checked, state = memories[device.uuid], states[device.uuid]
+    checked.begin(device, monotonic)
+    readings = dict(state.readings)
+    with checked.reading(), suppress(DriverError):
+        for name, each in state.readings.items():
+            extra = each.collector.extra
+            if extra and extra.wanted(each.reading, interval):
+                checked.asked_by(name)
+                readings[name] = replace(each, reading=extra.read(checked, each.reading))
+    read = {**states, device.uuid: replace(state, readings=readings)}
+    return GpuRead(device, monotonic, read, (), answered=False)
 
 
 class _TargetRead:

@@ -11,6 +11,7 @@ from exporter.collectors.nvlink import Nvlink
 from exporter.collectors.pcie import Pcie
 from exporter.collectors.power import Power
 from exporter.collectors.processes import Processes
+from exporter.collectors.sample_integral import Integral
 from exporter.collectors.throttle import Throttle
 from exporter.collectors.utilization import Engines, Utilization
 from exporter.core.clock import MonotonicTime
@@ -133,10 +134,10 @@ def joules(gpu: Gpu) -> Joules | None:
     return power.joules if power else None
 
 
-def busy_seconds(gpu: Gpu, monotonic: MonotonicTime) -> float | None:
-    """Seconds a kernel ran since the first read, by the reading of this very cycle."""
+def busy_integral(gpu: Gpu, monotonic: MonotonicTime) -> Integral | None:
+    """Return the seconds in which a kernel ran, by the reading of this very cycle."""
     found = reading(gpu, "utilization", Utilization, monotonic) if gpu.reading else None
-    return found.busy.total if found and found.busy else None
+    return found.busy if found else None
 
 
 def _longest(found: Throttle, reasons: tuple[str, ...]) -> float | None:
@@ -170,7 +171,7 @@ class LedgerReadings:
     def __init__(self) -> None:
         self._throttled: dict[str, Throttled] = {}
         self._joules: dict[str, Joules] = {}
-        self._busy: dict[str, tuple[float, MonotonicTime]] = {}
+        self._busy: dict[str, tuple[Integral, MonotonicTime]] = {}
         """Busy seconds by uuid, and when they were read."""
 
     def of(self, gpus: Sequence[Gpu], join: Join, monotonic: MonotonicTime) -> tuple[Reading, ...]:
@@ -207,11 +208,16 @@ class LedgerReadings:
 
     def _counted(self, gpu: Gpu, monotonic: MonotonicTime) -> Counted | None:
         """Return the busy time since the last read by the driver's counter; one that went back began anew."""
-        total = busy_seconds(gpu, monotonic)
-        if total is None:
+        now = busy_integral(gpu, monotonic)
+        if now is None:
             return None
         before = self._busy.get(gpu.device.uuid)
-        self._busy[gpu.device.uuid] = (total, monotonic)
+        self._busy[gpu.device.uuid] = (now, monotonic)
         if before is None:
             return None
-        return Counted(total - before[0] if total >= before[0] else total, monotonic - before[1])
+        began_anew = now.total < before[0].total
+        return Counted(
+            now.total if began_anew else now.total - before[0].total,
+            monotonic - before[1],
+            0.0 if began_anew else now.lost - before[0].lost,
+        )

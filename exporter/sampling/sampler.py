@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.sxid import SXID_FAMILIES, fatal
-from exporter.core.clock import Moment, monotonic_time, unix_time
+from exporter.core.clock import Moment, MonotonicTime, monotonic_time, unix_time
 from exporter.core.families import Block
 from exporter.core.threads import Threads
 from exporter.driver.interface import Driver
@@ -30,6 +31,10 @@ class Pacing:
     interval: float = 1.0
     deadline: float = 0.8
     stale: float = 10.0
+
+
+_LOOKS = 4
+"""Inside a cycle, at processes that may wait for storage."""
 
 
 class Sampler:
@@ -54,9 +59,9 @@ class Sampler:
         self._accounting = accounting
         self._gpus = Gpus(collectors)
         self.connection = DriverConnection(driver)
-        self.xids = XidLog()
         self._process = process
         self._faults = faults or FaultTracker(FaultWatchConfig())
+        self.xids = XidLog(site=self._faults.site_xids)
         self._passes = 0
 
     def start(self, threads: Threads | None = None) -> None:
@@ -87,6 +92,17 @@ class Sampler:
         self._passes += 1
         return self._publish(state, result, at, monotonic_time() - began)
 
+    def extra_reads(self) -> int:
+        """Return how often to read again before the next cycle."""
+        looks = _LOOKS if self._accounting.in_question else 0
+        return max(looks, self._gpus.extra_reads(self._pacing.interval))
+
+    def read_again(self) -> None:
+        """Read what the last cycle left in question once more; the next cycle counts it."""
+        self._gpus.read_again(monotonic_time() + self._pacing.deadline / 4, self._pacing.interval)
+        if self._accounting.in_question:
+            self._host.look_again(self._accounting.in_question)
+
     def uuids(self) -> Mapping[str, str]:
         """The GPUs seen so far, by PCI bus id as sysfs writes it. Of two at one place, the one that is there."""
         known = sorted(self._gpus.all, key=lambda gpu: gpu.present)
@@ -105,7 +121,7 @@ class Sampler:
             observed_gpu(
                 gpu.device,
                 {name: cached.reading for name, cached in readings_of(gpu).items()},
-                self.xids.counts(gpu.device.uuid).last,
+                self.xids.counts(gpu.device.uuid).standing,
                 up=gpu.answers(at.monotonic, self._pacing.stale),
                 failure=gpu.failure or ("" if gpu.present else "not shown by the driver"),
                 present=gpu.present,
@@ -158,6 +174,15 @@ class Sampler:
         return Snapshot(status, series, result.processes, started)
 
 
+GOLDEN_RATIO = 0.618034
+"""Random times have gaps; from a random one on, steps of this fill the cycle evenly, whatever period the load has."""
+
+
+def read_times(number: int, phase: float) -> Sequence[float]:
+    """Return the times of further reads as fractions of the cycle, at `phase` (0 to 1) of equal parts of it."""
+    return [(place + phase) / number for place in range(number)]
+
+
 class Loop:
     """Runs one cycle per interval and keeps the last snapshot.
 
@@ -166,11 +191,18 @@ class Loop:
     """
 
     def __init__(
-        self, run_cycle: Callable[[], Snapshot], interval: float, published: Callable[[Snapshot], None]
+        self,
+        run_cycle: Callable[[], Snapshot],
+        interval: float,
+        published: Callable[[Snapshot], None],
+        extra_reads: Callable[[], int] = lambda: 0,
+        read_again: Callable[[], None] = lambda: None,
     ) -> None:
         self._run_cycle = run_cycle
         self._interval = interval
         self._published = published
+        self._extra_reads, self._read_again = extra_reads, read_again
+        self._phase = random.random()  # noqa: S311 - a time to read at
         self._stopped = threading.Event()
         self.snapshot = Snapshot()
         self.alive_at = monotonic_time()
@@ -189,4 +221,13 @@ class Loop:
             self.alive_at = monotonic_time()
             self._published(self.snapshot)
             due = max(due + self._interval, monotonic_time())
+            self._read_between(due)
             self._stopped.wait(due - monotonic_time())
+
+    def _read_between(self, due: MonotonicTime) -> None:
+        """Read again at times that no pattern of the load follows, each in its own part of the cycle."""
+        self._phase = (self._phase + GOLDEN_RATIO) % 1.0
+        for fraction in read_times(self._extra_reads(), self._phase):
+            if self._stopped.wait(max(0.0, due - self._interval * (1.0 - fraction) - monotonic_time())):
+                return
+            self._read_again()

@@ -147,6 +147,9 @@ class ThisHost:
             nccl=self._nccl.statuses(question.suspects) if self._nccl else {},
         )
 
+    def look_again(self, pids: Sequence[int]) -> None:
+        self._usage.look_again(pids)
+
     def _with_arguments(self, found: Mapping[int, HostProcess]) -> Mapping[int, HostProcess]:
         """Arguments are read once for each process: programs seldom change them, and the kernel may let us wait."""
         keys = {pid: (pid, process.start_time) for pid, process in found.items()}

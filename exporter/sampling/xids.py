@@ -8,13 +8,13 @@ import os
 import select
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
 from exporter.collectors import sxid
 from exporter.collectors.sxid import SxidCounts
-from exporter.collectors.xid import XidCounts, counted, parse
+from exporter.collectors.xid import XidCounts, counted, not_after, parse
+from exporter.collectors.xid_catalogue import DECODED
 from exporter.core.clock import MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
 from exporter.driver.interface import Driver, DriverError, UnsupportedError, XidEvent
 
@@ -80,7 +80,9 @@ _NONE = XidCounts()
 class XidLog:
     """The XIDs of each GPU since the start, counted by the threads that hear of them, read by the sampler."""
 
-    def __init__(self, clock: MonotonicClock = monotonic_time) -> None:
+    def __init__(self, clock: MonotonicClock = monotonic_time, site: Mapping[int, str] | None = None) -> None:
+        """`site` is the site's own list of classes, by XID."""
+        self._site = site
         self._lock = threading.Lock()
         self._clock = clock
         self._counts: dict[str, XidCounts] = {}
@@ -91,9 +93,12 @@ class XidLog:
         """Those of NVSwitches. Replaced, never changed in place."""
 
     def add(self, event: XidEvent, source: str) -> None:
+        """Count an event. Where the kernel log is followed, its line states more than the driver's event."""
+        if event.xid in DECODED and source == "nvml" and self._sources.get("kmsg"):
+            return
         log.warning("XID %d on %s (%s)", event.xid, event.uuid or "an unknown GPU", source)
         with self._lock:
-            self._counts[event.uuid] = counted(self._counts.get(event.uuid, _NONE), event, source)
+            self._counts[event.uuid] = counted(self._counts.get(event.uuid, _NONE), event, source, self._site)
 
     def read(self, record: str, booted: UnixTime, uuids: Mapping[str, str]) -> None:
         """Take the XID or SXID that one record of the kernel log reports, if any."""
@@ -127,10 +132,7 @@ class XidLog:
         """Limit all times to `now`: later ones are of a clock that was set back since then."""
         with self._lock:
             self.switches = sxid.not_after(self.switches, now)
-            for uuid, counts in self._counts.items():
-                if max(counts.last.values(), default=now) > now:
-                    last = {xid: min(time, now) for xid, time in counts.last.items()}
-                    self._counts[uuid] = replace(counts, last=last)
+            self._counts = {uuid: not_after(counts, now) for uuid, counts in self._counts.items()}
 
     def counts(self, uuid: str) -> XidCounts:
         return self._counts.get(uuid, _NONE)

@@ -105,7 +105,7 @@ exec sleep 600
 
 _COMMAND = """\
 #!/bin/sh
-SLURM_CONF={work}/etc/slurm.conf LD_LIBRARY_PATH={libraries} exec {root}/usr/bin/${{0##*/}} "$@"
+SLURMD_NODENAME={node} SLURM_CONF={work}/etc/slurm.conf LD_LIBRARY_PATH={libraries} exec {root}/usr/bin/${{0##*/}} "$@"
 """
 
 
@@ -271,6 +271,9 @@ class SlurmCluster:
         until(lambda: "is UP" in self.run("scontrol", "ping", check=False))
         for node in self.nodes:
             self._start_daemon(node)
+        self._await_nodes()
+
+    def _await_nodes(self) -> None:
         ready = f"idle {len(self.nodes)}"
         until(lambda: self.run("sinfo", "-h", "-o", "%t %D", check=False).strip() == ready)
 

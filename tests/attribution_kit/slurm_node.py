@@ -51,9 +51,9 @@ class Node:
         assert self.slurm._mapping
         self.slurm._mapping.ask_once()
         self.slurm._local_files.ask_once()
-        book = self.slurm._job_cache
-        while book and book._wanted and book.answer_next():
-            pass
+        for cache in self.slurm._caches:
+            while cache._wanted and cache.answer_next():
+                pass
 
 
 def _refused(command: int, attributes: object) -> int:

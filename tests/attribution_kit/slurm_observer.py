@@ -11,6 +11,7 @@ from pathlib import Path
 from exporter.attribution.assembly.config import OFF, ON, AttributionConfig, KubernetesConfig, SlurmConfig
 from exporter.attribution.assembly.factory import attribution
 from exporter.attribution.owner import Owner, Ownership
+from exporter.attribution.slurm.jobs import Controller
 from exporter.host.process import ProcessReader
 from tests.attribution_kit.nodes import gpu
 from tests.attribution_kit.slurm_cluster import INDEX_TO_MINOR, SlurmCluster
@@ -50,6 +51,13 @@ class Observer:
         pids = {pid for each in processes.values() for pid in each}
         hosts = {pid: host for pid in pids if (host := self._reader.read(pid))}
         return self._attribution.join(GPUS, processes, hosts, time.monotonic())
+
+    @property
+    def slurmd_was_seen(self) -> bool:
+        """Whether the exporter has found slurmd alive: before that, it does not call it lost."""
+        jobs = next(source._jobs for source in self._attribution._sources if isinstance(source, Controller))
+        reconciliation = jobs.slurm._reconciliation
+        return bool(reconciliation and reconciliation._slurmd_seen)
 
     def stop(self) -> None:
         self._attribution.stop()

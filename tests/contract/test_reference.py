@@ -35,7 +35,7 @@ def test_every_metric_says_how_stable_it_is_and_what_it_is_made_from() -> None:
     ("name", "calls"),
     [
         ("gpu_power_watts", "nvmlDeviceGetPowerUsage"),
-        ("gpu_busy_seconds_total", "nvmlDeviceGetSamples"),
+        ("gpu_busy_seconds_total", "nvmlDeviceGetSamples, nvmlDeviceGetUtilizationRates"),
         ("gpu_recovery_action", "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION"),
         ("gpu_fan_speed_ratio", "nvmlDeviceGetFanSpeed_v2, nvmlDeviceGetNumFans"),
         ("gpu_pcie_replays_total", "nvmlDeviceGetPcieReplayCounter, NVML_FI_DEV_PCIE_REPLAY_COUNTER"),

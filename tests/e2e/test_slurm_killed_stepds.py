@@ -1,4 +1,4 @@
-"""A real Slurm whose slurmstepds are killed with -9, as the OOM killer does, and leave the job's programs behind."""
+"""A real Slurm whose slurmstepds or slurmd are killed with -9, as the OOM killer does, and leave the job's programs."""
 
 from __future__ import annotations
 
@@ -86,6 +86,21 @@ def test_next_job_beside_the_programs_of_an_ended_one_gets_whole_gpus(cluster: S
         second = cluster.job("second")
 
         until(lambda: _resolved(observer.look(), second))
+
+
+def test_job_of_a_killed_slurmd_has_no_allocation_here_once_slurm_gives_the_node_up(cluster: SlurmCluster) -> None:
+    """Its slurmstepds and programs go on: slurmd alone was lost, without a reboot. The job waits for another node."""
+    cluster.run(*BATCH, "-J", "lost", "--requeue", "--wrap", f"exec {cluster.hold}")
+    until(cluster.holding)
+    job = cluster.job("lost")
+    with observing(cluster) as observer:
+        until(lambda: _fractions(observer.look()) == {job: [1.0] * 8})
+        until(lambda: observer.slurmd_was_seen)
+        cluster.stop_daemon(f"slurmd-{cluster.node}", signal.SIGKILL)
+        cluster.run("scontrol", "update", f"NodeName={cluster.node}", "State=DOWN", "Reason=lost")
+        until(lambda: cluster.run("squeue", "-h", "-j", job, "-o", "%T").strip() in ("PENDING", ""))
+
+        until(lambda: job not in _fractions(observer.look()), 90)
 
 
 def _resolved(ownership: Ownership, job: str) -> bool:

@@ -11,7 +11,8 @@ import pytest
 from exporter.attribution.devices import Devices
 from exporter.attribution.slurm.local_view import SlurmSite
 from exporter.attribution.slurm.scontrol import ShowJob
-from exporter.attribution.slurm.source import Slurm
+from exporter.attribution.slurm.source import MAPPING, PROGRAM, SCONTROL, Slurm
+from exporter.core.threads import Threads
 from tests.attribution_kit.nodes import becomes, gpu, until
 from tests.attribution_kit.slurm_cluster import TRACKING
 from tests.attribution_kit.slurm_mig import INSTANCES, LACKING, ListedCluster, MigCluster, targets
@@ -94,12 +95,16 @@ def _attribution(cluster: MigCluster, mapping: str) -> Iterator[Slurm]:
         names=frozenset({cluster.node}),
         required=True,
     )
-    slurm = Slurm(site, ShowJob(site.scontrol))
-    slurm.start()
+    show_job = ShowJob(site.scontrol)
+    slurm = Slurm(site, show_job, show_job.with_gpus)
+    readers = [reader for source in (MAPPING, PROGRAM, SCONTROL) for reader in slurm.readers(source)]
+    for reader in readers:
+        reader.start(Threads())
     try:
         yield slurm
     finally:
-        slurm.stop()
+        for reader in readers:
+            reader.stop()
 
 
 def _known(slurm: Slurm, job: str) -> bool:

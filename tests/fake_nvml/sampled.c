@@ -8,6 +8,13 @@ enum { STEPS = 32, DEPTH = 100, PROCESSOR_CLOCK = 1, MEMORY_CLOCK = 2, GARBAGE =
 
 static double period_of(Device device) { return device_number(device, 1000.0 / 6, "sample_period_ms") / 1000; }
 
+/* The integral of a `square` from 0 to `when`. */
+static double square_until(double when, double low, double high, double period, double duty)
+{
+    double whole = floor(when / period);
+    return low * when + (high - low) * (whole * duty * period + fmin(when - whole * period, duty * period));
+}
+
 /* The mean over the period that ends at `end` (scenario time): as the driver tells busy time, not a moment. */
 static int mean(Device device, const char *key, double end, double *value)
 {
@@ -15,6 +22,11 @@ static int mean(Device device, const char *key, double end, double *value)
     const char *text = device_text(device, "%s", key);
     if (!changes(text)) /* a driver hands out what it has measured: thirty times the same would be no driver's cost */
         return expression(text, end, value);
+    double a, b, length, duty;
+    if (sscanf(text, "square %lf %lf %lf %lf", &a, &b, &length, &duty) == 4) {
+        *value = (square_until(end, a, b, length, duty) - square_until(end - period, a, b, length, duty)) / period;
+        return NVML_SUCCESS;
+    }
     for (int step = 0; step < STEPS; step++) {
         int code = expression(text, end - period * (step + 0.5) / STEPS, &moment);
         if (code != NVML_SUCCESS)
@@ -25,11 +37,12 @@ static int mean(Device device, const char *key, double end, double *value)
     return NVML_SUCCESS;
 }
 
-static double last_sample(Device device) { return floor(scenario_time() / period_of(device)) * period_of(device); }
+static double last_of(Device device, double when) { return floor(when / period_of(device) + 1e-9) * period_of(device); }
 
 int sampled(Device device, const char *key, double *value)
 {
-    return mig_enabled(device) ? NVML_ERROR_NOT_SUPPORTED : mean(device, key, last_sample(device), value);
+    double end = last_of(device, scenario_time());
+    return mig_enabled(device) ? NVML_ERROR_NOT_SUPPORTED : mean(device, key, end, value);
 }
 
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *out)
@@ -78,12 +91,17 @@ static bool is_utilization(unsigned type)
 /* Fill `out` with the samples after `last` (µs), oldest first, as far as the buffer goes and the caller has room. */
 static unsigned fill(Device self, const char *key, unsigned long long last, unsigned room, nvmlSample_t *out)
 {
-    double period = period_of(self), newest = last_sample(self);
+    double period = period_of(self), batch = device_number(self, 0, "sample_batch_s"), now = scenario_time();
+    double newest = last_of(self, batch > 0 ? floor(now / batch) * batch : now);
+    bool idle = device_number(self, 1, "samples_idle") != 0;
     unsigned depth = (unsigned)device_number(self, DEPTH, "sample_depth"), written = 0;
     for (unsigned back = depth; back-- > 0 && written < room;) {
         double end = newest - back * period, value;
         unsigned long long stamp = (unsigned long long)llrint((end + scenario_epoch()) * 1e6);
-        if (end <= 0 || stamp <= last || mean(self, key, end, &value) != NVML_SUCCESS)
+        /* a driver compares milliseconds (H200, 580.159) */
+        if (end <= 0 || stamp / 1000 <= last / 1000 || mean(self, key, end, &value) != NVML_SUCCESS)
+            continue;
+        if (!idle && lrint(value) == 0)
             continue;
         memset(&out[written], 0, sizeof *out);
         out[written].timeStamp = stamp;

@@ -18,7 +18,7 @@ typedef struct {
 
 static Entry table[SLOTS]; /* open addressing */
 static struct stat seen; /* the file as it was read; a replaced one has another inode */
-static double epoch;
+static double epoch, frozen;
 
 double seconds_now(void)
 {
@@ -29,7 +29,7 @@ double seconds_now(void)
 
 double scenario_epoch(void) { return epoch; }
 
-double scenario_time(void) { return seconds_now() - epoch; }
+double scenario_time(void) { return expression(scenario_text("clock"), 0, &frozen) ? seconds_now() - epoch : frozen; }
 
 static Entry *slot(const char *key)
 {

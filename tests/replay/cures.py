@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from exporter.collectors.xid import XidReport
 from exporter.faults.families import FaultStatus
 from exporter.faults.latch import advance
 from exporter.faults.model import Acknowledgement, FaultState, Observation, ObservedGpu
@@ -33,7 +34,7 @@ class KeptFaults:
         """What the counters stood at when they began anew, by GPU."""
 
     def look(
-        self, now: float, gpus: Iterable[Gpu], xids: Mapping[str, Mapping[int, float]], *, driver: bool
+        self, now: float, gpus: Iterable[Gpu], xids: Mapping[str, Mapping[int, XidReport]], *, driver: bool
     ) -> FaultStatus:
         happened = [cure for cure in self._cures if cure.time <= now]
         reboots = sum(cure.kind == "reboot" for cure in happened)

@@ -127,4 +127,5 @@ def _slurm(
         names=frozenset({host, host.partition(".")[0]}),
         required=config.mode == ON,
     )
-    return Slurm(site, ShowJob(config.scontrol), user_name=user_name)
+    show_job = ShowJob(config.scontrol)
+    return Slurm(site, show_job, show_job.with_gpus, user_name=user_name)

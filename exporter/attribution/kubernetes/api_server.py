@@ -6,17 +6,26 @@ The role needs `list` and `watch` on `pods`, `get` on `nodes`, and `list` on `re
 from __future__ import annotations
 
 import json
-import logging
 import os
+import random
 import re
+import socket
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from exporter.attribution.background_source import SourceError
+from exporter.attribution.background_source import (
+    BAD_ANSWER,
+    REFUSED,
+    TIMEOUT,
+    FailureLog,
+    SourceError,
+    reason_of,
+)
 from exporter.attribution.documents import Document, decoded, lines, part, parts, text, whole
 from exporter.attribution.kubernetes.pod import Pod, pod_of
 from exporter.attribution.owner import SourceHealth
@@ -24,22 +33,25 @@ from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.threads import Threads
 from exporter.host.text import exists, natural
 
-log = logging.getLogger(__name__)
-
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 WATCH_SECONDS = 300
 """Time after which the server ends a watch. One that stays silent much longer is dead."""
 _READ_SECONDS = WATCH_SECONDS + 30.0
 _CONNECT_SECONDS = 5.0
+_ANSWER_SECONDS = 10.0
+"""Time for the first byte of an answer, and for all of an answer that is no watch."""
+_LONGEST_PAUSE_SECONDS = 10.0
+"""Longest pause from the start of an attempt that failed. A random part is left out: the nodes of a cluster do not come
+back together."""
 _GONE = 410
-_OK = 200
+_OK, _UNAUTHORIZED, _FORBIDDEN = 200, 401, 403
 
 
 class StatusError(SourceError):
     """The API server answered with another status than 200."""
 
     def __init__(self, url: str, status: int) -> None:
-        super().__init__(f"{url}: HTTP {status}")
+        super().__init__(f"{url}: HTTP {status}", REFUSED if status in (_UNAUTHORIZED, _FORBIDDEN) else BAD_ANSWER)
         self.status = status
 
 
@@ -59,10 +71,13 @@ class ApiServer:
     def lines(
         self, path: str, parameters: Mapping[str, str], *, stream: bool, accept: str = "application/json"
     ) -> Iterator[bytes]:
-        """Yield the answer's lines as they come. Raises SourceError; StatusError if the server refuses."""
+        """Yield the answer's lines as they come, of a stream an empty one first, as soon as it is open.
+
+        Raises SourceError; StatusError if the server refuses.
+        """
         import requests  # noqa: PLC0415 - 12.5 MiB that only this option costs
 
-        authority = self.account / "ca.crt"
+        authority, began = self.account / "ca.crt", monotonic_time()
         try:
             token = (self.account / "token").read_text().strip()
             with requests.get(
@@ -70,14 +85,41 @@ class ApiServer:
                 params=dict(parameters),
                 headers={"Authorization": f"Bearer {token}", "Accept": accept},
                 verify=str(authority) if exists(authority) else True,
-                timeout=(_CONNECT_SECONDS, _READ_SECONDS if stream else 30.0),
+                timeout=(_CONNECT_SECONDS, _ANSWER_SECONDS),
                 stream=True,
             ) as response:
                 if response.status_code != _OK:
                     raise StatusError(self.url, response.status_code)
-                yield from lines(response.iter_content(chunk_size=None if stream else 65536))
+                with _bounded(response, stream=stream):
+                    if stream:
+                        yield b""
+                    yield from lines(response.iter_content(chunk_size=None if stream else 65536))
+        except requests.Timeout as error:
+            raise SourceError(f"{self.url}: {error}", TIMEOUT) from error
         except (requests.RequestException, OSError) as error:
-            raise SourceError(f"{self.url}: {error}") from error
+            late = not stream and monotonic_time() - began >= _ANSWER_SECONDS
+            raise SourceError(f"{self.url}: {error}", TIMEOUT if late else reason_of(error)) from error
+
+
+@contextmanager
+def _bounded(response: Any, *, stream: bool) -> Generator[None, None, None]:
+    """Let a watch be silent for _READ_SECONDS. End other answers after _ANSWER_SECONDS, however slowly they come."""
+    connection: socket.socket | None = getattr(response.raw.connection, "sock", None)
+    if stream or connection is None:
+        if connection:
+            connection.settimeout(_READ_SECONDS)
+        yield
+        return
+    deadline = threading.Timer(_ANSWER_SECONDS, connection.shutdown, (socket.SHUT_RDWR,))
+    deadline.daemon = True
+    deadline.start()
+    try:
+        yield
+    finally:
+        deadline.cancel()
+
+
+SOURCE = "kubernetes_api"
 
 
 class PodWatch:
@@ -100,6 +142,8 @@ class PodWatch:
         self._stopped = threading.Event()
         self._good_at = clock()
         self._success = False
+        self._failures = FailureLog(SOURCE)
+        self._reason = ""
         self.error = ""
         self._objects: dict[str, tuple[str, Pod]] = {}
         """The uid in its cgroups, and the pod, by the API object's uid."""
@@ -115,23 +159,26 @@ class PodWatch:
 
     def health(self, now: MonotonicTime) -> SourceHealth:
         """Return the health. The age of an open watch is 0; it counts from the loss of the watch."""
-        return SourceHealth("kubernetes_api", self._success, 0.0 if self._success else max(0.0, now - self._good_at))
+        age = 0.0 if self._success else max(0.0, now - self._good_at)
+        return SourceHealth(SOURCE, self._success, age, reason=self._reason)
 
     def _run(self) -> None:
         failures = 0
         while not self._stopped.is_set():
+            began = self._clock()
             try:
                 self._follow(self._list())
                 failures = 0
-            except Exception as error:  # the server's bytes: nothing in them may end the watch
-                if not isinstance(error, SourceError) and self._success:
-                    log.exception("an answer of the API server cannot be understood")
+            except Exception as error:  # noqa: BLE001 - the server's bytes: nothing in them may end the watch
+                self._reason = self._failures.failed(error)
                 if self._success:
-                    failures, self._good_at = 0, self._clock()
+                    failures, self._good_at, began = 0, self._clock(), self._clock()
                 self._success, self.error = False, str(error) or type(error).__name__
                 failures += 1
             if failures:
-                self._stopped.wait(min(60.0, self._backoff * 2 ** min(failures - 1, 10)))
+                pause = min(_LONGEST_PAUSE_SECONDS, self._backoff * 2 ** min(failures - 1, 10))
+                pause *= random.uniform(0.5, 1.0)  # noqa: S311 - a pause, no secret
+                self._stopped.wait(max(self._backoff / 2, pause - (self._clock() - began)))
 
     def _list(self) -> str:
         """Read all pods. Returns the version to watch from."""
@@ -142,7 +189,6 @@ class PodWatch:
         found = (pod_of(item, self._labels) for item in parts(document, "items"))
         self._objects = {pod.uid: (uid, pod) for uid, pod in found if uid}
         self.pods = dict(self._objects.values())
-        self._good()
         return text(part(document, "metadata"), "resourceVersion")
 
     def _follow(self, version: str) -> None:
@@ -178,7 +224,8 @@ class PodWatch:
         return text(part(document, "metadata"), "resourceVersion")
 
     def _good(self) -> None:
-        self._success, self._good_at, self.error = True, self._clock(), ""
+        self._failures.answered()
+        self._success, self._good_at, self.error, self._reason = True, self._clock(), "", ""
 
 
 _RESOURCE = "nvidia.com/gpu"

@@ -16,13 +16,22 @@ from h2.connection import H2Connection
 from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
 from h2.exceptions import ProtocolError
 
-from exporter.attribution.background_source import SourceError
+from exporter.attribution.background_source import (
+    BAD_ANSWER,
+    REFUSED,
+    TIMEOUT,
+    UNREACHABLE,
+    SourceError,
+    reason_of,
+)
 from exporter.core.clock import MonotonicTime, monotonic_time
 
 _PREFIX = struct.Struct(">BI")
 """Head of each gRPC message: compressed or not, length."""
 MAX_BYTES = 16 * 1024 * 1024
 """Limit of the kubelet itself for this API."""
+_REASONS = {"4": TIMEOUT, "7": REFUSED, "14": UNREACHABLE, "16": REFUSED}
+"""Reasons by gRPC status: deadline exceeded, permission denied, unavailable, unauthenticated."""
 
 
 def call(path: Path, method: str, request: bytes = b"", timeout: float = 5.0) -> bytes:
@@ -34,12 +43,13 @@ def call(path: Path, method: str, request: bytes = b"", timeout: float = 5.0) ->
             connection.connect(str(path))
             body = _exchange(connection, method, request, headers, monotonic_time() + timeout)
     except TimeoutError:
-        raise SourceError(f"{path}: no answer within {timeout:g} s") from None
+        raise SourceError(f"{path}: no answer within {timeout:g} s", TIMEOUT) from None
     except (OSError, ProtocolError, ValueError) as error:
-        raise SourceError(f"{path}: {error}") from error
+        raise SourceError(f"{path}: {error}", reason_of(error)) from error
     status = headers.get("grpc-status", "missing")
     if status != "0":
-        raise SourceError(f"{path}: gRPC status {status} {headers.get('grpc-message', '')}".rstrip())
+        said = f"{path}: gRPC status {status} {headers.get('grpc-message', '')}".rstrip()
+        raise SourceError(said, _REASONS.get(status, BAD_ANSWER))
     if len(body) < _PREFIX.size:
         raise SourceError(f"{path}: an answer without a message")
     compressed, length = _PREFIX.unpack_from(body)
@@ -89,7 +99,7 @@ def _take(event: Any, body: bytearray, headers: dict[str, str], protocol: Any) -
         body += event.data or b""
         protocol.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
         if len(body) > MAX_BYTES:
-            raise ConnectionError(f"an answer of more than {MAX_BYTES} bytes")
+            raise ValueError(f"an answer of more than {MAX_BYTES} bytes")
     elif isinstance(event, StreamReset | ConnectionTerminated):
         raise ConnectionError("the server broke off")
     return isinstance(event, StreamEnded)

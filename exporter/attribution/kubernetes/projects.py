@@ -35,6 +35,14 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     "serving.knative.dev": {"Revision": "revisions", "Configuration": "configurations", "Service": "services"},
     "batch.volcano.sh": {"Job": "jobs"},
     "argoproj.io": {"Workflow": "workflows", "Rollout": "rollouts"},
+    "flyte.lyft.com": {"flyteworkflow": "flyteworkflows"},
+    "grove.io": {
+        "PodClique": "podcliques", "PodCliqueScalingGroup": "podcliquescalinggroups", "PodCliqueSet": "podcliquesets",
+    },
+    "actions.github.com": {
+        "EphemeralRunner": "ephemeralrunners", "EphemeralRunnerSet": "ephemeralrunnersets",
+        "AutoscalingRunnerSet": "autoscalingrunnersets",
+    },
 }  # fmt: skip
 """Kinds and their resources by API group. The chart's role allows to get them."""
 
@@ -61,6 +69,16 @@ class _Project(NamedTuple):
     kind: str = ""
     kind_label: str = ""
     """Label with the kind, if one label serves several."""
+    beside: str = ""
+    """Label that the project's own pods have as well, where other programs use the first one too."""
+    value: str = ""
+    """Value of that label; empty is any."""
+
+    def name(self, labels: Mapping[str, str]) -> str:
+        """Return the name of the workload that made a pod with these labels; empty if the project made none."""
+        beside = labels.get(self.beside, "")
+        made = not self.beside or (beside == self.value if self.value else bool(beside))
+        return labels.get(self.label, "") if made else ""
 
 
 _PROJECTS = (
@@ -73,7 +91,14 @@ _PROJECTS = (
     _Project("volcano.sh/job-name", "Job"),
     _Project("notebook-name", "Notebook"),
     _Project("sparkoperator.k8s.io/app-name", "SparkApplication"),
+    _Project("spark-app-selector", "SparkApplication"),
     _Project("dask.org/cluster-name", "DaskCluster"),
+    _Project(
+        "app.kubernetes.io/part-of", "PodCliqueSet", beside="app.kubernetes.io/managed-by", value="grove-operator"
+    ),
+    _Project("actions.github.com/scale-set-name", "AutoscalingRunnerSet"),
+    _Project("skypilot-cluster-name", "SkyPilotCluster"),
+    _Project("dag_id", "DAG", beside="airflow_version"),
     _Project("kueue.x-k8s.io/pod-group-name", "PodGroup"),
     _Project("workflows.argoproj.io/workflow", "Workflow"),
     _Project("batch.kubernetes.io/job-name", "Job"),
@@ -96,7 +121,7 @@ JUPYTERHUB = "hub.jupyter.org/username"
 """Label of the pod that JupyterHub itself starts for a user."""
 LABELS = (
     *(project.label for project in _PROJECTS),
-    *(project.kind_label for project in _PROJECTS if project.kind_label),
+    *(label for project in _PROJECTS for label in (project.kind_label, project.beside) if label),
     TEMPLATE_HASH,
     JUPYTERHUB,
 )
@@ -105,7 +130,7 @@ LABELS = (
 def named(labels: Mapping[str, str]) -> LabelledWorkload | None:
     """Return the workload by the label of the outermost project."""
     for project in _PROJECTS:
-        if name := labels.get(project.label):
+        if name := project.name(labels):
             kind = labels.get(project.kind_label, "")
             return LabelledWorkload(name, _OPERATORS.get(kind, kind if kind in _RAY_LABEL else project.kind))
     return None

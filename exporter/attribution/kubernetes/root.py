@@ -126,9 +126,12 @@ class PodPlace:
 
 
 def pod_owner(place: PodPlace, root: TopLevelOwner) -> Owner:
-    """Return the owner of a container. Pods of one workload share its name; each is an owner of its own."""
+    """Return the owner of a container. Pods of one workload share its name; each is an owner of its own.
+
+    The kind is a part of the workload: a Deployment and a Job may have one name.
+    """
     return Owner(
-        workload=f"{place.namespace}/{root.name}",
+        workload="/".join(part for part in (place.namespace, root.kind, root.name) if part),
         kind="pod",
         namespace=place.namespace,
         pod=place.pod,
@@ -144,7 +147,7 @@ def nameless_pod(uid: str) -> Owner:
 def pod_info(pod: Pod | None, uid: str, container: str, trust: str, root: TopLevelOwner | None) -> WorkloadInfo:
     root = root or TopLevelOwner("")
     trust = INFERRED if root.inferred else trust
-    info = WorkloadInfo(pod_uid=uid, trust=trust, owner_kind=root.kind, part_of=root.part_of)
+    info = WorkloadInfo(pod_uid=uid, trust=trust, owner_kind=root.kind, owner_name=root.name, part_of=root.part_of)
     if pod is None:
         return info
     images = dict(pod.containers.values())

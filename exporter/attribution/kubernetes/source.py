@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from exporter.attribution.background_source import LAST_KNOWN_SECONDS, BackgroundSource, SourceError
+from exporter.attribution.background_source import (
+    LAST_KNOWN_SECONDS,
+    MISSING,
+    BackgroundSource,
+    FailureLog,
+    SourceError,
+)
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.kubernetes import pod_resources
 from exporter.attribution.kubernetes.api_server import PodWatch
@@ -20,13 +25,13 @@ from exporter.attribution.owner import SourceHealth
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.host.text import exists
 
-log = logging.getLogger(__name__)
-
 POD_RESOURCES = "kubernetes"
 INTERVAL = 5.0
 _ALLOCATABLE_EVERY = 24
 """Questions between two questions about allocatable devices: they change with the node's devices."""
 _FORGET_SECONDS = 600.0
+_LONGEST_PAUSE_SECONDS = 10.0
+"""Pause between two questions to a kubelet that fails: it is on this node, and it is back soon after a repair."""
 
 
 POD_LOGS = Path("/var/log/pods")
@@ -100,10 +105,15 @@ class Kubernetes:
         self._claims_wanted = False
         self._allocatable: frozenset[DeviceName] = frozenset()
         self._queries = 0
-        self._failing = False
         nothing: tuple[PodDevice, ...] = ()
         self._poller = BackgroundSource(
-            self._ask, nothing, name="pod-resources", interval=lambda _: interval, clock=clock
+            self._listed,
+            nothing,
+            name="pod-resources",
+            interval=lambda _: interval,
+            longest=max(interval, _LONGEST_PAUSE_SECONDS),
+            clock=clock,
+            failures=FailureLog(POD_RESOURCES),
         )
 
         self.readers = [each for each in (self._poller, watch, owner_objects) if each]
@@ -144,21 +154,8 @@ class Kubernetes:
         own = self._poller.health(POD_RESOURCES, now, conflicts) if self._met else None
         return tuple(each for each in (own and replace(own, unresolved=unresolved), watch, owners) if each)
 
-    def _ask(self) -> tuple[PodDevice, ...]:
-        """Ask the kubelet. Logs the first failure and the first answer after it."""
-        try:
-            found = self._listed()
-        except SourceError as error:
-            if not self._failing:
-                log.warning("which pods were given GPUs is not known: %s", error)
-            self._failing = True
-            raise
-        if self._failing:
-            log.info("the kubelet answers at %s", self._socket)
-        self._failing = False
-        return found
-
     def _listed(self) -> tuple[PodDevice, ...]:
+        """Ask the kubelet. Raises SourceError."""
         self._logged = logged_pods(self._logs)
         if self._claims_wanted and self._ask_slices:
             self._claims_wanted = False
@@ -166,7 +163,11 @@ class Kubernetes:
                 self._claimable = self._ask_slices()
         if not exists(self._socket):
             if self._met:
-                raise SourceError(f"{self._socket}: no such socket")
+                raise SourceError(
+                    f"{self._socket}: no such socket; if the kubelet has another --root-dir, name its socket by "
+                    "--attribution.kubernetes (chart: attribution.pods.kubeletDir)",
+                    MISSING,
+                )
             return ()
         self._met = True
         found = pod_resources.listed(self._socket, self._timeout)

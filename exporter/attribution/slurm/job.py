@@ -53,6 +53,8 @@ class Job:
     restarts: int | None = None
     gres: tuple[NodeGres, ...] | None = ()
     """None if not reported."""
+    parts: bool = False
+    """Whether it asked for parts of GPUs: shards or MPS percent."""
     node_list: str = ""
     """Its nodes as Slurm writes them: `n[01-03],r7`."""
 
@@ -78,6 +80,9 @@ _HET_SET = re.compile(r" HetJobIdSet=[0-9,-]+$")
 _FREE = re.compile(r" (?:MinCPUsNode|Command)=")
 """First of the fields with text of the user."""
 _GROUP = re.compile(r" Nodes=(?P<nodes>\S+) CPU_IDs=\S* Mem=\S* GRES=(?P<gres>\S*)")
+_MAY_HAVE_GRES = re.compile(r"gres[:/]| OverSubscribe=(?!OK|YES)")
+"""A job with all of its nodes has their GPUs too, without a word of them."""
+_PARTS = re.compile(r"gres[:/](?:shard|mps)")
 _GRES = re.compile(
     r"(?P<name>gpu|shard|mps)(?::[^:(),]+)?:(?P<count>[0-9]{1,10})"
     r"\((?:IDX:(?P<indices>[0-9,-]*)|(?P<parts>[0-9]{1,10}/[0-9]{1,10}(?:,[0-9]{1,10}/[0-9]{1,10})*))\)"
@@ -105,6 +110,7 @@ def parse_job(text: str) -> Job | None:
     if _number_of(head, "HetJobId"):
         name = _HET_SET.sub("", name)  # Slurm 22.05 has it here
     own = _FREE.split(text[user.end() :], maxsplit=1)[0]
+    groups = list(_GROUP.finditer(own))
     return Job(
         id=head["id"],
         array_job=_number_of(head, "ArrayJobId"),
@@ -122,11 +128,10 @@ def parse_job(text: str) -> Job | None:
         node_count=natural(_value(own, "NumNodes").partition("-")[0]),
         task_count=natural(_value(own, "NumTasks").partition("-")[0]),
         restarts=natural(_value(own, "Restarts")),
-        gres=tuple(
-            each
-            for group in _GROUP.finditer(own)
-            for each in node_gres(frozenset(hosts(group["nodes"])), group["gres"])
-        ),
+        gres=None
+        if not groups and _MAY_HAVE_GRES.search(text)
+        else tuple(each for group in groups for each in node_gres(frozenset(hosts(group["nodes"])), group["gres"])),
+        parts=bool(_PARTS.search(text)),
         node_list=_value(own, "NodeList", _MANY),
     )
 
@@ -178,6 +183,12 @@ def hosts(text: str) -> tuple[str, ...]:
             break
         names += _host_names(match[0])
     return tuple(names)
+
+
+def first_host(text: str) -> str:
+    """Return the first name of a list of nodes; empty if there is none."""
+    match = _HOST.search(text)
+    return _HOST_PART.sub(lambda part: part[1] or re.split("[-,]", part[2])[0], match[0]) if match else ""
 
 
 def _host_names(text: str) -> list[str]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporter.attribution.devices import DeviceName, device_of
-from exporter.attribution.slurm.job import Job, JobVariables, job_variables
+from exporter.attribution.slurm.job import Job, JobVariables, first_host, job_variables
 from exporter.host.text import bounded, lines, read_regular, read_text
 
 _NAME = re.compile(r"job_([0-9]{1,10})")
@@ -30,6 +30,7 @@ _COMPLETE = (
     "SLURM_JOB_END_TIME",
 )
 """Variables of a prolog that gets all of them: 22.05 and 24.11 give theirs no name, and slurmctld is asked."""
+_OWNER = ("SLURM_JOB_USER", "SLURM_JOB_PARTITION", "SLURMD_NODENAME")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,10 @@ class JobFile:
     boot: str = ""
     """Boot id of the machine when it was written."""
     complete: bool = False
-    """Whether slurmctld has nothing to add: not with a Slurm that gives its prolog less, nor for parts of GPUs."""
+    """Whether slurmctld need not be asked here: the prolog reports all, or the owner on a later node of the job.
+
+    The exporter on the first node asks for the rest, such as the name. Parts of GPUs are in no prolog's variables.
+    """
     node: str = ""
     """Slurm's name of the node, which may differ from the host's."""
 
@@ -60,10 +64,12 @@ def parse_job_file(job: str, text: str) -> JobFile | None:
     fields = dict(line.split("=", 1) for line in lines(text) if "=" in line)
     if fields.get("SLURM_JOB_ID") != job:
         return None
+    first = first_host(fields.get("SLURM_NODELIST", ""))
+    later = bool(first) and all(fields.get(name) for name in _OWNER) and first != fields["SLURMD_NODENAME"]
     return JobFile(
         job_variables(fields),
         fields.get("BOOT_ID", ""),
-        complete=all(fields.get(name) for name in _COMPLETE) and not fields.get("SLURM_SHARDS_ON_NODE"),
+        complete=(later or all(fields.get(name) for name in _COMPLETE)) and not fields.get("SLURM_SHARDS_ON_NODE"),
         node=bounded(fields.get("SLURMD_NODENAME", "")),
     )
 

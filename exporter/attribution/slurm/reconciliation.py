@@ -1,7 +1,8 @@
 """Jobs that have ended or run elsewhere, but left the prolog's file, a cgroup or processes on this node.
 
 slurmd is asked for its steps first (`scontrol listpids`, which costs slurmctld nothing). slurmctld (`show job`) is
-asked about jobs without a step, and about jobs that contradict each other: two unshared allocations of one GPU.
+asked about jobs without a step, about jobs that contradict each other (two unshared allocations of one GPU), and about
+all jobs once slurmd is lost: their steps go on, while Slurm may run the job elsewhere.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ log = logging.getLogger(__name__)
 SETTLE_SECONDS = 10.0
 """Time that a job may have no process or step, in its prolog and in its epilog."""
 INTERVAL = 15.0
-RECHECK_SECONDS = 60.0
-"""Time between two questions about a job that another one contradicts, and about one that left programs."""
+RECHECK_SECONDS = 45.0
+"""Time between two questions about a job: with INTERVAL, an ended job has its GPUs for another 60 s at most."""
 MAX_ASKED = 16
 """Questions to slurmctld in one round; the others follow in the next."""
 SETTINGS_SECONDS = 600.0
@@ -77,6 +78,13 @@ class Scontrol:
         jobs = frozenset(_STEP.findall(done.output.decode("utf-8", "replace")))
         return Steps(jobs, bool(jobs or gone))
 
+    def slurmd_runs(self) -> bool:
+        """Return whether this node's slurmd answers; this costs slurmctld nothing."""
+        try:
+            return program.run((self._command, "show", "slurmd"), _TIMEOUT, _MAX_BYTES).status == 0
+        except (TimeoutError, OSError):
+            return False
+
     def settings(self) -> Mapping[str, str]:
         """Return the settings of slurmctld's slurm.conf."""
         try:
@@ -117,6 +125,8 @@ class Reconciliation:
         self._settings_at = NEVER
         self._steps_visible = False
         """Whether scontrol has seen a step: it looks in the folder of slurmd's sockets."""
+        self._slurmd_seen = False
+        """Whether slurmd has answered: in a container, scontrol may not reach it."""
 
     def watch(self, present: Collection[str], silent: Collection[str]) -> None:
         """Note the jobs with an allocation here, and those of them without a program of their own."""
@@ -139,8 +149,10 @@ class Reconciliation:
         stepless = {job for job in settled - steps.jobs if job in silent or self._steps_visible}
         ended = {job: each for job, each in self._ended.items() if job in present}
         left = {job for job, each in ended.items() if each.left_programs}
-        seldom = {job for job in (contested & present.keys()) | left if now - self._checked_at(job) >= RECHECK_SECONDS}
-        asked = (stepless - left) | seldom | (ended.keys() & steps.jobs)
+        lost = settled if settled and self._slurmd_is_lost() else set[str]()
+        doubtful = stepless | (contested & present.keys()) | left | lost
+        asked = {job for job in doubtful if now - self._checked_at(job) >= RECHECK_SECONDS}
+        asked |= {job for job in ended if job in steps.jobs or job not in left} - lost  # they may be back
         contained = bool(asked) and self._steps_visible and "Contain" in self._setting("PrologFlags")
         for job in sorted(asked, key=self._checked_at)[:MAX_ASKED]:
             self._checked[job] = now
@@ -154,6 +166,11 @@ class Reconciliation:
             log.warning("job %s has ended here but left %s: %s", job, remains, ended[job].reason)
         self._ended = ended
         return ended
+
+    def _slurmd_is_lost(self) -> bool:
+        runs_now = self._scontrol.slurmd_runs()
+        self._slurmd_seen = self._slurmd_seen or runs_now
+        return self._slurmd_seen and not runs_now
 
     def _checked_at(self, job: str) -> MonotonicTime:
         return self._checked.get(job, NEVER)

@@ -1,7 +1,10 @@
 """Questions to slurmctld about each new job, once, in a thread of their own.
 
-A new job costs slurmctld three small RPCs (never squeue, which sends every job of the cluster to every node). A dead
-slurmctld lets scontrol hang for 18 s, so a timeout ends it, and further questions wait longer each time.
+A new job costs slurmctld one RPC of 3 to 6 KB: never squeue, which sends every job of the cluster to every node, and
+`--local`, because scontrol asks about the federation first. Where scontrol has no JSON (22.05), the GPUs of a job are
+only in `scontrol -d show job`, which fetches the table of all nodes: 3.4 MB of 10,000 nodes. So it is asked only about
+jobs whose GPUs no source on the node reports. A dead slurmctld lets scontrol hang for 18 s, so a timeout ends it, and
+further questions wait longer each time.
 """
 
 from __future__ import annotations
@@ -10,7 +13,6 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from typing import cast
 
 from exporter.attribution.background_source import SourceError
@@ -36,14 +38,22 @@ class JobCache:
     """Jobs of this node, each asked about once. `jobs` is replaced, never changed. Methods do not wait."""
 
     def __init__(
-        self, ask: Callable[[str], Job | None], *, pause: float = 5.0, clock: MonotonicClock = monotonic_time
+        self,
+        ask: Callable[[str], Job | None],
+        *,
+        pause: float = 5.0,
+        delay: Callable[[str], float] = lambda _: 0.0,
+        clock: MonotonicClock = monotonic_time,
     ) -> None:
+        """Ask about a job `delay` seconds after it is first seen."""
         self._ask = ask
         self._pause = pause
+        self._delay = delay
         self._clock = clock
         self._wanted: dict[str, MonotonicTime] = {}
         """Open questions, with the time of the first attempt."""
         self._retry: dict[str, MonotonicTime] = {}
+        self._first: dict[str, MonotonicTime] = {}
         self._seen: dict[str, MonotonicTime] = {}
         self._lock = threading.Lock()
         self._woken = threading.Event()
@@ -65,9 +75,11 @@ class JobCache:
         now = self._clock()
         with self._lock:
             back = {job for job in jobs if now - self._seen.get(job, now) > RETURN_SECONDS}
+            self._first = dict.fromkeys(jobs, now) | self._first | dict.fromkeys(back, now)
             self._seen |= dict.fromkeys(jobs, now)
             fresh = [job for job in jobs if job not in self._wanted and (job not in self.jobs or job in back)]
-            due = [job for job in fresh if self._retry.get(job, NEVER) <= now]
+            ready = [job for job in fresh if now - self._first[job] >= self._delay(job)]
+            due = [job for job in ready if self._retry.get(job, NEVER) <= now]
             self._wanted |= dict.fromkeys(due, now)
         if due:
             self._woken.set()
@@ -111,6 +123,7 @@ class JobCache:
             self.jobs = {old: known for old, known in self.jobs.items() if old not in gone} | answered
             self._retry = {old: at for old, at in self._retry.items() if old not in gone and old not in answered}
             self._seen = {old: at for old, at in self._seen.items() if old not in gone}
+            self._first = {old: at for old, at in self._first.items() if old not in gone}
             if not found:
                 self._retry[job] = now + UNKNOWN_SECONDS
             self._wanted.pop(job, None)
@@ -211,7 +224,10 @@ _UNKNOWN = b"Invalid job id"
 
 
 class ShowJob:
-    """Questions to slurmctld about one job: by JSON, or by text that its user cannot forge. Raises SourceError."""
+    """Questions to slurmctld about one job: by JSON, or by text that its user cannot forge. Raises SourceError.
+
+    By text, the GPUs of a job are left out: `with_gpus` reports them.
+    """
 
     def __init__(self, command: str, timeout: float = TIMEOUT_SECONDS) -> None:
         self._command = command
@@ -222,7 +238,7 @@ class ShowJob:
     def __call__(self, job: str) -> Job | None:
         if not self._json:
             return self._by_text(job)
-        answer = self._run(self._command, "--json", "-d", "show", "job", job)
+        answer = self._run(self._command, "--local", "--json", "-d", "show", "job", job)
         if _UNKNOWN in answer.errors:
             return None
         try:
@@ -232,19 +248,19 @@ class ShowJob:
             log.info("%s --json is not to be had: %s", self._command, error)
             self._json = answer.cut
             return by_text
-        found = known.get(job)
-        if found is None or found.gres is not None:
-            return found
-        by_text = self._by_text(job)
-        return replace(found, gres=by_text.gres if by_text else None)
+        return known.get(job)
 
-    def _by_text(self, job: str) -> Job | None:
+    def with_gpus(self, job: str) -> Job | None:
+        """Ask for the GPUs too, by text: it fetches the table of all nodes."""
+        return self._by_text(job, "-d")
+
+    def _by_text(self, job: str, *options: str) -> Job | None:
         """Ask by text. The id of a first array element or component is also that of the whole: all are listed."""
-        answer = self._show(job)
+        answer = self._show(job, *options)
         shown = answer.output.decode("utf-8", "replace")
         found = parse_job(shown)
         if found is None and (name := part_name(shown, job)):
-            found = parse_job(self._show(name).output.decode("utf-8", "replace"))
+            found = parse_job(self._show(name, *options).output.decode("utf-8", "replace"))
         if found is not None and found.id == job:
             return found
         return self._by_squeue(job) if shown.strip() else None
@@ -263,8 +279,8 @@ class ShowJob:
                 return Job(job, _known(user), _known(account), partition, qos=_known(qos), state=state, gres=None)
         return None
 
-    def _show(self, job: str) -> program.CompletedProgram:
-        answer = self._run(self._command, "-o", "-d", "show", "job", job)
+    def _show(self, job: str, *options: str) -> program.CompletedProgram:
+        answer = self._run(self._command, "--local", "-o", *options, "show", "job", job)
         if answer.status and not answer.cut and _UNKNOWN not in answer.errors:
             message = answer.errors.decode("utf-8", "replace").strip()[:200]
             raise SourceError(f"{self._command}: {message or answer.status}")

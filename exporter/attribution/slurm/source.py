@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from random import random
 
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, BackgroundSource
 from exporter.attribution.devices import DeviceName
@@ -29,6 +30,8 @@ TRUST = (MAPPING, PROGRAM, SCONTROL, ENVIRON)
 INTERVAL = 1.0
 ABSENT_INTERVAL = 10.0
 """Interval without a sign of Slurm: a first job shows by its process before that."""
+SPREAD_SECONDS, NODES_PER_SECOND = 30.0, 10
+"""Time over which the nodes of a large job ask slurmctld about it."""
 MAPPING_INTERVAL = 0.25
 """Interval for the prolog's files: they are the first to report when a job has its GPUs, and exact."""
 MAPPING_LONGEST = 1.0
@@ -42,6 +45,7 @@ class Slurm:
         self,
         site: SlurmSite,
         ask: Callable[[str], Job | None],
+        with_gpus: Callable[[str], Job | None] | None = None,
         *,
         bpf: device_program.Bpf = device_program.kernel_bpf,
         user_name: Callable[[int], str] = user_name,
@@ -50,10 +54,14 @@ class Slurm:
         self._clock = clock
         self._local = LocalFiles(site, bpf, user_name)
         self._job_cache: JobCache | None = None
+        self._gpu_cache: JobCache | None = None
+        """Jobs whose GPUs no other source reports, asked about in more detail."""
+        self._spread = random()  # noqa: S311 - no secret
         self._reconciliation: Reconciliation | None = None
         self._ended: BackgroundSource[Mapping[str, Ended]] | None = None
         if site.scontrol:
-            self._job_cache = JobCache(ask, clock=clock)
+            self._job_cache = JobCache(ask, delay=self._delay, clock=clock)
+            self._gpu_cache = JobCache(with_gpus or ask, delay=self._delay, clock=clock)
             self._reconciliation = Reconciliation(Scontrol(site.scontrol), ask, self._elsewhere, clock)
             self._ended = BackgroundSource(
                 self._reconciliation.check, {}, name="slurm-steps", interval=lambda _: CHECK_INTERVAL, clock=clock
@@ -83,7 +91,7 @@ class Slurm:
         readers: Mapping[str, Sequence[Reader | None]] = {
             MAPPING: (self._mapping,),
             PROGRAM: (self._local_files,),
-            SCONTROL: (self._job_cache, self._ended),
+            SCONTROL: (self._job_cache, self._gpu_cache, self._ended),
         }
         return [reader for reader in readers[source] if reader]
 
@@ -94,6 +102,9 @@ class Slurm:
     def job(self, job: str) -> Job | None:
         """Return slurmctld's report with the labels of the prolog, which came first: labels never change."""
         cached = self._job_cache.jobs.get(job) if self._job_cache else None
+        detailed = self._gpu_cache.jobs.get(job) if self._gpu_cache else None
+        if cached and detailed and cached.gres is None:
+            cached = replace(cached, gres=detailed.gres)
         noted = self._files().jobs.get(job)
         if cached is None or noted is None:
             return cached or noted
@@ -106,7 +117,13 @@ class Slurm:
 
     def pending(self, job: str) -> bool:
         """Return whether slurmctld is being asked about `job`."""
-        return self._job_cache.pending(job) if self._job_cache else False
+        if self._job_cache and not self._mapping_was_read:
+            return True
+        return any(cache.pending(job) for cache in self._caches)
+
+    @property
+    def _caches(self) -> Sequence[JobCache]:
+        return [cache for cache in (self._job_cache, self._gpu_cache) if cache]
 
     def noticed(self, jobs: Collection[str], parents: Collection[str]) -> None:
         """Note the jobs in processes' cgroups, and the parents of those cgroups: new ones are read at once."""
@@ -115,8 +132,7 @@ class Slurm:
             self._local.parents = self._local.parents.union(parents)
             self._local_files.wake()
         self._noticed = frozenset(jobs)
-        if self._job_cache:
-            self._job_cache.want({*jobs, *self.present()} - self._files().complete)
+        self._ask_about({*jobs, *self.present()}, self.node)
 
     def present(self) -> AbstractSet[str]:
         """Return the jobs that have not ended and have a file of the prolog or a cgroup."""
@@ -170,9 +186,10 @@ class Slurm:
         elif source == PROGRAM and (view.constrained or view.program_error):
             found = SourceHealth(PROGRAM, not view.program_error, max(0.0, now - self._local_files.answer.at))
         elif source == SCONTROL and self._job_cache:
-            cached = self._job_cache.health(now)
+            each = [cache.health(now) for cache in self._caches]
             hidden = self._job_cache.unknown() & (view.cgroups.keys() - view.silent)
-            found = replace(cached, success=cached.success and not hidden)
+            success = all(one.success for one in each) and not hidden
+            found = SourceHealth(SCONTROL, success, max(one.age for one in each))
         else:
             return ()
         missing = {NOT_HERE: unresolved.get(source, 0)}
@@ -186,9 +203,30 @@ class Slurm:
         present = self._files().devices.keys() | (view.cgroups.keys() - view.finished_jobs)
         if self._reconciliation:
             self._reconciliation.watch(present | self._noticed, view.silent - view.finished_jobs)
-        if self._job_cache:
-            self._job_cache.want(present - self._files().complete)
+        self._ask_about(present, view)
         return view
+
+    def _ask_about(self, jobs: AbstractSet[str], view: NodeView) -> None:
+        """Have slurmctld asked about jobs that the prolog does not describe, and for what no other source reports."""
+        if not self._job_cache or not self._gpu_cache or not self._mapping_was_read:
+            return
+        files, known = self._files(), self._job_cache.jobs
+        asked = jobs - files.complete
+        self._job_cache.want(asked)
+        located = files.devices.keys() | view.constrained.keys()
+        unclear = {job for job in asked & known.keys() if known[job].gres is None}
+        self._gpu_cache.want({job for job in unclear if job not in located or known[job].parts})
+
+    @property
+    def _mapping_was_read(self) -> bool:
+        """Whether the prolog's files were read or cannot be: before that, slurmctld would be asked what they report."""
+        return self._mapping is None or self._mapping.answer.success or bool(self._mapping.answer.error)
+
+    def _delay(self, job: str) -> float:
+        """Return the seconds to wait before slurmctld is asked, so that the nodes of a large job ask in turn."""
+        known = self._files().jobs.get(job) or (self._job_cache.jobs.get(job) if self._job_cache else None)
+        others = (known.node_count or 1) - 1 if known else 0
+        return self._spread * min(SPREAD_SECONDS, others / NODES_PER_SECOND)
 
     def _elsewhere(self, job: Job) -> bool:
         """Return whether the job's node list leaves this node out, by a name that Slurm has used for this node."""

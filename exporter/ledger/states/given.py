@@ -5,7 +5,10 @@ from __future__ import annotations
 from exporter.ledger.states.state import AMOUNT, Certainty, Evidence, Limits, State, Threshold
 
 GAP_INTERVALS = Threshold(
-    "gap_intervals", 3.0, "A pass longer than this many sample intervals is unobserved.", maximum=AMOUNT
+    "gap_intervals",
+    3.0,
+    "Of a pass longer than this many sample intervals only busy time is known, if the driver kept samples of it.",
+    maximum=AMOUNT,
 )
 
 UNOBSERVED = State(
@@ -16,7 +19,7 @@ UNOBSERVED = State(
     audience="oncall",
     certainty=Certainty.NONE,
     meaning="The GPU did not answer, has no utilization reading, or the exporter did not run.",
-    signature="No reading by the deadline, or a pass longer than a few intervals",
+    signature="No reading by the deadline; of a pass longer than a few intervals the time without the driver's samples",
     advice="Look at the node: a hung driver, a lost GPU, or an exporter starved of CPU.",
     of_time="given",
     thresholds=(GAP_INTERVALS,),

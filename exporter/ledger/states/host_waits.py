@@ -54,17 +54,17 @@ def reported_part(evidence: Evidence, *phases: str) -> float:
 
 
 def storage_claim(evidence: Evidence, limits: Limits) -> float:
-    """Return 1 where the GPU's own program waits for storage.
+    """Return the part in which the GPU's own program waits for storage.
 
-    Its D state shows that, or the pressure of its cgroup where it did some IO. A main thread that is full waits for no
-    thread that writes a checkpoint behind it, and for no loader. Where its own IO cannot be read, only pressure on all
-    tasks (`full`) counts as its own; and none where only other ranks are seen in D state.
+    Its D state shows that; or, as 1, the pressure of its cgroup where it did some IO. A main thread that is full waits
+    for no thread that writes a checkpoint behind it, and for no loader. Where its own IO cannot be read, only pressure
+    on all tasks (`full`) counts as its own; and none where only other ranks are seen in D state.
     """
     own, host = evidence.own, evidence.host
     if main_thread_works(evidence, limits):
         return 0.0
-    if at_least(own.blocked, limits[BLOCKED]):
-        return 1.0
+    if own.blocked and own.blocked >= limits[BLOCKED] * evidence.wait:
+        return min(1.0, own.blocked / evidence.wait)
     if evidence.stalled_elsewhere:
         return 0.0
     if own.io_bytes_per_second is None and host.io_full_pressure is not None and host.processes:
@@ -85,9 +85,9 @@ def main_thread_works(evidence: Evidence, limits: Limits) -> bool:
 def cpu_claim(evidence: Evidence, limits: Limits) -> float:
     """Return the part in which the owner is short of CPU.
 
-    A thread that is full while nothing comes of it polls: that explains nothing. Nor does one that is full while a
-    neighbour on a shared GPU runs: it may only spin until it has its turn. Of work on demand a full thread counts where
-    a session's program works, however long ago its last kernel was.
+    A thread that is full while nothing comes of it polls: that explains nothing, and the pressure is its own. Nor does
+    one that is full while a neighbour on a shared GPU runs: it may only spin until it has its turn. Of work on demand a
+    full thread counts where a session's program works, however long ago its last kernel was.
     """
     quiet = evidence.past.quiet_seconds >= limits[POLLS_AFTER]
     on_demand = evidence.work in ON_DEMAND
@@ -96,7 +96,7 @@ def cpu_claim(evidence: Evidence, limits: Limits) -> float:
         return evidence.unused_by_others
     if on_demand and quiet:
         return 0.0
-    if full and quiet and evidence.own.polling:
+    if full and evidence.own.polling and (quiet or on_demand):
         return 0.0
     at_limit = at_least(evidence.host.cpu_of_limit, limits[CPU_OF_LIMIT]) and not _spent_elsewhere(evidence, limits)
     pressed = covers_wait(evidence.host.cpu_pressure, evidence, limits)

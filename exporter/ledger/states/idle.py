@@ -60,12 +60,13 @@ def _loads(evidence: Evidence, limits: Limits) -> bool:
     """Return whether the program prepares its first kernel.
 
     A program that downloads a model, or reads and unpacks it in turns, is full with none of these. Nor is a program
-    whose work is that of many threads.
+    whose work is that of many threads. One that computes in memory it has already takes none, as if it polled.
     """
     past, own = evidence.past, evidence.own
     if past.ran or past.quiet_seconds >= limits[UNUSED_AFTER]:
         return False
-    works = any(covers_wait(share, evidence, limits) for share in (own.hottest_thread, own.cpu)) and not own.polling
+    full = any(covers_wait(share, evidence, limits) for share in (own.hottest_thread, own.cpu))
+    works = full and (own.computes or not own.polling)
     moves = (own.reading_bytes_per_second or 0.0) + (own.writing_bytes_per_second or 0.0)
     return works or moves >= limits[WRITE_RATE]
 

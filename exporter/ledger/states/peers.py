@@ -33,7 +33,13 @@ def peer_claim(evidence: Evidence, limits: Limits) -> float:
     lately = evidence.work not in ON_DEMAND and past.ran and past.quiet_seconds < limits[UNUSED_AFTER]
     follows = evidence.rank.follows if evidence.rank else None
     seen = lately and (covers_wait(evidence.peer_lead, evidence, limits) if follows is None else follows)
-    return max(reported_part(evidence, "communication"), float(seen or _waits_in_barrier(evidence, limits)))
+    waits = seen or _waits_in_barrier(evidence, limits) or _receives_from_peer(evidence, limits)
+    return max(reported_part(evidence, "communication"), float(waits))
+
+
+def _receives_from_peer(evidence: Evidence, limits: Limits) -> bool:
+    own = evidence.own
+    return evidence.work not in ON_DEMAND and own.from_peer and at_least(own.receiving, limits[BLOCKED])
 
 
 def _waits_in_barrier(evidence: Evidence, limits: Limits) -> bool:
@@ -92,8 +98,8 @@ WAIT_PEER = State(
     signature=(
         "Another GPU of the owner computes longer by at least half of the wait and this one ran a kernel lately, over"
         " a minute, and does not bound the others in a collective; or"
-        " it sits in a receive while data, storage, a checkpoint or CPU keeps another one here; or the program"
-        " reports the phase `communication`"
+        " it sits in a receive while data, storage, a checkpoint or CPU keeps another one here, or in a receive from"
+        " another GPU process of the owner; or the program reports the phase `communication`"
     ),
     advice="Balance the pipeline stages or shards, look for a straggler, overlap communication with compute.",
     of_time="waiting",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
@@ -80,6 +80,7 @@ class OwnerHost:
         self._programs = _Programs()
         self._carried = CarriedUsage()
         self._network: _Network | None = None
+        self._peers = network.Peers(procfs)
 
     def leave(self) -> None:
         """Forget all but the totals, which go on if the owner comes back."""
@@ -94,13 +95,17 @@ class OwnerHost:
         path: str | None,
         now: MonotonicTime,
         listeners: network.Listeners,
+        blocked: Mapping[int, float],
     ) -> None:
-        """Take what it has used, and what it did since its last turn. `path` is its own cgroup's."""
+        """Take what it has used, and what it did since its last turn. `path` is its own cgroup's.
+
+        `blocked` are the parts of the looks inside the cycle in which processes were in D state.
+        """
         if running:
             self._update_programs(running, now, listeners)
             self._update_network(running[0].pid, now)
         self.usage = self._used(running, path, now)
-        before, counters = self._counters, self._counted(running, tasks, now)
+        before, counters = self._counters, replace(self._counted(running, tasks, now), blocked=blocked)
         if before is not None:
             if path is None and self._processes.joined:
                 before = before.without_totals()
@@ -110,6 +115,9 @@ class OwnerHost:
     def _counted(self, running: Sequence[HostProcess], tasks: Mapping[int, Tasks], now: MonotonicTime) -> Counters:
         watched = [process for process in running if process.pid in tasks]
         before, programs = self._counters or Counters(), self._programs
+        sockets = {
+            task.socket: process.pid for process in watched for task in tasks[process.pid].values() if task.socket
+        }
         return Counters(
             self.usage,
             {process.pid: tasks[process.pid] for process in watched},
@@ -123,6 +131,7 @@ class OwnerHost:
                 for process in watched
                 if _is_asleep(process, tasks[process.pid], before) and self._cgroups.frozen(process.cgroup, now)
             ),
+            self._peers.receives_from_peers(sockets, [each.pid for each in running]) if sockets else frozenset(),
         )
 
     def _used(self, running: Sequence[HostProcess], path: str | None, now: MonotonicTime) -> HostUsage:
@@ -211,11 +220,11 @@ class HostReader:
         pids = _pids(ownership, hosts)
         self._update_owners(pids.keys())
         turn = self._turns.next({owner: len(own) or 1 for owner, own in pids.items()})
-        tasks = self._threads.read(pids, now, turn)
+        tasks, blocked = self._threads.read(pids, now, turn), self._threads.blocked()
         listeners = network.Listeners(self._procfs)
         for owner in turn:
             running = [hosts[pid] for pid in pids[owner]]
-            self._owners[owner].update(running, tasks, ownership.cgroups.get(owner), now, listeners)
+            self._owners[owner].update(running, tasks, ownership.cgroups.get(owner), now, listeners, blocked)
         usages = {owner: each.usage for owner, each in self._owners.items()}
         found = {owner: each.signals for owner, each in self._owners.items() if each.signals is not None}
         if not self._signals_seen.issuperset(HOST_SIGNALS):
@@ -224,6 +233,10 @@ class HostReader:
                 name for each in found.values() for name in wanted if getattr(each, name) is not None
             }
         return usages, found
+
+    def look_again(self, pids: Iterable[int]) -> None:
+        """Look whether these GPU processes are in D state, which the next read takes into account."""
+        self._threads.look_again(pids)
 
     def _update_owners(self, owners: Collection[Owner]) -> None:
         """Keep those that hold nothing any more for a while: their totals go on where they come back."""

@@ -27,6 +27,10 @@ class Counters:
     launchers: Mapping[int, int] = field(default_factory=dict[int, int])
     frozen: frozenset[int] = frozenset()
     """Processes of a paused container."""
+    peer_sockets: frozenset[int] = frozenset()
+    """Inodes of sockets that are connected to another GPU process of the owner."""
+    blocked: Mapping[int, float] = field(default_factory=dict[int, float])
+    """By pid: the part of the looks inside the cycle in which it was in D state; without those that had none."""
 
     def without_totals(self) -> Counters:
         """Return where what was used since then cannot be told from what was used before it."""
@@ -98,8 +102,9 @@ def _process(pid: int, earlier: Counters, later: Counters, seconds: float) -> Pr
     own_io = main[0][1].own_io if main else None
     return ProcessSignals(
         hottest_thread=hot.share,
-        blocked=float(True in [task.blocked for task in tasks]),
+        blocked=later.blocked.get(pid, float(True in [task.blocked for task in tasks])),
         receiving=float(True in receiving) if receiving else None,
+        from_peer=True in receiving and all(task.socket in later.peer_sockets for task in tasks if task.receiving),
         polling=hot.polling,
         stopped=bool(threads) and all(threads),
         read_bytes_per_second=BytesPerSecond(sum([rate.read for rate in rates])) if rates else None,
@@ -108,6 +113,7 @@ def _process(pid: int, earlier: Counters, later: Counters, seconds: float) -> Pr
         writing_bytes_per_second=BytesPerSecond(sum([rate.writing for rate in rates])) if rates else None,
         main_thread=_share(*main[0], seconds) if main else None,
         main_writing_bytes_per_second=own_io.writing if own_io else None,
+        computes=any(_computes(then, task, seconds) for _, then, task in both),
         cpu=_advance(earlier.cpu_seconds.get(pid), later.cpu_seconds.get(pid), seconds),
     )
 
@@ -160,6 +166,15 @@ def _polls(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) 
         and faults < _MIN_FAULTS_PER_SECOND
         and sum([rate.reading for rate in rates]) < _MIN_READ_PER_SECOND
     )
+
+
+_MIN_COMPUTING, _MAX_IN_KERNEL = 0.5, 0.02
+"""CPU of a thread, and the part of that in the kernel."""
+
+
+def _computes(earlier: Task, task: Task, seconds: float) -> bool:
+    used = _advance(earlier.cpu_seconds, task.cpu_seconds, seconds) or 0.0
+    return used >= _MIN_COMPUTING and task.system_seconds - earlier.system_seconds <= _MAX_IN_KERNEL * used * seconds
 
 
 def _run_delay(before: Counters, after: Counters, seconds: float) -> float | None:

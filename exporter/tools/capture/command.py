@@ -48,7 +48,7 @@ examples:
   gpu-exporter capture bug.json --capture.duration 30s --no-capture.mask
 """,
     argument="FILE",
-    groups=("Capture", "Input"),
+    common=("Capture", "Input"),
 )
 _TELL_AFTER = 2.0
 _OPENING = 30.0

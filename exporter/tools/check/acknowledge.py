@@ -27,7 +27,7 @@ from exporter.faults.watch import NAME
 
 PAGE = Page(
     "gpu-exporter acknowledge",
-    "End a fault that nothing can prove mended; without --gpu, list the faults that stand. Needs root.",
+    "Clear a fault that no signal proves fixed; without --gpu, list the faults that stand. Needs root.",
     """\
 exit status:
   0 listed or acknowledged   1 no such fault

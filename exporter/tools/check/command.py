@@ -62,7 +62,7 @@ examples:
   gpu-exporter check --check.stage epilog
   gpu-exporter check --check.stage full --check.program 'dcgmi diag -r 2'
 """,
-    groups=("Check", "Slurm", "Input"),
+    common=("Check", "Slurm", "Input"),
 )
 _UNKNOWN = int(Verdict.UNKNOWN)
 _LONGEST_READ = 60.0

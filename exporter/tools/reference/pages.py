@@ -21,7 +21,7 @@ from exporter.driver.interface import Device, DriverError, UnsupportedError
 from exporter.exposition.config import HIDDEN_METRICS
 from exporter.ledger.states import THRESHOLDS
 from exporter.sampling.families import groups
-from exporter.tools.reference.sections import definitions
+from exporter.tools.reference.sections import definitions, table_row
 from exporter.tools.simulator import simulate
 
 _NODES = (
@@ -189,9 +189,9 @@ def _metric(family: AnyFamily, source: str) -> str:
             f"{family.name}: no simulated model shows it; say in sampling/families.py what its group is made from"
         )
     labels = ", ".join(f"`{label}`" for label in family.all_labels) or "none"
-    meaning = f"{_cell(family.help)}{' Hidden by default.' if family.name in HIDDEN_METRICS else _SHOWN[family.shown]}"
+    meaning = f"{family.help}{' Hidden by default.' if family.name in HIDDEN_METRICS else _SHOWN[family.shown]}"
     cells = (f"`{family.name}`", family.type.value, labels, meaning, family.stability.value, source)
-    return f"| {' | '.join(cells)} |\n"
+    return f"{table_row(cells)}\n"
 
 
 def option_table() -> str:
@@ -220,7 +220,7 @@ def _collectors() -> Iterable[str]:
     """Yield the table of what `--collectors.disable` may name."""
     yield "\n| Collector | Reads |\n|---|---|\n"
     for name, about in HELP.items():
-        yield f"| `{name}` | {_cell(about)} |\n"
+        yield f"{table_row((f'`{name}`', about))}\n"
 
 
 def _thresholds() -> Iterable[str]:
@@ -232,7 +232,7 @@ def _thresholds() -> Iterable[str]:
         "| Threshold | Default | Meaning |\n|---|---|---|\n"
     )
     for each in THRESHOLDS:
-        yield f"| `{each.option}` | `{each.default:.12g}` | {_cell(each.help)} |\n"
+        yield f"{table_row((f'`{each.option}`', f'`{each.default:.12g}`', each.help))}\n"
 
 
 _BELOW: Mapping[str, Callable[[], Iterable[str]]] = {"Collectors": _collectors, "Ledger": _thresholds}
@@ -243,11 +243,7 @@ def _option(option: Option) -> str:
     flag = option.flag if option.switch else f"{option.flag}={option.metavar}"
     default = option.shown_default
     shown = f"`{default}`" if default else ""
-    return f"| `{flag}` | `{option.environment}` | {shown} | {_cell(option.help)} |\n"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    return f"{table_row((f'`{flag}`', f'`{option.environment}`', shown, option.help))}\n"
 
 
 PAGES = {"metrics.md": metrics, "options.md": option_table}

@@ -67,6 +67,8 @@ def _kind(parse: Callable[[str], Any]) -> Schema:
     if isinstance(parse, Pairs):
         each = {name: _kind(kind) for name, kind in parse.kinds.items()}
         mapping = {"type": "object", "additionalProperties": False, "properties": each}
+        if parse.pattern:
+            mapping["patternProperties"] = {f"^{parse.pattern}$": _kind(parse.kind)}
         return {"anyOf": [{"type": "string"}, mapping]}
     return _DURATION if isinstance(parse, DurationUpTo) else dict(_KINDS.get(parse, {"type": "string"}))
 

@@ -47,9 +47,8 @@ class Section:
 
 def _check() -> Iterable[str]:
     """Yield the rules and options of the health check."""
-    yield from ("| Rule | Verdict | What it says | What to do | Source |", "|---|---|---|---|---|")
-    for r in RULES:
-        yield f"| `{r.name}` | {r.verdict.word} | {r.text} | {r.action} | {r.source} |"
+    rules = ((f"`{r.name}`", r.verdict.word, r.text, r.action, r.source) for r in RULES)
+    yield from _table(("Rule", "Verdict", "What it says", "What to do", "Source"), rules)
     yield from ("", *_OPTION_HEAD)
     yield from (_option_row(option) for option in CHECK_OPTIONS if option.name != "check.ignore")
     yield "| `--check.ignore=RULES` |  | Names of rules of the table above to leave out, with commas. |"
@@ -58,7 +57,7 @@ def _check() -> Iterable[str]:
 def _option_row(option: Option) -> str:
     flag = option.flag if option.switch else f"{option.flag}={option.metavar}"
     default = option.shown_default
-    return f"| `{flag}` | {f'`{default}`' if default else ''} | {option.help} |"
+    return table_row((f"`{flag}`", f"`{default}`" if default else "", option.help))
 
 
 def definitions() -> str:
@@ -112,10 +111,15 @@ def _diagnosis() -> Iterable[str]:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
-    yield f"| {' | '.join(head)} |"
+    yield table_row(head)
     yield f"|{'---|' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
+    yield from map(table_row, rows)
+
+
+def table_row(cells: Iterable[str]) -> str:
+    """Return one row of a Markdown table. GitHub ends a cell at a bare bar, inside code too."""
+    escaped = (cell.replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
 
 
 def _mark(source: str, target: str) -> str:

@@ -19,7 +19,7 @@ def commands() -> Mapping[str, Sequence[Option]]:
 
 def _flags(options: Sequence[Option]) -> Sequence[str]:
     pairs = ((f"--{o.name}", f"--no-{o.name}") if o.switch else (f"--{o.name}",) for o in options)
-    return ["--help", "--config.file", *(flag for pair in pairs for flag in pair)]
+    return ["--help", "--help-all", "--config.file", *(flag for pair in pairs for flag in pair)]
 
 
 def _values(option: Option) -> Sequence[str]:

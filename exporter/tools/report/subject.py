@@ -15,7 +15,7 @@ from exporter.tools.report.promql import ONCE
 _JOB = re.compile(r"(?P<job>\d+)(?:(?P<sign>[_+])(?P<part>\d+))?(?:\.(?P<step>\w+))?")
 _PARTS = {"_": ("slurm_array_job", "slurm_array_task"), "+": ("slurm_het_job", "slurm_het_offset")}
 """Labels by which an element of an array, and a component of a heterogeneous job, is known."""
-EXPECTED = "expected NAMESPACE/NAME, or a job id such as 4711, 4711_3, 4711+1 or 4711.batch"
+EXPECTED = "expected NAMESPACE/NAME, NAMESPACE/KIND/NAME, or a job id such as 4711, 4711_3, 4711+1 or 4711.batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,12 @@ def named(name: str) -> Named | None:
     match = _JOB.fullmatch(name)
     if match:
         return _job(match)
-    namespace, slash, own = name.partition("/")
-    if slash and namespace and own and "/" not in own:
+    parts = name.split("/")
+    if len(parts) in (2, 3) and all(parts):
+        itself, namespace, own = promql.matchers(workload=name), parts[0], parts[-1]
+        of_any_kind = f"workload=~{promql.quoted(f'{re.escape(namespace)}/[A-Za-z]+/{re.escape(own)}')}"
         pod = promql.matchers(workload_namespace=namespace, workload_pod=own)
-        return Named(f"Workload {name}", (promql.matchers(workload=name), pod))
+        return Named(f"Workload {name}", (itself, of_any_kind, pod) if len(parts) == 2 else (itself,))  # noqa: PLR2004
     kind, colon, rest = name.partition(":")
     return Named(name, (promql.matchers(workload=name),)) if colon and kind and rest else None
 

@@ -32,6 +32,7 @@ incident are muted since GpuIncident tells of them: without it there are none. *
 {{- range $each := prepend $more $rule -}}
 {{- if eq (default "" $each.keep_firing_for) "0s" }}{{ $_ := unset $each "keep_firing_for" }}{{ end -}}
 {{- $_ := set $each "labels" (mergeOverwrite (dict) $alerts.labels $each.labels) -}}
+{{- $_ := set $each "annotations" (mergeOverwrite (dict) $alerts.annotations $each.annotations) -}}
 {{- $kept = append $kept $each -}}
 {{- end -}}
 {{- end -}}

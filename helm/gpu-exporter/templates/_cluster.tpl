@@ -12,6 +12,7 @@ where there is no cluster to ask (helm template, GitOps that renders), and then 
 {{- define "gpu-exporter.validateCluster" -}}
 {{- if include "gpu-exporter.connected" . -}}
 {{- include "gpu-exporter.validateNamespace" . -}}
+{{- include "gpu-exporter.validateLimits" . -}}
 {{- include "gpu-exporter.validateClasses" . -}}
 {{- include "gpu-exporter.validateKinds" . -}}
 {{- include "gpu-exporter.validateNodes" . -}}
@@ -28,6 +29,55 @@ where there is no cluster to ask (helm template, GitOps that renders), and then 
 {{- $reasons := include "gpu-exporter.privilegedReasons" . | trim | splitList "\n" | join ", " | replace "  " " " | default "its user or security context" -}}
 {{- fail (printf "namespace %s enforces Pod Security level %s and would refuse every pod, which needs %s (%s): kubectl label namespace %s pod-security.kubernetes.io/enforce=%s --overwrite, or switch those values off" $name $enforced $level $reasons $name $level) -}}
 {{- end -}}
+{{- end -}}
+
+{{/*
+The API server refuses each pod that a LimitRange or a ResourceQuota forbids, and says so in events of the DaemonSet alone.
+A quota with scopes is for some pods only, and is left out.
+*/}}
+{{- define "gpu-exporter.validateLimits" -}}
+{{- $name := include "gpu-exporter.namespace" . -}}
+{{- $requests := default (dict) .Values.resources.requests -}}
+{{- $limits := default (dict) .Values.resources.limits -}}
+{{- $filled := dict -}}
+{{- range (lookup "v1" "LimitRange" $name "").items -}}
+{{- $range := .metadata.name -}}
+{{- range default (list) (default (dict) .spec).limits -}}
+{{- if eq (default "" .type) "Container" -}}
+{{- $filled = merge $filled (default (dict) .default) (default (dict) .max) -}}
+{{- range $resource, $least := default (dict) .min -}}
+{{- $asked := get $requests $resource -}}
+{{- if and (hasKey $requests $resource) (lt (include "gpu-exporter.milli" $asked | int64) (include "gpu-exporter.milli" $least | int64)) -}}
+{{- fail (printf "LimitRange %s of namespace %s asks for %s of %s at least, and would refuse every pod, which requests %v: set resources.requests.%s=%s" $range $name (toString $least) $resource $asked $resource (toString $least)) -}}
+{{- end -}}
+{{- end -}}
+{{- range $resource, $most := default (dict) .max -}}
+{{- if and (hasKey $limits $resource) (gt (include "gpu-exporter.milli" (get $limits $resource) | int64) (include "gpu-exporter.milli" $most | int64)) -}}
+{{- fail (printf "LimitRange %s of namespace %s allows %s of %s at most, and would refuse every pod, whose limit is %v: set resources.limits.%s=%s, if that is enough" $range $name (toString $most) $resource (get $limits $resource) $resource (toString $most)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range (lookup "v1" "ResourceQuota" $name "").items -}}
+{{- $spec := default (dict) .spec -}}
+{{- if not (or $spec.scopes $spec.scopeSelector) -}}
+{{- $quota := .metadata.name -}}
+{{- range $resource := list "cpu" "memory" -}}
+{{- if and (hasKey (default (dict) $spec.hard) (printf "limits.%s" $resource)) (not (hasKey $limits $resource)) (not (hasKey $filled $resource)) -}}
+{{- fail (printf "ResourceQuota %s of namespace %s counts limits.%s, and would refuse every pod, which has no such limit: set resources.limits.%s" $quota $name $resource $resource) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Thousandths of a quantity such as 100m, 0.5 or 256Mi. */}}
+{{- define "gpu-exporter.milli" -}}
+{{- $text := toString . -}}
+{{- $unit := regexFind "[A-Za-z]*$" $text -}}
+{{- $factor := get (dict "m" 1.0 "" 1e3 "k" 1e6 "M" 1e9 "G" 1e12 "T" 1e15 "Ki" 1024e3 "Mi" 1048576e3 "Gi" 1073741824e3 "Ti" 1099511627776e3) $unit -}}
+{{- mulf (regexFind "^[0-9.]+" $text | float64) (default 1e3 $factor) | int64 -}}
 {{- end -}}
 
 {{- define "gpu-exporter.validateClasses" -}}

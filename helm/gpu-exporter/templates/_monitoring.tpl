@@ -1,5 +1,17 @@
 {{/* Which objects for Prometheus and Grafana are made, and what the notes say about them. */}}
 
+{{/* "version|kind" of a part, from (list $ "serviceMonitor"), in the words of the operator that reads it. */}}
+{{- define "gpu-exporter.kind" -}}
+{{- $monitoring := (index . 0).Values.monitoring -}}
+{{- $kinds := dict "serviceMonitor" "ServiceMonitor" "podMonitor" "PodMonitor" "prometheusRule" "PrometheusRule" "dashboards" "ServiceMonitor" -}}
+{{- $version := "monitoring.coreos.com/v1" -}}
+{{- if eq $monitoring.operator "victoriametrics" -}}
+{{- $kinds = dict "serviceMonitor" "VMServiceScrape" "podMonitor" "VMPodScrape" "prometheusRule" "VMRule" "dashboards" "VMServiceScrape" -}}
+{{- $version = "operator.victoriametrics.com/v1beta1" -}}
+{{- end -}}
+{{- printf "%s|%s" (default $version $monitoring.apiVersion) (get $kinds (index . 1)) -}}
+{{- end -}}
+
 {{/*
 "yes" where a part is made, from (list $ "serviceMonitor"). A part that is `auto` follows `monitoring.enabled`; where that
 is `auto` too, the kinds that the cluster knows decide. Grafana's sidecar has no kind: it comes with the operator's stack.
@@ -8,12 +20,11 @@ is `auto` too, the kinds that the cluster knows decide. Grafana's sidecar has no
 {{- $root := index . 0 -}}
 {{- $part := index . 1 -}}
 {{- $v := $root.Values -}}
-{{- $kind := get (dict "serviceMonitor" "ServiceMonitor" "podMonitor" "PodMonitor" "prometheusRule" "PrometheusRule" "dashboards" "ServiceMonitor") $part -}}
 {{- $enabled := (index $v $part).enabled -}}
 {{- if eq (toString $enabled) "auto" -}}
 {{- $enabled = $v.monitoring.enabled -}}
 {{- if eq (toString $enabled) "auto" -}}
-{{- $enabled = $root.Capabilities.APIVersions.Has (printf "monitoring.coreos.com/v1/%s" $kind) -}}
+{{- $enabled = $root.Capabilities.APIVersions.Has (include "gpu-exporter.kind" (list $root $part) | replace "|" "/") -}}
 {{- end -}}
 {{- /* One monitor, not two: the ServiceMonitor where there is a service. */ -}}
 {{- if and (eq $part "serviceMonitor") (or (not $v.service.enabled) (eq (toString $v.podMonitor.enabled) "true")) -}}
@@ -32,11 +43,12 @@ is `auto` too, the kinds that the cluster knows decide. Grafana's sidecar has no
 {{- $on := list -}}
 {{- $off := list -}}
 {{- $unlabelled := list -}}
-{{- $names := dict "serviceMonitor" "ServiceMonitor" "podMonitor" "PodMonitor" "prometheusRule" "rules" -}}
+{{- $byLabel := eq .Values.monitoring.operator "prometheus" -}}
 {{- range $part := list "serviceMonitor" "podMonitor" "prometheusRule" -}}
 {{- if include "gpu-exporter.makes" (list $root $part) -}}
-{{- $labelled := hasKey (index $root.Values $part).labels "release" -}}
-{{- $on = append $on (printf "%s%s" (get $names $part) (ternary "" " (without label release)" $labelled)) -}}
+{{- $labelled := or (not $byLabel) (hasKey (index $root.Values $part).labels "release") -}}
+{{- $name := ternary "rules" (include "gpu-exporter.kind" (list $root $part) | splitList "|" | last) (eq $part "prometheusRule") -}}
+{{- $on = append $on (printf "%s%s" $name (ternary "" " (without label release)" $labelled)) -}}
 {{- if not $labelled -}}{{- $unlabelled = append $unlabelled (printf "%s.labels.release=STACK" $part) -}}{{- end -}}
 {{- end -}}
 {{- end -}}
@@ -44,7 +56,7 @@ is `auto` too, the kinds that the cluster knows decide. Grafana's sidecar has no
 {{- if not (include "gpu-exporter.makes" (list . "prometheusRule")) -}}{{- $off = append $off "rules" -}}{{- end -}}
 {{- if include "gpu-exporter.makes" (list . "dashboards") -}}{{- $on = append $on "dashboards" -}}{{- else -}}{{- $off = append $off "dashboards" -}}{{- end -}}
 {{- $upgrade := printf "helm upgrade %s CHART -n %s --reset-then-reuse-values --set" .Release.Name .Release.Namespace -}}
-{{- $next := printf "kubectl -n NAMESPACE port-forward service/prometheus-operated 9090 # of Prometheus; then ask http://localhost:9090 for up{job=%q}" (include "gpu-exporter.name" .) -}}
+{{- $next := "kubectl -n NAMESPACE port-forward service/prometheus-operated 9090 # of Prometheus; then ask http://localhost:9090 for gpu_exporter_build_info" -}}
 {{- if $unlabelled -}}
 {{- $next = printf "%s %s # for kube-prometheus-stack, release STACK: it selects by this label" $upgrade (join "," $unlabelled) -}}
 {{- end -}}

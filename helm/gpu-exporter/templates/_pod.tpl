@@ -198,7 +198,15 @@ envFrom:
 {{- end }}
 terminationMessagePolicy: FallbackToLogsOnError
 ports:
-- {name: metrics, containerPort: {{ int64 $v.port }}, protocol: TCP}
+- {name: metrics, containerPort: {{ int64 $v.port }}{{ with int64 $v.hostPort }}, hostPort: {{ . }}{{ end }}, protocol: TCP}
+{{- with $v.lifecycle }}
+lifecycle:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $v.startupProbe }}
+startupProbe:
+  {{- include "gpu-exporter.probe" (dict "root" $ "path" "/-/healthy" "timing" (dict "periodSeconds" 5 "failureThreshold" 12) "override" .) | nindent 2 }}
+{{- end }}
 {{- if kindIs "map" $v.livenessProbe }}
 livenessProbe:
   {{- include "gpu-exporter.probe" (dict "root" . "path" "/-/healthy" "timing" (dict "initialDelaySeconds" 5 "periodSeconds" 20 "timeoutSeconds" 5 "failureThreshold" 3) "override" $v.livenessProbe) | nindent 2 }}

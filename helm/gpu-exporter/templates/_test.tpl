@@ -1,3 +1,10 @@
+{{/* "yes" where the pod of `helm test` is made: where there is a service to ask, and, by default, a cluster. */}}
+{{- define "gpu-exporter.test.made" -}}
+{{- $enabled := .Values.test.enabled -}}
+{{- if eq (toString $enabled) "auto" }}{{ $enabled = include "gpu-exporter.connected" . }}{{ end -}}
+{{- if and .Values.service.enabled $enabled }}yes{{ end -}}
+{{- end -}}
+
 {{/* Not the DaemonSet's: its controller deletes strangers that match its selector. */}}
 {{- define "gpu-exporter.test.labels" -}}
 app.kubernetes.io/name: {{ printf "%s-test" (include "gpu-exporter.name" . | trunc 58) | quote }}

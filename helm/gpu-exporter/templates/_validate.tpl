@@ -2,25 +2,26 @@
 
 {{- define "gpu-exporter.validate" -}}
 {{- $v := .Values -}}
+{{- range $name, $ours := .Files.Get "files/names-of-other-charts.yaml" | fromYaml -}}
+{{- $at := $v -}}
+{{- range splitList "." $name }}{{ $at = ternary (get $at .) nil (and (kindIs "map" $at) (hasKey (default (dict) $at) .)) }}{{ end -}}
+{{- if not (kindIs "invalid" $at) -}}
+{{- fail (printf "%s: this chart calls it %s" $name $ours) -}}
+{{- end -}}
+{{- end -}}
 {{- $user := include "gpu-exporter.runAsUser" . -}}
 {{- $nonRoot := or (eq (toString (dig "runAsNonRoot" false $v.podSecurityContext)) "true") (eq (toString (dig "runAsNonRoot" false $v.containerSecurityContext)) "true") -}}
 {{- if and $v.attribution.pods.enabled (or (ne $user "0") $nonRoot) -}}
 {{- fail "attribution.pods.enabled needs uid 0, because the kubelet's pod-resources directory is root's (no capability is needed): set security.runAsUser=auto without runAsNonRoot, or attribution.pods.enabled=false" -}}
 {{- end -}}
-{{- if and $v.attribution.pods.api (not $v.attribution.pods.enabled) -}}
-{{- fail "attribution.pods.api needs attribution.pods.enabled=true" -}}
-{{- end -}}
-{{- if and $v.attribution.pods.labels (not $v.attribution.pods.api) -}}
-{{- fail "attribution.pods.labels needs attribution.pods.api=true: the kubelet's socket does not tell labels" -}}
+{{- if and $v.attribution.pods.labels (not (include "gpu-exporter.callsApi" .)) -}}
+{{- fail "attribution.pods.labels needs attribution.pods.enabled=true and attribution.pods.api=true: the kubelet's socket does not tell labels" -}}
 {{- end -}}
 {{- if and $v.progress.socketHostPath (not $v.attribution.processes.enabled) -}}
 {{- fail "progress.socketHostPath needs attribution.processes.enabled=true: without hostPID no report says whose it is, and each is dropped" -}}
 {{- end -}}
 {{- if and $v.progress.socketHostPath (eq $user "65534") (kindIs "string" $v.security.runAsUser) -}}
 {{- fail "progress.socketHostPath needs uid 0, because the kubelet makes that directory for root: set attribution.pods.enabled=true, or security.runAsUser to 0 or to the directory's owner" -}}
-{{- end -}}
-{{- if and $v.networkPolicy.enabled $v.attribution.pods.api (not (or $v.networkPolicy.egress $v.hostNetwork)) -}}
-{{- fail "networkPolicy.egress must let the pods reach the API server, which attribution.pods.api asks: name it there, or [{}] for everything" -}}
 {{- end -}}
 {{- if and $v.nvidia.migMonitorDevices (not (include "gpu-exporter.isAdmin" .)) -}}
 {{- fail "nvidia.migMonitorDevices needs security.addCapabilities=[SYS_ADMIN]: the NVIDIA toolkit refuses to start the container without it" -}}
@@ -43,6 +44,17 @@
 {{- end -}}
 {{- if and (eq $v.updateStrategy.type "RollingUpdate") (has $surge (list "0" "0%")) (has (toString (dig "rollingUpdate" "maxUnavailable" 1 $v.updateStrategy)) (list "0" "0%")) -}}
 {{- fail "updateStrategy.rollingUpdate.maxUnavailable=0 needs maxSurge: an upgrade could replace no pod, and the API server refuses it" -}}
+{{- end -}}
+{{- if and $v.hostPort $v.hostNetwork (ne (int64 $v.hostPort) (int64 $v.port)) -}}
+{{- fail "hostPort must be the port itself with hostNetwork: the API server refuses another" -}}
+{{- end -}}
+{{- if and $v.service.nodePort (ne $v.service.type "NodePort") -}}
+{{- fail "service.nodePort needs service.type=NodePort" -}}
+{{- end -}}
+{{- range $v.dashboards.include -}}
+{{- $names := list -}}
+{{- range $path, $_ := (index $.Subcharts "rules-and-dashboards").Files.Glob "dashboards/*.json" }}{{ $names = append $names (base $path | trimSuffix ".json") }}{{ end -}}
+{{- include "gpu-exporter.validateName" (list "dashboards.include" "dashboard" . $names) -}}
 {{- end -}}
 {{- if and $v.runtimeClass.create (not $v.runtimeClass.name) -}}
 {{- fail "runtimeClass.create needs runtimeClass.name" -}}

@@ -17,6 +17,8 @@ Object = dict[str, Any]
 KNOWN = (
     ("/api/v1", "Namespace", "namespaces"),
     ("/api/v1", "Node", "nodes"),
+    ("/api/v1", "LimitRange", "limitranges"),
+    ("/api/v1", "ResourceQuota", "resourcequotas"),
     ("/apis/node.k8s.io/v1", "RuntimeClass", "runtimeclasses"),
     ("/apis/scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
     ("/apis/apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions"),
@@ -26,6 +28,8 @@ APPLIED = (
     ("/api/v1", "Service", "services"),
     ("/api/v1", "ServiceAccount", "serviceaccounts"),
     ("/apis/apps/v1", "DaemonSet", "daemonsets"),
+    ("/apis/rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles"),
+    ("/apis/rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings"),
 )
 """Kinds of a default install that Helm applies without asking for them first."""
 OPERATORS = (("/apis/monitoring.coreos.com/v1", "ServiceMonitor", "servicemonitors"),)

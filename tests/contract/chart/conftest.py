@@ -63,12 +63,18 @@ def _objects(given: str, name: str, namespace: str) -> Documents:
     return [each for path, text in texts if not path.endswith(".txt") for each in strict_yaml.load_all(text)]
 
 
+def _with_test(given: Values) -> Values:
+    """Switch the test pod on, which is made by default only where there is a cluster to ask."""
+    own = given.get("test", {})
+    return {**given, "test": {"enabled": True, **own}} if isinstance(own, dict) else given
+
+
 @pytest.fixture(scope="session")
 def files() -> Callable[..., dict[str, str]]:
     """Rendered text by path. Raises helm_python.HelmError with Helm's own words."""
 
     def render(given: Values | None = None, name: str = "rel", namespace: str = "mon") -> dict[str, str]:
-        return _files(json.dumps(given or {}), name, namespace)
+        return _files(json.dumps(_with_test(given or {})), name, namespace)
 
     return render
 
@@ -78,7 +84,7 @@ def render() -> Callable[..., Documents]:
     """Rendered objects, the test pod included, in the order of their files. Made once for the same values."""
 
     def objects(given: Values | None = None, name: str = "rel", namespace: str = "mon") -> Documents:
-        return _objects(json.dumps(given or {}), name, namespace)
+        return _objects(json.dumps(_with_test(given or {})), name, namespace)
 
     return objects
 

@@ -48,6 +48,15 @@ def refusal(given: Values, objects: Sequence[Object], kinds: Any = api_server.KN
     return "" if said.startswith(RENDERED) else said
 
 
+def limits(**of_containers: Any) -> Object:
+    spec = {"limits": [{"type": "Pod", "min": {"cpu": "1"}}, {"type": "Container", **of_containers}]}
+    return {**named("LimitRange", "team"), "spec": spec}
+
+
+def quota(hard: dict[str, str], **spec: Any) -> Object:
+    return {**named("ResourceQuota", "team"), "spec": {"hard": hard, **spec}}
+
+
 NO_REGISTRY = [
     ("containerd://2.1.4", "docker.io/library/gpu-exporter:1"),
     ("cri-o://1.34.0", "localhost/gpu-exporter:1"),
@@ -68,6 +77,9 @@ WRONG: list[tuple[Values, list[Object], str]] = [
         [enforcing("restricted")],
         "needs privileged (extraVolumes (host path /dev/infiniband))",
     ),
+    ({}, [limits(min={"cpu": "10m"})], "LimitRange team of namespace mon asks for 10m of cpu at least"),
+    ({}, [limits(max={"memory": "128Mi"})], "LimitRange team of namespace mon allows 128Mi of memory at most"),
+    ({}, [quota({"limits.cpu": "10"})], "ResourceQuota team of namespace mon counts limits.cpu"),
     (
         {"runtimeClass": {"name": "nvidia"}},
         [named("RuntimeClass", "nvidia-cdi"), named("RuntimeClass", "kata")],
@@ -94,6 +106,11 @@ RIGHT: list[tuple[Values, list[Object]]] = [
     ({"attribution": ALONE}, [enforcing("restricted")]),
     ({"attribution": ALONE, "security": {"addCapabilities": ["NET_BIND_SERVICE"]}}, [enforcing("restricted")]),
     ({"checkCluster": False}, [enforcing("baseline")]),
+    ({"resources": {"requests": {"cpu": "0.01"}}}, [limits(min={"cpu": "10m"}, max={"memory": "1Gi", "cpu": 2})]),
+    ({}, [limits(default={"cpu": "500m"}), quota({"limits.cpu": "10", "limits.memory": "10Gi", "pods": "50"})]),
+    ({"resources": {"limits": {"cpu": 1}}}, [quota({"limits.cpu": "10", "requests.cpu": "10"})]),
+    ({}, [quota({"limits.cpu": "1"}, scopes=["BestEffort"])]),
+    ({}, [{**named("LimitRange", "none"), "spec": {}}, {**named("ResourceQuota", "none"), "spec": {}}]),
     ({"runtimeClass": {"name": "nvidia"}}, [named("RuntimeClass", "nvidia")]),
     ({"runtimeClass": {"name": "nvidia", "create": True}}, []),
     ({"priorityClassName": "high"}, [named("PriorityClass", "high")]),

@@ -36,6 +36,14 @@ def test_helm_test_is_named_where_there_is_one(*, service: bool, files: Files, r
     assert any(each["kind"] == "Pod" for each in render(given)) == service
 
 
+def test_pod_of_helm_test_is_no_part_of_what_is_rendered_without_a_cluster(files: Files, render: Render) -> None:
+    """`helm template` and GitOps would apply it as any other pod."""
+    given = {"test": {"enabled": "auto"}}
+
+    assert not [each for each in render(given) if each["kind"] == "Pod"]
+    assert "helm test" not in notes(files, given)
+
+
 def test_pod_of_helm_test_starts_where_every_node_has_a_taint(render: Render, one: One) -> None:
     """But not on one that is not ready, which has a taint that evicts."""
     every = {"operator": "Exists", "effect": "NoSchedule"}

@@ -81,6 +81,73 @@ def test_field_of_a_monitor_takes_the_place_of_the_charts_own(kind: str, value: 
     assert made == {**own, **given}
 
 
+@pytest.mark.parametrize(
+    ("value", "kind", "endpoints"),
+    [
+        ("serviceMonitor", "VMServiceScrape", "endpoints"),
+        ("podMonitor", "VMPodScrape", "podMetricsEndpoints"),
+    ],
+)
+def test_victoriametrics_operator_gets_kinds_and_fields_of_its_own(
+    value: str, kind: str, endpoints: str, render: Render, one: One
+) -> None:
+    given = {"enabled": True, "attachMetadata": {"node": True}, "metricRelabelings": [{"action": "labeldrop"}]}
+    operator = {"monitoring": {"operator": "victoriametrics"}, "prometheusRule": {"enabled": True}}
+    made = render({value: given, **operator})
+    scrape = one(made, kind)
+    (endpoint,) = scrape["spec"][endpoints]
+
+    assert scrape["apiVersion"] == "operator.victoriametrics.com/v1beta1"
+    assert [each["targetLabel"] for each in endpoint["relabelConfigs"] if "targetLabel" in each] == ["node", "instance"]
+    assert endpoint["metricRelabelConfigs"] == [{"action": "labeldrop"}]
+    assert endpoint["attach_metadata"] == {"node": True}
+    assert not {"relabelings", "metricRelabelings"} & endpoint.keys()
+    assert "attachMetadata" not in scrape["spec"]
+    rules = [each for each in made if each["kind"] == "VMRule"]
+    assert [each["spec"] for each in rules] == [
+        each["spec"] for each in render({"prometheusRule": {"enabled": True}}) if each["kind"] == "PrometheusRule"
+    ]
+    assert not [each for each in made if each["apiVersion"] == "monitoring.coreos.com/v1"]
+
+
+@pytest.mark.parametrize(("kind", "value"), [("ServiceMonitor", "serviceMonitor"), ("PodMonitor", "podMonitor")])
+def test_monitor_takes_group_job_label_and_metadata(kind: str, value: str, render: Render, one: One) -> None:
+    given = {"enabled": True, "jobLabel": "team", "attachMetadata": {"node": True}}
+    made = one(render({value: given, "monitoring": {"apiVersion": "azmonitoring.coreos.com/v1"}}), kind)
+
+    assert made["apiVersion"] == "azmonitoring.coreos.com/v1"
+    assert made["spec"]["jobLabel"] == "team"
+    assert made["spec"]["attachMetadata"] == {"node": True}
+
+
+def test_service_has_a_port_of_the_node_and_two_families(render: Render, one: One) -> None:
+    given = {"type": "NodePort", "nodePort": 30036, "ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv6", "IPv4"]}
+    spec = one(render({"service": given}), "Service")["spec"]
+
+    assert spec["ports"] == [
+        {"name": "metrics", "port": 9836, "targetPort": "metrics", "nodePort": 30036, "protocol": "TCP"}
+    ]
+    assert (spec["ipFamilyPolicy"], spec["ipFamilies"]) == ("PreferDualStack", ["IPv6", "IPv4"])
+
+
+def test_container_takes_host_port_startup_probe_and_lifecycle(render: Render, one: One) -> None:
+    hook = {"preStop": {"exec": {"command": ["sleep", "1"]}}}
+    given = {"hostPort": 9836, "startupProbe": {"failureThreshold": 60}, "lifecycle": hook}
+    container, default = (
+        one(render(values), "DaemonSet")["spec"]["template"]["spec"]["containers"][0] for values in (given, {})
+    )
+
+    assert container["ports"] == [{"name": "metrics", "containerPort": 9836, "hostPort": 9836, "protocol": "TCP"}]
+    assert container["startupProbe"] == {
+        "httpGet": {"path": "/-/healthy", "port": "metrics", "scheme": "HTTP"},
+        "periodSeconds": 5,
+        "failureThreshold": 60,
+    }
+    assert container["lifecycle"] == hook
+    assert not {"startupProbe", "lifecycle"} & default.keys()
+    assert "hostPort" not in default["ports"][0]
+
+
 def promtool(made: Any, tmp_path: Path) -> Any:
     file = tmp_path / "rules.yaml"
     file.write_text(yaml.safe_dump({"groups": made}))
@@ -167,6 +234,16 @@ def test_every_alert_carries_the_given_labels_and_keeps_its_own(render: Render) 
     assert render_recordings()
 
 
+def test_every_alert_carries_the_given_annotations_and_keeps_its_own(render: Render) -> None:
+    given = {"annotations": {"dashboard": "https://grafana/d/gpu", "summary": "mine"}}
+    made, own = (
+        [rule for group in groups(render(alerts(**each)), "alerts") for rule in group["rules"]] for each in (given, {})
+    )
+
+    assert all(rule["annotations"]["dashboard"] == "https://grafana/d/gpu" for rule in made)
+    assert [rule["annotations"]["summary"] for rule in made] == [rule["annotations"]["summary"] for rule in own]
+
+
 def test_labels_of_alerts_are_prometheus_labels(render: Render, tmp_path: Path) -> None:
     alerts = {"labels": {"team": "GPU platform, {{ $labels.node }}"}}
     made = groups(render({"prometheusRule": {"enabled": True, "alerts": alerts}}), "alerts")
@@ -188,6 +265,14 @@ def test_dashboards_are_one_config_map_each(render: Render) -> None:
         assert each["metadata"]["labels"]["grafana_dashboard"] == "1"
         assert each["metadata"]["annotations"]["grafana_folder"] == "GPUs"
         assert len(text) < 900_000  # a ConfigMap holds 1 MiB
+
+
+def test_dashboards_are_chosen_and_labelled(render: Render) -> None:
+    given = {"enabled": True, "include": ["fleet", "node"], "labels": {"team": "gpu"}}
+    maps = [each for each in render({"dashboards": given}) if each["kind"] == "ConfigMap"]
+
+    assert {name for each in maps for name in each["data"]} == {"gpu-exporter-fleet.json", "gpu-exporter-node.json"}
+    assert all({"team": "gpu", "grafana_dashboard": "1"}.items() <= each["metadata"]["labels"].items() for each in maps)
 
 
 def alerts(**given: Any) -> Values:

@@ -12,7 +12,7 @@ import yaml
 from exporter.attribution.kubernetes.projects import KINDS
 from exporter.web import settings
 from tests.contract.chart import podsecurity
-from tests.contract.chart.conftest import Documents, One, Render, Values
+from tests.contract.chart.conftest import Documents, Files, One, Render, Values
 
 SECURED = {"web": {"tls": {"enabled": True}, "basicAuth": {"enabled": True}}, "serviceMonitor": {"enabled": True}}
 
@@ -33,7 +33,7 @@ def test_default_is_root_without_any_privilege(render: Render, one: One) -> None
         "capabilities": {"drop": ["ALL"]},
     }
     assert spec["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
-    assert spec["automountServiceAccountToken"] is False
+    assert spec["automountServiceAccountToken"] is True
     assert sorted(podsecurity.above_baseline(spec)) == [
         "hostPID",
         "volume cgroups: hostPath",
@@ -74,11 +74,9 @@ def test_least_rights_in_the_cluster(values: Values, render: Render) -> None:
     rights = [rule for each in render(values) if each["kind"] in {"Role", "ClusterRole"} for rule in each["rules"]]
     token = pod_spec(render(values), lambda found, kind: next(d for d in found if d["kind"] == kind))
 
-    wanted = (
-        [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
-        if values.get("attribution", {}).get("pods", {}).get("api")
-        else []
-    )
+    asked = values.get("attribution", {}).get("pods", {})
+    asks = asked.get("enabled", True) and asked.get("api", True)
+    wanted = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}] if asks else []
     slices = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]}
     node = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}
     owners = [{"apiGroups": [g], "resources": [*kinds.values()], "verbs": ["get"]} for g, kinds in KINDS.items()]
@@ -87,8 +85,30 @@ def test_least_rights_in_the_cluster(values: Values, render: Render) -> None:
     assert {verb for rule in rights for verb in rule["verbs"]} <= {"list", "watch", "get", "use"}
 
 
+def test_one_value_takes_token_role_and_option(render: Render, files: Files, one: One) -> None:
+    """Without it names are inferred; the notes name the value."""
+    made = render({"attribution": {"pods": {"api": False}}})
+
+    assert not {each["kind"] for each in made} & {"ClusterRole", "ClusterRoleBinding"}
+    assert pod_spec(made, one)["automountServiceAccountToken"] is False
+    assert "--attribution.kubernetes.api" not in pod_spec(made, one)["containers"][0]["args"]
+    assert "--attribution.kubernetes.api" in pod_spec(render(), one)["containers"][0]["args"]
+    assert "attribution.pods.api=false" in files()["gpu-exporter/templates/NOTES.txt"]
+
+
+def test_network_policy_leaves_the_api_server_in_reach(render: Render, one: One) -> None:
+    def egress(**given: Any) -> Any:
+        made = one(render({"networkPolicy": {"enabled": True, **given.pop("policy", {})}, **given}), "NetworkPolicy")
+        return made["spec"].get("egress")
+
+    api_ports = [{"port": 443, "protocol": "TCP"}, {"port": 6443, "protocol": "TCP"}]
+    assert egress() == [{"ports": api_ports}]
+    assert egress(policy={"egress": [{}]}) == [{}]
+    assert egress(attribution={"pods": {"api": False}}) is None
+
+
 def test_rights_on_owners_can_be_left_out(render: Render) -> None:
-    made = render({"attribution": {"pods": {"api": True}}, "rbac": {"owners": False}})
+    made = render({"rbac": {"owners": False}})
     rights = [rule for each in made if each["kind"] == "ClusterRole" for rule in each["rules"]]
 
     assert [rule["resources"] for rule in rights] == [["pods"], ["nodes"], ["resourceslices"]]
@@ -217,7 +237,10 @@ def test_monitor_trusts_the_chart_s_authority_and_sends_its_password(render: Ren
 def test_network_policy_lets_out_what_is_named_and_nothing_else(render: Render, one: One) -> None:
     named = [{"to": [{"ipBlock": {"cidr": "10.0.0.1/32"}}]}]
     none, some = (
-        one(render({"networkPolicy": {"enabled": True, "egress": egress}}), "NetworkPolicy")["spec"]
+        one(
+            render({"networkPolicy": {"enabled": True, "egress": egress}, "attribution": {"pods": {"api": False}}}),
+            "NetworkPolicy",
+        )["spec"]
         for egress in ([], named)
     )
 

@@ -42,7 +42,11 @@ def test_condition_of_an_umbrella_chart_switches_it(umbrella: Path, one: One) ->
 
 def test_global_registry_and_pull_secrets_are_used(umbrella: Path, one: One) -> None:
     given = {"imageRegistry": "mirror.example.com:5000", "imagePullSecrets": ["pull", {"name": "own"}], "other": 1}
-    own = {"imagePullSecrets": [{"name": "own"}], "image": {"registry": "else.example.com"}}
+    own = {
+        "imagePullSecrets": [{"name": "own"}],
+        "image": {"registry": "else.example.com"},
+        "test": {"enabled": True},
+    }
     documents = rendered(umbrella, {"global": given, "gpu-exporter": own})
 
     for spec in (one(documents, "DaemonSet")["spec"]["template"]["spec"], one(documents, "Pod")["spec"]):

@@ -142,8 +142,8 @@ IMPOSSIBLE = [
     ({"security": {"runAsUser": "cluster"}}, POD_NEEDS_ROOT),
     ({"podSecurityContext": {"runAsNonRoot": True}}, POD_NEEDS_ROOT),
     ({"containerSecurityContext": {"runAsNonRoot": True}}, POD_NEEDS_ROOT),
-    ({"attribution": {"pods": {"enabled": False, "api": True}}}, "attribution.pods.api needs"),
-    ({"attribution": {"pods": {"labels": ["team"]}}}, "attribution.pods.labels needs"),
+    ({"attribution": {"pods": {"enabled": False, "labels": ["team"]}}}, "attribution.pods.labels needs"),
+    ({"attribution": {"pods": {"api": False, "labels": ["team"]}}}, "attribution.pods.labels needs"),
     ({"nvidia": {"migMonitorDevices": "all"}}, "nvidia.migMonitorDevices needs"),
     (
         {
@@ -157,15 +157,14 @@ IMPOSSIBLE = [
         "progress.socketHostPath needs attribution",
     ),
     ({"progress": SOCKET, "attribution": {"pods": {"enabled": False}}}, "progress.socketHostPath needs uid 0"),
-    (
-        {"networkPolicy": {"enabled": True}, "attribution": {"pods": {"api": True}}},
-        "networkPolicy.egress must let the pods reach the API server",
-    ),
     ({"hostNetwork": True, "updateStrategy": SURGE}, "maxSurge cannot be had with hostNetwork"),
     ({"podSpec": {"hostNetwork": True}, "updateStrategy": SURGE}, "maxSurge cannot be had with hostNetwork"),
     ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0}}}, "maxUnavailable=0 needs maxSurge"),
     ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": "0%", "maxSurge": 0}}}, "maxUnavailable=0 needs maxSurge"),
     ({"runtimeClass": {"create": True}}, "runtimeClass.create needs"),
+    ({"hostNetwork": True, "hostPort": 9000}, "hostPort must be the port itself with hostNetwork"),
+    ({"service": {"nodePort": 30036}}, "service.nodePort needs service.type=NodePort"),
+    ({"dashboards": {"include": ["flet"]}}, "dashboards.include: there is no dashboard flet; did you mean fleet?"),
     ({"resources": {"limits": {"nvidia.com/gpu": 1}}}, "resources.limits must not ask for nvidia.com/gpu"),
     ({"resources": {"requests": {"nvidia.com/mig-1g.10gb": 1}}}, "resources.requests must not ask for nvidia.com/mig"),
     ({"web": {"existingSecret": "x"}}, "web.existingSecret needs"),
@@ -190,6 +189,27 @@ IMPOSSIBLE = [
         "serviceMonitor.namespace must be the release's",
     ),
 ]
+
+
+FOREIGN: Mapping[str, str] = yaml.safe_load((CHART / "files/names-of-other-charts.yaml").read_text())
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+@pytest.mark.parametrize("value", [{"a": "b"}, "x", 0, []], ids=repr)
+def test_name_of_another_chart_is_refused_with_the_one_of_this_chart(name: str, value: Any, files: Files) -> None:
+    with pytest.raises(helm_python.HelmRenderError) as refused:
+        files(at_path(tuple(name.split(".")), value))
+
+    assert f"{name}: this chart calls it {FOREIGN[name]}" in str(refused.value)
+    assert len(str(refused.value).strip().splitlines()) == 1
+
+
+def test_hints_for_names_of_other_charts_are_values_of_this_chart() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    known = {".".join(path) for path in paths(values)}
+
+    assert {ours.partition("=")[0] for ours in FOREIGN.values()} <= known
+    assert not FOREIGN.keys() & known
 
 
 @pytest.mark.parametrize(("given", "said"), UNKNOWN, ids=lambda value: value if isinstance(value, str) else "")

@@ -11,7 +11,7 @@ import pytest
 from dashboards.parts import look
 from dashboards.parts.states import codes
 from deploy.prometheus.recordings_common import STATE_INDEX
-from exporter.collectors.xid import CATALOGUE
+from exporter.collectors.xid_catalogue import CATALOGUE
 from tests.contract.dashboards.inference import WrongLabelError, labels, matchers, ranged, selectors, walk
 from tests.contract.dashboards.reading import (
     NAMES,
@@ -108,7 +108,11 @@ def test_xids_of_the_hardware_come_first(name: str, title: str) -> None:
     advised = properties(panel, "What to do")["mappings"][0]["options"]
 
     assert panel["options"]["sortBy"] == [{"desc": False, "displayName": "What to do"}]
-    assert {raw.partition(" ")[2] for raw in advised} == {*CATALOGUE.values(), "unknown"}
+    assert {raw.partition(" ")[2] for raw in advised} == {
+        *(entry.class_ for entry in CATALOGUE.values()),
+        "unknown",
+        "page",
+    }
     red = [raw for raw in advised if advised[raw]["color"] == look.RED]
     assert sorted(advised)[: len(red)] == sorted(red)
 

@@ -24,7 +24,7 @@ def two_owners_of_two_gpus() -> Rig:
     }
     health = (
         SourceHealth("kubelet", success=True, age=2.0, unresolved={"unknown_id": 2}),
-        SourceHealth("slurm", success=False, age=9.0, conflicts=1, stale=3),
+        SourceHealth("slurm", success=False, age=9.0, conflicts=1, stale=3, reason="timeout"),
     )
     used = HostUsage(50.0, 8.0, 1 << 30, 2 << 30, 1000, 2000, {"receive": 5}, (8000,), {"io": 3.0}, {"io": 2.0})
     node = ScriptedNode(

@@ -34,6 +34,9 @@ class ScriptedNode:
     """What the last pass asked for the owners of."""
     moments: set[Moment] = field(default_factory=set[Moment])
 
+    looked_at: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
+    """The processes of each look inside a cycle."""
+
     def __post_init__(self) -> None:
         self._exited = ExitedProcesses()
 
@@ -61,6 +64,9 @@ class ScriptedNode:
             ports=self.ports,
             nccl=self.statuses,
         )
+
+    def look_again(self, pids: Sequence[int]) -> None:
+        self.looked_at.append(tuple(pids))
 
     def start(self, threads: Threads) -> None:
         """Nothing to start."""

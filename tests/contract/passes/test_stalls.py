@@ -18,12 +18,12 @@ STALL = 20.0
 BUSY = 80
 
 
-def rig(*, sampled: bool = True) -> Rig:
+def rig(*, sampled: bool = True, kept: int = 100) -> Rig:
     """A job's GPU that is busy for four fifths of every second, by the driver's samples or by its readings."""
     device = gpu(0, ComputeRunningProcesses=runs(10), UtilizationRates=Record(gpu=BUSY, memory=20))
     found = Rig([device], ScriptedNode(hosts={10: process(10), 11: process(11)}, owned=owned(10)))
     if sampled:
-        device.answers["nvmlDeviceGetSamples"] = lambda _kind, cursor: samples(found, cursor)
+        device.answers["nvmlDeviceGetSamples"] = lambda _kind, cursor: samples(found, cursor, kept)
     else:
         del device.answers["nvmlDeviceGetSamples"], device.answers["nvmlGpmMetricsGet"]
     return found
@@ -34,10 +34,12 @@ def owned(pid: int) -> Ownership:
     return Ownership({pid: owner}, {"GPU-0": (owner,)}, info={owner: WorkloadInfo()})
 
 
-def samples(rig: Rig, cursor: int) -> Iterable[tuple[int, float]]:
-    """What the driver's buffer keeps: one sample a second."""
+def samples(rig: Rig, cursor: int, kept: int) -> Iterable[tuple[int, float]]:
+    """What the driver's buffer keeps: one sample a second, of so many seconds."""
     now = int(BEGIN + rig.seconds)
-    return [(second * 1_000_000, float(BUSY)) for second in range(now - 100, now + 1) if second * 1_000_000 > cursor]
+    return [
+        (second * 1_000_000, float(BUSY)) for second in range(now - kept + 1, now + 1) if second * 1_000_000 > cursor
+    ]
 
 
 def value(rig: Rig, name: str, *labels: str) -> float:
@@ -50,15 +52,25 @@ def used(rig: Rig, *labels: str) -> float:
     return value(rig, "gpu_workload_busy_gpu_seconds_total", *labels)
 
 
-@pytest.mark.parametrize("sampled", [True, False])
-def test_used_time_reconciles_with_the_busy_time_over_a_pass_of_many_seconds(*, sampled: bool) -> None:
-    """What the GPU did in it is not known, so its states say; how long it was busy the driver tells."""
-    found = rig(sampled=sampled)
+@pytest.mark.parametrize(
+    ("stall", "sampled", "kept", "covered"),
+    [(20.0, True, 100, 20.0), (300.0, True, 14, 14.0), (20.0, False, 0, 5.0), (300.0, False, 0, 5.0)],
+    ids=["all in the buffer", "14 s in the buffer", "no buffer", "no buffer, long"],
+)
+def test_busy_and_unobserved_time_of_a_stopped_exporter_agree(
+    stall: float, covered: float, kept: int, *, sampled: bool
+) -> None:
+    """What is not in the driver's buffer is lost to the busy seconds, and unobserved. A reading stands for 5 s."""
+    found = rig(sampled=sampled, kept=kept)
     found.passes(5)
-    found.seconds += STALL - 1.0
+    found.seconds += stall - 1.0
     found.passes(5)
 
-    assert value(found, "gpu_state_seconds_total", 'state="unobserved"') == STALL
+    lost = value(found, "gpu_exporter_samples_lost_seconds_total")
+    states = value(found, "gpu_state_seconds_total")
+    unobserved = value(found, "gpu_state_seconds_total", 'state="unobserved"')
+    assert lost == unobserved == pytest.approx(stall - covered)
+    assert value(found, "gpu_busy_seconds_total") == pytest.approx(BUSY / 100 * (states - lost))
     assert used(found, 'workload="slurm:4711"') == pytest.approx(value(found, "gpu_busy_seconds_total"))
     assert used(found) == pytest.approx(value(found, "gpu_busy_seconds_total"))
     found.stop()

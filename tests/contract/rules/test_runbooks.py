@@ -11,7 +11,7 @@ from promql_parser import parse
 
 from deploy.prometheus.render import ALERTS, RUNBOOKS, Settings, render
 from deploy.prometheus.states import LOST
-from exporter.collectors.xid import class_of
+from exporter.collectors.xid_catalogue import class_of
 from tests.stack import ROOT
 
 PAGES = ROOT / "docs/runbooks"

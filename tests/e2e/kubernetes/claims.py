@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -103,7 +102,7 @@ def unresolved(text: str) -> float:
 
 @pytest.mark.usefixtures("claimed")
 def test_claim_is_told_by_its_profile_and_one_of_two_alike_is_counted(cluster: Cluster, values: Path) -> None:
-    deploy(cluster, values)
+    deploy(cluster, values, "--set", "attribution.pods.api=false")
 
     def told() -> str:
         text = metrics(cluster)
@@ -118,10 +117,7 @@ def test_claim_is_told_by_its_profile_and_one_of_two_alike_is_counted(cluster: C
 
 @pytest.mark.usefixtures("claimed")
 def test_resource_slices_tell_which_of_two_alike_a_claim_means(cluster: Cluster, values: Path) -> None:
-    # No kube-proxy here: the address is given.
-    server = {"KUBERNETES_SERVICE_HOST": settings.GATEWAY, "KUBERNETES_SERVICE_PORT": str(cluster.ports.api)}
-    given = [{"name": name, "value": value} for name, value in server.items()]
-    deploy(cluster, values, "--set", "attribution.pods.api=true", "--set-json", f"extraEnv={json.dumps(given)}")
+    deploy(cluster, values)
 
     def told() -> None:
         text = metrics(cluster)

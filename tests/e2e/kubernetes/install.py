@@ -131,11 +131,8 @@ def test_processes_and_host_usage_belong_to_the_pod_on_a_shared_gpu_too(
 
 
 def test_api_server_tells_the_labels_of_pods(cluster: Cluster, values: Path, workloads: dict[str, list[int]]) -> None:
-    # No kube-proxy here: the address is given.
-    server = [("KUBERNETES_SERVICE_HOST", settings.GATEWAY), ("KUBERNETES_SERVICE_PORT", str(cluster.ports.api))]
     given = yaml.safe_load(values.read_text())
-    given["attribution"]["pods"] |= {"api": True, "labels": ["team"]}
-    given["extraEnv"] = [{"name": name, "value": value} for name, value in server]
+    given["attribution"]["pods"] |= {"labels": ["team"]}
     values.write_text(yaml.safe_dump(given))
     deploy(cluster, values)
 

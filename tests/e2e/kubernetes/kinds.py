@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.kubernetes import kind_objects, release, settings
+from tests.e2e.kubernetes import kind_objects, release
 from tests.e2e.kubernetes.cluster import ROOT, Cluster
 from tests.e2e.kubernetes.conftest import GPUS, offer
 from tests.e2e.kubernetes.kind_objects import CASES, RESOURCE, container_name
@@ -77,13 +76,14 @@ def expected(case: str, column: str) -> tuple[str, str, str]:
     kind, _, name = own.rpartition("/")
     exact = (column == "root" and not ROOTS[case].get("inferred")) or (column == "by_labels" and kind == "Pod")
     shown = " < ".join(each for each in (kind, whole) if each)
-    return f"{kind_objects.NAMESPACE}/{name}", shown, "false" if exact else "true"
+    workload = "/".join(part for part in (kind_objects.NAMESPACE, kind, name) if part)
+    return workload, shown, "false" if exact else "true"
 
 
 RIGHTS = {
-    "root": ("--set", "attribution.pods.api=true"),
-    "by_labels": ("--set", "attribution.pods.api=true,rbac.owners=false"),
-    "by_name": (),
+    "root": (),
+    "by_labels": ("--set", "rbac.owners=false"),
+    "by_name": ("--set", "attribution.pods.api=false"),
 }
 
 
@@ -91,10 +91,7 @@ RIGHTS = {
 def test_every_pod_goes_by_what_people_made(
     cluster: Cluster, values: Path, pods: dict[str, dict[str, Any]], column: str
 ) -> None:
-    # No kube-proxy here: the address is given.
-    server = {"KUBERNETES_SERVICE_HOST": settings.GATEWAY, "KUBERNETES_SERVICE_PORT": str(cluster.ports.api)}
-    given = json.dumps([{"name": name, "value": value} for name, value in server.items()])
-    deploy(cluster, values, *RIGHTS[column], "--set-json", f"extraEnv={given}")
+    deploy(cluster, values, *RIGHTS[column])
     wanted = {container_name(case): expected(case, column) for case in pods}
 
     def all_told() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from helm import pack
+from tests.e2e.kubernetes import settings
 from tests.e2e.kubernetes.cluster import ROOT, Cluster
 from tests.e2e.kubernetes.waiting import NotYetError
 
@@ -46,12 +48,18 @@ def default_values(cluster: Cluster) -> Path:
         "image": {"registry": "localhost", "tag": "e2e"},
         "runtimeClass": {"name": "nvidia", "create": True},
         "terminationGracePeriodSeconds": 1,
+        "extraEnv": [{"name": name, "value": value} for name, value in _api_server(cluster)],
     }
     level = {"pod-security.kubernetes.io/enforce": "privileged"}
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": level}})
     file = cluster.home / "default.yaml"
     file.write_text(yaml.safe_dump({**own, **host_paths(cluster)}))
     return file
+
+
+def _api_server(cluster: Cluster) -> Sequence[tuple[str, str]]:
+    """No kube-proxy here: the address is given."""
+    return (("KUBERNETES_SERVICE_HOST", settings.GATEWAY), ("KUBERNETES_SERVICE_PORT", str(cluster.ports.api)))
 
 
 def refused(cluster: Cluster, values: Path, *more: str) -> str:

@@ -195,7 +195,8 @@ def test_plain_pods_are_a_workload_each_and_a_guessed_name_is_inferred(tmp_path:
         ownership = attribution_of(Parts(source)).join([A, B], {A.uuid: [7], B.uuid: [8]}, processes, 1.0)
 
     assert {owner.workload: info.trust for owner, info in ownership.info.items()} == dict.fromkeys(
-        ("ml/llama-2", "ml/llama-3"), "exact" if known else "inferred"
+        ("ml/Pod/llama-2", "ml/Pod/llama-3") if known else ("ml/llama-2", "ml/llama-3"),
+        "exact" if known else "inferred",
     )
 
 

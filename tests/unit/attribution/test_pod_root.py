@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,15 @@ import yaml
 from exporter.attribution.kubernetes import projects
 from exporter.attribution.kubernetes.pod import Pod, controller_of, pod_of
 from exporter.attribution.kubernetes.projects import Reference
-from exporter.attribution.kubernetes.root import OwnerLookup, OwnerUnavailable, TopLevelOwner, by_name, top_level_owner
+from exporter.attribution.kubernetes.root import (
+    OwnerLookup,
+    OwnerUnavailable,
+    PodPlace,
+    TopLevelOwner,
+    by_name,
+    pod_owner,
+    top_level_owner,
+)
 
 _DATA = Path(__file__).parent / "data"
 _HASH = "9d9c9b2f0d6f6b0a9d9c9b2f0d6f6b0a"
@@ -231,3 +239,129 @@ def test_workers_of_dask_each_have_a_deployment_and_are_one_cluster() -> None:
         return OwnerLookup(above[reference.name]) if reference.name in above else OwnerUnavailable.UNKNOWN
 
     assert top_level_owner(pod, ask) == TopLevelOwner("sweep", "DaskCluster")
+
+
+def _made_by(version: str, kind: str, name: str) -> Mapping[str, Any]:
+    return {"apiVersion": version, "kind": kind, "name": name, "uid": f"{kind}-{name}", "controller": True}
+
+
+def _named(name: str, labels: Mapping[str, str], *owners: Mapping[str, Any]) -> Pod:
+    metadata = {"namespace": "ml", "name": name, "uid": name, "labels": labels, "ownerReferences": list(owners)}
+    return pod_of({"metadata": metadata, "status": {}}, ())[1]
+
+
+_GROVE = {"app.kubernetes.io/managed-by": "grove-operator", "app.kubernetes.io/part-of": "disagg"}
+_RUNNERS = {"actions.github.com/scale-set-name": "gpu-runners", "app.kubernetes.io/part-of": "gha-runner-scale-set"}
+_AIRFLOW = {"dag_id": "retrain", "airflow_version": "2.10.4"}
+_SPARK = {"spark-app-selector": "spark-b1f8840227074b62996f66b915044ee6"}
+
+
+@pytest.mark.parametrize(
+    ("pods", "workload"),
+    [
+        # labels and references as the source of each project writes them
+        (
+            [
+                _named("train-head", {"skypilot-cluster-name": "train-1a2b"}),
+                _named("train-worker1", {"skypilot-cluster-name": "train-1a2b"}),
+            ],
+            "SkyPilotCluster/train-1a2b",
+        ),
+        (
+            [
+                _named("etl-0123456789abcdef-driver", {**_SPARK, "spark-role": "driver"}),
+                _named("my-driver-exec-1", {**_SPARK, "spark-role": "executor"}, _made_by("v1", "Pod", "my-driver")),
+            ],
+            "SparkApplication/spark-b1f8840227074b62996f66b915044ee6",
+        ),
+        (
+            [
+                _named("disagg-0-prefill-x", _GROVE, _made_by("grove.io/v1alpha1", "PodClique", "disagg-0-prefill")),
+                _named("disagg-0-decode-y", _GROVE, _made_by("grove.io/v1alpha1", "PodClique", "disagg-0-decode")),
+            ],
+            "PodCliqueSet/disagg",
+        ),
+        (
+            [
+                _named(name, _RUNNERS, _made_by("actions.github.com/v1alpha1", "EphemeralRunner", name))
+                for name in ("gpu-runners-8xk2p-runner-a", "gpu-runners-8xk2p-runner-b")
+            ],
+            "AutoscalingRunnerSet/gpu-runners",
+        ),
+        (
+            [_named("retrain-fit-1", {**_AIRFLOW, "task_id": "fit"}), _named("retrain-eval-2", _AIRFLOW)],
+            "DAG/retrain",
+        ),
+        (
+            [
+                _named(name, {}, _made_by("flyte.lyft.com/v1alpha1", "flyteworkflow", "bahyicye9e"))
+                for name in ("bahyicye9e-n0-0", "bahyicye9e-n1-0")
+            ],
+            "flyteworkflow/bahyicye9e",
+        ),
+        (
+            [
+                _named(name, {}, _made_by("batch.volcano.sh/v1alpha1", "Job", "pretrain"))
+                for name in ("pretrain-node-5", "pretrain-node-6")
+            ],
+            "Job/pretrain",
+        ),
+        (
+            [
+                _named(name, {}, _made_by("argoproj.io/v1alpha1", "Workflow", "sweep-x7k2p"))
+                for name in ("sweep-x7k2p-train-123", "sweep-x7k2p-eval-456")
+            ],
+            "Workflow/sweep-x7k2p",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_pods_of_one_project_object_are_one_workload(pods: Sequence[Pod], workload: str) -> None:
+    found = {top_level_owner(pod, lambda _: OwnerUnavailable.UNKNOWN) for pod in pods}
+
+    assert {each and (f"{each.kind}/{each.name}", each.inferred) for each in found} == {(workload, True)}
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"app.kubernetes.io/part-of": "shop", "app.kubernetes.io/managed-by": "Helm"},
+        {"app.kubernetes.io/part-of": "shop"},
+        {"dag_id": "mine"},
+    ],
+)
+def test_label_that_others_use_too_names_no_workload(labels: Mapping[str, str]) -> None:
+    found = top_level_owner(_named("solo", labels), lambda _: OwnerUnavailable.UNKNOWN)
+
+    assert found == TopLevelOwner("solo", "Pod")
+
+
+def test_runners_are_of_the_scale_set_that_the_api_server_confirms() -> None:
+    names = ("EphemeralRunner", "EphemeralRunnerSet", "AutoscalingRunnerSet")
+    runner, runner_set, scale_set = (
+        Reference("actions.github.com/v1alpha1", kind, kind.lower(), "u") for kind in names
+    )
+    above = {runner: runner_set, runner_set: scale_set, scale_set: None}
+    pod = Pod("ci", "gpu-runners-8xk2p-runner-a", "p", controller=runner)
+
+    found = top_level_owner(pod, lambda reference: OwnerLookup(above[reference]))
+
+    assert found == TopLevelOwner("autoscalingrunnerset", "AutoscalingRunnerSet")
+
+
+def test_replica_set_without_a_deployment_keeps_its_own_name() -> None:
+    """Orphaned by `kubectl delete --cascade=orphan`: nothing is above it any more, and its pods keep their hash."""
+    replicas = Reference("apps/v1", "ReplicaSet", "chat-fd76765cd", "r")
+    pod = Pod("ml", "chat-fd76765cd-lk52m", "p", controller=replicas, projects={"pod-template-hash": "fd76765cd"})
+
+    assert top_level_owner(pod, lambda _: OwnerLookup(None)) == TopLevelOwner("chat-fd76765cd", "ReplicaSet")
+
+
+def test_objects_of_one_name_and_different_kinds_are_different_workloads() -> None:
+    place = PodPlace("ml", "train-0", "main")
+    kinds = ("Deployment", "StatefulSet", "DaemonSet", "Job", "Pod", "")
+
+    found = [pod_owner(place, TopLevelOwner("train", kind)).workload for kind in kinds]
+
+    assert found == ["ml/Deployment/train", "ml/StatefulSet/train", "ml/DaemonSet/train", "ml/Job/train",
+                     "ml/Pod/train", "ml/train"]  # fmt: skip

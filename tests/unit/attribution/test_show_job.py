@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,11 @@ TEXT = (
 ALICE = Job(
     "7", "alice", "physics", "gpu", "x", "high", state="RUNNING", gres=(NodeGres(frozenset({"n1"}), "gpu", 1, (3,)),)
 )
-OLD = "case $1 in --json) echo \"scontrol: unrecognized option '--json'\" >&2; exit 1;; esac\n"
+OLD = "case $2 in --json) echo \"scontrol: unrecognized option '--json'\" >&2; exit 1;; esac\n"
+
+
+BRIEF = "s|  Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:3) MinCPUs| MinCPUs|; s|$| TresPerNode=gres:gpu:1|"
+"""What scontrol leaves out without -d, and what a job asked for, which is always there."""
 
 
 def text(name: str = "x", job: str = "7", more: str = "") -> str:
@@ -39,7 +44,9 @@ def old(folder: Path, output: str | bytes, asked: str = "7") -> ShowJob:
     """A scontrol of Slurm 22.05 that says `output` of a job."""
     said = folder / f"said-{asked}"
     said.write_bytes(output if isinstance(output, bytes) else output.encode())
-    return ShowJob(script(folder, f'{OLD}[ "$1 $2 $3 $4" = "-o -d show job" ] && cat {folder}/said-$5'))
+    detailed = f'[ "$1 $2 $3 $4 $5" = "--local -o -d show job" ] && exec cat {folder}/said-$6'
+    brief = f'[ "$1 $2 $3 $4" = "--local -o show job" ] && sed "{BRIEF}" {folder}/said-$5'
+    return ShowJob(script(folder, f"{OLD}{detailed}\n{brief}"))
 
 
 def squeue(folder: Path, line: str) -> None:
@@ -47,14 +54,39 @@ def squeue(folder: Path, line: str) -> None:
 
 
 def test_command_is_asked_for_one_job(tmp_path: Path) -> None:
-    assert old(tmp_path, text())("7") == ALICE
+    assert old(tmp_path, text())("7") == replace(ALICE, gres=None)
+    assert old(tmp_path, text()).with_gpus("7") == ALICE
+
+
+@pytest.mark.parametrize(
+    ("more", "gres"),
+    [
+        ("OverSubscribe=OK", ()),
+        ("OverSubscribe=YES", ()),
+        ("OverSubscribe=NO", None),
+        ("OverSubscribe=OK TresPerNode=gres:gpu:2", None),
+        ("OverSubscribe=OK TresPerJob=gres/shard:2", None),
+        ("TRES=cpu=1,gres/gpu=8 OverSubscribe=OK", None),
+    ],
+)
+def test_text_without_details_leaves_open_which_gpus_only_where_there_may_be_some(
+    tmp_path: Path, more: str, gres: tuple[()] | None
+) -> None:
+    before, _, after = TEXT.partition("  Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:3)")
+    (tmp_path / "said").write_text(
+        f"{before}{after}".format(id="7", name="x", more="").replace("Command", f"{more} Command")
+    )
+    found = ShowJob(script(tmp_path, f"{OLD}cat {tmp_path}/said"))("7")
+
+    assert found is not None
+    assert found.gres == gres
 
 
 @pytest.mark.parametrize(
     "name", [" Command=/bin/x", "a Account=rich QOS=x", "a  Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:8(IDX:0-7)", "a\nb"]
 )
 def test_name_like_a_field_changes_nothing(tmp_path: Path, name: str) -> None:
-    found = old(tmp_path, text(name))("7")
+    found = old(tmp_path, text(name)).with_gpus("7")
 
     assert found is not None
     assert (found.user, found.account, found.name, found.gres) == ("alice", "physics", printable(name), ALICE.gres)
@@ -101,7 +133,7 @@ def test_id_that_is_also_a_heterogeneous_jobs_is_asked_for_as_its_component(tmp_
     first, second = (text(job=job, more=f" HetJobId=7 HetJobOffset={place}") for place, job in enumerate("78"))
     old(tmp_path, first, asked="7+0")
 
-    found = old(tmp_path, f"{first}\n{second}")("7")
+    found = old(tmp_path, f"{first}\n{second}").with_gpus("7")
     assert found is not None
     assert (found.id, found.het_job, found.het_offset, found.gres) == ("7", "7", "0", ALICE.gres)
 
@@ -110,7 +142,7 @@ def test_id_that_is_also_an_arrays_is_asked_for_as_its_element(tmp_path: Path) -
     both = "\n".join((text(job="8", more=" ArrayJobId=7 ArrayTaskId=2"), text(more=" ArrayJobId=7 ArrayTaskId=1")))
     old(tmp_path, text(more=" ArrayJobId=7 ArrayTaskId=1"), asked="7_1")
 
-    found = old(tmp_path, both)("7")
+    found = old(tmp_path, both).with_gpus("7")
     assert found is not None
     assert (found.id, found.array_task, found.gres) == ("7", "1", ALICE.gres)
 
@@ -154,7 +186,7 @@ def by_json(folder: Path, **fields: Any) -> ShowJob:
         **fields,
     }  # fmt: skip
     (folder / "said.json").write_text(json.dumps({"jobs": [{"job_id": 8, "user_name": "bob"}, job], "errors": []}))
-    return ShowJob(script(folder, f'[ "$*" = "--json -d show job 7" ] && cat {folder}/said.json'))
+    return ShowJob(script(folder, f'[ "$*" = "--local --json -d show job 7" ] && cat {folder}/said.json'))
 
 
 @pytest.mark.parametrize("name", ["x", "x UserId=bob(2) GroupId=b(2)\nJobId=7 JobName=y", "\ud800"])
@@ -206,18 +238,17 @@ def test_json_tells_how_large_the_job_is(
 def test_json_that_hides_the_gpus_leaves_them_to_the_text(tmp_path: Path) -> None:
     by_json(tmp_path, gres_detail=[])
     (tmp_path / "said").write_text(text())
-    ask = ShowJob(script(tmp_path, f'[ "$1" = "--json" ] && exec cat {tmp_path}/said.json; cat {tmp_path}/said'))
+    ask = ShowJob(script(tmp_path, f'[ "$2" = "--json" ] && exec cat {tmp_path}/said.json; cat {tmp_path}/said'))
 
-    found = ask("7")
-    assert found is not None
-    assert found.gres == ALICE.gres
+    assert ask("7") == replace(ALICE, gres=None, node_count=1, node_list="n1")
+    assert ask.with_gpus("7") == ALICE
 
 
 @pytest.mark.parametrize("document", ["", "[]", "{}", '{"jobs": 1}', '{"jobs": [], "errors": ["x"]}', "[" * 100_000])
 def test_json_that_is_none_is_passed_over(tmp_path: Path, document: str) -> None:
     (tmp_path / "said.json").write_text(document)
     (tmp_path / "said").write_text(text())
-    ask = ShowJob(script(tmp_path, f'[ "$1" = "--json" ] && exec cat {tmp_path}/said.json; cat {tmp_path}/said'))
+    ask = ShowJob(script(tmp_path, f'[ "$2" = "--json" ] && exec cat {tmp_path}/said.json; cat {tmp_path}/said'))
 
     assert ask("7") == ALICE
 
@@ -229,7 +260,7 @@ def test_json_fields_of_odd_types_are_survived(tmp_path: Path, odd: dict[str, An
     (tmp_path / "said").write_text(text())
     by_json(tmp_path, **odd)
 
-    ShowJob(script(tmp_path, f'[ "$1" = "--json" ] && exec cat {tmp_path}/said.json; cat {tmp_path}/said'))("7")
+    ShowJob(script(tmp_path, f'[ "$2" = "--json" ] && exec cat {tmp_path}/said.json; cat {tmp_path}/said'))("7")
 
 
 def test_json_node_list_says_where_the_job_runs(tmp_path: Path) -> None:

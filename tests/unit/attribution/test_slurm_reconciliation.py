@@ -10,6 +10,7 @@ import pytest
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.job import Job
 from exporter.attribution.slurm.reconciliation import (
+    INTERVAL,
     MAX_ASKED,
     RECHECK_SECONDS,
     SETTLE_SECONDS,
@@ -33,6 +34,7 @@ class Asked(Scontrol):
         super().__init__("scontrol")
         self.running, self.known, self.jobs = steps, settings, jobs
         self.questions: list[str] = []
+        self.slurmd = True
         self.now = 0.0
         self.reconciliation = Reconciliation(
             self, self.ask, lambda job: not job.runs_on({"n1"}), lambda: MonotonicTime(self.now)
@@ -41,6 +43,9 @@ class Asked(Scontrol):
     def steps(self) -> Steps:
         self.questions.append("steps")
         return Steps(frozenset(self.running), visible=bool(self.running))
+
+    def slurmd_runs(self) -> bool:
+        return self.slurmd
 
     def settings(self) -> Mapping[str, str]:
         if self.jobs is None:
@@ -157,6 +162,36 @@ def test_requeued_job_with_a_step_here_again_is_not_ended() -> None:
     slurm.jobs, slurm.running = {"7": "RUNNING on n1"}, {"7", "8"}
 
     assert slurm.after(programs="78") == {}
+
+
+def test_job_with_a_step_has_ended_where_slurmctld_says_so_after_slurmd_is_lost() -> None:
+    """As after kill -9 of slurmd: its steps go on, and Slurm runs the job elsewhere."""
+    slurm = Asked({"7", "8"}, CONTAIN, {"7": "RUNNING on n2", "8": "RUNNING on n1"})
+    assert slurm.after("7", programs="8") == {}
+    slurm.slurmd = False
+
+    assert set(slurm.after("7", programs="8", seconds=INTERVAL)) == {"7"}
+    slurm.questions.clear()
+    for _ in range(2):
+        slurm.after("7", programs="8", seconds=INTERVAL)
+    assert slurm.questions == ["steps", "steps"]
+
+
+def test_slurmd_that_never_answered_is_not_lost() -> None:
+    """A container may not reach it."""
+    slurm = Asked({"7"}, CONTAIN, {"7": "RUNNING on n2"})
+    slurm.slurmd = False
+
+    assert slurm.after("7") == {}
+
+
+def test_stepless_job_that_runs_is_asked_about_seldom() -> None:
+    """As an interactive allocation without PrologFlags=Contain, for days."""
+    slurm = Asked({"8"}, ALLOC, {"7": "RUNNING"})
+    for _ in range(int(600 / INTERVAL)):
+        slurm.after("7", programs="8", seconds=INTERVAL)
+
+    assert slurm.questions.count("7") <= 600 / RECHECK_SECONDS + 1
 
 
 def test_contested_job_is_asked_about_although_it_has_a_step_and_then_seldom() -> None:

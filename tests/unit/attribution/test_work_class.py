@@ -48,11 +48,14 @@ def test_facts_by_their_weight(owner: Owner, info: WorkloadInfo, host: HostSigna
 
 
 def test_every_kind_that_the_api_knows_is_of_a_class_or_says_nothing_on_purpose() -> None:
-    """StatefulSets and RayClusters are notebooks, servers and ranks alike."""
+    """StatefulSets, RayClusters and Grove's kinds are notebooks, servers and ranks alike."""
     kinds = {kind for each in KINDS.values() for kind in each}
     told = {kind: classify(POD, WorkloadInfo(owner_kind=kind), HostSignals()).source for kind in kinds}
 
-    assert {kind for kind, source in told.items() if source != "scheduler"} == {"StatefulSet", "RayCluster"}
+    assert {kind for kind, source in told.items() if source != "scheduler"} == {
+        *("StatefulSet", "RayCluster"),
+        *KINDS["grove.io"],
+    }
 
 
 def test_the_option_goes_before_what_is_seen() -> None:

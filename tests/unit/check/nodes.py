@@ -87,7 +87,7 @@ FIRES = {
     "xid_restart": xid(79),
     "xid_workflow": xid(74),
     "xid_support": xid(61),
-    "xid_unknown": xid(172),
+    "xid_unknown": xid(169),
     "ecc_uncorrectable": series("gpu_ecc_errors_total", 1, type="uncorrected"),
     "ecc_sram": series("gpu_ecc_sram_threshold_exceeded", 1),
     "row_remap_failed": series("gpu_row_remap_failed", 1),
@@ -115,5 +115,6 @@ FIRES = {
     "temperature": series("gpu_temperature_margin_celsius", 2),
     "fan": series("gpu_fan_speed_rpm", 0, fan="0"),
     "reference": series("gpu_ecc_mode_enabled", 0),
+    "owners": 'gpu_exporter_attribution_error{source="kubernetes",reason="missing"} 1',
     "reading": 'gpu_scrape_collector_success{collector="power"} 0',
 }

@@ -39,15 +39,15 @@ def test_seconds_of_a_call_that_hangs_are_in_the_buffer_when_it_answers(hangs: f
     assert reading.total == pytest.approx(truth(BEGIN + 10 + hangs))
 
 
-def test_call_that_hangs_and_brings_nothing_begins_anew() -> None:
+def test_call_that_hangs_and_brings_nothing_begins_anew_after_half_a_minute() -> None:
     reading = advance(Integral(), [(30_000_000, 50)], 0.0)
 
-    reading = advance(reading, [], 1.0, 12.0)
-    assert (reading.cursor, reading.total) == (0, 0.0)
+    reading = advance(reading, [], 1.0, 32.0)
+    assert (reading.cursor, reading.total) == (0, 0.5)
 
-    reading = advance(reading, [(44_000_000, 50)], 14.0)
-    reading = advance(reading, [(45_000_000, 50)], 1.0)
-    assert reading.total == pytest.approx(0.5)
+    reading = advance(reading, [(64_000_000, 50)], 1.0)
+    reading = advance(reading, [(65_000_000, 50)], 1.0)
+    assert reading.total == pytest.approx(1.5)
 
 
 def test_samples_that_claim_more_than_the_call_took_count_as_little_as_before() -> None:

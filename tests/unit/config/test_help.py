@@ -21,6 +21,13 @@ def told(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return parser(PAGES[command], commands()[command]).format_help()
 
 
+def everything(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    with pytest.raises(SystemExit):
+        parser(PAGES[command], commands()[command]).parse_args(["--help-all"])
+    return capsys.readouterr().out
+
+
 @pytest.mark.parametrize("command", PAGES)
 def test_usage_is_one_line_and_what_the_command_does_follows(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     usage, empty, about = told(command, monkeypatch).splitlines()[:3]
@@ -36,10 +43,19 @@ def test_no_line_is_wider_than_the_terminal(command: str, monkeypatch: pytest.Mo
     assert [line for line in wide if "https://" not in line] == []
 
 
-def test_the_daemons_page_names_every_command_and_every_option_with_its_default(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_help_shows_two_examples_and_the_common_options(monkeypatch: pytest.MonkeyPatch) -> None:
     page = told("serve", monkeypatch)
+
+    assert page.count("\n  gpu-exporter") == 2
+    assert "--web.listen-address" in page
+    assert "--path.procfs" not in page
+    assert "--help-all shows every one." in page
+
+
+def test_help_all_names_every_command_and_every_option_with_its_default(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = everything("serve", monkeypatch, capsys)
     words = " ".join(page.split())
 
     assert [name for name in COMMANDS if not re.search(rf"^  {name} +\w", page, re.MULTILINE)] == []
@@ -50,21 +66,21 @@ def test_the_daemons_page_names_every_command_and_every_option_with_its_default(
 
 
 @pytest.mark.parametrize("command", ["once", "capture", "check"])
-def test_a_command_tells_of_its_own_options_and_where_the_others_are(
-    command: str, monkeypatch: pytest.MonkeyPatch
+def test_a_command_shows_its_own_options_and_takes_the_others(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = told(command, monkeypatch)
 
     assert "--simulate" in page
     assert "--ledger.thresholds" not in page
-    assert "gpu-exporter --help lists them" in page
+    assert "--ledger.thresholds" in everything(command, monkeypatch, capsys)
     taken = parser(PAGES[command], commands()[command]).parse_args(["--ledger.thresholds", "sm-low=0.4"])
     assert vars(taken)["ledger.thresholds"] == "sm-low=0.4"
 
 
-def test_groups_that_a_page_names_are_there() -> None:
+def test_options_that_a_page_names_are_there() -> None:
     for command, page in PAGES.items():
-        assert set(page.groups) <= {option.group for option in commands()[command]}
+        assert set(page.common) <= {word for option in commands()[command] for word in (option.group, option.name)}
 
 
 def test_a_percent_sign_is_one() -> None:

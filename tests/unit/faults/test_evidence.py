@@ -13,6 +13,8 @@ from exporter.collectors.health import Health
 from exporter.collectors.info import Info
 from exporter.collectors.nvlink import Nvlink
 from exporter.collectors.power import Limits, Power
+from exporter.collectors.xid import XidReport
+from exporter.core.clock import UnixTime
 from exporter.core.counters import NO_COUNTS
 from exporter.faults.model import ObservedGpu
 from exporter.faults.watch import observed_gpu
@@ -26,11 +28,13 @@ ECC = Ecc(
 )
 NVLINK = Nvlink({0: True, 1: False, 2: True}, {}, NO_COUNTS, None, 3, NO_FIELDS, NO_FIELDS, ())
 ROWS = RemappedRows(0, 1, pending=False, failed=True, banks={})
+FALLEN_OFF = {79: XidReport("restart_bm", UnixTime(100.0))}
+REPORTS = {31: XidReport("restart_app", UnixTime(1.0)), 154: XidReport("workflow", UnixTime(2.0))}
 WHOLE = {"info": INFO, "power": POWER, "ecc": ECC, "nvlink": NVLINK, "remapped_rows": ROWS}
 
 
 def test_each_part_is_of_its_own_reading() -> None:
-    assert observed_gpu(FakeDevice(), WHOLE, {79: 100.0}, up=False, failure="GPU_IS_LOST") == ObservedGpu(
+    assert observed_gpu(FakeDevice(), WHOLE, FALLEN_OFF, up=False, failure="GPU_IS_LOST") == ObservedGpu(
         uuid="GPU-1",
         index=0,
         serial="S1",
@@ -42,7 +46,8 @@ def test_each_part_is_of_its_own_reading() -> None:
         links=2,
         remap_failed=True,
         sram_exceeded=True,
-        xids={79: 100.0},
+        xids={79: UnixTime(100.0)},
+        xid_classes={79: "restart_bm"},
     )
 
 
@@ -78,6 +83,12 @@ def test_xid_on_the_advised_recovery_is_no_fault_while_none_is_advised(action: s
     """It comes when one is advised, and when none is any more; drivers that do not tell which have the XID alone."""
     readings: dict[str, Any] = {"health": Health(action, NO_FIELDS)} if action else {}
 
-    found = observed_gpu(FakeDevice(), readings, {31: 1.0, 154: 2.0}, up=True, failure="")
+    found = observed_gpu(
+        FakeDevice(),
+        readings,
+        REPORTS,
+        up=True,
+        failure="",
+    )
 
     assert set(found.xids) == xids

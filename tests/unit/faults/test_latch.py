@@ -168,6 +168,47 @@ def test_error_with_an_uncontained_one_beside_it_does_not_wait() -> None:
     assert {fault.action for fault in node.book.faults} == {RepairAction.RESET}
 
 
+@pytest.mark.parametrize(
+    ("number", "class_", "action"),
+    [
+        (149, "reset_gpu", RepairAction.RESET),
+        (145, "ignore", None),
+        (154, "restart_bm", RepairAction.RESTART),
+        (154, "reset_when_idle", RepairAction.RESET_WHEN_IDLE),
+        (43, "page", RepairAction.PAGE),
+        (79, "ignore", None),
+        (163, "", RepairAction.PROCEDURE),
+        (169, "", None),
+        (999, "", None),
+    ],
+)
+def test_class_of_the_report_decides_what_is_latched(number: int, class_: str, action: RepairAction | None) -> None:
+    node = Node()
+    node.change(xids={number: node.now}, xid_classes={number: class_} if class_ else {})
+    node.look(10)
+
+    assert [(fault.kind, fault.action) for fault in node.book.faults] == ([(FaultKind.XID, action)] if action else [])
+
+
+def test_xid_ends_the_one_that_it_cancels() -> None:
+    node = Node()
+    node.change(xids={163: node.now}, xid_classes={163: "workflow"})
+    node.look(10)
+    assert node.faults == [("xid", "XID 163")]
+
+    node.change(xids={163: node.now}, xid_classes={163: "ignore"})
+    node.look(10)
+    assert node.faults == []
+
+
+def test_contained_error_of_a_gpu_without_counters_is_a_fault_of_the_board() -> None:
+    node = Node()
+    node.change(uncorrected=None, xids={94: node.now})
+    node.look(10)
+
+    assert [(fault.evidence, fault.action) for fault in node.book.faults] == [("XID 94", RepairAction.RESET_WHEN_IDLE)]
+
+
 @pytest.mark.parametrize("number", [13, 31, 43, 45, 63, 94])
 def test_xid_of_a_program_is_no_fault_of_the_gpu(number: int) -> None:
     node = Node()

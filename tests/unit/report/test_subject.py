@@ -16,8 +16,10 @@ INFO: Sequence[Mapping[str, str]] = (
     {"slurm_job": "21", "slurm_het_job": "20", "slurm_het_offset": "1"},
     {"slurm_job": "30"},
     {"workload": "ml/llm", "workload_namespace": "ml", "workload_pod": "llm-worker-0"},
+    {"workload": "ml/Deployment/chat.v2", "workload_namespace": "ml", "workload_pod": "chat.v2-5d4-x"},
+    {"workload": "ml/Job/chat.v2", "workload_namespace": "ml", "workload_pod": "chat.v2-y"},
 )
-_PAIR = re.compile(r'(\w+)="([^"]*)"')
+_PAIR = re.compile(r'(\w+)=(~?)"([^"]*)"')
 
 
 class Prometheus(Client):
@@ -28,8 +30,16 @@ class Prometheus(Client):
 
     def instant(self, expr: str, time: float) -> Sequence[Sample]:
         del time
-        wanted = dict(_PAIR.findall(expr))
-        return [Sample(row, 1.0) for row in INFO if all(row.get(name, "") == value for name, value in wanted.items())]
+        wanted = _PAIR.findall(expr)
+
+        def matches(told: str, pattern: str, value: str) -> bool:
+            return bool(re.fullmatch(value.replace("\\\\", "\\"), told)) if pattern else told == value
+
+        return [
+            Sample(row, 1.0)
+            for row in INFO
+            if all(matches(row.get(name, ""), pattern, value) for name, pattern, value in wanted)
+        ]
 
 
 def meaning(name: str) -> Selected | None:
@@ -56,6 +66,8 @@ def meaning(name: str) -> Selected | None:
             Selected("Workload ml/llm-worker-0", 'workload_namespace="ml", workload_pod="llm-worker-0"'),
         ),
         ("ml/nobody", Selected("Workload ml/nobody", 'workload="ml/nobody"')),
+        ("ml/Job/chat.v2", Selected("Workload ml/Job/chat.v2", 'workload="ml/Job/chat.v2"')),
+        ("ml/chat.v2", Selected("Workload ml/chat.v2", r'workload=~"ml/[A-Za-z]+/chat\\.v2"')),
         ("docker:web", Selected("docker:web", 'workload="docker:web"')),
     ],
 )
@@ -72,6 +84,6 @@ def test_cluster_narrows_every_question() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["12x", "12_", "+1", "a/b/c", "/a", "a/", "", "12_3_4", ":a"])
+@pytest.mark.parametrize("name", ["12x", "12_", "+1", "a/b/c/d", "a//c", "/a", "a/", "", "12_3_4", ":a"])
 def test_other_names_are_refused(name: str) -> None:
     assert named(name) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import cast
@@ -34,6 +34,7 @@ class ScriptedHost:
         self.go = threading.Event()
         self.go.set()
         self.cgroups_hang = False
+        self.looked_at: list[tuple[int, ...]] = []
 
     def stages(self, question: HostQuestion) -> Iterator[HostView]:
         self.go.wait(20)
@@ -45,6 +46,10 @@ class ScriptedHost:
         if self.cgroups_hang:
             raise TimeoutError
         yield replace(view, usage={ALICE: HostUsage(cpu_seconds=1.0)}, skipped_tasks=3)
+
+    def look_again(self, pids: Sequence[int]) -> None:
+        self.go.wait(20)
+        self.looked_at.append(tuple(pids))
 
     def start(self, threads: Threads) -> None:
         """Nothing to start."""
@@ -149,3 +154,18 @@ def test_use_of_the_host_that_hangs_costs_no_owner() -> None:
     assert one_pass(7, 8, 9) == (3, False, 0, 3)
     host.cgroups_hang = False
     assert one_pass(7) == (1, True, 1, 3)
+
+
+def test_look_that_hangs_holds_up_nobody() -> None:
+    host = ScriptedHost()
+    under = HostDeadline(host, 0.05, 10.0)
+    under.look_again([10])
+    under.start(Threads())
+    host.go.clear()
+    under.look_again([11])
+    under.look_again([12])
+    assert host.looked_at == []
+
+    host.go.set()
+    until(lambda: host.looked_at == [(11,)])
+    under.stop()

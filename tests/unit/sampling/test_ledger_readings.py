@@ -33,4 +33,4 @@ def test_busy_time_is_counted_from_read_to_read_and_anew_after_a_reset() -> None
         readings._counted(busy_for(*each), MonotonicTime(each[1])) for each in ((5.0, 10.0), (6.5, 12.0), (0.5, 16.0))
     ]
 
-    assert counted == [None, (1.5, 2.0), (0.5, 4.0)]
+    assert counted == [None, (1.5, 2.0, 0.0), (0.5, 4.0, 0.0)]

@@ -19,7 +19,7 @@ from exporter.core.counters import NO_COUNTS
 from exporter.core.units import Watts
 from exporter.ledger.states.state import Signals
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.readings import Throttled, busy_seconds, instance_signals, signals
+from exporter.sampling.readings import Throttled, busy_integral, instance_signals, signals
 from tests.unit.sampling.scripted import Scripted
 
 
@@ -32,8 +32,8 @@ def gpu(read_at: float) -> SimpleNamespace:
 def test_reading_of_an_earlier_pass_is_none_of_this_one() -> None:
     now = MonotonicTime(10.0)
 
-    assert busy_seconds(gpu(10.0), now) == 7.0  # type: ignore[arg-type]
-    assert busy_seconds(gpu(9.0), now) is None  # type: ignore[arg-type]
+    assert busy_integral(gpu(10.0), now) == Integral(total=7.0)  # type: ignore[arg-type]
+    assert busy_integral(gpu(9.0), now) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

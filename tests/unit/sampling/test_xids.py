@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.core.clock import MonotonicTime
+from exporter.collectors.xid_catalogue import class_of
+from exporter.core.clock import MonotonicTime, UnixTime
 from exporter.driver.interface import DriverError, UnsupportedError, XidEvent
 from exporter.sampling import xids
 from exporter.sampling.xids import XidLog, follow_driver, follow_kernel_log, past_xids
@@ -50,8 +51,8 @@ def test_new_records_are_counted_and_old_ones_are_not(tmp_path: Path, caplog: py
     until(lambda: bool(found.switches.seen))
     thread.stop()
 
-    assert found.counts("GPU-a").counts[31] == 1
-    assert found.counts("GPU-a").counts.get(79, 0) == 0
+    assert found.counts("GPU-a").counts[31, class_of(31)] == 1
+    assert found.counts("GPU-a").counts.get((79, class_of(79)), 0) == 0
     assert {(kind.switch, kind.sxid, kind.kind) for kind in found.switches.seen} == {("2", "12028", "non_fatal")}
     assert found.sources() == {"kmsg": False}
     assert caplog.messages == ["XID 31 on GPU-a (kmsg)", "SXID 12028 on NVSwitch 2 (non_fatal)"]
@@ -90,8 +91,8 @@ def test_xid_is_no_later_than_now_where_the_clock_was_set_back() -> None:
 
     found.set_back(1000.0)  # type: ignore[arg-type]
 
-    assert found.counts("GPU-a").last == {31: 500.0, 79: 1000.0}
-    assert found.counts("GPU-a").counts[79] == 1
+    assert found.counts("GPU-a").last == {(31, "restart_app"): 500.0, (79, "restart_bm"): 1000.0}
+    assert found.counts("GPU-a").counts[79, class_of(79)] == 1
 
 
 def test_kernel_log_that_cannot_be_opened_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -111,7 +112,7 @@ def test_past_records_are_counted(tmp_path: Path) -> None:
     past_xids(kmsg, found, UUIDS)
     past_xids(tmp_path / "missing", found, {})
 
-    assert found.counts("GPU-a").counts[79] == 2
+    assert found.counts("GPU-a").counts[79, class_of(79)] == 2
     assert not any(found.counts("GPU-b").counts.values())
 
 
@@ -140,8 +141,8 @@ def test_events_of_the_driver_are_counted_while_it_is_open(caplog: pytest.LogCap
     until(lambda: len(driver.asked) > 2)
     thread.stop()
 
-    assert found.counts("GPU-a").counts[48] == 1
-    assert found.counts("GPU-a").last[48] == 5.0
+    assert found.counts("GPU-a").counts[48, class_of(48)] == 1
+    assert found.counts("GPU-a").last[48, "workflow"] == 5.0
     assert found.sources() == {"nvml": True}
     assert set(driver.asked) == {0.01}
     assert caplog.messages == ["XID 48 on GPU-a (nvml)", "XID 62 on an unknown GPU (nvml)"]
@@ -188,4 +189,27 @@ def test_past_xids_before_the_driver_was_loaded_are_left_out(tmp_path: Path) -> 
 
     past_xids(kmsg, found, {"0000:18:00.0": "GPU-a"})
 
-    assert list(found.counts("GPU-a").last) == [31]
+    assert list(found.counts("GPU-a").last) == [(31, "restart_app")]
+
+
+def test_line_in_the_kernel_log_decides_where_it_is_followed() -> None:
+    """The driver's event states the number alone, and may come first."""
+    found = XidLog()
+    found.set_source("kmsg", up=True)
+    found.add(XidEvent("GPU-a", 149, UnixTime(5.0)), "nvml")
+    found.read(
+        "4,1,5000000,-;NVRM: Xid (PCI:0000:1a:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 01 "
+        "(0x021425c6 0x00000000 0x00000000 0x00000000 0x00000000 0x00000000)",
+        UnixTime(0.0),
+        UUIDS,
+    )
+
+    assert {key: count for key, count in found.counts("GPU-a").counts.items() if count} == {(149, "reset_gpu"): 1}
+
+
+def test_event_of_the_driver_counts_where_the_kernel_log_is_not_read() -> None:
+    found = XidLog()
+    found.set_source("kmsg", up=False)
+    found.add(XidEvent("GPU-a", 149, UnixTime(5.0)), "nvml")
+
+    assert found.counts("GPU-a").standing == {149: ("workflow", 5.0)}

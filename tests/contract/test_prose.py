@@ -1,0 +1,133 @@
+"""Prose of the pages: words of each page, length of sentences, words of the field, tables that GitHub keeps whole."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from statistics import mean
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+
+MAX_WORDS = {
+    "README.md": 600,
+    "docs/index.md": 200,
+    "docs/tutorials/demo.md": 500,
+    "docs/tutorials/first-node.md": 500,
+    "docs/how-to/kubernetes.md": 600,
+    "docs/how-to/slurm.md": 700,
+    "docs/how-to/prometheus-grafana.md": 500,
+    "docs/how-to/report-progress.md": 600,
+    "docs/how-to/change-thresholds.md": 300,
+    "docs/how-to/tls.md": 300,
+    "docs/explanation/states.md": 1500,
+    "docs/explanation/owners.md": 900,
+    "docs/explanation/security.md": 500,
+    "docs/explanation/cost.md": 400,
+}
+FOLDER_WORDS = {"how-to": 400, "kubernetes": 150}
+MEAN_SENTENCE_WORDS = 15.0
+LONG_SENTENCE_WORDS = 25
+LONG_SENTENCES = 0.05  # of a page's sentences
+
+# Private words of earlier pages, and what the field says instead.
+BANNED = {
+    "held": "allocated",
+    "holds": "has allocated",
+    "mended": "fixed",
+    "cured": "cleared",
+    "whose it is": "owner",
+    "is taken for": "is classified as",
+    "MFU at most": "estimated MFU",
+}
+
+
+def _pages() -> list[Path]:
+    guides = [
+        page
+        for folder in ("tutorials", "how-to", "explanation", "kubernetes")
+        for page in sorted((DOCS / folder).glob("*.md"))
+    ]
+    return [ROOT / "README.md", DOCS / "index.md", *guides]
+
+
+def _every_page() -> list[Path]:
+    return [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def _prose(text: str) -> str:
+    """Return a page without fenced blocks, tables, headings, comments and the targets of links."""
+    text = re.sub(r"^---\n.*?\n---\n", "", text, flags=re.DOTALL)
+    text = re.sub(r"^( *)(```+|~~~+).*?^ *\2 *$", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"<!--.*?-->|<[^>]+>", "", text, flags=re.DOTALL)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(("#", "|")))
+
+
+def _sentences(text: str) -> Iterator[int]:
+    """Words of each sentence; a list item or a paragraph ends one."""
+    for block in re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.)\s", _prose(text)):
+        flat = re.sub(r"`[^`]*`", "code", " ".join(block.split()))
+        for sentence in re.split(r"(?<=[.!?:])\s+", flat):
+            if words := len(re.findall(r"[A-Za-z0-9][\w'/.-]*", sentence)):
+                yield words
+
+
+def _max_words(page: Path) -> int | None:
+    return MAX_WORDS.get(_name(page), FOLDER_WORDS.get(page.parent.name))
+
+
+def _cells(row: str) -> int:
+    """Cells as GitHub cuts them: at each bar without a backslash, inside code too."""
+    return len(re.split(r"(?<!\\)\|", row.strip().strip("|")))
+
+
+@pytest.mark.parametrize("page", [page for page in _pages() if _max_words(page)], ids=_name)
+def test_page_stays_within_its_words(page: Path) -> None:
+    limit = _max_words(page)
+    assert limit is not None
+    assert len(re.findall(r"[A-Za-z0-9][\w'/.-]*", _prose(page.read_text()))) <= limit
+
+
+@pytest.mark.parametrize("page", _pages(), ids=_name)
+def test_sentences_are_short(page: Path) -> None:
+    lengths = list(_sentences(page.read_text()))
+
+    assert mean(lengths) <= MEAN_SENTENCE_WORDS
+    assert sum(length > LONG_SENTENCE_WORDS for length in lengths) <= max(1, LONG_SENTENCES * len(lengths))
+
+
+@pytest.mark.parametrize("page", _pages(), ids=_name)
+def test_pages_use_the_words_of_the_field(page: Path) -> None:
+    prose = re.sub(r"`[^`]*`", "", _prose(page.read_text()))
+
+    assert {word: field for word, field in BANNED.items() if re.search(rf"\b{word}\b", prose, re.IGNORECASE)} == {}
+
+
+@pytest.mark.parametrize("page", _every_page(), ids=_name)
+def test_rows_have_the_cells_of_their_table(page: Path) -> None:
+    wrong, header = [], 0
+    text = re.sub(r"^( *)(```+).*?^ *\2 *$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for line in text.splitlines():
+        if not line.lstrip().startswith("|"):
+            header = 0
+            continue
+        header = header or _cells(line)
+        wrong += [line] if _cells(line) != header else []
+
+    assert wrong == []
+
+
+def test_a_bare_bar_inside_code_is_found() -> None:
+    assert _cells("| `a|b` | c |") == 3
+    assert _cells(r"| `a\|b` | c |") == 2

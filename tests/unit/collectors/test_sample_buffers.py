@@ -1,0 +1,125 @@
+"""Properties of a driver's sample buffer are learned from its answers: span, depth, and samples of idle time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from exporter.collectors.base import Tick
+from exporter.collectors.sample_integral import Integral, Samples, advance, assume
+from exporter.collectors.utilization import UTILIZATION, Utilization, read
+from exporter.core.clock import UnixTime
+from exporter.driver.interface import Record
+from tests.unit.collectors.answers import FakeDevice
+
+SECOND = 1_000_000
+SPAN = 200_000
+"""Microseconds, as on an H200."""
+
+
+def numbered(numbers: Sequence[int], value: float = 100) -> Samples:
+    return [(number * SPAN, value) for number in numbers]
+
+
+def counted(*reads: Samples, reading: float | None = None) -> Integral:
+    """Reads a second apart; the first one is what the buffer had when the exporter began."""
+    integral = advance(Integral(), reads[0], 0.0, reading=reading)
+    for samples in reads[1:]:
+        integral = advance(integral, samples, 1.0, reading=reading)
+    return integral
+
+
+def test_sample_after_a_hole_counts_its_own_span_and_the_hole_is_lost() -> None:
+    """Samples 11 to 13 have gone: 0.6 s. There are samples of idle time."""
+    integral = counted(numbered(range(1, 11), 0), numbered([10, 14, 15]))
+
+    assert integral.total == pytest.approx(0.4)
+    assert integral.lost == pytest.approx(0.6)
+
+
+def test_hole_of_driver_that_keeps_no_idle_samples_is_idle_time() -> None:
+    """Never a sample of 0, and three bursts: the driver makes none while nothing runs."""
+    integral = counted(numbered([1, 2, 3, 9, 10, 11, 17, 18]), numbered([18, 22, 23]))
+
+    assert (integral.total, integral.lost) == (pytest.approx(0.4), 0.0)
+    assert integral.buffer.keeps_idle is False
+
+
+def test_one_sample_of_zero_shows_that_idle_time_has_samples() -> None:
+    integral = counted(numbered([1, 2, 3, 9, 10, 11]), [*numbered([11, 12]), (13 * SPAN, 0.0)])
+
+    assert integral.buffer.keeps_idle is True
+
+
+def test_buffer_that_dropped_samples_shows_its_depth() -> None:
+    """It held one second when the read came 1.4 s after the one before: 0.4 s are lost."""
+    integral = advance(counted(numbered(range(1, 6))), numbered(range(8, 13)), 1.4)
+
+    assert integral.lost == pytest.approx(0.4)
+    assert integral.buffer.depth == pytest.approx(1.0)
+    assert [integral.extra_reads(interval) for interval in (0.25, 1.0, 15.0)] == [0, 2, 4]
+
+
+def test_buffer_that_still_has_the_last_sample_lost_none() -> None:
+    integral = advance(counted(numbered(range(1, 6))), numbered(range(5, 12)), 1.2)
+
+    assert (integral.lost, integral.buffer.depth, integral.extra_reads(1.0)) == (0.0, None, 0)
+
+
+def test_time_without_timely_samples_is_counted_by_readings_until_they_come() -> None:
+    """A batch every few seconds: the readings said half, the samples say a fifth, and the total never goes down."""
+    integral = counted(numbered(range(1, 11), 20))
+    for _ in range(4):
+        integral = advance(integral, numbered([10]), 1.0, reading=0.5)
+    assert integral.total == pytest.approx(2.0)
+    assert integral.extra_reads(1.0) == 4
+
+    integral = advance(integral, numbered(range(10, 36), 20), 1.0, reading=0.5)
+    assert integral.exact == pytest.approx(1.0)
+    assert (integral.total, integral.lost) == (pytest.approx(2.0), 0.0)
+
+
+def test_span_is_not_raised_by_isolated_samples_of_driver_without_idle_samples() -> None:
+    """Bursts of 0.4 s, then one sample a second: each still counts 0.2 s."""
+    integral = counted(numbered([1, 2, 8, 9, 15, 16]), numbered([16, 22]))
+    began = integral.total
+    for second in range(20):
+        integral = advance(integral, numbered([22 + 5 * second, 27 + 5 * second]), 1.0)
+
+    assert integral.total - began == pytest.approx(20 * 0.2)
+
+
+@pytest.mark.parametrize("spans", [[17, 10, 26, 17, 12, 24], [167, 160, 175], [1000, 990, 1012]])
+def test_samples_that_come_a_little_early_or_late_have_no_holes(spans: list[int]) -> None:
+    times = [0]
+    for number in range(300):
+        times.append(times[-1] + spans[number % len(spans)] * 1000)
+    samples = [(time + SECOND, 50.0) for time in times]
+    integral = advance(Integral(), samples[:40], 0.0)
+    for number in range(40, 300, 10):
+        chunk = samples[number - 1 : number + 10]
+        integral = advance(integral, chunk, (chunk[-1][0] - chunk[0][0]) / 1e6)
+
+    assert integral.lost == 0.0
+    assert integral.exact == pytest.approx((samples[299][0] - samples[39][0]) / 2e6)
+
+
+def test_reads_inside_the_cycle_replace_the_reading_of_its_begin() -> None:
+    """A load in step with the cycles: the driver says 100 % whenever a cycle begins, and half of the time 0."""
+    answers = iter([100, 100, 0, 100, 0, 100])
+    device = FakeDevice({"nvmlDeviceGetUtilizationRates": lambda: Record(gpu=next(answers), memory=0)})
+    extra = UTILIZATION.extra
+    assert extra is not None
+    reading: Utilization = read(device, None, Tick(UnixTime(0.0), 0.0))
+    assert extra.wanted(reading, 1.0) == 4
+    for _ in range(4):
+        reading = extra.read(device, reading)
+
+    reading = read(device, reading, Tick(UnixTime(1.0), 1.0))
+    assert reading.busy is not None
+    assert (reading.busy.total, reading.share, reading.busy.readings) == (0.5, 0.5, ())
+
+
+def test_reading_stands_for_five_seconds_and_the_rest_is_lost() -> None:
+    assert [assume(Integral(), 1.0, 12.0, readings).lost for readings in (1, 4)] == [7.0, 0.0]

@@ -1,0 +1,97 @@
+"""A receive from another GPU process of the job, told from one of a server: real processes, real sockets."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from exporter.host.network import Peers
+from exporter.host.task import TaskReader, receives
+from exporter.host.text import read_text
+
+PROCFS = Path("/proc")
+LISTENS = """
+import socket, sys, time
+server = socket.create_server(({address!r}, 0), family=socket.{family}, dualstack_ipv6={dual})
+print(server.getsockname()[1], flush=True)
+connection, _ = server.accept()
+time.sleep(600)
+"""
+RECEIVES = """
+import socket
+socket.create_connection(({address!r}, {port})).recv(1)
+"""
+
+Starts = Callable[[str], subprocess.Popen[str]]
+
+
+@pytest.fixture
+def starts() -> Iterator[Starts]:
+    with ExitStack() as stack:
+
+        def start(code: str) -> subprocess.Popen[str]:
+            child = stack.enter_context(
+                subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+            )
+            stack.callback(child.kill)
+            return child
+
+        yield start
+
+
+def receiver(starts: Starts, address: str, port: int) -> tuple[int, int]:
+    """Return the pid of a process that sits in a receive, and its socket's inode as the exporter sees it."""
+    child = starts(RECEIVES.format(address=address, port=port))
+    deadline = time.monotonic() + 20
+    while not receives(read_text(f"/proc/{child.pid}/wchan")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    task = TaskReader("/proc", f"{child.pid}/task/{child.pid}", str(child.pid)).read(0.0)  # type: ignore[arg-type]
+    assert task is not None
+    assert (task.receiving, task.socket > 0) == (True, True)
+    return child.pid, task.socket
+
+
+@pytest.mark.parametrize(
+    ("family", "bound", "address"),
+    [("AF_INET", "127.0.0.1", "127.0.0.1"), ("AF_INET6", "::1", "::1"), ("AF_INET6", "::", "127.0.0.1")],
+    ids=["IPv4", "IPv6", "IPv4 to an IPv6 socket"],
+)
+def test_receive_from_a_process_of_the_job_is_from_a_peer(
+    starts: Starts, family: str, bound: str, address: str
+) -> None:
+    server = starts(LISTENS.format(address=bound, family=family, dual=bound == "::"))
+    assert server.stdout is not None
+    pid, inode = receiver(starts, address, int(server.stdout.readline()))
+
+    assert Peers(PROCFS).receives_from_peers({inode: pid}, [pid, server.pid]) == {inode}
+    assert Peers(PROCFS).receives_from_peers({inode: pid}, [pid, starts("input()").pid]) == set()
+
+
+def test_receive_from_a_server_outside_the_job_is_not_from_a_peer(starts: Starts) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        pid, inode = receiver(starts, "127.0.0.1", server.getsockname()[1])
+        connection, _ = server.accept()
+        with connection:
+            assert Peers(PROCFS).receives_from_peers({inode: pid}, [pid, starts("input()").pid]) == set()
+
+
+def test_process_that_is_connected_to_itself_has_no_peer(starts: Starts) -> None:
+    """A loader thread that serves the main thread over TCP is no other rank."""
+    child = starts(
+        "import socket\nserver = socket.create_server(('127.0.0.1', 0))\n"
+        "client = socket.create_connection(server.getsockname())\nother = server.accept()\nclient.recv(1)\n"
+    )
+    deadline = time.monotonic() + 20
+    while not receives(read_text(f"/proc/{child.pid}/wchan")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    task = TaskReader("/proc", f"{child.pid}/task/{child.pid}", str(child.pid)).read(0.0)  # type: ignore[arg-type]
+    assert task is not None
+
+    assert Peers(PROCFS).receives_from_peers({task.socket: child.pid}, [child.pid, starts("input()").pid]) == set()
