@@ -85,6 +85,10 @@ reference: venv ## Write docs/metrics.md and docs/options.md from the declaratio
 soak: venv ## 100,000 passes with jobs and users that come and go: memory, threads, descriptors and totals (half an hour)
 	$(BIN)/python -m tests.soak.soak
 
+.PHONY: year
+year: venv ## A simulated year of 100 nodes that fail and are repaired: no false drain, no missed fault (NODES, SEED)
+	$(BIN)/python -m tests.year.simulate --nodes $(or $(NODES),100) $(if $(SEED),--seed $(SEED))
+
 .PHONY: audit
 audit: ## Known vulnerabilities of what the image installs (asks pypi.org)
 	@echo "== pip-audit in .cache/audit"

@@ -20,9 +20,9 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 920, "config": 775, "driver": 2815, "host": 2525, "collectors": 2785, "attribution": 7190,
-    "progress": 1210, "ledger": 2835, "faults": 2470, "sampling": 3580, "exposition": 200, "web": 1970, "daemon": 895,
-    "tools/simulator": 2900, "tools/capture": 720, "tools/report": 4270, "tools/check": 1125, "tools/reference": 755,
+    "core": 920, "config": 775, "driver": 2815, "host": 2545, "collectors": 2795, "attribution": 7230,
+    "progress": 1210, "ledger": 2830, "faults": 2740, "sampling": 3690, "exposition": 200, "web": 1970, "daemon": 895,
+    "tools/simulator": 2900, "tools/capture": 720, "tools/report": 4315, "tools/check": 1125, "tools/reference": 755,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
 MAX_MODULES = 255

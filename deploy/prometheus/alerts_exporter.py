@@ -50,6 +50,7 @@ and on (cluster) count by (cluster) {exporters('node!=""')}""",
         # A lost GPU has an alert of its own.
         expr="""\
 gpu_exporter_device_sample_age_seconds > <max_age_seconds> unless on (cluster, instance, uuid) gpu_up == 0
+or gpu_exporter_device_sample_age_seconds and on (cluster, instance, uuid) gpu_fault_timestamp_seconds{fault="gpu_slow"}
 or on (cluster, instance) rate(gpu_exporter_sampling_cycles_total[5m]) == 0
 or on (cluster, instance) min without (thread) (gpu_exporter_thread_up{thread=~"driver|gpus.*"}) == 0
 or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, "scrape", "flaps", "", "")
@@ -76,7 +77,7 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
         audience=Audience.ONCALL,
         severity=Severity.CRITICAL,
         # An exporter that restarts to get the driver back is away for minutes between its tries.
-        expr=held_firing("GpuDriverUnavailable", lately("gpu_exporter_driver_error")),
+        expr=held_firing("GpuDriverUnavailable", lately('gpu_exporter_driver_error{error!="RELEASED"}')),
         for_="10m",
         meaning="The exporter cannot open the driver of a node, so that most likely none of its GPUs can be used.",
         summary=NODE + f" has a GPU driver that {_MISMATCH}differs in version from its library{{{{ else }}}}does not "
@@ -110,6 +111,7 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
         # XIDs come by themselves, to threads of their own: nobody who asks would notice that none is heard of any more.
         expr="""\
 label_replace(gpu_exporter_attribution_success == 0, "of", "owners", "", "")
+or label_replace(gpu_exporter_attribution_conflicts{source="slurm_steps"} > 0, "of", "shared", "", "")
 or label_replace(gpu_exporter_node_source_success == 0, "of", "node", "", "")
 or gpu_scrape_collector_success == 0
 or label_replace(max without (source) (gpu_exporter_xid_source_up) == 0, "collector", "xid", "", "")""",
@@ -117,7 +119,10 @@ or label_replace(max without (source) (gpu_exporter_xid_source_up) == 0, "collec
         keep_firing_for="15m",
         meaning="A source of the exporter fails: owners, the expected GPUs of the node, or a group of driver calls.",
         summary=NODE + " gets no data from {{ or $labels.source $labels.collector }}",
-        description="{{ if eq $labels.of `owners` }}Source {{ $labels.source }} of " + NODE + " fails: GPU time has no "
+        description="{{ if eq $labels.of `shared` }}GPUs of " + NODE + " that Slurm allocates to several jobs: "
+        "{{ $value }}. Each job "
+        "has a fraction of them.{{ else if eq $labels.of `owners` }}Source {{ $labels.source }} of " + NODE + " "
+        "fails: GPU time has no "
         "owner, and alerts to owners of this node may be missing.{{ else if eq $labels.of `node` }}{{ "
         "$labels.source }} "
         "does not answer the exporter of "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from deploy.prometheus.alerts_links import LINKS
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.outages import held, unless_silent
-from deploy.prometheus.recordings_alert import EXPECTED, MARGIN
+from deploy.prometheus.recordings_alert import MARGIN
 from deploy.prometheus.recordings_device import INFO_JOIN
 from deploy.prometheus.wording import GPU, HIT, NODE, NODE_HELD, of_gpu, percent, threshold
 
@@ -97,10 +97,12 @@ _SINCE = "{{ if $labels.fault }}Since {{ $value | humanizeTimestamp }}. {{ end }
 XID_WORKFLOW = _fault(
     "GpuXidWorkflow",
     Severity.WARNING,
-    'gpu_fault_timestamp_seconds{fault="xid",action=~"procedure|vendor|inspect"}',
+    'gpu_fault_timestamp_seconds{fault=~"xid|xid_pattern",action=~"procedure|vendor|inspect"}',
     "The driver reported an XID that has a procedure of its own, needs the vendor, or is not in the catalogue.",
     "reported {{ $labels.evidence }}",
-    _SINCE + "{{ if eq $labels.action `procedure` }}NVIDIA has a procedure for it: see the runbook."
+    _SINCE
+    + "{{ if eq $labels.fault `xid_pattern` }}Many programs fail on this GPU and on no other: test it when it is free."
+    "{{ else if eq $labels.action `procedure` }}NVIDIA has a procedure for it: see the runbook."
     "{{ else if eq $labels.action `vendor` }}Keep a bug report (nvidia-bug-report.sh) and ask the vendor."
     "{{ else }}It is not in the catalogue: look at the kernel log.{{ end }}",
 )
@@ -140,11 +142,8 @@ or on {_DEVICE} gpu_fault_timestamp_seconds{{action="reset_when_idle"}}""",
     description=f"{GPU} waits for a reset: bad memory to replace, an error that was contained, or the driver's advice. "
     f"Put no new work on it, and reset it when what runs has ended. {HIT}",
 )
+_MISSING = 'gpu_finding{finding="gpu_missing"}'
 _GONE = 'gpu_fault_timestamp_seconds{fault="lost"}'
-_FEWER = (
-    'max by (cluster, node, instance) (max_over_time(gpu_devices{source="driver"}[<wait>]))'
-    f" < on {_NODE} group_left () {EXPECTED.record}"
-)
 LOST = Alert(
     name="GpuLost",
     audience=Audience.ONCALL,
@@ -155,8 +154,7 @@ LOST = Alert(
         f"""\
 gpu_fault_timestamp_seconds{{action="restart",evidence=~"XID .*"}}
 or on {_DEVICE} ({_GONE} and {_GONE} offset <wait>
-  or {_FEWER}
-  unless on {_NODE} {_GONE}) unless on {_NODE} gpu_exporter_driver_error""",
+  or on {_NODE} {_MISSING} and {_MISSING} offset <wait>) unless on {_NODE} gpu_exporter_driver_error""",
     ),
     params=(Param("wait", "5m", Unit.DURATION, "Time a GPU must be away for; with an XID it is told at once."),),
     meaning="A GPU that should be there fell off the PCIe bus, or does not answer.",
@@ -167,9 +165,7 @@ or on {_DEVICE} ({_GONE} and {_GONE} offset <wait>
     f"humanizeTimestamp }}}}: it "
     f"is off the bus, or calls about it hang. Drain the node and restart it. {HIT}{{{{ else }}}}{NODE} has "
     f"fewer GPUs than "
-    "it should have. "
-    + unless_silent(f"Its driver shows {{{{ $value }}}}. {NODE_HELD}")
-    + " Drain the node and restart it."
+    "it should have. " + unless_silent(NODE_HELD) + " Drain the node and restart it."
     "{{ end }}",
 )
 MEMORY_LEAKED = Alert(
@@ -227,29 +223,18 @@ LIMITED = Alert(
     name="GpuPerformanceLimited",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
-    # What draws all its power is not held down: a card of few watts has clocks that low wherever it works hard. Work
-    # comes in bursts: what it never gets over counts, and the load on the average.
+    # Work comes in bursts, and with it the finding: what it has most of the time counts.
     expr=f"""\
-label_replace(gpu_power_limit_watts / gpu_power_default_limit_watts < <min_power_ratio>, "limit", "power limit", "", "")
-or label_replace(max_over_time(gpu_clock_hertz{{domain="sm"}}[<window>]) / gpu_clock_max_hertz{{domain="sm"}}\
- < <min_clock_ratio>, "limit", "clock", "", "")
-  and on {_DEVICE} avg_over_time(gpu_utilization_ratio[<window>]) > <min_load_ratio>
-  unless on {_DEVICE} max_over_time(gpu_power_watts[<window>]) > 0.9 * gpu_power_default_limit_watts""",
+count_over_time(gpu_finding{{finding=~"limited|hw_slowdown"}}[<window>])
+  > on {_DEVICE} group_left () 0.5 * count_over_time(gpu_up[<window>])""",
     for_="15m",
     keep_firing_for="30m",
-    params=(
-        Param("min_power_ratio", 0.5, Unit.RATIO, "Power limit, as a fraction of the one the GPU starts with."),
-        Param("min_clock_ratio", 0.5, Unit.RATIO, "SM clock under load, as a fraction of the highest."),
-        Param("min_load_ratio", 0.5, Unit.RATIO, "Utilization above which the clock counts."),
-        Param(
-            "window", "10m", Unit.DURATION, "Time in which clock and power are highest, and of the mean utilization."
-        ),
-    ),
-    meaning="A GPU is slowed down by a low power limit, or by a low clock that neither heat nor power explains.",
-    summary=f"{GPU} is slow: its {{{{ $labels.limit }}}} is at {percent()}",
-    description=f"The {{{{ $labels.limit }}}} of {GPU} is at {percent()} of what it should be, and its work is "
-    f"as slow. "
-    f"Look for limits that were set and forgotten (nvidia-smi -q -d POWER,CLOCK), and for a power cable. {HIT}",
+    params=(Param("window", "10m", Unit.DURATION, "Time in more than half of which it is limited."),),
+    meaning="A GPU is slowed down by a low power limit or a low clock under load.",
+    summary=f"{GPU} is slower than it can be",
+    description=f"The power limit or the SM clock under load of {GPU} is below half of what it can be, or the hardware "
+    "holds its clocks down. Look for limits that were set and forgotten (nvidia-smi -q -d POWER,CLOCK), for power "
+    f"supplies and cables. {HIT}",
 )
 
 HARDWARE = (

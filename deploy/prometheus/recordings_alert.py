@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from deploy.prometheus.recordings_common import WHOLE, by, record
-from deploy.prometheus.recordings_device import INFO
 from deploy.prometheus.recordings_owner import PART_STATES
 from deploy.prometheus.states import BUSY, regex
 
@@ -131,15 +130,6 @@ ALONE = record(
     "1 for each GPU that one workload is allocated as a whole. An error of the GPU is then that of its program.",
 )
 
-_LINKS = f"(max by {_GPU} (gpu_nvlink_links_up) * on {_GPU} group_left (model) {INFO.record} > 0)"
-_MODEL = "(cluster, instance, model)"
-LINKS_MISSING = record(
-    "gpu:gpu_nvlink_links_missing:count",
-    ("instance", "uuid"),
-    # For links that were down from the start: other models have other numbers of links.
-    f"max by {_GPU} ((max by {_MODEL} ({_LINKS}) - on {_MODEL} group_right () {_LINKS}) > 0)",
-    "NVLink links that a GPU has fewer than another GPU of its model and node.",
-)
 _SENSOR = "(cluster, node, instance, gpu, uuid)"
 MARGIN = record(
     "gpu:gpu_temperature_margin_celsius:min",
@@ -158,13 +148,6 @@ IDLE_TIME = record(
     f'sum {by(WHOLE)} ({_STATES}{{state=~"allocated_idle|allocated_unused|wait_requests|wait_user"}})',
     "GPUs' worth of allocated time in which nothing ran: no process, no kernel, no request or no user.",
 )
-EXPECTED = record(
-    "instance:gpu_expected_devices:max",
-    ("instance",),
-    'max by (cluster, instance) (gpu_expected_devices or gpu_devices{source=~"pci|enumerated"})',
-    "GPUs that a node should have, by its past, its configuration, or the PCI bus.",
-)
-
-NOW = (OWNER, STEPS_EXPECTED, ALONE, EXPECTED)
+NOW = (OWNER, STEPS_EXPECTED, ALONE)
 """What decides at the moment of an error, or who is named."""
-RATED = (GPU_IDLE, SPINS, COMPUTES, RANK_WAIT, LINKS_MISSING, MARGIN)
+RATED = (GPU_IDLE, SPINS, COMPUTES, RANK_WAIT, MARGIN)

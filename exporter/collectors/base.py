@@ -53,18 +53,6 @@ class Tick:
     late: Callable[[], float] = in_time
 
 
-@dataclass(frozen=True, slots=True)
-class ExtraReads(Generic[R]):
-    """Reads inside a cycle, for what is seen only now and then or lost before the next cycle.
-
-    `wanted(reading, interval)` returns how many a cycle of that many seconds needs. `read(device, reading)` adds one to
-    the reading; the next `Collector.read` gets that as `previous`.
-    """
-
-    wanted: Callable[[R, float], int]
-    read: Callable[[Device, R], R]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collector(Generic[R]):
     """One group of driver calls and the families made from what they return.
@@ -80,7 +68,10 @@ class Collector(Generic[R]):
     read: Callable[[Device, R | None, Tick], R]
     families: tuple[Family[R], ...]
     scope: Scope = Scope.GPU
-    extra: ExtraReads[R] | None = None
+    extra_reads: Callable[[R, float], int] = lambda _reading, _interval: 0
+    """Return how many reads inside a cycle of so many seconds a reading asks for."""
+    read_again: Callable[[Device, R], R] = lambda _device, reading: reading
+    """Add one of them to the reading: the next `read` gets that as `previous`."""
     counters: tuple[Family[R], ...] = field(init=False)
     """Those of its families that are counters."""
     period: float = field(init=False)

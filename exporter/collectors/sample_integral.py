@@ -24,10 +24,10 @@ _MAX_READING_SECONDS = 5.0
 """The longest time that one reading stands for."""
 _MAX_PENDING_SECONDS = 30.0
 """Time without a sample after which readings count for good: longer than a driver takes from batch to batch."""
-_MAX_UNKNOWN_SPAN = 1.25
-"""Span of a sample, at most, while it is not known: NVML documents 1/6 to 1 s."""
+_MAX_UNKNOWN_SPAN = SILENT_AFTER_SECONDS = 1.25
+"""Span of a sample, at most, while it is not known: NVML documents 1/6 to 1 s. After it there should be another one."""
 _MIN_HOLE_SECONDS = 0.03
-"""A sample may be this late, or twice its span, and still cover all the time since the one before."""
+"""A sample may be this late, or by half of its span, and still cover all the time since the one before."""
 _DISTANCES, _MIN_DISTANCES = 16, 4
 _REGULAR = 1.5
 """Three quarters of the distances are at most this many times those of the first quarter: they are the span."""
@@ -59,7 +59,7 @@ class SampleBuffer:
 
     def is_hole(self, distance: float) -> bool:
         """Return whether a sample so long after another one does not cover all the time between them."""
-        return distance > (max(2 * self.span, self.span + _MIN_HOLE_SECONDS) if self.span else _MAX_UNKNOWN_SPAN)
+        return distance > (self.span + max(self.span / 2, _MIN_HOLE_SECONDS) if self.span else _MAX_UNKNOWN_SPAN)
 
 
 @record
@@ -105,10 +105,6 @@ class Integral:
         if depth is None or depth >= 2 * interval:
             return 0
         return min(_MAX_EXTRA_READS, math.ceil(2 * interval / max(depth, 0.1)))
-
-    def is_silent(self, seconds: float) -> bool:
-        """Return whether a read so long after the one before should have brought a sample."""
-        return self.cursor > 0 and self.pending + seconds > _MAX_UNKNOWN_SPAN
 
     @property
     def since(self) -> int:
@@ -184,10 +180,15 @@ def _learned(buffer: SampleBuffer, samples: Samples) -> SampleBuffer:
     """Return the buffer with what one answer shows.
 
     Irregular distances lower the span only, for some are of holes. Without any sample of 0 the holes are idle time.
+    An answer of regular samples shows nothing new.
     """
-    keeps_idle = True if any(not value for _, value in samples) else buffer.keeps_idle
+    keeps_idle = buffer.keeps_idle or (True if 0 in [value for _, value in samples] else buffer.keeps_idle)
     found = [(later - earlier) / 1e6 for (earlier, _), (later, _) in pairwise(samples)]
-    distances, span = (*buffer.distances, *found)[-_DISTANCES:], buffer.span
+    span = buffer.span
+    usual = all(_REGULAR * each >= span and not buffer.is_hole(each) for each in found)
+    if span and usual and keeps_idle is buffer.keeps_idle:
+        return buffer
+    distances = (*buffer.distances, *found)[-_DISTANCES:]
     if len(distances) >= _MIN_DISTANCES:
         ordered = sorted(distances)
         number = len(ordered)

@@ -55,14 +55,14 @@ def parse(record: str, boot_time: UnixTime) -> tuple[Sxid, UnixTime] | None:
     return kind, boot_time + int(head["microseconds"]) / 1e6
 
 
-def counted(before: SxidCounts, kind: Sxid, time: UnixTime) -> SxidCounts:
-    """`before` and one more; of a kind beyond the limit without its link, and then not at all."""
+def counted(before: SxidCounts, kind: Sxid, time: UnixTime, more: int = 1) -> SxidCounts:
+    """`before` and one `more`; of a kind beyond the limit without its link, and then not at all."""
     if kind not in before.seen and len(before.seen) >= _MAX_KINDS:
         kind = kind._replace(link="")
         if kind not in before.seen and len(before.seen) >= 2 * _MAX_KINDS:
             return before
     count, last = before.seen.get(kind, (0, EPOCH))
-    return SxidCounts({**before.seen, kind: (count + 1, max(last, time))})
+    return SxidCounts({**before.seen, kind: (count + more, max(last, time))})
 
 
 def fatal(sxids: SxidCounts) -> Mapping[tuple[str, str], UnixTime]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from exporter.collectors.base import Collector, ExtraReads, Pace, Tick
-from exporter.collectors.sample_integral import Integral, advance, assume, with_clock_of
+from exporter.collectors.base import Collector, Pace, Tick
+from exporter.collectors.sample_integral import SILENT_AFTER_SECONDS, Integral, advance, assume, with_clock_of
 from exporter.core.families import Family, Unit, counter, gauge
 from exporter.core.record import record
 from exporter.driver import constants as nvml
@@ -76,7 +76,7 @@ def _integrated(
     if answer is None:
         return None if level is None else replace(assume(before, level, seconds, len(readings) or 1), readings=())
     late = tick.late()
-    if not answer and before.is_silent(seconds + late):
+    if not answer and before.cursor and before.pending + seconds + late > SILENT_AFTER_SECONDS:
         answer = device.get("nvmlDeviceGetSamples", samples, 0) or ()
         before = with_clock_of(answer, before, seconds + late)
     return advance(before, (*before.samples, *answer), seconds, late, level)
@@ -87,7 +87,8 @@ UTILIZATION: Collector[Utilization] = Collector(
     help="Utilization of GPU and memory, and busy seconds from the driver's sample buffers; 3 driver calls a pass, and up to 4 more where its buffers keep too little.",
     pace=Pace.PASS,
     read=read,
-    extra=ExtraReads(lambda reading, interval: reading.busy.extra_reads(interval) if reading.busy else 0, read_again),
+    extra_reads=lambda reading, interval: reading.busy.extra_reads(interval) if reading.busy else 0,
+    read_again=read_again,
     families=(
         gauge("gpu_utilization_ratio", "Share of the driver's last window in which a kernel ran; the driver may count copies over PCIe too.", Unit.RATIO, lambda r: r.gpu),
         gauge("gpu_memory_activity_ratio", "Share of the driver's last window in which device memory was read or written.", Unit.RATIO, lambda r: r.memory),

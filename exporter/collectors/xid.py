@@ -107,7 +107,7 @@ XID_FAMILIES: tuple[Family[XidCounts], ...] = (
 
 RECORD = re.compile(r"(?P<priority>\d{1,9}),\d+,(?P<microseconds>\d+),[^;]*;(?P<text>.*)", re.DOTALL)
 """One record of /dev/kmsg."""
-_FACILITIES = 8
+FACILITIES = 8
 """Priorities from here on are of user space: the kernel lets no program write as itself."""
 _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<address>[0-9a-fA-F:.]+)(?: GPU-I:\d{1,9})?(?: GPU-CI:\d{1,9})?\):"
@@ -124,15 +124,16 @@ def parse(record: str, boot: UnixTime, uuids: Mapping[str, str]) -> XidEvent | N
     """The XID in one record of /dev/kmsg, or None where it reports none.
 
     `boot` is when the record's clock started, `uuids` maps PCI bus ids as sysfs writes them; the
-    event of a GPU that is not among them has an empty uuid.
+    event of a GPU that is not among them carries its bus id in place of the uuid.
     """
     head = RECORD.match(record)
     found = head and _XID.match(head["text"])
     if not head or not found:
         return None
-    uuid = uuids.get(pci_bus_id(found["address"]), "")
+    bus = pci_bus_id(found["address"])
+    uuid = uuids.get(bus, bus)
     xid, line = int(found["xid"]), head["text"].partition("\n")[0]
-    class_ = decode(xid, line) if int(head["priority"]) < _FACILITIES else INJECTED
+    class_ = decode(xid, line) if int(head["priority"]) < FACILITIES else INJECTED
     return XidEvent(uuid, xid, boot + int(head["microseconds"]) / 1e6, class_)
 
 

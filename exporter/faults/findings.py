@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from exporter.attribution.devices import DeviceName
-from exporter.collectors.health import NO_ACTION
-from exporter.collectors.xid_catalogue import RECOVERY_CHANGED, class_of
 from exporter.core.clock import UnixTime
-from exporter.faults.model import FaultKind
-from exporter.faults.rule import Cause, Facts, Find, Limits, Series, cleared_at
+from exporter.faults.model import XID_EVIDENCE, FaultKind
+from exporter.faults.rule import Cause, Facts, Find, Limits, Series, Verdict
 
 NO_DRIVER = frozenset({"LIBRARY_NOT_FOUND", "DRIVER_NOT_LOADED"})
 """So it is where there is no GPU, too."""
 REFUSED = "NO_PERMISSION"
 """So it is where who asks may not, which tells nothing of the GPUs."""
+RELEASED = "RELEASED"
+"""The exporter has let go of the driver, as somebody asked it to."""
 
 
 def gpu_less(facts: Facts, limits: Limits) -> bool:
@@ -24,10 +24,33 @@ def gpu_less(facts: Facts, limits: Limits) -> bool:
 
 
 def expected_gpus(facts: Facts, limits: Limits) -> tuple[int, str]:
-    """Return the largest number of GPUs that this node should have, and its source; (0, "") if there is none."""
-    counts = [(int(s.value), s.labels["source"]) for s in facts.of("gpu_expected_devices")]
-    counts += [(limits.gpus, "option")]
-    return max((count for count in counts if count[0]), default=(0, ""))
+    """Return how many GPUs this node should have, and by which source; (0, "") if it is not known.
+
+    The option is right. Else it is the largest number, unless gres.conf and Kubernetes contradict each other.
+    """
+    counts = {s.labels["source"]: int(s.value) for s in facts.of("gpu_expected_devices") if s.value}
+    option = limits.gpus or counts.get("option", 0)
+    if option:
+        return option, "option"
+    if contradiction(facts, limits):
+        return counts.get("history", 0), "history"
+    return max(((count, source) for source, count in counts.items()), default=(0, ""))
+
+
+def contradiction(facts: Facts, limits: Limits) -> tuple[int, int] | None:
+    """Return the numbers of gres.conf and of Kubernetes, if they differ and no option states the right one."""
+    slurm, kubernetes, option = (
+        facts.value("gpu_expected_devices", source=source) for source in ("slurm", "kubernetes", "option")
+    )
+    if not slurm or not kubernetes or slurm == kubernetes or option or limits.gpus:
+        return None
+    return int(slurm), int(kubernetes)
+
+
+def inventory(facts: Facts, limits: Limits) -> Iterable[Cause]:
+    found = contradiction(facts, limits)
+    if found:
+        yield "", {"slurm": found[0], "kubernetes": found[1]}
 
 
 def _none_found(facts: Facts) -> bool:
@@ -78,7 +101,7 @@ def missing(facts: Facts, limits: Limits) -> Iterable[Cause]:
 
     GPUs with a `lost` fault are reported by that fault. Lost GPUs that somebody acknowledged are not missed on the bus.
     """
-    accepted = len(facts.of("gpu_fault_cleared_timestamp_seconds", fault="lost"))
+    accepted = len(facts.of("gpu_fault_acknowledged", fault="lost"))
     driver = 0.0 if _none_found(facts) else facts.value("gpu_devices", source="driver")
     shown = [(int(s.value), s.labels["source"]) for s in facts.of("gpu_devices") if s.labels["source"] != "driver"]
     found = [(count - accepted, source) for count, source in shown]
@@ -89,19 +112,17 @@ def missing(facts: Facts, limits: Limits) -> Iterable[Cause]:
         yield "", {"driver": f"{driver:g}", "wanted": wanted, "by": _SOURCES.get(source, "expected")}
 
 
-_MENDS = {
-    "reset": "End what runs on the GPU and reset it.",
-    "reset_when_idle": "Reset the GPU when what runs has ended.",
-    "restart": "Drain the node and restart it.",
-    "replace": "Replace the board (RMA).",
-    "procedure": "Follow NVIDIA's procedure for this XID (docs.nvidia.com/deploy/xid-errors).",
-    "vendor": "Keep the report of nvidia-bug-report.sh and ask the vendor.",
-    "page": "The site's list of XIDs asks for a page. Look at the kernel log.",
-    "inspect": "Look at the kernel log; run field diagnostics.",
-}
-_FABRIC = "Drain the node; reset all GPUs and NVSwitches together, or restart it."
-_SHORT = {"lost": "lost", "ecc_uncorrectable": "ECC error", "ecc_sram_threshold": "SRAM errors",
-          "row_remap_failed": "no spare rows", "nvlink_down": "NVLink down", "nvswitch": "NVSwitch SXID"}  # fmt: skip
+REPAIRS: Mapping[str, tuple[Verdict, str]] = {
+    "reset":           (Verdict.FAILED,   "End what runs on the GPU and reset it."),
+    "reset_when_idle": (Verdict.DEGRADED, "Reset the GPU when what runs has ended."),
+    "restart":         (Verdict.FAILED,   "Drain the node and restart it."),
+    "replace":         (Verdict.FAILED,   "Run NVIDIA's field diagnostics; replace the board (RMA)."),
+    "procedure":       (Verdict.DEGRADED, "Follow NVIDIA's procedure for it (docs.nvidia.com/deploy/xid-errors)."),
+    "vendor":          (Verdict.DEGRADED, "Keep the report of nvidia-bug-report.sh and ask the vendor."),
+    "page":            (Verdict.FAILED,   "The site's list of XIDs asks for a page. Look at the kernel log."),
+    "inspect":         (Verdict.DEGRADED, "Look at the kernel log; run field diagnostics."),
+}  # fmt: skip
+"""By the repair that a fault needs: one verdict and one action."""
 
 
 def age(seconds: float) -> str:
@@ -112,83 +133,49 @@ def age(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s"
 
 
-def lost(facts: Facts, _limits: Limits) -> Iterable[Cause]:
-    """GPUs the exporter keeps as lost, until they are back with proof."""
-    return (_fault(facts, series) for series in facts.of("gpu_fault_timestamp_seconds", fault=FaultKind.LOST.value))
-
-
-def faults(*actions: str) -> Find:
-    """Faults the exporter keeps until they are mended, whose cure is one of these."""
+def fault(kind: FaultKind) -> Find:
+    """Faults of this kind, which stand until a repair is proven or somebody acknowledges them."""
 
     def find(facts: Facts, _limits: Limits) -> Iterable[Cause]:
-        for series in facts.of("gpu_fault_timestamp_seconds"):
-            if series.labels["action"] in actions and series.labels["fault"] != FaultKind.LOST.value:
-                yield _fault(facts, series)
+        for series in facts.of("gpu_fault_timestamp_seconds", fault=kind.value):
+            uuid, evidence = series.labels.get("uuid", ""), series.labels["evidence"]
+            others = (up.labels.get("uuid") for up in facts.of("gpu_up", gpu=series.gpu) if up.value)
+            if uuid and any(other != uuid for other in others):
+                evidence = f"{evidence}; it was {uuid}"  # another GPU has its index now
+            verdict, repair = REPAIRS.get(series.labels["action"], REPAIRS["inspect"])
+            ago = age(facts.time - UnixTime(series.value))
+            yield (
+                series.gpu,
+                {
+                    "uuid": uuid,
+                    "verdict": verdict,
+                    "evidence": evidence,
+                    "repair": repair,
+                    "short": f"lost ({evidence})" if evidence.startswith(XID_EVIDENCE) else "lost",
+                    "since": f"{ago} ago, not repaired since",
+                },
+            )
 
     return find
 
 
-def _fault(facts: Facts, series: Series) -> Cause:
-    kind, evidence, action = (series.labels[name] for name in ("fault", "evidence", "action"))
-    uuid, formerly = series.labels.get("uuid", ""), ""
-    others = (up.labels.get("uuid") for up in facts.of("gpu_up", gpu=series.gpu) if up.value)
-    if uuid and any(other != uuid for other in others):
-        formerly = f"; it was {uuid}"  # another GPU has its index now
-    return (
-        series.gpu,
-        {
-            "uuid": uuid,
-            "fault": f"lost ({evidence}{formerly})" if kind == FaultKind.LOST.value else evidence,
-            "age": age(facts.time - UnixTime(series.value)),
-            "mends": _FABRIC if kind == "nvswitch" else _MENDS.get(action, _MENDS["inspect"]),
-            "short": _SHORT.get(kind, evidence),
-        },
-    )
-
-
-def _kept(facts: Facts, series: Series, **labels: str) -> bool:
-    """Whether the exporter keeps this of the series' GPU as a fault: then it is reported there, and once."""
-    return bool(facts.of("gpu_fault_timestamp_seconds", uuid=series.labels.get("uuid", ""), **labels))
-
-
-def uncorrectable(facts: Facts, _limits: Limits) -> Iterable[Cause]:
-    """By the published total only where the exporter keeps no faults: the total never goes back."""
-    if not facts.of("gpu_expected_devices"):
-        for series in facts.of("gpu_ecc_errors_total", type="uncorrected"):
-            if series.value > 0:
-                yield series.gpu, {"uuid": series.labels.get("uuid", ""), "value": f"{series.value:g}"}
-
-
 def down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """GPUs that do not answer, before that is a fault."""
+    faults = (*(s for kind in ("lost", "gpu_slow") for s in facts.of("gpu_fault_timestamp_seconds", fault=kind)),)
+    known = {s.labels.get("uuid") for s in (*faults, *facts.of("gpu_fault_acknowledged", fault="lost"))}
     for series in facts.of("gpu_up"):
         uuid = series.labels.get("uuid", "")
-        if series.value == 0 and not _kept(facts, series, fault="lost") and not cleared_at(facts, FaultKind.LOST, uuid):
+        if series.value == 0 and uuid not in known:
             yield series.gpu, {"uuid": uuid}
 
 
-def narrow(facts: Facts, _limits: Limits) -> Iterable[Cause]:
-    """The width does not fall while the GPU idles, the generation does: only the width is judged."""
-    for series in facts.of("gpu_pcie_link_width"):
-        best = facts.value("gpu_pcie_link_max_width", uuid=series.labels["uuid"])
-        if best is not None and series.value < best:
-            yield series.gpu, {"width": f"{series.value:g}", "best": f"{best:g}"}
-
-
-def links_down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
-    """Some links up and some down; a card without a bridge has them all down, and nothing is wrong with it."""
-    links: dict[str, list[tuple[int, bool]]] = defaultdict(list)
-    seen: dict[str, Series] = {}
-    for series in facts.of("gpu_nvlink_link_up"):
-        seen[series.gpu] = series
-        links[series.gpu].append((int(series.labels["link"]), bool(series.value)))
-    for gpu, states in links.items():
-        dead = sorted(link for link, up in states if not up)
-        counted = facts.value("gpu_nvlink_links_up", gpu=gpu)  # an exporter lists the links that are down alone
-        alive = len(states) - len(dead) if counted is None else int(counted)
-        kept = _kept(facts, seen[gpu], fault="nvlink_down")
-        accepted = cleared_at(facts, FaultKind.NVLINK, seen[gpu].labels.get("uuid", ""))
-        if dead and alive and not kept and not accepted:
-            yield gpu, {"links": ", ".join(map(str, dead)), "count": alive + len(dead)}
+def slowed(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """HW slowdown without heat or the power brake as its reason: chassis or power supply ask for it."""
+    for series in facts.of("gpu_throttle_active", reason="hw_slowdown"):
+        uuid = series.labels.get("uuid", "")
+        named = [facts.value("gpu_throttle_active", uuid=uuid, reason=why) for why in ("hw_thermal", "hw_power_brake")]
+        if series.value and not any(named):
+            yield series.gpu, {"uuid": uuid}
 
 
 def hot(facts: Facts, limits: Limits) -> Iterable[Cause]:
@@ -215,41 +202,20 @@ def fan_stands(facts: Facts, limits: Limits) -> Iterable[Cause]:
                     yield series.gpu, {"fan": fan.labels["fan"], "celsius": f"{series.value:g}"}
 
 
-def xids(*classes: str) -> Find:
-    """XIDs of these classes within the window."""
-
-    def find(facts: Facts, limits: Limits) -> Iterable[Cause]:
-        for series in facts.of("gpu_xid_last_timestamp_seconds"):
-            xid, ago = series.labels["xid"], facts.time - UnixTime(series.value)
-            uuid = series.labels.get("uuid", "")
-            if _kept(facts, series, evidence=f"XID {xid}") or series.value <= cleared_at(facts, FaultKind.XID, uuid):
-                continue
-            if xid == str(RECOVERY_CHANGED) and facts.value("gpu_recovery_action", uuid=uuid, action=NO_ACTION):
-                continue  # it says that a recovery is advised, and none is any more
-            class_ = series.labels.get("class") or class_of(int(xid))
-            if class_ in classes and ago <= limits.xid_window:
-                minutes = f"{max(0.0, ago) / 60:.0f}"
-                yield series.gpu, {"uuid": uuid, "xid": xid, "minutes": minutes}
-
-    return find
+_SXID_SECONDS = 3600.0
+"""Seconds an SXID counts for that is not fatal."""
 
 
-def sxids(kind: str) -> Find:
-    """SXIDs of this class within the window, each switch and code once."""
-
-    def find(facts: Facts, limits: Limits) -> Iterable[Cause]:
-        latest: dict[tuple[str, str], float] = {}
-        for series in facts.of("gpu_nvswitch_sxid_last_timestamp_seconds", **{"class": kind}):
-            key = (series.labels["switch"], series.labels["sxid"])
-            latest[key] = max(series.value, latest.get(key, 0.0))
-        for (switch, sxid), last in latest.items():
-            if facts.of("gpu_fault_timestamp_seconds", evidence=f"NVSwitch {switch}: SXID {sxid}"):
-                continue  # told there, and once
-            ago = facts.time - UnixTime(last)
-            if ago <= limits.xid_window and last > cleared_at(facts, FaultKind.NVSWITCH, ""):
-                yield "", {"switch": switch, "sxid": sxid, "minutes": f"{max(0.0, ago) / 60:.0f}"}
-
-    return find
+def sxids(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """SXIDs that are not fatal, each switch and code once. Fatal ones are faults."""
+    latest: dict[tuple[str, str], float] = {}
+    for series in facts.of("gpu_nvswitch_sxid_last_timestamp_seconds", **{"class": "non_fatal"}):
+        key = (series.labels["switch"], series.labels["sxid"])
+        latest[key] = max(series.value, latest.get(key, 0.0))
+    for (switch, sxid), last in latest.items():
+        ago = facts.time - UnixTime(last)
+        if ago <= _SXID_SECONDS:
+            yield "", {"switch": switch, "sxid": sxid, "minutes": f"{max(0.0, ago) / 60:.0f}"}
 
 
 _PORT_TROUBLES = {"down": "down", "slow": "slower than it or its like were", "errors": "counting errors"}

@@ -6,11 +6,13 @@ the boot id changed), when the GPU was replaced, when what was missing is back, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from exporter.collectors.xid_catalogue import FALLEN_OFF, IGNORE, class_of
 from exporter.core.clock import EPOCH, UnixTime
+from exporter.faults import causes, levels
+from exporter.faults.identity import identify, is_occupied
 from exporter.faults.model import (
     XID_EVIDENCE,
     Acknowledgement,
@@ -26,6 +28,10 @@ from exporter.faults.model import (
 
 LOST_AFTER_SECONDS = 10.0
 """Seconds without an answer before a GPU is lost: a reset takes a few."""
+LATE, SILENT = "HUNG", "SILENT"
+"""The failures of a GPU whose read did not end by the deadline, and of one that has its handle and answers nothing."""
+_LATE_LOST_SECONDS = 180.0
+"""Seconds of late calls alone before a GPU is lost: the driver has not said so, and its job may compute."""
 
 
 def since_refused(
@@ -57,6 +63,8 @@ _RESET_CONFIRMATIONS = 2
 """Looks in a row that must find a counter below its mark: one strange reading proves nothing."""
 _MAX_WATTS = 2000.0
 """A counter that began anew cannot have counted more than this since its mark."""
+_MIN_WATTS = 5.0
+"""No GPU draws less for long."""
 _SAME_EVENT_SECONDS = 120.0
 """Seconds within which an XID and an ECC error are one event."""
 _CONTAINED, _UNCONTAINED = 94, (48, 95)
@@ -69,7 +77,7 @@ _ACTIONS = {
     "page": RepairAction.PAGE,
 }
 """By class of the XID; the other classes are of programs or tests, are not known, or ask for nothing."""
-_FIXED_BY_RESET = frozenset({FaultKind.XID, FaultKind.ECC})
+_FIXED_BY_RESET = frozenset({FaultKind.XID, FaultKind.ECC, FaultKind.PATTERN})
 """Faults that a reset ends, as it ends all with an XID as evidence. The others end when their evidence does."""
 
 
@@ -85,37 +93,74 @@ def _update_gpus(state: FaultState, observation: Observation) -> FaultState:
     state = replace(state, boot=observation.boot or state.boot)
     if not observation.driver:
         return state
-    state, observation = _identify(state, observation)
-    devices, faults = dict(state.devices), {(f.uuid, f.index, f.kind, f.evidence): f for f in state.faults}
+    state, observation = identify(state, observation)
+    devices, faults = dict(state.devices), _by_uuid(state.faults)
+    starts, most = levels.starts(observation), causes.most_programs(observation)
     for seen in observation.gpus:
-        known = devices.get(seen.uuid, GpuRecord(seen.index))
-        mine = [fault for fault in faults.values() if fault.uuid == seen.uuid]
-        known, kept = _update_gpu(known, mine, seen, observation.time)
-        kept = _with_one_loss(kept)
+        known = levels.with_start(devices.get(seen.uuid) or _new_record(seen, observation.time), seen, starts)
+        known, kept = _update_gpu(known, faults.get(seen.uuid, ()), seen, observation.time)
+        kept = causes.one_for_each((*kept, *causes.pattern(known, seen, kept, most, observation.time)))
         devices[seen.uuid] = known
-        for fault in mine:
-            del faults[fault.uuid, fault.index, fault.kind, fault.evidence]
-        faults |= {
-            (f.uuid, f.index, f.kind, f.evidence): f for f in kept if (f.uuid, f.kind.value) not in state.accepted
-        }
+        faults[seen.uuid] = tuple(fault for fault in kept if (fault.uuid, fault.kind.value) not in state.accepted)
     for uuid in devices.keys() - {seen.uuid for seen in observation.gpus}:
-        if not devices[uuid].expected or _is_occupied(devices[uuid].bus, observation):
-            continue
-        code = dict(observation.refused).get(devices[uuid].index, "not shown by the driver")
-        devices[uuid], lost = _record_missing(uuid, devices[uuid], observation.time, code)
-        if lost and not _has_fault(faults.values(), uuid, FaultKind.LOST):
-            faults[uuid, lost.index, lost.kind, lost.evidence] = lost
+        if devices[uuid].expected and not is_occupied(devices[uuid].bus, observation):
+            devices[uuid], faults[uuid] = _update_missing(uuid, devices[uuid], faults.get(uuid, ()), observation)
     accepted = _still_accepted(state.accepted, observation)
     refused = since_refused(state, devices, observation, accepted)
-    standing = (*(fault for fault in faults.values() if fault.uuid), *lost_without_uuid(state, refused, observation))
-    return replace(state, devices=devices, faults=standing, accepted=accepted, refused=refused)
+    unnamed = tuple(_of_unknown_gpus(state, devices, observation))
+    explained = sum(fault.kind is FaultKind.LOST for fault in unnamed)
+    without = () if explained >= len(refused) else lost_without_uuid(state, refused, observation)
+    named = (fault for uuid, mine in faults.items() if uuid for fault in mine)
+    return replace(state, devices=devices, faults=(*named, *unnamed, *without), accepted=accepted, refused=refused)
 
 
-def _with_one_loss(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
-    """Keep one loss of a GPU: the one with an XID, which only a proven reset ends."""
-    if not any(fault.kind is FaultKind.LOST and fault.by_xid for fault in faults):
-        return faults
-    return tuple(fault for fault in faults if fault.kind is not FaultKind.LOST or fault.by_xid)
+def _new_record(seen: ObservedGpu, now: UnixTime) -> GpuRecord:
+    """Return the record of a GPU without a history: its energy counter tells that it was reset after some time."""
+    began = EPOCH if seen.joules is None else UnixTime(max(0.0, float(now) - seen.joules / _MIN_WATTS))
+    return GpuRecord(seen.index, last_reset=began)
+
+
+def _by_uuid(faults: Iterable[Fault]) -> dict[str, tuple[Fault, ...]]:
+    found: dict[str, tuple[Fault, ...]] = {}
+    for fault in faults:
+        found[fault.uuid] = (*found.get(fault.uuid, ()), fault)
+    return found
+
+
+def _unseen(uuid: str, index: int, bus: str, observation: Observation) -> ObservedGpu:
+    """Return what is heard of a GPU that the driver does not show."""
+    heard = observation.unclaimed.get(bus, {})
+    xids = {xid: each.time for xid, each in heard.items()}
+    classes = {xid: each.class_ for xid, each in heard.items()}
+    return ObservedGpu(uuid, index, "", bus, up=False, xids=xids, xid_classes=classes)
+
+
+def _update_missing(
+    uuid: str, known: GpuRecord, faults: tuple[Fault, ...], observation: Observation
+) -> tuple[GpuRecord, tuple[Fault, ...]]:
+    """Update a GPU that the driver does not show."""
+    code = dict(observation.refused).get(known.index, "not shown by the driver")
+    known, lost = _record_missing(uuid, known, observation.time, code, faults)
+    seen = _unseen(uuid, known.index, known.bus, observation)
+    return known, causes.one_for_each((*faults, *lost, *_new_xids(known, seen, faults)))
+
+
+def _of_unknown_gpus(state: FaultState, devices: Mapping[str, GpuRecord], observation: Observation) -> Iterator[Fault]:
+    """Yield the XIDs of GPUs that the driver never showed, by their bus id, until the driver shows a GPU there."""
+    places = {known.bus for known in devices.values()}
+    yield from (
+        fault
+        for fault in state.faults
+        if not fault.uuid and fault.index < 0 and fault.evidence.rpartition(" ")[2] not in places
+    )
+    standing = {fault.evidence for fault in state.faults if not fault.uuid}
+    for bus in observation.unclaimed:
+        if bus not in places:
+            seen = _unseen("", -1, bus, observation)
+            for fault in _new_xids(GpuRecord(-1, last_reset=state.unnamed_last_reset), seen, ()):
+                evidence = f"{fault.evidence} at {bus}"
+                if evidence not in standing:
+                    yield replace(fault, evidence=evidence)
 
 
 def _update_gpu(
@@ -129,27 +174,28 @@ def _update_gpu(
     # Indices change when a GPU is missing after a start: a fault that kept its old one would be another GPU's.
     ended = {f"{XID_EVIDENCE}{xid}" for xid, class_ in seen.xid_classes.items() if class_ == IGNORE}
     standing = tuple(replace(fault, index=seen.index) for fault in faults if fault.evidence not in ended)
+    known, standing = _clear_after_logged_reset(known, standing, seen)
+    xids = (*_new_xids(known, seen, standing),)
     if seen.up is None:
-        return known, (*standing, *_new_xids(known, seen, standing))
+        return known, (*standing, *xids)
     if not seen.up:
-        lost = None
+        lost: tuple[Fault, ...] = ()
         if expected:
-            known, lost = _record_missing(seen.uuid, known, now, seen.failure or "no answer")
-        if lost and not _has_fault(standing, seen.uuid, FaultKind.LOST):
-            standing += (lost,)
-        return known, (*standing, *_new_xids(known, seen, standing))
+            known, lost = _record_missing(seen.uuid, known, now, seen.failure or "no answer", standing)
+        return known, (*standing, *lost, *xids)
+    standing = tuple(fault for fault in standing if fault.kind is not FaultKind.SLOW)
     if known.missing_since is not None:
         known = replace(known, missing_since=None)
     known, standing = _clear_after_reset(known, standing, seen, now)
     known, standing = _clear_after_return(known, standing, seen, now)
+    known, below = levels.below_best(known, seen, standing, now)
     found = (
         *_new_xids(known, seen, standing),
         *_memory(known, seen, standing, now),
-        *_links(known, seen, standing, now),
+        *below,
     )
     known = replace(
         known,
-        links=max(known.links, seen.links or 0),
         joules=known.joules if known.reset_observations or seen.joules is None else seen.joules,
         uncorrected=known.uncorrected if known.reset_observations or seen.uncorrected is None else seen.uncorrected,
         baseline_time=known.baseline_time if known.reset_observations else now,
@@ -169,6 +215,16 @@ def _clear_after_reset(
     return cured, tuple(fault for fault in faults if not _ends_by_reset(fault))
 
 
+def _clear_after_logged_reset(
+    known: GpuRecord, faults: tuple[Fault, ...], seen: ObservedGpu
+) -> tuple[GpuRecord, tuple[Fault, ...]]:
+    """Clear the faults from before a reset that the kernel log shows."""
+    if seen.reset <= known.last_reset:
+        return known, faults
+    cured = replace(known, reset_observations=0, joules=None, uncorrected=0.0, last_reset=seen.reset)
+    return cured, tuple(fault for fault in faults if fault.since > seen.reset or not _ends_by_reset(fault))
+
+
 def _ends_by_reset(fault: Fault) -> bool:
     return fault.kind in _FIXED_BY_RESET or fault.by_xid
 
@@ -185,10 +241,8 @@ def _clear_after_return(
     known: GpuRecord, faults: tuple[Fault, ...], seen: ObservedGpu, now: UnixTime
 ) -> tuple[GpuRecord, tuple[Fault, ...]]:
     """What was missing and is there again ends, when it stays."""
-    whole = seen.links is None or seen.links >= known.links
-    missing = [
-        f for f in faults if (f.kind is FaultKind.LOST and not f.by_xid) or (f.kind is FaultKind.NVLINK and whole)
-    ]
+    back = levels.at_best(known, seen)
+    missing = [fault for fault in faults if (fault.kind is FaultKind.LOST and not fault.by_xid) or fault.kind in back]
     flags = {FaultKind.REMAP: seen.remap_failed, FaultKind.SRAM: seen.sram_exceeded}
     faults = tuple(fault for fault in faults if flags.get(fault.kind) is not False)
     if not missing:
@@ -226,96 +280,19 @@ def _recent(seen: ObservedGpu, now: UnixTime, xids: Iterable[int]) -> bool:
     return any(now - seen.xids.get(xid, EPOCH) <= _SAME_EVENT_SECONDS for xid in xids)
 
 
-def _links(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault], now: UnixTime) -> Iterator[Fault]:
-    """Links that never were up (no bridge) are no fault: fewer than this GPU has had."""
-    if seen.links is not None and seen.links < known.links and not _has_fault(faults, seen.uuid, FaultKind.NVLINK):
-        evidence = f"{known.links - seen.links} of {known.links} links down"
-        yield Fault(seen.uuid, seen.index, FaultKind.NVLINK, evidence, RepairAction.INSPECT, now)
-
-
-def _record_missing(uuid: str, known: GpuRecord, now: UnixTime, why: str) -> tuple[GpuRecord, Fault | None]:
+def _record_missing(
+    uuid: str, known: GpuRecord, now: UnixTime, why: str, standing: Iterable[Fault] = ()
+) -> tuple[GpuRecord, tuple[Fault, ...]]:
+    """Note since when a GPU is away; return the fault that this is, unless it stands. Late is not lost."""
     since = known.missing_since if known.missing_since is not None else now
     known = replace(known, missing_since=since, returned_at=None)
-    lost = (
-        Fault(uuid, known.index, FaultKind.LOST, why, RepairAction.RESTART, since)
-        if now - since >= LOST_AFTER_SECONDS
-        else None
-    )
-    return known, lost
-
-
-IDENTITY_SECONDS = 10.0
-"""Seconds a new UUID must be shown before its absence is a fault: a driver answers garbage for a moment."""
-
-
-def _identify(state: FaultState, observation: Observation) -> tuple[FaultState, Observation]:
-    """Return state and observation with one record for each GPU, whatever UUIDs the driver gave it."""
-    shown = {seen.uuid: seen for seen in observation.gpus if seen.present and seen.uuid}
-    first_seen = {**dict.fromkeys(shown.keys() - state.devices.keys(), observation.time), **state.unconfirmed}
-    state = _without_ghosts(state, first_seen.keys() - shown.keys())
-    unconfirmed = {
-        uuid: since
-        for uuid, since in first_seen.items()
-        if uuid in shown and observation.time - since < IDENTITY_SECONDS
-    }
-    all_new = bool(shown) and shown.keys() == first_seen.keys() - unconfirmed.keys()
-    state = _replaced(replace(state, unconfirmed=unconfirmed), shown, all_new=all_new)
-    kept = tuple(seen for seen in observation.gpus if seen.uuid in shown or seen.uuid in state.devices)
-    observation = replace(observation, gpus=kept)
-    there = tuple(seen for seen in kept if seen.present or not _is_occupied(seen.bus, observation))
-    return state, replace(observation, gpus=there)
-
-
-def _is_occupied(bus: str, observation: Observation) -> bool:
-    """Return whether the driver shows a GPU at this bus address."""
-    return bus != "" and any(seen.present and seen.bus == bus for seen in observation.gpus)
-
-
-def _without_ghosts(state: FaultState, ghosts: Collection[str]) -> FaultState:
-    """Forget UUIDs that went before they were confirmed. Their XIDs are of the GPU at the same bus address."""
-    if not ghosts:
-        return state
-    devices = {uuid: known for uuid, known in state.devices.items() if uuid not in ghosts}
-    by_bus = {known.bus: (uuid, known.index) for uuid, known in devices.items() if known.bus}
-    found = {(fault.uuid, fault.evidence) for fault in state.faults}
-    faults: list[Fault] = []
-    for fault in state.faults:
-        if fault.uuid not in ghosts:
-            faults.append(fault)
-        elif fault.by_xid:
-            uuid, index = by_bus.get(state.devices[fault.uuid].bus, (fault.uuid, fault.index))
-            if uuid == fault.uuid or (uuid, fault.evidence) not in found:
-                faults.append(replace(fault, uuid=uuid, index=index))
-    return replace(state, devices=devices, faults=tuple(faults))
-
-
-def _replaced(state: FaultState, shown: Mapping[str, ObservedGpu], *, all_new: bool) -> FaultState:
-    """Give the record of a UUID that is not shown to the confirmed one at its bus address, or end it.
-
-    It is another card if their serial numbers differ, or if the old one never answered since the node was restarted.
-    `all_new`: all that are shown are confirmed just now. Then this is another node, and no known GPU is left.
-    """
-    confirmed = {uuid: seen for uuid, seen in shown.items() if uuid not in state.unconfirmed}
-    by_bus = {seen.bus: seen for seen in confirmed.values() if seen.bus}
-    away = {uuid: known for uuid, known in state.devices.items() if uuid not in shown}
-    renamed = {
-        uuid: by_bus[known.bus].uuid
-        for uuid, known in away.items()
-        if known.bus in by_bus and _is_same_card(known, by_bus[known.bus])
-    }
-    gone = {uuid for uuid, known in away.items() if all_new or known.bus in by_bus} - renamed.keys()
-    devices = {uuid: known for uuid, known in state.devices.items() if uuid not in gone and uuid not in renamed}
-    devices |= {new: state.devices[old] for old, new in renamed.items()}
-    faults = tuple(
-        replace(fault, uuid=renamed.get(fault.uuid, fault.uuid)) for fault in state.faults if fault.uuid not in gone
-    )
-    return replace(state, devices=devices, faults=tuple(dict.fromkeys(faults)))
-
-
-def _is_same_card(known: GpuRecord, seen: ObservedGpu) -> bool:
-    if known.serial and seen.serial:
-        return known.serial == seen.serial
-    return known.baseline_time > known.last_reset
+    late = why in (LATE, SILENT)
+    kinds = {fault.kind for fault in standing}
+    if now - since >= (_LATE_LOST_SECONDS if late else LOST_AFTER_SECONDS):
+        lost = Fault(uuid, known.index, FaultKind.LOST, why, RepairAction.RESTART, since)
+        return known, () if FaultKind.LOST in kinds else (lost,)
+    slow = Fault(uuid, known.index, FaultKind.SLOW, "late answers", RepairAction.INSPECT, since)
+    return known, (slow,) if late and not kinds & {FaultKind.LOST, FaultKind.SLOW} else ()
 
 
 def _clamp_future_times(state: FaultState, now: UnixTime) -> FaultState:
@@ -324,6 +301,7 @@ def _clamp_future_times(state: FaultState, now: UnixTime) -> FaultState:
         uuid: replace(
             known,
             last_reset=min(known.last_reset, now),
+            last_boot=min(known.last_boot, now),
             baseline_time=min(known.baseline_time, now),
             missing_since=None if known.missing_since is None else min(known.missing_since, now),
             returned_at=None if known.returned_at is None else min(known.returned_at, now),
@@ -343,17 +321,21 @@ def _restarted(state: FaultState, observation: Observation) -> FaultState:
             reset_observations=0,
             baseline_time=observation.time,
             last_reset=observation.time,
+            last_boot=observation.time,
             missing_since=None,
         )
         for uuid, known in state.devices.items()
     }
     faults = tuple(fault for fault in state.faults if not _ends_by_reset(fault))
-    return _clear_switches(replace(state, devices=devices, faults=faults), observation.time)
+    state = replace(state, devices=devices, faults=faults, unnamed_last_reset=observation.time)
+    return _clear_switches(state, observation.time)
 
 
 def _acknowledged(state: FaultState, observation: Observation) -> FaultState:
     for acknowledgement in sorted(observation.acknowledgements, key=lambda each: each.time):
         if acknowledgement.time > state.acknowledged_until:
+            if any(not fault.uuid and fault.by_xid and acknowledgement.covers(fault) for fault in state.faults):
+                state = replace(state, unnamed_last_reset=acknowledgement.time)
             state = _without_acknowledged(state, acknowledgement)
             if any(acknowledgement.covers_switch(fault) for fault in state.switches):
                 state = _clear_switches(state, acknowledgement.time)
@@ -380,7 +362,9 @@ def _apply_acknowledgement(known: GpuRecord, kinds: Sequence[FaultKind], acknowl
     known = replace(
         known,
         last_reset=max(known.last_reset, acknowledgement.time),
-        links=0 if FaultKind.NVLINK in kinds else known.links,
+        links=-1 if FaultKind.NVLINK in kinds else known.links,
+        width=-1 if FaultKind.PCIE_WIDTH in kinds else known.width,
+        generation=-1 if FaultKind.PCIE_GENERATION in kinds else known.generation,
     )
     return replace(known, expected=False, missing_since=None, returned_at=None) if FaultKind.LOST in kinds else known
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from exporter.collectors.xid import XidReport
 from exporter.core.clock import EPOCH, UnixTime
 
 XID_EVIDENCE = "XID "
@@ -29,6 +30,12 @@ class FaultKind(str, enum.Enum):
     SRAM = "ecc_sram_threshold"
     REMAP = "row_remap_failed"
     NVLINK = "nvlink_down"
+    PCIE_WIDTH = "pcie_width"
+    PCIE_GENERATION = "pcie_generation"
+    PATTERN = "xid_pattern"
+    """Many programs failed on this GPU, and on no other."""
+    SLOW = "gpu_slow"
+    """Its calls are late: it may still compute."""
     LOST = "lost"
     NVSWITCH = "nvswitch"
     """Of the node, not of a GPU."""
@@ -53,7 +60,10 @@ class RepairAction(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault of one GPU. `uuid` is empty for a GPU that never gave one; `since` is Unix seconds."""
+    """One fault of one GPU. `uuid` is empty for a GPU that never gave one, and `index` negative for one without either.
+
+    `since` is Unix seconds.
+    """
 
     uuid: str
     index: int
@@ -88,7 +98,13 @@ class GpuRecord:
     serial: str = ""
     bus: str = ""
     links: int = 0
-    """NVLink links that have been up."""
+    """The most NVLink links that were up; 0 before the first reading, negative after an acknowledgement."""
+    width: int = 0
+    """The most PCIe lanes, in the same way."""
+    generation: int = 0
+    """The highest PCIe generation, in the same way."""
+    low_generation: int = 0
+    """Observations in a row of a lower generation under load."""
     joules: float | None = None
     uncorrected: float = 0.0
     baseline_time: UnixTime = EPOCH
@@ -97,6 +113,8 @@ class GpuRecord:
     """Looks in a row that found the counters below their marks."""
     last_reset: UnixTime = EPOCH
     """Unix seconds of the last proven cure: what happened before it does not count any more."""
+    last_boot: UnixTime = EPOCH
+    """Unix seconds of the last start of the node that was noticed."""
     missing_since: UnixTime | None = None
     """Since when it does not answer."""
     returned_at: UnixTime | None = None
@@ -118,7 +136,8 @@ class Acknowledgement:
 
     def covers(self, fault: Fault) -> bool:
         kinds = ("", fault.kind.value, *((FaultKind.XID.value,) if fault.by_xid else ()))
-        return self.gpu in (str(fault.index), fault.uuid) and self.kind in kinds
+        names = (str(fault.index), fault.uuid, *fault.evidence.split(" at ")[1:])
+        return self.gpu in names and self.kind in kinds and (self.gpu != "" or fault.index >= 0)
 
     def covers_switch(self, fault: SwitchFault) -> bool:
         return not self.gpu and self.kind == FaultKind.NVSWITCH.value and fault.since <= self.time
@@ -140,6 +159,8 @@ class FaultState:
     switches: tuple[SwitchFault, ...] = ()
     switches_last_reset: UnixTime = EPOCH
     """Unix seconds of their last proven cure: SXIDs before it do not count any more."""
+    unnamed_last_reset: UnixTime = EPOCH
+    """Unix seconds until which XIDs of GPUs that the driver never showed do not count."""
     refused: Mapping[int, UnixTime] = field(default_factory=dict[int, UnixTime])
     """Unix seconds since when an index gives no handle, and no GPU is known there. Not saved."""
     unconfirmed: Mapping[str, UnixTime] = field(default_factory=dict[str, UnixTime])
@@ -163,13 +184,22 @@ class ObservedGpu:
     failure: str = ""
     joules: float | None = None
     uncorrected: float | None = None
+    model: str = ""
     links: int | None = None
+    width: int | None = None
+    generation: int | None = None
+    loaded: bool = False
+    """Whether it computes: idle GPUs lower their PCIe generation."""
     remap_failed: bool | None = None
     sram_exceeded: bool | None = None
     xids: Mapping[int, UnixTime] = field(default_factory=dict[int, UnixTime])
     """Unix seconds of the last one, by XID."""
     xid_classes: Mapping[int, str] = field(default_factory=dict[int, str])
     """By XID, where it is known; else the catalogue has it."""
+    programs: Mapping[int, Sequence[UnixTime]] = field(default_factory=dict[int, "Sequence[UnixTime]"])
+    """Unix seconds at which an XID last hit each of the programs that it has hit lately, by XID."""
+    reset: UnixTime = EPOCH
+    """Unix seconds of the last reset or load of the driver that the kernel log shows."""
     present: bool = True
     """Whether the driver's last enumeration has it."""
 
@@ -187,3 +217,7 @@ class Observation:
     acknowledgements: tuple[Acknowledgement, ...] = ()
     sxids: Mapping[tuple[str, str], UnixTime] = field(default_factory=dict[tuple[str, str], UnixTime])
     """Unix seconds of the last fatal one, by switch and SXID."""
+    unclaimed: Mapping[str, Mapping[int, XidReport]] = field(default_factory=dict[str, Mapping[int, XidReport]])
+    """The XIDs of GPUs that the driver does not show, by PCI bus id and XID."""
+    stated: int = 0
+    """GPUs by the operator's word (option, gres.conf); 0 without one."""

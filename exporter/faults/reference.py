@@ -12,7 +12,7 @@ _SWITCH = {1.0: "on", 0.0: "off"}
 _MHZ = 1e6
 _LOW = 0.5
 """Of what a GPU can do; the same as the alert's."""
-_BUSY = 0.5
+BUSY = 0.5
 """Utilization from which on the clocks are judged: idle GPUs lower them by themselves."""
 _ALL_POWER = 0.9
 """Part of the power that the GPU may draw by default."""
@@ -63,6 +63,8 @@ REFERENCES: Mapping[str, Reference] = {
     "persistence": Reference("gpu_persistence_mode_enabled", _switch, accepts=_on_or_off),
     "power-limit": Reference("gpu_power_limit_watts", lambda series: f"{series.value:g}", accepts=_number),
     "sm-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "sm"}, _number),
+    "nvlinks": Reference("gpu_nvlink_links_up", lambda series: f"{series.value:g}", accepts=_number),
+    "pcie-width": Reference("gpu_pcie_link_width", lambda series: f"{series.value:g}", accepts=_number),
     "memory-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "memory"}, _number),
 }
 """By name. Clocks are the highest of their domain, in MHz; the power limit is in watts."""
@@ -78,6 +80,21 @@ def unlike_reference(facts: Facts, limits: Limits) -> Iterable[Cause]:
                 yield series.gpu, {"name": name, "value": value, "wanted": wanted}
 
 
+_FULL_STATE = 2
+"""The highest performance state in which a GPU is meant to compute."""
+
+
+def _is_light(facts: Facts, uuid: str) -> bool:
+    """Return whether light work alone lets the GPU save power: no reason holds its clocks down.
+
+    Where its performance state is not reported, its memory clock tells.
+    """
+    state = facts.value("gpu_performance_state", uuid=uuid)
+    memory, most = (facts.value(f"gpu_clock_{of}hertz", uuid=uuid, domain="memory") for of in ("", "max_"))
+    saves = state > _FULL_STATE if state is not None else bool(memory and most and memory < _LOW * most)
+    return saves and not any(series.value for series in facts.of("gpu_throttle_active", uuid=uuid))
+
+
 def limited(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     """A power limit, or a clock under load, below half of what the GPU can do."""
     for series in facts.of("gpu_power_limit_watts"):
@@ -91,7 +108,7 @@ def limited(facts: Facts, _limits: Limits) -> Iterable[Cause]:
             facts.value(f"gpu_power_{name}watts", uuid=series.labels["uuid"]) for name in ("", "default_limit_")
         )
         full = watts is not None and most is not None and watts >= _ALL_POWER * most  # only its power limits it
-        if not maximum or busy <= _BUSY or full:
+        if not maximum or busy <= BUSY or full or _is_light(facts, series.labels["uuid"]):
             continue
         if series.value < _LOW * maximum:
             yield series.gpu, {"what": "SM clock", "value": _megahertz(series), "most": f"{maximum / _MHZ:g} MHz"}

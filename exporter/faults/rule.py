@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from exporter.attribution.devices import DeviceName
 from exporter.core.clock import UnixTime
 from exporter.core.families import Block
-from exporter.faults.model import FaultKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +79,6 @@ class Limits:
     """Degrees left before the GPU slows itself down."""
     hot: float = 70.0
     """Temperature above which a fan must turn."""
-    xid_window: float = 3600.0
-    """Seconds an XID counts for."""
     stale: float = 60.0
     """Age in seconds at which what an exporter reports is no longer news."""
     reference: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -98,7 +95,7 @@ class Limits:
 
 Cause = tuple[str, Mapping[str, object]]
 """Index of the GPU (empty: the node), and what the rule's sentence is filled with. `uuid`, where it is in there, tells
-which GPU is meant: one that is gone may have had the index of another."""
+which GPU is meant: one that is gone may have had the index of another. `verdict` takes the place of the rule's."""
 Find = Callable[[Facts, Limits], Iterable[Cause]]
 
 
@@ -165,18 +162,3 @@ def stated(family: str, label: str, values: Iterable[str]) -> Find:
 
 def _cause(series: Series) -> Cause:
     return series.gpu, {**series.labels, "value": f"{series.value:g}"}
-
-
-def cleared_at(facts: Facts, kind: FaultKind, uuid: str) -> float:
-    """Return when this kind of fault was last cleared on a GPU, in Unix seconds; 0 if never."""
-    return facts.value("gpu_fault_cleared_timestamp_seconds", fault=kind.value, uuid=uuid) or 0.0
-
-
-def unless_cleared(find: Find, kind: FaultKind) -> Find:
-    """Leave out the GPUs on which somebody acknowledged this kind of fault while it stands."""
-
-    def rest(facts: Facts, limits: Limits) -> Iterable[Cause]:
-        found = find(facts, limits)
-        return ((gpu, values) for gpu, values in found if not cleared_at(facts, kind, str(values.get("uuid", ""))))
-
-    return rest

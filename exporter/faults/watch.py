@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,20 +14,23 @@ from exporter.collectors.ecc import Ecc, RemappedRows
 from exporter.collectors.health import NO_ACTION, Health
 from exporter.collectors.info import Info
 from exporter.collectors.nvlink import Nvlink
+from exporter.collectors.pcie import Pcie
 from exporter.collectors.power import Power
+from exporter.collectors.utilization import Utilization
 from exporter.collectors.xid import XidReport
 from exporter.collectors.xid_catalogue import RECOVERY_CHANGED
-from exporter.core.clock import NEVER, MonotonicTime, UnixTime, boot_time
+from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime, boot_time
 from exporter.core.threads import Threads
 from exporter.driver.interface import Device
 from exporter.faults import acknowledgements, state_file
-from exporter.faults.families import FaultStatus, cleared
+from exporter.faults.families import FaultStatus, acknowledged_faults
 from exporter.faults.latch import advance
 from exporter.faults.model import Acknowledgement, Fault, FaultState, Observation, ObservedGpu, SwitchFault
+from exporter.faults.reference import BUSY
 from exporter.faults.state_file import Saver, StateError
 
 
-def observed_gpu(
+def observed_gpu(  # noqa: PLR0913 - what is known of a GPU
     device: Device,
     readings: Mapping[str, Any],
     xids: Mapping[int, XidReport],
@@ -35,10 +38,13 @@ def observed_gpu(
     up: bool | None,
     failure: str,
     present: bool = True,
+    programs: Mapping[int, Sequence[UnixTime]] | None = None,
+    reset: UnixTime = EPOCH,
 ) -> ObservedGpu:
     """`readings` are the last good ones, by collector; what a GPU or an option leaves out is not known."""
     info, power, ecc = readings.get("info"), readings.get("power"), readings.get("ecc")
     nvlink, rows, health = readings.get("nvlink"), readings.get("remapped_rows"), readings.get("health")
+    pcie, use = readings.get("pcie"), readings.get("utilization")
     links = nvlink.links_up if isinstance(nvlink, Nvlink) else None
     if not links and isinstance(info, Info) and info.mig == 1:
         links = None  # an A100 that is split takes all its links down on purpose
@@ -53,11 +59,17 @@ def observed_gpu(
         failure=failure,
         joules=power.joules if isinstance(power, Power) else None,
         uncorrected=ecc.since_load.get("uncorrected") if isinstance(ecc, Ecc) else None,
+        model=info.model if isinstance(info, Info) else "",
         links=links,
+        width=pcie.width if isinstance(pcie, Pcie) else None,
+        generation=pcie.generation if isinstance(pcie, Pcie) else None,
+        loaded=isinstance(use, Utilization) and (use.share or 0.0) > BUSY,
         remap_failed=rows.failed if isinstance(rows, RemappedRows) else None,
         sram_exceeded=ecc.sram_threshold_exceeded if isinstance(ecc, Ecc) else None,
         xids={xid: each.time for xid, each in xids.items()},
         xid_classes={xid: each.class_ for xid, each in xids.items()},
+        programs=programs or {},
+        reset=reset,
         present=present,
     )
 
@@ -137,13 +149,18 @@ class FaultTracker:
         }
 
     @property
+    def released(self) -> bool:
+        """Whether the driver is to be left alone, by the file of maintenance."""
+        return self._file[0] and not self._site.read_only
+
+    @property
     def site_xids(self) -> Mapping[int, str]:
         return self._site.xid
 
     def due(self, monotonic: MonotonicTime) -> bool:
         return monotonic - self._looked >= _EVERY
 
-    def look(
+    def look(  # noqa: PLR0913 - what a cycle found
         self,
         time: UnixTime,
         monotonic: MonotonicTime,
@@ -152,12 +169,17 @@ class FaultTracker:
         *,
         driver: bool,
         sxids: Mapping[tuple[str, str], UnixTime] | None = None,
+        unclaimed: Mapping[str, Mapping[int, XidReport]] | None = None,
     ) -> None:
         """Advance the faults by what this cycle read of the GPUs, and update `status`."""
         self._looked = monotonic
         before = self._state
         acknowledged = self._acknowledged()
-        look = Observation(time, self._site.boot, driver, gpus, refused, acknowledged, sxids or {})
+        counts = self._counts(monotonic)
+        stated = counts.get("option") or counts.get("slurm") or 0
+        look = Observation(
+            time, self._site.boot, driver, gpus, refused, acknowledged, sxids or {}, unclaimed or {}, stated
+        )
         self._state = advance(before, look)
         _log_changes(before, self._state)
         if self._saver:
@@ -179,7 +201,7 @@ class FaultTracker:
             self._counts(monotonic),
             tuple(source for source, out in maintenance.items() if out),
             self._saver.success if self._saver else None,
-            cleared(self._state, acknowledged),
+            acknowledged_faults(self._state),
             tuple(sorted({*aside, *((self._incomplete,) if self._incomplete else ())})),
             {source: not error for source, error in errors.items()},
         )

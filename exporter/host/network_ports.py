@@ -96,6 +96,8 @@ class PortWatch:
     def _troubles(self, port: Port, ports: Sequence[Port]) -> frozenset[str]:
         """A port that never was active may have no cable: it is down only where others of its kind are up.
 
+        One that is switched off (Disabled) and never was active is meant to be.
+
         The second port of a card is of another kind than the first: often no card has a cable in it.
         """
         past = self._past[port.device, port.port]
@@ -104,7 +106,7 @@ class PortWatch:
         if port.state == "active":
             best = max([past.rate, *(each.rate or 0.0 for each in alike)])
             found |= {"slow"} if port.rate is not None and port.rate < best else set()
-        elif port.state and (past.active or alike):
+        elif port.state and (past.active or (alike and port.physical_state != "disabled")):
             found.add("down")
         if _has_errors(past.errors[0][1], port.errors):
             found.add("errors")

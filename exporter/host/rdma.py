@@ -74,6 +74,8 @@ class Port:
     netdev: str = ""
     path: PciPath = ()
     numa_node: str = ""
+    physical_state: str = ""
+    """`linkup`, `polling`, `disabled`: that of the cable, in lower case."""
 
 
 def ports(sysfs: Path) -> tuple[Port, ...]:
@@ -107,7 +109,8 @@ def _ports(sysfs: Path) -> Iterator[Port]:
 
 def _port(folder: Path, device: str, port: str, card: tuple[str, PciPath, str]) -> Port:
     board, path, numa = card
-    rate, state = _RATE.match(_word(folder / "rate")), _STATE.match(_word(folder / "state"))
+    rate = _RATE.match(_word(folder / "rate"))
+    state, physical = (_STATE.match(_word(folder / name)) for name in ("state", "phys_state"))
     moved = {"receive": "port_rcv_data", "transmit": "port_xmit_data"}
     words = {direction: _count(folder / "counters" / name) for direction, name in moved.items()}
     errors = {name: _count(folder / "counters" / name) for name in _ERRORS}
@@ -116,6 +119,7 @@ def _port(folder: Path, device: str, port: str, card: tuple[str, PciPath, str]) 
         device=bounded(device),
         port=bounded(port),
         state=state["state"].lower() if state else "",
+        physical_state=physical["state"].lower() if physical else "",
         link_layer=_word(folder / "link_layer"),
         rate=float(rate["gigabits"]) * 1e9 / 8 if rate else None,
         bytes={direction: count * _WORDS_BYTES for direction, count in words.items() if count is not None},
@@ -171,14 +175,22 @@ _HOLDERS = {"pci-stub", "pciback", "xen-pciback"}
 """Drivers that hold a device for virtual machines, beside those of VFIO."""
 
 
-def pci_gpus(sysfs: Path) -> int | None:
-    """Count NVIDIA display controllers under /sys/bus/pci/devices that are the host's; None without that directory."""
+_DEVICE_FILE = re.compile(r"nvidia\d{1,4}")
+
+
+def pci_gpus(sysfs: Path, devices_folder: Path = Path("/dev")) -> int | None:
+    """Count NVIDIA display controllers under /sys/bus/pci/devices that are the host's; None without that directory.
+
+    A container sees all of the host's there, and has the device files of those that it was given.
+    """
     devices = sysfs / "bus/pci/devices"
     try:
         entries = sorted(devices.iterdir())
     except OSError:
         return None
-    return sum(_is_gpu(entry) for entry in entries)
+    shown = sum(_is_gpu(entry) for entry in entries)
+    given = sum(bool(_DEVICE_FILE.fullmatch(file.name)) for file in devices_folder.iterdir())
+    return min(shown, given) if given else shown
 
 
 def _is_gpu(entry: Path) -> bool:

@@ -228,7 +228,8 @@ class Task(NamedTuple):
 
     start_ticks: int
     cpu_seconds: float
-    blocked: bool
+    blocked: float
+    """Part of the looks in which it waited for storage."""
     run_delay: float | None = None
     minor_faults: int = 0
     receiving: bool | None = None

@@ -118,12 +118,13 @@ class ThreadReader:
         """
         pids = {pid for each in workloads.values() for pid in each}
         self._watched = {pid: self._watched.get(pid) or _Watched() for pid in pids}
+        self._looks = {pid: looks for pid, looks in self._looks.items() if pid in pids}
         mine = workloads if turn is None else {name: each for name, each in workloads.items() if name in turn}
         found = self._scanned(mine, now)
         for pid, readers in self._select(mine).items():
             if pid not in found:
                 found[pid] = _read(readers, now)
-        return {pid: tasks for pid, tasks in found.items() if tasks}
+        return {pid: self._with_looks(pid, tasks) for pid, tasks in found.items() if tasks}
 
     def look_again(self, pids: Iterable[int]) -> None:
         """Look whether a task of these processes that stood out is in D state."""
@@ -132,10 +133,12 @@ class ThreadReader:
                 found = any(reader.is_blocked() for reader in watched.stood_out)
                 self._looks.setdefault(pid, []).append(found)
 
-    def blocked(self) -> Mapping[int, float]:
-        """Return the part of the looks since the last call in which each process was in D state."""
-        looks, self._looks = self._looks, {}
-        return {pid: sum(found) / len(found) for pid, found in looks.items()}
+    def _with_looks(self, pid: int, tasks: Mapping[str, Task]) -> Mapping[str, Task]:
+        """Replace what one look in the cycle found by what the looks inside it found."""
+        looks = self._looks.pop(pid, None)
+        if looks is None:
+            return tasks
+        return {place: task._replace(blocked=sum(looks) / len(looks)) for place, task in tasks.items()}
 
     def _scanned(self, workloads: Workloads, now: MonotonicTime) -> dict[int, Mapping[str, Task]]:
         """Tasks of the processes whose scan is due: of those never scanned first, then of who waits longest."""

@@ -42,12 +42,6 @@ class Counted(NamedTuple):
     seconds: float
     lost: float = 0.0
 
-    @property
-    def busy_ratio(self) -> float:
-        """Part of the covered time, 0 to 1."""
-        covered = self.seconds - self.lost
-        return min(1.0, self.busy / covered) if covered > 0 else 0.0
-
 
 @record
 class Reading:

@@ -133,29 +133,30 @@ def unobserved(reading: Reading) -> Division:
     return Division((*ZERO[:UNOBSERVED], 1.0, *ZERO[UNOBSERVED + 1 :]), parts)
 
 
-def of_gap(reading: Reading, seconds: float, known: Collection[Owner]) -> Division:
+def of_gap(reading: Reading, seconds: float, before: Collection[Owner]) -> Division:
     """Divide a cycle of so many `seconds` that nobody watched: by the driver's own count, as far as that covers it.
 
-    The rest is unobserved, as is all of it for owners that were not `known` there before.
+    The rest is unobserved, as is all of it for owners that were not there `before`.
     """
     counted = reading.counted
     if reading.signals is None or counted is None or seconds <= 0:
         return unobserved(reading)
-    covered = min(1.0, max(0.0, counted.seconds - counted.lost) / seconds)
-    busy = covered * counted.busy_ratio
+    known = max(0.0, counted.seconds - counted.lost)
+    covered, ratio = min(1.0, known / seconds), min(1.0, counted.busy / known) if known else 0.0
+    busy = covered * ratio
     parts: list[OwnerUsage] = []
     waits: list[tuple[int, float]] = []
     for allocation, demand in zip(reading.allocations, demands(busy, reading.allocations), strict=True):
         share, waiting = allocation.share, ALLOCATED_IDLE if _has_no_process(allocation) else WAIT_OTHER
         ran = min(demand, share)
         waits.append((waiting, share))
-        if allocation.owner in known:
+        if allocation.owner in before:
             states = (UNOBSERVED, (1.0 - covered) * share), (COMPUTING, ran), (waiting, max(0.0, covered * share - ran))
             parts.append(OwnerUsage(allocation.owner, states, demand, share))
         else:
             parts.append(OwnerUsage(allocation.owner, ((UNOBSERVED, share),), 0.0, share))
     waits.append((FREE, max(0.0, 1.0 - sum([share for _, share in waits]))))
-    whole = [covered * part for part in _whole(((COMPUTING, 1.0),), counted.busy_ratio, waits)]
+    whole = [covered * part for part in _whole(((COMPUTING, 1.0),), ratio, waits)]
     whole[UNOBSERVED] = 1.0 - covered
     return Division(tuple(whole), tuple(parts))
 

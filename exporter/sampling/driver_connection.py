@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from exporter.core.clock import MonotonicClock, monotonic_time
 from exporter.core.threads import Threads
 from exporter.driver.interface import Device, Driver, DriverError, DriverGoneError, DriverMismatchError
+from exporter.faults.findings import RELEASED
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class DriverConnection:
         self._reopen = True
         self._asked = False
         self._stopped = False
+        self._released = False
         self.state = DriverState()
         self.first = threading.Event()
         """Set once the first attempt has ended, well or not."""
@@ -63,6 +65,13 @@ class DriverConnection:
             self._asked = True
             self._wake.notify_all()
 
+    def release(self, *, on: bool) -> None:
+        """Let go of the driver, so that GPUs can be reset, split or given another driver; or take it up again."""
+        with self._wake:
+            if on is not self._released:
+                self._released, self._asked, self._reopen = on, True, True
+                self._wake.notify_all()
+
     def stop(self) -> None:
         with self._wake:
             self._stopped = True
@@ -78,7 +87,7 @@ class DriverConnection:
 
     def _run(self) -> None:
         while not self._stopped:
-            self._attempt()
+            self._let_go() if self._released else self._attempt()
             self.first.set()
             with self._wake:
                 if not self._stopped and not (self._asked and not self._failures):
@@ -87,6 +96,12 @@ class DriverConnection:
             if asked and not self._stopped:  # a GPU that is lost for good is not enumerated at every pass
                 with self._wake:
                     self._wake.wait(1.0)
+
+    def _let_go(self) -> None:
+        if self.state.error != RELEASED:
+            log.info("lets go of the driver: the file of maintenance is there")
+            self._driver.close()
+            self.state = DriverState((), self.state.versions, RELEASED)
 
     def _attempt(self) -> None:
         reopen, self._reopen = self._reopen, False

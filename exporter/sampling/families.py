@@ -27,7 +27,7 @@ from exporter.core.families import (
     in_columns,
     info,
 )
-from exporter.faults.families import FAULT_FAMILIES
+from exporter.faults.families import FAULT_FAMILIES, FINDINGS
 from exporter.host.network_ports import NETWORK_PORT_FAMILIES
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
 from exporter.progress.families import PROGRESS_FAMILIES
@@ -108,7 +108,7 @@ def groups(pod_labels: Sequence[str] = ()) -> tuple[Group, ...]:
         Group(
             "faults",
             "Faults that stand until they are mended, and the GPUs there should be; looked at every 5 s.",
-            FAULT_FAMILIES,
+            (*FAULT_FAMILIES, FINDINGS),
             "the readings of the GPUs, XIDs, gres.conf, the state file",
         ),
         Group("ledger", "Where each GPU second went, settled every pass.", tuple(LEDGER_FAMILIES), "the ledger"),

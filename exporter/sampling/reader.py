@@ -188,8 +188,8 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
 
 def extra_reads(device: Device, states: Mapping[str, TargetState], interval: float) -> int:
     """Return how often to read a GPU again inside a cycle of `interval` seconds: as often as any collector wants."""
-    found = [(each.collector.extra, each.reading) for each in states.get(device.uuid, NO_STATE).readings.values()]
-    return max([extra.wanted(reading, interval) for extra, reading in found if extra], default=0)
+    readings = states.get(device.uuid, NO_STATE).readings.values()
+    return max([each.collector.extra_reads(each.reading, interval) for each in readings], default=0)
 
 
 def read_again(
@@ -201,12 +201,10 @@ def read_again(
     readings = dict(state.readings)
     with checked.reading(), suppress(DriverError):
         for name, each in state.readings.items():
-            extra = each.collector.extra
-            if extra and extra.wanted(each.reading, interval):
+            if each.collector.extra_reads(each.reading, interval):
                 checked.asked_by(name)
-                readings[name] = replace(each, reading=extra.read(checked, each.reading))
-    read = {**states, device.uuid: replace(state, readings=readings)}
-    return GpuRead(device, monotonic, read, (), answered=False)
+                readings[name] = replace(each, reading=each.collector.read_again(checked, each.reading))
+    return GpuRead(device, monotonic, {**states, device.uuid: replace(state, readings=readings)}, (), answered=False)
 
 
 class _TargetRead:

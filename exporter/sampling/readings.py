@@ -215,9 +215,6 @@ class LedgerReadings:
         self._busy[gpu.device.uuid] = (now, monotonic)
         if before is None:
             return None
-        began_anew = now.total < before[0].total
-        return Counted(
-            now.total if began_anew else now.total - before[0].total,
-            monotonic - before[1],
-            0.0 if began_anew else now.lost - before[0].lost,
-        )
+        if now.total < before[0].total:
+            return Counted(now.total, monotonic - before[1])
+        return Counted(now.total - before[0].total, monotonic - before[1], now.lost - before[0].lost)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.sxid import SXID_FAMILIES, fatal
@@ -13,7 +13,10 @@ from exporter.core.clock import Moment, MonotonicTime, monotonic_time, unix_time
 from exporter.core.families import Block
 from exporter.core.threads import Threads
 from exporter.driver.interface import Driver
-from exporter.faults.families import FAULT_FAMILIES
+from exporter.faults.evaluate import STAGES, evaluate
+from exporter.faults.families import FAULT_FAMILIES, FINDINGS
+from exporter.faults.findings import RELEASED
+from exporter.faults.rule import Finding, Limits, Verdict, from_blocks
 from exporter.faults.watch import FaultTracker, FaultWatchConfig, observed_gpu
 from exporter.sampling.accounting import Accounting, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, gpu_statuses, node_blocks, xid_blocks
@@ -61,6 +64,7 @@ class Sampler:
         self.connection = DriverConnection(driver)
         self._process = process
         self._faults = faults or FaultTracker(FaultWatchConfig())
+        self._findings: tuple[Finding, ...] = ()
         self.xids = XidLog(site=self._faults.site_xids)
         self._passes = 0
 
@@ -86,11 +90,25 @@ class Sampler:
         deadline = began + self._pacing.deadline
         for failure in self._gpus.read(state.devices, at.unix, deadline, at.monotonic, clock=clock):
             self.connection.refresh(failure)
-        if self._faults.due(at.monotonic):
+        looks = self._faults.due(at.monotonic)
+        if looks:
             self._update_faults(state, at)
+            self.connection.release(on=self._faults.released)
         result = self._accounting.update(self._gpus.all, self._host, at)
         self._passes += 1
-        return self._publish(state, result, at, monotonic_time() - began)
+        snapshot = self._publish(state, result, at, monotonic_time() - began)
+        if looks:
+            ignored = STAGES["periodic"].left_out  # jobs run: what they have is no fault
+            self._findings = evaluate(
+                from_blocks(snapshot.blocks, at.unix), Limits(), ignored, Verdict.DEGRADED
+            ).findings
+        findings = self._findings
+
+        def series() -> Iterator[Block]:
+            yield from snapshot.blocks
+            yield Block(FINDINGS, (), findings)
+
+        return replace(snapshot, series=series)
 
     def extra_reads(self) -> int:
         """Return how often to read again before the next cycle."""
@@ -117,6 +135,7 @@ class Sampler:
     def _update_faults(self, state: DriverState, at: Moment) -> None:
         """Let the faults see what this cycle found."""
         self.xids.set_back(at.unix)
+        self.xids.claim(self.uuids())
         gpus = tuple(
             observed_gpu(
                 gpu.device,
@@ -125,15 +144,24 @@ class Sampler:
                 up=gpu.answers(at.monotonic, self._pacing.stale),
                 failure=gpu.failure or ("" if gpu.present else "not shown by the driver"),
                 present=gpu.present,
+                programs=self.xids.programs(gpu.device.uuid, at.unix),
+                reset=self.xids.reset(gpu.device.uuid),
             )
             for gpu in self._gpus.all
         )
-        sxids = fatal(self.xids.switches)
-        self._faults.look(at.unix, at.monotonic, gpus, state.refused, driver=not state.error, sxids=sxids)
+        self._faults.look(
+            at.unix,
+            at.monotonic,
+            gpus,
+            state.refused,
+            driver=not state.error,
+            sxids=fatal(self.xids.switches),
+            unclaimed=self.xids.unclaimed,
+        )
 
     def _publish(self, state: DriverState, result: AccountingResult, at: Moment, seconds: float) -> Snapshot:
         now, started = at
-        gpus, stale = self._gpus.all, self._pacing.stale
+        gpus, stale = () if state.error == RELEASED else self._gpus.all, self._pacing.stale
         hung = {gpu.device.uuid: self._gpus.hung_seconds(gpu.device.uuid) for gpu in gpus}
         status = NodeStatus(
             time=now,

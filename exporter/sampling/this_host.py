@@ -148,7 +148,7 @@ class ThisHost:
         )
 
     def look_again(self, pids: Sequence[int]) -> None:
-        self._usage.look_again(pids)
+        self._usage.threads.look_again(pids)
 
     def _with_arguments(self, found: Mapping[int, HostProcess]) -> Mapping[int, HostProcess]:
         """Arguments are read once for each process: programs seldom change them, and the kernel may let us wait."""

@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import select
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
 from exporter.collectors import sxid
 from exporter.collectors.sxid import SxidCounts
-from exporter.collectors.xid import XidCounts, counted, not_after, parse
+from exporter.collectors.xid import FACILITIES, RECORD, XidCounts, XidReport, counted, not_after, parse
 from exporter.collectors.xid_catalogue import DECODED
-from exporter.core.clock import MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
+from exporter.core.clock import EPOCH, MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
 from exporter.driver.interface import Driver, DriverError, UnsupportedError, XidEvent
 
 _MAX_RECORD_BYTES = 8192
@@ -27,12 +29,10 @@ _MAX_RECORDS = 1000
 class KernelLog:
     """A context manager. Raises OSError where the log cannot be opened."""
 
-    def __init__(self, path: Path, *, past: bool) -> None:
-        """`past`: from the oldest record that is still there; otherwise only what comes from now on."""
+    def __init__(self, path: Path) -> None:
+        """Begin with the oldest record that is still there."""
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._rest = ""
-        if not past:
-            os.lseek(self._descriptor, 0, os.SEEK_END)
 
     def __enter__(self) -> KernelLog:  # noqa: PYI034 - typing.Self is younger than Python 3.10
         return self
@@ -74,11 +74,22 @@ _OPEN_POLL_SECONDS = 0.1
 """Seconds between two looks at whether the driver is open: an XID before that is lost."""
 _DRIVER_LOADED = "NVRM: loading NVIDIA UNIX"
 """The kernel's words when the driver is loaded. That resets all GPUs."""
+_RESET = re.compile(r"154, GPU recovery action changed from 0x1 .* to 0x0 ")
+"""A reset was needed, and is not any more."""
+_OF_PROGRAM = re.compile(r"NVRM: Xid \([^)]*\): (?P<xid>13|31), pid='?(?P<pid>\d{1,9})\b")
+"""XIDs that a program causes, unless many programs have them on one GPU."""
+_PROGRAM_SECONDS, _MAX_PROGRAMS = 6 * 3600.0, 64
+"""How long a program that failed counts, and how many are kept of a GPU."""
+_MAX_UNCLAIMED = 256
+"""Events that are kept of GPUs that were never shown."""
 _NONE = XidCounts()
 
 
 class XidLog:
-    """The XIDs of each GPU since the start, counted by the threads that hear of them, read by the sampler."""
+    """The XIDs of each GPU since the start, counted by the threads that hear of them, read by the sampler.
+
+    Those of a GPU that the driver does not show are kept by its PCI bus id, until it is shown.
+    """
 
     def __init__(self, clock: MonotonicClock = monotonic_time, site: Mapping[int, str] | None = None) -> None:
         """`site` is the site's own list of classes, by XID."""
@@ -86,30 +97,97 @@ class XidLog:
         self._lock = threading.Lock()
         self._clock = clock
         self._counts: dict[str, XidCounts] = {}
+        self._unclaimed: list[tuple[XidEvent, str, bool]] = []
+        """Events whose GPU is known by its bus id alone, with source and whether they were before the start."""
+        self._programs: dict[str, dict[tuple[int, str], UnixTime]] = {}
+        """When a program last failed, by XID and pid, by UUID or bus id."""
+        self._resets: dict[str, UnixTime] = {}
+        """When the kernel log last showed a reset, by UUID or bus id."""
+        self._loaded = EPOCH
+        """When it last showed that the driver was loaded."""
         self._sources: dict[str, bool] = {}
         self._asked: dict[str, MonotonicTime] = {}
         """Since when a source is being asked that has not answered yet."""
         self.switches = SxidCounts()
         """Those of NVSwitches. Replaced, never changed in place."""
 
-    def add(self, event: XidEvent, source: str) -> None:
-        """Count an event. Where the kernel log is followed, its line states more than the driver's event."""
+    def add(self, event: XidEvent, source: str, *, past: bool = False) -> None:
+        """Count an event. What was `past` before the start has a time, and no count.
+
+        Where the kernel log is followed, its line states more than the driver's event.
+        """
         if event.xid in DECODED and source == "nvml" and self._sources.get("kmsg"):
             return
         log.warning("XID %d on %s (%s)", event.xid, event.uuid or "an unknown GPU", source)
         with self._lock:
-            self._counts[event.uuid] = counted(self._counts.get(event.uuid, _NONE), event, source, self._site)
+            self._add(event, source, past)
 
-    def read(self, record: str, booted: UnixTime, uuids: Mapping[str, str]) -> None:
-        """Take the XID or SXID that one record of the kernel log reports, if any."""
-        event = parse(record, booted, uuids)
+    def _add(self, event: XidEvent, source: str, past: bool) -> None:  # noqa: FBT001 - a fact
+        if ":" in event.uuid:  # a bus id
+            self._unclaimed = [*self._unclaimed, (event, source, past)][-_MAX_UNCLAIMED:]
+            return
+        before = self._counts.get(event.uuid, _NONE)
+        after = counted(before, event, source, self._site)
+        self._counts[event.uuid] = replace(after, by_source=before.by_source) if past else after
+
+    def claim(self, uuids: Mapping[str, str]) -> None:
+        """Give what was heard of a GPU by its bus id to the GPU that is shown there."""
+        with self._lock:
+            waiting, self._unclaimed = self._unclaimed, []
+            for event, source, past in waiting:
+                self._add(replace(event, uuid=uuids.get(event.uuid, event.uuid)), source, past)
+            for bus in uuids.keys() & self._resets.keys():
+                self._resets[uuids[bus]] = self._resets.pop(bus)
+            for bus in uuids.keys() & self._programs.keys():
+                self._programs.setdefault(uuids[bus], {}).update(self._programs.pop(bus))
+
+    @property
+    def unclaimed(self) -> Mapping[str, Mapping[int, XidReport]]:
+        """The XIDs that ask for something of GPUs that are not shown, by bus id and XID."""
+        found: dict[str, XidCounts] = {}
+        for event, source, _ in self._unclaimed:
+            found[event.uuid] = counted(found.get(event.uuid, _NONE), event, source, self._site)
+        return {bus: counts.standing for bus, counts in found.items()}
+
+    def reset(self, uuid: str) -> UnixTime:
+        """Return when the kernel log last showed a reset of the GPU or a load of the driver."""
+        return max(self._loaded, self._resets.get(uuid, EPOCH))
+
+    def programs(self, uuid: str, now: UnixTime) -> Mapping[int, list[UnixTime]]:
+        """Return when XIDs last hit each of the programs that they hit lately, by XID."""
+        found: dict[int, list[UnixTime]] = {}
+        with self._lock:
+            for (xid, _), time in self._programs.get(uuid, {}).items():
+                if now - time <= _PROGRAM_SECONDS:
+                    found.setdefault(xid, []).append(time)
+        return found
+
+    def read(self, record: str, booted: UnixTime, uuids: Mapping[str, str], *, past: bool = False) -> None:
+        """Take what one record of the kernel log reports, if anything: XID, SXID, reset, load of the driver."""
+        event, head = parse(record, booted, uuids), RECORD.match(record)
+        by_kernel = head is not None and int(head["priority"]) < FACILITIES
         if event:
-            self.add(event, "kmsg")
+            self.add(event, "kmsg", past=past)
+        if event and by_kernel:
+            self._note(record, event)
+        elif head and by_kernel and head["text"].startswith(_DRIVER_LOADED):
+            with self._lock:
+                self._loaded, self._unclaimed = booted + int(head["microseconds"]) / 1e6, []
         switch = sxid.parse(record, booted)
         if switch:
             log.warning("SXID %s on NVSwitch %s (%s)", switch[0].sxid, switch[0].switch, switch[0].kind)
             with self._lock:
-                self.switches = sxid.counted(self.switches, *switch)
+                self.switches = sxid.counted(self.switches, *switch, more=0 if past else 1)
+
+    def _note(self, record: str, event: XidEvent) -> None:
+        """Keep what the record says beyond the XID: a reset that was done, a program that failed."""
+        program = _OF_PROGRAM.search(record)
+        with self._lock:
+            if _RESET.search(record):
+                self._resets[event.uuid] = event.timestamp
+            if program:
+                kept = self._programs.pop(event.uuid, {}) | {(event.xid, program["pid"]): event.timestamp}
+                self._programs[event.uuid] = dict(sorted(kept.items(), key=lambda each: each[1])[-_MAX_PROGRAMS:])
 
     def set_source(self, source: str, up: bool) -> None:  # noqa: FBT001 - what is reported
         """Return whether `source` is being followed."""
@@ -132,6 +210,8 @@ class XidLog:
         """Limit all times to `now`: later ones are of a clock that was set back since then."""
         with self._lock:
             self.switches = sxid.not_after(self.switches, now)
+            self._loaded = min(self._loaded, now)
+            self._resets = {uuid: min(time, now) for uuid, time in self._resets.items()}
             self._counts = {uuid: not_after(counts, now) for uuid, counts in self._counts.items()}
 
     def counts(self, uuid: str) -> XidCounts:
@@ -163,17 +243,18 @@ def follow_driver(driver: Driver, found: XidLog, stopped: threading.Event, open_
 def follow_kernel_log(
     path: Path, found: XidLog, uuids: Callable[[], Mapping[str, str]], stopped: threading.Event
 ) -> None:
-    """Read new kernel messages until stopped; returns at once where the log cannot be opened.
+    """Read kernel messages until stopped, those since the boot first; returns at once where the log cannot be opened.
 
     `uuids` gives the GPUs by PCI bus id. Runs on a thread of its own.
     """
     try:
-        records = KernelLog(path, past=False)
+        records = KernelLog(path)
     except OSError as error:
         found.set_source("kmsg", up=False)
         log.info("XIDs come from the driver alone: %s: %s", path, error.strerror)
         return
     with records:
+        past_records(records, found, uuids())
         found.set_source("kmsg", up=True)
         try:
             while not stopped.is_set():
@@ -186,13 +267,15 @@ def follow_kernel_log(
             found.set_source("kmsg", up=False)
 
 
-def past_xids(path: Path, found: XidLog, uuids: Mapping[str, str]) -> None:
-    """Add the XIDs that the kernel log has since the driver was last loaded; none if it cannot be read."""
+def past_records(records: KernelLog, found: XidLog, uuids: Mapping[str, str]) -> None:
+    """Take what the kernel log has of before: an exporter that was down missed it."""
     booted = boot_time()
-    kept: list[str] = []
-    with contextlib.suppress(OSError), KernelLog(path, past=True) as records:  # not root, or no such file
-        while messages := records.read():
-            kept += messages
-    loads = [place for place, message in enumerate(kept) if _DRIVER_LOADED in message]
-    for message in kept[loads[-1] if loads else 0 :]:
-        found.read(message, booted, uuids)
+    while messages := records.read():
+        for message in messages:
+            found.read(message, booted, uuids, past=True)
+
+
+def past_xids(path: Path, found: XidLog) -> None:
+    """Take what the kernel log has; nothing if it cannot be read."""
+    with contextlib.suppress(OSError), KernelLog(path) as records:  # not root, or no such file
+        past_records(records, found, {})

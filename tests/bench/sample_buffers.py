@@ -13,10 +13,10 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from exporter.collectors.base import Tick
 from exporter.collectors.utilization import UTILIZATION, Utilization
+from exporter.core.clock import UnixTime
 from exporter.driver.interface import Device
 from exporter.driver.nvml import NvmlDriver
 from tests.fake_nvml.build import build
@@ -102,7 +102,7 @@ def measure(scenario: Scenario) -> Mapping[tuple[str, str], tuple[float, float]]
         scenario.set({"clock": f"{now:.6f}"})
         seconds = now - times[number - 1] if number else 0.0
         for gpu in gpus:
-            gpu.reading = UTILIZATION.read(gpu.device, gpu.reading, Tick(1_700_000_000 + now, seconds))
+            gpu.reading = UTILIZATION.read(gpu.device, gpu.reading, Tick(UnixTime(1_700_000_000 + now), seconds))
             if number == WARM_SECONDS:
                 gpu.began, gpu.lost = gpu.seconds("total"), gpu.seconds("lost")
         if number + 1 < len(times):
@@ -119,17 +119,16 @@ def measure(scenario: Scenario) -> Mapping[tuple[str, str], tuple[float, float]]
 
 
 def _read_again(scenario: Scenario, gpus: Sequence[Measured], now: float, phase: float) -> None:
-    extra: Any = getattr(UTILIZATION, "extra", None)
-    if extra is None:  # an earlier revision
+    if not hasattr(UTILIZATION, "extra_reads"):  # an earlier revision
         return
-    numbers = {id(gpu): extra.wanted(gpu.reading, 1.0) for gpu in gpus}
+    numbers = {id(gpu): UTILIZATION.extra_reads(gpu.reading, 1.0) for gpu in gpus if gpu.reading}
     times = sorted({(place + phase) / number for number in numbers.values() for place in range(number)})
     for time in times:
         scenario.set({"clock": f"{now + time:.6f}"})
         for gpu in gpus:
             number = numbers[id(gpu)]
-            if any(time == (place + phase) / number for place in range(number)):
-                gpu.reading = extra.read(gpu.device, gpu.reading)
+            if gpu.reading and any(time == (place + phase) / number for place in range(number)):
+                gpu.reading = UTILIZATION.read_again(gpu.device, gpu.reading)
 
 
 def truth(load: str, start: float, end: float) -> float:

@@ -1,7 +1,8 @@
-"""deploy/slurm/gpuinfo.py against a real Prometheus that scrapes one node twice and another once."""
+"""deploy/slurm/gpuinfo.py and gpudash.py against a real Prometheus that scrapes one node twice and another once."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -30,6 +31,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             for gpu in ("0", "1"):
                 own = {"instance": f"{node}:9836", "job": job, "gpu": gpu, "uuid": f"GPU-{node}-{gpu}"}
                 past.add("gpu_utilization_ratio", own, [(t, 0.25) for t in times])
+                past.add("gpu_allocation_ratio", {**own, "user": "alice"}, [(t, 1.0) for t in times])
                 idle = [(t, t - times[0]) for t in times]
                 past.add("gpu_state_seconds_total", {**own, "state": "allocated_idle"}, idle)
             for fault in ("xid", "ecc"):
@@ -53,3 +55,15 @@ def test_node_that_two_jobs_scrape_is_counted_once(url: str, tmp_path: Path) -> 
 
     shown = [line.split()[3:] for line in done.stdout.splitlines()[1:]]
     assert shown == [["2", "1", "25%", "2.0", "2"]] * 2
+
+
+def test_grid_has_each_gpu_once_with_its_user(url: str) -> None:
+    command = [sys.executable, str(ROOT / "deploy/slurm/gpudash.py"), "--prometheus.url", url, "--no-legend"]
+    done = subprocess.run(
+        command, env={**os.environ, "COLUMNS": "80"}, capture_output=True, text=True, timeout=60, check=True
+    )
+    rows = [line.split() for line in done.stdout.splitlines()[1:]]
+
+    assert [(row[:-6] or [""], row[-6], row[-1]) for row in rows] == [
+        (["n1"], "0", "alice:25"), ([""], "1", "alice:25"), (["n2"], "0", "alice:25"), ([""], "1", "alice:25"),
+    ]  # fmt: skip

@@ -222,7 +222,7 @@ def test_digest_has_what_slurmdbd_has_of_its_jobs_and_what_to_ask_for_next_time(
     sacct = tmp_path / "sacct"
     times = f"{known.began:.0f}|{known.ended:.0f}|3600|600|2|32|04:00:00|3G"
     tres = "billing=64,cpu=32,gres/gpu=8,mem=256G,node=2"
-    sacct.write_text(f"#!/bin/sh\necho '4711|4711|alice|physics|gpu|long|c1|COMPLETED|0:0|{times}|{tres}'\n")
+    sacct.write_text(f"#!/bin/sh\necho '4711|4711|alice|physics|gpu|long|c1|COMPLETED|0:0|{times}|{tres}|'\n")
     sacct.chmod(0o755)
     found = as_json(known, "--user", "alice", "--since", "12h", "--slurm.sacct", str(sacct))
 

@@ -140,7 +140,42 @@ FAULTS = (
         "else Watts(milliwatts / 100)",
         "unit/collectors/test_collectors_readings.py",
     ),
-    Fault("collectors/sample_integral.py", "if time > before.cursor and", "if", "unit/collectors/test_busy_seconds.py"),
+    Fault("collectors/sample_integral.py", "if each[0] > before.cursor]", "]", "unit/collectors/test_busy_seconds.py"),
+    Fault(
+        "collectors/sample_integral.py",
+        "buffer.span or _MAX_UNKNOWN_SPAN) if buffer.is_hole(distance)",
+        "distance) if buffer.is_hole(distance)",
+        "unit/collectors/test_sample_buffers.py",
+    ),
+    Fault(
+        "collectors/sample_integral.py",
+        "if buffer.keeps_idle is not False:\n            lost",
+        "if False:\n            lost",
+        "unit/collectors/test_sample_buffers.py",
+    ),
+    Fault(
+        "collectors/sample_integral.py",
+        "(not span or keeps_idle is not False)",
+        "True",
+        "unit/collectors/test_sample_buffers.py",
+    ),
+    Fault("sampling/sampler.py", "(self._phase + GOLDEN_RATIO)", "(self._phase)", "unit/sampling/test_extra_reads.py"),
+    Fault(
+        "ledger/division.py", "counted.seconds - counted.lost)", "counted.seconds)", "contract/passes/test_stalls.py"
+    ),
+    Fault("host/network.py", "bool(owners) and pid not in owners", "bool(owners)", "unit/host/test_peer_receives.py"),
+    Fault(
+        "ledger/states/host_waits.py",
+        "min(1.0, own.blocked / evidence.wait)",
+        "1.0",
+        "unit/ledger/test_evidence_in_time.py",
+    ),
+    Fault(
+        "ledger/states/host_waits.py",
+        "evidence.own.polling and (quiet or on_demand)",
+        "evidence.own.polling and quiet",
+        "unit/ledger/test_evidence_in_time.py",
+    ),
     Fault(
         "collectors/processes.py",
         "<= tick.time - used.told_at <= _HOLD",
@@ -200,8 +235,9 @@ FAULTS = (
     Fault("web/auth.py", " and name in self._users\n", "\n", "unit/web/test_auth.py"),
     Fault("web/auth.py", "if not self._guess(peer).take()", "if False", "unit/web/test_auth.py"),
     # Commands
-    Fault("faults/rules.py", "facts.time - UnixTime(sampled) > limits.stale", "False", "unit/check/test_verdict.py"),
-    Fault("faults/findings.py", "and ago <= limits.xid_window", "", "unit/check/test_rules.py"),
+    Fault("faults/evaluate.py", "facts.time - UnixTime(sampled) > limits.stale", "False", "unit/check/test_verdict.py"),
+    Fault("faults/findings.py", "if ago <= _SXID_SECONDS:", "if True:", "unit/check/test_rules.py"),
+    Fault("faults/levels.py", "value < best and", "value < 0 and", "unit/faults/test_best_ever.py"),
     Fault("daemon/serve.py", "self._since.pop(what, None)", "pass", "unit/cli/test_restart.py"),
     Fault("daemon/systemd.py", "self._silent() <= self._patience", "True", "unit/cli/test_systemd.py"),
     Fault(

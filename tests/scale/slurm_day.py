@@ -52,7 +52,7 @@ def backfill(folder: Path, jobs: int, now: float) -> None:
         gpus = 0 if number % 10 == 0 else 1
         tres = f"billing=1,cpu=4,{'gres/gpu=1,' if gpus else ''}mem=16G,node=1"
         names = f"{number}|{number}|user{number % 50}|lab|gpu|normal|c"
-        printed.append(f"{names}|COMPLETED|0:0|{began:.0f}|{ended:.0f}|{HELD}|60|1|4|05:00|1G|{tres}")
+        printed.append(f"{names}|COMPLETED|0:0|{began:.0f}|{ended:.0f}|{HELD}|60|1|4|05:00|1G|{tres}|")
         if number % 10 != 1:
             note = folder / f"state/ended/{number}"
             note.touch()

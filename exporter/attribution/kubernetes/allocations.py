@@ -36,6 +36,8 @@ class PodAllocations:
     """Number of devices that were not found on this node, by each of REASONS."""
     listed: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """Number of devices of each pod, found or not."""
+    reassigned: frozenset[PodName] = frozenset()
+    """Pods with slots for which their scheduler chose other GPUs than the kubelet lists."""
 
 
 def pod_allocations(view: KubernetesView, devices: Devices) -> PodAllocations:
@@ -55,9 +57,31 @@ def pod_allocations(view: KubernetesView, devices: Devices) -> PodAllocations:
             found[place][target.uuid] += 1
             if not name.slot:
                 exclusive[(given.namespace, given.pod), target.uuid] = given.claim
-    return PodAllocations(
-        {place: dict(counts) for place, counts in found.items()}, exclusive, dict(unresolved), dict(listed)
-    )
+    slots = {place: dict(counts) for place, counts in found.items()}
+    moved = _assigned(slots, exclusive, view, devices)
+    reassigned = frozenset(place.pod_name for place in moved)
+    return PodAllocations({**slots, **moved}, exclusive, dict(unresolved), dict(listed), reassigned)
+
+
+def _assigned(
+    given: Mapping[PodPlace, Mapping[str, int]],
+    exclusive: Mapping[PodTarget, str],
+    view: KubernetesView,
+    devices: Devices,
+) -> Mapping[PodPlace, Amounts]:
+    """Return other GPUs of pods with slots, by what their scheduler wrote on them.
+
+    Users can write it as well: a GPU that another pod has whole is left out, and a pod with several containers.
+    """
+    whole, containers = {uuid for _, uuid in exclusive}, Counter(place.pod_name for place in given)
+    pods = {pod.pod_name: pod.assigned_devices for pod in view.pods.values()}
+    found: dict[PodPlace, Amounts] = {}
+    for place, slots in given.items():
+        named = pods.get(place.pod_name, frozenset[str]())
+        chosen = {target.uuid for uuid in named for target in devices.find(DeviceName(uuid=uuid))} - whole
+        if chosen and chosen != set(slots) and not whole & slots.keys() and containers[place.pod_name] == 1:
+            found[place] = dict.fromkeys(chosen, sum(slots.values()) / len(chosen))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +127,8 @@ class AllocationResolver:
         added = taken | {entry for entry in runs if entry[0] in moved}
         return EffectiveAllocations(
             given=_given(listed, entries - dropped, added, running),
-            disputed=frozenset(pod for pod, _ in {*dropped, *added}),
-            conflicts=len(dropped),
+            disputed=listed.reassigned.union(pod for pod, _ in {*dropped, *added}),
+            conflicts=len(dropped) + len(listed.reassigned),
         )
 
     def _taken(

@@ -23,6 +23,8 @@ _UUID = re.compile("(?:GPU|MIG)-[0-9a-f]{8}-")
 """Part of the value of such a label or annotation."""
 _SHARING_GROUP = "runai-gpu-group"
 """Label of KAI and Run:ai, on the pod that reserves a GPU and on those that share it; also before `/` and a group."""
+_ASSIGNED = ("hami.io/vgpu-devices-allocated", "volcano.sh/vgpu-ids-new")
+"""Annotations of HAMi and Volcano with the devices that their schedulers chose: `UUID,type,memory,cores` of each."""
 _FRACTION = "gpu-fraction"
 """Their annotation: fraction of the GPU, above 0 and up to 1."""
 
@@ -70,6 +72,13 @@ def gpu_fraction(metadata: Document) -> float | None:
     """Return the fraction of its GPUs that it was given; None where nothing states it."""
     written = text(part(metadata, "annotations"), _FRACTION)
     return float(written) if re.fullmatch(r"(?:0?\.[0-9]{1,6}|1(?:\.0{1,6})?)", written) and float(written) else None
+
+
+def assigned_devices(metadata: Document) -> frozenset[str]:
+    """Return the UUIDs that a sharing scheduler wrote on it."""
+    annotations = part(metadata, "annotations")
+    written = ",".join(text(annotations, key, _LONGEST) for key in _ASSIGNED)
+    return frozenset(re.findall("(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", written))
 
 
 _SIZES = (
@@ -157,6 +166,8 @@ class Pod:
     """Devices of GPUs that the kubelet has to list for it; None where it may have been given others as well."""
     gpu_groups: frozenset[str] = frozenset()
     """Groups of pods that share what a reservation pod was given."""
+    assigned_devices: frozenset[str] = frozenset()
+    """UUIDs of the GPUs that a sharing scheduler chose for it."""
     gpu_fraction: float | None = None
     """Fraction of each of its GPUs, if its scheduler states one."""
 
@@ -194,6 +205,7 @@ def pod_of(document: Document, labels: Collection[str]) -> tuple[str, Pod]:
         ended=text(status, "phase") in ("Succeeded", "Failed"),
         requested_devices=requested_devices(document),
         gpu_groups=gpu_groups(metadata),
+        assigned_devices=assigned_devices(metadata),
         gpu_fraction=gpu_fraction(metadata),
     )
     # Users can write these annotations, but the kubelet ends a pod that has them without such a file on the node.

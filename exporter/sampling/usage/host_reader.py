@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
@@ -95,17 +95,13 @@ class OwnerHost:
         path: str | None,
         now: MonotonicTime,
         listeners: network.Listeners,
-        blocked: Mapping[int, float],
     ) -> None:
-        """Take what it has used, and what it did since its last turn. `path` is its own cgroup's.
-
-        `blocked` are the parts of the looks inside the cycle in which processes were in D state.
-        """
+        """Take what it has used, and what it did since its last turn. `path` is its own cgroup's."""
         if running:
             self._update_programs(running, now, listeners)
             self._update_network(running[0].pid, now)
         self.usage = self._used(running, path, now)
-        before, counters = self._counters, replace(self._counted(running, tasks, now), blocked=blocked)
+        before, counters = self._counters, self._counted(running, tasks, now)
         if before is not None:
             if path is None and self._processes.joined:
                 before = before.without_totals()
@@ -204,7 +200,7 @@ class HostReader:
         self._procfs = procfs
         self._cores = cores or os.cpu_count() or 1
         self._cgroups = Cgroups(cgroupfs, self._cores)
-        self._threads = ThreadReader(procfs)
+        self.threads = ThreadReader(procfs)
         self._owners: dict[Owner, OwnerHost] = {}
         self._away: dict[Owner, OwnerHost] = {}
         self._turns = RoundRobin[Owner](CYCLE_PROCESSES)
@@ -220,11 +216,11 @@ class HostReader:
         pids = _pids(ownership, hosts)
         self._update_owners(pids.keys())
         turn = self._turns.next({owner: len(own) or 1 for owner, own in pids.items()})
-        tasks, blocked = self._threads.read(pids, now, turn), self._threads.blocked()
+        tasks = self.threads.read(pids, now, turn)
         listeners = network.Listeners(self._procfs)
         for owner in turn:
             running = [hosts[pid] for pid in pids[owner]]
-            self._owners[owner].update(running, tasks, ownership.cgroups.get(owner), now, listeners, blocked)
+            self._owners[owner].update(running, tasks, ownership.cgroups.get(owner), now, listeners)
         usages = {owner: each.usage for owner, each in self._owners.items()}
         found = {owner: each.signals for owner, each in self._owners.items() if each.signals is not None}
         if not self._signals_seen.issuperset(HOST_SIGNALS):
@@ -233,10 +229,6 @@ class HostReader:
                 name for each in found.values() for name in wanted if getattr(each, name) is not None
             }
         return usages, found
-
-    def look_again(self, pids: Iterable[int]) -> None:
-        """Look whether these GPU processes are in D state, which the next read takes into account."""
-        self._threads.look_again(pids)
 
     def _update_owners(self, owners: Collection[Owner]) -> None:
         """Keep those that hold nothing any more for a while: their totals go on where they come back."""
@@ -259,7 +251,7 @@ class HostReader:
     @property
     def skipped_tasks(self) -> int:
         """Threads worth reading that had no place in the budgets, summed over cycles."""
-        return self._threads.skipped
+        return self.threads.skipped
 
     def _expected_signals(self) -> frozenset[str]:
         shown = exists(self._procfs / "1" / "task")  # not where hidepid hides what others run

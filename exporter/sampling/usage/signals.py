@@ -29,8 +29,6 @@ class Counters:
     """Processes of a paused container."""
     peer_sockets: frozenset[int] = frozenset()
     """Inodes of sockets that are connected to another GPU process of the owner."""
-    blocked: Mapping[int, float] = field(default_factory=dict[int, float])
-    """By pid: the part of the looks inside the cycle in which it was in D state; without those that had none."""
 
     def without_totals(self) -> Counters:
         """Return where what was used since then cannot be told from what was used before it."""
@@ -102,7 +100,7 @@ def _process(pid: int, earlier: Counters, later: Counters, seconds: float) -> Pr
     own_io = main[0][1].own_io if main else None
     return ProcessSignals(
         hottest_thread=hot.share,
-        blocked=later.blocked.get(pid, float(True in [task.blocked for task in tasks])),
+        blocked=max([float(task.blocked) for task in tasks], default=0.0),
         receiving=float(True in receiving) if receiving else None,
         from_peer=True in receiving and all(task.socket in later.peer_sockets for task in tasks if task.receiving),
         polling=hot.polling,

@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
@@ -19,9 +19,10 @@ from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.core.threads import run_with_timeout
 from exporter.daemon import assembly, logs
 from exporter.daemon.logs import print_error
+from exporter.faults.evaluate import AFTER_A_JOB, STAGES, Report, Stage, evaluate, unknown
 from exporter.faults.latch import LOST_AFTER_SECONDS
-from exporter.faults.rule import Finding, Limits, Verdict
-from exporter.faults.rules import AFTER_A_JOB, RULES, STAGES, Report, Stage, judge, unknown
+from exporter.faults.rule import Facts, Finding, Limits, Verdict
+from exporter.faults.rules import RULES
 from exporter.faults.watch import FaultTracker
 from exporter.host.text import read_text
 from exporter.sampling.host_view import Host, Simulation
@@ -170,16 +171,18 @@ def _look(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
         gpus=daemon.faults.expect_gpus,
         margin=check.margin,
         hot=check.hot,
-        xid_window=check.xid_window,
         reference=check.reference,
         link_errors=check.link_errors,
         emptied=job_gpus(os.environ, gres_devices(daemon)) if check.stage == "epilog" else None,
         job=os.environ.get("SLURM_JOB_ID", ""),
         allowed=check.allow,
     )
-    ignored = stage.left_out | set(check.ignore)
+
+    def verdict(facts: Facts) -> Report:
+        return evaluate(facts, limits, stage.left_out | set(check.ignore), stage.least)
+
     if check.url:
-        return _from_exporter(check.url, seconds, limits, ignored)
+        return _from_exporter(check.url, seconds, verdict)
     driver = assembly.driver_of(daemon)
     host = Host() if daemon.input.capture else PciHost(daemon.paths.sysfs, daemon.paths.procfs)
     if daemon.input.simulate:
@@ -196,10 +199,10 @@ def _look(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
         return None
     facts = from_json(found, unix_time())
     own = constraining_job(read_text(f"{daemon.paths.procfs}/self/cgroup"))
-    return seen_within(judge(facts, limits, ignored), facts, "" if driver.simulated else own)
+    return seen_within(verdict(facts), facts, "" if driver.simulated else own)
 
 
-def _from_exporter(address: str, deadline: float, limits: Limits, ignored: Collection[str]) -> Report:
+def _from_exporter(address: str, deadline: float, verdict: Callable[[Facts], Report]) -> Report:
     """Return the verdict on an exporter's page. One deadline covers download, parsing and judging."""
     url = without_password(address)
 
@@ -209,7 +212,7 @@ def _from_exporter(address: str, deadline: float, limits: Limits, ignored: Colle
         )
         if answer.status >= requests.codes.bad_request:
             return unknown(f"{url} answers {answer.status}")
-        return judge(parse(answer.content.decode("utf-8", "replace"), unix_time()), limits, ignored)
+        return verdict(parse(answer.content.decode("utf-8", "replace"), unix_time()))
 
     end = monotonic_time() + deadline
     try:
@@ -239,7 +242,7 @@ def _short(error: requests.RequestException) -> str:
 def _hangs(why: str) -> Report:
     rule = next(rule for rule in RULES if rule.name == "driver_hangs")
     reason = f"{rule.text}: {why}"
-    finding = Finding(rule.name, rule.verdict, "", "", reason, rule.action, rule.short, rule.hands)
+    finding = Finding(rule.name, rule.verdict, "", "", reason, rule.action, rule.short, rule.hands, rule.confirm)
     return Report(Verdict.FAILED, (finding,), 0, ())
 
 

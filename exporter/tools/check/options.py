@@ -14,14 +14,14 @@ from exporter.config.kinds import (
     names,
     non_negative_int,
     number,
-    positive_duration,
     text,
     web_address,
 )
 from exporter.config.option import option, options_of, section
 from exporter.daemon.config import DaemonConfig
+from exporter.faults.evaluate import STAGES
 from exporter.faults.reference import REFERENCES
-from exporter.faults.rules import NAMES, STAGES
+from exporter.faults.rules import NAMES
 from exporter.tools.check.program import command
 from exporter.tools.check.render import FORMATS
 
@@ -74,12 +74,11 @@ class HealthConfig:
         "3", number, "Degraded with fewer degrees left before the GPU slows itself down.", metavar="DEGREES"
     )
     hot: float = option("70", number, "Degraded when a fan stands still above this temperature.", metavar="DEGREES")
-    xid_window: float = option("1h", positive_duration, "Time an XID counts for.", metavar="DURATION")
     reference: Mapping[str, str] = option(
         "",
         reference,
-        "What every GPU must have, e.g. driver=580.95.05,ecc=on,power-limit=700; also vbios, model, persistence, and "
-        "sm-clock and memory-clock (their maxima in MHz).",
+        "What every GPU must have, e.g. driver=580.95.05,ecc=on,power-limit=700; also vbios, model, persistence, "
+        "nvlinks, pcie-width, and sm-clock and memory-clock (their maxima in MHz).",
         metavar="LIST",
     )
     ignore: tuple[str, ...] = option(

@@ -27,8 +27,9 @@ from exporter.core.threads import Threads
 from exporter.daemon.assembly import slurm_names
 from exporter.daemon.config import DaemonConfig
 from exporter.driver.interface import Driver
+from exporter.faults.evaluate import Report, unknown
+from exporter.faults.model import FaultKind
 from exporter.faults.rule import Facts, Series, from_blocks
-from exporter.faults.rules import Report, unknown
 from exporter.faults.watch import FaultTracker
 from exporter.host import process, rdma
 from exporter.host.network_ports import PortWatch
@@ -93,15 +94,14 @@ def read_node(
     pacing = Pacing(interval=deadline, deadline=deadline * _SHARE, stale=2 * deadline)
     accounting = Accounting(AccountingOptions(), workload_families(()))
     sampler = Sampler(driver, host, collectors, pacing, accounting, faults=faults)
+    if kmsg:
+        past_xids(kmsg, sampler.xids)
     threads = Threads()
     sampler.start(threads)
     snapshot = sampler.run_cycle()
     down = [name for name in threads.states() if name.startswith(_ASKING) and threads.is_down(name)]
     if down:
         raise RuntimeError(f"thread {down[0]} does not run")
-    if kmsg:
-        past_xids(kmsg, sampler.xids, sampler.uuids())
-        snapshot = sampler.run_cycle()  # reads little again, and publishes the XIDs
     return to_json(from_blocks(snapshot.blocks, unix_time()))
 
 
@@ -226,7 +226,7 @@ def _grouped(families: Iterable[object]) -> Mapping[str, tuple[Series, ...]]:
     return {name: tuple(series) for name, series in found.items()}
 
 
-_MISSED = frozenset({"gpu_missing", "gpu_down", "gpu_lost", "fault"})
+_MISSED = frozenset({"gpu_missing", "gpu_down", *(kind.value for kind in FaultKind)})
 """Rules that find a GPU which is not there."""
 _DIGITS = 9
 """Of a place in gres.conf, at most."""

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from exporter.core.printable import printable, printable_json
+from exporter.faults.evaluate import Report
 from exporter.faults.rule import Verdict
-from exporter.faults.rules import Report
 from exporter.tools.report.terminal import Colors
 
 _NAGIOS = {Verdict.OK: "OK", Verdict.DEGRADED: "WARNING", Verdict.FAILED: "CRITICAL", Verdict.UNKNOWN: "UNKNOWN"}
@@ -29,7 +29,7 @@ def short(report: Report, worst: Verdict) -> str:
             words[finding.gpu].append(finding.short)
     named: list[str] = []
     for gpu, found in sorted(words.items(), key=lambda each: int(each[0] or 1_000_000)):
-        first, *more = sorted(found, key=lambda word: word != "lost")
+        first, *more = sorted(found, key=lambda word: not word.startswith("lost"))
         text = first + (f" ({', '.join(more)})" if more else "")
         named.append(f"GPU{gpu} {text}" if gpu else text)
     return printable(", ".join(named))

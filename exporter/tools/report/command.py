@@ -16,17 +16,19 @@ from exporter.config.kinds import without_password
 from exporter.config.option import ConfigError
 from exporter.core import site_file
 from exporter.core.clock import unix_time
+from exporter.core.printable import printable_json
 from exporter.daemon.logs import print_error, write_utf8
 from exporter.tools.report import formats, layout, promql, terminal
-from exporter.tools.report.client import Access, Client, ReportError
+from exporter.tools.report.client import Access, Client, NoDataError, ReportError
 from exporter.tools.report.definitions import PRICES
 from exporter.tools.report.digest import Group, digest
+from exporter.tools.report.document import Document
 from exporter.tools.report.job import ReportRequest, job_report, nothing, slurm_job, window
 from exporter.tools.report.model import Digest, JobReport
 from exporter.tools.report.options import PrometheusConfig, ReportConfig
 from exporter.tools.report.sacct import Sacct, SacctError
 from exporter.tools.report.subject import EXPECTED, Named, named, selected
-from exporter.tools.report.summary import SlurmPart, is_of, jobs, slurm, slurm_jobs
+from exporter.tools.report.summary import SlurmPart, is_of, jobs, slurm, slurm_alone, slurm_jobs
 from exporter.tools.report.terminal import Colors, paint, progress_message
 
 _ARGUMENT = "NAME"
@@ -80,13 +82,32 @@ def run(config: ReportConfig) -> int:
         with progress_message(f"asking {without_password(config.prometheus.url)}"):
             report, job = subject(client, float(unix_time()))
     except ReportError as error:
-        print_error(f"report: {error}")
-        return error.status
-    accounted = _accounted(report, job, config, client)
+        text = _without_gpus(config) if type(error) is NoDataError else ""
+        if not text:
+            print_error(f"report: {error}")
+            return error.status
+    else:
+        text = _render(report, _accounted(report, job, config, client), config, paint(sys.stdout))
     if config.format in _IN_UTF8:
         write_utf8()
-    sys.stdout.write(_render(report, accounted, config, paint(sys.stdout)))
+    sys.stdout.write(text)
     return 0
+
+
+def _without_gpus(config: ReportConfig) -> str:
+    """Return what slurmdbd has of a job without GPUs; empty if it knows no such job."""
+    job = found.job if config.name and (found := named(config.name)) else ""
+    try:
+        known = Sacct(config.sacct).of_name(job) if job and shutil.which(config.sacct) else None
+    except SacctError:
+        known = None
+    if known is None or known.held_gpus:
+        return ""
+    part = slurm_alone(known)
+    document = Document(f"Slurm job {known.name} of {known.user}: no GPU", tuple(part.blocks))
+    if config.format == "json":
+        return printable_json(part.fields, 2) + "\n"
+    return formats.one_line(document) if config.format == "short" else _formatted(document, config, paint(sys.stdout))
 
 
 def _accounted(report: JobReport | Digest, job: str, config: ReportConfig, client: Client) -> SlurmPart | None:
@@ -211,6 +232,11 @@ def _render(report: JobReport | Digest, part: SlurmPart | None, config: ReportCo
     )
     if part:
         document = replace(document, blocks=(*document.blocks, *part.blocks))
+    return _formatted(document, config, colours)
+
+
+def _formatted(document: Document, config: ReportConfig, colours: Colors) -> str:
+    form = config.format
     if form == "markdown":
         return formats.render_markdown(document)
     return formats.render_html(document) if form == "html" else terminal.render(document, colours)

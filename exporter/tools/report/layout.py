@@ -25,6 +25,9 @@ from exporter.tools.report.model import (
 
 _NEARLY_OUT = 0.95
 """Of the memory there is: as in the alerts on it."""
+_SHORT_SECONDS = 60.0
+"""A shorter job has no advice and no tables: they would judge its start."""
+_LITTLE_BYTES = 0.05 * (1 << 30)
 _MAX_DEVICES = 64
 """Rows of the GPU table; of larger jobs the worst are shown."""
 
@@ -35,7 +38,13 @@ def job_document(report: JobReport, currency: str) -> Document:
         blocks.append(Paragraph("It began before the range that was looked at: the numbers are of that range alone."))
     if report.hours:
         blocks += [Heading("Where the GPU hours went"), bars(report.hours)]
-    blocks += [Heading("What to change"), steps(report.advice, known=lost(report.hours) is not None)]
+    if report.span.seconds >= _SHORT_SECONDS:
+        blocks += _findings(report)
+    return Document(heading(report), tuple(blocks))
+
+
+def _findings(report: JobReport) -> Sequence[Block]:
+    blocks: list[Block] = [Heading("What to change"), steps(report.advice, known=lost(report.hours) is not None)]
     if report.runs:
         blocks += compared(report.runs)
     if len(report.nodes) > 1:
@@ -58,7 +67,7 @@ def job_document(report: JobReport, currency: str) -> Document:
         blocks.append(Paragraph("It held these in turn: each row is of the time in which it held that GPU."))
     if len(report.devices) > _MAX_DEVICES:
         blocks.append(Paragraph(f"The {_MAX_DEVICES} least used of {len(report.devices)}."))
-    return Document(heading(report), tuple(blocks))
+    return blocks
 
 
 def heading(report: JobReport) -> str:
@@ -143,12 +152,14 @@ def _memory(report: JobReport) -> Iterable[tuple[str, str]]:
     peaks: dict[float, float] = {}
     for device in report.devices:
         peak, size = device.memory_peak_bytes, device.memory_total_bytes
-        if peak is not None and size:
+        if peak is not None and size and peak >= _LITTLE_BYTES:
             peaks[size] = max(peak, peaks.get(size, 0.0))
     for size, peak in sorted(peaks.items(), reverse=True):
         spare = f"{words.gib(max(0.0, size - peak))} to spare"
         yield "GPU memory", f"at most {words.gib(peak)} of {words.gib(size)}: {spare}{_near(peak, size)}"
-    host = [(n.resident_bytes, n.memory_limit_bytes) for n in report.nodes if n.resident_bytes is not None]
+    host = [
+        (n.resident_bytes, n.memory_limit_bytes) for n in report.nodes if (n.resident_bytes or 0.0) >= _LITTLE_BYTES
+    ]
     if host:
         resident, limit = max(host, key=lambda pair: pair[0] or 0.0)
         of = f" of {words.gib(limit)}" if limit else ""

@@ -13,7 +13,7 @@ from exporter.host.text import lines
 
 _FIELDS = (
     *("JobIDRaw", "JobID", "User", "Account", "Partition", "QOS", "Cluster", "State", "ExitCode", "Start", "End"),
-    *("ElapsedRaw", "TimelimitRaw", "NNodes", "AllocCPUS", "TotalCPU", "MaxRSS", "AllocTRES"),
+    *("ElapsedRaw", "TimelimitRaw", "NNodes", "AllocCPUS", "TotalCPU", "MaxRSS", "AllocTRES", "ReqTRES"),
 )
 """None that a user writes freely: a job's name could hold the separator, or a line of another job."""
 _SEPARATOR = "|"
@@ -113,8 +113,7 @@ def parse(text: str) -> Sequence[AccountedJob]:
 
 
 def _job(raw: str, row: Mapping[str, str]) -> AccountedJob:
-    pairs = (pair.partition("=") for pair in row["AllocTRES"].split(","))
-    tres = {name: amount for name, _, amount in pairs}
+    tres = _tres(row["AllocTRES"])
     # Where only typed GPUs are counted (gres/gpu:h100), their sum.
     gpus = {name: _number(count) or 0.0 for name, count in tres.items() if re.match("gres/gpu(:|$)", name)}
     limit = row["TimelimitRaw"]
@@ -135,11 +134,16 @@ def _job(raw: str, row: Mapping[str, str]) -> AccountedJob:
         nodes=int(_number(row["NNodes"]) or 0),
         cpus=int(_number(row["AllocCPUS"]) or 0),
         cpu_seconds=_cpu_seconds(row["TotalCPU"]),
-        memory_bytes=_bytes(tres.get("mem", "")),
+        # Without CR_Core_Memory and the like, memory is requested but not allocated.
+        memory_bytes=_bytes(tres.get("mem") or _tres(row["ReqTRES"]).get("mem", "")),
         gpus=gpus.get("gres/gpu", sum(gpus.values())),
         shared=any(_number(tres.get(name, "")) for name in _PARTS),
         billing=_number(tres.get("billing", "")),
     )
+
+
+def _tres(text: str) -> Mapping[str, str]:
+    return {name: amount for name, _, amount in (pair.partition("=") for pair in text.split(","))}
 
 
 def _moment(at: float) -> str:

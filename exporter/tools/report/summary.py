@@ -168,6 +168,11 @@ def slurm(report: JobReport, job: AccountedJob) -> SlurmPart:
     return SlurmPart(blocks, {"slurm": asdict(job), "next_time": list(wanted)})
 
 
+def slurm_alone(job: AccountedJob) -> SlurmPart:
+    """What slurmdbd has of a job without GPUs."""
+    return SlurmPart([Facts(tuple(_facts(job)))], {"slurm": asdict(job)})
+
+
 def slurm_jobs(summaries: Sequence[Summary]) -> SlurmPart | None:
     """The jobs of a digest, those that wasted most first; None where there are none."""
     if not summaries:

@@ -110,6 +110,7 @@ class Workload:
             image=f"registry.example/{self.name}:1.{self.job % 10}",
             start_time=UnixTime(began),
             owner_kind="Job" if self.every else "Deployment" if self.pattern.host.serves else "StatefulSet",
+            owner_name=self._made(run),
             pod_labels=(("app", self.name),),
             pods=self.nodes,
         )

@@ -115,7 +115,7 @@ def watching(api: Api, account: Path, labels: Sequence[str] = ()) -> PodWatch:
 def test_pods_of_this_node_alone_are_listed_and_watched(api: Api, account: Path) -> None:
     api.pods = [document("train", "u1")]
     watch = watching(api, account)
-    until(api.watched)
+    until(lambda: watch.health(0).success)
     watch.stop()
 
     assert watch.pods["u1"] == Pod(
@@ -214,7 +214,7 @@ def test_token_is_read_for_each_request(api: Api, account: Path) -> None:
 def test_server_that_refuses_is_asked_again_and_what_is_known_stays(api: Api, account: Path) -> None:
     api.pods = [document("train", "u1")]
     watch = watching(api, account)
-    until(lambda: watch.pods)
+    until(lambda: watch.health(0).success)
     api.status = 403
     api.events.put(None)
     until(lambda: not watch.health(0).success)

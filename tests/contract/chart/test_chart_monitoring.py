@@ -119,4 +119,4 @@ def test_notes_of_the_preset_for_the_stack_lead_to_prometheus() -> None:
 
     assert lines["Monitoring on"] == "ServiceMonitor, rules, dashboards"
     assert lines["Next"].startswith("kubectl -n NAMESPACE port-forward service/prometheus-operated 9090 ")
-    assert 'up{job="gpu-exporter"}' in lines["Next"]
+    assert lines["Next"].endswith("for gpu_exporter_build_info")

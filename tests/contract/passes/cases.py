@@ -20,7 +20,8 @@ CASES = (
     Case(owners.too_hot, ("gpu_throttle.*", *LEDGER)),
     Case(node.idle_node, (*NODE, "gpu_state_seconds_total", "gpu_workload_.*", "gpu_allocation.*", "gpu_expected.*")),
     Case(node.driver_that_is_not_there, (*NODE, "gpu_scrape_collector_success")),
-    Case(node.node_with_a_past, ("gpu_fa.*", "gpu_expected.*", "gpu_node.*", "gpu_exporter_(node|fault).*")),
+    Case(node.node_with_a_past, ("gpu_f[ai].*", "gpu_expected.*", "gpu_node.*", "gpu_exporter_(node|fault).*")),
+    Case(node.acknowledged_fault, ("gpu_fault.*", "gpu_finding")),
     Case(node.state_file_of_a_newer_version, ("gpu_fault.*", "gpu_exporter_fault.*")),
     Case(
         node.gpu_that_falls_off_the_bus,

@@ -12,6 +12,7 @@ from exporter.attribution.owner import Ownership, WorkloadInfo
 from exporter.core.clock import UnixTime
 from exporter.core.threads import ThreadState
 from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError, Record, UnsupportedError, XidEvent
+from exporter.faults.model import Acknowledgement
 from exporter.faults.watch import NAME, FaultWatchConfig
 from exporter.host.nccl_ras import Rank as NcclRank
 from exporter.host.network_ports import GpuSeat, NetworkPorts, PortStatus
@@ -20,6 +21,7 @@ from exporter.progress.progress import Progress, Reported, StepTimes
 from exporter.sampling.blocks import stale_snapshot
 from exporter.sampling.snapshot import ProcessHealth
 from exporter.sampling.usage.nccl_status import NcclStatus
+from exporter.tools.check.acknowledge import append
 from tests.contract.passes.cases_owners import two_owners_of_two_gpus
 from tests.contract.passes.node import ScriptedNode
 from tests.contract.passes.parts import JOB, POD, process, runs
@@ -60,6 +62,16 @@ def node_with_a_past() -> Rig:
     rig.passes(1)
     device.answers["nvmlDeviceGetRemappedRows"] = (0, 0, 0, 1)
     rig.passes(40)
+    return rig
+
+
+def acknowledged_fault() -> Rig:
+    """Rows that cannot be replaced, which somebody has seen to: published, and no finding."""
+    with tempfile.TemporaryDirectory() as folder:
+        rig = Rig([gpu(0, RemappedRows=(0, 0, 0, 1))], ScriptedNode(), site=FaultWatchConfig(Path(folder), "boot-1"))
+        rig.passes(2)
+        append(Path(folder), Acknowledgement("0", "", "ada", "replaced on Monday", UnixTime(BEGIN + 2.0)))
+        rig.passes(10)
     return rig
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from exporter.driver.interface import Record
+from exporter.sampling.sampler import GOLDEN_RATIO, read_times
 from tests.contract.passes.node import ScriptedNode
 from tests.contract.passes.rig import UPTIME, Rig, gpu
 
@@ -85,8 +86,14 @@ def test_busy_seconds_with_short_sample_buffer_equal_the_load(rig: Rig, depth: f
 
 
 def run(rig: Rig, cycles: int) -> None:
+    """Sampling cycles with the reads inside them that the sampler asks for."""
     for number in range(cycles):
-        rig.passes(every=1.0 + jitter(number + 1) - jitter(number))
+        rig.passes(every=0.0)
+        began = rig.seconds
+        for fraction in read_times(rig.sampler.extra_reads(), number * GOLDEN_RATIO % 1.0):
+            rig.seconds = began + fraction
+            rig.sampler.read_again()
+        rig.seconds = began + 1.0 + jitter(number + 1) - jitter(number)
 
 
 def jitter(number: int) -> float:

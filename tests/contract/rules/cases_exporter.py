@@ -219,6 +219,19 @@ CASES: tuple[Case, ...] = (
         "30m",
         node("gpu_exporter_attribution_success", "1x10 0x30", _SLURM),
     ),
+    fires(
+        "GpuSourceFailing",
+        "two jobs that Slurm allocates one GPU",
+        "30m",
+        node("gpu_exporter_attribution_conflicts", "0x10 1x30", ',source="slurm_steps"'),
+    ),
+    silent(
+        "GpuSourceFailing",
+        "slurmctld resolves which of two jobs has ended, and a process of nobody's runs on another's GPU",
+        "12m 30m",
+        node("gpu_exporter_attribution_conflicts", "0x10 1x2 0x30", ',source="slurm_steps"')
+        | node("gpu_exporter_attribution_conflicts", "1x60", ',source="slurm_mapping"'),
+    ),
     silent(
         "GpuSourceFailing",
         "the kubelet restarts",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.contract.rules.case import DEV, JOB, NODE, Case, fires, silent
-from tests.contract.rules.series import HELD, gauge, share
+from tests.contract.rules.series import HELD, finding, gauge, share
 
 
 def throttled(reason: str, values: str) -> dict[str, str]:
@@ -140,65 +140,16 @@ FAN = (
 )
 
 
-def slow(limit: str = "700x60", clock: str = "1980000000x60", load: str = "0.98x60") -> dict[str, str]:
-    return (
-        gauge("gpu_power_limit_watts", limit)
-        | gauge("gpu_power_default_limit_watts", "700x60")
-        | gauge("gpu_clock_hertz", clock, more=',domain="sm"')
-        | gauge("gpu_clock_max_hertz", "1980000000x60", more=',domain="sm"')
-        | gauge("gpu_utilization_ratio", load)
-    )
+def limited(values: str, name: str = "limited", up: str = "1x60") -> dict[str, str]:
+    return finding(name, values) | gauge("gpu_up", up)
 
 
 LIMITED = (
-    fires("GpuPerformanceLimited", "300 of 700 W", "40m", slow(limit="300x60") | HELD),
-    fires("GpuPerformanceLimited", "345 MHz under load", "40m", slow(clock="345000000x60")),
-    fires(
-        "GpuPerformanceLimited",
-        "345 MHz under load, without the power that the work would take",
-        "40m",
-        slow(clock="345000000x60") | gauge("gpu_power_watts", "110x60"),
-    ),
-    fires(
-        "GpuPerformanceLimited",
-        "345 MHz under load that comes in bursts",
-        "40m",
-        slow(clock="345000000x60", load=" ".join(["0.98 0.98 0.2"] * 20)),
-    ),
-    silent(
-        "GpuPerformanceLimited",
-        "bursts at the highest clock, which falls between them",
-        "40m",
-        slow(clock=" ".join(["1980000000 1980000000 345000000"] * 20), load=" ".join(["0.98 0.98 0.2"] * 20)),
-    ),
-    silent(
-        "GpuPerformanceLimited",
-        "a card of few watts, whose work comes in bursts that take all of them",
-        "40m",
-        slow(clock="860000000x60", load=" ".join(["0.98 0.98 0.2"] * 20))
-        | gauge("gpu_power_watts", " ".join(["698 698 150"] * 20)),
-    ),
-    fires(
-        "GpuPerformanceLimited",
-        "345 MHz under load that takes most of its power",
-        "40m",
-        slow(clock="345000000x60") | gauge("gpu_power_watts", "600x60"),
-    ),
-    fires(
-        "GpuPerformanceLimited",
-        "345 MHz under load that takes all that a cap leaves",
-        "40m",
-        slow(limit="500x60", clock="345000000x60") | gauge("gpu_power_watts", "498x60"),
-    ),
-    silent(
-        "GpuPerformanceLimited",
-        "a card of few watts, whose work takes all of them",
-        "40m",
-        slow(clock="860000000x60") | gauge("gpu_power_watts", "698x60"),
-    ),
-    silent("GpuPerformanceLimited", "345 MHz at rest", "40m", slow(clock="345000000x60", load="0x60")),
-    silent("GpuPerformanceLimited", "a cap of 500 W", "40m", slow(limit="500x60")),
-    silent("GpuPerformanceLimited", "as it should be", "40m", slow()),
+    fires("GpuPerformanceLimited", "all the time", "40m", limited("1x60") | HELD),
+    fires("GpuPerformanceLimited", "by the hardware alone", "40m", limited("1x60", "hw_slowdown")),
+    fires("GpuPerformanceLimited", "under load that comes in bursts", "40m", limited(" ".join(["1 1 _"] * 20))),
+    silent("GpuPerformanceLimited", "in one of three minutes", "40m", limited(" ".join(["1 _ _"] * 20))),
+    silent("GpuPerformanceLimited", "for ten minutes", "25m 45m", limited("_x10 1x10 stale")),
 )
 
 CASES: tuple[Case, ...] = (*LIMITED, *THERMAL, *POWER_BRAKE, *TEMPERATURE, *FAN)

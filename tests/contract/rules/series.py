@@ -11,6 +11,10 @@ def gauge(name: str, values: str, dev: str = DEV, more: str = "") -> dict[str, s
     return {f"{name}{{{dev}{more}}}": values}
 
 
+def finding(name: str, values: str, dev: str = DEV, severity: str = "degraded") -> dict[str, str]:
+    return gauge("gpu_finding", values, dev, f',finding="{name}",severity="{severity}"')
+
+
 def share(owner: str, values: str, dev: str = DEV) -> dict[str, str]:
     return {f"gpu_allocation_ratio{{{dev},{owner}}}": values}
 

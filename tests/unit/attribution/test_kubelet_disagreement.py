@@ -175,6 +175,42 @@ def test_pod_holds_the_gpu_that_its_sharing_scheduler_chose_and_not_its_slot(tmp
     assert trusts(ownership)[first] == "inferred"
 
 
+def _chosen(pod: PodName, uuid: str, key: str = "hami.io/vgpu-devices-allocated") -> Pod:
+    """As the scheduler of HAMi or Volcano writes it: memory in MiB, and a percentage of the cores."""
+    return known(pod, {"nvidia.com/gpu": "1"}, {"annotations": {key: f"{uuid},NVIDIA,3000,25:;"}})
+
+
+@pytest.mark.parametrize("key", ["hami.io/vgpu-devices-allocated", "volcano.sh/vgpu-ids-new"])
+def test_idle_pod_has_the_gpu_that_its_sharing_scheduler_wrote_on_it(tmp_path: Path, key: str) -> None:
+    ownership = Node(tmp_path, [given(NEW, f"{B.uuid}-3")], [_chosen(NEW, A.uuid, key)]).run({})
+
+    assert (holders(ownership, A.uuid), holders(ownership, B.uuid)) == ({NEW}, set())
+    assert (conflicts(ownership), trusts(ownership)[NEW]) == (1, "inferred")
+
+
+def test_annotation_that_agrees_with_the_kubelet_is_no_conflict(tmp_path: Path) -> None:
+    ownership = Node(tmp_path, [given(NEW, f"{A.uuid}-3")], [_chosen(NEW, A.uuid)]).run({})
+
+    assert holders(ownership, A.uuid) == {NEW}
+    assert (conflicts(ownership), trusts(ownership)[NEW]) == (0, "exact")
+
+
+def test_annotation_takes_no_part_of_a_gpu_that_another_pod_has_whole(tmp_path: Path) -> None:
+    """Whoever makes a pod can write it."""
+    ownership = Node(tmp_path, [given(NEW, f"{B.uuid}-3"), given(OLD, A.uuid)], [_chosen(NEW, A.uuid), known(OLD)]).run(
+        {}
+    )
+
+    assert (holders(ownership, A.uuid), holders(ownership, B.uuid)) == ({OLD}, {NEW})
+
+
+def test_running_use_beats_the_annotation(tmp_path: Path) -> None:
+    ownership = Node(tmp_path, [given(NEW, f"{B.uuid}-3")], [_chosen(NEW, A.uuid)]).run({B.uuid: [NEW]})
+
+    assert (holders(ownership, A.uuid), holders(ownership, B.uuid)) == (set(), {NEW})
+    assert ownership.unallocated == {}
+
+
 def test_pod_whose_use_was_seen_keeps_its_gpu_while_a_stranger_runs_there(tmp_path: Path) -> None:
     """Only an allocation that was never used can be a reservation for others."""
     node = Node(tmp_path, [given(OLD, A.uuid)])

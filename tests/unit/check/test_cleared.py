@@ -1,52 +1,83 @@
-"""The check leaves out what was cleared: evidence of before, and levels that somebody accepted."""
+"""The check leaves out what somebody acknowledged, and evidence that is no fault any more."""
 
 from __future__ import annotations
 
 import pytest
 
+from exporter.faults.evaluate import evaluate
 from exporter.faults.rule import Limits, Verdict
-from exporter.faults.rules import judge
-from tests.unit.check.nodes import NOW, facts, series, sxid, xid
+from tests.unit.check.nodes import FIRES, facts, fault, series, sxid, xid
 
 
-def cleared(kind: str, ago: float, gpu: str = "0", uuid: str = "GPU-a") -> str:
-    return f'gpu_fault_cleared_timestamp_seconds{{gpu="{gpu}",uuid="{uuid}",fault="{kind}"}} {NOW - ago}'
+def acknowledged(gpu: str = "0", uuid: str = "GPU-a") -> str:
+    return f'gpu_fault_acknowledged{{gpu="{gpu}",uuid="{uuid}",fault="lost"}} 1'
+
+
+@pytest.mark.parametrize("evidence", [series("gpu_up", 0), 'gpu_devices{source="driver"} 0'])
+def test_evaluate_without_acknowledged_gpu_is_ok(evidence: str) -> None:
+    assert evaluate(facts(evidence), Limits()).verdict is Verdict.FAILED
+    assert evaluate(facts(evidence, acknowledged()), Limits()).verdict is Verdict.OK
 
 
 @pytest.mark.parametrize(
-    ("evidence", "clearance"),
+    "evidence",
     [
-        (xid(119, ago=60), cleared("xid", ago=60)),
-        (xid(79, ago=60), cleared("xid", ago=30)),
-        (sxid("fatal", ago=60), cleared("nvswitch", ago=30, gpu="", uuid="")),
-        (series("gpu_row_remap_failed", 1), cleared("row_remap_failed", ago=30)),
-        (series("gpu_ecc_sram_threshold_exceeded", 1), cleared("ecc_sram_threshold", ago=30)),
-        (series("gpu_nvlink_link_up", 0, link="1"), cleared("nvlink_down", ago=30)),
-        (series("gpu_up", 0), cleared("lost", ago=30)),
-        ('gpu_devices{source="driver"} 0', cleared("lost", ago=30)),
+        xid(119),
+        xid(79),
+        sxid("fatal"),
+        series("gpu_row_remap_failed", 1),
+        series("gpu_ecc_sram_threshold_exceeded", 1),
+        series("gpu_ecc_errors_total", 1, type="uncorrected"),
+        series("gpu_nvlink_link_up", 0, link="1"),
+        series("gpu_pcie_link_width", 8),
     ],
 )
-def test_judge_of_cleared_evidence_is_ok(evidence: str, clearance: str) -> None:
-    assert judge(facts(evidence), Limits()).verdict is not Verdict.OK
-    assert judge(facts(evidence, clearance), Limits()).verdict is Verdict.OK
+def test_evaluate_of_evidence_without_a_fault_is_ok(evidence: str) -> None:
+    """What of it is a fault, and for how long, is decided once: by the faults."""
+    assert evaluate(facts(evidence), Limits()).verdict is Verdict.OK
 
 
-def test_judge_of_xid_after_the_clearance_fails() -> None:
-    assert judge(facts(xid(119, ago=60), cleared("xid", ago=61)), Limits()).verdict is Verdict.FAILED
-
-
-def test_judge_of_gpu_that_history_expects_fails_beside_an_acknowledged_one() -> None:
+def test_evaluate_with_gpu_that_history_expects_fails_beside_an_acknowledged_one() -> None:
     other = 'gpu_expected_devices{source="history"} 1'
-    away = facts('gpu_devices{source="driver"} 0', other, cleared("lost", ago=30, gpu="1", uuid="GPU-b"))
+    away = facts('gpu_devices{source="driver"} 0', other, acknowledged("1", "GPU-b"))
 
-    assert judge(away, Limits()).verdict is Verdict.FAILED
+    assert evaluate(away, Limits()).verdict is Verdict.FAILED
 
 
 @pytest.mark.parametrize(
     ("finding", "verdict"),
-    [("", Verdict.UNKNOWN), (series("gpu_pcie_link_width", 8), Verdict.UNKNOWN), (xid(119), Verdict.FAILED)],
+    [
+        ("", Verdict.UNKNOWN),
+        (FIRES["pcie_width"], Verdict.UNKNOWN),
+        (fault("xid", "XID 119", "reset"), Verdict.FAILED),
+    ],
 )
-def test_judge_without_all_known_faults_is_unknown_or_failed(finding: str, verdict: Verdict) -> None:
+def test_evaluate_without_all_known_faults_is_unknown_or_failed(finding: str, verdict: Verdict) -> None:
     incomplete = 'gpu_exporter_faults_incomplete{cause="version"} 1'
 
-    assert judge(facts(incomplete, *([finding] if finding else [])), Limits()).verdict is verdict
+    assert evaluate(facts(incomplete, *([finding] if finding else [])), Limits()).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("found", "rules"),
+    [
+        (("row_remap_pending", "ecc_uncorrectable"), ["ecc_uncorrectable"]),
+        (("row_remap_pending", "recovery_drain_and_reset"), ["recovery_drain_and_reset"]),
+        (("recovery_gpu_reset", "xid"), ["xid"]),
+        (("recovery_gpu_reset", "gpu_slow"), ["recovery_gpu_reset", "gpu_slow"]),
+        (("row_remap_pending", "pcie_width"), ["row_remap_pending", "pcie_width"]),
+    ],
+)
+def test_evaluate_of_one_event_has_one_finding(found: tuple[str, ...], rules: list[str]) -> None:
+    report = evaluate(facts(*(FIRES[name] for name in found)), Limits())
+
+    assert sorted(finding.rule for finding in report.findings) == sorted(rules)
+
+
+def test_evaluate_where_gres_conf_and_kubernetes_disagree_does_not_guess() -> None:
+    """An option decides; without one it is not known how many GPUs there should be."""
+    eight = facts('gpu_expected_devices{source="slurm"} 8', 'gpu_expected_devices{source="kubernetes"} 1')
+
+    assert [finding.rule for finding in evaluate(eight, Limits()).findings] == ["inventory"]
+    assert evaluate(eight, Limits(gpus=1)).verdict is Verdict.OK
+    assert [finding.rule for finding in evaluate(eight, Limits(gpus=8)).findings] == ["gpu_missing"]

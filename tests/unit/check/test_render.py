@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from exporter.faults.evaluate import Report, unknown
 from exporter.faults.rule import Finding, Verdict
-from exporter.faults.rules import Report, unknown
 from exporter.tools.check.render import FORMATS, nagios, text
 from exporter.tools.report.terminal import Colors
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.faults.evaluate import evaluate
 from exporter.faults.findings import age
 from exporter.faults.rule import Limits, Verdict
-from exporter.faults.rules import NAMES, RULES, judge
+from exporter.faults.rules import NAMES, RULES
 from exporter.tools.check.options import reference
 from exporter.tools.check.reading import parse
 from tests.unit.check.nodes import DEVICE, FIRES, LIMITS, NOW, WELL, clique, facts, series, sxid, xid
@@ -20,20 +21,21 @@ def test_every_rule_has_a_case() -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_rule_fires_alone_and_decides_the_verdict(rule: object) -> None:
     name = rule.name  # type: ignore[attr-defined]
-    report = judge(facts(FIRES[name]), LIMITS)
+    report = evaluate(facts(FIRES[name]), LIMITS)
 
     assert [finding.rule for finding in report.findings] == [name]
     assert report.verdict is rule.verdict  # type: ignore[attr-defined]
     assert "{" not in report.findings[0].reason + report.findings[0].action
-    assert judge(facts(FIRES[name]), LIMITS, [name]).verdict is Verdict.OK
+    assert evaluate(facts(FIRES[name]), LIMITS, [name]).verdict is Verdict.OK
 
 
 @pytest.mark.parametrize(
     ("change", "limits"),
     [
-        (xid(79, ago=3601), Limits()),
+        (xid(79), Limits()),
         (xid(13), Limits()),
-        (sxid("fatal", ago=3601), Limits()),
+        (sxid("non_fatal", ago=3601), Limits()),
+        (series("gpu_throttle_active", 0, reason="hw_slowdown"), Limits()),
         (clique(0, 1) + "\n" + clique(1, 1), Limits()),
         ('gpu_rdma_port_degraded{device="mlx5_0",port="1",reason="down"} 0', Limits()),
         (series("gpu_temperature_margin_celsius", 2), Limits(margin=1)),
@@ -58,35 +60,29 @@ def test_rule_fires_alone_and_decides_the_verdict(rule: object) -> None:
     ],
 )
 def test_just_beside_the_limit_is_ok(change: str, limits: Limits) -> None:
-    assert judge(facts(change), limits).verdict is Verdict.OK
+    assert evaluate(facts(change), limits).verdict is Verdict.OK
 
 
 def test_port_in_trouble_is_told_of_the_gpu_next_to_it() -> None:
     near = f'gpu_rdma_port_nearest_gpu_info{{device="mlx5_0",port="1",{DEVICE},path="PIX"}} 1'
-    (finding,) = judge(facts(FIRES["port_degraded"], near), Limits()).findings
+    (finding,) = evaluate(facts(FIRES["port_degraded"], near), Limits()).findings
 
     assert finding.gpu == "0"
     assert finding.reason == "network port mlx5_0/1 is slower than it or its like were"
 
 
-def test_unbridged_card_has_all_links_down_and_is_well() -> None:
-    changes = [series("gpu_nvlink_link_up", 0, link=link) for link in ("0", "1")] + [series("gpu_nvlink_links_up", 0)]
-
-    assert judge(facts(*changes), Limits()).verdict is Verdict.OK
-
-
 def test_expected_count_wins_over_the_bus() -> None:
-    report = judge(facts(), Limits(gpus=8))
+    report = evaluate(facts(), Limits(gpus=8))
 
     assert report.findings[0].reason == "the driver shows 1 of 8 GPUs expected"
-    assert judge(facts(), Limits(gpus=1)).verdict is Verdict.OK
+    assert evaluate(facts(), Limits(gpus=1)).verdict is Verdict.OK
 
 
 def test_temperature_is_judged_by_slowdown_where_no_margin_is_told() -> None:
     text = WELL.replace(f"gpu_temperature_margin_celsius{{{DEVICE}}} 12\n", "")
     slowdown = series("gpu_temperature_threshold_celsius", 77, threshold="slowdown")
 
-    report = judge(parse(text + slowdown + "\n", NOW), Limits())
+    report = evaluate(parse(text + slowdown + "\n", NOW), Limits())
 
     assert [finding.rule for finding in report.findings] == ["temperature"]
 
@@ -97,15 +93,15 @@ def test_margin_is_judged_where_the_temperature_itself_is_not_told() -> None:
         f"gpu_temperature_margin_celsius{{{DEVICE}}} 12\n", series("gpu_temperature_margin_celsius", 2) + "\n"
     )
 
-    assert judge(parse(text, NOW), Limits()).findings == ()
-    (finding,) = judge(parse(little, NOW), Limits()).findings
+    assert evaluate(parse(text, NOW), Limits()).findings == ()
+    (finding,) = evaluate(parse(little, NOW), Limits()).findings
     assert (finding.gpu, finding.rule) == ("0", "temperature")
     assert finding.reason == "2 degrees left before it slows down (at an unknown number of °C)"
 
 
 def test_clock_that_is_low_under_load_is_found_with_the_power_limit() -> None:
     """The case that used to be silent: 300 of 700 W, at 345 MHz."""
-    report = judge(
+    report = evaluate(
         facts(
             series("gpu_power_limit_watts", 300),
             series("gpu_power_default_limit_watts", 700),
@@ -122,6 +118,30 @@ def test_clock_that_is_low_under_load_is_found_with_the_power_limit() -> None:
     ]
 
 
+def low_clock(*more: str) -> tuple[str, ...]:
+    return (
+        series("gpu_clock_hertz", 3e8, domain="sm"),
+        series("gpu_clock_max_hertz", 2.1e9, domain="sm"),
+        series("gpu_utilization_ratio", 0.6),
+        *more,
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict"),
+    [
+        ((series("gpu_performance_state", 8),), Verdict.OK),
+        ((series("gpu_performance_state", 8), series("gpu_throttle_active", 1, reason="app_clocks")), Verdict.DEGRADED),
+        ((series("gpu_performance_state", 0),), Verdict.DEGRADED),
+        ((), Verdict.DEGRADED),
+    ],
+)
+def test_low_clock_of_light_work_is_ok_and_a_held_one_is_not(more: tuple[str, ...], verdict: Verdict) -> None:
+    quiet = series("gpu_throttle_active", 0, reason="sw_power_cap")
+
+    assert evaluate(facts(*low_clock(quiet, *more)), Limits()).verdict is verdict
+
+
 @pytest.mark.parametrize(
     ("name", "wanted", "found"),
     [
@@ -135,9 +155,9 @@ def test_clock_that_is_low_under_load_is_found_with_the_power_limit() -> None:
     ],
 )
 def test_gpu_like_the_site_s_reference_is_well_and_another_is_not(name: str, wanted: str, found: str) -> None:
-    assert judge(facts(found), Limits(reference={name: wanted})).findings == ()
+    assert evaluate(facts(found), Limits(reference={name: wanted})).findings == ()
 
-    (finding,) = judge(facts(found), Limits(reference={name: "else"})).findings
+    (finding,) = evaluate(facts(found), Limits(reference={name: "else"})).findings
 
     assert finding.reason == f"{name} is {wanted}, not else as in --check.reference"
 

@@ -7,12 +7,14 @@ import json
 import pytest
 
 from exporter.attribution.devices import DeviceName
+from exporter.faults.evaluate import STAGES, evaluate
 from exporter.faults.rule import Facts, Limits, Verdict
-from exporter.faults.rules import NAMES, STAGES, judge
+from exporter.faults.rules import NAMES
 from exporter.tools.check import command as command_line
 from exporter.tools.check.program import command, finding_of
 from exporter.tools.check.reading import job_gpus, parse, to_json
 from tests.command import run
+from tests.unit.check.nodes import FIRES
 from tests.unit.check.test_check_command import check
 
 TWO = """\
@@ -35,7 +37,7 @@ def node(*more: str) -> Facts:
 
 
 def found(facts: Facts, limits: Limits, stage: str = "epilog") -> list[tuple[str, str]]:
-    return [(f.gpu, f.reason) for f in judge(facts, limits, STAGES[stage].left_out).findings]
+    return [(f.gpu, f.reason) for f in evaluate(facts, limits, STAGES[stage].left_out).findings]
 
 
 def test_epilog_names_what_is_left_with_the_most_memory_first() -> None:
@@ -126,10 +128,10 @@ def test_running_job_is_no_fault_before_it_ends() -> None:
 
 def test_prolog_and_epilog_end_with_0_or_with_failed() -> None:
     """Slurm drains a node whose prolog ends with anything but 0: a slow link is no reason for that."""
-    slow = 'gpu_pcie_link_width{gpu="0",uuid="GPU-a"} 8\ngpu_pcie_link_max_width{gpu="0",uuid="GPU-a"} 16\n'
+    slow = node(f"{FIRES['pcie_width']}\n")
 
-    assert judge(node(slow), Limits(), STAGES["prolog"].left_out).verdict is Verdict.OK
-    assert judge(node(slow), Limits(), STAGES["periodic"].left_out).verdict is Verdict.DEGRADED
+    assert evaluate(slow, Limits(), STAGES["prolog"].left_out, STAGES["prolog"].least).verdict is Verdict.OK
+    assert evaluate(slow, Limits(), STAGES["periodic"].left_out).verdict is Verdict.DEGRADED
 
 
 def test_stages_have_budgets_that_fit_where_they_run() -> None:

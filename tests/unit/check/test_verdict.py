@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.faults.evaluate import evaluate
 from exporter.faults.rule import Limits, Verdict
-from exporter.faults.rules import RULES, judge
+from exporter.faults.rules import RULES
 from exporter.tools.check.reading import parse
 from exporter.tools.check.render import short
 from tests.unit.check.nodes import FIRES, LIMITS, NOW, WELL, facts, fault, series, xid
@@ -13,13 +14,13 @@ from tests.unit.check.nodes import FIRES, LIMITS, NOW, WELL, facts, fault, serie
 
 def test_well_node_is_ok_whatever_is_normal() -> None:
     """A power cap, an idle PCIe generation, a killed job's XID 45 and corrected errors are nothing."""
-    report = judge(facts(), Limits())
+    report = evaluate(facts(), Limits())
 
     assert (report.verdict, report.findings, report.gpus, report.models) == (Verdict.OK, (), 1, ("NVIDIA H200",))
 
 
 def test_worst_comes_first() -> None:
-    report = judge(facts(FIRES["hw_thermal"], FIRES["row_remap_failed"], FIRES["reading"]), Limits())
+    report = evaluate(facts(FIRES["hw_thermal"], FIRES["row_remap_failed"], FIRES["reading"]), Limits())
 
     assert [finding.rule for finding in report.findings] == ["row_remap_failed", "reading", "hw_thermal"]
 
@@ -29,33 +30,24 @@ def test_gpu_that_is_gone_is_not_mistaken_for_the_one_that_has_its_index_now() -
     changes = (
         f"gpu_up{{{gone}}} 0",
         f'gpu_fault_timestamp_seconds{{{gone},fault="lost",evidence="no answer",action="restart"}} {NOW - 7200}',
-        f'gpu_ecc_errors_total{{{gone},type="uncorrected"}} 3',
-        f'gpu_xid_last_timestamp_seconds{{{gone},xid="119"}} {NOW - 60}',
+        f'gpu_fault_timestamp_seconds{{{gone},fault="xid",evidence="XID 119",action="reset"}} {NOW - 60}',
         f'gpu_nvlink_errors_total{{{gone},type="replay"}} 900',
         series("gpu_nvlink_errors_total", 900, type="replay"),
     )
 
-    found = judge(facts(*changes), Limits()).findings
+    found = evaluate(facts(*changes), Limits()).findings
 
     assert {finding.uuid for finding in found} == {"GPU-gone"}
-    assert "lost (no answer; it was GPU-gone), 2 h ago, not mended since" in [finding.reason for finding in found]
+    assert "lost (no answer; it was GPU-gone), 2 h ago, not repaired since" in [finding.reason for finding in found]
     assert "nvlink_errors" not in [finding.rule for finding in found]
-
-
-@pytest.mark.parametrize(("action", "rules"), [("none", []), ("drain_p2p", ["recovery_drain_p2p", "xid_workflow"])])
-def test_recovery_that_is_not_advised_any_more_is_over(action: str, rules: list[str]) -> None:
-    advice = [series("gpu_recovery_action", 0, action="none")] if action != "none" else []
-    report = judge(facts(xid(154), *advice, series("gpu_recovery_action", 1, action=action)), Limits())
-
-    assert sorted(finding.rule for finding in report.findings) == rules
 
 
 def test_gpu_that_is_down_is_told_beside_one_that_is_lost_and_had_its_index() -> None:
     lost = f'{{gpu="0",uuid="GPU-gone",fault="lost",evidence="no answer",action="restart"}} {NOW - 7200}'
 
-    found = judge(facts(series("gpu_up", 0), f"gpu_fault_timestamp_seconds{lost}"), Limits()).findings
+    found = evaluate(facts(series("gpu_up", 0), f"gpu_fault_timestamp_seconds{lost}"), Limits()).findings
 
-    assert {finding.rule: finding.uuid for finding in found} == {"gpu_lost": "GPU-gone", "gpu_down": "GPU-a"}
+    assert {finding.rule: finding.uuid for finding in found} == {"lost": "GPU-gone", "gpu_down": "GPU-a"}
 
 
 NO_DRIVER = 'gpu_exporter_driver_error{error="LIBRARY_NOT_FOUND"} 1'
@@ -65,13 +57,13 @@ BARE = f'gpu_exporter_build_info{{version="1",python="3"}} 1\n{NO_DRIVER}\n'
 def test_node_without_gpus_is_ok_unless_some_are_expected() -> None:
     bare = parse(BARE + 'gpu_devices{source="pci"} 0\n', NOW)
 
-    assert judge(bare, Limits()).verdict is Verdict.OK
-    assert judge(bare, Limits()).remark == "no NVIDIA GPU in this node"
-    assert judge(bare, Limits(gpus=4)).verdict is Verdict.FAILED
+    assert evaluate(bare, Limits()).verdict is Verdict.OK
+    assert evaluate(bare, Limits()).remark == "no NVIDIA GPU in this node"
+    assert evaluate(bare, Limits(gpus=4)).verdict is Verdict.FAILED
 
 
 def test_without_a_driver_on_a_node_with_gpus_is_failed() -> None:
-    assert judge(parse(BARE + 'gpu_devices{source="pci"} 8\n', NOW), Limits()).verdict is Verdict.FAILED
+    assert evaluate(parse(BARE + 'gpu_devices{source="pci"} 8\n', NOW), Limits()).verdict is Verdict.FAILED
 
 
 @pytest.mark.parametrize(
@@ -87,7 +79,7 @@ def test_without_a_driver_on_a_node_with_gpus_is_failed() -> None:
     ],
 )
 def test_what_cannot_be_judged_is_unknown(text: str, remark: str) -> None:
-    report = judge(parse(text, NOW), Limits())
+    report = evaluate(parse(text, NOW), Limits())
 
     assert (report.verdict, report.remark) == (Verdict.UNKNOWN, remark)
 
@@ -104,35 +96,24 @@ def test_what_cannot_be_judged_is_unknown(text: str, remark: str) -> None:
     ],
 )
 def test_missing_gpu_is_found_without_a_view_of_the_bus(found: tuple[str, ...], reason: str) -> None:
-    report = judge(facts(*found), Limits())
+    report = evaluate(facts(*found), Limits())
 
     assert [finding.reason for finding in report.findings] == [reason]
     assert report.verdict is Verdict.FAILED
 
 
-def test_fault_that_is_kept_is_told_once() -> None:
-    kept = (fault("xid", "XID 79", "restart"), fault("lost", "GPU_IS_LOST", "restart"))
+def test_gpu_that_fell_off_the_bus_is_one_finding_with_its_xid() -> None:
+    report = evaluate(facts(fault("lost", "XID 79", "restart"), xid(79), series("gpu_up", 0)), Limits())
 
-    report = judge(facts(*kept, xid(79), series("gpu_up", 0)), Limits())
-
-    assert {finding.rule for finding in report.findings} == {"fault", "gpu_lost"}
+    assert [finding.rule for finding in report.findings] == ["lost"]
     assert short(report, Verdict.FAILED) == "GPU0 lost (XID 79)"
-    assert {finding.rule for finding in report.findings if finding.hands} == {"fault"}
-
-
-def test_total_that_never_goes_back_is_no_finding_where_faults_are_kept() -> None:
-    report = judge(
-        facts(series("gpu_ecc_errors_total", 1, type="uncorrected"), 'gpu_expected_devices{source="history"} 1'),
-        Limits(),
-    )
-
-    assert report.findings == ()
+    assert not report.findings[0].hands
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_short_reason_fits_where_slurm_shows_twenty_characters(rule: object) -> None:
     name = rule.name  # type: ignore[attr-defined]
-    report = judge(facts(FIRES[name]), LIMITS)
+    report = evaluate(facts(FIRES[name]), LIMITS)
 
     assert 0 < len(short(report, report.verdict)) <= 24
     assert "{" not in short(report, report.verdict)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.faults.evaluate import evaluate
 from exporter.faults.rule import Limits, Verdict
-from exporter.faults.rules import judge
 from exporter.tools.check.reading import constraining_job, parse, seen_within
 
 ONE = 'gpu_exporter_build_info{version="1"} 1\ngpu_up{gpu="0",uuid="GPU-a"} 1\ngpu_devices{source="driver"} 1\n'
@@ -31,7 +31,7 @@ def test_job_whose_devices_a_process_may_open(text: str, job: str) -> None:
 @pytest.mark.parametrize(("more", "gpus"), [("", 8), (LOST, 0), ('gpu_up{gpu="1",uuid="GPU-b"} 0\n', 0)])
 def test_gpu_that_a_job_may_not_open_is_not_missed_from_within(more: str, gpus: int) -> None:
     facts = parse(ONE + more, 0.0)
-    report = judge(facts, Limits(gpus=gpus))
+    report = evaluate(facts, Limits(gpus=gpus))
 
     assert report.verdict is Verdict.FAILED
     assert seen_within(report, facts, "") == report
@@ -41,7 +41,7 @@ def test_gpu_that_a_job_may_not_open_is_not_missed_from_within(more: str, gpus: 
 @pytest.mark.parametrize("more", ["", HOT])
 def test_what_is_found_of_the_jobs_own_gpus_counts_there_too(more: str) -> None:
     facts = parse(ONE + more, 0.0)
-    report = judge(facts, Limits())
+    report = evaluate(facts, Limits())
 
     assert report.verdict is (Verdict.FAILED if more else Verdict.OK)
     assert seen_within(report, facts, "44") == report

@@ -109,12 +109,10 @@ def test_reads_inside_the_cycle_replace_the_reading_of_its_begin() -> None:
     """A load in step with the cycles: the driver says 100 % whenever a cycle begins, and half of the time 0."""
     answers = iter([100, 100, 0, 100, 0, 100])
     device = FakeDevice({"nvmlDeviceGetUtilizationRates": lambda: Record(gpu=next(answers), memory=0)})
-    extra = UTILIZATION.extra
-    assert extra is not None
     reading: Utilization = read(device, None, Tick(UnixTime(0.0), 0.0))
-    assert extra.wanted(reading, 1.0) == 4
+    assert UTILIZATION.extra_reads(reading, 1.0) == 4
     for _ in range(4):
-        reading = extra.read(device, reading)
+        reading = UTILIZATION.read_again(device, reading)
 
     reading = read(device, reading, Tick(UnixTime(1.0), 1.0))
     assert reading.busy is not None

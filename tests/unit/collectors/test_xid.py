@@ -241,9 +241,9 @@ def test_kernel_log_tells_of_an_xid(text: str) -> None:
     assert event == XidEvent("GPU-3b", 79, 1005.0)
 
 
-def test_kernel_log_of_an_unknown_gpu_still_counts() -> None:
+def test_kernel_log_of_an_unknown_gpu_carries_its_bus_id() -> None:
     event = parse("4,1,0,-;NVRM: Xid (PCI:0000:ff:00): 79, x", 0.0, UUIDS)
-    assert event == XidEvent("", 79, 0.0)
+    assert event == XidEvent("0000:ff:00.0", 79, 0.0)
 
 
 @pytest.mark.parametrize(

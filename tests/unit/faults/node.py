@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from exporter.collectors.xid import XidReport
 from exporter.faults.latch import advance
 from exporter.faults.model import Acknowledgement, FaultState, Observation, ObservedGpu
 
@@ -24,6 +25,8 @@ class Node:
     refused: tuple[tuple[int, str], ...] = ()
     said: tuple[Acknowledgement, ...] = ()
     sxids: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
+    unclaimed: dict[str, dict[int, XidReport]] = field(default_factory=dict[str, dict[int, XidReport]])
+    stated: int = 0
     epoch: float = 1_000_000.0 - 86400.0
     """When the driver's counters began."""
 
@@ -47,6 +50,7 @@ class Node:
                 replace(seen, joules=joules if seen.joules is None else seen.joules) for seen in self.gpus.values()
             )
             look = Observation(self.now, self.boot, self.driver, gpus, self.refused, self.said, self.sxids)
+            look = replace(look, unclaimed=self.unclaimed, stated=self.stated)
             self.book = advance(self.book, look)
 
     def reset(self, uuid: str = "GPU-0") -> None:

@@ -1,48 +1,34 @@
-"""What the fault book says was cleared, by how the fault ended."""
+"""What is published of acknowledged faults."""
 
 from __future__ import annotations
 
-from exporter.faults.families import Cleared, cleared
-from exporter.faults.model import FaultKind
-from tests.unit.faults.node import Node, gone, xid
+from exporter.faults.families import acknowledged_faults
+from tests.unit.faults.node import Node, gone
 
 
-def published(node: Node) -> set[Cleared]:
-    return set(cleared(node.book, node.said))
-
-
-def test_cleared_of_standing_fault_is_empty() -> None:
-    node = Node()
-    xid(node, 119)
-    node.look(60)
-
-    assert published(node) == set()
-
-
-def test_cleared_after_proven_reset_has_its_time() -> None:
-    node = Node()
-    xid(node, 119)
-    node.look(60)
-    node.reset()
-    node.look(10)
-
-    assert published(node) == {Cleared(str(gpu), f"GPU-{gpu}", FaultKind.XID, node.now) for gpu in range(2)}
-
-
-def test_cleared_after_acknowledgement_has_its_time_until_the_gpu_answers_again() -> None:
+def test_acknowledged_faults_hold_a_lost_gpu_until_it_answers_again() -> None:
     node = Node()
     lost = node.gpus["GPU-0"]
     gone(node)
     node.look(60)
     node.say("0")
-    acknowledged = node.now
     node.look(60)
-    assert Cleared("0", "GPU-0", FaultKind.LOST, acknowledged) in published(node)
+    assert acknowledged_faults(node.book) == (("0", "GPU-0", "lost"),)
 
     node.gpus["GPU-0"] = lost
     node.look(60)
 
-    assert FaultKind.LOST not in {each.kind for each in published(node)}
+    assert acknowledged_faults(node.book) == ()
+
+
+def test_acknowledged_faults_hold_a_gpu_without_a_handle_by_its_index() -> None:
+    node = Node()
+    node.refused = ((7, "GPU_IS_LOST"),)
+    node.look(60)
+    node.say("7")
+    node.look(60)
+
+    assert acknowledged_faults(node.book) == (("7", "", "lost"),)
 
 
 def test_acknowledged_lost_gpu_that_stays_among_the_observed_is_no_fault_again() -> None:
@@ -55,26 +41,15 @@ def test_acknowledged_lost_gpu_that_stays_among_the_observed_is_no_fault_again()
     assert node.faults == []
 
 
-def test_cleared_levels_are_those_accepted_while_they_stand() -> None:
+def test_acknowledged_faults_hold_a_level_while_it_stands() -> None:
     node = Node()
     node.change(remap_failed=True, links=16)
     node.look(60)
     node.say("GPU-0")
     node.look(60)
-    assert {each.kind for each in published(node)} == {FaultKind.REMAP, FaultKind.NVLINK, FaultKind.XID}
+    assert acknowledged_faults(node.book) == (("0", "GPU-0", "row_remap_failed"),)
 
     node.change(remap_failed=False)
     node.look(60)
 
-    assert FaultKind.REMAP not in {each.kind for each in published(node)}
-
-
-def test_cleared_switches_are_of_the_node() -> None:
-    node = Node()
-    node.sxids = {("1", "20034"): node.now}
-    node.look(60)
-    node.say("", "nvswitch")
-    acknowledged = node.now
-    node.look(60)
-
-    assert published(node) == {Cleared("", "", FaultKind.NVSWITCH, acknowledged)}
+    assert acknowledged_faults(node.book) == ()

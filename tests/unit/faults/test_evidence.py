@@ -43,6 +43,7 @@ def test_each_part_is_of_its_own_reading() -> None:
         failure="GPU_IS_LOST",
         joules=5e6,
         uncorrected=2.0,
+        model="H200",
         links=2,
         remap_failed=True,
         sram_exceeded=True,

@@ -86,6 +86,16 @@ def test_port_is_judged_by_its_like(ports: tuple[Port, ...], troubles: set[str])
     assert PortWatch().update(ports, (), MonotonicTime(0.0)).ports[-1].troubles == troubles
 
 
+def test_port_that_is_switched_off_is_meant_to_be_unless_it_was_active() -> None:
+    off = replace(PORT, device="mlx5_1", state="down", physical_state="disabled")
+    watch = PortWatch()
+    assert watch.update((PORT, off), (), MonotonicTime(0.0)).ports[1].troubles == frozenset()
+
+    watch.update((PORT, replace(off, state="active", physical_state="linkup")), (), MonotonicTime(1.0))
+
+    assert watch.update((PORT, off), (), MonotonicTime(2.0)).ports[1].troubles == {"down"}
+
+
 def test_port_is_judged_by_its_own_past() -> None:
     watch = PortWatch()
     watch.update((PORT,), (), MonotonicTime(0.0))

@@ -42,3 +42,16 @@ def test_gpu_that_no_driver_has_taken_is_missing(tmp_path: Path) -> None:
     _gpu(tmp_path, "0000:18:00.0")
 
     assert pci_gpus(tmp_path) == 1
+
+
+@pytest.mark.parametrize(("given", "counted"), [(0, 4), (2, 2), (4, 4), (8, 4)])
+def test_container_counts_the_gpus_it_was_given(given: int, counted: int, tmp_path: Path) -> None:
+    """Its sysfs is the host's; without any device file nothing is known of what was given."""
+    for device in range(4):
+        _gpu(tmp_path, f"0000:1{device}:00.0")
+    devices = tmp_path / "dev"
+    devices.mkdir()
+    for name in ("nvidiactl", "nvidia-uvm", *(f"nvidia{number}" for number in range(given))):
+        (devices / name).touch()
+
+    assert pci_gpus(tmp_path, devices) == counted

@@ -179,7 +179,10 @@ def test_url_where_nothing_is(url: str, status: int, says: str) -> None:
     ("arguments", "says"),
     [
         ([], "expected one of NAME, --pod, --workload, --user, --account, --namespace, --all; got nothing"),
-        (["12x"], "expected NAMESPACE/NAME, NAMESPACE/KIND/NAME, or a job id such as 4711, 4711_3, 4711+1 or 4711.batch, got '12x'"),
+        (
+            ["12x"],
+            "4711_3, 4711+1 or 4711.batch, got '12x'",
+        ),
         (["1", "2"], "unrecognized arguments: 2"),
         (["1", "--all"], "got --all and NAME"),
         (["--pod", "train-0"], "--pod: expected NAMESPACE/NAME, got 'train-0'"),

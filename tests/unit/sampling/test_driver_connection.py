@@ -208,3 +208,27 @@ def test_gpu_that_is_missing_is_looked_for_often() -> None:
 
     assert pauses == [30.0, 5.0, 30.0]
     assert refusing.pause == 5.0
+
+
+def test_released_driver_is_closed_and_left_alone_until_it_is_taken_up_again() -> None:
+    class Closing(ScriptedDriver):
+        closed = 0
+
+        def close(self) -> None:
+            self.closed += 1
+
+    opened: list[int] = []
+    driver = Closing(tuple, lambda: opened.append(1))
+    connection = DriverConnection(driver)
+    connection.start()
+    until(lambda: connection.state.error == "")
+    closed = driver.closed
+
+    connection.release(on=True)
+    until(lambda: connection.state.error == "RELEASED")
+    assert (driver.closed, len(opened)) == (closed + 1, 1)
+
+    connection.release(on=False)
+    until(lambda: connection.state.error == "")
+    assert len(opened) == 2
+    connection.stop()

@@ -10,7 +10,6 @@ from itertools import pairwise
 
 import pytest
 
-from exporter.collectors.base import ExtraReads
 from exporter.driver.interface import Device, DriverError
 from exporter.sampling import sampler as module
 from exporter.sampling.gpus import Gpus, reading
@@ -23,7 +22,7 @@ def adds(device: Device, before: Value) -> Value:
     return Value((before.value or 0.0) + device.call("extra"))
 
 
-WANTING = replace(collector("value"), extra=ExtraReads(lambda value, _: 0 if value.value == 0.0 else 2, adds))
+WANTING = replace(collector("value"), extra_reads=lambda value, _: 0 if value.value == 0.0 else 2, read_again=adds)
 
 
 def answers(cycle: float, extra: float) -> Scripted:

@@ -41,7 +41,9 @@ class Thread:
         assert not self._thread.is_alive()
 
 
-def test_new_records_are_counted_and_old_ones_are_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_new_records_are_counted_and_old_ones_have_their_time_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     found, kmsg = XidLog(), tmp_path / "kmsg"
     kmsg.write_text(LINE.format(1, 79))
     thread = Thread(lambda stopped: follow_kernel_log(kmsg, found, lambda: UUIDS, stopped))
@@ -53,9 +55,14 @@ def test_new_records_are_counted_and_old_ones_are_not(tmp_path: Path, caplog: py
 
     assert found.counts("GPU-a").counts[31, class_of(31)] == 1
     assert found.counts("GPU-a").counts.get((79, class_of(79)), 0) == 0
+    assert set(found.counts("GPU-a").standing) == {31, 79}
     assert {(kind.switch, kind.sxid, kind.kind) for kind in found.switches.seen} == {("2", "12028", "non_fatal")}
     assert found.sources() == {"kmsg": False}
-    assert caplog.messages == ["XID 31 on GPU-a (kmsg)", "SXID 12028 on NVSwitch 2 (non_fatal)"]
+    assert caplog.messages == [
+        "XID 79 on GPU-a (kmsg)",
+        "XID 31 on GPU-a (kmsg)",
+        "SXID 12028 on NVSwitch 2 (non_fatal)",
+    ]
 
 
 def test_driver_that_does_not_return_from_the_wait_for_events_is_followed_no_more() -> None:
@@ -105,15 +112,48 @@ def test_kernel_log_that_cannot_be_opened_is_told_once(tmp_path: Path, caplog: p
     assert caplog.messages == [f"XIDs come from the driver alone: {tmp_path}/none: No such file or directory"]
 
 
-def test_past_records_are_counted(tmp_path: Path) -> None:
+def test_past_records_wait_for_their_gpu(tmp_path: Path) -> None:
     found, kmsg = XidLog(), tmp_path / "kmsg"
     kmsg.write_text("6,1,1000000,-;systemd: started\n" + LINE.format(2, 79) * 2)
 
-    past_xids(kmsg, found, UUIDS)
-    past_xids(tmp_path / "missing", found, {})
+    past_xids(kmsg, found)
+    past_xids(tmp_path / "missing", found)
+    waiting = found.unclaimed
+    found.claim(UUIDS)
 
-    assert found.counts("GPU-a").counts[79, class_of(79)] == 2
-    assert not any(found.counts("GPU-b").counts.values())
+    assert set(waiting) == {"0000:1a:00.0"}
+    assert set(waiting["0000:1a:00.0"]) == set(found.counts("GPU-a").standing) == {79}
+    assert found.unclaimed == {}
+
+
+def test_programs_that_fail_are_counted_once_each_by_gpu(tmp_path: Path) -> None:
+    found, kmsg = XidLog(), tmp_path / "kmsg"
+    line = "3,1,2000000,-;NVRM: Xid (PCI:0000:1a:00): 31, pid={}, name=x, MMU Fault\n"
+    kmsg.write_text("".join(line.format(pid) for pid in (7, 8, 8, 9)) + line.format("'<unknown>'"))
+
+    past_xids(kmsg, found)
+    found.claim(UUIDS)
+
+    (last,) = found.counts("GPU-a").last.values()
+    assert {xid: len(times) for xid, times in found.programs("GPU-a", last).items()} == {31: 3}
+    assert found.programs("GPU-a", last + 6 * 3600 + 1) == {}
+
+
+def test_reset_that_the_kernel_log_shows_has_its_time(tmp_path: Path) -> None:
+    found, kmsg = XidLog(), tmp_path / "kmsg"
+    changed = "3,1,{}000000,-;NVRM: Xid (PCI:0000:1a:00): 154, GPU recovery action changed from {} to {}\n"
+    needed, none, drain = "0x1 (GPU Reset Required)", "0x0 (None)", "0x3 (Drain P2P)"
+    kmsg.write_text(changed.format(5, none, needed) + changed.format(6, drain, none))
+    past_xids(kmsg, found)
+    found.claim(UUIDS)
+    assert found.reset("GPU-a") == 0
+
+    kmsg.write_text(changed.format(9, needed, none))
+    past_xids(kmsg, found)
+    found.claim(UUIDS)
+
+    assert found.reset("GPU-a") == max(found.counts("GPU-a").last.values())
+    assert found.reset("GPU-b") == 0
 
 
 class Events(ScriptedDriver):
@@ -178,7 +218,7 @@ def test_source_that_fails_is_down_until_it_answers() -> None:
     assert seen == [False, True]
 
 
-def test_past_xids_before_the_driver_was_loaded_are_left_out(tmp_path: Path) -> None:
+def test_load_of_the_driver_is_a_reset_of_all(tmp_path: Path) -> None:
     kmsg = tmp_path / "kmsg"
     kmsg.write_text(
         "4,1,1000000,-;NVRM: Xid (PCI:0000:18:00): 119, pid=77, name=python3, Timeout\n"
@@ -187,9 +227,12 @@ def test_past_xids_before_the_driver_was_loaded_are_left_out(tmp_path: Path) -> 
     )
     found = XidLog()
 
-    past_xids(kmsg, found, {"0000:18:00.0": "GPU-a"})
+    past_xids(kmsg, found)
+    found.claim({"0000:18:00.0": "GPU-a"})
 
     assert list(found.counts("GPU-a").last) == [(31, "restart_app")]
+    (last,) = found.counts("GPU-a").last.values()
+    assert found.reset("GPU-b") == pytest.approx(last - 1.0, abs=0.1)
 
 
 def test_line_in_the_kernel_log_decides_where_it_is_followed() -> None:

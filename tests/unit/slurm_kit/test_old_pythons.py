@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
-ALONE = [DEPLOY / name for name in ("slurm/targets.py", "slurm/gpuinfo.py", "alertmanager/owners.py")]
+ALONE = [
+    DEPLOY / name for name in ("slurm/targets.py", "slurm/gpuinfo.py", "slurm/gpudash.py", "alertmanager/owners.py")
+]
 OLDEST = (3, 8)
 NEWER_METHODS = {"removeprefix", "removesuffix", "bit_count", "pairwise", "batched"}
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from exporter.tools.report.sacct import AccountedJob, Sacct, SacctError, parse
 
 PRINTED = """\
-11|5_9|alice|physics|gpu|normal|e2e|COMPLETED|0:0|1000|4600|3600|120|1|16|01:30:00||billing=20,cpu=16,gres/gpu:h100=2,gres/gpu=2,mem=64G,node=1
-11.batch|5_9.batch|||||e2e|COMPLETED|0:0|1000|4600|3600||1|16|00:00.500|2G|cpu=16,gres/gpu=2,mem=64G,node=1
-11.0|5_9.0|||||e2e|COMPLETED|0:0|1000|4600|3600||1|16|01:29:59|9437184K|cpu=16,gres/gpu=2,mem=64G,node=1
-12|12|bob|nlp|gpu|normal|e2e|CANCELLED by 1000|0:0|Unknown|Unknown|0|UNLIMITED|2|0|00:00:00||
-13|10+1|carol|nlp|gpu|normal|e2e|TIMEOUT|0:15|1000|1060|60|1|1|4|1-02:03:04.500||cpu=4,gres/gpu:a100=1,gres/gpu:h100=2,node=1
+11|5_9|alice|physics|gpu|normal|e2e|COMPLETED|0:0|1000|4600|3600|120|1|16|01:30:00||billing=20,cpu=16,gres/gpu:h100=2,gres/gpu=2,mem=64G,node=1|
+11.batch|5_9.batch|||||e2e|COMPLETED|0:0|1000|4600|3600||1|16|00:00.500|2G|cpu=16,gres/gpu=2,mem=64G,node=1|
+11.0|5_9.0|||||e2e|COMPLETED|0:0|1000|4600|3600||1|16|01:29:59|9437184K|cpu=16,gres/gpu=2,mem=64G,node=1|
+12|12|bob|nlp|gpu|normal|e2e|CANCELLED by 1000|0:0|Unknown|Unknown|0|UNLIMITED|2|0|00:00:00|||
+13|10+1|carol|nlp|gpu|normal|e2e|TIMEOUT|0:15|1000|1060|60|1|1|4|1-02:03:04.500||cpu=4,gres/gpu:a100=1,gres/gpu:h100=2,node=1|
 """
 
 ALICES = AccountedJob(
@@ -33,7 +33,15 @@ def test_jobs_with_what_their_steps_used() -> None:
     assert (third.name, third.gpus, third.cpu_seconds) == ("10+1", 3.0, 93784.5)
 
 
-@pytest.mark.parametrize("text", ["", "11\n", "||||||||||||||||||\n", "x" * 100, "11.0|" + "|" * 16 + "\n"])
+def test_memory_that_is_not_allocated_is_what_was_requested() -> None:
+    """As with CR_Core, of Slurm 24.11."""
+    line = "7|7|alice||gpu|||COMPLETED|0:0|1|2|1||1|2|00:01||billing=2,cpu=2,node=1|billing=2,cpu=2,mem=300M,node=1"
+    (job,) = parse(line)
+
+    assert job.memory_bytes == 300 << 20
+
+
+@pytest.mark.parametrize("text", ["", "11\n", "|||||||||||||||||||\n", "x" * 100, "11.0|" + "|" * 17 + "\n"])
 def test_lines_of_anything_else_are_passed_over(text: str) -> None:
     assert parse(text) == []
 
@@ -41,7 +49,7 @@ def test_lines_of_anything_else_are_passed_over(text: str) -> None:
 @given(st.text())
 def test_any_text_is_survived(text: str) -> None:
     parse(text)
-    parse("\n".join(f"7|{text}{'|' * 16}" for _ in range(2)))
+    parse("\n".join(f"7|{text}{'|' * 17}" for _ in range(2)))
 
 
 def script(folder: Path, body: str) -> str:
@@ -72,7 +80,7 @@ def test_sacct_is_asked_for_what_ended_in_this_time_of_everybody(
 ) -> None:
     monkeypatch.setenv("TZ", "UTC-2")
     time.tzset()
-    (tmp_path / "said").write_text("".join(f"{job}|{job}{'|' * 9}{end}{'|' * 7}\n" for job, end in ENDED.items()))
+    (tmp_path / "said").write_text("".join(f"{job}|{job}{'|' * 9}{end}{'|' * 8}\n" for job, end in ENDED.items()))
     sacct = Sacct(script(tmp_path, f'printf "%s\\n" "$@" > {tmp_path}/asked; cat {tmp_path}/said'))
     try:
         found = sacct.ended(86400.0, 90000.0)
@@ -104,7 +112,7 @@ ENDED = {"1": "86399", "2": "86400", "3": "90000", "4": "90001", "5": "Unknown"}
     ],
 )
 def test_gpus_of_all_types_count_once(tres: str, gpus: float) -> None:
-    (job,) = parse(f"7|7{'|' * 15}{tres}\n".replace("7|7", "7|7|", 1))
+    (job,) = parse(f"7|7{'|' * 15}{tres}|\n".replace("7|7", "7|7|", 1))
 
     assert job.gpus == gpus
 

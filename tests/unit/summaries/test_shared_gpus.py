@@ -14,7 +14,7 @@ from tests.unit.summaries.test_worker import Site
 
 @pytest.mark.parametrize("tres", ["cpu=1,gres/shard=4,node=1", "gres/mps=50,mem=1G", "gres/gpu=1,gres/shard=1"])
 def test_job_with_shards_or_mps_held_gpus(tres: str) -> None:
-    (job,) = parse(f"7||7{'|' * 15}{tres}\n")
+    (job,) = parse(f"7||7{'|' * 15}{tres}|\n")
 
     assert job.shared
     assert job.held_gpus
@@ -22,7 +22,7 @@ def test_job_with_shards_or_mps_held_gpus(tres: str) -> None:
 
 @pytest.mark.parametrize("tres", ["", "cpu=4,node=1", "gres/shard=0", "gres/nic=1"])
 def test_job_without_any_part_of_a_gpu_held_none(tres: str) -> None:
-    (job,) = parse(f"7||7{'|' * 15}{tres}\n")
+    (job,) = parse(f"7||7{'|' * 15}{tres}|\n")
 
     assert not job.held_gpus
 

@@ -13,8 +13,9 @@ from exporter.core.clock import MonotonicTime
 from exporter.daemon import assembly
 from exporter.daemon.config import DaemonConfig
 from exporter.exposition.page import Renderer
+from exporter.faults.evaluate import Report, evaluate
 from exporter.faults.rule import Finding, Limits, Series, Verdict, from_blocks
-from exporter.faults.rules import RULES, Report, judge, runbook
+from exporter.faults.rules import RULES, runbook
 from exporter.ledger.palette import STYLES
 from exporter.sampling.families import families
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
@@ -187,7 +188,7 @@ def test_facts_of_a_snapshot_are_those_of_its_text() -> None:
     on_page = {n: tuple(s for s in found if shown[n].has(s.value)) for n, found in facts.series.items()}
     read = parse(page, NOW)
     assert plain(on_page) == plain({n: s for n, s in read.series.items() if n.startswith("gpu_")})
-    assert judge(facts, Limits()).verdict is judge(read, Limits()).verdict
+    assert evaluate(facts, Limits()).verdict is evaluate(read, Limits()).verdict
     text = render_status_page("gpu07", settings.web, snapshot, GpuHistory())
     assert "replace the board (RMA)" in text
     assert "left on it" not in text  # a job that runs is no fault

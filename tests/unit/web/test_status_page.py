@@ -10,8 +10,8 @@ from exporter.attribution.families import ProcessRow
 from exporter.attribution.owner import Owner, SourceHealth
 from exporter.core.clock import UnixTime
 from exporter.core.units import Bytes, Share
+from exporter.faults.evaluate import Report
 from exporter.faults.rule import Finding, Verdict
-from exporter.faults.rules import Report
 from exporter.sampling.snapshot import CollectorStatus, GpuStatus, NodeStatus, Snapshot
 from exporter.web import status as status_page
 from exporter.web.history import GpuHistory

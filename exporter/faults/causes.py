@@ -1,0 +1,62 @@
+"""What caused the faults of a GPU: one fault for each cause, and programs of which many fail on one GPU. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from exporter.core.clock import UnixTime
+from exporter.faults.model import (
+    XID_EVIDENCE,
+    Fault,
+    FaultKind,
+    GpuRecord,
+    Observation,
+    ObservedGpu,
+    RepairAction,
+)
+
+_OF_MEMORY = frozenset({48, 63, 64, 94, 95})
+"""XIDs of memory errors: the driver's counters and flags say more of the same error."""
+_MEMORY_KINDS = (FaultKind.SRAM, FaultKind.REMAP, FaultKind.ECC)
+"""What the driver says of memory, the most serious first."""
+_PATTERN_PROGRAMS, _PATTERN_FACTOR = 5, 5
+"""Programs that fail on one GPU and make a pattern, and how many times more they are than on any other GPU."""
+
+
+def one_for_each(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
+    """Keep one fault of a GPU for each cause.
+
+    Of losses it is the one with an XID, which only a proven reset ends. Of memory it is the most serious one.
+    """
+    kinds = {fault.kind for fault in faults}
+    lost_by_xid = any(fault.kind is FaultKind.LOST and fault.by_xid for fault in faults)
+    memory = next((kind for kind in _MEMORY_KINDS if kind in kinds), None)
+
+    def is_explained(fault: Fault) -> bool:
+        if fault.kind is FaultKind.LOST:
+            return lost_by_xid and not fault.by_xid
+        if fault.kind is FaultKind.SLOW:
+            return FaultKind.LOST in kinds
+        same = fault.kind in _MEMORY_KINDS or fault.evidence in {f"{XID_EVIDENCE}{xid}" for xid in _OF_MEMORY}
+        return memory is not None and same and fault.kind is not memory
+
+    return tuple(fault for fault in faults if not is_explained(fault))
+
+
+def most_programs(observation: Observation) -> Mapping[int, Sequence[int]]:
+    """Return how many programs each XID has hit on the GPUs, the most first."""
+    xids = {xid for seen in observation.gpus for xid in seen.programs}
+    return {xid: sorted((len(seen.programs.get(xid, ())) for seen in observation.gpus), reverse=True) for xid in xids}
+
+
+def pattern(
+    known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault], most: Mapping[int, Sequence[int]], now: UnixTime
+) -> Iterator[Fault]:
+    """Suspect a GPU on which many programs fail, while none does on the others. With one GPU it is not known."""
+    standing = {fault.evidence for fault in faults}
+    for xid, times in seen.programs.items():
+        count, others = sum(time > known.last_reset for time in times), most[xid][1:]
+        evidence = f"{XID_EVIDENCE}{xid} of many programs"
+        suspect = bool(others) and count >= max(_PATTERN_PROGRAMS, _PATTERN_FACTOR * others[0])
+        if suspect and evidence not in standing:
+            yield Fault(seen.uuid, seen.index, FaultKind.PATTERN, evidence, RepairAction.INSPECT, now)

@@ -1,0 +1,165 @@
+"""The verdict on a node: what is known of it, made into findings. Pure.
+
+The daemon, `gpu-exporter check`, the drain, the status page and the alerts all show what `evaluate` returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from exporter.core.clock import UnixTime
+from exporter.faults.findings import NO_DRIVER, REFUSED, RELEASED, expected_gpus, gpu_less
+from exporter.faults.model import FaultKind
+from exporter.faults.rule import Facts, Finding, Limits, Rule, Verdict
+from exporter.faults.rules import RULES
+
+AFTER_A_JOB = frozenset({"leftover", "leaked"})
+"""What is no fault while a job runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """`budget` are seconds for all of it; findings of a lesser verdict than `least` are left out."""
+
+    budget: float
+    least: Verdict = Verdict.OK
+    emptied: bool = False
+    """Whether the GPUs looked at must be empty."""
+    resumes: bool = False
+    """Whether finding nothing counts as a good check of a drained node: a stage that asks little proves little."""
+    program: bool = False
+    """Whether the site's own program runs, where one is given."""
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Names of the rules that are not asked."""
+        return frozenset() if self.emptied else AFTER_A_JOB
+
+
+STAGES: Mapping[str, Stage] = {
+    "prolog": Stage(10.0, Verdict.FAILED),
+    "epilog": Stage(20.0, Verdict.FAILED, emptied=True),
+    "periodic": Stage(30.0, resumes=True),
+    "full": Stage(600.0, emptied=True, resumes=True, program=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The verdict on one node."""
+
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    gpus: int
+    """GPUs that answer."""
+    models: tuple[str, ...]
+    simulated: bool = False
+    remark: str = ""
+    """Why the verdict is unknown, or ok without a GPU."""
+    confirmed: bool = True
+    """False if losses of GPUs were found by one look alone."""
+
+    @property
+    def losses(self) -> frozenset[str]:
+        """Indices of the GPUs whose loss a second look must confirm; empty for those of the node."""
+        return frozenset(finding.gpu for finding in self.findings if finding.confirm)
+
+    def proven(self) -> Report:
+        """Return the report without losses that no second look confirmed: a node is not drained for them."""
+        kept = tuple(finding for finding in self.findings if self.confirmed or not finding.confirm)
+        return replace(self, findings=kept, verdict=max((each.verdict for each in kept), default=Verdict.OK))
+
+    def with_finding(self, finding: Finding) -> Report:
+        """The same with one thing more that is wrong."""
+        if self.verdict is Verdict.UNKNOWN:
+            return self
+        found = tuple(sorted((*self.findings, finding), key=_worst_first))
+        return replace(self, verdict=max(self.verdict, finding.verdict), findings=found)
+
+
+def unknown(remark: str) -> Report:
+    return Report(Verdict.UNKNOWN, (), 0, (), remark=remark)
+
+
+def evaluate(facts: Facts, limits: Limits, ignored: Collection[str] = (), least: Verdict = Verdict.OK) -> Report:
+    """Return the verdict on what is known.
+
+    `ignored` are names of rules that are not asked. Findings of a lesser verdict than `least` are left out.
+    """
+    remark = _not_judged(facts, limits)
+    if remark:
+        return unknown(remark)
+    found = _findings(facts, limits, (rule for rule in RULES if rule.name not in ignored))
+    kept = [finding for finding in _unexplained(tuple(found)) if finding.verdict >= least]
+    report = Report(
+        verdict=max((finding.verdict for finding in kept), default=Verdict.OK),
+        findings=tuple(sorted(kept, key=_worst_first)),
+        gpus=sum(series.value == 1 for series in facts.of("gpu_up")),
+        models=facts.models,
+        simulated=bool(facts.value("gpu_exporter_simulated")),
+        remark="no NVIDIA GPU in this node" if gpu_less(facts, limits) else "",
+    )
+    if not facts.of("gpu_up") and not report.findings and not report.remark:
+        return unknown("no GPU is shown, and no reason for it is known")
+    causes = sorted(series.labels["cause"] for series in facts.of("gpu_exporter_faults_incomplete"))
+    if causes and report.verdict is not Verdict.FAILED:
+        return unknown(f"known faults may be missing: the state file was not understood ({', '.join(causes)})")
+    return report
+
+
+def _worst_first(finding: Finding) -> tuple[int, int]:
+    return -finding.verdict, int(finding.gpu or -1)
+
+
+_KINDS = frozenset(kind.value for kind in FaultKind)
+_PENDING = frozenset({"row_remap_pending", "page_pending"})
+_RESETS = frozenset({*_PENDING, "xid", "ecc_uncorrectable", "ecc_sram_threshold", "row_remap_failed", "lost"})
+
+
+def _unexplained(found: Sequence[Finding]) -> Iterator[Finding]:
+    """Leave out what another finding of the same GPU explains: one event is told once, and asks for one repair.
+
+    A fault explains the driver's advice, unless that is more urgent. Both explain what waits for a reset.
+    """
+    faults: dict[str, Verdict] = {}
+    advised = {finding.uuid for finding in found if finding.rule.startswith("recovery_")}
+    for finding in found:
+        if finding.rule in _RESETS - _PENDING:
+            faults[finding.uuid] = max(finding.verdict, faults.get(finding.uuid, Verdict.OK))
+    for finding in found:
+        if finding.rule.startswith("recovery_") and finding.verdict <= faults.get(finding.uuid, Verdict.OK):
+            continue
+        if finding.rule in _PENDING and finding.uuid in {*faults, *advised}:
+            continue
+        yield finding
+
+
+def _not_judged(facts: Facts, limits: Limits) -> str:
+    if not facts.of("gpu_exporter_build_info"):
+        return "not the metrics of gpu-exporter"
+    sampled = facts.value("gpu_exporter_last_sample_timestamp_seconds")
+    if sampled is not None and facts.time - UnixTime(sampled) > limits.stale:
+        return f"the exporter's last sample is {facts.time - UnixTime(sampled):.0f} s old"
+    pci, error = facts.value("gpu_devices", source="pci"), facts.of("gpu_exporter_driver_error")
+    if error and error[0].labels.get("error") in NO_DRIVER and pci is None and not expected_gpus(facts, limits)[0]:
+        return f"the driver is not available ({error[0].labels.get('error')}), and the PCI bus cannot be read"
+    if error and error[0].labels.get("error") == RELEASED:
+        return "the exporter has let go of the GPUs: the file of maintenance is there"
+    if error and error[0].labels.get("error") == REFUSED:
+        return f"the driver may not be asked ({REFUSED}): run this as a user who may open /dev/nvidiactl"
+    return ""
+
+
+def _findings(facts: Facts, limits: Limits, rules: Iterable[Rule]) -> Iterator[Finding]:
+    shown = sorted(facts.of("gpu_up"), key=lambda series: series.value)
+    uuids = {series.gpu: series.labels.get("uuid", "") for series in shown}
+    for rule in rules:
+        for gpu, values in rule.find(facts, limits):
+            reason = rule.text.format(**values)
+            action, short = rule.action.format(**values), rule.short.format(**values)
+            uuid = str(values.get("uuid", uuids.get(gpu, "")))
+            stated = values.get("verdict")
+            verdict = stated if isinstance(stated, Verdict) else rule.verdict
+            hands = rule.hands and verdict is Verdict.FAILED
+            yield Finding(rule.name, verdict, gpu, uuid, reason, action, short, hands, rule.confirm)

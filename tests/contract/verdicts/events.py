@@ -1,0 +1,144 @@
+"""Events that happen to GPU 0 of a scripted node of two, and their repairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from exporter.driver.interface import DeviceLostError, Record
+from tests.contract.passes.rig import UPTIME, gpu
+from tests.contract.verdicts.node import Node
+
+BUS = "0000:01:00"
+Step = Callable[[Node], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`finding` is its one name, `alert` the one that fires.
+
+    `latched` is whether it is a fault, which stays until it is repaired or acknowledged.
+    """
+
+    finding: str
+    alert: str
+    plant: Step
+    repair: Step
+    latched: bool = True
+    left: str = ""
+    """The finding that is left when somebody has acknowledged it."""
+
+
+def answers(**values: object) -> Step:
+    """Let GPU 0 answer otherwise."""
+
+    def change(rig: Node) -> None:
+        rig.gpus[0].answers |= {f"nvmlDeviceGet{name}": value for name, value in values.items()}
+
+    return change
+
+
+def fields(values: Mapping[tuple[int, int], float]) -> Step:
+    return lambda rig: rig.gpus[0].fields.update(values)
+
+
+def kernel(*messages: str) -> Step:
+    """Write into the kernel log."""
+
+    def write(rig: Node) -> None:
+        for message in messages:
+            rig.log(f"4,1,{int((UPTIME + rig.seconds) * 1e6)},-;{message}")
+
+    return write
+
+
+def xids(*numbers: int) -> Step:
+    return kernel(*(f"NVRM: Xid (PCI:{BUS}): {number}, pid=77, name=python3, Timeout" for number in numbers))
+
+
+def reset(rig: Node) -> None:
+    """Restart the driver's counters of both GPUs."""
+    for device in rig.gpus:
+        device.answers["nvmlDeviceGetTotalEnergyConsumption"] = 90_000
+
+
+def each(*steps: Step) -> Step:
+    def run(rig: Node) -> None:
+        for step in steps:
+            step(rig)
+
+    return run
+
+
+def fall_off(rig: Node) -> None:
+    lost = DeviceLostError("GPU is lost", "GPU_IS_LOST")
+    rig.gpus[0].answers = dict.fromkeys((*rig.gpus[0].answers, "nvmlDeviceGetFieldValues"), lost)
+
+
+def come_back(rig: Node) -> None:
+    rig.gpus[0].answers = gpu(0).answers
+
+
+PROGRAMS = kernel(*(f"NVRM: Xid (PCI:{BUS}): 31, pid={9000 + n}, name=prog{n}, MMU Fault" for n in range(10)))
+REMAP_FAILED, REMAPPED = answers(RemappedRows=(0, 1, 0, 1)), answers(RemappedRows=(0, 0, 0, 0))
+UNCORRECTED = (4, 0)
+"""NVML_FI_DEV_ECC_DBE_VOL_TOTAL."""
+ECC_ERROR, NO_ECC_ERROR = fields({UNCORRECTED: 1}), fields({UNCORRECTED: 0})
+LINKS_DOWN = {(165, link): 0 for link in (3, 4)}
+RESET_DONE = kernel(
+    f"NVRM: Xid (PCI:{BUS}): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
+)
+LOADED = kernel("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95.05")
+
+EVENTS: Mapping[str, Event] = {
+    "XID 119, then a reset": Event("xid", "GpuXidHardware", xids(119), reset),
+    "XID 119, then a reset in the kernel log": Event("xid", "GpuXidHardware", xids(119), RESET_DONE),
+    "XID 119, then the module loaded anew": Event("xid", "GpuXidHardware", xids(119), LOADED),
+    "off the bus, with XID 79": Event("lost", "GpuXidHardware", each(xids(79), fall_off), each(come_back, reset)),
+    "off the bus, without an XID": Event("lost", "GpuLost", fall_off, come_back),
+    "XID 31 of ten programs": Event("xid_pattern", "GpuXidWorkflow", PROGRAMS, reset),
+    "uncorrectable error, with XID 48": Event(
+        "ecc_uncorrectable", "GpuEccUncorrectable", each(ECC_ERROR, xids(48)), each(NO_ECC_ERROR, reset)
+    ),
+    "contained error that waits for a remap": Event(
+        "ecc_uncorrectable",
+        "GpuRowRemapPending",
+        each(ECC_ERROR, xids(63, 94), answers(RemappedRows=(0, 1, 1, 0))),
+        each(NO_ECC_ERROR, REMAPPED, reset),
+        left="row_remap_pending",
+    ),
+    "failed row remap": Event("row_remap_failed", "GpuRowRemapFailed", REMAP_FAILED, REMAPPED),
+    "failed row remap, with XID 63, 64 and 94": Event(
+        "row_remap_failed",
+        "GpuRowRemapFailed",
+        each(REMAP_FAILED, ECC_ERROR, xids(63, 64, 94)),
+        each(REMAPPED, NO_ECC_ERROR, reset),
+    ),
+    "SRAM over its threshold": Event(
+        "ecc_sram_threshold",
+        "GpuEccSramThreshold",
+        answers(SramEccErrorStatus=Record(bThresholdExceeded=1)),
+        answers(SramEccErrorStatus=Record(bThresholdExceeded=0)),
+    ),
+    "two NVLinks down": Event("nvlink_down", "GpuNvlinkDown", fields(LINKS_DOWN), fields(dict.fromkeys(LINKS_DOWN, 1))),
+    "8 of 16 lanes": Event(
+        "pcie_width", "GpuPcieDegraded", answers(CurrPcieLinkWidth=8), answers(CurrPcieLinkWidth=16)
+    ),
+    "PCIe generation 2 of 5 under load": Event(
+        "pcie_generation", "GpuPcieDegraded", answers(CurrPcieLinkGeneration=2), answers(CurrPcieLinkGeneration=5)
+    ),
+    "fabric never joins": Event(
+        "fabric_state",
+        "GpuFabricUnhealthy",
+        answers(GpuFabricInfoV=Record(state=2, status=0, healthMask=0)),
+        answers(GpuFabricInfoV=Record(state=3, status=0, healthMask=0b0001_10101010)),
+        latched=False,
+    ),
+    "HW slowdown alone": Event(
+        "hw_slowdown",
+        "GpuPerformanceLimited",
+        answers(CurrentClocksEventReasons=0x8),
+        answers(CurrentClocksEventReasons=0x4),
+        latched=False,
+    ),
+}

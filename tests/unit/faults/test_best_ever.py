@@ -1,0 +1,112 @@
+"""As designed is not degraded: links are judged by the best their GPU ever showed, else by its neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from exporter.faults.model import FaultState, GpuRecord
+from tests.unit.faults.node import Node
+
+
+def eight(**first: object) -> Node:
+    """A new node of eight H100, of which GPU 0 shows something else."""
+    node = Node()
+    model = replace(node.gpus["GPU-0"], model="H100", links=18, width=16, generation=5, loaded=True)
+    node.gpus = {
+        f"GPU-{index}": replace(model, uuid=f"GPU-{index}", index=index, serial=f"S{index}", bus=f"0000:0{index}:00.0")
+        for index in range(8)
+    }
+    node.change(**first)
+    node.book = FaultState()
+    node.look(60)
+    return node
+
+
+@pytest.mark.parametrize(
+    ("first", "fault"),
+    [
+        ({"links": 12}, ("nvlink_down", "6 of 18 links down")),
+        ({"width": 8}, ("pcie_width", "8 of 16 PCIe lanes")),
+        ({"generation": 2}, ("pcie_generation", "PCIe generation 2 of 5 under load")),
+    ],
+)
+def test_gpu_below_its_neighbours_from_the_start_is_degraded(first: dict[str, int], fault: tuple[str, str]) -> None:
+    node = eight(**first)
+
+    assert node.faults == [fault]
+    assert {each.uuid for each in node.book.faults} == {"GPU-0"}
+
+
+@pytest.mark.parametrize("first", [{"links": 0}, {"generation": 1, "loaded": False}, {"width": None}])
+def test_gpu_without_a_bridge_or_a_load_or_a_reading_is_not_judged(first: dict[str, object]) -> None:
+    assert eight(**first).faults == []
+
+
+@pytest.mark.parametrize("field", ["links", "width", "generation"])
+def test_all_alike_since_ever_is_as_designed(field: str) -> None:
+    node = eight()
+    for uuid in node.gpus:
+        node.change(uuid, **{field: 4})
+    node.book = FaultState()
+    node.look(3600)
+
+    assert node.faults == []
+
+
+@pytest.mark.parametrize(
+    ("change", "fault", "back"),
+    [
+        ({"links": 16}, ("nvlink_down", "2 of 18 links down"), {"links": 18}),
+        ({"width": 8}, ("pcie_width", "8 of 16 PCIe lanes"), {"width": 16}),
+        ({"generation": 2}, ("pcie_generation", "PCIe generation 2 of 5 under load"), {"generation": 5}),
+    ],
+)
+def test_drop_of_all_gpus_is_found_and_ends_with_the_best(
+    change: dict[str, int], fault: tuple[str, str], back: dict[str, int]
+) -> None:
+    node = eight()
+    for uuid in node.gpus:
+        node.change(uuid, **change)
+    node.look(15)
+    assert node.faults == [fault] * 8
+
+    for uuid in node.gpus:
+        node.change(uuid, **back)
+    node.look(45)
+
+    assert node.faults == []
+
+
+def test_low_generation_of_a_moment_or_at_rest_is_nothing() -> None:
+    node = eight()
+    node.change(generation=1)
+    node.look(10)
+    node.change(loaded=False)
+    node.look(3600)
+
+    assert node.faults == []
+
+
+def test_acknowledged_links_are_the_best_from_now_on() -> None:
+    node = eight()
+    node.change(width=8)
+    node.look(60)
+    node.say("0", "pcie_width")
+    node.look(60)
+    assert node.faults == []
+
+    node.change(width=4)
+    node.look(60)
+
+    assert node.faults == [("pcie_width", "4 of 8 PCIe lanes")]
+
+
+def test_best_of_an_earlier_version_begins_with_the_neighbours() -> None:
+    node = eight(width=8)
+    node.book = FaultState(devices={uuid: GpuRecord(seen.index, links=18) for uuid, seen in node.gpus.items()})
+
+    node.look(60)
+
+    assert node.faults == [("pcie_width", "8 of 16 PCIe lanes")]
