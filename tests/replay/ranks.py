@@ -55,7 +55,8 @@ def plan() -> Plan:
 
 def blamed(url: str, fired: Fired) -> Iterator[tuple[str, str, str]]:
     """Node, index and state of each GPU that the description of the alert names: by what its template asks."""
-    asked = "\n".join(re.findall(r"printf `([^`]*)`", STATES_OF_STRAGGLERS))
+    queries = [text for text in re.findall(r"printf `([^`]*)`", STATES_OF_STRAGGLERS) if "{" in text]
+    asked = "\n".join(queries)
     for param in STRAGGLER.params:
         asked = asked.replace(f"<{param.name}>", f"{param.default}")
     stragglers, _, state = asked.splitlines()
