@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deploy.prometheus import recordings_alert
 from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_accounting import ACCOUNTING
 from deploy.prometheus.recordings_accounting import INTERVAL as ACCOUNTING_INTERVAL
-from deploy.prometheus.recordings_common import MODEL, NODE, by, once, record
+from deploy.prometheus.recordings_common import MODEL, NODE, STATE_INDEX, by, once, record
 from deploy.prometheus.recordings_device import (
     COPIES,
     GPU_BUSY,
@@ -36,6 +37,7 @@ from deploy.prometheus.recordings_device import (
     device_states,
     reasons,
 )
+from deploy.prometheus.recordings_fleet import DOWN, GONE_DAY, GONE_WEEK, MOST, NEW_NODE, PLACED
 from deploy.prometheus.recordings_owner import (
     MARK,
     PART_STATES,
@@ -136,6 +138,10 @@ GROUPS = (
             WORKLOAD_MODELS,
         ),
     ),
+    Group("gpu-alert", INTERVAL, (*recordings_alert.NOW, recordings_alert.WORKLOAD_IDLE, recordings_alert.IDLE_TIME)),
+    Group("gpu-alert-rate", RATE_INTERVAL, recordings_alert.RATED),
+    Group("gpu-place", INTERVAL, (PLACED, DOWN, NEW_NODE)),
+    Group("gpu-state", INTERVAL, (STATE_INDEX,)),
     Group("gpu-progress", INTERVAL, PROGRESS),
     Group("gpu-ranks", RATE_INTERVAL, RANKS),
     Group("gpu-serving", NOW_INTERVAL, SERVING),
@@ -165,6 +171,9 @@ GROUPS = (
         DAY_INTERVAL,
         (
             STARTS,
+            MOST,
+            GONE_DAY,
+            GONE_WEEK,
             *(_waste_hours(level, labels) for level, labels in (("cluster", ()), ("node", NODE), ("model", MODEL))),
         ),
     ),

@@ -15,8 +15,8 @@ VECTOR_HIGH = Threshold(
     0.3,
     "Activity of the FP64, FP32 and FP16 pipes, of the busy time, that is high where tensor cores rest.",
 )
-SPIN_BUSY = Threshold("spin_busy", 0.95, "Busy share of a pass from which a GPU can spin in a collective.")
-SPIN_REST = Threshold("spin_rest", 0.03, "Tensor and vector activity of a spinning GPU, at most.")
+SPIN_BUSY = Threshold("spin_min_busy_ratio", 0.95, "Busy share of a pass from which a GPU can spin in a collective.")
+SPIN_REST = Threshold("spin_max_tensor_activity", 0.03, "Tensor and vector activity of a spinning GPU, at most.")
 
 
 def communication_claim(evidence: Evidence, limits: Limits) -> float:

@@ -19,13 +19,13 @@ from exporter.ledger.states.state import AMOUNT, Certainty, Evidence, Limits, St
 
 ACTIVE = Threshold("active", 0.01, "Busy share of a pass above which a GPU did something: resets the idle clock.")
 UNUSED_NEVER = Threshold(
-    "unused_never",
+    "never_ran_seconds",
     10.0,
     "Seconds after which a GPU that never ran a kernel of its live workload is unused.",
     maximum=AMOUNT,
 )
 UNUSED_AFTER = Threshold(
-    "unused_after",
+    "no_kernel_seconds",
     600.0,
     "Seconds without a kernel after which a GPU that ran some before is unused, and waits for no peer.",
     maximum=AMOUNT,

@@ -16,10 +16,10 @@ from exporter.ledger.states.host_waits import (
 from exporter.ledger.states.idle import UNUSED_AFTER
 from exporter.ledger.states.state import Certainty, Evidence, Limits, State, Threshold, at_least
 
-SPIN_SM = Threshold("spin_sm", 0.35, "SM activity of a spinning GPU, at most.")
-SPIN_MEMORY = Threshold("spin_memory", 0.05, "DRAM (without GPM: memory) activity of a spinning GPU, at most.")
+SPIN_SM = Threshold("spin_max_sm_activity", 0.35, "SM activity of a spinning GPU, at most.")
+SPIN_MEMORY = Threshold("spin_max_dram", 0.05, "DRAM (without GPM: memory) activity of a spinning GPU, at most.")
 SPIN_POWER = Threshold(
-    "spin_power", 0.6, "Power of a spinning GPU, at most, over what its workload draws there when it computes."
+    "spin_max_power", 0.6, "Power of a spinning GPU, at most, over what its workload draws there when it computes."
 )
 
 
