@@ -96,7 +96,8 @@ def _name_constants(panels: list[dict[str, Any]]) -> None:
     """Long lists stand in a variable, so that an expression can be read, and a site can change them once."""
     for panel in panels:
         _name_constants(panel.get("panels") or [])
-        for target in panel.get("targets") or []:
+        targets: list[dict[str, str]] = panel.get("targets") or []
+        for target in targets:
             for name, text in variable.CONSTANTS.items():
                 target["expr"] = target["expr"].replace(text, f"${name}")
 
