@@ -36,7 +36,7 @@ _RESTARTED = f"workload:gpu_workload_restarts:max{{{SCOPE}}}"
 _BY_GPU, _BY_NODE = "cluster, instance, gpu", "cluster, instance"
 _FIRST = 12
 _POINTS = 72
-"""Steps of a row: of six hours, as long as what is recorded of each looks back."""
+"""Steps of a row: of six hours, as long as what is recorded of each reaches back."""
 
 
 def job() -> build.Dashboard:
@@ -74,7 +74,7 @@ def job() -> build.Dashboard:
 
 
 def _starts() -> build.AnnotationQuery:
-    """At the time that the value is. The look back meets each start more than once, on steps of minutes too."""
+    """Annotate each start at the time of its value. Each is met more than once, on steps of minutes too."""
     return (
         build.AnnotationQuery()
         .name("Starts of its parts")
@@ -120,7 +120,7 @@ _HELD = f"and on ({_BY_GPU}) (gpu_allocation_ratio{{{SCOPE}}} > 0)"
 
 
 def _shares(more: str = "") -> str:
-    """Of the GPUs of its nodes, the share of time in each state that took any, as recorded."""
+    """Return the fraction of time in each state that took any, of the GPUs of its nodes, as recorded."""
     return f"gpu_state:gpu_state_seconds:rate5m{{{NODE}{more}}}"
 
 
@@ -128,7 +128,7 @@ _WAITS = 'state=~"wait_collective|wait_peer"'
 
 
 def _lead(moment: str = "") -> str:
-    """How much less of its time each of its twelve first GPUs waits for others than they do on the average."""
+    """Return how much less of its time each of its twelve first GPUs waits for others than they do on the average."""
     held = f"(max by ({_BY_GPU}) (gpu_allocation_ratio{{{SCOPE}}}{moment}) > 0)"
     waits = f"sum by ({_BY_GPU}) (gpu_state:gpu_state_seconds:rate5m{{{NODE}, {_WAITS}}}{moment})"
     own = f"(({waits} and {held}) or 0 * {held})"

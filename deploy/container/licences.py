@@ -49,7 +49,7 @@ has for the whole source package, build files and tests included.
 
 
 def distributions() -> Mapping[str, str]:
-    """What the image installs with pip, everything the exporter depends on, with the version."""
+    """Return what the image installs with pip, everything the exporter depends on, with the version."""
     return dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", REQUIREMENTS.read_text(), re.MULTILINE))
 
 

@@ -31,7 +31,7 @@ EXPORTERS_DOWN = Alert(
     audience=Audience.ONCALL,
     severity=Severity.CRITICAL,
     # By rack and site where targets have the labels `rack` and `site`; without them the same series comes out.
-    # More than one cluster of a site: one of them alone is told by its own name.
+    # More than one cluster of a site: one of them alone is reported by its own name.
     expr=f"""\
 max without (level) (
   {_share('level!="site"')} and {DOWN.record} >= <min_nodes>

@@ -23,7 +23,7 @@ def _throttled(reasons: str) -> str:
 
 
 _HEAT = "sw_thermal|hw_thermal|thermal"
-_THROTTLED = Param("max_throttled_ratio", 0.1, Unit.RATIO, "Fraction of time that the clocks may be held down.")
+_THROTTLED = Param("max_throttled_ratio", 0.1, Unit.RATIO, "Fraction of time that the clocks may be lowered.")
 _OVER = Param("window", "10m", Unit.DURATION, "Time it is measured over.")
 _HELD_DOWN = of_gpu(
     f'max(rate(gpu_throttled_seconds_total{{<gpu>,reason=~"{_HEAT}"}}[<window>])'

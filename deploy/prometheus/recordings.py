@@ -59,7 +59,7 @@ from deploy.prometheus.targets import OTHERS, TARGETS
 INTERVAL = "1m"
 """Of what is summed. `sum_over_time(x[range]) / 60` is then GPU hours: `…:gpu_waste_hours:sum1d` relies on it."""
 RATE_INTERVAL = "150s"
-"""Of what is rated over five minutes for others to add up, and of who holds what.
+"""Of what is rated over five minutes for others to add up, and of allocations.
 
 Half of the five minutes: two rates tell of each second, and five of the minutes that sum them, whenever it was. So the
 sums are as exact as if each minute were rated anew.

@@ -142,7 +142,7 @@ def phases(ranks: Sequence[Rank], pids: Sequence[int], readings: Sequence[Readin
 def reported_stragglers(
     ranks: Mapping[Owner, Sequence[Rank]], readings: Sequence[Reading], peers: Peers
 ) -> Mapping[Owner, Sequence[tuple[Owner, str, float]]]:
-    """(owner, target, share of the cycle) of each target the others wait for, of the owners whose ranks tell."""
+    """(owner, target, fraction of the cycle) of each target the others wait for, of the owners whose ranks show it."""
     paces = {owner: known for owner, each in ranks.items() if len(known := _paces(owner, each, readings)) > 1}
     return {
         owner: [

@@ -1,4 +1,4 @@
-"""The join of one cycle: which processes run on which GPU, whose they are, and who holds how much of it."""
+"""The join of one cycle: which processes run on which GPU, their owners, and how much of it each is allocated."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ def target_of(device: Device) -> Target:
 def allocations(
     uuid: str, running: Iterable[GpuProcess], ownership: Ownership, shown: Collection[int], *, listed: bool = True
 ) -> tuple[Allocation, ...]:
-    """Return who holds one target, by the shares its sources state, else evenly. `shown` are the pids that /proc shows.
+    """Return the owners of one target, by its sources' fractions, else evenly. `shown` are the pids that /proc shows.
 
-    `listed`: whether the driver tells its processes.
+    `listed`: whether the driver reports its processes.
 
-    A process of nobody known holds what the known holders leave, which is nothing where no source states shares.
+    A process of no known owner has what the known owners leave, which is nothing where no source states fractions.
     """
     by_owner: dict[Owner, list[GpuProcess]] = {owner: [] for owner in ownership.holders.get(uuid, ())}
     for process in running:

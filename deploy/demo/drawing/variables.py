@@ -82,7 +82,7 @@ def expression(text: str, variables: Sequence[Variable], span: Span) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Clicked:
-    """What a link stands on: the text, the cells of its row, the labels of its series."""
+    """Place of a link: the text, the cells of its row, the labels of its series."""
 
     text: str
     cells: Mapping[str, str] = field(default_factory=dict[str, str])

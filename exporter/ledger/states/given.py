@@ -7,7 +7,7 @@ from exporter.ledger.states.state import AMOUNT, Certainty, Evidence, Limits, St
 GAP_INTERVALS = Threshold(
     "gap_intervals",
     3.0,
-    "Of a pass longer than this many sample intervals only busy time is known, if the driver kept samples of it.",
+    "In a cycle longer than this many sample intervals, only the busy time in the driver's samples is known.",
     maximum=AMOUNT,
 )
 
@@ -19,7 +19,7 @@ UNOBSERVED = State(
     audience="oncall",
     certainty=Certainty.NONE,
     meaning="The GPU did not answer, has no utilization reading, or the exporter did not run.",
-    signature="No reading by the deadline; of a pass longer than a few intervals the time without the driver's samples",
+    signature="No reading by the deadline; in a cycle longer than a few intervals, time without the driver's samples",
     advice="Look at the node: a hung driver, a lost GPU, or an exporter starved of CPU.",
     of_time="given",
     thresholds=(GAP_INTERVALS,),
@@ -45,7 +45,7 @@ ALLOCATED_IDLE = State(
     colour="#F3357F",
     audience="owner",
     certainty=Certainty.CERTAIN,
-    meaning="A workload holds the GPU and has no process on it.",
+    meaning="The GPU is allocated to a workload that has no process on it.",
     signature="An allocation names it, no process of the owner is on it",
     advice="Release it, ask for fewer GPUs, or find the rank that crashed or never started.",
     of_time="given",

@@ -30,7 +30,7 @@ _NODES = (
     "2xL40S:inference", "2xA10:training;driver=525.60.13",
 )  # fmt: skip
 _START, _PASSES, _PASS = 1_700_000_000.0, 3, 31.0
-"""Each pass is long enough for everything to be due."""
+"""Each cycle is long enough for everything to be due."""
 _FIELD_VALUES = "nvmlDeviceGetFieldValues"
 
 _FIELD_NAMES = {value: name for name, value in vars(constants).items() if name.startswith("NVML_FI_")}
@@ -74,7 +74,7 @@ def _name(field: int) -> str:
 def _samples_of(
     collector: AnyCollector, spec: str, allowed: Callable[[str], bool], answered: set[str]
 ) -> SamplesByFamily:
-    """The samples by family after some passes on a simulated node; families without any are left out."""
+    """The samples by family after some cycles on a simulated node; families without any are left out."""
     now = [_START]
     driver = simulate(spec, lambda: now[0])
     driver.open()
@@ -102,7 +102,7 @@ def _targets(devices: Iterable[Device], scope: Scope) -> Iterator[Device]:
 
 @cache
 def sources(collector: AnyCollector) -> Mapping[str, tuple[str, ...]]:
-    """By family, the calls without which its samples would be others, on any of the nodes.
+    """Return by family the calls without which its samples would be others, on any of the nodes.
 
     Where calls stand in for each other, those of which each alone is enough.
     """

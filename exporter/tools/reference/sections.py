@@ -32,11 +32,11 @@ class Section:
     """The generated lines of one page."""
 
     begin: str
-    """The mark before them."""
+    """The comment before them."""
     lines: Callable[[], Iterable[str]]
 
     def renewed(self, text: str) -> str:
-        """Return the page with its generated part renewed. Raises ValueError without the two marks."""
+        """Return the page with its generated part renewed. Raises ValueError without the two comments."""
         before, begin, rest = text.partition(self.begin)
         _, end, after = rest.partition(END)
         if not begin or not end:

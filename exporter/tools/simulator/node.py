@@ -24,7 +24,7 @@ from exporter.tools.simulator.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class SimulatedProgress:
-    """What a training or serving program would report of itself."""
+    """Report of a simulated training or serving program on itself."""
 
     samples: float
     steps: float
@@ -77,7 +77,7 @@ class SimulatedNode:
         return ports(self._gpus, elapsed(self._epoch, now))
 
     def pci_paths(self) -> Mapping[str, PciPath]:
-        """By GPU uuid: its way to the CPU."""
+        """Return the way to the CPU of each GPU, by its uuid."""
         return {gpu.uuid: pci_path(gpu) for gpu in self._gpus}
 
     def processes(self, now: float) -> Mapping[int, HostProcess]:
@@ -106,7 +106,7 @@ class SimulatedNode:
         return {held.owner: _usage(held, held.age(time)) for held in self._held(time)}
 
     def signals(self, now: float, seconds: float) -> Mapping[Owner, HostSignals]:
-        """Of the last `seconds`; the patterns are steady, so their length does not matter."""
+        """Return the signals of the last `seconds`; the patterns are steady, so their length does not matter."""
         del seconds
         time = elapsed(self._epoch, now)
         return {held.owner: _signals(held, time) for held in self._held(time)}
@@ -209,7 +209,7 @@ _RATE, _OLDER_RATE = 50e9, 25e9
 
 
 def ports(gpus: Sequence[Gpu], time: float) -> tuple[Port, ...]:
-    """By GPU, in their order; `time` is seconds since the start."""
+    """Return the ports by GPU, in their order; `time` is seconds since the start."""
     return tuple(_port(gpu, time) for gpu in gpus if gpu.model.links)
 
 
