@@ -50,7 +50,7 @@ _NAMES, _NAME = 16, 40
 _DIAGNOSED = ("data", "checkpoint", "evaluation", "communication")
 """Phases that explain a GPU that waits: they have their room first."""
 _COUNTERS = ("samples", "images", "tokens", "requests", "steps", "epochs", "model_flops")
-_TOLD = frozenset({*_COUNTERS, "progress", "remaining_seconds", "time_to_target_seconds"})
+_REPORTED = frozenset({*_COUNTERS, "progress", "remaining_seconds", "time_to_target_seconds"})
 """What the protocol knows: a program's other numbers would only fill the report, or take the place of its `version`."""
 _MOST = 1 << 63
 """Whole numbers below it are added as they are; a float may not hold a greater one."""
@@ -238,7 +238,7 @@ class Progress:
 
     @property
     def steps(self) -> float:
-        """That this one has counted."""
+        """Steps that this one has counted."""
         return self._part.stepped[0]
 
     def _step(self, steps: float) -> None:
@@ -294,7 +294,7 @@ class Progress:
         """Return the report to send."""
         counted = self._all()
         report: dict[str, Any] = {"version": VERSION, "pid": self._pid}
-        for name, value in (item for each in counted for item in list(each.counters.items()) if item[0] in _TOLD):
+        for name, value in (item for each in counted for item in list(each.counters.items()) if item[0] in _REPORTED):
             report[name] = report.get(name, 0.0) + value
         rank, size = (_whole(each) for each in (self.rank, self._group_size))
         if rank is not None:

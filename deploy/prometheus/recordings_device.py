@@ -210,7 +210,7 @@ INFO = record(
     _INFO,
     ("instance", "uuid", "model"),
     f"max {by(('instance', 'uuid', 'model'))} (topk {by(('instance', 'uuid'))} (1, gpu_info))",
-    "1 for each GPU, with its model: one series per GPU however often it is scraped, so that joins with it hold.",
+    "1 for each GPU, with its model: one series per GPU however often it is scraped, so that joins with it work.",
 )
 _OBSERVED, _BUSY = (
     summed(("instance", "uuid"), f"{GPU_STATES.record}{{{matcher}}}")
@@ -227,7 +227,7 @@ MODEL_SHARE = record(
     "model:gpu_allocation_ratio:sum",
     MODEL,
     summed(MODEL, "workload_model:gpu_allocation_ratio:sum"),
-    "GPUs of the model that workloads hold (whole GPUs; MIG instances are not in it).",
+    "GPUs of the model that are allocated (whole GPUs; MIG instances are not in it).",
 )
 
 PART_MODELS = record(

@@ -50,7 +50,7 @@ WORKLOAD_PARTS = (
         "gpu_workload_restarts:max",
         "max",
         "gpu_workload_restarts",
-        "How often the scheduler says that it was started again, the most of its parts.",
+        "How often it was started again by the scheduler's count, the most of its parts.",
     ),
 )
 STARTS = record(
@@ -83,16 +83,16 @@ WORKLOAD_NOW = (
         "gpu_workload_parts:count",
         "count",
         f"count {by(('instance', *KEPT_OWNER_LABELS))} (gpu_workload_allocated_gpus > 0)",
-        "Its parts that hold GPUs: containers of pods, a job on each of its nodes.",
+        "Its parts with allocated GPUs: containers of pods, a job on each of its nodes.",
     ),
 )
 """What is asked of this moment, not summed over time."""
 _WORKLOAD_SECONDS = "workload_state:gpu_workload_gpu_seconds:rate5m"
 
 
-_MARK = "workload:gpu_utilization_good:ratio"
+_TARGET = "workload:gpu_utilization_good:ratio"
 MARK = record(
-    _MARK,
+    _TARGET,
     ("workload",),
     f"max {by(('workload',))} ("
     + " or ".join(f'{good:g} * gpu_workload_info{{class="{name}"}}' for name, good in GOOD.items() if good != HIGH)
@@ -101,7 +101,7 @@ MARK = record(
 )
 
 
-_HELD = "workload:gpu_workload_allocated:rate5m"
+_ALLOCATED = "workload:gpu_workload_allocated:rate5m"
 _OBSERVED = "workload:gpu_workload_observed:rate5m"
 WORKLOAD_UTILIZATION = record(
     "workload:gpu_utilization:ratio_rate5m",
@@ -124,7 +124,7 @@ WORKLOAD_HELD = (
 
 
 def _part(matcher: str) -> str:
-    return f"{summed(WHOLE, f'{_WORKLOAD_SECONDS}{{{matcher}}}')} or 0 * {_HELD}"
+    return f"{summed(WHOLE, f'{_WORKLOAD_SECONDS}{{{matcher}}}')} or 0 * {_ALLOCATED}"
 
 
 WORKLOAD_LEVEL = (
@@ -135,7 +135,7 @@ WORKLOAD_LEVEL = (
         "The owners' ledger: GPUs' worth of allocated time in each state that took any. Sums to the Allocated GPUs.",
     ),
     _total("gpu_workload_energy_joules:rate5m", "rate(gpu_workload_energy_joules_total[5m])", "Energy, joules/s."),
-    record(_HELD, WHOLE, summed(WHOLE, _WORKLOAD_SECONDS), "GPUs' worth of time that was allocated."),
+    record(_ALLOCATED, WHOLE, summed(WHOLE, _WORKLOAD_SECONDS), "GPUs' worth of time that was allocated."),
     record(
         _OBSERVED,
         WHOLE,
@@ -151,7 +151,7 @@ WORKLOAD_LEVEL = (
     record(
         "workload:gpu_workload_good:rate5m",
         WHOLE,
-        f"{_OBSERVED} * on (cluster, workload) group_left () {_MARK} or {HIGH:g} * {_OBSERVED}",
+        f"{_OBSERVED} * on (cluster, workload) group_left () {_TARGET} or {HIGH:g} * {_OBSERVED}",
         "GPUs' worth of time that a kernel would run at the target of its class of work.",
     ),
     record(

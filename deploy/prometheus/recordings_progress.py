@@ -29,7 +29,7 @@ def _summed(name: str, what: str) -> Recording:
     )
 
 
-def _first_told() -> str:
+def _first_reported() -> str:
     """Return the first of the counters of work that the workload reports, by the label `unit`."""
     told = (f'label_replace(workload:gpu_workload_{name}:rate5m, "unit", "{name}", "", "")' for name in WORK)
     return f" or {_ON} ".join(told)
@@ -59,7 +59,7 @@ PROGRESS = (
     ),
     _record(
         "workload_unit:gpu_workload_throughput:rate5m",
-        _first_told(),
+        _first_reported(),
         "What it gets done a second, in the first of these units that it reports: " + ", ".join(WORK) + ".",
         ("unit",),
     ),

@@ -168,7 +168,7 @@ _FAMILIES: tuple[Family[Rows], ...] = (
     gauges("gpu_workload_memory_limit_bytes", "Host memory the workload may use at most.", Unit.BYTES, _of(lambda row: row.usage.memory_limit_bytes), OWNER_LABELS, NODE),
     counters("gpu_workload_read_bytes_total", "Bytes the workload read from block devices of this node.", Unit.BYTES, _of(lambda row: row.usage.read_bytes), OWNER_LABELS, NODE),
     counters("gpu_workload_written_bytes_total", "Bytes the workload wrote to block devices of this node.", Unit.BYTES, _of(lambda row: row.usage.written_bytes), OWNER_LABELS, NODE),
-    counters("gpu_workload_network_bytes_total", "Bytes over the workload's own network namespace; absent where it shares the host's.", Unit.BYTES, _each(lambda row: row.usage.network_bytes.items()), (*OWNER_LABELS, "direction"), NODE),
+    counters("gpu_workload_network_bytes_total", "Bytes over the workload's own network namespace; absent in the host's namespace.", Unit.BYTES, _each(lambda row: row.usage.network_bytes.items()), (*OWNER_LABELS, "direction"), NODE),
     gauges("gpu_workload_listen_port", "A TCP port the workload listens on for clients, 8 at most; always 1.", Unit.NONE, _each(lambda row: ((str(port), 1) for port in row.usage.ports)), (*OWNER_LABELS, "port"), NODE),
     counters("gpu_workload_pressure_seconds_total", "Time some task of the workload was stalled for the resource.", Unit.SECONDS, _each(lambda row: row.usage.pressure_seconds.items()), (*OWNER_LABELS, "resource"), NODE),
 )  # fmt: skip

@@ -111,17 +111,17 @@ class Engines:
 
 def read_engines(device: Device, _previous: Engines | None, _tick: Tick) -> Engines:
     engines = Engines(
-        encoder=_share(device, "nvmlDeviceGetEncoderUtilization"),
-        decoder=_share(device, "nvmlDeviceGetDecoderUtilization"),
-        jpeg=_share(device, "nvmlDeviceGetJpgUtilization"),
-        ofa=_share(device, "nvmlDeviceGetOfaUtilization"),
+        encoder=_engine_ratio(device, "nvmlDeviceGetEncoderUtilization"),
+        decoder=_engine_ratio(device, "nvmlDeviceGetDecoderUtilization"),
+        jpeg=_engine_ratio(device, "nvmlDeviceGetJpgUtilization"),
+        ofa=_engine_ratio(device, "nvmlDeviceGetOfaUtilization"),
     )
     if engines == Engines(None, None, None, None):
         raise UnsupportedError("no engine utilization")
     return engines
 
 
-def _share(device: Device, function: str) -> float | None:
+def _engine_ratio(device: Device, function: str) -> float | None:
     """The driver answers percent and the sampling period in µs."""
     answer = device.get(function)
     return None if answer is None else min(answer[0], 100) / 100

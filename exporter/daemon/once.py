@@ -15,7 +15,7 @@ from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.snapshot import Snapshot
 
 PAGE = Page("gpu-exporter once", "Print the metrics once, after two sampling cycles.", common=("Input", "Metrics"))
-_PASSES = 2
+_CYCLES = 2
 """What is measured between two points in time (GPM, pressure) needs a second cycle."""
 _DRIVER_OPEN_TIMEOUT_SECONDS = 15.0
 """Seconds to wait beyond the cycles' own time, for a driver that is slow to open."""
@@ -29,13 +29,13 @@ def run(config: DaemonConfig) -> int:
 
     def published(snapshot: Snapshot) -> None:
         unopened = snapshot.status.driver_error == DriverState().error  # cycles begin before it has been opened
-        if not unopened and next(passes) >= _PASSES:
+        if not unopened and next(passes) >= _CYCLES:
             done.set()
 
     hidden = assembly.hidden(config)
     exporter = assembly.assemble(config, published, once=True)
     exporter.start()
-    done.wait(_DRIVER_OPEN_TIMEOUT_SECONDS + _PASSES * pacing(config.sample).deadline)
+    done.wait(_DRIVER_OPEN_TIMEOUT_SECONDS + _CYCLES * pacing(config.sample).deadline)
     snapshot = exporter.snapshot
     exporter.stop()
     sys.stdout.write(Renderer(hidden).render(snapshot.blocks, "")[1].decode())

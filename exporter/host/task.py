@@ -191,12 +191,12 @@ class TaskWait:
         found = self._found
         if found is None or (not runs and now - self.read_at >= READ_INTERVAL_SECONDS):
             if found is None or queue is None or not queue.timeslices or queue != self._queue:
-                found = self._found = self._look(has_terminal=has_terminal)
+                found = self._found = self._read_wait(has_terminal=has_terminal)
             if not runs:
                 self._queue, self.read_at = queue, now
         return Sleep.OTHER if runs and found is not Sleep.HIDDEN else found
 
-    def _look(self, *, has_terminal: bool) -> Sleep:
+    def _read_wait(self, *, has_terminal: bool) -> Sleep:
         channel = read_text(f"{self._path}/wchan")
         name = channel.partition(".")[0]
         if name in _IN_FILE_SYSTEM:

@@ -108,5 +108,5 @@ FAMILIES: tuple[Family[Ledger], ...] = (
     gauges("gpu_workload_idle_seconds", "Time since any of the workload's GPUs on this node last did something for it.", Unit.SECONDS, _owners(lambda entry: entry.idle_seconds), OWNER_LABELS, NODE),
     gauges("gpu_workload_time_to_first_kernel_seconds", "Time from the workload's start to its first kernel; absent where the exporter began after it.", Unit.SECONDS, _owners(lambda entry: entry.first_kernel_seconds), OWNER_LABELS, NODE),
     gauges("gpu_workload_start_time_seconds", "Unix time the workload started: its allocation, else its oldest GPU process.", Unit.SECONDS, _owners(lambda entry: None if entry.start_time is None else float(entry.start_time)), OWNER_LABELS, NODE),
-    gauges("gpu_exporter_state_detectable", "Whether this GPU and host tell the state apart (1), or fold it into busy or wait_other (0).", Unit.NONE, _diagnosable, (*DEVICE, "state"), NODE, shown=Shown.ZERO),
+    gauges("gpu_exporter_state_detectable", "Whether this GPU and host can detect the state (1), or fold it into busy or wait_other (0).", Unit.NONE, _diagnosable, (*DEVICE, "state"), NODE, shown=Shown.ZERO),
 )  # fmt: skip

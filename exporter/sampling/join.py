@@ -102,7 +102,7 @@ def allocations(
     holder = _only_holder(uuid, by_owner, ownership, shown)
     if holder:
         by_owner = {holder: by_owner[NOBODY]}
-    shares = _shares(uuid, tuple(by_owner), ownership)
+    shares = _fractions(uuid, tuple(by_owner), ownership)
     return tuple(
         [
             Allocation(owner, shares[owner], tuple([each.pid for each in processes]), _utilization(processes), listed)
@@ -124,7 +124,7 @@ def _only_holder(
     return known[0] if ownership.weights.get((uuid, known[0]), 1.0) >= 1.0 else None
 
 
-def _shares(uuid: str, owners: Sequence[Owner], ownership: Ownership) -> Mapping[Owner, Share]:
+def _fractions(uuid: str, owners: Sequence[Owner], ownership: Ownership) -> Mapping[Owner, Share]:
     known = [owner for owner in owners if owner != NOBODY]
     weights = {owner: ownership.weights.get((uuid, owner), 1.0 / len(known)) for owner in known}
     total = max(sum(weights.values()), 1.0)

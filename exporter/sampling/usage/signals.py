@@ -109,7 +109,7 @@ def _process(pid: int, earlier: Counters, later: Counters, seconds: float) -> Pr
         written_bytes_per_second=BytesPerSecond(sum([rate.written for rate in rates])) if rates else None,
         reading_bytes_per_second=BytesPerSecond(sum([rate.reading for rate in rates])) if rates else None,
         writing_bytes_per_second=BytesPerSecond(sum([rate.writing for rate in rates])) if rates else None,
-        main_thread=_share(*main[0], seconds) if main else None,
+        main_thread=_cpu_ratio(*main[0], seconds) if main else None,
         main_writing_bytes_per_second=own_io.writing if own_io else None,
         computes=any(_computes(then, task, seconds) for _, then, task in both),
         cpu=_advance(earlier.cpu_seconds.get(pid), later.cpu_seconds.get(pid), seconds),
@@ -126,11 +126,11 @@ _THREAD = "/task/"
 
 
 def _hot(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) -> ThreadLoad:
-    share = _share(earlier, task, seconds)
+    share = _cpu_ratio(earlier, task, seconds)
     return ThreadLoad(share, None if share is None else _polls(earlier, task, rates, seconds))
 
 
-def _share(earlier: Task, task: Task, seconds: float) -> float | None:
+def _cpu_ratio(earlier: Task, task: Task, seconds: float) -> float | None:
     """Return the fraction of the time in which a task used a CPU, or was ready to."""
     share = _advance(earlier.cpu_seconds, task.cpu_seconds, seconds)
     if share is None:

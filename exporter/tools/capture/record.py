@@ -300,15 +300,15 @@ def _masks(capture: Mapping[str, Any]) -> dict[str, str]:
         for _, serial in device["calls"].get(key_of("nvmlDeviceGetSerial", ()), []):
             if isinstance(serial, str):
                 found[serial] = f"{device['index']:013d}"
-        for value in _told(device["calls"], *_CLUSTER):
+        for value in _values(device["calls"], *_CLUSTER):
             found[value] = hashlib.sha256(value.encode()).hexdigest()[: len(value)]
     for place in _NUMBERED:
-        names = dict.fromkeys(value for device in capture["devices"] for value in _told(device["calls"], *place))
+        names = dict.fromkeys(value for device in capture["devices"] for value in _values(device["calls"], *place))
         found |= {value: f"{number:0{len(value)}d}" for number, value in enumerate(names, 1)}
     return found
 
 
-def _told(calls: Mapping[str, Any], function: str, name: str) -> Iterator[str]:
+def _values(calls: Mapping[str, Any], function: str, name: str) -> Iterator[str]:
     """Return what the driver reported there: zeros are nothing."""
     for _, answer in calls.get(key_of(function, ()), []):
         recorded: Mapping[str, Any] = cast("Any", answer).get("record", {}) if isinstance(answer, dict) else {}

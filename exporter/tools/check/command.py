@@ -153,7 +153,7 @@ def _emptied(config: CheckConfig, stage: Stage, end: MonotonicTime) -> Report:
     last = None
     while True:
         began = monotonic_time()
-        report = _look(config, stage, end - began)
+        report = _check_once(config, stage, end - began)
         if report is None:
             return last or _hangs(f"no answer within {min(end - began, _LONGEST_READ):.3g} s")
         took = monotonic_time() - began
@@ -164,7 +164,7 @@ def _emptied(config: CheckConfig, stage: Stage, end: MonotonicTime) -> Report:
         time.sleep(_PAUSE)  # the processes are not ours: nothing reports when they end
 
 
-def _look(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
+def _check_once(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
     """None where no answer came within `seconds`."""
     check, daemon = config.check, config.daemon
     limits = Limits(

@@ -15,7 +15,7 @@ from exporter.core.printable import printable
 from exporter.faults.expected import parse_node
 from exporter.host import program
 
-_MARK = re.compile(r"^(?P<text>.*) \[gpu-exporter(?:: (?:(?P<hands>mend by hand)|(?P<good>\d+) good))?\]$")
+_TAG = re.compile(r"^(?P<text>.*) \[gpu-exporter(?:: (?:(?P<hands>mend by hand)|(?P<good>\d+) good))?\]$")
 _BEFORE = "gpu-exporter: "
 """How reasons began before they ended with the tag."""
 _LONGEST = 200
@@ -59,7 +59,7 @@ class NodeState:
     @property
     def mark(self) -> DrainMarker | None:
         """Return what this program wrote there; None where somebody else drained the node."""
-        match = _MARK.match(self.reason)
+        match = _TAG.match(self.reason)
         if match:
             return DrainMarker(match["text"], hands=bool(match["hands"]), good=int(match["good"] or 0))
         return DrainMarker(self.reason.removeprefix(_BEFORE)) if self.reason.startswith(_BEFORE) else None

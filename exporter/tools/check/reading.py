@@ -42,7 +42,7 @@ from exporter.sampling.this_host import seats, unexplained_memory
 from exporter.sampling.xids import past_xids
 from exporter.tools.report.terminal import progress_message
 
-_SHARE = 0.45
+_SAMPLING_RATIO = 0.45
 """Of the deadline: for opening the driver, and again for reading the GPUs; the rest is for starting and writing."""
 
 _ASKING = ("driver", "gpus-")
@@ -92,7 +92,7 @@ def read_node(
 
     Raises RuntimeError where a thread that asks the driver does not run: then no GPU has been asked.
     """
-    pacing = Pacing(interval=deadline, deadline=deadline * _SHARE, stale=2 * deadline)
+    pacing = Pacing(interval=deadline, deadline=deadline * _SAMPLING_RATIO, stale=2 * deadline)
     accounting = Accounting(AccountingOptions(), workload_families(()))
     sampler = Sampler(driver, host, collectors, pacing, accounting, faults=faults)
     if kmsg:

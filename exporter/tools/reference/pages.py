@@ -29,7 +29,7 @@ _NODES = (
     "2xV100:training", "2xRTX4090:training", "2xT4:training;driver=470.82.01",
     "2xL40S:inference", "2xA10:training;driver=525.60.13",
 )  # fmt: skip
-_START, _PASSES, _PASS = 1_700_000_000.0, 3, 31.0
+_START, _CYCLES, _CYCLE_SECONDS = 1_700_000_000.0, 3, 31.0
 """Each cycle is long enough for everything to be due."""
 _FIELD_VALUES = "nvmlDeviceGetFieldValues"
 
@@ -82,10 +82,10 @@ def _samples_of(
     if target is None:
         return {}
     device, reading = _Refusing(target, allowed, answered), None
-    for _ in range(_PASSES):
-        now[0] += _PASS
+    for _ in range(_CYCLES):
+        now[0] += _CYCLE_SECONDS
         try:
-            reading = collector.read(device, reading, Tick(UnixTime(now[0]), _PASS))
+            reading = collector.read(device, reading, Tick(UnixTime(now[0]), _CYCLE_SECONDS))
         except DriverError:
             return {}
     samples = {family.name: family.collect(reading) for family in collector.families}
