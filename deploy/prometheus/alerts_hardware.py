@@ -155,7 +155,8 @@ LOST = Alert(
         f"""\
 max without (job) (gpu_fault_timestamp_seconds{{action="restart",evidence=~"XID .*"}}
 or on {_DEVICE} ({_GONE} and last_over_time({_GONE}[4m] offset <wait>)
-  or on {_NODE} {_MISSING} and last_over_time({_MISSING}[4m] offset <wait>)) unless on {_NODE} gpu_exporter_driver_error)""",
+  or on {_NODE} {_MISSING} and last_over_time({_MISSING}[4m] offset <wait>))
+unless on {_NODE} gpu_exporter_driver_error)""",
     ),
     params=(Param("wait", "5m", Unit.DURATION, "Time a GPU must be away for; with an XID the alert fires at once."),),
     meaning="A GPU that should be there fell off the PCIe bus, or does not answer.",
