@@ -178,8 +178,8 @@ def test_no_mark_is_left_in_the_rules(render: Render) -> None:
 @pytest.mark.parametrize(
     ("values", "url"),
     [
-        ({}, "http://release-gpu-exporter.gpu.svc:9836/runbooks/gpulost{{ else }}"),
-        ({"web": {"tls": {"enabled": True}}}, "https://release-gpu-exporter.gpu.svc:9836/runbooks/gpulost{{ else }}"),
+        ({}, "http://rel-gpu-exporter.mon.svc:9836/runbooks/gpulost{{ else }}"),
+        ({"web": {"tls": {"enabled": True}}}, "https://rel-gpu-exporter.mon.svc:9836/runbooks/gpulost{{ else }}"),
         ({"service": {"enabled": False}}, RUNBOOKS.format(name="gpulost")),
         (WIKI, "https://wiki/x/gpulost"),
     ],
