@@ -204,8 +204,8 @@ class App:
             return _text("401 Unauthorized", "unauthorized", *realm, after=after)
         if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
             return _text("405 Method Not Allowed", "only GET and HEAD", ("Allow", "GET, HEAD"))
-        path = _path(environ)
-        return self._routes.get(RUNBOOKS if path.startswith(RUNBOOKS) else path) or _not_found()
+        path = RUNBOOKS if _path(environ).startswith(RUNBOOKS) else _path(environ)
+        return self._routes.get(path) or _text("404 Not Found", "not found")
 
     def _safely(self, environ: Environ, make: Callable[[], R]) -> R | Response:
         try:
@@ -258,15 +258,11 @@ def _text(status: str, text: str, *headers: tuple[str, str], after: float = 0.0)
     return Response(status, (("Content-Type", _TEXT), *headers), f"{text}\n".encode(), after)
 
 
-def _not_found() -> Response:
-    return _text("404 Not Found", "not found")
-
-
 def _runbook(environ: Environ) -> Response:
     from exporter.web.runbooks import page  # noqa: PLC0415 - few nodes are asked for one
 
     found = page(_path(environ).removeprefix(RUNBOOKS))
-    return _ok(_HTML, found.encode()) if found else _not_found()
+    return _ok(_HTML, found.encode()) if found else _text("404 Not Found", "not found")
 
 
 def _probe(good: str, bad: str, reason: str) -> Response:

@@ -23,8 +23,5 @@ class WebConfig:
         name="config.file",
     )
     runbook_url: str = option(
-        "/runbooks/{name}",
-        text,
-        "Where the status page links to, if not to the exporter's own runbooks; {name} is the runbook's.",
-        metavar="URL",
+        "/runbooks/{name}", text, "URL of a runbook, where not the exporter's own; {name} is its name.", metavar="URL"
     )

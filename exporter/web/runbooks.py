@@ -21,15 +21,15 @@ pre code{overflow-wrap:normal}td{white-space:normal;vertical-align:top}details{m
 
 def page(name: str) -> str:
     """Return the runbook called `name`, the list of all for an empty name, and nothing for an unknown one."""
-    pages = _pages()
+    found = pages()
     if not name:
         links = "".join(f'<li><a href="{each}">{html_text(page["title"])}</a>: {html_text(page["meaning"])}</li>'
-                        for each, page in pages.items())  # fmt: skip
+                        for each, page in found.items())  # fmt: skip
         return _document("Runbooks", f"<h1>Runbooks</h1><ul>{links}</ul>")
-    return _document(pages[name]["title"], pages[name]["html"]) if name in pages else ""
+    return _document(found[name]["title"], found[name]["html"]) if name in found else ""
 
 
-def _pages() -> Mapping[str, Mapping[str, str]]:
+def pages() -> Mapping[str, Mapping[str, str]]:
     """Read the pages at each request: they are rare, and the file is larger than all else that the server keeps."""
     content: Mapping[str, Mapping[str, str]] = json.loads(pkgutil.get_data(__name__, "runbooks.json") or b"{}")
     return content
@@ -43,8 +43,3 @@ def _document(title: str, body: str) -> str:
 {body}
 </body></html>
 """
-
-
-def body(name: str) -> str:
-    """Return the text of a runbook as HTML, for a page of another site; empty if there is none."""
-    return _pages().get(name, {}).get("html", "")

@@ -74,7 +74,9 @@ def test_alert_leads_to_its_exporter_unless_that_is_down_or_has_no_port(tmp_path
         tmp_path,
     )
 
-    assert {alert["exp_labels"]["instance"]: alert["exp_annotations"]["runbook_url"] for alert in promtool.fired(said)} == {
+    assert {
+        alert["exp_labels"]["instance"]: alert["exp_annotations"]["runbook_url"] for alert in promtool.fired(said)
+    } == {
         "a:9836": "http://a:9836/runbooks/gpulost",
         "n1": RUNBOOKS.format(name="gpulost"),
         "c:9836": RUNBOOKS.format(name="gpulost"),

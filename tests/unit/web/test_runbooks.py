@@ -86,7 +86,17 @@ def test_list_has_every_runbook() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["gpunone", "GpuLost", "gpulost.md", "gpulost/", "../app.py", "..", "/etc/passwd", "%2e%2e/app.py", "runbooks.json"],
+    [
+        "gpunone",
+        "GpuLost",
+        "gpulost.md",
+        "gpulost/",
+        "../app.py",
+        "..",
+        "/etc/passwd",
+        "%2e%2e/app.py",
+        "runbooks.json",
+    ],
 )
 def test_name_that_is_not_in_the_list_is_not_found(name: str) -> None:
     assert get(f"/runbooks/{name}") == ("404 Not Found", "not found\n")
@@ -97,6 +107,6 @@ def test_status_page_links_to_runbooks_that_are_served() -> None:
         assert get(WebConfig().runbook_url.replace("{name}", name))[0] == "200 OK"
 
 
-def test_page_escapes_what_markdown_does_not() -> None:
+def test_title_of_a_page_is_the_name_of_its_alert() -> None:
     assert "<title>GpuLost</title>" in runbooks.page("gpulost")
     assert runbooks.page("gpunone") == ""
