@@ -15,7 +15,7 @@ from exporter.web.status import STYLE
 
 _STYLE = """\
 body{max-width:56rem}pre{overflow-x:auto;padding:.6rem;background:var(--card)}code{overflow-wrap:anywhere}
-pre code{overflow-wrap:normal}td{white-space:normal;vertical-align:top}details{margin:.8rem 0}summary{cursor:pointer}
+pre code,td:first-child code{overflow-wrap:normal}td{white-space:normal;vertical-align:top}summary{cursor:pointer}
 """
 
 
