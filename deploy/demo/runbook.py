@@ -19,7 +19,7 @@ _SHOWN = 20
 
 
 def body(name: str, prometheus: Prometheus, status_pages: Mapping[str, str]) -> str:
-    """Of the page `name`, empty if there is none; `status_pages` are those of the exporters by node."""
+    """Return the body of the page `name`, empty if there is none; `status_pages` are those of the exporters by node."""
     page = runbooks.pages().get(name)
     found = [_fires(alert, prometheus, status_pages) for alert in ALERTS if alert.runbook == name]
     return f"{''.join(found)}{page['html']}" if page else ""
