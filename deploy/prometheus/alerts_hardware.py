@@ -59,7 +59,7 @@ max without (job, sensor, fan) (
         Param("min_margin_celsius", 3, Unit.CELSIUS, "Degrees left before the GPU slows itself down."),
         Param("max_fanless_celsius", 70, Unit.CELSIUS, "Temperature from which on a fan must turn."),
     ),
-    meaning="A GPU is too hot: heat holds its clocks down, or it is about to, or a fan of a hot card stands still.",
+    meaning="A GPU is too hot: heat lowers its clocks, or it is about to, or a fan of a hot card stands still.",
     summary=f"{GPU} overheats",
     description=f"{GPU} overheats.{_HELD_DOWN}{_STANDS}{_LEFT} Look at fans, air flow and inlet temperature. {HIT}",
 )
@@ -72,7 +72,7 @@ POWER_BRAKE = Alert(
     keep_firing_for="15m",
     correlated=True,
     params=(_THROTTLED, _OVER),
-    meaning="The power brake, a signal of power supply or rack, holds the clocks of a GPU down.",
+    meaning="The power brake, a signal of power supply or rack, lowers the clocks of a GPU.",
     summary=f"{GPU} is slowed down by the power brake",
     description=f"The power brake held the clocks of {GPU} down for {percent()} of the last <window> (threshold "
     f"{threshold('max_throttled_ratio')}). Look at power supplies, cables and the rack's power limit. {HIT}",
