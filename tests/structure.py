@@ -22,7 +22,7 @@ ORDER = DAEMON + TOOLS
 MAX_LINES = {
     "core": 915, "config": 780, "driver": 2850, "host": 2560, "collectors": 2820, "attribution": 7220,
     "progress": 1205, "ledger": 2830, "faults": 2740, "sampling": 3750, "exposition": 195, "web": 1970, "daemon": 895,
-    "tools/simulator": 2730, "tools/capture": 715, "tools/report": 4335, "tools/check": 1125, "tools/reference": 755,
+    "tools/simulator": 2730, "tools/capture": 715, "tools/report": 4335, "tools/check": 1123, "tools/reference": 755,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
 MAX_MODULES = 255
