@@ -56,12 +56,7 @@ FAULTS = (
         "used=entry.used",
         "unit/ledger/test_ledger_growth.py",
     ),
-    Fault(
-        "ledger/peers.py",
-        "self._since = {owner: self._since.get(owner, now) for owner in spinning}",
-        "self._since |= {owner: self._since.get(owner, now) for owner in spinning}",
-        "unit/ledger/test_ledger_growth.py",
-    ),
+    Fault("ledger/ranks.py", " and job.hangs is not False", "", "unit/ledger/test_hangs.py"),
     Fault("ledger/history.py", "rest + of_nobody)", "rest)", "unit/ledger/test_used_balance.py"),
     Fault(
         "ledger/ledger.py",

@@ -126,6 +126,14 @@ class SummariesConfig:
         group=_WORK,
         name="state.dir",
     )
+    accounting: Path | None = option(
+        "",
+        optional_path,
+        "Database of `gpu-exporter accounting`: GPU hours are taken from it, exact for short jobs.",
+        metavar="FILE",
+        group=_WORK,
+        name="accounting.database",
+    )
     comment: str = option(
         "jobstats",
         choice("jobstats", "short", "none"),

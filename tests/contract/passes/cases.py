@@ -10,6 +10,7 @@ _REPORTED = "gpu_workload_(?!gpu_s|energy|busy).*"
 
 CASES = (
     Case(owners.two_owners_of_two_gpus, (*OWNERS, *LEDGER, "gpu_exporter_attr.*", "gpu_unallocated_use")),
+    Case(owners.owners_that_are_accounted, ("gpu_owner_.*", "gpu_exporter_accounting.*")),
     Case(owners.more_processes_than_are_shown, ("gpu_process_.*", "gpu_exporter_series.*")),
     Case(owners.job_that_starts, (*LEDGER, "gpu_workload_(time|start|idle).*")),
     Case(owners.job_that_ends, (*OWNERS, *LEDGER)),

@@ -27,6 +27,7 @@ from exporter.tools.report.document import Document
 from exporter.tools.report.job import slurm_job
 from exporter.tools.report.options import SummariesConfig
 from exporter.tools.report.sacct import Sacct
+from exporter.tools.report.summaries.exact import exact
 from exporter.tools.report.summaries.jobstats import Commenter
 from exporter.tools.report.summaries.store import WAITING, Store
 from exporter.tools.report.summaries.worker import Services, Worker
@@ -123,7 +124,7 @@ def _worker(config: SummariesConfig, store: Store, commenter: Commenter) -> Work
         store,
         Services(
             accounts=Sacct(config.slurm.sacct) if config.slurm.sacct else None,
-            report=partial(slurm_job, client, config.cluster),
+            report=exact(config.accounting, partial(slurm_job, client, config.cluster)),
             write=commenter.write,
             name=name,
             measured=lambda: bool(client.instant(promql.ANY_METRICS, float(unix_time()))),
