@@ -33,41 +33,32 @@ def slurm_gpus(gres_conf: Path, names: frozenset[str]) -> int | None:
     return len({file for group in files for file in group if _DEVICE.fullmatch(file)}) or None
 
 
-class UnknownNodeError(SourceError):
-    """slurmctld has no node of this machine's names."""
-
-
-def slurm_maintenance(scontrol: str, names: Sequence[str]) -> bool:
-    """Whether somebody took the node out of service in Slurm, by the first of the names it has. Raises SourceError."""
+def slurm_maintenance(scontrol: str, names: Sequence[str], *, required: bool = True) -> bool | None:
+    """Return whether somebody took the node out of service; None if slurmctld knows no name. Raises SourceError."""
     name, *others = names
     try:
         return in_maintenance(program.output((scontrol, "show", "node", name), _TIMEOUT, _MAX_BYTES))
     except program.ProgramError as error:
         unknown = f"Node {name} not found" in str(error)
-        if others and unknown:
-            return slurm_maintenance(scontrol, others)
-        raise (UnknownNodeError if unknown else SourceError)(str(error)) from None
+        if unknown and others:
+            return slurm_maintenance(scontrol, others, required=required)
+        if unknown and not required:
+            return None
+        raise SourceError(str(error)) from None
 
 
 class SlurmNode:
     """Asks whether this node is in maintenance, from when Slurm is first seen here: slurmd may start after this."""
 
-    def __init__(self, seen: Callable[[], bool], ask: Callable[[], bool], *, required: bool = False) -> None:
-        self._required = required
+    def __init__(self, seen: Callable[[], bool], ask: Callable[[], bool | None]) -> None:
         self._seen = seen
         self._ask = ask
         self._here = False
 
     def __call__(self) -> bool | None:
-        """None where there has been no sign of Slurm, or this is no node of its cluster. Raises SourceError."""
-        # A configless slurmd that stops takes its files away.
-        self._here = self._here or self._required or self._seen()
-        try:
-            return self._ask() if self._here else None
-        except UnknownNodeError:
-            if self._required:
-                raise
-            return None
+        """None where there has been no sign of Slurm, or it has no such node. Raises SourceError."""
+        self._here = self._here or self._seen()  # a configless slurmd that stops takes its files away
+        return self._ask() if self._here else None
 
 
 def parse_node(text: str) -> tuple[str, str]:

@@ -421,9 +421,7 @@ class Environment(_JobSource):
         return View(
             names={pid: named(jobs.owners.get(job)) for pid, job in jobs.untracked.items()},
             allocated=allocated,
-            health=(SourceHealth(ENVIRON, *health, jobs.conflicts.get(ENVIRON, 0)),)
-            if health and (jobs.untracked or self._jobs.slurm.evident)
-            else (),
+            health=(SourceHealth(ENVIRON, *health, jobs.conflicts.get(ENVIRON, 0)),) if health else (),
         )
 
     @property

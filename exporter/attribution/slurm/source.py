@@ -99,11 +99,6 @@ class Slurm:
     def node(self) -> NodeView:
         return self._local_files.answer.value
 
-    @property
-    def evident(self) -> bool:
-        """Whether this is a Slurm node. The prolog's files are read before the node is looked at anew."""
-        return self.node.evident or bool(self._files().devices)
-
     def job(self, job: str) -> Job | None:
         """Return slurmctld's report with the labels of the prolog, which came first: labels never change."""
         cached = self._job_cache.jobs.get(job) if self._job_cache else None
@@ -186,7 +181,7 @@ class Slurm:
     ) -> tuple[SourceHealth, ...]:
         """Return the health of one source, if it is read; `unresolved` is its number of unknown devices."""
         view = self.node
-        if not self.evident:
+        if not (view.evident or self._files().devices):  # the files are read before the node is looked at anew
             return ()
         if source == STEPS and self._ended:
             return (replace(self._ended.health(STEPS, now, conflicts.get(STEPS, 0)), stale=len(self.ended())),)

@@ -60,23 +60,6 @@ def test_program_with_a_job_id_in_its_environment_makes_no_slurm_node(tmp_path: 
     assert [each.source for each in shown.health if each.source.startswith("slurm")] == []
 
 
-@pytest.mark.parametrize("evident", [False, True])
-def test_program_that_names_no_job_makes_environments_a_source_on_a_slurm_node_only(
-    tmp_path: Path,
-    evident: bool,  # noqa: FBT001 - a parameter
-) -> None:
-    node = Node(tmp_path)
-    (tmp_path / "proc/70").mkdir()
-    (tmp_path / "proc/70/environ").write_bytes(b"PATH=/bin\0")
-    if evident:
-        node.map("1", "8")
-    node.read()
-    hosts = of([host_process(70, cgroup("/"))])
-    health = node.attribution.join([gpu(0)], {gpu(0).uuid: [70]}, hosts, MonotonicTime(1.0)).health
-
-    assert [each.success for each in health if each.source == "slurm_environ"] == [True] * evident
-
-
 def test_slurm_node_stays_one_between_two_jobs(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.map("0", "7")

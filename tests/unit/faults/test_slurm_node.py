@@ -8,7 +8,7 @@ import pytest
 
 from exporter.attribution.background_source import SourceError
 from exporter.daemon import assembly
-from exporter.faults.expected import SlurmNode, slurm_maintenance
+from exporter.faults.expected import slurm_maintenance
 
 
 def scontrol(folder: Path, body: str) -> str:
@@ -52,16 +52,13 @@ def test_node_is_asked_of_by_its_short_and_by_its_full_name(
 def test_machine_that_slurmctld_does_not_know_is_no_node_unless_slurm_is_required(tmp_path: Path) -> None:
     asked = scontrol(tmp_path, 'echo "Node $3 not found"; exit 1')
 
-    def ask() -> bool:
-        return slurm_maintenance(asked, ["x"])
-
-    assert SlurmNode(lambda: True, ask)() is None
+    assert slurm_maintenance(asked, ["x", "x.y"], required=False) is None
     with pytest.raises(SourceError, match="Node x not found"):
-        SlurmNode(lambda: True, ask, required=True)()
+        slurm_maintenance(asked, ["x"])
 
 
 def test_node_whose_slurmctld_does_not_answer_has_a_failing_source(tmp_path: Path) -> None:
     asked = scontrol(tmp_path, 'echo "slurm_load_node error: Unable to contact slurm controller"; exit 1')
 
     with pytest.raises(SourceError, match="Unable to contact"):
-        SlurmNode(lambda: True, lambda: slurm_maintenance(asked, ["x"]))()
+        slurm_maintenance(asked, ["x"], required=False)
