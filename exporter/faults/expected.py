@@ -35,16 +35,13 @@ def slurm_gpus(gres_conf: Path, names: frozenset[str]) -> int | None:
 
 def slurm_maintenance(scontrol: str, names: Sequence[str], *, required: bool = True) -> bool | None:
     """Return whether somebody took the node out of service; None if slurmctld knows no name. Raises SourceError."""
-    name, *others = names
-    try:
-        return in_maintenance(program.output((scontrol, "show", "node", name), _TIMEOUT, _MAX_BYTES))
-    except program.ProgramError as error:
-        unknown = f"Node {name} not found" in str(error)
-        if unknown and others:
-            return slurm_maintenance(scontrol, others, required=required)
-        if unknown and not required:
-            return None
-        raise SourceError(str(error)) from None
+    for name in names:
+        try:
+            return in_maintenance(program.output((scontrol, "show", "node", name), _TIMEOUT, _MAX_BYTES))
+        except program.ProgramError as error:
+            if f"Node {name} not found" not in str(error) or (required and name == names[-1]):
+                raise SourceError(str(error)) from None
+    return None
 
 
 class SlurmNode:
