@@ -130,7 +130,7 @@ def test_requeued_job_is_allocated_on_its_new_node_only_and_the_next_job_gets_wh
 
         if killed == "slurmd":
             pair.start_daemon(first)
-            pair.run("scontrol", "update", f"NodeName={first}", "State=RESUME")
+            until(lambda: _resumed(pair, first))
         pair.run(*BATCH, "-J", "next", "-w", first, "--wrap", f"exec {pair.hold}")
         until(lambda: pair.jobs("next"), 60)
         following = pair.job("next")
@@ -148,6 +148,12 @@ def _lose(pair: PairCluster, old: Observer, job: str, killed: str) -> None:
     until(lambda: old.slurmd_was_seen)
     pair.stop_daemon(f"slurmd-{first}", signal.SIGKILL)
     pair.run("scontrol", "update", f"NodeName={first}", "State=DOWN", "Reason=lost")
+
+
+def _resumed(cluster: SlurmCluster, node: str) -> bool:
+    """Whether the node is in service; one that has registered already may not be resumed."""
+    cluster.run("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
+    return cluster.run("sinfo", "-h", "-n", node, "-o", "%t").strip() == "idle"
 
 
 def _state(cluster: SlurmCluster, job: str) -> str:
