@@ -6,17 +6,12 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
-import requests
-
 from exporter.config.command_line import Page
-from exporter.config.kinds import without_password
 from exporter.config.option import ConfigError
 from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
-from exporter.core.threads import run_with_timeout
 from exporter.daemon import assembly, logs
 from exporter.daemon.logs import print_error
 from exporter.faults.evaluate import AFTER_A_JOB, STAGES, Report, Stage, evaluate, unknown
@@ -29,7 +24,6 @@ from exporter.sampling.host_view import Host, Simulation
 from exporter.tools.check import drain, program
 from exporter.tools.check.options import CheckConfig, HealthConfig
 from exporter.tools.check.reading import (
-    ODD_FACTS_ERRORS,
     ChildError,
     PciHost,
     constraining_job,
@@ -37,13 +31,11 @@ from exporter.tools.check.reading import (
     gres_devices,
     in_child_process,
     job_gpus,
-    parse,
     read_node,
     seen_within,
 )
 from exporter.tools.check.render import FORMATS, short
-from exporter.tools.report.client import TooLargeError, fetched, innermost
-from exporter.tools.report.terminal import paint, progress_message
+from exporter.tools.report.terminal import paint
 
 PAGE = Page(
     "gpu-exporter check",
@@ -75,8 +67,6 @@ _SECOND_LOOK_SECONDS = 2.0
 _AMPLE = 3
 """A further check needs this many times as long as the one before: one that is cut short finds GPUs that are late."""
 _NPD_PROBLEM, _NPD_UNKNOWN = 1, 2
-_MAX_PAGE_BYTES = 8 << 20
-"""Bytes of an exporter's page, uncompressed: ten times that of a node of 16 GPUs."""
 
 
 def run(config: CheckConfig) -> int:
@@ -182,7 +172,9 @@ def _check_once(config: CheckConfig, stage: Stage, seconds: float) -> Report | N
         return evaluate(facts, limits, stage.left_out | set(check.ignore), stage.least)
 
     if check.url:
-        return _from_exporter(check.url, seconds, verdict)
+        from exporter.tools.check import exporter_page  # noqa: PLC0415 - 70 ms of CPU for the HTTP library and the parser
+
+        return exporter_page.read(check.url, seconds, verdict)
     driver = assembly.driver_of(daemon)
     host = Host() if daemon.input.capture else PciHost(daemon.paths.sysfs, daemon.paths.procfs)
     if daemon.input.simulate:
@@ -200,43 +192,6 @@ def _check_once(config: CheckConfig, stage: Stage, seconds: float) -> Report | N
     facts = from_json(found, unix_time())
     own = constraining_job(read_text(f"{daemon.paths.procfs}/self/cgroup"))
     return seen_within(verdict(facts), facts, "" if driver.simulated else own)
-
-
-def _from_exporter(address: str, deadline: float, verdict: Callable[[Facts], Report]) -> Report:
-    """Return the verdict on an exporter's page. One deadline covers download, parsing and judging."""
-    url = without_password(address)
-
-    def judged_page() -> Report:
-        answer = fetched(
-            lambda: requests.get(address, timeout=deadline, stream=True), end - monotonic_time(), _MAX_PAGE_BYTES
-        )
-        if answer.status >= requests.codes.bad_request:
-            return unknown(f"{url} answers {answer.status}")
-        return verdict(parse(answer.content.decode("utf-8", "replace"), unix_time()))
-
-    end = monotonic_time() + deadline
-    try:
-        with progress_message(f"asking {url}"):
-            return run_with_timeout(deadline, judged_page)
-    except (TimeoutError, requests.Timeout):
-        return unknown(f"{url}: no verdict within {deadline:.3g} s")
-    except TooLargeError as error:
-        return unknown(f"{url} {error}")
-    except requests.RequestException as error:
-        return unknown(f"{url} does not answer: {_short(error)}")
-    except ODD_FACTS_ERRORS:
-        return unknown(f"{url} does not serve metrics")
-
-
-def _short(error: requests.RequestException) -> str:
-    kinds = (
-        (requests.exceptions.SSLError, f"TLS: {innermost(error)}"),
-        (requests.ConnectionError, "no connection"),
-    )
-    for kind, words in kinds:
-        if isinstance(error, kind):
-            return words
-    return str(error)
 
 
 def _hangs(why: str) -> Report:

@@ -12,7 +12,8 @@ from deploy.prometheus.alerts_hardware import HARDWARE
 from exporter.exposition.page import Renderer
 from exporter.faults.evaluate import STAGES, Report, evaluate
 from exporter.faults.rule import Facts, Limits, from_blocks
-from exporter.tools.check.reading import from_json, parse, to_json
+from exporter.tools.check.exporter_page import parse
+from exporter.tools.check.reading import from_json, to_json
 from exporter.web import status
 from exporter.web.config import WebConfig
 from exporter.web.history import GpuHistory

@@ -11,8 +11,9 @@ from exporter.faults.evaluate import STAGES, evaluate
 from exporter.faults.rule import Facts, Limits, Verdict
 from exporter.faults.rules import NAMES
 from exporter.tools.check import command as command_line
+from exporter.tools.check.exporter_page import parse
 from exporter.tools.check.program import command, finding_of
-from exporter.tools.check.reading import job_gpus, parse, to_json
+from exporter.tools.check.reading import job_gpus, to_json
 from tests.command import run
 from tests.unit.check.nodes import FIRES
 from tests.unit.check.test_check_command import check
