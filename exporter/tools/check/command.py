@@ -120,7 +120,7 @@ def _report(config: CheckConfig) -> Report:
     check, stage = config.check, STAGES[config.check.stage]
     end = monotonic_time() + (check.deadline or stage.budget)
     report = _emptied(config, stage, end)
-    if report.losses:
+    if report.losses and not config.daemon.input.capture:
         end += 0.0 if check.deadline else LOST_AFTER_SECONDS
         report = _confirmed(report, config, stage, end)
     if not (stage.program and check.program):
@@ -157,7 +157,8 @@ def _emptied(config: CheckConfig, stage: Stage, end: MonotonicTime) -> Report:
         if report is None:
             return last or _hangs(f"no answer within {min(end - began, _LONGEST_READ):.3g} s")
         took = monotonic_time() - began
-        waits = stage.emptied and {finding.rule for finding in report.findings} & AFTER_A_JOB
+        ends = stage.emptied and not config.daemon.input.capture  # what was recorded does not end
+        waits = ends and {finding.rule for finding in report.findings} & AFTER_A_JOB
         if not waits or monotonic_time() + _AMPLE * took + _PAUSE > end - (stage.budget / 2 if stage.program else 0):
             return report
         last = report
