@@ -59,6 +59,8 @@ class Moment(NamedTuple):
 NEVER = MonotonicTime(float("-inf"))
 """Before every moment."""
 EPOCH = UnixTime(0.0)
+CLOCK_STEP_SECONDS = 2.0
+"""The wall clock was set if it moved by this much against the monotonic clock."""
 
 
 class RunningClock:
