@@ -48,7 +48,7 @@ and on (cluster) count by (cluster) {exporters('node!=""')}""",
         expr="""\
 (gpu_exporter_device_sample_age_seconds > <age> unless on (cluster, instance, uuid) gpu_up == 0)
 or on (cluster, instance, uuid)
-gpu_exporter_device_sample_age_seconds and on (cluster, instance, uuid) gpu_fault_timestamp_seconds{fault="gpu_slow"}
+time() - gpu_fault_timestamp_seconds{fault="gpu_slow"}
 or on (cluster, instance)
 (
   rate(gpu_exporter_sampling_cycles_total[5m]) == 0

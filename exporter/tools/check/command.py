@@ -21,6 +21,7 @@ from exporter.daemon import assembly, logs
 from exporter.daemon.logs import print_error
 from exporter.faults.evaluate import AFTER_A_JOB, STAGES, Report, Stage, evaluate, unknown
 from exporter.faults.latch import LOST_AFTER_SECONDS
+from exporter.faults.model import FaultKind
 from exporter.faults.rule import Facts, Finding, Limits, Verdict
 from exporter.faults.rules import RULES
 from exporter.faults.watch import FaultTracker
@@ -251,7 +252,8 @@ def _keep_in_step(config: CheckConfig, report: Report) -> None:
     """Drain the node for what is proven. Count a good check only if the stage asks enough, and nothing was found."""
     proven = report.proven()
     failed = _fails(config.check, proven)
-    good = not _fails(config.check, report) and STAGES[config.check.stage].resumes
+    late = any(finding.rule == FaultKind.SLOW.value for finding in report.findings)  # what it would say is not known
+    good = not late and not _fails(config.check, report) and STAGES[config.check.stage].resumes
     if failed or good:
         _drain(config, proven, failed=failed)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from exporter.driver.interface import DeviceLostError, Record
+from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError, DriverMismatchError, Record
 from tests.contract.passes.rig import UPTIME, gpu
 from tests.contract.verdicts.node import Node
 
@@ -27,6 +27,10 @@ class Event:
     latched: bool = True
     left: str = ""
     """The finding that is left when somebody has acknowledged it."""
+    known: bool = False
+    """Whether the exporter has run before, where the event is before its start: its history is needed."""
+    subject: tuple[str, str] = ("0", "")
+    """The GPU and the kind that somebody acknowledges."""
 
 
 def answers(**values: object) -> Step:
@@ -79,6 +83,47 @@ def come_back(rig: Node) -> None:
     rig.gpus[0].answers = gpu(0).answers
 
 
+def late(rig: Node) -> None:
+    rig.late.add(0)
+
+
+def in_time(rig: Node) -> None:
+    rig.late.clear()
+
+
+def driver(failure: DriverError | None) -> Step:
+    """Let the driver fail as a whole, or work again."""
+
+    def change(rig: Node) -> None:
+        rig.driver.failure = failure
+        rig.enumerate()
+
+    return change
+
+
+def on_pci(count: int) -> Step:
+    return lambda rig: setattr(rig.node, "pci", count)
+
+
+def take_out(rig: Node) -> None:
+    """Take GPU 0 off the bus, as a start without it does."""
+    del rig.gpus[0]
+    rig.enumerate()
+
+
+def put_back(rig: Node) -> None:
+    rig.gpus.insert(0, gpu(0))
+    rig.gpus[0].answers["nvmlDeviceGetTotalEnergyConsumption"] = 90_000
+    rig.enumerate()
+
+
+def option(count: int | None) -> Step:
+    return lambda rig: rig.expected.update(option=count)
+
+
+GONE = DriverGoneError("driver not loaded", "DRIVER_NOT_LOADED")
+MISMATCH = DriverMismatchError("Driver/library version mismatch", "LIB_RM_VERSION_MISMATCH")
+SXID = kernel("nvidia-nvswitch2: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up")
 PROGRAMS = kernel(*(f"NVRM: Xid (PCI:{BUS}): 31, pid={9000 + n}, name=prog{n}, MMU Fault" for n in range(10)))
 REMAP_FAILED, REMAPPED = answers(RemappedRows=(0, 1, 0, 1)), answers(RemappedRows=(0, 0, 0, 0))
 UNCORRECTED = (4, 0)
@@ -132,6 +177,31 @@ EVENTS: Mapping[str, Event] = {
         "GpuFabricUnhealthy",
         answers(GpuFabricInfoV=Record(state=2, status=0, healthMask=0)),
         answers(GpuFabricInfoV=Record(state=3, status=0, healthMask=0b0001_10101010)),
+        latched=False,
+    ),
+    "late call": Event("gpu_slow", "GpuSampleStale", late, in_time, latched=False),
+    "fatal SXID": Event("nvswitch", "GpuNvswitchError", SXID, reset, subject=("", "nvswitch")),
+    "all GPUs gone": Event(
+        "gpu_missing",
+        "GpuDriverUnavailable",
+        each(on_pci(0), driver(GONE)),
+        each(on_pci(2), driver(None)),
+        latched=False,
+        known=True,
+    ),
+    "a GPU missing, by the history": Event(
+        "lost", "GpuLost", each(on_pci(1), take_out), each(on_pci(2), put_back), known=True
+    ),
+    "a GPU missing, by the option": Event("gpu_missing", "GpuLost", option(3), option(2), latched=False),
+    "driver and library differ": Event("driver", "GpuDriverMismatch", driver(MISMATCH), driver(None), latched=False),
+    "uncorrectable error alone": Event(
+        "ecc_uncorrectable", "GpuEccUncorrectable", ECC_ERROR, each(NO_ECC_ERROR, reset)
+    ),
+    "heat": Event(
+        "hw_thermal",
+        "GpuThermalThrottling",
+        answers(CurrentClocksEventReasons=0x40),
+        answers(CurrentClocksEventReasons=0x4),
         latched=False,
     ),
     "HW slowdown alone": Event(
