@@ -65,6 +65,10 @@ mutate: venv ## Change the code in small ways and see that tests fail: ROOMS='le
 plant: venv ## Plant faults, one by one, in copies of the tree: for each a test fails (ten minutes; FAULTS='ledger web' for some)
 	$(BIN)/python -m tests.planted.run $(FAULTS)
 
+.PHONY: truth
+truth: venv ## The ledger over a library of work with known truth, on our kind of GPU and on three drawn at random (ten minutes; ONLY='2 ranks')
+	$(BIN)/python -m tests.truth --only '$(ONLY)'
+
 .PHONY: run
 run: venv ## Serve this machine's GPUs
 	$(BIN)/gpu-exporter

@@ -101,7 +101,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Unattributed",
+            "No owner found",
             "GPU processes whose owner is not known.",
             now(f"sum(gpu_exporter_unattributed_processes{{{NODE}}})"),
             look.COUNT,
@@ -123,7 +123,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Copies",
+            "Doubled",
             "Nodes whose exporter two targets scrape. No panel counts them twice, but Prometheus keeps two of each series: drop one.",
             now(f"count(node:gpu_exporter_copies:ratio{{{NODE}}} > 1) or vector(0)"),
             look.COUNT,

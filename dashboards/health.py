@@ -25,6 +25,7 @@ def health() -> build.Dashboard:
     )
     made.with_row(build.Row("Now"))
     _numbers(made)
+    made.with_panel(_unreachable())
     made.with_panel(block.alerts(NODE, size=(12, 9)))
     made.with_panel(_lost())
     made.with_panel(block.firing(NODE, size=(24, 9)))
@@ -115,11 +116,28 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         _count(
-            "Reduced PCIe",
+            "PCIe too narrow",
             "GPUs whose PCIe link is narrower than it could be.",
             f"count(gpu_pcie_link_width{{{NODE}}} < gpu_pcie_link_max_width{{{NODE}}})",
         )
     )
+
+
+def _unreachable() -> table.Panel:
+    gpus = f"node:gpu_unreachable:count{{{NODE}}}"
+    return Table(
+        title="Unreachable nodes",
+        description="Nodes that reported within seven days and report nothing now, with the GPUs they had. Nodes that were removed "
+        "from Kubernetes, are in maintenance or powered down by Slurm are not in it.",
+        keys=(
+            Key("cluster", "Cluster", width=80),
+            Key("instance", "Node", (link.to_node(link.cell("Node"), link.cell("Cluster")),)),
+        ),
+        columns=(Value("Last known GPUs", gpus, look.COUNT, look.SOME_IS_BAD, width=150),),
+        sort="Last known GPUs",
+        size=(24, 6),
+        empty="Every node that reported within seven days reports now",
+    ).build()
 
 
 def _throttling(made: build.Dashboard) -> None:

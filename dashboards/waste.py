@@ -8,13 +8,15 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import link, look, mfu, panel, price, uid, variable
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, devices, hours, now, over_time, owner_states, some
+from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, devices, now, over_time, some
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
 from exporter.tools.report import promql
-from exporter.tools.report.definitions import LOST, POSSIBLY_LOST, UNOBSERVED, WASTED, among, identity
+from exporter.tools.report.definitions import FREE, LOST, POSSIBLY_LOST, WASTED, among, identity, without
 
 SHOWN = 'cluster=~"$cluster", workload=~"$shown"'
-FLEET = devices("cluster", CLUSTER, "")
+FLEET = promql.ledger("cluster", CLUSTER, RANGE, "")
+OWNED = promql.ledger(promql.TEAM, promql.owned(promql.TEAM, CLUSTER), RANGE, "")
+"""What was allocated: all work is of some team."""
 
 
 def waste() -> build.Dashboard:
@@ -53,7 +55,7 @@ def waste() -> build.Dashboard:
 
 
 def _numbers(made: build.Dashboard) -> None:
-    held, lost = _held(), WASTED.promql(FLEET)
+    held, lost = OWNED.held(), WASTED.promql(OWNED)
     made.with_panel(
         panel.number(
             "All", "All GPU hours there were: GPUs times hours.", now(FLEET.of()), GPU_HOURS, size=(2, 4), decimals=0
@@ -79,7 +81,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Possibly wasted",
             "Held while nothing ran, and that may be as it should: waiting for requests, for people, or for a cause unknown. Not in the waste.",
-            now(FLEET.or_none(among(POSSIBLY_LOST))),
+            now(OWNED.or_none(among(POSSIBLY_LOST))),
             GPU_HOURS,
             size=(3, 4),
             decimals=1,
@@ -100,7 +102,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Cost of allocated",
             "At the prices set above, for the GPUs and parts of GPUs that workloads held.",
-            now(f"sum({price.held(CLUSTER)})"),
+            now(f"sum({price.in_states(promql.TEAM, CLUSTER, without(FREE), 'team')})"),
             look.DOLLARS,
             size=(3, 4),
             decimals=0,
@@ -111,7 +113,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Price by use",
             "What the same hours cost where the time is paid for that kernels ran, whatever share of a GPU was held.",
-            now(f"sum({price.used(CLUSTER)})"),
+            now(f"sum({promql.price_of_use(promql.TEAM, CLUSTER, RANGE, price.RATES)})"),
             look.DOLLARS,
             size=(3, 4),
             decimals=0,
@@ -122,7 +124,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Price of the waste",
             "The part of it that was wasted.",
-            now(f"sum({price.lost(CLUSTER)})"),
+            now(f"sum({price.in_states(promql.TEAM, CLUSTER, among(LOST), 'team')})"),
             look.DOLLARS,
             steps=look.SOME_IS_WORTH_A_LOOK,
             size=(3, 4),
@@ -142,24 +144,18 @@ def _numbers(made: build.Dashboard) -> None:
     )
 
 
-def _held() -> str:
-    """GPU hours that somebody held. Of the hours that nobody observed, those of a workload: a lost GPU may be free."""
-    unobserved = owner_states("workload", CLUSTER, "").of(among(UNOBSERVED))
-    return f"({FLEET.observed()} + ({unobserved} or 0 * {FLEET.observed()}))"
-
-
 def _bars() -> bargauge.Panel:
     return panel.state_bars(
         "GPU hours by state",
         "Every GPU hour of the range is in exactly one bar, the longest first.",
-        now(f"sort_desc({devices('cluster', CLUSTER, 'state').of()} > 0)"),
+        now(f"sort_desc({promql.ledger('cluster', CLUSTER, RANGE, 'state').of()} > 0)"),
         GPU_HOURS,
         size=(11, 11),
     )
 
 
 def _causes() -> table.Panel:
-    lost = promql.causes(CLUSTER, RANGE)
+    lost = promql.causes(promql.TEAM, CLUSTER, RANGE)
     struck = promql.ledger("workload", CLUSTER, RANGE, "cluster, workload, state").of(among(LOST))
     return Table(
         title="Causes, and what to do",
@@ -269,8 +265,8 @@ def _level(level: str, title: str, onward: link.Link) -> table.Panel:
 
 
 def _models() -> table.Panel:
-    by_model = devices("model", CLUSTER, "model")
-    lost = devices("model", CLUSTER, "model, state").of(among(LOST))
+    by_model = promql.ledger("cluster", CLUSTER, RANGE, "model")
+    lost = promql.ledger("cluster", CLUSTER, RANGE, "model, state").of(among(LOST))
     return Table(
         title="Models",
         description="GPU hours by model: all, free, wasted, and the price of the waste. Click one for the nodes that have it.",
@@ -289,7 +285,7 @@ def _models() -> table.Panel:
             ),
             Value(
                 "Waste in $",
-                price.priced(lambda model: hours(f"model:gpu_waste:rate5m{{{CLUSTER}{model}}}")),
+                price.in_states("cluster", CLUSTER, among(LOST), "model"),
                 look.DOLLARS,
                 decimals=0,
                 width=95,

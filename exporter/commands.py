@@ -55,6 +55,11 @@ COMMANDS: Mapping[str, Command] = {
         "give ended Slurm jobs their summaries, or list them",
         "exporter.tools.report.options:SummariesConfig",
     ),
+    "accounting": Command(
+        "exporter.tools.report.accounting.command",
+        "collect the allocations of all nodes, or list what teams got",
+        "exporter.tools.report.accounting.command:AccountingConfig",
+    ),
     "completion": Command("exporter.tools.reference.shell_completion", "print the completion of bash, zsh or fish", ""),
 }
 

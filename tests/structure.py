@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1] / "exporter"
 
 DAEMON = (
-    "core", "config", "driver", "host", "collectors", "attribution", "progress", "ledger", "faults",
+    "core", "config", "driver", "host", "collectors", "attribution", "progress", "ledger", "accounting", "faults",
     "sampling", "exposition", "web", "daemon",
 )  # fmt: skip
 TOOLS = ("tools/simulator", "tools/capture", "tools/report", "tools/check", "tools/reference")
@@ -20,12 +20,13 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 915, "config": 775, "driver": 2850, "host": 2560, "collectors": 2820, "attribution": 7225,
-    "progress": 1205, "ledger": 2830, "faults": 2740, "sampling": 3750, "exposition": 195, "web": 1970, "daemon": 895,
-    "tools/simulator": 2730, "tools/capture": 715, "tools/report": 4315, "tools/check": 1125, "tools/reference": 755,
+    "core": 915, "config": 780, "driver": 2850, "host": 2560, "collectors": 2810, "attribution": 7260,
+    "progress": 1215, "ledger": 2920, "accounting": 1015, "faults": 2740, "sampling": 3800, "exposition": 195,
+    "web": 1995, "daemon": 915,
+    "tools/simulator": 2730, "tools/capture": 715, "tools/report": 5125, "tools/check": 1125, "tools/reference": 755,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
-MAX_MODULES = 255
+MAX_MODULES = 268
 MAX_FLOORS = 8
 """Floors of the daemon."""
 MAX_FILE_LINES = 400

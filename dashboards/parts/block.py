@@ -7,7 +7,7 @@ from collections.abc import Callable
 from grafana_foundation_sdk.builders import statetimeline, table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, look, mfu, states
+from dashboards.parts import alert_titles, link, look, mfu, states
 from dashboards.parts.link import Link
 from dashboards.parts.panel import timeline
 from dashboards.parts.query import (
@@ -35,15 +35,15 @@ def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
     return Table(
         title="Alerts",
         description="GPU alerts that fire now (those of severity info left out), the worst first: on how many GPUs, nodes or workloads, "
-        "for how long its condition holds, and where for longest. What to do leads to the alert's runbook.",
+        "for how long its condition holds, and where it has held longest. Click Runbook for what to do.",
         keys=(
             Key("severity", "Severity", width=88, mappings=tuple(look.SEVERITIES)),
-            Key("alertname", "Alert", (link.to_health(), link.RUNBOOK_OF_ROW)),
+            Key("alertname", "Alert", (link.to_health(),), mappings=tuple(alert_titles.mappings())),
         ),
         columns=(
             Value("Times", fires, look.COUNT, width=56, reduce="count"),
             Value("Firing for", _since(fires, scope), units.Seconds, decimals=1, width=80),
-            Text("Longest on", _on(_since(fires, scope)), "thing", width=128, links=_THINGS),
+            Text("Where", _on(_since(fires, scope)), "thing", width=128, links=_THINGS),
             runbook(fires),
         ),
         sort="Severity",
@@ -54,9 +54,9 @@ def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
 
 
 _THINGS = (
-    link.to_node(link.cell("Longest on")),
-    link.to_pod(link.cell("Longest on")),
-    link.to_job(link.cell("Longest on")),
+    link.to_node(link.cell("Where")),
+    link.to_pod(link.cell("Where")),
+    link.to_job(link.cell("Where")),
 )
 
 
@@ -100,7 +100,7 @@ def _one_by_one(fires: str, scope: str, what: str, empty: str, size: tuple[int, 
         description=f"{what}, the worst first. Active for: how long its condition holds, which is longer than it fires. Click the node, the GPU or the workload to go there.",
         keys=(
             Key("severity", "Severity", width=92, mappings=tuple(look.SEVERITIES)),
-            Key("alertname", "Alert", (link.RUNBOOK_OF_ROW,)),
+            Key("alertname", "Alert", mappings=tuple(alert_titles.mappings())),
             Key("cluster", "Cluster", width=80),
             Key("instance", "Node", (link.to_node(node),), width=150),
             Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=60),

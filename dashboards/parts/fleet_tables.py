@@ -124,18 +124,19 @@ def _models() -> table.Panel:
 
 
 def _owner_columns(level: str) -> tuple[Value, ...]:
-    mine = owners(level, CLUSTER, promql.label(level), identity)
+    scope = promql.owned(level, CLUSTER)
+    mine = owners("workload", scope, promql.label(level), identity)
     return (
         Value(
             "GPUs",
-            f"{level}:gpu_workload_allocated_gpus:sum{{{CLUSTER}}}",
+            f"sum by ({promql.label(level)}) (workload:gpu_workload_allocated_gpus:sum{{{scope}}})",
             look.COUNT,
             decimals=1,
             width=65,
             reduce="sum",
         ),
         gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=105),
-        *mfu.columns(f'{CLUSTER}, {promql.label(level)}!=""', promql.label(level), window=mfu.NOW),
+        *mfu.columns(scope, promql.label(level), window=mfu.NOW),
         of_mark(target_ratio_promql(mine)),
         Value(
             "Wasted",

@@ -53,6 +53,9 @@ def dashboard(
         .with_variable(variable.datasource())
         .with_variable(variable.cluster())
         .with_variable(variable.docs())
+        .with_variable(variable.replicas())
+        .with_variable(variable.lost_states())
+        .with_variable(variable.owner_labels())
     )
     for each in variables:
         frame.with_variable(each)
@@ -84,7 +87,25 @@ def to_json(made: build.Dashboard) -> str:
     for link in data["links"]:
         link.pop("placement", None)  # hides the link in a menu
     _number(data["panels"], 1)
+    _name_constants(data["panels"])
+    _drop_unused_constants(data)
     return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _name_constants(panels: list[dict[str, Any]]) -> None:
+    """Long lists stand in a variable, so that an expression can be read, and a site can change them once."""
+    for panel in panels:
+        _name_constants(panel.get("panels") or [])
+        targets: list[dict[str, str]] = panel.get("targets") or []
+        for target in targets:
+            for name, text in variable.CONSTANTS.items():
+                target["expr"] = target["expr"].replace(text, f"${name}")
+
+
+def _drop_unused_constants(data: dict[str, Any]) -> None:
+    shown = json.dumps(data["panels"])
+    unused = {name for name in variable.CONSTANTS if f"${name}" not in shown}
+    data["templating"]["list"] = [each for each in data["templating"]["list"] if each["name"] not in unused]
 
 
 def _number(panels: list[dict[str, Any]], first: int) -> int:

@@ -49,9 +49,8 @@ class Page:
 
 
 Onward = Link | Page
-RUNBOOK = Page("What to do: the runbook", "runbooks/${__value.text}.md")
-RUNBOOK_OF_ROW = Page("What to do: the runbook", 'runbooks/${__data.fields["What to do"]}.md')
-XID = Page("What the XIDs mean", "runbooks/gpuxidhardware.md")
+RUNBOOK = Page("What to do: the runbook", "runbooks/${__value.raw}.md")
+XID = Page("What the XIDs mean", "runbooks/gpurecoveryactionneeded.md")
 DIAGNOSIS = Page("What it means, and the whole advice", "diagnosis.md#the-states")
 
 

@@ -54,14 +54,14 @@ def held(owner: str) -> str:
     return promql.held_price(owner, RANGE, RATES)
 
 
-def used(owner: str) -> str:
-    """Price of what kernels of each workload ran in the range: where use is paid for, not holding."""
-    return promql.used_price(owner, RANGE, RATES)
-
-
 def lost(owner: str) -> str:
     """Price of what each workload held and lost in the range."""
     return promql.waste_price(owner, RANGE, RATES)
+
+
+def in_states(level: str, scope: str, states: str, by: str) -> str:
+    """Price of the hours that owners had in some states, by exact counters."""
+    return promql.price_in_states(level, scope, RANGE, states, RATES, by)
 
 
 def of_waste(level: str, scope: str) -> str:

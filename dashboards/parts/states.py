@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.models import dashboard as model
 
+from deploy.prometheus.recordings_common import STATE_INDEX
 from exporter.ledger.states import TABLE
 from exporter.tools.report.definitions import LOST
 
@@ -47,7 +48,5 @@ def step_by_name() -> list[model.ValueMapping]:
 
 
 def codes() -> str:
-    """PromQL: a constant vector with one element per state, whose value is the state's code."""
-    return " or ".join(
-        f'label_replace(vector({index}), "state", "{state}", "", "")' for index, state in enumerate(STATES)
-    )
+    """PromQL: one element per state, whose value is the state's code, over the whole time range."""
+    return f"max by (state) (last_over_time({STATE_INDEX.record}[$__range] @ end()))"

@@ -10,13 +10,13 @@ from grafana_foundation_sdk.models import common as shared
 from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, look, states
+from dashboards.parts import alert_titles, link, look, states
 from dashboards.parts.link import Onward
 from dashboards.parts.query import SOURCE, rows
 
 Config = model.DynamicConfigValue
 _FILLED = {"type": "color-background", "mode": "basic"}
-STATE_WIDTH, STEP_WIDTH, RUNBOOK_WIDTH = 170, 245, 208
+STATE_WIDTH, STEP_WIDTH, RUNBOOK_WIDTH = 170, 245, 90
 """Pixels that the longest of these words take: tests/unit/dashboards measures them."""
 
 
@@ -180,7 +180,7 @@ def step(title: str, expr: str) -> Text:
 
 def runbook(expr: str) -> Text:
     """The page of an alert, which its label names."""
-    return Text("What to do", expr, "runbook", width=RUNBOOK_WIDTH, links=(link.RUNBOOK,))
+    return Text("What to do", expr, "runbook", tuple(alert_titles.runbooks()), RUNBOOK_WIDTH, (link.RUNBOOK,))
 
 
 def _wrapped(column: Value, by: str) -> str:

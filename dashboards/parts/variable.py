@@ -6,6 +6,9 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard as model
 
 from dashboards.parts.query import CLUSTER, SOURCE
+from exporter.attribution.owner import OWNER_LABELS
+from exporter.ledger.states import POSSIBLY_LOST
+from exporter.tools.report.definitions import LOST, REPLICAS
 
 DOCS = "https://github.com/gpu-exporter/gpu-exporter/blob/main/docs/"
 _ALL = model.VariableOption(text="All", value="$__all")
@@ -33,6 +36,31 @@ def docs() -> build.ConstantVariable:
     made = build.ConstantVariable("docs").label("Documentation").value(DOCS)
     made._internal.skip_url_sync = True  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - the builder has no method
     return made.description("Where runbooks and the table of states are, up to the last /")
+
+
+CONSTANTS = {
+    "replicas": REPLICAS,
+    "lost_states": "|".join((*LOST, *POSSIBLY_LOST)),
+    "owner_labels": ", ".join(OWNER_LABELS),
+}
+"""Lists that expressions name by a variable."""
+
+
+def replicas() -> build.TextBoxVariable:
+    """Change it where the replicas of Prometheus or of rulers have other labels."""
+    return _constant("replicas", "Replica labels", "Labels by which replicas of Prometheus and of rulers differ")
+
+
+def lost_states() -> build.TextBoxVariable:
+    return _constant("lost_states", "States of loss", "States in which allocated GPU time is lost, or possibly lost")
+
+
+def owner_labels() -> build.TextBoxVariable:
+    return _constant("owner_labels", "Owner labels", "Labels of the owner of a GPU")
+
+
+def _constant(name: str, label: str, description: str) -> build.TextBoxVariable:
+    return text(name, label, CONSTANTS[name], description).hide(model.VariableHide.HIDE_VARIABLE)
 
 
 def node() -> build.QueryVariable:

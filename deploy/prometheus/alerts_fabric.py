@@ -12,9 +12,12 @@ SWITCH = Alert(
     severity=Severity.CRITICAL,
     # An error that does not end the fabric's work is told by the check, and is no alert.
     expr=held("GpuNvswitchError", 'gpu_fault_timestamp_seconds{fault="nvswitch"}'),
-    summary=f"{NODE}: {{{{ $labels.evidence }}}}, which is fatal",
-    description=f"{NODE}: {{{{ $labels.evidence }}}}, since {{{{ $value | humanizeTimestamp }}}}. It is fatal: work "
-    f"over the links of this switch hangs or ends. Drain the node and reset its GPUs and switches together. {NODE_HIT}",
+    meaning="An NVSwitch reported a fatal error, so that work over its links hangs or ends.",
+    summary=f"{NODE} has a fatal NVSwitch error ({{{{ $labels.evidence }}}})",
+    description=f"{NODE} has a fatal NVSwitch error ({{{{ $labels.evidence }}}}) since {{{{ $value | "
+    f"humanizeTimestamp }}}}: "
+    f"work over the links of this switch hangs or ends. Drain the node and reset its GPUs and switches "
+    f"together. {NODE_HIT}",
 )
 
 _NEAREST = (
@@ -30,9 +33,10 @@ PORT = Alert(
     expr="max by (cluster, node, instance, device, port, reason) (gpu_rdma_port_degraded) == 1",
     for_="5m",
     keep_firing_for="15m",
-    summary=f"Network port {{{{ $labels.device }}}}/{{{{ $labels.port }}}} of {NODE} is in trouble: "
-    "{{ $labels.reason }}",
-    description=f"Network port {{{{ $labels.device }}}}/{{{{ $labels.port }}}} of {NODE}{_NEAREST} is "
+    meaning="An InfiniBand or RoCE port of a node is down, slow, or counts errors.",
+    summary=f"{NODE} network port {{{{ $labels.device }}}}/{{{{ $labels.port }}}} is "
+    "{{ if eq $labels.reason `errors` }}counting errors{{ else }}{{ $labels.reason }}{{ end }}",
+    description=f"{NODE} network port {{{{ $labels.device }}}}/{{{{ $labels.port }}}}{_NEAREST} is "
     "{{ if eq $labels.reason `down` }}down{{ else if eq $labels.reason `slow` }}slower than it was, or than its like"
     "{{ else }}counting errors{{ end }}. Jobs over several nodes wait for it, or fall back to a slower network. "
     f"Look at cable, optics and the switch's port. {NODE_HIT}",

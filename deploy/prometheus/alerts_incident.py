@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
-from deploy.prometheus.alerts_fleet import MAINTENANCE, SITED
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.hosts import by_host
+from deploy.prometheus.recordings_common import record
+from deploy.prometheus.recordings_fleet import MAINTENANCE
 from deploy.prometheus.targets import exporters
-from deploy.prometheus.wording import NODE
+from deploy.prometheus.wording import NODE, counted
 
-_CRITICAL = 'ALERTS{alertname=~"Gpu.+",alertstate="firing",severity="critical",audience="oncall",instance!=""}'
+SITED = 'site!=""'
 _NODE = "(cluster, node, instance)"
 _ALERT = "(cluster, node, instance, alertname, uuid)"
+_NODES = ("node", "instance")
+_FIRING = 'ALERTS{alertstate="firing",audience="oncall",instance!=""'
+_ONE = "alert:gpu_critical:last"
+_EACH = record(
+    _ONE,
+    (*_NODES, "alertname", "uuid"),
+    f"""\
+max by {_ALERT} ({_FIRING},alertname=~"Gpu.+",severity="critical"}})
+or
+max by {_ALERT} ({_FIRING},alertname=~"GpuThermalThrottling|GpuPowerBrake"}})""",
+    "1 for each alert that makes its node part of an incident where many have one: critical ones, heat and "
+    "power brake.",
+)
+_CRITICAL = record(
+    "node:gpu_critical:last",
+    _NODES,
+    f"max by {_NODE} ({_ONE}) unless on (cluster, instance) ({MAINTENANCE})",
+    "1 for each node with such an alert that is not in maintenance.",
+)
 
 # After a pause of Prometheus, or where the rules are new, faults of weeks would all begin at once: rules must have been
 # evaluated for twice the window.
+_WINDOW, _QUIET = "15m", "1h"
+"""Time within which nodes become critical together; time without a node more after which it is another incident."""
 _EVALUATED = (
-    'ALERTS{alertname="GpuWatchdog"} offset <window> or last_over_time(cluster:gpu_exporters:count[5m] offset <window>)'
+    f'ALERTS{{alertname="GpuWatchdog"}} offset {_WINDOW}'
+    f" or last_over_time(cluster:gpu_exporters:count[5m] offset {_WINDOW})"
 )
 _LONG_EVALUATED = f"""\
 on () ({_EVALUATED})
-    and on () last_over_time(({_EVALUATED})[5m:1m] offset <window>)"""
-_CRITICAL_NOW = f"max by {_NODE} ({_CRITICAL}) unless on (cluster, instance) ({MAINTENANCE})"
+and on () last_over_time(({_EVALUATED})[5m:1m] offset {_WINDOW})"""
 
 
 def _hosts(level: str, expr: str) -> str:
@@ -35,27 +57,48 @@ def _members(more: str = "") -> str:
 def _over(more: str = "") -> str:
     """Members of incidents that no node has joined lately: what fails after that is another event."""
     members = _members(more)
-    joined = f"{members} unless last_over_time({members}[10m] offset <quiet>)"
+    joined = f"{members} unless last_over_time({members}[10m] offset {_QUIET})"
     return f"({members} unless on (cluster, wave) ({joined}))"
 
 
 def _free(wave: str) -> str:
     """The clusters that have no incident of this wave that is over."""
     wave = f',wave="{wave}"'
-    return f"count by (cluster) ({_CRITICAL}) unless on (cluster) {_over(wave)}"
+    return f"count by (cluster) ({_ONE}) unless on (cluster) {_over(wave)}"
 
 
-_WAVE = f"""\
+_WAVE = record(
+    "cluster:gpu_incident_wave:first",
+    ("wave",),
+    f"""\
 {_free("")}
-    or on (cluster) label_replace({_free("2")}, "wave", "2", "", "")
-    or on (cluster) label_replace(count by (cluster) ({_CRITICAL}), "wave", "3", "", "")"""
-"""By cluster, the incident that a node joins: a fault that nobody has mended keeps the one before for weeks."""
-_NEW = f"{_CRITICAL_NOW} unless max by {_NODE} ({_CRITICAL} offset <window>)"
-_AGAIN = f"""\
-max by {_NODE} (max by {_ALERT} ({_CRITICAL}) unless max by {_ALERT} ({_CRITICAL} offset <window>))
-    and on {_NODE} {_over()}"""
-"""Nodes of an incident that is over which have a fault more."""
-_JOINING = f"({_NEW} or {_AGAIN})"
+or on (cluster) label_replace({_free("2")}, "wave", "2", "", "")
+or on (cluster) label_replace(count by (cluster) ({_ONE}), "wave", "3", "", "")""",
+    "By cluster, the incident (`wave`) that a node joins: a fault that is not fixed keeps the one before for weeks.",
+)
+_AGAIN = record(
+    "node:gpu_critical_again:last",
+    _NODES,
+    f"""\
+max by {_NODE} ({_ONE} unless {_ONE} offset {_WINDOW})
+and on {_NODE} {_over()}
+and {_LONG_EVALUATED}""",
+    "1 for each node of an incident that is over which has a fault more.",
+)
+_JOINING = record(
+    "node:gpu_critical_new:last",
+    _NODES,
+    f"""\
+({_CRITICAL.record} unless max by {_NODE} ({_ONE} offset {_WINDOW}) or {_AGAIN.record})
+and {_LONG_EVALUATED}""",
+    "1 for each node that became critical within 15 minutes.",
+)
+_TOGETHER = record(
+    "cluster:gpu_critical_new:count",
+    (),
+    f"count by (cluster) ({_hosts('cluster', _JOINING.record)})",
+    "Nodes that became critical within 15 minutes.",
+)
 
 INCIDENT_NODE = Alert(
     name="GpuIncidentNode",
@@ -64,38 +107,38 @@ INCIDENT_NODE = Alert(
     # Nodes that became critical within one window, if they are many; each stays one of them while it is critical.
     expr=f"""\
 (
-  max by (cluster, node, instance, wave) (
-    {_members()}
-    unless on {_NODE} ({_AGAIN} and {_LONG_EVALUATED})
-  )
-  or on {_NODE}
-  (
-    {_JOINING}
-    and on (cluster) count by (cluster) ({_hosts("cluster", _JOINING)}) >= <nodes>
-    and {_LONG_EVALUATED}
-  )
-  * on (cluster) group_left (wave)
-  (
-    {_WAVE}
-  )
+  max by (cluster, node, instance, wave) ({_members()} unless on {_NODE} {_AGAIN.record})
+  or on {_NODE} ({_JOINING.record} and on (cluster) {_TOGETHER.record} >= <min_nodes>)
+    * on (cluster) group_left (wave) {_WAVE.record}
 )
-and on {_NODE} ({_CRITICAL_NOW})""",
-    params=(
-        Param("nodes", 3, Unit.COUNT, "Nodes of a cluster that must become critical together."),
-        Param("window", "15m", Unit.DURATION, "Time within which that is together."),
-        Param("quiet", "1h", Unit.DURATION, "Time without a node more after which what fails is another incident."),
-    ),
+and on {_NODE} {_CRITICAL.record}""",
+    params=(Param("min_nodes", 3, Unit.COUNT, "Nodes of a cluster that must become critical within 15 minutes."),),
+    meaning="A node is part of an incident, so that its own alerts are muted.",
     summary=f"{NODE} is part of an incident",
-    description=f"{NODE} became critical together with other nodes. GpuIncident tells of all of them in one message; "
+    description=f"{NODE} became critical together with other nodes. GpuIncident reports all of them in one message; "
     "Alertmanager inhibits the alerts of this node to on-call.",
 )
 _PLACES = f"topk by (cluster, instance) (1, max by (cluster, instance, wave) ({_members()}))"
-_SITED_MEMBERS = _hosts(
-    "site, cluster, wave", f"({exporters(SITED)} * on (cluster, instance) group_left (wave) {_PLACES})"
+_SITED_MEMBERS = record(
+    "site_host:gpu_incident:last",
+    ("site", "wave", "host"),
+    _hosts("site, cluster, wave", f"({exporters(SITED)} * on (cluster, instance) group_left (wave) {_PLACES})"),
+    "1 for each node of an incident whose site is known.",
 )
-_SITE_INCIDENT = f"""\
-count by (site, wave) ({_SITED_MEMBERS})
-and count by (site, wave) (count by (site, cluster, wave) ({_SITED_MEMBERS})) >= 2"""
+_OF_SITE = record(
+    "site:gpu_incident_nodes:count",
+    ("site", "wave"),
+    f"""\
+count by (site, wave) ({_SITED_MEMBERS.record})
+and count by (site, wave) (count by (site, cluster, wave) ({_SITED_MEMBERS.record})) >= 2""",
+    "Nodes of an incident that hit several clusters of a site.",
+)
+_OF_CLUSTER = record(
+    "cluster:gpu_incident_nodes:count",
+    ("wave",),
+    f"count by (cluster, wave) ({_hosts('cluster, wave', _members())})",
+    "Nodes of an incident.",
+)
 
 
 def _list(title: str, query: str, shown: str, *labels: str) -> str:
@@ -109,12 +152,12 @@ _CLUSTER_TEXT = (
         "count by (alertname) ("
         + _hosts(
             "alertname, uuid",
-            '(ALERTS{cluster=%[1]q,alertstate="firing",severity="critical",audience="oncall",instance!=""}'
+            "(alert:gpu_critical:last{cluster=%[1]q}"
             ' and on (cluster, instance) ALERTS{alertname="GpuIncidentNode",alertstate="firing",wave=%[2]q})',
         )
         + ")",
         '{{ range $i, $alert := sortByLabel "alertname" . }}{{ if $i }},{{ end }} {{ $alert.Labels.alertname }}'
-        " on {{ $alert.Value }} node(s) or GPU(s){{ end }}",
+        " ({{ $alert.Value }}){{ end }}",
         "$labels.cluster",
         "$labels.wave",
     )
@@ -128,7 +171,7 @@ _CLUSTER_TEXT = (
         )
         + ")",
         '{{ range $i, $rack := sortByLabel "rack" . }}{{ if $i }},{{ end }} {{ $rack.Labels.rack }}'
-        " ({{ $rack.Value }} node(s)){{ end }}",
+        " ({{ $rack.Value }} node{{ if ne $rack.Value 1.0 }}s{{ end }}){{ end }}",
         "$labels.cluster",
         "$labels.wave",
     )
@@ -150,13 +193,20 @@ _SITE_TEXT = _list(
     )
     + ")",
     '{{ range $i, $in := sortByLabel "cluster" . }}{{ if $i }},{{ end }} {{ $in.Labels.cluster }}'
-    " ({{ $in.Value }} node(s)){{ end }}",
+    " ({{ $in.Value }} node{{ if ne $in.Value 1.0 }}s{{ end }}){{ end }}",
     "$labels.site",
     "$labels.wave",
 )
-_WHERE = "{{ with $labels.cluster }} of {{ . }}{{ end }}{{ with $labels.site }} of site {{ . }}{{ end }}"
-
+_WHERE = "{{ with $labels.cluster }}{{ . }}: {{ end }}{{ with $labels.site }}site {{ . }}: {{ end }}"
 _AFTER = "{{ if $labels.wave }}, after an earlier incident{{ end }}"
+_KINDS = "count by (alertname) (alert:gpu_critical:last{cluster=%[1]q})"
+_WHAT = (
+    f"{{{{ with printf `{_KINDS} and on () (count({_KINDS}) == 1)` $labels.cluster | query }}}}{{{{ with first . }}}}"
+    "{{ if eq .Labels.alertname `GpuThermalThrottling` }}overheat{{ else if eq .Labels.alertname `GpuPowerBrake` }}"
+    "are slowed down by the power brake{{ else if eq .Labels.alertname `GpuLost` }}lost GPUs"
+    "{{ else }}have critical GPU faults{{ end }}{{ end }}{{ else }}have critical GPU faults{{ end }}"
+)
+"""By the one kind of alert that all nodes have; many kinds have no common name."""
 
 INCIDENT_OF_MANY = Alert(
     name="GpuIncident",
@@ -164,16 +214,18 @@ INCIDENT_OF_MANY = Alert(
     severity=Severity.CRITICAL,
     # One message at the widest level: the clusters of a site that fails as a whole have none of their own.
     expr=f"""\
-{_SITE_INCIDENT}
+{_OF_SITE.record}
 or
-(
-  count by (cluster, wave) ({_hosts("cluster, wave", _members())})
-  unless on (cluster, wave)
-  (({_SITED_MEMBERS}) and on (site, wave) ({_SITE_INCIDENT}))
-)""",
-    summary=f"{{{{ $value }}}} node(s){_WHERE} with critical GPU alerts at once{_AFTER}",
-    description=f"{{{{ $value }}}} node(s){_WHERE} became critical within minutes: "
-    "look for a common cause first (power of a rack, cooling, network, a rollout)."
+{_OF_CLUSTER.record}
+unless on (cluster, wave) ({_SITED_MEMBERS.record} and on (site, wave) {_OF_SITE.record})""",
+    meaning="Many nodes of a cluster or site became critical within minutes, so that a common cause is likely.",
+    summary=f"{_WHERE}{counted('node')} {_WHAT} at once{_AFTER}",
+    description=f"{_WHERE}{counted('node')} {_WHAT} within minutes of each other. Look for a common cause first: power "
+    "of a rack, cooling, network, a rollout."
     f"{{{{ if $labels.site }}}}{_SITE_TEXT}{{{{ else }}}}{_CLUSTER_TEXT}{{{{ end }}}}",
 )
-INCIDENT = (INCIDENT_NODE, INCIDENT_OF_MANY)
+INCIDENT = (
+    *(_EACH, _CRITICAL, _WAVE, _AGAIN, _JOINING, _TOGETHER, INCIDENT_NODE),
+    *(_SITED_MEMBERS, _OF_SITE, _OF_CLUSTER, INCIDENT_OF_MANY),
+)
+"""In this order: each is made of those before it."""

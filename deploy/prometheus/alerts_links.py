@@ -3,87 +3,68 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
-from deploy.prometheus.wording import GPU, HIT
+from deploy.prometheus.wording import GPU, HIT, of_gpu
 
-
-def of_model(expr: str) -> str:
-    """What is asked of GPUs, with their model."""
-    return f"""\
-({expr}
-  * on (cluster, instance, uuid) group_left (model)
-  max by (cluster, instance, uuid, model) (topk by (cluster, instance, uuid) (1, gpu_info)))"""
-
-
-FABRIC = Alert(
-    name="GpuFabricUnhealthy",
-    audience=Audience.ONCALL,
-    severity=Severity.WARNING,
-    expr='gpu_finding{finding=~"fabric_.*"}',
-    for_="5m",
-    keep_firing_for="10m",
-    summary=f"The NVLink fabric of {GPU} is unhealthy",
-    description=f"{GPU} reports {{{{ reReplaceAll `_` ` ` $labels.finding }}}} of its NVLink fabric. "
-    f"Look at the fabric manager's log. {HIT}",
+_REPEATS = 'gpu_nvlink_errors_total{<gpu>type=~"replay|recovery|link_recovery"}'
+_DOWN = of_gpu('gpu_fault_timestamp_seconds{<gpu>,fault="nvlink_down"}', " {{ .Labels.evidence }}.")
+_UNHEALTHY = of_gpu(
+    'gpu_finding{<gpu>,finding=~"fabric_.*"}',
+    " It reports {{ reReplaceAll `_` ` ` .Labels.finding }} of its NVLink fabric.",
+)
+_REPEATED = of_gpu(
+    f"max(sum without (type) (rate({_REPEATS.replace('<gpu>', '<gpu>,')}[<window>]))) > <max_errors_per_second>",
+    " It repeats NVLink transfers {{ .Value | printf `%.2f` }} times a second.",
 )
 
 NVLINK = Alert(
-    name="GpuNvlinkDown",
+    name="GpuNvlinkDegraded",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
     # The exporter compares with the best that the GPU ever showed, else with its neighbours.
-    expr='gpu_fault_timestamp_seconds{fault="nvlink_down"}',
+    expr=f"""\
+max without (job, fault, evidence, action, finding, severity, type) (
+  gpu_fault_timestamp_seconds{{fault="nvlink_down"}}
+  or gpu_finding{{finding=~"fabric_.*"}}
+  or sum without (type) (rate({_REPEATS.replace("<gpu>", "")}[<window>])) > <max_errors_per_second>
+)""",
     for_="10m",
-    keep_firing_for="10m",
-    summary=f"{GPU} has lost NVLink links",
-    description=f"{GPU}: {{{{ $labels.evidence }}}}, since {{{{ $value | humanizeTimestamp }}}}. "
-    f"Jobs over several GPUs slow down or hang. {HIT}",
-)
-NVLINK_ERRORS = Alert(
-    name="GpuNvlinkErrors",
-    audience=Audience.ONCALL,
-    severity=Severity.WARNING,
-    expr='sum without (type) (rate(gpu_nvlink_errors_total{type=~"replay|recovery|link_recovery"}[<window>])) > <rate>',
-    for_="15m",
     keep_firing_for="30m",
     params=(
-        Param("rate", 0.1, Unit.PER_SECOND, "Replays and recoveries a second."),
-        Param("window", "15m", Unit.DURATION, "Time the rate is taken over."),
+        Param("max_errors_per_second", 0.1, Unit.PER_SECOND, "NVLink replays and recoveries a second."),
+        Param("window", "15m", Unit.DURATION, "Time that rate is taken over."),
     ),
-    summary=f"NVLink of {GPU} has errors",
-    description=f"{GPU} repeats NVLink transfers {{{{ printf `%.2f` $value }}}} times a second. "
-    f"Look at bridges, cables and seating. {HIT}",
+    meaning="NVLink of a GPU is degraded: links are down, its fabric is unhealthy, or transfers are repeated.",
+    summary=f"{GPU} has degraded NVLink",
+    description=f"{GPU} has degraded NVLink.{_DOWN}{_UNHEALTHY}{_REPEATED} Jobs over several GPUs slow down or "
+    f"hang. Drain "
+    f"the node and reset its GPUs; look at the fabric manager's log. {HIT}",
+)
+_NARROW = of_gpu('gpu_fault_timestamp_seconds{<gpu>,fault=~"pcie_.*"}', " It has {{ .Labels.evidence }}.")
+_REPLAYED = of_gpu(
+    "max(rate(gpu_pcie_replays_total{<gpu>}[<window>])) > <max_replays_per_second>",
+    " It repeats PCIe transfers {{ .Value | printf `%.2f` }} times a second.",
 )
 PCIE = Alert(
     name="GpuPcieDegraded",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
     # The exporter compares with the best that the GPU ever showed, else with its neighbours.
-    expr='gpu_fault_timestamp_seconds{fault=~"pcie_.*"}',
-    for_="15m",
-    keep_firing_for="30m",
-    summary=f"{GPU} has a degraded PCIe link",
-    description=f"{GPU}: {{{{ $labels.evidence }}}}, since {{{{ $value | humanizeTimestamp }}}}. "
-    f"Transfers from the host are slow. Reseat the card, or replace riser and cable. {HIT}",
-)
-PCIE_REPLAYS = Alert(
-    name="GpuPcieReplays",
-    audience=Audience.ONCALL,
-    severity=Severity.WARNING,
-    expr="rate(gpu_pcie_replays_total[<window>]) > <rate>",
+    expr="""\
+max without (job, fault, evidence, action) (
+  gpu_fault_timestamp_seconds{fault=~"pcie_.*"}
+  or rate(gpu_pcie_replays_total[<window>]) > <max_replays_per_second>
+)""",
     for_="15m",
     keep_firing_for="30m",
     params=(
-        Param("rate", 0.2, Unit.PER_SECOND, "Replays a second."),
-        Param("window", "15m", Unit.DURATION, "Time the rate is taken over."),
+        Param("max_replays_per_second", 0.2, Unit.PER_SECOND, "PCIe replays a second."),
+        Param("window", "15m", Unit.DURATION, "Time that rate is taken over."),
     ),
-    summary=f"PCIe of {GPU} has errors",
-    description=f"{GPU} repeats PCIe transfers {{{{ printf `%.2f` $value }}}} times a second. Reseat the card. {HIT}",
+    meaning="The PCIe link of a GPU is degraded: fewer lanes, a lower generation, or repeated transfers.",
+    summary=f"{GPU} has a degraded PCIe link",
+    description=f"{GPU} has a degraded PCIe link.{_NARROW}{_REPLAYED} Transfers from the host are slow. "
+    f"Restart the "
+    f"node; if it stays, reseat the card, or replace riser and cable. {HIT}",
 )
 
-LINKS = (
-    NVLINK,
-    NVLINK_ERRORS,
-    FABRIC,
-    PCIE,
-    PCIE_REPLAYS,
-)
+LINKS = (NVLINK, PCIE)

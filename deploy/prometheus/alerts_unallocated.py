@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
-from deploy.prometheus.wording import GPU, HIT, OWNER
+from deploy.prometheus.wording import GPU, HIT, OWNER_NAME, percent
 from exporter.attribution.owner import KEPT_OWNER_LABELS
 
 _ONE = f"(cluster, node, instance, gpu, uuid, {', '.join(KEPT_OWNER_LABELS)})"
@@ -14,18 +14,19 @@ UNALLOCATED_USE = Alert(
     severity=Severity.WARNING,
     # Root's own programs watch, or serve those that hold it (MPS).
     expr=f"""\
-max by {_ONE} (rate(gpu_workload_busy_gpu_seconds_total{{user!="root",workload!=""}}[<window>])) > <used>
+max by {_ONE} (rate(gpu_workload_busy_gpu_seconds_total{{user!="root",workload!=""}}[<window>])) > <min_used_ratio>
 and on {_ONE} gpu_unallocated_use""",
     for_="5m",
     keep_firing_for="10m",
     params=(
         Param("window", "10m", Unit.DURATION, "Time it is measured over."),
-        Param("used", 0.05, Unit.RATIO, "Share of that time in which its kernels ran."),
+        Param("min_used_ratio", 0.05, Unit.RATIO, "Fraction of that time in which its kernels ran."),
     ),
-    summary=f"{OWNER} uses {GPU}, which it was not given",
-    description=f"{OWNER} ran kernels on {GPU} for {{{{ $value | humanizePercentage }}}} of the last <window> and was "
-    "not given it; it is others', or a scheduler's to give: a container or a process started by hand, or a task that "
-    f"sees more devices than its own. {HIT}",
+    meaning="A workload ran kernels on a GPU of a scheduler without an allocation of it.",
+    summary=f"{GPU}: {OWNER_NAME} uses it without an allocation",
+    description=f"{OWNER_NAME} ran kernels on {GPU} for {percent()} of the last <window> without an allocation. "
+    f"Look for a "
+    f"container or process started by hand, or a task that sees more devices than its own. {HIT}",
 )
 
 UNALLOCATED = (UNALLOCATED_USE,)

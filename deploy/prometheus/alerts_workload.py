@@ -2,56 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
-from deploy.prometheus.hosts import by_host
+from deploy.prometheus.recordings_alert import ALONE, GPU_IDLE, IDLE_TIME, OWNER, WORKLOAD, WORKLOAD_IDLE
 from deploy.prometheus.recordings_common import WHOLE
-from deploy.prometheus.states import ADVICE, BUSY, regex
-from deploy.prometheus.wording import GPUS_OF_XIDS, OWNER, TOP_STATE, XIDS
-from exporter.attribution.owner import KEPT_OWNER_LABELS
-
-_OWNER = f"(cluster, {', '.join(WHOLE)})"
-_IDENTITY = "(cluster, workload, kind, workload_namespace, slurm_job, user)"
-WORKLOAD_LABELS = "(cluster, workload)"
-_OTHERS = ", ".join(label for label in WHOLE if label != "workload")
-LATELY, ABOUT = "2m", "10m"
-"""Pods are replaced: a workload is there if any of its pods was lately, and was there before if one was about then."""
-HELD_NOW = f"sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_allocated_gpus[{LATELY}])) > 0"
-HELD_BEFORE = f"sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_allocated_gpus[{ABOUT}] offset <window>)) > 0"
-
-
-def named(expr: str, before: str = "") -> str:
-    """One series per workload of `expr`, with the labels that its owners have in common.
-
-    Two exporters, or two versions of one, may name the owner's other labels differently: it is one workload still, and
-    which of two equals is named must not change from one evaluation to the next. Programs outside a scheduler share
-    their name with those of other people: where the users differ, none is named. Pods are no part of it: an alert must
-    not begin anew with each of them. With `before` it is about who held GPUs so long ago, and not lately.
-    """
-    metrics = ("gpu_workload_allocated_gpus", 'gpu_workload_allocated_gpus{user!=""}')
-    held, told = (f"{of} offset {before}" if before else f"max_over_time({of}[{LATELY}])" for of in metrics)
-    return f"""\
-(
-{expr}
+from deploy.prometheus.states import ADVICE
+from deploy.prometheus.wording import (
+    ALLOCATED,
+    GPUS_OF_XIDS,
+    OWNER_NAME,
+    OWNER_OF_WASTE,
+    TOP_STATE,
+    XIDS,
+    counted,
+    found,
+    percent,
+    threshold,
 )
-+ on {WORKLOAD_LABELS} group_left ({_OTHERS}) 0 * (
-  {_agreed(_OWNER, held)}
-  or on {WORKLOAD_LABELS} {_agreed(_IDENTITY, told)}
-  or on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} ({held})
-)"""
+
+_LABELS = ", ".join(label for label in WHOLE if label != "workload")
+ABOUT = "10m"
+"""A workload was there before if any of its pods was about then."""
 
 
-def _agreed(labels: str, held: str) -> str:
-    """The workloads that have one set of these labels."""
-    found = f"sum by {labels} ({held})"
-    return f"({found} unless on {WORKLOAD_LABELS} count by {WORKLOAD_LABELS} ({found}) > 1)"
+def _except(default: str, help: str) -> Param:
+    return Param("except", default, Unit.SELECTOR, help)
 
 
-EXCEPT = Param(
-    "except",
+EXCEPT = _except(
     'workload="-"',
-    Unit.SELECTOR,
     "Workloads whose gpu_workload_info this selects are left alone: classes, namespaces, accounts; none by default.",
 )
 
@@ -61,86 +39,74 @@ def told(selector: str) -> str:
     return f"last_over_time(gpu_workload_info{{{selector}}}[{ABOUT}])"
 
 
-def excepted(alert: Alert) -> Alert:
-    """The alert, with an opt-out for workloads where it has none of its own."""
-    if alert.audience is not Audience.OWNER or any(param.name == EXCEPT.name for param in alert.params):
-        return alert
-    expr = f"(\n{alert.expr}\n)\nunless on {WORKLOAD_LABELS} {told('<except>')}"
-    return replace(alert, expr=expr, params=(*alert.params, EXCEPT))
+def named(expr: str, before: str = "") -> str:
+    """`expr` of workloads, with the labels of their owners and without those of <except>.
+
+    With `before` the owners of so long ago: the workload may have ended.
+    """
+    owner = f"({OWNER.record} offset {before})" if before else OWNER.record
+    return f"({expr})\n* on {WORKLOAD} group_left ({_LABELS}) {owner}\nunless on {WORKLOAD} {told('<except>')}"
 
 
-_SECONDS = "gpu_workload_gpu_seconds_total"
-_XID = 'gpu_xid_last_timestamp_seconds{class="restart_app"}'
+def there_before(window: str) -> str:
+    """A younger workload is left alone."""
+    return f"and on {WORKLOAD} last_over_time({OWNER.record}[{ABOUT}] offset <{window}>)"
+
+
+def _summed(name: str) -> str:
+    return f"sum by {WORKLOAD} (sum_over_time(workload:gpu_workload_{name}:rate5m[<window>]))"
+
 
 UNDERUTILIZED = Alert(
     name="GpuUnderutilized",
     audience=Audience.OWNER,
     severity=Severity.WARNING,
-    # A state whose series is dropped or does not exist yet counts as 0.
-    # A new workload is left alone for `window` (it held GPUs that long ago) and `for`, an ended one holds none now.
     expr=named(
         f"""\
-  (
-      (
-        sum by {WORKLOAD_LABELS} (rate({_SECONDS}{{state=~"{regex(BUSY)}"}}[<window>]))
-        or 0 * sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_allocated_gpus[{LATELY}]))
-      )
-    /
-      (sum by {WORKLOAD_LABELS} (rate({_SECONDS}{{state!="unobserved"}}[<window>])) > 0)
-  ) < <utilization>
-  and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_allocated_gpus[{LATELY}])) > <gpus>
-  and on {WORKLOAD_LABELS} {HELD_BEFORE}
-  unless on {WORKLOAD_LABELS} {told("<except>")}"""
+{_summed("busy")} / ({_summed("observed")} > 0) < <min_utilization_ratio>
+{there_before("window")}
+and on {WORKLOAD} sum by {WORKLOAD} (max_over_time(gpu_workload_allocated_gpus[2m])) > <max_ignored_gpus>"""
     ),
     # Measured: a job that alternates between 10 % and 55 % every 40 minutes is over the threshold for 45 of 80 minutes.
     keep_firing_for="1h",
     for_="10m",
     params=(
-        Param("utilization", 0.3, Unit.RATIO, "Share of the held GPU time in which a kernel must run."),
-        Param("window", "30m", Unit.DURATION, "Time it is measured over; a younger workload is left alone."),
-        Param("gpus", 0, Unit.COUNT, "Workloads that hold no more GPUs than this are left alone."),
         Param(
-            "except",
+            "min_utilization_ratio", 0.3, Unit.RATIO, "Fraction of the allocated GPU time in which a kernel must run."
+        ),
+        Param("window", "30m", Unit.DURATION, "Time it is measured over; a younger workload is left alone."),
+        Param("max_ignored_gpus", 0, Unit.COUNT, "Workloads with no more allocated GPUs than this are left alone."),
+        _except(
             'class=~"service|interactive"',
-            Unit.SELECTOR,
             "Workloads whose gpu_workload_info this selects are left alone: classes, namespaces, accounts.",
         ),
     ),
-    summary=f"{OWNER} uses little of the GPUs it holds",
-    description=f"{OWNER} kept its GPUs busy {{{{ $value | humanizePercentage }}}} of the last <window>, under "
-    f"{{{{ `<utilization>` | humanizePercentage }}}}.{TOP_STATE}",
+    meaning="A workload ran kernels on its allocated GPUs for less than the threshold fraction of the window.",
+    summary=f"{OWNER_NAME} uses {percent()} of its GPU time",
+    description=f"GPU utilization of {OWNER_NAME} was {percent()} over <window> (threshold "
+    f"{threshold('min_utilization_ratio')}).{TOP_STATE}",
 )
 
-_DEVICE = "(cluster, instance, uuid)"
+
+def _idle(cause: str, window: str, ratio: str) -> str:
+    idle = f'0 * max by {WORKLOAD} (avg_over_time({WORKLOAD_IDLE.record}{{cause="{cause}"}}[<{window}>]) > <{ratio}>)'
+    return f"or on {WORKLOAD} {idle} {there_before(window)}"
 
 
-_IDLE = 'state=~"allocated_idle|allocated_unused"'
-
-
-def _idle(seconds: str, share: str) -> str:
-    """Devices an owner holds and leaves idle, each once however often it is scraped."""
-    return f"""\
-    max by (cluster, uuid, workload) (
-      max by {_DEVICE} (sum without (state) (rate({seconds}{{{_IDLE}}}[<window>])) > <idle>)
-      * on {_DEVICE} group_right () ({share} > 0)
-      and on (cluster, instance, uuid, workload) {share} offset <window> > 0
-    )"""
-
-
-_ONCE = f"max by (cluster, host, {', '.join(KEPT_OWNER_LABELS)}, state)"
-_WHOLLY_IDLE = f"""\
-    round(
-      sum by {WORKLOAD_LABELS} ({_ONCE} ({by_host(f"rate({_SECONDS}{{{_IDLE}}}[<window>])")}))
-      and on {WORKLOAD_LABELS} (
-          sum by {WORKLOAD_LABELS} (rate({_SECONDS}{{{_IDLE}}}[<window>]))
-        /
-          sum by {WORKLOAD_LABELS} (rate({_SECONDS}[<window>]))
-      ) > <idle>
-    ) > 0
-    and on {WORKLOAD_LABELS} {HELD_NOW}
-    and on {WORKLOAD_LABELS} {HELD_BEFORE}"""
-"""GPUs' worth of a workload that did nothing at all, on whatever GPUs its pods were."""
-
+_NO_KERNEL = f" Reason: no process, or none that ran a kernel. {ADVICE['allocated_idle']}"
+_WHY = (
+    f"{{{{ if ge $value 1.0 }}}}{_NO_KERNEL}{{{{ else }}}}"
+    + found(
+        f"topk(1, max by (cause) (avg_over_time({WORKLOAD_IDLE.record}{{cluster=%[1]q,workload=%[2]q}}[<window>])))",
+        f"{{{{ if eq .Labels.cause `requests` }}}} Reason: no request came. {ADVICE['wait_requests']}"
+        f"{{{{ else if eq .Labels.cause `user` }}}} Reason: nobody used the session. {ADVICE['wait_user']}"
+        f"{{{{ else }}}}{_NO_KERNEL}{{{{ end }}}}",
+        "cluster",
+        "workload",
+    )
+    + "{{ end }}"
+)
+_SOME = f"{{{{ if ge $value 1.0 }}}}{counted('GPU or MIG instance', more='s')}{{{{ else }}}}{ALLOCATED}{{{{ end }}}}"
 
 ALLOCATED_IDLE = Alert(
     name="GpuAllocatedIdle",
@@ -149,104 +115,111 @@ ALLOCATED_IDLE = Alert(
     # One idle GPU of many (a crashed rank) counts, so it is asked per GPU and counted per workload; and pods that a
     # controller makes again and again are asked together, wherever they were.
     expr=named(
-        f"""\
-  count by {WORKLOAD_LABELS} (
-{_idle("gpu_state_seconds_total", "gpu_allocation_ratio")}
-    or
-{_idle("gpu_mig_state_seconds_total", "gpu_mig_allocation_ratio")}
-  )
-  or
-{_WHOLLY_IDLE}"""
+        f"count by {WORKLOAD} (max by (cluster, uuid, workload) (avg_over_time({GPU_IDLE.record}[<window>]) > "
+        f"<min_idle_ratio> and {GPU_IDLE.record} offset <window>))\n"
+        + "\n".join(
+            (
+                _idle("allocated", "window", "min_idle_ratio"),
+                _idle("requests", "service_window", "min_service_idle_ratio"),
+                _idle("user", "session_window", "min_session_idle_ratio"),
+            )
+        )
     ),
     for_="5m",
     keep_firing_for="10m",
     params=(
         Param(
-            "window",
-            "1h",
-            Unit.DURATION,
-            "Time without a process on the GPU, or without a kernel; a younger owner is left alone.",
+            "window", "1h", Unit.DURATION, "Time without a process, or without a kernel; a younger owner is left alone."
         ),
-        Param("idle", 0.95, Unit.RATIO, "Share of that time."),
+        Param("min_idle_ratio", 0.95, Unit.RATIO, "Fraction of that time."),
+        Param("service_window", "12h", Unit.DURATION, "Time of a service without a request."),
+        Param("min_service_idle_ratio", 0.95, Unit.RATIO, "Fraction of that time."),
+        Param("session_window", "4h", Unit.DURATION, "Time of an interactive session in which nothing ran."),
+        Param("min_session_idle_ratio", 0.98, Unit.RATIO, "Fraction of that time."),
+        EXCEPT,
     ),
-    summary=f"{OWNER} holds GPUs without using them",
-    description=f"{OWNER} held {{{{ $value }}}} GPU(s) or MIG instance(s) for the last <window> with no process on "
-    f"them, or none that ran a kernel. {ADVICE['allocated_idle']}",
+    meaning="Allocated GPUs ran nothing for the whole window: no process, no kernel, no request or no user.",
+    summary=f"{OWNER_NAME} leaves {_SOME} idle",
+    description=f"{OWNER_NAME} left {_SOME} idle for at least <window>.{_WHY}",
 )
 
-_EVALUATES = f"""\
-sum by {WORKLOAD_LABELS} (increase(gpu_workload_phase_seconds_total{{phase="evaluation"}}[{ABOUT}])) > 0
-    and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (rate({_SECONDS}{{state=~"{regex(BUSY)}"}}[{ABOUT}])) > 0"""
-"""Who reports to evaluate, and computes: an evaluation that hangs grows longer all the same."""
 
-STALLED = Alert(
-    name="GpuWorkloadStalled",
+def _of_owners(label: str, users: str) -> str:
+    """GPU hours of these owners in which nothing ran, where they are most of what the owners had."""
+    idle = f"sum_over_time({IDLE_TIME.record}{{{users}}}[<window>])"
+    lost = f"sum by (cluster, {label}) ({idle} unless on {WORKLOAD} {told('<except>')})"
+    hours = f"sum by (cluster, {label}) (sum_over_time(workload:gpu_workload_allocated:rate5m{{{users}}}[<window>]))"
+    return f"{lost} / 60 > <min_gpu_hours>\n  and on (cluster, {label}) {lost} / {hours} > <min_idle_ratio>"
+
+
+OWNER_WASTE = Alert(
+    name="GpuOwnerWaste",
     audience=Audience.OWNER,
     severity=Severity.WARNING,
-    # Only what has made steps before: compiling and loading come before the first one.
-    expr=named(
-        f"""\
-  sum by {WORKLOAD_LABELS} (increase(gpu_workload_steps_total[<window>])) == 0
-  and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_steps_total[1h] offset <window>)) > 0
-  and on {WORKLOAD_LABELS} {HELD_NOW}
-  unless on {WORKLOAD_LABELS} max by {WORKLOAD_LABELS} (max_over_time(gpu_workload_progress_ratio[{LATELY}])) >= 1
-  unless on {WORKLOAD_LABELS} (
-    {_EVALUATES}
-  )
-  unless on {WORKLOAD_LABELS} {told("<except>")}"""
-    ),
-    for_="5m",
-    keep_firing_for="10m",
+    # Workloads that are too young or too short-lived for the other alerts: chains of jobs, crash loops, many sessions.
+    expr=_of_owners("user", 'user!=""') + "\nor\n" + _of_owners("workload_namespace", 'user="",workload_namespace!=""'),
+    for_="15m",
+    keep_firing_for="1h",
     params=(
-        Param("window", "30m", Unit.DURATION, "Time without a step."),
-        Param(
-            "except",
-            'class="interactive"',
-            Unit.SELECTOR,
-            "Workloads whose gpu_workload_info this selects are left alone: sessions step when users want.",
-        ),
+        Param("window", "6h", Unit.DURATION, "Time over which all workloads of the owner are added up."),
+        Param("min_gpu_hours", 12, Unit.COUNT, "GPU hours that ran nothing."),
+        Param("min_idle_ratio", 0.75, Unit.RATIO, "Fraction of the owner's GPU hours that ran nothing."),
+        EXCEPT,
     ),
-    summary=f"{OWNER} has stopped making steps",
-    description=f"{OWNER} reported steps before, and none in the last <window>, while it holds GPUs. "
-    "Look for a rank that hangs in a collective operation, a full disk or a checkpoint that does not end.",
+    meaning="All workloads of one user or namespace together ran nothing for most of their GPU hours.",
+    summary=f"{OWNER_OF_WASTE} left {{{{ $value | printf `%.0f` }}}} GPU hours idle",
+    description=f"The workloads of {OWNER_OF_WASTE} left {{{{ $value | printf `%.0f` }}}} allocated GPU hours "
+    f"idle within "
+    "<window>, possibly wasted. Look for jobs that end early and start again, sessions that nobody uses, and services "
+    "without requests. End them, or ask for fewer GPUs.",
 )
 
-_NEW_XID = f"""\
-(changes({_XID}[<recent>]) > 0 and {_XID} offset <recent>)
-      or
-      ({_XID} and on (cluster, instance) gpu_exporter_build_info offset <recent>) unless {_XID} offset <recent>"""
-_ALONE = f"""\
-max by (cluster, instance, uuid, workload) (
-      gpu_allocation_ratio offset <recent> == 1
-      and on {_DEVICE} ({_NEW_XID})
-    )"""
-"""Who held all of a GPU before an error that is new. The GPUs with one are chosen first: they are few of many."""
+XID_APPLICATION_SERIES = 'gpu_xid_last_timestamp_seconds{class="restart_app"}'
+_NEW = f"""\
+  changes({XID_APPLICATION_SERIES}[<recent>]) > 0 and {XID_APPLICATION_SERIES} offset <recent>
+  or {XID_APPLICATION_SERIES} and on (cluster, instance) gpu_exporter_build_info offset <recent>\
+ unless {XID_APPLICATION_SERIES} offset <recent>"""
 
 XID_APPLICATION = Alert(
     name="GpuXidApplication",
     audience=Audience.OWNER,
     severity=Severity.WARNING,
-    # Only who held the GPU alone before the error is named: the next job on it did nothing.
+    # Only who was allocated the whole GPU before the error is named: the next job on it did nothing.
     expr=named(
-        f"""\
-  count by {WORKLOAD_LABELS} (
-    max by (cluster, uuid, workload) (
-      {_ALONE}
-      unless on {_DEVICE} count by {_DEVICE} (
-        {_ALONE}
-      ) > 1
-    )
-  )""",
+        f"count by {WORKLOAD} (max by (cluster, uuid, workload) ({ALONE.record} offset <recent>"
+        f" and on (cluster, instance, uuid) (\n{_NEW})))",
         "<recent>",
     ),
     keep_firing_for="1h",
     params=(
-        Param("recent", "3m", Unit.DURATION, "Time in which an error is new; its owner must have held the GPU before."),
+        Param("recent", "3m", Unit.DURATION, "Time in which an error is new; its owner must have had the GPU before."),
+        EXCEPT,
     ),
-    summary=f"{OWNER} raised XID {XIDS}",
-    description=f"{{{{ $value }}}} GPU(s) reported XID {XIDS} while {OWNER} held them: {GPUS_OF_XIDS}. Errors of this "
-    "class come from the program (an illegal access, a wrong index, a kernel that does not end; 94: it was on memory "
-    "that failed, and is to be started again).",
+    meaning="A program raised an XID that NVIDIA's catalogue calls an error of the application.",
+    summary=f"{OWNER_NAME} raised XID {XIDS} on {GPUS_OF_XIDS}",
+    description=f"{counted('GPU')} reported XID {XIDS} while allocated to {OWNER_NAME}: {GPUS_OF_XIDS}. Errors of this "
+    "class come from the program: an illegal access, a wrong index, or a kernel that does not end. Run "
+    "the program under compute-sanitizer.",
+)
+HOST_MEMORY_FULL = Alert(
+    name="GpuWorkloadMemoryNearLimit",
+    audience=Audience.OWNER,
+    severity=Severity.WARNING,
+    expr=named(
+        f"max by {WORKLOAD} (min_over_time(gpu_workload_resident_memory_bytes[<window>])"
+        " / gpu_workload_memory_limit_bytes) > <max_memory_ratio>"
+    ),
+    for_="5m",
+    keep_firing_for="10m",
+    params=(
+        Param("window", "5m", Unit.DURATION, "Time it must have been as full all along."),
+        Param("max_memory_ratio", 0.95, Unit.RATIO, "Fraction of the memory limit in use, page cache left out."),
+        EXCEPT,
+    ),
+    meaning="The host memory of a workload is nearly at its limit, where the kernel kills it.",
+    summary=f"{OWNER_NAME} is near its memory limit",
+    description=f"{OWNER_NAME} uses {percent()} of its host memory limit. At the limit the kernel kills it. Use fewer "
+    "loader workers, less prefetch, or raise the limit.",
 )
 
-WORKLOAD = (UNDERUTILIZED, ALLOCATED_IDLE, STALLED, XID_APPLICATION)
+WORKLOAD_ALERTS = (UNDERUTILIZED, ALLOCATED_IDLE, OWNER_WASTE, XID_APPLICATION, HOST_MEMORY_FULL)

@@ -13,6 +13,7 @@ _PLACEHOLDER = re.compile(r"<([a-z][a-z0-9_]*)>")
 _ALERT = re.compile(r"Gpu[A-Z][A-Za-z]+")
 _RECORD = re.compile(r"[a-z_]+:[a-z0-9_]+:[a-z0-9_]+")
 _DURATION = re.compile(r"[1-9][0-9]*[smhd]|0s")
+_SENTENCE = re.compile(r"[A-Z][^.]*(?:\.\d[^.]*)*\.")
 _PARTS = re.compile(r"([0-9]+)([a-z]+)")
 _MINUTES = {"ms": 1 / 60_000, "s": 1 / 60, "m": 1, "h": 60, "d": 1440, "w": 10_080, "y": 525_600}
 _RARELY, _LONG = 5, 10
@@ -84,6 +85,8 @@ class Alert:
     audience: Audience
     severity: Severity
     expr: str
+    meaning: str
+    """One sentence, for whoever reads the rule or its runbook."""
     summary: str
     description: str
     for_: str = "0s"
@@ -91,6 +94,8 @@ class Alert:
     params: tuple[Param, ...] = ()
     asks_for_days: bool = False
     """Of each exporter: dear in a large fleet, so that it is evaluated rarely, although it pages."""
+    correlated: bool = False
+    """GpuIncident looks at it: evaluated each minute, so that many nodes are one message."""
 
     def __post_init__(self) -> None:
         problems = [
@@ -102,6 +107,7 @@ class Alert:
             ),
             (self.unknown() != set(), f"uses parameters it does not declare: {self.unknown()}"),
             (self.unused() != set(), f"declares parameters it does not use: {self.unused()}"),
+            (not _SENTENCE.fullmatch(self.meaning), "needs one sentence of what it means"),
             (not self.description.endswith((".", "}}")), "needs a description that is a sentence"),
         ]
         for wrong, why in problems:
@@ -117,7 +123,9 @@ class Alert:
         windowed = any(param.unit is Unit.DURATION for param in self.params)
         waits = minutes(self.for_)
         paged = self.severity is Severity.CRITICAL
-        return self.asks_for_days or (not paged and (waits >= _LONG or (windowed and waits >= _RARELY)))
+        return self.asks_for_days or (
+            not self.correlated and not paged and (waits >= _LONG or (windowed and waits >= _RARELY))
+        )
 
     @property
     def texts(self) -> tuple[str, ...]:

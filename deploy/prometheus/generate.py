@@ -10,6 +10,7 @@ from deploy.prometheus.declaration import Alert, fill
 from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.render import (
     ALERTS,
+    CORRELATION,
     Settings,
     render,
     render_recordings,
@@ -70,12 +71,20 @@ def _runbook(alert: Alert, root: Path) -> str:
 
 
 def _facts(alert: Alert) -> str:
+    """Meaning, whom it reaches and where to look; the query folded away."""
     to = {"oncall": "on-call", "owner": "the owner of the workload"}[alert.audience.value]
-    lines = [f"**{alert.severity.value}**, to {to}, after {alert.for_}.\n", "\n"]
-    lines += [f"- `{param.name}` = {param.default} ({param.unit.value}): {param.help}\n" for param in alert.params]
     values = {param.name: f"{param.default}" for param in alert.params}
-    query = ["```promql\n", fill(alert.expr, values), "\n```\n"]
-    return "".join([*lines, "\n" if alert.params else "", *query, "\n", walk.text(alert)])
+    params = [f"- `{param.name}` = {param.default} ({param.unit.value}): {param.help}\n" for param in alert.params]
+    return "".join(
+        [
+            f"**Meaning**: {alert.meaning}\n\n",
+            f"**{alert.severity.value}**, to {to}, after {alert.for_}. {walk.text(alert)}\n",
+            "<details><summary>Query and parameters</summary>\n\n",
+            *([*params, "\n"] if params else []),
+            *("```promql\n", fill(alert.expr, values), "\n```\n\n"),
+            "</details>\n",
+        ]
+    )
 
 
 def _states() -> str:
@@ -86,8 +95,8 @@ def _states() -> str:
 
 def _recordings() -> str:
     lines = ["| series | labels | value |\n", "|---|---|---|\n"]
-    for group in GROUPS:
-        for rule in group.rules:
+    for rules in (*(group.rules for group in GROUPS), CORRELATION):
+        for rule in rules:
             labels = ", ".join(("cluster", *rule.by))
             if set(KEPT_OWNER_LABELS) <= set(rule.by):
                 labels = labels.replace(", ".join(KEPT_OWNER_LABELS), "owner's")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from deploy.prometheus.alerts_workload import EXCEPT, WORKLOAD_LABELS, told
+from deploy.prometheus.alerts_workload import EXCEPT, told
 from deploy.prometheus.declaration import Alert
+from deploy.prometheus.recordings_alert import OWNER, WORKLOAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,16 +28,16 @@ class Scope:
 
     def narrow(self, expr: str) -> str:
         if self.only:
-            expr = f"(\n{expr.rstrip()}\n)\nand on {WORKLOAD_LABELS} {told(self.only)}"
+            expr = f"(\n{expr.rstrip()}\n)\nand on {WORKLOAD} {told(self.only)}"
         if self.others:
             others = " or ".join(map(told, self.others))
-            expr = f"(\n{expr.rstrip()}\n)\nunless on {WORKLOAD_LABELS} ({others})"
+            expr = f"(\n{expr.rstrip()}\n)\nunless on {WORKLOAD} ({others})"
         return expr
 
 
 def overridable(alert: Alert) -> bool:
-    """Those to owners, which say whom they leave alone."""
-    return any(param.name == EXCEPT.name for param in alert.params)
+    """Those about one workload, which say whom they leave alone."""
+    return OWNER.record in alert.expr and any(param.name == EXCEPT.name for param in alert.params)
 
 
 def scopes(alert: Alert, overrides: Collection[Override]) -> Iterator[tuple[Scope, Mapping[str, float | str]]]:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deploy.prometheus import recordings_alert
 from deploy.prometheus.declaration import Recording
-from deploy.prometheus.recordings_common import MODEL, NODE, WHOLE, by, once, record
+from deploy.prometheus.recordings_accounting import ACCOUNTING
+from deploy.prometheus.recordings_accounting import INTERVAL as ACCOUNTING_INTERVAL
+from deploy.prometheus.recordings_common import MODEL, NODE, STATE_INDEX, by, once, record
 from deploy.prometheus.recordings_device import (
     COPIES,
     GPU_BUSY,
@@ -34,19 +37,21 @@ from deploy.prometheus.recordings_device import (
     device_states,
     reasons,
 )
+from deploy.prometheus.recordings_fleet import DOWN, GONE_DAY, GONE_WEEK, MOST, NEW_NODE, PLACED
 from deploy.prometheus.recordings_owner import (
     MARK,
     PART_STATES,
     PART_USED,
     STARTS,
+    WORKLOAD_HELD,
+    WORKLOAD_LEVEL,
     WORKLOAD_NOW,
     WORKLOAD_PARTS,
     WORKLOAD_USED,
-    owner_held,
-    owner_level,
-    owner_share,
+    WORKLOAD_UTILIZATION,
 )
 from deploy.prometheus.recordings_progress import PROGRESS, PROGRESS_NOW
+from deploy.prometheus.recordings_ranks import RANKS
 from deploy.prometheus.recordings_serving import SERVING
 from deploy.prometheus.recordings_unreachable import KUBERNETES_NODES, UNREACHABLE
 from deploy.prometheus.targets import OTHERS, TARGETS
@@ -101,7 +106,6 @@ _NODES, _CLUSTERS, _MODELS = (
     Level("cluster", (), base="node"),
     Level("model", MODEL, join=INFO_JOIN),
 )
-_OWNERS = (("namespace", ("workload_namespace",)), ("account", ("account",)), ("user", ("user",)))
 GROUPS = (
     Group("gpu-target", INTERVAL, (OTHERS, TARGETS)),
     Group(
@@ -115,12 +119,11 @@ GROUPS = (
         RATE_INTERVAL,
         (
             MARK,
-            *owner_held("workload", WHOLE),
+            *WORKLOAD_HELD,
             *WORKLOAD_PARTS,
             PART_MODELS,
             MODEL_SHARE,
             MODEL_PEAK,
-            *(rule for level, labels in _OWNERS for rule in owner_held(level, labels)),
         ),
     ),
     Group("gpu-node", INTERVAL, (COPIES, _EXPORTERS, _MAINTENANCE, *GPU_LINK_ERRORS, *device_states(_NODES))),
@@ -130,13 +133,17 @@ GROUPS = (
         "gpu-owner",
         INTERVAL,
         (
-            *owner_level("workload", WHOLE),
+            *WORKLOAD_LEVEL,
             WORKLOAD_USED,
             WORKLOAD_MODELS,
-            *(rule for level, labels in _OWNERS for rule in owner_level(level, labels)),
         ),
     ),
+    Group("gpu-alert", INTERVAL, (*recordings_alert.NOW, recordings_alert.WORKLOAD_IDLE, recordings_alert.IDLE_TIME)),
+    Group("gpu-alert-rate", RATE_INTERVAL, recordings_alert.RATED),
+    Group("gpu-place", INTERVAL, (PLACED, DOWN, NEW_NODE)),
+    Group("gpu-state", INTERVAL, (STATE_INDEX,)),
     Group("gpu-progress", INTERVAL, PROGRESS),
+    Group("gpu-ranks", RATE_INTERVAL, RANKS),
     Group("gpu-serving", NOW_INTERVAL, SERVING),
     Group(
         "gpu-now",
@@ -155,7 +162,7 @@ GROUPS = (
             *HEAT,
             GPU_BUSY,
             *WORKLOAD_NOW,
-            *(owner_share(level, labels) for level, labels in (("workload", WHOLE), *_OWNERS)),
+            WORKLOAD_UTILIZATION,
             *PROGRESS_NOW,
         ),
     ),
@@ -164,10 +171,11 @@ GROUPS = (
         DAY_INTERVAL,
         (
             STARTS,
-            *(
-                _waste_hours(level, labels)
-                for level, labels in (("cluster", ()), ("node", NODE), ("model", MODEL), *_OWNERS)
-            ),
+            MOST,
+            GONE_DAY,
+            GONE_WEEK,
+            *(_waste_hours(level, labels) for level, labels in (("cluster", ()), ("node", NODE), ("model", MODEL))),
         ),
     ),
+    Group("gpu-accounting", ACCOUNTING_INTERVAL, ACCOUNTING),
 )

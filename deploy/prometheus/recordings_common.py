@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from deploy.prometheus.declaration import Recording
 from exporter.attribution.owner import KEPT_OWNER_LABELS
+from exporter.ledger.states import STATES
 
 NODE = ("node", "instance")
 WHOLE = tuple(label for label in KEPT_OWNER_LABELS if label not in {"workload_pod", "workload_container"})
@@ -23,6 +24,14 @@ def summed(labels: Iterable[str], expr: str) -> str:
 
 def record(record: str, labels: tuple[str, ...], expr: str, help: str) -> Recording:
     return Recording(record=record, expr=expr, help=help, by=labels)
+
+
+STATE_INDEX = record(
+    "state:gpu_state:index",
+    ("state",),
+    "\nor\n".join(f'label_replace(vector({place}), "state", "{state}", "", "")' for place, state in enumerate(STATES)),
+    "The place of each state in the ledger's table: what state timelines show.",
+)
 
 
 def once(labels: Iterable[str], expr: str) -> str:

@@ -1,4 +1,4 @@
-"""Recording rules of the levels that are made of workloads: the workload, and its namespace, account and user."""
+"""Recording rules of workloads: what they hold and use now. What owners got in all is in recordings_accounting."""
 
 from __future__ import annotations
 
@@ -101,83 +101,63 @@ MARK = record(
 )
 
 
-def owner_share(level: str, labels: tuple[str, ...]) -> Recording:
-    return record(
-        f"{level}:gpu_utilization:ratio_rate5m",
-        labels,
-        f"{level}:gpu_workload_busy:rate5m / ({level}:gpu_workload_observed:rate5m > 0)",
-        "Share of the held and observed GPU time in which a kernel ran and did more than wait, 0 to 1.",
-    )
+_HELD = "workload:gpu_workload_allocated:rate5m"
+_OBSERVED = "workload:gpu_workload_observed:rate5m"
+WORKLOAD_UTILIZATION = record(
+    "workload:gpu_utilization:ratio_rate5m",
+    WHOLE,
+    f"workload:gpu_workload_busy:rate5m / ({_OBSERVED} > 0)",
+    "Share of the held and observed GPU time in which a kernel ran and did more than wait, 0 to 1.",
+)
 
 
-def _total(level: str, labels: tuple[str, ...], name: str, expr: str, help: str) -> Recording:
-    """The sum of `expr` over the parts of a workload, or of what is recorded so of the workloads of a level."""
-    total = once(KEPT_OWNER_LABELS, expr) if level == "workload" else f'workload:{name}{{{labels[0]}!=""}}'
-    return record(f"{level}:{name}", labels, summed(labels, total), help)
+def _total(name: str, expr: str, help: str) -> Recording:
+    """The sum of `expr` over the parts of a workload."""
+    return record(f"workload:{name}", WHOLE, summed(WHOLE, once(KEPT_OWNER_LABELS, expr)), help)
 
 
-def owner_held(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
-    """What a level that is made of workloads holds."""
-    return (
-        _total(level, labels, "gpu_workload_allocated_gpus:sum", "gpu_workload_allocated_gpus", "Allocated GPUs."),
-        _total(
-            level,
-            labels,
-            "gpu_workload_memory_bytes:sum",
-            "gpu_workload_memory_bytes",
-            "GPU memory its processes use, bytes.",
-        ),
-    )
+WORKLOAD_HELD = (
+    _total("gpu_workload_allocated_gpus:sum", "gpu_workload_allocated_gpus", "Allocated GPUs."),
+    _total("gpu_workload_memory_bytes:sum", "gpu_workload_memory_bytes", "GPU memory its processes use, bytes."),
+)
+"""What workloads hold now."""
 
 
-def owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
-    """The rules of a level that is made of workloads; all but `workload` itself add up that one."""
-    base = level == "workload"
-    own = "" if base else f'{labels[0]}!=""'
-    state = f"{level}_state:gpu_workload_gpu_seconds:rate5m"
-    seconds = f"{_WORKLOAD_SECONDS}{{{own}}}"
-    if base:
-        seconds = PART_STATES.record
-    held = f"{level}:gpu_workload_allocated:rate5m"
-    observed = f"{level}:gpu_workload_observed:rate5m"
+def _part(matcher: str) -> str:
+    return f"{summed(WHOLE, f'{_WORKLOAD_SECONDS}{{{matcher}}}')} or 0 * {_HELD}"
 
-    def part(matcher: str) -> str:
-        return f"{summed(labels, f'{state}{{{matcher}}}')} or 0 * {held}"
 
-    rows = [
-        (held, summed(labels, state), "GPUs' worth of time that was held."),
-        (
-            observed,
-            part('state!="unobserved"'),
-            "GPUs' worth of time that was held and of which it is known what the GPU did.",
-        ),
-        (
-            f"{level}:gpu_workload_busy:rate5m",
-            part(f'state=~"{regex(BUSY)}"'),
-            "GPUs' worth of time a kernel ran.",
-        ),
-        (
-            f"{level}:gpu_workload_good:rate5m",
-            f"{observed} * on (cluster, workload) group_left () {_MARK} or {HIGH:g} * {observed}"
-            if base
-            else summed(labels, f"workload:gpu_workload_good:rate5m{{{own}}}"),
-            "GPUs' worth of time that a kernel would run at the mark of its class of work.",
-        ),
-        (
-            f"{level}:gpu_waste:rate5m",
-            part(f'state=~"{regex(LOST)}"'),
-            "GPUs' worth of time that was held and lost (idle, waiting or throttled).",
-        ),
-    ]
-    ledger = record(
-        state,
-        (*labels, "state"),
-        summed((*labels, "state"), seconds),
+WORKLOAD_LEVEL = (
+    record(
+        _WORKLOAD_SECONDS,
+        (*WHOLE, "state"),
+        summed((*WHOLE, "state"), PART_STATES.record),
         "The owners' ledger: GPUs' worth of held time in each state that took any. Sums to the Allocated GPUs.",
-    )
-    energy = "rate(gpu_workload_energy_joules_total[5m])"
-    return (
-        ledger,
-        _total(level, labels, "gpu_workload_energy_joules:rate5m", energy, "Energy, joules/s."),
-        *(record(name, labels, expr, text) for name, expr, text in rows),
-    )
+    ),
+    _total("gpu_workload_energy_joules:rate5m", "rate(gpu_workload_energy_joules_total[5m])", "Energy, joules/s."),
+    record(_HELD, WHOLE, summed(WHOLE, _WORKLOAD_SECONDS), "GPUs' worth of time that was held."),
+    record(
+        _OBSERVED,
+        WHOLE,
+        _part('state!="unobserved"'),
+        "GPUs' worth of time that was held and of which it is known what the GPU did.",
+    ),
+    record(
+        "workload:gpu_workload_busy:rate5m",
+        WHOLE,
+        _part(f'state=~"{regex(BUSY)}"'),
+        "GPUs' worth of time a kernel ran.",
+    ),
+    record(
+        "workload:gpu_workload_good:rate5m",
+        WHOLE,
+        f"{_OBSERVED} * on (cluster, workload) group_left () {_MARK} or {HIGH:g} * {_OBSERVED}",
+        "GPUs' worth of time that a kernel would run at the mark of its class of work.",
+    ),
+    record(
+        "workload:gpu_waste:rate5m",
+        WHOLE,
+        _part(f'state=~"{regex(LOST)}"'),
+        "GPUs' worth of time that was held and lost (idle, waiting or throttled).",
+    ),
+)

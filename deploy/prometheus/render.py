@@ -8,7 +8,6 @@ from typing import Any
 
 import yaml
 
-from deploy.prometheus.alerts_demand import DEMAND
 from deploy.prometheus.alerts_exporter import EXPORTER
 from deploy.prometheus.alerts_fabric import FABRIC
 from deploy.prometheus.alerts_fleet import FLEET
@@ -16,20 +15,22 @@ from deploy.prometheus.alerts_hardware import HARDWARE
 from deploy.prometheus.alerts_incident import INCIDENT
 from deploy.prometheus.alerts_ranks import RANKS
 from deploy.prometheus.alerts_unallocated import UNALLOCATED
-from deploy.prometheus.alerts_workload import WORKLOAD, excepted
-from deploy.prometheus.declaration import Alert, fill, minutes
+from deploy.prometheus.alerts_workload import WORKLOAD_ALERTS
+from deploy.prometheus.declaration import Alert, Recording, fill, minutes
 from deploy.prometheus.overrides import Override, Scope, overridable, scopes
 from deploy.prometheus.recordings import GROUPS
 from exporter.core.project import RUNBOOKS
 
 _SUBJECTS = {
-    "gpu-workload.alerts": (*map(excepted, (*WORKLOAD, *RANKS, *DEMAND)), *UNALLOCATED),
+    "gpu-workload.alerts": (*WORKLOAD_ALERTS, *RANKS, *UNALLOCATED),
     # In one group and in this order: what correlates alerts looks at those that were just evaluated.
     "gpu-hardware.alerts": (*HARDWARE, *FABRIC, *INCIDENT),
     "gpu-exporter.alerts": EXPORTER,
     "gpu-fleet.alerts": FLEET,
 }
-ALERTS = tuple(alert for alerts in _SUBJECTS.values() for alert in alerts)
+ALERTS = tuple(rule for rules in _SUBJECTS.values() for rule in rules if isinstance(rule, Alert))
+CORRELATION = tuple(rule for rules in _SUBJECTS.values() for rule in rules if isinstance(rule, Recording))
+"""What is recorded between alerts of one group: it is made of alerts, and others are made of it."""
 
 _MUTES_FOR = {"GpuIncident": "GpuIncidentNode"}
 """What mutes others since this one tells of them is switched off with it, or nobody would be told. As in the chart."""
@@ -43,14 +44,14 @@ _FORGETS = "what they stood on when a node fell silent would be forgotten"
 class _Group:
     name: str
     slow: bool
-    alerts: tuple[Alert, ...]
+    rules: tuple[Alert | Recording, ...]
 
 
 def _groups() -> Iterator[_Group]:
-    """Alerts of one subject that are evaluated together."""
-    for name, alerts in _SUBJECTS.items():
+    """Rules of one subject that are evaluated together."""
+    for name, rules in _SUBJECTS.items():
         for slow in (False, True):
-            chosen = tuple(alert for alert in alerts if alert.slow is slow)
+            chosen = tuple(rule for rule in rules if (isinstance(rule, Alert) and rule.slow) is slow)
             if chosen:
                 yield _Group(name.replace(".", "-slow.") if slow else name, slow, chosen)
 
@@ -112,9 +113,9 @@ def render(settings: Settings | None = None) -> dict[str, Any]:
                 "interval": settings.slow_interval if group.slow else settings.interval,
                 "rules": [
                     rule if settings.keep_firing else _without_keep(rule)
-                    for alert in group.alerts
-                    if alert.name not in disabled
-                    for rule in _rules(alert, settings)
+                    for each in group.rules
+                    if isinstance(each, Recording) or each.name not in disabled
+                    for rule in _rules(each, settings)
                 ],
             }
             for group in _groups()
@@ -130,12 +131,14 @@ def render_marked() -> dict[str, Any]:
                 "name": group.name,
                 "interval": "<slowInterval>" if group.slow else "<interval>",
                 "rules": [
-                    _rule(
-                        alert,
-                        {key: f"<{alert.name}.{key}>" for key in defaults(alert)},
-                        f"<runbooks>{alert.runbook}.md",
+                    recorded(each)
+                    if isinstance(each, Recording)
+                    else _rule(
+                        each,
+                        {key: f"<{each.name}.{key}>" for key in defaults(each)},
+                        f"<runbooks>{each.runbook}.md",
                     )
-                    for alert in group.alerts
+                    for each in group.rules
                 ],
             }
             for group in _groups()
@@ -150,11 +153,15 @@ def render_recordings(interval: str | None = None) -> dict[str, Any]:
             {
                 "name": group.name,
                 "interval": interval or group.interval,
-                "rules": [{"record": rule.record, "expr": rule.expr} for rule in group.rules],
+                "rules": [recorded(rule) for rule in group.rules],
             }
             for group in GROUPS
         ]
     }
+
+
+def recorded(rule: Recording) -> dict[str, Any]:
+    return {"record": rule.record, "expr": rule.expr}
 
 
 def chart_values() -> dict[str, dict[str, Any]]:
@@ -177,10 +184,13 @@ def _text(_: _Blocks, text: str) -> yaml.ScalarNode:
 _Blocks.add_representer(str, _text)
 
 
-def _rules(alert: Alert, settings: Settings) -> Iterator[dict[str, Any]]:
-    """The alert, and once more for each of its overrides."""
-    for scope, values in scopes(alert, settings.overrides):
-        yield _rule(alert, _values(alert, settings, values), settings.runbooks.format(name=alert.runbook), scope)
+def _rules(rule: Alert | Recording, settings: Settings) -> Iterator[dict[str, Any]]:
+    """The rule, and once more for each override of an alert."""
+    if isinstance(rule, Recording):
+        yield recorded(rule)
+        return
+    for scope, values in scopes(rule, settings.overrides):
+        yield _rule(rule, _values(rule, settings, values), settings.runbooks.format(name=rule.runbook), scope)
 
 
 def _values(alert: Alert, settings: Settings, others: Mapping[str, float | str]) -> dict[str, str]:
@@ -205,6 +215,7 @@ def _rule(alert: Alert, values: dict[str, str], runbook: str, scope: Scope = _AL
         **({} if keep == "0s" else {"keep_firing_for": keep}),
         "labels": {"severity": values["severity"], "audience": alert.audience.value, "runbook": alert.runbook},
         "annotations": {
+            "meaning": alert.meaning,
             "summary": fill(alert.summary, values),
             "description": fill(alert.description, values),
             "runbook_url": runbook,

@@ -6,6 +6,7 @@ from deploy.prometheus.alerts_exporter import EXPORTER
 from deploy.prometheus.alerts_fleet import FLEET
 from deploy.prometheus.alerts_hardware import HARDWARE
 from deploy.prometheus.alerts_incident import INCIDENT
+from deploy.prometheus.alerts_workload import OWNER_WASTE
 from deploy.prometheus.declaration import Alert, Audience
 from exporter.faults.rules import NAMES, runbook
 
@@ -16,6 +17,8 @@ _WORKLOAD = "var-cluster=$cluster&var-workload=$workload"
 
 def dashboards(alert: Alert) -> tuple[tuple[str, str], ...]:
     """Title and address below Grafana's, with labels of the alert in their places."""
+    if alert is OWNER_WASTE:
+        return (("Waste", "/d/gpu-waste?var-cluster=$cluster"),)
     if alert.audience is Audience.OWNER:
         return (
             ("Workload (Slurm)", f"/d/gpu-workload-slurm?{_WORKLOAD}"),

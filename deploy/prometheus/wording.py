@@ -4,15 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from deploy.prometheus.hosts import by_host
 from deploy.prometheus.outages import unless_silent
 from deploy.prometheus.states import ADVICE, LOST, POSSIBLY_LOST, TITLES, regex
 
 NODE = "{{ or $labels.node $labels.instance }}"
-GPU = "GPU {{ $labels.gpu }} of " + NODE
-OWNER = (
+GPU = NODE + " GPU {{ $labels.gpu }}"
+OWNER_NAME = (
     "{{ $labels.workload }}"
     "{{ if $labels.user }} of {{ $labels.user }}{{ end }}"
     "{{ if $labels.account }} (account {{ $labels.account }}){{ end }}"
+)
+
+PERCENT = (
+    "printf `%.2f` | reReplaceAll `^0[.]0?([0-9]+)$` `${1} %` | reReplaceAll `^([0-9]+)[.]([0-9]{2})$` `${1}${2} %`"
+)
+
+
+def percent(value: str = "$value") -> str:
+    """A ratio as people write it: "56 %"."""
+    return f"{{{{ {value} | {PERCENT} }}}}"
+
+
+def threshold(param: str) -> str:
+    """A parameter that is a ratio, as people write it."""
+    return f"{{{{ `<{param}>` | humanizePercentage | reReplaceAll `%$` ` %` }}}}"
+
+
+def counted(noun: str, value: str = "$value", more: str = "s") -> str:
+    """A number and its noun: "1 GPU", "4 GPUs"."""
+    return f"{{{{ {value} }}}} {noun}{{{{ if ne {value} 1.0 }}}}{more}{{{{ end }}}}"
+
+
+def found(query: str, text: str, *labels: str) -> str:
+    """`text` about the first series that `query` finds, with these labels of the alert in its places."""
+    asked = f"printf `{query}` {' '.join(f'$labels.{label}' for label in labels)} | query"
+    return f"{{{{ with {asked} }}}}{{{{ with first . }}}}{text}{{{{ end }}}}{{{{ end }}}}"
+
+
+def of_gpu(query: str, text: str) -> str:
+    """`text` about what `query` finds of the alert's GPU, which `<gpu>` selects."""
+    return found(query.replace("<gpu>", _SAME_GPU), text, "cluster", "instance", "uuid")
+
+
+_SAME_GPU = "cluster=%[1]q,instance=%[2]q,uuid=%[3]q"
+
+OWNER_OF_WASTE = "{{ if $labels.user }}{{ $labels.user }}{{ else }}namespace {{ $labels.workload_namespace }}{{ end }}"
+_ALLOCATED = "gpu_workload_allocated_gpus{cluster=%[1]q,workload=%[2]q}"
+ALLOCATED = found(
+    f"sum(max by (host, workload_pod, workload_container) ({by_host(_ALLOCATED)}))",
+    "{{ .Value }} GPU{{ if ne .Value 1.0 }}s{{ end }}",
+    "cluster",
+    "workload",
 )
 
 # A workload is named once, whatever holds the GPU for it: containers, MIG instances, or one share that two jobs scrape.
@@ -27,12 +70,12 @@ _LIST = (
 )
 HIT = unless_silent(
     f"{{{{ with printf `{_HOLDERS}` $labels.cluster $labels.instance $labels.uuid | query }}}}"
-    f"It hits {_LIST}.{{{{ else }}}}No workload holds the GPU.{{{{ end }}}}"
+    f"Affected: {_LIST}.{{{{ else }}}}The GPU is allocated to no workload.{{{{ end }}}}"
 )
 """Who has the GPU. Some alerts outlast the series of a node that falls silent, with those of its owners."""
 NODE_HELD = (
     f"{{{{ with printf `{_NODE_HOLDERS}` $labels.cluster $labels.instance | query }}}}"
-    f"Workloads on the node: {_LIST}.{{{{ else }}}}No workload holds a GPU of the node.{{{{ end }}}}"
+    f"Workloads on the node: {_LIST}.{{{{ else }}}}No GPU of the node is allocated.{{{{ end }}}}"
 )
 """For a text that says itself where the node is silent."""
 NODE_HIT = unless_silent(NODE_HELD)
@@ -54,8 +97,7 @@ def _by_state(text: Mapping[str, str], otherwise: str = "") -> str:
 _COMPUTES = "It computes: compare its clocks, its links and its part of the work."
 _MEANWHILE = {state: f"{title}. {ADVICE.get(state, _COMPUTES)}" for state, title in TITLES.items()}
 _LOST_ON = {
-    state: f"{TITLES[state]} ({{{{ .Value | humanizePercentage }}}} of its GPU time). {text}"
-    for state, text in ADVICE.items()
+    state: f"{TITLES[state]}, {percent('.Value')} of its GPU time. Try: {text}" for state, text in ADVICE.items()
 }
 _OF_OTHERS = 'state!~"wait_collective|wait_peer|free|unobserved"'
 
@@ -81,7 +123,7 @@ _PORT_OF_GPU = (
     "{{ end }}{{ end }}"
 )
 """A slow way to other nodes, where the port nearest to the GPU has one."""
-_NAMED_GPU = "GPU {{ $gpu.Labels.gpu }} of {{ or $gpu.Labels.node $gpu.Labels.instance }}"
+_NAMED_GPU = "{{ or $gpu.Labels.node $gpu.Labels.instance }} GPU {{ $gpu.Labels.gpu }}"
 
 
 def _three(expr: str) -> str:
@@ -90,15 +132,16 @@ def _three(expr: str) -> str:
 
 
 _STRAGGLERS = (
-    f"printf `{_three('rate(gpu_workload_straggler_seconds_total{cluster=%[1]q,workload=%[2]q}[<window>])')} > <share>`"
+    f"printf `{_three('rate(gpu_workload_straggler_seconds_total{cluster=%[1]q,workload=%[2]q}[<window>])')}"
+    " > <min_wait_ratio>`"
     " $labels.cluster $labels.workload | query"
 )
 STRAGGLERS = f"{{{{ range $i, $gpu := {_STRAGGLERS} }}}}{{{{ if $i }}}}, {{{{ end }}}}{_NAMED_GPU}{{{{ end }}}}"
 STATES_OF_STRAGGLERS = (
-    f"{{{{ range $gpu := {_STRAGGLERS} }}}} {_NAMED_GPU}: {{{{ $gpu.Value | humanizePercentage }}}}"
+    f"{{{{ range $gpu := {_STRAGGLERS} }}}} {_NAMED_GPU}: {percent('$gpu.Value')}"
     f" of the last <window>.{_PORT_OF_GPU}{_STATE_OF_GPU}{{{{ end }}}}"
 )
-"""The three GPUs that the others wait for longest, and why. Need the parameters `window` and `share`."""
+"""The three GPUs that the others wait for longest, and why. Need the parameters `window` and `min_wait_ratio`."""
 _RAISED = (
     '(gpu_xid_last_timestamp_seconds{cluster=%[1]q,class="restart_app"} > time() - 600)'
     " * on (cluster, instance, uuid) group_left ()"
@@ -114,17 +157,27 @@ GPUS_OF_XIDS = (
     f"{{{{ if $i }}}}, {{{{ end }}}}{_NAMED_GPU}{{{{ end }}}}"
 )
 """The XIDs of a workload's program, and three of the GPUs that they were on. Need the parameter `recent`."""
-STATE_OF_NODE = _own_state(
-    f"gpu_workload_gpu_seconds_total{{cluster=%[1]q,instance=%[2]q,workload=%[3]q,{_OF_OTHERS}}}",
-    "$labels.cluster",
-    "$labels.instance",
-    "$labels.workload",
+_RANK_WAIT = "avg_over_time(workload_instance:gpu_rank_wait:ratio_rate5m{cluster=%[1]q,workload=%[2]q}[<window>])"
+_RANK_STRAGGLES = "rank:gpu_straggling:ratio_rate5m{cluster=%[1]q,workload=%[2]q} > <min_others_wait_ratio>"
+_LATE = f"{_RANK_WAIT} < <max_own_wait_ratio> or 0 * ({_RANK_STRAGGLES})"
+_LATE_NODES = f"printf `max by (host) ({by_host(_LATE)})` $labels.cluster $labels.workload | query"
+_NAMED_NODE = "{{ $node.Labels.host }}"
+LATE_NODES = f"{{{{ range $i, $node := {_LATE_NODES} }}}}{{{{ if $i }}}}, {{{{ end }}}}{_NAMED_NODE}{{{{ end }}}}"
+STATES_OF_LATE_NODES = f"{{{{ range $node := {_LATE_NODES} }}}} {_NAMED_NODE}: {percent('$node.Value')} of the last" + (
+    " <window>."
+    + _own_state(
+        f"gpu_workload_gpu_seconds_total{{cluster=%[1]q,instance=~%[2]q,workload=%[3]q,{_OF_OTHERS}}}",
+        "$labels.cluster",
+        "(printf `%s(:[0-9]+)?` $node.Labels.host)",
+        "$labels.workload",
+    )
+    + "{{ end }}"
 )
-"""Why the others wait. Need the parameter `window`."""
+"""Nodes that wait least for others, where no GPU stands out. Need the parameters `window` and `max_own_wait_ratio`."""
 
 
 TOP_STATE = (
     f"{{{{ with printf `{_TOP_STATE}` $labels.cluster $labels.workload | query }}}}{{{{ with first . }}}}"
-    f" Most of the lost time: {_by_state(_LOST_ON)}{{{{ end }}}}{{{{ end }}}}"
+    f" Main cause: {_by_state(_LOST_ON)}{{{{ end }}}}{{{{ end }}}}"
 )
 """The state that costs the workload most, and what to do about it. Needs the parameter `window`."""

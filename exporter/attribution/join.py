@@ -117,6 +117,7 @@ class Attribution:
             cgroups=self._own_cgroups(everyone, views),
             info={owner: infos.get(owner) or self._last.info.get(owner) or WorkloadInfo() for owner in everyone},
             health=(*cgroup_health, *(health for view in views for health in view.health)),
+            ended={name: end for view in reversed(views) for name, end in view.ended.items()},
         )
 
     def _completed(self, matches: Mapping[int, Sequence[Match]], views: Sequence[View]) -> Mapping[Owner, Owner]:

@@ -53,6 +53,11 @@ class Owner(NamedTuple):
         return self.namespace, self.pod
 
     @property
+    def source_id(self) -> str:
+        """Name by which its source reports its end."""
+        return self.slurm_job or "/".join((*self.pod_name, self.container))
+
+    @property
     def one_work(self) -> bool:
         """Whether it is one piece of work, not programs with a name, a session, a terminal or cron in common."""
         return self.kind != "process" and not (self.kind == "unit" and _PLACES.match(self.workload))
@@ -179,5 +184,7 @@ class Ownership:
     """Path of the owner's own cgroup under the mount; absent if others are in it."""
     info: Mapping[Owner, WorkloadInfo] = field(default_factory=dict[Owner, WorkloadInfo])
     health: tuple[SourceHealth, ...] = ()
+    ended: Mapping[str, UnixTime] = field(default_factory=dict[str, UnixTime])
+    """End of the allocations that ended lately, by `Owner.source_id`, where the source reports it."""
     unallocated: Mapping[str, frozenset[Owner]] = field(default_factory=dict[str, frozenset[Owner]])
     """Owners by target uuid that run on it without an allocation, although a scheduler allocates it."""

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from exporter.attribution.cgroup import Cgroup, parse_path, trusted_cgroup, with_absolute_paths
 from exporter.attribution.devices import Devices
 from exporter.attribution.owner import NOBODY, Owner, SourceHealth, Target, WorkloadInfo
-from exporter.core.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime, UnixTime
 from exporter.core.record import record
 from exporter.core.threads import Threads
 from exporter.host.model import HostProcess
@@ -163,6 +163,8 @@ class View:
     unsure: frozenset[Owner] = frozenset()
     """Owners that may have been allocated more than the source reports."""
     health: tuple[SourceHealth, ...] = ()
+    ended: Mapping[str, UnixTime] = field(default_factory=dict[str, UnixTime])
+    """End of the allocations that ended lately, by `Owner.source_id`."""
 
 
 class Reader(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -58,7 +57,7 @@ class Throttle:
     plan: Plan
     batch: Fields
     sm_clock: float | None = None
-    """Hertz, read while heat or the power brake holds the clocks down; None otherwise."""
+    """Hertz, read in a moment in which heat or the power brake holds the clocks down; None otherwise."""
 
 
 _SLOWDOWNS = ("sw_thermal", "hw_thermal", "thermal", "hw_power_brake")
@@ -75,7 +74,7 @@ def read(device: Device, previous: Throttle | None, tick: Tick) -> Throttle:
     if flags is None and not seconds:
         raise UnsupportedError("no clock event reasons")
     active: Mapping[str, bool] = {} if flags is None else _holding(flags, plan.supported_flags)
-    slowed = (flags or 0) & plan.supported_flags & _SLOWDOWN_FLAGS or _advanced(seconds, previous)
+    slowed = (flags or 0) & plan.supported_flags & _SLOWDOWN_FLAGS
     megahertz = device.get("nvmlDeviceGetClockInfo", _SM_CLOCK) if slowed else None
     return Throttle(active, seconds, plan, batch, None if megahertz is None else megahertz * 1e6)
 
@@ -96,14 +95,6 @@ def _counted(device: Device, plan: Plan, batch: Fields, previous: Throttle | Non
 @lru_cache(maxsize=256)
 def _holding(flags: int, supported: int) -> Mapping[str, bool]:
     return {reason: bool(flags & bit) for reason, bit in _FLAGS if supported & bit}
-
-
-def _advanced(seconds: Mapping[str, float], previous: Throttle | None) -> bool:
-    """Whether time of heat or the power brake was counted. Where nothing is known of before, none was."""
-    if previous is None or seconds is previous.seconds:
-        return False
-    before = previous.seconds
-    return any(seconds.get(reason, 0.0) > before.get(reason, math.inf) for reason in _SLOWDOWNS)
 
 
 def _first(device: Device, *functions: str) -> int | None:

@@ -150,7 +150,10 @@ def parser(page: Page, table: Collection[Option]) -> argparse.ArgumentParser:
     )
     general = made.add_argument_group("General")
     general.add_argument("-h", "--help", action=_Printed, text=_Parser.format_help, help="Show this and exit.")
-    every = _Parser.format_help if not page.common else lambda _: parser(replace(page, common=()), table).format_help()
+
+    def every(_: argparse.ArgumentParser) -> str:
+        return parser(replace(page, common=()), table).format_help()
+
     general.add_argument("--help-all", action=_Printed, text=every, help="Show every option and exit.")
     general.add_argument("--version", action=_Printed, text=_version, help="Print the version and exit.")
     general.add_argument("--config.file", dest="config.file", metavar="FILE", default="", help="YAML file of options.")

@@ -12,6 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from exporter.accounting.store import NAME as ACCOUNTING
+from exporter.accounting.store import rows_after
+from exporter.accounting.writer import NodeAccounting
 from exporter.attribution.assembly.config import OFF, ON, SlurmConfig
 from exporter.attribution.assembly.factory import Mounts, attribution
 from exporter.attribution.background_source import BackgroundSource
@@ -53,9 +56,19 @@ _STOPPED_SECONDS = 5.0
 class Exporter:
     """Made by `assembly`; what the pages and the commands ask the passes goes through it."""
 
-    def __init__(self, node: str, sampler: Sampler, loop: Loop, xids: XidSources, threads: Threads) -> None:
+    def __init__(
+        self,
+        node: str,
+        sampler: Sampler,
+        loop: Loop,
+        xids: XidSources,
+        threads: Threads,
+        allocations: Callable[[int], bytes] | None = None,
+    ) -> None:
         self.node = node
         """Its name, as the schedulers call it."""
+        self.allocations = allocations
+        """Rows of the accounting after a number; None where nothing is kept."""
         self._sampler = sampler
         self._loop = loop
         self._xids = xids
@@ -125,14 +138,19 @@ def assemble(
         class_rules=config.attribution.classes,
         limits=config.ledger.thresholds,
     )
-    accounts = Accounting(options, workload_families(config.attribution.kubernetes.pod_labels))
+    folder = None if once else state_dir(config.faults.state, driver)
+    name = node_name(config, driver)
+    path = folder / ACCOUNTING if folder else None
+    node = NodeAccounting(path, memory_id=name)
+    accounts = Accounting(options, workload_families(config.attribution.kubernetes.pod_labels), node)
     watch = FaultTracker(replace(fault_site(config, driver), read_only=once))
     pace, collectors = pacing(config.sample), config.collectors.enabled
     sampler = Sampler(driver, _host(config, driver, once=once), collectors, pace, accounts, process, faults=watch)
     between = min(pace.interval, _SOON) if once else pace.interval
     loop = Loop(sampler.run_cycle, between, published, sampler.extra_reads, sampler.read_again)
     xids = _xid_sources(config, driver, sampler)
-    return Exporter(node_name(config, driver), sampler, loop, xids, threads or Threads())
+    allocations = functools.partial(rows_after, path, name) if path else None
+    return Exporter(name, sampler, loop, xids, threads or Threads(), allocations)
 
 
 def _xid_sources(config: DaemonConfig, driver: Driver, sampler: Sampler) -> XidSources:

@@ -65,7 +65,7 @@ def run(config: DaemonConfig) -> int:
     threads = Threads()
     exporter = assembly.assemble(config, published, threads, lambda: process_health(threads, web))
     keeping = Housekeeping(exporter, threads, web, pages, stale_seconds(config.sample), reload)
-    app = App(_pages(config.web, exporter.node, keeping, pages, history), config.web.telemetry_path, web.policy)
+    app = App(_pages(config.web, exporter, keeping, pages, history), config.web.telemetry_path, web.policy)
     server = Server(app, config.web.listen_address, _PAGE_THREADS, web.certificates, threads)
     tune_runtime()
     exporter.start()
@@ -117,15 +117,17 @@ def _restart_rule(config: DaemonConfig) -> RestartRule:
 
 
 def _pages(
-    config: WebConfig, node: str, keeping: Housekeeping, metrics: PageStore, history: GpuHistory
+    config: WebConfig, exporter: Exporter, keeping: Housekeeping, metrics: PageStore, history: GpuHistory
 ) -> RouteHandlers:
     def draw(snapshot: Snapshot) -> str:
         from exporter.web.status import render_status_page  # noqa: PLC0415 - few nodes need it
 
-        return render_status_page(node, config, snapshot, history)
+        return render_status_page(exporter.node, config, snapshot, history)
 
     status = CachedStatusPage(lambda: keeping.snapshot, draw)
-    return RouteHandlers(metrics.page, status.page, keeping.not_ready, keeping.unhealthy)
+    return RouteHandlers(
+        metrics.page, status.page, keeping.not_ready, keeping.unhealthy, allocations=exporter.allocations
+    )
 
 
 def _wait(exporter: Exporter, rule: RestartRule, stopping: threading.Event, ticks: Sequence[Callable[[], None]]) -> int:

@@ -12,7 +12,6 @@ HIDDEN_METRICS = (
     "gpu_bar1_memory_used_bytes",
     "gpu_graphics_active_seconds_total",
     "gpu_memory_activity_ratio",
-    "gpu_memory_busy_seconds_total",
     "gpu_memory_free_bytes",
     "gpu_mig_fp16_active_seconds_total",
     "gpu_mig_fp32_active_seconds_total",

@@ -18,8 +18,8 @@ class StateConfig:
     folder: str = option(
         "auto",
         text,
-        "Directory where faults are kept over restarts; empty: nowhere; auto: /var/lib/gpu-exporter, nowhere with "
-        "--simulate.",
+        "Directory where faults and accounting are kept over restarts; empty: nowhere; auto: /var/lib/gpu-exporter, "
+        "nowhere with --simulate.",
         metavar="DIR",
         name="dir",
     )

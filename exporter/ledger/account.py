@@ -82,6 +82,8 @@ class LedgerInput:
     """Unix seconds each workload started, where known."""
     ranks: Mapping[Owner, Sequence[Rank]] = field(default_factory=dict[Owner, Sequence[Rank]])
     """What the owners' processes report of themselves."""
+    nccl: Mapping[Owner, str] = field(default_factory=dict[Owner, str])
+    """The verdict of NCCL's RAS on the owners that seem to hang."""
     host_signals_known: frozenset[str] = frozenset()
     """Names of the `HostSignals` this host can report, and `reported_phases` where programs can report."""
     compared: Mapping[tuple[Owner, str], Comparison] = field(default_factory=dict[tuple[Owner, str], Comparison])
@@ -99,6 +101,8 @@ class TargetEntry:
     """The last that could be read: what this device can report."""
     free_clock: float | None = None
     """Hertz: the highest SM clock seen while it was busy and not throttled."""
+    throttled_clock: float | None = None
+    """Hertz: the mean SM clock lately while it was throttled."""
     unowned_seconds: float = 0.0
     """GPU seconds run by nobody known, those on the instances of a GPU included; 0 for an instance."""
     seen: float = 0.0
@@ -124,6 +128,22 @@ class OwnerEntry:
 
 
 @record
+class TargetUsage:
+    """What one owner added on one target in one cycle. NOBODY has what no owner was allocated."""
+
+    owner: Owner
+    gpu: str
+    """Uuid of the GPU, also for one of its instances."""
+    profile: str
+    """Profile of the MIG instance; empty for a GPU."""
+    states: tuple[tuple[int, float], ...]
+    """State and the fraction of the GPU's cycle in it; the fractions sum to the allocated fraction of the GPU."""
+    used: float
+    """GPU seconds it ran."""
+    joules: Joules
+
+
+@record
 class Ledger:
     """All totals at the end of one cycle. The empty ledger is where an exporter starts."""
 
@@ -134,3 +154,5 @@ class Ledger:
     targets: Mapping[str, TargetEntry] = field(default_factory=dict[str, TargetEntry])
     owners: Mapping[Owner, OwnerEntry] = field(default_factory=dict[Owner, OwnerEntry])
     host_signals_known: frozenset[str] = frozenset()
+    usage: tuple[TargetUsage, ...] = ()
+    """Of the last cycle alone."""

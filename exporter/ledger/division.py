@@ -16,10 +16,14 @@ from exporter.host.model import HostSignals, ProcessSignals, ThreadLoad, busiest
 from exporter.ledger.account import ZERO, Allocation, Reading, Seconds
 from exporter.ledger.states import INDEX, OF_BUSY_TIME, OF_WAITING_TIME
 from exporter.ledger.states.activity import SPIN_BUSY
-from exporter.ledger.states.state import Claim, Evidence, Limits, Signals
+from exporter.ledger.states.host_waits import BLOCKED
+from exporter.ledger.states.state import Claim, Evidence, Limits, Signals, at_least
 
 UNOBSERVED, FREE, ALLOCATED_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["allocated_idle"]
 SPINNING, COMPUTING, WAIT_OTHER = INDEX["wait_collective"], INDEX["computing"], INDEX["wait_other"]
+
+_WAITS_FOR = {"service": INDEX["wait_requests"], "interactive": INDEX["wait_user"]}
+"""By class of work."""
 
 StateShares = Sequence[tuple[int, float]]
 """(state, part) pairs."""
@@ -36,6 +40,10 @@ class OwnerUsage(NamedTuple):
     """Its part of the target's energy."""
     blocked: bool = False
     """A process of it here was in D state."""
+    stopped: bool = False
+    """All its processes here are stopped."""
+    receiving: bool = False
+    """Its processes here sat in a receive."""
 
 
 class Division(NamedTuple):
@@ -55,11 +63,6 @@ class BusyTime(NamedTuple):
     """Busy time each holder caused."""
     states: StateShares = ()
     """What the busy time was; parts that sum to 1."""
-
-    @property
-    def spinning(self) -> float:
-        """Part of the busy time spent in a collective that waits."""
-        return sum([part for state, part in self.states if state == SPINNING])
 
 
 NO_EVIDENCE = Evidence(Signals(), 0.0)
@@ -121,7 +124,9 @@ def divide(reading: Reading, done: BusyTime, sides: Sequence[Evidence], limits: 
         energy = (1.0 - busy) * allocation.share + demand
         watched = [side.host.processes[pid] for pid in allocation.pids if pid in side.host.processes]
         blocked = any(each.blocked for each in watched)
-        parts.append(OwnerUsage(allocation.owner, state_shares, demand, energy, blocked))
+        process = own_processes(allocation, side.host)
+        receiving = at_least(process.receiving, limits[BLOCKED])
+        parts.append(OwnerUsage(allocation.owner, state_shares, demand, energy, blocked, process.stopped, receiving))
         free -= allocation.share
     waits.append((FREE, max(0.0, free)))
     return Division(_whole(done.states, busy, waits), tuple(parts), busy)
@@ -201,7 +206,6 @@ def _waiting(
         wait=idle / allocation.share,
         unused_by_others=alone,
         own=own_side,
-        peer_lead=max(0.0, side.peer_lead - own / allocation.share),
     )
     return [(state, part * idle) for state, part in _claims(OF_WAITING_TIME, evidence, limits)]
 
@@ -269,17 +273,18 @@ def _claims(rules: Sequence[tuple[int, Claim]], evidence: Evidence, limits: Limi
 
 def _busy_states(evidence: Evidence, limits: Limits) -> StateShares:
     """Divide busy time. Where ranks were compared, what was no wait is judged by its activity over the window."""
-    if evidence.rank is None or evidence.rank.work is None:
+    rank, busy = evidence.rank, evidence.busy
+    if rank is None:
         return _claims(OF_BUSY_TIME, evidence, limits)
-    ((_, spin_claim), *others), busy = OF_BUSY_TIME, evidence.busy
-    spun = min(1.0, spin_claim(evidence, limits))
-    doubtful = min(1.0 - spun, evidence.rank.doubtful / busy)
-    window = replace(
-        evidence.signals, **{name: share * busy for name, share in evidence.rank.work.items() if name != "busy"}
-    )
+    (_, spin_claim), *others = OF_BUSY_TIME
+    state = _WAITS_FOR[evidence.work] if rank.requests else SPINNING
+    spun = min(1.0, rank.requests / busy + spin_claim(evidence, limits))
+    doubtful = min(1.0 - spun, rank.doubtful / busy)
+    work = {name: part * busy for name, part in (rank.work or {}).items() if name != "busy"}
+    window = replace(evidence.signals, **work)
     rest = _claims(others, evidence._replace(signals=window), limits)
     shares = [
-        (SPINNING, spun),
+        (state, spun),
         (COMPUTING, doubtful),
         *[(state, part * (1.0 - spun - doubtful)) for state, part in rest],
     ]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import exp
 from typing import NamedTuple
 
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.ledger.account import OwnerEntry, Reading
 from exporter.ledger.division import SPINNING, Division, OwnerUsage, demands
+from exporter.ledger.peers import kept_part
 from exporter.ledger.states import BUSY, INDEX
 from exporter.ledger.states.idle import ACTIVE
-from exporter.ledger.states.peers import spins
-from exporter.ledger.states.state import Evidence, Limits, Signals, UsageHistory
+from exporter.ledger.states.state import Limits, Signals, UsageHistory
 
 _COMPUTING_STATES = frozenset(INDEX[state] for state in BUSY)
 _BUSY_STATES = _COMPUTING_STATES | {SPINNING}
@@ -22,6 +23,9 @@ _MIN_COMPUTING_RATIO = 0.5
 """Busy part of a cycle from which its power shows what computing draws."""
 _RECENT_CYCLES = 10
 """Cycles within which a process that does wait for storage is caught at it: one look a cycle sees a third of it."""
+_BARRIER_SECONDS = 60.0
+_NEWEST = 0.2
+"""Weight of the newest reading of a throttled clock."""
 _DECAY_SECONDS = 3600.0
 """Seconds over which the highest power and the highest clock are forgotten: work changes, and so do limits."""
 
@@ -64,24 +68,22 @@ def _apart(reading: Reading, owned: Sequence[float], rest: float) -> OwnerBusySe
 
 
 def next_history(
-    before: UsageHistory,
-    reading: Reading,
-    division: Division,
-    part: OwnerUsage,
-    seconds: float,
-    limits: Limits,
+    before: UsageHistory, division: Division, part: OwnerUsage, seconds: float, limits: Limits
 ) -> UsageHistory:
     """Return the past of one owner on one target after one more cycle."""
     ran = part.demand > limits[ACTIVE]
+    fade = exp(-seconds / _BARRIER_SECONDS)
+    received = sum([share for state, share in part.state_shares if state not in _BUSY_STATES]) if part.receiving else 0
     quiet = before.quiet_seconds + (seconds if division.busy is not None else 0.0)
     return UsageHistory(
         straggling_seconds=before.straggling_seconds,
         quiet_seconds=0.0 if ran else quiet,
         ran=before.ran or ran,
-        busy_power=_busy_power(before, reading.signals, part, seconds, limits),
         unblocked_passes=0 if part.blocked else before.unblocked_passes + 1,
         uncomputed_seconds=0.0 if ran and _computed(part) else before.uncomputed_seconds + seconds,
         activity=before.activity,
+        kept_seconds=before.kept_seconds * fade + kept_part(part) * seconds,
+        received_seconds=before.received_seconds * fade + received * seconds,
     )
 
 
@@ -96,27 +98,22 @@ def was_blocked(past: UsageHistory) -> bool:
     return past.unblocked_passes < _RECENT_CYCLES
 
 
-def _busy_power(
-    before: UsageHistory, signals: Signals | None, part: OwnerUsage, seconds: float, limits: Limits
-) -> float | None:
-    """A rank may spin before the others have come, and nobody knows yet that it waits: it does not compute so."""
-    if signals is None or signals.power_of_limit is None or part.demand < _MIN_COMPUTING_RATIO or not _computed(part):
-        return before.busy_power
-    if spins(Evidence(signals, signals.busy or 0.0, past=before), limits):
-        return before.busy_power
-    return _highest(before.busy_power, signals.power_of_limit, seconds)
-
-
 def free_clock(before: float | None, signals: Signals | None, seconds: float) -> float | None:
     """The highest SM clock lately, of cycles in which the GPU was busy and nothing throttled it."""
     if signals is None or not signals.sm_clock or (signals.busy or 0.0) < _MIN_COMPUTING_RATIO:
         return before
     if signals.throttled_thermal is None or signals.throttled_thermal or signals.throttled_power_brake:
         return before  # in the first pass it is not known yet
-    return _highest(before, signals.sm_clock, seconds)
+    return highest_lately(before, signals.sm_clock, seconds)
 
 
-def _highest(before: float | None, now: float, seconds: float) -> float:
+def throttled_clock(before: float | None, signals: Signals | None) -> float | None:
+    """The mean SM clock lately, of readings in moments in which heat or the power brake held it down."""
+    now = signals.sm_clock_throttled if signals else None
+    return before if now is None else now if before is None else before + _NEWEST * (now - before)
+
+
+def highest_lately(before: float | None, now: float, seconds: float) -> float:
     if before is None or now >= before:
         return now
     return before - (before - now) * min(1.0, seconds / _DECAY_SECONDS)

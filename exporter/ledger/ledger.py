@@ -9,33 +9,46 @@ from operator import add, mul
 
 from exporter.attribution.owner import Owner
 from exporter.core.units import Joules
-from exporter.ledger.account import ZERO, Allocation, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
+from exporter.ledger.account import (
+    ZERO,
+    Allocation,
+    Ledger,
+    LedgerInput,
+    OwnerEntry,
+    Reading,
+    Seconds,
+    TargetEntry,
+    TargetUsage,
+)
 from exporter.ledger.division import NO_EVIDENCE, BusyTime, Division, divide, gather, of_gap, runner, work
-from exporter.ledger.history import OwnerBusySeconds, divide_busy_seconds, free_clock, next_history, was_blocked
+from exporter.ledger.history import (
+    OwnerBusySeconds,
+    divide_busy_seconds,
+    free_clock,
+    next_history,
+    throttled_clock,
+    was_blocked,
+)
 from exporter.ledger.peers import (
-    PeerActivities,
-    following,
-    ids,
+    NO_BARRIERS,
+    Barriers,
+    Peers,
     late_ranks,
-    others,
-    peer_activities,
+    peers_of,
     phases,
     reported_stragglers,
-    stragglers,
-    with_peers,
 )
 from exporter.ledger.ranks import compare_ranks
 from exporter.ledger.states import DEFAULTS
 from exporter.ledger.states.given import GAP_INTERVALS
 from exporter.ledger.states.idle import ACTIVE
 from exporter.ledger.states.state import NO_HISTORY, NO_HOST, NOTHING_REPORTED, Evidence, Limits, UsageHistory
+from exporter.ledger.usage import Divisions, Instances, target_usage, unowned_usage
 
-Peers = Mapping[Owner, Collection[str]]
-Divisions = Mapping[str, Division]
-Instances = Mapping[str, Sequence[Reading]]
-"""By the uuid of their GPU."""
+_NO_ENERGY, _NO_OWNER = Joules(0.0), OwnerEntry()
 
-_NO_ENERGY = Joules(0.0)
+
+_ALONE: Mapping[str, Collection[str]] = {}
 
 
 @dataclass(slots=True)
@@ -56,9 +69,10 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> 
     current = replace(current, seconds=max(0.0, current.seconds))
     seconds, readings = current.seconds, current.readings
     gap = seconds > limits[GAP_INTERVALS] * current.interval
+    peers = peers_of(readings, current.hosts)
     if not gap:
-        current = replace(current, compared=compare_ranks(ledger.owners, current, limits))
-    divisions = _divisions(ledger, current, limits, gap=gap)
+        current = replace(current, compared=compare_ranks(ledger.owners, current, peers, limits))
+    divisions, barriers = _divisions(ledger, current, peers, limits, gap=gap)
     ran = {
         each.target.uuid: divide_busy_seconds(each, divisions[each.target.uuid], seconds, ledger.owners)
         for each in readings
@@ -67,6 +81,7 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> 
     for reading in readings:
         if reading.target.parent_uuid:
             instances.setdefault(reading.target.parent_uuid, []).append(reading)
+    usage = target_usage(readings, divisions, ran, instances)
     began = current.time if ledger.began is None else ledger.began
     ledger = replace(ledger, clock=ledger.clock + seconds, began=began)
     return replace(
@@ -74,8 +89,9 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> 
         targets={**ledger.targets, **_targets(ledger, current, divisions, ran, instances)},
         owners={
             **ledger.owners,
-            **_owners(ledger, current, divisions, _sums(ledger, current, divisions, ran, instances, limits), limits),
+            **_owners(ledger, current, peers, barriers, _sums(ledger, current, divisions, usage, instances, limits)),
         },
+        usage=(*usage, *unowned_usage(readings, divisions, ran, instances, usage)),
         host_signals_known=current.host_signals_known or ledger.host_signals_known,
     )
 
@@ -99,7 +115,9 @@ def prune(ledger: Ledger, retention: float) -> Ledger:
     return replace(ledger, targets=targets, owners=owners)
 
 
-def _divisions(ledger: Ledger, current: LedgerInput, limits: Limits, *, gap: bool) -> Mapping[str, Division]:
+def _divisions(
+    ledger: Ledger, current: LedgerInput, peers: Peers, limits: Limits, *, gap: bool
+) -> tuple[Mapping[str, Division], Barriers]:
     if gap:
         return {
             each.target.uuid: of_gap(
@@ -108,67 +126,56 @@ def _divisions(ledger: Ledger, current: LedgerInput, limits: Limits, *, gap: boo
                 [owner for owner, entry in ledger.owners.items() if each.target.uuid in entry.past],
             )
             for each in current.readings
-        }
-    held = with_peers(current.readings, current.hosts)
-    done = {reading.target.uuid: _work(ledger, current, reading, held, limits) for reading in current.readings}
-    among = peer_activities(current.readings, done, current.hosts)
+        }, NO_BARRIERS
+    done: dict[str, BusyTime] = {}
     sides: dict[str, Sequence[Evidence]] = {}
     divisions: dict[str, Division] = {}
     for reading in current.readings:
         uuid = reading.target.uuid
-        sides[uuid] = [_side(ledger, current, uuid, allocation, held, among) for allocation in reading.allocations]
+        done[uuid] = _work(ledger, current, reading, peers, limits)
+        sides[uuid] = [_side(ledger, current, uuid, allocation, peers) for allocation in reading.allocations]
         divisions[uuid] = divide(reading, done[uuid], sides[uuid], limits)
-    late = late_ranks(current.readings, divisions, current.hosts, among, limits)
-    for reading in current.readings if late else ():
+    barriers = late_ranks(divisions, peers, ledger.owners)
+    for reading in current.readings if barriers.late else ():
         uuid = reading.target.uuid
-        beside = [late.get((uuid, allocation.owner), 0.0) for allocation in reading.allocations]
+        beside = [barriers.late.get((uuid, allocation.owner), 0.0) for allocation in reading.allocations]
         if any(beside):
             knowing = [side._replace(peer_late=each) for side, each in zip(sides[uuid], beside, strict=True)]
             divisions[uuid] = divide(reading, done[uuid], knowing, limits)
-    return following(current.readings, divisions, current.hosts, current.work)
+    return divisions, barriers
 
 
-def _work(ledger: Ledger, current: LedgerInput, reading: Reading, held: Peers, limits: Limits) -> BusyTime:
+def _work(ledger: Ledger, current: LedgerInput, reading: Reading, peers: Peers, limits: Limits) -> BusyTime:
     target = ledger.targets.get(reading.target.uuid)
     allocation = runner(reading, limits)
-    side = _side(ledger, current, reading.target.uuid, allocation, held, {}) if allocation else NO_EVIDENCE
+    side = _side(ledger, current, reading.target.uuid, allocation, peers) if allocation else NO_EVIDENCE
     return work(reading, side, _clock_lost(reading, target), limits)
 
 
-def _side(
-    ledger: Ledger, current: LedgerInput, uuid: str, allocation: Allocation, held: Peers, among: PeerActivities
-) -> Evidence:
+def _side(ledger: Ledger, current: LedgerInput, uuid: str, allocation: Allocation, peers: Peers) -> Evidence:
     owner = allocation.owner
-    known = ledger.owners.get(owner)
+    past = ledger.owners.get(owner, _NO_OWNER).past
+    mine = past.get(uuid, NO_HISTORY)
+    rest = [past[other] for other in peers.get(owner, _ALONE).get(uuid, ()) if other != uuid and other in past]
     ranks = current.ranks.get(owner)
-    side = NO_EVIDENCE._replace(
+    return NO_EVIDENCE._replace(
         reported=phases(ranks, allocation.pids, current.readings) if ranks else NOTHING_REPORTED,
         host=current.hosts.get(owner, NO_HOST),
         work=current.work.get(owner, ""),
-        past=known.past.get(uuid, NO_HISTORY) if known else NO_HISTORY,
-        peers=uuid in held.get(owner, ()) or owner in current.spread,
+        past=mine,
+        peers=len(peers.get(owner, _ALONE).get(uuid, ())) > 1 or owner in current.spread,
         slow_port=uuid in current.slow_ports and owner in current.spread,
         rank=current.compared.get((owner, uuid)),
-    )
-    rest = others(owner, uuid, ids(allocation, current.hosts), among) if owner in among else ()
-    if not rest:
-        return side
-    pasts = [known.past[each.uuid] for each in rest if each.uuid in known.past] if known else []
-    return side._replace(
-        peer_lead=max(each.computed for each in rest),
-        peers_spin=max(each.spun for each in rest),
-        peers_uncomputed=min([each.uncomputed_seconds for each in pasts], default=0.0),
-        stalled_elsewhere=not was_blocked(side.past) and any(was_blocked(each) for each in pasts),
+        stalled_elsewhere=not was_blocked(mine) and any(was_blocked(each) for each in rest),
     )
 
 
 def _clock_lost(reading: Reading, known: TargetEntry | None) -> float | None:
-    """Part of the clock it runs unthrottled that it lacks; by the highest there is where it never was unthrottled."""
+    """Part of the clock that it lacks while throttled; of the highest there is where it never was unthrottled."""
     signals = reading.signals
-    if signals is None or not signals.sm_clock:
-        return None
-    free = (known.free_clock if known else None) or signals.sm_clock_max
-    return max(0.0, 1.0 - signals.sm_clock / free) if free else None
+    free = (known.free_clock if known else None) or (signals.sm_clock_max if signals else None)
+    held_down = throttled_clock(known.throttled_clock if known else None, signals) or (signals and signals.sm_clock)
+    return max(0.0, 1.0 - held_down / free) if free and held_down else None
 
 
 def _targets(
@@ -193,6 +200,7 @@ def _targets(
             seconds=_added(known.seconds if known else ZERO, states, seconds),
             signals=reading.signals or (known.signals if known else None),
             free_clock=free_clock(known.free_clock if known else None, reading.signals, seconds),
+            throttled_clock=throttled_clock(known.throttled_clock if known else None, reading.signals),
             unowned_seconds=0.0 if reading.target.parent_uuid else (known.unowned_seconds if known else 0.0) + rest,
             seen=ledger.clock,
         )
@@ -200,19 +208,17 @@ def _targets(
 
 
 def _owners(
-    ledger: Ledger, current: LedgerInput, divisions: Divisions, sums: Mapping[Owner, _Sum], limits: Limits
+    ledger: Ledger, current: LedgerInput, peers: Peers, barriers: Barriers, sums: Mapping[Owner, _Sum]
 ) -> Mapping[Owner, OwnerEntry]:
-    reported = reported_stragglers(current.ranks, current.readings, current.hosts)
-    pasts = {owner: total.past for owner, total in sums.items()}
-    waited_for = stragglers(current.readings, divisions, current.hosts, pasts, limits, current.slow_ports)
-    ranks = current.compared
-    by_cycle = [each for each in waited_for if (rank := ranks.get(each[:2])) is None or rank.collective is None]
-    by_window = [(*key, rank.straggling) for key, rank in ranks.items() if rank.straggling]
-    seen = [each for each in (*by_cycle, *by_window) if each[0] not in reported]
-    for owner, uuid, share in (*seen, *(each for found in reported.values() for each in found)):
-        before = pasts[owner][uuid]
-        waited = before.straggling_seconds + share * current.seconds
-        pasts[owner][uuid] = replace(before, straggling_seconds=waited)
+    reported = reported_stragglers(current.ranks, current.readings, peers)
+    parts = {key: rank.straggling for key, rank in current.compared.items() if rank.straggling}
+    for owner, uuid, part in barriers.waited_for:
+        parts[owner, uuid] = max(part, parts.get((owner, uuid), 0.0))
+    seen = [(*key, part) for key, part in parts.items() if key[0] not in reported]
+    for owner, uuid, part in (*seen, *(each for found in reported.values() for each in found)):
+        before = sums[owner].past[uuid]
+        waited = before.straggling_seconds + part * current.seconds
+        sums[owner].past[uuid] = replace(before, straggling_seconds=waited)
     return {owner: _owner(ledger, current, owner, total) for owner, total in sums.items()}
 
 
@@ -220,22 +226,18 @@ def _sums(
     ledger: Ledger,
     current: LedgerInput,
     divisions: Divisions,
-    ran: Mapping[str, OwnerBusySeconds],
+    usage: Sequence[TargetUsage],
     instances: Instances,
     limits: Limits,
 ) -> Mapping[Owner, _Sum]:
-    energy = {reading.target.uuid: reading.joules for reading in current.readings}
     sums: dict[Owner, _Sum] = {}
+    rows = iter(usage)
     for reading in current.readings:
         target = reading.target
         if target.uuid in instances:  # booked as its instances
             continue
         division = divisions[target.uuid]
-        joules = reading.joules
-        if target.parent_uuid:
-            siblings = instances[target.parent_uuid]
-            joules = Joules(energy.get(target.parent_uuid, 0.0) * _energy_part(reading, siblings, divisions))
-        for part, owned in zip(division.owner_shares, ran[target.uuid].owned, strict=True):
+        for part, row in zip(division.owner_shares, rows):  # noqa: B905 - the rows of the next targets follow
             total = sums.get(part.owner)
             if total is None:
                 known = ledger.owners.get(part.owner, OwnerEntry())
@@ -244,25 +246,17 @@ def _sums(
                     past=dict(known.past),
                     used=dict(known.used),
                 )
-            total.joules = Joules(total.joules + max(0.0, joules) * part.energy)
+            total.joules = Joules(total.joules + row.joules)
             total.active = total.active or part.demand > limits[ACTIVE]
             total.observed = total.observed or division.busy is not None
             before = total.past.get(target.uuid, NO_HISTORY)
-            now = next_history(before, reading, division, part, current.seconds, limits)
+            now = next_history(before, division, part, current.seconds, limits)
             rank = current.compared.get((part.owner, target.uuid))
             total.past[target.uuid] = replace(now, activity=rank.activity) if rank else now
-            gpu = target.parent_uuid or target.uuid
-            total.used[gpu] = total.used.get(gpu, 0.0) + owned * target.share
-            for state, share in part.state_shares:
-                total.states[state] += share * target.share
+            total.used[row.gpu] = total.used.get(row.gpu, 0.0) + row.used
+            for state, ratio in row.states:
+                total.states[state] += ratio
     return sums
-
-
-def _energy_part(reading: Reading, siblings: Sequence[Reading], divisions: Divisions) -> float:
-    """An instance's part of its GPU's energy: by size while the GPU is idle, by what runs while it is busy."""
-    sizes = max(1.0, sum(each.target.share for each in siblings))
-    busy = sum(each.target.share * (divisions[each.target.uuid].busy or 0.0) for each in siblings) / sizes
-    return (1.0 - busy + (divisions[reading.target.uuid].busy or 0.0)) * reading.target.share / sizes
 
 
 def _owner(ledger: Ledger, current: LedgerInput, owner: Owner, total: _Sum) -> OwnerEntry:

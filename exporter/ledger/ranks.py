@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
 from exporter.ledger.account import LedgerInput, OwnerEntry
-from exporter.ledger.peers import linked_works, process_ids, works
+from exporter.ledger.hangs import STUCK_SECONDS, Spin, computing_levels, spin_of
+from exporter.ledger.peers import Peers, works
 from exporter.ledger.states.host_waits import ON_DEMAND, PRESSURE_FLOOR, WAIT_COVER
 from exporter.ledger.states.idle import takes_part
 from exporter.ledger.states.state import NO_HISTORY, Comparison, Limits, RankActivity, Signals, UsageHistory
@@ -34,21 +35,44 @@ _LIKE_TRAFFIC, _LIKE_WORK = 0.15, 1.15
 """Least over highest traffic of ranks that work together; work of the rank that others wait for over theirs."""
 _DIFFERING_UNITS = 0.08
 """Difference between units from which they show other work, not a spin."""
+_KEPT = 0.5
+"""Part of a rank's idle time that its own node explains, from which no other rank is named for it."""
 _LONG_TURNS, _COVERED = 0.1, 0.7
 """Fractions of the time, and of the time without a kernel, in which another rank ran: ranks take turns."""
 
 _NO_OWNER = OwnerEntry()
 
+_HANGS = frozenset({"rank_lags", "rank_missing"})
+"""Verdicts of NCCL's RAS on collectives that do not go on."""
+
 Comparisons = Mapping[tuple[Owner, str], Comparison]
 
 
 class _Rank(NamedTuple):
+    uuid: str
     now: Mapping[str, float]
     sums: RankActivity
-    busy_power: float = 0.0
+    spin: Spin = Spin.NO
+    """In this cycle, by itself."""
+    takes_part: bool = True
+    ran: bool = False
+    kept: float = 0.0
+    """Seconds over the window in which something on this node kept it."""
 
     def mean(self, name: str) -> float:
         return self.sums.units[name] / self.sums.seconds
+
+
+class _Job(NamedTuple):
+    """What is known of a work beside its ranks."""
+
+    seconds: float
+    """Of the cycle."""
+    launched: bool
+    on_demand: bool
+    slow_ports: Collection[str]
+    hangs: bool | None
+    """By NCCL's RAS and the reported steps; None: neither tells."""
 
 
 class _Spins(NamedTuple):
@@ -61,33 +85,46 @@ class _Spins(NamedTuple):
     waiting: Collection[int]
 
 
-def compare_ranks(owners: Mapping[Owner, OwnerEntry], current: LedgerInput, limits: Limits) -> Comparisons:
+def compare_ranks(
+    owners: Mapping[Owner, OwnerEntry], current: LedgerInput, peers: Peers, limits: Limits
+) -> Comparisons:
     """Return the comparisons of this cycle by owner and target.
 
-    A GPU that owners share has no rank, nor has one whose instances are read.
+    A GPU that owners share has no rank, nor has one with instances: NCCL does not connect those.
     """
     parents = {reading.target.parent_uuid for reading in current.readings}
     ranks: dict[Owner, dict[str, _Rank]] = {}
-    ids: dict[Owner, dict[str, frozenset[int]]] = {}
     for reading in current.readings:
         uuid, signals = reading.target.uuid, reading.signals
-        if signals is None or signals.busy is None or len(reading.allocations) != 1 or uuid in parents:
+        allocations = [each for each in reading.allocations if each.share > 0]
+        if signals is None or signals.busy is None or len(allocations) != 1:
             continue
-        owner = reading.allocations[0].owner
+        if uuid in parents or reading.target.parent_uuid:
+            continue
+        owner = allocations[0].owner
         pasts = owners.get(owner, _NO_OWNER).past
-        if current.work.get(owner) not in ON_DEMAND and _takes_part(uuid, pasts, limits):
-            past = pasts.get(uuid, NO_HISTORY)
-            rank = _sum_activity(past.activity, signals, current.seconds)
-            ranks.setdefault(owner, {})[uuid] = rank._replace(busy_power=past.busy_power or 0.0)
-            ids.setdefault(owner, {})[uuid] = process_ids(reading.allocations[0], current.hosts)
+        past = pasts.get(uuid, NO_HISTORY)
+        rank = _sum_activity(uuid, past.activity, signals, current.seconds, limits)
+        rank = rank._replace(ran=past.ran, kept=past.kept_seconds)
+        ranks.setdefault(owner, {})[uuid] = rank._replace(takes_part=_takes_part(uuid, pasts, limits))
     found: dict[tuple[Owner, str], Comparison] = {}
     for owner, each in ranks.items():
         launched = bool(owner in current.hosts and current.hosts[owner].launchers)
-        for work in linked_works(ids[owner]) if launched else works(owner, ids[owner]):
-            if len(work) > 1:
-                compared = _compare([each[uuid] for uuid in work], current.seconds, limits, launched=launched)
-                found.update({(owner, uuid): one for uuid, one in zip(work, compared, strict=True)})
+        on_demand, ports = current.work.get(owner) in ON_DEMAND, current.slow_ports if owner in current.spread else ()
+        job = _Job(current.seconds, launched, on_demand, ports, _hangs(current, owner))
+        for work in works(owner, list(each), peers):
+            if len(work) > 1 or owner in current.spread:
+                compared = _compare([each[uuid] for uuid in work], job, limits)
+                found.update({(owner, uuid): one for uuid, one in compared.items()})
     return found
+
+
+def _hangs(current: LedgerInput, owner: Owner) -> bool | None:
+    """Return whether the job itself, or its NCCL, reports that it goes on, or does not."""
+    verdict = current.nccl.get(owner)
+    if verdict == "moving" or any(rank.advances for rank in current.ranks.get(owner, ())):
+        return False
+    return True if verdict in _HANGS else None
 
 
 def _takes_part(uuid: str, pasts: Mapping[str, UsageHistory], limits: Limits) -> bool:
@@ -95,49 +132,115 @@ def _takes_part(uuid: str, pasts: Mapping[str, UsageHistory], limits: Limits) ->
     return takes_part(pasts.get(uuid, NO_HISTORY), others_last, limits)
 
 
-def _sum_activity(before: RankActivity, signals: Signals, seconds: float) -> _Rank:
+def _sum_activity(uuid: str, before: RankActivity, signals: Signals, seconds: float, limits: Limits) -> _Rank:
     """Begin anew behind a cycle in which the GPU reports other units: its first readings are of different spans."""
     now = {name: share for name in _SUMMED if (share := getattr(signals, name)) is not None}
+    spin = spin_of(now, before, limits)
+    stuck = before.stuck + seconds if spin else 0.0
+    computing = computing_levels(before, now, spin, seconds)
     if before.units.keys() != now.keys():
-        return _Rank(now, RankActivity(units=dict.fromkeys(now, 0.0)))
+        units = dict.fromkeys(now, 0.0)
+        return _Rank(uuid, now, RankActivity(units=units, stuck=stuck, computing=computing), spin=spin)
     fade = exp(-seconds / _WINDOW_SECONDS)
     units = {name: before.units[name] * fade + share * seconds for name, share in now.items()}
-    return _Rank(now, RankActivity(before.seconds * fade + seconds, units, before.led * fade, before.debt))
+    whole, led = before.seconds * fade + seconds, before.led * fade
+    return _Rank(uuid, now, RankActivity(whole, units, led, before.debt, stuck, computing), spin=spin)
 
 
-def _compare(ranks: Sequence[_Rank], seconds: float, limits: Limits, *, launched: bool) -> Sequence[Comparison]:
-    busiest = max(rank.now["busy"] for rank in ranks)
-    added = [replace(rank.sums, led=rank.sums.led + (busiest - rank.now["busy"]) * seconds) for rank in ranks]
-    ranks = [rank._replace(sums=sums) for rank, sums in zip(ranks, added, strict=True)]
-    levels = _levels(ranks)
-    if not levels or not all(rank.sums.seconds and _is_plausible(rank) for rank in ranks):
-        return [Comparison(rank.sums) for rank in ranks]
-    spins, together = _spins_of(ranks, levels), _work_together(ranks, launched=launched)
-    late = _is_late(ranks, spins, levels)
-    sure = late and bool(together) and _witnesses_agree(ranks, spins, levels)
+def _compare(members: Sequence[_Rank], job: _Job, limits: Limits) -> Mapping[str, Comparison]:
+    """Compare the targets of one work. Those that take no part are only measured: how long others ran without them."""
+    busiest = max([0.0 if each.spin else each.now["busy"] for each in members])
+    added = [
+        replace(each.sums, led=each.sums.led + max(0.0, busiest - each.now["busy"]) * job.seconds) for each in members
+    ]
+    members = [each._replace(sums=sums) for each, sums in zip(members, added, strict=True)]
+    ranks = [each for each in members if each.takes_part]
+    mixed = (
+        _mixtures(ranks, job, limits)
+        if len(ranks) > 1 and not job.on_demand
+        else [Comparison(each.sums) for each in ranks]
+    )
+    found = mixed if any(each.collective is not None for each in mixed) else _stuck(ranks, mixed, job, limits)
+    compared = {rank.uuid: each for rank, each in zip(ranks, found, strict=True)}
+    return {
+        each.uuid: compared.get(each.uuid, Comparison(each.sums))._replace(
+            led=each.sums.led / max(each.sums.seconds, 1e-9)
+        )
+        for each in members
+    }
+
+
+def _stuck(ranks: Sequence[_Rank], mixed: Sequence[Comparison], job: _Job, limits: Limits) -> Sequence[Comparison]:
+    """Return the verdict on ranks that spin without a pause: they wait for those that do not, or hang together."""
+    least = 0.0 if job.on_demand else STUCK_SECONDS
+    sure = Spin.POSSIBLE if job.hangs else Spin.YES
+    stuck = [rank.spin >= sure and rank.sums.stuck >= least and job.hangs is not False for rank in ranks]
+    asked = job.on_demand and any(rank.now["busy"] < 1.0 - limits[WAIT_COVER] for rank in ranks)
+    slow = [rank.uuid in job.slow_ports for rank in ranks]
+    culprits = [not each for each in stuck]
+    if all(stuck) and 2 * sum(slow) < len(ranks):  # all are in the same collective: the bad link holds it up
+        culprits = slow
+    found: list[Comparison] = []
+    for at, (rank, each) in enumerate(zip(ranks, mixed, strict=True)):
+        rest = sum(stuck) - stuck[at]
+        held_up = rest / (len(ranks) - 1) if culprits[at] and rest and 2 * rest >= len(ranks) - 1 else each.straggling
+        busy = rank.now["busy"]
+        found.append(
+            each._replace(
+                collective=busy if stuck[at] and not asked else None,
+                requests=busy if stuck[at] and asked else 0.0,
+                doubtful=busy if rank.spin and not stuck[at] else each.doubtful,
+                straggling=0.0 if job.on_demand else held_up,
+                follows=each.follows and not (culprits[at] and rest),
+            )
+        )
+    return found
+
+
+def _mixtures(ranks: Sequence[_Rank], job: _Job, limits: Limits) -> Sequence[Comparison]:
+    seconds = job.seconds
     if min(rank.sums.seconds for rank in ranks) < _WARM_UP_SECONDS:
-        return [Comparison(rank.sums, follows=False if sure or together is False else None) for rank in ranks]
+        return [Comparison(rank.sums) for rank in ranks]
+    levels = _levels(ranks) if all(_is_plausible(rank) for rank in ranks) else dict[str, float]()
+    spins, together = _spins_of(ranks, levels), _work_together(ranks, job)
+    late = bool(levels) and _is_late(ranks, spins, levels)
+    sure = late and bool(together) and _witnesses_agree(ranks, spins, levels)
     parts = [_waiting_part(spins, index) if late else 0.0 for index in range(len(ranks))]
-    spun = [_spun(rank, part, levels) for rank, part in zip(ranks, parts, strict=True)]
+    spun = [_spun(rank, part, levels) if part else 0.0 for rank, part in zip(ranks, parts, strict=True)]
     held_up = max(0.0, median([spun[index] for index in spins.waiting])) if sure else 0.0
     most = max(_TOLERANCE, _LEAST_FALL * held_up)
     """Spin of a rank in a cycle in which the others wait for it."""
+    follow = [not late and together is not False and _trails(ranks, spins, at, limits) for at in range(len(ranks))]
+    idle = _idled(ranks, follow) if together else 0.0
     found: list[Comparison] = []
     for index, (rank, part) in enumerate(zip(ranks, parts, strict=True)):
         due = spun[index] * seconds + rank.sums.debt  # noise makes it negative at times
         waits = min(rank.now["busy"] * seconds, max(0.0, due))
         rest = rank.sums.units["busy"] - part * spins.whole[index] * rank.sums.seconds
+        bounds = late and index not in spins.waiting and _spin(rank.now, levels) <= most
         found.append(
             Comparison(
                 replace(rank.sums, debt=max(-_WINDOW_SECONDS / 2, min(0.0, due - waits))),
                 collective=waits / max(seconds, 1e-9) if sure else None,
                 doubtful=waits / max(seconds, 1e-9) if late and not sure else 0.0,
-                straggling=held_up if index not in spins.waiting and _spin(rank.now, levels) <= most else 0.0,
-                follows=not late and together is not False and _trails(ranks, spins, index, limits),
-                work={name: min(1.0, amount / rest) for name, amount in rank.sums.units.items()} if rest > 0 else None,
+                straggling=held_up if bounds else 0.0 if late or follow[index] else idle,
+                follows=follow[index],
+                work={name: min(1.0, amount / rest) for name, amount in rank.sums.units.items()}
+                if rest > 0 and levels
+                else None,
             )
         )
     return found
+
+
+def _idled(ranks: Sequence[_Rank], follow: Sequence[bool]) -> float:
+    """Return how much most ranks idled in this cycle while another worked. Not where their own host kept them."""
+    idle = [rank for rank, follows in zip(ranks, follow, strict=True) if follows]
+    kept = any(rank.kept > _KEPT * (rank.sums.seconds - rank.sums.units["busy"]) for rank in idle)
+    if kept or not all(rank.ran for rank in ranks) or not len(ranks) <= 2 * len(idle) < 2 * len(ranks):
+        return 0.0
+    busy = max([rank.now["busy"] for rank, follows in zip(ranks, follow, strict=True) if not follows])
+    return min(busy, sum([1.0 - rank.now["busy"] for rank in idle]) / len(idle))
 
 
 def _is_plausible(rank: _Rank) -> bool:
@@ -169,7 +272,7 @@ def _spin(units: Mapping[str, float], levels: Mapping[str, float]) -> float:
 
 
 def _spins_of(ranks: Sequence[_Rank], levels: Mapping[str, float]) -> _Spins:
-    whole = [_spin(rank.sums.units, levels) / rank.sums.seconds for rank in ranks]
+    whole = [_spin(rank.sums.units, levels) / rank.sums.seconds if levels else 0.0 for rank in ranks]
     surplus = [each - min(whole) for each in whole]
     typical = sorted(surplus)[(len(ranks) + 1) // 2]
     waiting = [index for index, each in enumerate(surplus) if each > max(0.5 * _TOLERANCE, 0.25 * typical)]
@@ -192,10 +295,10 @@ def _others(numbers: Sequence[float], spins: _Spins) -> Sequence[float]:
     return [number for index, number in enumerate(numbers) if index not in spins.waiting]
 
 
-def _work_together(ranks: Sequence[_Rank], *, launched: bool) -> bool | None:
+def _work_together(ranks: Sequence[_Rank], job: _Job) -> bool | None:
     """Return whether traffic per busy second is alike; None without such counters, unless one launcher started all."""
     if not all("link_activity" in rank.sums.units for rank in ranks):
-        return launched or None
+        return job.launched or None
     links = [rank.sums.units["link_activity"] / rank.sums.units["busy"] for rank in ranks if rank.sums.units["busy"]]
     return min(links, default=0.0) > _LIKE_TRAFFIC * max(links, default=0.0)
 
@@ -219,7 +322,7 @@ def _falls(ranks: Sequence[_Rank], spins: _Spins, name: str, floor: float) -> bo
     """Return whether a unit shows the spin of most; not asked of short waits, nor where it is not measured."""
     if not all(name in rank.sums.units for rank in ranks) or spins.typical < _SHORT_WAIT:
         return True
-    seen = max(rank.busy_power for rank in ranks) - floor if name == "power_of_limit" else 0.0
+    seen = max(rank.sums.computing.get(name, 0.0) for rank in ranks) - floor if name == "power_of_limit" else 0.0
     level = max(_level(ranks, name, floor), seen, 1e-9)
     lacks = [(rank.mean("busy") - (rank.mean(name) - floor) / level) for rank in ranks]
     return 2 * sum(lacks[at] >= _LEAST_FALL * spins.surplus[at] for at in spins.waiting) >= len(spins.waiting)

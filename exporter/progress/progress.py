@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from exporter.attribution.owner import Owner
 from exporter.core.clock import MonotonicTime
 from exporter.core.record import record
+from exporter.progress.protocol import Report
 from exporter.progress.reporters import Process, Reporter
 
 
@@ -26,6 +27,8 @@ class Rank:
     name: str = ""
     phases: Mapping[str, float] = field(default_factory=dict[str, float])
     step_seconds: float | None = None
+    advances: bool = False
+    """Its last report is fresh, and has more steps than the one before."""
 
 
 @record
@@ -218,6 +221,7 @@ class Phases:
                 rank_name(each),
                 seen[each.process].parts if now - each.time <= _FRESH else {},
                 step_seconds(each) if COMMUNICATION in each.report.phases else None,
+                now - each.time <= _FRESH and _steps(each.report) > _steps(each.earlier or each.report),
             )
             for each in reporters
         }
@@ -232,6 +236,10 @@ class Phases:
         gains = {name: total - before.totals.get(name, 0.0) for name, total in totals.items()}
         parts = {name: min(1.0, gained / seconds) for name, gained in gains.items() if gained > 0}
         return _PhaseTotals(reporter.time, totals, parts)
+
+
+def _steps(report: Report) -> float:
+    return report.counters.get("steps", 0.0)
 
 
 def step_times(reporters: Iterable[Reporter]) -> StepTimes | None:

@@ -7,21 +7,26 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TypeVar
 
+from exporter.accounting.families import ACCOUNTING_FAMILIES
+from exporter.accounting.model import Cycle, Usage
+from exporter.accounting.writer import NodeAccounting
 from exporter.attribution.families import PROCESS_FAMILIES, SHARE_FAMILIES, ProcessRow, ShareRow, WorkloadRow, limit
 from exporter.attribution.owner import Owner, Ownership, WorkloadInfo
 from exporter.attribution.work_class import UNKNOWN, ClassRule, WorkClass, WorkClasses
+from exporter.collectors.info import Info
 from exporter.collectors.memory import Memory
 from exporter.collectors.utilization import Utilization
 from exporter.core.clock import Moment, MonotonicTime
 from exporter.core.families import AnyFamily, Block, Family
 from exporter.core.record import record
+from exporter.core.threads import Threads
 from exporter.core.units import Bytes, Share
 from exporter.host.model import HostUsage
 from exporter.host.network_ports import NETWORK_PORT_FAMILIES
 from exporter.ledger.account import Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
+from exporter.ledger.hangs import suspects
 from exporter.ledger.ledger import advance, prune
-from exporter.ledger.peers import HangDetector
 from exporter.ledger.states import DEFAULTS, STATES
 from exporter.ledger.states.host_waits import ON_DEMAND
 from exporter.ledger.states.state import NO_HOST, Limits
@@ -67,20 +72,34 @@ class AccountingResult:
 class Accounting:
     """Keeps the ledger; its parts keep what they need of the cycle before. Belongs to the thread of the cycles."""
 
-    def __init__(self, options: AccountingOptions, workload_families: Sequence[AnyFamily]) -> None:
+    def __init__(
+        self,
+        options: AccountingOptions,
+        workload_families: Sequence[AnyFamily],
+        node: NodeAccounting | None = None,
+    ) -> None:
+        """`node` keeps allocations and the counters of owners."""
         self._options = options
+        self._node = node
         self._workload_families = tuple(workload_families)
         self._readings = LedgerReadings()
         self._classes = WorkClasses(options.class_rules)
         self._ledger = Ledger()
         self._workloads = WorkloadRows()
-        self._suspects = HangDetector()
         self._suspected: Mapping[Owner, Sequence[int]] = {}
         self._progress = ProgressCounters()
         self._monotonic: MonotonicTime | None = None
         self._dropped = 0
         self.in_question: Sequence[int] = ()
         """GPU processes of which one look a cycle does not show whether they wait for storage."""
+
+    def start(self, threads: Threads) -> None:
+        if self._node:
+            self._node.start(threads)
+
+    def stop(self) -> None:
+        if self._node:
+            self._node.stop()
 
     def update(self, gpus: Sequence[Gpu], host: Host, at: Moment) -> AccountingResult:
         """Account for the cycle that started `at`."""
@@ -100,13 +119,13 @@ class Accounting:
             slow_ports=view.ports.troubled_gpus,
             starts=joined.starts,
             ranks=view.reported.ranks,
+            nccl={owner: status.verdict for owner, status in view.nccl.items()},
             host_signals_known=view.known_signals,
         )
-        before = self._ledger
-        self._ledger = prune(advance(before, current, self._options.limits), self._options.retention)
+        self._ledger = prune(advance(self._ledger, current, self._options.limits), self._options.retention)
         self._monotonic = at.monotonic
+        self._suspected = suspects(self._ledger, readings)
         self.in_question = _in_question(current)
-        self._suspected = self._suspects.of(before, self._ledger, readings, at.monotonic)
         workloads = self._workloads.of(self._ledger.owners.keys(), joined, readings, view.usage, work)
         processes = limit(_process_rows(gpus, joined), self._options.process_limit)
         self._dropped += max(len(joined.everyone) - len(processes), 0)
@@ -130,6 +149,9 @@ class Accounting:
             *_filled(NCCL_FAMILIES if view.nccl else (), view.nccl),
             *_filled(NETWORK_PORT_FAMILIES if view.ports.ports else (), view.ports),
             *self._progress.blocks(view.reported, self._ledger.owners),
+            *self._owner_blocks(
+                Cycle(at, current.seconds, _usage(self._ledger), _models(gpus), joined.ownership, current.work)
+            ),
         )
         return AccountingResult(
             ownership=joined.ownership,
@@ -145,6 +167,23 @@ class Accounting:
             pci_gpus=view.pci_gpus,
             dropped={"process_limit": self._dropped, "watch_budget": view.skipped_tasks},
         )
+
+    def _owner_blocks(self, cycle: Cycle) -> Iterator[Block]:
+        return _filled(ACCOUNTING_FAMILIES, self._node.update(cycle)) if self._node else iter(())
+
+
+def _usage(ledger: Ledger) -> tuple[Usage, ...]:
+    return tuple(
+        [
+            Usage(row.owner, row.gpu, row.profile, {STATES[at]: part for at, part in row.states}, row.used, row.joules)
+            for row in ledger.usage
+        ]
+    )
+
+
+def _models(gpus: Sequence[Gpu]) -> Mapping[str, str]:
+    """Return the models by GPU uuid."""
+    return {gpu.device.uuid: info.model for gpu in gpus if (info := reading(gpu, "info", Info))}
 
 
 _MAX_IN_QUESTION = 64

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from exporter import __version__
+from exporter.accounting.families import ACCOUNTING_FAMILIES
 from exporter.attribution.families import PROCESS_FAMILIES, SHARE_FAMILIES, workload_families
 from exporter.collectors import COLLECTORS
 from exporter.collectors.sxid import SXID_FAMILIES
@@ -114,6 +115,12 @@ def groups(pod_labels: Sequence[str] = ()) -> tuple[Group, ...]:
             "the readings of the GPUs, XIDs, gres.conf, the state file",
         ),
         Group("ledger", "Where each GPU second went, settled every pass.", tuple(LEDGER_FAMILIES), "the ledger"),
+        Group(
+            "accounting",
+            "What each owner got in all, exact over restarts; written to `--state.dir`.",
+            ACCOUNTING_FAMILIES,
+            "the ledger, the sources of owners",
+        ),
         Group("owners", "Who holds each GPU, joined every pass.", tuple(SHARE_FAMILIES), _OWNERS),
         Group(
             "workloads",

@@ -74,7 +74,8 @@ def signals(gpu: Gpu, before: Throttled | None, now: Throttled | None, monotonic
         power_of_limit=power.of_limit if power else None,
         throttled_thermal=_ratio(before.thermal, now.thermal, since) if now and before else None,
         throttled_power_brake=_ratio(before.power_brake, now.power_brake, since) if now and before else None,
-        sm_clock=now.sm_clock if now and now.sm_clock else clocks.now.get("sm") if clocks else None,
+        sm_clock=clocks.now.get("sm") if clocks else None,
+        sm_clock_throttled=now.sm_clock if now else None,
         sm_clock_max=clocks.maximum.value.get("sm") if clocks else None,
     )
 
@@ -121,6 +122,7 @@ def instance_signals(gpu: Gpu, uuid: str, whole: Signals | None, monotonic: Mono
         throttled_thermal=whole.throttled_thermal,
         throttled_power_brake=whole.throttled_power_brake,
         sm_clock=whole.sm_clock,
+        sm_clock_throttled=whole.sm_clock_throttled,
         sm_clock_max=whole.sm_clock_max,
     )
 

@@ -75,6 +75,7 @@ class Sampler:
         self.connection.start(threads)
         self._host.start(threads)
         self._faults.start(threads)
+        self._accounting.start(threads)
 
     def run_cycle(self, at: Moment | None = None) -> Snapshot:
         """Take one cycle. It lasts at most the deadline and a little, whatever the driver does.
@@ -131,6 +132,7 @@ class Sampler:
         self._gpus.stop()
         self._host.stop()
         self._faults.stop()
+        self._accounting.stop()
 
     def _update_faults(self, state: DriverState, at: Moment) -> None:
         """Let the faults see what this cycle found."""

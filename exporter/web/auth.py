@@ -57,6 +57,11 @@ class Verdict(enum.Enum):
 
 
 class BasicAuth:
+    @property
+    def required(self) -> bool:
+        """Whether requests need a password."""
+        return bool(self._users)
+
     def __init__(self, users: Mapping[str, str], clock: MonotonicClock = monotonic_time) -> None:
         self._users = dict(users)
         self._clock = clock

@@ -17,7 +17,13 @@ from exporter.daemon.config import DaemonConfig
 from exporter.sampling.families import families
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMED = frozenset({"gpu_scrape_collector_duration_seconds", "gpu_exporter_sampling_cycle_duration_seconds"})
+TIMED = frozenset(
+    {
+        "gpu_scrape_collector_duration_seconds",
+        "gpu_exporter_sampling_cycle_duration_seconds",
+        "gpu_exporter_accounting_write_age_seconds",
+    }
+)
 """What this machine's speed decides: no stored text has them."""
 
 

@@ -121,23 +121,35 @@ TOTALS = {
 }
 
 
+MODEL = "NVIDIA A100-SXM4-80GB"
+
+
 def recorded(past: Past, now: float) -> None:
     """What the rules of two replicas wrote for ten hours: each user holds so many GPUs and loses some."""
     times = [float(t) for t in range(int(now) - DIGEST_HOURS * HOUR, int(now), 60)]
 
-    def flat(family: str, labels: Mapping[str, str], value: float) -> None:
+    def flat(family: str, labels: Mapping[str, str], value: float, minutes: int = 1) -> None:
         for replica in ("a", "b"):
             own = {"cluster": "c1", "prometheus_replica": replica, **labels}
-            past.add(family, own, [(t, value) for t in times])
+            past.add(family, own, [(t, value) for t in times[::minutes]])
+
+    def grown(level: str, labels: Mapping[str, str], gpus: Mapping[str, float]) -> None:
+        """What `gpus` in each state add up to in a quarter of an hour."""
+        of_model = {**labels, "model": MODEL}
+        for state, number in gpus.items():
+            recording = f"{level}_state:gpu_owner_gpu_seconds:increase"
+            flat(recording, {**of_model, "state": state}, number * 900, minutes=15)
+        flat(f"{level}:gpu_owner_busy_gpu_seconds:increase", of_model, gpus["computing"] * 900, minutes=15)
 
     for user, (account, held, wasted, state) in DIGEST.items():
         owner = {**OWNER, "workload": f"slurm:{JOBS[user]}", "slurm_job": JOBS[user], "user": user, "account": account}
-        for level, labels in (("workload", owner), ("user", {"user": user}), ("account", {"account": account})):
-            recording = f"{level}_state:gpu_workload_gpu_seconds:rate5m"
-            flat(recording, {**labels, "state": "computing"}, held - wasted)
-            flat(recording, {**labels, "state": state}, wasted)
-            for name, value in TOTALS.items():
-                flat(f"{level}:{name}:rate5m", labels, {"held": held, "used": held - wasted, "lost": wasted}[value])
-        flat("workload_model:gpu_allocation_ratio:sum", {**owner, "model": "NVIDIA A100-SXM4-80GB"}, held)
+        recording = "workload_state:gpu_workload_gpu_seconds:rate5m"
+        flat(recording, {**owner, "state": "computing"}, held - wasted)
+        flat(recording, {**owner, "state": state}, wasted)
+        for name, value in TOTALS.items():
+            flat(f"workload:{name}:rate5m", owner, {"held": held, "used": held - wasted, "lost": wasted}[value])
+        for level, whose in (("user", user), ("account", account), ("team", account)):
+            grown(level, {level: whose}, {"computing": held - wasted, state: wasted})
+        flat("workload_model:gpu_allocation_ratio:sum", {**owner, "model": MODEL}, held)
     flat("cluster_state:gpu_state_seconds:rate5m", {"state": "computing"}, 5.5)
     past.add("gpu_exporter_build_info", {"version": "1"}, [(t, 1.0) for t in times])

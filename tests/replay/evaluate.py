@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import requests
 import yaml
@@ -21,17 +22,18 @@ from deploy.prometheus.render import render
 from tests.replay.cures import Cure
 from tests.replay.plan import HOUR, Plan
 from tests.replay.record import record
+from tests.replay.recordings import backfill, levels, needed
 from tests.stack import program, prometheus
 
 BLOCK = 2 * HOUR
 """promtool reads its whole input once for every two hours of it, so it gets two hours at a time."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 IGNORED = {
-    *("GpuExporterAbsent", "GpuExporterSimulated", "GpuNodeMaintenance", "GpuDriverSkew", "GpuWorkloadStalled"),
-    *("GpuWatchdog", "GpuTargetsGone", "GpuIncident", "GpuIncidentNode", "GpuNodeWithoutExporter"),
+    *("GpuTargetsGone", "GpuExporterSimulated", "GpuNodeMaintenance", "GpuDriverSkew", "GpuOwnerWaste"),
+    *("GpuWatchdog", "GpuIncident", "GpuIncidentNode", "GpuNodeWithoutExporter"),
 }
-"""They need what this cluster lacks: an empty Prometheus, a real exporter, Kubernetes, an upgrade, progress, recordings
-and alerts that were evaluated at the time; or they always fire."""
+"""They need what this cluster lacks: an empty Prometheus, a real exporter, Kubernetes, an upgrade, a recording each
+minute and alerts that were evaluated at the time; or they always fire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,14 @@ class Fired:
 
 def families() -> set[str]:
     """The exporter's series the alerts ask for."""
-    found: set[str] = set()
-    for group in render()["groups"]:
-        for rule in group["rules"]:
-            found |= set(re.findall(r"\bgpu_[a-z0-9_]+\b", rule["expr"]))
-    return found
+    exprs = [rule["expr"] for rule in _rules()]
+    exprs += [rule.expr for rule in needed(exprs)]
+    return {name for expr in exprs for name in re.findall(r"(?<!:)\bgpu_[a-z0-9_]+\b(?!:)", expr)}
+
+
+def _rules() -> list[dict[str, Any]]:
+    rules = (rule for group in render()["groups"] for rule in group["rules"])
+    return [rule for rule in rules if "alert" in rule and rule["alert"] not in IGNORED]
 
 
 def write(plan: Plan, start: float, interval: float, folder: Path, workers: int = 2) -> Path:
@@ -108,8 +113,14 @@ def evaluate(plan: Plan, start: float, step: float, folder: Path) -> Iterator[Fi
     config, found = folder / "prometheus.yaml", folder / "fired"
     config.write_text("{}\n")
     found.mkdir(exist_ok=True)
-    rules = [rule for group in render()["groups"] for rule in group["rules"] if rule["alert"] not in IGNORED]
-    with prometheus(config, folder, "--storage.tsdb.retention.time=10y", "--query.timeout=10m") as url:
+    rules, options = _rules(), ("--storage.tsdb.retention.time=10y", "--query.timeout=10m")
+    span = {"start": start, "end": start + plan.hours * HOUR - step, "step": step}
+    if not (folder / "recorded").exists():
+        for level in levels(needed([rule["expr"] for rule in rules])):
+            with prometheus(config, folder, *options) as url:
+                backfill(url, level, span, folder)
+        (folder / "recorded").touch()
+    with prometheus(config, folder, *options) as url:
         for rule in rules:
             asked = f"{rule['alert']} {rule['for']} {step} {rule['expr']}"
             path = found / f"{sha256(asked.encode()).hexdigest()}.json"

@@ -41,39 +41,39 @@ def _kind(name: str, hours: float, must: str, may: str = "", times: int = 1, kep
 
 
 DEVICE = (
-    _kind("thermal", 1.0, "GpuThermalThrottling", "GpuTemperatureMarginLow"),
+    _kind("thermal", 1.0, "GpuThermalThrottling"),
     _kind("power-brake", 1.0, "GpuPowerBrake"),
     _kind(
-        *("ecc-storm", 1.0, "GpuRowRemapPending GpuRecoveryActionNeeded GpuMemoryWearing", "GpuXidApplication"),
-        kept="GpuRowRemapPending",
+        *("ecc-storm", 1.0, "GpuResetPending GpuRecoveryActionNeeded GpuMemoryWearing", "GpuXidApplication"),
+        kept="GpuResetPending",
     ),
-    _kind("row-remap-pending", 2.0, "GpuRowRemapPending"),
+    _kind("row-remap-pending", 2.0, "GpuResetPending"),
     _kind(
-        *("row-remap-failed", 1.0, "GpuXidHardware GpuRowRemapFailed GpuRowRemapPending", "GpuMemoryWearing"),
-        kept="GpuXidHardware",
+        *("row-remap-failed", 1.0, "GpuRecoveryActionNeeded GpuResetPending", "GpuMemoryWearing"),
+        kept="GpuRecoveryActionNeeded",
     ),
     _kind(
-        *("nvlink-down", 2.0, "GpuXidWorkflow GpuNvlinkDown GpuNvlinkErrors GpuRecoveryActionNeeded"),
+        *("nvlink-down", 2.0, "GpuXidWorkflow GpuNvlinkDegraded GpuRecoveryActionNeeded"),
         kept="GpuXidWorkflow",
     ),
-    _kind("pcie-degraded", 2.0, "GpuPcieDegraded GpuPcieReplays"),
-    _kind("fan-failure", 1.0, "GpuThermalThrottling", "GpuFanFailed GpuTemperatureMarginLow"),
+    _kind("pcie-degraded", 2.0, "GpuPcieDegraded"),
+    _kind("fan-failure", 1.0, "GpuThermalThrottling"),
     _kind("leaked-memory", 1.5, "GpuMemoryLeaked"),
     _kind("xid", 0.1, "GpuXidApplication", times=4),
-    _kind("lost", 1.0, "GpuXidHardware", kept="GpuXidHardware"),
+    _kind("lost", 1.0, "GpuLost", kept="GpuLost"),
     # Off the bus and back, again and again.
-    Kind("flaps", 0.08, frozenset({"GpuXidHardware"}), frozenset(), "lost", 4, frozenset({"GpuXidHardware"})),
+    Kind("flaps", 0.08, frozenset({"GpuLost"}), frozenset(), "lost", 4, frozenset({"GpuLost"})),
     _kind("hang", 1.0, "GpuLost", "GpuSampleStale"),
 )
 NODE = (
-    _kind("driver-gone", 1.0, "GpuDriverUnavailable", "GpuCollectorFailing"),
+    _kind("driver-gone", 1.0, "GpuDriverUnavailable", "GpuSourceFailing"),
     Kind("exporter-down", 0.5, frozenset({"GpuExporterDown"})),
 )
 WORKLOAD = (
     Kind("idle-held", 3.0, frozenset({"GpuAllocatedIdle", "GpuUnderutilized"})),
     Kind("idle-loaded", 3.0, frozenset({"GpuUnderutilized"}), frozenset({"GpuAllocatedIdle"})),
     # A person at work: nobody is told, unless the session stands still for long.
-    Kind("notebook", 3.0, frozenset(), frozenset({"GpuSessionIdle"})),
+    Kind("notebook", 3.0, frozenset(), frozenset({"GpuAllocatedIdle"})),
 )
 
 

@@ -55,7 +55,8 @@ def plan() -> Plan:
 
 def blamed(url: str, fired: Fired) -> Iterator[tuple[str, str, str]]:
     """Node, index and state of each GPU that the description of the alert names: by what its template asks."""
-    asked = "\n".join(re.findall(r"printf `([^`]*)`", STATES_OF_STRAGGLERS))
+    queries = [text for text in re.findall(r"printf `([^`]*)`", STATES_OF_STRAGGLERS) if "{" in text]
+    asked = "\n".join(queries)
     for param in STRAGGLER.params:
         asked = asked.replace(f"<{param.name}>", f"{param.default}")
     stragglers, _, state = asked.splitlines()
@@ -81,11 +82,11 @@ def problems(fired: list[Fired], named: set[tuple[str, str, str]]) -> Iterator[s
     for each in fired:
         if each.begin < HOUR:
             yield f"in the healthy hour: {each}"
-        if each.alert not in {"GpuStraggler", "GpuStragglerNode", "GpuCollectiveHung", *_RUNS_ON}:
+        if each.alert not in {"GpuStraggler", "GpuWorkloadHung", *_RUNS_ON}:
             yield f"nothing planted explains {each}"
     if named != {(SLOW, "0", "wait_storage")}:
         yield f"the straggler is GPU 0 of {SLOW}, which waits for storage, not {sorted(named)}"
-    hung = [e for e in fired if e.alert == "GpuCollectiveHung"]
+    hung = [e for e in fired if e.alert == "GpuWorkloadHung"]
     if not any(e.begin >= 2.5 * HOUR and e.labels["workload"] == f"slurm:{JOB}" for e in hung):
         yield f"the hang is not told: {hung}"
 

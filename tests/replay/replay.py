@@ -44,10 +44,6 @@ class Verdict:
         )
 
 
-_INFORMATION = frozenset({"GpuMemoryNearlyFull"})
-"""Says how a healthy workload stands, not that something is wrong."""
-
-
 def judge(plan: Plan, fired: tuple[Fired, ...]) -> Verdict:
     def brought(fault: Planted) -> frozenset[str]:
         return frozenset(e.alert for e in fired if fault.explains(e.alert, e.labels, e.begin, e.end))
@@ -56,8 +52,7 @@ def judge(plan: Plan, fired: tuple[Fired, ...]) -> Verdict:
     false = (
         each
         for each in fired
-        if each.alert not in _INFORMATION
-        and not any(fault.explains(each.alert, each.labels, each.begin, each.end) for fault in plan.planted)
+        if not any(fault.explains(each.alert, each.labels, each.begin, each.end) for fault in plan.planted)
     )
     broken = (
         (fault, name)

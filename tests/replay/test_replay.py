@@ -65,7 +65,7 @@ def test_every_device_fault_has_a_gpu_of_its_own() -> None:
 
 
 STRAGGLER = Fired("GpuStraggler", {"workload": "slurm:4711"}, 1.2 * HOUR, 2 * HOUR)
-HUNG = Fired("GpuCollectiveHung", {"workload": "slurm:4711"}, 2.8 * HOUR, 3.5 * HOUR)
+HUNG = Fired("GpuWorkloadHung", {"workload": "slurm:4711"}, 2.8 * HOUR, 3.5 * HOUR)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -162,6 +162,8 @@ class Pod:
     """Pods that work together, itself included."""
     ended: bool = False
     """Its containers have ended for good: its phase is Succeeded or Failed."""
+    finished: UnixTime | None = None
+    """When the last of its containers ended, if they have ended for good."""
     requested_devices: int | None = None
     """Devices of GPUs that the kubelet has to list for it; None where it may have been given others as well."""
     gpu_groups: frozenset[str] = frozenset()
@@ -202,7 +204,8 @@ def pod_of(document: Document, labels: Collection[str]) -> tuple[str, Pod]:
             if (restarts := count(each.get("restartCount"))) is not None
         },
         group_size=group_size(document),
-        ended=text(status, "phase") in ("Succeeded", "Failed"),
+        ended=(ended := text(status, "phase") in ("Succeeded", "Failed")),
+        finished=_finished(statuses) if ended else None,
         requested_devices=requested_devices(document),
         gpu_groups=gpu_groups(metadata),
         assigned_devices=assigned_devices(metadata),
@@ -213,6 +216,13 @@ def pod_of(document: Document, labels: Collection[str]) -> tuple[str, Pod]:
     static = text(annotations, _CONFIG_HASH)
     is_static = _HASH.fullmatch(static) and static == text(annotations, _CONFIG_MIRROR)
     return static if is_static else uid, pod
+
+
+def _finished(statuses: Sequence[Document]) -> UnixTime | None:
+    """Return when the last container ended."""
+    states = (part(part(each, "state"), "terminated") for each in statuses)
+    moments = [moment for each in states if (moment := _seconds(text(each, "finishedAt")))]
+    return max(moments, default=None)
 
 
 def controller_of(metadata: Document) -> Reference | None:

@@ -107,6 +107,12 @@ class PodOwners:
             cgroups=_own_cgroups(found),
             unsure=frozenset(owner for owner in owners if pods.may_have_more(owner)),
             health=self._kubernetes.health(now, pods.conflicts, pods.listed.unresolved),
+            ended={
+                "/".join((*pod.pod_name, container)): pod.finished
+                for pod in view.pods.values()
+                for container, _ in pod.containers.values()
+                if pod.finished is not None
+            },
         )
 
     def _join(self, index: ProcessIndex, view: KubernetesView, now: MonotonicTime) -> PodOwnersSnapshot:

@@ -391,6 +391,7 @@ class Cgroups(_JobSource):
                 if job not in jobs.allocations or jobs.allocations[job].low_trust
             ),
             health=self._health(processes, now),
+            ended=self._jobs.slurm.ends(),
         )
 
 

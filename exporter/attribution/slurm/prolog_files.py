@@ -12,11 +12,12 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from exporter.attribution.devices import DeviceName, device_of
 from exporter.attribution.slurm.job import Job, JobVariables, first_host, job_variables
+from exporter.core.clock import UnixTime
 from exporter.host.text import bounded, lines, read_regular, read_text
 
 _NAME = re.compile(r"job_([0-9]{1,10})")
@@ -85,6 +86,8 @@ _MAX_FILES = 1024
 _MAX_OF_OTHERS = 16384
 """Limit for a folder in which other users may write; the kit's folder is root's alone."""
 _MAX_BYTES = 1 << 16
+_KEPT_ENDS = 8
+"""Earlier ends that stay beside the last ones: a sampling cycle reads them a moment later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,8 @@ class PrologFiles:
     """Jobs whose file is older than the last boot: nothing is allocated to them."""
     nodes: frozenset[str] = frozenset()
     """Slurm's names of this node, from its prolog."""
+    ended: Mapping[str, UnixTime] = field(default_factory=dict[str, UnixTime])
+    """When the epilog removed the files of jobs, of the last ones that ended."""
 
 
 def read(folder: Path) -> PrologFiles:
@@ -200,7 +205,11 @@ class MappingFolder:
         """Raises OSError."""
         signatures = _signatures(self._folder)
         if signatures != self._signatures:
-            self._files = read(self._folder)
+            before, changed = self._files, self._folder.stat().st_mtime
+            files = read(self._folder)
+            ended = dict.fromkeys(before.devices.keys() - files.devices.keys(), UnixTime(changed))
+            ended = {**dict(list(before.ended.items())[-_KEPT_ENDS:]), **ended}
+            self._files = replace(files, ended={job: end for job, end in ended.items() if job not in files.devices})
             self._signatures = signatures  # as it was before: what was written meanwhile is read next time
         return self._files
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.job import Job
+from exporter.attribution.slurm.scontrol import TIMEOUT_SECONDS, run
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.host import program
 from exporter.host.text import lines
@@ -29,7 +30,6 @@ RECHECK_SECONDS = 45.0
 MAX_ASKED = 16
 """Questions to slurmctld in one round; the others follow in the next."""
 SETTINGS_SECONDS = 600.0
-_TIMEOUT, _MAX_BYTES = 5.0, 1 << 20
 _SHOWN_NODES = 200
 """Characters of a node list in a log message."""
 _STEP = re.compile(r"^\s*-?[0-9]+\s+([0-9]{1,10})\s", re.MULTILINE)
@@ -63,12 +63,7 @@ class Scontrol:
 
     def steps(self) -> Steps:
         """Return the steps of this node, the one that `PrologFlags=Contain` makes included."""
-        try:
-            done = program.run((self._command, "listpids"), _TIMEOUT, _MAX_BYTES)
-        except TimeoutError:
-            raise SourceError(f"{self._command} listpids: no answer within {_TIMEOUT:g} s") from None
-        except OSError as error:
-            raise SourceError(f"{self._command}: {error.strerror or error}") from None
+        done = run(self._command, "listpids")
         answer = lines(done.errors.decode("utf-8", "replace"))
         gone = [line for line in answer if _STEP_GONE.fullmatch(line)]
         unknown = [line for line in answer if line != _NO_STEPS and line not in gone]
@@ -81,14 +76,14 @@ class Scontrol:
     def slurmd_runs(self) -> bool:
         """Return whether this node's slurmd answers; this costs slurmctld nothing."""
         try:
-            return program.run((self._command, "show", "slurmd"), _TIMEOUT, _MAX_BYTES).status == 0
-        except (TimeoutError, OSError):
+            return run(self._command, "show", "slurmd").status == 0
+        except SourceError:
             return False
 
     def settings(self) -> Mapping[str, str]:
         """Return the settings of slurmctld's slurm.conf."""
         try:
-            text = program.output((self._command, "show", "config"), _TIMEOUT, _MAX_BYTES)
+            text = program.output((self._command, "show", "config"), TIMEOUT_SECONDS)
         except program.ProgramError as error:
             raise SourceError(str(error)) from None
         pairs = (line.partition("=") for line in lines(text) if "=" in line)

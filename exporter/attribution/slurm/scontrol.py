@@ -1,10 +1,8 @@
 """Questions to slurmctld about each new job, once, in a thread of their own.
 
-A new job costs slurmctld one RPC of 3 to 6 KB: never squeue, which sends every job of the cluster to every node, and
-`--local`, because scontrol asks about the federation first. Where scontrol has no JSON (22.05), the GPUs of a job are
-only in `scontrol -d show job`, which fetches the table of all nodes: 3.4 MB of 10,000 nodes. So it is asked only about
-jobs whose GPUs no source on the node reports. A dead slurmctld lets scontrol hang for 18 s, so a timeout ends it, and
-further questions wait longer each time.
+A new job costs slurmctld one RPC of 3 to 6 KB (`--local`: none about the federation; squeue sends every job). Without
+JSON (22.05), `-d` also fetches the table of all nodes, so it is used only for GPUs that no source on the node reports.
+A dead slurmctld lets scontrol hang for 18 s, so a timeout ends it, and further questions wait longer each time.
 """
 
 from __future__ import annotations
@@ -78,8 +76,8 @@ class JobCache:
             self._first = dict.fromkeys(jobs, now) | self._first | dict.fromkeys(back, now)
             self._seen |= dict.fromkeys(jobs, now)
             fresh = [job for job in jobs if job not in self._wanted and (job not in self.jobs or job in back)]
-            ready = [job for job in fresh if now - self._first[job] >= self._delay(job)]
-            due = [job for job in ready if self._retry.get(job, NEVER) <= now]
+            ready = [job for job in fresh if self._retry.get(job, NEVER) <= now]
+            due = [job for job in ready if now - self._first[job] >= self._delay(job)]
             self._wanted |= dict.fromkeys(due, now)
         if due:
             self._woken.set()
@@ -223,11 +221,18 @@ _SQUEUE_FIELDS = 6
 _UNKNOWN = b"Invalid job id"
 
 
-class ShowJob:
-    """Questions to slurmctld about one job: by JSON, or by text that its user cannot forge. Raises SourceError.
+def run(*command: str, timeout: float = TIMEOUT_SECONDS) -> program.CompletedProgram:
+    """Run a command of Slurm. Raises SourceError."""
+    try:
+        return program.run(command, timeout, MAX_BYTES)
+    except TimeoutError:
+        raise SourceError(f"{command[0]}: no answer within {timeout:g} s") from None
+    except OSError as error:
+        raise SourceError(f"{command[0]}: {error.strerror or error}") from error
 
-    By text, the GPUs of a job are left out: `with_gpus` reports them.
-    """
+
+class ShowJob:
+    """Questions about one job, by JSON, or by text that its user cannot forge, without GPUs. Raises SourceError."""
 
     def __init__(self, command: str, timeout: float = TIMEOUT_SECONDS) -> None:
         self._command = command
@@ -287,12 +292,7 @@ class ShowJob:
         return answer
 
     def _run(self, *command: str) -> program.CompletedProgram:
-        try:
-            return program.run(command, self._timeout, MAX_BYTES)
-        except TimeoutError:
-            raise SourceError(f"{command[0]}: no answer within {self._timeout:g} s") from None
-        except OSError as error:
-            raise SourceError(f"{command[0]}: {error}") from error
+        return run(*command, timeout=self._timeout)
 
 
 def _known(value: str) -> str:

@@ -21,7 +21,7 @@ from exporter.attribution.slurm.reconciliation import INTERVAL as CHECK_INTERVAL
 from exporter.attribution.slurm.reconciliation import Ended, Reconciliation, Scontrol, runs
 from exporter.attribution.slurm.scontrol import JobCache
 from exporter.attribution.source import Reader
-from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.clock import MonotonicClock, MonotonicTime, UnixTime, monotonic_time
 from exporter.host.process import user_name
 
 MAPPING, PROGRAM, SCONTROL, ENVIRON = "slurm_mapping", "slurm_device_program", "slurm_scontrol", "slurm_environ"
@@ -146,6 +146,10 @@ class Slurm:
         checked = self._ended.answer.value if self._ended else dict[str, Ended]()
         silent = self.node.silent
         return {job for job, each in checked.items() if each.left_programs or job in silent} | self._files().old
+
+    def ends(self) -> Mapping[str, UnixTime]:
+        """Return the ends of the last jobs, by the files of the prolog."""
+        return self._files().ended
 
     def contest(self, jobs: AbstractSet[str]) -> None:
         """Have slurmctld asked about jobs with the same GPU that do not share it."""

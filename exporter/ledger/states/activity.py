@@ -15,8 +15,8 @@ VECTOR_HIGH = Threshold(
     0.3,
     "Activity of the FP64, FP32 and FP16 pipes, of the busy time, that is high where tensor cores rest.",
 )
-SPIN_BUSY = Threshold("spin_busy", 0.95, "Busy share of a pass from which a GPU can spin in a collective.")
-SPIN_REST = Threshold("spin_rest", 0.03, "Tensor and vector activity of a spinning GPU, at most.")
+SPIN_BUSY = Threshold("spin_min_busy_ratio", 0.95, "Busy share of a pass from which a GPU can spin in a collective.")
+SPIN_REST = Threshold("spin_max_tensor_activity", 0.03, "Tensor and vector activity of a spinning GPU, at most.")
 
 
 def communication_claim(evidence: Evidence, limits: Limits) -> float:
@@ -134,14 +134,11 @@ TENSOR_CORES_UNUSED = State(
 
 
 def _clock_losses(evidence: Evidence) -> tuple[float, float]:
-    """Return what the clocks lost to heat and to the power brake, at most the time each was in force."""
+    """Return what heat and the power brake cost: what the clocks lack, times how long each held them down."""
     heat = evidence.of_busy(evidence.signals.throttled_thermal) or 0.0
     brake = evidence.of_busy(evidence.signals.throttled_power_brake) or 0.0
-    throttled = heat + brake
-    if not throttled or not evidence.clock_lost:
-        return 0.0, 0.0
-    lost = min(evidence.clock_lost, throttled, 1.0)
-    return lost * heat / throttled, lost * brake / throttled
+    lost = (evidence.clock_lost or 0.0) / max(1.0, heat + brake)
+    return lost * heat, lost * brake
 
 
 THROTTLED_THERMAL = State(
@@ -152,7 +149,7 @@ THROTTLED_THERMAL = State(
     audience="oncall",
     certainty=Certainty.CERTAIN,
     meaning="What kernels lost to clocks lowered because the GPU or its memory is too hot.",
-    signature="The driver's thermal slowdown counter advances; the share is what the SM clock lacks meanwhile",
+    signature="The driver's thermal slowdown counter advances; what the SM clock lacks meanwhile, times how long",
     advice="Check cooling: inlet temperature, fans, dust, blocked air flow, neighbours' load.",
     of_time="busy",
     needs=(("throttled_thermal", "sm_clock"),),
@@ -167,7 +164,7 @@ THROTTLED_POWER_BRAKE = State(
     audience="oncall",
     certainty=Certainty.CERTAIN,
     meaning="What kernels lost to clocks lowered by the server's power brake.",
-    signature="The driver's power brake counter advances; the share is what the SM clock lacks meanwhile",
+    signature="The driver's power brake counter advances; what the SM clock lacks meanwhile, times how long",
     advice="Check power supplies, their redundancy, and the rack's power budget.",
     of_time="busy",
     needs=(("throttled_power_brake", "sm_clock"),),

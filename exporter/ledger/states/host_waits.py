@@ -17,7 +17,7 @@ BLOCKED = Threshold(
     "Share of an owner's GPU processes in D state, or in a receive, that makes waiting a wait for that.",
 )
 NETWORK_RATE = Threshold(
-    "network_rate",
+    "network_bytes_per_second",
     10e6,
     "Bytes per second over the workload's own network above which a waiting GPU waits for the network.",
     maximum=AMOUNT,
@@ -27,7 +27,7 @@ HOT_THREAD = Threshold(
     "hot_thread", 0.9, "CPU one thread used, or stood ready to use, above which waiting is a wait for CPU."
 )
 POLLS_AFTER = Threshold(
-    "polls_after",
+    "polling_seconds",
     10.0,
     "Seconds without a kernel after which a full thread that neither reads nor takes memory is polling.",
     maximum=AMOUNT,

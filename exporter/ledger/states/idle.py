@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from exporter.ledger.states.activity import SPIN_BUSY
 from exporter.ledger.states.host_waits import (
     HOT_THREAD,
     ON_DEMAND,
@@ -20,13 +19,13 @@ from exporter.ledger.states.state import AMOUNT, Certainty, Evidence, Limits, St
 
 ACTIVE = Threshold("active", 0.01, "Busy share of a pass above which a GPU did something: resets the idle clock.")
 UNUSED_NEVER = Threshold(
-    "unused_never",
+    "never_ran_seconds",
     10.0,
     "Seconds after which a GPU that never ran a kernel of its live workload is unused.",
     maximum=AMOUNT,
 )
 UNUSED_AFTER = Threshold(
-    "unused_after",
+    "no_kernel_seconds",
     600.0,
     "Seconds without a kernel after which a GPU that ran some before is unused, and waits for no peer.",
     maximum=AMOUNT,
@@ -48,9 +47,10 @@ def unused_claim(evidence: Evidence, limits: Limits) -> float:
     if reported_part(evidence, *_PHASES) >= limits[WAIT_COVER] or engine_works:
         return 0.0
     long = past.quiet_seconds >= limits[UNUSED_AFTER if past.ran else UNUSED_NEVER]
-    if not long or evidence.work in ON_DEMAND or evidence.own.stopped or _is_waited_for(evidence, limits):
+    rank = evidence.rank
+    if not long or evidence.work in ON_DEMAND or evidence.own.stopped or (rank and rank.straggling):
         return 0.0
-    if covers_wait(evidence.peer_lead, evidence, limits):
+    if rank and covers_wait(rank.led, evidence, limits):
         return 1.0
     in_its_way = (checkpoint_claim, storage_claim, cpu_claim, network_claim)
     return float(not _loads(evidence, limits) and not any(claim(evidence, limits) for claim in in_its_way))
@@ -69,13 +69,6 @@ def _loads(evidence: Evidence, limits: Limits) -> bool:
     works = full and (own.computes or not own.polling)
     moves = (own.reading_bytes_per_second or 0.0) + (own.writing_bytes_per_second or 0.0)
     return works or moves >= limits[WRITE_RATE]
-
-
-def _is_waited_for(evidence: Evidence, limits: Limits) -> bool:
-    """Return whether others spin, and this one is part of their work."""
-    if evidence.peers_spin < limits[SPIN_BUSY] / 2:
-        return False
-    return takes_part(evidence.past, evidence.peers_uncomputed, limits)
 
 
 def takes_part(past: UsageHistory, peers_uncomputed: float, limits: Limits) -> bool:

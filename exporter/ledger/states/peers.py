@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.ledger.states.activity import POWER_LOW, SPIN_BUSY, SPIN_REST, communication_claim
+from exporter.ledger.states.activity import POWER_LOW, SPIN_BUSY, SPIN_REST
 from exporter.ledger.states.host_waits import (
     BLOCKED,
     NETWORK_RATE,
@@ -14,26 +14,25 @@ from exporter.ledger.states.host_waits import (
     reported_part,
 )
 from exporter.ledger.states.idle import UNUSED_AFTER
-from exporter.ledger.states.state import Certainty, Evidence, Limits, State, Threshold, at_least, at_most
+from exporter.ledger.states.state import Certainty, Evidence, Limits, State, Threshold, at_least
 
-SPIN_SM = Threshold("spin_sm", 0.35, "SM activity of a spinning GPU, at most.")
-SPIN_MEMORY = Threshold("spin_memory", 0.05, "DRAM (without GPM: memory) activity of a spinning GPU, at most.")
+SPIN_SM = Threshold("spin_max_sm_activity", 0.35, "SM activity of a spinning GPU, at most.")
+SPIN_MEMORY = Threshold("spin_max_dram", 0.05, "DRAM (without GPM: memory) activity of a spinning GPU, at most.")
 SPIN_POWER = Threshold(
-    "spin_power", 0.6, "Power of a spinning GPU, at most, over what its workload draws there when it computes."
+    "spin_max_power", 0.6, "Power of a spinning GPU, at most, over what its workload draws there when it computes."
 )
 
 
 def peer_claim(evidence: Evidence, limits: Limits) -> float:
-    """Return the reported part, or 1 where another GPU computes longer or comes late.
+    """Return the reported part, or 1 where another GPU works longer or comes late.
 
     By heuristics only for a GPU that ran kernels lately: one that never does is not part of the work. Replicas of a
     service, and the GPUs of a notebook, each wait for somebody else.
     """
     past = evidence.past
     lately = evidence.work not in ON_DEMAND and past.ran and past.quiet_seconds < limits[UNUSED_AFTER]
-    follows = evidence.rank.follows if evidence.rank else None
-    seen = lately and (covers_wait(evidence.peer_lead, evidence, limits) if follows is None else follows)
-    waits = seen or _waits_in_barrier(evidence, limits) or _receives_from_peer(evidence, limits)
+    follows = lately and evidence.rank is not None and evidence.rank.follows
+    waits = follows or _waits_in_barrier(evidence, limits) or _receives_from_peer(evidence, limits)
     return max(reported_part(evidence, "communication"), float(waits))
 
 
@@ -52,39 +51,10 @@ def _waits_in_barrier(evidence: Evidence, limits: Limits) -> bool:
     return late and is_colder_than_peers(evidence, limits) and not carries
 
 
-def collective_claim(evidence: Evidence, limits: Limits) -> float:
-    """Return the part by comparison of the ranks; where that shows no straggler, 1 if the GPU spins all the time."""
-    if evidence.rank and evidence.rank.collective is not None:
-        return evidence.rank.collective / evidence.busy
-    return float(evidence.peers and spins(evidence, limits))
-
-
-def spins(evidence: Evidence, limits: Limits) -> bool:
-    """Return whether a kernel is always there, and nothing moves or computes."""
-    if evidence.busy < limits[SPIN_BUSY] or not _draws_little(evidence, limits):
-        return False
-    if communication_claim(evidence, limits):
-        return False
-    signals, of_busy = evidence.signals, evidence.of_busy
-    units = (
-        (of_busy(signals.sm_active), limits[SPIN_SM]),
-        (of_busy(signals.tensor_active), limits[SPIN_REST]),
-        (of_busy(signals.vector_active), limits[SPIN_REST]),
-        (of_busy(signals.dram_active), limits[SPIN_MEMORY]),
-    )
-    at_rest = all(at_most(active, limit) for active, limit in units)
-    if any(active is None for active, _ in units):
-        memory = of_busy(signals.memory_activity)
-        return at_rest and memory is not None and memory <= limits[SPIN_MEMORY]
-    return at_rest
-
-
-def _draws_little(evidence: Evidence, limits: Limits) -> bool:
-    """Compare with what this workload draws here when it computes; with the limit where it was never seen computing."""
-    power, computing = evidence.signals.power_of_limit, evidence.past.busy_power
-    if power is None:
-        return False
-    return power < limits[POWER_LOW] if computing is None else power <= limits[SPIN_POWER] * computing
+def collective_claim(evidence: Evidence, _limits: Limits) -> float:
+    """Return the part that the comparison of the ranks found."""
+    collective = evidence.rank.collective if evidence.rank else None
+    return (collective or 0.0) / evidence.busy
 
 
 WAIT_PEER = State(
@@ -96,8 +66,8 @@ WAIT_PEER = State(
     certainty=Certainty.LIKELY,
     meaning="The GPU has nothing to run while another GPU of the same owner computes, or comes late to a barrier.",
     signature=(
-        "Another GPU of the owner computes longer by at least half of the wait and this one ran a kernel lately, over"
-        " a minute, and does not bound the others in a collective; or"
+        "Over a minute another GPU of the owner computes longer by at least half of the wait, this one ran a kernel"
+        " lately, and does not bound the others in a collective; or"
         " it sits in a receive while data, storage, a checkpoint or CPU keeps another one here, or in a receive from"
         " another GPU process of the owner; or the program reports the phase `communication`"
     ),
@@ -117,9 +87,10 @@ WAIT_COLLECTIVE = State(
     certainty=Certainty.LIKELY,
     meaning="One of the workload's GPUs spins in place, as in a collective that waits for a rank.",
     signature=(
-        "Busy without a pause, few SMs active, tensor cores, vector pipes and memory at rest, links not full, power"
-        " far below what the workload draws when it computes; or over a minute less activity per busy second than the"
-        " rank of the job that spins least; only where the owner has more than one GPU"
+        "Over a minute less activity per busy second than the rank of the job that spins least; or for 5 s busy without"
+        " a pause, few SMs active, tensor cores, vector pipes and memory at rest, links not full, and power far below"
+        " the limit or what the work drew when it computed. Without GPM the work must have been seen computing, or"
+        " memory must rest for 30 s. Not where reported steps or NCCL's RAS go on. Only with more than one GPU"
     ),
     advice="Find the rank that lags (gpu_workload_straggler_seconds_total names its GPU); if all spin, it hangs.",
     of_time="busy",

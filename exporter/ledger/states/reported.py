@@ -15,7 +15,7 @@ from exporter.ledger.states.host_waits import (
 from exporter.ledger.states.state import AMOUNT, Certainty, Evidence, Limits, State, Threshold, at_least, below
 
 WRITE_RATE = Threshold(
-    "write_rate",
+    "write_bytes_per_second",
     1e6,
     "Bytes per second a program writes above which its waiting is a wait for a checkpoint.",
     maximum=AMOUNT,

@@ -40,7 +40,9 @@ class Signals:
     throttled_power_brake: float | None = None
     """By the driver's counters."""
     sm_clock: float | None = None
-    """Hertz, as is `sm_clock_max`."""
+    """Hertz, as are the other two."""
+    sm_clock_throttled: float | None = None
+    """Read in a moment in which heat or the power brake held it down; None: in that moment neither did."""
     sm_clock_max: float | None = None
 
 
@@ -55,6 +57,10 @@ class RankActivity:
     """In which another rank of the job ran kernels and this one did not."""
     debt: float = 0.0
     """What noise has booked too much as waits: 0 or less."""
+    stuck: float = 0.0
+    """Without a pause until now, in which a kernel ran and seemed to do nothing."""
+    computing: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By field: the highest lately, per busy second, while it was not stuck."""
 
 
 NO_ACTIVITY = RankActivity()
@@ -69,14 +75,16 @@ class UsageHistory:
     quiet_seconds: float = 0.0
     """Observed time since its last kernel here; since it was first seen where it ran none yet."""
     ran: bool = False
-    busy_power: float | None = None
-    """Power over the limit while it computed: the highest lately. None: never seen computing."""
     unblocked_passes: int = 0
     """Since a process of it was last seen in D state."""
     uncomputed_seconds: float = 0.0
     """Since it last ran a kernel that did not only spin; since it was first seen where it ran none yet."""
     activity: RankActivity = NO_ACTIVITY
     """Of an owner with several targets."""
+    kept_seconds: float = 0.0
+    """In which something on this node kept it from running a kernel; fades over a minute, as does the next."""
+    received_seconds: float = 0.0
+    """In which it ran nothing and sat in a receive."""
 
 
 NO_HISTORY = UsageHistory()
@@ -88,12 +96,16 @@ class Comparison(NamedTuple):
     activity: RankActivity
     collective: float | None = None
     """Waited in a collective; None: the ranks show no straggler, or the witnesses disagree."""
+    requests: float = 0.0
+    """Spun until a rank of the same service or session has a request."""
     doubtful: float = 0.0
     """Spun by one witness alone: no accusation."""
     straggling: float = 0.0
     """The others waited for this rank."""
-    follows: bool | None = None
-    """Whether it waits for its peers while it has no kernel; None: not known."""
+    led: float = 0.0
+    """Another rank worked while this one ran nothing, over the window."""
+    follows: bool = False
+    """Whether it waits for its peers while it has no kernel."""
     work: Mapping[str, float] | None = None
     """Activity while it did not wait, over the window, as fractions of that time; None: not known."""
 
@@ -112,13 +124,6 @@ class Evidence(NamedTuple):
     """Of this GPU's processes where they were measured, else of the owner's."""
     reported: Mapping[str, float] = NOTHING_REPORTED
     """Parts of the cycle that this GPU's programs say they spent in each of their phases."""
-    peer_lead: float = 0.0
-    """How much busier the owner's busiest other GPU was, as a share of the cycle; 0 where there is none. Before the
-    GPU's own part is known: how busy that one was."""
-    peers_spin: float = 0.0
-    """The most any other GPU of the owner spun in a collective."""
-    peers_uncomputed: float = 0.0
-    """Seconds since any other GPU of the owner last computed."""
     peer_late: float = 0.0
     """The most that something on this node kept another GPU of the owner, as a share of the cycle; 0 where this one
     does not sit in a receive, or that one does too."""
@@ -133,7 +138,7 @@ class Evidence(NamedTuple):
     work: str = ""
     """Class of the owner's work; empty: not known."""
     clock_lost: float | None = None
-    """Part of the clock the GPU runs unthrottled that it lacks now."""
+    """Part of the clock the GPU runs unthrottled that it lacks while it is held down."""
 
     def of_busy(self, activity: float | None) -> float | None:
         """An activity over the cycle as a share of the busy time alone."""

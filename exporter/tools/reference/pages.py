@@ -227,8 +227,8 @@ def _thresholds() -> Iterable[str]:
     """Yield the table of what `--ledger.thresholds` may hold."""
     yield (
         "\n`ledger.thresholds` is a mapping in the configuration file "
-        "(`ledger: {thresholds: {wait-cover: 0.4, polls-after: 20}}`). As a flag or environment variable it is a list "
-        "(`wait-cover=0.4,polls-after=20`). What is left out keeps its default.\n\n"
+        "(`ledger: {thresholds: {wait-cover: 0.4, blocked: 0.6}}`). As a flag or environment variable it is a list "
+        "(`wait-cover=0.4,blocked=0.6`). What is left out keeps its default.\n\n"
         "| Threshold | Default | Meaning |\n|---|---|---|\n"
     )
     for each in THRESHOLDS:

@@ -6,19 +6,39 @@ from collections.abc import Iterable, Sequence
 
 from exporter.ledger.states import BY_STATE, POSSIBLY_LOST
 from exporter.ledger.states.state import State
+from exporter.tools.report import words
 from exporter.tools.report.definitions import BUSY, LOST, Hours, held, lost, utilization
-from exporter.tools.report.model import Advice, DeviceUse
+from exporter.tools.report.model import Advice, DeviceUse, NodeUse
 
 _WORTH_SAYING = 0.02
 """Of the held hours: less is left unsaid."""
 _LITTLE_MEMORY = 0.25
 """Of a GPU's memory, at its peak: below it, with the GPU mostly idle, a part of a GPU would do."""
 _LITTLE_USE = 0.3
+_INPUT = ("wait_data", "wait_cpu")
+_COPIES_MUCH = 1e9
+"""Bytes per second from the host to a GPU: more than the samples of most training."""
 _FULL = 0.92
 """Of a GPU's memory, at its peak: above it a batch cannot grow by much."""
 
 BETTER = tuple(state for state in BUSY if state not in LOST and state != "computing")
 """Kernels ran, and could run faster: how much of these hours a change gives back nobody can say beforehand."""
+
+
+_UNCLEAR = (*BETTER, "wait_cpu", "wait_other", "wait_peer", "wait_collective")
+_UNPINNED = (
+    "{} went from host to GPU while a CPU was full and kernels waited: use pinned memory,"
+    " `DataLoader(pin_memory=True)` and `tensor.to(device, non_blocking=True)`."
+)
+_NOT_KNOWN = (
+    "This GPU does not report its tensor cores. If the program computes in FP32, use bf16 (`torch.autocast`)"
+    " or TF32 (`torch.set_float32_matmul_precision('high')`): several times faster on tensor cores."
+)
+_PROFILE = (
+    "See where the time goes: `nsys profile --trace=cuda,nvtx,osrt --delay=60 --duration=30 --output=profile"
+    " python train.py`; or in the program `with torch.profiler.profile() as p: train_step()` and"
+    " `print(p.key_averages().table(sort_by='cuda_time_total', row_limit=20))`."
+)
 
 
 def of_states(hours: Hours, devices: Sequence[DeviceUse] = (), *, of_held: float | None = None) -> tuple[Advice, ...]:
@@ -42,13 +62,43 @@ def _advice(state: State, devices: Sequence[DeviceUse]) -> str:
     if not state.advice_when_full or not peaks:
         return state.advice
     text = state.advice_when_full if max(peaks) > _FULL else state.advice
-    return f"{text} (At its peak {max(peaks):.0%} of a GPU's memory was in use.)"
+    free = min(each.memory_total_bytes - each.memory_peak_bytes for each in devices if each.memory_peak_bytes
+               and each.memory_total_bytes)  # fmt: skip
+    return f"{text} (At its peak {max(peaks):.0%} of a GPU's memory was in use, {words.gib(free)} were free.)"
 
 
-def of_job(hours: Hours, devices: Sequence[DeviceUse], *, moved: bool = False) -> tuple[Advice, ...]:
+def of_job(
+    hours: Hours, devices: Sequence[DeviceUse], nodes: Sequence[NodeUse] = (), *, moved: bool = False
+) -> tuple[Advice, ...]:
     """The above, and what only the sight of all its GPUs shows. Who moved had some after others: none was too many."""
     unused = () if moved else _unused(devices)
-    return (*unused, *of_states(hours, devices), *_too_large(devices))
+    found = (("more_loaders", _INPUT, _idle_cpus(nodes)), ("unpinned", ("wait_cpu",), _copies(hours, devices)),
+             ("mixed_precision", ("computing",), _precision(devices)), ("profile", _UNCLEAR, _PROFILE))  # fmt: skip
+    least = _WORTH_SAYING * held(hours)
+    amounts = [(state, sum([hours.get(each, 0.0) for each in states]), text) for state, states, text in found]
+    more = [Advice(state, amount, text) for state, amount, text in amounts if text and amount > least]
+    return (*unused, *of_states(hours, devices), *more, *_too_large(devices))
+
+
+def _idle_cpus(nodes: Sequence[NodeUse]) -> str:
+    """Describe the CPUs and host memory that are left for loader workers on the fullest node."""
+    lasted = max([held(node.hours) / node.gpus for node in nodes if node.gpus], default=0.0)
+    known = [(n.cpu_limit_cores, n.cpu_seconds) for n in nodes if n.cpu_limit_cores and n.cpu_seconds]
+    idle = min([limit - used / 3600 / lasted for limit, used in known], default=0.0) if lasted else 0.0
+    sizes = [(n.memory_limit_bytes, n.resident_bytes) for n in nodes if n.memory_limit_bytes and n.resident_bytes]
+    free = min([limit - used for limit, used in sizes], default=0.0)
+    memory = f" and {words.gib(free)} of host memory" if free > 0 else ""
+    return f"{idle:.0f} CPUs{memory} were free while GPUs waited: start more loader workers." if idle >= 1.0 else ""
+
+
+def _copies(hours: Hours, devices: Sequence[DeviceUse]) -> str:
+    copied = sum([device.copied_bytes or 0.0 for device in devices])
+    return _UNPINNED.format(words.gib(copied)) if copied >= _COPIES_MUCH * 3600 * held(hours) > 0 else ""
+
+
+def _precision(devices: Sequence[DeviceUse]) -> str:
+    """Return the advice for GPUs that cannot tell whether their tensor cores work."""
+    return _NOT_KNOWN if devices and all(each.sm_active is None for each in devices) else ""
 
 
 def _unused(devices: Sequence[DeviceUse]) -> Iterable[Advice]:

@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from exporter.config.kinds import without_password
 from exporter.config.option import ConfigError
 from exporter.core import site_file
 from exporter.core.clock import unix_time
-from exporter.core.printable import printable_json
+from exporter.core.printable import printable, printable_json
 from exporter.daemon.logs import print_error, write_utf8
 from exporter.tools.report import formats, layout, promql, terminal
 from exporter.tools.report.client import Access, Client, NoDataError, ReportError
@@ -28,7 +28,7 @@ from exporter.tools.report.model import Digest, JobReport
 from exporter.tools.report.options import PrometheusConfig, ReportConfig
 from exporter.tools.report.sacct import Sacct, SacctError
 from exporter.tools.report.subject import EXPECTED, Named, named, selected
-from exporter.tools.report.summary import SlurmPart, is_of, jobs, slurm, slurm_alone, slurm_jobs
+from exporter.tools.report.summary import SlurmPart, is_of, jobs, slurm, slurm_facts, slurm_jobs
 from exporter.tools.report.terminal import Colors, paint, progress_message
 
 _ARGUMENT = "NAME"
@@ -103,11 +103,13 @@ def _without_gpus(config: ReportConfig) -> str:
         known = None
     if known is None or known.held_gpus:
         return ""
-    part = slurm_alone(known)
-    document = Document(f"Slurm job {known.name} of {known.user}: no GPU", tuple(part.blocks))
+    facts = slurm_facts(known)
     if config.format == "json":
-        return printable_json(part.fields, 2) + "\n"
-    return formats.one_line(document) if config.format == "short" else _formatted(document, config, paint(sys.stdout))
+        return printable_json({"slurm": asdict(known)}, 2) + "\n"
+    if config.format == "short":
+        return printable("; ".join(f"{name} {value}" for name, value in facts.rows)) + "\n"
+    document = Document(f"Slurm job {known.name} of {known.user}: no GPU", (facts,))
+    return _formatted(document, config, paint(sys.stdout))
 
 
 def _accounted(report: JobReport | Digest, job: str, config: ReportConfig, client: Client) -> SlurmPart | None:

@@ -181,6 +181,26 @@ def hours(recorded: str, window: str) -> str:
     return f"max without ({REPLICAS}) (sum_over_time({recorded}[{window}])) * {RULE_SECONDS} / 3600"
 
 
+def grown_in(window: str) -> Amount:
+    """GPU hours in the window, from recorded growth in seconds; by several, it counts once."""
+    return lambda recorded: f"max without ({REPLICAS}) (sum_over_time({recorded}[{window}])) / 3600"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerLevel(Ledger):
+    """What owners of one level got, by the exact counters of the accounting."""
+
+    def target_gpu_hours(self) -> str:
+        """What would have to be used for the targets of its classes."""
+        known = without((*FREE, *UNOBSERVED))
+        classes = [(f'class="{name}", ', good) for name, good in GOOD.items() if good != HIGH]
+        arms = [
+            f"{self.amount(f'{self.series}{{{self.matchers}, {only}{known}}}')} * {good:g}"
+            for only, good in (*classes, ("", HIGH))
+        ]
+        return f"sum by ({self.by}) ({' or '.join(arms)})"
+
+
 def among(states: Iterable[str]) -> str:
     return f'state=~"{"|".join(states)}"'
 
@@ -235,7 +255,7 @@ def target_ratio(of: Hours, work_class: str = "") -> float | None:
     return None if share is None else share / GOOD.get(work_class, HIGH)
 
 
-def target_ratio_promql(of: Totals) -> str:
+def target_ratio_promql(of: Totals | OwnerLevel) -> str:
     """Utilization divided by the target of its class of work."""
     return f"{of.used()} / ({of.target_gpu_hours()} > 0)"
 

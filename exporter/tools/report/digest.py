@@ -39,27 +39,33 @@ def digest(
     Raises ReportError: NoMetricsError where no rule has recorded anything, NoDataError where the group held no GPU.
     """
     window = f"{math.ceil(since)}s"
-    levels = (group.level, "workload") if group.level else (*promql.LEVELS, "workload")
+    levels = ("workload",) if group.level else (*promql.LEVELS, "workload")
     tables = {
         level: _table(client, level, group.scope, window, _Prices(promql.rates(prices), priced_by), now)
         for level in levels
     }
-    if not tables["workload"]:
-        raise _nothing(client, group, window, now)
     rows = tables["workload"]
-    causes = {s.labels["state"]: s.value for s in client.instant(promql.causes(group.scope, window), now)}
+    if not rows:
+        raise _nothing(client, group, window, now)
+    level = group.level or promql.TEAM
+    causes = {s.labels["state"]: s.value for s in client.instant(promql.causes(level, group.scope, window), now)}
     hours = {state: causes[state] for state in STATES if causes.get(state, 0.0) > 0}
-    wasted = [row.wasted for row in rows if row.wasted is not None]
-    held = sum(row.held for row in rows)
+    held, wasted = (
+        [each.value for each in client.instant(query(level, group.scope, window), now)]
+        for query in (promql.allocated_gpu_hours, promql.wasted)
+    )
+    if not held:  # levels are recorded every 15 minutes: the first hours are the workloads'
+        held = [row.held for row in rows]
+        wasted = [row.wasted for row in rows if row.wasted is not None]
     return Digest(
         title=group.title,
         since=now - since,
         until=now,
-        held=held,
+        held=sum(held),
         wasted=sum(wasted) if wasted else None,
-        tables={level: table for level, table in tables.items() if table and level != group.level},
+        tables={level: table for level, table in tables.items() if table},
         causes=hours,
-        advice=advice.of_states(hours, of_held=held),
+        advice=advice.of_states(hours, of_held=sum(held)),
         priced_by=priced_by,
     )
 

@@ -119,12 +119,6 @@ def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Itera
         yield "| " + " | ".join(map(_markdown_text, row)) + " |"
 
 
-def one_line(document: Document) -> str:
-    """Return the facts of a document in one line."""
-    facts = [f"{name} {value}" for block in document.blocks if isinstance(block, Facts) for name, value in block.rows]
-    return printable("; ".join(facts))[:_LONGEST] + "\n"
-
-
 _LONGEST = 240
 """Characters of the short form; sacct shows it whole, and slurmdbd keeps it in a text column."""
 

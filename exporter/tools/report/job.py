@@ -72,7 +72,7 @@ def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], 
         devices=devices,
         progress=steps,
         cost=_cost(held(hours) if request.priced_by == "held" else used, devices, prices),
-        advice=advice.of_job(hours, devices, moved=moved),
+        advice=advice.of_job(hours, devices, nodes, moved=moved),
         used_hours=used,
         priced_by=request.priced_by,
         runs=runs(client, info, window(request.since), now, request.changed_at) if counted else None,
@@ -183,7 +183,11 @@ def _devices(ask: Ask, span: Span, hours: float) -> Iterable[DeviceUse]:
                 memory_total_bytes=readings.size.get(key),
                 power_watts=readings.power.get(key),
                 sm_active=readings.sm_active.get(key),
+                copied_bytes=readings.copied.get(key),
             )
+
+
+_COPIED = 'gpu_pcie_bytes_total{direction="receive"}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +197,7 @@ class _Readings:
     size: Mapping[_Key, float]
     power: Mapping[_Key, float]
     sm_active: Mapping[_Key, float]
+    copied: Mapping[_Key, float]
 
 
 def _readings(ask: Ask, prefix: str, span: Span) -> _Readings:
@@ -211,6 +216,7 @@ def _readings(ask: Ask, prefix: str, span: Span) -> _Readings:
         size=_by_key(read(lambda w: f"max_over_time({prefix}memory_total_bytes[{w}])")),
         power={} if mig else _by_key(read(lambda w: f"avg_over_time(gpu_power_watts[{w}])")),
         sm_active={key: value / span.seconds for key, value in _by_key(active).items()},
+        copied={} if mig else _by_key(read(lambda w: promql.increase_since_first_sample(_COPIED, w))),
     )
 
 
@@ -230,6 +236,7 @@ def _readings_in_turn(ask: Ask, prefix: str, devices: int) -> _Readings:
         size=_by_key(total),
         power={} if mig else _by_key(ask(lambda s, w: turns.mean("gpu_power_watts", s, w))),
         sm_active={key: value / seconds[key] for key, value in active.items() if seconds.get(key)},
+        copied={} if mig else _by_key(ask(lambda s, w: turns.grown(_COPIED, s, w))),
     )
 
 

@@ -214,6 +214,9 @@ class DeviceUse:
     memory_total_bytes: float | None = None
     power_watts: float | None = None
     sm_active: float | None = None
+    """None: it has no GPM, and cannot tell what its units do."""
+    copied_bytes: float | None = None
+    """From the host, over PCIe."""
 
 
 @dataclass(frozen=True, slots=True)

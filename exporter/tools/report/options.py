@@ -126,11 +126,26 @@ class SummariesConfig:
         group=_WORK,
         name="state.dir",
     )
+    accounting: Path | None = option(
+        "",
+        optional_path,
+        "Database of `gpu-exporter accounting`: GPU hours are taken from it, exact for short jobs.",
+        metavar="FILE",
+        group=_WORK,
+        name="accounting.database",
+    )
     comment: str = option(
         "jobstats",
         choice("jobstats", "short", "none"),
         "What becomes a job's AdminComment: jobstats (reportseff reads it too), short (one line) or none.",
         metavar="FORM",
+        group=_WORK,
+    )
+    comment_existing: str = option(
+        "append",
+        choice("append", "keep"),
+        "If the site has written an AdminComment: append one line to it, or keep it alone.",
+        metavar="WHAT",
         group=_WORK,
     )
     cluster: str = option(

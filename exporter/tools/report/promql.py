@@ -12,9 +12,11 @@ from exporter.tools.report.definitions import (
     UTILIZATION,
     WASTED,
     Ledger,
+    OwnerLevel,
     Price,
     Totals,
     among,
+    grown_in,
     hours,
     hours_in,
     target_ratio_promql,
@@ -23,6 +25,9 @@ from exporter.tools.report.definitions import (
 EVERYTHING = 'cluster=~".*"'
 
 LEVELS = ("account", "namespace", "user")
+
+TEAM = "team"
+"""The level that all work is in: the account, else the namespace."""
 
 PLACE = "node, instance"
 """Labels that name a node; `node` is there where the scrape adds it."""
@@ -74,13 +79,19 @@ def keys(level: str) -> str:
 
 
 def ledger(level: str, scope: str, window: str, by: str) -> Ledger:
-    """GPU hours of owners by state."""
-    return Ledger(f"{level}_state:gpu_workload_gpu_seconds:rate5m", scope, by, hours_in(window))
+    """GPU hours of owners by state: of workloads by rates, of all above them by exact counters."""
+    if level == "workload":
+        return Ledger("workload_state:gpu_workload_gpu_seconds:rate5m", scope, by, hours_in(window))
+    return OwnerLevel(f"{level}_state:gpu_owner_gpu_seconds:increase", scope, by, grown_in(window))
 
 
-def totals(level: str, scope: str, window: str) -> Totals:
+def totals(level: str, scope: str, window: str) -> Totals | OwnerLevel:
     """GPU hours of owners, whatever the state."""
-    return Totals(level, owned(level, scope), keys(level), hours_in(window))
+    if level == "workload":
+        return Totals(level, scope, keys(level), hours_in(window))
+    return OwnerLevel(
+        f"{level}_state:gpu_owner_gpu_seconds:increase", owned(level, scope), keys(level), grown_in(window)
+    )
 
 
 def allocated_gpu_hours(level: str, scope: str, window: str) -> str:
@@ -90,7 +101,13 @@ def allocated_gpu_hours(level: str, scope: str, window: str) -> str:
 def busy_gpu_hours(level: str, scope: str, window: str) -> str:
     """GPU hours that kernels of owners ran, whatever their shares of the GPUs; 0 where none was seen to run."""
     of = totals(level, scope, window)
-    return f"(sum by ({of.by}) ({_ran(of.matchers, window)}) or 0 * ({of.used()} == 0 and {of.observed()} > 0))"
+    ran = _ran(of.matchers, window) if level == "workload" else _ran_of(level, scope, window)("")
+    return f"(sum by ({of.by}) ({ran}) or 0 * ({of.used()} == 0 and {of.observed()} > 0))"
+
+
+def _ran_of(level: str, scope: str, window: str) -> Callable[[str], str]:
+    series = f"{level}:gpu_owner_busy_gpu_seconds:increase"
+    return lambda model: grown_in(window)(f"{series}{{{owned(level, scope)}{model}}}")
 
 
 def _ran(owner: str, window: str) -> str:
@@ -99,6 +116,8 @@ def _ran(owner: str, window: str) -> str:
 
 def price_of_use(level: str, scope: str, window: str, prices: Sequence[Rate]) -> str:
     """What owners pay where use is paid for, not holding."""
+    if level != "workload":
+        return _priced_level(keys(level), _ran_of(level, scope, window), prices)
     return f"sum by ({keys(level)}) ({used_price(owned(level, scope), window, prices)})"
 
 
@@ -137,13 +156,29 @@ def rates(prices: Sequence[Price]) -> tuple[Rate, ...]:
     return tuple(Rate(row.models, repr(row.per_hour)) for row in prices)
 
 
+def _priced_level(by: str, gpu_hours: Callable[[str], str], prices: Sequence[Rate]) -> str:
+    return f"sum by ({by}) ({priced(lambda model: f'sum by ({by}, model) ({gpu_hours(model)})', prices)})"
+
+
+def price_in_states(level: str, scope: str, window: str, states: str, prices: Sequence[Rate], by: str = "") -> str:
+    """The price of the hours that owners of a level had in some states, by the labels `by`."""
+    series = f"{level}_state:gpu_owner_gpu_seconds:increase"
+
+    def gpu_hours(model: str) -> str:
+        return grown_in(window)(f"{series}{{{owned(level, scope)}, {states}{model}}}")
+
+    return _priced_level(by or keys(level), gpu_hours, prices)
+
+
 def price_of_waste(level: str, scope: str, window: str, prices: Sequence[Rate]) -> str:
+    if level != "workload":
+        return price_in_states(level, scope, window, among(LOST), prices)
     return f"sum by ({keys(level)}) ({waste_price(owned(level, scope), window, prices)})"
 
 
 def owned(level: str, scope: str) -> str:
     """The scope, without what has no such owner."""
-    return scope if level == "workload" else f'{scope}, {label(level)}!=""'
+    return scope if level in {"workload", "cluster"} else f'{scope}, {label(level)}!=""'
 
 
 def held_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
@@ -171,8 +206,8 @@ def priced(gpu_hours: Callable[[str], str], prices: Sequence[Rate]) -> str:
     return "(" + " or ".join(arms) + ")"
 
 
-def causes(scope: str, window: str) -> str:
-    return f"{ledger('workload', scope, window, 'state').of(among(LOST))} > 0"
+def causes(level: str, scope: str, window: str) -> str:
+    return f"{ledger(level, owned(level, scope), window, 'state').of(among(LOST))} > 0"
 
 
 # --- one workload ----------------------------------------------------------------------------------------------

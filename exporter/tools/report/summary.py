@@ -162,15 +162,10 @@ class SlurmPart:
 
 def slurm(report: JobReport, job: AccountedJob) -> SlurmPart:
     wanted = flags(job, report)
-    blocks: list[Block] = [Heading("Slurm"), Facts(tuple(_facts(job)))]
+    blocks: list[Block] = [Heading("Slurm"), slurm_facts(job)]
     if wanted:
         blocks += [Heading("Ask for next time"), Paragraph(" ".join(wanted))]
     return SlurmPart(blocks, {"slurm": asdict(job), "next_time": list(wanted)})
-
-
-def slurm_alone(job: AccountedJob) -> SlurmPart:
-    """What slurmdbd has of a job without GPUs."""
-    return SlurmPart([Facts(tuple(_facts(job)))], {"slurm": asdict(job)})
 
 
 def slurm_jobs(summaries: Sequence[Summary]) -> SlurmPart | None:
@@ -178,6 +173,10 @@ def slurm_jobs(summaries: Sequence[Summary]) -> SlurmPart | None:
     if not summaries:
         return None
     return SlurmPart([Heading("Slurm jobs that wasted most"), table(summaries)], {"slurm_jobs": list(summaries)})
+
+
+def slurm_facts(job: AccountedJob) -> Facts:
+    return Facts(tuple(_facts(job)))
 
 
 def _facts(job: AccountedJob) -> Iterable[tuple[str, str]]:

@@ -9,7 +9,9 @@ from exporter.ledger.palette import style_of
 _GIB = 1 << 30
 _JOULES_PER_KWH = 3.6e6
 
-_FINDINGS = {"unused": "GPUs not used", "too_large": "GPU too large"}
+_FINDINGS = {"unused": "GPUs not used", "too_large": "GPU too large", "more_loaders": "Idle CPUs beside it",
+             "unpinned": "Copies from the host", "mixed_precision": "Precision not known",
+             "profile": "Profile it"}  # fmt: skip
 """Of the report itself, beside the states."""
 
 

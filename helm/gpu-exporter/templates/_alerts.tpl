@@ -14,7 +14,9 @@ incident are muted since GpuIncident tells of them: without it there are none. *
 {{- range (fromYaml $text).groups -}}
 {{- $kept := list -}}
 {{- range $rule := .rules -}}
-{{- if and (get $values $rule.alert).enabled (or (ne $rule.alert "GpuIncidentNode") (get $values "GpuIncident").enabled) -}}
+{{- if $rule.record -}}
+{{- $kept = append $kept $rule -}}
+{{- else if and (get $values $rule.alert).enabled (or (ne $rule.alert "GpuIncidentNode") (get $values "GpuIncident").enabled) -}}
 {{- $others := list -}}
 {{- $more := list -}}
 {{- range $alerts.overrides -}}
@@ -51,7 +53,7 @@ incident are muted since GpuIncident tells of them: without it there are none. *
 {{- end -}}
 {{- range (fromYaml $text).groups -}}
 {{- range .rules -}}
-{{- if eq .alert $override.alert }}{{ toYaml . }}{{ end -}}
+{{- if eq (default "" .alert) $override.alert }}{{ toYaml . }}{{ end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

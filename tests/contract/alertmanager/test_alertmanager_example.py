@@ -24,12 +24,18 @@ def test_amtool_accepts_configuration_and_template(tmp_path: Path) -> None:
         ("alertname=GpuLost audience=oncall severity=critical cluster=c node=n instance=n:9836", "page"),
         ("alertname=GpuThermalThrottling audience=oncall severity=warning cluster=c instance=n:9836", "ticket"),
         ("alertname=GpuDriverSkew audience=oncall severity=info cluster=c", "nobody"),
-        ("alertname=GpuUnderutilized audience=owner severity=warning workload=slurm:7 user=bob", "owner-mail"),
-        ("alertname=GpuAllocatedIdle audience=owner severity=warning workload=a workload_namespace=ml", "owner-chat"),
+        ("alertname=GpuUnderutilized audience=owner severity=warning workload=slurm:7 user=bob", "owner-letter"),
+        (
+            "alertname=GpuAllocatedIdle audience=owner severity=warning workload=a workload_namespace=ml",
+            "owner-channel-letter",
+        ),
         (
             "alertname=GpuAllocatedIdle audience=owner severity=warning workload=a workload_namespace=ml user=ada",
-            "owner-mail",
+            "owner-letter",
         ),
+        ("alertname=GpuOwnerWaste audience=owner severity=warning user=ada", "owner-letter"),
+        ("alertname=GpuWorkloadHung audience=owner severity=warning workload=a workload_namespace=ml", "owner-chat"),
+        ("alertname=GpuPowerBrake audience=oncall severity=warning cluster=c instance=n:9836", "ticket"),
         ("alertname=GpuAllocatedIdle audience=owner severity=warning workload=docker:x", "ticket"),
         ("alertname=GpuXidApplication audience=owner severity=warning workload=slurm:7 user=bob", "owner-mail"),
         ("alertname=GpuWatchdog audience=oncall severity=info", "dead-mans-switch"),
@@ -78,10 +84,10 @@ def test_node_that_is_down_inhibits_the_alerts_of_its_gpus_and_no_others(url: st
         url,
         oncall("GpuExporterDown", "warning", **c, **NODE),
         oncall("GpuLost", "critical", **c, **GPU),
-        oncall("GpuXidHardware", "critical", **c, **GPU),
+        oncall("GpuRecoveryActionNeeded", "critical", **c, **GPU),
         oncall("GpuPowerBrake", "warning", **c, node="n2", instance="n2:9836", gpu="0", uuid="GPU-x"),
         alert("GpuUnderutilized", severity="warning", audience="owner", workload="slurm:7", user="bob", **c),
-        names={"GpuLost", "GpuXidHardware"},
+        names={"GpuLost", "GpuRecoveryActionNeeded"},
     )
 
 
@@ -112,10 +118,10 @@ def test_lost_gpu_inhibits_what_follows_from_it_and_nothing_else(url: str) -> No
     inhibited(
         url,
         oncall("GpuLost", "critical", **c, **GPU),
-        oncall("GpuNvlinkDown", "warning", **c, **GPU),
+        oncall("GpuNvlinkDegraded", "warning", **c, **GPU),
         oncall("GpuSampleStale", "warning", **c, **GPU),
-        oncall("GpuPcieReplays", "warning", **c, **{**GPU, "uuid": "GPU-4"}),
-        names={"GpuNvlinkDown", "GpuSampleStale"},
+        oncall("GpuPcieDegraded", "warning", **c, **{**GPU, "uuid": "GPU-4"}),
+        names={"GpuNvlinkDegraded", "GpuSampleStale"},
     )
 
 
@@ -124,11 +130,11 @@ def test_old_memory_error_does_not_mute_later_troubles_of_its_gpu(url: str) -> N
 
     inhibited(
         url,
-        oncall("GpuEccUncorrectable", "critical", **c, **GPU),
+        oncall("GpuRecoveryActionNeeded", "critical", **c, **GPU),
         oncall("GpuThermalThrottling", "warning", **c, **GPU),
-        oncall("GpuNvlinkErrors", "warning", **c, **GPU),
-        oncall("GpuRowRemapPending", "warning", **c, **GPU),
-        names={"GpuRowRemapPending"},
+        oncall("GpuPcieDegraded", "warning", **c, **GPU),
+        oncall("GpuResetPending", "warning", **c, **GPU),
+        names={"GpuResetPending"},
     )
 
 
@@ -175,7 +181,7 @@ def test_rack_that_is_down_inhibits_its_own_nodes(url: str) -> None:
         url,
         oncall("GpuExportersDown", "critical", **c, rack="r1"),
         oncall("GpuExporterDown", "warning", **c, rack="r1", **NODE),
-        oncall("GpuScrapeFlapping", "warning", **c, rack="r2", node="n2", instance="n2:9836"),
+        oncall("GpuSampleStale", "warning", **c, rack="r2", node="n2", instance="n2:9836"),
         names={"GpuExporterDown"},
     )
 
@@ -197,13 +203,13 @@ def test_cause_inhibits_effect(url: str) -> None:
 
     inhibited(
         url,
-        oncall("GpuFanFailed", "warning", **c, **GPU),
-        oncall("GpuThermalThrottling", "warning", **c, **GPU),
-        oncall("GpuDriverMismatch", "critical", **c, **NODE),
-        oncall("GpuCollectorFailing", "info", **c, **NODE),
+        oncall("GpuNvswitchError", "critical", **c, **NODE),
+        oncall("GpuNvlinkDegraded", "warning", **c, **GPU),
+        oncall("GpuDriverUnavailable", "critical", **c, **NODE),
+        oncall("GpuSourceFailing", "warning", **c, **NODE),
         alert("GpuAllocatedIdle", **c, **owner, workload="ml/a"),
         alert("GpuUnderutilized", **c, **owner, workload="ml/a"),
-        names={"GpuThermalThrottling", "GpuCollectorFailing", "GpuUnderutilized"},
+        names={"GpuNvlinkDegraded", "GpuSourceFailing", "GpuUnderutilized"},
     )
 
 
@@ -217,8 +223,7 @@ def test_heat_and_power_explain_a_low_clock_and_no_power_limit_that_was_set(url:
         oncall("GpuPowerBrake", "warning", **c, **other),
         oncall("GpuPerformanceLimited", "warning", **c, **GPU, limit="power limit"),
         oncall("GpuPerformanceLimited", "warning", **c, **other, limit="power limit"),
-        oncall("GpuTemperatureMarginLow", "warning", **c, **GPU),
-        names={"GpuTemperatureMarginLow"},
+        names=set(),
     )
     inhibited(
         url,
@@ -230,7 +235,7 @@ def test_heat_and_power_explain_a_low_clock_and_no_power_limit_that_was_set(url:
 
 def test_owner_is_told_in_the_channel_of_the_namespace(url: str, sink: Receiver) -> None:
     about = alert(
-        "GpuAllocatedIdle",
+        "GpuWorkloadHung",
         cluster="chat",
         severity="warning",
         audience="owner",
@@ -242,6 +247,6 @@ def test_owner_is_told_in_the_channel_of_the_namespace(url: str, sink: Receiver)
     message = sink.first(lambda m: m.path == "/chat" and m.body["channel"] == "#nlp", "a message in #nlp").body
 
     (attachment,) = message["attachments"]
-    assert attachment["title"] == "GpuAllocatedIdle of nlp/b"
+    assert attachment["title"] == "GpuWorkloadHung of nlp/b"
     assert attachment["title_link"] == "http://r"
-    assert "nlp/b holds the GPUs" in attachment["text"]
+    assert "the GPUs are allocated to nlp/b" in attachment["text"]

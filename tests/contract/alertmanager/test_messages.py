@@ -131,7 +131,7 @@ def test_ninety_nine_exporters_down_are_one_page_and_no_ticket(url: str, sink: R
     assert [m for m in sink.messages if m.path == "/ticket" and m.body["commonLabels"].get("cluster") == "dark"] == []
 
 
-@pytest.mark.parametrize("name", ["GpuScrapeFlapping", "GpuNodeWithoutExporter"])
+@pytest.mark.parametrize("name", ["GpuSampleStale", "GpuNodeWithoutExporter"])
 def test_thirty_nodes_with_the_same_trouble_of_their_exporters_are_one_ticket(
     url: str, sink: Receiver, name: str
 ) -> None:
@@ -143,6 +143,54 @@ def test_thirty_nodes_with_the_same_trouble_of_their_exporters_are_one_ticket(
     assert len(message.body["alerts"]) == 30
 
 
+HEAT = [
+    (node, gpu, {"node": f"n{node}", "instance": f"n{node}:9836", "gpu": str(gpu), "uuid": f"GPU-{node}-{gpu}"})
+    for node in range(24)
+    for gpu in range(8)
+]
+
+
+def test_room_that_gets_hot_is_one_page_and_no_ticket(url: str, sink: Receiver) -> None:
+    hot = [oncall("GpuThermalThrottling", "warning", cluster="room", **gpu) for _, _, gpu in HEAT]
+    members = [
+        oncall("GpuIncidentNode", "info", cluster="room", node=f"n{n}", instance=f"n{n}:9836") for n in range(24)
+    ]
+
+    post(url, *members, oncall("GpuIncident", "critical", cluster="room"), *hot)
+
+    poll("192 alerts to be muted", lambda: muted(url, "room", "GpuThermalThrottling") == 192 or None)
+    assert len(settled(sink, url, "room")) == 1
+    assert [m for m in sink.messages if m.path == "/ticket" and m.body["commonLabels"].get("cluster") == "room"] == []
+
+
+def wasted(name: str, user: str, workload: str) -> dict[str, Any]:
+    return alert(name, cluster="array", severity="warning", audience="owner", workload=workload, user=user)
+
+
+def test_array_of_hundred_underused_tasks_is_one_letter(url: str, mail: tuple[MailServer, int]) -> None:
+    post(url, *(wasted("GpuUnderutilized", "carl", f"slurm:100_{task}") for task in range(100)))
+
+    letter = mail[0].to("carl@example.org")
+    assert letter["Subject"] == "GPUs left idle or underused: 100 workloads"
+    post(url, alert("GpuXidApplication", severity="warning", audience="owner", workload="slurm:9", user="last"))
+    mail[0].to("last@example.org")
+    assert sum(to == ["carl@example.org"] for to, _ in mail[0].mails) == 1
+
+
+def test_second_alert_on_the_same_idle_gpus_is_no_second_message(url: str, mail: tuple[MailServer, int]) -> None:
+    names = ("GpuAllocatedIdle", "GpuUnderutilized", "GpuOwnerWaste")
+    post(url, *(wasted(name, "dora", "slurm:5") for name in names))
+
+    letter = mail[0].to("dora@example.org")
+    assert letter["Subject"] == "GpuAllocatedIdle of slurm:5"
+
+
+def test_hundred_tasks_that_hang_are_one_mail(url: str, mail: tuple[MailServer, int]) -> None:
+    post(url, *(wasted("GpuWorkloadHung", "emil", f"slurm:200_{task}") for task in range(100)))
+
+    assert mail[0].to("emil@example.org")["Subject"] == "GpuWorkloadHung of slurm:200_0 (and 99 more)"
+
+
 def test_dead_mans_switch_hears_the_watchdog(url: str, sink: Receiver) -> None:
     post(url, oncall("GpuWatchdog", "info"))
 
@@ -151,7 +199,7 @@ def test_dead_mans_switch_hears_the_watchdog(url: str, sink: Receiver) -> None:
 
 def test_owner_gets_a_mail_with_cause_and_way_out(url: str, mail: tuple[MailServer, int]) -> None:
     about = alert("GpuAllocatedIdle", cluster="c", severity="warning", audience="owner", workload="slurm:7", user="ada")
-    about["annotations"] |= {"description": "slurm:7 held 2 GPU(s) <for nothing>.", "runbook_url": "https://r/x"}
+    about["annotations"] |= {"description": "slurm:7 held 2 GPUs <for nothing>.", "runbook_url": "https://r/x"}
 
     post(url, about)
 
@@ -161,8 +209,8 @@ def test_owner_gets_a_mail_with_cause_and_way_out(url: str, mail: tuple[MailServ
     text, html = (message.get_body((kind,)) for kind in ("plain", "html"))
     assert text is not None
     assert html is not None
-    assert "slurm:7 held 2 GPU(s) <for nothing>." in text.get_content()
-    assert "slurm:7 holds the GPUs" in text.get_content()
+    assert "slurm:7 held 2 GPUs <for nothing>." in text.get_content()
+    assert "the GPUs are allocated to slurm:7" in text.get_content()
     assert "&lt;for nothing&gt;" in html.get_content()
     assert 'href="https://r/x"' in html.get_content()
 
@@ -202,15 +250,15 @@ def test_name_of_a_job_calls_nobody_in_slack_and_links_nowhere(url: str, sink: R
         if of == "chat"
         else {"audience": "test", "try": "ticket-slack"}
     )
-    about = alert("GpuAllocatedIdle", cluster=cluster, severity="warning", workload=evil, **to)
-    about["annotations"]["description"] = f"{evil} held 2 GPU(s)."
+    about = alert("GpuWorkloadHung", cluster=cluster, severity="warning", workload=evil, **to)
+    about["annotations"]["description"] = f"{evil} held 2 GPUs."
 
     post(url, about)
 
     (attachment,) = sink.first(lambda m: m.path == "/chat" and f"{of}&" in json.dumps(m.body), of).body["attachments"]
     shown = f"{of}&amp;b&lt;!channel&gt;&lt;@U123&gt;&lt;https://evil.example|click&gt;*bold*"
-    assert attachment["title"] == attachment["fallback"] == f"GpuAllocatedIdle of {shown}"
-    assert f"{shown} held 2 GPU(s)." in attachment["text"]
+    assert attachment["title"] == attachment["fallback"] == f"GpuWorkloadHung of {shown}"
+    assert f"{shown} held 2 GPUs." in attachment["text"]
     assert "<" not in attachment["text"]
     assert attachment["mrkdwn_in"] == ["pretext"]  # what *bold* says is a name too
 

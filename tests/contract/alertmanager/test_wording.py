@@ -44,7 +44,7 @@ def test_template_is_readable() -> None:
         "Runbook: http://r",
         "Since 2026-11-21 10:00 UTC",
         "",
-        "You get this because ml/train-0 holds the GPUs.",
+        "You get this because the GPUs are allocated to ml/train-0.",
     ]
 
 

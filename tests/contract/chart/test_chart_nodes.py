@@ -219,7 +219,7 @@ def test_pod_of_the_test_goes_to_no_windows_node(render: Render, one: One) -> No
     ],
 )
 def test_scontrol_is_asked_only_where_one_is_given(given: Values, asked: bool, render: Render, one: One) -> None:  # noqa: FBT001 - a parameter
-    """The image has none: a Slurm in pods fired GpuAttributionFailing and GpuNodeSourceFailing on each of its nodes."""
+    """The image has none: a Slurm in pods fired GpuSourceFailing twice on each of its nodes."""
     args = pod_spec(render(given), one)["containers"][0]["args"]
 
     assert ("--slurm.scontrol=" not in args) == asked

@@ -46,7 +46,7 @@ def alerts(documents: Documents) -> dict[str, tuple[str, str | None]]:
     """Return expression and `for` of each alert by its name."""
     groups: list[Any] = [each["spec"]["groups"] for each in documents if each["kind"] == "PrometheusRule"]
     rules = [rule for spec in groups for group in spec for rule in group["rules"] if "alert" in rule]
-    return {rule["alert"]: (rule["expr"], rule.get("for")) for rule in rules}
+    return {rule["alert"]: (rule["expr"], rule.get("for")) for rule in rules if "alert" in rule}
 
 
 def test_pages_name_no_fixture_of_the_tests() -> None:

@@ -44,9 +44,12 @@ UNKNOWN = [
     ({"service": {"type": "LoadBalancer"}}, "at '/service/type'"),
     ({"serviceMonitor": {"interval": "15"}}, "at '/serviceMonitor/interval'"),
     ({"serviceMonitor": {"labels": {"release": 1}}}, "at '/serviceMonitor/labels/release'"),
-    ({"prometheusRule": {"alerts": {"rules": {"GpuFanFailed": {"hot": True}}}}}, "rules/GpuFanFailed/hot'"),
-    ({"prometheusRule": {"alerts": {"rules": {"GpuFanFailed": {"enabled": "no"}}}}}, "GpuFanFailed/enabled'"),
-    ({"prometheusRule": {"alerts": {"rules": {"GpuFanFailed": {"severity": "high"}}}}}, "GpuFanFailed/severity'"),
+    (
+        {"prometheusRule": {"alerts": {"rules": {"GpuMemoryLeaked": {"max_leaked_bytes": True}}}}},
+        "rules/GpuMemoryLeaked/max_leaked_bytes'",
+    ),
+    ({"prometheusRule": {"alerts": {"rules": {"GpuMemoryLeaked": {"enabled": "no"}}}}}, "GpuMemoryLeaked/enabled'"),
+    ({"prometheusRule": {"alerts": {"rules": {"GpuMemoryLeaked": {"severity": "high"}}}}}, "GpuMemoryLeaked/severity'"),
     (
         {"prometheusRule": {"alerts": {"rules": {"GpuAllocatedIdle": {"except": 'up{a="b"}'}}}}},
         "GpuAllocatedIdle/except'",
@@ -102,18 +105,30 @@ RULES = "prometheusRule.alerts.rules"
 SURGE: Values = {"rollingUpdate": {"maxSurge": "10%"}}
 IMPOSSIBLE = [
     (thresholds("GpuUnderutilised"), f"{RULES}: there is no alert GpuUnderutilised; did you mean GpuUnderutilized?"),
-    (thresholds("GpuFanFailed", hott=70), f"{RULES}.GpuFanFailed: there is no parameter hott; did you mean hot?"),
-    (thresholds("GpuFanFailed", zz=1), "no parameter zz: known are enabled, for, hot, keepFiringFor, severity"),
-    (thresholds("GpuFanFailed", hot="70"), f"{RULES}.GpuFanFailed.hot=70 must be a number, such as 70"),
-    (thresholds("GpuFanFailed", **{"for": "10"}), f"{RULES}.GpuFanFailed.for=10 must be a duration, such as 10m"),
+    (
+        thresholds("GpuMemoryLeaked", max_leaked_byte=70),
+        f"{RULES}.GpuMemoryLeaked: there is no parameter max_leaked_byte; did you mean max_leaked_bytes?",
+    ),
+    (
+        thresholds("GpuMemoryLeaked", zz=1),
+        "no parameter zz: known are enabled, for, keepFiringFor, max_leaked_bytes, severity",
+    ),
+    (
+        thresholds("GpuThermalThrottling", max_fanless_celsius="70"),
+        f"{RULES}.GpuThermalThrottling.max_fanless_celsius=70 must be a number, such as 70",
+    ),
+    (thresholds("GpuMemoryLeaked", **{"for": "10"}), f"{RULES}.GpuMemoryLeaked.for=10 must be a duration, such as 10m"),
     (thresholds("GpuAllocatedIdle", window="0s"), "GpuAllocatedIdle.window=0s must be a duration longer than none"),
-    (thresholds("GpuMemoryLeaked", bytes="1Gi"), "GpuMemoryLeaked.bytes=1Gi must be a number, such as 1073741824"),
+    (
+        thresholds("GpuMemoryLeaked", max_leaked_bytes="1Gi"),
+        "GpuMemoryLeaked.max_leaked_bytes=1Gi must be a number, such as 1073741824",
+    ),
     (thresholds("GpuNodeMaintenance", maintenance=1), "GpuNodeMaintenance.maintenance=1 must be a text, such as"),
     (override("GpuLost"), "prometheusRule.alerts.overrides[0].alert: there is no alert to owners GpuLost"),
     (override("GpuAllocatedIdle", share=1), "prometheusRule.alerts.overrides[0]: there is no parameter share"),
     (
-        override("GpuAllocatedIdle", idle="x"),
-        "prometheusRule.alerts.overrides[0].idle=x must be a number",
+        override("GpuAllocatedIdle", min_idle_ratio="x"),
+        "prometheusRule.alerts.overrides[0].min_idle_ratio=x must be a number",
     ),
     (
         {"nccl": {"ras": {"enabled": True}}, "attribution": {"processes": {"enabled": False}}},

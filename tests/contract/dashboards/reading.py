@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from dashboards.parts.variable import CONSTANTS
+
 FOLDER = Path(__file__).parents[3] / "dashboards" / "json"
 NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
 
@@ -20,6 +22,7 @@ _STAND_INS = (
     (re.compile(r"\$__range\b"), "6h"),
     (re.compile(r"\$price_\w+"), "1.5"),
     (re.compile(r"\$changed"), "24"),
+    *((re.compile(rf"\${name}\b"), text) for name, text in CONSTANTS.items()),
 )
 _VARIABLE = re.compile(r"\$(?:\{)?(?!__)([a-z_]+[a-z0-9_]*)")
 

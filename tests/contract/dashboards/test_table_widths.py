@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dashboards.parts.alert_titles import TITLES
 from deploy.prometheus.render import ALERTS
 from tests.contract.dashboards.reading import NAMES, panels, properties, renamed
 
@@ -77,7 +78,7 @@ def test_words_fit_their_columns(panel: dict[str, Any]) -> None:
 @pytest.mark.parametrize("panel", [each for each in TABLES if "Alert" in columns(each.values[0])])
 def test_names_of_alerts_and_of_a_job_fit_their_columns(panel: dict[str, Any]) -> None:
     wide = columns(panel)
-    names = {"Alert": [alert.name for alert in ALERTS], "Longest on": ["slurm:18550400", "gpu-node-0123"]}
+    names = {"Alert": [TITLES[alert.name] for alert in ALERTS], "Where": ["slurm:18550400", "gpu-node-0123"]}
 
     cut = {
         (title, name)

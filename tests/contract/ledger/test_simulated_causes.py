@@ -15,7 +15,7 @@ from exporter.sampling.reader import LastAnswers, read_gpu
 from exporter.tools.simulator import simulate
 from exporter.tools.simulator.host import SimulatedHost
 
-START, PASSES = 1_700_000_000.0, 60
+START, PASSES = 1_700_000_000.0, 120
 
 pytestmark = pytest.mark.xdist_group("simulated causes")
 """One worker, for the simulations are run once for all tests here."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 
+from exporter.accounting.writer import NodeAccounting
 from exporter.attribution.owner import Ownership, SourceHealth, WorkloadInfo
 from exporter.attribution.work_class import ClassRule
 from exporter.core.clock import UnixTime
@@ -48,6 +49,15 @@ def two_owners_of_two_gpus() -> Rig:
     rules = (ClassRule("account", "physics", "batch"),)
     rig = Rig([first, second], node, class_rules=rules, pod_labels=("app",))
     rig.passes(4)
+    return rig
+
+
+def owners_that_are_accounted() -> Rig:
+    """The same two owners, counted by account, user and namespace; the program nobody knows has empty labels."""
+    before = two_owners_of_two_gpus()
+    accounting = NodeAccounting(None, memory_id="gpu01", unix=lambda: UnixTime(BEGIN))
+    rig = Rig(before.gpus, before.node, pod_labels=("app",), accounting=accounting)
+    rig.passes(12)
     return rig
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 
+from exporter.accounting.writer import NodeAccounting
 from exporter.attribution.families import workload_families
 from exporter.attribution.work_class import ClassRule
 from exporter.collectors import COLLECTORS
@@ -85,6 +86,7 @@ class Rig:
     class_rules: tuple[ClassRule, ...] = ()
     pod_labels: tuple[str, ...] = ()
     site: FaultWatchConfig = field(default_factory=FaultWatchConfig)
+    accounting: NodeAccounting | None = None
 
     def __post_init__(self) -> None:
         self.driver = ScriptedDriver(*self.gpus)
@@ -99,7 +101,7 @@ class Rig:
             self._deadline,
             COLLECTORS,
             Pacing(1.0, PATIENCE, 10.0),
-            Accounting(options, workload_families(self.pod_labels)),
+            Accounting(options, workload_families(self.pod_labels), self.accounting),
             faults=self._faults,
         )
         self._deadline.start(Threads())

@@ -40,14 +40,14 @@ def test_price_of_the_loss_is_the_dashboards(level: str) -> None:
 
 
 def test_used_hours_and_their_price_are_the_dashboards() -> None:
-    price_of_all = f"sum({promql.used_price(SCOPE, RANGE, RATES)})"
+    price_of_all = f"sum({promql.price_of_use(promql.TEAM, SCOPE, RANGE, RATES)})"
 
     assert is_asked(promql.busy_gpu_hours("workload", SHOWN, RANGE))
     assert any(price_of_all in each for each in EXPRS)
 
 
 def test_causes_are_the_dashboards() -> None:
-    assert is_asked(promql.causes(SCOPE, RANGE))
+    assert is_asked(promql.causes(promql.TEAM, SCOPE, RANGE))
 
 
 def test_prices_are_those_the_dashboards_begin_with() -> None:

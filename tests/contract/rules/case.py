@@ -31,11 +31,11 @@ class Case:
 
 
 def fires(alert: str, name: str, at: str, series: Mapping[str, str]) -> Case:
-    return Case(alert, name, {**series, **recorded_targets(series)}, (at,), fires=True)
+    return Case(alert, name, {**recorded_targets(series), **series}, (at,), fires=True)
 
 
 def silent(alert: str, name: str, at: str, series: Mapping[str, str]) -> Case:
-    return Case(alert, name, {**series, **recorded_targets(series)}, tuple(at.split()))
+    return Case(alert, name, {**recorded_targets(series), **series}, tuple(at.split()))
 
 
 def recorded_targets(series: Mapping[str, str]) -> Mapping[str, str]:

@@ -14,6 +14,7 @@ from tests.contract.rules import (
     cases_pods,
     cases_ranks,
     cases_targets,
+    cases_waste,
     cases_workload,
     cases_xids,
 )
@@ -22,6 +23,7 @@ CASES = (
     *cases_workload.CASES,
     *cases_xids.CASES,
     *cases_pods.CASES,
+    *cases_waste.CASES,
     *cases_ranks.CASES,
     *cases_heat.CASES,
     *cases_hardware.CASES,

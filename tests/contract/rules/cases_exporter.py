@@ -65,29 +65,23 @@ CASES: tuple[Case, ...] = (
         node("gpu_exporter_sampling_cycles_total", "9000x1 9000+60x9 0+60x20"),
     ),
     fires(
-        "GpuDriverMismatch",
+        "GpuDriverUnavailable",
         "an upgrade without a restart",
         "20m",
         node("gpu_exporter_driver_error", "_x10 1x20", ',error="LIB_RM_VERSION_MISMATCH"'),
     ),
     silent(
-        "GpuDriverMismatch",
-        "not loaded",
-        "20m",
-        node("gpu_exporter_driver_error", "1x30", ',error="DRIVER_NOT_LOADED"'),
-    ),
-    silent(
-        "GpuDriverMismatch",
+        "GpuDriverUnavailable",
         "an upgrade that ends in time",
         "13m 20m",
         node("gpu_exporter_driver_error", "_x10 1x4 _x20", ',error="LIB_RM_VERSION_MISMATCH"') | node("up", "1x40"),
     ),
     fires(
-        "GpuDriverMismatch",
+        "GpuDriverUnavailable",
         "a scrape fails meanwhile",
-        "17m",
-        node("gpu_exporter_driver_error", "_x10 1x4 stale 1x20", ',error="LIB_RM_VERSION_MISMATCH"')
-        | node("up", "1x14 0 1x20"),
+        "25m",
+        node("gpu_exporter_driver_error", "_x10 1x4 stale 1x30", ',error="LIB_RM_VERSION_MISMATCH"')
+        | node("up", "1x14 0 1x30"),
     ),
     fires(
         "GpuDriverUnavailable",
@@ -109,12 +103,6 @@ CASES: tuple[Case, ...] = (
         "30m",
         node("gpu_exporter_driver_error", "_x10 1x30", ',error="NOT_OPENED"')
         | node("gpu_exporter_thread_up", "_x10 1x30", ',thread="driver"'),
-    ),
-    silent(
-        "GpuDriverUnavailable",
-        "versions differ",
-        "30m",
-        node("gpu_exporter_driver_error", "1x40", ',error="LIB_RM_VERSION_MISMATCH"'),
     ),
     silent(
         "GpuDriverUnavailable",
@@ -184,6 +172,18 @@ CASES: tuple[Case, ...] = (
     ),
     silent(
         "GpuNodeWithoutExporter",
+        "sixteen new nodes that are not ready yet",
+        "17m 25m",
+        {capacity(f"new{n}", "nvidia_com_gpu"): "_x5 8x40" for n in range(16)}
+        | {f'kube_node_created{{cluster="c1",node="new{n}"}}': "_x5 300x40" for n in range(16)}
+        | {
+            f'kube_node_status_condition{{cluster="c1",node="new{n}",condition="Ready",status="true"}}': "_x5 0x40"
+            for n in range(16)
+        }
+        | node("up", "1x50"),
+    ),
+    silent(
+        "GpuNodeWithoutExporter",
         "exporters scraped without the name of their node",
         "30m",
         {
@@ -214,47 +214,45 @@ CASES: tuple[Case, ...] = (
         | node("gpu_driver_info", "1x2100", ',driver="575.2"', SECOND_NODE.replace("c1", "c2")),
     ),
     fires(
-        "GpuAttributionFailing",
+        "GpuSourceFailing",
         "the mapping cannot be read",
         "30m",
         node("gpu_exporter_attribution_success", "1x10 0x30", _SLURM),
     ),
     fires(
-        "GpuAttributionFailing",
+        "GpuSourceFailing",
         "two jobs that Slurm allocates one GPU",
         "30m",
         node("gpu_exporter_attribution_conflicts", "0x10 1x30", ',source="slurm_steps"'),
     ),
     silent(
-        "GpuAttributionFailing",
+        "GpuSourceFailing",
         "slurmctld resolves which of two jobs has ended, and a process of nobody's runs on another's GPU",
         "12m 30m",
         node("gpu_exporter_attribution_conflicts", "0x10 1x2 0x30", ',source="slurm_steps"')
         | node("gpu_exporter_attribution_conflicts", "1x60", ',source="slurm_mapping"'),
     ),
     silent(
-        "GpuAttributionFailing",
+        "GpuSourceFailing",
         "the kubelet restarts",
         "14m 30m",
         node("gpu_exporter_attribution_success", "1x10 0x5 1x30", ',source="kubernetes"'),
     ),
     fires(
-        "GpuNodeSourceFailing",
+        "GpuSourceFailing",
         "the role may not get nodes",
         "50m",
         node("gpu_exporter_node_source_success", "0x60", ',source="kubernetes"'),
     ),
     silent(
-        "GpuNodeSourceFailing",
+        "GpuSourceFailing",
         "slurmctld restarts",
         "20m 50m",
         node("gpu_exporter_node_source_success", "1x10 0x10 1x40", ',source="slurm"'),
     ),
+    fires("GpuSourceFailing", "for long", "40m", node("gpu_scrape_collector_success", "1x10 0x40", ',collector="ecc"')),
     fires(
-        "GpuCollectorFailing", "for long", "40m", node("gpu_scrape_collector_success", "1x10 0x40", ',collector="ecc"')
-    ),
-    fires(
-        "GpuCollectorFailing",
+        "GpuSourceFailing",
         "no XID is heard of",
         "40m",
         node("gpu_exporter_xid_source_up", "1x10 0x40", ',source="nvml"')
@@ -262,14 +260,14 @@ CASES: tuple[Case, ...] = (
         | node("gpu_scrape_collector_success", "1x50", ',collector="xid"'),
     ),
     silent(
-        "GpuCollectorFailing",
+        "GpuSourceFailing",
         "the kernel log may not be read, and the driver tells of XIDs",
         "40m",
         node("gpu_exporter_xid_source_up", "1x50", ',source="nvml"')
         | node("gpu_exporter_xid_source_up", "0x50", ',source="kmsg"'),
     ),
     silent(
-        "GpuCollectorFailing",
+        "GpuSourceFailing",
         "now and then",
         "25m 40m",
         node("gpu_scrape_collector_success", "1x10 0x9 1 0x9 1x40", ',collector="ecc"'),

@@ -73,32 +73,42 @@ DOWN: tuple[Case, ...] = (
         "GpuExporterDown", "another exporter's target", "20m", {'up{job="node-exporter",instance="n1:9100"}': "0x30"}
     ),
     silent("GpuExporterDown", "another job reaches it", "20m", ups(1, "1x30") | of_second_job(ups(1, ""), "0x30")),
+    silent(
+        "GpuExporterDown",
+        "sixteen new nodes that are not up yet",
+        "30m 45m",
+        ups(4, "1x60")
+        | ups(16, "_x10 0x50", 5)
+        | {
+            f'target:gpu_exporter:last{{cluster="c1",job="gpu-exporter",instance="n{n}:9836"}}': "_x10 0x50"
+            for n in range(5, 21)
+        },
+    ),
     silent("GpuExporterDown", "the node was taken away", "25m", node("up", "1x10 _x20")),
     silent("GpuExporterDown", "another program whose job is named alike", "30m", namesakes(1, "1x10 0x50")),
     silent("GpuExportersDown", "and many of them", "30m", namesakes(30, "1x10 0x50") | ups(30, "1x60")),
-    silent("GpuScrapeFlapping", "and it comes and goes", "40m", namesakes(1, "1x2 0x2 " * 12)),
-    fires("GpuExporterAbsent", "but another program whose job is named alike", "30m", namesakes(3, "1x600")),
-    fires("GpuExporterAbsent", "no target at all", "30m", {'up{job="node-exporter",instance="n1:9100"}': "1x40"}),
+    silent("GpuSampleStale", "and it comes and goes", "40m", namesakes(1, "1x2 0x2 " * 12)),
+    fires("GpuTargetsGone", "but another program whose job is named alike", "30m", namesakes(3, "1x600")),
+    fires("GpuTargetsGone", "no target at all", "30m", {'up{job="node-exporter",instance="n1:9100"}': "1x40"}),
     fires(
-        "GpuExporterAbsent",
+        "GpuTargetsGone",
         "they left discovery, and their nodes are in Kubernetes still",
         "150m",
         ups(4, "1x70 _x150") | had(4, "1x70 _x150") | in_kubernetes(4, "1x200") | known("4x70 _x150"),
     ),
     silent(
-        "GpuExporterAbsent",
+        "GpuTargetsGone",
         "an autoscaler took the last node with GPUs",
         "81m 100m 200m",
         ups(4, "1x70 _x150") | had(4, "1x70 _x150") | in_kubernetes(4, "1x72 _x150") | known("4x70 _x150"),
     ),
     silent(
-        "GpuExporterAbsent",
+        "GpuTargetsGone",
         "one target is left",
         "30m",
         node("up", "1x40") | node("up", "1x10 _x30", where=SECOND_NODE),
     ),
-    silent("GpuExporterAbsent", "rules without the recordings", "30m", node("gpu_exporter_build_info", "1x40")),
-    silent("GpuExporterAbsent", "targets that are down", "30m", node("up", "0x40")),
+    silent("GpuTargetsGone", "targets that are down", "30m", node("up", "0x40")),
     fires("GpuExportersDown", "99 of 100", "20m", ups(99, "1x10 0x30") | ups(1, "1x40", 100)),
     fires(
         "GpuExportersDown",
@@ -241,10 +251,10 @@ DOWN: tuple[Case, ...] = (
     ),
     silent("GpuTargetsGone", "exporters that are down", "40m", ups(4, "1x10 0x50") | known("4x10 _x50")),
     silent("GpuTargetsGone", "one of ten", "40m", ups(9, "1x60") | ups(1, "1x10 _x50", 10) | known("10x10 9x50")),
-    fires("GpuScrapeFlapping", "every second scrape for two hours", "110m", node("up", " ".join(["1", "0"] * 60))),
-    fires("GpuScrapeFlapping", "three restarts", "25m", node("up", "1x10 0x2 1x1 0x2 1x1 0x2 1x30")),
-    silent("GpuScrapeFlapping", "two restarts", "30m 45m", node("up", "1x10 0x2 1x10 0x2 1x30")),
-    silent("GpuScrapeFlapping", "down", "30m", node("up", "1x10 0x40")),
+    fires("GpuSampleStale", "every second scrape for two hours", "110m", node("up", " ".join(["1", "0"] * 60))),
+    fires("GpuSampleStale", "three restarts", "28m", node("up", "1x10 0x2 1x1 0x2 1x1 0x2 1x30")),
+    silent("GpuSampleStale", "two restarts", "30m 45m", node("up", "1x10 0x2 1x10 0x2 1x30")),
+    silent("GpuSampleStale", "down", "30m", node("up", "1x10 0x40")),
     fires("GpuDeviceDuplicated", "two scrape jobs", "40m", twice(gauge("gpu_up", "1x60"))),
     fires(
         "GpuDeviceDuplicated",

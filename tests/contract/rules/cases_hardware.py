@@ -11,14 +11,25 @@ def fault(kind: str, evidence: str, action: str, values: str, dev: str = DEV) ->
 
 
 XID = (
-    fires("GpuXidHardware", "a GSP error ten days ago", "22m", fault("xid", "XID 119", "reset", "-864000x30") | HELD),
     fires(
-        "GpuXidHardware", "still there after hours", "395m", fault("xid", "XID 119", "reset", "_x20 1200x400") | HELD
+        "GpuRecoveryActionNeeded",
+        "a GSP error ten days ago",
+        "22m",
+        fault("xid", "XID 119", "reset", "-864000x30") | HELD,
     ),
-    fires("GpuXidHardware", "fallen off the bus", "22m", fault("lost", "XID 79", "restart", "_x20 1200x30")),
-    silent("GpuXidHardware", "lost without an XID", "22m", fault("lost", "GPU_IS_LOST", "restart", "1200x30")),
-    silent("GpuXidHardware", "a reset has ended it", "32m", fault("xid", "XID 119", "reset", "_x20 1200x5 stale")),
-    silent("GpuXidHardware", "of a program", "22m", xid(31, "restart_app", "0x20 1x30", "_x20 1200x30")),
+    fires(
+        "GpuRecoveryActionNeeded",
+        "still there after hours",
+        "395m",
+        fault("xid", "XID 119", "reset", "_x20 1200x400") | HELD,
+    ),
+    fires("GpuLost", "fallen off the bus", "22m", fault("lost", "XID 79", "restart", "_x20 1200x30")),
+    silent(
+        "GpuRecoveryActionNeeded", "a reset has ended it", "32m", fault("xid", "XID 119", "reset", "_x20 1200x5 stale")
+    ),
+    silent(
+        "GpuRecoveryActionNeeded", "an XID of a program", "22m", xid(31, "restart_app", "0x20 1x30", "_x20 1200x30")
+    ),
     fires("GpuXidWorkflow", "NVLink", "395m", fault("xid", "XID 74", "procedure", "_x20 1200x400") | HELD),
     fires("GpuXidWorkflow", "one that needs the vendor", "22m", fault("xid", "XID 61", "vendor", "1200x30")),
     fires("GpuXidWorkflow", "not in the catalogue", "22m", fault("xid", "XID 999", "inspect", "1200x30")),
@@ -41,32 +52,46 @@ def ecc_modes(*modes: str, of: str = "") -> dict[str, str]:
 
 BANKS = gauge("gpu_row_remap_banks", "3x50", more=',availability="none"')
 MEMORY = (
-    fires("GpuEccUncorrectable", "one", "22m", fault("ecc_uncorrectable", ONE, "reset", "1200x30") | HELD),
+    fires(
+        "GpuRecoveryActionNeeded",
+        "an uncorrectable error",
+        "22m",
+        fault("ecc_uncorrectable", ONE, "reset", "1200x30") | HELD,
+    ),
     silent(
-        "GpuEccUncorrectable",
+        "GpuRecoveryActionNeeded",
         "GPU reset since: the published total stays, the fault does not",
         "25m 600m",
         gauge("gpu_ecc_errors_total", "1x700", more=_UNCORRECTED)
         | fault("ecc_uncorrectable", ONE, "reset", "1200x20 stale"),
     ),
     silent(
-        "GpuEccUncorrectable",
+        "GpuRecoveryActionNeeded",
         "contained, ten days ago",
         "22m",
         fault("ecc_uncorrectable", f"{ONE}, contained", "reset_when_idle", "-864000x30"),
     ),
-    silent("GpuEccUncorrectable", "corrected ones", "22m", gauge("gpu_ecc_errors_total", "0+5x30", more=_CORRECTED)),
-    fires("GpuEccSramThreshold", "over", "20m", fault("ecc_sram_threshold", "over", "replace", "600x30")),
-    silent("GpuEccSramThreshold", "not over", "20m", gauge("gpu_ecc_sram_threshold_exceeded", "0x30")),
+    silent(
+        "GpuRecoveryActionNeeded", "corrected ones", "22m", gauge("gpu_ecc_errors_total", "0+5x30", more=_CORRECTED)
+    ),
     fires(
-        "GpuRowRemapPending",
+        "GpuRecoveryActionNeeded",
+        "SRAM errors over the threshold",
+        "20m",
+        fault("ecc_sram_threshold", "over", "replace", "600x30"),
+    ),
+    silent(
+        "GpuRecoveryActionNeeded", "SRAM errors not over it", "20m", gauge("gpu_ecc_sram_threshold_exceeded", "0x30")
+    ),
+    fires(
+        "GpuResetPending",
         "an error that was contained",
         "40m",
         fault("ecc_uncorrectable", f"{ONE}, contained", "reset_when_idle", "600x50"),
     ),
-    fires("GpuRowRemapPending", "rows", "40m", gauge("gpu_row_remap_pending", "0x10 1x50") | HELD),
+    fires("GpuResetPending", "rows", "40m", gauge("gpu_row_remap_pending", "0x10 1x50") | HELD),
     fires(
-        "GpuRowRemapPending",
+        "GpuResetPending",
         "one workload on two MIG instances of the GPU is named once",
         "40m",
         gauge("gpu_row_remap_pending", "0x10 1x50")
@@ -75,23 +100,28 @@ MEMORY = (
             for number in range(2)
         },
     ),
-    fires("GpuRowRemapPending", "pages of an older card", "40m", gauge("gpu_retired_pages_pending", "0x10 1x50")),
-    silent("GpuRowRemapPending", "done by a reset at once", "14m 30m", gauge("gpu_row_remap_pending", "0x10 1x5 0x50")),
+    fires("GpuResetPending", "pages of an older card", "40m", gauge("gpu_retired_pages_pending", "0x10 1x50")),
+    silent("GpuResetPending", "done by a reset at once", "14m 30m", gauge("gpu_row_remap_pending", "0x10 1x5 0x50")),
     silent(
-        "GpuRowRemapPending",
+        "GpuResetPending",
         "rows remapped long ago",
         "40m",
         gauge("gpu_remapped_rows_total", "3x50") | gauge("gpu_row_remap_pending", "0x50"),
     ),
-    fires("GpuRowRemapFailed", "failed", "20m", fault("row_remap_failed", "no spare rows", "replace", "600x30")),
+    fires(
+        "GpuRecoveryActionNeeded",
+        "a row that was not remapped",
+        "20m",
+        fault("row_remap_failed", "no spare rows", "replace", "600x30"),
+    ),
     silent(
-        "GpuRowRemapFailed",
+        "GpuRecoveryActionNeeded",
         "pending only",
         "20m",
         gauge("gpu_row_remap_failed", "0x30") | gauge("gpu_row_remap_pending", "1x30"),
     ),
     fires(
-        "GpuRowRemapPending",
+        "GpuResetPending",
         "the driver advises to drain and reset: no page",
         "40m",
         gauge("gpu_recovery_action", "1x50", more=',action="drain_and_reset"'),
@@ -159,13 +189,6 @@ LOST = (
         "the driver never saw it, for a week",
         "1500m",
         gauge("gpu_up", "1x1500") | missing("1x1500") | {f"gpu_workload_allocated_gpus{{{NODE},{OWNER}}}": "4x1500"},
-    ),
-    silent("GpuLost", "fallen off the bus: its XID has an alert", "30m", fault("lost", "XID 79", "restart", "600x40")),
-    silent(
-        "GpuLost",
-        "an exporter of the release before reports the XID and the loss",
-        "30m",
-        fault("lost", "GPU_IS_LOST", "restart", "600x40") | fault("xid", "XID 79", "restart", "600x40"),
     ),
     silent(
         "GpuLost",

@@ -68,26 +68,24 @@ POWER_BRAKE = (
     silent("GpuPowerBrake", "once for ten seconds", "15m 30m", throttled("hw_power_brake", "0x10 10x30")),
 )
 TEMPERATURE = (
-    fires("GpuTemperatureMarginLow", "margin from the driver", "30m", gauge("gpu_temperature_margin_celsius", "2x40")),
+    fires("GpuThermalThrottling", "margin from the driver", "30m", gauge("gpu_temperature_margin_celsius", "2x40")),
     fires(
-        "GpuTemperatureMarginLow",
+        "GpuThermalThrottling",
         "margin from the threshold",
         "30m",
         gauge("gpu_temperature_celsius", "86x40", more=',sensor="gpu"')
         | gauge("gpu_temperature_threshold_celsius", "87x40", more=',threshold="slowdown"'),
     ),
     fires(
-        "GpuTemperatureMarginLow",
-        "stays on for a while after it ended",
+        "GpuThermalThrottling",
+        "stays on for a while after the margin is there again",
         "35m",
         gauge("gpu_temperature_margin_celsius", "2x30 9x30"),
     ),
-    silent("GpuTemperatureMarginLow", "warm", "30m", gauge("gpu_temperature_margin_celsius", "8x40")),
+    silent("GpuThermalThrottling", "warm", "30m", gauge("gpu_temperature_margin_celsius", "8x40")),
+    silent("GpuThermalThrottling", "a short peak", "25m", gauge("gpu_temperature_margin_celsius", "12x20 2x6 12x20")),
     silent(
-        "GpuTemperatureMarginLow", "a short peak", "25m", gauge("gpu_temperature_margin_celsius", "12x20 2x6 12x20")
-    ),
-    silent(
-        "GpuTemperatureMarginLow",
+        "GpuThermalThrottling",
         "the memory is hot, and has a limit of its own",
         "30m",
         gauge("gpu_temperature_celsius", "94x40", more=',sensor="memory"')
@@ -98,7 +96,7 @@ TEMPERATURE = (
 _FAN = ',fan="1"'
 FAN = (
     fires(
-        "GpuFanFailed",
+        "GpuThermalThrottling",
         "stands still while hot",
         "20m",
         gauge("gpu_fan_speed_ratio", "0x30", more=_FAN)
@@ -106,14 +104,14 @@ FAN = (
         | gauge("gpu_temperature_celsius", "82x30", more=',sensor="gpu"'),
     ),
     fires(
-        "GpuFanFailed",
+        "GpuThermalThrottling",
         "a card that tells the share alone",
         "20m",
         gauge("gpu_fan_speed_ratio", "0x30", more=_FAN)
         | gauge("gpu_temperature_celsius", "82x30", more=',sensor="gpu"'),
     ),
     silent(
-        "GpuFanFailed",
+        "GpuThermalThrottling",
         "turns while hot",
         "20m",
         gauge("gpu_fan_speed_ratio", "0.8x30", more=_FAN)
@@ -121,20 +119,20 @@ FAN = (
         | gauge("gpu_temperature_celsius", "82x30", more=',sensor="gpu"'),
     ),
     silent(
-        "GpuFanFailed",
+        "GpuThermalThrottling",
         "starts a moment after it got hot",
         "13m 20m",
         gauge("gpu_fan_speed_rpm", "0x13 3000x20", more=_FAN)
         | gauge("gpu_temperature_celsius", "60x10 82x20", more=',sensor="gpu"'),
     ),
     silent(
-        "GpuFanFailed",
+        "GpuThermalThrottling",
         "stopped because the card is cool",
         "20m",
         gauge("gpu_fan_speed_rpm", "0x30", more=_FAN) | gauge("gpu_temperature_celsius", "41x30", more=',sensor="gpu"'),
     ),
     silent(
-        "GpuFanFailed",
+        "GpuThermalThrottling",
         "a hot card without fans",
         "20m",
         gauge("gpu_temperature_celsius", "82x30", more=',sensor="gpu"'),

@@ -16,10 +16,17 @@ def critical(nodes: int, values: str, first: int = 1, cluster: str = "c1", more:
     }
 
 
+def heat(nodes: int, values: str, alert: str = "GpuThermalThrottling") -> dict[str, str]:
+    """Tickets about the GPUs of so many nodes of one rack, which page nobody by themselves."""
+    found = critical(nodes, values)
+    hot = {name.replace("GpuLost", alert).replace("critical", "warning"): values for name, values in found.items()}
+    return hot | ups(nodes, "1x90", more=',rack="r7"')
+
+
 def other_fault(nodes: int, values: str, first: int = 1) -> dict[str, str]:
     """A critical alert more on each of these nodes."""
     lost = critical(nodes, values, first)
-    return {name.replace("GpuLost", "GpuXidHardware"): values for name in lost if name.startswith("ALERTS")}
+    return {name.replace("GpuLost", "GpuRecoveryActionNeeded"): values for name in lost if name.startswith("ALERTS")}
 
 
 def two_clusters(one: str, other: str) -> dict[str, str]:
@@ -84,13 +91,16 @@ CASES: tuple[Case, ...] = (
         "32m",
         {
             name.replace("GpuLost", alert): values
-            for alert in ("GpuLost", "GpuXidHardware")
+            for alert in ("GpuLost", "GpuRecoveryActionNeeded")
             for name, values in critical(3, "_x30 1x60").items()
         },
     ),
     fires(
         "GpuIncident", "nodes that two jobs scrape", "32m", twice(critical(3, "_x30 1x60", more=',job="gpu-exporter"'))
     ),
+    fires("GpuIncident", "the room gets hot: one page for the tickets of 24 nodes", "32m", heat(24, "_x30 1x60")),
+    fires("GpuIncident", "the power brake of a rack", "32m", heat(4, "_x30 1x60", "GpuPowerBrake")),
+    silent("GpuIncident", "one hot node", "32m 60m", heat(1, "_x30 1x60")),
     silent("GpuIncident", "nodes in maintenance", "32m 60m", critical(3, "_x30 1x60") | in_maintenance(3)),
     silent(
         "GpuIncidentNode",

@@ -62,20 +62,20 @@ def _steps(first: str, after: str) -> dict[str, str]:
     }
 
 
-_IDLES = _controller(660, allocated_idle="0+480", busy="0+0")
+_IDLES = _controller(660, allocated_idle="0+480", computing="0+0")
 
 CASES = (
     fires(
         "GpuUnderutilized",
         "a job of 64 pods at 10 %: one alert",
         "60m",
-        _job(busy="0+48x90", wait_cpu="0+432x90"),
+        _job(computing="0+48x90", wait_cpu="0+432x90"),
     ),
     fires(
         "GpuUnderutilized",
         "a Slurm job of 64 nodes at 10 %: one alert",
         "60m",
-        _job(_SLURM, pods="", busy="0+48x90", wait_cpu="0+432x90"),
+        _job(_SLURM, pods="", computing="0+48x90", wait_cpu="0+432x90"),
     ),
     fires("GpuAllocatedIdle", "a controller that makes a new pod every 20 minutes and idles on 8 GPUs", "2h", _IDLES),
     fires("GpuAllocatedIdle", "the same after 10 hours, with a new pod just made", "10h1m", _IDLES),
@@ -84,11 +84,11 @@ CASES = (
         "GpuAllocatedIdle",
         "a controller whose pods compute half of the time",
         "10h1m 10h20m",
-        _controller(660, allocated_idle="0+240", busy="0+240"),
+        _controller(660, allocated_idle="0+240", computing="0+240"),
     ),
-    fires("GpuWorkloadStalled", "new pods that make no step", "59m", _steps("0+9x18", "AT 0x18")),
-    fires("GpuWorkloadStalled", "the same between two pods", "60m", _steps("0+9x18", "AT 0x18")),
-    silent("GpuWorkloadStalled", "new pods that all make steps", "59m 1h20m 1h40m", _steps("0+9x18", "AT 0+9x18")),
+    fires("GpuWorkloadHung", "new pods that make no step", "59m", _steps("0+9x18", "AT 0x18")),
+    fires("GpuWorkloadHung", "the same between two pods", "60m", _steps("0+9x18", "AT 0x18")),
+    silent("GpuWorkloadHung", "new pods that all make steps", "59m 1h20m 1h40m", _steps("0+9x18", "AT 0+9x18")),
     fires(
         "GpuUnallocatedUse", "a container started by hand on a GPU that a job holds", "30m", _used("0+30x60", "1x60")
     ),

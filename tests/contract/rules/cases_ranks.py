@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.contract.rules.case import DEV, JOB, NODE, OTHER, OWNER, fires, silent
 from tests.contract.rules.cases_workload import SECOND_NODE, device, held, ledger
-from tests.contract.rules.series import gauge, share
 
 
 def straggler(values: str, dev: str = DEV) -> dict[str, str]:
@@ -67,7 +66,7 @@ STRAGGLER = (
     ),
     silent("GpuStraggler", "it has ended", "45m", held(JOB, "2x20 0x40") | straggler("0+50x20 1000x40")),
     fires(
-        "GpuStragglerNode",
+        "GpuStraggler",
         "three nodes wait for the fourth",
         "30m",
         {
@@ -86,7 +85,7 @@ STRAGGLER = (
         },
     ),
     fires(
-        "GpuStragglerNode",
+        "GpuStraggler",
         "a node waits for one without a series of waiting",
         "30m",
         held(JOB, "4x60")
@@ -95,7 +94,7 @@ STRAGGLER = (
         | ledger(JOB, SECOND_NODE, computing="0+40x60", wait_cpu="0+200x60"),
     ),
     silent(
-        "GpuStragglerNode",
+        "GpuStraggler",
         "two nodes that compute alike",
         "30m",
         held(JOB, "4x60")
@@ -104,7 +103,7 @@ STRAGGLER = (
         | ledger(JOB, SECOND_NODE, computing="0+220x60", wait_collective="0+20x60"),
     ),
     silent(
-        "GpuStragglerNode",
+        "GpuStraggler",
         "programs of one name and user, one run of them on each of two nodes",
         "30m",
         held(_BARE, "4x60")
@@ -113,7 +112,7 @@ STRAGGLER = (
         | ledger(_BARE, SECOND_NODE, computing="0+240x60"),
     ),
     silent(
-        "GpuStragglerNode",
+        "GpuStraggler",
         "one node whose ranks wait for each other",
         "30m",
         held(JOB, "4x60") | ledger(JOB, computing="0+40x60", wait_peer="0+200x60"),
@@ -122,13 +121,13 @@ STRAGGLER = (
 
 HUNG = (
     fires(
-        "GpuCollectiveHung",
+        "GpuWorkloadHung",
         "a job without a series of computing",
         "40m",
         held(JOB, "4x60") | ledger(JOB, wait_collective=_SPINS),
     ),
     fires(
-        "GpuCollectiveHung",
+        "GpuWorkloadHung",
         "all GPUs of two nodes spin",
         "40m",
         held(JOB, "4x60")
@@ -137,13 +136,13 @@ HUNG = (
         | ledger(JOB, SECOND_NODE, wait_collective=_SPINS, computing="0x60"),
     ),
     fires(
-        "GpuCollectiveHung",
+        "GpuWorkloadHung",
         "one rank waits for the network for ever, the other spins",
         "40m",
         held(JOB, "2x60") | ledger(JOB, wait_collective="0+60x60", wait_network="0+60x60", computing="0x60"),
     ),
     fires(
-        "GpuCollectiveHung",
+        "GpuWorkloadHung",
         "all GPUs spin, and NCCL names the rank that lags",
         "40m",
         held(JOB, "4x60")
@@ -154,7 +153,7 @@ HUNG = (
         },
     ),
     fires(
-        "GpuCollectiveHung",
+        "GpuWorkloadHung",
         "ranks of a bare program spin; programs of that name are busy on another node, and here as another user",
         "40m",
         held(_BARE, "4x60")
@@ -165,7 +164,7 @@ HUNG = (
         | ledger(_BARE_OF_BOB, computing=_SPINS),
     ),
     silent(
-        "GpuCollectiveHung",
+        "GpuWorkloadHung",
         "programs of one name on two nodes: neither spins for long",
         "40m",
         held(_BARE, "4x60")
@@ -174,19 +173,19 @@ HUNG = (
         | ledger(_BARE, SECOND_NODE, wait_collective="0+60x60", wait_cpu="0+180x60"),
     ),
     silent(
-        "GpuCollectiveHung",
+        "GpuWorkloadHung",
         "all wait for one GPU: that is a straggler",
         "40m",
         held(JOB, "32x60") | straggler("0+57x60") | ledger(JOB, wait_collective="0+1850x60", computing="0+18x60"),
     ),
     silent(
-        "GpuCollectiveHung",
+        "GpuWorkloadHung",
         "it waits long, and computes",
         "40m",
         held(JOB, "4x60") | ledger(JOB, wait_collective="0+200x60", computing="0+40x60"),
     ),
     silent(
-        "GpuCollectiveHung",
+        "GpuWorkloadHung",
         "ten minutes in a barrier while rank 0 writes a checkpoint",
         "25m 32m 40m",
         held(JOB, "4x60")
@@ -196,19 +195,19 @@ HUNG = (
 
 DEMAND = (
     fires(
-        "GpuServiceIdle",
+        "GpuAllocatedIdle",
         "a service that nobody asks",
         "760m",
         held(OWNER, "1x800") | ledger(OWNER, wait_requests="0+59x800", computing="0+1x800"),
     ),
     silent(
-        "GpuServiceIdle",
+        "GpuAllocatedIdle",
         "a service with its nights",
         "760m",
         held(OWNER, "1x800") | ledger(OWNER, wait_requests="0+59x400 23600+30x400", computing="0+1x400 400+30x400"),
     ),
     silent(
-        "GpuServiceIdle",
+        "GpuAllocatedIdle",
         "a service that was half busy on two nodes, and is on one now",
         "760m 780m",
         held(OWNER, "4x800")
@@ -216,46 +215,10 @@ DEMAND = (
         | ledger(OWNER, wait_requests="0+120x800", computing="0+120x800")
         | ledger(OWNER, SECOND_NODE, wait_requests="0+360x700 stale", computing="0+360x700 stale"),
     ),
-    fires("GpuSessionIdle", "a forgotten notebook", "300m", held(OWNER, "1x320") | ledger(OWNER, wait_user="0+60x320")),
-    silent("GpuSessionIdle", "a young one", "200m", held(OWNER, "1x320") | ledger(OWNER, wait_user="0+60x320")),
     fires(
-        "GpuMemoryNearlyFull",
-        "a training that fills its GPU",
-        "40m",
-        held(JOB, "1x60")
-        | share(JOB, "1x60")
-        | gauge("gpu_memory_used_bytes", "78.9x60")
-        | gauge("gpu_memory_total_bytes", "80x60")
-        | gauge("gpu_memory_reserved_bytes", "0.5x60"),
+        "GpuAllocatedIdle", "a forgotten notebook", "300m", held(OWNER, "1x320") | ledger(OWNER, wait_user="0+60x320")
     ),
-    silent(
-        "GpuMemoryNearlyFull",
-        "a server, which takes all there is",
-        "40m",
-        held(OWNER, "1x60")
-        | share(OWNER, "1x60")
-        | gauge("gpu_memory_used_bytes", "79x60")
-        | gauge("gpu_memory_total_bytes", "80x60")
-        | {f'gpu_workload_info{{{NODE},{OWNER},class="service"}}': "1x60"},
-    ),
-    silent(
-        "GpuMemoryNearlyFull",
-        "a job that began on a GPU as the one before filled it",
-        "32m 35m",
-        held(JOB, "_x25 1x60")
-        | share(JOB, "_x25 1x60")
-        | gauge("gpu_memory_used_bytes", "79x60")
-        | gauge("gpu_memory_total_bytes", "80x60"),
-    ),
-    silent(
-        "GpuMemoryNearlyFull",
-        "full for a moment in each step",
-        "40m",
-        held(JOB, "1x60")
-        | share(JOB, "1x60")
-        | gauge("gpu_memory_used_bytes", " ".join(["79 60"] * 30))
-        | gauge("gpu_memory_total_bytes", "80x60"),
-    ),
+    silent("GpuAllocatedIdle", "a young one", "200m", held(OWNER, "1x320") | ledger(OWNER, wait_user="0+60x320")),
     fires(
         "GpuWorkloadMemoryNearLimit",
         "the loader's caches grow",

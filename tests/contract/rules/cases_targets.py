@@ -23,7 +23,7 @@ CASES: tuple[Case, ...] = (
     ),
     silent("GpuTargetsGone", "Slurm switches all nodes off", "82m 100m", _ALL | powered_down(4, "_x70 1x150")),
     fires("GpuTargetsGone", "not those that Slurm has switched off", "40m", _HALF | powered_down(4, "_x10 1x50", 9)),
-    silent("GpuExporterAbsent", "Slurm switched the last node off", "81m 200m", _ALL | powered_down(4, "_x70 1x150")),
+    silent("GpuTargetsGone", "Slurm switched the last node off", "81m 200m", _ALL | powered_down(4, "_x70 1x150")),
     silent(
         "GpuTargetsGone",
         "a cluster that gets another name",

@@ -239,34 +239,32 @@ def evaluates(phase: str, busy: str) -> dict[str, str]:
 
 
 STALLED = (
-    fires("GpuWorkloadStalled", "no step for half an hour", "95m", steps("0+9x50 450x60") | held(OWNER, "1x110")),
+    fires("GpuWorkloadHung", "no step for half an hour", "95m", steps("0+9x50 450x60") | held(OWNER, "1x110")),
     fires(
-        "GpuWorkloadStalled",
+        "GpuWorkloadHung",
         "no step since the middle",
         "95m",
         steps("0+9x50 450x60")
         | held(OWNER, "1x110")
         | {f"gpu_workload_progress_ratio{{{NODE},{OWNER}}}": "0+0.01x50 0.5x60"},
     ),
-    silent("GpuWorkloadStalled", "not for long enough yet", "82m", steps("0+9x50 450x60") | held(OWNER, "1x110")),
-    silent("GpuWorkloadStalled", "compiling before the first step", "95m", steps("0x110") | held(OWNER, "1x110")),
+    silent("GpuWorkloadHung", "not for long enough yet", "82m", steps("0+9x50 450x60") | held(OWNER, "1x110")),
+    silent("GpuWorkloadHung", "compiling before the first step", "95m", steps("0x110") | held(OWNER, "1x110")),
     silent(
-        "GpuWorkloadStalled",
+        "GpuWorkloadHung",
         "a session whose user looks at what the steps gave",
         "95m",
         steps("0+9x50 450x60")
         | held(OWNER, "1x110")
         | {f'gpu_workload_info{{{NODE},{OWNER},class="interactive"}}': "1x110"},
     ),
-    silent("GpuWorkloadStalled", "slow steps", "95m", steps("1x20 2x20 3x20 4x20 5x20") | held(OWNER, "1x110")),
+    silent("GpuWorkloadHung", "slow steps", "95m", steps("1x20 2x20 3x20 4x20 5x20") | held(OWNER, "1x110")),
+    silent("GpuWorkloadHung", "an evaluation of an hour that it reports", "95m", evaluates("0x50 0+60x60", "0+50x110")),
+    fires("GpuWorkloadHung", "an evaluation that hangs", "95m", evaluates("0x50 0+60x60", "0+50x60 3000x50")),
+    fires("GpuWorkloadHung", "nothing since its evaluation", "95m", evaluates("0x50 0+60x20 1200x40", "0+50x110")),
+    silent("GpuWorkloadHung", "it has ended", "95m", steps("0+9x50 450x60") | held(OWNER, "1x50 0x60")),
     silent(
-        "GpuWorkloadStalled", "an evaluation of an hour that it reports", "95m", evaluates("0x50 0+60x60", "0+50x110")
-    ),
-    fires("GpuWorkloadStalled", "an evaluation that hangs", "95m", evaluates("0x50 0+60x60", "0+50x60 3000x50")),
-    fires("GpuWorkloadStalled", "nothing since its evaluation", "95m", evaluates("0x50 0+60x20 1200x40", "0+50x110")),
-    silent("GpuWorkloadStalled", "it has ended", "95m", steps("0+9x50 450x60") | held(OWNER, "1x50 0x60")),
-    silent(
-        "GpuWorkloadStalled",
+        "GpuWorkloadHung",
         "it is done and holds on for evaluation",
         "95m",
         steps("0+9x50 450x60")

@@ -18,9 +18,9 @@ CASES = (
     ),
     fires(
         "GpuXidApplication",
-        "a contained memory error",
+        "another error of the program",
         "31m",
-        xid(94, "restart_app", "_x30 1x60", "_x30 1800x60") | share(JOB, "1x100") | held(JOB, "1x100") | UP,
+        xid(32, "restart_app", "_x30 1x60", "_x30 1800x60") | share(JOB, "1x100") | held(JOB, "1x100") | UP,
     ),
     silent(
         "GpuXidApplication",

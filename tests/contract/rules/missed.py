@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.contract.rules.case import Case, recorded_targets
 from tests.contract.rules.notation import GONE, minutes
-from tests.contract.rules.promtool import NEEDS, complaint, minutes_of, only
+from tests.contract.rules.promtool import NEEDS, complaint, given, minutes_of, only
 
 NOBODY, ONE, ALL = "nobody", "one target", "all targets"
 """Who is not scraped."""
@@ -84,11 +84,31 @@ def _ups(case: Case) -> tuple[str, ...]:
 
 def watch(alert: str, runs: Sequence[Run], step: int, folder: Path) -> list[Fired]:
     """What fires of `alert` in each run; its rules are evaluated every `step` minutes."""
-    rules = folder / "rules.yaml"
-    rules.write_text(json.dumps(only({alert, *NEEDS.get(alert, ())})))
-    tests = [_test(alert, number, run) for number, run in enumerate(runs)]
-    document = {"rule_files": [str(rules)], "evaluation_interval": f"{step}m", "tests": tests}
     found: list[dict[int, frozenset[str]]] = [dict.fromkeys(run.looks, frozenset()) for run in runs]
+    for recorded in {given(run.case) for run in runs}:
+        alike = [number for number, run in enumerate(runs) if given(run.case) == recorded]
+        _watch_alike(alert, {number: runs[number] for number in alike}, (step, recorded), folder, found)
+    return list(found)
+
+
+def _watch_alike(
+    alert: str,
+    runs: Mapping[int, Run],
+    evaluated: tuple[int, frozenset[str]],
+    folder: Path,
+    found: Sequence[dict[int, frozenset[str]]],
+) -> None:
+    """As `watch`, of runs that bring the same recorded series."""
+    step, recorded = evaluated
+    rules = folder / "rules.yaml"
+    chosen = only({alert, *NEEDS.get(alert, ())}, recorded)
+    rules.write_text(json.dumps(chosen))
+    document = {
+        "rule_files": [str(rules)],
+        "evaluation_interval": f"{step}m",
+        "group_eval_order": [group["name"] for group in chosen["groups"]],
+        "tests": [_test(alert, number, run) for number, run in runs.items()],
+    }
     said = complaint(document, folder)
     answers = list(_ANSWER.finditer(said))
     assert len(answers) == said.count("expr: "), said
@@ -98,7 +118,6 @@ def watch(alert: str, runs: Sequence[Run], step: int, folder: Path) -> list[Fire
         at, number = round(minutes_of(answer["at"])), int(run[1])
         assert at in runs[number].looks, answer["at"]
         found[number][at] = frozenset(_LABELS.findall(answer["got"]))
-    return list(found)
 
 
 def _test(alert: str, number: int, run: Run) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from helm import pack
 from tests.contract.rules.promtool import RULES
 from tests.stack import program
 
+MAX_ALERTS, MAX_EXPRESSION_LINES, MAX_EXPRESSION = 36, 6, 1100
 MARK = re.compile(r"<(?:(Gpu\w+)\.)?(\w+)>")
 
 
@@ -51,7 +52,7 @@ def test_charts_copy_with_its_default_values_is_the_committed_file() -> None:
     text = MARK.sub(value, packed["gpu-alerts.yaml"])
 
     made = yaml.safe_load(text)
-    for rule in (rule for group in made["groups"] for rule in group["rules"]):
+    for rule in (rule for group in made["groups"] for rule in group["rules"] if "alert" in rule):
         if rule["keep_firing_for"] == "0s":
             del rule["keep_firing_for"]  # as the chart's template does
 
@@ -60,17 +61,18 @@ def test_charts_copy_with_its_default_values_is_the_committed_file() -> None:
 
 def test_settings_change_threshold_duration_severity_and_switch() -> None:
     values: dict[str, dict[str, float | str]] = {
-        "GpuThermalThrottling": {"share": 0.5, "for": "1h", "severity": "critical", "keepFiringFor": "2h"}
+        "GpuThermalThrottling": {"max_throttled_ratio": 0.5, "for": "1h", "severity": "critical", "keepFiringFor": "2h"}
     }
 
     rules = {
         rule["alert"]: rule
         for group in render(Settings(values=values, disabled={"GpuLost"}))["groups"]
         for rule in group["rules"]
+        if "alert" in rule
     }
 
     changed = rules["GpuThermalThrottling"]
-    assert changed["expr"].endswith("> 0.5")
+    assert ") > 0.5\n" in changed["expr"]
     assert (changed["for"], changed["keep_firing_for"], changed["labels"]["severity"]) == ("1h", "2h", "critical")
     assert "`0.5` | humanizePercentage" in changed["annotations"]["description"]
     assert set(rules) == {alert.name for alert in ALERTS} - {"GpuLost"}
@@ -79,7 +81,7 @@ def test_settings_change_threshold_duration_severity_and_switch() -> None:
 def test_nodes_are_part_of_no_incident_where_nobody_is_told_of_it() -> None:
     made = render(Settings(disabled={"GpuIncident"}))
 
-    names = {rule["alert"] for group in made["groups"] for rule in group["rules"]}
+    names = {rule["alert"] for group in made["groups"] for rule in group["rules"] if "alert" in rule}
     assert names == {alert.name for alert in ALERTS} - {"GpuIncident", "GpuIncidentNode"}
 
 
@@ -102,6 +104,34 @@ def test_interval_up_to_that_is_taken() -> None:
     groups = render(Settings(interval="4m59s"))["groups"]
 
     assert {group["interval"] for group in groups} == {"4m59s", "5m"}
+
+
+def test_alerts_are_few_and_their_expressions_can_be_read() -> None:
+    exprs = {rule["alert"]: rule["expr"] for group in render()["groups"] for rule in group["rules"] if "alert" in rule}
+
+    assert len(exprs) <= MAX_ALERTS
+    assert {name: expr for name, expr in exprs.items() if len(expr.splitlines()) > MAX_EXPRESSION_LINES} == {}
+    assert {name: expr for name, expr in exprs.items() if len(expr) > MAX_EXPRESSION} == {}
+
+
+def test_every_alert_says_in_one_sentence_what_it_means() -> None:
+    rules = [rule for group in render()["groups"] for rule in group["rules"] if "alert" in rule]
+
+    assert all(re.fullmatch(r"[A-Z][^.]+\.", rule["annotations"]["meaning"]) for rule in rules)
+
+
+_OF_UNIT = {
+    Unit.RATIO: "_ratio",
+    Unit.BYTES: "_bytes",
+    Unit.CELSIUS: "_celsius",
+    Unit.SECONDS: "_seconds",
+    Unit.PER_SECOND: "_per_second",
+}
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+def test_thresholds_have_their_unit_in_their_name(alert: Alert) -> None:
+    assert [param.name for param in alert.params if not param.name.endswith(_OF_UNIT.get(param.unit, ""))] == []
 
 
 def test_every_alert_has_a_switch_and_its_durations_in_the_charts_values() -> None:
@@ -130,6 +160,7 @@ def alert(**changed: object) -> Alert:
         "audience": Audience.ONCALL,
         "severity": Severity.INFO,
         "expr": "gpu_up == <limit>",
+        "meaning": "It means this.",
         "summary": "s",
         "description": "A sentence.",
         "params": (Param("limit", 0, Unit.COUNT, "Limit."),),
@@ -146,6 +177,7 @@ def alert(**changed: object) -> Alert:
         ({"expr": "gpu_up == <limits>"}, "does not declare"),
         ({"expr": "gpu_up == 0"}, "does not use"),
         ({"description": "no sentence"}, "sentence"),
+        ({"meaning": "Two sentences. Or more."}, "one sentence of what it means"),
     ],
 )
 def test_alert_declared_wrong_is_refused(changed: dict[str, object], complaint: str) -> None:
@@ -157,7 +189,7 @@ def test_owners_can_be_left_alone_by_class_namespace_and_account() -> None:
     owners = [alert for alert in ALERTS if alert.audience is Audience.OWNER]
     only = 'workload_namespace=~"lab|demo"'
     rendered = render(Settings(values={alert.name: {"except": only} for alert in owners}))
-    exprs = {rule["alert"]: rule["expr"] for group in rendered["groups"] for rule in group["rules"]}
+    exprs = {rule["alert"]: rule["expr"] for group in rendered["groups"] for rule in group["rules"] if "alert" in rule}
 
     assert owners
     unless = f"unless on (cluster, workload) last_over_time(gpu_workload_info{{{only}}}[10m])"
@@ -188,19 +220,21 @@ def test_texts_say_states_as_everything_else_calls_them(alert: Alert) -> None:
     assert not raw & {words.strip() for words in shown}
 
 
-DEAR = {"GpuExporterAbsent", "GpuTargetsGone"}
+DEAR = {"GpuTargetsGone"}
 """They ask for days of every exporter; nobody has lost work by what they tell, and they wait for minutes anyway."""
 
 
 def test_what_pages_and_what_correlates_it_is_evaluated_every_minute() -> None:
-    groups = {rule["alert"]: group for group in render()["groups"] for rule in group["rules"]}
+    groups = {rule["alert"]: group for group in render()["groups"] for rule in group["rules"] if "alert" in rule}
 
     pages = [alert for alert in ALERTS if alert.severity is Severity.CRITICAL]
     assert {alert.name for alert in pages if groups[alert.name]["interval"] != "1m"} == DEAR
     assert {groups[name]["interval"] for name in DEAR} == {"5m"}
     assert {groups[alert.name]["interval"] for alert in ALERTS if alert.for_ == "0s"} == {"1m"}
     assert {groups[name]["interval"] for name in ("GpuAllocatedIdle", "GpuPcieDegraded")} == {"5m"}
-    assert {groups[name]["name"] for name in ("GpuXidHardware", "GpuLost", "GpuIncident")} == {"gpu-hardware.alerts"}
+    assert {groups[name]["name"] for name in ("GpuRecoveryActionNeeded", "GpuLost", "GpuIncident")} == {
+        "gpu-hardware.alerts"
+    }
 
 
 def test_alerts_that_are_evaluated_rarely_miss_nothing_in_between() -> None:

@@ -51,4 +51,4 @@ def test_rule_of_the_check_leads_to_the_runbook_of_an_alert_that_names_it(rule: 
 def test_dashboards_on_the_way_lead_back_to_the_runbooks() -> None:
     """The lists of alerts on Fleet, Health and Node have the page of each alert."""
     for uid in ("gpu-fleet", "gpu-health", "gpu-node"):
-        assert "runbooks/${__value.text}.md" in str(BOARDS[uid])
+        assert "runbooks/${__value.raw}.md" in str(BOARDS[uid])

@@ -12,15 +12,15 @@ from deploy.prometheus.overrides import Override
 from deploy.prometheus.render import Settings, render
 from tests.contract.rules.case import JOB, NODE, OWNER
 from tests.contract.rules.cases_workload import UP, held, ledger
-from tests.contract.rules.promtool import complaint
+from tests.contract.rules.promtool import complaint, only
 from tests.contract.rules.series import share, xid
 
 SERVICE = 'workload="ml/chat",kind="pod",workload_namespace="ml",workload_pod="chat-1"'
 LAB = 'workload="lab/exp",kind="pod",workload_namespace="lab",workload_pod="exp-1"'
 OVERRIDES = (
-    Override(alert="GpuUnderutilized", where='account="physics"', values={"utilization": 0.05}),
+    Override(alert="GpuUnderutilized", where='account="physics"', values={"min_utilization_ratio": 0.05}),
     Override(alert="GpuUnderutilized", where='class="service"', values={"severity": "info"}),
-    Override(alert="GpuUnderutilized", where='workload_namespace=~"lab|ml"', values={"utilization": 0.15}),
+    Override(alert="GpuUnderutilized", where='workload_namespace=~"lab|ml"', values={"min_utilization_ratio": 0.15}),
 )
 
 
@@ -42,8 +42,10 @@ def test_each_workload_is_judged_by_the_first_override_that_is_about_it(tmp_path
 
 def _complaint(alert: str, settings: Settings, series: Mapping[str, str], fired: tuple[str, str], folder: Path) -> str:
     """Promtool's, where something else than `fired` fires at its time, or nothing."""
-    made = [rule for group in render(settings)["groups"] for rule in group["rules"] if rule["alert"] == alert]
-    (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "overrides", "rules": made}]}))
+    made = [rule for group in render(settings)["groups"] for rule in group["rules"] if rule.get("alert") == alert]
+    recordings = [group for group in only({alert})["groups"] if "record" in group["rules"][0]]
+    groups = [*recordings, {"name": "overrides", "rules": made}]
+    (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": groups}))
     at, labels = fired
     query = f'count by (alertname, workload, severity) (ALERTS{{alertname="{alert}",alertstate="firing"}})'
     samples = [{"labels": labels, "value": 1}] if labels else []
@@ -52,7 +54,9 @@ def _complaint(alert: str, settings: Settings, series: Mapping[str, str], fired:
         "input_series": [{"series": text, "values": values} for text, values in series.items()],
         "promql_expr_test": [{"expr": query, "eval_time": at, "exp_samples": samples}],
     }
-    return complaint({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [test]}, folder)
+    order = [group["name"] for group in groups]
+    document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "group_eval_order": order, "tests": [test]}
+    return complaint(document, folder)
 
 
 _CRASHED = {

@@ -96,6 +96,8 @@ SERIES |= {
 N1, N2 = 'cluster="c1", instance="n1:9836", node="n1"', 'cluster="c1", instance="n2:9836", node="n2"'
 
 N3 = 'cluster="c2", instance="n3:9836", node="n3"'
+OWNED = 'workload="ml/train-0", kind="pod", workload_namespace="ml", user="ada", account="vision"'
+OTHERS = 'workload="quiet/train-1", kind="pod", workload_namespace="quiet"'
 WEST, EAST = 'cluster="c1"', 'cluster="c2"'
 
 EXPECTED: dict[str, dict[str, float]] = {
@@ -134,43 +136,27 @@ EXPECTED: dict[str, dict[str, float]] = {
         f'{EAST}, model="H100"': 1,
     },
     "model:gpu_waste:rate5m": {f'{WEST}, model="H100"': 0.75, f'{WEST}, model="A100"': 0, f'{EAST}, model="H100"': 0},
-    "namespace:gpu_workload_allocated_gpus:sum": {
-        f'{WEST}, workload_namespace="ml"': 2,
-        f'{EAST}, workload_namespace="quiet"': 2,
+    "workload:gpu_workload_allocated_gpus:sum": {
+        f"{WEST}, {OWNED}": 2,
+        f"{WEST}, {JOB.replace(',', ', ')}": 0,
+        f"{EAST}, {OTHERS}": 2,
     },
-    "namespace:gpu_utilization:ratio_rate5m": {
-        f'{WEST}, workload_namespace="ml"': 0.625,
-        f'{EAST}, workload_namespace="quiet"': 1,
-    },
-    "namespace:gpu_waste:rate5m": {f'{WEST}, workload_namespace="ml"': 0.75, f'{EAST}, workload_namespace="quiet"': 0},
-    "namespace:gpu_workload_allocated:rate5m": {
-        f'{WEST}, workload_namespace="ml"': 2,
-        f'{EAST}, workload_namespace="quiet"': 2,
-    },
-    "namespace:gpu_workload_observed:rate5m": {
-        f'{WEST}, workload_namespace="ml"': 2,
-        f'{EAST}, workload_namespace="quiet"': 1,
-    },
-    "namespace:gpu_workload_busy:rate5m": {
-        f'{WEST}, workload_namespace="ml"': 1.25,
-        f'{EAST}, workload_namespace="quiet"': 1,
-    },
-    "namespace:gpu_workload_energy_joules:rate5m": {'cluster="c1", workload_namespace="ml"': 800},
+    "workload:gpu_utilization:ratio_rate5m": {f"{WEST}, {OWNED}": 0.625, f"{EAST}, {OTHERS}": 1},
+    "workload:gpu_waste:rate5m": {f"{WEST}, {OWNED}": 0.75, f"{EAST}, {OTHERS}": 0},
+    "workload:gpu_workload_allocated:rate5m": {f"{WEST}, {OWNED}": 2, f"{EAST}, {OTHERS}": 2},
+    "workload:gpu_workload_observed:rate5m": {f"{WEST}, {OWNED}": 2, f"{EAST}, {OTHERS}": 1},
+    "workload:gpu_workload_busy:rate5m": {f"{WEST}, {OWNED}": 1.25, f"{EAST}, {OTHERS}": 1},
+    "workload:gpu_workload_good:rate5m": {f"{WEST}, {OWNED}": 1.4, f"{EAST}, {OTHERS}": 0.35},
+    "workload:gpu_workload_energy_joules:rate5m": {f"{WEST}, {OWNED}": 800},
+    "workload:gpu_workload_memory_bytes:sum": {f"{WEST}, {OWNED}": 90},
     "gpu:gpu_nvlink_errors:rate5m": {
         'cluster="c1", gpu="0", instance="n1:9836"': 0.05,
         'cluster="c2", gpu="1", instance="n3:9836"': 0.1,
     },
     "gpu:gpu_pcie_replays:rate5m": {'cluster="c2", gpu="1", instance="n3:9836"': 0.1},
     "workload:gpu_utilization_good:ratio": {'cluster="c2", workload="quiet/train-1"': 0.35},
-    "namespace:gpu_workload_good:rate5m": {
-        f'{WEST}, workload_namespace="ml"': 1.4,
-        f'{EAST}, workload_namespace="quiet"': 0.35,
-    },
-    "account:gpu_waste:rate5m": {'cluster="c1", account="vision"': 0.75},
-    "user:gpu_workload_memory_bytes:sum": {'cluster="c1", user="ada"': 90},
-    "user:gpu_utilization:ratio_rate5m": {'cluster="c1", user="ada"': 0.625},
     # 16 minutes at 0.75 GPUs, and four in which the five minutes of the rate were not full yet.
-    "user:gpu_waste_hours:sum1d": {'cluster="c1", user="ada"': 0.225},
+    "cluster:gpu_waste_hours:sum1d": {WEST: 0.225, EAST: 0},
 }
 
 

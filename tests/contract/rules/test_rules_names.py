@@ -22,7 +22,7 @@ from promql_parser import (
 )
 
 from deploy.prometheus.recordings import GROUPS
-from deploy.prometheus.render import render, render_recordings
+from deploy.prometheus.render import CORRELATION, render, render_recordings
 from exporter.core.families import Type
 from exporter.faults.rules import NAMES
 from exporter.sampling.families import families
@@ -34,7 +34,9 @@ OF_SCRAPERS = set(SCRAPE.split(", "))
 """Labels that whoever scrapes, or a site's ruler, may add."""
 OTHERS = {
     "up": set(),
+    "kube_node_created": set(),
     "kube_node_info": set(),
+    "kube_node_status_condition": {"condition", "status"},
     "kube_node_spec_unschedulable": set(),
     "kube_node_status_capacity": {"resource", "unit"},
     "kube_node_spec_taint": {"key"},
@@ -43,7 +45,7 @@ OTHERS = {
     "ALERTS_FOR_STATE": {"alertname", "severity", "audience", "runbook"},
 }
 ENGINES = Path(__file__).with_name("engines")
-RECORDED = {rule.record: set(rule.by) for group in GROUPS for rule in group.rules}
+RECORDED = {rule.record: set(rule.by) for rules in (*(group.rules for group in GROUPS), CORRELATION) for rule in rules}
 QUERY = re.compile(r"```promql\n(.*?)```|`([^`\n]*\b(?:gpu_|ALERTS|up\{)[^`\n]*)`", re.DOTALL)
 
 

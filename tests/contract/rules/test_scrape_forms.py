@@ -13,8 +13,11 @@ import yaml
 from tests.contract.rules.notation import GONE, minutes
 from tests.contract.rules.promtool import RULES, complaint
 
-_ALERTS = "Gpu(ExporterDown|ExportersDown|TargetsGone|ExporterAbsent|ScrapeFlapping|NodeWithoutExporter)"
-_GROUPS = ("gpu-target", "gpu-node", "gpu-exporter-slow.alerts", "gpu-fleet.alerts", "gpu-fleet-slow.alerts")
+_ALERTS = "Gpu(ExporterDown|ExportersDown|TargetsGone|SampleStale|NodeWithoutExporter)"
+_GROUPS = (
+    *("gpu-target", "gpu-node", "gpu-place", "gpu-day"),
+    *("gpu-exporter.alerts", "gpu-exporter-slow.alerts", "gpu-fleet.alerts", "gpu-fleet-slow.alerts"),
+)
 _NODES = 4
 _UP, _FAILS, _LEAVES = "1x90", "1x20 0x70", "1x20 _x70"
 
@@ -82,8 +85,8 @@ _SITUATIONS = {
     "one is down": Situation(1, _FAILS, "GpuExporterDown"),
     "most are down": Situation(3, _FAILS, "GpuExporterDown", ("GpuExportersDown",)),
     "half are no targets any more": Situation(2, _LEAVES, of_fleet=("GpuTargetsGone",)),
-    "none is a target any more": Situation(4, _LEAVES, of_fleet=("GpuTargetsGone", "GpuExporterAbsent")),
-    "one comes and goes": Situation(1, "1x2 0x2 " * 15, "GpuScrapeFlapping"),
+    "none is a target any more": Situation(4, _LEAVES, of_fleet=("GpuTargetsGone",)),
+    "one comes and goes": Situation(1, "1x2 0x2 " * 15, "GpuSampleStale"),
 }
 
 
@@ -126,10 +129,11 @@ def test_pods_that_fail_together_raise_an_alert_for_exporters_alone(at: int, tmp
     assert firing(series, at, {("GpuExporterDown", "10.0.0.0:9836")}, tmp_path) == ""
 
 
-def test_target_that_never_answered_is_missed_where_the_job_has_exporters_only(tmp_path: Path) -> None:
+def test_target_that_has_not_answered_for_an_hour_is_missed_where_the_job_has_exporters_only(tmp_path: Path) -> None:
     series = {**fleet(_static, 1, "_x10 0x80"), **others(_UP)}
 
-    assert firing(series, 60, {("GpuExporterDown", "n0:9836")}, tmp_path) == ""
+    assert firing(series, 60, set(), tmp_path) == ""
+    assert firing(series, 85, {("GpuExporterDown", "n0:9836")}, tmp_path) == ""
 
 
 def test_exporter_that_is_down_is_known_after_prometheus_was_away_for_hours(tmp_path: Path) -> None:

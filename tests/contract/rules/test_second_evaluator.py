@@ -20,11 +20,14 @@ from tests.stack import free_port, poll, program, prometheus, running
 
 MINUTE = 60
 EXPRESSIONS = {
-    rule["alert"]: rule["expr"] for group in render(Settings(keep_firing=False))["groups"] for rule in group["rules"]
+    rule["alert"]: rule["expr"]
+    for group in render(Settings(keep_firing=False))["groups"]
+    for rule in group["rules"]
+    if "alert" in rule
 }
 OTHERWISE = {
     "GpuWatchdog": "vector(1) is of no case",
-    "GpuExporterAbsent": "asks for series that are nowhere, and all cases are in one database here",
+    "GpuTargetsGone": "asks for series that are nowhere, and all cases are in one database here",
 }
 
 

@@ -22,11 +22,11 @@ from promql_parser import (
 
 from deploy.prometheus.declaration import Alert
 from deploy.prometheus.recordings import GROUPS
-from deploy.prometheus.render import ALERTS, render
+from deploy.prometheus.render import ALERTS, CORRELATION, render
 
 _ENOUGH = dt.timedelta(minutes=5)
 """What a selector must look back, to have a sample also where a few scrapes have failed."""
-_RECORDED = {rule.record: rule.expr for group in GROUPS for rule in group.rules}
+_RECORDED = {rule.record: rule.expr for rules in (*(group.rules for group in GROUPS), CORRELATION) for rule in rules}
 _OF_RULES = {"up", "ALERTS", "ALERTS_FOR_STATE"}
 """What Prometheus itself writes, whether a scrape fails or not."""
 _UNITS = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440}
@@ -78,7 +78,7 @@ def minutes(duration: str) -> float:
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
 def test_alert_on_series_of_the_moment_is_kept_for_two_evaluations(alert: Alert) -> None:
     (group, rule) = next(
-        (group, rule) for group in render()["groups"] for rule in group["rules"] if rule["alert"] == alert.name
+        (group, rule) for group in render()["groups"] for rule in group["rules"] if rule.get("alert") == alert.name
     )
     kept = minutes(rule.get("keep_firing_for", "0s"))
 

@@ -136,36 +136,38 @@ RESET_DONE = kernel(
 LOADED = kernel("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95.05")
 
 EVENTS: Mapping[str, Event] = {
-    "XID 119, then a reset": Event("xid", "GpuXidHardware", xids(119), reset),
-    "XID 119, then a reset in the kernel log": Event("xid", "GpuXidHardware", xids(119), RESET_DONE),
-    "XID 119, then the module loaded anew": Event("xid", "GpuXidHardware", xids(119), LOADED),
-    "off the bus, with XID 79": Event("lost", "GpuXidHardware", each(xids(79), fall_off), each(come_back, reset)),
+    "XID 119, then a reset": Event("xid", "GpuRecoveryActionNeeded", xids(119), reset),
+    "XID 119, then a reset in the kernel log": Event("xid", "GpuRecoveryActionNeeded", xids(119), RESET_DONE),
+    "XID 119, then the module loaded anew": Event("xid", "GpuRecoveryActionNeeded", xids(119), LOADED),
+    "off the bus, with XID 79": Event("lost", "GpuLost", each(xids(79), fall_off), each(come_back, reset)),
     "off the bus, without an XID": Event("lost", "GpuLost", fall_off, come_back),
     "XID 31 of ten programs": Event("xid_pattern", "GpuXidWorkflow", PROGRAMS, reset),
     "uncorrectable error, with XID 48": Event(
-        "ecc_uncorrectable", "GpuEccUncorrectable", each(ECC_ERROR, xids(48)), each(NO_ECC_ERROR, reset)
+        "ecc_uncorrectable", "GpuRecoveryActionNeeded", each(ECC_ERROR, xids(48)), each(NO_ECC_ERROR, reset)
     ),
     "contained error that waits for a remap": Event(
         "ecc_uncorrectable",
-        "GpuRowRemapPending",
+        "GpuResetPending",
         each(ECC_ERROR, xids(63, 94), answers(RemappedRows=(0, 1, 1, 0))),
         each(NO_ECC_ERROR, REMAPPED, reset),
         left="row_remap_pending",
     ),
-    "failed row remap": Event("row_remap_failed", "GpuRowRemapFailed", REMAP_FAILED, REMAPPED),
+    "failed row remap": Event("row_remap_failed", "GpuRecoveryActionNeeded", REMAP_FAILED, REMAPPED),
     "failed row remap, with XID 63, 64 and 94": Event(
         "row_remap_failed",
-        "GpuRowRemapFailed",
+        "GpuRecoveryActionNeeded",
         each(REMAP_FAILED, ECC_ERROR, xids(63, 64, 94)),
         each(REMAPPED, NO_ECC_ERROR, reset),
     ),
     "SRAM over its threshold": Event(
         "ecc_sram_threshold",
-        "GpuEccSramThreshold",
+        "GpuRecoveryActionNeeded",
         answers(SramEccErrorStatus=Record(bThresholdExceeded=1)),
         answers(SramEccErrorStatus=Record(bThresholdExceeded=0)),
     ),
-    "two NVLinks down": Event("nvlink_down", "GpuNvlinkDown", fields(LINKS_DOWN), fields(dict.fromkeys(LINKS_DOWN, 1))),
+    "two NVLinks down": Event(
+        "nvlink_down", "GpuNvlinkDegraded", fields(LINKS_DOWN), fields(dict.fromkeys(LINKS_DOWN, 1))
+    ),
     "8 of 16 lanes": Event(
         "pcie_width", "GpuPcieDegraded", answers(CurrPcieLinkWidth=8), answers(CurrPcieLinkWidth=16)
     ),
@@ -174,7 +176,7 @@ EVENTS: Mapping[str, Event] = {
     ),
     "fabric never joins": Event(
         "fabric_state",
-        "GpuFabricUnhealthy",
+        "GpuNvlinkDegraded",
         answers(GpuFabricInfoV=Record(state=2, status=0, healthMask=0)),
         answers(GpuFabricInfoV=Record(state=3, status=0, healthMask=0b0001_10101010)),
         latched=False,
@@ -193,9 +195,9 @@ EVENTS: Mapping[str, Event] = {
         "lost", "GpuLost", each(on_pci(1), take_out), each(on_pci(2), put_back), known=True
     ),
     "a GPU missing, by the option": Event("gpu_missing", "GpuLost", option(3), option(2), latched=False),
-    "driver and library differ": Event("driver", "GpuDriverMismatch", driver(MISMATCH), driver(None), latched=False),
+    "driver and library differ": Event("driver", "GpuDriverUnavailable", driver(MISMATCH), driver(None), latched=False),
     "uncorrectable error alone": Event(
-        "ecc_uncorrectable", "GpuEccUncorrectable", ECC_ERROR, each(NO_ECC_ERROR, reset)
+        "ecc_uncorrectable", "GpuRecoveryActionNeeded", ECC_ERROR, each(NO_ECC_ERROR, reset)
     ),
     "heat": Event(
         "hw_thermal",

@@ -26,7 +26,7 @@ _SERIES = re.compile(r"^(?P<name>\w+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)$")
 _GOT = re.compile(r"alertname=\"(\w+)\"")
 _ITEM = re.compile(r"<li><b [^>]*>(?P<verdict>\w+)</b> (?P<summary>.*?)<br>", re.DOTALL)
 _AGE = re.compile(r"\d+ (?:s|min|h) ago")
-_DRIVER = {"GpuSampleStale", "GpuDriverMismatch", "GpuDriverUnavailable"}
+_DRIVER = {"GpuSampleStale", "GpuDriverUnavailable"}
 _ALERTS = {alert.name: alert.expr for alert in (*HARDWARE, SWITCH)}
 _ALERTS |= {alert.name: alert.expr for alert in EXPORTER if alert.name in _DRIVER}
 _ASKED = " ".join(_ALERTS.values())

@@ -10,9 +10,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TextIO
 
+from exporter.accounting.writer import NodeAccounting
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
-from exporter.core.clock import Moment
+from exporter.core.clock import Moment, UnixTime
 from exporter.exposition.config import HIDDEN_METRICS
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
@@ -122,7 +123,8 @@ def _write_node(job: tuple[Node, Span, Path]) -> Path:
 def _passes(node: Node, span: Span) -> Iterator[tuple[int, float, Snapshot]]:
     clock = Clock(span.start)
     driver = SimulatedDriver(parse(f"{node.spec};start={span.start}"), clock)
-    accounts = Accounting(AccountingOptions(interval=float(span.step)), workload_families())
+    accounting = NodeAccounting(None, memory_id=node.instance, unix=lambda: UnixTime(clock()))
+    accounts = Accounting(AccountingOptions(interval=float(span.step)), workload_families(), accounting)
     pacing = Pacing(interval=float(span.step), deadline=10.0, stale=3.0 * span.step)
     sampler = Sampler(driver, SimulatedHost(driver.node), COLLECTORS, pacing, accounts)
     sampler.start()

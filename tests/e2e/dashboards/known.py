@@ -154,9 +154,35 @@ def _lines(node: Known, job: str, span: Span) -> Iterator[str]:
         if seconds < node.born or node.gap[0] <= seconds < node.gap[1]:
             continue
         since = node.restart if seconds >= node.restart else node.born
-        for name, labels, value in _samples(node, seconds, seconds - since):
+        for name, labels, value in (
+            *_samples(node, seconds, seconds - since),
+            *_accounted(node, seconds, span.start),
+        ):
             pairs = ",".join(f'{key}="{text}"' for key, text in {**target, **labels}.items())
             yield f"{name}{{{pairs}}} {value} {at}"
+
+
+def _accounted(node: Known, seconds: float, begin: int) -> Samples:
+    """The counters of owners, which go on through restarts; the empty owner has what is free."""
+    spent: dict[tuple[tuple[str, str], ...], dict[str, float]] = {}
+    for gpu in node.gpus:
+        lost = max(0.0, seconds - max(gpu.lost_after, node.born))
+        seen, free = seconds - node.born - lost, 1.0 - sum(held.share for held in gpu.held)
+        parts = [(held.owner, held.share, held.does) for held in gpu.held]
+        for owner, share, does in (*parts, (Owner("", ""), free, {"free": 1.0})):
+            labels = owner.labels | {"class": owner.work_class, "model": gpu.model}
+            key = tuple((name, text) for name, text in labels.items() if text and name != "workload")
+            for state in STATES if share else ():
+                mine = spent.setdefault(key, {})
+                mine[state] = mine.get(state, 0.0) + share * _time(does, state, seen, lost)
+    since = int(begin + node.born)
+    for key, states in spent.items():
+        labels = dict(key) | {"store": f"{node.cluster}-{node.name}", "since": str(since)}
+        yield "gpu_owner_since_timestamp_seconds", labels, since
+        yield "gpu_owner_busy_gpu_seconds_total", labels, states.get("computing", 0.0)
+        for state, value in states.items():
+            if value:
+                yield "gpu_owner_gpu_seconds_total", labels | {"state": state}, value
 
 
 Samples = Iterator[tuple[str, dict[str, str], float]]

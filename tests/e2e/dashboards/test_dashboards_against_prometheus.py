@@ -78,7 +78,7 @@ def test_health_names_the_lost_and_the_hot_gpu(reader: Reader) -> None:
         for row in reader.rows("health", "Alerts, one by one")
     }
 
-    assert {("GpuXidHardware", "k8s-14", "2"), ("GpuThermalThrottling", "k8s-05", "1")} <= found
+    assert {("GpuLost", "k8s-14", "2"), ("GpuThermalThrottling", "k8s-05", "1")} <= found
 
 
 def test_a_job_has_the_alerts_of_its_gpus(reader: Reader) -> None:
@@ -90,7 +90,7 @@ def test_a_job_has_the_alerts_of_its_gpus(reader: Reader) -> None:
 def test_alerts_name_the_node_or_the_workload_they_fire_for(reader: Reader) -> None:
     first = {row["metric"]["alertname"]: row["metric"]["thing"] for row in reader.rows("fleet", "Alerts", "C")}
 
-    assert first["GpuXidHardware"] == "k8s-14"
+    assert first["GpuLost"] == "k8s-14"
     assert first["GpuAllocatedIdle"].startswith("research/idle-held")
 
 

@@ -172,7 +172,7 @@ def test_an_exporter_that_is_scraped_twice_counts_once(url: str) -> None:
     held = rows(url, "waste", "Namespaces", "Allocated", "workload_namespace")
 
     assert held[("twice",)] == pytest.approx(HOURS, rel=0.04)
-    assert rows(url, "exporter", "Copies", "") == {(): 1.0}
+    assert rows(url, "exporter", "Doubled", "") == {(): 1.0}
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from exporter.faults.rules import runbook
     ("rule", "name"),
     [
         ("recovery_gpu_reset", "gpurecoveryactionneeded"),
-        ("fabric_route", "gpufabricunhealthy"),
-        ("fan", "gpufanfailed"),
+        ("fabric_route", "gpunvlinkdegraded"),
+        ("fan", "gputhermalthrottling"),
         ("no_such_rule", ""),
     ],
 )

@@ -205,12 +205,12 @@ def test_option_has_one_value_as_flag_variable_and_key(tmp_path: Path, option: O
 
 def test_mapping_in_the_file_is_the_list_of_the_flag(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
-    file.write_text("ledger:\n  thresholds:\n    wait-cover: 0.4\n    write-rate: 2e+6\n")
+    file.write_text("ledger:\n  thresholds:\n    wait-cover: 0.4\n    write-bytes-per-second: 2e+6\n")
 
     made = load("--config.file", str(file)).ledger.thresholds
 
-    assert made == load("--ledger.thresholds=wait-cover=0.4,write-rate=2e6").ledger.thresholds
-    assert made == limits({"wait-cover": 0.4, "write-rate": 2e6})
+    assert made == load("--ledger.thresholds=wait-cover=0.4,write-bytes-per-second=2e6").ledger.thresholds
+    assert made == limits({"wait-cover": 0.4, "write-bytes-per-second": 2e6})
 
 
 def test_mapping_of_another_command_is_left_to_it(tmp_path: Path) -> None:
@@ -289,7 +289,10 @@ def test_a_duration_is_shown_as_it_is_typed(seconds: float, shown: str) -> None:
     [
         (["--ledger.thresholds=active=5"], "--ledger.thresholds: expected active to be a number from 0 to 1, got "),
         (["--ledger.thresholds=active=nan"], "--ledger.thresholds: expected active to be a number, got "),
-        (["--ledger.thresholds=polls-after=-1"], "--ledger.thresholds: expected polls-after to be a number from 0 on"),
+        (
+            ["--ledger.thresholds=polling-seconds=-1"],
+            "--ledger.thresholds: expected polling-seconds to be a number from 0 on",
+        ),
         (["--ledger.thresholds=active"], "--ledger.thresholds: expected NAME=VALUE,...; active has no value, got"),
         (
             ["--ledger.thresholds=active=0.1,active=0.2"],

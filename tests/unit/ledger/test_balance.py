@@ -43,6 +43,7 @@ signals = st.one_of(
         throttled_thermal=maybe,
         throttled_power_brake=maybe,
         sm_clock=st.one_of(st.none(), st.floats(0, 3e9)),
+        sm_clock_throttled=st.one_of(st.none(), st.floats(0, 3e9)),
         sm_clock_max=st.one_of(st.none(), st.floats(0, 3e9)),
     ),
 )
@@ -127,8 +128,18 @@ def test_ledger_balances(steps: list[LedgerInput]) -> None:
     owners_sum_to_their_shares_times_time(ledgers[-1], steps)
     owners_get_no_more_energy_than_was_drawn(ledgers[-1], steps)
     what_is_used_sums_to_the_busy_time(ledgers[-1], steps)
-    for before, after in pairwise(ledgers):
+    for step, (before, after) in zip(steps, pairwise(ledgers), strict=True):
         no_total_decreases(before, after)
+        usage_of_a_gpu_is_the_whole_cycle(after, step)
+
+
+def usage_of_a_gpu_is_the_whole_cycle(ledger: Ledger, step: LedgerInput) -> None:
+    """What owners were allocated, and what was left."""
+    for gpu in GPUS:
+        parts = [part for row in ledger.usage if row.gpu == gpu.uuid for _, part in row.states]
+        assert math.isclose(sum(parts), 1.0, rel_tol=1e-6)
+    drawn = sum(each.joules for each in step.readings)
+    assert math.isclose(sum(row.joules for row in ledger.usage), drawn, rel_tol=1e-6, abs_tol=1e-6)
 
 
 def targets_sum_to_the_time_they_were_there(last: Ledger, steps: list[LedgerInput]) -> None:

@@ -198,7 +198,7 @@ def test_waiting_gpu_is_judged_by_its_own_processes() -> None:
         ledger=lately(GPU),
     )
 
-    assert states(ledger.targets["GPU-0"].seconds) == {"wait_peer": 0.9, "computing": 0.1}
+    assert states(ledger.targets["GPU-0"].seconds) == {"wait_other": 0.9, "computing": 0.1}
 
 
 def test_gpu_of_two_processes_waits_for_what_the_busier_one_does() -> None:
@@ -241,7 +241,7 @@ def test_cpu_pressure_of_the_working_rank_is_not_the_waiting_ones() -> None:
     ledger = book(*readings, hosts=hosts, ledger=lately(GPU))
     alone = book(readings[0], hosts=hosts)
 
-    assert states(ledger.owners[ALICE].seconds) == {"wait_peer": 1.0, "computing": 1.0}
+    assert states(ledger.owners[ALICE].seconds) == {"wait_other": 1.0, "computing": 1.0}
     assert states(alone.owners[ALICE].seconds) == {"wait_cpu": 1.0}
 
 

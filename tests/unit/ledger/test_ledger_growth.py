@@ -7,11 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from exporter.attribution.owner import NOBODY, Owner, Target
-from exporter.core.clock import MonotonicTime, UnixTime
+from exporter.core.clock import UnixTime
 from exporter.core.units import Share
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance, prune
-from exporter.ledger.peers import HangDetector
 from exporter.ledger.states.state import Signals
 from tests.growth import grown
 
@@ -50,18 +49,3 @@ def test_ledger_does_not_grow_with_what_is_gone(generation: Callable[[int], tupl
         kept[0] = prune(advance(kept[0], current), 3.0)
 
     assert grown(kept, next_round) == {}
-
-
-def test_suspects_do_not_grow_with_jobs_that_ended() -> None:
-    suspects = HangDetector()
-    kept = [Ledger()]
-    spins = Signals(busy=1.0, power_of_limit=0.2, memory_activity=0.0)
-    others = Target("GPU-1", 1, "")
-
-    def next_round(number: int) -> None:
-        readings = tuple(Reading(each, spins, (Allocation(job(number // 3), pids=(1,)),)) for each in (GPU, others))
-        current = LedgerInput(time=UnixTime(float(number)), seconds=1.0, readings=readings)
-        before, kept[0] = kept[0], prune(advance(kept[0], current), 3.0)
-        suspects.of(before, kept[0], readings, MonotonicTime(float(number)))
-
-    assert grown(suspects, next_round) == {}

@@ -9,10 +9,8 @@ import pytest
 from exporter.attribution.owner import Owner, Target
 from exporter.host.model import ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
-from exporter.ledger.division import BusyTime
 from exporter.ledger.history import was_blocked
 from exporter.ledger.ledger import advance
-from exporter.ledger.peers import peer_activities
 from exporter.ledger.states.state import UsageHistory
 from tests.unit.ledger.test_accusations import JOB, SPINS, run, shares, straggling
 from tests.unit.ledger.test_signatures import CALM, HOPPER, idle
@@ -24,10 +22,10 @@ SESSION = Owner(workload="unit:session-3.scope", kind="unit", user="ada")
 @pytest.mark.parametrize("owner", [BARE, SESSION])
 def test_programs_that_only_their_user_started_are_nobodys_peers(owner: Owner) -> None:
     found = run([[HOPPER, idle(0.05)]] * 100, owner=owner)
-    one = run([[HOPPER, idle(0.05)]] * 100, owner=owner, pids=(100, 100))
+    one = run([[HOPPER, idle(0.05)]] * 400, owner=owner, pids=(100, 100))
 
     assert shares(found, 1) == {"wait_other": pytest.approx(0.95), "computing": pytest.approx(0.05)}
-    assert shares(one, 1)["wait_peer"] == pytest.approx(0.95, abs=0.02)
+    assert shares(one, 1)["wait_peer"] == pytest.approx(0.95, abs=0.05)
     assert shares(run([[SPINS, SPINS]] * 100, owner=owner), 0) == {"low_sm_activity": pytest.approx(1.0)}
     assert not any(straggling(found, owner).values())
 
@@ -44,7 +42,8 @@ def test_ranks_of_one_launcher_are_peers_and_other_programs_of_the_user_are_not(
     assert straggling(found, owner)["GPU-2"] == straggling(found, owner)["GPU-3"] == 0.0
 
     hung = run([[SPINS, SPINS, HOPPER, HOPPER]] * 100, owner=owner, host=launched, ledger=before)
-    assert [set(shares(hung, gpu, before)) for gpu in range(4)] == [{"wait_collective"}] * 2 + [{"computing"}] * 2
+    assert all(shares(hung, gpu, before)["wait_collective"] >= 0.95 for gpu in (0, 1))
+    assert [set(shares(hung, gpu, before)) for gpu in (2, 3)] == [{"computing"}] * 2
 
 
 def test_rank_that_spun_before_its_peers_had_come_is_not_taken_to_compute_so() -> None:
@@ -54,8 +53,8 @@ def test_rank_that_spun_before_its_peers_had_come_is_not_taken_to_compute_so() -
     working = run([[HOPPER, HOPPER]] * 5, ledger=before)
     later = run([[SPINS, SPINS]] * 100, ledger=working)
 
-    assert set(shares(together, 0, before)) == {"wait_collective"}
-    assert set(shares(later, 0, working)) == {"wait_collective"}
+    assert shares(together, 0, before)["wait_collective"] >= 0.95
+    assert shares(later, 0, working)["wait_collective"] >= 0.95
 
 
 def test_rank_holds_up_the_others_where_at_least_half_of_them_wait() -> None:
@@ -124,16 +123,6 @@ def test_half_of_a_gpu_computes_as_much_as_it_is_used_of_its_half() -> None:
 @pytest.mark.parametrize(("cycles", "lately"), [(0, True), (9, True), (10, False)])
 def test_d_state_counts_for_ten_cycles(cycles: int, *, lately: bool) -> None:
     assert was_blocked(UsageHistory(unblocked_passes=cycles)) is lately
-
-
-def test_gpu_of_which_an_owner_holds_no_part_computed_nothing_for_it() -> None:
-    readings = [
-        Reading(Target(uuid, index, ""), HOPPER, (Allocation(JOB, share, (100 + index,)),))
-        for index, (uuid, share) in enumerate((("GPU-0", 1.0), ("GPU-1", 0.0)))
-    ]
-    computed = peer_activities(readings, dict.fromkeys(("GPU-0", "GPU-1"), BusyTime(0.8, (0.8,))), {})
-
-    assert [(level.uuid, level.computed) for level in computed[JOB]] == [("GPU-0", 0.8), ("GPU-1", 0.0)]
 
 
 def test_half_of_the_ranks_behind_a_bad_link_hold_up_nobody() -> None:

@@ -117,7 +117,7 @@ def test_all_wait_for_the_slowest_and_for_who_is_about_as_slow(
 def test_straggler_by_the_programs_own_steps_wins_over_heuristics() -> None:
     """By the GPUs alone, GPU 0 is the one that the others wait for: it is the only one that computes."""
     busy = (1.0, 0.1, 0.1, 0.1)
-    _, seen = run(busy=busy, host=HostSignals())
+    _, seen = run(busy=busy, host=HostSignals(launchers={100 + each: 50 for each in range(4)}))
     _, told = run(*(rank(each, seconds=3.0 if each == 2 else 1.0) for each in range(4)), busy=busy, host=HostSignals())
 
     assert [uuid for uuid, seconds in seen.items() if seconds] == ["GPU-0"]

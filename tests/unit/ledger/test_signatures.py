@@ -114,8 +114,8 @@ SIGNATURES: tuple[tuple[str, str, Signals, HostSignals], ...] = (
     ),
     ("object store", "wait_network", idle(0.3), replace(CALM, network_bytes_per_second=2e8)),
     ("slow peer over TCP", "wait_network", idle(0.2), replace(CALM, receiving_threads=1.0)),
-    ("hot GPU", "throttled_thermal", replace(HOPPER, throttled_thermal=0.8, sm_clock=0.5), CALM),
-    ("power brake", "throttled_power_brake", replace(HOPPER, throttled_power_brake=0.7, sm_clock=0.4), CALM),
+    ("hot GPU", "throttled_thermal", replace(HOPPER, throttled_thermal=0.95, sm_clock=0.3), CALM),
+    ("power brake", "throttled_power_brake", replace(HOPPER, throttled_power_brake=0.95, sm_clock=0.3), CALM),
     (
         "fp32 training",
         "tensor_cores_unused",
@@ -219,11 +219,11 @@ Mixture = tuple[Callable[[int], Moment], dict[str, float]]
 MIXTURES: dict[str, Mixture] = {
     "each step waits 40 % for input, and is throttled for 10 % of the time": (
         lambda _: (replace(idle(0.6), throttled_thermal=0.1, sm_clock=0.5), replace(CALM, hottest_thread=1.0)),
-        {"wait_cpu": 0.4, "throttled_thermal": 0.1, "computing": 0.5},
+        {"wait_cpu": 0.4, "throttled_thermal": 0.05, "computing": 0.55},
     ),
     "the same with a slow disk": (
         lambda _: (replace(idle(0.6), throttled_thermal=0.1, sm_clock=0.5), replace(CALM, io_pressure=0.4)),
-        {"wait_storage": 0.4, "throttled_thermal": 0.1, "computing": 0.5},
+        {"wait_storage": 0.4, "throttled_thermal": 0.05, "computing": 0.55},
     ),
     "minutes of reading, then of throttled compute": (
         lambda second: (
@@ -231,7 +231,7 @@ MIXTURES: dict[str, Mixture] = {
             if second % 10 < 4
             else (replace(HOPPER, throttled_thermal=1 / 6, sm_clock=0.5), CALM)
         ),
-        {"wait_storage": 0.4, "throttled_thermal": 0.1, "computing": 0.5},
+        {"wait_storage": 0.4, "throttled_thermal": 0.05, "computing": 0.55},
     ),
     "compute, all-reduce, and a checkpoint": (
         lambda second: (
@@ -245,7 +245,7 @@ MIXTURES: dict[str, Mixture] = {
     ),
     "both brakes at once": (
         lambda _: (replace(idle(0.8), throttled_thermal=0.2, throttled_power_brake=0.3, sm_clock=0.3), CALM),
-        {"throttled_thermal": 0.2, "throttled_power_brake": 0.3, "computing": 0.3, "wait_other": 0.2},
+        {"throttled_thermal": 0.14, "throttled_power_brake": 0.21, "computing": 0.45, "wait_other": 0.2},
     ),
 }
 

@@ -126,13 +126,23 @@ JOB = {
     """,
 }
 
-_NUMBERS = {
-    "held": r"^sum by \({by}\) \(max without \([\w, ]+\) \(sum_over_time\({level}:gpu_workload_allocated",
-    "used": r"^\(sum by \({by}\) \(max without \([\w, ]+\) \(sum_over_time\(workload:gpu_workload_used",
-    "wasted": r"^sum by \({by}\) \(max without \([\w, ]+\) \(sum_over_time\({level}:gpu_waste",
-    "utilization": r"^sum by \({by}\) \(max without \([\w, ]+\) \(sum_over_time\({level}:gpu_workload_busy",
+_SUM = r"sum by \({by}\) \(max without \([\w, ]+\) \(sum_over_time\("
+_OF_WORKLOADS = {
+    "held": rf"^{_SUM}{{level}}:gpu_workload_allocated",
+    "used": rf"^\({_SUM}workload:gpu_workload_used",
+    "wasted": rf"^{_SUM}{{level}}:gpu_waste",
+    "utilization": rf"^{_SUM}{{level}}:gpu_workload_busy",
     "price of waste": r"^sum by \({by}\) \(\(sum by [^:]*:gpu_waste",
     "price of use": r"^sum by \({by}\) \(\(sum by [^:]*:gpu_workload_used",
+}
+_STATES = "{level}_state:gpu_owner_gpu_seconds:increase[^[]*state"
+_OF_LEVELS = {
+    "held": rf'^{_SUM}{_STATES}!~"free"',
+    "used": rf"^\({_SUM}{{level}}:gpu_owner_busy",
+    "wasted": rf'^\({_SUM}{_STATES}=~"(?![^"]*computing)',
+    "utilization": rf'^\({_SUM}{_STATES}=~"[^"]*computing',
+    "price of waste": rf"^sum by \({{by}}\) \(\(sum by \({{by}}, model\) [^:]*{_STATES}",
+    "price of use": r"^sum by \({by}\) \(\(sum by \({by}, model\) [^:]*:gpu_owner_busy",
 }
 
 
@@ -141,8 +151,10 @@ def _level(level: str, rows: str) -> dict[str, str]:
     by = "cluster, workload, user, workload_namespace, account" if level == "workload" else level
     table = [line.split() for line in rows.strip().splitlines()]
     numbers = {
-        pattern.format(by=by, level=level): "\n".join(f"{{{row[0]}}} {row[i]}" for row in table if row[i] != "-")
-        for i, pattern in enumerate(_NUMBERS.values(), 1)
+        pattern.format(by=by, level=level.removeprefix("workload_")): "\n".join(
+            f"{{{row[0]}}} {row[i]}" for row in table if row[i] != "-"
+        )
+        for i, pattern in enumerate((_OF_WORKLOADS if level == "workload" else _OF_LEVELS).values(), 1)
     }
     states = "\n".join(f'{{{row[0]},state="{row[-1]}"}} 1' for row in table if row[-1] != "-")
     return {rf"^topk by \({by}\)": states, **numbers}
@@ -165,6 +177,14 @@ WEEK = {
         """,
     ),
     **_level("user", ""),
+    **_level(
+        "team",
+        """
+        team="physics" 900.5 - 120.5 - - - -
+        team="team-a"  70    - 30    - - - -
+        team="biology" 0.5   - -     - - - -
+        """,
+    ),
     **_level(
         "workload",
         """

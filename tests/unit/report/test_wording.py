@@ -48,7 +48,7 @@ def test_advice_about_batches_says_whether_memory_is_left_for_them() -> None:
     roomy, full = (advice.of_job(hours, [device(0, hours, peak=peak)])[0].text for peak in (70.0, 137.0))
 
     assert roomy.startswith("Enlarge the batch where GPU memory has room")
-    assert roomy.endswith("(At its peak 50% of a GPU's memory was in use.)")
+    assert "(At its peak 50% of a GPU's memory was in use," in roomy
     assert full.startswith("GPU memory is full, so the batch cannot grow")
     assert "97%" in full
 
@@ -65,7 +65,7 @@ def test_small_use_of_large_gpus_is_told() -> None:
     hours = {"computing": 0.1, "wait_other": 0.9}
 
     assert advice.of_job(hours, [device(0, hours, peak=9.0)])[-1].state == "too_large"
-    assert advice.of_job(hours, [device(0, hours, peak=90.0)])[-1].state == "wait_other"
+    assert "too_large" not in [each.state for each in advice.of_job(hours, [device(0, hours, peak=90.0)])]
 
 
 def test_unobserved_time_is_neither_use_nor_loss() -> None:
@@ -116,7 +116,7 @@ def test_every_query_parses() -> None:
         promql.shares(selector, "60s"),
         promql.mig_shares(selector, "60s"),
         promql.models(selector, "60s"),
-        promql.causes(scope, "60s"),
+        promql.causes(promql.TEAM, scope, "60s"),
         promql.RULES_THERE.format(window="60s"),
     ]
     for level in (*promql.LEVELS, "workload"):

@@ -48,7 +48,7 @@ def test_a_broken_gpu_is_not_green() -> None:
     assert '<b style="color:var(--bad)">failed</b>' in text
     assert text.count("a row &lt;could not&gt; be remapped") == 2  # on top, and on its card
     assert text.count("Replace it.") == 2
-    assert "https://runbooks.example.org/gpurowremapfailed" in text
+    assert "https://runbooks.example.org/gpurecoveryactionneeded" in text
     assert "border-color:var(--bad)" in text
 
 
@@ -62,7 +62,7 @@ def test_a_runbook_link_may_have_other_braces(runbooks: str) -> None:
         GpuHistory(),
     )
 
-    assert runbooks.replace("{name}", "gpurowremapfailed") in text
+    assert runbooks.replace("{name}", "gpurecoveryactionneeded") in text
 
 
 @pytest.mark.parametrize(("gib", "shown"), [(1.0, False), (1.1, True)])

@@ -27,6 +27,7 @@ from exporter.tools.report.document import Document
 from exporter.tools.report.job import slurm_job
 from exporter.tools.report.options import SummariesConfig
 from exporter.tools.report.sacct import Sacct
+from exporter.tools.report.summaries.exact import exact
 from exporter.tools.report.summaries.jobstats import Commenter
 from exporter.tools.report.summaries.store import WAITING, Store
 from exporter.tools.report.summaries.worker import Services, Worker
@@ -36,6 +37,8 @@ from exporter.tools.report.terminal import paint
 log = logging.getLogger(__name__)
 
 _STORE, _LOCK = "summaries.sqlite", "lock"
+_LOWER_CASE, _LEARNED_SECONDS = "comments are lower case", 86400.0
+"""Learned once a day, not in each round: Slurm may be upgraded."""
 
 PAGE = Page(
     "gpu-exporter summaries",
@@ -84,7 +87,13 @@ def _work(config: SummariesConfig, store: Store, folder: Path) -> int:
         except BlockingIOError:
             log.info("another round is under way")
             return 0
-        outcome = _worker(config, store).round()
+        now = float(unix_time())
+        exact = False if now - (store.mark(_LOWER_CASE) or 0.0) < _LEARNED_SECONDS else None
+        commands = config.slurm
+        commenter = Commenter(commands.sacctmgr, commands.sacct, exact=exact, existing=config.comment_existing)
+        outcome = _worker(config, store, commenter).round()
+        if exact is None and commenter.exact is False:
+            store.set_mark(_LOWER_CASE, now)
     for problem in outcome.errors:
         log.warning("%s", problem)
     counts = store.counts()
@@ -95,7 +104,7 @@ def _work(config: SummariesConfig, store: Store, folder: Path) -> int:
     return 1 if outcome.errors else 0
 
 
-def _worker(config: SummariesConfig, store: Store) -> Worker:
+def _worker(config: SummariesConfig, store: Store, commenter: Commenter) -> Worker:
     client = Client(access(config.prometheus))
     ask = ShowJob(config.slurm.scontrol)
 
@@ -115,8 +124,8 @@ def _worker(config: SummariesConfig, store: Store) -> Worker:
         store,
         Services(
             accounts=Sacct(config.slurm.sacct) if config.slurm.sacct else None,
-            report=partial(slurm_job, client, config.cluster),
-            write=Commenter(config.slurm.sacctmgr, config.slurm.sacct).write,
+            report=exact(config.accounting, partial(slurm_job, client, config.cluster)),
+            write=commenter.write,
             name=name,
             measured=lambda: bool(client.instant(promql.ANY_METRICS, float(unix_time()))),
         ),

@@ -10,6 +10,7 @@ import base64
 import gzip
 import json
 import logging
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -88,6 +89,8 @@ def _short(node: str) -> str:
 log = logging.getLogger(__name__)
 
 _TIMEOUT = 20.0
+_OURS = re.compile("JS1:|GPU ", re.IGNORECASE)
+"""How our comments begin, and those of jobstats; a comment that begins otherwise is the site's."""
 
 
 class CommentError(Exception):
@@ -100,24 +103,34 @@ class Commenter:
     sacctmgr in some versions of Slurm (22.05) makes every letter small: no base64 survives that.
     """
 
-    def __init__(self, sacctmgr: str = "sacctmgr", sacct: str = "sacct") -> None:
+    def __init__(
+        self, sacctmgr: str = "sacctmgr", sacct: str = "sacct", *, exact: bool | None = None, existing: str = "append"
+    ) -> None:
         self._sacctmgr = sacctmgr
         self._sacct = sacct
-        self._exact: bool | None = None
+        self.exact = exact
         """Whether slurmdbd keeps a comment as it is; not known before the first one."""
+        self._existing = existing
 
     def write(self, name: str, comment: str, plain: str) -> None:
         """Raises CommentError. `plain` is the comment in words, for a Slurm that does not keep it.
 
         `name` is the job as users know it (4711_3): a raw id may be an array's too, and mean all its elements.
         """
-        self._set(name, comment if self._exact is not False else plain)
-        if self._exact is None:
-            shown = self._output(self._sacct, "-n", "-X", "-P", "-j", name, "-o", "AdminComment").strip()
-            self._exact = comment == comment.lower() or comment in shown
-            if not self._exact:
+        sites = self._shown(name)
+        if sites and not _OURS.match(sites):
+            if self._existing == "append" and plain.lower() not in sites.lower():
+                self._set(name, f"{sites}; {plain}")
+            return
+        self._set(name, comment if self.exact is not False else plain)
+        if self.exact is None:
+            self.exact = comment == comment.lower() or comment in self._shown(name)
+            if not self.exact:
                 log.warning("this Slurm's sacctmgr makes letters small: comments are one line of text")
                 self._set(name, plain)
+
+    def _shown(self, name: str) -> str:
+        return self._output(self._sacct, "-n", "-X", "-P", "-j", name, "-o", "AdminComment").strip()
 
     def _set(self, name: str, comment: str) -> None:
         where = ("where", f"jobid={name}", "set", f"AdminComment={comment}")

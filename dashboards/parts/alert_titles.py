@@ -1,0 +1,56 @@
+"""What an alert is called in tables: what is wrong, in a few words. Place and thing stand beside it."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.models import dashboard as model
+
+from dashboards.parts.look import words
+
+TITLES = {
+    "GpuUnderutilized": "Uses little of its GPU time",
+    "GpuAllocatedIdle": "Leaves GPUs idle",
+    "GpuOwnerWaste": "Wastes GPU hours",
+    "GpuXidApplication": "Program raised an XID",
+    "GpuWorkloadMemoryNearLimit": "Near its memory limit",
+    "GpuStraggler": "Waits for a slow rank",
+    "GpuWorkloadHung": "Hangs",
+    "GpuUnallocatedUse": "Uses a GPU unallocated",
+    "GpuThermalThrottling": "GPU overheats",
+    "GpuPowerBrake": "Power brake slows the GPU",
+    "GpuXidWorkflow": "GPU reported an XID",
+    "GpuRecoveryActionNeeded": "GPU needs reset or RMA",
+    "GpuResetPending": "GPU needs a reset when idle",
+    "GpuLost": "GPU lost",
+    "GpuNvlinkDegraded": "NVLink degraded",
+    "GpuPcieDegraded": "PCIe link degraded",
+    "GpuMemoryLeaked": "GPU memory leaked",
+    "GpuMemoryWearing": "GPU memory wears out",
+    "GpuEccDisabled": "ECC switched off",
+    "GpuPerformanceLimited": "GPU is slow: limit or clock",
+    "GpuNvswitchError": "Fatal NVSwitch error",
+    "GpuNetworkPortDegraded": "Network port degraded",
+    "GpuIncidentNode": "Part of an incident",
+    "GpuIncident": "Many nodes fail at once",
+    "GpuNodeWithoutExporter": "GPUs, and no exporter",
+    "GpuSampleStale": "Readings stale or with gaps",
+    "GpuDriverUnavailable": "GPU driver does not open",
+    "GpuDriverSkew": "Several driver versions",
+    "GpuSourceFailing": "A data source fails",
+    "GpuExporterSimulated": "Simulated GPUs",
+    "GpuNodeMaintenance": "In maintenance",
+    "GpuExportersDown": "Many exporters are down",
+    "GpuExporterDown": "Node or exporter is down",
+    "GpuTargetsGone": "Exporters left discovery",
+    "GpuDeviceDuplicated": "Scraped more than once",
+    "GpuWatchdog": "Alerts are evaluated",
+}
+
+
+def mappings() -> list[model.ValueMapping]:
+    """By the alert's name; the text keeps the colour of the row."""
+    return words({name: (title, "text") for name, title in TITLES.items()})
+
+
+def runbooks() -> list[model.ValueMapping]:
+    """By the label `runbook`: the cell is a link."""
+    return words({name.lower(): ("Runbook", "text") for name in TITLES})

@@ -1,0 +1,82 @@
+"""Recording rules of what owners got: the growth of exact counters since they were recorded last.
+
+Neither `rate` nor `increase`: both lose the first sample of a series, what lies between their windows, and all
+that a missed evaluation had to read. The last recorded value is kept as a series. The next evaluation reaches
+back to it, up to 25 hours. No label of the target takes part: a rollout gives the exporter's pod another name.
+"""
+
+from __future__ import annotations
+
+from deploy.prometheus.declaration import Recording
+from deploy.prometheus.recordings_common import by, record
+from exporter.accounting.families import OWNER_COUNTER_LABELS
+
+INTERVAL = "15m"
+"""A month has 2,880 values of each series, and the last quarter of an hour is not in it yet."""
+_LATEST = "1h"
+"""What was not scraped for so long has no value, and is caught up with later."""
+_REACH = "25h"
+"""How far back the last recorded value is looked for. Counters outlive their owner's work by 24 hours."""
+_REACH_SECONDS = 25 * 3600
+OF_OWNER = tuple(label for label in OWNER_COUNTER_LABELS if label not in {"store", "since"})
+_BIRTH = "gpu_owner_since_timestamp_seconds"
+
+
+def _growth(counter: str, name: str, labels: tuple[str, ...], unit: str) -> tuple[Recording, ...]:
+    """Return the rules of one counter: its value now, its growth since the last recorded value, and that value.
+
+    The last recorded value is an earlier one (`offset 1s`), in whatever order rules are evaluated.
+    """
+    life = (*OWNER_COUNTER_LABELS, *labels)
+    now, last = f"store:{name}:now", f"store:{name}:last"
+    born = f"max {by(OWNER_COUNTER_LABELS)} (last_over_time({_BIRTH}[{_LATEST}])) > time() - {_REACH_SECONDS}"
+    grown = (
+        f"{now} - (last_over_time({last}[{_REACH}] offset 1s)"
+        f" or 0 * {now} and on ({', '.join(('cluster', *OWNER_COUNTER_LABELS))}) {born}"
+        f" or min {by(life)} (min_over_time({counter}[{_LATEST}])))"
+    )
+    return (
+        record(now, life, f"max {by(life)} (last_over_time({counter}[{_LATEST}]))", f"The counter, once, {unit}."),
+        record(
+            f"owner:{name}:increase",
+            (*OF_OWNER, *labels),
+            f"sum {by((*OF_OWNER, *labels))} ({grown}) != 0",
+            f"Growth since the last recorded value, {unit}. A counter born since counts from 0.",
+        ),
+        record(last, life, now, "The last recorded value."),
+    )
+
+
+_TEAM = (
+    'label_replace(label_replace(owner:{name}:increase, "team", "$1", "workload_namespace", "(.+)"),'
+    ' "team", "$1", "account", "(.+)")'
+)
+"""The account of Slurm, else the namespace."""
+LEVELS = (
+    ("namespace", ("workload_namespace",)),
+    ("account", ("account",)),
+    ("user", ("user",)),
+    ("team", ("team",)),
+    ("cluster", ()),
+)
+
+
+def _level(level: str, labels: tuple[str, ...], name: str, kept: tuple[str, ...], what: str) -> Recording:
+    source = _TEAM.format(name=name) if level == "team" else f"owner:{name}:increase"
+    if level not in {"team", "cluster"}:
+        source = f'owner:{name}:increase{{{labels[0]}!=""}}'
+    result = (*labels, "class", "model", "profile", *kept)
+    recorded = f"{level}_state" if kept else level
+    return record(f"{recorded}:{name}:increase", result, f"sum {by(result)} ({source})", f"{what} of the {level}.")
+
+
+_COUNTERS = (
+    ("gpu_owner_gpu_seconds", ("state",), "GPU seconds", "GPU seconds by state"),
+    ("gpu_owner_busy_gpu_seconds", (), "GPU seconds", "GPU seconds in which kernels ran"),
+    ("gpu_owner_energy_joules", (), "joules", "Energy in joules"),
+)
+ACCOUNTING = (
+    *(rule for name, labels, unit, _ in _COUNTERS for rule in _growth(f"{name}_total", name, labels, unit)),
+    *(_level(level, labels, name, kept, what) for level, labels in LEVELS for name, kept, _, what in _COUNTERS),
+)
+"""In one group and in this order: the increase reads the last recorded value before it is replaced."""

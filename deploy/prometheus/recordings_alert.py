@@ -1,0 +1,153 @@
+"""Recording rules that alerts are made of: so that an alert is a few lines, and its joins stand in one place."""
+
+from __future__ import annotations
+
+from deploy.prometheus.recordings_common import WHOLE, by, record
+from deploy.prometheus.recordings_owner import PART_STATES
+from deploy.prometheus.states import BUSY, regex
+
+WORKLOAD = "(cluster, workload)"
+LATELY = "2m"
+"""Pods are replaced: a workload is there if any of its pods was lately."""
+_IDENTITY = ("workload", "kind", "workload_namespace", "slurm_job", "user")
+_GPU = "(cluster, instance, uuid)"
+
+
+def _named(labels: tuple[str, ...], matchers: str = "") -> str:
+    """Return the workloads whose parts agree on these labels."""
+    held = f"sum {by(labels)} (max_over_time(gpu_workload_allocated_gpus{matchers}[{LATELY}])) > 0"
+    return f"({held} unless on {WORKLOAD} count by {WORKLOAD} ({held}) > 1)"
+
+
+_OWNER = "workload:gpu_owner:first"
+_KNOWN = '{user!=""}'
+_AGREED = f"({_named(_IDENTITY, _KNOWN)} or {_named(_IDENTITY)})"
+OWNER = record(
+    _OWNER,
+    WHOLE,
+    # Two exporters, or two versions of one, may name other labels of one workload differently. Programs outside a
+    # scheduler share their name with those of other people: where the users differ, none is named.
+    f"""\
+({_OWNER} and on (cluster, {", ".join(_IDENTITY)}) {_AGREED})
+or on {WORKLOAD} ({_named(WHOLE)} > bool 0)
+or on {WORKLOAD} ({_AGREED} > bool 0)
+or on {WORKLOAD} (sum by {WORKLOAD} (max_over_time(gpu_workload_allocated_gpus[{LATELY}])) > 0) > bool 0""",
+    "1 for each workload with allocated GPUs, with the labels that all its parts have. An account or partition that "
+    "changes meanwhile changes no label here, so that no alert begins anew.",
+)
+
+IDLE = 'state=~"allocated_idle|allocated_unused"'
+_HOLDERS = f"max by (cluster, instance, uuid, workload) ({{}} > 0) * on {_GPU} group_left () max by {_GPU} ({{}})"
+GPU_IDLE = record(
+    "workload_gpu:gpu_idle:ratio_rate5m",
+    ("instance", "uuid", "workload"),
+    _HOLDERS.format(
+        "gpu_allocation_ratio > bool 0",
+        f"sum by {_GPU} (gpu_state:gpu_state_seconds:rate5m{{{IDLE}}}) or 0 * gpu_allocation_ratio",
+    )
+    + "\nor\n"
+    + _HOLDERS.format(
+        "gpu_mig_allocation_ratio > bool 0", f"sum without (state) (rate(gpu_mig_state_seconds_total{{{IDLE}}}[5m]))"
+    ),
+    "Fraction of time that an allocated GPU or MIG instance had no process, or none that ran a kernel.",
+)
+_STATES = "workload_state:gpu_workload_gpu_seconds:rate5m"
+_ALLOCATED = f"sum by {WORKLOAD} (workload:gpu_workload_allocated:rate5m)"
+_CAUSES = (("allocated", IDLE), ("requests", 'state="wait_requests"'), ("user", 'state="wait_user"'))
+WORKLOAD_IDLE = record(
+    "workload_cause:gpu_idle:ratio_rate5m",
+    ("workload", "cause"),
+    "\nor\n".join(
+        f'label_replace(sum by {WORKLOAD} ({_STATES}{{{states}}}) / {_ALLOCATED}, "cause", "{cause}", "", "")'
+        for cause, states in _CAUSES
+    )
+    + f'\nor\nlabel_replace(0 * {_ALLOCATED}, "cause", "allocated", "", "")',
+    "Fraction of the allocated GPU time of a workload that nothing ran, by cause: no kernel (allocated), no "
+    "request, or "
+    "a user who is away.",
+)
+
+_APART = 'kind=~"process|unit"'
+_RUNS = (("cluster, workload", _APART.replace("=~", "!~")), ("cluster, instance, workload, user", _APART))
+"""A program outside a scheduler shares its name with others: each node and user is a run of its own."""
+
+
+def _of_runs(states: str) -> str:
+    """Return the fraction of allocated GPU time in these states, 0 where there was none."""
+    parts = PART_STATES.record
+    return "\nor\n".join(
+        f"(sum by ({labels}) ({parts}{{{states},{kinds}}}) or 0 * sum by ({labels}) ({parts}{{{kinds}}}))"
+        f" / sum by ({labels}) ({parts}{{{kinds}}})"
+        for labels, kinds in _RUNS
+    )
+
+
+_RUN_LABELS = ("instance", "workload", "user")
+SPINS = record(
+    "run:gpu_collective_wait:ratio_rate5m",
+    _RUN_LABELS,
+    _of_runs('state="wait_collective"'),
+    "Fraction of the GPU time of a job, or of a program on one node, that its GPUs spun in a collective.",
+)
+COMPUTES = record(
+    "run:gpu_busy:ratio_rate5m",
+    _RUN_LABELS,
+    _of_runs(f'state=~"{regex(BUSY)}"'),
+    "Fraction of the GPU time of a job, or of a program on one node, that a kernel ran and did more than wait.",
+)
+_ON_NODE = "sum by (cluster, instance, workload)"
+_SCHEDULED = 'kind!~"process|unit"'
+RANK_WAIT = record(
+    "workload_instance:gpu_rank_wait:ratio_rate5m",
+    ("instance", "workload"),
+    f'({_ON_NODE} ({PART_STATES.record}{{state=~"wait_collective|wait_peer",{_SCHEDULED}}})'
+    f" or 0 * {_ON_NODE} ({PART_STATES.record}{{{_SCHEDULED}}})) / {_ON_NODE} ({PART_STATES.record}{{{_SCHEDULED}}})",
+    "Fraction of its GPU time that a job waits for other ranks, on each of its nodes.",
+)
+
+_EVALUATES = f"""\
+(
+  sum by {WORKLOAD} (increase(gpu_workload_phase_seconds_total{{phase="evaluation"}}[10m])) > 0
+  and on {WORKLOAD} sum by {WORKLOAD} ({_STATES}{{state=~"{regex(BUSY)}"}}) > 0
+)"""
+STEPS_EXPECTED = record(
+    "workload:gpu_steps_expected:last",
+    ("workload",),
+    # Only what has made steps before: compiling and loading come before the first one. A program that reports to
+    # evaluate and computes is well.
+    f"""\
+(max by {WORKLOAD} (max_over_time(gpu_workload_steps_total[1h])) > 0) > bool 0
+unless on {WORKLOAD} max by {WORKLOAD} (max_over_time(gpu_workload_progress_ratio[{LATELY}])) >= 1
+unless on {WORKLOAD} last_over_time(gpu_workload_info{{class="interactive"}}[10m])
+unless on {WORKLOAD} {_EVALUATES}""",
+    "1 for each workload that made steps within the last hour, is not done, evaluates nothing and is no session.",
+)
+_ALONE = "max by (cluster, instance, uuid, workload) (gpu_allocation_ratio == 1)"
+ALONE = record(
+    "workload_gpu:gpu_allocated_alone:last",
+    ("instance", "uuid", "workload"),
+    f"{_ALONE}\nunless on {_GPU} count by {_GPU} ({_ALONE}) > 1",
+    "1 for each GPU that one workload is allocated as a whole. An error of the GPU is then that of its program.",
+)
+
+_SENSOR = "(cluster, node, instance, gpu, uuid)"
+MARGIN = record(
+    "gpu:gpu_temperature_margin_celsius:min",
+    ("node", "instance", "gpu", "uuid"),
+    f"""\
+min by {_SENSOR} (gpu_temperature_margin_celsius)
+or
+min by {_SENSOR} (gpu_temperature_threshold_celsius{{threshold="slowdown"}})
+  - min by {_SENSOR} (gpu_temperature_celsius{{sensor="gpu"}})""",
+    "Degrees Celsius until the GPU slows itself down, by its own margin or by its threshold.",
+)
+
+IDLE_TIME = record(
+    "workload:gpu_idle:rate5m",
+    WHOLE,
+    f'sum {by(WHOLE)} ({_STATES}{{state=~"allocated_idle|allocated_unused|wait_requests|wait_user"}})',
+    "GPUs' worth of allocated time in which nothing ran: no process, no kernel, no request or no user.",
+)
+NOW = (OWNER, STEPS_EXPECTED, ALONE)
+"""What decides at the moment of an error, or who is named."""
+RATED = (GPU_IDLE, SPINS, COMPUTES, RANK_WAIT, MARGIN)

@@ -1,0 +1,123 @@
+"""Recording rules that compare the ranks of a workload over nodes, and name the one that the others wait for.
+
+As in the exporter, which compares the ranks of its node: the units of a GPU rest in a spin, so what its activity per
+busy second lacks of the level of work is spin, and spin beyond that of the least spinning rank is a wait for it.
+"""
+
+from __future__ import annotations
+
+from deploy.prometheus.declaration import Recording
+from deploy.prometheus.recordings_common import once, record
+
+_RANK = ("node", "instance", "gpu", "uuid", "workload")
+_RANKS = f"({', '.join(('cluster', *_RANK))})"
+_JOB = "(cluster, workload)"
+_UNIT = "(cluster, workload, unit)"
+_GPU = ("gpu", "uuid")
+_LEAST_LEVEL, _SHORT_WAIT, _NAMED, _LIKE_WORK, _LEAST_FALL = 0.05, 0.15, 0.25, 0.1, 0.3
+"""Least activity per busy second that shows a spin; least wait; spin of the rank that is named, over the others'; what
+the work of ranks may differ by; how far SM activity falls in a spin, over the spin."""
+
+_OWNED = f'max by {_RANKS} (gpu_allocation_ratio{{kind!~"process|unit"}}) == 1'
+"""Whole GPUs of one workload. A process has a name on its own node only."""
+_ON_NODES = f"count by {_JOB} (count by (cluster, instance, workload) ({_OWNED})) > 1"
+RANK_BUSY = record(
+    "rank:gpu_busy:rate5m",
+    _RANK,
+    f"{once(_GPU, 'rate(gpu_busy_seconds_total[5m])')} * on (cluster, instance, uuid) group_left (node, workload)"
+    f" ({_OWNED} and on {_JOB} ({_ON_NODES}))",
+    "Share of its time in which each GPU of a workload of several nodes ran a kernel.",
+)
+
+
+def _rate(metric: str, unit: str) -> str:
+    return f'label_replace({once(_GPU, f"rate({metric}[5m])")}, "unit", "{unit}", "", "")'
+
+
+def _vector() -> str:
+    pipes = (once(_GPU, f"rate(gpu_{pipe}_active_seconds_total[5m])") for pipe in ("fp64", "fp32", "fp16"))
+    return f'label_replace({" + ".join(pipes)}, "unit", "vector", "", "")'
+
+
+_OLDER = (
+    f"{_rate('gpu_memory_busy_seconds_total', 'memory')}"
+    " unless on (cluster, instance, uuid) rate(gpu_dram_active_seconds_total[5m])"
+)
+RANK_UNITS = record(
+    "rank_unit:gpu_active:rate5m",
+    (*_RANK, "unit"),
+    "("
+    + "\n  or\n".join(
+        (
+            _rate("gpu_tensor_active_seconds_total", "tensor"),
+            _rate("gpu_dram_active_seconds_total", "dram"),
+            _rate("gpu_sm_active_seconds_total", "sm"),
+            _vector(),
+            _OLDER,
+        )
+    )
+    + f")\n* on (cluster, instance, uuid) group_left (node, workload) ({RANK_BUSY.record} >= bool 0)",
+    "Share of its time in which each unit of such a GPU was active: tensor, dram, vector and sm, before Hopper memory.",
+)
+UNIT_LEVELS = record(
+    "workload_unit:gpu_active:max",
+    ("workload", "unit"),
+    f"max by {_UNIT} ({RANK_UNITS.record} / on {_RANKS} group_left () ({RANK_BUSY.record} > 0.05)) > {_LEAST_LEVEL}",
+    "Activity of a unit per busy second at work: the highest of any rank.",
+)
+_SM, _NOT_SM = 'unit="sm"', 'unit!="sm"'
+
+
+def _parts(units: str) -> str:
+    return f"{RANK_UNITS.record}{{{units}}} / on {_UNIT} group_left () {UNIT_LEVELS.record}"
+
+
+RANK_SPINS = record(
+    "rank:gpu_spins:rate5m",
+    _RANK,
+    f"{RANK_BUSY.record} - on {_RANKS} avg by {_RANKS} ({_parts(_NOT_SM)})",
+    "Share of its time in which each rank ran kernels that did nothing, by what its units lack of the level of work.",
+)
+RANK_WAITS = record(
+    "rank:gpu_waits:rate5m",
+    _RANK,
+    f"{RANK_SPINS.record} - on {_JOB} group_left () min by {_JOB} ({RANK_SPINS.record})",
+    "Share of its time in which each rank spun longer than the rank that spins least.",
+)
+JOB_WAITS = record(
+    "workload:gpu_waits:rate5m",
+    ("workload",),
+    f"sum by {_JOB} ({RANK_WAITS.record}) / (count by {_JOB} ({RANK_WAITS.record}) - 1)",
+    "Share of the time that the other ranks wait for the one that spins least, on the average.",
+)
+_TYPICAL = JOB_WAITS.record
+_WORK = f"({RANK_BUSY.record} - on {_RANKS} {RANK_SPINS.record})"
+_SM_LACKS = f"({RANK_BUSY.record} - on {_RANKS} max by {_RANKS} ({_parts(_SM)}))"
+RANK_STRAGGLES = record(
+    "rank:gpu_straggling:ratio_rate5m",
+    _RANK,
+    f"""\
+{_TYPICAL} * on {_JOB} group_right ()
+  (({RANK_WAITS.record} < on {_JOB} group_left () ({_NAMED} * {_TYPICAL})) ^ 0)
+and on {_JOB} {_TYPICAL} > {_SHORT_WAIT}
+and on {_JOB} (
+  2 * count by {_JOB} ({RANK_WAITS.record} > on {_JOB} group_left () (0.5 * {_TYPICAL}))
+  >= count by {_JOB} ({RANK_WAITS.record})
+)
+and on {_JOB} stddev by {_JOB} ({_WORK}) <= {_LIKE_WORK} * avg by {_JOB} ({_WORK})
+unless on {_JOB} (
+  avg by {_JOB} ({_SM_LACKS}) - min by {_JOB} ({_SM_LACKS}) < {_LEAST_FALL} * {_TYPICAL}
+)""",
+    "Share of the time that most ranks wait for this one in a collective. Only of ranks on several nodes that do like "
+    "work, wait for more than 15 % of the time, and whose SM activity falls too.",
+)
+
+RANKS: tuple[Recording, ...] = (
+    RANK_BUSY,
+    RANK_UNITS,
+    UNIT_LEVELS,
+    RANK_SPINS,
+    RANK_WAITS,
+    JOB_WAITS,
+    RANK_STRAGGLES,
+)

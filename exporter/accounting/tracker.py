@@ -1,0 +1,281 @@
+"""From cycles to allocations and hours: when each began and ended, what it got, and what nobody saw of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from exporter.accounting.counters import OwnerCounters, Sums
+from exporter.accounting.model import (
+    HOUR_SECONDS,
+    Allocation,
+    Amount,
+    Batch,
+    Cycle,
+    HourKey,
+    HourRow,
+    Kind,
+    Place,
+    Stored,
+    Usage,
+)
+from exporter.attribution.families import label_names
+from exporter.attribution.owner import NOBODY, Owner, WorkloadInfo
+from exporter.core.clock import NEVER, MonotonicTime
+
+WRITE_SECONDS = 10.0
+"""Seconds between two batches while nothing ends."""
+RESTORE_SECONDS = 60.0
+"""Seconds after the start in which the sources may not have reported yet: what is not seen by then has ended."""
+_MEMORY_SECONDS = 86400.0
+"""How long an ended allocation can come back: its source was silent, and it had not ended."""
+_SAME_START_SECONDS = 2.0
+"""Two sources may report the start of one allocation so far apart."""
+_UNOBSERVED = "unobserved"
+
+Identity = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Entry:
+    """An allocation and the part of it that still changes."""
+
+    allocation: Allocation
+    kind: Kind
+    until: float
+    """Unix seconds up to which it is accounted."""
+    cycle: int = -1
+    """Number of the cycle that saw it last."""
+    gpus: dict[Place, float] = field(default_factory=dict[Place, float])
+    """GPUs by model and profile, as seen last."""
+    hours: dict[HourKey, tuple[Sums, float]] = field(default_factory=dict[HourKey, "tuple[Sums, float]"])
+    """Of the current hour, and of those that no batch has had yet; with the time they reach to."""
+
+
+class AllocationTracker:
+    """Belongs to the thread of the cycles. Reads and writes nothing."""
+
+    def __init__(self, stored: Stored, counters: OwnerCounters | None = None) -> None:
+        self._born = stored.born
+        self._counters = counters or OwnerCounters(tuple(stored.counters))
+        self._entries = dict(_restored(stored))
+        self._changed: dict[str, _Entry] = {}
+        self._cycle = 0
+        self._started: MonotonicTime | None = None
+        self._written = NEVER
+        self._urgent = False
+
+    @property
+    def merged_owners(self) -> int:
+        """Number of owners counted as `other`."""
+        return len(self._counters.merged)
+
+    def update(self, cycle: Cycle) -> Batch | None:
+        """Account for one cycle. Return what to write: at each end, else every ten seconds."""
+        self._cycle += 1
+        if self._started is None:
+            self._started = cycle.at.monotonic
+        for owner, rows in _by_owner(cycle.usage).items():
+            self._account(owner, rows, cycle)
+        self._close(cycle)
+        if not self._urgent and cycle.at.monotonic - self._written < WRITE_SECONDS:
+            return None
+        self._urgent, self._written = False, cycle.at.monotonic
+        self._counters.prune(float(cycle.at.unix))
+        return self._batch(float(cycle.at.unix))
+
+    def finish(self, now: float) -> Batch:
+        """Return the last batch of this process."""
+        return self._batch(now)
+
+    def _account(self, owner: Owner, rows: Collection[Usage], cycle: Cycle) -> None:
+        now = float(cycle.at.unix)
+        info = cycle.ownership.info.get(owner, WorkloadInfo())
+        kind = Kind(info.qos, cycle.classes.get(owner, ""))
+        entry = self._entry(owner, info, kind, cycle)
+        entry.kind = kind
+        seen = entry.cycle == self._cycle - 1 and entry.cycle > 0
+        begin = now - cycle.seconds
+        first = entry.until if not seen and entry.until > begin else begin
+        entry.gpus = _gpus(rows, cycle.models)
+        entry.allocation = _described(entry, owner, info, rows)
+        if not seen:
+            self._unseen(entry, min(begin, now))
+        part = (now - first) / cycle.seconds if cycle.seconds > 0 else 0.0
+        for row in rows:
+            place = Place(cycle.models.get(row.gpu, ""), row.profile)
+            seconds = cycle.seconds * part
+            states = {state: ratio * seconds for state, ratio in row.states.items() if ratio and seconds}
+            self._add(entry, place, first, now, Amount(states, row.used, row.joules))
+        entry.until, entry.cycle = now, self._cycle
+        self._changed[entry.allocation.id] = entry
+
+    def _entry(self, owner: Owner, info: WorkloadInfo, kind: Kind, cycle: Cycle) -> _Entry:
+        """Return the allocation of the owner: the known one, unless its source reports a later start."""
+        now, known = float(cycle.at.unix), self._entries.get(_identity(owner))
+        start = None if info.start_time is None else float(info.start_time)
+        if known is not None and self._is_same(known, owner, start, cycle.seconds):
+            if known.allocation.reported_start is None and start is not None:
+                known.allocation = replace(known.allocation, reported_start=start)
+            known.allocation = replace(known.allocation, end=None)
+            return known
+        if known is not None and known.allocation.end is None:
+            self._end(known, min(known.until, start or known.until))
+        begin = now - cycle.seconds
+        began = min(max(start, self._born), now) if start is not None and owner != NOBODY else begin
+        allocation = Allocation(_id(owner, began), owner, began, reported_start=start)
+        entry = self._entries[_identity(owner)] = _Entry(allocation, kind, began)
+        if owner != NOBODY:
+            first = next(row for row in cycle.usage if row.owner == owner)
+            self._counters.began(owner, kind, Place(cycle.models.get(first.gpu, ""), first.profile), now)
+            self._urgent = True
+        return entry
+
+    def _is_same(self, known: _Entry, owner: Owner, start: float | None, seconds: float) -> bool:
+        before = known.allocation.reported_start
+        if owner == NOBODY or (start is None and known.cycle == self._cycle - 1 and known.allocation.end is None):
+            return True
+        if start is None or before is None:
+            return known.cycle == self._cycle - 1 and known.allocation.end is None
+        return start - before <= _SAME_START_SECONDS or start < known.until - max(seconds, 1.0)
+
+    def _unseen(self, entry: _Entry, until: float) -> None:
+        """Account for the time in which it was allocated, but not seen: nobody observed the GPUs."""
+        if entry.allocation.owner != NOBODY:
+            for place, gpus in entry.gpus.items():
+                seconds = gpus * max(0.0, until - entry.until)
+                if seconds:
+                    self._add(entry, place, entry.until, until, Amount({_UNOBSERVED: seconds}))
+        entry.until = max(entry.until, until)
+
+    def _close(self, cycle: Cycle) -> None:
+        """End what is not seen any more."""
+        now = float(cycle.at.unix)
+        restoring = self._started is not None and cycle.at.monotonic - self._started < RESTORE_SECONDS
+        for identity, entry in list(self._entries.items()):
+            allocation = entry.allocation
+            if allocation.end is not None:
+                if now - allocation.end > _MEMORY_SECONDS:
+                    del self._entries[identity]
+                continue
+            if entry.cycle == self._cycle or allocation.owner == NOBODY:
+                continue
+            end = cycle.ownership.ended.get(allocation.owner.source_id)
+            if entry.cycle < 0 and end is None and restoring:
+                continue
+            if end is not None:
+                self._end(entry, min(max(float(end), entry.until), now))
+            elif entry.cycle < 0 or allocation.reported_start is None:
+                self._end(entry, entry.until)
+            else:  # between the last cycle with it and the first without
+                self._end(entry, entry.until + min(cycle.seconds, max(0.0, now - entry.until)) / 2)
+
+    def _end(self, entry: _Entry, end: float) -> None:
+        self._unseen(entry, end)
+        entry.allocation = replace(entry.allocation, end=end)
+        self._changed[entry.allocation.id] = entry
+        self._urgent = True
+
+    def _add(self, entry: _Entry, place: Place, begin: float, end: float, amount: Amount) -> None:
+        """Add what was got from `begin` to `end`, each hour its part."""
+        self._counters.add(entry.allocation.owner, entry.kind, place, amount, end)
+        for hour, part in _hours(begin, end):
+            key = HourKey(entry.allocation.id, hour, *place)
+            sums, _ = entry.hours.setdefault(key, (Sums(), 0.0))
+            sums.add(amount, part)
+            entry.hours[key] = (sums, min(end, (hour + 1) * HOUR_SECONDS))
+
+    def _batch(self, now: float) -> Batch:
+        hours: dict[HourKey, HourRow] = {}
+        for entry in self._changed.values():
+            for key, (sums, until) in entry.hours.items():
+                hours[key] = HourRow(key, until, sums.amount)
+            current = int(entry.until // HOUR_SECONDS)
+            entry.hours = {key: each for key, each in entry.hours.items() if key.hour >= current}
+        allocations = {name: entry.allocation for name, entry in self._changed.items()}
+        self._changed = {}
+        return Batch(now, allocations, hours, self._counters.rows())
+
+
+def _restored(stored: Stored) -> Iterator[tuple[Identity, _Entry]]:
+    hours: dict[str, list[HourRow]] = {}
+    for row in stored.hours:
+        hours.setdefault(row.key.allocation, []).append(row)
+    for each in sorted(stored.allocations, key=lambda each: each.start):
+        own = hours.get(each.id, [])
+        entry = _Entry(
+            each,
+            Kind(each.details.get("priority", ""), each.details.get("class", "")),
+            max([each.start, *(row.until for row in own)]),
+        )
+        entry.hours = {
+            row.key: (Sums(dict(row.amount.states), row.amount.used, row.amount.joules), row.until) for row in own
+        }
+        seconds = {Place(row.key.model, row.key.profile): sum(row.amount.states.values()) for row in own}
+        total = sum(seconds.values())
+        entry.gpus = {place: each.gpus * part / total for place, part in seconds.items() if total}
+        yield _identity(each.owner), entry
+
+
+def _identity(owner: Owner) -> Identity:
+    """Return what stays the same while labels are still being learnt."""
+    return (owner.kind, owner.workload, owner.namespace, owner.pod, owner.container, owner.slurm_job)
+
+
+def _id(owner: Owner, start: float) -> str:
+    name = hashlib.sha256("\0".join(_identity(owner)).encode(errors="replace")).hexdigest()[:12]
+    return f"{start:.3f}-{name}"
+
+
+def _by_owner(usage: Iterable[Usage]) -> Mapping[Owner, list[Usage]]:
+    found: dict[Owner, list[Usage]] = {}
+    for row in usage:
+        found.setdefault(row.owner, []).append(row)
+    return found
+
+
+def _gpus(rows: Iterable[Usage], models: Mapping[str, str]) -> dict[Place, float]:
+    found: dict[Place, float] = {}
+    for row in rows:
+        place = Place(models.get(row.gpu, ""), row.profile)
+        found[place] = found.get(place, 0.0) + sum(row.states.values())
+    return found
+
+
+def _described(entry: _Entry, owner: Owner, info: WorkloadInfo, rows: Collection[Usage]) -> Allocation:
+    """Return the allocation with what is known of it now; what was known before stays."""
+    before = entry.allocation
+    if owner == NOBODY:
+        return before
+    names = label_names([label for label, _ in info.pod_labels])
+    facts = {
+        "job_name": info.job_name,
+        "priority": entry.kind.priority,
+        "class": entry.kind.work_class,
+        "part_of": info.part_of,
+        "array_job": info.slurm_array_job,
+        "array_task": info.slurm_array_task,
+        **{names[label]: value for label, value in info.pod_labels},
+    }
+    gpus = round(sum(entry.gpus.values()), 9)
+    return replace(
+        before,
+        owner=owner,
+        gpus=max(before.gpus, gpus),
+        devices=tuple(sorted({*before.devices, *(row.gpu for row in rows)})),
+        details={**before.details, **{name: value for name, value in facts.items() if value}},
+    )
+
+
+def _hours(begin: float, end: float) -> Iterator[tuple[int, float]]:
+    """Yield the hours between two moments, each with its part of the time; the hour of `end` where it is none."""
+    if end <= begin:
+        yield int(end // HOUR_SECONDS), 1.0
+        return
+    hour = int(begin // HOUR_SECONDS)
+    while hour * HOUR_SECONDS < end:
+        inside = min(end, (hour + 1) * HOUR_SECONDS) - max(begin, hour * HOUR_SECONDS)
+        if inside > 0:
+            yield hour, inside / (end - begin)
+        hour += 1

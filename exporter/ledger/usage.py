@@ -1,0 +1,91 @@
+"""What one cycle adds to owners, GPU by GPU: the rows that the ledger's totals and the accounting are sums of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from exporter.attribution.owner import NOBODY
+from exporter.core.units import Joules
+from exporter.ledger.account import Reading, TargetUsage
+from exporter.ledger.division import Division, gather
+from exporter.ledger.history import OwnerBusySeconds
+
+Divisions = Mapping[str, Division]
+Instances = Mapping[str, Sequence[Reading]]
+"""By the uuid of their GPU."""
+
+
+def target_usage(
+    readings: Sequence[Reading], divisions: Divisions, ran: Mapping[str, OwnerBusySeconds], instances: Instances
+) -> tuple[TargetUsage, ...]:
+    """Return one row for each owner on each target, in the order of the readings. A split GPU has its instances'."""
+    energy = {reading.target.uuid: reading.joules for reading in readings}
+    found: list[TargetUsage] = []
+    for reading in readings:
+        target = reading.target
+        if target.uuid in instances:
+            continue
+        division, joules = divisions[target.uuid], reading.joules
+        if target.parent_uuid:
+            siblings = instances[target.parent_uuid]
+            joules = Joules(energy.get(target.parent_uuid, 0.0) * _energy_part(reading, siblings, divisions))
+        found += [
+            TargetUsage(
+                part.owner,
+                target.parent_uuid or target.uuid,
+                reading.profile,
+                tuple([(state, share * target.share) for state, share in part.state_shares]),
+                owned * target.share,
+                Joules(max(0.0, joules) * part.energy),
+            )
+            for part, owned in zip(division.owner_shares, ran[target.uuid].owned, strict=True)
+        ]
+    return tuple(found)
+
+
+def unowned_usage(
+    readings: Sequence[Reading],
+    divisions: Divisions,
+    ran: Mapping[str, OwnerBusySeconds],
+    instances: Instances,
+    usage: Sequence[TargetUsage],
+) -> Iterator[TargetUsage]:
+    """Yield for each GPU what `usage` leaves of it: with both, each GPU's states sum to 1.
+
+    An owner's states may differ from those of the GPU: one computes in the time of another, which is idle. What is left
+    is divided by the states that no owner accounts for.
+    """
+    for reading in readings:
+        uuid = reading.target.uuid
+        if reading.target.parent_uuid:
+            continue
+        inside = [each.target for each in instances.get(uuid, ())]
+        within = [(each.share, divisions[each.uuid]) for each in inside]
+        states = list(gather(within) if within else divisions[uuid].states)
+        owned = [row for row in usage if row.gpu == uuid]
+        whole = sum(states)
+        for row in owned:
+            for state, ratio in row.states:
+                states[state] -= ratio
+        unowned = max(0.0, whole - sum(ratio for row in owned for _, ratio in row.states))
+        above = sum(max(0.0, ratio) for ratio in states)
+        rest = sum([ran[each.uuid].rest * each.share for each in inside]) if inside else ran[uuid].rest
+        joules = Joules(max(0.0, reading.joules - sum(row.joules for row in owned)))
+        left = (
+            tuple([(state, ratio * unowned / above) for state, ratio in enumerate(states) if ratio > 0.0])
+            if unowned > _ROUNDING
+            else ()
+        )
+        if left or rest or joules:
+            yield TargetUsage(NOBODY, uuid, "", left, rest, joules)
+
+
+_ROUNDING = 1e-9
+"""What is left of a GPU by rounding alone."""
+
+
+def _energy_part(reading: Reading, siblings: Sequence[Reading], divisions: Divisions) -> float:
+    """An instance's part of its GPU's energy: by size while the GPU is idle, by what runs while it is busy."""
+    sizes = max(1.0, sum(each.target.share for each in siblings))
+    busy = sum(each.target.share * (divisions[each.target.uuid].busy or 0.0) for each in siblings) / sizes
+    return (1.0 - busy + (divisions[reading.target.uuid].busy or 0.0)) * reading.target.share / sizes

@@ -1,0 +1,99 @@
+"""Reads the rows of all nodes by cursor, over HTTP. It may be killed at any time, and a node may be away for a week."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import requests
+
+from exporter.tools.report.accounting.database import Cursor, Database
+
+_PATH = "/api/v1/allocations"
+_TIMEOUT = 10.0
+_THREADS = 16
+_MAX_BYTES = 16 << 20
+
+Ask = Callable[[str, int], Mapping[str, Any]]
+"""Asks a target for its rows after a number. Raises OSError (as requests' errors are), ValueError."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAccess:
+    """User, password and CA file of the exporters."""
+
+    user: str = ""
+    password: str = ""
+    ca: str = ""
+
+    def ask(self, target: str, after: int) -> Mapping[str, Any]:
+        auth = (self.user, self.password) if self.user else None
+        answer = requests.get(
+            f"{target}{_PATH}", params={"after": after}, auth=auth, timeout=_TIMEOUT, verify=self.ca or True
+        )
+        answer.raise_for_status()
+        if len(answer.content) > _MAX_BYTES:
+            raise ValueError("an answer of more than 16 MiB")
+        found: Mapping[str, Any] = answer.json()
+        return found
+
+
+def expand(targets: Iterable[str]) -> Iterator[str]:
+    """Yield the targets; one whose name has several addresses, as a headless service, is each of them."""
+    for target in targets:
+        url = urlsplit(target)
+        try:
+            found = socket.getaddrinfo(url.hostname, url.port or 80, type=socket.SOCK_STREAM)
+        except OSError:
+            found = []
+        addresses = sorted({str(each[4][0]) for each in found})
+        if len(addresses) < 2:  # noqa: PLR2004 - several
+            yield target
+            continue
+        for address in addresses:
+            host = f"[{address}]" if ":" in address else address
+            yield urlunsplit(url._replace(netloc=f"{host}:{url.port}" if url.port else host))
+
+
+def collect(database: Database, targets: Sequence[str], ask: Ask, now: Callable[[], float]) -> Mapping[str, str]:
+    """Read what is new on all targets. Return what went wrong, by target."""
+    errors: dict[str, str] = {}
+    waiting = {target: database.cursor(target) for target in targets}
+    with ThreadPoolExecutor(_THREADS) as pool:
+        while waiting:
+            answers = pool.map(partial(_asked, ask), waiting.keys(), waiting.values())
+            following: dict[str, Cursor] = {}
+            for (target, cursor), answer in zip(waiting.items(), answers, strict=True):
+                try:
+                    if isinstance(answer, Exception):
+                        raise answer
+                    after = _added(database, target, cursor, answer, now())
+                except (OSError, ValueError, KeyError, TypeError) as error:
+                    errors[target] = str(error) or type(error).__name__
+                    continue
+                if after:
+                    following[target] = after
+            waiting = following
+    return errors
+
+
+def _asked(ask: Ask, target: str, cursor: Cursor) -> Mapping[str, Any] | Exception:
+    try:
+        return ask(target, cursor.seq)
+    except (OSError, ValueError) as error:
+        return error
+
+
+def _added(database: Database, target: str, cursor: Cursor, answer: Mapping[str, Any], now: float) -> Cursor | None:
+    """Add the rows of an answer. Return where to go on now; None if there is nothing more."""
+    store, rows = str(answer["store"]), answer["rows"]
+    if store != cursor.store and cursor.seq:  # another store: its rows begin anew
+        return Cursor(store)
+    seq = int(rows[-1]["seq"]) if rows else cursor.seq
+    database.add(target, str(answer["node"]), Cursor(store, seq), rows, now)
+    return Cursor(store, seq) if answer["more"] else None

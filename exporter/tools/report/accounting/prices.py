@@ -1,0 +1,80 @@
+"""Prices of the site, one file: what a GPU hour costs by exact model, MIG profile and pool, and from when to when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from exporter.config.option import ConfigError
+from exporter.core import site_file
+
+_KEYS = {"model", "profile", "pool", "per_gpu_hour", "from", "to"}
+
+
+@dataclass(frozen=True, slots=True)
+class PriceRow:
+    """Price of one hour of a whole GPU; of an instance its fraction. An empty field fits all."""
+
+    model: str
+    per_gpu_hour: float
+    profile: str = ""
+    pool: str = ""
+    """Partition of Slurm."""
+    begin: float = 0.0
+    end: float = float("inf")
+
+    def fits(self, model: str, profile: str, pool: str, at: float) -> bool:
+        """Return whether it is the price of such a GPU at that moment."""
+        return (
+            self.model in {"", model}
+            and self.profile in {"", profile}
+            and self.pool in {"", pool}
+            and self.begin <= at < self.end
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """The first row that fits counts."""
+
+    currency: str
+    rows: tuple[PriceRow, ...]
+    electricity_per_kwh: float = 0.0
+    grams_co2_per_kwh: float = 0.0
+
+    def per_gpu_hour(self, model: str, profile: str, pool: str, at: float) -> float | None:
+        """Return the price; None if no row fits: what has no price is not free."""
+        return next((row.per_gpu_hour for row in self.rows if row.fits(model, profile, pool, at)), None)
+
+
+def read(path: Path) -> Prices:
+    """Raises ConfigError."""
+    try:
+        content = site_file.load_yaml(path)
+        rows = tuple(_row(each) for each in content["prices"])
+        numbers = {name: float(content.get(name, 0)) for name in ("electricity_per_kwh", "grams_co2_per_kwh")}
+        return Prices(str(content.get("currency", "USD")), rows, **numbers)
+    except (site_file.SiteFileError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigError(f"--prices.file {path}: {error}") from None
+
+
+def _row(entry: Mapping[str, Any]) -> PriceRow:
+    if unknown := sorted(entry.keys() - _KEYS):
+        raise ValueError(f"unknown key {unknown[0]}")
+    price = float(entry["per_gpu_hour"])
+    if not 0 <= price < float("inf"):
+        raise ValueError(f"expected a price of 0 or more, got {price:g}")
+    names = {name: str(entry.get(name, "")) for name in ("model", "profile", "pool")}
+    begin, end = _moment(entry.get("from"), 0.0), _moment(entry.get("to"), float("inf"))
+    return PriceRow(names["model"], price, names["profile"], names["pool"], begin, end)
+
+
+def _moment(value: object, otherwise: float) -> float:
+    """Return the begin of a day in UTC."""
+    if value is None:
+        return otherwise
+    day = value if isinstance(value, date) else date.fromisoformat(str(value))
+    return datetime(day.year, day.month, day.day, tzinfo=timezone.utc).timestamp()

@@ -1,0 +1,142 @@
+"""A node with GPUs and jobs whose true times are known, played cycle by cycle into the real tracker and store."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from exporter.accounting.model import Batch, Cycle, Usage
+from exporter.accounting.store import AccountingStore, read_after
+from exporter.accounting.tracker import AllocationTracker
+from exporter.attribution.owner import NOBODY, Owner, Ownership, WorkloadInfo
+from exporter.core.clock import Moment, MonotonicTime, UnixTime
+
+MODEL = "NVIDIA H100"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """An allocation as it really was."""
+
+    id: str
+    start: float
+    end: float
+    gpus: tuple[str, ...] = ("GPU-0",)
+    account: str = "vision"
+    reports_end: bool = True
+    reports_start: bool = True
+
+    @property
+    def owner(self) -> Owner:
+        return Owner(f"slurm:{self.id}", "slurm", slurm_job=self.id, user="ada", account=self.account)
+
+    @property
+    def gpu_seconds(self) -> float:
+        return len(self.gpus) * (self.end - self.start)
+
+
+class Node:
+    """Runs the tracker of one node; `restart` keeps what was written, `kill` loses what was not."""
+
+    def __init__(
+        self, path: Path, jobs: Sequence[Job], begin: float, *, all_gpus: tuple[str, ...] = ("GPU-0",)
+    ) -> None:
+        self.path = path
+        self.jobs = jobs
+        self.now = begin
+        self.all_gpus = all_gpus
+        self.batches: list[Batch] = []
+        self._before: float | None = None
+        self._open()
+
+    def _open(self) -> None:
+        self._store = AccountingStore(self.path, self.now)
+        stored = self._store.load()
+        self.store_id, self.published = stored.id, tuple(stored.counters)
+        self._tracker = AllocationTracker(stored)
+        self._before = None
+
+    def kill(self) -> None:
+        """Lose what the tracker has in memory, and start again."""
+        self._store.close()
+        self._open()
+
+    def restart(self) -> None:
+        self._store.write(self._tracker.finish(self._before or self.now))
+        self.kill()
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def set_clock_back(self, seconds: float) -> None:
+        """Set the wall clock back; the monotonic clock goes on."""
+        self.now -= seconds
+        self._before = self.now
+
+    def cycle(self, seconds: float = 1.0, *, write: bool = True) -> None:
+        """Run one cycle, so many seconds after the one before."""
+        self.now += seconds
+        batch = self._tracker.update(self._cycle())
+        self._before = self.now
+        if batch:
+            self.batches.append(batch)
+            if write:
+                self._store.write(batch)
+                self.published = tuple(batch.counters)
+
+    def cycles(self, until: float) -> None:
+        while self.now < until:
+            self.cycle()
+
+    def close(self) -> None:
+        self._store.close()
+
+    def _cycle(self) -> Cycle:
+        running = [job for job in self.jobs if job.start <= self.now < job.end]
+        usage = [Usage(job.owner, gpu, "", {"computing": 1.0}, 0.0, 100.0) for job in running for gpu in job.gpus]
+        taken = {row.gpu for row in usage}
+        usage += [Usage(NOBODY, gpu, "", {"free": 1.0}, 0.0, 0.0) for gpu in self.all_gpus if gpu not in taken]
+        info = {
+            job.owner: WorkloadInfo(start_time=UnixTime(job.start) if job.reports_start else None) for job in running
+        }
+        ended = {job.id: UnixTime(job.end) for job in self.jobs if job.reports_end and job.end <= self.now}
+        return Cycle(
+            Moment(UnixTime(self.now), MonotonicTime(self.now)),
+            0.0 if self._before is None else self.now - self._before,
+            usage,
+            dict.fromkeys(self.all_gpus, MODEL),
+            Ownership(info=info, ended=ended),
+        )
+
+    def rows(self) -> Sequence[Mapping[str, Any]]:
+        rows: Sequence[Mapping[str, Any]] = read_after(self.path, 0, 1_000_000)["rows"]
+        return rows
+
+    def seconds(self) -> Mapping[str, float]:
+        """GPU seconds by job, as rows have them."""
+        found: dict[str, float] = defaultdict(float)
+        for row in self.rows():
+            found[row["facts"]["owner"][5]] += sum(row["states"].values())
+        return found
+
+    def counters(self) -> Mapping[str, float]:
+        """GPU seconds by account, as the counters on disk have them."""
+        found: dict[str, float] = defaultdict(float)
+        with closing(sqlite3.connect(self.path)) as database:
+            for account, seconds in database.execute(
+                "SELECT json_extract(labels, '$[2]'), (SELECT sum(value) FROM json_each(states)) FROM counters"
+            ):
+                found[account] += seconds or 0.0
+        return found
+
+
+def by_account(jobs: Iterable[Job]) -> Mapping[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    for job in jobs:
+        found[job.account] += job.gpu_seconds
+    return found

@@ -1,0 +1,195 @@
+"""The service holds what the nodes hold: once, whatever is sent twice, killed, or away for days."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter.accounting.store import read_after, rows_after
+from exporter.core.threads import Threads
+from exporter.tools.report.accounting.collector import NodeAccess, collect
+from exporter.tools.report.accounting.database import Cursor, Database
+from exporter.web.app import ALLOCATIONS, App, Policy, Response, RouteHandlers
+from exporter.web.auth import BasicAuth
+from exporter.web.server import Server
+from tests.unit.accounting.node import Job, Node, by_account
+
+T0 = 1_760_000_400.0
+NODES = ("gpu01", "gpu02")
+HASH = "$2b$04$YM27EtVXYw3q6FyvZ8MwouIAEZB8ADmIXWPXbuPhVZa4I3mZXOczK"
+"""Of `secret`."""
+
+
+class Fleet:
+    """Two nodes with known jobs; `ask` reads their stores as the web server does."""
+
+    def __init__(self, folder: Path) -> None:
+        draw = random.Random(5)  # noqa: S311 - a schedule
+        self.jobs: dict[str, list[Job]] = {}
+        for node in NODES:
+            now, jobs = T0 + 5, self.jobs.setdefault(node, [])
+            while now < T0 + 3000:
+                end = now + draw.uniform(5, 300)
+                jobs.append(Job(f"{node[-1]}{len(jobs)}", now, end, account=draw.choice(("vision", "speech"))))
+                now = end + draw.uniform(1, 30)
+        self.nodes = {node: Node(folder / f"{node}.sqlite", self.jobs[node], T0) for node in NODES}
+
+    def run(self, until: float) -> None:
+        for node in self.nodes.values():
+            node.cycles(until)
+
+    def ask(self, target: str, after: int) -> Mapping[str, Any]:
+        return {"node": target, **read_after(self.nodes[target].path, after, 7)}
+
+    def truth(self) -> Mapping[str, float]:
+        return by_account(job for jobs in self.jobs.values() for job in jobs)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    found = Fleet(tmp_path)
+    yield found
+    for node in found.nodes.values():
+        node.close()
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    found = Database(tmp_path / "service.sqlite")
+    yield found
+    found.close()
+
+
+def accounts(database: Database) -> Mapping[str, float]:
+    return {each.name: each.seconds for each in database.totals("account", T0, T0 + 7200) if each.name}
+
+
+def test_rows_of_all_nodes_arrive_once(fleet: Fleet, database: Database) -> None:
+    """It reads while jobs run, and twice in a row."""
+    for until in range(300, 3601, 300):
+        fleet.run(T0 + until)
+        for _ in range(2):
+            assert collect(database, NODES, fleet.ask, lambda: T0) == {}
+
+    assert accounts(database) == pytest.approx(fleet.truth(), rel=1e-6)
+
+
+def test_service_that_is_killed_goes_on_at_its_cursor(fleet: Fleet, tmp_path: Path) -> None:
+    """Each round is cut off somewhere: what was committed stays, the rest is sent again."""
+    draw = random.Random(7)  # noqa: S311 - when it is killed
+
+    def dies(target: str, after: int) -> Mapping[str, Any]:
+        if draw.random() < 0.3:
+            raise KeyboardInterrupt
+        return fleet.ask(target, after)
+
+    fleet.run(T0 + 3600)
+    kills = 0
+    while True:
+        database = Database(tmp_path / "service.sqlite")
+        try:
+            collect(database, NODES, dies, lambda: T0)
+            found = accounts(database)
+            break
+        except KeyboardInterrupt:
+            kills += 1
+        finally:
+            database.close()
+
+    assert kills > 3
+    assert found == pytest.approx(fleet.truth(), rel=1e-6)
+
+
+def test_node_that_is_away_is_named_and_read_later(fleet: Fleet, database: Database) -> None:
+    def away(target: str, after: int) -> Mapping[str, Any]:
+        if target == "gpu02":
+            raise OSError("no route to host")
+        return fleet.ask(target, after)
+
+    fleet.run(T0 + 3600)
+    errors = collect(database, NODES, away, lambda: T0)
+    collect(database, NODES, fleet.ask, lambda: T0)
+
+    assert errors == {"gpu02": "no route to host"}
+    assert accounts(database) == pytest.approx(fleet.truth(), rel=1e-6)
+
+
+def test_node_that_lost_its_disk_keeps_what_the_service_has(fleet: Fleet, database: Database) -> None:
+    fleet.run(T0 + 1800)
+    collect(database, NODES, fleet.ask, lambda: T0)
+    node = fleet.nodes["gpu01"]
+    for path in node.path.parent.glob("gpu01.sqlite*"):
+        path.unlink()
+    node.kill()
+    fleet.run(T0 + 3600)
+
+    collect(database, NODES, fleet.ask, lambda: T0)
+
+    assert sum(accounts(database).values()) == pytest.approx(sum(fleet.truth().values()), rel=0.01)
+
+
+def test_scheduler_adds_what_nodes_never_saw_and_takes_nothing_away(fleet: Fleet, database: Database) -> None:
+    fleet.run(T0 + 3600)
+    collect(database, NODES, fleet.ask, lambda: T0)
+    seen = fleet.jobs["gpu01"][0]
+    jobs = [
+        ("999", T0 + 3590.0, T0 + 3690.0, 2.0),
+        (seen.id, seen.start, seen.end, 1.0),
+        (fleet.jobs["gpu01"][1].id, fleet.jobs["gpu01"][1].start, fleet.jobs["gpu01"][1].end - 2, 0.5),
+    ]
+
+    first, second = database.compare(jobs, 0.01), database.compare(jobs, 0.01)
+
+    assert [each.job for each in first] == ["999", fleet.jobs["gpu01"][1].id]
+    assert [each.job for each in second] == [fleet.jobs["gpu01"][1].id]
+    assert database.job("999", T0, T0 + 7200).states == {"unobserved": pytest.approx(200.0)}
+
+
+@pytest.fixture
+def serve(fleet: Fleet) -> Iterator[Callable[[Policy], str]]:
+    servers: list[Server] = []
+
+    def start(policy: Policy) -> str:
+        path = fleet.nodes["gpu01"].path
+        pages = RouteHandlers(lambda _: ("", b""), str, str, allocations=lambda after: rows_after(path, "gpu01", after))
+        servers.append(Server(App(pages, "/metrics", lambda: policy), ("127.0.0.1", 0), 2, threads=Threads()))
+        servers[-1].start()
+        return f"http://127.0.0.1:{servers[-1].port}"
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+def test_rows_are_served_to_who_has_the_password(
+    fleet: Fleet, serve: Callable[[Policy], str], database: Database
+) -> None:
+    fleet.run(T0 + 3600)
+    url = serve(Policy(BasicAuth({"prometheus": HASH})))
+
+    refused = collect(database, [url], NodeAccess("prometheus", "wrong").ask, lambda: T0)
+    collect(database, [url], NodeAccess("prometheus", "secret").ask, lambda: T0)
+
+    assert "401" in refused[url]
+    assert accounts(database) == pytest.approx(by_account(fleet.jobs["gpu01"]), rel=1e-6)
+
+
+def test_rows_are_not_served_without_passwords() -> None:
+    pages = RouteHandlers(lambda _: ("", b""), str, str, allocations=lambda _: b"{}")
+
+    found = App(pages, "/metrics").respond({"REQUEST_METHOD": "GET", "PATH_INFO": ALLOCATIONS})
+
+    assert isinstance(found, Response)
+    assert found.status == "403 Forbidden"
+
+
+def test_cursor_moves_with_its_rows(database: Database) -> None:
+    database.add("n", "n", Cursor("s", 7), [], T0)
+
+    assert database.cursor("n") == Cursor("s", 7)
+    assert json.dumps(database.cursor("other").seq) == "0"

@@ -1,0 +1,183 @@
+"""Rows and counters hold what jobs really had, whatever happens to the exporter meanwhile."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.accounting.model import HOUR_SECONDS
+from tests.depth import examples
+from tests.unit.accounting.node import Job, Node, by_account
+
+T0 = 1_760_000_400.0  # a full hour
+NEAR = 1e-6
+
+Play = Callable[..., Node]
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Iterator[Play]:
+    nodes: list[Node] = []
+
+    def start(*jobs: Job, begin: float = T0, **options: tuple[str, ...]) -> Node:
+        nodes.append(Node(tmp_path / f"{len(nodes)}.sqlite", jobs, begin, **options))
+        return nodes[-1]
+
+    yield start
+    for node in nodes:
+        node.close()
+
+
+def test_reported_start_and_end_count_to_the_second_part(play: Play) -> None:
+    node = play(Job("1", T0 + 3.25, T0 + 8.5))
+
+    node.cycles(T0 + 20)
+
+    assert node.seconds()["1"] == pytest.approx(5.25, abs=NEAR)
+
+
+def test_unreported_end_is_taken_between_two_cycles(play: Play) -> None:
+    node = play(Job("1", T0 + 3.0, T0 + 8.5, reports_end=False))
+
+    node.cycles(T0 + 20)
+
+    assert node.seconds()["1"] == pytest.approx(5.5, abs=NEAR)
+
+
+def test_job_over_the_hour_has_a_row_in_each(play: Play) -> None:
+    node = play(Job("1", T0 + HOUR_SECONDS - 10.5, T0 + HOUR_SECONDS + 20.0), begin=T0 + HOUR_SECONDS - 60)
+
+    node.cycles(T0 + HOUR_SECONDS + 40)
+
+    rows = [row for row in node.rows() if row["facts"]["owner"][5] == "1"]
+    assert [(row["hour"], round(sum(row["states"].values()), 6)) for row in rows] == [
+        (T0 // HOUR_SECONDS, 10.5),
+        (T0 // HOUR_SECONDS + 1, 20.0),
+    ]
+
+
+def test_exporter_that_is_down_while_a_job_runs_books_the_gap_as_unobserved(play: Play) -> None:
+    node = play(Job("1", T0 + 5, T0 + 100))
+    node.cycles(T0 + 30)
+    node.sleep(40)
+    node.restart()
+
+    node.cycles(T0 + 120)
+
+    states = [row["states"] for row in node.rows() if row["facts"]["owner"][5] == "1"]
+    assert len(states) == 1
+    assert states[0]["computing"] + states[0]["unobserved"] == pytest.approx(95.0, abs=NEAR)
+    assert states[0]["unobserved"] == pytest.approx(40.0, abs=2.0)
+
+
+def test_job_that_ends_while_the_exporter_is_down_ends_as_its_source_reports(play: Play) -> None:
+    node = play(Job("1", T0 + 5, T0 + 50))
+    node.cycles(T0 + 30)
+    node.sleep(40)
+    node.kill()
+
+    node.cycles(T0 + 80)
+
+    assert node.seconds()["1"] == pytest.approx(45.0, abs=NEAR)
+
+
+def test_requeued_job_is_another_allocation(play: Play) -> None:
+    node = play(Job("1", T0 + 5, T0 + 20.5, reports_end=False), Job("1", T0 + 21.5, T0 + 40, reports_end=False))
+
+    node.cycles(T0 + 60)
+
+    assert len({row["allocation"] for row in node.rows() if row["facts"]["owner"][5] == "1"}) == 2
+    assert node.seconds()["1"] == pytest.approx(34.0, abs=1.0)
+
+
+def test_source_that_was_silent_reports_the_same_allocation(play: Play) -> None:
+    node = play(Job("1", T0 + 5, T0 + 40, reports_end=False))
+    node.cycles(T0 + 20)
+    node.jobs, jobs = (), node.jobs
+    node.cycles(T0 + 25)
+    node.jobs = jobs
+    node.cycles(T0 + 60)
+
+    assert len({row["allocation"] for row in node.rows() if row["facts"]["owner"][5] == "1"}) == 1
+    assert node.seconds()["1"] == pytest.approx(35.0, abs=0.6)
+
+
+def test_new_store_counts_nothing_from_before_its_birth(play: Play) -> None:
+    node = play(Job("1", T0 - 86400, T0 + 30))
+
+    node.cycles(T0 + 60)
+
+    assert node.seconds()["1"] == pytest.approx(30.0, abs=NEAR)
+
+
+def test_program_without_a_reported_start_is_not_billed_for_its_absence(play: Play) -> None:
+    runs = [Job("1", T0 + 5, T0 + 15, reports_start=False), Job("1", T0 + 65, T0 + 75, reports_start=False)]
+    node = play(*(Job(each.id, each.start, each.end, reports_start=False, reports_end=False) for each in runs))
+
+    node.cycles(T0 + 100)
+
+    assert node.seconds()["1"] == pytest.approx(20.0, abs=1.0)
+
+
+def test_wall_clock_that_is_set_back_takes_nothing_back(play: Play) -> None:
+    """Seconds are counted by the monotonic clock."""
+    node = play(Job("1", T0 + 5, T0 + 1e6, reports_start=False))
+    node.cycles(T0 + 30)
+    before = node.counters()["vision"]
+
+    node.set_clock_back(20)
+    node.cycles(T0 + 30)
+
+    assert node.counters()["vision"] >= before
+
+
+def test_free_time_is_kept_without_an_owner(play: Play) -> None:
+    node = play(Job("1", T0 + 10, T0 + 20))
+
+    node.cycles(T0 + 60)
+
+    assert sum(node.counters().values()) == pytest.approx(60.0, abs=1.1)
+
+
+def schedule(seed: int) -> tuple[tuple[Job, ...], list[tuple[float, str]]]:
+    """Jobs of 5 to 300 s on four GPUs, one after the other; and restarts of the exporter."""
+    draw = random.Random(seed)  # noqa: S311 - a schedule
+    jobs: list[Job] = []
+    for gpu in range(4):
+        now = T0 + draw.uniform(1, 50)
+        while now < T0 + 900:
+            length = draw.uniform(5, 300)
+            jobs.append(Job(f"{gpu}{len(jobs)}", now, now + length, (f"GPU-{gpu}",), draw.choice(("vision", "speech"))))
+            now += length + draw.uniform(2, 60)
+    stops = [(draw.uniform(20, 1000), draw.choice(("kill", "restart"))) for _ in range(draw.randrange(5))]
+    return tuple(jobs), sorted(stops)
+
+
+@given(st.integers(0, 1 << 32))
+@examples(15)
+def test_every_job_has_its_gpu_seconds_through_restarts(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    """The law of the accounting: rows sum to the truth for each job that was seen, and counters to the rows."""
+    jobs, stops = schedule(seed)
+    gpus = tuple(f"GPU-{number}" for number in range(4))
+    node = Node(tmp_path_factory.mktemp("node") / "a.sqlite", jobs, T0, all_gpus=gpus)
+    downs: list[tuple[float, float]] = []
+    for at, how in stops:
+        node.cycles(T0 + at)
+        downs.append((node.now, node.now + 5.0))
+        node.sleep(5.0)
+        node.kill() if how == "kill" else node.restart()
+    node.cycles(T0 + 1400)
+
+    found, unseen = node.seconds(), {job.id for job in jobs if any(a <= job.start and job.end <= b for a, b in downs)}
+    for job in jobs:
+        if job.id not in unseen:
+            assert found[job.id] == pytest.approx(job.gpu_seconds, abs=NEAR), job
+    counted = node.counters()
+    for account, seconds in by_account(job for job in jobs if job.id not in unseen).items():
+        assert counted[account] == pytest.approx(seconds, abs=1e-3)
+    node.close()

@@ -1,0 +1,146 @@
+"""The disk may be full, hang, or hold a file of somebody else: cycles go on, and the health shows it."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from exporter.accounting.model import Allocation, Amount, Batch, CounterKey, CounterRow, HourKey, HourRow
+from exporter.accounting.store import AccountingStore, read_after
+from exporter.accounting.writer import MAX_WAITING_ROWS, Writer
+from exporter.attribution.owner import Owner
+
+
+def batch(seconds: float, *, job: str = "1", hour: int = 10) -> Batch:
+    key = HourKey(job, hour, "H100", "")
+    return Batch(
+        0.0,
+        {job: Allocation(job, Owner("slurm:1", "slurm", slurm_job="1"), 36000.0)},
+        {key: HourRow(key, 36000.0 + seconds, Amount({"computing": seconds}))},
+        (CounterRow(CounterKey(user="ada"), 1, 2.0, 1, Amount({"computing": seconds})),),
+    )
+
+
+def states(rows: Path) -> list[float]:
+    return [row["states"]["computing"] for row in read_after(rows, 0, 10)["rows"]]
+
+
+class Disk(AccountingStore):
+    """A real store on a disk that is full now and then."""
+
+    full = False
+
+    def write(self, batch: Batch) -> None:
+        if Disk.full:
+            raise sqlite3.OperationalError("database or disk is full")
+        super().write(batch)
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    return [100.0]
+
+
+@pytest.fixture
+def writer(tmp_path: Path, clock: list[float]) -> Writer:
+    Disk.full = False
+    return Writer(
+        tmp_path / "a.sqlite", unix=lambda: 36100.0, clock=lambda: clock[0], open_store=Disk  # type: ignore[arg-type, return-value]
+    )  # fmt: skip
+
+
+def test_row_that_grows_replaces_itself_and_has_a_new_number(writer: Writer, tmp_path: Path) -> None:
+    for seconds in (1.0, 2.0):
+        writer.offer(batch(seconds))
+        writer.write_once()
+
+    found = read_after(tmp_path / "a.sqlite", 0, 10)
+
+    assert [(row["seq"], row["states"]) for row in found["rows"]] == [(2, {"computing": 2.0})]
+    assert read_after(tmp_path / "a.sqlite", 2, 10)["rows"] == []
+
+
+def test_full_disk_loses_nothing_and_shows(writer: Writer, tmp_path: Path, clock: list[float]) -> None:
+    writer.offer(batch(1.0))
+    writer.write_once()
+    Disk.full = True
+    writer.offer(batch(2.0))
+    writer.offer(batch(3.0, hour=11))
+    clock[0] += 30
+    writer.write_once()
+    failed = writer.health
+    Disk.full = False
+    writer.offer(batch(4.0, hour=11))
+    writer.write_once()
+
+    assert (failed.persistent, failed.age, failed.waiting) == (False, 30.0, 2)
+    assert states(tmp_path / "a.sqlite") == [2.0, 4.0]
+    assert (writer.health.persistent, writer.health.waiting) == (True, 0)
+
+
+def test_counters_are_published_once_they_are_on_disk(writer: Writer, clock: list[float]) -> None:
+    writer.offer(batch(1.0))
+    before = writer.counters
+    writer.write_once()
+    written = writer.counters
+    Disk.full = True
+    writer.offer(batch(5.0))
+    writer.write_once()
+    unwritten = writer.counters
+    clock[0] += 61.0
+    late = writer.counters
+
+    values = [[row.amount.states["computing"] for row in rows] for rows in (before, written, unwritten, late)]
+    assert values == [[], [1.0], [1.0], [5.0]]
+
+
+def test_rows_that_wait_are_bounded_and_the_rest_is_counted(writer: Writer) -> None:
+    for hour in range(MAX_WAITING_ROWS + 5):
+        writer.offer(batch(1.0, hour=hour))
+
+    assert (writer.health.waiting, writer.health.dropped) == (MAX_WAITING_ROWS, 5)
+
+
+@pytest.mark.parametrize("content", [b"no database at all, but longer than a header of SQLite would be" * 20, b""])
+def test_damaged_file_is_set_aside_and_a_new_store_begins(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.sqlite"
+    path.write_bytes(content)
+
+    store = AccountingStore(path, 5.0)
+
+    assert store.load().born == 5.0
+    assert (tmp_path / "a.sqlite.damaged").exists() is bool(content)
+    store.close()
+
+
+def test_file_of_a_newer_version_is_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+
+    AccountingStore(path, 5.0).close()
+
+    assert (tmp_path / "a.sqlite.other-version").exists()
+
+
+def test_retention_forgets_ended_allocations(tmp_path: Path) -> None:
+    store = AccountingStore(tmp_path / "a.sqlite", 5.0)
+    store.write(batch(1.0))
+    store.forget(36000.5)
+    kept = states(tmp_path / "a.sqlite")
+
+    store.forget(36002.0)
+
+    assert (kept, states(tmp_path / "a.sqlite")) == ([1.0], [])
+    store.close()
+
+
+def test_node_without_state_dir_publishes_from_memory() -> None:
+    writer = Writer(None, memory_id="gpu01", unix=lambda: 5.0)  # type: ignore[arg-type, return-value]
+    writer.offer(batch(3.0))
+
+    assert (writer.stored.id, [row.amount.states for row in writer.counters]) == ("gpu01", [{"computing": 3.0}])
+    assert (writer.health.persistent, writer.health.age) == (False, None)
