@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from exporter.collectors.xid_catalogue import FALLEN_OFF, IGNORE, class_of
-from exporter.core.clock import CLOCK_STEP_SECONDS, EPOCH, UnixTime
+from exporter.core.clock import EPOCH, UnixTime, clock_step
 from exporter.faults import causes, levels
 from exporter.faults.identity import identify, is_occupied
 from exporter.faults.model import (
@@ -295,36 +296,31 @@ def _record_missing(
     return known, (slow,) if late and not kinds & {FaultKind.LOST, FaultKind.SLOW} else ()
 
 
+_TIMES = ("last_reset", "last_boot", "baseline_time", "missing_since", "returned_at")
+
+
 def _by_this_clock(state: FaultState, observation: Observation) -> FaultState:
     """Move all times by what the clock was set by; those after now, to now: nothing would count until then."""
-    same = observation.boot == state.boot and state.booted > EPOCH and observation.booted > EPOCH
-    step = observation.booted - state.booted if same else 0.0
-    step = step if abs(step) >= CLOCK_STEP_SECONDS else 0.0
+    step = clock_step(state.booted, observation.booted) if observation.boot == state.boot else 0.0
 
     def at(time: UnixTime) -> UnixTime:
         return min(max(time + step, EPOCH), observation.time) if time > EPOCH else time
 
-    devices = {
-        uuid: replace(
-            known,
-            last_reset=at(known.last_reset),
-            last_boot=at(known.last_boot),
-            baseline_time=at(known.baseline_time),
-            missing_since=None if known.missing_since is None else at(known.missing_since),
-            returned_at=None if known.returned_at is None else at(known.returned_at),
-        )
-        for uuid, known in state.devices.items()
-    }
+    def record(known: GpuRecord) -> GpuRecord:
+        times = ((name, getattr(known, name)) for name in _TIMES)
+        moved: dict[str, Any] = {name: at(time) for name, time in times if time is not None}
+        return replace(known, **moved)
+
     return replace(
         state,
-        devices=devices,
+        devices={uuid: record(known) for uuid, known in state.devices.items()},
         faults=tuple(replace(fault, since=at(fault.since)) for fault in state.faults),
         switches=tuple(replace(fault, since=at(fault.since)) for fault in state.switches),
         switches_last_reset=at(state.switches_last_reset),
         unnamed_last_reset=at(state.unnamed_last_reset),
         refused={index: at(since) for index, since in state.refused.items()},
         unconfirmed={uuid: at(since) for uuid, since in state.unconfirmed.items()},
-        booted=state.booted if same and not step else observation.booted,
+        booted=observation.booted,
     )
 
 

@@ -127,7 +127,11 @@ class _Reader:
             tuple(self._each(self._entries(content.get("faults")), self._fault)),
             frozenset(self._each(self._entries(content.get("accepted")), pair)),
             self._date(content.get("acknowledged_until", 0)),
-            tuple(self._each(self._entries(content.get("switches")), switch)),
+            tuple(
+                self._each(
+                    self._entries(content.get("switches", None if "switches_last_reset" in content else ())), switch
+                )
+            ),
             self._date(content.get("switches_last_reset", 0)),
             self._date(content.get("unnamed_last_reset", 0)),
             self._date(content.get("booted", 0)),

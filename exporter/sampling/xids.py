@@ -17,15 +17,7 @@ from exporter.collectors import sxid
 from exporter.collectors.sxid import SxidCounts
 from exporter.collectors.xid import FACILITIES, RECORD, XidCounts, XidReport, counted, moved, parse
 from exporter.collectors.xid_catalogue import DECODED
-from exporter.core.clock import (
-    CLOCK_STEP_SECONDS,
-    EPOCH,
-    MonotonicClock,
-    MonotonicTime,
-    UnixTime,
-    boot_time,
-    monotonic_time,
-)
+from exporter.core.clock import EPOCH, MonotonicClock, MonotonicTime, UnixTime, boot_time, clock_step, monotonic_time
 from exporter.driver.interface import Driver, DriverError, UnsupportedError, XidEvent
 
 _MAX_RECORD_BYTES = 8192
@@ -220,28 +212,22 @@ class XidLog:
 
     def set_clock(self, booted: UnixTime) -> None:
         """Move all times where the wall clock was set: `booted` is when the monotonic clock began to count, by it."""
-        step = booted - self._by_my_clock(booted)
-        if not step:
-            return
         with self._lock:
-            self._booted = booted
+            step, self._booted = clock_step(self._booted, booted), booted
+            if not step:
+                return
             self.switches = sxid.moved(self.switches, step)
             self._loaded = self._loaded + step if self._loaded > EPOCH else EPOCH
             self._resets = {uuid: time + step for uuid, time in self._resets.items()}
             self._counts = {uuid: moved(counts, step) for uuid, counts in self._counts.items()}
-            self._programs = {
-                uuid: {key: time + step for key, time in failed.items()} for uuid, failed in self._programs.items()
-            }
-            self._unclaimed = [
-                (replace(event, timestamp=event.timestamp + step), source, past)
-                for event, source, past in self._unclaimed
-            ]
+            for failed in self._programs.values():
+                failed.update({key: time + step for key, time in failed.items()})
+            self._unclaimed = [(replace(e, timestamp=e.timestamp + step), *rest) for e, *rest in self._unclaimed]  # type: ignore[misc]
 
     def _by_my_clock(self, booted: UnixTime) -> UnixTime:
         """Return `booted`, or what it was before the clock was set and `set_clock` was told."""
-        if self._booted == EPOCH:
-            self._booted = booted
-        return self._booted if abs(booted - self._booted) >= CLOCK_STEP_SECONDS and booted > EPOCH else booted
+        self._booted = max(self._booted, booted) if self._booted == EPOCH else self._booted
+        return booted + -clock_step(self._booted, booted)
 
     def counts(self, uuid: str) -> XidCounts:
         return self._counts.get(uuid, _NONE)
