@@ -144,7 +144,6 @@ def _spent(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
         yield "Energy", words.energy(joules)
     if report.cost is not None:
         part = f", {words.money(report.cost_wasted, currency)} of it wasted" if report.cost_wasted else ""
-        part = ", by what it used" if report.priced_by == "used" else part
         yield "Price", words.money(report.cost, currency) + part
 
 
@@ -315,17 +314,17 @@ def digest_document(digest: Digest, currency: str) -> Document:
         blocks += [Heading("What it was wasted on"), bars(digest.causes)]
     blocks += [Heading("What to change"), steps(digest.advice, known=digest.wasted is not None)]
     for level, rows in digest.tables.items():
-        blocks += [Heading(_HEADINGS[level]), _table(rows[:_MAX_ROWS], currency, digest.priced_by)]
+        blocks += [Heading(_HEADINGS[level]), _table(rows[:_MAX_ROWS], currency)]
         if len(rows) > _MAX_ROWS:
             blocks.append(Paragraph(f"The first {_MAX_ROWS} of {len(rows)}."))
     return Document(f"GPU hours of {digest.title}", tuple(blocks))
 
 
-def _table(rows: Sequence[Row], currency: str, priced_by: str) -> Table:
+def _table(rows: Sequence[Row], currency: str) -> Table:
     labels = tuple(label for label in rows[0].labels if any(row.labels[label] for row in rows))
     columns = tuple(
         column
-        for column in _numbers(priced_by, currency)
+        for column in _numbers(currency)
         if column.always or any(column.text(row) != words.percent(None) for row in rows)
     )
     head = (*(label.capitalize() for label in labels), *(column.title for column in columns))
@@ -342,10 +341,9 @@ class _Column:
     """Else it is left out where no row has anything."""
 
 
-def _numbers(priced_by: str, currency: str) -> tuple[_Column, ...]:
+def _numbers(currency: str) -> tuple[_Column, ...]:
     def price(row: Row) -> str:
-        paid = row.price_used if priced_by == "used" else row.price_wasted
-        return "-" if paid is None else words.money(paid, currency)
+        return "-" if row.price_wasted is None else words.money(row.price_wasted, currency)
 
     return (
         _Column(">Held", lambda row: words.hours(row.held)),
@@ -354,6 +352,6 @@ def _numbers(priced_by: str, currency: str) -> tuple[_Column, ...]:
         _Column(">MFU", lambda row: words.percent(row.model_flops_utilization), always=False),
         _Column(">MFU at most", lambda row: words.percent(row.model_flops_utilization_bound), always=False),
         _Column(">Wasted", lambda row: words.hours(row.wasted)),
-        _Column(">Price of use" if priced_by == "used" else ">Price of waste", price),
+        _Column(">Price of waste", price),
         _Column("Wasted on", lambda row: words.title(row.state)),
     )
