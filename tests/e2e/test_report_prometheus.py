@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import requests
 
+from dashboards.parts.variable import CONSTANTS
 from tests.command import Done, run
 from tests.e2e.backfill import Past
 from tests.e2e.report_past import (
@@ -270,6 +271,8 @@ def targets(board: dict[str, Any], title: str) -> list[dict[str, Any]]:
 
 
 def ask(known: Known, expr: str, level: str, at: float) -> dict[str, float]:
+    for name, text in CONSTANTS.items():
+        expr = expr.replace(f"${name}", text)
     expr = expr.replace("$cluster", ".*").replace("$__range", "43200s")
     answer = requests.get(f"{known.url}/api/v1/query", params={"query": expr, "time": str(at)}, timeout=30).json()
     return {row["metric"].get(level, ""): float(row["value"][1]) for row in answer["data"]["result"]}

@@ -197,8 +197,8 @@ def test_rule_file_has_the_price_of_each_exact_model_from_its_day_on(listed: Any
     assert promql_parser.parse(rule["expr"])
     h100 = '"model", "NVIDIA H100 80GB HBM3", "", "")'
     assert rule["expr"] == (
-        f"max by (model) (label_replace(vector(3.0) and on () vector(time()) < 1792108800, {h100}"
-        f" or label_replace(vector(2.0) and on () vector(time()) >= 1792108800, {h100}"
+        f"max by (model) (label_replace(vector(3) and on () vector(time()) < 1792108800, {h100}"
+        f" or label_replace(vector(2) and on () vector(time()) >= 1792108800, {h100}"
         ' or label_replace(vector(1.5), "model", "NVIDIA A100-SXM4-80GB", "", ""))'
     )
 

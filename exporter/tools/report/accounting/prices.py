@@ -61,7 +61,11 @@ def promql(prices: Prices) -> str:
 
 
 def _arm(row: PriceRow) -> str:
-    value = f"vector({row.per_gpu_hour!r})" if row.model else f"0 * group by (model) (gpu_info) + {row.per_gpu_hour!r}"
+    value = (
+        f"vector({row.per_gpu_hour:.15g})"
+        if row.model
+        else f"0 * group by (model) (gpu_info) + {row.per_gpu_hour:.15g}"
+    )
     if row.begin:
         value += f" and on () vector(time()) >= {row.begin:.0f}"
     if row.end < float("inf"):
