@@ -287,15 +287,8 @@ def _models() -> table.Panel:
                 reduce="sum",
             ),
             *(
-                Value(
-                    title,
-                    price.in_states("cluster", CLUSTER, states, "model"),
-                    look.MONEY,
-                    decimals=0,
-                    width=100,
-                    reduce="sum",
-                )
-                for title, states in (("Cost of all", 'state=~".+"'), ("Waste cost", among(LOST)))
+                Value(title, price.priced(gpu_hours), look.MONEY, decimals=0, width=100, reduce="sum")
+                for title, gpu_hours in (("Cost of all", by_model.of()), ("Waste cost", WASTED.promql(by_model)))
             ),
             lost_state("Wasted on", f"{lost} > 0"),
         ),

@@ -20,6 +20,7 @@ from exporter.core import site_file
 from exporter.core.clock import unix_time
 from exporter.core.printable import printable, printable_json
 from exporter.daemon.logs import print_error, write_utf8
+from exporter.host.text import exists
 from exporter.tools.report import formats, layout, promql, terminal
 from exporter.tools.report.accounting.database import Database
 from exporter.tools.report.accounting.focus import to_focus
@@ -116,7 +117,7 @@ def run(config: ReportConfig) -> int:
 def _month(config: ReportConfig, of: Month, prices: Prices) -> int:
     """Print what each group got in a month. Raises ConfigError."""
     path = config.accounting.database
-    if path is None or not path.exists():
+    if path is None or not exists(path):
         raise ConfigError("--month: expected --accounting.database, that of `gpu-exporter accounting`")
     try:
         with contextlib.closing(Database(path)) as database:
