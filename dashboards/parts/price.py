@@ -16,30 +16,30 @@ SOURCE = "At the prices, and in the currency, of the site's price file. GPUs of 
 
 
 def total(expr: str) -> str:
-    """The sum of prices, or the number that MAPPINGS shows as words where the site has no price."""
+    """Return the sum of prices, or the number that MAPPINGS shows as words where the site has no price."""
     return f"sum({expr}) or (vector({_NO_PRICE}) unless on () gpu:price_per_hour)"
 
 
 def held(owner: str) -> str:
-    """Price of what each workload held in the range."""
+    """Return the price of what was allocated to each workload in the range."""
     return promql.held_price(owner, RANGE)
 
 
 def lost(owner: str) -> str:
-    """Price of what each workload held and lost in the range."""
+    """Return the price of what was allocated to each workload and lost in the range."""
     return promql.waste_price(owner, RANGE)
 
 
 def used(level: str, scope: str) -> str:
-    """Price of the hours in which kernels ran."""
+    """Return the price of the hours in which kernels ran."""
     return promql.price_of_use(level, scope, RANGE)
 
 
 def in_states(level: str, scope: str, states: str, by: str) -> str:
-    """Price of the hours that owners had in some states, by exact counters."""
+    """Return the price of the hours that owners had in some states, by exact counters."""
     return promql.price_in_states(level, scope, RANGE, states, by=by)
 
 
 def of_waste(level: str, scope: str) -> str:
-    """The same per account, namespace, user or workload: what the digest of the report asks."""
+    """Return the price of the waste per account, namespace, user or workload: what the digest of the report asks."""
     return promql.price_of_waste(level, scope, RANGE)

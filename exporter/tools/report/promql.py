@@ -136,7 +136,7 @@ def wasted_on(level: str, scope: str, window: str) -> str:
 
 
 def priced(gpu_hours: str, prices: str = PRICES) -> str:
-    """The price of GPU hours that have a series per model. Hours of a model without a price are not in it."""
+    """Return the price of GPU hours that have a series per model. Hours of a model without a price are not in it."""
     return f"(({gpu_hours}) * on (model) group_left () {prices})"
 
 

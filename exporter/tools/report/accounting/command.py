@@ -11,7 +11,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
 from exporter.config.command_line import Page
-from exporter.config.kinds import address, duration, names, optional_path, path, text
+from exporter.config.kinds import address, address_text, duration, names, optional_path, path, text
 from exporter.config.option import ConfigError, option
 from exporter.core import site_file
 from exporter.core.clock import unix_time
@@ -103,9 +103,8 @@ def run(config: AccountingConfig) -> int:
 
 def _collect(config: AccountingConfig, database: Database) -> int:
     access = NodeAccess(config.username, _password(config.password_file), str(config.ca_file or ""))
-    host, port = config.listen
     if config.interval:
-        start_http_server(port, host or "::", _REGISTRY)
+        _serve_metrics(*config.listen)
     failing: dict[str, str] = {}
     checked = float(unix_time()) - _CHECK_EVERY
     while True:
@@ -123,6 +122,13 @@ def _collect(config: AccountingConfig, database: Database) -> int:
         if not config.interval:
             return 1 if errors or differences else 0
         threading.Event().wait(config.interval)
+
+
+def _serve_metrics(host: str, port: int) -> None:
+    try:
+        start_http_server(port, host or "0.0.0.0", _REGISTRY)
+    except OSError as error:
+        raise ConfigError(f"--accounting.listen-address {address_text(host, port)}: {error}") from None
 
 
 def _compare(config: AccountingConfig, database: Database, since: float, now: float) -> int:
