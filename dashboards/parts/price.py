@@ -1,4 +1,4 @@
-"""What GPU hours cost, by the recorded prices of the site."""
+"""Queries of money: GPU hours by the recorded prices of the site."""
 
 from __future__ import annotations
 

@@ -23,11 +23,10 @@ from exporter.daemon.logs import print_error, write_utf8
 from exporter.host.text import exists
 from exporter.tools.report import formats, layout, promql, terminal
 from exporter.tools.report.accounting.database import Database
-from exporter.tools.report.accounting.focus import to_focus
 from exporter.tools.report.accounting.prices import Prices, rules
 from exporter.tools.report.accounting.prices import promql as site_prices
 from exporter.tools.report.accounting.prices import read as read_prices
-from exporter.tools.report.accounting.showback import Month, document, showback, to_csv, to_json
+from exporter.tools.report.accounting.showback import Month, document, showback, to_csv, to_focus, to_json
 from exporter.tools.report.client import Access, Client, NoDataError, ReportError
 from exporter.tools.report.digest import Group, digest
 from exporter.tools.report.document import Document

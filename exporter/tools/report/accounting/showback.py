@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import datetime, timezone
 
 from exporter.core.printable import printable_json
 from exporter.tools.report import words
@@ -178,3 +178,46 @@ def _cells(row: Row, currency: str) -> Sequence[str]:
         *(words.hours(row.unpriced_hours), words.hours(row.gpu_hours_before)),
         *(words.money(row.cost_before, currency), trend),
     )
+
+
+_FOCUS = {
+    "BillingAccountId": "gpu-exporter", "BillingAccountName": "GPU fleet", "BillingAccountType": "Site",
+    "ChargeCategory": "Usage", "ChargeClass": "", "ChargeFrequency": "Usage-Based", "ConsumedUnit": "Hours",
+    "InvoiceIssuerName": "GPU fleet", "PricingCategory": "Standard", "PricingUnit": "Hours",
+    "ProviderName": "GPU fleet",
+    "PublisherName": "GPU fleet", "ServiceCategory": "Compute", "ServiceName": "GPU",
+    "ServiceSubcategory": "Other (Compute)",
+}  # fmt: skip
+
+
+def to_focus(charges: Sequence[Charge], of: Month, currency: str) -> str:
+    """Return CSV with the columns of FOCUS 1.2 (https://focus.finops.org), for FinOps tools.
+
+    GPU hours without a price are not in it.
+    """
+    return csv_text([_focus_row(charge, charge.price, of, currency) for charge in charges if charge.price is not None])
+
+
+def _focus_row(charge: Charge, price: float, of: Month, currency: str) -> Mapping[str, object]:
+    begin, end = _moment(of.begin), _moment(of.end)
+    cost, name = f"{charge.hours * price:.6f}", charge.name or "(no owner)"
+    costs = ("BilledCost", "ContractedCost", "EffectiveCost", "ListCost")
+    return dict(
+        sorted(
+            {
+                **_FOCUS, **dict.fromkeys(costs, cost), "BillingCurrency": currency, "PricingCurrency": currency,
+                "BillingPeriodStart": begin, "BillingPeriodEnd": end, "ChargePeriodStart": begin,
+                "ChargePeriodEnd": end,
+                "ChargeDescription": f"GPU hours of {name} on {charge.model}",
+                **dict.fromkeys(("ConsumedQuantity", "PricingQuantity"), f"{charge.hours:.6f}"),
+                **dict.fromkeys(("ContractedUnitPrice", "ListUnitPrice"), f"{price:.6f}"),
+                **dict.fromkeys(("ResourceId", "ResourceName"), charge.model), "ResourceType": "GPU",
+                "SkuId": charge.model, "SkuPriceId": f"{charge.model} at {price:g}", "SkuMeter": "GPU hours",
+                "SubAccountId": name, "SubAccountName": name, "SubAccountType": "Team",
+            }.items()
+        )
+    )  # fmt: skip
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
