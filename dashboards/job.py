@@ -51,7 +51,6 @@ def job() -> build.Dashboard:
                 f'label_values(gpu_workload_allocated_gpus{{{CLUSTER}, workload!=""}}, workload)',
             ),
             variable.holding(SCOPE),
-            *price.variables(),
         ),
         scope=SCOPE,
     ).annotation(_starts())
@@ -98,12 +97,23 @@ def _numbers(made: build.Dashboard) -> None:
         ("Utilization", f"Share of the held and observed GPU time of the range in which a kernel ran. {mfu.MEANING}", UTILIZATION.promql(everything), units.PercentUnit, 0),
         ("Allocated GPU h", "In the time range.", HELD.promql(everything), GPU_HOURS, 1),
         ("GPU hours wasted", "Held and idle, waiting or throttled, in the time range.", WASTED.promql(everything), GPU_HOURS, 1),
-        ("Cost so far", "Of what it held in the time range, at the prices set above.", f"sum({price.held(SCOPE)})", look.DOLLARS, 0),
+        ("Cost so far", f"Of what it held in the time range. {price.SOURCE}", price.total(price.held(SCOPE)), look.MONEY, 0),
         ("Straggling", "Share of the last five minutes in which the others on its node waited for its slowest GPU; what they wait for less than half of a pass does not count.", f"max(workload:gpu_straggling:ratio_rate5m{{{SCOPE}}})", units.PercentUnit, 0),
     )  # fmt: skip
     for title, text, expr, unit, decimals in numbers:
         queries = mfu.beside(now(expr, "kernel ran"), SCOPE) if title == "Utilization" else now(expr)
-        made.with_panel(panel.number(title, text, queries, unit, size=(3, 4), decimals=decimals, empty="not known"))
+        made.with_panel(
+            panel.number(
+                title,
+                text,
+                queries,
+                unit,
+                size=(3, 4),
+                decimals=decimals,
+                empty="not known",
+                mappings=price.MAPPINGS if title == "Cost so far" else None,
+            )
+        )
 
 
 def _ledger() -> timeseries.Panel:

@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, link, look, mfu, panel, price, reported, serving, solution, states, uid, variable
+from dashboards.parts import block, link, look, mfu, panel, reported, serving, solution, states, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, over_time, some
 from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state
@@ -26,7 +26,6 @@ def throughput() -> build.Dashboard:
             variable.many("workload", "Workload", f"label_values({_REPORTED}{{{CLUSTER}}}, workload)"),
             variable.shown(SCOPE),
             solution.changed(),
-            *price.variables(),
         ),
         scope=SCOPE,
     )

@@ -24,7 +24,7 @@ def waste() -> build.Dashboard:
         "Waste",
         uid.WASTE,
         "Where the GPU hours go: by state, team, user and model; what they cost; with whom to talk first.",
-        (*price.variables(), variable.shown(CLUSTER, 30)),
+        (variable.shown(CLUSTER, 30),),
         scope=CLUSTER,
         span="now-24h",
     )
@@ -101,9 +101,10 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Cost of allocated",
-            "At the prices set above, for the GPUs and parts of GPUs that workloads held.",
-            now(f"sum({price.in_states(promql.TEAM, CLUSTER, without(FREE), 'team')})"),
-            look.DOLLARS,
+            f"For the GPUs and parts of GPUs that workloads held. {price.SOURCE}",
+            now(price.total(price.in_states(promql.TEAM, CLUSTER, without(FREE), "team"))),
+            look.MONEY,
+            mappings=price.MAPPINGS,
             size=(3, 4),
             decimals=0,
             empty="nobody held a GPU",
@@ -113,8 +114,9 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Price by use",
             "What the same hours cost where the time is paid for that kernels ran, whatever share of a GPU was held.",
-            now(f"sum({promql.price_of_use(promql.TEAM, CLUSTER, RANGE, price.RATES)})"),
-            look.DOLLARS,
+            now(price.total(price.used(promql.TEAM, CLUSTER))),
+            look.MONEY,
+            mappings=price.MAPPINGS,
             size=(3, 4),
             decimals=0,
             empty="no kernel ran",
@@ -124,8 +126,9 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Price of the waste",
             "The part of it that was wasted.",
-            now(f"sum({price.in_states(promql.TEAM, CLUSTER, among(LOST), 'team')})"),
-            look.DOLLARS,
+            now(price.total(price.in_states(promql.TEAM, CLUSTER, among(LOST), "team"))),
+            look.MONEY,
+            mappings=price.MAPPINGS,
             steps=look.SOME_IS_WORTH_A_LOOK,
             size=(3, 4),
             decimals=0,
@@ -164,7 +167,7 @@ def _causes() -> table.Panel:
         columns=(
             Value("GPU hours", lost, GPU_HOURS, decimals=1, width=105, reduce="sum"),
             gauge(
-                "Of the waste", f"({lost}) / on () group_left () (sum({lost}) > 0)", look.PLAIN, width=115, reduce="sum"
+                "Of the waste", f"({lost}) / on () group_left () (sum({lost}) > 0)", look.PLAIN, width=100, reduce="sum"
             ),
             Value("Workloads", f"count by (state) ({struck} * 3600 > 60)", look.COUNT, decimals=0, width=100),
             step("What to do first", lost),
@@ -210,7 +213,7 @@ def _workloads() -> table.Panel:
             Value(
                 "Used", promql.busy_gpu_hours("workload", SHOWN, RANGE), GPU_HOURS, decimals=1, width=95, reduce="sum"
             ),
-            _price("workload", 85, SHOWN),
+            _price("workload", 90, SHOWN),
             gauge("Utilization", promql.utilization("workload", SHOWN, RANGE), look.PLAIN, width=105),
             *mfu.columns(SHOWN, promql.keys("workload")),
             of_mark(promql.target_ratio("workload", SHOWN, RANGE)),
@@ -224,7 +227,7 @@ def _workloads() -> table.Panel:
 
 def _price(level: str, width: int, scope: str = CLUSTER) -> Value:
     priced = price.of_waste(level, scope)
-    return Value("Waste in $", priced, look.DOLLARS, decimals=0, width=width, reduce="sum")
+    return Value("Waste cost", priced, look.MONEY, decimals=0, width=width, reduce="sum")
 
 
 def _level(level: str, title: str, onward: link.Link) -> table.Panel:
@@ -269,7 +272,7 @@ def _models() -> table.Panel:
     lost = promql.ledger("cluster", CLUSTER, RANGE, "model, state").of(among(LOST))
     return Table(
         title="Models",
-        description="GPU hours by model: all, free, wasted, and the price of the waste. Click one for the nodes that have it.",
+        description="GPU hours by model: all, free, wasted, and what all and the wasted ones cost. Click one for the nodes that have it.",
         keys=(Key("model", "Model", (link.to_model(link.cell("Model")),)),),
         columns=(
             Value("All", by_model.of(), GPU_HOURS, decimals=1, width=105, reduce="sum"),
@@ -283,13 +286,9 @@ def _models() -> table.Panel:
                 width=105,
                 reduce="sum",
             ),
-            Value(
-                "Waste in $",
-                price.in_states("cluster", CLUSTER, among(LOST), "model"),
-                look.DOLLARS,
-                decimals=0,
-                width=95,
-                reduce="sum",
+            *(
+                Value(title, price.priced(gpu_hours), look.MONEY, decimals=0, width=100, reduce="sum")
+                for title, gpu_hours in (("Cost of all", by_model.of()), ("Waste cost", WASTED.promql(by_model)))
             ),
             lost_state("Wasted on", f"{lost} > 0"),
         ),

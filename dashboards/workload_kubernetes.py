@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.parts import link, price, uid, variable, workload
+from dashboards.parts import link, uid, variable, workload
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, POD, POD_SHOWN
 from dashboards.parts.table import Key
@@ -25,7 +25,6 @@ def workload_kubernetes() -> build.Dashboard:
             ),
             variable.shown(POD),
             variable.holding(POD_SHOWN),
-            *price.variables(),
         ),
         scope=f'{POD}, workload!=""',
     )

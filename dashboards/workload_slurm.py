@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.parts import link, price, uid, variable, workload
+from dashboards.parts import link, uid, variable, workload
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, SLURM, SLURM_SHOWN
 from dashboards.parts.table import Key
@@ -24,7 +24,6 @@ def workload_slurm() -> build.Dashboard:
             variable.many("workload", "Job", f'label_values({_JOBS}, account=~"$account", user=~"$user"}}, workload)'),
             variable.shown(SLURM),
             variable.holding(SLURM_SHOWN),
-            *price.variables(),
         ),
         scope=f'{SLURM}, workload!=""',
     )

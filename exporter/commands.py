@@ -37,7 +37,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "report": Command(
         "exporter.tools.report.command",
-        "efficiency of a job, pod or user, from Prometheus",
+        "efficiency of a job, pod or user; cost of a team's month",
         "exporter.tools.report.options:ReportConfig",
     ),
     "capture": Command(
@@ -57,7 +57,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "accounting": Command(
         "exporter.tools.report.accounting.command",
-        "collect the allocations of all nodes, or list what teams got",
+        "collect the allocations of all nodes, for `report --month`",
         "exporter.tools.report.accounting.command:AccountingConfig",
     ),
     "completion": Command("exporter.tools.reference.shell_completion", "print the completion of bash, zsh or fish", ""),

@@ -34,6 +34,18 @@ _AMOUNTS: Schema = {
     "additionalProperties": {"type": ["string", "number"], "pattern": QUANTITY, "minimum": 0},
 }
 
+_DAY: Schema = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}
+_PRICE: Schema = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["per_gpu_hour"],
+    "properties": {
+        **{name: {"type": "string"} for name in ("model", "profile", "pool")},
+        "per_gpu_hour": {"type": "number", "minimum": 0},
+        "from": _DAY,
+        "to": _DAY,
+    },
+}
 _AUTO: Schema = {"type": ["string", "boolean"], "enum": ["auto", True, False]}
 
 # What a default cannot show of a value: by its path.
@@ -133,6 +145,17 @@ RULES: dict[str, Schema] = {
     "runbooks.baseUrl": {"pattern": "^$|/$"},
     "prometheusRule.alerts.rules": ALERT_RULES,
     "prometheusRule.alerts.overrides": OVERRIDES,
+    "prices": {
+        "additionalProperties": False,
+        "properties": {
+            "currency": {"type": "string"},
+            "electricity_per_kwh": {"type": "number", "minimum": 0},
+            "grams_co2_per_kwh": {"type": "number", "minimum": 0},
+            "prices": {"type": "array", "items": _PRICE},
+        },
+    },
+    "accounting.size": {"type": "string", "pattern": QUANTITY},
+    "accounting.existingClaim": {"pattern": NAME},
     "dashboards.namespace": {"pattern": LABEL},
     "dashboards.label": {"pattern": LABEL_KEY},
     "dashboards.folderAnnotation": {"pattern": LABEL_KEY},
@@ -155,7 +178,7 @@ STRINGS = (
 )
 
 # Values handed on as they are, whose default holds keys that do not close them.
-OPEN = ("resources", "updateStrategy.rollingUpdate")
+OPEN = ("resources", "accounting.resources", "updateStrategy.rollingUpdate")
 
 # Maps that a value of null drops.
 MAY_BE_NULL = ("livenessProbe", "readinessProbe", "updateStrategy.rollingUpdate", "global", "global.imageRegistry")

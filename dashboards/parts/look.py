@@ -22,8 +22,8 @@ COUNT = units.LocaleFormat
 """All digits, in groups: 1,936 and not 2 K."""
 
 
-DOLLARS = "prefix:$"
-"""All digits too: $1132 and not $1K."""
+MONEY = COUNT
+"""In the currency of the site's price file: a unit of Grafana is one currency."""
 
 Steps = tuple[tuple[float | None, str], ...]
 

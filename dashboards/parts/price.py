@@ -1,69 +1,45 @@
-"""Price of GPU hours: one per family of models, which the reader sets at the top of the dashboard."""
+"""Queries of money: GPU hours by the recorded prices of the site."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from grafana_foundation_sdk.models import dashboard as model
 
-from grafana_foundation_sdk.builders import dashboard as build
-
-from dashboards.parts import variable
 from dashboards.parts.query import RANGE
 from exporter.tools.report import promql
 
-
-class Price(NamedTuple):
-    variable: str
-    label: str
-    models: str
-    """Pattern of gpu_info's model; empty for all that no row above names."""
-    default: str
-
-
-# fmt: off
-PRICES = (
-    Price("price_b200",  "B200, GB200",       ".*B(100|200|300).*",            "5.00"),
-    Price("price_h100",  "H100, H200, GH200", ".*(H100|H200|H800|H20).*", "3.00"),
-    Price("price_a100",  "A100",              ".*(A100|A800).*",          "1.80"),
-    Price("price_l40s",  "L40S, L40, L4",     ".*L4.*",                   "1.00"),
-    Price("price_other", "Other models",      "",                         "0.60"),
-)
-# fmt: on
-"""The defaults are round numbers, not a vendor's prices: set your own."""
+priced = promql.priced
+_NO_PRICE = -1
+MAPPINGS: list[model.ValueMapping] = [
+    model.ValueMap(options={f"{_NO_PRICE}": model.ValueMappingResult(text="No price is configured", index=0)})
+]
+SOURCE = "At the prices, and in the currency, of the site's price file. GPUs of a model without a price are not in it."
 
 
-def variables() -> list[build.TextBoxVariable]:
-    return [variable.text(row.variable, f"$/h {row.label}", row.default, _description(row)) for row in PRICES]
-
-
-def _description(row: Price) -> str:
-    which = f"models that match {row.models}" if row.models else "all other models"
-    return f"Price of one GPU hour, for {which}"
-
-
-RATES = tuple(promql.Rate(row.models, f"${row.variable}") for row in PRICES)
-
-
-def priced(gpu_hours: Callable[[str], str]) -> str:
-    """The price of GPU hours that have a series per model; `gpu_hours` gets a matcher to add to its selector."""
-    return promql.priced(gpu_hours, RATES)
+def total(expr: str) -> str:
+    """Return the sum of prices, or the number that MAPPINGS shows as words where the site has no price."""
+    return f"sum({expr}) or (vector({_NO_PRICE}) unless on () gpu:price_per_hour)"
 
 
 def held(owner: str) -> str:
-    """Price of what each workload was allocated in the range."""
-    return promql.held_price(owner, RANGE, RATES)
+    """Return the price of what was allocated to each workload in the range."""
+    return promql.held_price(owner, RANGE)
 
 
 def lost(owner: str) -> str:
-    """Price of what each workload was allocated and lost in the range."""
-    return promql.waste_price(owner, RANGE, RATES)
+    """Return the price of what was allocated to each workload and lost in the range."""
+    return promql.waste_price(owner, RANGE)
+
+
+def used(level: str, scope: str) -> str:
+    """Return the price of the hours in which kernels ran."""
+    return promql.price_of_use(level, scope, RANGE)
 
 
 def in_states(level: str, scope: str, states: str, by: str) -> str:
-    """Price of the hours that owners had in some states, by exact counters."""
-    return promql.price_in_states(level, scope, RANGE, states, RATES, by)
+    """Return the price of the hours that owners had in some states, by exact counters."""
+    return promql.price_in_states(level, scope, RANGE, states, by=by)
 
 
 def of_waste(level: str, scope: str) -> str:
-    """The same per account, namespace, user or workload: what the digest of the report asks."""
-    return promql.price_of_waste(level, scope, RANGE, RATES)
+    """Return the price of the waste per account, namespace, user or workload: what the digest of the report asks."""
+    return promql.price_of_waste(level, scope, RANGE)

@@ -30,7 +30,7 @@ def _engine(name: str, operation: str = "sum") -> str:
 
 def _efficiency() -> Iterator[timeseries.Panel]:
     tokens = f"sum by ({_WHERE}) (serving:llm_generated_tokens:rate5m{{{CLUSTER}}})"
-    hourly = price.priced(lambda model: f"serving_model:gpu_allocation_ratio:sum{{{CLUSTER}{model}}}")
+    hourly = price.priced(f"serving_model:gpu_allocation_ratio:sum{{{CLUSTER}}}")
     rows = (
         (
             "Tokens per GPU second",
@@ -43,8 +43,8 @@ def _efficiency() -> Iterator[timeseries.Panel]:
             f"serving:llm_tokens_per_joule:ratio_rate5m{{{CLUSTER}}}",
         ),
         (
-            "Tokens per dollar",
-            "Generated, over what those GPUs cost at the prices set above.",
+            "Tokens per unit of currency",
+            f"Generated, over what those GPUs cost. {price.SOURCE}",
             f"{tokens} * 3600 / on ({_WHERE}) (sum by ({_WHERE}) ({hourly}) > 0)",
         ),
     )

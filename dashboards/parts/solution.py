@@ -33,17 +33,17 @@ def to_the_end(scope: str) -> table.Panel:
     summed = f"sum by ({_ON}) ({rate})"
     gpus = f"sum by ({_ON}) (workload:gpu_workload_allocated_gpus:sum{{{scope}}})"
     watts = f"sum by ({_ON}) (workload:gpu_workload_energy_joules:rate5m{{{scope}}})"
-    hourly = price.priced(lambda model: f"workload_model:gpu_allocation_ratio:sum{{{scope}{model}}}")
+    hourly = price.priced(f"workload_model:gpu_allocation_ratio:sum{{{scope}}}")
     return Table(
         title="Estimated completion",
-        description="Time to the end as the program says, else at its mean pace; energy and cost of that time at what they are now, at the prices set "
-        "above. Time to train is MLPerf Training's measure: from the program's start until its target quality was reached.",
+        description="Time to the end as the program says, else at its mean pace; energy and cost of that time at what they are now, at the prices "
+        "of the site's price file. Time to train is MLPerf Training's measure: from the program's start until its target quality was reached.",
         keys=(Key("cluster", "Cluster", hidden=True), Key("workload", "Workload", (link.to_pod(name), link.to_job(name)))),
         columns=(
             gauge("Progress", done, look.PLAIN, width=130),
             Value("To the end", left, units.Seconds, decimals=1, width=105),
             Value("Energy to it", f"{watts} * {left} / {JOULES_PER_KWH}", KWH, decimals=1, width=110),
-            Value("Cost to it", f"sum by ({_ON}) ({hourly}) * {left} / 3600", look.DOLLARS, decimals=2, width=100),
+            Value("Cost to it", f"sum by ({_ON}) ({hourly}) * {left} / 3600", look.MONEY, decimals=2, width=100),
             Value("A second", summed, look.COUNT, decimals=1, width=100),
             Value("Per GPU hour", f"{summed} * 3600 / ({gpus} > 0)", look.COUNT, decimals=0, width=125),
             Value("Per kWh", f"{summed} * {JOULES_PER_KWH} / ({watts} > 0)", look.COUNT, decimals=0, width=125),

@@ -94,9 +94,10 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
     made.with_panel(
         panel.number(
             "Price of the waste",
-            "At the prices set above.",
-            now(f"sum({price.lost(scope)})"),
-            look.DOLLARS,
+            price.SOURCE,
+            now(price.total(price.lost(scope))),
+            look.MONEY,
+            mappings=price.MAPPINGS,
             steps=look.SOME_IS_WORTH_A_LOOK,
             size=(3, 4),
             decimals=0,

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import requests
 
-from exporter.tools.report.definitions import PRICES
+from dashboards.parts.variable import CONSTANTS
 from tests.command import Done, run
 from tests.e2e.backfill import Past
 from tests.e2e.report_past import (
@@ -241,7 +241,7 @@ def test_job_of_the_same_id_in_another_cluster_is_not_taken_for_the_reported_one
     told: list[str] = []
     for user, began in (("alice", known.began), ("bob", known.began), ("alice", known.began - 8 * HOUR)):
         line = (
-            f"4711|4711|{user}|a|gpu|q|c2|FAILED|1:0|{began:.0f}|{began + HOUR:.0f}|3600|600|2|32|04:00:00||gres/gpu=8"
+            f"4711|4711|{user}|a|gpu|q|c2|FAILED|1:0|{began:.0f}|{began + HOUR:.0f}|3600|600|2|32|04:00:00||gres/gpu=8|"
         )
         sacct.write_text(f"#!/bin/sh\necho '{line}'\n")
         sacct.chmod(0o755)
@@ -271,9 +271,8 @@ def targets(board: dict[str, Any], title: str) -> list[dict[str, Any]]:
 
 
 def ask(known: Known, expr: str, level: str, at: float) -> dict[str, float]:
-    variables = ("price_b200", "price_h100", "price_a100", "price_l40s", "price_other")
-    for name, price in zip(variables, PRICES, strict=True):
-        expr = expr.replace(f"${name}", f"{price.per_hour}")
+    for name, text in CONSTANTS.items():
+        expr = expr.replace(f"${name}", text)
     expr = expr.replace("$cluster", ".*").replace("$__range", "43200s")
     answer = requests.get(f"{known.url}/api/v1/query", params={"query": expr, "time": str(at)}, timeout=30).json()
     return {row["metric"].get(level, ""): float(row["value"][1]) for row in answer["data"]["result"]}

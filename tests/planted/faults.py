@@ -301,8 +301,8 @@ FAULTS = (
     ),
     Fault(
         "dashboards/waste.py",
-        "now(f\"sum({price.in_states(promql.TEAM, CLUSTER, without(FREE), 'team')})\")",
-        "now(f\"max({price.in_states(promql.TEAM, CLUSTER, without(FREE), 'team')})\")",
+        'now(price.total(price.in_states(promql.TEAM, CLUSTER, without(FREE), "team")))',
+        'now(price.total(price.in_states(promql.TEAM, CLUSTER, among(LOST), "team")))',
         "panels/test_panels.py",
     ),
     Fault("dashboards/fleet.py", " + ({_UNREACHABLE} or vector(0)) or {_UNREACHABLE}", "", "panels/test_panels.py"),

@@ -80,7 +80,6 @@ _NOTES = (
     "- **Range**: rules are evaluated once a minute. GPU hours of a day are `sum_over_time(x[1d]) / 60`.",
     "- **Price**: held GPU hours times the price of the model. A MIG instance or a shared GPU costs its fraction.",
     "- **Price of the waste**: price times wasted / held. It is absent if nothing was observed.",
-    "- **Price by use** (`gpu-exporter report --price-by used`): price of the hours in which kernels ran.",
     f"- **Target ratio**: utilization divided by the target of its class: {_TARGETS}.",
     f"- **Colours**: utilization is green from its target on, and red below {100 * LOW / HIGH:.0f} % of it.",
     "- **Unreachable GPU**: its counters stand still, so rates are 0. Add `and on (instance, uuid) gpu_up == 1`.",

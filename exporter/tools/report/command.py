@@ -1,9 +1,11 @@
-"""`gpu-exporter report`: what a job, a pod, a user or everybody made of the GPUs, from Prometheus."""
+"""`gpu-exporter report`: what a job, a pod, a user or everybody made of the GPUs, and what a month cost a team."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
+import sqlite3
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -18,14 +20,19 @@ from exporter.core import site_file
 from exporter.core.clock import unix_time
 from exporter.core.printable import printable, printable_json
 from exporter.daemon.logs import print_error, write_utf8
+from exporter.host.text import exists
 from exporter.tools.report import formats, layout, promql, terminal
+from exporter.tools.report.accounting.database import Database
+from exporter.tools.report.accounting.prices import Prices, rules
+from exporter.tools.report.accounting.prices import promql as site_prices
+from exporter.tools.report.accounting.prices import read as read_prices
+from exporter.tools.report.accounting.showback import Month, document, showback, to_csv, to_focus, to_json
 from exporter.tools.report.client import Access, Client, NoDataError, ReportError
-from exporter.tools.report.definitions import PRICES
 from exporter.tools.report.digest import Group, digest
 from exporter.tools.report.document import Document
 from exporter.tools.report.job import ReportRequest, job_report, nothing, slurm_job, window
 from exporter.tools.report.model import Digest, JobReport
-from exporter.tools.report.options import PrometheusConfig, ReportConfig
+from exporter.tools.report.options import MONTH_FORMATS, PrometheusConfig, ReportConfig
 from exporter.tools.report.sacct import Sacct, SacctError
 from exporter.tools.report.subject import EXPECTED, Named, named, selected
 from exporter.tools.report.summary import SlurmPart, is_of, jobs, slurm, slurm_facts, slurm_jobs
@@ -53,6 +60,8 @@ examples:
   gpu-exporter report --pod team-a/train-0 --format html > train-0.html
   gpu-exporter report --user alice --since 7d
   gpu-exporter report --all --since 7d --format markdown
+  gpu-exporter report --month 2026-10 --team vision --prices.file prices.yaml
+  gpu-exporter report --month 2026-10 --team vision --by job --format csv
 """,
     argument=_ARGUMENT,
 )
@@ -76,7 +85,18 @@ Subject = Callable[[Client, float], Report]
 
 def run(config: ReportConfig) -> int:
     """Status as in the page above."""
-    subject = _subject(config)
+    prices = read_prices(config.prices) if config.prices else None
+    if config.format == "rules":
+        if prices is None:
+            raise ConfigError("--format rules: expected with --prices.file")
+        sys.stdout.write(rules(prices))
+        return 0
+    if config.month:
+        return _month(config, config.month, prices or Prices("", ()))
+    if config.format in MONTH_FORMATS or config.team:
+        raise ConfigError("--team, --format csv and --format focus: expected with --month")
+    recorded = promql.PRICES if prices is None else site_prices(prices)
+    subject = _subject(config, recorded)
     client = Client(access(config.prometheus))
     try:
         with progress_message(f"asking {without_password(config.prometheus.url)}"):
@@ -87,7 +107,38 @@ def run(config: ReportConfig) -> int:
             print_error(f"report: {error}")
             return error.status
     else:
-        text = _render(report, _accounted(report, job, config, client), config, paint(sys.stdout))
+        currency = prices.currency if prices else _currency(client)
+        part = _accounted(report, job, config, client)
+        text = _render(report, part, config, paint(sys.stdout), currency)
+    return _write(text, config)
+
+
+def _month(config: ReportConfig, of: Month, prices: Prices) -> int:
+    """Print what each group got in a month. Raises ConfigError."""
+    path = config.accounting.database
+    if path is None or not exists(path):
+        raise ConfigError("--month: expected --accounting.database, that of `gpu-exporter accounting`")
+    try:
+        with contextlib.closing(Database(path)) as database:
+            found = showback(database, of, config.by, config.team, prices)
+            charges = database.charges(config.by, of.begin, of.end, prices, config.team)
+    except sqlite3.Error as error:
+        raise ConfigError(f"--accounting.database {path}: {error}") from None
+    print_error(f"{of.name}: {found.coverage}")
+    if config.format == "focus":
+        return _write(to_focus(charges, of, prices.currency), config)
+    if config.format in ("csv", "json"):
+        return _write(to_csv(found) if config.format == "csv" else to_json(found), config)
+    return _write(_formatted(document(found), config, paint(sys.stdout)), config)
+
+
+def _currency(client: Client) -> str:
+    """Return the currency of the recorded prices; empty if there are none."""
+    found = client.instant("gpu:price_per_hour", float(unix_time()))
+    return found[0].labels.get("currency", "") if found else ""
+
+
+def _write(text: str, config: ReportConfig) -> int:
     if config.format in _IN_UTF8:
         write_utf8()
     sys.stdout.write(text)
@@ -127,7 +178,7 @@ def _accounted(report: JobReport | Digest, job: str, config: ReportConfig, clien
     return slurm(report, known) if known and is_of(report, known) else None
 
 
-def _subject(config: ReportConfig) -> Subject:
+def _subject(config: ReportConfig, prices: str) -> Subject:
     """What is asked for. Raises ConfigError unless it is exactly one thing."""
     options = [option for option in _SUBJECTS if getattr(config, option)]
     wanted = options + ([_ARGUMENT] if config.name else [])
@@ -135,11 +186,10 @@ def _subject(config: ReportConfig) -> Subject:
         known = ", ".join(f"--{option}" for option in _SUBJECTS)
         given = " and ".join(f"--{each}" if each != _ARGUMENT else each for each in wanted) or "nothing"
         raise ConfigError(f"report: expected one of {_ARGUMENT}, {known}; got {given}")
-    prices, by = (*config.price, *PRICES), config.price_by
     if config.all or wanted[0] in _DIGESTS:
         level = "" if config.all else wanted[0]
         group = Group(level, getattr(config, level) if level else "", config.cluster)
-        return lambda client, now: Report(digest(client, group, config.since, prices, now, by))
+        return lambda client, now: Report(digest(client, group, config.since, prices, now))
     wanted_one = _named(config)
     cluster = promql.matchers(cluster=config.cluster) if config.cluster else ""
 
@@ -147,7 +197,7 @@ def _subject(config: ReportConfig) -> Subject:
         found = selected(client, wanted_one, cluster, window(config.since), now)
         if found is None:
             raise nothing(client, wanted_one.title, config.since, now)
-        request = ReportRequest(found.selector, found.title, config.since, by, config.changed_at)
+        request = ReportRequest(found.selector, found.title, config.since, config.changed_at)
         return Report(job_report(client, request, prices, now), found.job)
 
     return one
@@ -220,13 +270,14 @@ def _headers(text: str) -> Mapping[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _render(report: JobReport | Digest, part: SlurmPart | None, config: ReportConfig, colours: Colors) -> str:
+def _render(
+    report: JobReport | Digest, part: SlurmPart | None, config: ReportConfig, colours: Colors, currency: str
+) -> str:
     form = config.format
     if form == "json":
         return formats.to_json(report, part.fields if part else {})
     if form == "short":
         return formats.short(report)
-    currency = config.currency
     document = (
         layout.job_document(report, currency)
         if isinstance(report, JobReport)

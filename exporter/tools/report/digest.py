@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from exporter.ledger.states import STATES
 from exporter.tools.report import advice, progress, promql
 from exporter.tools.report.client import Client, NoDataError, NoMetricsError, Sample
-from exporter.tools.report.definitions import Price
 from exporter.tools.report.model import Digest, Row
 
 
@@ -31,19 +30,14 @@ class Group:
         return f"{cluster}, {promql.matchers(**{promql.label(self.level): self.name})}" if self.level else cluster
 
 
-def digest(
-    client: Client, group: Group, since: float, prices: Sequence[Price], now: float, priced_by: str = "held"
-) -> Digest:
-    """`priced_by` is `held`, for the price of the waste, or `used`, for that of what kernels ran.
+def digest(client: Client, group: Group, since: float, prices: str, now: float) -> Digest:
+    """`prices` is PromQL of a series per model.
 
     Raises ReportError: NoMetricsError where no rule has recorded anything, NoDataError where the group held no GPU.
     """
     window = f"{math.ceil(since)}s"
     levels = ("workload",) if group.level else (*promql.LEVELS, "workload")
-    tables = {
-        level: _table(client, level, group.scope, window, _Prices(promql.rates(prices), priced_by), now)
-        for level in levels
-    }
+    tables = {level: _table(client, level, group.scope, window, prices, now) for level in levels}
     rows = tables["workload"]
     if not rows:
         raise _nothing(client, group, window, now)
@@ -66,17 +60,10 @@ def digest(
         tables={level: table for level, table in tables.items() if table},
         causes=hours,
         advice=advice.of_states(hours, of_held=sum(held)),
-        priced_by=priced_by,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Prices:
-    rates: Sequence[promql.Rate]
-    by: str
-
-
-def _table(client: Client, level: str, scope: str, window: str, prices: _Prices, now: float) -> tuple[Row, ...]:
+def _table(client: Client, level: str, scope: str, window: str, prices: str, now: float) -> tuple[Row, ...]:
     labels = promql.keys(level).split(", ")
 
     def by_key(expr: str) -> Mapping[tuple[str, ...], Sample]:
@@ -89,10 +76,7 @@ def _table(client: Client, level: str, scope: str, window: str, prices: _Prices,
     use = by_key(promql.utilization(level, scope, window))
     owned, by = promql.owned(level, scope), promql.keys(level)
     flops, flops_bound = by_key(progress.reported(owned, by, window)), by_key(progress.bound(owned, by, window))
-    price = by_key(promql.price_of_waste(level, scope, window, prices.rates))
-    paid: Mapping[tuple[str, ...], Sample] = {}
-    if prices.by == "used":
-        paid = by_key(promql.price_of_use(level, scope, window, prices.rates))
+    price = by_key(promql.price_of_waste(level, scope, window, prices))
     state = by_key(promql.wasted_on(level, scope, window))
     rows = [
         Row(
@@ -102,7 +86,6 @@ def _table(client: Client, level: str, scope: str, window: str, prices: _Prices,
             utilization=use[key].value if key in use else None,
             price_wasted=price[key].value if key in price else None,
             used=ran[key].value if key in ran else None,
-            price_used=paid[key].value if key in paid else None,
             model_flops_utilization=flops[key].value if key in flops else None,
             model_flops_utilization_bound=flops_bound[key].value if key in flops_bound else None,
             state=state[key].labels.get("state", "") if key in state else "",

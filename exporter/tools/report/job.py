@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from exporter.ledger.states import STATES
 from exporter.tools.report import advice, promql
 from exporter.tools.report.client import Client, NoDataError, NoMetricsError, Sample, SeveralError
-from exporter.tools.report.definitions import PRICES, Hours, Price, held, price_of
+from exporter.tools.report.definitions import Hours, held
 from exporter.tools.report.model import DeviceUse, JobReport, Name, NodeUse, Span
 from exporter.tools.report.progress import Ask, progress, runs
 from exporter.tools.report.subject import held_span
@@ -35,14 +35,15 @@ class ReportRequest:
     title: str
     since: float
     """Seconds before now to look back."""
-    priced_by: str = "held"
-    """`held`: its share of the GPUs; `used`: what its kernels ran."""
     changed_at: float | None = None
     """Unix time that the runs of its name are compared before and after."""
 
 
-def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], now: float) -> JobReport:
-    """Raises ReportError; NoDataError where nothing is known of it in the range, or of several of that name."""
+def job_report(client: Client, request: ReportRequest, prices: str, now: float) -> JobReport:
+    """`prices` is PromQL of a series per model.
+
+    Raises ReportError; NoDataError where nothing is known of it in the range, or of several of that name.
+    """
     span = held_span(client, request.selector, request.since, now)
     if span is None:
         raise nothing(client, request.title, request.since, now)
@@ -71,10 +72,9 @@ def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], 
         nodes=nodes,
         devices=devices,
         progress=steps,
-        cost=_cost(held(hours) if request.priced_by == "held" else used, devices, prices),
+        cost=_cost(held(hours), devices, _prices(client, prices, now)),
         advice=advice.of_job(hours, devices, nodes, moved=moved),
         used_hours=used,
-        priced_by=request.priced_by,
         runs=runs(client, info, window(request.since), now, request.changed_at) if counted else None,
         gpus_at_once=at_once[0].value if at_once else None,
         moved=moved,
@@ -85,7 +85,7 @@ def slurm_job(client: Client, cluster: str, job: str, back: float, until: float)
     """Of a job's raw id, looking back so many seconds from `until`; `cluster` may be empty. Raises ReportError."""
     own = {"cluster": cluster} if cluster else {}
     request = ReportRequest(promql.matchers(slurm_job=job, **own), f"Slurm job {job}", back)
-    return job_report(client, request, PRICES, until)
+    return job_report(client, request, promql.PRICES, until)
 
 
 def _asker(client: Client, selector: str, window: str, time: float) -> Ask:
@@ -265,10 +265,14 @@ def _summed(ledgers: Iterable[Hours]) -> Hours:
     return _ordered(found)
 
 
-def _cost(hours: float | None, devices: Sequence[DeviceUse], prices: Sequence[Price]) -> float | None:
-    """So many GPU hours at the mean price of its GPUs, each counted by its share."""
-    weights = sum(device.share for device in devices if device.model)
-    if not weights or hours is None:
+def _prices(client: Client, prices: str, now: float) -> Mapping[str, float]:
+    return {sample.labels.get("model", ""): sample.value for sample in client.instant(prices, now)}
+
+
+def _cost(hours: float | None, devices: Sequence[DeviceUse], prices: Mapping[str, float]) -> float | None:
+    """So many GPU hours at the mean price of its GPUs, each counted by its share; None if a model has no price."""
+    weights = [(device.model.partition(" MIG ")[0], device.share) for device in devices if device.model]
+    whole = sum(share for _, share in weights)
+    if not whole or hours is None or any(model not in prices for model, _ in weights):
         return None
-    mean = sum(price_of(device.model, prices) * device.share for device in devices if device.model) / weights
-    return hours * mean
+    return hours * sum(prices[model] * share for model, share in weights) / whole

@@ -58,7 +58,7 @@ def _findings(report: JobReport) -> Sequence[Block]:
             )
             for node in report.nodes
         ]
-        nodes = _table(("Node", ">GPUs", ">Held", ">Utilization", ">Wasted", "Wasted on"), rows)
+        nodes = _table(("Node", ">GPUs", ">Allocated", ">Utilization", ">Wasted", "Wasted on"), rows)
         blocks += [Heading("Nodes"), nodes]
     if report.devices:
         blocks += [Heading("GPUs"), _devices(report.devices)]
@@ -149,7 +149,6 @@ def _spent(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
         yield "Energy", words.energy(joules)
     if report.cost is not None:
         part = f", {words.money(report.cost_wasted, currency)} of it wasted" if report.cost_wasted else ""
-        part = ", by what it used" if report.priced_by == "used" else part
         yield "Price", words.money(report.cost, currency) + part
 
 
@@ -318,15 +317,15 @@ def digest_document(digest: Digest, currency: str) -> Document:
         blocks += [Heading("What it was wasted on"), bars(digest.causes)]
     blocks += [Heading("What to change"), steps(digest.advice, known=digest.wasted is not None)]
     for level, rows in digest.tables.items():
-        blocks += [Heading(_HEADINGS[level]), _owners(rows[:_MAX_ROWS], currency, digest.priced_by)]
+        blocks += [Heading(_HEADINGS[level]), _owners(rows[:_MAX_ROWS], currency)]
         if len(rows) > _MAX_ROWS:
             blocks.append(Paragraph(f"The first {_MAX_ROWS} of {len(rows)}."))
     return Document(f"GPU hours of {digest.title}", tuple(blocks))
 
 
-def _owners(rows: Sequence[Row], currency: str, priced_by: str) -> Table:
+def _owners(rows: Sequence[Row], currency: str) -> Table:
     labels = tuple(label for label in rows[0].labels if any(row.labels[label] for row in rows))
-    columns = _numbers(priced_by, currency)
+    columns = _numbers(currency)
     head = (*(label.capitalize() for label in labels), *(title for title, _ in columns))
     return _table(
         head, [(*(row.labels[label] for label in labels), *(text(row) for _, text in columns)) for row in rows]
@@ -337,18 +336,17 @@ _Column = tuple[str, Callable[[Row], str]]
 """Head, and the text of a row."""
 
 
-def _numbers(priced_by: str, currency: str) -> tuple[_Column, ...]:
+def _numbers(currency: str) -> tuple[_Column, ...]:
     def price(row: Row) -> str:
-        paid = row.price_used if priced_by == "used" else row.price_wasted
-        return "-" if paid is None else words.money(paid, currency)
+        return "-" if row.price_wasted is None else words.money(row.price_wasted, currency)
 
     return (
-        (">Held", lambda row: words.hours(row.held)),
+        (">Allocated", lambda row: words.hours(row.held)),
         (">Used", lambda row: words.hours(row.used)),
         (">Utilization", lambda row: words.percent(row.utilization)),
         (">MFU", lambda row: words.percent(row.model_flops_utilization)),
-        (">MFU at most", lambda row: words.percent(row.model_flops_utilization_bound)),
+        (">MFU upper bound", lambda row: words.percent(row.model_flops_utilization_bound)),
         (">Wasted", lambda row: words.hours(row.wasted)),
-        (">Price of use" if priced_by == "used" else ">Price of waste", price),
+        (">Price of waste", price),
         ("Wasted on", lambda row: words.title(row.state)),
     )

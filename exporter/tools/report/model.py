@@ -241,7 +241,6 @@ class JobReport:
     advice: tuple[Advice, ...] = ()
     used_hours: float | None = None
     """GPU hours its kernels ran, whatever its share of each GPU; None from exporters that do not count them."""
-    priced_by: str = "held"
     runs: Runs | None = None
     """Of the same name and user, where they report what they get done."""
     gpus_at_once: float | None = None
@@ -278,8 +277,8 @@ class JobReport:
 
     @property
     def cost_wasted(self) -> float | None:
-        """Of what was held; nothing that was not used is paid for by use."""
-        hours = held(self.hours) if self.priced_by == "held" else 0.0
+        """Of what was held."""
+        hours = held(self.hours)
         return cost_of_waste(self.hours, self.cost / hours) if self.cost is not None and hours else None
 
 
@@ -297,8 +296,6 @@ class Row:
     """Most was wasted to it; empty where nothing was."""
     used: float | None = None
     """Hours its kernels ran, whatever its shares."""
-    price_used: float | None = None
-    """What these cost; only in a digest that is priced by use."""
     model_flops_utilization: float | None = None
     """Of its workloads that report their operations."""
     model_flops_utilization_bound: float | None = None
@@ -318,4 +315,3 @@ class Digest:
     """By level, most wasted first."""
     causes: Hours
     advice: tuple[Advice, ...] = field(default=())
-    priced_by: str = "held"

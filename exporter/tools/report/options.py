@@ -8,7 +8,8 @@ from pathlib import Path
 
 from exporter.config.kinds import boolean, choice, optional_path, path, positive_duration, text, web_address
 from exporter.config.option import option, options_of, positional, section
-from exporter.tools.report.definitions import PRICES, Price, parse_prices
+from exporter.tools.report.accounting.database import GROUPS
+from exporter.tools.report.accounting.showback import Month, month
 
 
 def optional_moment(value: str) -> float | None:
@@ -24,6 +25,12 @@ def moment(value: str) -> float:
         raise ValueError("a time such as 2026-11-20 or 2026-11-20T14:00") from None
 
 
+def optional_month(value: str) -> Month | None:
+    """Return None for an empty text."""
+    return month(value) if value else None
+
+
+MONTH_FORMATS = ("csv", "focus")
 FORMATS = ("text", "markdown", "json", "html", "short")
 
 _WHAT, _FORM, _FROM = "What", "How", "Where from"
@@ -50,6 +57,18 @@ class PrometheusConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DatabaseConfig:
+    """`--accounting.*`."""
+
+    database: Path | None = option(
+        "",
+        optional_path,
+        "Database of `gpu-exporter accounting`: a month is read from it, and summaries have exact GPU hours.",
+        metavar="FILE",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReportConfig:
     """Every option of `gpu-exporter report`."""
 
@@ -60,6 +79,11 @@ class ReportConfig:
     namespace: str = option("", text, "Digest of this namespace's GPU hours.", metavar="NAME", group=_WHAT)
     all: bool = option("false", boolean, "Digest of everybody's GPU hours, ranked by what was wasted.", group=_WHAT)
     since: float = option("7d", positive_duration, "How far to look back.", metavar="DURATION", group=_WHAT)
+    month: Month | None = option(
+        "", optional_month, "What each team got in this month, e.g. 2026-10.", metavar="YYYY-MM", group=_WHAT
+    )
+    team: str = option("", text, "Only this team: an account, else a namespace.", metavar="NAME", group=_WHAT)
+    by: str = option("team", choice(*GROUPS), "Rows of a month.", metavar="GROUP", group=_WHAT)
     cluster: str = option("", text, "Only series with this `cluster` label.", metavar="NAME", group=_WHAT)
     changed_at: float | None = option(
         "",
@@ -70,26 +94,20 @@ class ReportConfig:
     )
     format: str = option(
         "text",
-        choice(*FORMATS),
-        "text, markdown, json, html, or short (one line, for AdminComment).",
+        choice(*FORMATS, *MONTH_FORMATS, "rules"),
+        "text, markdown, json, html, or short (one line, for AdminComment); of a month also csv or focus;"
+        " rules: the prices as a rule file.",
         metavar="FORMAT",
         group=_FORM,
     )
-    price: tuple[Price, ...] = option(
-        ",".join(str(row) for row in PRICES),
-        parse_prices,
-        "Price of a GPU hour by model, e.g. H200=2.5,A100=1.2; the rest as on the dashboards.",
-        metavar="MODEL=PRICE",
+    prices: Path | None = option(
+        "",
+        optional_path,
+        "Prices of the site (YAML). Without it, the recorded ones that dashboards show.",
+        metavar="FILE",
         group=_FORM,
+        name="prices.file",
     )
-    price_by: str = option(
-        "held",
-        choice("held", "used"),
-        "What is paid for: held, the share of GPUs that was held, or used, the time that kernels ran on them.",
-        metavar="WHAT",
-        group=_FORM,
-    )
-    currency: str = option("$", text, "What prices are in.", metavar="TEXT", group=_FORM)
     prometheus: PrometheusConfig = section(PrometheusConfig, group=_FROM)
     sacct: str = option(
         "sacct",
@@ -99,6 +117,7 @@ class ReportConfig:
         group=_FROM,
         name="slurm.sacct",
     )
+    accounting: DatabaseConfig = section(DatabaseConfig, group=_FROM)
     name: str = positional()
 
 
@@ -126,14 +145,7 @@ class SummariesConfig:
         group=_WORK,
         name="state.dir",
     )
-    accounting: Path | None = option(
-        "",
-        optional_path,
-        "Database of `gpu-exporter accounting`: GPU hours are taken from it, exact for short jobs.",
-        metavar="FILE",
-        group=_WORK,
-        name="accounting.database",
-    )
+    accounting: DatabaseConfig = section(DatabaseConfig, group=_WORK)
     comment: str = option(
         "jobstats",
         choice("jobstats", "short", "none"),

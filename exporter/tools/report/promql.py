@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from exporter.tools.report.definitions import (
     HELD,
@@ -13,7 +12,6 @@ from exporter.tools.report.definitions import (
     WASTED,
     Ledger,
     OwnerLevel,
-    Price,
     Totals,
     among,
     grown_in,
@@ -25,6 +23,9 @@ from exporter.tools.report.definitions import (
 EVERYTHING = 'cluster=~".*"'
 
 LEVELS = ("account", "namespace", "user")
+
+PRICES = "max by (model) (gpu:price_per_hour)"
+"""What an hour of a whole GPU costs, by exact model: recorded from the site's file of prices."""
 
 TEAM = "team"
 """The level that all work is in: the account, else the namespace."""
@@ -101,29 +102,19 @@ def allocated_gpu_hours(level: str, scope: str, window: str) -> str:
 def busy_gpu_hours(level: str, scope: str, window: str) -> str:
     """GPU hours that kernels of owners ran, whatever their shares of the GPUs; 0 where none was seen to run."""
     of = totals(level, scope, window)
-    ran = _ran(of.matchers, window) if level == "workload" else _ran_of(level, scope, window)("")
+    ran = hours(f"workload:gpu_workload_used:rate5m{{{of.matchers}}}", window)
+    if level != "workload":
+        ran = _ran_of(level, scope, window)
     return f"(sum by ({of.by}) ({ran}) or 0 * ({of.used()} == 0 and {of.observed()} > 0))"
 
 
-def _ran_of(level: str, scope: str, window: str) -> Callable[[str], str]:
-    series = f"{level}:gpu_owner_busy_gpu_seconds:increase"
-    return lambda model: grown_in(window)(f"{series}{{{owned(level, scope)}{model}}}")
+def _ran_of(level: str, scope: str, window: str) -> str:
+    return grown_in(window)(f"{level}:gpu_owner_busy_gpu_seconds:increase{{{owned(level, scope)}}}")
 
 
-def _ran(owner: str, window: str) -> str:
-    return hours(f"workload:gpu_workload_used:rate5m{{{owner}}}", window)
-
-
-def price_of_use(level: str, scope: str, window: str, prices: Sequence[Rate]) -> str:
-    """What owners pay where use is paid for, not holding."""
-    if level != "workload":
-        return _priced_level(keys(level), _ran_of(level, scope, window), prices)
-    return f"sum by ({keys(level)}) ({used_price(owned(level, scope), window, prices)})"
-
-
-def used_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
-    by = keys("workload")
-    return f"(sum by ({by}) ({_ran(owner, window)})) * {_mean_price(owner, window, prices)}"
+def price_of_use(level: str, scope: str, window: str, prices: str = PRICES) -> str:
+    """What the owners of a level pay where the time is paid for that kernels ran."""
+    return _priced_level(keys(level), _ran_of(level, scope, window), prices)
 
 
 def wasted(level: str, scope: str, window: str) -> str:
@@ -144,33 +135,23 @@ def wasted_on(level: str, scope: str, window: str) -> str:
     return f"topk by ({by}) (1, {lost} > 0)"
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """What a GPU hour costs: a pattern of models (empty for the rest), and a number or a dashboard's variable."""
-
-    models: str
-    amount: str
+def priced(gpu_hours: str, prices: str = PRICES) -> str:
+    """Return the price of GPU hours that have a series per model. Hours of a model without a price are not in it."""
+    return f"(({gpu_hours}) * on (model) group_left () {prices})"
 
 
-def rates(prices: Sequence[Price]) -> tuple[Rate, ...]:
-    return tuple(Rate(row.models, repr(row.per_hour)) for row in prices)
+def _priced_level(by: str, gpu_hours: str, prices: str) -> str:
+    return f"sum by ({by}) {priced(f'sum by ({by}, model) ({gpu_hours})', prices)}"
 
 
-def _priced_level(by: str, gpu_hours: Callable[[str], str], prices: Sequence[Rate]) -> str:
-    return f"sum by ({by}) ({priced(lambda model: f'sum by ({by}, model) ({gpu_hours(model)})', prices)})"
-
-
-def price_in_states(level: str, scope: str, window: str, states: str, prices: Sequence[Rate], by: str = "") -> str:
+def price_in_states(level: str, scope: str, window: str, states: str, prices: str = PRICES, by: str = "") -> str:
     """The price of the hours that owners of a level had in some states, by the labels `by`."""
     series = f"{level}_state:gpu_owner_gpu_seconds:increase"
 
-    def gpu_hours(model: str) -> str:
-        return grown_in(window)(f"{series}{{{owned(level, scope)}, {states}{model}}}")
-
-    return _priced_level(by or keys(level), gpu_hours, prices)
+    return _priced_level(by or keys(level), grown_in(window)(f"{series}{{{owned(level, scope)}, {states}}}"), prices)
 
 
-def price_of_waste(level: str, scope: str, window: str, prices: Sequence[Rate]) -> str:
+def price_of_waste(level: str, scope: str, window: str, prices: str = PRICES) -> str:
     if level != "workload":
         return price_in_states(level, scope, window, among(LOST), prices)
     return f"sum by ({keys(level)}) ({waste_price(owned(level, scope), window, prices)})"
@@ -181,29 +162,21 @@ def owned(level: str, scope: str) -> str:
     return scope if level in {"workload", "cluster"} else f'{scope}, {label(level)}!=""'
 
 
-def held_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
+def held_price(owner: str, window: str, prices: str = PRICES) -> str:
     """Of what each workload held; a MIG instance is priced as the part of a GPU it is."""
     return f"{HELD.promql(totals('workload', owner, window))} * {_mean_price(owner, window, prices)}"
 
 
-def waste_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
+def waste_price(owner: str, window: str, prices: str = PRICES) -> str:
     return f"({WASTED.promql(totals('workload', owner, window))}) * {_mean_price(owner, window, prices)}"
 
 
-def _mean_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
+def _mean_price(owner: str, window: str, prices: str = PRICES) -> str:
     """Of an hour of each workload's GPUs, each counted by the time it was held."""
     by = keys("workload")
 
-    def held_of(model: str) -> str:
-        return hours(f"workload_model:gpu_allocation_ratio:sum{{{owner}{model}}}", window)
-
-    return f"(sum by ({by}) ({priced(held_of, prices)}) / (sum by ({by}) ({held_of('')}) > 0))"
-
-
-def priced(gpu_hours: Callable[[str], str], prices: Sequence[Rate]) -> str:
-    """The price of GPU hours that have a series per model; `gpu_hours` gets a matcher to add to its selector."""
-    arms = (f"{gpu_hours(f', model=~{quoted(row.models)}' if row.models else '')} * {row.amount}" for row in prices)
-    return "(" + " or ".join(arms) + ")"
+    allocated = hours(f"workload_model:gpu_allocation_ratio:sum{{{owner}}}", window)
+    return f"(sum by ({by}) {priced(allocated, prices)} / (sum by ({by}) ({allocated}) > 0))"
 
 
 def causes(level: str, scope: str, window: str) -> str:

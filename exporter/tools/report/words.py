@@ -68,7 +68,7 @@ def gpus(number: float | None) -> str:
 
 
 def money(amount: float, currency: str) -> str:
-    return f"{amount:,.2f} {currency}"
+    return f"{amount:,.2f} {currency}".rstrip()
 
 
 def amount(number: float) -> str:

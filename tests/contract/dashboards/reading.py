@@ -20,7 +20,6 @@ _STAND_INS = (
     (re.compile(r"\$__(rate_interval|interval)\b"), "5m"),
     (re.compile(r"\$__range_s\b"), "21600"),
     (re.compile(r"\$__range\b"), "6h"),
-    (re.compile(r"\$price_\w+"), "1.5"),
     (re.compile(r"\$changed"), "24"),
     *((re.compile(rf"\${name}\b"), text) for name, text in CONSTANTS.items()),
 )

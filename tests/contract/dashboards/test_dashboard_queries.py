@@ -32,13 +32,14 @@ _LABEL_VALUES = re.compile(r"label_values\((?P<selector>.+), (?P<label>\w+)\)")
 _QUERY_RESULT = re.compile(r"query_result\((?P<expr>.+)\)")
 _JOINED = {
     STATE_INDEX.record,
+    "gpu:price_per_hour",
     "up",
     "process_cpu_seconds_total",
     "process_resident_memory_bytes",
     "scrape_samples_scraped",
     "scrape_duration_seconds",
 }
-"""Everybody's metrics: kept to the exporters by a join with a series that is selected by cluster."""
+"""Metrics of everybody and of the site: kept to the exporters by a join with a series that is selected by cluster."""
 
 
 def _parsed(query: Query) -> Any:

@@ -31,6 +31,8 @@ EXTERNAL = {
     "up":                        Metric("gauge",   frozenset()),
     "scrape_samples_scraped":    Metric("gauge",   frozenset()),
     "scrape_duration_seconds":   Metric("gauge",   frozenset()),
+    # the site's price file, as rules
+    "gpu:price_per_hour":        Metric("gauge",   frozenset({"model", "currency"})),
     # prometheus-client's, about the exporter's process
     "process_cpu_seconds_total":     Metric("counter", frozenset()),
     "process_resident_memory_bytes": Metric("gauge",   frozenset()),
@@ -50,4 +52,4 @@ def _recorded() -> dict[str, Metric]:
 
 
 METRICS = _declared() | _recorded() | EXTERNAL
-RECORDED = frozenset(_recorded())
+RECORDED = frozenset({*_recorded(), "gpu:price_per_hour"})

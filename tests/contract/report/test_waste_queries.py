@@ -1,4 +1,4 @@
-"""The digest asks what the Waste dashboard asks, at the prices the dashboards begin with."""
+"""The digest asks what the Waste dashboard asks, at the same recorded prices."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from dashboards.parts.price import PRICES as BOARD_PRICES
-from dashboards.parts.price import RATES
 from dashboards.waste import SHOWN, waste
 from deploy.prometheus.states import BUSY, LOST
 from exporter.tools.report import definitions, promql
-from exporter.tools.report.definitions import PRICES, Price
 
 
 def _exprs() -> set[str]:
@@ -36,11 +33,11 @@ def test_queries_of_a_level_are_the_dashboards(level: str, query: Callable[[str,
 
 @pytest.mark.parametrize("level", ["account", "namespace", "user", "workload"])
 def test_price_of_the_loss_is_the_dashboards(level: str) -> None:
-    assert is_asked(promql.price_of_waste(level, SHOWN if level == "workload" else SCOPE, RANGE, RATES))
+    assert is_asked(promql.price_of_waste(level, SHOWN if level == "workload" else SCOPE, RANGE))
 
 
 def test_used_hours_and_their_price_are_the_dashboards() -> None:
-    price_of_all = f"sum({promql.price_of_use(promql.TEAM, SCOPE, RANGE, RATES)})"
+    price_of_all = f"sum({promql.price_of_use(promql.TEAM, SCOPE, RANGE)})"
 
     assert is_asked(promql.busy_gpu_hours("workload", SHOWN, RANGE))
     assert any(price_of_all in each for each in EXPRS)
@@ -48,10 +45,6 @@ def test_used_hours_and_their_price_are_the_dashboards() -> None:
 
 def test_causes_are_the_dashboards() -> None:
     assert is_asked(promql.causes(promql.TEAM, SCOPE, RANGE))
-
-
-def test_prices_are_those_the_dashboards_begin_with() -> None:
-    assert tuple(Price(row.models, float(row.default)) for row in BOARD_PRICES) == PRICES
 
 
 def test_states_are_the_rules_states() -> None:

@@ -15,6 +15,7 @@ def capacity(where: str, resource: str) -> str:
     return f'kube_node_status_capacity{{cluster="c1",node="{where}",resource="{resource}",unit="integer"}}'
 
 
+_ACCOUNTING = '{cluster="c1",instance="acct:9837",job="gpu-accounting"}'
 _SLURM = ',source="slurm"'
 CASES: tuple[Case, ...] = (
     fires(
@@ -233,6 +234,18 @@ CASES: tuple[Case, ...] = (
         "two jobs that Slurm allocates one GPU",
         "30m",
         node("gpu_exporter_attribution_conflicts", "0x10 1x30", ',source="slurm_steps"'),
+    ),
+    fires(
+        "GpuSourceFailing",
+        "the scheduler counts other GPU time",
+        "30m",
+        {f"gpu_accounting_scheduler_difference_ratio{_ACCOUNTING}": "0x10 0.07x30"},
+    ),
+    silent(
+        "GpuSourceFailing",
+        "the scheduler counts a little more",
+        "30m",
+        {f"gpu_accounting_scheduler_difference_ratio{_ACCOUNTING}": "0.04x40"},
     ),
     silent(
         "GpuSourceFailing",

@@ -34,6 +34,8 @@ OF_SCRAPERS = set(SCRAPE.split(", "))
 """Labels that whoever scrapes, or a site's ruler, may add."""
 OTHERS = {
     "up": set(),
+    "gpu_accounting_scheduler_difference_ratio": set(),
+    "gpu_accounting_unread_nodes": set(),
     "kube_node_created": set(),
     "kube_node_info": set(),
     "kube_node_status_condition": {"condition", "status"},

@@ -10,7 +10,7 @@ import pytest
 SCRIPTS = Path(__file__).parents[3] / "deploy/package/scripts"
 PROGRAMS = ("systemctl", "systemd-sysusers", "systemd-tmpfiles", "python3")
 RELOAD, RESTART = "systemctl daemon-reload", "systemctl try-restart gpu-exporter.service"
-DISABLE = "systemctl disable --now gpu-exporter.service gpu-exporter-summaries.timer"
+DISABLE = "systemctl disable --now gpu-exporter.service gpu-exporter-summaries.timer gpu-exporter-accounting.service"
 
 
 def calls(script: str, folder: Path, *arguments: str) -> list[str]:

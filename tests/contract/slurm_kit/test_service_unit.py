@@ -12,7 +12,10 @@ ROOT = Path(__file__).parents[3]
 UNIT = ROOT / "deploy/systemd/gpu-exporter.service"
 
 
-@pytest.mark.parametrize("name", [UNIT.name, "gpu-exporter-summaries.service", "gpu-exporter-summaries.timer"])
+@pytest.mark.parametrize(
+    "name",
+    [UNIT.name, "gpu-exporter-summaries.service", "gpu-exporter-summaries.timer", "gpu-exporter-accounting.service"],
+)
 def test_systemd_takes_the_unit(tmp_path: Path, name: str) -> None:
     program = tmp_path / "gpu-exporter"
     program.write_text("#!/bin/sh\n")

@@ -36,7 +36,7 @@ EMPTY = {
     ("job", "By GPU"),  # and on two GPUs, which the ranks above are
     ("throughput", "Tokens per GPU second"),  # nobody runs a serving engine
     ("throughput", "Tokens per joule"),
-    ("throughput", "Tokens per dollar"),
+    ("throughput", "Tokens per unit of currency"),
     ("throughput", "Time to the first token, slowest engine"),
     ("throughput", "Time between tokens, slowest engine"),
     ("throughput", "Tokens per second"),

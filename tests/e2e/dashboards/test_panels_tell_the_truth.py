@@ -12,14 +12,12 @@ from exporter.tools.report.definitions import (
     DEFINITIONS,
     GOOD,
     HIGH,
-    PRICES,
     Definition,
     Ledger,
     Totals,
     cost,
     cost_of_waste,
     hours_in,
-    price_of,
     target_ratio,
     utilization,
 )
@@ -33,6 +31,7 @@ from tests.e2e.dashboards.tsdb import ask_at
 pytestmark = pytest.mark.xdist_group("dashboards")
 
 SERIES, ALL = "workload_state:gpu_workload_gpu_seconds:rate5m", 'cluster=~".+"'
+PRICE = {"NVIDIA H100": 3.0, "NVIDIA A100": 1.8}
 EDGES = 0.02
 """A gap begins and ends within a minute, and what is recorded of it by a minute."""
 HOURS = (SPAN.end - SPAN.start) / 3600
@@ -125,8 +124,7 @@ def test_a_gpu_whose_held_part_nobody_observed_is_not_idle_for_its_free_part(url
 
 def test_a_part_of_a_gpu_has_its_part_of_the_price(url: str) -> None:
     (held,) = Reader(url, SPAN, {}).column("waste", "Cost of allocated", "")
-    whole = {"NVIDIA H100": 3.0, "NVIDIA A100": 1.8}
-    price = sum(whole[gpu.model] * each.share for node in NODES for gpu in node.gpus for each in gpu.held) * HOURS
+    price = sum(PRICE[gpu.model] * each.share for node in NODES for gpu in node.gpus for each in gpu.held) * HOURS
 
     assert value_of(held) == pytest.approx(price, rel=0.06)  # a gap, and the first rates need two scrapes
 
@@ -185,11 +183,11 @@ def test_one_job_has_one_utilization_on_every_panel_in_the_digest_and_in_the_rep
     one = {"cluster": "one", "workload": workload}
     client = Client(Access(url))
     report = job_report(
-        client, ReportRequest(f'cluster="one", workload="{workload}"', workload, 3600.0), PRICES, SPAN.end
+        client, ReportRequest(f'cluster="one", workload="{workload}"', workload, 3600.0), promql.PRICES, SPAN.end
     )
     (row,) = (
         row
-        for row in digest(client, Group(cluster="one"), 3600.0, PRICES, SPAN.end).tables["workload"]
+        for row in digest(client, Group(cluster="one"), 3600.0, promql.PRICES, SPAN.end).tables["workload"]
         if row.labels["workload"] == workload
     )
 
@@ -224,13 +222,12 @@ def test_promql_and_python_price_alike(url: str) -> None:
         (node.cluster, each.owner.workload): gpu.model for node in NODES for gpu in node.gpus for each in gpu.held
     }
     hours = hours_by_owner(url)
-    rates = promql.rates(PRICES)
 
-    held = by_owner(url, f"sum by (cluster, workload) ({promql.held_price(ALL, '1h', rates)})")
-    waste = by_owner(url, f"sum by (cluster, workload) ({promql.waste_price(ALL, '1h', rates)})")
+    held = by_owner(url, f"sum by (cluster, workload) ({promql.held_price(ALL, '1h')})")
+    waste = by_owner(url, f"sum by (cluster, workload) ({promql.waste_price(ALL, '1h')})")
 
-    assert held == {key: pytest.approx(cost(of, price_of(models[key], PRICES)), rel=EDGES) for key, of in hours.items()}
-    wasted = {key: cost_of_waste(of, price_of(models[key], PRICES)) for key, of in hours.items()}
+    assert held == {key: pytest.approx(cost(of, PRICE[models[key]]), rel=EDGES) for key, of in hours.items()}
+    wasted = {key: cost_of_waste(of, PRICE[models[key]]) for key, of in hours.items()}
     assert waste == {key: pytest.approx(value, rel=EDGES) for key, value in wasted.items() if value is not None}
     assert ("one", "team-mig/notebook") not in waste
 

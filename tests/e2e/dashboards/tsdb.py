@@ -12,10 +12,14 @@ import promql_parser as promql
 import requests
 import yaml
 
+from exporter.tools.report.accounting.prices import PriceRow, Prices
+from exporter.tools.report.accounting.prices import promql as site_prices
 from tests.e2e.dashboards.history import Span
 from tests.stack import ROOT, program, prometheus
 
 RULES = ROOT / "deploy/prometheus/rules"
+PRICES = Prices("USD", (PriceRow("NVIDIA H100", 3.0), PriceRow("NVIDIA A100", 1.8), PriceRow("NVIDIA L40S", 1.0)))
+"""What the site pays for the models of the tests."""
 RULES_EVERY = 60
 """Seconds; the groups' interval, on which sums of recorded series rely."""
 
@@ -84,7 +88,8 @@ def _rules(file: str, kind: str) -> list[dict[str, Any]]:
 
 
 def _recordings() -> dict[str, str]:
-    return {rule["record"]: rule["expr"] for rule in _rules("gpu-recording.yaml", "record")}
+    found = {rule["record"]: rule["expr"] for rule in _rules("gpu-recording.yaml", "record")}
+    return {**found, "gpu:price_per_hour": site_prices(PRICES)}
 
 
 def _layers(rules: Mapping[str, str]) -> Iterator[dict[str, str]]:

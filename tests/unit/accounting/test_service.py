@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,10 @@ from typing import Any
 import pytest
 
 from exporter.accounting.store import read_after, rows_after
+from exporter.attribution.owner import Owner
+from exporter.config.load import load
 from exporter.core.threads import Threads
+from exporter.tools.report.accounting import command
 from exporter.tools.report.accounting.collector import NodeAccess, collect
 from exporter.tools.report.accounting.database import Cursor, Database
 from exporter.web.app import ALLOCATIONS, App, Policy, Response, RouteHandlers
@@ -193,3 +197,29 @@ def test_cursor_moves_with_its_rows(database: Database) -> None:
 
     assert database.cursor("n") == Cursor("s", 7)
     assert json.dumps(database.cursor("other").seq) == "0"
+
+
+def test_difference_to_the_scheduler_is_a_metric_of_the_service(tmp_path: Path) -> None:
+    """Of two jobs of an hour with one GPU each, the nodes saw one."""
+    end = int(time.time()) - 7200
+    sacct = tmp_path / "sacct"
+    job = f"{{0}}|{{0}}|ada|vision|gpu|q|c1|COMPLETED|0:0|{end - 3600}|{end}|3600|600|1|8|01:00:00||gres/gpu=1|"
+    sacct.write_text("#!/bin/sh\n" + "".join(f"echo '{job.format(each)}'\n" for each in (1, 2)))
+    sacct.chmod(0o755)
+    database = Database(tmp_path / command.DATABASE)
+    owner = Owner("slurm:1", "slurm", slurm_job="1", user="ada", account="vision")
+    hour = (end - 3600) // 3600
+    seen = {
+        "seq": 1, "allocation": "1", "start": end - 3600.0, "end": float(end), "facts": {"owner": owner}, "hour": hour,
+        "model": "A100", "profile": "", "until": float(end), "used": 0.0, "joules": 0.0,
+        "states": {"computing": 3600.0},
+    }  # fmt: skip
+    database.add("n1", "n1", Cursor("s", 1), [seen], 0.0)
+    database.close()
+    options = ("--nodes", "http://127.0.0.1:1", "--interval", "0", "--state.dir", str(tmp_path))
+
+    status = command.run(load(command.AccountingConfig, (*options, "--slurm.sacct", str(sacct)), {}))
+
+    metrics = ("unread_nodes", "scheduler_difference_ratio")
+    values = [command._REGISTRY.get_sample_value(f"gpu_accounting_{name}") for name in metrics]  # pyright: ignore[reportPrivateUsage]
+    assert (status, values) == (1, [1.0, 0.5])

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import promql_parser
 import pytest
 
 from exporter.attribution.owner import Owner
 from exporter.config.load import load
 from exporter.config.option import ConfigError
-from exporter.tools.report.accounting.command import DATABASE, AccountingConfig, run
+from exporter.tools.report.accounting.command import DATABASE
 from exporter.tools.report.accounting.database import Cursor, Database
+from exporter.tools.report.command import run
+from exporter.tools.report.options import ReportConfig
 
 PRICES = """
 currency: EUR
@@ -69,8 +74,9 @@ def listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     (tmp_path / "prices.yaml").write_text(PRICES)
 
     def show(*options: str) -> tuple[str, str]:
-        given = ("--state.dir", str(tmp_path), "--month", "2026-10", "--prices.file", str(tmp_path / "prices.yaml"))
-        assert run(load(AccountingConfig, (*given, *options), {})) == 0
+        given = ("--accounting.database", str(tmp_path / DATABASE), "--month", "2026-10")
+        prices = ("--prices.file", str(tmp_path / "prices.yaml"))
+        assert run(load(ReportConfig, (*given, *prices, *options), {})) == 0
         return capsys.readouterr()
 
     return show
@@ -118,8 +124,83 @@ def test_jobs_of_a_team_are_behind_its_number(listed: Any) -> None:
 def test_total_says_what_it_covers(listed: Any) -> None:
     text = listed("--format", "csv")
 
-    assert text.err == "gpu-exporter: 2026-10: data for 0.1 of 31 days\n"
-    assert text.out.splitlines()[1].startswith("speech,8.0,1.0,4.0,0.0,2.0,2,8.0,0.0,")
+    assert text.err == "gpu-exporter: 2026-10: data for 0.1 of 31 days; 0.0 days of the month before\n"
+    assert text.out.splitlines()[2].startswith("speech,2,8.0,1.0,4.0,0.0,2.0,2,8.0,0,")
+
+
+def test_team_has_its_rank_among_all_teams_and_its_month_before(listed: Any, tmp_path: Path) -> None:
+    database = Database(tmp_path / DATABASE)
+    september = moment(1, 0) - 30
+    database.add("gpu02", "gpu02", Cursor("t", 1), (row("6", "speech", september, A100, 2.0),), 0.0)
+    database.close()
+
+    (speech,) = json.loads(listed("--format", "json", "--team", "speech").out)["rows"]
+
+    assert (speech["name"], speech["rank"], speech["gpu_hours_before"], speech["cost_before"]) == (
+        "speech",
+        2,
+        2.0,
+        3.0,
+    )
+
+
+def test_gpu_time_without_an_owner_has_a_price_and_no_rank(listed: Any, tmp_path: Path) -> None:
+    """The sum of all rows is the fleet's whole cost: free, unhealthy and unobserved GPUs are in it."""
+    free = {**row("", "", moment(21, 0), H100, 1.0), "facts": {"owner": Owner("", "")}, "states": {"free": 7200.0}}
+    database = Database(tmp_path / DATABASE)
+    database.add("gpu03", "gpu03", Cursor("u", 1), (free,), 0.0)
+    database.close()
+
+    rows = by_name(listed("--format", "json").out)
+
+    assert (rows[""]["cost"], rows[""]["rank"]) == (4.0, None)
+    assert sum(each["cost"] for each in rows.values()) == 10 + 8 + 4
+
+
+def test_month_as_a_page_has_rank_cost_and_coverage(listed: Any) -> None:
+    page = listed("--format", "html").out
+
+    assert "<h1>GPU hours and cost by team, 2026-10</h1>" in page
+    assert "data for 0.1 of 31 days" in page
+    assert '<td class="n">10.00 EUR</td>' in page
+
+
+def test_focus_has_a_charge_for_each_team_model_and_price(listed: Any) -> None:
+    rows = list(csv.DictReader(io.StringIO(listed("--format", "focus").out)))
+
+    charges = {(each["SubAccountId"], each["ListUnitPrice"], each["ConsumedQuantity"]): each for each in rows}
+    assert sorted(charges) == [
+        ("speech", "0.500000", "4.000000"),
+        ("speech", "1.500000", "4.000000"),
+        ("vision", "2.000000", "2.000000"),
+        ("vision", "3.000000", "2.000000"),
+    ]
+    assert sum(float(each["BilledCost"]) for each in rows) == 18.0
+    assert {(each["BillingPeriodStart"], each["BillingPeriodEnd"]) for each in rows} == {
+        ("2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z")
+    }
+
+
+def test_name_that_a_spreadsheet_would_run_is_text(listed: Any, tmp_path: Path) -> None:
+    database = Database(tmp_path / DATABASE)
+    database.add("gpu04", "gpu04", Cursor("v", 1), (row("7", "=1+1", moment(3, 0), A100, 1.0),), 0.0)
+    database.close()
+
+    assert "'=1+1,3,1.0" in listed("--format", "csv").out
+
+
+def test_rule_file_has_the_price_of_each_exact_model_from_its_day_on(listed: Any) -> None:
+    (group,) = json.loads(listed("--format", "rules").out)["groups"]
+    (rule,) = group["rules"]
+
+    assert (rule["record"], rule["labels"]) == ("gpu:price_per_hour", {"currency": "EUR"})
+    assert promql_parser.parse(rule["expr"])
+    h100 = '"model", "NVIDIA H100 80GB HBM3", "", "")'
+    assert rule["expr"] == (
+        f"max by (model) (label_replace(vector(3) and on () vector(time()) < 1792108800, {h100}"
+        f" or label_replace(vector(2) and on () vector(time()) >= 1792108800, {h100}"
+        ' or label_replace(vector(1.5), "model", "NVIDIA A100-SXM4-80GB", "", ""))'
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,7 +215,7 @@ def test_total_says_what_it_covers(listed: Any) -> None:
 )
 def test_wrong_file_is_refused_in_one_line(tmp_path: Path, text: str, complaint: str) -> None:
     (tmp_path / "prices.yaml").write_text(text)
-    options = ("--state.dir", str(tmp_path), "--month", "2026-10", "--prices.file", str(tmp_path / "prices.yaml"))
+    options = ("--month", "2026-10", "--prices.file", str(tmp_path / "prices.yaml"))
 
     with pytest.raises(ConfigError, match=complaint):
-        run(load(AccountingConfig, options, {}))
+        run(load(ReportConfig, options, {}))

@@ -7,6 +7,10 @@ BEGAN, ENDED = NOW - 40_000.0, NOW - 4_000.0
 """Ten hours."""
 
 JOB = {
+    r"^max by \(model\) \(gpu:price_per_hour\)$": """
+        {model="NVIDIA H200"} 3
+        {model="NVIDIA H100 80GB HBM3"} 3
+    """,
     r"^sum \(gpu_workload_allocated_gpus": "",
     r"^max_over_time\(sum \(.*gpu_workload_allocated_gpus": "{} 3.5",
     r"^max_over_time\(count": "{} 4",
@@ -133,7 +137,6 @@ _OF_WORKLOADS = {
     "wasted": rf"^{_SUM}{{level}}:gpu_waste",
     "utilization": rf"^{_SUM}{{level}}:gpu_workload_busy",
     "price of waste": r"^sum by \({by}\) \(\(sum by [^:]*:gpu_waste",
-    "price of use": r"^sum by \({by}\) \(\(sum by [^:]*:gpu_workload_used",
 }
 _STATES = "{level}_state:gpu_owner_gpu_seconds:increase[^[]*state"
 _OF_LEVELS = {
@@ -142,7 +145,6 @@ _OF_LEVELS = {
     "wasted": rf'^\({_SUM}{_STATES}=~"(?![^"]*computing)',
     "utilization": rf'^\({_SUM}{_STATES}=~"[^"]*computing',
     "price of waste": rf"^sum by \({{by}}\) \(\(sum by \({{by}}, model\) [^:]*{_STATES}",
-    "price of use": r"^sum by \({by}\) \(\(sum by \({by}, model\) [^:]*:gpu_owner_busy",
 }
 
 
@@ -164,33 +166,33 @@ WEEK = {
     **_level(
         "account",
         """
-        account="physics"   900.5 700.25 120.5  0.82 602.5  2100.75  wait_storage
-        account="biology"   40.25 -      -      -    -      -        -
-        account="chemistry" 0     0      0      -    0      0        -
+        account="physics"   900.5 700.25 120.5  0.82 602.5  wait_storage
+        account="biology"   40.25 -      -      -    -      -
+        account="chemistry" 0     0      0      -    0      -
         """,
     ),
     **_level(
         "workload_namespace",
         """
-        workload_namespace="team-b" 60 20 30 0.4 90 60 allocated_idle
-        workload_namespace="team-a" 70 20 30 0.4 90 60 allocated_idle
+        workload_namespace="team-b" 60 20 30 0.4 90 allocated_idle
+        workload_namespace="team-a" 70 20 30 0.4 90 allocated_idle
         """,
     ),
     **_level("user", ""),
     **_level(
         "team",
         """
-        team="physics" 900.5 - 120.5 - - - -
-        team="team-a"  70    - 30    - - - -
-        team="biology" 0.5   - -     - - - -
+        team="physics" 900.5 - 120.5 - - -
+        team="team-a"  70    - 30    - - -
+        team="biology" 0.5   - -     - - -
         """,
     ),
     **_level(
         "workload",
         """
-        cluster="n",workload="slurm:7",user="ada",account="physics" 900.5 700.25 120.5 0.82 602.5 2100.75 wait_storage
-        cluster="n",workload="team-a/web",workload_namespace="team-a" 70 20 30 0.4 90 60 allocated_idle
-        cluster="n",workload="slurm:8",user="bob",account="biology" 0.5   -      -     -    -     -       -
+        cluster="n",workload="slurm:7",user="ada",account="physics" 900.5 700.25 120.5 0.82 602.5 wait_storage
+        cluster="n",workload="team-a/web",workload_namespace="team-a" 70 20 30 0.4 90 allocated_idle
+        cluster="n",workload="slurm:8",user="bob",account="biology" 0.5   -      -     -    -     -
         """,
     ),
     r"^sum by \(state\)": """

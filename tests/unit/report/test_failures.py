@@ -187,7 +187,10 @@ def test_url_where_nothing_is(url: str, status: int, says: str) -> None:
         (["1", "--all"], "got --all and NAME"),
         (["--pod", "train-0"], "--pod: expected NAMESPACE/NAME, got 'train-0'"),
         (["1", "--since", "a week"], "--since: expected a duration"),
-        (["1", "--price", "H200"], "--price: expected MODEL=PRICE"),
+        (["1", "--prices.file", "/nonexistent"], "--prices.file /nonexistent: No such file"),
+        (["--month", "October"], "--month: expected a month such as 2026-10"),
+        (["--month", "2026-10"], "--month: expected --accounting.database"),
+        (["1", "--format", "csv"], "expected with --month"),
         (
             ["1", "--prometheus.bearer-token-file", "/nonexistent"],
             "--prometheus.bearer-token-file /nonexistent: No such",

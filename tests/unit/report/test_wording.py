@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.ledger.palette import style_of
-from exporter.tools.report import advice, definitions, formats, layout, promql, subject, terminal, words
+from exporter.tools.report import advice, formats, layout, promql, subject, terminal, words
 from exporter.tools.report.definitions import utilization
 from exporter.tools.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
 from exporter.tools.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span
@@ -73,28 +73,6 @@ def test_unobserved_time_is_neither_use_nor_loss() -> None:
     assert utilization({"unobserved": 9.0}) is None
 
 
-def test_prices_given_go_before_the_table() -> None:
-    prices = (*definitions.parse_prices("H200=2.5, A100=1"), *definitions.PRICES)
-
-    assert definitions.price_of("NVIDIA H200", prices) == 2.5
-    assert definitions.price_of("NVIDIA H100 80GB HBM3", prices) == 3.0
-    assert definitions.price_of("Tesla T4", prices) == 0.6
-    assert definitions.price_of("NVIDIA A100-SXM4-80GB MIG 1g.10gb", prices) == 1.0
-
-
-@pytest.mark.parametrize("paid", ["0.125", "0.004", "1e-05", "1234567.125"])
-def test_digest_pays_what_a_job_pays(paid: str) -> None:
-    prices = definitions.parse_prices(f"H200={paid}")
-
-    assert [float(rate.amount) for rate in promql.rates(prices)] == [definitions.price_of("NVIDIA H200", prices)]
-
-
-@pytest.mark.parametrize("wrong", ["H200", "=2", "H200=cheap", "H200=-1", "(=1"])
-def test_wrong_price_is_refused(wrong: str) -> None:
-    with pytest.raises(ValueError, match="MODEL=PRICE"):
-        definitions.parse_prices(wrong)
-
-
 @given(st.text())
 def test_any_name_makes_a_query_that_parses(name: str) -> None:
     selector = promql.matchers(user=name.replace("\x00", ""))
@@ -103,7 +81,7 @@ def test_any_name_makes_a_query_that_parses(name: str) -> None:
 
 
 def test_every_query_parses() -> None:
-    selector, scope, prices = 'slurm_job="1"', promql.EVERYTHING, promql.rates(definitions.PRICES)
+    selector, scope = 'slurm_job="1"', promql.EVERYTHING
     queries = [
         subject.holding(selector),
         subject.began_before(selector),
@@ -123,7 +101,7 @@ def test_every_query_parses() -> None:
         queries += [
             query(level, scope, "60s") for query in (promql.allocated_gpu_hours, promql.wasted, promql.utilization)
         ]
-        queries += [promql.wasted_on(level, scope, "60s"), promql.price_of_waste(level, scope, "60s", prices)]
+        queries += [promql.wasted_on(level, scope, "60s"), promql.price_of_waste(level, scope, "60s")]
 
     assert all(promql_parser.parse(query) for query in queries)
 
@@ -284,13 +262,9 @@ def test_no_text_becomes_markup(one: str, two: str) -> None:
 
 def test_what_was_used_stands_beside_what_was_held() -> None:
     text = terminal.render(layout.job_document(replace(REPORT, used_hours=1.5), "$"), Colors(colours=False))
-    paid = replace(REPORT, used_hours=1.5, priced_by="used", cost=4.5)
-    by_use = terminal.render(layout.job_document(paid, "$"), Colors(colours=False))
 
     assert "1.5 h: the time its kernels ran" in text
-    assert "4.50 $, by what it used" in by_use
-    assert not paid.cost_wasted
-    assert '"gpu_hours_used": 1.5' in formats.to_json(paid, {})
+    assert '"gpu_hours_used": 1.5' in formats.to_json(replace(REPORT, used_hours=1.5), {})
 
 
 def test_memory_that_is_nearly_full_is_told_of_gpu_and_host() -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 import pytest
 
 from exporter.tools.report import words
-from exporter.tools.report.definitions import PRICES, Price, parse_prices, price_of
 from exporter.tools.report.terminal import Colors, paint, progress_message
 
 GIB = 1 << 30
@@ -68,35 +67,6 @@ def test_moment_is_of_the_machines_zone(monkeypatch: pytest.MonkeyPatch) -> None
     finally:
         monkeypatch.undo()
         time.tzset()
-
-
-@pytest.mark.parametrize(
-    ("model", "per_hour"),
-    [
-        ("NVIDIA B200", 5.0),
-        ("NVIDIA GB300", 5.0),
-        ("NVIDIA H200 NVL", 3.0),
-        ("NVIDIA H20", 3.0),
-        ("NVIDIA A800-SXM4-80GB", 1.8),
-        ("NVIDIA L40S", 1.0),
-        ("NVIDIA A10", 0.6),
-        ("", 0.6),
-    ],
-)
-def test_price_of_a_model(model: str, per_hour: float) -> None:
-    assert price_of(model, PRICES) == per_hour
-
-
-def test_prices_are_written_as_they_are_read() -> None:
-    assert parse_prices(" H200=2.5 ,, .=0 ") == (Price(".*(H200).*", 2.5), Price(".*(.).*", 0.0))
-    assert [str(row) for row in (PRICES[0], PRICES[-1])] == ["B(100|200|300)=5", ".=0.6"]
-    assert price_of("Tesla T4", ()) == 0.0
-
-
-@pytest.mark.parametrize("wrong", ["H200", "=2", "H200=-0.1", "H200=inf", "H200=nan", "(=1"])
-def test_price_that_is_none_is_refused(wrong: str) -> None:
-    with pytest.raises(ValueError, match=r"^MODEL=PRICE with commas between, such as H200=2\.5,A100=1\.2$"):
-        parse_prices(wrong)
 
 
 def test_colours_are_where_they_are_seen() -> None:

@@ -1,30 +1,24 @@
-"""`gpu-exporter accounting`: collect the allocations of all nodes, or list what teams and jobs got in a month."""
+"""`gpu-exporter accounting`: collect the allocations of all nodes, and compare them with the scheduler."""
 
 from __future__ import annotations
 
-import csv
-import json
 import logging
 import sqlite3
-import sys
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
+from prometheus_client import CollectorRegistry, Gauge, start_http_server
+
 from exporter.config.command_line import Page
-from exporter.config.kinds import choice, duration, names, optional_path, path, text
+from exporter.config.kinds import address, address_text, duration, names, optional_path, path, text
 from exporter.config.option import ConfigError, option
 from exporter.core import site_file
 from exporter.core.clock import unix_time
 from exporter.daemon import logs
-from exporter.daemon.logs import LogConfig, print_error
+from exporter.daemon.logs import LogConfig
 from exporter.tools.report.accounting.collector import NodeAccess, collect, expand
-from exporter.tools.report.accounting.database import GROUPS, Cost, Database, Total
-from exporter.tools.report.accounting.prices import Prices
-from exporter.tools.report.accounting.prices import read as read_prices
-from exporter.tools.report.definitions import LOST
+from exporter.tools.report.accounting.database import Database
 from exporter.tools.report.sacct import Sacct, SacctError
 
 log = logging.getLogger(__name__)
@@ -32,6 +26,14 @@ log = logging.getLogger(__name__)
 DATABASE = "accounting.sqlite"
 TOLERANCE = 0.01
 """Difference to the scheduler from which on a job is a finding."""
+_REGISTRY = CollectorRegistry()
+_UNREAD = Gauge("gpu_accounting_unread_nodes", "Exporters that were not read in the last round.", registry=_REGISTRY)
+_DIFFERENCE = Gauge(
+    "gpu_accounting_scheduler_difference_ratio",
+    "GPU time of ended jobs that the scheduler and the nodes count differently, of all that the scheduler counts, at"
+    " the last daily check. Jobs that differ by less than 1 % are left out. 0 before the first check.",
+    registry=_REGISTRY,
+)
 _CHECK_EVERY = 86400.0
 _SETTLED = 3600.0
 """Seconds after a job's end until it is compared: its nodes have been asked by then."""
@@ -39,7 +41,7 @@ _SECRET_BYTES = 1 << 10
 
 PAGE = Page(
     "gpu-exporter accounting",
-    "Collect the allocations of all nodes into one database. With --month, list what each team got.",
+    "Collect the allocations of all nodes into one database. `gpu-exporter report --month` reads it.",
     """\
 exit status:
   0 done   2 wrong option
@@ -47,8 +49,6 @@ exit status:
 
 examples:
   gpu-exporter accounting --nodes https://gpu01:9836,https://gpu02:9836 --username prometheus --password-file FILE
-  gpu-exporter accounting --month 2026-10 --by team
-  gpu-exporter accounting --month 2026-10 --team vision --by job --format json
 """,
 )
 
@@ -77,34 +77,34 @@ class AccountingConfig:
     state_dir: Path = option(
         "/var/lib/gpu-exporter-accounting", path, "Directory of the database.", metavar="DIR", name="state.dir"
     )
-    prices_file: Path | None = option(
-        "", optional_path, "Prices of the site (YAML).", metavar="FILE", group="List", name="prices.file"
+    listen: tuple[str, int] = option(
+        "127.0.0.1:9837",
+        address,
+        "Address of its own metrics.",
+        metavar="ADDRESS",
+        group="Collect",
+        name="accounting.listen-address",
     )
-    month: str = option("", text, "List this month, e.g. 2026-10, in local time.", metavar="YYYY-MM", group="List")
-    team: str = option("", text, "Only this team: an account, else a namespace.", metavar="NAME", group="List")
-    by: str = option(
-        "team", choice(*GROUPS), "team, account, namespace, user, job, node or model.", metavar="GROUP", group="List"
-    )
-    format: str = option("csv", choice("csv", "json"), "csv or json.", metavar="FORMAT", group="List")
 
 
 def run(config: AccountingConfig) -> int:
     logs.configure(LogConfig())
-    month = _month(config.month) if config.month else None
-    if month is None and not config.nodes:
-        raise ConfigError("accounting: expected --nodes, to collect, or --month, to list")
+    if not config.nodes:
+        raise ConfigError("accounting: expected --nodes")
     try:
         database = Database(config.state_dir / DATABASE)
     except sqlite3.Error as error:
         raise ConfigError(f"--state.dir {config.state_dir}: {error}") from None
     try:
-        return _list(config, database, *month) if month else _collect(config, database)
+        return _collect(config, database)
     finally:
         database.close()
 
 
 def _collect(config: AccountingConfig, database: Database) -> int:
     access = NodeAccess(config.username, _password(config.password_file), str(config.ca_file or ""))
+    if config.interval:
+        _serve_metrics(*config.listen)
     failing: dict[str, str] = {}
     checked = float(unix_time()) - _CHECK_EVERY
     while True:
@@ -118,9 +118,17 @@ def _collect(config: AccountingConfig, database: Database) -> int:
             differences, checked = _compare(config, database, checked, now), now
             database.forget(now - config.retention)
         failing = errors
+        _UNREAD.set(len(errors))
         if not config.interval:
             return 1 if errors or differences else 0
         threading.Event().wait(config.interval)
+
+
+def _serve_metrics(host: str, port: int) -> None:
+    try:
+        start_http_server(port, host or "0.0.0.0", _REGISTRY)
+    except OSError as error:
+        raise ConfigError(f"--accounting.listen-address {address_text(host, port)}: {error}") from None
 
 
 def _compare(config: AccountingConfig, database: Database, since: float, now: float) -> int:
@@ -134,54 +142,14 @@ def _compare(config: AccountingConfig, database: Database, since: float, now: fl
         return 0
     jobs = [(job.raw_id, job.start, job.end, job.gpus) for job in ended if job.start and job.end and job.gpus]
     found = database.compare(jobs, TOLERANCE)
+    if expected := sum(gpus * (end - start) for _, start, end, gpus in jobs):
+        _DIFFERENCE.set(sum(abs(each.scheduler - each.nodes) for each in found) / expected)
     for each in found:
         log.warning(
             "job %s: %.2f GPU hours by the scheduler, %.2f by the nodes",
             *(each.job, each.scheduler / 3600, each.nodes / 3600),
         )
     return len(found)
-
-
-def _list(config: AccountingConfig, database: Database, since: float, until: float) -> int:
-    """Print a row for each group, with the days that have data."""
-    prices = read_prices(config.prices_file) if config.prices_file else Prices("", ())
-    costs = database.costs(config.by, since, until, prices, config.team)
-    days, covered = round((until - since) / 86400), database.hours_covered(since, until) / 24
-    rows = [_row(each, costs[each.name], prices) for each in database.totals(config.by, since, until, config.team)]
-    head = {"month": config.month, "days": days, "days_with_data": round(covered, 2), "currency": prices.currency}
-    if config.format == "json":
-        sys.stdout.write(f"{json.dumps({**head, 'rows': rows}, indent=2)}\n")
-        return 0
-    print_error(f"{config.month}: data for {covered:.1f} of {days} days")
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow((config.by, *_COLUMNS))
-    writer.writerows(row.values() for row in rows)
-    return 0
-
-
-_COLUMNS = (
-    *("gpu_hours", "used_hours", "wasted_hours", "unobserved_hours", "kwh", "allocations", "cost", "unpriced_hours"),
-    *("electricity_cost", "kg_co2"),
-)
-
-
-def _row(total: Total, cost: Cost, prices: Prices) -> Mapping[str, str | float]:
-    wasted, kwh = sum(total.states.get(state, 0.0) for state in LOST), total.joules / 3.6e6
-    hours = (total.seconds, total.used, wasted, total.states.get("unobserved", 0.0))
-    electricity, co2 = kwh * prices.electricity_per_kwh, kwh * prices.grams_co2_per_kwh / 1000
-    numbers = (*(each / 3600 for each in hours), kwh, total.allocations, cost.amount, cost.unpriced_hours)
-    values = (*numbers, electricity, co2)
-    return {"name": total.name, **{name: round(each, 3) for name, each in zip(_COLUMNS, values, strict=True)}}
-
-
-def _month(value: str) -> tuple[float, float]:
-    """Return the begin of a month and of the next one, Unix seconds. Raises ConfigError."""
-    try:
-        begin = datetime.strptime(value, "%Y-%m")  # noqa: DTZ007 - the site's own time
-        end = begin.replace(year=begin.year + begin.month // 12, month=begin.month % 12 + 1)
-        return begin.timestamp(), end.timestamp()
-    except (ValueError, OverflowError):
-        raise ConfigError(f"--month: expected a month such as 2026-10, got {value!r}") from None
 
 
 def _password(file: Path | None) -> str:

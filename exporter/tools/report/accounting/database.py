@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from exporter.accounting.model import HOUR_SECONDS
 from exporter.attribution.owner import Owner
@@ -60,12 +60,14 @@ class Total:
         return sum(self.states.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """In the currency of the site. GPU hours without a price are not in it."""
+class Charge(NamedTuple):
+    """GPU hours of one group, model and price."""
 
-    amount: float = 0.0
-    unpriced_hours: float = 0.0
+    name: str
+    model: str
+    price: float | None
+    """Of one hour, in the currency of the site; None if it has none."""
+    hours: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +151,9 @@ class Database:
         found = [Total(name, states.get(name, {}), *rest) for name, *rest in whole]
         return sorted(found, key=lambda each: (-each.seconds, each.name))
 
-    def costs(self, by: str, since: float, until: float, prices: Prices, team: str = "") -> Mapping[str, Cost]:
-        """Return what the hours of each group cost, each at the price of its hour."""
-        found: dict[str, Cost] = {}
+    def charges(self, by: str, since: float, until: float, prices: Prices, team: str = "") -> Sequence[Charge]:
+        """Return the hours of each group by model and price, each hour at the price of its time."""
+        found: dict[tuple[str, str, float | None], float] = {}
         rows = self._database.execute(
             f"SELECT {_COLUMN.get(by, f'a.{by}')}, h.model, h.profile, json_extract(a.facts, '$.owner[8]'), h.hour,"  # noqa: S608
             " sum(h.seconds) FROM hours h JOIN allocations a ON a.node = h.node AND a.id = h.allocation"
@@ -159,12 +161,9 @@ class Database:
             (since // HOUR_SECONDS, until // HOUR_SECONDS, team),
         )
         for name, model, profile, pool, hour, seconds in rows:
-            before, price = found.get(name, Cost()), prices.per_gpu_hour(model, profile, pool, hour * HOUR_SECONDS)
-            amount = seconds / 3600
-            found[name] = Cost(
-                before.amount + (price or 0.0) * amount, before.unpriced_hours + (amount if price is None else 0.0)
-            )
-        return found
+            key = (name, model, prices.per_gpu_hour(model, profile, pool, hour * HOUR_SECONDS))
+            found[key] = found.get(key, 0.0) + seconds / 3600
+        return [Charge(*key, hours) for key, hours in found.items()]
 
     def hours_covered(self, since: float, until: float) -> int:
         """Return the number of hours of which any node has data."""
@@ -214,13 +213,16 @@ class Database:
 
     def _add_unobserved(self, job: str, start: float, end: float, seconds: float) -> None:
         row = self._database.execute(
-            "SELECT facts FROM allocations WHERE job = ? ORDER BY start DESC LIMIT 1", (job,)
+            "SELECT a.facts, h.model FROM allocations a JOIN hours h ON a.node = h.node AND a.id = h.allocation"
+            " WHERE a.job = ? ORDER BY a.start DESC LIMIT 1",
+            (job,),
         ).fetchone()
         facts = json.loads(row[0]) if row else {"owner": list(Owner(f"slurm:{job}", "slurm", slurm_job=job))}
         rows = [
             {
-                "allocation": f"{start:.3f}-{job}", "start": start, "end": end, "facts": facts, "model": "",
-                "profile": "", "hour": hour, "until": min(end, (hour + 1) * HOUR_SECONDS), "used": 0.0, "joules": 0.0,
+                "allocation": f"{start:.3f}-{job}", "start": start, "end": end, "facts": facts,
+                "model": row[1] if row else "", "profile": "", "hour": hour, "used": 0.0, "joules": 0.0,
+                "until": min(end, (hour + 1) * HOUR_SECONDS),
                 "states": {"unobserved": seconds * part},
             }
             for hour, part in _parts(start, end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
@@ -48,6 +49,38 @@ class Prices:
     def per_gpu_hour(self, model: str, profile: str, pool: str, at: float) -> float | None:
         """Return the price; None if no row fits: what has no price is not free."""
         return next((row.per_gpu_hour for row in self.rows if row.fits(model, profile, pool, at)), None)
+
+
+def promql(prices: Prices) -> str:
+    """Return PromQL for the price of a whole GPU of each model now.
+
+    Rows of a pool or a MIG profile are left out: recorded GPU hours name neither.
+    """
+    arms = (_arm(row) for row in prices.rows if not row.pool and not row.profile)
+    return f"max by (model) ({' or '.join(arms) or 'vector(0) > 0'})"
+
+
+def _arm(row: PriceRow) -> str:
+    value = (
+        f"vector({row.per_gpu_hour:.15g})"
+        if row.model
+        else f"0 * group by (model) (gpu_info) + {row.per_gpu_hour:.15g}"
+    )
+    if row.begin:
+        value += f" and on () vector(time()) >= {row.begin:.0f}"
+    if row.end < float("inf"):
+        value += f" and on () vector(time()) < {row.end:.0f}"
+    if not row.model:
+        return f"({value})" if row.begin or row.end < float("inf") else value
+    model = row.model.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
+    return f'label_replace({value}, "model", "{model}", "", "")'
+
+
+def rules(prices: Prices) -> str:
+    """Return the rule file (YAML, of which JSON is a part) that records the prices for dashboards and digests."""
+    rule = {"record": "gpu:price_per_hour", "expr": promql(prices), "labels": {"currency": prices.currency}}
+    group = {"name": "gpu-prices", "interval": "1m", "rules": [rule]}
+    return json.dumps({"groups": [group]}, indent=2) + "\n"
 
 
 def read(path: Path) -> Prices:

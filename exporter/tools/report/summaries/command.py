@@ -124,7 +124,7 @@ def _worker(config: SummariesConfig, store: Store, commenter: Commenter) -> Work
         store,
         Services(
             accounts=Sacct(config.slurm.sacct) if config.slurm.sacct else None,
-            report=exact(config.accounting, partial(slurm_job, client, config.cluster)),
+            report=exact(config.accounting.database, partial(slurm_job, client, config.cluster)),
             write=commenter.write,
             name=name,
             measured=lambda: bool(client.instant(promql.ANY_METRICS, float(unix_time()))),

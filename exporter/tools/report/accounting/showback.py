@@ -1,0 +1,223 @@
+"""`gpu-exporter report --month`: what each team got in a month and what it cost, beside the month before."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
+
+from exporter.core.printable import printable_json
+from exporter.tools.report import words
+from exporter.tools.report.accounting.database import Charge, Database, Total
+from exporter.tools.report.accounting.prices import Prices
+from exporter.tools.report.definitions import LOST
+from exporter.tools.report.document import Document, Facts, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """A calendar month in local time, Unix seconds."""
+
+    name: str
+    begin: float
+    end: float
+
+    @property
+    def days(self) -> int:
+        return round((self.end - self.begin) / 86400)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One group. Its fields are the columns of CSV and JSON."""
+
+    name: str
+    rank: int | None
+    """By cost, then GPU hours, among all of its kind; None for GPU time without an owner."""
+    gpu_hours: float
+    used_hours: float
+    wasted_hours: float
+    unobserved_hours: float
+    kwh: float
+    allocations: int
+    cost: float
+    unpriced_hours: float
+    electricity_cost: float
+    kg_co2: float
+    gpu_hours_before: float
+    cost_before: float
+    """Of the month before."""
+    hours_by_state: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Showback:
+    """Of one month."""
+
+    month: str
+    by: str
+    days: int
+    days_with_data: float
+    days_with_data_before: float
+    currency: str
+    rows: Sequence[Row]
+
+    @property
+    def coverage(self) -> str:
+        return (
+            f"data for {self.days_with_data:.1f} of {self.days} days;"
+            f" {self.days_with_data_before:.1f} days of the month before"
+        )
+
+
+def month(value: str) -> Month:
+    """Read `2026-10`. Raises ValueError."""
+    try:
+        begin = datetime.strptime(value, "%Y-%m")  # noqa: DTZ007 - the site's own time
+        end = begin.replace(year=begin.year + begin.month // 12, month=begin.month % 12 + 1)
+        return Month(value, begin.timestamp(), end.timestamp())
+    except (ValueError, OverflowError):
+        raise ValueError("a month such as 2026-10") from None
+
+
+def showback(database: Database, of: Month, by: str, team: str, prices: Prices) -> Showback:
+    """Return all groups, or those of one team. A team has its rank among all teams."""
+    before = month(datetime.fromtimestamp(of.begin - 86400).strftime("%Y-%m"))  # noqa: DTZ006 - the site's own time
+    scope = "" if by == "team" else team
+    rows = _rows(database, of, by, scope, prices)
+    earlier = {row.name: row for row in _rows(database, before, by, scope, prices)}
+    ranked = [
+        replace(row, gpu_hours_before=earlier[row.name].gpu_hours, cost_before=earlier[row.name].cost)
+        if row.name in earlier
+        else row
+        for row in _ranked(rows)
+        if by != "team" or team in ("", row.name)
+    ]
+    covered, covered_before = (round(database.hours_covered(each.begin, each.end) / 24, 2) for each in (of, before))
+    return Showback(of.name, by, of.days, covered, covered_before, prices.currency, ranked)
+
+
+def _ranked(rows: Sequence[Row]) -> Sequence[Row]:
+    ordered = sorted(rows, key=lambda row: (not row.name, -row.cost, -row.gpu_hours, row.name))
+    return [replace(row, rank=place if row.name else None) for place, row in enumerate(ordered, 1)]
+
+
+def _rows(database: Database, of: Month, by: str, team: str, prices: Prices) -> Sequence[Row]:
+    charges: dict[str, list[Charge]] = {}
+    for charge in database.charges(by, of.begin, of.end, prices, team):
+        charges.setdefault(charge.name, []).append(charge)
+    return [_row(each, charges[each.name], prices) for each in database.totals(by, of.begin, of.end, team)]
+
+
+def _row(total: Total, charges: Sequence[Charge], prices: Prices) -> Row:
+    hours = {state: round(seconds / 3600, 3) for state, seconds in total.states.items() if seconds}
+    kwh = total.joules / 3.6e6
+    return Row(
+        name=total.name,
+        rank=None,
+        gpu_hours=round(total.seconds / 3600, 3),
+        used_hours=round(total.used / 3600, 3),
+        wasted_hours=round(sum(total.states.get(state, 0.0) for state in LOST) / 3600, 3),
+        unobserved_hours=hours.get("unobserved", 0.0),
+        kwh=round(kwh, 3),
+        allocations=total.allocations,
+        cost=round(sum(charge.hours * (charge.price or 0.0) for charge in charges), 3),
+        unpriced_hours=round(sum(charge.hours for charge in charges if charge.price is None), 3),
+        electricity_cost=round(kwh * prices.electricity_per_kwh, 3),
+        kg_co2=round(kwh * prices.grams_co2_per_kwh / 1000, 3),
+        gpu_hours_before=0.0,
+        cost_before=0.0,
+        hours_by_state=hours,
+    )
+
+
+def to_json(found: Showback) -> str:
+    return printable_json(asdict(found), 2) + "\n"
+
+
+def to_csv(found: Showback) -> str:
+    """A row for each group; the states are in the JSON only."""
+    rows = [{key: value for key, value in asdict(row).items() if key != "hours_by_state"} for row in found.rows]
+    return csv_text(rows)
+
+
+def csv_text(rows: Sequence[Mapping[str, object]]) -> str:
+    """Empty without rows. A name that a spreadsheet would take for a formula has a quote before it."""
+    text = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value
+
+
+def document(found: Showback) -> Document:
+    head = (
+        *(">Rank", found.by.capitalize(), ">GPU hours", ">Used", ">Wasted", "Mostly", ">Unobserved", ">Energy"),
+        *(">Cost", ">Without a price", ">GPU hours before", ">Cost before", ">Trend"),
+    )
+    rows = [_cells(row, found.currency) for row in found.rows]
+    total = words.money(sum(row.cost for row in found.rows), found.currency)
+    facts = Facts((("Covers", found.coverage), ("Cost of these rows", total)))
+    return Document(f"GPU hours and cost by {found.by}, {found.month}", (facts, Table(head, rows)))
+
+
+def _cells(row: Row, currency: str) -> Sequence[str]:
+    lost = {state: hours for state, hours in row.hours_by_state.items() if state in LOST}
+    trend = words.percent(row.gpu_hours / row.gpu_hours_before - 1) if row.gpu_hours_before else "-"
+    return (
+        *(f"{row.rank or '-'}", row.name or "(no owner)", words.hours(row.gpu_hours), words.hours(row.used_hours)),
+        *(words.hours(row.wasted_hours), words.title(max(lost, key=lost.__getitem__)) if lost else "-"),
+        *(words.hours(row.unobserved_hours), words.energy(row.kwh * 3.6e6), words.money(row.cost, currency)),
+        *(words.hours(row.unpriced_hours), words.hours(row.gpu_hours_before)),
+        *(words.money(row.cost_before, currency), trend),
+    )
+
+
+_FOCUS = {
+    "BillingAccountId": "gpu-exporter", "BillingAccountName": "GPU fleet", "BillingAccountType": "Site",
+    "ChargeCategory": "Usage", "ChargeClass": "", "ChargeFrequency": "Usage-Based", "ConsumedUnit": "Hours",
+    "InvoiceIssuerName": "GPU fleet", "PricingCategory": "Standard", "PricingUnit": "Hours",
+    "ProviderName": "GPU fleet",
+    "PublisherName": "GPU fleet", "ServiceCategory": "Compute", "ServiceName": "GPU",
+    "ServiceSubcategory": "Other (Compute)",
+}  # fmt: skip
+
+
+def to_focus(charges: Sequence[Charge], of: Month, currency: str) -> str:
+    """Return CSV with the columns of FOCUS 1.2 (https://focus.finops.org), for FinOps tools.
+
+    GPU hours without a price are not in it.
+    """
+    return csv_text([_focus_row(charge, charge.price, of, currency) for charge in charges if charge.price is not None])
+
+
+def _focus_row(charge: Charge, price: float, of: Month, currency: str) -> Mapping[str, object]:
+    begin, end = _moment(of.begin), _moment(of.end)
+    cost, name = f"{charge.hours * price:.6f}", charge.name or "(no owner)"
+    costs = ("BilledCost", "ContractedCost", "EffectiveCost", "ListCost")
+    return dict(
+        sorted(
+            {
+                **_FOCUS, **dict.fromkeys(costs, cost), "BillingCurrency": currency, "PricingCurrency": currency,
+                "BillingPeriodStart": begin, "BillingPeriodEnd": end, "ChargePeriodStart": begin,
+                "ChargePeriodEnd": end,
+                "ChargeDescription": f"GPU hours of {name} on {charge.model}",
+                **dict.fromkeys(("ConsumedQuantity", "PricingQuantity"), f"{charge.hours:.6f}"),
+                **dict.fromkeys(("ContractedUnitPrice", "ListUnitPrice"), f"{price:.6f}"),
+                **dict.fromkeys(("ResourceId", "ResourceName"), charge.model), "ResourceType": "GPU",
+                "SkuId": charge.model, "SkuPriceId": f"{charge.model} at {price:g}", "SkuMeter": "GPU hours",
+                "SubAccountId": name, "SubAccountName": name, "SubAccountType": "Team",
+            }.items()
+        )
+    )  # fmt: skip
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,68 @@
+"""The prices of the site and the accounting service, as the chart makes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from exporter.tools.report.accounting.prices import read, rules
+from tests.contract.chart.conftest import Render, Values
+
+PRICES: Values = {
+    "currency": "EUR",
+    "prices": [
+        {"model": "NVIDIA H100 80GB HBM3", "per_gpu_hour": 3, "to": "2026-10-16"},
+        {"model": "NVIDIA H100 80GB HBM3", "per_gpu_hour": 2.6, "from": "2026-10-16"},
+        {"model": "NVIDIA A100-SXM4-80GB", "pool": "spot", "per_gpu_hour": 0.6},
+        {"per_gpu_hour": 0.5, "from": "2026-01-01"},
+    ],
+}
+ON: Values = {"accounting": {"enabled": True}, "web": {"basicAuth": {"enabled": True}}}
+
+
+def test_chart_records_the_prices_that_the_report_reads(render: Render, tmp_path: Path) -> None:
+    file = tmp_path / "prices.yaml"
+    file.write_text(yaml.safe_dump(PRICES))
+
+    made = [
+        each["spec"]
+        for each in render({"prices": PRICES, "prometheusRule": {"enabled": True}})
+        if each["metadata"]["name"].endswith("-prices")
+    ]
+
+    assert made == [yaml.safe_load(rules(read(file)))]
+
+
+def test_chart_without_prices_records_none(render: Render) -> None:
+    assert "gpu:price_per_hour\n" not in yaml.safe_dump_all(
+        each for each in render({"prometheusRule": {"enabled": True}}) if each["metadata"]["name"].endswith("-prices")
+    )
+
+
+def test_accounting_is_one_pod_that_no_selector_of_the_exporters_finds(render: Render) -> None:
+    documents = render({**ON, "prices": PRICES})
+    made = {(each["kind"], each["metadata"]["name"]): each for each in documents}
+    (deployment,) = (each for each in documents if each["kind"] == "Deployment")
+    (daemonset,) = (each for each in documents if each["kind"] == "DaemonSet")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (service,) = (name for kind, name in made if kind == "Service")
+    (config,) = (each for each in documents if each["kind"] == "ConfigMap" and "prices.yaml" in each["data"])
+
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+    assert not daemonset["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert f"--nodes=http://{service}:9836" in container["args"]
+    assert made["Service", service]["spec"]["clusterIP"] == "None"
+    assert yaml.safe_load(config["data"]["prices.yaml"]) == PRICES
+    assert ("PersistentVolumeClaim", deployment["metadata"]["name"]) in made
+
+
+def test_accounting_is_off_by_default(render: Render) -> None:
+    assert not [each for each in render({}) if each["kind"] in ("Deployment", "PersistentVolumeClaim")]
+
+
+def test_accounting_without_a_password_is_refused(render: Render) -> None:
+    with pytest.raises(Exception, match=r"expected web\.basicAuth\.enabled"):
+        render({"accounting": {"enabled": True}})
