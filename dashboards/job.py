@@ -127,20 +127,19 @@ def _shares(more: str = "") -> str:
 _WAITS = 'state=~"wait_collective|wait_peer"'
 
 
-def _lead(moment: str = "") -> str:
-    """How much less of its time each of its twelve first GPUs waits for others than they do on the average."""
+def _waiting(moment: str = "") -> str:
+    """Return the fraction of time that each of its GPUs waits for others."""
     held = f"(max by ({_BY_GPU}) (gpu_allocation_ratio{{{SCOPE}}}{moment}) > 0)"
     waits = f"sum by ({_BY_GPU}) (gpu_state:gpu_state_seconds:rate5m{{{NODE}, {_WAITS}}}{moment})"
-    own = f"(({waits} and {held}) or 0 * {held})"
-    return f"topk({_FIRST}, scalar(avg({own})) - {own})"
+    return f"(({waits} and {held}) or 0 * {held})"
 
 
-_LESS = f"({_lead()} > -0.005)"
+_LESS = f"(topk({_FIRST}, scalar(avg({_waiting()})) - {_waiting()}) > -0.005)"
 """Those of them that wait as much as all do, to half a percent, or less."""
 
 
 def _slowest() -> table.Panel:
-    state = main_states(lambda more: f"({_shares(more)} {_HELD})", _BY_GPU)
+    state = main_states(_shares, _BY_GPU)
     straggled = f"sum by ({_BY_GPU}) (increase(gpu_workload_straggler_seconds_total{{{SCOPE}}}[$__range]))"
     return Table(
         title="The ranks that the others wait for now",
@@ -168,7 +167,7 @@ def _first_ranks() -> statetimeline.Panel:
         "The ranks that the others wait for, over time",
         "The twelve GPUs that at the end of the time range wait least for others: where most wait and one computes, reads "
         "or is throttled, that is the one.",
-        telling_of_shares(lambda more: f"({_shares(more)} and on ({_BY_GPU}) {_lead(' @ end()')})", _BY_GPU),
+        telling_of_shares(_shares, _BY_GPU, f" and on ({_BY_GPU}) bottomk({_FIRST}, {_waiting(' @ end()')})"),
         "{{instance}} {{gpu}}",
         height=10,
         page=_FIRST,

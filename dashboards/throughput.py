@@ -109,9 +109,10 @@ def _ledger(made: build.Dashboard) -> None:
         block.told(
             "What limited each one",
             "One row per workload; of many, the 12 that wasted most.",
-            lambda more: f"({recorded}{more}}} {reports})",
+            lambda more: f"{recorded}{more}}}",
             "cluster, workload",
             BY_WORKLOAD,
+            only=f" {reports}",
             size=(12, 10),
             empty=reported.SILENT,
         )

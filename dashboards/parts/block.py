@@ -187,11 +187,12 @@ def told(
     by: str,
     legend: str,
     *,
+    only: str = "",
     size: tuple[int, int] = (12, 8),
     empty: str = "",
 ) -> statetimeline.Panel:
     """What is to be told of each row over time: its largest loss where that took a tenth, else what took most."""
-    query = over_time(telling(seconds, by), legend)
+    query = over_time(telling(seconds, by, only), legend)
     return timeline(title, f"{description} {TOLD}", query, states.by_code(), size=size, empty=empty)
 
 

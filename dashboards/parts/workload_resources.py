@@ -51,9 +51,9 @@ def gpus(kind: Kind) -> table.Panel:
             Key("gpu", "GPU", (link.to_gpu(node, gpu, cluster),), width=60),
         ),
         columns=(
+            gauge("Busy", own(gpu_used(NODE, by)), look.PLAIN, width=130),
             gauge("Others wait", _lead(own(_waits(by))), look.SHARE_OF_TIME, width=130),
             lost_state("State", own(f"topk by ({by}) (1, {main_state})", "state")),
-            gauge("Busy", own(gpu_used(NODE, by)), look.PLAIN, width=130),
             gauge(
                 "SM active", own(answering(rate(f"gpu_sm_active_seconds_total{{{NODE}}}"), NODE)), look.PLAIN, width=130
             ),
@@ -80,6 +80,7 @@ def gpus(kind: Kind) -> table.Panel:
         ),
         sort="Others wait",
         then="Busy",
+        order=("Others wait", "State"),
         size=(24, 8),
         empty="The selection holds no GPU now",
     ).build()
