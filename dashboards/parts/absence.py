@@ -116,9 +116,9 @@ def _named(reason: str, label: str, form: str = "$1") -> str:
 
 
 def _in_legend(reason: str, target: dict[str, Any]) -> str:
-    """The label that names the series is the reason. Behind a name of several words it stands in parentheses."""
+    """The first label of the legend is the reason. Beside words the reason stands in parentheses behind them."""
     legend = target["legendFormat"]
-    if found := _LABEL.fullmatch(legend):
+    if (found := _LABEL.match(legend)) and legend.endswith("}}"):
         return _named(reason, found[1])
     target["legendFormat"] = f"{legend}{{{{missing}}}}"
     return _named(reason, "missing", " ($1)")
