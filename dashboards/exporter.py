@@ -213,7 +213,7 @@ def _sources(made: build.Dashboard) -> None:
     made.with_panel(
         Table(
             title="Attribution sources",
-            description="Who says who holds the GPUs: whether the source answers, the age of its oldest answer, and what it contradicts.",
+            description="The sources of owners: whether each one answers, the age of its oldest answer, and its conflicts with others.",
             keys=(Key("source", "Source"),),
             columns=(
                 Value("Nodes", f"gpu_exporter_attribution_success{{{NODE}}}", look.COUNT, width=65, reduce="count"),

@@ -102,7 +102,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Allocated",
-            "Share of the reachable GPUs that workloads hold, whether they use them or not; a part of a GPU counts as a part.",
+            "Fraction of the reachable GPUs that is allocated, used or not. A fraction of a GPU counts as a fraction.",
             over_time(f"{total('gpu_workload_allocated_gpus:sum')} / {known}"),
             units.PercentUnit,
             size=(3, 4),
@@ -114,7 +114,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Utilization",
-            f"Share of the held and observed GPU time in which a kernel ran. Free GPUs do not count: they are the scheduler's matter. {mfu.MEANING}",
+            f"Share of the allocated and observed GPU time in which a kernel ran. Free GPUs do not count: they are the scheduler's matter. {mfu.MEANING}",
             mfu.beside(over_time(UTILIZATION.promql(everything), "kernel ran"), CLUSTER, mfu.NOW),
             units.PercentUnit,
             size=(3, 4),
@@ -126,7 +126,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "GPUs wasted",
-            "GPUs' worth of time that somebody holds and that is idle, waiting or throttled. 12 means: as if 12 GPUs were switched off. Click to see whose.",
+            "GPUs' worth of allocated time that is idle, waiting or throttled. 12 means: as if 12 GPUs were switched off. Click to see whose.",
             over_time(WASTED.promql(everything)),
             steps=look.SOME_IS_WORTH_A_LOOK,
             size=(3, 4),
@@ -147,21 +147,21 @@ def _workloads(made: build.Dashboard) -> None:
     made.with_panel(
         block.workloads(
             "Pods that waste most",
-            f"Pods (and containers and units outside Slurm) that hold GPUs, those that waste most of them now first. {mfu.MEANING} Click one to see why.",
+            f"Pods (and containers and units outside Slurm) with allocated GPUs, those that waste most of them now first. {mfu.MEANING} Click one to see why.",
             f'{CLUSTER}, kind!="slurm"',
             owner_keys=(),
             onward=link.to_pod(name, link.cell("Cluster")),
-            empty="No pod holds a GPU",
+            empty="No pod has a GPU allocated",
         )
     )
     made.with_panel(
         block.workloads(
             "Slurm jobs that waste most",
-            f"Slurm jobs that hold GPUs, those that waste most of them now first. {mfu.MEANING} Click one to see why.",
+            f"Slurm jobs with allocated GPUs, those that waste most of them now first. {mfu.MEANING} Click one to see why.",
             f'{CLUSTER}, kind="slurm"',
             owner_keys=(Key("user", "User", (link.to_user(link.cell("User")),), width=80),),
             onward=link.to_job(name, link.cell("Cluster")),
-            empty="No Slurm job holds a GPU",
+            empty="No Slurm job has a GPU allocated",
         )
     )
 

@@ -30,7 +30,7 @@ from dashboards.parts.workload_kind import Kind
 from exporter.tools.report.definitions import HELD, UTILIZATION, WASTED, identity
 
 SCOPE = f'{CLUSTER}, workload="$workload"'
-_NONE = "The workload held no GPU in the time range"
+_NONE = "The workload had no GPU allocated in the time range"
 _STARTED = f"workload:gpu_workload_start_time_seconds:max{{{SCOPE}}}"
 _RESTARTED = f"workload:gpu_workload_restarts:max{{{SCOPE}}}"
 _BY_GPU, _BY_NODE = "cluster, instance, gpu", "cluster, instance"
@@ -93,12 +93,12 @@ def _numbers(made: build.Dashboard) -> None:
     everything = owners("workload", SCOPE, "")
     numbers = (
         ("Allocated GPUs", "Now, over all its pods and nodes.", f"sum(workload:gpu_workload_allocated_gpus:sum{{{SCOPE}}})", look.COUNT, 1),
-        ("Pods and nodes", "Containers of pods, or the job on each of its nodes, that hold GPUs now.", f"sum(workload:gpu_workload_parts:count{{{SCOPE}}})", look.COUNT, 0),
+        ("Pods and nodes", "Containers of pods, or the job on each of its nodes, with allocated GPUs now.", f"sum(workload:gpu_workload_parts:count{{{SCOPE}}})", look.COUNT, 0),
         ("Restarts", "In the time range: new pods, restarted containers, requeues. What starts within two and a half minutes counts once.", f"max(changes({_STARTED}[$__range]) > (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or changes({_STARTED}[$__range]))", look.COUNT, 0),
-        ("Utilization", f"Share of the held and observed GPU time of the range in which a kernel ran. {mfu.MEANING}", UTILIZATION.promql(everything), units.PercentUnit, 0),
+        ("Utilization", f"Share of the allocated and observed GPU time of the range in which a kernel ran. {mfu.MEANING}", UTILIZATION.promql(everything), units.PercentUnit, 0),
         ("Allocated GPU h", "In the time range.", HELD.promql(everything), GPU_HOURS, 1),
-        ("GPU hours wasted", "Held and idle, waiting or throttled, in the time range.", WASTED.promql(everything), GPU_HOURS, 1),
-        ("Cost so far", "Of what it held in the time range, at the prices set above.", f"sum({price.held(SCOPE)})", look.DOLLARS, 0),
+        ("GPU hours wasted", "Allocated and idle, waiting or throttled, in the time range.", WASTED.promql(everything), GPU_HOURS, 1),
+        ("Cost so far", "Of its allocated GPU hours in the time range, at the prices set above.", f"sum({price.held(SCOPE)})", look.DOLLARS, 0),
         ("Straggling", "Share of the last five minutes in which the others on its node waited for its slowest GPU; what they wait for less than half of a pass does not count.", f"max(workload:gpu_straggling:ratio_rate5m{{{SCOPE}}})", units.PercentUnit, 0),
     )  # fmt: skip
     for title, text, expr, unit, decimals in numbers:
@@ -207,7 +207,7 @@ def _ranks() -> statetimeline.Panel:
         "{{instance}} {{gpu}}",
         height=22,
         page=40,
-        empty=f"It held no more than {_FIRST} GPUs in the time range: the panel of its ranks above has them all",
+        empty=f"No more than {_FIRST} of its GPUs were allocated in the time range: the panel of its ranks above has them all",
     )
 
 
@@ -233,7 +233,7 @@ def _host(made: build.Dashboard) -> None:
         )
         of_many = f"{text} Of many nodes, the six that are highest and the six that are lowest in the end."
         query = over_time(expr, "{{instance}}")
-        made.with_panel(panel.lines(title, of_many, query, unit, size=(6, 8), empty="The host tells nothing of it"))
+        made.with_panel(panel.lines(title, of_many, query, unit, size=(6, 8), empty="The host does not report it"))
 
 
 _At = Callable[[str], str]

@@ -31,7 +31,7 @@ def node() -> build.Dashboard:
     made = dashboard(
         "Node",
         uid.NODE,
-        "The GPUs of one node: who holds them, what they do, how they fare.",
+        "The GPUs of one node: their owners, their states and their health.",
         (variable.node(),),
         scope=ONE_NODE,
         span="now-3h",
@@ -75,7 +75,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Allocated",
-            "GPUs that workloads hold; a part of a GPU counts as a part.",
+            "Allocated GPUs. A fraction of a GPU counts as a fraction.",
             now(f"sum(gpu_workload_allocated_gpus{{{ONE_NODE}}}) or vector(0)"),
             size=(3, 4),
             decimals=1,
@@ -164,7 +164,7 @@ def _owners() -> table.Panel:
     workload = link.cell("Workload")
     return Table(
         title="Owners on this node",
-        description="One row per workload that holds GPUs of this node. State: its largest loss here where that takes a tenth of its time, "
+        description="One row per workload with allocated GPUs of this node. State: its largest loss here where that takes a tenth of its time, "
         "else what takes most. Click a workload to see why.",
         keys=(
             Key("workload", "Workload", (link.to_pod(workload), link.to_job(workload))),
@@ -191,7 +191,7 @@ def _owners() -> table.Panel:
         ),
         sort="GPUs",
         size=(12, 7),
-        empty="Nobody holds a GPU of this node",
+        empty="No GPU of this node is allocated",
     ).build()
 
 
