@@ -6,6 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, fleet_tables, link, look, mfu, panel, states, uid, variable
+from dashboards.parts.absence import ZERO
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import ALERTS, CLUSTER, GPU_HOURS, devices, now, over_time, some
 from dashboards.parts.table import Key
@@ -64,7 +65,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Unreachable",
             "GPUs of nodes whose exporters reported within seven days and report nothing now. The table of nodes names them "
             "first. Nodes that were removed from Kubernetes, are in maintenance or powered down by Slurm do not count.",
-            now(f"{_UNREACHABLE} or 0 * {known}"),
+            now(f"{_UNREACHABLE}{ZERO}"),
             steps=look.SOME_IS_BAD,
             size=(3, 4),
         )

@@ -63,7 +63,7 @@ _LABEL = re.compile(r"{{\s*(\w+)\s*}}")
 
 
 def missing(expr: str, scope: str) -> str:
-    """PromQL: one sample while something that `expr` needs is missing, else none. Its label `missing` is the reason."""
+    """Return PromQL: the samples of what `expr` needs and is missing, each with the reason in its label `missing`."""
     alerts = "ALERTS" in expr
     found = [NOT_SCRAPED.sample(_absent(f"gpu_exporter_build_info{{{scope}}} @ end()"))]
     if alerts or _RECORDED_NAME.search(expr):
@@ -72,7 +72,7 @@ def missing(expr: str, scope: str) -> str:
         found.append(CONSTANTS["no_alerts"])
     if not expr.endswith(ZERO):  # a count of 0 is of the reachable nodes, beside the number of the others
         found.append(UNREACHABLE.sample(f"sum(node:gpu_unreachable:count{{{scope}}} @ end() > 0) ^ 0"))
-    return f"topk(1, {' or '.join(found)})"
+    return " or ".join(found)
 
 
 def explain(data: dict[str, Any]) -> None:
@@ -98,7 +98,8 @@ def _scope(variables: dict[str, dict[str, Any]]) -> str:
 def _explain(panel: dict[str, Any], scope: str) -> None:
     target = panel["targets"][0]
     expr: str = target["expr"]
-    reason = missing(expr, scope)
+    reasons = missing(expr, scope)
+    reason = f"topk(1, {reasons})"
     if panel["type"] == "timeseries":
         reason = f"NaN * {reason}"
     if panel["type"] == "table":
@@ -106,6 +107,8 @@ def _explain(panel: dict[str, Any], scope: str) -> None:
         reason = _named(reason, _widest_key(panel))
     elif panel["type"] != "stat" or _LABEL.search(target["legendFormat"]):
         reason = _in_legend(reason, target)
+    else:  # one series with the numbers before and after
+        reason = f"max({reasons})"
     zero = " or on () vector(0)" if expr.endswith(ZERO) else ""
     target["expr"] = f"({expr.removesuffix(ZERO)}) or on () {reason}{zero}"
     _show(panel, target["refId"])
@@ -149,7 +152,8 @@ def _property(panel: dict[str, Any], title: str, name: str) -> Any:
 def _show(panel: dict[str, Any], ref: str) -> None:
     """Words in place of the codes, a dash where the reason stands beside them."""
     words = panel["type"] in {"stat", "state-timeline"}
-    mapped = {str(each.code): {"text": each.short if words else "-", "color": "text"} for each in REASONS}
+    colour = "transparent" if panel["type"] == "bargauge" else "text"
+    mapped = {str(each.code): {"text": each.short if words else "-", "color": colour} for each in REASONS}
     mapping = {"type": "value", "options": mapped}
     if panel["type"] == "timeseries":
         return

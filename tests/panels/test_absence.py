@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ _BY_DASHBOARD = {
     "workload-slurm": {"instance": "s1"},
 }
 """What each is opened on. Of the nodes of workloads Grafana would ask too, where it finds any."""
-_REASON = re.compile(r"\) or on \(\) (?:label_replace\()?(?:NaN \* )?topk\(1, label_replace\(-1001 .*")
+_REASON = re.compile(r"\) or on \(\) (?:label_replace\()?(?:NaN \* )?(?:topk\(1, |max\()label_replace\(-1001 .*")
 _ZERO = " or on () vector(0)"
 
 
@@ -77,14 +78,17 @@ def _reads_rules(each: Answered) -> bool:
 
 
 def _reasons(each: Answered) -> list[Reason]:
-    texts = {reason.text: reason for reason in REASONS}
-    shown = [series["metric"].get("missing", "").strip(" ()") for rows in each.series.values() for series in rows]
-    return [texts[text] for text in shown if text]
+    return [found for rows in each.series.values() for series in rows if (found := _reason(series))]
+
+
+def _reason(series: Mapping[str, Any]) -> Reason | None:
+    """The reason that its label says, or in a number of one series its last value."""
+    text = series["metric"].get("missing", "").strip(" ()")
+    return next((each for each in REASONS if text == each.text or last(series) == each.code), None)
 
 
 def _facts(each: Answered) -> int:
-    """Series that are no reason."""
-    return sum("missing" not in series["metric"] for rows in each.series.values() for series in rows)
+    return sum(_reason(series) is None for rows in each.series.values() for series in rows)
 
 
 def _counts_from_zero(each: Answered) -> bool:
@@ -112,7 +116,10 @@ def test_young_rules_are_the_reason_of_an_empty_panel(young: list[Answered]) -> 
     panels = [each for each in young if _reads_rules(each)]
 
     assert claims(panels, YOUNG) == []
-    assert any(_reasons(each) == [YOUNG] for each in panels)
+    assert [each.title for each in panels if each.board == "fleet" and _reasons(each) == [YOUNG]] == [
+        "Unreachable",
+        "Warnings",
+    ]
 
 
 def test_without_any_scrape_each_panel_says_so(silent: list[Answered]) -> None:
