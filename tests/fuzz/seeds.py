@@ -19,8 +19,8 @@ SCONTROL = (
     b" Partition=gpu  Nodes=n[1-2] CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:3) MinCPUsNode=1 Command=/x WorkDir=/y"
 )
 SACCT = (
-    b"7|7_1|a|p|gpu|high|c|COMPLETED|0:0|1700000000|1700000600|600|60|1|8|00:10:01||cpu=8,mem=16G,gres/gpu=1\n"
-    b"7.batch|7_1.batch|||||c|COMPLETED|0:0|1700000000|1700000600|600||1|8|00:10:01|1024K|cpu=8\n"
+    b"7|7_1|a|p|gpu|high|c|COMPLETED|0:0|1700000000|1700000600|600|60|1|8|00:10:01||cpu=8,mem=16G,gres/gpu=1|cpu=8,mem=16G\n"
+    b"7.batch|7_1.batch|||||c|COMPLETED|0:0|1700000000|1700000600|600||1|8|00:10:01|1024K|cpu=8|\n"
 )
 PROLOG = (
     b"SLURM_JOB_ID=7\nSLURM_JOB_USER=a\nSLURM_JOB_GPUS=0-1\nSLURM_JOB_START_TIME=1\nSLURM_JOB_END_TIME=61\n"

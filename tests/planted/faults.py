@@ -27,7 +27,7 @@ FAULTS = (
         "oldest = ledger.clock + retention",
         "unit/ledger/test_ledger.py",
     ),
-    Fault("ledger/ledger.py", "* _energy_part(reading, siblings, divisions)", "", "unit/ledger/test_ledger.py"),
+    Fault("ledger/usage.py", "* _energy_part(reading, siblings, divisions)", "", "unit/ledger/test_ledger.py"),
     Fault(
         "ledger/ledger.py",
         "max(0.0, current.time - start)",
@@ -37,7 +37,7 @@ FAULTS = (
     Fault(
         "ledger/ledger.py", "idle = 0.0 if total.active", "idle = 0.0 if not total.active", "unit/ledger/test_ledger.py"
     ),
-    Fault("ledger/ledger.py", "max(0.0, joules) * part.energy", "joules", "unit/ledger/test_balance.py"),
+    Fault("ledger/usage.py", "max(0.0, joules) * part.energy", "joules", "unit/ledger/test_balance.py"),
     Fault(
         "ledger/ledger.py",
         "late.get((uuid, allocation.owner), 0.0)",
@@ -65,9 +65,9 @@ FAULTS = (
         "unit/ledger/test_used_balance.py",
     ),
     Fault(
-        "ledger/ledger.py",
-        "gpu = target.parent_uuid or target.uuid",
-        "gpu = target.uuid",
+        "ledger/usage.py",
+        "target.parent_uuid or target.uuid",
+        "target.uuid",
         "unit/ledger/test_used_balance.py",
     ),
     # Sampling
@@ -88,7 +88,7 @@ FAULTS = (
     Fault("sampling/gpus.py", "self.answered == NEVER", "False", "unit/sampling/test_late_gpu.py"),
     Fault(
         "sampling/gpus.py",
-        "self.failure in (LATE, SILENT) and monotonic",
+        "self.failure in (LATE, SILENT, SICK) and monotonic",
         "monotonic",
         "unit/sampling/test_late_gpu.py",
     ),
@@ -299,7 +299,12 @@ FAULTS = (
         "now(FLEET.or_none('state=\"allocated_idle\"'))",
         "panels/test_panels.py",
     ),
-    Fault("dashboards/waste.py", "sum({price.held(CLUSTER)})", "max({price.held(CLUSTER)})", "panels/test_panels.py"),
+    Fault(
+        "dashboards/waste.py",
+        "now(f\"sum({price.in_states(promql.TEAM, CLUSTER, without(FREE), 'team')})\")",
+        "now(f\"max({price.in_states(promql.TEAM, CLUSTER, without(FREE), 'team')})\")",
+        "panels/test_panels.py",
+    ),
     Fault("dashboards/fleet.py", " + ({_UNREACHABLE} or vector(0)) or {_UNREACHABLE}", "", "panels/test_panels.py"),
     Fault("dashboards/throughput.py", "only, mfu.NOW)", "only)", "panels/test_panels.py"),
     Fault("dashboards/parts/query.py", "suffix:GPU h", "suffix: GPU h", "panels/test_printed_panels.py"),

@@ -107,7 +107,7 @@ def _cell(cell: Cell, field: Field, row: Mapping[str, str], source: Source) -> s
     style = f' style="{filled or f"color:{colour}"}"' if colour else ""
     kind = ' class="n"' if isinstance(cell, float) else ""
     if field.links and cell not in (None, ""):
-        clicked = variables.Clicked(field.text(cell), row)
+        clicked = variables.Clicked(field.text(cell), str(cell), row)
         url = variables.link(str(field.links[0].get("url", "")), source.variables, source.time, clicked)
         text = f'<a href="{escape(url)}">{text}</a>'
     return f"<td{kind}{style}>{text}</td>"

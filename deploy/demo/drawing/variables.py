@@ -82,9 +82,10 @@ def expression(text: str, variables: Sequence[Variable], span: Span) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Clicked:
-    """What a link stands on: the text, the cells of its row, the labels of its series."""
+    """What a link stands on: the text, the value, the cells of its row, the labels of its series."""
 
     text: str
+    raw: str = ""
     cells: Mapping[str, str] = field(default_factory=dict[str, str])
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -101,8 +102,8 @@ def link(url: str, variables: Sequence[Variable], time: str, clicked: Clicked) -
             return quote(clicked.cells.get(name.partition('"')[2].rpartition('"')[0], ""), safe=_kept(how))
         if name.startswith("__field.labels."):
             return quote(clicked.labels.get(name.removeprefix("__field.labels."), ""), safe=_kept(how))
-        if name == "__value.text":
-            return quote(clicked.text, safe=_kept(how))
+        if name in {"__value.text", "__value.raw"}:
+            return quote(clicked.text if name == "__value.text" else clicked.raw, safe=_kept(how))
         if how == "queryparam":
             return f"var-{name}={quote(chosen[name], safe='')}" if name in chosen else ""
         return quote(chosen[name], safe=_kept(how)) if name in chosen else found[0]

@@ -117,7 +117,7 @@ IMPOSSIBLE = [
         thresholds("GpuThermalThrottling", max_fanless_celsius="70"),
         f"{RULES}.GpuThermalThrottling.max_fanless_celsius=70 must be a number, such as 70",
     ),
-    (thresholds("GpuMemoryLeaked", **{"for": "10"}), f"{RULES}.GpuMemoryLeaked.for=10 must be a duration, such as 15m"),
+    (thresholds("GpuMemoryLeaked", **{"for": "10"}), f"{RULES}.GpuMemoryLeaked.for=10 must be a duration, such as 10m"),
     (thresholds("GpuAllocatedIdle", window="0s"), "GpuAllocatedIdle.window=0s must be a duration longer than none"),
     (
         thresholds("GpuMemoryLeaked", max_leaked_bytes="1Gi"),

@@ -20,6 +20,7 @@ CASES = (
     Case(owners.busy_in_five_ways, ("gpu_state_seconds_total", "gpu_.*link.*", "gpu_pcie_.*")),
     Case(owners.too_hot, ("gpu_throttle.*", *LEDGER)),
     Case(node.idle_node, (*NODE, "gpu_state_seconds_total", "gpu_workload_.*", "gpu_allocation.*", "gpu_expected.*")),
+    Case(node.idle_gpus_that_are_not_well, ("gpu_memory_(un|us|sh|to).*", "gpu_utilization_stuck", "gpu_finding")),
     Case(node.driver_that_is_not_there, (*NODE, "gpu_scrape_collector_success")),
     Case(node.node_with_a_past, ("gpu_f[ai].*", "gpu_expected.*", "gpu_node.*", "gpu_exporter_(node|fault).*")),
     Case(node.acknowledged_fault, ("gpu_fault.*", "gpu_finding")),

@@ -35,6 +35,19 @@ def idle_node() -> Rig:
     return rig
 
 
+def idle_gpus_that_are_not_well() -> Rig:
+    """GPU 0 has 700 bytes in use that belong to no process, GPU 1 reports full use without one, GPU 2 shares memory."""
+    idle = {"ComputeRunningProcesses": (), "UtilizationRates": Record(gpu=0, memory=0)}
+    leaked = gpu(0, MemoryInfo=Record(total=1500, reserved=100, free=700, used=700), **idle)
+    stuck = gpu(1, ComputeRunningProcesses=(), UtilizationRates=Record(gpu=100, memory=0), PerformanceState=8)
+    shared = gpu(2, MemoryInfo=UnsupportedError("memory", "NOT_SUPPORTED"), ComputeRunningProcesses=runs(10))
+    for device in (leaked, stuck, shared):
+        device.answers["nvmlDeviceGetSamples"] = ()
+    rig = Rig([leaked, stuck, shared], ScriptedNode(pci=3, hosts={10: process(10)}))
+    rig.passes(3)
+    return rig
+
+
 def driver_that_is_not_there() -> Rig:
     def opening() -> None:
         raise DriverGoneError("no library", "LIBRARY_NOT_FOUND")

@@ -106,7 +106,7 @@ def test_a_link_takes_the_reader_along() -> None:
     chosen = [Variable("cluster", "Cluster", ("x",), ALL, ".*")]
     cell = '${__data.fields["Node"]:percentencode}'
     url = "/d/n?${datasource:queryparam}&${cluster:queryparam}&var-i=" + cell + "&${__url_time_range}"
-    made = variables.link(url, chosen, "range=5m", Clicked("a b", {"Node": "a b"}))
+    made = variables.link(url, chosen, "range=5m", Clicked("a b", cells={"Node": "a b"}))
     assert made == "/d/n?var-cluster=%24__all&var-i=a%20b&range=5m"
 
 
@@ -117,7 +117,7 @@ def test_every_link_of_every_dashboard_leads_to_a_page_of_the_demo(file: Path) -
     chosen = [Variable("docs", "", (), "/docs/", "/docs/"), *given.values()]
     cells = {"What to do": "gpulost", "Runbook": "gpulost"}
 
-    made = [variables.link(json.loads(url), chosen, "range=5m", Clicked("gpulost", cells)) for url in urls]
+    made = [variables.link(json.loads(url), chosen, "range=5m", Clicked("gpulost", "gpulost", cells)) for url in urls]
 
     assert made
     for path in (url.partition("?")[0].partition("#")[0] for url in made):

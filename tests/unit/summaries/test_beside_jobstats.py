@@ -116,17 +116,22 @@ class Kind:
 KINDS = (
     Kind(
         "its example: two nodes, memory and time far too much", "GPU 68 %, `--mem=10G`, needed 19 % of the time",
-        published(), EXAMPLE, "68 %", ("--mem=10G", "--cpus-per-gpu=2", "--time=22:30:00"), ("wait_cpu",),
+        published(), EXAMPLE, "68 %", ("--mem=10G", "--cpus-per-gpu=2", "--time=22:30:00"),
+        ("wait_cpu", "mixed_precision", "profile"),
     ),
     Kind(
         "one of four GPUs used", "did not use 3 of the 4 allocated GPUs",
-        one_node(0.9, 0.0, 0.0, 0.0), fitting(4), "22 %", ("--gpus=1",), ("unused", "allocated_idle", "wait_cpu"),
+        one_node(0.9, 0.0, 0.0, 0.0), fitting(4), "22 %", ("--gpus=1",), 
+        ("unused", "allocated_idle", "wait_cpu", "mixed_precision", "profile"),
     ),
     Kind("the GPU not used", "did not use the GPU", one_node(0.0), fitting(1), "0 %", (), ("allocated_idle",)),
-    Kind("low utilization", "utilization is only 12 %", one_node(0.12), fitting(1), "12 %", (), ("wait_cpu",)),
+    Kind(
+        "low utilization", "utilization is only 12 %", one_node(0.12), fitting(1), "12 %", (),
+        ("wait_cpu", "mixed_precision", "profile"),
+    ),
     Kind(
         "small enough for a MIG instance", "told to use MIG", one_node(0.12, used=4.0 * GIB), fitting(1),
-        "12 %", (), ("wait_cpu", "too_large"),
+        "12 %", (), ("wait_cpu", "mixed_precision", "profile", "too_large"),
     ),
 )  # fmt: skip
 
