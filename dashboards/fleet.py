@@ -84,7 +84,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Critical",
             "GPU alerts of severity critical that fire now.",
-            now(f'count(ALERTS{{{ALERTS}, severity="critical", {CLUSTER}}}) or vector(0)'),
+            now(f'count(ALERTS{{{ALERTS}, severity="critical", {CLUSTER}}}){ZERO}'),
             steps=look.SOME_IS_BAD,
             size=(3, 4),
             links=health,
@@ -94,7 +94,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Warnings",
             "GPU alerts of severity warning that fire now.",
-            now(f'count(ALERTS{{{ALERTS}, severity="warning", {CLUSTER}}}) or vector(0)'),
+            now(f'count(ALERTS{{{ALERTS}, severity="warning", {CLUSTER}}}){ZERO}'),
             steps=look.SOME_IS_WORTH_A_LOOK,
             size=(3, 4),
             links=health,

@@ -7,6 +7,7 @@ from grafana_foundation_sdk.builders import stat, table
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, health_errors, health_links, link, look, panel, uid, variable
+from dashboards.parts.absence import ZERO
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import ALERTS, NODE, THERMAL, answering, in_range, known, now, over_time, rate
 from dashboards.parts.table import Key, Table, Text, Value, gauge
@@ -63,9 +64,7 @@ def _fired() -> str:
 def _count(
     title: str, description: str, expr: str, *, steps: look.Steps = look.SOME_IS_BAD, width: int = 3
 ) -> stat.Panel:
-    return panel.number(
-        title, description, now(f"{expr} or vector(0)"), look.COUNT, steps=steps, size=(width, 4), decimals=0
-    )
+    return panel.number(title, description, now(f"{expr}{ZERO}"), look.COUNT, steps=steps, size=(width, 4), decimals=0)
 
 
 def _numbers(made: build.Dashboard) -> None:

@@ -7,6 +7,7 @@ from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, link, look, mfu, panel, ports, uid, variable
+from dashboards.parts.absence import ZERO
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import (
     CLUSTER,
@@ -76,7 +77,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Allocated",
             "Allocated GPUs. A fraction of a GPU counts as a fraction.",
-            now(f"sum(gpu_workload_allocated_gpus{{{ONE_NODE}}}) or vector(0)"),
+            now(f"sum(gpu_workload_allocated_gpus{{{ONE_NODE}}}){ZERO}"),
             size=(3, 4),
             decimals=1,
         )

@@ -22,7 +22,7 @@ class Reason:
     """For a stat panel and the cells of a state timeline."""
 
     def sample(self, present: str) -> str:
-        """One sample, the reason in its label `missing`, where the vector of one 1 is present."""
+        """Return PromQL for one sample with the reason in its label `missing`, where `present` is a vector of one 1."""
         return f"label_replace({self.code} * {present}, {self.label})"
 
     @property
@@ -34,7 +34,7 @@ class Reason:
 NOT_SCRAPED = Reason(-1001, "No exporter is scraped", "not scraped")
 NO_RULES = Reason(-1002, "Recording rules are missing", "no rules")
 NO_ALERTS = Reason(-1003, "GpuWatchdog does not fire: no alert rules", "no alert rules")
-YOUNG = Reason(-1004, "Rules are younger than 5 min", "rules < 5 min")
+YOUNG = Reason(-1004, "Recorded for less than 5 min", "< 5 min of data")
 UNREACHABLE = Reason(-1005, "Unreachable nodes are left out", "unreachable")
 REASONS = (NOT_SCRAPED, NO_RULES, NO_ALERTS, YOUNG, UNREACHABLE)
 """The first that applies is shown."""
@@ -42,8 +42,9 @@ REASONS = (NOT_SCRAPED, NO_RULES, NO_ALERTS, YOUNG, UNREACHABLE)
 # As at the end of the time range: what has been missing at its begin is no reason today.
 _RULES = f"{STATE_INDEX.record} @ end()"
 _ALERTS = "ALERTS{alertname=`GpuWatchdog`} @ end()"
+_EXPORTERS = "cluster:gpu_exporters:count @ end()"
 _WINDOW = "offset 5m"
-"""The longest window of most recording rules."""
+"""The window of most recording rules. Rules or exporters that are younger have recorded less."""
 
 
 def _absent(series: str) -> str:
@@ -51,7 +52,7 @@ def _absent(series: str) -> str:
 
 
 CONSTANTS = {
-    "no_rules": f"{NO_RULES.sample(_absent(_RULES))} or {YOUNG.sample(_absent(f'{_RULES} {_WINDOW}'))}",
+    "no_rules": f"{NO_RULES.sample(_absent(_RULES))} or {YOUNG.sample(_absent(f'{_EXPORTERS} {_WINDOW}'))}",
     "no_alerts": f"{NO_ALERTS.sample(_absent(_ALERTS))} or {YOUNG.sample(_absent(f'{_ALERTS} {_WINDOW}'))}",
     "not_scraped": NOT_SCRAPED.label,
     "unreachable": UNREACHABLE.label,
@@ -152,7 +153,7 @@ def _property(panel: dict[str, Any], title: str, name: str) -> Any:
 def _show(panel: dict[str, Any], ref: str) -> None:
     """Words in place of the codes, a dash where the reason stands beside them."""
     words = panel["type"] in {"stat", "state-timeline"}
-    colour = "transparent" if panel["type"] == "bargauge" else "text"
+    colour = "text" if panel["type"] in {"stat", "table"} else "transparent"
     mapped = {str(each.code): {"text": each.short if words else "-", "color": colour} for each in REASONS}
     mapping = {"type": "value", "options": mapped}
     if panel["type"] == "timeseries":

@@ -34,13 +34,15 @@ _PRESENT = "gpu_exporter_build_info"
 """Of each exporter one series: whether any is scraped, which no recorded series can say."""
 _JOINED = {
     STATE_INDEX.record,
+    "cluster:gpu_exporters:count",
     "up",
     "process_cpu_seconds_total",
     "process_resident_memory_bytes",
     "scrape_samples_scraped",
     "scrape_duration_seconds",
 }
-"""Everybody's metrics: kept to the exporters by a join with a series that is selected by cluster."""
+"""Everybody's metrics, kept to the exporters by a join with a series that is selected by cluster, and what tells how
+old the rules are."""
 
 
 def _parsed(query: Query) -> Any:

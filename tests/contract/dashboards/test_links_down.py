@@ -43,6 +43,7 @@ def test_links_that_are_all_lost_are_in_the_table(tmp_path: Path) -> None:
 _SCRAPED = {
     'gpu_exporter_build_info{cluster="c1",instance="n1:9836"}': "1x5",
     'state:gpu_state:index{state="free"}': "0x5",
+    'cluster:gpu_exporters:count{cluster="c1"}': "1x5",
 }
 """An exporter is scraped and the rules are as old as their window, so that an empty answer is one."""
 
