@@ -36,7 +36,7 @@ _RESTARTED = f"workload:gpu_workload_restarts:max{{{SCOPE}}}"
 _BY_GPU, _BY_NODE = "cluster, instance, gpu", "cluster, instance"
 _FIRST = 12
 _POINTS = 72
-"""Steps of a row: of six hours, as long as what is recorded of each looks back."""
+"""Steps of a row: of six hours, as long as what is recorded of each reaches back."""
 
 
 def job() -> build.Dashboard:
@@ -74,7 +74,7 @@ def job() -> build.Dashboard:
 
 
 def _starts() -> build.AnnotationQuery:
-    """At the time that the value is. The look back meets each start more than once, on steps of minutes too."""
+    """Annotate each start at the time of its value. Each is met more than once, on steps of minutes too."""
     return (
         build.AnnotationQuery()
         .name("Starts of its parts")
@@ -116,11 +116,11 @@ def _ledger() -> timeseries.Panel:
     )
 
 
-_HELD = f"and on ({_BY_GPU}) (gpu_allocation_ratio{{{SCOPE}}} > 0)"
+_OWNED = f"and on ({_BY_GPU}) (gpu_allocation_ratio{{{SCOPE}}} > 0)"
 
 
-def _shares(more: str = "") -> str:
-    """Of the GPUs of its nodes, the share of time in each state that took any, as recorded."""
+def _states(more: str = "") -> str:
+    """Return the fraction of time in each state that took any, of the GPUs of its nodes, as recorded."""
     return f"gpu_state:gpu_state_seconds:rate5m{{{NODE}{more}}}"
 
 
@@ -139,7 +139,7 @@ _LESS = f"(topk({_FIRST}, scalar(avg({_waiting()})) - {_waiting()}) > -0.005)"
 
 
 def _slowest() -> table.Panel:
-    state = main_states(_shares, _BY_GPU)
+    state = main_states(_states, _BY_GPU)
     straggled = f"sum by ({_BY_GPU}) (increase(gpu_workload_straggler_seconds_total{{{SCOPE}}}[$__range]))"
     return Table(
         title="The ranks that the others wait for now",
@@ -167,7 +167,7 @@ def _first_ranks() -> statetimeline.Panel:
         "The ranks that the others wait for, over time",
         "The twelve GPUs that at the end of the time range wait least for others: where most wait and one computes, reads "
         "or is throttled, that is the one.",
-        telling_of_shares(_shares, _BY_GPU, f" and on ({_BY_GPU}) bottomk({_FIRST}, {_waiting(' @ end()')})"),
+        telling_of_shares(_states, _BY_GPU, f" and on ({_BY_GPU}) bottomk({_FIRST}, {_waiting(' @ end()')})"),
         "{{instance}} {{gpu}}",
         height=10,
         page=_FIRST,
@@ -186,7 +186,7 @@ def _nodes() -> statetimeline.Panel:
         "By node",
         "A row for each of its nodes, where they are two or more. A row that computes while the others wait is the one they wait for.",
         telling_of_shares(
-            lambda more: f"sum by ({_BY_NODE}, state) ({_shares(more)} {_HELD})",
+            lambda more: f"sum by ({_BY_NODE}, state) ({_states(more)} {_OWNED})",
             _BY_NODE,
             f" {_more_than(1, _BY_NODE, 'gpu_workload_allocated_gpus')}",
             gpus=held,
@@ -203,7 +203,7 @@ def _ranks() -> statetimeline.Panel:
         "By GPU",
         f"A row for each of its GPUs, where they are more than {_FIRST}, in the order of nodes: one rank each where a process has one GPU. Of many, drag over "
         "a part of the time to see it in more steps.",
-        telling_of_shares(_shares, _BY_GPU, f" {_HELD} {_more_than(_FIRST, _BY_GPU, 'gpu_allocation_ratio')}"),
+        telling_of_shares(_states, _BY_GPU, f" {_OWNED} {_more_than(_FIRST, _BY_GPU, 'gpu_allocation_ratio')}"),
         "{{instance}} {{gpu}}",
         height=22,
         page=40,

@@ -1,4 +1,4 @@
-"""Node: the GPUs of one machine side by side, who holds them, and what they do."""
+"""Node: the GPUs of one machine side by side, their owners, and what they do."""
 
 from __future__ import annotations
 

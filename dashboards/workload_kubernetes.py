@@ -1,4 +1,4 @@
-"""Workload (Kubernetes): pods that hold GPUs, and containers, units and processes outside Slurm."""
+"""Workload (Kubernetes): pods with allocated GPUs, and containers, units and processes outside Slurm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workload (Slurm): jobs that hold GPUs, by account and user."""
+"""Workload (Slurm): jobs with allocated GPUs, by account and user."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _refuse_unknown_variables() -> None:
 
 
 def _forget_output() -> None:
-    """What could not be written must not fail again when Python ends."""
+    """Discard output that could not be written, so that it does not fail again when Python ends."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

@@ -18,7 +18,7 @@ from exporter.config.option import Option, options_of
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What stands after `gpu-exporter`."""
+    """A command: the word after `gpu-exporter`."""
 
     module: str
     """Has `run`, which takes the configuration and returns the status, and PAGE, what `--help` shows."""

@@ -1,4 +1,4 @@
-"""What values.schema.json says of the alerts: one generic map. The names in it are checked by the templates."""
+"""Schema of the alerts in values.schema.json: one generic map. The names in it are checked by the templates."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """deploy/alertmanager for kube-prometheus-stack: as an AlertmanagerConfig, and as values with the plain configuration.
 
-Both are made from the same example, so that routes, inhibition and wording are told once.
+Both are made from the same example, so that routes, inhibition and wording are written once.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _receiver(receiver: Mapping[str, Any], settings: Mapping[str, Any]) -> Map:
 
 
 def _shared(kind: str, settings: Mapping[str, Any]) -> Map:
-    """What the example says once for all receivers of a kind: an AlertmanagerConfig has no such place."""
+    """Return what the example states once for all receivers of a kind: an AlertmanagerConfig has no such place."""
     if kind == "email_configs":
         return {"from": settings["smtp_from"], "smarthost": settings["smtp_smarthost"]}
     if kind == "slack_configs":

@@ -36,7 +36,7 @@ _AMOUNTS: Schema = {
 
 _AUTO: Schema = {"type": ["string", "boolean"], "enum": ["auto", True, False]}
 
-# What a default cannot tell of a value: by its path.
+# What a default cannot show of a value: by its path.
 RULES: dict[str, Schema] = {
     "nameOverride": {"pattern": LABEL},
     "fullnameOverride": {"pattern": SERVICE},
@@ -281,7 +281,7 @@ def _pairs(kind: Pairs[Any]) -> Schema:
 
 
 def _text(option: Option) -> Schema:
-    """What an option that takes no list of words accepts, told by what its parser says of a text that is none."""
+    """Return the schema of an option without a list of words, from its parser's complaint about a wrong text."""
     kind: Schema
     complaint = _refuses(option, "2 parsecs") or ""
     if complaint.startswith("a duration"):

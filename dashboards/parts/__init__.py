@@ -1,1 +1,1 @@
-"""What the dashboards share: queries, panels, tables, variables, links, states, prices."""
+"""Parts that the dashboards have in common: queries, panels, tables, variables, links, states, prices."""

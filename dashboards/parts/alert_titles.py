@@ -1,4 +1,4 @@
-"""What an alert is called in tables: what is wrong, in a few words. Place and thing stand beside it."""
+"""Titles of alerts in tables: what is wrong, in a few words. Place and thing stand beside it."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ TITLES = {
 
 
 def mappings() -> list[model.ValueMapping]:
-    """By the alert's name; the text keeps the colour of the row."""
+    """Return the titles by the alert's name; the text keeps the colour of the row."""
     return words({name: (title, "text") for name, title in TITLES.items()})
 
 
 def runbooks() -> list[model.ValueMapping]:
-    """By the label `runbook`: the cell is a link."""
+    """Return the links by the label `runbook`: the cell is a link."""
     return words({name.lower(): ("Runbook", "text") for name in TITLES})

@@ -61,7 +61,7 @@ _THINGS = (
 
 
 def _on(alerts: str) -> str:
-    """With the node of each, or the workload of one that is of no node, as the label `thing`."""
+    """Return the alerts with the node of each, or the workload of one that is of no node, as the label `thing`."""
     workload = f'label_replace({alerts}, "thing", "$1", "workload", "(.*)")'
     return f'label_replace({workload}, "thing", "$1", "instance", "(.+)")'
 
@@ -76,7 +76,7 @@ def firing(scope: str, *, size: tuple[int, int] = (24, 8)) -> table.Panel:
 
 
 def firing_for_owner(owner: str) -> table.Panel:
-    """The same of workloads: of their own, of the GPUs they hold, and of the nodes these are in."""
+    """The same of workloads: of their own, of their allocated GPUs, and of the nodes these are in."""
     held = f"(gpu_allocation_ratio{{{owner}}} > 0)"
     of_gpus = f"{_firing(CLUSTER)} and on (cluster, instance, gpu) {held}"
     of_nodes = f"""{_firing(CLUSTER, ', gpu="", instance!=""')} and on (cluster, instance) {held}"""
@@ -191,7 +191,7 @@ def told(
     size: tuple[int, int] = (12, 8),
     empty: str = "",
 ) -> statetimeline.Panel:
-    """What is to be told of each row over time: its largest loss where that took a tenth, else what took most."""
+    """Return a timeline of each row: its largest loss where that took a tenth, else what took most."""
     query = over_time(telling(seconds, by, only), legend)
     return timeline(title, f"{description} {TOLD}", query, states.by_code(), size=size, empty=empty)
 

@@ -1,4 +1,4 @@
-"""What the exporters cost: CPU, memory, time, series."""
+"""Cost of the exporters: CPU, memory, time, series."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BUILD = f"gpu_exporter_build_info{{{NODE}}}"
 
 
 def of_exporters(expr: str) -> str:
-    """Of each exporter once, among everybody's process_... and scrape_... series."""
+    """Return the series of each exporter once, among everybody's process_... and scrape_... series."""
     return f"max by (cluster, instance) ({expr} and {SAME_TARGET} {BUILD})"
 
 

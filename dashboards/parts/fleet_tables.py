@@ -1,4 +1,4 @@
-"""The tables of the fleet: nodes, GPU models, and who holds GPUs."""
+"""The tables of the fleet: nodes, GPU models, and the owners of GPUs."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def dashboard(
     scope: str,
     span: str = "now-6h",
 ) -> build.Dashboard:
-    """An empty dashboard. `scope` are the label matchers of the alerts that are marked on its graphs."""
+    """An empty dashboard. `scope` are the label matchers of the alerts that are annotated on its graphs."""
     frame = (
         build.Dashboard(f"GPU / {title}")
         .uid(identity)
@@ -60,7 +60,7 @@ def dashboard(
 
 
 def _firing(name: str, severity: str, colour: str, scope: str) -> build.AnnotationQuery:
-    """One mark per alert that fires in the range, at the moment its trouble began. The value is that moment in ms."""
+    """One annotation per alert that fires in the range, at the moment its trouble began. The value is that moment in ms."""
     fires = f'ALERTS{{{ALERTS}, severity="{severity}", {scope}}}'
     since = f'ALERTS_FOR_STATE{{severity="{severity}", {scope}}}'
     return (

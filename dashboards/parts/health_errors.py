@@ -1,4 +1,4 @@
-"""What the driver logged and what memory counted, one table each."""
+"""Errors that the driver logged and memory counted, one table each."""
 
 from __future__ import annotations
 

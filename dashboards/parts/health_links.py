@@ -19,7 +19,7 @@ def keys() -> tuple[Key, ...]:
 
 
 def links_down(scope: str) -> str:
-    """How many links of each GPU are down; not of one without a bridge, or split on purpose, that never had any up."""
+    """Return how many links of each GPU are down; not of one without a bridge, or split on purpose, that never had any up."""
     gpu = "(cluster, instance, gpu)"
     lost = f'gpu_fault_timestamp_seconds{{{scope}, fault="nvlink_down"}}'
     return (

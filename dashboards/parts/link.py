@@ -17,7 +17,7 @@ class Link:
     target: str
     variables: tuple[tuple[str, str], ...] = ()
     cluster: str = ""
-    """Where the cluster comes from, if the row or series tells; else the reader's choice is carried on."""
+    """Where the cluster comes from, if the row or series has it; else the reader's choice is carried on."""
 
     @property
     def url(self) -> str:
@@ -26,7 +26,7 @@ class Link:
         return f"/d/{self.target}?${{datasource:queryparam}}&{cluster}{given}&${{__url_time_range}}"
 
     def value(self) -> dict[str, object]:
-        """As the value of an override."""
+        """Return the link as the value of an override."""
         return {"title": self.title, "url": self.url, "targetBlank": False}
 
     def build(self) -> build.DashboardLink:

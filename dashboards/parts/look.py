@@ -31,12 +31,12 @@ PLAIN: Steps = ((None, BLUE),)
 NO_FILL: Steps = ((None, "transparent"),)
 """Of cells that only their mapping colours."""
 MARK: Steps = ((None, RED), (round(LOW / HIGH, 3), ORANGE), (0.995, GREEN))
-"""Utilization of held GPUs, as a part of the mark of its class of work: of batch work, 30 % and 70 % of its time. What is
+"""Utilization of allocated GPUs, as a fraction of the target of its class of work: of batch work, 30 % and 70 % of its time. What is
 shown as 100 % is green."""
 FULL: Steps = ((None, BLUE), (0.9, ORANGE), (0.98, RED))
 """Memory, power: much is normal, all is worth a look."""
 LOSS: Steps = ((None, GREEN), (0.2, YELLOW), (0.4, ORANGE), (0.6, RED))
-"""Share of held time that was wasted."""
+"""Fraction of allocated time that was wasted."""
 SOME_IS_BAD: Steps = ((None, GREEN), (1, RED))
 SOME_IS_WORTH_A_LOOK: Steps = ((None, GREEN), (1, ORANGE))
 HEAT: Steps = ((None, GREEN), (75, YELLOW), (83, ORANGE), (90, RED))
@@ -86,7 +86,7 @@ REASONS = {
     "hw_power_brake": "Power brake", "display_clock": "Display clocks", "board_limit": "Board limit",
     "low_utilization": "Low utilization", "reliability": "Reliability",
 }
-"""Why clocks are held down."""
+"""Why clocks are lowered."""
 _RECOVERY = {
     "gpu_reset":       ("Reset the GPU",            RED),
     "node_reboot":     ("Restart the node",         RED),

@@ -16,7 +16,7 @@ _OF_EVALUATED = dict.fromkeys(_RECORDED, REPLICAS) | dict.fromkeys(
 )
 """What differs in what rules made of the same thing, by who evaluated it; of alerts also by who scraped its exporter.
 
-Their other labels may be a site's own, by which it tells its clusters apart.
+Their other labels may be a site's own, by which it distinguishes its clusters.
 """
 _RAW = re.compile(
     r"(?P<call>\b(?:rate|increase|delta|changes|\w+_over_time)\()?"

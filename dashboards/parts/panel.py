@@ -130,7 +130,7 @@ def colour_series(panel: timeseries.Panel, name: str, colour: str, *more: model.
 
 
 def name_series(panel: _P, names: Mapping[str, str]) -> _P:
-    """Show series by these words in place of the label that tells them apart."""
+    """Show series by these words in place of the label that distinguishes them."""
     for name, title in names.items():
         panel.override_by_name(name, [model.DynamicConfigValue("displayName", title)])
     return panel
@@ -256,7 +256,7 @@ def state_bars(
 
 
 STEPS = 240
-"""Of a state timeline: more are not told apart on a screen, and each costs Prometheus the same."""
+"""Of a state timeline: more are indistinguishable on a screen, and each costs Prometheus the same."""
 
 
 def timeline(

@@ -1,4 +1,4 @@
-"""What GPU hours cost: a price per family of models, which the reader sets at the top of the dashboard."""
+"""Price of GPU hours: one per family of models, which the reader sets at the top of the dashboard."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def priced(gpu_hours: Callable[[str], str]) -> str:
 
 
 def held(owner: str) -> str:
-    """Price of what each workload held in the range."""
+    """Price of what each workload was allocated in the range."""
     return promql.held_price(owner, RANGE, RATES)
 
 
 def lost(owner: str) -> str:
-    """Price of what each workload held and lost in the range."""
+    """Price of what each workload was allocated and lost in the range."""
     return promql.waste_price(owner, RANGE, RATES)
 
 

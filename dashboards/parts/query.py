@@ -35,7 +35,7 @@ KWH = "suffix:kWh"
 JOULES_PER_KWH = 3.6e6
 RANGE = "$__range"
 NOTABLE = 0.1
-"""Share of its time from which on a loss is told before what took more."""
+"""Fraction of its time from which on a loss is shown before what took more."""
 
 
 def over_time(expr: str, legend: str = "") -> prometheus.Dataquery:
@@ -63,7 +63,7 @@ RANGE_HOURS = definitions.hours_in(RANGE)
 
 
 def owners(level: str, scope: str, by: str, amount: Amount = RANGE_HOURS) -> Totals:
-    """What owners hold and use, recorded at one level."""
+    """Return the allocation and use of owners, recorded at one level."""
     return Totals(level, scope, by, amount)
 
 
@@ -78,17 +78,17 @@ def devices(level: str, scope: str, by: str, amount: Amount = RANGE_HOURS) -> Le
 
 
 def gpu_busy(scope: str, by: str) -> str:
-    """Of GPUs one looks at, from their own ledgers: a GPU that does not answer has none, instead of 0."""
+    """Return the busy fraction of GPUs by their own ledgers: an unreachable GPU has none, instead of 0."""
     return definitions.BUSY_SHARE.promql(Ledger("gpu_state_seconds_total", scope, by, rate))
 
 
 def gpu_used(scope: str, by: str) -> str:
-    """The same of their held time: the free part of a GPU under MIG says nothing of who holds the rest."""
+    """The same of their allocated time: the free part of a GPU under MIG says nothing of the owners of the rest."""
     return definitions.UTILIZATION.promql(Ledger("gpu_state_seconds_total", scope, by, rate))
 
 
 def counted(counter: str, above_zero: str = "") -> str:
-    """How far a counter that is born with its first event got in the range: the birth counts, which increase() misses.
+    """Return the increase in the range of a counter that is born with its first event, which increase() misses.
 
     `above_zero` names the labels of a counter of which only the series that are not 0 matter: of a fleet they are few.
     """
@@ -100,19 +100,19 @@ def counted(counter: str, above_zero: str = "") -> str:
 
 
 def some(expr: str) -> str:
-    """Without what is 0: a legend names what there was."""
+    """Return the values that are not 0: a legend names what there was."""
     return f"({expr}) > 0"
 
 
 def times(recorded: str) -> str:
-    """How often something happened in the range, from a recorded rate that is evaluated once a minute."""
+    """Return how often something happened in the range, from a recorded rate that is evaluated once a minute."""
     return f"round(sum_over_time({recorded}[{RANGE}]) * {definitions.RULE_SECONDS})"
 
 
 def latest(moments: str) -> str:
-    """Of series whose value is a moment and stays, the last one in the range, also of those that have gone since.
+    """Return the last value in the range of series whose value is a moment, also of series that have ended.
 
-    A look every five minutes meets all that lived as long as a scrape, and costs a fraction of looking at every scrape.
+    A read every five minutes meets all that lived as long as a scrape, and costs a fraction of reading every scrape.
     """
     return f"(max_over_time({moments}[$__range:5m]) or {moments})"
 
@@ -123,7 +123,7 @@ def in_range(moments: str) -> str:
 
 
 def main_states(seconds: Callable[[str], str], by: str) -> str:
-    """Per `by` and state, how much it is worth telling.
+    """Return for each `by` and state how much it is worth reporting.
 
     The largest loss, a possible one too, that took a tenth of the time or more comes first, then the state that took most. `seconds` gets
     matchers to add to its selector.
@@ -153,7 +153,7 @@ def telling_of_shares(shares: Callable[[str], str], by: str, only: str = "", gpu
 
 
 _MOST_GPUS = 1000
-"""Of a node: a loss that is told comes before whatever took more."""
+"""Of a node: a loss that is shown comes before whatever took more."""
 
 
 def _code(top: str, by: str) -> str:
@@ -163,7 +163,7 @@ def _code(top: str, by: str) -> str:
 def known(scope: str, by: str = "uuid") -> str:
     """1 for each GPU that answers, 0 for one that does not: also one that was lost before its exporter started.
 
-    The driver has never shown it to this exporter: only the fault tells of it. By its index, `gpu`, the one counts that
+    The driver has never shown it to this exporter: only the fault shows it. By its index, `gpu`, the one counts that
     the driver gives the same index, if there is one.
     """
     lost = f'gpu_fault_timestamp_seconds{{{scope}, fault="lost"}}'
@@ -171,7 +171,7 @@ def known(scope: str, by: str = "uuid") -> str:
 
 
 def answering(expr: str, scope: str, gpu: str = "uuid") -> str:
-    """Without lost GPUs: their counters stand still, which is not 0.
+    """Leave out lost GPUs: their counters stand still, which is not 0.
 
     `gpu` is the label that names the GPU; on series of a MIG instance `uuid` is its own.
     """

@@ -1,4 +1,4 @@
-"""What programs report to get done, each in the units that it tells: samples, tokens, images, requests, steps."""
+"""Work that programs report, each in its own units: samples, tokens, images, requests, steps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def per_gpu(scope: str) -> str:
 
 
 def joules(scope: str) -> str:
-    """Of one unit of work."""
+    """Return the energy of one unit of work."""
     watts = f"sum by ({_BY}) (workload:gpu_workload_energy_joules:rate5m{{{scope}}})"
     return f"{watts} / on ({_BY}) group_right () ({_any(scope)} > 0)"
 
@@ -64,7 +64,7 @@ def columns(scope: str, only: str = "") -> tuple[Value, ...]:
 def lines(
     title: str, description: str, expr: str, unit: str, *, size: tuple[int, int] = (12, 8), legend: str = LEGEND
 ) -> timeseries.Panel:
-    """Of thousands of tokens and one request in the same graph: powers of ten, and no line while nothing is done."""
+    """Draw thousands of tokens and one request in the same graph: powers of ten, and no line while nothing is done."""
     made = panel.lines(title, description, over_time(expr, legend), unit, size=size, empty=SILENT, floor=None)
     return made.scale_distribution(common.ScaleDistributionConfig().type(shared.ScaleDistribution.LOG).log(10))
 

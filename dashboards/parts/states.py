@@ -17,16 +17,16 @@ COLOURS = {state.name: state.colour for state in TABLE}
 STEPS = {state.name: state.step for state in TABLE}
 
 LOST_REGEX = "|".join(LOST)
-"""Held, and nothing or less than could be came of it: what the recording rules call waste."""
+"""Allocated, and nothing or less than could be came of it: what the recording rules call waste."""
 
 
 def by_name() -> list[model.ValueMapping]:
-    """For cells and bars whose value is a state's name."""
+    """Return the mappings of cells and bars whose value is a state's name."""
     return [_mapping({state: state for state in STATES})]
 
 
 def by_code() -> list[model.ValueMapping]:
-    """For state timelines."""
+    """Return the mappings of state timelines."""
     return [_mapping({str(index): state for index, state in enumerate(STATES)})]
 
 
@@ -40,7 +40,7 @@ def _mapping(state_of: dict[str, str]) -> model.ValueMap:
 
 
 def step_by_name() -> list[model.ValueMapping]:
-    """For cells that turn a state's name into the first thing to do about it."""
+    """Return the mappings from a state's name to the first thing to do about it."""
     options = {
         state: model.ValueMappingResult(text=text, index=index) for index, (state, text) in enumerate(STEPS.items())
     }

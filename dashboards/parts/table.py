@@ -1,4 +1,4 @@
-"""Tables with one row per thing: its name with a link onward, gauge cells for shares, words for states."""
+"""Tables with one row per thing: its name with a link onward, gauge cells for fractions, words for states."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _sorted(title: str, *, down: bool = False) -> common.TableSortByFieldState:
 
 
 def gauge(title: str, expr: str, steps: look.Steps, *, width: int | None = None, reduce: str = "max") -> Value:
-    """A share of 1, as a bar in the cell."""
+    """A fraction of 1, as a bar in the cell."""
     return Value(title, expr, units.PercentUnit, steps, gauge=True, ceiling=1, decimals=0, width=width, reduce=reduce)
 
 
@@ -164,7 +164,7 @@ def cause(title: str) -> Key:
 
 
 def of_mark(expr: str, width: int = 92) -> Value:
-    """Utilization as a part of the mark of its class of work."""
+    """Utilization as a fraction of the target of its class of work."""
     return gauge("Target ratio", expr, look.MARK, width=width)
 
 

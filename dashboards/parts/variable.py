@@ -32,7 +32,7 @@ def cluster() -> build.QueryVariable:
 
 
 def docs() -> build.ConstantVariable:
-    """Where the links to runbooks and to the table of states lead: change it for a copy of your own.
+    """Return the address of the runbooks and the table of states: change it for a copy of your own.
 
     A constant is not read from the address of the page: `?var-docs=` would lead people anywhere.
     """
@@ -89,7 +89,7 @@ def many(name: str, label: str, query: str) -> build.QueryVariable:
 
 
 def holding(owner: str) -> build.QueryVariable:
-    """Out of sight: the nodes on which the selection holds GPUs, so that queries look at those alone."""
+    """Return, hidden, the nodes with GPUs allocated to the selection, so that queries read those alone."""
     query = f"label_values(gpu_allocation_ratio{{{owner}}}, instance)"
     return (
         _query("instance", "Nodes", query)
@@ -101,7 +101,7 @@ def holding(owner: str) -> build.QueryVariable:
 
 
 def shown(scope: str, count: int = 12) -> build.QueryVariable:
-    """Out of sight: the workloads of the selection that wasted most in the range, which graphs and long tables show."""
+    """Return, hidden, the workloads of the selection that wasted most in the range, for graphs and long tables."""
     waste = f"sum by (workload) (sum_over_time(workload:gpu_waste:rate5m{{{scope}}}[$__range]))"
     return (
         _query("shown", "Shown", f"query_result(topk({count}, {waste}))")

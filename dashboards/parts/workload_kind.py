@@ -1,4 +1,4 @@
-"""What tells one kind of workload from another on its dashboard."""
+"""Kinds of workloads, each with a dashboard of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BY_WORKLOAD = "{{workload}}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What a kind of workload is called, which series are its, and which labels name its owner."""
+    """A kind of workload: its name, its series, and the labels that name its owner."""
 
     noun: str
     scope: str

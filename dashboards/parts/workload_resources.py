@@ -1,4 +1,4 @@
-"""What a workload holds and uses: its GPUs, its part of the host, and what it gets done."""
+"""Resources of a workload: its GPUs, its use of the host, and its work."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def gpus(kind: Kind) -> table.Panel:
     main_state = main_states(lambda more: rate(f"gpu_state_seconds_total{{{NODE}{more}}}"), by)
 
     def own(expr: str, *more: str) -> str:
-        """A number of each GPU, on the rows of its workload."""
+        """A number of each GPU, on the rows of its owner."""
         labels = ", ".join((by, *more))
         joined = f"group_left ({', '.join(more)}) max by ({labels}) ({expr})"
         return f"(gpu_allocation_ratio{{{kind.shown}}} > 0) * 0 + on ({by}) {joined}"
@@ -87,14 +87,14 @@ def gpus(kind: Kind) -> table.Panel:
 
 
 def _waits(by: str) -> str:
-    """Share of its observed time that each GPU waits for its peers; 0 for one that never does."""
+    """Fraction of its observed time that each GPU waits for its peers; 0 for one that never does."""
     waits = f"sum by ({by}) ({rate(f'gpu_state_seconds_total{{{NODE}, {PEERS}}}')})"
     seen = rate(f'gpu_state_seconds_total{{{NODE}, state!="unobserved"}}')
     return f"{waits} / (sum by ({by}) ({seen}) > 0)"
 
 
 def _lead(own: str) -> str:
-    """How much longer the GPU of the workload that waits most waits than each of them; of no use under a tenth."""
+    """Return how much longer the GPU that waits most waits than each of the others; of no use under a tenth."""
     by = "cluster, workload"
     return f"(max by ({by}) ({own}) - on ({by}) group_right () ({own})) >= {NOTABLE}"
 

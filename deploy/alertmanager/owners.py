@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who hears of a workload: a table of the site, made into a template Alertmanager takes addresses and channels from.
+"""Receivers by workload: a table of the site, made into a template Alertmanager takes addresses and channels from.
 
     owners.py owners.csv /etc/alertmanager/owners.tmpl
 
@@ -75,7 +75,7 @@ def _define(kind: str, names: Mapping[str, str]) -> str:
 
 
 def _write(file: Path, content: str) -> None:
-    """In one move: Alertmanager may read it at any time."""
+    """Write the file in one move: Alertmanager may read it at any time."""
     new = file.with_name(f".{file.name}.new")
     new.write_text(content, encoding="utf-8")
     new.replace(file)

@@ -20,7 +20,7 @@ from typing import IO, Any
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 DEBIAN_PACKAGES = Path(__file__).with_name("debian-packages.txt")
 _FIELDS = ("Name", "License-Expression", "License")
-_MARKS: Mapping[str, str] = {"The MIT License (MIT)": "MIT"}
+_LICENCE_NAMES: Mapping[str, str] = {"The MIT License (MIT)": "MIT"}
 """First lines of a licence that stands in the metadata in full."""
 _DEP5 = re.compile(r"^License:[ \t]*(\S[^\n]*)", re.MULTILINE)
 _COMMON = re.compile(r"/usr/share/common-licenses/([A-Za-z0-9.+-]*[A-Za-z0-9+])")
@@ -49,7 +49,7 @@ has for the whole source package, build files and tests included.
 
 
 def distributions() -> Mapping[str, str]:
-    """What the image installs with pip, everything the exporter depends on, with the version."""
+    """Return what the image installs with pip, everything the exporter depends on, with the version."""
     return dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", REQUIREMENTS.read_text(), re.MULTILINE))
 
 
@@ -84,7 +84,7 @@ def of_distribution(metadata: Mapping[str, str]) -> str:
     """Raises ValueError where it says none in one line."""
     said = metadata.get("License-Expression") or metadata.get("License") or ""
     first = said.strip().partition("\n")[0].strip()
-    found = _MARKS.get(first, first if first == said.strip() else "")
+    found = _LICENCE_NAMES.get(first, first if first == said.strip() else "")
     if not found:
         raise ValueError(f"{metadata['Name']}: no licence in one line: {first!r}")
     return found

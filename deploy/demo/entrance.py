@@ -37,7 +37,7 @@ _FIGURES: Sequence[tuple[str, str, str]] = (
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where the other parts of the demo are. `nodes` are the status pages by node."""
+    """Addresses of the other parts of the demo. `nodes` are the status pages by node."""
 
     nodes: Mapping[str, str]
     prometheus: str

@@ -1,4 +1,4 @@
-"""What Alertmanager sends, as people get it: mail over SMTP, pages, tickets and chat over HTTP."""
+"""Messages of Alertmanager as people get them: mail over SMTP, pages, tickets and chat over HTTP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Message:
 
 
 class Inbox:
-    """The newest messages. `heard` is told of each."""
+    """The newest messages. `heard` is called with each."""
 
     def __init__(self, heard: Callable[[Message], None]) -> None:
         self._lock = threading.Lock()

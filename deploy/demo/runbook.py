@@ -19,7 +19,7 @@ _SHOWN = 20
 
 
 def body(name: str, text: str, prometheus: Prometheus, status_pages: Mapping[str, str]) -> str:
-    """Of the page `name`; `status_pages` are those of the exporters by node."""
+    """Return the body of the page `name`; `status_pages` are those of the exporters by node."""
     found = [_fires(alert, prometheus, status_pages) for alert in ALERTS if alert.runbook == name]
     return f"{''.join(found)}{written(text)}"
 

@@ -41,7 +41,7 @@ def dashboards() -> Sequence[Dashboard]:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What each path shows. A page is an HTML text."""
+    """Contents of each path. A page is an HTML text."""
 
     prometheus: Prometheus
     alertmanager: str
@@ -86,7 +86,7 @@ class Site:
         return self._framed("Alertmanager", f'<div class="card"><table>{rows}</table></div>', 5)
 
     def report(self, what: str, _query: Query) -> Answer:
-        """What `gpu-exporter report` makes of a workload, or of everybody."""
+        """Return the output of `gpu-exporter report` for a workload, or for everybody."""
         command = [sys.executable, "-m", "exporter", "report", *_subject(what)]
         command += ["--prometheus.url", self.prometheus.url, "--format", "html"]
         try:

@@ -50,7 +50,7 @@ _NAMES, _NAME = 16, 40
 _DIAGNOSED = ("data", "checkpoint", "evaluation", "communication")
 """Phases that explain a GPU that waits: they have their room first."""
 _COUNTERS = ("samples", "images", "tokens", "requests", "steps", "epochs", "model_flops")
-_TOLD = frozenset({*_COUNTERS, "progress", "remaining_seconds", "time_to_target_seconds"})
+_REPORTED = frozenset({*_COUNTERS, "progress", "remaining_seconds", "time_to_target_seconds"})
 """What the protocol knows: a program's other numbers would only fill the report, or take the place of its `version`."""
 _MOST = 1 << 63
 """Whole numbers below it are added as they are; a float may not hold a greater one."""
@@ -132,7 +132,7 @@ class Loader(Generic[T]):
 
 
 class _Part:
-    """What one `Progress` has counted of a process.
+    """Counts of one `Progress` of a process.
 
     `stepped` are its steps, and the seconds from the first to the last of them without waits for ranks: two numbers
     that belong together.
@@ -153,7 +153,7 @@ class _Part:
 class Progress:
     """Totals of this process since it started, reported every `interval` seconds; 0 only where `send` is called.
 
-    `total` is the number of steps to the end; with it the part done and the seconds left are told too, and `done` the
+    `total` is the number of steps to the end; with it the part done and the seconds left are sent too, and `done` the
     steps that were done before (a program that goes on from a checkpoint). A second one in the same process (the cell
     of a notebook run again, the next trial of a sweep) counts on: the newest reports for all. Ranks that work on the
     same data (tensor or pipeline parallel) give the `group_size`, how many they are: each counts for its part, so that
@@ -238,7 +238,7 @@ class Progress:
 
     @property
     def steps(self) -> float:
-        """That this one has counted."""
+        """Steps that this one has counted."""
         return self._part.stepped[0]
 
     def _step(self, steps: float) -> None:
@@ -291,10 +291,10 @@ class Progress:
         return True
 
     def report(self) -> dict[str, Any]:
-        """What is sent."""
+        """Return the report to send."""
         counted = self._all()
         report: dict[str, Any] = {"version": VERSION, "pid": self._pid}
-        for name, value in (item for each in counted for item in list(each.counters.items()) if item[0] in _TOLD):
+        for name, value in (item for each in counted for item in list(each.counters.items()) if item[0] in _REPORTED):
             report[name] = report.get(name, 0.0) + value
         rank, size = (_whole(each) for each in (self.rank, self._group_size))
         if rank is not None:
@@ -313,7 +313,7 @@ class Progress:
         return {**report, **self._outlook()}
 
     def _outlook(self) -> dict[str, float]:
-        """How far it is, and how far it has to go."""
+        """Return how far it is, and how far it has to go."""
         total, done, steps = _number(self.total or 0.0), _number(self.done), self.steps
         if not total:
             return {}
@@ -348,7 +348,7 @@ _made: list[_Part] = []
 
 
 def _forked() -> None:
-    """In the child: another thread of the parent may have held it, which is not there to let go of it."""
+    """Make a new lock in the child: a thread of the parent, which the child does not have, may own the old one."""
     global _counting  # noqa: PLW0603 - as `os.register_at_fork` has it
     _counting = threading.RLock()
 
@@ -366,7 +366,7 @@ def _at_exit(close: Callable[[], None]) -> None:
 
 
 def _seconds(counted: Iterable[_Part]) -> dict[str, float]:
-    """By phase, of as many as a report has room for."""
+    """Return the seconds by phase, of as many as a report has room for."""
     phases: dict[str, float] = {}
     found = [(str(name)[:_NAME], phase) for each in counted for name, phase in list(each.phases.items())]
     for name, phase in sorted(found, key=lambda item: item[0] not in _DIAGNOSED):
@@ -376,7 +376,7 @@ def _seconds(counted: Iterable[_Part]) -> dict[str, float]:
 
 
 def _number(value: Any) -> float:
-    """Of a tensor what it holds, in double precision; 0 for what is no number, or none that can be added to."""
+    """Return the value of a number or tensor in double precision; 0 for anything else, and for no number."""
     try:
         number = float(value)
     except Exception:  # noqa: BLE001 - whatever it is, it is not the program's business

@@ -42,7 +42,7 @@ class Stage:
         self._end_with_cell()
 
     def _end_with_cell(self) -> None:
-        """Of a notebook: no framework but Lightning tells where it is stopped, or fails, in the midst of a training."""
+        """End with a notebook's cell: of the frameworks only Lightning reports a training that is stopped or fails."""
         shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
         events: Any = getattr(shell, "events", None)
 
@@ -58,7 +58,7 @@ class Stage:
         self.enter()
 
     def wait(self) -> None:
-        """For the next batch, if there is to be one."""
+        """Wait for the next batch, if there is to be one."""
         self.enter(self.between)
 
     def enter(self, name: str = "") -> None:
@@ -69,7 +69,7 @@ class Stage:
 
 
 def batch_size(batch: Any) -> float:
-    """How many samples a batch has: the length of its first tensor, or of itself."""
+    """Return how many samples a batch has: the length of its first tensor, or of itself."""
     first: Any = batch
     while (inner := _first(first)) is not None:
         first = inner
@@ -80,7 +80,7 @@ def batch_size(batch: Any) -> float:
 
 
 def _first(batch: Any) -> Any:
-    """What a list, tuple or mapping of tensors has first; None where it is none."""
+    """Return the first item of a list, tuple or mapping of tensors; None where it is none."""
     values: Any = getattr(batch, "values", None)
     if hasattr(batch, "shape") or not (values or type(batch) in {list, tuple}):
         return None
@@ -140,7 +140,7 @@ class _Lightning:
 
 
 def lightning(progress: Progress, samples: Callable[[Any], float] = batch_size) -> Any:
-    """A callback for Lightning's Trainer. `samples` tells how many a batch has."""
+    """A callback for Lightning's Trainer. `samples` returns how many a batch has."""
     try:
         base = import_module("lightning.pytorch.callbacks").Callback
     except ImportError:
@@ -260,7 +260,7 @@ class _Keras:
 
 
 def keras(progress: Progress, batch_size: float = 0.0, **per_step: float) -> Any:
-    """A callback for Keras' `fit`, which does not tell the batch size."""
+    """A callback for Keras' `fit`, which does not report the batch size."""
     base = import_module("keras.callbacks").Callback
     counted = {**per_step, "samples": batch_size} if batch_size else per_step
     return type("ProgressCallback", (_Keras, base), {})(progress, counted)

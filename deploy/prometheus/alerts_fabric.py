@@ -10,7 +10,7 @@ SWITCH = Alert(
     name="GpuNvswitchError",
     audience=Audience.ONCALL,
     severity=Severity.CRITICAL,
-    # An error that does not end the fabric's work is told by the check, and is no alert.
+    # An error that does not end the fabric's work is reported by the check, and is no alert.
     expr=held("GpuNvswitchError", 'gpu_fault_timestamp_seconds{fault="nvswitch"}'),
     meaning="An NVSwitch reported a fatal error, so that work over its links hangs or ends.",
     summary=f"{NODE} has a fatal NVSwitch error ({{{{ $labels.evidence }}}})",

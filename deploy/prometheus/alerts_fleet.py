@@ -21,7 +21,7 @@ _LAST_KNOWN = found(
 )
 
 
-def _share(level: str) -> str:
+def _down_fraction(level: str) -> str:
     """Fraction of the exporters of these places that are down, where it is too large."""
     return f"{DOWN.record}{{{level}}} / {PLACED.record} >= <max_down_ratio>"
 
@@ -31,12 +31,12 @@ EXPORTERS_DOWN = Alert(
     audience=Audience.ONCALL,
     severity=Severity.CRITICAL,
     # By rack and site where targets have the labels `rack` and `site`; without them the same series comes out.
-    # More than one cluster of a site: one of them alone is told by its own name.
+    # More than one cluster of a site: one of them alone is reported by its own name.
     expr=f"""\
 max without (level) (
-  {_share('level!="site"')} and {DOWN.record} >= <min_nodes>
-  or {_share('level="site",site!=""')}
-    and on (site) count by (site) ({_share('level="cluster",site!=""')}) >= 2
+  {_down_fraction('level!="site"')} and {DOWN.record} >= <min_nodes>
+  or {_down_fraction('level="site",site!=""')}
+    and on (site) count by (site) ({_down_fraction('level="cluster",site!=""')}) >= 2
 )""",
     for_="3m",
     keep_firing_for="10m",

@@ -23,7 +23,7 @@ def _throttled(reasons: str) -> str:
 
 
 _HEAT = "sw_thermal|hw_thermal|thermal"
-_THROTTLED = Param("max_throttled_ratio", 0.1, Unit.RATIO, "Fraction of time that the clocks may be held down.")
+_THROTTLED = Param("max_throttled_ratio", 0.1, Unit.RATIO, "Fraction of time that the clocks may be lowered.")
 _OVER = Param("window", "10m", Unit.DURATION, "Time it is measured over.")
 _HELD_DOWN = of_gpu(
     f'max(rate(gpu_throttled_seconds_total{{<gpu>,reason=~"{_HEAT}"}}[<window>])'
@@ -156,7 +156,7 @@ gpu_fault_timestamp_seconds{{action="restart",evidence=~"XID .*"}}
 or on {_DEVICE} ({_GONE} and {_GONE} offset <wait>
   or on {_NODE} {_MISSING} and {_MISSING} offset <wait>) unless on {_NODE} gpu_exporter_driver_error""",
     ),
-    params=(Param("wait", "5m", Unit.DURATION, "Time a GPU must be away for; with an XID it is told at once."),),
+    params=(Param("wait", "5m", Unit.DURATION, "Time a GPU must be away for; with an XID the alert fires at once."),),
     meaning="A GPU that should be there fell off the PCIe bus, or does not answer.",
     summary=f"{{{{ if $labels.fault }}}}{GPU} {{{{ if $labels.evidence | match `^XID 79` }}}}fell off the PCIe bus"
     f"{{{{ else }}}}is lost{{{{ end }}}} {_EVIDENCE}{{{{ else }}}}{NODE} has fewer GPUs than it should have{{{{ "

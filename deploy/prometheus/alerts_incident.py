@@ -142,7 +142,7 @@ _OF_CLUSTER = record(
 
 
 def _list(title: str, query: str, shown: str, *labels: str) -> str:
-    """What a query of these labels of the alert finds, in words."""
+    """Return the text of what a query of these labels of the alert finds."""
     return f"{{{{ with printf `{query}` {' '.join(labels)} | query }}}} {title}:{shown}.{{{{ end }}}}"
 
 

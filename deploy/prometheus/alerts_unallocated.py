@@ -12,7 +12,7 @@ UNALLOCATED_USE = Alert(
     name="GpuUnallocatedUse",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
-    # Root's own programs watch, or serve those that hold it (MPS).
+    # Root's own programs watch, or serve the owners (MPS).
     expr=f"""\
 max by {_ONE} (rate(gpu_workload_busy_gpu_seconds_total{{user!="root",workload!=""}}[<window>])) > <min_used_ratio>
 and on {_ONE} gpu_unallocated_use""",

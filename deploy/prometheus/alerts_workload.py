@@ -35,7 +35,7 @@ EXCEPT = _except(
 
 
 def told(selector: str) -> str:
-    """What is said of the workloads that `selector` is about, or was minutes ago: an error may have ended them."""
+    """Return the info of the workloads of `selector`, now or minutes ago: an error may have ended them."""
     return f"last_over_time(gpu_workload_info{{{selector}}}[{ABOUT}])"
 
 

@@ -1,4 +1,4 @@
-"""What a recording rule and an alert are, and what is refused when one is declared wrong.
+"""Recording rules and alerts, and what is refused when one is declared wrong.
 
 Expressions and texts hold parameters as `<name>`; everything else is PromQL or Prometheus's own template language.
 """
@@ -17,7 +17,7 @@ _SENTENCE = re.compile(r"[A-Z][^.]*(?:\.\d[^.]*)*\.")
 _PARTS = re.compile(r"([0-9]+)([a-z]+)")
 _MINUTES = {"ms": 1 / 60_000, "s": 1 / 60, "m": 1, "h": 60, "d": 1440, "w": 10_080, "y": 525_600}
 _RARELY, _LONG = 5, 10
-"""Minutes between the looks of a slow alert; minutes of waiting that take several of them."""
+"""Minutes between the evaluations of a slow alert; minutes of waiting that take several of them."""
 
 
 class Severity(str, enum.Enum):
@@ -26,13 +26,13 @@ class Severity(str, enum.Enum):
     WARNING = "warning"
     """Ticket: somebody has to act in working hours."""
     INFO = "info"
-    """Seen on dashboards; told to nobody unless a route asks for it."""
+    """Seen on dashboards; sent to nobody unless a route asks for it."""
 
 
 class Audience(str, enum.Enum):
     ONCALL = "oncall"
     OWNER = "owner"
-    """Whoever holds the GPUs; the alert carries the owner's labels."""
+    """The owner of the GPUs; the alert carries the owner's labels."""
 
 
 class Unit(str, enum.Enum):
@@ -95,7 +95,7 @@ class Alert:
     asks_for_days: bool = False
     """Of each exporter: dear in a large fleet, so that it is evaluated rarely, although it pages."""
     correlated: bool = False
-    """GpuIncident looks at it: evaluated each minute, so that many nodes are one message."""
+    """GpuIncident reads it: evaluated each minute, so that many nodes are one message."""
 
     def __post_init__(self) -> None:
         problems = [
@@ -116,9 +116,9 @@ class Alert:
 
     @property
     def slow(self) -> bool:
-        """Whether it is evaluated rarely: nobody is paged by it and a few looks are enough, or each look is dear.
+        """Return whether it is evaluated rarely: it pages nobody and a few evaluations are enough, or each one is dear.
 
-        It is measured over a window of its own, so that nothing between two looks is missed, or waits for many minutes.
+        It has a window of its own, so that nothing between two evaluations is missed, or waits for many minutes.
         """
         windowed = any(param.unit is Unit.DURATION for param in self.params)
         waits = minutes(self.for_)
@@ -152,7 +152,7 @@ SHARED = {"runbooks"}
 
 
 def minutes(duration: str) -> float:
-    """Of a duration as Prometheus writes them, such as 1m30s."""
+    """Return the minutes of a duration as Prometheus writes them, such as 1m30s."""
     return sum(int(number) * _MINUTES[unit] for number, unit in _PARTS.findall(duration))
 
 

@@ -1,4 +1,4 @@
-"""Nodes told apart, however many exporters each has: an old and a new one of another port while they change over."""
+"""Nodes distinguished, however many exporters each has: an old and a new one of another port while they change over."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Alerts on what an exporter says, while it cannot be asked: who does not answer is not cured.
+"""Alerts on what an exporter reports, while it is unreachable: its faults are not cleared by its silence.
 
-Prometheus ends the series of a target with the first scrape that fails, and an alert on them would be told as resolved.
+Prometheus ends the series of a target with the first scrape that fails, and an alert on them would be sent as resolved.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def held(alert: str, expr: str) -> str:
 
 
 def held_firing(alert: str, expr: str) -> str:
-    """As `held`, for an alert with a `for`: one that was still pending does not become a page by the silence.
+    """Keep an alert with a `for`, as `held` does: a pending one does not become a page by the silence.
 
-    One that only its `keep_firing_for` still kept when the target fell silent is held too: nobody knows better then.
+    One that only its `keep_firing_for` still kept when the target fell silent is kept too: no newer value exists.
     """
     fires = f'ignoring (alertstate) ALERTS{{alertname="{alert}",alertstate="firing"}}'
     return f"{expr}\nor\n{_as_given(_stood(alert, f' and {fires}'))}"
@@ -36,7 +36,7 @@ def _stood(alert: str, more: str = "") -> str:
 
 
 def _as_given(stood: str) -> str:
-    """With the labels that the expression gave: what it still gives is not given twice, which would end the whole rule.
+    """Keep the labels that the expression gave: what it still gives is not given twice, which would end the whole rule.
 
     Nothing marks the end of the series of a node that fell silent while Prometheus itself was away.
     """
@@ -44,7 +44,7 @@ def _as_given(stood: str) -> str:
 
 
 def lately(selector: str) -> str:
-    """The series of `selector`; where their target does not answer, as they were within the last six minutes."""
+    """The series of `selector`; where their target is unreachable, as they were within the last six minutes."""
     return f"{selector}\nor\nlast_over_time({selector}[6m]) unless {_SILENT} == 1"
 
 

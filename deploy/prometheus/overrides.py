@@ -21,7 +21,7 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which workloads one rule of an alert is about: those of `only` (empty: all), without those of `others`."""
+    """Workloads that one rule of an alert is about: those of `only` (empty: all), without those of `others`."""
 
     only: str = ""
     others: Sequence[str] = ()

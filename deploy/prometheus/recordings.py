@@ -59,7 +59,7 @@ from deploy.prometheus.targets import OTHERS, TARGETS
 INTERVAL = "1m"
 """Of what is summed. `sum_over_time(x[range]) / 60` is then GPU hours: `…:gpu_waste_hours:sum1d` relies on it."""
 RATE_INTERVAL = "150s"
-"""Of what is rated over five minutes for others to add up, and of who holds what.
+"""Of what is rated over five minutes for others to add up, and of allocations.
 
 Half of the five minutes: two rates tell of each second, and five of the minutes that sum them, whenever it was. So the
 sums are as exact as if each minute were rated anew.
@@ -90,7 +90,7 @@ _EXPORTERS = record(
     "cluster:gpu_exporters:count",
     (),
     f"count by (cluster) ({once((), 'gpu_exporter_build_info')})",
-    "Exporters that answer, each once. What was there before tells which targets or clusters have gone.",
+    "Reachable exporters, each once. Its past values show which targets or clusters have gone.",
 )
 _MAINTENANCE = record(
     "instance:gpu_node_maintenance:last",
@@ -98,7 +98,7 @@ _MAINTENANCE = record(
     # Other exporters of the node, and other jobs, may be down long after it came back.
     f"max {by(NODE)} (gpu_node_maintenance) or (instance:gpu_node_maintenance:last and on (cluster, instance) up == 0"
     " unless on (cluster, instance) (gpu_exporter_build_info and on (cluster, instance, job) up == 1))",
-    "1 while a node says that it is in maintenance, and on while it is switched off after that.",
+    "1 while a node reports that it is in maintenance, and on while it is switched off after that.",
 )
 
 _NODES, _CLUSTERS, _MODELS = (

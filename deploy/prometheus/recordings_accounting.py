@@ -16,7 +16,7 @@ INTERVAL = "15m"
 _LATEST = "1h"
 """What was not scraped for so long has no value, and is caught up with later."""
 _REACH = "25h"
-"""How far back the last recorded value is looked for. Counters outlive their owner's work by 24 hours."""
+"""How far back the last recorded value is searched. Counters outlive their owner's work by 24 hours."""
 _REACH_SECONDS = 25 * 3600
 OF_OWNER = tuple(label for label in OWNER_COUNTER_LABELS if label not in {"store", "since"})
 _BIRTH = "gpu_owner_since_timestamp_seconds"

@@ -1,4 +1,4 @@
-"""What the recording rules of all levels are written with: the labels of a level, sums over it, one series of many."""
+"""Parts of the recording rules of all levels: the labels of a level, sums over it, one series of many."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ GPU_STATES = record(
     "gpu_state:gpu_state_seconds:rate5m",
     ("instance", "gpu", "uuid", "state"),
     once(("gpu", "uuid", "state"), "rate(gpu_state_seconds_total[5m]) > 0"),
-    "Share of its time that each GPU spent in each state that took any.",
+    "Fraction of its time that each GPU spent in each state that took any.",
 )
 NODE_MODEL_STATES = record(
     "node_model_state:gpu_state_seconds:rate5m",
@@ -37,7 +37,7 @@ GPU_HEAT = record(
     "gpu:gpu_thermal_throttle:ratio_rate5m",
     ("instance", "gpu", "uuid"),
     once(("gpu", "uuid"), f"rate(gpu_throttled_seconds_total{{{_THERMAL}}}[5m])"),
-    "Share of time that the clocks of each GPU were held down by heat, 0 to 1.",
+    "Fraction of time that the clocks of each GPU were lowered by heat, 0 to 1.",
 )
 LINK_ERRORS = record(
     "gpu_type:gpu_nvlink_errors:rate5m",
@@ -92,7 +92,7 @@ _KNOWN = 'gpu_up >= bool 0 or on (cluster, instance, uuid) (gpu_fault_timestamp_
 
 
 def device_count(level: Level) -> tuple[Recording, ...]:
-    """How many GPUs there are."""
+    """Record how many GPUs there are."""
     return (
         record(
             f"{level.name}:gpu_up:count",
@@ -111,7 +111,7 @@ def _in_states(labels: tuple[str, ...], ledger: str, states: tuple[str, ...]) ->
 
 
 def device_states(level: Level) -> tuple[Recording, ...]:
-    """What the GPUs of a level do: what is added up over time."""
+    """Record what the GPUs of a level do: what is added up over time."""
     labels, state = level.labels, f"{level.name}_state:gpu_state_seconds:rate5m"
     return (
         record(
@@ -124,13 +124,13 @@ def device_states(level: Level) -> tuple[Recording, ...]:
             f"{level.name}:gpu_waste:rate5m",
             labels,
             _in_states(labels, state, LOST),
-            "GPUs' worth of time that was held and lost (idle, waiting or throttled).",
+            "GPUs' worth of time that was allocated and lost (idle, waiting or throttled).",
         ),
     )
 
 
 def device_shares(level: Level) -> tuple[Recording, ...]:
-    """How much of its time a level was used, and slowed down."""
+    """Record for how much of its time a level was used, and slowed down."""
     labels, state = level.labels, f"{level.name}_state:gpu_state_seconds:rate5m"
     busy, observed = f"{level.name}:gpu_busy_seconds:rate5m", summed(labels, f'{state}{{state!="unobserved"}}')
     return (
@@ -138,7 +138,7 @@ def device_shares(level: Level) -> tuple[Recording, ...]:
             f"{level.name}:gpu_thermal_throttle:ratio_rate5m",
             labels,
             level.of_gpus("avg", GPU_HEAT.record),
-            "Mean share of time the clocks were held down by heat, 0 to 1.",
+            "Mean fraction of time that the clocks were lowered by heat, 0 to 1.",
         ),
         record(
             busy,
@@ -150,7 +150,7 @@ def device_shares(level: Level) -> tuple[Recording, ...]:
             f"{level.name}:gpu_utilization:ratio_rate5m",
             labels,
             f"{busy} / ({observed} > 0)",
-            "Share of the observed time in which a kernel ran and did more than wait; none where no GPU answers.",
+            "Fraction of the observed time in which a kernel ran and did more than wait; none if all are unreachable.",
         ),
     )
 
@@ -182,13 +182,13 @@ def allocation(level: str, labels: tuple[str, ...], base: str = "") -> tuple[Rec
             held,
             labels,
             f"{total} or 0 * {level}:gpu_up:count",
-            "Allocated GPUs by workloads (parts of a GPU count as parts); 0 where nobody holds any.",
+            "Allocated GPUs by workloads (parts of a GPU count as parts); 0 where none is allocated.",
         ),
         record(
             f"{level}:gpu_free:sum",
             labels,
             f"clamp_min({level}:gpu_up:sum - {held}, 0)",
-            "GPUs that answer and nobody holds.",
+            "Reachable GPUs that are allocated to no workload.",
         ),
     )
 
@@ -201,7 +201,7 @@ def reasons(level: str, labels: tuple[str, ...], base: str = "") -> Recording:
         f"{level}_reason:{name}",
         (*labels, "reason"),
         summed((*labels, "reason"), f"{base}_reason:{name}") if base else total,
-        "GPUs' worth of time the clocks were held down, by reason, of reasons that took any. "
+        "GPUs' worth of time the clocks were lowered, by reason, of reasons that took any. "
         "A software power cap is normal at full load.",
     )
 
@@ -210,7 +210,7 @@ INFO = record(
     _INFO,
     ("instance", "uuid", "model"),
     f"max {by(('instance', 'uuid', 'model'))} (topk {by(('instance', 'uuid'))} (1, gpu_info))",
-    "1 for each GPU, with its model: one series per GPU however often it is scraped, so that joins with it hold.",
+    "1 for each GPU, with its model: one series per GPU however often it is scraped, so that joins with it work.",
 )
 _OBSERVED, _BUSY = (
     summed(("instance", "uuid"), f"{GPU_STATES.record}{{{matcher}}}")
@@ -220,14 +220,14 @@ GPU_BUSY = record(
     "gpu:gpu_utilization:ratio_rate5m",
     ("instance", "uuid"),
     f"({_BUSY} or 0 * {summed(('instance', 'uuid'), INFO.record)}) / ({_OBSERVED} > 0)",
-    "Share of the observed time in which a kernel ran and did more than wait; none while the GPU does not answer.",
+    "Fraction of the observed time in which a kernel ran and did more than wait; none while the GPU is unreachable.",
 )
 INFO_JOIN = f" * on (cluster, instance, uuid) group_left (model) {INFO.record}"
 MODEL_SHARE = record(
     "model:gpu_allocation_ratio:sum",
     MODEL,
     summed(MODEL, "workload_model:gpu_allocation_ratio:sum"),
-    "GPUs of the model that workloads hold (whole GPUs; MIG instances are not in it).",
+    "GPUs of the model that are allocated (whole GPUs; MIG instances are not in it).",
 )
 
 PART_MODELS = record(

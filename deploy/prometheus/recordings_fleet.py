@@ -10,7 +10,7 @@ MAINTENANCE = 'instance:gpu_node_maintenance:last or ALERTS{alertname="GpuNodeMa
 EXPORTERS = f"max by (cluster, instance) {exporters()}"
 """Each once, however many jobs scrape it."""
 _BEFORE_NOW = "target:gpu_exporter:last offset 15m"
-# Where there was no target at all Prometheus was away, or is new: nothing tells which targets are.
+# Where there was no target at all Prometheus was away, or is new: nothing shows which targets are.
 _YOUNG = f"({EXPORTERS} unless on (cluster, instance) {_BEFORE_NOW} and on () {_BEFORE_NOW})"
 _PLACED = f"max by (site, cluster, rack, instance) {exporters()}"
 _DOWN = f"({_PLACED} == 0 unless on (cluster, instance) ({MAINTENANCE} or {_YOUNG}))"

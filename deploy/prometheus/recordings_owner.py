@@ -1,4 +1,4 @@
-"""Recording rules of workloads: what they hold and use now. What owners got in all is in recordings_accounting."""
+"""Recording rules of workloads: allocation and use now. Totals of owners are in recordings_accounting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from exporter.tools.report.definitions import GOOD, HIGH
 
 
 def _of_parts(name: str, operation: str, expr: str, help: str) -> Recording:
-    """Of the pods, and of the parts on other nodes, that are one workload."""
+    """Record over the pods, and over the parts on other nodes, that are one workload."""
     return record(f"workload:{name}", WHOLE, f"{operation} {by(WHOLE)} ({expr})", help)
 
 
@@ -19,7 +19,7 @@ PART_STATES = record(
     "part_state:gpu_workload_gpu_seconds:rate5m",
     ("instance", *KEPT_OWNER_LABELS, "state"),
     once((*KEPT_OWNER_LABELS, "state"), "rate(gpu_workload_gpu_seconds_total[5m]) > 0"),
-    "GPUs' worth of held time of a container of a pod, or of a job on one of its nodes, in each state that took any.",
+    "GPUs' worth of allocated time of a pod's container, or of a job on one of its nodes, in each state that took any.",
 )
 PART_USED = record(
     "part:gpu_workload_used:rate5m",
@@ -28,7 +28,7 @@ PART_USED = record(
         ("instance", *KEPT_OWNER_LABELS),
         once(("uuid", *KEPT_OWNER_LABELS), "rate(gpu_workload_busy_gpu_seconds_total[5m]) > 0"),
     ),
-    "GPUs' worth of time that a container of a pod, or a job on one of its nodes, ran kernels, whatever it holds.",
+    "GPUs' worth of time that a pod's container, or a job on one of its nodes, ran kernels, whatever it was allocated.",
 )
 _STARTED = "workload:gpu_workload_start_time_seconds:max"
 _RESTARTED = "workload:gpu_workload_restarts:max"
@@ -37,7 +37,7 @@ WORKLOAD_USED = _of_parts(
     "gpu_workload_used:rate5m",
     "sum",
     PART_USED.record,
-    "GPUs' worth of time that it ran kernels, whatever it holds.",
+    "GPUs' worth of time that it ran kernels, whatever is allocated to it.",
 )
 WORKLOAD_PARTS = (
     _of_parts(
@@ -50,7 +50,7 @@ WORKLOAD_PARTS = (
         "gpu_workload_restarts:max",
         "max",
         "gpu_workload_restarts",
-        "How often the scheduler says that it was started again, the most of its parts.",
+        "How often it was started again by the scheduler's count, the most of its parts.",
     ),
 )
 STARTS = record(
@@ -69,7 +69,7 @@ WORKLOAD_NOW = (
             operation,
             f"0 * ({once(('uuid', *KEPT_OWNER_LABELS), 'gpu_allocation_ratio')} > 0)"
             f" + on (cluster, instance, uuid) group_left () {GPU_BUSY.record}",
-            f"Share of its observed time in which a kernel ran on the {which} used GPU that it holds, 0 to 1.",
+            f"Fraction of its observed time in which a kernel ran on the {which} used of its allocated GPUs, 0 to 1.",
         )
         for operation, which in (("min", "least"), ("max", "most"))
     ),
@@ -77,37 +77,37 @@ WORKLOAD_NOW = (
         "gpu_straggling:ratio_rate5m",
         "max",
         "rate(gpu_workload_straggler_seconds_total[5m])",
-        "Share of time in which the others waited for the slowest of its GPUs.",
+        "Fraction of time in which the others waited for the slowest of its GPUs.",
     ),
     _of_parts(
         "gpu_workload_parts:count",
         "count",
         f"count {by(('instance', *KEPT_OWNER_LABELS))} (gpu_workload_allocated_gpus > 0)",
-        "Its parts that hold GPUs: containers of pods, a job on each of its nodes.",
+        "Its parts with allocated GPUs: containers of pods, a job on each of its nodes.",
     ),
 )
 """What is asked of this moment, not summed over time."""
 _WORKLOAD_SECONDS = "workload_state:gpu_workload_gpu_seconds:rate5m"
 
 
-_MARK = "workload:gpu_utilization_good:ratio"
+_TARGET = "workload:gpu_utilization_good:ratio"
 MARK = record(
-    _MARK,
+    _TARGET,
     ("workload",),
     f"max {by(('workload',))} ("
     + " or ".join(f'{good:g} * gpu_workload_info{{class="{name}"}}' for name, good in GOOD.items() if good != HIGH)
     + ")",
-    f"Utilization from which on a workload is good, of classes with a mark of their own; else it is {HIGH:g}.",
+    f"Utilization from which on a workload is good, of classes with a target of their own; else it is {HIGH:g}.",
 )
 
 
-_HELD = "workload:gpu_workload_allocated:rate5m"
+_ALLOCATED = "workload:gpu_workload_allocated:rate5m"
 _OBSERVED = "workload:gpu_workload_observed:rate5m"
 WORKLOAD_UTILIZATION = record(
     "workload:gpu_utilization:ratio_rate5m",
     WHOLE,
     f"workload:gpu_workload_busy:rate5m / ({_OBSERVED} > 0)",
-    "Share of the held and observed GPU time in which a kernel ran and did more than wait, 0 to 1.",
+    "Fraction of the allocated and observed GPU time in which a kernel ran and did more than wait, 0 to 1.",
 )
 
 
@@ -120,11 +120,11 @@ WORKLOAD_HELD = (
     _total("gpu_workload_allocated_gpus:sum", "gpu_workload_allocated_gpus", "Allocated GPUs."),
     _total("gpu_workload_memory_bytes:sum", "gpu_workload_memory_bytes", "GPU memory its processes use, bytes."),
 )
-"""What workloads hold now."""
+"""What workloads are allocated now."""
 
 
 def _part(matcher: str) -> str:
-    return f"{summed(WHOLE, f'{_WORKLOAD_SECONDS}{{{matcher}}}')} or 0 * {_HELD}"
+    return f"{summed(WHOLE, f'{_WORKLOAD_SECONDS}{{{matcher}}}')} or 0 * {_ALLOCATED}"
 
 
 WORKLOAD_LEVEL = (
@@ -132,15 +132,15 @@ WORKLOAD_LEVEL = (
         _WORKLOAD_SECONDS,
         (*WHOLE, "state"),
         summed((*WHOLE, "state"), PART_STATES.record),
-        "The owners' ledger: GPUs' worth of held time in each state that took any. Sums to the Allocated GPUs.",
+        "The owners' ledger: GPUs' worth of allocated time in each state that took any. Sums to the Allocated GPUs.",
     ),
     _total("gpu_workload_energy_joules:rate5m", "rate(gpu_workload_energy_joules_total[5m])", "Energy, joules/s."),
-    record(_HELD, WHOLE, summed(WHOLE, _WORKLOAD_SECONDS), "GPUs' worth of time that was held."),
+    record(_ALLOCATED, WHOLE, summed(WHOLE, _WORKLOAD_SECONDS), "GPUs' worth of time that was allocated."),
     record(
         _OBSERVED,
         WHOLE,
         _part('state!="unobserved"'),
-        "GPUs' worth of time that was held and of which it is known what the GPU did.",
+        "GPUs' worth of time that was allocated and observed.",
     ),
     record(
         "workload:gpu_workload_busy:rate5m",
@@ -151,13 +151,13 @@ WORKLOAD_LEVEL = (
     record(
         "workload:gpu_workload_good:rate5m",
         WHOLE,
-        f"{_OBSERVED} * on (cluster, workload) group_left () {_MARK} or {HIGH:g} * {_OBSERVED}",
-        "GPUs' worth of time that a kernel would run at the mark of its class of work.",
+        f"{_OBSERVED} * on (cluster, workload) group_left () {_TARGET} or {HIGH:g} * {_OBSERVED}",
+        "GPUs' worth of time that a kernel would run at the target of its class of work.",
     ),
     record(
         "workload:gpu_waste:rate5m",
         WHOLE,
         _part(f'state=~"{regex(LOST)}"'),
-        "GPUs' worth of time that was held and lost (idle, waiting or throttled).",
+        "GPUs' worth of time that was allocated and lost (idle, waiting or throttled).",
     ),
 )

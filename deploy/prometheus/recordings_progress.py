@@ -29,8 +29,8 @@ def _summed(name: str, what: str) -> Recording:
     )
 
 
-def _first_told() -> str:
-    """By the label `unit`, the first of the counters of work that the workload reports."""
+def _first_reported() -> str:
+    """Return the first of the counters of work that the workload reports, by the label `unit`."""
     told = (f'label_replace(workload:gpu_workload_{name}:rate5m, "unit", "{name}", "", "")' for name in WORK)
     return f" or {_ON} ".join(told)
 
@@ -59,7 +59,7 @@ PROGRESS = (
     ),
     _record(
         "workload_unit:gpu_workload_throughput:rate5m",
-        _first_told(),
+        _first_reported(),
         "What it gets done a second, in the first of these units that it reports: " + ", ".join(WORK) + ".",
         ("unit",),
     ),
@@ -76,7 +76,7 @@ PROGRESS = (
     _record(
         _PEAKS,
         f"sum {_BY} ({WORKLOAD_MODELS.record} * on (cluster, model) group_left () {MODEL_PEAK.record})",
-        "BF16 operations a second that the held GPUs and parts of GPUs can do at most.",
+        "BF16 operations a second that the allocated GPUs and parts of GPUs can do at most.",
     ),
     _record(_MFU, f"{_FLOPS} / ({_PEAKS} > 0)", "Model FLOPs utilization: what the program reports over the peak."),
 )

@@ -26,7 +26,7 @@ RANK_BUSY = record(
     _RANK,
     f"{once(_GPU, 'rate(gpu_busy_seconds_total[5m])')} * on (cluster, instance, uuid) group_left (node, workload)"
     f" ({_OWNED} and on {_JOB} ({_ON_NODES}))",
-    "Share of its time in which each GPU of a workload of several nodes ran a kernel.",
+    "Fraction of its time in which each GPU of a workload of several nodes ran a kernel.",
 )
 
 
@@ -57,7 +57,7 @@ RANK_UNITS = record(
         )
     )
     + f")\n* on (cluster, instance, uuid) group_left (node, workload) ({RANK_BUSY.record} >= bool 0)",
-    "Share of its time in which each unit of such a GPU was active: tensor, dram, vector and sm, before Hopper memory.",
+    "Fraction of its time in which each unit of such a GPU was active: tensor, dram, vector, sm; before Hopper memory.",
 )
 UNIT_LEVELS = record(
     "workload_unit:gpu_active:max",
@@ -76,19 +76,19 @@ RANK_SPINS = record(
     "rank:gpu_spins:rate5m",
     _RANK,
     f"{RANK_BUSY.record} - on {_RANKS} avg by {_RANKS} ({_parts(_NOT_SM)})",
-    "Share of its time in which each rank ran kernels that did nothing, by what its units lack of the level of work.",
+    "Fraction of its time in which each rank spun in a kernel, by what its units lack of the level of work.",
 )
 RANK_WAITS = record(
     "rank:gpu_waits:rate5m",
     _RANK,
     f"{RANK_SPINS.record} - on {_JOB} group_left () min by {_JOB} ({RANK_SPINS.record})",
-    "Share of its time in which each rank spun longer than the rank that spins least.",
+    "Fraction of its time in which each rank spun longer than the rank that spins least.",
 )
 JOB_WAITS = record(
     "workload:gpu_waits:rate5m",
     ("workload",),
     f"sum by {_JOB} ({RANK_WAITS.record}) / (count by {_JOB} ({RANK_WAITS.record}) - 1)",
-    "Share of the time that the other ranks wait for the one that spins least, on the average.",
+    "Fraction of the time that the other ranks wait for the one that spins least, on the average.",
 )
 _TYPICAL = JOB_WAITS.record
 _WORK = f"({RANK_BUSY.record} - on {_RANKS} {RANK_SPINS.record})"
@@ -108,7 +108,7 @@ and on {_JOB} stddev by {_JOB} ({_WORK}) <= {_LIKE_WORK} * avg by {_JOB} ({_WORK
 unless on {_JOB} (
   avg by {_JOB} ({_SM_LACKS}) - min by {_JOB} ({_SM_LACKS}) < {_LEAST_FALL} * {_TYPICAL}
 )""",
-    "Share of the time that most ranks wait for this one in a collective. Only of ranks on several nodes that do like "
+    "Fraction of the time that most ranks wait for this one in a collective. Only if ranks on several nodes do like "
     "work, wait for more than 15 % of the time, and whose SM activity falls too.",
 )
 

@@ -2,7 +2,7 @@
 
 Names are those of the engines' documentation: vLLM and SGLang with their prefix, NIM as vLLM without one, TGI's and
 Triton's own (tokens are those of its TensorRT-LLM backend). Ollama has none; the proxy ollama-metrics counts for it.
-What an engine does not tell has no series.
+What an engine does not report has no series.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _QUANTILES = {"p50": 0.5, "p95": 0.95}
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What each number is called; empty where the engine does not tell it. Histograms without their ending."""
+    """Names of each number; empty where the engine does not report it. Histograms without their ending."""
 
     label: str = "model_name"
     generated: str = ""
@@ -100,12 +100,12 @@ def _rates(metric: str, engine: str) -> str:
 
 
 def _named(metric: str, engine: str) -> str:
-    """NIM's names are anybody's: the label of its model tells them apart."""
+    """NIM's names are anybody's: the label of its model distinguishes them."""
     return f'{metric}{{model_name!=""}}' if engine == "nim" else metric
 
 
 def _labelled(expr: str, engine: str) -> str:
-    """With the labels that all engines' series have."""
+    """Return the expression with the labels that all engines' series have."""
     label = ENGINES[engine].label
     if label != "model_name":
         expr = f'sum without ({label}) (label_replace({expr}, "model_name", "$1", "{label}", "(.*)"))'
@@ -127,7 +127,7 @@ def _of_all(field: str, expr: str) -> str:
 
 
 def _of_pods(expr: str) -> str:
-    """With the pod that the target is, under the labels by which owners are named."""
+    """Return the expression with the pod that the target is, under the labels by which owners are named."""
     for label in ("namespace", "pod"):
         expr = f'label_replace({expr}, "workload_{label}", "$1", "{label}", "(.*)")'
     return f"sum without (namespace, pod) ({expr})"
@@ -139,7 +139,7 @@ def _record(record: str, expr: str, help: str, by: tuple[str, ...] = BY) -> Reco
 
 _EACH = "by (cluster, namespace, pod, instance, <label>)"
 _ONCE = f"max without ({SCRAPE})"
-"""A pod that two services select is scraped twice. The labels that are left tell parts of the engine apart."""
+"""A pod that two services select is scraped twice. The labels that are left distinguish parts of the engine."""
 
 
 def _total(name: str, field: str, text: str) -> Recording:
@@ -163,7 +163,7 @@ def _quantiles(name: str, field: str, text: str) -> tuple[Recording, ...]:
 
 
 def _place(expr: str) -> str:
-    """Of an engine, where it runs: its pod, or the host and port it is scraped at."""
+    """Return where an engine runs: its pod, or the host and port it is scraped at."""
     host = 'label_replace({}, "host", "$1", "instance", "(.*):[0-9]+")'
     host = f'label_replace({host}, "port", "$1", "instance", ".*:([0-9]+)")'
     pods, bare = expr.replace("<pod>", 'workload_pod!=""'), expr.replace("<pod>", 'workload_pod=""')
@@ -171,7 +171,7 @@ def _place(expr: str) -> str:
 
 
 def _holders(metric: str) -> str:
-    """Of the workloads: those of each pod, or of whom listens on the port of the host."""
+    """Return the metric of the workloads of each pod, or of the listener on the port of the host."""
     listens = 'max by (cluster, instance, workload, port) (gpu_workload_listen_port{workload_pod=""})'
     own, of_pods = metric.replace("<pod>", 'workload_pod=""'), metric.replace("<pod>", 'workload_pod!=""')
     held = f"max by (cluster, instance, workload) ({own})"
@@ -244,7 +244,7 @@ SERVING = (
     _record(
         "serving:gpu_sm_active:ratio_rate5m",
         _of_serving("avg", _SM),
-        "Mean share of time that a warp was on a multiprocessor, over the GPUs of what serves.",
+        "Mean fraction of time that a warp was on a multiprocessor, over the GPUs of what serves.",
         _HOLDER,
     ),
     _record(
@@ -262,7 +262,7 @@ SERVING = (
     _record(
         "serving:llm_tokens_per_gpu_second:ratio_rate5m",
         "serving:llm_generated_tokens:rate5m / (serving:gpu_workload_allocated_gpus:sum > 0)",
-        "Tokens generated per second and GPU held.",
+        "Tokens generated per second and allocated GPU.",
         _HOLDER,
     ),
     _record(

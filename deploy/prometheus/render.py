@@ -1,4 +1,4 @@
-"""From declarations to rule files: with their defaults, with a site's values, or with marks a chart fills in."""
+"""Rule files from declarations: with their defaults, with a site's values, or with placeholders a chart fills in."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from exporter.core.project import RUNBOOKS
 
 _SUBJECTS = {
     "gpu-workload.alerts": (*WORKLOAD_ALERTS, *RANKS, *UNALLOCATED),
-    # In one group and in this order: what correlates alerts looks at those that were just evaluated.
+    # In one group and in this order: what correlates alerts reads those that were just evaluated.
     "gpu-hardware.alerts": (*HARDWARE, *FABRIC, *INCIDENT),
     "gpu-exporter.alerts": EXPORTER,
     "gpu-fleet.alerts": FLEET,
@@ -33,7 +33,7 @@ CORRELATION = tuple(rule for rules in _SUBJECTS.values() for rule in rules if is
 """What is recorded between alerts of one group: it is made of alerts, and others are made of it."""
 
 _MUTES_FOR = {"GpuIncident": "GpuIncidentNode"}
-"""What mutes others since this one tells of them is switched off with it, or nobody would be told. As in the chart."""
+"""What mutes others because this one reports them is switched off with it, or nobody would hear. As in the chart."""
 
 _LOOKBACK = 5
 """Minutes for which Prometheus finds a series after its last sample; version 3 no longer finds one just as old."""
@@ -58,7 +58,7 @@ def _groups() -> Iterator[_Group]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a site may change. `values` maps an alert's name to `for`, `keepFiringFor`, `severity` or a parameter."""
+    """Settings of a site. `values` maps an alert's name to `for`, `keepFiringFor`, `severity` or a parameter."""
 
     values: Mapping[str, Mapping[str, float | str]] = field(default_factory=dict[str, Mapping[str, float | str]])
     disabled: Collection[str] = ()
@@ -124,7 +124,7 @@ def render(settings: Settings | None = None) -> dict[str, Any]:
 
 
 def render_marked() -> dict[str, Any]:
-    """The alert groups with marks: `<Alert.key>` for values, `<runbooks>`, `<interval>`, `<slowInterval>`."""
+    """The alert groups with placeholders: `<Alert.key>` for values, `<runbooks>`, `<interval>`, `<slowInterval>`."""
     return {
         "groups": [
             {
@@ -165,7 +165,7 @@ def recorded(rule: Recording) -> dict[str, Any]:
 
 
 def chart_values() -> dict[str, dict[str, Any]]:
-    """Per alert what the chart's values hold: its switch, and what can be changed of it."""
+    """Return the chart's values of each alert: its switch, and what can be changed of it."""
     return {alert.name: {"enabled": True, **defaults(alert)} for alert in ALERTS}
 
 

@@ -34,13 +34,13 @@ def dashboards(alert: Alert) -> tuple[tuple[str, str], ...]:
 
 
 def rules(alert: Alert) -> tuple[str, ...]:
-    """Rules of the check that lead to the same page; a fault that stands is told by `fault`, whatever it was."""
+    """Rules of the check that lead to the same page; a fault that stands is named by `fault`, whatever it was."""
     kept = _KEPT if "gpu_fault_timestamp_seconds" in alert.expr else ()
     return tuple(name for name in NAMES if runbook(name) == alert.runbook or name in kept)
 
 
 def text(alert: Alert) -> str:
-    """Where to look, for the alert's page."""
+    """Return the places to check, for the alert's page."""
     shown = ", ".join(f"{title} (`{address}`)" for title, address in dashboards(alert))
     judged = rules(alert)
     check = f" On the node: `gpu-exporter check` (rules {', '.join(judged)})." if judged else ""

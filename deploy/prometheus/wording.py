@@ -58,7 +58,7 @@ ALLOCATED = found(
     "workload",
 )
 
-# A workload is named once, whatever holds the GPU for it: containers, MIG instances, or one share that two jobs scrape.
+# A workload is named once, whatever has the GPU for it: containers, MIG instances, or one share that two jobs scrape.
 _HOLDERS = (
     "max by (workload, user) (gpu_allocation_ratio{cluster=%[1]q,instance=%[2]q,uuid=%[3]q} > 0"
     " or gpu_mig_allocation_ratio{cluster=%[1]q,instance=%[2]q,parent_uuid=%[3]q} > 0)"
@@ -103,7 +103,7 @@ _OF_OTHERS = 'state!~"wait_collective|wait_peer|free|unobserved"'
 
 
 def _own_state(selector: str, *values: str) -> str:
-    """What a GPU, or the GPUs of a node, that others wait for do meanwhile."""
+    """Return what a GPU, or the GPUs of a node, that others wait for do meanwhile."""
     query = f"topk(1, sum by (state) (rate({selector}[<window>])) > 0)"
     return (
         f"{{{{ with printf `{query}` {' '.join(values)} | query }}}}"

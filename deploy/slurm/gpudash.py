@@ -49,7 +49,7 @@ class Cell(NamedTuple):
 
 
 def _by_host(series: str) -> str:
-    """With the label `host`: what targets.py calls the node, else the first part of the target's name."""
+    """Return the label `host`: what targets.py calls the node, else the first part of the target's name."""
     by_target = f'label_replace({series}, "host", "$1", "instance", "([^.:]+).*")'
     return f'label_replace({by_target}, "host", "$1", "node", "([^.]+).*")'
 

@@ -3,7 +3,7 @@
 
     gpuinfo.py --prometheus.url http://prometheus:9090 [--partition gpu]
 
-Needs Python 3.8, scontrol and a Prometheus that scrapes gpu-exporter. Columns of which Prometheus does not tell are
+Needs Python 3.8, scontrol and a Prometheus that scrapes gpu-exporter. Columns that Prometheus does not report are
 `-`; while it is away so are all of them, with one line on standard error.
 """
 
@@ -28,7 +28,7 @@ _HELD_IDLE = 'rate(gpu_state_seconds_total{state="allocated_idle"}[5m])'
 
 
 def _host(series: str) -> str:
-    """With the label `host`: what targets.py calls the node, else the first part of the target's name."""
+    """Return the label `host`: what targets.py calls the node, else the first part of the target's name."""
     by_target = f'label_replace({series}, "host", "$1", "instance", "([^.:]+).*")'
     return f'label_replace({by_target}, "host", "$1", "node", "(.+)")'
 
@@ -117,7 +117,7 @@ def table(lines: Iterable[Sequence[str]]) -> str:
 
 
 def told(url: str) -> tuple[Mapping[str, Mapping[str, float]], str]:
-    """What Prometheus says by column, and why it does not say the rest."""
+    """Return what Prometheus reports by column, and why the rest is missing."""
     values: dict[str, Mapping[str, float]] = {}
     try:
         for name, query in QUERIES.items():

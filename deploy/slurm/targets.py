@@ -22,7 +22,7 @@ _FIELD = re.compile(r"(?:^|\s)(NodeName|NodeAddr|NodeHostName|Gres|State|Partiti
 _GPU = re.compile(r"(?:^|,)gpu(?=[:,]|$)")
 _AWAY = frozenset({"FUTURE", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "CLOUD_DOWN", "POWER"})
 """Nodes that are meant to be off: no target, so no alert. Before Slurm 21.08 they are IDLE+POWER, or marked."""
-_AWAY_MARK = re.compile(r"[~#%]")
+_AWAY_FLAG = re.compile(r"[~#%]")
 
 
 def nodes(text: str) -> Iterable[Mapping[str, str]]:
@@ -46,7 +46,7 @@ def targets(text: str, port: int, *, away: bool = False) -> Sequence[Mapping[str
 
 
 def _away(state: str) -> bool:
-    return bool(_AWAY_MARK.search(state)) or not _AWAY.isdisjoint(re.split(r"[+*!$@^-]", state))
+    return bool(_AWAY_FLAG.search(state)) or not _AWAY.isdisjoint(re.split(r"[+*!$@^-]", state))
 
 
 def _address(host: str, port: int) -> str:

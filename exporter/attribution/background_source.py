@@ -131,7 +131,7 @@ class BackgroundSource(Generic[T]):
             self._woken.set()
 
     def stop(self, timeout: float = 1.0) -> None:
-        """End the thread; one that hangs in its source is left behind, it cannot keep the program alive."""
+        """End the thread; one that hangs in its source is abandoned, it cannot keep the program alive."""
         self._stopped = True
         self._woken.set()
         self._ended.wait(timeout)

@@ -58,12 +58,12 @@ class Cgroup:
 
     @property
     def scheduled(self) -> bool:
-        """Whether it belongs to a job or a pod."""
+        """Return whether it belongs to a job or a pod."""
         return bool(self.job or self.sluid or self.pod)
 
     @property
     def of_host(self) -> bool:
-        """Whether it has no more than a unit or a session."""
+        """Return whether it has no more than a unit or a session."""
         return not (self.scheduled or self.container or self.allocation)
 
 

@@ -159,7 +159,7 @@ def _each(values: Callable[[WorkloadRow], Iterable[tuple[str, float]]]) -> Calla
 
 _FAMILIES: tuple[Family[Rows], ...] = (
     gauges("gpu_workload_memory_bytes", "GPU memory of the workload's processes.", Unit.BYTES, _of(lambda row: row.memory_bytes), OWNER_LABELS, NODE),
-    gauges("gpu_workload_allocated_gpus", "GPUs the workload holds: the sum of its shares.", Unit.NONE, _of(lambda row: row.gpus), OWNER_LABELS, NODE),
+    gauges("gpu_workload_allocated_gpus", "GPUs allocated to the workload, as the sum of its fractions.", Unit.NONE, _of(lambda row: row.gpus), OWNER_LABELS, NODE),
     gauges("gpu_workload_restarts", "How often its scheduler has started it again: restarts of the container, requeues of the job.", Unit.NONE, _of(lambda row: row.info.restarts), OWNER_LABELS, NODE),
     gauges("gpu_workload_processes", "Processes of the workload on GPUs.", Unit.NONE, _of(lambda row: row.processes), OWNER_LABELS, NODE),
     counters("gpu_workload_cpu_seconds_total", "CPU time of the workload on this node.", Unit.SECONDS, _of(lambda row: row.usage.cpu_seconds), OWNER_LABELS, NODE),
@@ -168,7 +168,7 @@ _FAMILIES: tuple[Family[Rows], ...] = (
     gauges("gpu_workload_memory_limit_bytes", "Host memory the workload may use at most.", Unit.BYTES, _of(lambda row: row.usage.memory_limit_bytes), OWNER_LABELS, NODE),
     counters("gpu_workload_read_bytes_total", "Bytes the workload read from block devices of this node.", Unit.BYTES, _of(lambda row: row.usage.read_bytes), OWNER_LABELS, NODE),
     counters("gpu_workload_written_bytes_total", "Bytes the workload wrote to block devices of this node.", Unit.BYTES, _of(lambda row: row.usage.written_bytes), OWNER_LABELS, NODE),
-    counters("gpu_workload_network_bytes_total", "Bytes over the workload's own network namespace; absent where it shares the host's.", Unit.BYTES, _each(lambda row: row.usage.network_bytes.items()), (*OWNER_LABELS, "direction"), NODE),
+    counters("gpu_workload_network_bytes_total", "Bytes over the workload's own network namespace; absent in the host's namespace.", Unit.BYTES, _each(lambda row: row.usage.network_bytes.items()), (*OWNER_LABELS, "direction"), NODE),
     gauges("gpu_workload_listen_port", "A TCP port the workload listens on for clients, 8 at most; always 1.", Unit.NONE, _each(lambda row: ((str(port), 1) for port in row.usage.ports)), (*OWNER_LABELS, "port"), NODE),
     counters("gpu_workload_pressure_seconds_total", "Time some task of the workload was stalled for the resource.", Unit.SECONDS, _each(lambda row: row.usage.pressure_seconds.items()), (*OWNER_LABELS, "resource"), NODE),
 )  # fmt: skip
@@ -205,9 +205,9 @@ def _instances(rows: Shares) -> Iterable[Sample]:
 
 
 SHARE_FAMILIES: tuple[Family[Shares], ...] = (
-    gauges("gpu_allocation_ratio", "Part of the GPU that the owner holds, from 0 to 1; 0 for one that runs where others hold.", Unit.NONE, _whole, (*DEVICE, *OWNER_LABELS), NODE),
-    gauges("gpu_mig_allocation_ratio", "Part of the MIG instance that the owner holds, from 0 to 1.", Unit.NONE, _instances, (*INSTANCE, *OWNER_LABELS), NODE),
-    gauges("gpu_unallocated_use", "The owner runs on a scheduler's GPU, and every source says that it was not given it; always 1.", Unit.NONE, _unallocated, (*DEVICE, *OWNER_LABELS), NODE),
+    gauges("gpu_allocation_ratio", "Fraction of the GPU allocated to the owner, from 0 to 1; 0 for an owner that runs on a GPU of others.", Unit.NONE, _whole, (*DEVICE, *OWNER_LABELS), NODE),
+    gauges("gpu_mig_allocation_ratio", "Fraction of the MIG instance allocated to the owner, from 0 to 1.", Unit.NONE, _instances, (*INSTANCE, *OWNER_LABELS), NODE),
+    gauges("gpu_unallocated_use", "The owner runs on a scheduler's GPU, and every source reports that it was not allocated to it; always 1.", Unit.NONE, _unallocated, (*DEVICE, *OWNER_LABELS), NODE),
 )  # fmt: skip
 
 FAMILIES: tuple[AnyFamily, ...] = (*workload_families(), *SHARE_FAMILIES)
@@ -303,9 +303,9 @@ def _utilization(rows: ProcessRows) -> Columns:
 
 
 PROCESS_FAMILIES: tuple[Family[ProcessRows], ...] = (
-    gauges("gpu_process_memory_bytes", "Device memory the process holds.", Unit.BYTES, _one(lambda r: r.memory_bytes), _LABELS, NODE),
-    gauges("gpu_process_utilization_ratio", "Share of the last sampling period in which the process used the engine.", Unit.RATIO, _utilization, (*_LABELS, "engine"), NODE),
+    gauges("gpu_process_memory_bytes", "Device memory allocated by the process.", Unit.BYTES, _one(lambda r: r.memory_bytes), _LABELS, NODE),
+    gauges("gpu_process_utilization_ratio", "Fraction of the driver's last sampling period in which the process used the engine.", Unit.RATIO, _utilization, (*_LABELS, "engine"), NODE),
     counters("gpu_process_cpu_seconds_total", "CPU time the process has used.", Unit.SECONDS, _one(lambda r: r.cpu_seconds), _LABELS, NODE),
-    gauges("gpu_process_resident_memory_bytes", "Host memory the process holds.", Unit.BYTES, _one(lambda r: r.resident_bytes), _LABELS, NODE),
+    gauges("gpu_process_resident_memory_bytes", "Resident host memory of the process.", Unit.BYTES, _one(lambda r: r.resident_bytes), _LABELS, NODE),
     gauges("gpu_process_start_time_seconds", "When the process started, Unix time.", Unit.SECONDS, _one(lambda r: None if r.start_time is None else float(r.start_time)), _LABELS, NODE),
 )  # fmt: skip

@@ -59,12 +59,12 @@ class Owner(NamedTuple):
 
     @property
     def one_work(self) -> bool:
-        """Whether it is one piece of work, not programs with a name, a session, a terminal or cron in common."""
+        """Return whether it is one piece of work, not programs with a name, a session, a terminal or cron in common."""
         return self.kind != "process" and not (self.kind == "unit" and _PLACES.match(self.workload))
 
     @property
     def shares_place(self) -> bool:
-        """Whether its cgroup has programs of other users."""
+        """Return whether its cgroup has programs of other users."""
         return self.kind == "unit" and bool(_SHARED.match(self.workload))
 
 
@@ -165,7 +165,7 @@ class WorkloadInfo:
 
     @property
     def spread(self) -> bool:
-        """Whether it has parts on other nodes or pods. Tasks count only if the number of nodes is unknown."""
+        """Return whether it has parts on other nodes or pods. Tasks count only if the number of nodes is unknown."""
         nodes = self.nodes or self.tasks or 1
         return nodes > 1 or (self.pods or 1) > 1 or bool(self.slurm_het_job)
 

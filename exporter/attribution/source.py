@@ -39,7 +39,7 @@ class ProcessGroup:
 
     @property
     def serves_clients(self) -> bool:
-        """Whether it is MPS's server or its control daemon: they run the kernels of their clients."""
+        """Return whether it is MPS's server or its control daemon: they run the kernels of their clients."""
         return self.command == _MPS
 
 

@@ -1,4 +1,4 @@
-"""What a collector is: one group of driver calls, how often to make them, and the families they feed."""
+"""Declaration of a collector: one group of driver calls, how often to make them, and the families they feed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class Pace(float, enum.Enum):
-    """How often a collector reads, in seconds; the driver's time is what sampling costs."""
+    """Interval at which a collector reads, in seconds; the driver's time is what sampling costs."""
 
     PASS = 0.0
     FAST = 5.0
@@ -25,11 +25,11 @@ class Pace(float, enum.Enum):
 
 
 _EARLY = 0.95
-"""A reading is due a little early, so that a pass that starts a moment sooner does not skip a whole interval."""
+"""A reading is due a little early, so that a cycle that starts a moment sooner does not skip a whole interval."""
 
 
 class Scope(enum.Enum):
-    """What a collector reads: whole GPUs, or MIG instances."""
+    """Targets that a collector reads: whole GPUs, or MIG instances."""
 
     GPU = "gpu"
     INSTANCE = "instance"
@@ -44,7 +44,7 @@ def in_time() -> float:
 class Tick:
     """The moment of one read. `seconds` is since this collector's last good read, 0 at first.
 
-    `late` tells by how many seconds the answer that has just come is later than this moment, where it is much: a call
+    `late` states by how many seconds the answer that has just come is later than this moment, where it is much: a call
     may hang before it answers.
     """
 
@@ -88,12 +88,12 @@ AnyCollector = Collector[Any]
 T = TypeVar("T")
 
 _EARLY_SECONDS = 0.5
-"""Seconds before its time that a reading is due, so that a pass that starts a moment sooner does not skip it."""
+"""Seconds before its time that a reading is due, so that a cycle that starts a moment sooner does not skip it."""
 
 
 @record
 class Paced(Generic[T]):
-    """What was read at `time`."""
+    """A reading and the `time` of it."""
 
     value: T
     time: UnixTime
@@ -120,7 +120,7 @@ _PROBE_AGAIN = 300.0
 
 @record
 class Fields:
-    """What one batch brought, and which of its fields this device has at all."""
+    """Values of one batch, and which of its fields this device has at all."""
 
     supported: tuple[Field, ...]
     values: Mapping[Field, float]

@@ -74,7 +74,7 @@ def read(device: Device, previous: Ecc | None, tick: Tick) -> Ecc:
 
 
 def _total(device: Device, fields: Fields, field: int, type_: int, counter: int) -> float | None:
-    """By the field where the GPU has it, also when it is refused for a moment: two sources are not to be mixed."""
+    """Return the field where the GPU has it, also when it is refused for a moment: two sources are not to be mixed."""
     if (field, 0) in fields.supported:
         return fields.get(field)
     count: float | None = device.get("nvmlDeviceGetTotalEccErrors", type_, counter)

@@ -1,4 +1,4 @@
-"""How the GPU stands in the NVLink fabric (NVSwitch machines, Hopper and newer), and where it sits."""
+"""State of the GPU in the NVLink fabric (NVSwitch machines, Hopper and newer), and its place."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LONGEST = 64
 
 @record
 class Place:
-    """Where the GPU sits, as labels; empty where the driver does not report. Read once."""
+    """Place of the GPU as labels; empty where the driver does not report. Read once."""
 
     chassis: str = ""
     slot: str = ""
@@ -72,7 +72,7 @@ def read(device: Device, previous: Fabric | None, _tick: Tick) -> Fabric:
 
 
 def place(device: Device) -> Place:
-    """By the platform, else the module's number on its baseboard alone.
+    """Return the place by the platform, else the module's number on its baseboard alone.
 
     Without a chassis (Hopper, virtual machines) the driver fills the rest of its place with numbers that mean nothing.
     """
@@ -87,7 +87,7 @@ def place(device: Device) -> Place:
 
 
 def _cluster(digits: str) -> str:
-    """As UUIDs are written; empty for zeros, which is a fabric within one node."""
+    """Return the cluster in the form of UUIDs; empty for zeros, which is a fabric within one node."""
     if len(digits) != 32 or not digits.strip("0"):  # noqa: PLR2004 - 16 bytes
         return ""
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -25,7 +25,7 @@ UNITS: tuple[tuple[str, int, str], ...] = (
     ("sm", nvml.NVML_GPM_METRIC_SM_UTIL, "an SM had a warp, averaged over all SMs"),
     ("sm_occupancy", nvml.NVML_GPM_METRIC_SM_OCCUPANCY, "warp slots were filled, averaged over all SMs"),
     ("tensor", nvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL, "a tensor pipe was active"),
-    ("dram", nvml.NVML_GPM_METRIC_DRAM_BW_UTIL, "device memory moved data, as a share of its peak rate"),
+    ("dram", nvml.NVML_GPM_METRIC_DRAM_BW_UTIL, "device memory moved data, as a fraction of its peak rate"),
     ("fp64", nvml.NVML_GPM_METRIC_FP64_UTIL, "the FP64 pipe was active"),
     ("fp32", nvml.NVML_GPM_METRIC_FP32_UTIL, "the FP32 pipe was active"),
     ("fp16", nvml.NVML_GPM_METRIC_FP16_UTIL, "the FP16 pipe was active"),
@@ -36,12 +36,12 @@ UNIT_IDS = tuple(id_ for _, id_, _ in UNITS)
 
 _FULL, _INFINITE = 100.0, math.inf
 _LONGER = 2.5
-"""Times a pass: what GPM covers is no longer than that where it was asked in the pass before, however late."""
+"""Times a cycle: what GPM covers is no longer than that where it was read in the cycle before, however late."""
 
 
 @record
 class Activity:
-    """By unit: `ratios` are shares of the last pass (0 to 1), `seconds` totals since the first answer."""
+    """Activity by unit: `ratios` of the last cycle (0 to 1), `seconds` in total since the first reading."""
 
     ratios: Mapping[str, float] = field(default_factory=dict[str, float])
     seconds: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -66,15 +66,15 @@ def activity(before: Activity, values: Mapping[int, Any], seconds: float) -> Act
 
 
 def is_of_pass(values: Mapping[int, Any], seconds: float) -> bool:
-    """Whether GPM reports of the `seconds` since the last good reading, and not of a longer time, as after a rest.
+    """Return whether GPM covers the `seconds` since the last good reading, not a longer time, as after a pause.
 
-    What it reports of more than that adds to the totals, and is not compared with what else is known of the pass.
+    What it reports of more than that adds to the totals, and is not compared with what else is known of the cycle.
     """
     return bool(values.get(GPM_SECONDS, seconds) <= _LONGER * seconds)
 
 
 def silent(before: Activity | None) -> Activity | None:
-    """What stays known while GPM does not answer: the totals. None where it never did."""
+    """Return what stays known while GPM is unreachable: the totals. None before its first reading."""
     return None if before is None else Activity({}, before.seconds)
 
 
@@ -96,7 +96,7 @@ _MOST_PCIE = 1e12
 
 @record
 class Path:
-    """Where one direction of a bus is counted: fields by preference (id, scope, bytes per unit), and by GPM (MiB/s)."""
+    """Source of one direction of a bus: fields by preference (id, scope, bytes per unit), and by GPM (MiB/s)."""
 
     direction: str
     fields: tuple[tuple[Field, int], ...]
@@ -132,7 +132,7 @@ _GPM_IDS = (*UNIT_IDS, *(path.gpm for path in (*PCIE, *NVLINK)))
 
 @record
 class Traffic:
-    """Over one bus: bytes so far by direction, and bytes per second both ways in the last pass."""
+    """Traffic over one bus: bytes so far by direction, and bytes per second both ways in the last cycle."""
 
     totals: Mapping[str, float]
     rate: float | None
@@ -154,7 +154,7 @@ class Gpm:
 
     @property
     def ratios(self) -> Mapping[str, float]:
-        """Activity in the last pass by unit (`sm`, `tensor`, `dram`, …), 0 to 1; a unit that is not known is not in."""
+        """Activity in the last cycle by unit (`sm`, `tensor`, `dram`, …), 0 to 1; a unit that is not known is not in."""
         return self.activity.ratios if self.activity else {}
 
 
@@ -269,13 +269,13 @@ def _seconds_of(unit: str, what: str) -> Family[Gpm]:
         return reading.activity.seconds.get(unit) if reading.activity else None
 
     name = "gpu_sm_occupancy_seconds_total" if unit == "sm_occupancy" else f"gpu_{unit}_active_seconds_total"
-    text = f"Seconds, weighted by the share in which {what}."
+    text = f"Seconds, weighted by the fraction in which {what}."
     return counter(name, text, Unit.SECONDS, total)
 
 
 GPM: Collector[Gpm] = Collector(
     name="gpm",
-    help="Activity of SMs, tensor cores, memory and pipes, bytes over PCIe and NVLink; up to 3 driver calls a pass.",
+    help="Activity of SMs, tensor cores, memory and pipes, bytes over PCIe and NVLink; up to 3 driver calls a cycle.",
     pace=Pace.PASS,
     read=read,
     families=(

@@ -1,4 +1,4 @@
-"""What the driver advises to do with the GPU (R570 and newer)."""
+"""Action that the driver advises for the GPU (R570 and newer)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the GPU is, what it can compute at most, and the modes it runs in."""
+"""Identity of the GPU, its peak compute rate, and the modes it runs in."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ Where a sheet has the figure with sparsity alone, it is half of that: with spars
 board that runs at less than its usual power does less, and the data sheet's figure is its bound all the same.
 """
 _OTHERS = re.compile(r"\bLaptop\b|\bRTX 4090 D\b|\bV100-FHHL\b|-\d+[ABCQ]\b", re.IGNORECASE)
-"""Boards named after a faster one, and virtual GPUs (`A100-10C`), whose part of the board the name does not tell."""
+"""Boards named after a faster one, and virtual GPUs (`A100-10C`), whose part of the board is not in the name."""
 
 
 def peak_flops(model: str) -> float | None:
-    """Of a GPU by its product name; None where it is not in the table."""
+    """Return the peak of a GPU by its product name; None where it is not in the table."""
     if _OTHERS.search(model):
         return None
     return next((flops for pattern, flops in _PEAKS if pattern.search(model)), None)
@@ -98,7 +98,7 @@ _NOTHING = Info("", "", "", "", "", "", "", "", None, None, None, None)
 
 
 def read(device: Device, previous: Info | None, _tick: Tick) -> Info:
-    """What the GPU is does not change: a text that is refused for once is as it was."""
+    """Return the facts of the GPU. They do not change: a text that is refused once stays as it was."""
     before = previous or _NOTHING
     capability = device.get("nvmlDeviceGetCudaComputeCapability")
     mig = device.get("nvmlDeviceGetMigMode")

@@ -11,7 +11,7 @@ from exporter.driver.interface import Device, UnsupportedError
 
 @record
 class Memory:
-    """Bytes. `used` is what processes hold; `reserved`, the driver's own, is apart where the driver reports it.
+    """Bytes. `used` is what processes have allocated; `reserved`, the driver's own, is apart where the driver reports it.
 
     `shared`: with the machine. The driver reports no memory of the GPU then: `used` is the sum of its processes.
     """

@@ -36,7 +36,7 @@ class MigInstance:
 
     @property
     def ratios(self) -> Mapping[str, float]:
-        """Activity in the last pass by unit (`graphics`, `sm`, `tensor`, …), 0 to 1."""
+        """Activity in the last cycle by unit (`graphics`, `sm`, `tensor`, …), 0 to 1."""
         return self.activity.ratios if self.activity else {}
 
 
@@ -78,7 +78,7 @@ def _seconds_of(unit: str, what: str) -> Family[MigInstance]:
         return instance.activity.seconds.get(unit) if instance.activity else None
 
     name = "gpu_mig_sm_occupancy_seconds_total" if unit == "sm_occupancy" else f"gpu_mig_{unit}_active_seconds_total"
-    text = f"Seconds, weighted by the share in which {what}, within the instance."
+    text = f"Seconds, weighted by the fraction in which {what}, within the instance."
     return counter(name, text, Unit.SECONDS, total, INSTANCE)
 
 
@@ -91,7 +91,7 @@ def _bytes_of(kind: str, text: str, value: Callable[[MigMemory], int | None]) ->
 
 MIG: Collector[MigInstance] = Collector(
     name="mig",
-    help="MIG instances; per instance 1 driver call a pass (with GPM), 1 every 5 s and 1 every 30 s.",
+    help="MIG instances; per instance 1 driver call a cycle (with GPM), 1 every 5 s and 1 every 30 s.",
     pace=Pace.PASS,
     scope=Scope.INSTANCE,
     read=read,

@@ -1,4 +1,4 @@
-"""NVLink: which links are up, how fast, and their errors. The bytes are read with GPM, every pass."""
+"""NVLink: which links are up, how fast, and their errors. The bytes are read with GPM, every cycle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SPEED, _STATE = nvml.NVML_FI_DEV_NVLINK_GET_SPEED, nvml.NVML_FI_DEV_NVLINK_GET_
 _UP, _STATES = frozenset({1, 2}), frozenset({0, 1, 2, 3})
 """Link states: 0 inactive, 1 active, 2 asleep to save power, 3 active with traffic disabled. Another says nothing."""
 _PATIENCE = 300.0
-"""Seconds after which links that tell no state count as not there: one that is refused for a moment is not down."""
+"""Seconds after which links that report no state count as not there: one that is refused for a moment is not down."""
 
 _TOTALS = {
     "crc_flit": nvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL,
@@ -68,13 +68,13 @@ class Nvlink:
     per_link: tuple[int, ...]
     """Error fields this GPU counts per link."""
     partial_since: UnixTime | None = None
-    """Since when some links have told no state; None while all do."""
+    """Since when some links have reported no state; None while all do."""
     patient: bool = False
     """Whether these are still waited for."""
 
     @property
     def links_up(self) -> int | None:
-        """How many; not known while some are waited for."""
+        """Number of links that are up; None while some are waited for."""
         return None if self.patient or not self.up else sum(self.up.values())
 
 
@@ -126,7 +126,7 @@ def _by_link(fields: Fields) -> Mapping[Field, float]:
 
 
 def _errors(nvlink: Nvlink, by_link: Mapping[Field, float]) -> Mapping[str, float]:
-    """By type: what each link has counted, else the one count of the GPU."""
+    """Return the errors by type: the count of each link, else the one count of the GPU."""
     summed: dict[str, float] = {}
     for (field, _), number in by_link.items():
         name = _PER_LINK_FIELDS[field]

@@ -28,7 +28,7 @@ _ERRORS = {
 
 @record
 class Slower:
-    """What need not be read so often: the best link the slot and GPU allow, and error counts."""
+    """Facts that need not be read so often: the best link the slot and GPU allow, and error counts."""
 
     max_generation: int | None
     max_width: int | None

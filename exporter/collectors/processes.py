@@ -1,4 +1,4 @@
-"""The processes on a GPU or on its MIG instances: memory held and engines used.
+"""The processes on a GPU or on its MIG instances: memory allocated and engines used.
 
 Owners, names and the host's side are joined later: the families are in `process_families`.
 """
@@ -51,7 +51,7 @@ class GpuProcess:
 
 @record
 class Used:
-    """What a process used of each engine, and when the driver reported it."""
+    """Use of each engine by a process, and when the driver reported it."""
 
     engines: Mapping[str, float]
     told_at: UnixTime
@@ -94,12 +94,12 @@ def _running(listed: Iterable[GpuProcess], used: Mapping[int, Used] | None) -> t
 def _newcomers(
     listed: Iterable[GpuProcess], before: Mapping[int, Used] | None, used: Mapping[int, Used] | None
 ) -> bool:
-    """Whether somebody computes who is not in the list: asked once for each, samples of the dead are repeated."""
+    """Return whether an unlisted process computes. The list is read once for each: samples of the dead repeat."""
     return bool((used or {}).keys() - (before or {}).keys() - {process.pid for process in listed})
 
 
 def _listed(device: Device) -> tuple[GpuProcess, ...]:
-    """Under MIG the instances are asked: the GPU's own list needs privileges and repeats them."""
+    """Return the listed processes, under MIG by instance: the GPU's own list needs privileges and repeats them."""
     found = [process for target in device.instances or (device,) for process in _on(target)]
     return tuple(sorted(found, key=lambda process: (process.target, process.pid)))
 
@@ -164,7 +164,7 @@ def by_process(samples: Sequence[Record], cursor: int) -> Mapping[int, Mapping[s
 
 PROCESSES = Collector(
     name="processes",
-    help="Processes with their memory and utilization; 1 driver call a pass, 3 more every 5 s and when one appears.",
+    help="Processes with their memory and utilization; 1 driver call a cycle, 3 more every 5 s and when one appears.",
     pace=Pace.PASS,
     read=read,
     families=(),

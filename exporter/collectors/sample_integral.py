@@ -32,7 +32,7 @@ _DISTANCES, _MIN_DISTANCES = 16, 4
 _REGULAR = 1.5
 """Three quarters of the distances are at most this many times those of the first quarter: they are the span."""
 _FULL_BUFFER = 0.9
-"""Part of the longest time an answer ever spanned from which the buffer is taken for full."""
+"""Part of the longest time an answer ever spanned from which the buffer is classified as full."""
 _MAX_EXTRA_READS = 4
 """Further reads in a cycle."""
 _SLACK = 2.0

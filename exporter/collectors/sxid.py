@@ -34,7 +34,7 @@ class Sxid(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SxidCounts:
-    """Since the exporter started, with the Unix time of the latest."""
+    """Counts since the exporter started, with the Unix time of the latest."""
 
     seen: Mapping[Sxid, tuple[int, UnixTime]] = field(default_factory=dict[Sxid, "tuple[int, UnixTime]"])
 
@@ -66,7 +66,7 @@ def counted(before: SxidCounts, kind: Sxid, time: UnixTime, more: int = 1) -> Sx
 
 
 def fatal(sxids: SxidCounts) -> Mapping[tuple[str, str], UnixTime]:
-    """When the last fatal one was, by switch and SXID, whatever its link."""
+    """Return the time of the last fatal one by switch and SXID, whatever its link."""
     last: dict[tuple[str, str], UnixTime] = {}
     for kind, (_, time) in sxids.seen.items():
         if kind.kind == FATAL:

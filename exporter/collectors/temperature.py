@@ -114,7 +114,7 @@ TEMPERATURE: Collector[Temperature] = Collector(
         gauges("gpu_temperature_threshold_celsius", "Temperature at which the GPU slows down or stops.", Unit.CELSIUS, by(lambda t: t.thresholds.value.celsius.items()), ("threshold",)),
         gauge("gpu_temperature_margin_celsius", "Degrees left to the nearest slowdown threshold.", Unit.CELSIUS, lambda t: t.margin),
         gauges("gpu_temperature_threshold_margin_celsius", "The margin left when the threshold is reached (T.Limit, Ada and newer), often negative.", Unit.CELSIUS, by(lambda t: t.thresholds.value.margins.items()), ("threshold",)),
-        gauges("gpu_fan_speed_ratio", "Fan speed the GPU asks for, as a share of the maximum; it may exceed 1.", Unit.RATIO, lambda t: (Sample(ratio, (fan,)) for fan, ratio in t.fans.items()), ("fan",)),
+        gauges("gpu_fan_speed_ratio", "Fan speed the GPU asks for, as a fraction of the maximum; it may exceed 1.", Unit.RATIO, lambda t: (Sample(ratio, (fan,)) for fan, ratio in t.fans.items()), ("fan",)),
         gauges("gpu_fan_speed_rpm", "Fan speed in revolutions per minute.", Unit.NONE, lambda t: (Sample(rpm, (fan,)) for fan, rpm in t.fans_rpm.items()), ("fan",)),
     ),
 )  # fmt: skip

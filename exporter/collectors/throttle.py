@@ -1,4 +1,4 @@
-"""Why the clocks are held down, and for how long."""
+"""Reasons for lowered clocks, and their seconds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _THERMAL_POLICY = nvml.NVML_PERF_POLICY_THERMAL
 
 @record
 class Plan:
-    """What this device answers, found out with every probe of its fields: flags, fields, policies in their place."""
+    """Sources this device supports, found with each probe of its fields: flags, fields, and policies in their place."""
 
     supported_flags: int
     fields: Mapping[str, int]
@@ -50,14 +50,14 @@ class Plan:
 
 @record
 class Throttle:
-    """By reason: whether it holds now, and seconds since driver load that it has held."""
+    """State by reason: whether it lowers the clocks now, and for how many seconds since driver load it did."""
 
     active: Mapping[str, bool]
     seconds: Mapping[str, float]
     plan: Plan
     batch: Fields
     sm_clock: float | None = None
-    """Hertz, read in a moment in which heat or the power brake holds the clocks down; None otherwise."""
+    """Hertz, read in a moment in which heat or the power brake lowers the clocks; None otherwise."""
 
 
 _SLOWDOWNS = ("sw_thermal", "hw_thermal", "thermal", "hw_power_brake")
@@ -133,11 +133,11 @@ def _plan(device: Device, fields: Mapping[str, int], batch: Fields) -> Plan:
 
 THROTTLE: Collector[Throttle] = Collector(
     name="throttle",
-    help="Reasons for lowered clocks; 2 driver calls a pass, 1 more while throttled, up to 6 on old drivers.",
+    help="Reasons for lowered clocks; 2 driver calls a cycle, 1 more while throttled, up to 6 on old drivers.",
     pace=Pace.PASS,
     read=read,
     families=(
-        counters("gpu_throttled_seconds_total", "Seconds since driver load that the clocks were held down, by reason; counted by the driver.", Unit.SECONDS, by(lambda t: t.seconds.items()), ("reason",)),
-        gauges("gpu_throttle_active", "Whether the clocks are held down right now, by reason; short events are missed.", Unit.NONE, by(lambda t: ((reason, float(holds)) for reason, holds in t.active.items())), ("reason",)),
+        counters("gpu_throttled_seconds_total", "Seconds since driver load that the clocks were lowered, by reason; counted by the driver.", Unit.SECONDS, by(lambda t: t.seconds.items()), ("reason",)),
+        gauges("gpu_throttle_active", "Whether the clocks are lowered right now, by reason; short events are missed.", Unit.NONE, by(lambda t: ((reason, float(holds)) for reason, holds in t.active.items())), ("reason",)),
     ),
 )  # fmt: skip

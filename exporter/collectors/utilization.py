@@ -26,12 +26,12 @@ class Utilization:
 
     @property
     def share(self) -> float | None:
-        """Share of the last pass in which a kernel ran, 0 to 1: the mean of its samples."""
+        """Fraction of the last cycle in which a kernel ran, 0 to 1: the mean of its samples."""
         return self.gpu if self.busy is None or self.busy.share is None else self.busy.share
 
     @property
     def memory_share(self) -> float | None:
-        """Share of the last pass in which device memory was read or written, 0 to 1."""
+        """Fraction of the last cycle in which device memory was read or written, 0 to 1."""
         return self.memory if self.memory_busy is None or self.memory_busy.share is None else self.memory_busy.share
 
 
@@ -84,14 +84,14 @@ def _integrated(
 
 UTILIZATION: Collector[Utilization] = Collector(
     name="utilization",
-    help="Utilization of GPU and memory, and busy seconds from the driver's sample buffers; 3 driver calls a pass, and up to 4 more where its buffers keep too little.",
+    help="Utilization of GPU and memory, and busy seconds from the driver's sample buffers; 3 driver calls a cycle, and up to 4 more where its buffers keep too little.",
     pace=Pace.PASS,
     read=read,
     extra_reads=lambda reading, interval: reading.busy.extra_reads(interval) if reading.busy else 0,
     read_again=read_again,
     families=(
-        gauge("gpu_utilization_ratio", "Share of the driver's last window in which a kernel ran; the driver may count copies over PCIe too.", Unit.RATIO, lambda r: r.gpu),
-        gauge("gpu_memory_activity_ratio", "Share of the driver's last window in which device memory was read or written.", Unit.RATIO, lambda r: r.memory),
+        gauge("gpu_utilization_ratio", "Fraction of the driver's last window in which a kernel ran; the driver may count copies over PCIe too.", Unit.RATIO, lambda r: r.gpu),
+        gauge("gpu_memory_activity_ratio", "Fraction of the driver's last window in which device memory was read or written.", Unit.RATIO, lambda r: r.memory),
         counter("gpu_busy_seconds_total", "Seconds in which a kernel ran, integrated from the driver's own samples; these may count copies over PCIe too.", Unit.SECONDS, lambda r: None if r.busy is None else r.busy.total),
         counter("gpu_memory_busy_seconds_total", "Seconds in which device memory was read or written, integrated from the driver's own samples.", Unit.SECONDS, lambda r: None if r.memory_busy is None else r.memory_busy.total),
         counter("gpu_exporter_samples_lost_seconds_total", "Seconds of utilization lost: no sample or reading covers them, and gpu_busy_seconds_total has nothing of them.", Unit.SECONDS, lambda r: None if r.busy is None else r.busy.lost),
@@ -101,7 +101,7 @@ UTILIZATION: Collector[Utilization] = Collector(
 
 @record
 class Engines:
-    """Shares of the driver's sampling period, 0 to 1."""
+    """Fractions of the driver's sampling period, 0 to 1."""
 
     encoder: float | None
     decoder: float | None
@@ -111,17 +111,17 @@ class Engines:
 
 def read_engines(device: Device, _previous: Engines | None, _tick: Tick) -> Engines:
     engines = Engines(
-        encoder=_share(device, "nvmlDeviceGetEncoderUtilization"),
-        decoder=_share(device, "nvmlDeviceGetDecoderUtilization"),
-        jpeg=_share(device, "nvmlDeviceGetJpgUtilization"),
-        ofa=_share(device, "nvmlDeviceGetOfaUtilization"),
+        encoder=_engine_ratio(device, "nvmlDeviceGetEncoderUtilization"),
+        decoder=_engine_ratio(device, "nvmlDeviceGetDecoderUtilization"),
+        jpeg=_engine_ratio(device, "nvmlDeviceGetJpgUtilization"),
+        ofa=_engine_ratio(device, "nvmlDeviceGetOfaUtilization"),
     )
     if engines == Engines(None, None, None, None):
         raise UnsupportedError("no engine utilization")
     return engines
 
 
-def _share(device: Device, function: str) -> float | None:
+def _engine_ratio(device: Device, function: str) -> float | None:
     """The driver answers percent and the sampling period in µs."""
     answer = device.get(function)
     return None if answer is None else min(answer[0], 100) / 100
@@ -130,7 +130,7 @@ def _share(device: Device, function: str) -> float | None:
 def _ratio(engine: str, title: str, value: Callable[[Engines], float | None]) -> Family[Engines]:
     return gauge(
         f"gpu_{engine}_utilization_ratio",
-        f"Share of the driver's last window in which the {title} was in use.",
+        f"Fraction of the driver's last window in which the {title} was in use.",
         Unit.RATIO,
         value,
     )

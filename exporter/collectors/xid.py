@@ -52,7 +52,7 @@ class XidCounts:
 
     @property
     def counts(self) -> Mapping[tuple[int, str], int]:
-        """By XID and class."""
+        """Return the counts by XID and class."""
         counts = {(xid, RESET if xid in NVLINK5 else class_of(xid)): 0 for xid in HARDWARE}
         for (xid, class_, _), count in self.by_source.items():
             counts[xid, class_] = max(counts.get((xid, class_), 0), count)

@@ -30,7 +30,7 @@ _WIDEST, _NARROWEST, _PLAIN = 100, 60, 79
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What `--help` prints around the options."""
+    """Text that `--help` prints around the options."""
 
     prog: str
     description: str
@@ -51,7 +51,7 @@ class Page:
 
     @property
     def opening(self) -> str:
-        """What stands before the options."""
+        """Text before the options."""
         parts = [textwrap.fill(self.description, _PLAIN)]
         if self.examples:
             parts.append("\n  ".join(("Examples:", *self.examples)))
@@ -117,7 +117,7 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(f"{said}{self._hint(left) if left != said else ''} (see --help)")
 
     def _hint(self, left: str) -> str:
-        """What was probably meant by words that are no options."""
+        """Return what was probably meant by words that are no options."""
         if left in self._commands:
             return f"; the command comes first: gpu-exporter {left}"
         flag = left.split(maxsplit=1)[0].partition("=")[0] if left else ""
@@ -125,7 +125,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def joined(arguments: Iterable[str]) -> list[str]:
-    """With `--name=-1s` for `--name -1s`, which argparse takes for two options; it is a value, if a wrong one."""
+    """Join `--name -1s` to `--name=-1s`: argparse reads two options, but it is a value, if a wrong one."""
     made: list[str] = []
     for each in arguments:
         if made and _OPEN.fullmatch(made[-1]) and _NEGATIVE.match(each):

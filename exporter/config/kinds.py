@@ -207,12 +207,12 @@ def address(value: str) -> tuple[str, int]:
 
 
 def address_text(host: str, port: int) -> str:
-    """As `address` reads it."""
+    """Return an address text that `address` accepts."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _resolvable(host: str) -> bool:
-    """Whether it can be asked for at all: Python raises what is no OSError for a label that is empty or too long."""
+    """Return whether the name can be resolved: for an empty or long label Python raises what is no OSError."""
     if host.isascii():  # without the tables of international names, which are large
         return not host or all(0 < len(label) <= _LABEL for label in host.removesuffix(".").split("."))
     try:
@@ -223,14 +223,14 @@ def _resolvable(host: str) -> bool:
 
 
 def http_url(value: str) -> str:
-    """Without a path; empty is none."""
+    """Return a URL without a path; empty is none."""
     if value and not re.fullmatch(r"https?://(\[[0-9a-fA-F:.]+\]|[^:/@?#\[\]\s]+)(:\d{1,5})?/?", value):
         raise ValueError("http://HOST:PORT or https://HOST:PORT")
     return value.rstrip("/")
 
 
 def web_address(value: str) -> str:
-    """Where to ask over HTTP, with a path perhaps; empty is nowhere."""
+    """Return an HTTP address that may have a path; empty is none."""
     from urllib.parse import urlsplit  # noqa: PLC0415 - few commands ask anybody
 
     try:

@@ -85,7 +85,7 @@ def _parsed(option: Option, source: str, raw: str) -> Any:
 
 
 def _writable(option: Option, raw: str) -> str:
-    """Given as it is where the system, or whoever is asked with it, can be told. Raises ValueError where not."""
+    """Given as it is where the system, or whoever is asked with it, can be checked. Raises ValueError where not."""
     try:
         if option.metavar in _ON_DISK:
             os.fsencode(raw)
@@ -140,7 +140,7 @@ class _ConfigFile:
                 yield name, self._text(name, value)
 
     def _is_nested(self, name: str, value: object) -> bool:
-        """Whether a value holds options, and is no mapping that is an option's value.
+        """Return whether a value holds options, and is no mapping that is an option's value.
 
         The other commands are asked only where no option of this one is below the name.
         """

@@ -45,12 +45,12 @@ class Option:
 
     @property
     def switch(self) -> bool:
-        """Whether it is set by `--name` and `--no-name` rather than by a value."""
+        """Return whether it is set by `--name` and `--no-name` rather than by a value."""
         return self.parse is boolean
 
     @property
     def mapping(self) -> bool:
-        """Whether the configuration file may hold a mapping for it."""
+        """Return whether the configuration file may hold a mapping for it."""
         return isinstance(self.parse, Pairs)
 
     @property

@@ -41,7 +41,7 @@ MonotonicClock = Callable[[], MonotonicTime]
 
 
 def boot_time() -> UnixTime:
-    """When the monotonic clock began to count, and the kernel's log with it."""
+    """Return the Unix time at which the monotonic clock, and the kernel log's, began to count."""
     return UnixTime(time.time() - time.monotonic())
 
 

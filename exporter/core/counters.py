@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from exporter.core.families import Columns
 
 Numbers = Mapping[Any, float]
-"""By label values, or by what else tells the counters of a family apart."""
+"""By label values, or by what else distinguishes the counters of a family."""
 
 
 class Counts(NamedTuple):
@@ -59,12 +59,12 @@ def _with_resets(previous: Counts, numbers: Numbers) -> Counts:
 
 
 def totals(counts: Counts) -> Numbers:
-    """What each has come to, over all resets of its source."""
+    """Return the total of each counter over all resets of its source."""
     bases, raws = counts
     return {labels: bases.get(labels, 0.0) + raw for labels, raw in raws.items()}
 
 
 def published(counts: Counts) -> Columns:
-    """What a scrape shows of the counters."""
+    """Return the counters as a scrape shows them."""
     found = totals(counts)
     return Columns(tuple(found), tuple(found.values()))

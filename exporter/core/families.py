@@ -54,7 +54,7 @@ class Shown(enum.Enum):
 
 
 class Stability(str, enum.Enum):
-    """What users may build on. What is experimental may change in any release, and is marked so in the reference."""
+    """Promise to users. An experimental family may change in any release, and the reference says so."""
 
     STABLE = "stable"
     EXPERIMENTAL = "experimental"
@@ -109,7 +109,7 @@ class Family(Generic[R]):
     """One metric family and the pure function from a reading to its samples, best as columns where they are many.
 
     Declared by `gauge`, `counter`, `gauges`, `counters` or `info` below, `experimental` around it while it may change.
-    `labels` are the labels `samples` fills; `prefix` are those the pass adds in front of them (the device's).
+    `labels` are the labels `samples` fills; `prefix` are those the cycle adds in front of them (the device's).
     """
 
     name: str
@@ -145,7 +145,7 @@ class Family(Generic[R]):
 
     @property
     def is_info(self) -> bool:
-        """Whether the labels are the content and the value is always 1.
+        """Return whether the labels are the content and the value is always 1.
 
         The type stays gauge, as in client_golang: OpenTelemetry's collector drops `_info` from names of type info.
         """

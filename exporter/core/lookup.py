@@ -85,7 +85,7 @@ class Lookup(Generic[K, V]):
         return known.value if known else None
 
     def waits(self, key: K) -> bool:
-        """Whether it is being asked for and has never been answered."""
+        """Return whether the first answer is still to come."""
         with self._changed:
             return key not in self._answers and (key in self._wanted or key in self._left)
 
@@ -96,7 +96,7 @@ class Lookup(Generic[K, V]):
                 self._answers = {key: answer for key, answer in self._answers.items() if key in keys}
 
     def health(self) -> tuple[bool, float] | None:
-        """Whether it answers in time, and the age of the oldest open question; None while nothing was asked for."""
+        """Return whether it answers in time, and the age of the oldest open question; None before the first."""
         with self._changed:
             if not (self._answers or self._wanted or self._left):
                 return None

@@ -1,4 +1,4 @@
-"""Where this project lives, each place named once: a fork changes this file and `make reference chart rules`."""
+"""Places where this project lives, each named once: a fork changes this file and `make reference chart rules`."""
 
 from __future__ import annotations
 

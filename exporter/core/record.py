@@ -1,4 +1,4 @@
-"""Frozen records that are cheap to make: a pass makes thousands of them."""
+"""Frozen records that are cheap to make: a cycle makes thousands of them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(cls: type[T]) -> type[T]:
-    """As `@dataclass(frozen=True, slots=True)`, but held frozen by the type checkers alone.
+    """Declare `@dataclass(frozen=True, slots=True)`, but frozen by the type checkers alone.
 
     At run time it is not: to refuse an assignment, a frozen dataclass makes each of its own through a function, which
-    took an eighth of a pass. Hashed and compared by value all the same.
+    took an eighth of a cycle. Hashed and compared by value all the same.
     """
     return dataclass(slots=True, unsafe_hash="__hash__" not in vars(cls))(cls)

@@ -20,7 +20,7 @@ _MOST = 100_000
 
 
 class SiteFileError(ValueError):
-    """What is wrong with the file, in words that follow its name."""
+    """Fault of the file, in words that follow its name."""
 
 
 def read(path: Path, limit: int) -> str:
@@ -41,7 +41,7 @@ def read(path: Path, limit: int) -> str:
 
 
 def load_yaml(path: Path) -> Any:
-    """What the file holds. Raises SiteFileError, in words that follow the file's name."""
+    """Return the contents of the file. Raises SiteFileError, in words that follow the file's name."""
     try:
         found = _parsed(read(path, _LARGEST))
         size = _size(found, {})
@@ -80,7 +80,7 @@ def _parsed(text: str) -> Any:
 
 
 def _size(value: Any, known: dict[int, int]) -> int:
-    """How many values there are, each as often as it is repeated; more than all where one is within itself."""
+    """Return the number of values, each as often as it is repeated; above all limits where one contains itself."""
     if not isinstance(value, dict | list):
         return 1
     parts = cast("Iterable[Any]", value.values() if isinstance(value, dict) else value)

@@ -62,12 +62,12 @@ class Threads:
             self._start(name, thread)
 
     def states(self) -> Mapping[str, ThreadState]:
-        """Of the threads that have not come to their end."""
+        """Return the states of the threads that have not ended."""
         with self._lock:
             return {name: thread.state for name, thread in self._threads.items()}
 
     def is_down(self, name: str) -> bool:
-        """Whether this thread could not be started, or waits to be run again."""
+        """Return whether this thread could not be started, or waits to be run again."""
         with self._lock:
             thread = self._threads.get(name)
         return thread is not None and thread.state.down_since is not None
@@ -119,7 +119,7 @@ T = TypeVar("T")
 
 
 def run_with_timeout(seconds: float, work: Callable[[], T]) -> T:
-    """What `work` returns or raises. TimeoutError where it takes longer; then it is left to its thread, a daemon."""
+    """Return what `work` returns, or raise what it raises. TimeoutError after `seconds`; its daemon thread goes on."""
     answers: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
     threading.Thread(target=lambda: answers.put(outcome_of(work)), name="within", daemon=True).start()
     try:
@@ -130,7 +130,7 @@ def run_with_timeout(seconds: float, work: Callable[[], T]) -> T:
 
 
 def outcome_of(work: Callable[[], T]) -> Callable[[], T]:
-    """What gives the result again, or raises the error again."""
+    """Return a callable that gives the result again, or raises the error again."""
     try:
         result = work()
     except Exception as error:  # noqa: BLE001 - it is the waiting thread's

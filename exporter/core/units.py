@@ -1,4 +1,4 @@
-"""Quantities that look alike, as types that do not mix: a share of a GPU, joules, watts, bytes and their rate.
+"""Quantities that look alike, as types that do not mix: a fraction of a GPU, joules, watts, bytes and their rate.
 
 They are plain numbers while the program runs, and cost nothing. For the type checker each is a number of its own: one
 is never given where another is wanted, and what comes of arithmetic is named again by whoever knows what it is.

@@ -54,7 +54,7 @@ _STOPPED_SECONDS = 5.0
 
 
 class Exporter:
-    """Made by `assembly`; what the pages and the commands ask the passes goes through it."""
+    """Made by `assembly`; the pages and the commands reach the sampling cycles through it."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Exporter:
 
     @property
     def silent_seconds(self) -> float:
-        """How long ago the last pass ended; before there is one, since the start. Read every two seconds."""
+        """Return the seconds since the last cycle ended, or else since the start. Read every two seconds."""
         return self._running.seconds_since(self._loop.alive_at)
 
     def start(self) -> None:
@@ -107,13 +107,13 @@ STATE_DIR = Path("/var/lib/gpu-exporter")
 _NODE_EVERY = 120.0
 """Seconds between two questions to slurmctld, or to the API server, about this node."""
 _ABSENT_EVERY = 10.0
-"""Seconds between two looks for a Slurm that is not there yet."""
+"""Seconds between two searches for a Slurm that is not there yet."""
 _NODE_LONGEST = 600.0
-"""The same while they do not answer."""
+"""The same while they are unreachable."""
 _SOON = 1.0
-"""Seconds between the two passes that somebody waits for, at most, whatever --sample.interval is."""
+"""Seconds between the two cycles that somebody waits for, at most, whatever --sample.interval is."""
 _DEADLINE_INTERVALS = 0.8
-"""What a pass may wait for the GPUs: it has to end before the next one."""
+"""Fraction of the interval that a cycle may wait for the GPUs: it has to end before the next one."""
 
 
 def assemble(
@@ -126,7 +126,7 @@ def assemble(
 ) -> Exporter:
     """Make everything the options ask for; nothing runs yet. Raises ConfigError.
 
-    `process` reports how the exporter's own parts fare. `once` is a run that somebody waits for: its passes come soon,
+    `process` reports how the exporter's own parts fare. `once` is a run that somebody waits for: its cycles come soon,
     and what the node's own exporter keeps is left to that.
     """
     driver = driver_of(config)
@@ -154,7 +154,7 @@ def assemble(
 
 
 def _xid_sources(config: DaemonConfig, driver: Driver, sampler: Sampler) -> XidSources:
-    """What reports XIDs, each for a thread of its own: the driver, and the kernel log of the real node."""
+    """Return the sources of XIDs, each for a thread of its own: the driver, and the kernel log of the real node."""
     if not config.collectors.xids:
         return {}
 
@@ -188,14 +188,14 @@ def driver_of(config: DaemonConfig) -> Driver:
 
 
 def state_dir(config: StateConfig, driver: Driver | None = None) -> Path | None:
-    """Where faults are kept; None for nowhere."""
+    """Return the folder for faults; None for none."""
     if config.folder == "auto":
         return None if driver and driver.simulated else STATE_DIR
     return Path(config.folder) if config.folder else None
 
 
 def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False) -> FaultWatchConfig:
-    """What is expected of this node; nothing but the option of a node that is simulated or was recorded."""
+    """Return what is expected of this node; only the option if it is simulated or was recorded."""
     option, slurm = config.faults.expect_gpus, config.attribution.slurm
     if driver.simulated:
         return FaultWatchConfig(
@@ -234,7 +234,7 @@ def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False)
 
 
 def _slurm_node(config: SlurmConfig, names: Sequence[str]) -> BackgroundSource[bool | None] | None:
-    """What asks slurmctld about this node; None where it is not to be asked."""
+    """Return the source that asks slurmctld about this node; None where it is not to be asked."""
     if config.mode == OFF or not config.scontrol:
         return None
     seen = (lambda: True) if config.mode == ON else (lambda: exists(gres.effective_gres_conf(config.gres_conf)))
@@ -248,7 +248,7 @@ def _slurm_node(config: SlurmConfig, names: Sequence[str]) -> BackgroundSource[b
 
 
 def slurm_names() -> Sequence[str]:
-    """What Slurm may call this node: the name it was given, else the short or the full one of the host."""
+    """Return the names Slurm may have for this node: its given name, else the host's short or full one."""
     named = os.environ.get("SLURMD_NODENAME")
     host = named or socket.gethostname()
     short = host.partition(".")[0]
@@ -274,7 +274,7 @@ def _host(config: DaemonConfig, driver: Driver, *, once: bool) -> Host:
 
 
 def node_name(config: DaemonConfig, driver: Driver) -> str:
-    """As the schedulers call this node: simulated, in Kubernetes, in Slurm, else the host's name."""
+    """Return the schedulers' name of this node: simulated, in Kubernetes, in Slurm, else the host's name."""
     if config.input.simulate:
         return cast("Simulation", driver).node_name
     return os.environ.get("NODE_NAME", "") or os.environ.get("SLURMD_NODENAME", "") or socket.gethostname()
@@ -303,10 +303,10 @@ def pacing(config: SamplingConfig) -> Pacing:
 
 
 def stale_seconds(config: SamplingConfig) -> float:
-    """Age at which a gauge vanishes. It has to reach to the next pass: the default does, by itself."""
+    """Age at which a gauge vanishes. It has to reach to the next cycle: the default does, by itself."""
     reach: float = round(config.interval + _DEADLINE_INTERVALS * config.interval, 6)
     if config.stale < reach and config.stale != STALE_SECONDS:
-        # Every gauge would vanish, and the node not be ready, between two passes.
+        # Every gauge would vanish, and the node not be ready, between two cycles.
         raise ConfigError(
             f"--sample.stale: expected at least 1.8 times --sample.interval ({reach:g}s), got {config.stale:g}s"
         )

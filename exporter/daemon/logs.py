@@ -70,7 +70,7 @@ class Journal(logging.Formatter):
 
 
 def to_journal(stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """Whether the stream is the connection to journald that systemd made: JOURNAL_STREAM is its device and inode."""
+    """Return whether the stream is systemd's connection to journald: JOURNAL_STREAM is its device and inode."""
     try:
         status = os.fstat(stream.fileno())
     except (OSError, ValueError):
@@ -127,12 +127,12 @@ def prepare_streams() -> None:
 
 
 def write_utf8() -> None:
-    """Before output that is read as UTF-8 wherever it goes: JSON, and a page that says so."""
+    """Write UTF-8 from now on: for JSON, and for a page that declares it."""
     _replace_unknown("utf-8")
 
 
 def _replace_unknown(encoding: str) -> None:
-    """On output that has an encoding; who reads it as text, within this process, takes all letters."""
+    """Replace letters that an output's encoding lacks; a text reader within this process takes all letters."""
     reconfigure: Any = getattr(sys.stdout, "reconfigure", None)
     if reconfigure:
         reconfigure(encoding=encoding, errors=_UNKNOWN_THERE)

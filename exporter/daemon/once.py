@@ -14,11 +14,11 @@ from exporter.exposition.page import Renderer
 from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.snapshot import Snapshot
 
-PAGE = Page("gpu-exporter once", "Print the metrics once, after two passes over the GPUs.", common=("Input", "Metrics"))
-_PASSES = 2
-"""What is measured between two points in time (GPM, pressure) needs a second pass."""
+PAGE = Page("gpu-exporter once", "Print the metrics once, after two sampling cycles.", common=("Input", "Metrics"))
+_CYCLES = 2
+"""What is measured between two points in time (GPM, pressure) needs a second cycle."""
 _DRIVER_OPEN_TIMEOUT_SECONDS = 15.0
-"""Seconds to wait beyond the passes' own time, for a driver that is slow to open."""
+"""Seconds to wait beyond the cycles' own time, for a driver that is slow to open."""
 
 
 def run(config: DaemonConfig) -> int:
@@ -28,14 +28,14 @@ def run(config: DaemonConfig) -> int:
     passes = count(1)
 
     def published(snapshot: Snapshot) -> None:
-        unopened = snapshot.status.driver_error == DriverState().error  # passes begin before it has been opened
-        if not unopened and next(passes) >= _PASSES:
+        unopened = snapshot.status.driver_error == DriverState().error  # cycles begin before it has been opened
+        if not unopened and next(passes) >= _CYCLES:
             done.set()
 
     hidden = assembly.hidden(config)
     exporter = assembly.assemble(config, published, once=True)
     exporter.start()
-    done.wait(_DRIVER_OPEN_TIMEOUT_SECONDS + _PASSES * pacing(config.sample).deadline)
+    done.wait(_DRIVER_OPEN_TIMEOUT_SECONDS + _CYCLES * pacing(config.sample).deadline)
     snapshot = exporter.snapshot
     exporter.stop()
     sys.stdout.write(Renderer(hidden).render(snapshot.blocks, "")[1].decode())

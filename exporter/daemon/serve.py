@@ -41,9 +41,9 @@ _ARENA_MAX, _MMAP_THRESHOLD = -8, -3
 _LARGE = 1 << 16
 """Bytes: what is as large as a page goes back to the system when it is dropped."""
 _YOUNG = 10_000
-"""Objects made until Python looks for circles among them: a few passes. Most are dropped with their pass."""
+"""Objects made until Python looks for circles among them: a few sampling cycles. Most are dropped with theirs."""
 _TICK = 2.0
-"""Seconds between two looks at what is done beside the passes."""
+"""Seconds between two checks of what is done beside the sampling cycles."""
 _PAGE_THREADS = 4
 """Threads that answer requests."""
 _TURN = 0.001
@@ -99,7 +99,7 @@ def tune_runtime() -> None:
 
 
 def _signals() -> tuple[threading.Event, threading.Event]:
-    """Set by SIGTERM and SIGINT, and by SIGHUP: the end, and a look at the web configuration file."""
+    """Set by SIGTERM and SIGINT, and by SIGHUP: the end, and a read of the web configuration file."""
     stopping, reload = threading.Event(), threading.Event()
     for number, event in ((signal.SIGTERM, stopping), (signal.SIGINT, stopping), (signal.SIGHUP, reload)):
         signal.signal(number, functools.partial(_set, event))
@@ -143,7 +143,7 @@ def _wait(exporter: Exporter, rule: RestartRule, stopping: threading.Event, tick
 
 
 _HOPELESS = 60.0
-"""Seconds a thread is down, or no pass ends, until only a new process can help."""
+"""Seconds a thread is down, or no cycle ends, until only a new process can help."""
 
 
 def process_health(threads: Threads, web: WebSettings) -> ProcessHealth:
@@ -183,17 +183,17 @@ class Housekeeping:
             self.pages.publish(self.snapshot)
 
     def not_ready(self) -> str:
-        """Why this node cannot be relied on; empty when it can."""
+        """Return why this node cannot be relied on; empty when it can."""
         silent = self.exporter.silent_seconds
-        return self.exporter.snapshot.not_ready or (f"no pass for {silent:.0f} s" if silent > self.stale else "")
+        return self.exporter.snapshot.not_ready or (f"no cycle for {silent:.0f} s" if silent > self.stale else "")
 
     def unhealthy(self) -> str:
-        """Why only a new process can help; empty while none is needed."""
+        """Return why only a new process can help; empty while none is needed."""
         name, down = self.threads.longest_down()
         if down > _HOPELESS:
             return f"thread {name} is down for {down:.0f} s"
         silent = self.exporter.silent_seconds
-        return f"no pass for {silent:.0f} s" if silent > max(_HOPELESS, self.stale) else ""
+        return f"no cycle for {silent:.0f} s" if silent > max(_HOPELESS, self.stale) else ""
 
 
 _OLD_LIBRARY_SECONDS, _MISMATCH_PATIENCE = 10.0, 300.0
@@ -210,7 +210,7 @@ _NO_DEVICES = "DRIVER_NOT_LOADED"
 
 @dataclass(frozen=True, slots=True)
 class NodeProbe:
-    """What the node shows beside the driver. Asked only when the driver has been away for long."""
+    """State of the node beside the driver. Read only when the driver has been away for long."""
 
     gpus: Callable[[], int | None]
     """How many NVIDIA GPUs the PCI bus shows; None where it cannot be read."""
@@ -226,7 +226,7 @@ class RestartRule:
         self._since: dict[str, MonotonicTime] = {}
 
     def reason(self, state: DriverState, now: MonotonicTime) -> str:
-        """Why to end now; empty to stay."""
+        """Return why to end now; empty to stay."""
         patience = _OLD_LIBRARY_SECONDS if any(state.versions) else _MISMATCH_PATIENCE
         if self._lasts("mismatch", state.mismatch, now, patience):
             return "driver library and kernel module differ: leaving, so that a new process loads the new library"

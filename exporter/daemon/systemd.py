@@ -38,7 +38,7 @@ class Notifier:
 
 
 def status_line(snapshot: Snapshot) -> str:
-    """What `systemctl status` shows."""
+    """Return the line that `systemctl status` shows."""
     gpus = snapshot.status.gpus
     answering = sum(gpu.up is True for gpu in gpus)
     return f"STATUS={snapshot.not_ready or f'{answering} of {len(gpus)} GPUs answer'}"
@@ -48,7 +48,7 @@ def status_line(snapshot: Snapshot) -> str:
 class Watchdog:
     """Reports that the exporter serves, that it samples, and that it ends.
 
-    `silent` is for how many seconds no pass has ended: after some intervals of them nothing more is reported, and
+    `silent` is for how many seconds no cycle has ended: after some intervals of them nothing more is reported, and
     systemd restarts an exporter that serves and no longer samples.
     """
 

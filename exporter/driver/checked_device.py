@@ -1,4 +1,4 @@
-"""A device whose answers have been looked at: implausible ones are absent, and every loss is reported.
+"""A device whose answers have been checked: implausible ones are absent, and every loss is reported.
 
 Whatever the driver answers passes here on its way to a collector. What a device answered before, and its calls made
 ready, are kept from read to read; the device objects that each enumeration makes anew are exchanged below them.
@@ -28,7 +28,7 @@ ACCEPTED_AFTER = 300.0
 _RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 10.0
 """Seconds until a call that was refused or failed is made again: the first time, and at most where it failed."""
 FAILS_ALONE_AFTER = 3
-"""Reads in a row that one call fails before it costs what it tells alone. Until then what was read before stands."""
+"""Reads in a row that one call fails before it costs its own value alone. Until then what was read before stands."""
 _FORGOTTEN_AFTER = 100.0
 """Seconds after which a call that failed and was not made again counts no more."""
 SINGLE = frozenset({
@@ -43,11 +43,11 @@ SINGLE = frozenset({
         "RowRemapperHistogram",
     )
 })  # fmt: skip
-"""Calls that tell one thing each, without which the others are as true. Of the rest, as lists of processes, fields and
+"""Calls that give one thing each, without which the others are as true. Of the rest, as lists of processes, fields and
 counters of two sources, a part would be taken for the whole."""
 _APART = frozenset({("gpm", "nvmlDeviceGetFieldValues")})
-"""Collector and function: others that cost what they tell alone, and at once. GPM tells of the time since it was asked
-last, so what it told would be lost with a reading that failed."""
+"""Collector and function: others that cost their own value alone, and at once. GPM covers the time since it was asked
+last, so what it reported would be lost with a reading that failed."""
 _Question = tuple[str, tuple[Any, ...]]
 """Function and arguments that stay."""
 _FIELDS = "nvmlDeviceGetFieldValues"
@@ -55,7 +55,7 @@ _FIELDS = "nvmlDeviceGetFieldValues"
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What one collector did not get in one read: how many answers were implausible, and in words what is missing."""
+    """Losses of one collector in one read: how many answers were implausible, and in words what is missing."""
 
     rejected: int = 0
     words: str = ""
@@ -100,13 +100,13 @@ class CheckedDevice(Device):
             self._meet(device)
 
     def asked_by(self, collector: str) -> None:
-        """From now on this collector reads; what the one before lost is forgotten."""
+        """Let this collector read from now on; what the one before lost is forgotten."""
         self._collector = collector
         if self.rejected:
             self.rejected = []
 
     def losses(self) -> Losses:
-        """To be asked once the collector has read: what was lost in this read, or is refused for a while already."""
+        """Return what was lost in this read, or is refused for a while already. Call it once the collector has read."""
         if not self.rejected and not self.refused and not self.failing:
             return NO_LOSSES
         late = [
@@ -118,7 +118,7 @@ class CheckedDevice(Device):
         return Losses(len(self.rejected), "; ".join(words[:3])) if words else Losses()
 
     def fails(self) -> bool:
-        """Whether calls of the collector that reads have failed."""
+        """Return whether calls of the collector that reads have failed."""
         return bool(self.failing) and bool(self._failures())
 
     def _failures(self) -> list[str]:
@@ -158,14 +158,14 @@ class CheckedDevice(Device):
         return answer
 
     def call(self, function: str, *args: Any) -> Any:
-        """As `get`, but raises UnsupportedError where nothing is believed."""
+        """Call like `get`, but raise UnsupportedError where nothing is believed."""
         answer = self.get(function, *args)
         if answer is None:
             raise UnsupportedError(f"{function}: no plausible answer")
         return answer
 
     def _fails_alone(self, function: str, args: tuple[Any, ...], error: DriverError) -> bool:
-        """Whether the collector is to go on without this answer: it never was there, or fails again and again."""
+        """Return whether to go on without this answer: it never was there, or fails again and again."""
         if function not in SINGLE and (self._collector, function) not in _APART:
             return False
         before = self.failing.get((function, args))
@@ -214,5 +214,5 @@ class CheckedDevice(Device):
 
 
 def _key(function: str, args: tuple[Any, ...]) -> Key:
-    """What distinguishes a reading that is not judged from another: the function, and which samples."""
+    """Return what distinguishes a reading that is not judged from another: the function, and which samples."""
     return (function, *args) if function in FUNCTIONS or function in CURSORS else (function,)

@@ -81,7 +81,7 @@ class Record(SimpleNamespace):
 
 @dataclass(frozen=True, slots=True)
 class Mig:
-    """What makes a MIG instance: `share` is its part of the GPU's compute slices, 0 to 1."""
+    """A MIG instance: `share` is its fraction of the GPU's compute slices, 0 to 1."""
 
     gpu_instance: int
     compute_instance: int
@@ -125,7 +125,7 @@ class Device(ABC):
         """
 
     def get(self, function: str, *args: Any) -> Any:
-        """Like `call`, but None where the device has no such reading."""
+        """Call like `call`, but return None where the device has no such reading."""
         try:
             return self.call(function, *args)
         except UnsupportedError:

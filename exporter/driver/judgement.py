@@ -1,4 +1,4 @@
-"""How the answers to one call are checked, made once for each call of a device together with the call itself.
+"""Checks of the answers to one call, made once for each call of a device together with the call itself.
 
 A judge takes an answer and returns what is believed of it: None where nothing of it is.
 """
@@ -59,7 +59,7 @@ _LINK = frozenset(
 
 
 class History:
-    """What is known of one answer, or of one number in it, from read to read."""
+    """History of one answer, or of one number in it, from read to read."""
 
     __slots__ = ("_key", "answered", "rule")
 
@@ -72,7 +72,7 @@ class History:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name for people."""
         return f"field {self._key[1]}" if self._key[0] == FIELD else str(self._key[0])
 
 
@@ -85,11 +85,11 @@ class Reader(Protocol):
 
     @property
     def refused(self) -> Mapping[History, Any]:
-        """What was there and is refused now."""
+        """Answers that were there and are refused now."""
         ...
 
     def history(self, key: Key, rule: Rule | None = None) -> History:
-        """Of this answer, the same for all calls that bring it."""
+        """Return the history of this answer, the same for all calls that bring it."""
         ...
 
     def accept(self, history: History) -> None:
@@ -112,7 +112,7 @@ class Check(Protocol):
 
     @property
     def answered(self) -> bool:
-        """Whether the device ever answered it, or asks anew by itself."""
+        """Return whether the device ever answered it, or asks anew by itself."""
         ...
 
     def believed(self, answer: Any) -> Any:
@@ -199,7 +199,7 @@ class FieldCheck:
 
 
 def _judge_of(reader: Reader, key: Key) -> Judge | None:
-    """What looks at the answers to a call; None where they are taken as they are."""
+    """Return the check of the answers to a call; None where they are taken as they are."""
     function: str = key[0]
     if function in _LISTS:
         return _processes(reader, function)
@@ -245,7 +245,7 @@ def _within_limit(reader: Reader, key: Key, judge: Judge) -> Judge:
 
 
 def judged(reader: Reader, history: History, number: float) -> float | None:
-    """What is believed of one number of several in an answer; None where it cannot be true, which is counted."""
+    """Return what is believed of one number of an answer; None where it cannot be true, which is counted."""
     if reader.refused:
         reader.accept(history)
     history.answered = True
@@ -256,7 +256,7 @@ def judged(reader: Reader, history: History, number: float) -> float | None:
 
 
 def _number(reader: Reader, key: Key, rule: Rule) -> Judge:
-    """Of an answer that is one number, or on some drivers the struct around it."""
+    """Judge an answer that is one number, or on some drivers the struct around it."""
     history = reader.history(key, rule)
 
     def judge(answer: Any) -> Any:
@@ -311,7 +311,7 @@ def _struct(reader: Reader, key: Key, shape: Mapping[str, Rule]) -> Judge:
 
 
 def _processes(reader: Reader, function: str) -> Judge:
-    """Without those that cannot be."""
+    """Leave out processes that cannot be."""
 
     def judge(answer: Sequence[Record]) -> Sequence[Record]:
         good = tuple(_possible(answer))
@@ -332,7 +332,7 @@ def _possible(answer: Sequence[Record]) -> Iterator[Record]:
 
 
 def _metrics(reader: Reader) -> Judge:
-    """Without those that cannot be. Not a number is GPM's word for no data."""
+    """Leave out metrics that cannot be. Not a number is GPM's word for no data."""
 
     def judge(answer: Mapping[int, float]) -> Mapping[int, float]:
         bad = [

@@ -1,4 +1,4 @@
-"""What a driver's answer can be at all: ranges, and how fast a counter can grow.
+"""Limits of a driver's answers: ranges, and how fast a counter can grow.
 
 A driver answers garbage at times: 4294967295 mW, PCIe generation 2155905152, an energy counter that reads 0 once.
 An answer outside of its rule is no reading: it is left out and counted. Bounds are wide (several times what any
@@ -40,7 +40,7 @@ class Growth:
 
 
 class Anything:
-    """Of a number that nothing is known of."""
+    """Rule for a number that nothing is known of."""
 
     def believed(self, number: float, _time: MonotonicTime) -> float | None:
         return number
@@ -94,7 +94,7 @@ class Followed:
         self.time = time
 
     def _proven(self, raw: float, time: MonotonicTime) -> bool:
-        """Whether enough reads in a row agree with this one, which does not go on from the last one believed."""
+        """Return whether enough reads in a row agree with this one, which does not go on from the last one believed."""
         agrees = self.odd is not None and _grows(self.odd, raw, time - self.odd_time, self.rule)
         self.odd, self.odd_time, self.agreed = raw, time, self.agreed + 1 if agrees else 1
         return self.agreed >= CONFIRMATIONS

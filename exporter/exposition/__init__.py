@@ -1,1 +1,1 @@
-"""What one pass publishes, and how it becomes the text Prometheus reads."""
+"""Contents of one cycle, and the text Prometheus reads of it."""

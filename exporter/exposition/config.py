@@ -30,7 +30,7 @@ HIDDEN_METRICS = (
     "gpu_temperature_threshold_margin_celsius",
     "gpu_workload_processes",
 )
-"""Hidden by default: no rule, panel, report or runbook reads them. Tests hold both."""
+"""Hidden by default: no rule, panel, report or runbook reads them. Tests check both."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
-"""From a snapshot to the text that Prometheus reads.
+"""Rendering of a snapshot as the text that Prometheus reads.
 
 The client library makes a dictionary of each sample at each scrape. Here the text of a block is kept until its source
-changes. A test holds a page equal to what the client library writes of the same samples.
+changes. A test compares a page with what the client library writes of the same samples.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Faults that stay until they are mended, and the GPUs a node should have."""
+"""Faults that stay until they are fixed, and the GPUs a node should have."""

@@ -1,4 +1,4 @@
-"""What people say of faults: one JSON object a line, in a file that only root and the exporter's user may write."""
+"""Acknowledgements of faults: one JSON object a line, in a file that only root and the exporter's user may write."""
 
 from __future__ import annotations
 

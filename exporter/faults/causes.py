@@ -1,4 +1,4 @@
-"""What caused the faults of a GPU: one fault for each cause, and programs of which many fail on one GPU. Pure."""
+"""Causes of the faults of a GPU: one fault for each cause, and programs of which many fail on one GPU. Pure."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class FaultsConfig:
     expect_gpus: int = option(
         "0",
         non_negative_int,
-        "GPUs this node must have; 0: as many as its past, gres.conf and PCI bus say.",
+        "GPUs this node must have; 0: as many as its past, gres.conf and PCI bus show.",
         metavar="N",
         name="expect.gpus",
     )

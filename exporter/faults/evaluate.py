@@ -25,7 +25,7 @@ class Stage:
     budget: float
     least: Verdict = Verdict.OK
     emptied: bool = False
-    """Whether the GPUs looked at must be empty."""
+    """Whether the checked GPUs must be empty."""
     resumes: bool = False
     """Whether finding nothing counts as a good check of a drained node: a stage that asks little proves little."""
     program: bool = False
@@ -58,15 +58,15 @@ class Report:
     remark: str = ""
     """Why the verdict is unknown, or ok without a GPU."""
     confirmed: bool = True
-    """False if losses of GPUs were found by one look alone."""
+    """False if losses of GPUs were found by one check alone."""
 
     @property
     def losses(self) -> frozenset[str]:
-        """Indices of the GPUs whose loss a second look must confirm; empty for those of the node."""
+        """Indices of the GPUs whose loss a second check must confirm; empty for those of the node."""
         return frozenset(finding.gpu for finding in self.findings if finding.confirm)
 
     def proven(self) -> Report:
-        """Return the report without losses that no second look confirmed: a node is not drained for them."""
+        """Return the report without losses that no second check confirmed: a node is not drained for them."""
         kept = tuple(finding for finding in self.findings if self.confirmed or not finding.confirm)
         return replace(self, findings=kept, verdict=max((each.verdict for each in kept), default=Verdict.OK))
 
@@ -118,7 +118,7 @@ _RESETS = frozenset({*_PENDING, "xid", "ecc_uncorrectable", "ecc_sram_threshold"
 
 
 def _unexplained(found: Sequence[Finding]) -> Iterator[Finding]:
-    """Leave out what another finding of the same GPU explains: one event is told once, and asks for one repair.
+    """Leave out what another finding of the same GPU explains: one event is reported once, and asks for one repair.
 
     A fault explains the driver's advice, unless that is more urgent. Both explain what waits for a reset.
     """

@@ -1,4 +1,4 @@
-"""How many GPUs this node should have, and whether it is out of service on purpose: by every source that reports it."""
+"""Expected GPUs of this node, and whether it is out of service on purpose, by every source that reports it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def slurm_gpus(gres_conf: Path, names: frozenset[str]) -> int | None:
 
 
 def slurm_maintenance(scontrol: str, names: Sequence[str]) -> bool:
-    """Whether somebody took the node out of service in Slurm, by the first of the names it has. Raises SourceError."""
+    """Return whether a person took the node out of service in Slurm, by its first name there. Raises SourceError."""
     name, *others = names
     try:
         return in_maintenance(program.output((scontrol, "show", "node", name), _TIMEOUT, _MAX_BYTES))
@@ -67,7 +67,7 @@ def parse_node(text: str) -> tuple[str, str]:
 
 
 def in_maintenance(text: str) -> bool:
-    """By what `scontrol show node` prints: maintenance, powered down, or drained by a person."""
+    """Return whether `scontrol show node` prints maintenance, powered down, or drained by a person."""
     try:
         state, reason = parse_node(text)
     except ValueError as error:

@@ -24,7 +24,7 @@ def acknowledged_faults(state: FaultState) -> tuple[AcknowledgedFault, ...]:
 
 @dataclass(frozen=True, slots=True)
 class FaultStatus:
-    """What one look found. `saved` is None where nothing is to be saved; `sources` reports which answered."""
+    """Result of one read. `saved` is None where nothing is to be saved; `sources` states which answered."""
 
     faults: tuple[Fault, ...] = ()
     switches: tuple[SwitchFault, ...] = ()
@@ -54,10 +54,10 @@ def _faults(status: FaultStatus) -> Iterable[Sample]:
 FAULT_FAMILIES: tuple[Family[FaultStatus], ...] = (
     gauges("gpu_fault_timestamp_seconds", "A fault that stands, with its evidence and what mends it; the value is when it began, Unix time.", Unit.SECONDS, _faults, ("gpu", "uuid", "fault", "evidence", "action"), NODE),
     gauges("gpu_fault_acknowledged", "1 for a fault that stands and counts no more, since somebody acknowledged it; a lost GPU is expected no more.", Unit.NONE, lambda s: (Sample(1, labels) for labels in s.acknowledged), ("gpu", "uuid", "fault"), NODE),
-    gauges("gpu_expected_devices", "GPUs this node should have, by who says so: an option, gres.conf, capacity in Kubernetes, its own past.", Unit.NONE, by(lambda s: s.expected.items()), ("source",), NODE),
-    gauges("gpu_node_maintenance", "1 while this source says that the node is out of service on purpose; absent otherwise.", Unit.NONE, by(lambda s: ((source, 1.0) for source in s.maintenance)), ("source",), NODE),
-    gauges("gpu_exporter_node_source_success", "Whether Slurm, Kubernetes or the maintenance file told last time of this node's GPUs and maintenance.", Unit.NONE, by(lambda s: ((source, float(success)) for source, success in s.sources.items())), ("source",), NODE),
+    gauges("gpu_expected_devices", "GPUs this node should have, by source: an option, gres.conf, capacity in Kubernetes, its own past.", Unit.NONE, by(lambda s: s.expected.items()), ("source",), NODE),
+    gauges("gpu_node_maintenance", "1 while this source reports that the node is out of service on purpose; absent otherwise.", Unit.NONE, by(lambda s: ((source, 1.0) for source in s.maintenance)), ("source",), NODE),
+    gauges("gpu_exporter_node_source_success", "Whether the last read of this source (Slurm, Kubernetes or the maintenance file) succeeded.", Unit.NONE, by(lambda s: ((source, float(success)) for source, success in s.sources.items())), ("source",), NODE),
     gauges("gpu_exporter_faults_incomplete", "1 while known faults may be missing: a state file was not understood in full, and lies beside the new one.", Unit.NONE, by(lambda s: ((cause, 1.0) for cause in s.incomplete)), ("cause",), NODE),
     gauge("gpu_exporter_fault_state_saved", "Whether faults survive a restart of the exporter: 0 when their file cannot be written.", Unit.NONE, lambda s: s.saved, NODE),
 )  # fmt: skip
-FINDINGS: Family[Iterable[Finding]] = gauges("gpu_finding", "1 for what the health check finds while jobs run, of the GPU or (without a GPU) of the node; looked at every 5 s.", Unit.NONE, lambda found: (Sample(1, labels) for labels in sorted({(f.gpu, f.uuid, f.rule, f.verdict.word) for f in found})), ("gpu", "uuid", "finding", "severity"), NODE)  # fmt: skip
+FINDINGS: Family[Iterable[Finding]] = gauges("gpu_finding", "1 for what the health check finds while jobs run, of the GPU or (without a GPU) of the node; read every 5 s.", Unit.NONE, lambda found: (Sample(1, labels) for labels in sorted({(f.gpu, f.uuid, f.rule, f.verdict.word) for f in found})), ("gpu", "uuid", "finding", "severity"), NODE)  # fmt: skip

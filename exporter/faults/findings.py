@@ -13,7 +13,7 @@ from exporter.faults.rule import Cause, Facts, Find, Limits, Series, Verdict
 NO_DRIVER = frozenset({"LIBRARY_NOT_FOUND", "DRIVER_NOT_LOADED"})
 """So it is where there is no GPU, too."""
 REFUSED = "NO_PERMISSION"
-"""So it is where who asks may not, which tells nothing of the GPUs."""
+"""NVML's answer to a user who may not open `/dev/nvidiactl`. This is not a GPU fault."""
 RELEASED = "RELEASED"
 """The exporter has let go of the driver, as somebody asked it to."""
 
@@ -126,7 +126,7 @@ REPAIRS: Mapping[str, tuple[Verdict, str]] = {
 
 
 def age(seconds: float) -> str:
-    """As people write it: 40 s, 6 min, 5 h, 3 d."""
+    """Return an age as people write it: 40 s, 6 min, 5 h, 3 d."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
@@ -160,7 +160,7 @@ def fault(kind: FaultKind) -> Find:
 
 
 def down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
-    """GPUs that do not answer, before that is a fault."""
+    """GPUs that are unreachable, before that is a fault."""
     faults = (*(s for kind in ("lost", "gpu_slow") for s in facts.of("gpu_fault_timestamp_seconds", fault=kind)),)
     known = {s.labels.get("uuid") for s in (*faults, *facts.of("gpu_fault_acknowledged", fault="lost"))}
     for series in facts.of("gpu_up"):
@@ -179,7 +179,7 @@ def slowed(facts: Facts, _limits: Limits) -> Iterable[Cause]:
 
 
 def hot(facts: Facts, limits: Limits) -> Iterable[Cause]:
-    """By the margin where the driver reports it, else by the slowdown temperature."""
+    """Find hot GPUs by the margin where the driver reports it, else by the slowdown temperature."""
     celsius = {series.labels["uuid"]: series for series in facts.of("gpu_temperature_celsius", sensor="gpu")}
     margins = {series.labels["uuid"]: series for series in facts.of("gpu_temperature_margin_celsius")}
     for uuid, series in {**celsius, **margins}.items():
@@ -244,7 +244,7 @@ def cliques(facts: Facts, _limits: Limits) -> Iterable[Cause]:
 
 
 def collector_failed(facts: Facts, _limits: Limits) -> Iterable[Cause]:
-    """Not of a node whose GPUs do not answer: it follows from that."""
+    """Find failed collectors, but not while the driver or a GPU is unreachable: they follow from that."""
     if facts.of("gpu_exporter_driver_error") or any(series.value == 0 for series in facts.of("gpu_up")):
         return
     for series in facts.of("gpu_scrape_collector_success"):

@@ -1,4 +1,4 @@
-"""Which known GPU is which of those that the driver shows, whatever UUIDs and places it gives them. Pure."""
+"""Match of known GPUs with those that the driver shows, whatever UUIDs and places it gives them. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the state of one observation to that of the next: faults are latched on evidence, and end on proof. Pure.
+"""Step from the state of one observation to the next: faults are latched on evidence, and end on proof. Pure.
 
 A fault ends when its GPU was reset, its driver reloaded or its node restarted (the driver's own counters began anew, or
 the boot id changed), when the GPU was replaced, when what was missing is back, or when somebody acknowledges it.
@@ -37,7 +37,7 @@ _LATE_LOST_SECONDS = 180.0
 def since_refused(
     state: FaultState, devices: Mapping[str, GpuRecord], observation: Observation, accepted: frozenset[tuple[str, str]]
 ) -> Mapping[int, UnixTime]:
-    """Return since when each index gives no handle, without those of GPUs that are known by UUID, and do not answer."""
+    """Return since when each index gives no handle, without those of GPUs that are known by UUID, and unreachable."""
     answering = {seen.uuid for seen in observation.gpus if seen.up}
     known = {known.index for uuid, known in devices.items() if uuid not in answering and known.expected}
     return {
@@ -60,9 +60,9 @@ def lost_without_uuid(state: FaultState, refused: Mapping[int, UnixTime], observ
 RETURN_CONFIRM_SECONDS = 30.0
 """Seconds a GPU or its links must be back before that counts."""
 _RESET_CONFIRMATIONS = 2
-"""Looks in a row that must find a counter below its mark: one strange reading proves nothing."""
+"""Observations in a row that must find a counter below its last recorded value: one strange reading proves nothing."""
 _MAX_WATTS = 2000.0
-"""A counter that began anew cannot have counted more than this since its mark."""
+"""A counter that began anew cannot have counted more than this since its last recorded value."""
 _MIN_WATTS = 5.0
 """No GPU draws less for long."""
 _SAME_EVENT_SECONDS = 120.0
@@ -115,7 +115,7 @@ def _update_gpus(state: FaultState, observation: Observation) -> FaultState:
 
 
 def _new_record(seen: ObservedGpu, now: UnixTime) -> GpuRecord:
-    """Return the record of a GPU without a history: its energy counter tells that it was reset after some time."""
+    """Return the record of a GPU without a history: its energy counter shows that it was reset after some time."""
     began = EPOCH if seen.joules is None else UnixTime(max(0.0, float(now) - seen.joules / _MIN_WATTS))
     return GpuRecord(seen.index, last_reset=began)
 
@@ -166,7 +166,7 @@ def _of_unknown_gpus(state: FaultState, devices: Mapping[str, GpuRecord], observ
 def _update_gpu(
     known: GpuRecord, faults: Iterable[Fault], seen: ObservedGpu, now: UnixTime
 ) -> tuple[GpuRecord, tuple[Fault, ...]]:
-    """A GPU the driver shows: its marks, and the faults that stand."""
+    """A GPU the driver shows: its last recorded values, and its faults."""
     place = (seen.index, seen.serial or known.serial, seen.bus or known.bus)
     expected = known.expected or bool(seen.up)
     if (known.index, known.serial, known.bus, known.expected) != (*place, expected):
@@ -206,7 +206,7 @@ def _update_gpu(
 def _clear_after_reset(
     known: GpuRecord, faults: tuple[Fault, ...], seen: ObservedGpu, now: UnixTime
 ) -> tuple[GpuRecord, tuple[Fault, ...]]:
-    """Whether the driver's counters of this GPU began anew: proof of a reset or a reload of the driver."""
+    """Clear the faults that a reset fixes, once enough observations in a row show restarted counters."""
     if not _counters_restarted(known, seen, now):
         return (replace(known, reset_observations=0) if known.reset_observations else known), faults
     if known.reset_observations + 1 < _RESET_CONFIRMATIONS:
@@ -240,7 +240,7 @@ def _counters_restarted(known: GpuRecord, seen: ObservedGpu, now: UnixTime) -> b
 def _clear_after_return(
     known: GpuRecord, faults: tuple[Fault, ...], seen: ObservedGpu, now: UnixTime
 ) -> tuple[GpuRecord, tuple[Fault, ...]]:
-    """What was missing and is there again ends, when it stays."""
+    """Clear the faults of what was missing and has returned, when it stays."""
     back = levels.at_best(known, seen)
     missing = [fault for fault in faults if (fault.kind is FaultKind.LOST and not fault.by_xid) or fault.kind in back]
     flags = {FaultKind.REMAP: seen.remap_failed, FaultKind.SRAM: seen.sram_exceeded}
@@ -356,7 +356,7 @@ def _without_acknowledged(state: FaultState, acknowledgement: Acknowledgement) -
 
 
 def _apply_acknowledgement(known: GpuRecord, kinds: Sequence[FaultKind], acknowledgement: Acknowledgement) -> GpuRecord:
-    """What happened to this GPU before somebody called these faults mended does not count any more."""
+    """Forget what happened to this GPU before somebody acknowledged these faults as fixed."""
     if not kinds:
         return known
     known = replace(
@@ -402,15 +402,15 @@ def _advance_switches(state: FaultState, observation: Observation) -> FaultState
 
 
 def _clear_switches(state: FaultState, time: UnixTime) -> FaultState:
-    """Without what the switches reported until then."""
+    """Clear what the switches reported until then."""
     left = tuple(fault for fault in state.switches if fault.since > time)
     return replace(state, switches=left, switches_last_reset=max(state.switches_last_reset, time))
 
 
 def _reset(devices: Mapping[str, GpuRecord], observation: Observation) -> UnixTime | None:
-    """When all GPUs there should be had last been reset together, or reloaded; None where they never were.
+    """Return when all GPUs there should be were last reset together, or reloaded; None where they never were.
 
-    A switch has no counters by which its reset could be told: it is reset with all GPUs of the node, and they have.
+    A switch has no counters by which its reset could be seen: it is reset with all GPUs of the node, and they have.
     """
     known = [devices[seen.uuid] for seen in observation.gpus if seen.uuid in devices]
     resets = [each.last_reset for each in known if each.expected]

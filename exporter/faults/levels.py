@@ -62,7 +62,7 @@ def at_best(known: GpuRecord, seen: ObservedGpu) -> frozenset[FaultKind]:
 
 
 def _levels(known: GpuRecord, seen: ObservedGpu) -> Mapping[FaultKind, tuple[int | None, int, str]]:
-    """Return what each link shows, its best, and how to tell of less."""
+    """Return what each link shows, its best, and how to report less."""
     now = _judged(seen)
     generation = seen.generation if (seen.generation or 0) >= known.generation else now["generation"]
     links = f"{known.links - (seen.links or 0)} of {known.links} links down"

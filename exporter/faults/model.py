@@ -1,4 +1,4 @@
-"""What is known of a node's GPUs beyond one pass: which there are, and what stands against them."""
+"""Facts of a node's GPUs beyond one cycle: which there are, and their faults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def date(value: str | float) -> UnixTime:
 
 
 class FaultKind(str, enum.Enum):
-    """What is wrong; the value is the label `fault`."""
+    """Kind of a fault; the value is the label `fault`."""
 
     XID = "xid"
     ECC = "ecc_uncorrectable"
@@ -42,7 +42,7 @@ class FaultKind(str, enum.Enum):
 
 
 class RepairAction(str, enum.Enum):
-    """What mends it; the value is the label `action`."""
+    """Repair of a fault; the value is the label `action`."""
 
     RESET = "reset"
     RESET_WHEN_IDLE = "reset_when_idle"
@@ -92,7 +92,7 @@ class SwitchFault:
 
 @dataclass(frozen=True, slots=True)
 class GpuRecord:
-    """A GPU this node has had. Its marks tell a counter that began anew from one that went on."""
+    """A GPU this node has had. Its last recorded values show which counters began anew."""
 
     index: int
     serial: str = ""
@@ -108,15 +108,15 @@ class GpuRecord:
     joules: float | None = None
     uncorrected: float = 0.0
     baseline_time: UnixTime = EPOCH
-    """Unix seconds of the marks."""
+    """Unix seconds of the last recorded values."""
     reset_observations: int = 0
-    """Looks in a row that found the counters below their marks."""
+    """Observations in a row with the counters below their last recorded values."""
     last_reset: UnixTime = EPOCH
     """Unix seconds of the last proven cure: what happened before it does not count any more."""
     last_boot: UnixTime = EPOCH
     """Unix seconds of the last start of the node that was noticed."""
     missing_since: UnixTime | None = None
-    """Since when it does not answer."""
+    """Since when it is unreachable."""
     returned_at: UnixTime | None = None
     """Since when it answers again, while a fault stands by which it does not."""
     expected: bool = True
@@ -125,7 +125,7 @@ class GpuRecord:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """Somebody reports that a fault is mended, or that a GPU is not expected any more. `kind` empty: every fault."""
+    """Somebody reports that a fault is fixed, or that a GPU is not expected any more. `kind` empty: every fault."""
 
     gpu: str
     """Index or UUID; empty for the switches of the node."""
@@ -173,14 +173,14 @@ class FaultState:
 
 @dataclass(frozen=True, slots=True)
 class ObservedGpu:
-    """One GPU as a pass saw it. None is what the GPU does not report."""
+    """One GPU as a cycle saw it. None is what the GPU does not report."""
 
     uuid: str
     index: int
     serial: str
     bus: str
     up: bool | None
-    """None where nobody could ask it: that tells nothing of it."""
+    """None where nobody could read it: its state is then unknown."""
     failure: str = ""
     joules: float | None = None
     uncorrected: float | None = None
@@ -206,7 +206,7 @@ class ObservedGpu:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One look at the node. `driver` is whether the driver is open; without it nothing is known of any GPU."""
+    """One observation of the node. `driver` is whether the driver is open; without it nothing is known of any GPU."""
 
     time: UnixTime
     boot: str

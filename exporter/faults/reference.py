@@ -1,4 +1,4 @@
-"""What a GPU is and how it is set, against what the site expects of all of them and what the GPU itself can do."""
+"""Facts and settings of a GPU, against what the site expects of all of them and what the GPU itself can do."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ _FULL_STATE = 2
 
 
 def _is_light(facts: Facts, uuid: str) -> bool:
-    """Return whether light work alone lets the GPU save power: no reason holds its clocks down.
+    """Return whether light work alone lets the GPU save power: no reason lowers its clocks.
 
-    Where its performance state is not reported, its memory clock tells.
+    Where its performance state is not reported, its memory clock shows it.
     """
     state = facts.value("gpu_performance_state", uuid=uuid)
     memory, most = (facts.value(f"gpu_clock_{of}hertz", uuid=uuid, domain="memory") for of in ("", "max_"))

@@ -1,4 +1,4 @@
-"""What a rule of the health check is, and the ways in which one finds what is wrong."""
+"""Rules of the health check, and the ways in which one finds what is wrong."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def from_blocks(blocks: Iterable[Block], time: UnixTime) -> Facts:
 
 
 class Verdict(enum.IntEnum):
-    """In the order of Nagios's exit codes."""
+    """Verdicts in the order of Nagios's exit codes."""
 
     OK = 0
     DEGRADED = 1
@@ -94,7 +94,7 @@ class Limits:
 
 
 Cause = tuple[str, Mapping[str, object]]
-"""Index of the GPU (empty: the node), and what the rule's sentence is filled with. `uuid`, where it is in there, tells
+"""Index of the GPU (empty: the node), and what the rule's sentence is filled with. `uuid`, where it is in there, says
 which GPU is meant: one that is gone may have had the index of another. `verdict` takes the place of the rule's."""
 Find = Callable[[Facts, Limits], Iterable[Cause]]
 
@@ -117,7 +117,7 @@ class Rule:
     hands: bool = False
     """Whether somebody has to fix it. The end of the others is observed by each check of the stage `periodic`."""
     confirm: bool = False
-    """Whether it counts only if a second look finds it too: a GPU reset takes seconds."""
+    """Whether it counts only if a second check finds it too: a GPU reset takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)

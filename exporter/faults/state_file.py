@@ -31,7 +31,7 @@ _MAX_ENTRIES = 1024
 """GPUs and faults that are believed of one node."""
 _MAX_DEPTH = 8
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\],]', re.DOTALL)
-"""A string, which may be cut off, or a mark of JSON's structure."""
+"""A string, which may be cut off, or a token of JSON's structure."""
 _CLOSING = {"{": "}", "[": "]"}
 _MAX_ID_CHARACTERS = 16
 _MAX_EVIDENCE_CHARACTERS = 200
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What was understood. `cause` is empty if that is all; else faults may be missing, for this `reason`."""
+    """Contents that were understood. `cause` is empty if that is all; else faults may be missing, for this `reason`."""
 
     state: FaultState
     cause: str = ""
@@ -258,7 +258,7 @@ def move_aside(path: Path) -> None:
 
 
 def causes_set_aside(path: Path, booted: UnixTime) -> tuple[str, ...]:
-    """Return why files were set aside since this boot, and are still there. A restart ended what they may tell."""
+    """Return why files were set aside since this boot, and are still there. A restart ended what they may show."""
     found: list[str] = []
     for cause in CAUSES:
         with contextlib.suppress(OSError):
@@ -301,7 +301,7 @@ def write(path: Path, state: FaultState) -> None:
 log = logging.getLogger(__name__)
 
 _SAVE_EVERY = 300.0
-"""Seconds after which changed marks alone are saved; faults are saved at once."""
+"""Seconds after which changed counter values alone are saved; faults are saved at once."""
 _TRY_EVERY = 30.0
 """Seconds after which a save that failed is tried again."""
 

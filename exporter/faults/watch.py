@@ -1,4 +1,4 @@
-"""The edge around the latch: looks every few seconds, reads what people acknowledged, and saves in the background."""
+"""The edge around the latch: reads every few seconds, reads acknowledgements, and saves in the background."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def observed_gpu(  # noqa: PLR0913 - what is known of a GPU
     links = nvlink.links_up if isinstance(nvlink, Nvlink) else None
     if not links and isinstance(info, Info) and info.mig == 1:
         links = None  # an A100 that is split takes all its links down on purpose
-    if isinstance(health, Health) and health.action == NO_ACTION:  # the XID that tells of another recovery is void
+    if isinstance(health, Health) and health.action == NO_ACTION:  # an XID that names another recovery is void
         xids = {xid: each for xid, each in xids.items() if xid != RECOVERY_CHANGED}
     return ObservedGpu(
         uuid=device.uuid,
@@ -78,13 +78,13 @@ log = logging.getLogger(__name__)
 
 NAME = "faults.json"
 _EVERY = 5.0
-"""Seconds between two looks: what they look at is read no more often."""
+"""Seconds between two observations: their files are read no more often."""
 _EXPECTED_EVERY = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class FaultWatchConfig:
-    """What the node around the GPUs reports. `folder` None keeps faults in memory alone."""
+    """Facts that the node around the GPUs reports. `folder` None keeps faults in memory alone."""
 
     folder: Path | None = None
     boot: str = ""
@@ -100,7 +100,7 @@ class FaultWatchConfig:
 
 
 class FaultTracker:
-    """Belongs to the thread that runs the passes; only saving has one of its own, since a disk may hang."""
+    """Belongs to the thread that runs the cycles; only saving has one of its own, since a disk may hang."""
 
     def __init__(self, site: FaultWatchConfig) -> None:
         self._site = site
@@ -133,7 +133,7 @@ class FaultTracker:
         return (source for source in (self._site.slurm, self._site.kubernetes) if source)
 
     def _errors_of_sources(self, now: MonotonicTime) -> Mapping[str, str]:
-        """What is wrong with each source, empty where nothing is; without those not here, and those still to answer."""
+        """Return the error of each source, empty for none; without sources that are not here or still to answer."""
         slurm = self._site.slurm
         absent = slurm is not None and slurm.answer.success and slurm.answer.value is None
         named = (("slurm", None if absent else slurm), ("kubernetes", self._site.kubernetes))
@@ -150,7 +150,7 @@ class FaultTracker:
 
     @property
     def released(self) -> bool:
-        """Whether the driver is to be left alone, by the file of maintenance."""
+        """Return whether the driver is to be left alone, by the file of maintenance."""
         return self._file[0] and not self._site.read_only
 
     @property
@@ -257,7 +257,7 @@ def _load(path: Path, *, read_only: bool) -> tuple[FaultState, str]:
 
 
 def _there(file: Path, before: bool) -> tuple[bool, str]:  # noqa: FBT001 - the last answer
-    """Whether the file is there; where that cannot be told, as before, and why."""
+    """Return whether the file is there; where that is unknown, the last answer, and why."""
     try:
         file.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -268,7 +268,7 @@ def _there(file: Path, before: bool) -> tuple[bool, str]:  # noqa: FBT001 - the 
 
 
 def _substance(state: FaultState) -> object:
-    """What must not be lost in a crash: all but the marks, which change at every look."""
+    """Return what must not be lost in a crash: all but the last recorded values, which change at every read."""
     return (
         state.faults,
         state.switches,

@@ -1,1 +1,1 @@
-"""What the host shows of processes and cgroups: reading is one function, understanding another, roots are arguments."""
+"""Processes and cgroups of the host: reading is one function, understanding another, roots are arguments."""

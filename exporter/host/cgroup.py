@@ -1,4 +1,4 @@
-"""What one cgroup used and may use: version 2, version 1, and version 1 with the unified tree beside it (hybrid)."""
+"""Use and limits of one cgroup: version 2, version 1, and version 1 with the unified tree beside it (hybrid)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Limits(NamedTuple):
 
 
 def hierarchy(cgroupfs: Path) -> Hierarchy:
-    """Which layout is mounted at `cgroupfs`."""
+    """Return which layout is mounted at `cgroupfs`."""
     if exists(cgroupfs / "cgroup.controllers"):
         return Hierarchy.V2
     return Hierarchy.HYBRID if exists(cgroupfs / "unified" / "cgroup.controllers") else Hierarchy.V1

@@ -51,15 +51,15 @@ class HostUsage:
 
 @record
 class ProcessSignals:
-    """One GPU process with its loader workers (children, and theirs): shares of the cycle as in `HostSignals`."""
+    """One GPU process with its loader workers (children, and theirs): fractions of the cycle as in `HostSignals`."""
 
     hottest_thread: float | None = None
     blocked: float | None = None
-    """Part of the looks in which it or a child sat in D state, in which it may wait for storage."""
+    """Fraction of the reads in which it or a child sat in D state, in which it may wait for storage."""
     receiving: float | None = None
     """1 where its main thread or a child sat in a receive from the network."""
     polling: bool | None = None
-    """Its full threads neither read nor took memory: they look again and again whether there is work."""
+    """Its full threads neither read nor took memory: they poll for work."""
     stopped: bool = False
     """By a signal (SIGSTOP, as `scontrol suspend` sends), by a debugger, or with its container (`docker pause`)."""
     read_bytes_per_second: BytesPerSecond | None = None
@@ -104,9 +104,9 @@ class HostSignals:
     hottest_thread: float | None = None
     """CPU that the busiest single thread used, or stood ready to use and did not get: 1.0 is one core full."""
     blocked_threads: float | None = None
-    """Share of the owner's main processes that sat in D state."""
+    """Fraction of the owner's main processes that sat in D state."""
     receiving_threads: float | None = None
-    """Share of them that sat in a receive from the network."""
+    """Fraction of them that sat in a receive from the network."""
     polling: bool | None = None
     read_bytes_per_second: BytesPerSecond | None = None
     written_bytes_per_second: BytesPerSecond | None = None
@@ -119,7 +119,7 @@ class HostSignals:
     launchers: Mapping[int, int] = field(default_factory=dict[int, int])
     """By pid: the pid of the launcher of ranks that started it."""
     processes: Mapping[int, ProcessSignals] = field(default_factory=dict[int, ProcessSignals])
-    """By pid, those that were looked at: a waiting GPU is judged by its own processes, not by its siblings'."""
+    """By pid, those that were read: a waiting GPU is judged by its own processes, not by its siblings'."""
 
 
 _TIE_MARGIN = 0.1

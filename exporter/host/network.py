@@ -64,7 +64,7 @@ _TABLES = ("tcp", "tcp6")
 _IPV4_MAPPED = "0000000000000000FFFF0000"
 """Begin of an IPv4 address in the second table."""
 _EPHEMERAL = 32768
-"""First port the kernel gives out by itself: who listens there was not looked for by a client."""
+"""First port the kernel gives out by itself: clients do not know such a port beforehand."""
 _GRPC = 50051
 """But for this one, where servers of gRPC listen by custom."""
 _OF_TRAINING = frozenset({22, 2222, 6006, 6379, 8265, *range(15000, 15100), 28028, *range(29400, 29600)})
@@ -80,7 +80,7 @@ _TABLE_BYTES = 1 << 16
 _MEETING_BYTES = 1 << 20
 """The same, where somebody listens: connections stand after those who listen."""
 _FILES = 512
-"""Open files of one process that are looked through."""
+"""Open files of one process that are searched."""
 
 
 def namespace(procfs: Path, pid: int) -> int | None:
@@ -92,7 +92,7 @@ def namespace(procfs: Path, pid: int) -> int | None:
 
 
 def traffic(procfs: Path, pid: int) -> Mapping[str, Bytes]:
-    """Over all interfaces but loopback, by direction; empty where they are not shown."""
+    """Return the bytes over all interfaces but loopback, by direction; empty where they are not shown."""
     received = sent = 0
     interfaces = lines(read_text(f"{procfs}/{pid}/net/dev"))[2:]
     for line in interfaces:

@@ -48,7 +48,7 @@ class PortStatus:
 
 @dataclass(frozen=True, slots=True)
 class NetworkPorts:
-    """All ports in one look; never changed once made."""
+    """All ports in one read; never changed once made."""
 
     ports: tuple[PortStatus, ...] = ()
 

@@ -58,7 +58,7 @@ def _lent_to(uid: int, text: str) -> str | None:
     try:
         known = pwd.getpwuid(int(user)) if natural(user) is not None else pwd.getpwnam(user)
     except (KeyError, OverflowError, ValueError):
-        return None  # left behind by a user who has gone
+        return None  # stale, of a user who has gone
     return bounded(known.pw_name) if known.pw_uid else None
 
 

@@ -24,7 +24,7 @@ class IoRates(NamedTuple):
     written: BytesPerSecond
     reading: BytesPerSecond
     writing: BytesPerSecond
-    """These two since the look before, and not lately: what it does now."""
+    """These two since the read before, and not lately: what it does now."""
 
 
 _NO_RATES = IoRates(*[BytesPerSecond(0.0)] * 4)
@@ -43,7 +43,7 @@ class ProcessIo:
         self._path = path
         self._start_ticks = 0
         self._totals: Sequence[Bytes | None] = ()
-        """Read and written, by calls and past the page cache, at the last look."""
+        """Read and written, by calls and past the page cache, at the last read."""
         self._rates: IoRates | None = None
         self.read_at: MonotonicTime = NEVER
 
@@ -186,17 +186,17 @@ class TaskWait:
     ) -> Sleep:
         """Return the wait. A task that had no CPU since the last read, by its `queue`, sleeps where it slept.
 
-        Of one that runs only the first look counts: whether it would be shown what it sleeps in.
+        Of one that runs only the first read counts: whether it would be shown what it sleeps in.
         """
         found = self._found
         if found is None or (not runs and now - self.read_at >= READ_INTERVAL_SECONDS):
             if found is None or queue is None or not queue.timeslices or queue != self._queue:
-                found = self._found = self._look(has_terminal=has_terminal)
+                found = self._found = self._read_wait(has_terminal=has_terminal)
             if not runs:
                 self._queue, self.read_at = queue, now
         return Sleep.OTHER if runs and found is not Sleep.HIDDEN else found
 
-    def _look(self, *, has_terminal: bool) -> Sleep:
+    def _read_wait(self, *, has_terminal: bool) -> Sleep:
         channel = read_text(f"{self._path}/wchan")
         name = channel.partition(".")[0]
         if name in _IN_FILE_SYSTEM:
@@ -209,7 +209,7 @@ class TaskWait:
             # A terminal is read in the same way; if the file is not shown, it may be one.
             if self.socket or channel != _ANY_READ or (file is None and not has_terminal):
                 return Sleep.RECEIVE
-        # Who may not read `io` may not see this either, and is told what is told of a task that runs.
+        # Who may not read `io` may not see this either, and gets the answer of a task that runs.
         return Sleep.HIDDEN if name in {"", "0"} and not read_text(f"{self._path}/io") else Sleep.OTHER
 
 
@@ -218,28 +218,28 @@ _BLOCKED = frozenset("DI")
 """The second is how Lustre's clients wait: as in D state, but they do not count as load."""
 _STOPPED = frozenset("Tt")
 _MIN_WRITES_PER_SECOND = 100e3
-"""Bytes per second of a process, from which it is looked which of its threads writes them."""
+"""Bytes per second of a process, from which its threads are searched for the writer."""
 _MIN_MOVED_PER_SECOND = 100e3
-"""Bytes per second to and from files, from which the requests it sleeps for are taken for these."""
+"""Bytes per second to and from files, from which the requests it sleeps for are classified as these."""
 
 
 class Task(NamedTuple):
-    """One look. `run_delay` is the time it was ready to run and had no CPU."""
+    """One read. `run_delay` is the time it was ready to run and had no CPU."""
 
     start_ticks: int
     cpu_seconds: float
     blocked: float
-    """Part of the looks in which it waited for storage."""
+    """Fraction of the reads in which it waited for storage."""
     run_delay: float | None = None
     minor_faults: int = 0
     receiving: bool | None = None
     io: IoRates | None = None
-    """These two of main threads and children only; None where they are not looked at, or not reported. `io` is the
+    """These two of main threads and children only; None where they are not read, or not reported. `io` is the
     whole process's."""
     stopped: bool = False
     """By a signal or a debugger."""
     ready: SchedStat | None = None
-    """Of a task that has a CPU or waits for one. The same at two looks: it waited all the time between them, which the
+    """Of a task that has a CPU or waits for one. The same at two reads: it waited all the time between them, which the
     kernel adds to `run_delay` only once it has a CPU."""
     own_io: IoRates | None = None
     """Of a main thread itself, where its process writes much."""
@@ -255,13 +255,13 @@ class TaskReader:
     __slots__ = ("_folder", "_io", "_main", "_own_io", "_seen", "_wait", "place")
 
     def __init__(self, procfs: str, place: str, process: str = "") -> None:
-        """`place` is below procfs; `process` is the pid of a main thread or a child, which is looked at closer."""
+        """`place` is below procfs; `process` is the pid of a main thread or a child, which is read in more detail."""
         self.place = place
         self._folder = f"{procfs}/{place}"
         self._io = ProcessIo(f"{procfs}/{process}/io") if process else None
         self._own_io = ProcessIo(f"{self._folder}/io")
         self._wait = TaskWait(self._folder) if process else None
-        """Of another thread from its second look on: of hundreds, only few are looked at again."""
+        """Of another thread from its second read on: of hundreds, only few are read again."""
         self._main = bool(process) and place != process
         self._seen = False
 

@@ -14,7 +14,7 @@ from exporter.core.printable import printable
 def exists(path: str | os.PathLike[str]) -> bool:
     """Return whether something is at `path` that may be seen.
 
-    Path.exists() raises where a folder on the way may not be searched: what is only looked for must not end a cycle.
+    Path.exists() raises where a folder on the way may not be searched: a mere search must not end a cycle.
     """
     return os.path.exists(path)  # noqa: PTH110 - see above
 

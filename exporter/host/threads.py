@@ -53,9 +53,9 @@ def _children(procfs: str, thread: str, apart: Container[int | None]) -> Sequenc
 
 SCAN_SECONDS = 10.0
 SECOND_SCAN_SECONDS = 2.0
-"""After the first scan of a process, which cannot tell what is hot now from what once was."""
+"""After the first scan of a process, which cannot distinguish threads hot now from those hot once."""
 SCAN_TASKS = 512
-"""Threads and workers of one process looked at in a scan."""
+"""Threads and workers of one process read in a scan."""
 CYCLE_TASKS = 512
 """Tasks scanned in one cycle, over all processes; the others wait for the next cycle. One process is always scanned."""
 WORKLOAD_TASKS = 24
@@ -106,8 +106,8 @@ class ThreadReader:
         self._procfs = str(procfs)
         self._watched: dict[int, _Watched] = {}
         """Every process of the workloads."""
-        self._looks: dict[int, list[bool]] = {}
-        """By pid: whether it was in D state, in each look inside the cycle."""
+        self._blocked_reads: dict[int, list[bool]] = {}
+        """By pid: whether it was in D state, in each read inside the cycle."""
 
     def read(
         self, workloads: Workloads, now: MonotonicTime, turn: Collection[Any] | None = None
@@ -118,27 +118,27 @@ class ThreadReader:
         """
         pids = {pid for each in workloads.values() for pid in each}
         self._watched = {pid: self._watched.get(pid) or _Watched() for pid in pids}
-        self._looks = {pid: looks for pid, looks in self._looks.items() if pid in pids}
+        self._blocked_reads = {pid: reads for pid, reads in self._blocked_reads.items() if pid in pids}
         mine = workloads if turn is None else {name: each for name, each in workloads.items() if name in turn}
         found = self._scanned(mine, now)
         for pid, readers in self._select(mine).items():
             if pid not in found:
                 found[pid] = _read(readers, now)
-        return {pid: self._with_looks(pid, tasks) for pid, tasks in found.items() if tasks}
+        return {pid: self._with_blocked_reads(pid, tasks) for pid, tasks in found.items() if tasks}
 
     def look_again(self, pids: Iterable[int]) -> None:
-        """Look whether a task of these processes that stood out is in D state."""
+        """Read whether a task of these processes that stood out is in D state."""
         for pid in pids:
             if watched := self._watched.get(pid):
                 found = any(reader.is_blocked() for reader in watched.stood_out)
-                self._looks.setdefault(pid, []).append(found)
+                self._blocked_reads.setdefault(pid, []).append(found)
 
-    def _with_looks(self, pid: int, tasks: Mapping[str, Task]) -> Mapping[str, Task]:
-        """Replace what one look in the cycle found by what the looks inside it found."""
-        looks = self._looks.pop(pid, None)
-        if looks is None:
+    def _with_blocked_reads(self, pid: int, tasks: Mapping[str, Task]) -> Mapping[str, Task]:
+        """Replace what one read in the cycle found by what the reads inside it found."""
+        reads = self._blocked_reads.pop(pid, None)
+        if reads is None:
             return tasks
-        return {place: task._replace(blocked=sum(looks) / len(looks)) for place, task in tasks.items()}
+        return {place: task._replace(blocked=sum(reads) / len(reads)) for place, task in tasks.items()}
 
     def _scanned(self, workloads: Workloads, now: MonotonicTime) -> dict[int, Mapping[str, Task]]:
         """Tasks of the processes whose scan is due: of those never scanned first, then of who waits longest."""
@@ -158,7 +158,7 @@ class ThreadReader:
         where = task_paths(self._procfs, pid, watched.workers, self._watched.keys())
         main = f"{pid}/task/{pid}"
         own = {main: str(pid)} | {place: place for place in where if "/" not in place}
-        """Whose `io` tells what the task's process reads: of the main thread and of loader workers."""
+        """Whose `io` counts what the task's process reads: of the main thread and of loader workers."""
         readers = {place: known.get(place) or TaskReader(self._procfs, place, own.get(place, "")) for place in where}
         tasks = _read(readers.values(), now)
         used = {place: task.cpu_seconds - watched.used.get(place, 0.0) for place, task in tasks.items()}

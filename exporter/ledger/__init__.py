@@ -1,1 +1,1 @@
-"""Where every GPU second went: one state for each, per GPU, per MIG instance and per owner."""
+"""Ledger of every GPU second: one state for each, per GPU, per MIG instance and per owner."""

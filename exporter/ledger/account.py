@@ -1,4 +1,4 @@
-"""What goes into the ledger and what it holds: frozen records, no behaviour."""
+"""Inputs and contents of the ledger: frozen records, no behaviour."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ ZERO: Seconds = (0.0,) * len(STATES)
 
 @record
 class Allocation:
-    """The allocation of one target to one owner. The shares of a target sum to 1 at most; the rest is free."""
+    """The allocation of one target to one owner. The fractions of a target sum to 1 at most; the rest is free."""
 
     owner: Owner
     share: Share = Share(1.0)
     pids: tuple[int, ...] = ()
-    """Its processes on the target; none is held idle, where they are listed."""
+    """Its processes on the target; without any it is `allocated_idle`, where they are listed."""
     utilization: float | None = None
     """SM utilization of its processes together, where the driver reports it apart."""
     listed: bool = True
-    """Whether the target's processes are known at all: a driver may not tell them, or is not asked."""
+    """Whether the target's processes are known at all: a driver may not report them, or is not asked."""
 
 
 class Counted(NamedTuple):
@@ -111,13 +111,13 @@ class TargetEntry:
 
 @record
 class OwnerEntry:
-    """Totals of one owner: they sum to its share of each target times the time it held it."""
+    """Totals of one owner: they sum to its fraction of each target times the time of the allocation."""
 
     seconds: Seconds = ZERO
     past: Mapping[str, UsageHistory] = field(default_factory=dict[str, UsageHistory])
-    """By target uuid: those it held or ran on."""
+    """By target uuid: those allocated to it, or that it ran on."""
     used: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By GPU uuid: GPU seconds it ran there and on its instances, whatever its share."""
+    """By GPU uuid: GPU seconds it ran there and on its instances, whatever its allocated fraction."""
     joules: Joules = Joules(0.0)
     idle_seconds: float = 0.0
     """Since any of its targets last did something for it."""
@@ -129,7 +129,7 @@ class OwnerEntry:
 
 @record
 class TargetUsage:
-    """What one owner added on one target in one cycle. NOBODY has what no owner was allocated."""
+    """Seconds that one owner added on one target in one cycle. NOBODY has what no owner was allocated."""
 
     owner: Owner
     gpu: str

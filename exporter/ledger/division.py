@@ -1,4 +1,4 @@
-"""How one cycle of one target divides into states, for the target and for each of its holders.
+"""Division of one cycle of one target into states, for the target and for each of its owners.
 
 In two steps: first what the busy time was, for all targets; then, knowing which of an owner's targets computed and
 which only spun, why the others waited.
@@ -30,12 +30,12 @@ StateShares = Sequence[tuple[int, float]]
 
 
 class OwnerUsage(NamedTuple):
-    """One holder's part of one target, as shares of the cycle; `state_shares` sum to its share."""
+    """One owner's part of one target, as fractions of the cycle; `state_shares` sum to its allocated fraction."""
 
     owner: Owner
     state_shares: StateShares
     demand: float
-    """Busy time it caused; more than its share where it ran in the time of others."""
+    """Busy time it caused; more than its allocation where it ran in the time of others."""
     energy: float
     """Its part of the target's energy."""
     blocked: bool = False
@@ -60,17 +60,17 @@ class BusyTime(NamedTuple):
 
     busy: float | None
     demands: tuple[float, ...] = ()
-    """Busy time each holder caused."""
+    """Busy time each owner caused."""
     states: StateShares = ()
     """What the busy time was; parts that sum to 1."""
 
 
 NO_EVIDENCE = Evidence(Signals(), 0.0)
-"""Of a holder, before anything of the target is known."""
+"""Evidence of an owner before anything of the target is known."""
 
 
 def demands(busy: float, allocations: Sequence[Allocation]) -> tuple[float, ...]:
-    """The busy time each holder caused: by its processes' SM utilization, else by share among those with processes."""
+    """Return the busy time each owner caused: by its processes' SM utilization, else by fraction with processes."""
     weights = [allocation.utilization or 0.0 for allocation in allocations]
     if not sum(weights):
         weights = [allocation.share if allocation.pids else 0.0 for allocation in allocations]
@@ -81,7 +81,7 @@ def demands(busy: float, allocations: Sequence[Allocation]) -> tuple[float, ...]
 
 
 def runner(reading: Reading, limits: Limits) -> Allocation | None:
-    """The holder that ran, where only one did; who just sits on the GPU does not count."""
+    """Return the allocation that ran, where only one did; who just sits on the GPU does not count."""
     busy = reading.signals.busy if reading.signals else None
     if not busy:
         return None
@@ -102,7 +102,7 @@ def work(reading: Reading, side: Evidence, clock_lost: float | None, limits: Lim
 def divide(reading: Reading, done: BusyTime, sides: Sequence[Evidence], limits: Limits) -> Division:
     """The division of one target; `sides` are those of its allocations, in their order.
 
-    The target's own row follows the driver exactly. An owner's row is bounded by its share: what it runs in the time
+    The target's own row follows the driver exactly. An owner's row is bounded by its fraction: what it runs in the time
     of others shows on the GPU as busy, and leaves them as waiting as they were.
     """
     if reading.signals is None:
@@ -114,7 +114,7 @@ def divide(reading: Reading, done: BusyTime, sides: Sequence[Evidence], limits: 
     waits: list[tuple[int, float]] = []
     unused = 1.0 - sum(min(demand, each.share) for each, demand in zip(reading.allocations, done.demands, strict=True))
     alone = min(1.0, (1.0 - busy) / unused) if unused > 0 else 1.0
-    """Of the time in which holders do not use their shares, or nobody has them: the part in which nothing ran."""
+    """Of the time in which owners do not use their allocations, or it is free: the part in which nothing ran."""
     free = 1.0
     for allocation, demand, side in zip(reading.allocations, done.demands, sides, strict=True):
         own = min(demand, allocation.share)
@@ -167,7 +167,7 @@ def of_gap(reading: Reading, seconds: float, before: Collection[Owner]) -> Divis
 
 
 def gather(parts: Sequence[tuple[float, Division]]) -> Seconds:
-    """A GPU's row from those of its instances, each with its share of the GPU; what no instance has is free."""
+    """A GPU's row from those of its instances, each with its fraction of the GPU; what no instance has is free."""
     total = max(1.0, sum([share for share, _ in parts]))
     states = list(ZERO)
     for share, division in parts:
@@ -215,9 +215,9 @@ def _has_no_process(allocation: Allocation) -> bool:
 
 
 def own_processes(allocation: Allocation, host: HostSignals) -> ProcessSignals:
-    """This target's processes together, where they were looked at; else what is known of the owner's.
+    """This target's processes together, where they were read; else what is known of the owner's.
 
-    But not how full its fullest thread is, where others were looked at: these are the hottest of many.
+    But not how full its fullest thread is, where others were read: these are the hottest of many.
     """
     looked_at = [host.processes[pid] for pid in allocation.pids if pid in host.processes] if host.processes else []
     if len(looked_at) == 1:
@@ -292,7 +292,7 @@ def _busy_states(evidence: Evidence, limits: Limits) -> StateShares:
 
 
 def _whole(working: StateShares, busy: float, waits: StateShares) -> Seconds:
-    """The target's row: what ran, and the rest in proportion to its holders' waiting and its free part."""
+    """The target's row: what ran, and the rest in proportion to its owners' waiting and its free part."""
     states = list(ZERO)
     for state, part in working:
         states[state] += part * busy

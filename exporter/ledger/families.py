@@ -101,12 +101,12 @@ def _diagnosable(ledger: Ledger) -> Columns:
 FAMILIES: tuple[Family[Ledger], ...] = (
     counters("gpu_state_seconds_total", "Time of the GPU by state; the states sum to wall time.", Unit.SECONDS, _time(_device, mig=False), (*DEVICE, "state"), NODE),
     counters("gpu_mig_state_seconds_total", "Time of the MIG instance by state; the states sum to wall time.", Unit.SECONDS, _time(_instance, mig=True), (*INSTANCE, "state"), NODE),
-    counters("gpu_workload_gpu_seconds_total", "GPU time the workload held on this node by state; the states sum to its shares times wall time.", Unit.SECONDS, _gpu_seconds, (*OWNER_LABELS, "state"), NODE),
-    counters("gpu_workload_busy_gpu_seconds_total", "GPU time the workload ran kernels on this GPU, whatever its share of it; the sum over all workloads, the empty labels of no owner included, is the time the GPU was busy.", Unit.SECONDS, _used, (*DEVICE, *OWNER_LABELS), NODE),
+    counters("gpu_workload_gpu_seconds_total", "GPU time allocated to the workload on this node by state; the states sum to its allocated GPUs times wall time.", Unit.SECONDS, _gpu_seconds, (*OWNER_LABELS, "state"), NODE),
+    counters("gpu_workload_busy_gpu_seconds_total", "GPU time the workload ran kernels on this GPU, whatever fraction of it is allocated to the workload; the sum over all workloads, the empty labels of no owner included, is the time the GPU was busy.", Unit.SECONDS, _used, (*DEVICE, *OWNER_LABELS), NODE),
     experimental(counters("gpu_workload_straggler_seconds_total", "Time in which most other GPUs of the workload on this node waited, in a collective or idle, and this one did not: they waited for it.", Unit.SECONDS, _straggling, (*DEVICE, *OWNER_LABELS), NODE)),
     counters("gpu_workload_energy_joules_total", "Energy of the workload's GPUs on this node, its part of each.", Unit.JOULES, _owners(lambda entry: entry.joules), OWNER_LABELS, NODE),
     gauges("gpu_workload_idle_seconds", "Time since any of the workload's GPUs on this node last did something for it.", Unit.SECONDS, _owners(lambda entry: entry.idle_seconds), OWNER_LABELS, NODE),
     gauges("gpu_workload_time_to_first_kernel_seconds", "Time from the workload's start to its first kernel; absent where the exporter began after it.", Unit.SECONDS, _owners(lambda entry: entry.first_kernel_seconds), OWNER_LABELS, NODE),
     gauges("gpu_workload_start_time_seconds", "Unix time the workload started: its allocation, else its oldest GPU process.", Unit.SECONDS, _owners(lambda entry: None if entry.start_time is None else float(entry.start_time)), OWNER_LABELS, NODE),
-    gauges("gpu_exporter_state_detectable", "Whether this GPU and host tell the state apart (1), or fold it into busy or wait_other (0).", Unit.NONE, _diagnosable, (*DEVICE, "state"), NODE, shown=Shown.ZERO),
+    gauges("gpu_exporter_state_detectable", "Whether this GPU and host can detect the state (1), or fold it into busy or wait_other (0).", Unit.NONE, _diagnosable, (*DEVICE, "state"), NODE, shown=Shown.ZERO),
 )  # fmt: skip

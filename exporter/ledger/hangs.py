@@ -26,14 +26,14 @@ _FELL_TO = 0.2
 _REST = {"tensor_active": SPIN_REST, "vector_active": SPIN_REST, "dram_active": SPIN_MEMORY}
 """Units that rest in a spin, with their limits. Where one is not measured, memory activity (NVML) must show it too."""
 _DOUBTFUL = {"tensor_active": 2.0, "vector_active": 1.0, "dram_active": 2.0, "memory_activity": 3.0}
-"""Times the limits: up to there small kernels and a spin look the same."""
+"""Times the limits: up to there small kernels and a spin are indistinguishable."""
 _STILL = 0.02
 """Memory activity that no work without a pause stays below for long."""
 _UNITS = ("tensor_active", "vector_active", "dram_active", "memory_activity", "power_of_limit")
 
 
 class Spin(enum.IntEnum):
-    """How sure it is that a kernel only spins."""
+    """Certainty that a kernel only spins."""
 
     NO = 0
     POSSIBLE = 1

@@ -22,7 +22,7 @@ _LATE_CYCLES = 1.5
 _MIN_COMPUTING_RATIO = 0.5
 """Busy part of a cycle from which its power shows what computing draws."""
 _RECENT_CYCLES = 10
-"""Cycles within which a process that does wait for storage is caught at it: one look a cycle sees a third of it."""
+"""Cycles within which a process that does wait for storage is caught at it: one read a cycle sees a third of it."""
 _BARRIER_SECONDS = 60.0
 _NEWEST = 0.2
 """Weight of the newest reading of a throttled clock."""
@@ -103,12 +103,12 @@ def free_clock(before: float | None, signals: Signals | None, seconds: float) ->
     if signals is None or not signals.sm_clock or (signals.busy or 0.0) < _MIN_COMPUTING_RATIO:
         return before
     if signals.throttled_thermal is None or signals.throttled_thermal or signals.throttled_power_brake:
-        return before  # in the first pass it is not known yet
+        return before  # in the first cycle it is not known yet
     return highest_lately(before, signals.sm_clock, seconds)
 
 
 def throttled_clock(before: float | None, signals: Signals | None) -> float | None:
-    """The mean SM clock lately, of readings in moments in which heat or the power brake held it down."""
+    """The mean SM clock lately, of readings in moments in which heat or the power brake lowered it."""
     now = signals.sm_clock_throttled if signals else None
     return before if now is None else now if before is None else before + _NEWEST * (now - before)
 

@@ -93,7 +93,7 @@ def late_ranks(divisions: Mapping[str, Division], peers: Peers, owners: Mapping[
         if not part.receiving:
             kept[uuid, part.owner] = 1.0 if part.stopped else kept_part(part)
         elif any(state in _RECEIVES for state, _ in part.state_shares):
-            receiving[uuid, part.owner] = sum([_share(part, state) for state in _RECEIVES])
+            receiving[uuid, part.owner] = sum([_state_fraction(part, state) for state in _RECEIVES])
     late: dict[tuple[str, Owner], float] = {}
     for uuid, owner in receiving:
         late[uuid, owner] = max([kept.get((other, owner), 0.0) for other in peers[owner][uuid] if other != uuid])
@@ -121,7 +121,7 @@ def kept_part(part: OwnerUsage) -> float:
     return sum([share for state, share in part.state_shares if state in _KEPT_HERE]) / whole if whole else 0.0
 
 
-def _share(part: OwnerUsage, state: int) -> float:
+def _state_fraction(part: OwnerUsage, state: int) -> float:
     return sum(share for each, share in part.state_shares if each == state)
 
 
@@ -142,7 +142,7 @@ def phases(ranks: Sequence[Rank], pids: Sequence[int], readings: Sequence[Readin
 def reported_stragglers(
     ranks: Mapping[Owner, Sequence[Rank]], readings: Sequence[Reading], peers: Peers
 ) -> Mapping[Owner, Sequence[tuple[Owner, str, float]]]:
-    """(owner, target, share of the cycle) of each target the others wait for, of the owners whose ranks tell."""
+    """(owner, target, fraction of the cycle) of each target the others wait for, of the owners whose ranks show it."""
     paces = {owner: known for owner, each in ranks.items() if len(known := _paces(owner, each, readings)) > 1}
     return {
         owner: [

@@ -64,7 +64,7 @@ class _Rank(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """What is known of a work beside its ranks."""
+    """State of a work beside its ranks."""
 
     seconds: float
     """Of the cycle."""
@@ -72,7 +72,7 @@ class _Job(NamedTuple):
     on_demand: bool
     slow_ports: Collection[str]
     hangs: bool | None
-    """By NCCL's RAS and the reported steps; None: neither tells."""
+    """By NCCL's RAS and the reported steps; None: neither reports."""
 
 
 class _Spins(NamedTuple):

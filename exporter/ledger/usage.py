@@ -1,4 +1,4 @@
-"""What one cycle adds to owners, GPU by GPU: the rows that the ledger's totals and the accounting are sums of."""
+"""Rows that one cycle adds to owners, GPU by GPU: the ledger's totals and the accounting are their sums."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Accounting:
         self._monotonic: MonotonicTime | None = None
         self._dropped = 0
         self.in_question: Sequence[int] = ()
-        """GPU processes of which one look a cycle does not show whether they wait for storage."""
+        """GPU processes of which one read a cycle does not show whether they wait for storage."""
 
     def start(self, threads: Threads) -> None:
         if self._node:
@@ -239,7 +239,7 @@ def _unattributed_bytes(gpus: Sequence[Gpu], join: Join, unexplained: frozenset[
     """Return the memory in use on quiet GPUs that no process is on and nobody was allocated, by uuid: it is leaked.
 
     Elsewhere it may be managed memory, which belongs to no process in the driver's list, and is not known. Drivers that
-    do not tell their own reserve apart count it as used: the rest means nothing then.
+    do not report their own reserve count it as used: the rest means nothing then.
     """
     found: dict[str, float] = {}
     for gpu in gpus if unexplained is not None else ():

@@ -1,4 +1,4 @@
-"""From cached readings to what is shown: series, the status of GPUs, and what of both outlives a cycle."""
+"""Step from cached readings to series, the status of GPUs, and what of both outlives a cycle."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _made(cached: CachedReading, labels: tuple[str, ...], broken: set[str] | Non
 
 
 def xid_blocks(gpu: Gpu, counts: XidCounts) -> Iterator[Block]:
-    """XIDs of a GPU, for good: one that fell off the bus has them to tell why."""
+    """XIDs of a GPU, for good: one that fell off the bus has them to show why."""
     return (Block(family, prefix(gpu.device), counts) for family in XID_FAMILIES)
 
 

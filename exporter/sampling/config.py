@@ -20,7 +20,7 @@ class SamplingConfig:
     interval: float = option(
         "1s",
         DurationUpTo(MAX_INTERVAL_SECONDS),
-        "Time between two passes over the GPUs, 1m at most. A pass waits four fifths of it for the GPUs to answer.",
+        "Time between two sampling cycles, 1m at most. A cycle waits four fifths of it for the GPUs.",
         metavar="DURATION",
     )
     stale: float = option(

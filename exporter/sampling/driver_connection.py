@@ -17,7 +17,7 @@ _RETRY_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 _ENUMERATE_SECONDS = 30.0
 """Seconds between enumerations while all is well: MIG instances come and go, GPUs are added."""
 _ENUMERATE_MISSING_SECONDS = 5.0
-"""While a GPU that was there is not shown, or is refused: nothing but an enumeration tells that it is back."""
+"""While a GPU that was there is not shown, or is refused: nothing but an enumeration shows that it is back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class DriverConnection:
                 if not self._stopped and not (self._asked and not self._failures):
                     self._wake.wait(self.pause)
                 asked, self._asked = self._asked, False
-            if asked and not self._stopped:  # a GPU that is lost for good is not enumerated at every pass
+            if asked and not self._stopped:  # a GPU that is lost for good is not enumerated at every cycle
                 with self._wake:
                     self._wake.wait(1.0)
 

@@ -39,7 +39,7 @@ class GpuThreads(Generic[T]):
     """Reads GPUs by uuid. Belongs to the thread that runs the cycles.
 
     GPUs are read one after the other, for threads that call the driver side by side spend as much again on the
-    interpreter's lock. A GPU that does not answer within its turn is read beside the next ones. The turns of all GPUs
+    interpreter's lock. A GPU without a reading within its turn is read beside the next ones. The turns of all GPUs
     take half of the time until the deadline.
     """
 
@@ -205,7 +205,7 @@ class Gpus:
     ) -> tuple[DriverError, ...]:
         """Read every present GPU until `deadline`; returns the errors of devices and driver, for the connection.
 
-        `booked` is the monotonic time the readings are booked at, where that is not the machine's own. `clock` tells
+        `booked` is the monotonic time the readings are booked at, where that is not the machine's own. `clock` states
         how late an answer is, where `booked` is the machine's own.
         """
         self._update_present(devices)
@@ -242,7 +242,7 @@ class Gpus:
         return max([extra_reads(gpu.device, gpu.states, interval) for gpu in self.all if gpu.reading], default=0)
 
     def read_again(self, deadline: MonotonicTime, interval: float) -> None:
-        """Read the GPUs that want it once more inside the cycle. One that does not answer is left to the next cycle."""
+        """Read the GPUs that want it once more inside the cycle. One without a reading is left to the next cycle."""
         tasks = {
             uuid: partial(read_again, gpu.device, gpu.states, monotonic_time(), self._memories[uuid], interval)
             for uuid, gpu in self._gpus.items()

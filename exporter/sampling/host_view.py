@@ -1,4 +1,4 @@
-"""What the machine around the GPUs shows: one question and one answer a cycle, under one deadline."""
+"""View of the machine around the GPUs: one question and one answer a cycle, under one deadline."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class HostQuestion:
     """The processes that the driver lists, by GPU uuid."""
     gpus: Sequence[Target] = ()
     targets: Sequence[Target] = ()
-    """What can be held: GPUs without MIG, and MIG instances."""
+    """What can be allocated: GPUs without MIG, and MIG instances."""
     suspects: Mapping[Owner, Sequence[int]] = field(default_factory=dict[Owner, Sequence[int]])
     """Workloads that seemed to hang in the cycle before, with their GPU processes."""
 
@@ -77,7 +77,7 @@ class Host:
         return NOTHING
 
     def look_again(self, pids: Sequence[int]) -> None:
-        """Look at the state of these GPU processes inside a cycle; the next view counts it. Never blocks for long."""
+        """Read the state of these GPU processes inside a cycle; the next view counts it. Never blocks for long."""
 
     def start(self, threads: Threads) -> None:
         """Start what is asked in the background."""

@@ -1,4 +1,4 @@
-"""The join of one cycle: which processes run on which GPU, whose they are, and who holds how much of it."""
+"""The join of one cycle: which processes run on which GPU, their owners, and how much of it each is allocated."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ def target_of(device: Device) -> Target:
 def allocations(
     uuid: str, running: Iterable[GpuProcess], ownership: Ownership, shown: Collection[int], *, listed: bool = True
 ) -> tuple[Allocation, ...]:
-    """Return who holds one target, by the shares its sources state, else evenly. `shown` are the pids that /proc shows.
+    """Return the owners of one target, by its sources' fractions, else evenly. `shown` are the pids that /proc shows.
 
-    `listed`: whether the driver tells its processes.
+    `listed`: whether the driver reports its processes.
 
-    A process of nobody known holds what the known holders leave, which is nothing where no source states shares.
+    A process of no known owner has what the known owners leave, which is nothing where no source states fractions.
     """
     by_owner: dict[Owner, list[GpuProcess]] = {owner: [] for owner in ownership.holders.get(uuid, ())}
     for process in running:
@@ -102,7 +102,7 @@ def allocations(
     holder = _only_holder(uuid, by_owner, ownership, shown)
     if holder:
         by_owner = {holder: by_owner[NOBODY]}
-    shares = _shares(uuid, tuple(by_owner), ownership)
+    shares = _fractions(uuid, tuple(by_owner), ownership)
     return tuple(
         [
             Allocation(owner, shares[owner], tuple([each.pid for each in processes]), _utilization(processes), listed)
@@ -124,7 +124,7 @@ def _only_holder(
     return known[0] if ownership.weights.get((uuid, known[0]), 1.0) >= 1.0 else None
 
 
-def _shares(uuid: str, owners: Sequence[Owner], ownership: Ownership) -> Mapping[Owner, Share]:
+def _fractions(uuid: str, owners: Sequence[Owner], ownership: Ownership) -> Mapping[Owner, Share]:
     known = [owner for owner in owners if owner != NOBODY]
     weights = {owner: ownership.weights.get((uuid, owner), 1.0 / len(known)) for owner in known}
     total = max(sum(weights.values()), 1.0)

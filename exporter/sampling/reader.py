@@ -23,7 +23,7 @@ from exporter.driver.interface import Device, DeviceLostError, DriverError, Driv
 class CachedReading:
     """The last good reading of one collector on one target. Nothing of it changes but `made`.
 
-    Passes are many and scrapes few: every reading advances the counters, so that no reset between two scrapes is
+    Cycles are many and scrapes few: every reading advances the counters, so that no reset between two scrapes is
     missed; samples are made of those readings alone that a scrape meets.
     """
 
@@ -154,7 +154,7 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
     """Read every due collector of a GPU and its MIG instances.
 
     `memories` are what these targets answered before, by uuid; those of new ones are added, of gone ones dropped.
-    `clock` tells how late an answer is, where `monotonic` is of the machine's own time.
+    `clock` states how late an answer is, where `monotonic` is of the machine's own time.
 
     A lost device or driver ends the read at once, since every further call would fail (or hang) the same way.
     """

@@ -1,4 +1,4 @@
-"""From the collectors' readings of one GPU to what the ledger takes: signals, allocations, energy and busy time."""
+"""Step from the collectors' readings of one GPU to the ledger's input: signals, allocations, energy, busy time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _POWER_BRAKE = ("hw_power_brake",)
 
 @record
 class Throttled:
-    """Seconds since driver load that a GPU was held back, as last read."""
+    """Seconds since driver load that a GPU was throttled, as last read."""
 
     thermal: float | None
     power_brake: float | None
@@ -48,7 +48,7 @@ def processes_are_listed(gpu: Gpu) -> bool:
 def signals(gpu: Gpu, before: Throttled | None, now: Throttled | None, monotonic: MonotonicTime) -> Signals | None:
     """Return what the GPU did since the last cycle; None when it did not answer in this one, or reports nothing of use.
 
-    `before` and `now` are how long it was held back until the last cycle and until this one. What a collector that
+    `before` and `now` are how long it was throttled until the last cycle and until this one. What a collector that
     failed in this cycle had found before is not of it.
     """
     if not gpu.reading:
@@ -102,7 +102,7 @@ def _engines(gpu: Gpu, monotonic: MonotonicTime) -> float | None:
 
 
 def _vector(ratios: Mapping[str, float]) -> float | None:
-    """Shares of the pipes' own peak; several at once are more work than one, and never more than all the time."""
+    """Fractions of the pipes' own peak; several at once are more work than one, and never more than all the time."""
     pipes = [ratios[pipe] for pipe in ("fp64", "fp32", "fp16") if pipe in ratios]
     return min(1.0, sum(pipes)) if pipes else None
 

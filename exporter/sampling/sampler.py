@@ -36,7 +36,7 @@ class Pacing:
     stale: float = 10.0
 
 
-_LOOKS = 4
+_STATE_READS = 4
 """Inside a cycle, at processes that may wait for storage."""
 
 
@@ -66,7 +66,7 @@ class Sampler:
         self._faults = faults or FaultTracker(FaultWatchConfig())
         self._findings: tuple[Finding, ...] = ()
         self.xids = XidLog(site=self._faults.site_xids)
-        self._passes = 0
+        self._cycles = 0
 
     def start(self, threads: Threads | None = None) -> None:
         """Open the driver and begin to ask the host's sources; both in the background."""
@@ -85,20 +85,20 @@ class Sampler:
         began = monotonic_time()
         clock = None if at else monotonic_time
         at = at or Moment(unix_time(), began)
-        if not self._passes:
+        if not self._cycles:
             self.connection.first.wait(self._pacing.deadline)
         state = self.connection.state
         deadline = began + self._pacing.deadline
         for failure in self._gpus.read(state.devices, at.unix, deadline, at.monotonic, clock=clock):
             self.connection.refresh(failure)
-        looks = self._faults.due(at.monotonic)
-        if looks:
+        due = self._faults.due(at.monotonic)
+        if due:
             self._update_faults(state, at)
             self.connection.release(on=self._faults.released)
         result = self._accounting.update(self._gpus.all, self._host, at)
-        self._passes += 1
+        self._cycles += 1
         snapshot = self._publish(state, result, at, monotonic_time() - began)
-        if looks:
+        if due:
             ignored = STAGES["periodic"].left_out  # jobs run: what they have is no fault
             self._findings = evaluate(
                 from_blocks(snapshot.blocks, at.unix), Limits(), ignored, Verdict.DEGRADED
@@ -113,8 +113,8 @@ class Sampler:
 
     def extra_reads(self) -> int:
         """Return how often to read again before the next cycle."""
-        looks = _LOOKS if self._accounting.in_question else 0
-        return max(looks, self._gpus.extra_reads(self._pacing.interval))
+        reads = _STATE_READS if self._accounting.in_question else 0
+        return max(reads, self._gpus.extra_reads(self._pacing.interval))
 
     def read_again(self) -> None:
         """Read what the last cycle left in question once more; the next cycle counts it."""
@@ -169,7 +169,7 @@ class Sampler:
             time=now,
             interval=self._pacing.interval,
             pass_seconds=seconds,
-            passes=self._passes,
+            passes=self._cycles,
             driver_calls=self._driver.calls,
             simulated=self._driver.simulated,
             driver=state.versions[0],

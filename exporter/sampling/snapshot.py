@@ -1,4 +1,4 @@
-"""What one cycle publishes: finished samples to render, and the view the status page draws. Never changed once made."""
+"""Snapshot of one cycle: finished samples to render, and the view the status page draws. Never changed once made."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Snapshot:
         """Return why this node cannot be relied on; empty when it can."""
         status = self.status
         if status.passes == 0:
-            return "no pass has ended yet"
+            return "no cycle has ended yet"
         if status.driver_error:
             return f"driver not available: {status.driver_error}"
         if status.pci_gpus and not status.driver_gpus:

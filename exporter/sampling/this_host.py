@@ -84,7 +84,7 @@ class NetworkPortSource:
 
 
 _PCI_READ_SECONDS = 30.0
-"""Seconds between two looks at the PCI bus."""
+"""Seconds between two reads of the PCI bus."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ class Worker(Generic[T]):
         self._tasks: SimpleQueue[tuple[int, Callable[[], T]] | None] = SimpleQueue()
         self._results: SimpleQueue[tuple[int, T | None]] = SimpleQueue()
         """With the number of the task: of one before the last that was submitted, the result is dropped."""
-        self._given = self._done = self._told = 0
+        self._given = self._done = self._reported = 0
         """Numbers of the last task that was submitted, that has ended, and whose result was given out."""
         self._since = NEVER
         self._stopped = False
@@ -54,13 +54,13 @@ class Worker(Generic[T]):
 
         A result is given out once.
         """
-        while self._told != self._given:
+        while self._reported != self._given:
             try:
                 number, result = self._results.get(timeout=max(deadline - monotonic_time(), 0.0))
             except Empty:
                 return None
             if number == self._given:
-                self._told = number
+                self._reported = number
                 return result
         return None
 

@@ -71,7 +71,7 @@ _RETRY_SECONDS = 5.0
 _HANG_SECONDS = 10.0
 """Seconds after which a wait of one second counts as hung."""
 _OPEN_POLL_SECONDS = 0.1
-"""Seconds between two looks at whether the driver is open: an XID before that is lost."""
+"""Seconds between two checks whether the driver is open: an XID before that is lost."""
 _DRIVER_LOADED = "NVRM: loading NVIDIA UNIX"
 """The kernel's words when the driver is loaded. That resets all GPUs."""
 _RESET = re.compile(r"154, GPU recovery action changed from 0x1 .* to 0x0 ")

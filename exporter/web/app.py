@@ -59,7 +59,7 @@ class WorkerQueues:
             self._threads.start(f"web-{lane.value}-{number}", functools.partial(_work, self._queues[lane]))
 
     def submit(self, lane: QueueName, task: Task) -> bool:
-        """Whether there was room for the task."""
+        """Return whether there was room for the task."""
         try:
             self._queues[lane].put_nowait(task)
         except queue.Full:
@@ -67,7 +67,7 @@ class WorkerQueues:
         return True
 
     def stop(self) -> None:
-        """Let the threads end once they are idle; a queue that is full is left behind, its threads are daemons."""
+        """Let the threads end once they are idle; a queue that is full is abandoned, its threads are daemons."""
         for lane, _ in self._workers:
             with contextlib.suppress(queue.Full):
                 self._queues[lane].put_nowait(None)
@@ -100,7 +100,7 @@ _WRONG_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class RouteHandlers:
-    """What each path answers."""
+    """Handler of each path."""
 
     metrics: Callable[[str], tuple[str, bytes]]
     """Content type and body for an Accept header."""
@@ -115,7 +115,7 @@ class RouteHandlers:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the web configuration file demands of every request."""
+    """Demands of the web configuration file on every request."""
 
     auth: BasicAuth = field(default_factory=lambda: BasicAuth({}))
     headers: tuple[tuple[str, str], ...] = ()
@@ -192,7 +192,7 @@ class App:
         return PendingResponse(lane, lambda: self._safely(environ, lambda: _response(environ, policy, make())))
 
     def _route(self, environ: Environ, verdict: Verdict) -> _Route | Response:
-        """What answers the request, or the refusal."""
+        """Return the handler of the request, or the refusal."""
         if verdict is Verdict.WAIT:
             retry = (("Retry-After", "10"),)
             return _text("429 Too Many Requests", "too many wrong passwords", *retry, after=_WRONG_SECONDS)

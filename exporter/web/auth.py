@@ -25,7 +25,7 @@ class TokenBucket:
         self._lock = threading.Lock()
 
     def take(self) -> bool:
-        """Whether there was a token to take."""
+        """Return whether there was a token to take."""
         with self._lock:
             if not self._filled_up():
                 return False
@@ -33,7 +33,7 @@ class TokenBucket:
             return True
 
     def empty(self) -> bool:
-        """Whether there is none to take now."""
+        """Return whether there is none to take now."""
         with self._lock:
             return not self._filled_up()
 
@@ -59,7 +59,7 @@ class Verdict(enum.Enum):
 class BasicAuth:
     @property
     def required(self) -> bool:
-        """Whether requests need a password."""
+        """Return whether requests need a password."""
         return bool(self._users)
 
     def __init__(self, users: Mapping[str, str], clock: MonotonicClock = monotonic_time) -> None:
@@ -86,7 +86,7 @@ class BasicAuth:
         return Verdict.WAIT if guesses is not None and guesses.empty() else None
 
     def check(self, header: str, peer: str = "") -> Verdict:
-        """Whether the header names a user with the right password; always with no users at all. Takes its time."""
+        """Return whether the header names a user with the right password, or there are no users. Takes its time."""
         known = self.known(header, peer)
         if known is not None:
             return known

@@ -27,7 +27,7 @@ IDLE_SECONDS = 120.0
 
 
 class ClientCertificatePolicy(NamedTuple):
-    """What a client must prove of itself by its certificate. A connection lasts no longer than the demands it met."""
+    """Proof demanded of a client by its certificate. A connection lasts no longer than the demands it met."""
 
     client_auth: int = 0
     allowed_sans: frozenset[str] = frozenset()
@@ -42,7 +42,7 @@ def names_of(certificate: Mapping[str, Any] | None) -> frozenset[str]:
 
 
 class ConnectionHandler(Protocol):
-    """Answers the requests of connections, and is told when their state changes."""
+    """Answers the requests of connections, and is notified when their state changes."""
 
     buffer: memoryview
     """Read into by every connection of a loop, each for as long as it takes to copy what came."""
@@ -65,7 +65,7 @@ class Connection(asyncio.BufferedProtocol):
         peer: str,
         demands: Callable[[], ClientCertificatePolicy] = ClientCertificatePolicy,
     ) -> None:
-        """`key` and `peer` tell it apart from others; `demands` is asked what a client must prove now."""
+        """`key` and `peer` distinguish it from others; `demands` is asked what a client must prove now."""
         self.key = key
         self._handler = handler
         self._peer = peer
@@ -179,7 +179,7 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if self._demands() != self._proved:  # it has to shake hands again; looked at here, since a request reloads
+        if self._demands() != self._proved:  # it has to shake hands again; checked here, since a request reloads
             self.end()
             return
         status, _, reason = response.status.partition(" ")

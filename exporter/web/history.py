@@ -32,7 +32,7 @@ _Ledger = tuple[UnixTime, Mapping[str, float]]
 
 
 class _Totals(NamedTuple):
-    """What a GPU had counted at the end of a bucket; times are monotonic."""
+    """Totals of a GPU at the end of a bucket; times are monotonic."""
 
     at: MonotonicTime
     busy_seconds: float | None
@@ -44,7 +44,7 @@ _NOTHING_COUNTED = _Totals(NEVER, None, None)
 
 @dataclass(slots=True)
 class _GpuSeries:
-    """What is kept of one GPU: bounded by the span."""
+    """History of one GPU, bounded by the span."""
 
     points: deque[Point] = field(default_factory=lambda: deque(maxlen=int(SPAN / _BUCKET)))
     ledger: deque[_Ledger] = field(default_factory=lambda: deque(maxlen=int(SPAN / _LEDGER) + 1))
@@ -62,7 +62,7 @@ class _GpuSeries:
 
 
 def _mean(before: float | None, now: float | None, seconds: float, at_once: float | None) -> float | None:
-    """By what was counted since the bucket before; where that is not known, as it is now."""
+    """Return the mean increase since the bucket before, or `at_once` where it is unknown."""
     if before is None or now is None or now < before or seconds <= 0:
         return at_once
     return (now - before) / seconds
@@ -75,7 +75,7 @@ class GpuHistory:
         self._bucket = EPOCH
 
     def add(self, snapshot: Snapshot) -> None:
-        """To be called with every snapshot; the GPUs of few are looked at."""
+        """Add a snapshot. Call it with every one; it reads the GPUs of a few alone."""
         now = snapshot.status.time
         if now - self._bucket < _BUCKET:
             return
@@ -90,7 +90,7 @@ class GpuHistory:
             return tuple(track.points) if track else ()
 
     def states(self, gpu: GpuStatus, now: UnixTime) -> tuple[float, Mapping[str, float]]:
-        """Over how many seconds, an hour at most, and the seconds of the GPU in each state within them."""
+        """Return the length of the window, an hour at most, and the seconds of the GPU in each state within it."""
         with self._lock:
             track = self._tracks.get(gpu.uuid)
             kept = [entry for entry in track.ledger if now - entry[0] <= SPAN] if track else []

@@ -1,7 +1,7 @@
 """The HTTP server: one thread reads all connections, a few others make the answers.
 
 A connection that sends nothing costs a descriptor and no thread; probes are answered where they are read, so that they
-never wait behind scrapes. asyncio and h11 were chosen over cheroot, whose workers a silent client could hold, and they
+never wait behind scrapes. asyncio and h11 were chosen over cheroot, whose workers a silent client could block, and they
 take 2.4 MiB less memory.
 """
 
@@ -229,7 +229,7 @@ class _ConnectionManager:
 
 
 def _peer(address: str) -> str:
-    """Whose connections count together: an address, of IPv6 the network that one machine has to itself."""
+    """Return whose connections count together: an address, of IPv6 the network that one machine has to itself."""
     plain = address.removeprefix("::ffff:").partition("%")[0]
     if ":" not in plain or plain.startswith("fe80:"):
         return plain
@@ -278,7 +278,7 @@ _LEAST = 4
 
 
 def room(limit: int | None = None, *, tls: bool = False) -> int:
-    """How many connections the descriptors of this process and its memory allow."""
+    """Return how many connections the descriptors of this process and its memory allow."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if limit is None else limit
     return max(_LEAST, min(_MAX_TLS if tls else _MAX_PLAIN, (soft - _RESERVED) // 2))
 

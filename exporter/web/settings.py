@@ -47,7 +47,7 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class WebFile:
-    """What the file holds. `users` maps a name to its bcrypt hash; empty means no authentication."""
+    """Contents of the file. `users` maps a name to its bcrypt hash; empty means no authentication."""
 
     tls: Tls | None = None
     users: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -138,7 +138,7 @@ class WebHealth:
 
 
 class WebSettings:
-    """What the file holds now. Where it cannot be used, what it held last stays, and `health` says so."""
+    """Current contents of the file. Where it cannot be used, the last good contents stay, and `health` reports it."""
 
     def __init__(self, path: Path | None, clock: MonotonicClock = monotonic_time) -> None:
         """Raises ConfigError."""
@@ -156,7 +156,7 @@ class WebSettings:
             self.certificates = Certificates(self._config.tls)
 
     def policy(self) -> Policy:
-        """Looks at the file's time stamp, and reads it where that has changed."""
+        """Reads the file's time stamp, and reads it where that has changed."""
         if self._path is not None and self._stamp() != self._seen:
             with self._lock:
                 self._reload(self._path)

@@ -68,7 +68,7 @@ def line(label: str, points: Sequence[tuple[UnixTime, float | None]], top: float
 
 
 def bar(seconds: float, states: Mapping[str, float]) -> str:
-    """Where a GPU's time went, in the palette's words and colours."""
+    """Return the bar of a GPU's time, in the palette's words and colours."""
     total = sum(states.values())
     if total <= 0:
         return ""
@@ -91,7 +91,7 @@ def legend(used: Mapping[str, float]) -> str:
 
 
 def ordered(states: Mapping[str, float]) -> list[str]:
-    """Those that took time, from what the GPU was bought for to what nobody holds; unknown ones last."""
+    """Those that took time, from what the GPU was bought for to free time; unknown ones last."""
     known = stacked(STYLES)
     return sorted((s for s in states if states[s] > 0), key=lambda s: known.index(s) if s in known else len(known))
 
@@ -183,7 +183,7 @@ _GOOD, _NOT = VERDICTS[Verdict.OK], VERDICTS[Verdict.FAILED]
 
 @dataclass(frozen=True, slots=True)
 class PageLinks:
-    """What stays the same from one page to the next. `runbooks` is a URL with `{name}` in it."""
+    """Links that stay the same from one page to the next. `runbooks` is a URL with `{name}` in it."""
 
     node: str
     telemetry_path: str
@@ -192,7 +192,7 @@ class PageLinks:
 
 def page(site: PageLinks, snapshot: Snapshot, report: Report, limits: Mapping[str, float], history: GpuHistory) -> str:
     """Draw the verdict, the GPUs with their last hour, processes and sources. `limits`: power limit by UUID."""
-    status, node, age = snapshot.status, html_text(site.node), "no pass yet"
+    status, node, age = snapshot.status, html_text(site.node), "no cycle yet"
     if status.time:
         age = f"read {max(unix_time() - status.time, 0):.0f} s ago, in {status.pass_seconds * 1000:.0f} ms"
     cards = "".join(
@@ -265,7 +265,7 @@ def _processes(snapshot: Snapshot) -> str:
 
 
 def _health(status: NodeStatus) -> str:
-    """Whether the collectors and the sources of owners answer."""
+    """Return whether the collectors and the sources of owners answer."""
     lines = [
         f'<li style="color:{_NOT}">collector {html_text(c.name)} fails</li>' for c in status.collectors if not c.success
     ]

@@ -56,7 +56,7 @@ try:
     while True:
         try:
             metrics, status = page("/metrics"), page("/")
-            if "gpu_exporter_build_info{" not in metrics: raise OSError("no pass has ended yet")
+            if "gpu_exporter_build_info{" not in metrics: raise OSError("no cycle has ended yet")
             break
         except OSError:
             if child.poll() is not None or time.monotonic() > deadline: raise

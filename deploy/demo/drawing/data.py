@@ -28,7 +28,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a page's numbers come from."""
+    """Source of a page's numbers."""
 
     prometheus: Prometheus
     variables: Sequence[Variable]

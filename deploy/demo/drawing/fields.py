@@ -1,4 +1,4 @@
-"""What a panel says of its fields: name, unit, colour, mapping, links; defaults first, then what overrides them."""
+"""Settings of a panel's fields: name, unit, colour, mapping, links; defaults first, then what overrides them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Field:
         return units.show(value, unit, None if decimals is None else int(decimals))
 
     def colour(self, value: float | str | None) -> str:
-        """By mapping, by a fixed colour, or by thresholds; empty where nothing is said."""
+        """Return the colour by mapping, by a fixed colour, or by thresholds; empty where none is set."""
         mapped = self._mapped(value).get("color") if value is not None else None
         fixed = mapping(self.settings.get("color"))
         if mapped:

@@ -82,7 +82,7 @@ def expression(text: str, variables: Sequence[Variable], span: Span) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Clicked:
-    """What a link stands on: the text, the value, the cells of its row, the labels of its series."""
+    """The text under a link, its value, the cells of its row and the labels of its series."""
 
     text: str
     raw: str = ""

@@ -153,7 +153,7 @@ class Pod:
     start_time: UnixTime | None = None
     controller: Reference | None = None
     projects: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Labels by which controllers of well-known projects mark their pods."""
+    """Labels by which controllers of well-known projects label their pods."""
     requested_class: str = ""
     """Value of the label `CLASS_LABEL`."""
     restarts: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -1,6 +1,6 @@
 """The root owner of a pod: the object that people made and know by name, which is their workload.
 
-By owner references as far as they can be checked, then by the labels of the projects, then by what names tell; what is
+By owner references as far as they can be checked, then by the labels of the projects, then by what names show; what is
 not checked is shown as inferred, for whoever makes pods writes their labels, their names and their references.
 """
 

@@ -120,7 +120,7 @@ class Kubernetes:
 
     @property
     def may_learn_pods(self) -> bool:
-        """Whether the API server is asked for pods: then it may still report new ones."""
+        """Return whether the API server is asked for pods: then it may still report new ones."""
         return self._watch is not None
 
     def wake(self) -> None:

@@ -51,7 +51,7 @@ def kernel_bpf(command: int, attributes: ctypes.Array[ctypes.c_char]) -> int:
 
 
 REFUSED = frozenset({errno.EPERM, errno.ENOSYS, errno.EINVAL})
-"""Errors that will not pass."""
+"""Errors that will not go away."""
 _SYS_ADMIN = 21
 
 

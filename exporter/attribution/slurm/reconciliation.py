@@ -171,7 +171,7 @@ class Reconciliation:
         return self._checked.get(job, NEVER)
 
     def _why(self, job: str, *, contained: bool) -> str | None:
-        """Return why a job has ended here; empty if it has not; None if slurmctld does not answer.
+        """Return why a job has ended here; empty if it has not; None if slurmctld is unreachable.
 
         `contained`: if the job ran, it would have a step and a program.
         """

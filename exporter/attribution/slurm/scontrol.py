@@ -64,7 +64,7 @@ class JobCache:
         (threads or Threads()).start("scontrol", self._run)
 
     def stop(self) -> None:
-        """Ask the thread to end; one that waits for scontrol is left behind."""
+        """Ask the thread to end; one that waits for scontrol is abandoned."""
         self._stopped.set()
         self._woken.set()
 

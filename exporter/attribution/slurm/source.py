@@ -181,7 +181,7 @@ class Slurm:
     ) -> tuple[SourceHealth, ...]:
         """Return the health of one source, if it is read; `unresolved` is its number of unknown devices."""
         view = self.node
-        if not (view.evident or self._files().devices):  # the files are read before the node is looked at anew
+        if not (view.evident or self._files().devices):  # the files are read before the node is read anew
             return ()
         if source == STEPS and self._ended:
             return (replace(self._ended.health(STEPS, now, conflicts.get(STEPS, 0)), stale=len(self.ended())),)
@@ -223,7 +223,7 @@ class Slurm:
 
     @property
     def _mapping_was_read(self) -> bool:
-        """Whether the prolog's files were read or cannot be: before that, slurmctld would be asked what they report."""
+        """Return whether the prolog's files were read or cannot be. Before, slurmctld would be asked for it."""
         return self._mapping is None or self._mapping.answer.success or bool(self._mapping.answer.error)
 
     def _delay(self, job: str) -> float:

@@ -1,4 +1,4 @@
-"""Questions about one GPU each on threads that can be left behind: a call that never returns costs that GPU alone."""
+"""Questions about one GPU each on threads that can be abandoned: a call that never returns costs that GPU alone."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Apart:
 
     def __init__(self) -> None:
         self._out: dict[int, threading.Event] = {}
-        """By index, of the GPUs that were left behind: set once the call has returned."""
+        """By index, of the GPUs whose call was abandoned: set once the call has returned."""
 
     @property
     def left(self) -> bool:
-        """Whether a call has not returned yet."""
+        """Return whether a call has not returned yet."""
         return not all(returned.is_set() for returned in self._out.values())
 
     def ask_all(self, questions: Mapping[int, Callable[[], T]]) -> Mapping[int, Callable[[], T]]:
-        """What gives or raises the answer about each GPU; HungError where it takes too long, or one before still does.
+        """Return a callable for each GPU's answer; HungError where it takes too long, or one before still does.
 
         The GPUs are asked one after the other. Those that hang are waited for together.
         """

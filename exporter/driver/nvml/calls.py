@@ -1,4 +1,4 @@
-"""How each call of a device is prepared, once: its buffers are made and the session is guarded."""
+"""Calls of a device, each prepared once: its buffers are made and the session is guarded."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class NvmlDevice(Device):
             return self.prepared(function, *args[:fixed])(*args[fixed:])
 
     def told(self, function: str) -> Any:
-        """What describes it, None where it has none. Where the driver fails for a moment: what it said before."""
+        """Return what describes it, None where it has none. Where the driver fails for a moment: its last answer."""
         target = self.target
         try:
             target.told[function] = self._session.library.bound(function, target.handle)
@@ -243,5 +243,5 @@ def _address(handle: Any) -> ctypes.c_void_p:
 
 
 def _ends_all(session: Session, error: DriverError) -> bool:
-    """Whether the GPU or the driver has gone, rather than one call failed."""
+    """Return whether the GPU or the driver has gone, rather than one call failed."""
     return isinstance(session.confirmed(error), DeviceLostError | DriverGoneError)

@@ -24,7 +24,7 @@ _EVENT = Struct("=QQQII")
 _SLICE = 0.5
 """Seconds of one wait: closing the driver must not take longer than that."""
 _MAX_EVENTS = 256
-"""Events given out at once: an error storm must not hold the caller."""
+"""Events given out at once: an error storm must not block the caller."""
 
 
 class Feed:

@@ -28,11 +28,11 @@ _SLOW = 0.2
 """Seconds of a reading, good or failed, for which all other GPUs of the node wait too long. A second one in a row makes
 the device rest: once may be a thread that waited for a CPU, or a GPU that woke up."""
 _REST, _LONGEST_REST = 20.0, 15.0
-"""Times as long as the reading took, and seconds at most; the next one tells of all of it."""
+"""Times as long as the reading took, and seconds at most; the next one covers all of it."""
 
 
 class TimedLock:
-    """Lets one thread through at a time. A holder that has been inside for `timeout` seconds is taken for hung.
+    """Lets one thread through at a time. A holder that has been inside for `timeout` seconds is classified as hung.
 
     The gate is then given to the next one; what the hung thread does when it comes back no longer matters to it.
     """
@@ -64,7 +64,7 @@ class TimedLock:
                     self._changed.notify()
 
     def _wait(self) -> None:
-        """Until the holder has left, or is taken for hung."""
+        """Wait until the holder has left, or is classified as hung."""
         self._waiting += 1
         while self._holder is not None:
             left = self._since + self._timeout - self._clock()
@@ -148,7 +148,7 @@ class Meter:
         return found
 
     def _rest(self, began: MonotonicTime) -> float:
-        """For how many seconds the device is to be left alone after a reading that began then; 0 where it need not."""
+        """Return how many seconds to leave the device alone after a reading that began then; 0 for none."""
         seconds, before = self._clock() - began, self._slow
         self._slow = seconds > _SLOW
         return min(_REST * seconds, _LONGEST_REST) if self._slow and before else 0.0
@@ -209,7 +209,7 @@ class _Query:
         self._library = library
 
     def answers(self, earlier: Any, later: Any) -> Mapping[int, float]:
-        """By metric, without those that the driver did not answer and those that are no number."""
+        """Return the values by metric, without those that the driver did not answer and those that are no number."""
         addresses = (earlier.value or 0, later.value or 0)
         _QUERY.pack_into(self._buffer, 0, _VERSION, len(self.metrics), *addresses)
         self._entries[:] = self._blank

@@ -18,7 +18,7 @@ _MPS_VIEW = "NVML_MPS_DEVICE_ENUMERATION"
 
 
 def _not_found() -> str:
-    """What was looked for, and where."""
+    """Return what was not found, and where."""
     own = os.environ.get("LD_LIBRARY_PATH", "")
     return (
         f"libnvidia-ml.so.1 was not found, neither in LD_LIBRARY_PATH ({own or 'not set'}) nor in the linker's cache "
@@ -54,7 +54,7 @@ class Library:
             log.debug("shutdown: %s", error)
 
     def has(self, symbol: str) -> bool:
-        """Whether this driver exports the C function."""
+        """Return whether this driver exports the C function."""
         return symbol not in self._missing and hasattr(nvml.nvmlLib, symbol)
 
     def invoke(self, symbol: str, *args: Any) -> int:
@@ -87,7 +87,7 @@ class Library:
         return plain(self.handle(function, *args))
 
     def handle(self, function: str, *args: Any) -> Any:
-        """As `bound`, the answer as the binding gives it: for handles."""
+        """Call like `bound` and return the binding's answer as it is: for handles."""
         if function in self._missing:
             raise _lacking(function)
         self.calls += 1
@@ -121,7 +121,7 @@ def _lack(symbol: str, *_args: object) -> NoReturn:
 
 
 def _exported(function: str) -> bool:
-    """Whether the library has the C function behind the binding's wrapper, under any version.
+    """Return whether the library has the C function behind the binding's wrapper, under any version.
 
     Then a FUNCTION_NOT_FOUND was the answer of one device at one moment, and the next may differ.
     """

@@ -121,7 +121,7 @@ def _process(pid: int, memory: int, gpu: int = _NO_INSTANCE, compute: int = _NO_
 
 
 def process_utilization(target: Target) -> Call:
-    """What each process used since a timestamp (µs), less the old samples and the nonsense some drivers add."""
+    """Return the use of each process since a timestamp (µs), less the old samples and the nonsense some drivers add."""
 
     def arguments(array: _Array) -> Sequence[Any]:
         return array.buffer, array.count_pointer, array.since
@@ -164,7 +164,7 @@ def samples(target: Target, type_: int) -> Call:
 
 
 def _depth(target: Target, type_: int, last: int) -> int:
-    """How many samples the driver's buffer holds, which a call without an array reports."""
+    """Return how many samples the driver's buffer has room for, which a call without an array reports."""
     value_type, count, since = ctypes.c_uint(), ctypes.c_uint(), ctypes.c_ulonglong(last)
     out, found = ctypes.byref(value_type), ctypes.byref(count)
     code = target.library.invoke(_SAMPLES_OF, target.handle, type_, since, out, found, None)

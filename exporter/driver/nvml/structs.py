@@ -44,7 +44,7 @@ def _text(info: Any) -> Any:
 
 
 def _without_reserve(info: Any) -> Any:
-    """Before R515 the driver counts its reserve as used."""
+    """Subtract the driver's reserve, which drivers before R515 count as used."""
     return Record(reserved=None, **vars(info))
 
 

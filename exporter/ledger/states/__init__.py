@@ -81,7 +81,7 @@ def diagnosable(signals: Signals, host: Collection[str]) -> Mapping[str, bool]:
     return _diagnosable(frozenset(present))
 
 
-@lru_cache(maxsize=256)  # the same few sets of signals come again with every pass
+@lru_cache(maxsize=256)  # the same few sets of signals come again with every cycle
 def _diagnosable(present: frozenset[str]) -> Mapping[str, bool]:
     known = "busy" in present
     return {state.name: known and any(present.issuperset(needed) for needed in state.needs) for state in SPLITS}

@@ -1,4 +1,4 @@
-"""What kernels do while they run, by the activity of the GPU's units, and what they lose to lowered clocks."""
+"""States of running kernels, by the activity of the GPU's units, and what they lose to lowered clocks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VECTOR_HIGH = Threshold(
     0.3,
     "Activity of the FP64, FP32 and FP16 pipes, of the busy time, that is high where tensor cores rest.",
 )
-SPIN_BUSY = Threshold("spin_min_busy_ratio", 0.95, "Busy share of a pass from which a GPU can spin in a collective.")
+SPIN_BUSY = Threshold("spin_min_busy_ratio", 0.95, "Busy part of a cycle from which a GPU can spin in a collective.")
 SPIN_REST = Threshold("spin_max_tensor_activity", 0.03, "Tensor and vector activity of a spinning GPU, at most.")
 
 
@@ -134,7 +134,7 @@ TENSOR_CORES_UNUSED = State(
 
 
 def _clock_losses(evidence: Evidence) -> tuple[float, float]:
-    """Return what heat and the power brake cost: what the clocks lack, times how long each held them down."""
+    """Return what heat and the power brake cost: what the clocks lack, times how long each lowered them."""
     heat = evidence.of_busy(evidence.signals.throttled_thermal) or 0.0
     brake = evidence.of_busy(evidence.signals.throttled_power_brake) or 0.0
     lost = (evidence.clock_lost or 0.0) / max(1.0, heat + brake)

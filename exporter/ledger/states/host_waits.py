@@ -10,11 +10,11 @@ from exporter.ledger.states.state import AMOUNT, Certainty, Evidence, Limits, St
 WAIT_COVER = Threshold(
     "wait_cover", 0.5, "Part of the waiting time that pressure, or a busier peer, must cover to be its cause."
 )
-PRESSURE_FLOOR = Threshold("pressure_floor", 0.05, "Pressure below this share of the pass explains nothing.")
+PRESSURE_FLOOR = Threshold("pressure_floor", 0.05, "Pressure below this fraction of the cycle explains nothing.")
 BLOCKED = Threshold(
     "blocked",
     0.5,
-    "Share of an owner's GPU processes in D state, or in a receive, that makes waiting a wait for that.",
+    "Fraction of an owner's GPU processes in D state, or in a receive, that makes waiting a wait for that.",
 )
 NETWORK_RATE = Threshold(
     "network_bytes_per_second",

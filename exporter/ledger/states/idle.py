@@ -17,7 +17,7 @@ from exporter.ledger.states.host_waits import (
 from exporter.ledger.states.reported import WRITE_RATE, checkpoint_claim
 from exporter.ledger.states.state import AMOUNT, Certainty, Evidence, Limits, State, Threshold, UsageHistory, at_least
 
-ACTIVE = Threshold("active", 0.01, "Busy share of a pass above which a GPU did something: resets the idle clock.")
+ACTIVE = Threshold("active", 0.01, "Busy fraction of a cycle above which a GPU did something: resets the idle clock.")
 UNUSED_NEVER = Threshold(
     "never_ran_seconds",
     10.0,

@@ -19,7 +19,7 @@ NO_PROCESS = ProcessSignals()
 
 @record
 class Signals:
-    """One GPU, or one MIG instance, in one cycle. Shares of the cycle from 0 to 1; None: this device cannot tell."""
+    """One GPU, or one MIG instance, in one cycle. Fractions of the cycle from 0 to 1; None: unknown on this device."""
 
     busy: float | None = None
     """Time in which a kernel ran."""
@@ -42,7 +42,7 @@ class Signals:
     sm_clock: float | None = None
     """Hertz, as are the other two."""
     sm_clock_throttled: float | None = None
-    """Read in a moment in which heat or the power brake held it down; None: in that moment neither did."""
+    """Read in a moment in which heat or the power brake lowered it; None: in that moment neither did."""
     sm_clock_max: float | None = None
 
 
@@ -116,16 +116,16 @@ class Evidence(NamedTuple):
     signals: Signals
     busy: float
     wait: float = 0.0
-    """Part of the holder's own time on this GPU in which it ran nothing."""
+    """Fraction of the owner's own time on this GPU in which it ran nothing."""
     unused_by_others: float = 1.0
-    """Part of that in which nobody else ran either: a neighbour on a shared GPU may run beyond its own share."""
+    """Part of that in which nobody else ran either: a neighbour on a shared GPU may run beyond its own fraction."""
     host: HostSignals = NO_HOST
     own: ProcessSignals = NO_PROCESS
     """Of this GPU's processes where they were measured, else of the owner's."""
     reported: Mapping[str, float] = NOTHING_REPORTED
     """Parts of the cycle that this GPU's programs say they spent in each of their phases."""
     peer_late: float = 0.0
-    """The most that something on this node kept another GPU of the owner, as a share of the cycle; 0 where this one
+    """The most that something on this node kept another GPU of the owner, as a fraction of the cycle; 0 where this one
     does not sit in a receive, or that one does too."""
     peers: bool = False
     """The owner has more than one GPU, here or on other nodes."""
@@ -138,10 +138,10 @@ class Evidence(NamedTuple):
     work: str = ""
     """Class of the owner's work; empty: not known."""
     clock_lost: float | None = None
-    """Part of the clock the GPU runs unthrottled that it lacks while it is held down."""
+    """Part of the clock the GPU runs unthrottled that it lacks while it is throttled."""
 
     def of_busy(self, activity: float | None) -> float | None:
-        """An activity over the cycle as a share of the busy time alone."""
+        """An activity over the cycle as a fraction of the busy time alone."""
         if activity is None or self.busy <= 0:
             return None
         return min(1.0, activity / self.busy)

@@ -1,1 +1,1 @@
-"""What each owner uses of the host, and what its host side did between two sampling cycles."""
+"""Host use of each owner, and what its host side did between two sampling cycles."""

@@ -37,12 +37,12 @@ _MAX_PORTS = 8
 
 
 class _Network(NamedTuple):
-    """The last look at the bytes over an owner's own network namespace."""
+    """The last read of the bytes over an owner's own network namespace."""
 
     read_at: MonotonicTime
     total: Mapping[str, Bytes]
     rate: BytesPerSecond | None = None
-    """Both ways, since the look before."""
+    """Both ways, since the read before."""
 
 
 class _Programs(NamedTuple):
@@ -50,7 +50,7 @@ class _Programs(NamedTuple):
 
     read_at: MonotonicTime = NEVER
     seconds: float = 0.0
-    """Until the next look."""
+    """Until the next read."""
     processes: tuple[int, ...] = ()
     """That were asked."""
     ports: frozenset[int] | None = None
@@ -186,9 +186,9 @@ def _is_asleep(process: HostProcess, tasks: Tasks, before: Counters) -> bool:
 
 
 CYCLE_PROCESSES = 64
-"""Processes of owners looked at in one cycle; of more, owners have their turn one after the other."""
+"""Processes of owners read in one cycle; of more, owners have their turn one after the other."""
 _MAX_AWAY = 64
-"""Owners kept that hold nothing any more."""
+"""Owners kept that have nothing allocated any more."""
 
 
 class HostReader:
@@ -209,7 +209,7 @@ class HostReader:
     def read(
         self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: MonotonicTime
     ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
-        """Totals of every owner, and signals of those that have been looked at twice. `now` is monotonic.
+        """Totals of every owner, and signals of those that have been read twice. `now` is monotonic.
 
         Where it is not an owner's turn, both are of its last one.
         """
@@ -231,7 +231,7 @@ class HostReader:
         return usages, found
 
     def _update_owners(self, owners: Collection[Owner]) -> None:
-        """Keep those that hold nothing any more for a while: their totals go on where they come back."""
+        """Keep those that have nothing allocated any more for a while: their totals go on where they come back."""
         for owner in self._owners.keys() - owners:
             each = self._away[owner] = self._owners[owner]
             each.leave()
@@ -245,7 +245,7 @@ class HostReader:
         }
 
     def available_signals(self) -> frozenset[str]:
-        """Names of the `HostSignals` this host could report of some owner so far; by its looks before there was any."""
+        """Names of the `HostSignals` this host could report of some owner so far; before any, by the host's files."""
         return self._signals_seen or self._expected_signals()
 
     @property
@@ -263,7 +263,7 @@ class HostReader:
 
 
 def _pids(ownership: Ownership, hosts: Mapping[int, HostProcess]) -> Mapping[Owner, Sequence[int]]:
-    """Every owner that holds or runs something, with those of its GPU processes that /proc shows."""
+    """Every owner that is allocated or runs something, with those of its GPU processes that /proc shows."""
     found: dict[Owner, list[int]] = {owner: [] for holders in ownership.holders.values() for owner in holders}
     for pid, owner in ownership.processes.items():
         own = found.setdefault(owner, [])

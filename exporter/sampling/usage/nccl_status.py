@@ -1,4 +1,4 @@
-"""What NCCL itself reports of the workloads that seem to hang in a collective. Asked on suspicion only."""
+"""NCCL's own report on the workloads that seem to hang in a collective. Asked on suspicion only."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def _ranks(statuses: Statuses) -> Iterable[Sample]:
 NCCL_FAMILIES: tuple[Family[Statuses], ...] = (
     gauges(
         "gpu_workload_nccl_status",
-        "What NCCL says of a workload that seems to hang in a collective: 1 for the verdict; absent otherwise.",
+        "NCCL's verdict on a workload that seems to hang in a collective: 1 for the verdict; absent otherwise.",
         Unit.NONE,
         lambda statuses: (Sample(1, (*owner.labels, each.verdict)) for owner, each in statuses.items()),
         (*OWNER_LABELS, "verdict"),

@@ -1,4 +1,4 @@
-"""From two readings of an owner's counters to what its host side did in between. Pure."""
+"""Step from two readings of an owner's counters to what its host side did in between. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Counters:
     """Inodes of sockets that are connected to another GPU process of the owner."""
 
     def without_totals(self) -> Counters:
-        """Return where what was used since then cannot be told from what was used before it."""
+        """Return where what was used since then cannot be distinguished from what was used before it."""
         return replace(self, usage=replace(self.usage, cpu_seconds=None, read_bytes=None, written_bytes=None))
 
 
@@ -76,7 +76,7 @@ def _pressure(before: Mapping[str, float], after: Mapping[str, float], seconds: 
 
 
 def _advance(before: float | None, after: float | None, seconds: float) -> float | None:
-    """Per second; None where either is not known. A counter that fell began anew, so what it did is not known."""
+    """Return the increase per second. None where either value is unknown, or the counter fell: it began anew."""
     if before is None or after is None or after < before:
         return None
     return (after - before) / seconds
@@ -88,7 +88,7 @@ def _rate(before: Bytes | None, after: Bytes | None, seconds: float) -> BytesPer
 
 
 def _process(pid: int, earlier: Counters, later: Counters, seconds: float) -> ProcessSignals:
-    """A thread that stands ready and gets no CPU counts as full: it holds the work up as much as one that computes."""
+    """A thread that stands ready and gets no CPU counts as full: it delays the work as much as one that computes."""
     before, after = earlier.tasks.get(pid, {}), later.tasks[pid]
     tasks = after.values()
     threads = [task.stopped for place, task in after.items() if _THREAD in place]
@@ -109,7 +109,7 @@ def _process(pid: int, earlier: Counters, later: Counters, seconds: float) -> Pr
         written_bytes_per_second=BytesPerSecond(sum([rate.written for rate in rates])) if rates else None,
         reading_bytes_per_second=BytesPerSecond(sum([rate.reading for rate in rates])) if rates else None,
         writing_bytes_per_second=BytesPerSecond(sum([rate.writing for rate in rates])) if rates else None,
-        main_thread=_share(*main[0], seconds) if main else None,
+        main_thread=_cpu_ratio(*main[0], seconds) if main else None,
         main_writing_bytes_per_second=own_io.writing if own_io else None,
         computes=any(_computes(then, task, seconds) for _, then, task in both),
         cpu=_advance(earlier.cpu_seconds.get(pid), later.cpu_seconds.get(pid), seconds),
@@ -126,11 +126,11 @@ _THREAD = "/task/"
 
 
 def _hot(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) -> ThreadLoad:
-    share = _share(earlier, task, seconds)
+    share = _cpu_ratio(earlier, task, seconds)
     return ThreadLoad(share, None if share is None else _polls(earlier, task, rates, seconds))
 
 
-def _share(earlier: Task, task: Task, seconds: float) -> float | None:
+def _cpu_ratio(earlier: Task, task: Task, seconds: float) -> float | None:
     """Return the fraction of the time in which a task used a CPU, or was ready to."""
     share = _advance(earlier.cpu_seconds, task.cpu_seconds, seconds)
     if share is None:
@@ -139,7 +139,7 @@ def _share(earlier: Task, task: Task, seconds: float) -> float | None:
 
 
 def _waited(earlier: Task, task: Task, seconds: float) -> float | None:
-    """Share of the time that a task stood ready and had no CPU."""
+    """Fraction of the time that a task stood ready and had no CPU."""
     return 1.0 if _starved(earlier, task) else _advance(earlier.run_delay, task.run_delay, seconds)
 
 

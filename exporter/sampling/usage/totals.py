@@ -1,4 +1,4 @@
-"""What an owner has used: counters that neither fall nor jump, whatever counts them."""
+"""Totals of an owner's use: counters that neither fall nor jump, whatever counts them."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _ALWAYS = ("nvmlDeviceGetName", "nvmlDeviceGetSerial", "nvmlDeviceGetUUID")
 """Asked once of every device, whichever collectors run: names make a capture readable, the others are masked."""
 
 _CALL_TIMEOUT_SECONDS = 5.0
-"""Seconds for the driver to answer, and again for all that one GPU is asked in a pass."""
+"""Seconds for the driver to answer, and again for all that one GPU is asked in a cycle."""
 
 
 @dataclass(slots=True)
@@ -283,12 +283,12 @@ _TELLING = 6
 
 
 def masked(capture: dict[str, Any]) -> dict[str, Any]:
-    """With other serial numbers, UUIDs, PCI addresses and names of places."""
+    """Return the capture with other serial numbers, UUIDs, PCI addresses and names of places."""
     return cast("dict[str, Any]", _masked(capture, _masks(capture)))
 
 
 def _masks(capture: Mapping[str, Any]) -> dict[str, str]:
-    """What to write in place of what, for every name that shows which machine this was."""
+    """Return the replacement of every name that shows which machine this was."""
     found: dict[str, str] = {}
     for device in capture["devices"]:
         for target in (device, *device["instances"]):
@@ -300,16 +300,16 @@ def _masks(capture: Mapping[str, Any]) -> dict[str, str]:
         for _, serial in device["calls"].get(key_of("nvmlDeviceGetSerial", ()), []):
             if isinstance(serial, str):
                 found[serial] = f"{device['index']:013d}"
-        for value in _told(device["calls"], *_CLUSTER):
+        for value in _values(device["calls"], *_CLUSTER):
             found[value] = hashlib.sha256(value.encode()).hexdigest()[: len(value)]
     for place in _NUMBERED:
-        names = dict.fromkeys(value for device in capture["devices"] for value in _told(device["calls"], *place))
+        names = dict.fromkeys(value for device in capture["devices"] for value in _values(device["calls"], *place))
         found |= {value: f"{number:0{len(value)}d}" for number, value in enumerate(names, 1)}
     return found
 
 
-def _told(calls: Mapping[str, Any], function: str, name: str) -> Iterator[str]:
-    """What the driver said there: zeros are nothing."""
+def _values(calls: Mapping[str, Any], function: str, name: str) -> Iterator[str]:
+    """Return what the driver reported there: zeros are nothing."""
     for _, answer in calls.get(key_of(function, ()), []):
         recorded: Mapping[str, Any] = cast("Any", answer).get("record", {}) if isinstance(answer, dict) else {}
         value = recorded.get(name)

@@ -158,7 +158,7 @@ class CaptureDriver(Driver):
         self._moment.now()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
     def devices(self) -> tuple[Device, ...]:
         return tuple(self._shown(device) for device in self._devices if device.present)

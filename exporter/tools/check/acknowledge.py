@@ -1,4 +1,4 @@
-"""`gpu-exporter acknowledge`: say that a fault is mended, or that a GPU is not expected any more."""
+"""`gpu-exporter acknowledge`: report that a fault is fixed, or that a GPU is not expected any more."""
 
 from __future__ import annotations
 

@@ -67,13 +67,13 @@ examples:
 )
 _UNKNOWN = int(Verdict.UNKNOWN)
 _LONGEST_READ = 60.0
-"""Seconds one look at the driver may take, however long the stage is."""
+"""Seconds one read of the driver may take, however long the stage is."""
 _PAUSE = 1.0
-"""Seconds between two looks for processes that are still ending."""
+"""Seconds between two searches for processes that are still ending."""
 _SECOND_LOOK_SECONDS = 2.0
-"""The least time that is left for a second look."""
+"""The least time that is left for a second check."""
 _AMPLE = 3
-"""A further look needs this many times as long as the one before: one that is cut short finds GPUs that are late."""
+"""A further check needs this many times as long as the one before: one that is cut short finds GPUs that are late."""
 _NPD_PROBLEM, _NPD_UNKNOWN = 1, 2
 _MAX_PAGE_BYTES = 8 << 20
 """Bytes of an exporter's page, uncompressed: ten times that of a node of 16 GPUs."""
@@ -133,13 +133,13 @@ def _report(config: CheckConfig) -> Report:
 
 
 def _confirmed(first: Report, config: CheckConfig, stage: Stage, end: MonotonicTime) -> Report:
-    """Look again after the grace that a GPU reset gets: a loss counts if both looks found it.
+    """Check again after the grace that a GPU reset gets: a loss counts if both checks found it.
 
-    Without the time for a second look, the first one is returned, unconfirmed.
+    Without the time for a second check, the first one is returned, unconfirmed.
     """
     if monotonic_time() + LOST_AFTER_SECONDS + _SECOND_LOOK_SECONDS > end:
         return replace(first, confirmed=False)
-    time.sleep(LOST_AFTER_SECONDS)  # no event tells that a reset has ended
+    time.sleep(LOST_AFTER_SECONDS)  # no event reports that a reset has ended
     second = _emptied(config, stage, end)
     return replace(second, confirmed=second.losses <= first.losses)
 
@@ -147,13 +147,13 @@ def _confirmed(first: Report, config: CheckConfig, stage: Stage, end: MonotonicT
 def _emptied(config: CheckConfig, stage: Stage, end: MonotonicTime) -> Report:
     """A process that was asked to end takes its time: asked again while nothing else is wrong and there is time.
 
-    Only the first look has the time to say that the driver hangs: of a later one that finds no end, what was found
+    Only the first check has the time to say that the driver hangs: of a later one that finds no end, what was found
     before it holds.
     """
     last = None
     while True:
         began = monotonic_time()
-        report = _look(config, stage, end - began)
+        report = _check_once(config, stage, end - began)
         if report is None:
             return last or _hangs(f"no answer within {min(end - began, _LONGEST_READ):.3g} s")
         took = monotonic_time() - began
@@ -164,7 +164,7 @@ def _emptied(config: CheckConfig, stage: Stage, end: MonotonicTime) -> Report:
         time.sleep(_PAUSE)  # the processes are not ours: nothing reports when they end
 
 
-def _look(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
+def _check_once(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
     """None where no answer came within `seconds`."""
     check, daemon = config.check, config.daemon
     limits = Limits(

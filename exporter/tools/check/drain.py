@@ -1,6 +1,6 @@
 """Keeping a Slurm node in step with the verdict: drained with the reason, resumed when that has gone.
 
-Only what this program drained is ever resumed: its reasons end with a mark, which also counts the good checks since.
+Only what this program drained is ever resumed: its reasons end with a tag, which also counts the good checks since.
 What somebody has to fix is never resumed by itself: latched faults, and what a job left on its GPUs.
 """
 
@@ -15,9 +15,9 @@ from exporter.core.printable import printable
 from exporter.faults.expected import parse_node
 from exporter.host import program
 
-_MARK = re.compile(r"^(?P<text>.*) \[gpu-exporter(?:: (?:(?P<hands>mend by hand)|(?P<good>\d+) good))?\]$")
+_TAG = re.compile(r"^(?P<text>.*) \[gpu-exporter(?:: (?:(?P<hands>mend by hand)|(?P<good>\d+) good))?\]$")
 _BEFORE = "gpu-exporter: "
-"""How reasons began before they ended with the mark."""
+"""How reasons began before they ended with the tag."""
 _LONGEST = 200
 """Characters of a reason. sinfo -R shows the first 20: what is wrong comes first."""
 _TIMEOUT = 10.0
@@ -58,8 +58,8 @@ class NodeState:
 
     @property
     def mark(self) -> DrainMarker | None:
-        """What this program wrote there; None where somebody else drained the node."""
-        match = _MARK.match(self.reason)
+        """Return what this program wrote there; None where somebody else drained the node."""
+        match = _TAG.match(self.reason)
         if match:
             return DrainMarker(match["text"], hands=bool(match["hands"]), good=int(match["good"] or 0))
         return DrainMarker(self.reason.removeprefix(_BEFORE)) if self.reason.startswith(_BEFORE) else None
@@ -75,7 +75,7 @@ class DrainMarker:
 
     @property
     def reason(self) -> str:
-        """As Slurm keeps it: one line, what is wrong first."""
+        """Return the reason as Slurm keeps it: one line, what is wrong first."""
         state = ": mend by hand" if self.hands else f": {self.good} good" if self.good else ""
         mark = f" [gpu-exporter{state}]"
         return printable(" ".join(self.text.split()))[: _LONGEST - len(mark)] + mark
@@ -90,7 +90,7 @@ def parse(text: str) -> NodeState:
 
 
 def decide(node: NodeState, fault: DrainMarker | None, good: int) -> tuple[Act, DrainMarker | None]:
-    """What to do, and the reason to leave. `fault` is None when the check found none; `good` are needed to resume.
+    """Return what to do, and the reason to leave. `fault` is None if the check found none; `good` are needed to resume.
 
     A node that someone else took out of service is left alone, whatever the verdict.
     """

@@ -1,4 +1,4 @@
-"""The options of `gpu-exporter check`, besides those it shares with the daemon."""
+"""The options of `gpu-exporter check`, besides those of the daemon."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class HealthConfig:
     deadline: float = option(
         "0s",
         duration,
-        "Time all of it may take; 0s: the budget of the stage, and 10s more to look again for a lost GPU.",
+        "Time all of it may take; 0s: the budget of the stage, and 10s more to check a lost GPU again.",
         metavar="DURATION",
     )
     allow: tuple[str, ...] = option(
@@ -100,13 +100,13 @@ class DrainConfig:
         "false",
         boolean,
         "Drain this Slurm node, with the reason, when it fails; resume it when it is well again and was drained so. "
-        "A lost GPU counts after two looks 10s apart.",
+        "A lost GPU counts after two checks 10s apart.",
         name="",
     )
     good_checks: int = option(
         "3",
         non_negative_int,
-        "Checks in a row that must find nothing before a node is resumed; a drain marked 'mend by hand' is never "
+        "Checks in a row that must find nothing before a node is resumed; a drain with 'mend by hand' is never "
         "resumed.",
         metavar="N",
     )

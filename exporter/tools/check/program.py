@@ -30,7 +30,7 @@ def command(value: str) -> tuple[str, ...]:
 
 
 def finding_of(words: Sequence[str], seconds: float) -> Finding | None:
-    """What the command found: nothing when it ends with 0 in time. Raises NotRunError."""
+    """Return what the command found: nothing when it ends with 0 in time. Raises NotRunError."""
     try:
         done = program.run(words, seconds, _MEBIBYTES << 20, together=True)
     except TimeoutError:

@@ -42,7 +42,7 @@ from exporter.sampling.this_host import seats, unexplained_memory
 from exporter.sampling.xids import past_xids
 from exporter.tools.report.terminal import progress_message
 
-_SHARE = 0.45
+_SAMPLING_RATIO = 0.45
 """Of the deadline: for opening the driver, and again for reading the GPUs; the rest is for starting and writing."""
 
 _ASKING = ("driver", "gpus-")
@@ -92,7 +92,7 @@ def read_node(
 
     Raises RuntimeError where a thread that asks the driver does not run: then no GPU has been asked.
     """
-    pacing = Pacing(interval=deadline, deadline=deadline * _SHARE, stale=2 * deadline)
+    pacing = Pacing(interval=deadline, deadline=deadline * _SAMPLING_RATIO, stale=2 * deadline)
     accounting = Accounting(AccountingOptions(), workload_families(()))
     sampler = Sampler(driver, host, collectors, pacing, accounting, faults=faults)
     if kmsg:
@@ -116,7 +116,7 @@ class ChildError(Exception):
 
 
 def in_child_process(work: Callable[[], str], deadline: float) -> str | None:
-    """What `work` returns, run in a child process; None when it is not there within `deadline` seconds.
+    """Return what `work` returns, run in a child process; None when it is not there within `deadline` seconds.
 
     Raises ChildError where the child is known to have ended without an answer. A child that hangs in the kernel cannot
     even be killed. It holds nothing of ours but one end of a pipe, and nobody waits for it. Call it before the process
@@ -167,11 +167,11 @@ def _in_child(work: Callable[[], str], writer: int) -> None:  # pragma: no cover
 
 
 class _BrokenOffError(Exception):
-    """The pipe came to its end without the mark; what went wrong, where the child could say so."""
+    """The pipe came to its end without `# EOF`; what went wrong, where the child could say so."""
 
 
 def _all_of(reader: int, end: MonotonicTime) -> str | None:
-    """Everything up to the mark of its end; None where it does not come in time."""
+    """Return everything up to `# EOF`; None where it does not come in time."""
     parts: list[bytes] = []
     while (left := end - monotonic_time()) > 0 and select.select([reader], [], [], left)[0]:
         part = os.read(reader, 1 << 16)
@@ -234,7 +234,7 @@ _DIGITS = 9
 
 
 def gres_devices(config: DaemonConfig) -> tuple[DeviceName | None, ...]:
-    """What Slurm means by its numbers of GPUs; empty where gres.conf names no files."""
+    """Return the device behind each of Slurm's GPU numbers; empty where gres.conf names no files."""
     return gres.read(config.attribution.slurm.gres_conf, config.paths.procfs, frozenset(slurm_names()))
 
 
@@ -242,7 +242,7 @@ def job_gpus(environment: Mapping[str, str], devices: tuple[DeviceName | None, .
     """GPUs of the ended job, as Slurm's epilog knows them; None outside of Slurm: all.
 
     Slurm counts places in gres.conf, whose `devices` those are. A job without GPUs leaves none, and one that shared its
-    GPUs, or had instances of them, leaves them to the others: as far as Slurm tells its epilog, which hears of MPS and
+    GPUs, or had instances of them, leaves them to the others: as far as Slurm shows its epilog, which hears of MPS and
     nothing of shards (22.05 to 24.11).
     """
     if not environment.get("SLURM_JOB_ID"):

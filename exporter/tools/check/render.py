@@ -15,7 +15,7 @@ _COLOURS = {Verdict.OK: "green", Verdict.DEGRADED: "yellow", Verdict.FAILED: "re
 
 
 def summary(report: Report) -> str:
-    """What is wrong, worst first, in one line; how many GPUs are well where nothing is."""
+    """Return what is wrong, worst first, in one line; how many GPUs are well where nothing is."""
     if report.findings:
         return "; ".join(finding.summary for finding in report.findings)
     return report.remark or _gpus(report)

@@ -55,7 +55,7 @@ def manual(shown: Page, options: Sequence[Option]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without what roff would read as its own."""
+    """Return the text without what roff would read as its own."""
     safe = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{safe}" if safe.startswith((".", "'")) else safe
 

@@ -29,8 +29,8 @@ _NODES = (
     "2xV100:training", "2xRTX4090:training", "2xT4:training;driver=470.82.01",
     "2xL40S:inference", "2xA10:training;driver=525.60.13",
 )  # fmt: skip
-_START, _PASSES, _PASS = 1_700_000_000.0, 3, 31.0
-"""Each pass is long enough for everything to be due."""
+_START, _CYCLES, _CYCLE_SECONDS = 1_700_000_000.0, 3, 31.0
+"""Each cycle is long enough for everything to be due."""
 _FIELD_VALUES = "nvmlDeviceGetFieldValues"
 
 _FIELD_NAMES = {value: name for name, value in vars(constants).items() if name.startswith("NVML_FI_")}
@@ -74,7 +74,7 @@ def _name(field: int) -> str:
 def _samples_of(
     collector: AnyCollector, spec: str, allowed: Callable[[str], bool], answered: set[str]
 ) -> SamplesByFamily:
-    """The samples by family after some passes on a simulated node; families without any are left out."""
+    """The samples by family after some cycles on a simulated node; families without any are left out."""
     now = [_START]
     driver = simulate(spec, lambda: now[0])
     driver.open()
@@ -82,10 +82,10 @@ def _samples_of(
     if target is None:
         return {}
     device, reading = _Refusing(target, allowed, answered), None
-    for _ in range(_PASSES):
-        now[0] += _PASS
+    for _ in range(_CYCLES):
+        now[0] += _CYCLE_SECONDS
         try:
-            reading = collector.read(device, reading, Tick(UnixTime(now[0]), _PASS))
+            reading = collector.read(device, reading, Tick(UnixTime(now[0]), _CYCLE_SECONDS))
         except DriverError:
             return {}
     samples = {family.name: family.collect(reading) for family in collector.families}
@@ -102,7 +102,7 @@ def _targets(devices: Iterable[Device], scope: Scope) -> Iterator[Device]:
 
 @cache
 def sources(collector: AnyCollector) -> Mapping[str, tuple[str, ...]]:
-    """By family, the calls without which its samples would be others, on any of the nodes.
+    """Return by family the calls without which its samples would be others, on any of the nodes.
 
     Where calls stand in for each other, those of which each alone is enough.
     """

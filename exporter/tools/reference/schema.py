@@ -52,7 +52,7 @@ def schema() -> Schema:
 
 
 def value(option: Option) -> Schema:
-    """What may stand behind an option's key."""
+    """Return the schema of an option's value."""
     default = option.shown_default
     description = f"{option.help} Default: {default}." if default else option.help
     return {**_kind(option.parse), "description": description}

@@ -32,11 +32,11 @@ class Section:
     """The generated lines of one page."""
 
     begin: str
-    """The mark before them."""
+    """The comment before them."""
     lines: Callable[[], Iterable[str]]
 
     def renewed(self, text: str) -> str:
-        """Return the page with its generated part renewed. Raises ValueError without the two marks."""
+        """Return the page with its generated part renewed. Raises ValueError without the two comments."""
         before, begin, rest = text.partition(self.begin)
         _, end, after = rest.partition(END)
         if not begin or not end:
@@ -122,15 +122,15 @@ def table_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(escaped)} |"
 
 
-def _mark(source: str, target: str) -> str:
+def _begin_comment(source: str, target: str) -> str:
     return f"<!-- Made from {source} by `make {target}`. Do not edit up to the end mark. -->"
 
 
 SECTIONS: Mapping[str, Section] = {
-    "check.md": Section(_mark("exporter/tools/check/", "check-page"), _check),
-    "diagnosis.md": Section(_mark("exporter/ledger/states/", "diagnosis"), _diagnosis),
+    "check.md": Section(_begin_comment("exporter/tools/check/", "check-page"), _check),
+    "diagnosis.md": Section(_begin_comment("exporter/ledger/states/", "diagnosis"), _diagnosis),
     "report.md": Section(
-        _mark("exporter/tools/report/options.py", "report-page"),
+        _begin_comment("exporter/tools/report/options.py", "report-page"),
         lambda: (*_OPTION_HEAD, *map(_option_row, REPORT_OPTIONS)),
     ),
 }

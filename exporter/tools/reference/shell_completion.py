@@ -111,7 +111,7 @@ _gpu_exporter "$@"
 
 
 def _plain(text: str) -> str:
-    """Without what a shell or _arguments would read as its own."""
+    """Return the text without what a shell or _arguments would read as its own."""
     return "".join(" " if char in "'\"`$\\[]:" else char for char in text)
 
 

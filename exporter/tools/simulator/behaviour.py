@@ -35,7 +35,7 @@ class Wave:
         return self.period * (self.duty * whole + extra) + min(time - whole * self.period, duty * self.period)
 
     def on(self, time: float) -> bool:
-        """Whether a kernel runs at this moment."""
+        """Return whether a kernel runs at this moment."""
         whole = math.floor(time / self.period)
         pair, into = divmod(whole, 2 * _CELL)
         swing = self._swing(pair)
@@ -55,7 +55,7 @@ def unit(seed: int, number: int) -> float:
 
 
 class Channel(enum.IntEnum):
-    """What adds up over time: seconds, joules, bytes, counts."""
+    """Quantity that adds up over time: seconds, joules, bytes, counts."""
 
     BUSY = 0
     MEMORY_BUSY = 1

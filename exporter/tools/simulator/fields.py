@@ -105,7 +105,7 @@ def _rows(kind: str, none: float, some: float) -> Answer:
 
 
 def _links(number: Callable[[Gpu, int, float], float | None], *, blackwell: bool | None = None) -> Answer:
-    """Per link or for all; `blackwell` limits it to that generation of NVLink, or to those before."""
+    """Return the fields per link or for all; `blackwell` limits it to that generation of NVLink, or to those before."""
 
     def answer(gpu: Gpu, scope: int, time: float) -> float | None:
         wrong = blackwell is not None and blackwell != (gpu.model.architecture >= BLACKWELL)

@@ -15,14 +15,14 @@ from exporter.tools.simulator.scenario import Plan, Scenario
 from exporter.tools.simulator.workload import Place, Workload
 
 _KEPT = 16
-"""Episodes kept for looking back; further back the history is computed again from its beginning."""
+"""Episodes kept for the history; further back the history is computed again from its beginning."""
 
 _POINTS = 128
-"""Moments remembered: one pass asks many channels about the same few."""
+"""Moments remembered: one cycle asks many channels about the same few."""
 
 
 class Step(NamedTuple):
-    """What begins at some moment and how long it lasts."""
+    """A change: when it begins and how long it lasts."""
 
     behaviour: Behaviour
     end: float
@@ -134,7 +134,7 @@ class MemoryState:
 
 
 class Target:
-    """What can be held: the GPU, or one of its MIG instances."""
+    """A thing that can be allocated: the GPU, or one of its MIG instances."""
 
     def __init__(self, place: Place, plan: Plan, scenario: Scenario, faults: tuple[Fault, ...]) -> None:
         self.place = place
@@ -151,7 +151,7 @@ class Target:
         self.track = Track(self._step)
 
     def running(self, time: float) -> Running | None:
-        """Who holds it, also with no process on it."""
+        """Return the workload that it is allocated to, also with no process on it."""
         for workload in self._workloads:
             run = workload.run(time)
             if run is not None:
@@ -225,18 +225,18 @@ class Gpu:
         return f"0000:{self.bus:02x}:00.0"
 
     def has(self, kind: str, time: float) -> bool:
-        """Whether a fault of this kind is active."""
+        """Return whether a fault of this kind is active."""
         return bool(self.faults) and any(fault.kind.name == kind and fault.active(time) for fault in self.faults)
 
     def total(self, channel: Channel, time: float) -> float:
-        """Without its last digits, which depend on how it is summed up: counters that stand still must not go back."""
+        """Return the total to 12 digits: more depend on the order of the sum, and counters must not go back."""
         return float(f"{sum(target.track.total(channel, time) for target in self.targets):.12g}")
 
     def mean(self, channel: Channel, time: float, window: float) -> float:
         return sum(target.mean(channel, time, window) for target in self.targets)
 
     def joules(self, time: float) -> float:
-        """Since the driver was loaded, which was before the start."""
+        """Return the energy since the driver was loaded, which was before the start."""
         return self._energy_before + self.model.idle * time + self.total(Channel.ENERGY, time)
 
     def watts(self, time: float, window: float) -> float:

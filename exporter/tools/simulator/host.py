@@ -44,7 +44,7 @@ class SimulatedHost(Host):
         )
 
     def _network_ports(self, question: HostQuestion) -> NetworkPorts:
-        """As often as those of a real machine are read."""
+        """Return the network ports, as often as those of a real machine are read."""
         unix, monotonic = float(question.at.unix), question.at.monotonic
         if monotonic - self._ports[0] >= READ_SECONDS:
             paths = self._machine.pci_paths()

@@ -24,7 +24,7 @@ from exporter.tools.simulator.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class SimulatedProgress:
-    """What a training or serving program would report of itself."""
+    """Report of a simulated training or serving program on itself."""
 
     samples: float
     steps: float
@@ -33,19 +33,19 @@ class SimulatedProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _Run:
     """One running workload and its targets on this node."""
 
     workload: Workload
-    run: int
+    number: int
     targets: tuple[tuple[Target, str], ...]
 
     @property
     def owner(self) -> Owner:
-        return self.workload.owner(self.run)
+        return self.workload.owner(self.number)
 
     def age(self, time: float) -> float:
-        return time - self.workload.began(self.run)
+        return time - self.workload.began(self.number)
 
 
 def elapsed(epoch: float, now: float) -> float:
@@ -77,7 +77,7 @@ class SimulatedNode:
         return ports(self._gpus, elapsed(self._epoch, now))
 
     def pci_paths(self) -> Mapping[str, PciPath]:
-        """By GPU uuid: its way to the CPU."""
+        """Return the way to the CPU of each GPU, by its uuid."""
         return {gpu.uuid: pci_path(gpu) for gpu in self._gpus}
 
     def processes(self, now: float) -> Mapping[int, HostProcess]:
@@ -90,11 +90,11 @@ class SimulatedNode:
         holders: dict[str, tuple[Owner, ...]] = {}
         cgroups: dict[Owner, str] = {}
         info: dict[Owner, WorkloadInfo] = {}
-        for held in self._held(time):
-            owner = held.owner
-            cgroups[owner] = held.workload.cgroup_path(held.run)
-            info[owner] = held.workload.info(held.run, self._epoch)
-            for target, uuid in held.targets:
+        for run in self._runs(time):
+            owner = run.owner
+            cgroups[owner] = run.workload.cgroup_path(run.number)
+            info[owner] = run.workload.info(run.number, self._epoch)
+            for target, uuid in run.targets:
                 holders[uuid] = (*holders.get(uuid, ()), owner)
                 pids.update({process.pid: owner for process in target.processes(time)})
         kinds = sorted({"slurm" if workload.slurm else "kubernetes" for workload in self._workloads})
@@ -103,23 +103,23 @@ class SimulatedNode:
 
     def usage(self, now: float) -> Mapping[Owner, HostUsage]:
         time = elapsed(self._epoch, now)
-        return {held.owner: _usage(held, held.age(time)) for held in self._held(time)}
+        return {run.owner: _usage(run, run.age(time)) for run in self._runs(time)}
 
     def signals(self, now: float, seconds: float) -> Mapping[Owner, HostSignals]:
-        """Of the last `seconds`; the patterns are steady, so their length does not matter."""
+        """Return the signals of the last `seconds`; the patterns are steady, so their length does not matter."""
         del seconds
         time = elapsed(self._epoch, now)
-        return {held.owner: _signals(held, time) for held in self._held(time)}
+        return {run.owner: _signals(run, time) for run in self._runs(time)}
 
     def progress(self, now: float) -> Mapping[Owner, SimulatedProgress]:
         time = elapsed(self._epoch, now)
-        return {held.owner: _progress(held, time) for held in self._held(time) if held.workload.pattern.samples}
+        return {run.owner: _progress(run, time) for run in self._runs(time) if run.workload.pattern.samples}
 
-    def _held(self, time: float) -> Iterator[_Held]:
+    def _runs(self, time: float) -> Iterator[_Run]:
         for workload in self._workloads:
             run = workload.run(time)
             if run is not None:
-                yield _Held(workload, run, tuple(self._targets[place] for place in workload.places))
+                yield _Run(workload, run, tuple(self._targets[place] for place in workload.places))
 
     def _host_process(self, process: GpuProcess, time: float) -> HostProcess:
         workload, run, _ = process.running
@@ -137,8 +137,8 @@ class SimulatedNode:
         )
 
 
-def _usage(held: _Held, age: float) -> HostUsage:
-    host, gpus = held.workload.pattern.host, len(held.targets)
+def _usage(run: _Run, age: float) -> HostUsage:
+    host, gpus = run.workload.pattern.host, len(run.targets)
     return HostUsage(
         cpu_seconds=host.cpu_of_limit * host.cores * gpus * age,
         cpu_limit_cores=host.cores * gpus,
@@ -147,16 +147,16 @@ def _usage(held: _Held, age: float) -> HostUsage:
         read_bytes=Bytes(host.read_rate * gpus * age),
         written_bytes=Bytes(host.write_rate * gpus * age),
         network_bytes={"receive": Bytes(host.network_rate * gpus * age), "transmit": Bytes(0)}
-        if not held.workload.slurm
+        if not run.workload.slurm
         else {},
         pressure_seconds={"cpu": host.cpu_pressure * age, "io": host.io_pressure * age, "memory": 0.0},
         full_pressure_seconds={"io": host.io_pressure * 0.8 * age},
     )
 
 
-def _signals(held: _Held, time: float) -> HostSignals:
-    host = held.workload.pattern.host
-    ranks = enumerate(target for target, _ in held.targets)
+def _signals(run: _Run, time: float) -> HostSignals:
+    host = run.workload.pattern.host
+    ranks = enumerate(target for target, _ in run.targets)
     return HostSignals(
         cpu_pressure=host.cpu_pressure,
         io_pressure=host.io_pressure,
@@ -166,13 +166,13 @@ def _signals(held: _Held, time: float) -> HostSignals:
         blocked_threads=host.blocked,
         receiving_threads=host.receiving,
         polling=host.polling,
-        read_bytes_per_second=BytesPerSecond(host.read_rate * len(held.targets)),
-        written_bytes_per_second=BytesPerSecond(host.write_rate * len(held.targets)),
-        network_bytes_per_second=BytesPerSecond(host.network_rate * len(held.targets)),
+        read_bytes_per_second=BytesPerSecond(host.read_rate * len(run.targets)),
+        written_bytes_per_second=BytesPerSecond(host.write_rate * len(run.targets)),
+        network_bytes_per_second=BytesPerSecond(host.network_rate * len(run.targets)),
         serves=host.serves,
         programs=host.programs,
         processes={
-            process.pid: _process_signals(held.workload.pattern.of_rank(rank).host)
+            process.pid: _process_signals(run.workload.pattern.of_rank(rank).host)
             for rank, target in ranks
             for process in target.processes(time)
         },
@@ -192,13 +192,13 @@ def _process_signals(host: Host) -> ProcessSignals:
     )
 
 
-def _progress(held: _Held, time: float) -> SimulatedProgress:
-    workload, track = held.workload, held.targets[0][0].track
-    began = workload.began(held.run)
+def _progress(run: _Run, time: float) -> SimulatedProgress:
+    workload, track = run.workload, run.targets[0][0].track
+    began = workload.began(run.number)
     active = track.total(Channel.BUSY, time) - track.total(Channel.BUSY, began)
     finite = math.isfinite(workload.duration)
     return SimulatedProgress(
-        samples=active * workload.pattern.samples * len(held.targets),
+        samples=active * workload.pattern.samples * len(run.targets),
         steps=math.floor(active / workload.pattern.period),
         ratio=min(1.0, (time - began) / workload.duration) if finite else None,
     )
@@ -209,7 +209,7 @@ _RATE, _OLDER_RATE = 50e9, 25e9
 
 
 def ports(gpus: Sequence[Gpu], time: float) -> tuple[Port, ...]:
-    """By GPU, in their order; `time` is seconds since the start."""
+    """Return the ports by GPU, in their order; `time` is seconds since the start."""
     return tuple(_port(gpu, time) for gpu in gpus if gpu.model.links)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The owner's host side: shares as in `HostSignals`; CPU limit and memory are per GPU."""
+    """The owner's host side: fractions as in `HostSignals`; CPU limit and memory are per GPU."""
 
     cpu_pressure: float = 0.01
     io_pressure: float = 0.01
@@ -32,12 +32,12 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """Shares of one, while a kernel runs, but for `period` (seconds), `duty` and `memory` (of the GPU's memory)."""
+    """Fractions of one, while a kernel runs, but for `period` (seconds), `duty` and `memory` (of the GPU's memory)."""
 
     name: str
     help: str
     held: bool = True
-    """Somebody holds the GPU; a free one has no owner."""
+    """The GPU is allocated; a free one has no owner."""
     processes: int = 1
     period: float = 1.0
     duty: float = 0.0
@@ -59,7 +59,7 @@ class Pattern:
     """Encoder and decoder."""
     memory: float = 0.0
     capped: float = 0.0
-    """Share of the active time at the power limit."""
+    """Fraction of the active time at the power limit."""
     samples: float = 0.0
     """Training samples or requests per active second; 0: the program reports nothing of itself."""
     fault: str = ""
@@ -72,7 +72,7 @@ class Pattern:
     host: Host = field(default_factory=Host)
 
     def of_rank(self, rank: int) -> Pattern:
-        """What the GPU of this rank does; rank 0 is the first."""
+        """Return what the GPU of this rank does; rank 0 is the first."""
         return self if self.others is None or rank == 0 else self.others
 
 
@@ -144,7 +144,7 @@ _ROWS = (
             duty=0.3, period=2.0, others=_SPIN, host=Host(0.0, 0.7, 0.05, 0.02, 0.9, 3e6)),
     replace(_TRAINING, name="one-of-many", help="Uses its first GPU alone; its process is on all of them.",
             others=Pattern(name="unused", help="", memory=0.05, host=_IDLE_HOST)),    Pattern(name="idle-held", help="Allocated, and no process on it.", processes=0, host=_IDLE_HOST),
-    Pattern(name="idle-loaded", help="A process holds memory and runs nothing.", memory=0.55, host=_IDLE_HOST),
+    Pattern(name="idle-loaded", help="A process has memory allocated and runs nothing.", memory=0.55, host=_IDLE_HOST),
     Pattern(name="free", help="Nobody holds it.", held=False, processes=0),
     Pattern(name="square", help="Exactly `duty` of every `period` busy, for tests of accuracy.", period=0.5, duty=0.5,
             power=0.8, sm=0.8, occupancy=0.4, tensor=0.5, dram=0.4, activity=0.5, memory=0.5),

@@ -1,4 +1,4 @@
-"""What the driver samples by itself: buffers of utilization, power and clocks, and utilization by process."""
+"""Samples that the driver takes by itself: buffers of utilization, power and clocks, and utilization by process."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _PEOPLE = (
     ("edsger", "biology",   "notebooks"),
     ("barbara", "climate",  "ml-platform"),
 )  # fmt: skip
-_CHURN_HELD = 0.9
+_CHURN_ALLOCATED = 0.9
 """Part of each cycle a workload runs; then its GPUs are free until the next."""
 
 
@@ -123,7 +123,7 @@ def _workload(number: int, pattern: Pattern, places: tuple[Place, ...], settings
         account=account,
         namespace=namespace,
         job=job,
-        duration=churn * _CHURN_HELD if churn else float("inf"),
+        duration=churn * _CHURN_ALLOCATED if churn else float("inf"),
         every=churn,
     )
 

@@ -133,7 +133,7 @@ class Workload:
         return f"{self._made(run)}-{self.rank}"
 
     def _made(self, run: int) -> str:
-        """What its pods are made for: each run is another job."""
+        """Return the name of the job its pods are made for: each run is another one."""
         return f"{self.name}-{run}" if self.every else self.name
 
     def _pod_uid(self, run: int) -> str:

@@ -1,5 +1,5 @@
 # noqa: INP001 - not a package: the text of a container's command
-"""Wait for the mark of the GPU Operator's validator: the container toolkit is set up on this node."""
+"""Wait for the file of the GPU Operator's validator: the container toolkit is set up on this node."""
 
 import signal
 import sys

@@ -66,4 +66,4 @@ def test_before_the_first_pass_there_is_an_empty_snapshot_of_now(monkeypatch: py
     monkeypatch.setattr(module, "monotonic_time", lambda: 7.0)
     loop = Loop(Snapshot, 1.0, lambda _: None)
 
-    assert (loop.alive_at, loop.snapshot.not_ready) == (7.0, "no pass has ended yet")
+    assert (loop.alive_at, loop.snapshot.not_ready) == (7.0, "no cycle has ended yet")

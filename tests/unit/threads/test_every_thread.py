@@ -176,14 +176,14 @@ def test_page_of_passes_that_hang_loses_its_gauges_and_says_why(
     until(process.keeping.not_ready)
 
     page = process.page()
-    assert process.keeping.not_ready().startswith("no pass for ")
+    assert process.keeping.not_ready().startswith("no cycle for ")
     assert "gpu_power_watts{" not in page
     assert "gpu_up{" in page
     assert [line for line in page.splitlines() if line.startswith("gpu_up{") and not line.endswith(" 0.0")] == []
     assert len(energy) == sum(line.startswith("gpu_energy_joules_total{") for line in page.splitlines())
     assert process.keeping.unhealthy() == ""
     monkeypatch.setattr("exporter.daemon.serve._HOPELESS", 0.0)
-    assert process.keeping.unhealthy().startswith("no pass for ")
+    assert process.keeping.unhealthy().startswith("no cycle for ")
     release.set()
 
 

@@ -1,5 +1,5 @@
 # noqa: INP001 - not a package: the text of a pod's command
-"""What `helm test` runs: the metrics come through the service, from a working sampler."""
+"""Test that `helm test` runs: the metrics come through the service, from a working sampler."""
 
 import base64
 import os
@@ -24,7 +24,7 @@ while True:
     except OSError as error:
         if time.monotonic() > deadline:
             sys.exit(f"{request.full_url}: {error}")
-        time.sleep(2)  # nothing tells a pod when a service has its endpoints
+        time.sleep(2)  # nothing notifies a pod when a service has its endpoints
 
 names = ("gpu_exporter_build_info{", "gpu_devices{", "gpu_exporter_driver")
 shown = [line for line in lines if line.startswith(names)]

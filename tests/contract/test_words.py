@@ -1,0 +1,85 @@
+"""Words of the code: docstrings of public names, and the helps of metrics, options, thresholds and rules."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from deploy.prometheus.recordings import GROUPS as RECORDINGS
+from deploy.prometheus.render import ALERTS
+from exporter.config.option import options_of
+from exporter.daemon.config import DaemonConfig
+from exporter.ledger.states import TABLE, THRESHOLDS
+from exporter.sampling.families import families, groups
+from exporter.tools.check.options import CheckConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("exporter", "deploy", "dashboards", "helm")
+OTHERS = ("exporter/accounting/", "exporter/tools/report/")
+"""Folders whose docstrings do not follow the rule yet."""
+
+BEGINNING = re.compile(
+    "(About|After|Against|Among|And|As|At|Before|Between|But|By|For|From|How|If|In|Into|Like|Of|On|Out|Over|Per|Since|"
+    "Than|That|Through|To|Under|Until|What|When|Where|Whether|Which|While|Whom?|Whose|Why|With|Within|Without)"
+)
+"""No docstring begins so, but with a verb or a noun."""
+PRIVATE = re.compile(
+    r"\b(held|holds?|holding|shares?|pass|passes|looks?|looked|marks?|marked|mended|cured|tells?|told|says?)\b",
+    re.IGNORECASE,
+)
+"""Words of earlier texts; the field says allocated, fraction, cycle, read, target, fixed, reports."""
+
+
+def first_words(source: str) -> Iterator[tuple[str, str]]:
+    """Yield the names of the docstrings of a module, and their first words."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            text = ast.get_docstring(node)
+            name = getattr(node, "name", "the module")
+            if text and not name.startswith("_"):
+                yield name, text.split(maxsplit=1)[0].strip(",.:;")
+
+
+def helps() -> Mapping[str, str]:
+    """Return the texts of what users see and set, by its name."""
+    recordings = (rule for group in RECORDINGS for rule in group.rules)
+    configured = (option for config in (DaemonConfig, CheckConfig) for option in options_of(config))
+    return {
+        **{family.name: family.help for family in families()},
+        **{f"group {group.name}": group.help for group in groups()},
+        **{option.name: option.help for option in configured},
+        **{threshold.name: threshold.help for threshold in THRESHOLDS},
+        **{f"state {state.name}": f"{state.title} {state.meaning}" for state in TABLE},
+        **{recording.record: recording.help for recording in recordings},
+        **{f"{alert.name} {param.name}": param.help for alert in ALERTS for param in alert.params},
+    }
+
+
+@pytest.mark.parametrize("word", ["Of", "With", "Whether"])
+def test_docstring_that_begins_with_a_preposition_is_found(word: str) -> None:
+    assert list(first_words(f'def name() -> int:\n    """{word} the GPUs."""\n')) == [("name", word)]
+    assert BEGINNING.fullmatch(word)
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
+    files = (path.relative_to(ROOT).as_posix() for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py")))
+    wrong = [
+        f"{file}: {name}: {word}"
+        for file in files
+        if not file.startswith(OTHERS)
+        for name, word in first_words((ROOT / file).read_text())
+        if BEGINNING.fullmatch(word)
+    ]
+
+    assert wrong == []
+
+
+def test_helps_use_the_words_of_the_field() -> None:
+    assert {name: text for name, text in helps().items() if PRIVATE.search(text)} == {}
