@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,8 +85,12 @@ def explain(data: dict[str, Any]) -> None:
             _explain(panel, scope)
 
 
-def _panels(panels: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [each for panel in panels for each in (panel, *(panel.get("panels") or []))]
+def _panels(panels: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the panels, also those inside of collapsed rows."""
+    for panel in panels:
+        yield panel
+        inside: list[dict[str, Any]] = panel.get("panels") or []
+        yield from inside
 
 
 def _scope(variables: dict[str, dict[str, Any]]) -> str:
@@ -137,7 +142,7 @@ def _organize(panel: dict[str, Any]) -> dict[str, Any]:
 def _widest_key(panel: dict[str, Any]) -> str:
     """The label of the first key without a fixed width, or of the widest."""
     organize = _organize(panel)
-    names = [name for name in organize["renameByName"] if not name.startswith("Value")]
+    names: list[str] = [name for name in organize["renameByName"] if not name.startswith("Value")]
     texts = [name for name in names if not organize["excludeByName"].get(name)]
     widths = {name: _property(panel, organize["renameByName"][name], "custom.width") for name in texts}
     return next((name for name in texts if widths[name] is None), max(texts, key=lambda name: widths[name] or 0))
