@@ -149,12 +149,13 @@ LOST = Alert(
     audience=Audience.ONCALL,
     severity=Severity.CRITICAL,
     # With an XID at once, else by device if it is known, else by count. Silent while GpuDriverUnavailable reports it.
+    # Three scrapes may have failed at the time that is looked back to.
     expr=held(
         "GpuLost",
         f"""\
-gpu_fault_timestamp_seconds{{action="restart",evidence=~"XID .*"}}
-or on {_DEVICE} ({_GONE} and {_GONE} offset <wait>
-  or on {_NODE} {_MISSING} and {_MISSING} offset <wait>) unless on {_NODE} gpu_exporter_driver_error""",
+max without (job) (gpu_fault_timestamp_seconds{{action="restart",evidence=~"XID .*"}}
+or on {_DEVICE} ({_GONE} and last_over_time({_GONE}[4m] offset <wait>)
+  or on {_NODE} {_MISSING} and last_over_time({_MISSING}[4m] offset <wait>)) unless on {_NODE} gpu_exporter_driver_error)""",
     ),
     params=(Param("wait", "5m", Unit.DURATION, "Time a GPU must be away for; with an XID the alert fires at once."),),
     meaning="A GPU that should be there fell off the PCIe bus, or does not answer.",
@@ -226,7 +227,7 @@ LIMITED = Alert(
     # Work comes in bursts, and with it the finding: what it has most of the time counts.
     expr=f"""\
 count_over_time(gpu_finding{{finding=~"limited|hw_slowdown"}}[<window>])
-  > on {_DEVICE} group_left () 0.5 * count_over_time(gpu_up[<window>])""",
+  > on {_DEVICE} group_left () 0.5 * max by {_DEVICE} (count_over_time(gpu_up[<window>]))""",
     for_="15m",
     keep_firing_for="30m",
     params=(Param("window", "10m", Unit.DURATION, "Time in more than half of which it is limited."),),
