@@ -16,6 +16,7 @@ from exporter.daemon import assembly, logs
 from exporter.daemon.logs import print_error
 from exporter.faults.evaluate import AFTER_A_JOB, STAGES, Report, Stage, evaluate, unknown
 from exporter.faults.latch import LOST_AFTER_SECONDS
+from exporter.faults.model import FaultKind
 from exporter.faults.rule import Facts, Finding, Limits, Verdict
 from exporter.faults.rules import RULES
 from exporter.faults.watch import FaultTracker
@@ -110,7 +111,7 @@ def _report(config: CheckConfig) -> Report:
     check, stage = config.check, STAGES[config.check.stage]
     end = monotonic_time() + (check.deadline or stage.budget)
     report = _emptied(config, stage, end)
-    if report.losses:
+    if report.losses and not config.daemon.input.capture:
         end += 0.0 if check.deadline else LOST_AFTER_SECONDS
         report = _confirmed(report, config, stage, end)
     if not (stage.program and check.program):
@@ -147,7 +148,8 @@ def _emptied(config: CheckConfig, stage: Stage, end: MonotonicTime) -> Report:
         if report is None:
             return last or _hangs(f"no answer within {min(end - began, _LONGEST_READ):.3g} s")
         took = monotonic_time() - began
-        waits = stage.emptied and {finding.rule for finding in report.findings} & AFTER_A_JOB
+        ends = stage.emptied and not config.daemon.input.capture  # what was recorded does not end
+        waits = ends and {finding.rule for finding in report.findings} & AFTER_A_JOB
         if not waits or monotonic_time() + _AMPLE * took + _PAUSE > end - (stage.budget / 2 if stage.program else 0):
             return report
         last = report
@@ -205,7 +207,8 @@ def _keep_in_step(config: CheckConfig, report: Report) -> None:
     """Drain the node for what is proven. Count a good check only if the stage asks enough, and nothing was found."""
     proven = report.proven()
     failed = _fails(config.check, proven)
-    good = not _fails(config.check, report) and STAGES[config.check.stage].resumes
+    late = any(finding.rule == FaultKind.SLOW.value for finding in report.findings)  # what it would say is not known
+    good = not late and not _fails(config.check, report) and STAGES[config.check.stage].resumes
     if failed or good:
         _drain(config, proven, failed=failed)
 
