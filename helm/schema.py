@@ -130,7 +130,7 @@ RULES: dict[str, Schema] = {
     # Labels of Prometheus, with any text.
     "prometheusRule.alerts.labels": {"patternProperties": {PROMETHEUS_LABEL: {"type": "string"}}},
     "prometheusRule.alerts.annotations": {"patternProperties": {PROMETHEUS_LABEL: {"type": "string"}}},
-    "prometheusRule.alerts.runbooks": {"pattern": "/$"},
+    "runbooks.baseUrl": {"pattern": "^$|/$"},
     "prometheusRule.alerts.rules": ALERT_RULES,
     "prometheusRule.alerts.overrides": OVERRIDES,
     "dashboards.namespace": {"pattern": LABEL},

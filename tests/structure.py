@@ -20,9 +20,9 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 915, "config": 780, "driver": 2850, "host": 2560, "collectors": 2810, "attribution": 7260,
-    "progress": 1215, "ledger": 2920, "accounting": 1015, "faults": 2740, "sampling": 3800, "exposition": 195,
-    "web": 1995, "daemon": 915,
+    "core": 922, "config": 780, "driver": 2850, "host": 2560, "collectors": 2810, "attribution": 7260,
+    "progress": 1215, "ledger": 2920, "accounting": 1015, "faults": 2785, "sampling": 3816, "exposition": 195,
+    "web": 2022, "daemon": 915,
     "tools/simulator": 2730, "tools/capture": 715, "tools/report": 5125, "tools/check": 1125, "tools/reference": 755,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""

@@ -8,20 +8,21 @@ from html import escape
 from urllib.parse import quote
 
 from deploy.demo.prometheus import Prometheus, QueryError
-from deploy.demo.written import written
 from deploy.prometheus import walk
 from deploy.prometheus.declaration import Alert
 from deploy.prometheus.render import ALERTS
+from exporter.web import runbooks
 
 _VARIABLE = re.compile(r"[?&]var-\w+=\$(\w+)")
 _SHOWN = 20
 """Things an alert fires for that are listed."""
 
 
-def body(name: str, text: str, prometheus: Prometheus, status_pages: Mapping[str, str]) -> str:
-    """Return the body of the page `name`; `status_pages` are those of the exporters by node."""
+def body(name: str, prometheus: Prometheus, status_pages: Mapping[str, str]) -> str:
+    """Return the body of the page `name`, empty if there is none; `status_pages` are those of the exporters by node."""
+    page = runbooks.pages().get(name)
     found = [_fires(alert, prometheus, status_pages) for alert in ALERTS if alert.runbook == name]
-    return f"{''.join(found)}{written(text)}"
+    return f"{''.join(found)}{page['html']}" if page else ""
 
 
 def _fires(alert: Alert, prometheus: Prometheus, status_pages: Mapping[str, str]) -> str:

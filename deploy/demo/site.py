@@ -112,11 +112,8 @@ class Site:
         return self._framed(name.capitalize(), written(known[path].read_text()), 0)
 
     def runbook(self, name: str, _query: Query) -> Answer:
-        known = {path.stem: path for path in (ROOT / "docs/runbooks").glob("*.md")}
-        if name not in known:
-            return _missing(f"/runbooks/{name}")
-        shown = runbook.body(name, known[name].read_text(), self.prometheus, self.links.nodes)
-        return self._framed(f"Runbook {name}", shown, 0)
+        shown = runbook.body(name, self.prometheus, self.links.nodes)
+        return self._framed(f"Runbook {name}", shown, 0) if shown else _missing(f"/runbooks/{name}")
 
     def _framed(self, title: str, body: str, refresh: int, style: str = "") -> Answer:
         menu = [("Overview", "/"), *((name, f"/d/{uid}") for name, uid in self.links.dashboards if uid in _IN_MENU)]

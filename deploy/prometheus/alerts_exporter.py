@@ -50,7 +50,7 @@ and on (cluster) count by (cluster) {exporters('node!=""')}""",
         # A lost GPU has an alert of its own.
         expr="""\
 gpu_exporter_device_sample_age_seconds > <max_age_seconds> unless on (cluster, instance, uuid) gpu_up == 0
-or gpu_exporter_device_sample_age_seconds and on (cluster, instance, uuid) gpu_fault_timestamp_seconds{fault="gpu_slow"}
+or on (cluster, instance, uuid) time() - gpu_fault_timestamp_seconds{fault="gpu_slow"}
 or on (cluster, instance) rate(gpu_exporter_sampling_cycles_total[5m]) == 0
 or on (cluster, instance) min without (thread) (gpu_exporter_thread_up{thread=~"driver|gpus.*"}) == 0
 or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, "scrape", "flaps", "", "")

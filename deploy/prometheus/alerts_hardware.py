@@ -59,7 +59,7 @@ max without (job, sensor, fan) (
         Param("min_margin_celsius", 3, Unit.CELSIUS, "Degrees left before the GPU slows itself down."),
         Param("max_fanless_celsius", 70, Unit.CELSIUS, "Temperature from which on a fan must turn."),
     ),
-    meaning="A GPU is too hot: heat holds its clocks down, or it is about to, or a fan of a hot card stands still.",
+    meaning="A GPU is too hot: heat lowers its clocks, or it is about to, or a fan of a hot card stands still.",
     summary=f"{GPU} overheats",
     description=f"{GPU} overheats.{_HELD_DOWN}{_STANDS}{_LEFT} Look at fans, air flow and inlet temperature. {HIT}",
 )
@@ -72,7 +72,7 @@ POWER_BRAKE = Alert(
     keep_firing_for="15m",
     correlated=True,
     params=(_THROTTLED, _OVER),
-    meaning="The power brake, a signal of power supply or rack, holds the clocks of a GPU down.",
+    meaning="The power brake, a signal of power supply or rack, lowers the clocks of a GPU.",
     summary=f"{GPU} is slowed down by the power brake",
     description=f"The power brake held the clocks of {GPU} down for {percent()} of the last <window> (threshold "
     f"{threshold('max_throttled_ratio')}). Look at power supplies, cables and the rack's power limit. {HIT}",
@@ -155,7 +155,8 @@ LOST = Alert(
         f"""\
 max without (job) (gpu_fault_timestamp_seconds{{action="restart",evidence=~"XID .*"}}
 or on {_DEVICE} ({_GONE} and last_over_time({_GONE}[4m] offset <wait>)
-  or on {_NODE} {_MISSING} and last_over_time({_MISSING}[4m] offset <wait>)) unless on {_NODE} gpu_exporter_driver_error)""",
+  or on {_NODE} {_MISSING} and last_over_time({_MISSING}[4m] offset <wait>))
+unless on {_NODE} gpu_exporter_driver_error)""",
     ),
     params=(Param("wait", "5m", Unit.DURATION, "Time a GPU must be away for; with an XID the alert fires at once."),),
     meaning="A GPU that should be there fell off the PCIe bus, or does not answer.",

@@ -1,11 +1,11 @@
-"""Write the rule files and the tables of the README and the runbooks: `python -m deploy.prometheus.generate`."""
+"""Write rule files, tables of the README, runbooks and their HTML: `python -m deploy.prometheus.generate`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from deploy.prometheus import walk
+from deploy.prometheus import pages, walk
 from deploy.prometheus.declaration import Alert, fill
 from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.render import (
@@ -24,7 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 RULES = Path("deploy/prometheus/rules")
 OLD_RULERS = Path("deploy/prometheus/rules/old-rulers")
 README = Path("deploy/prometheus/README.md")
-RUNBOOKS = Path("docs/runbooks")
+RUNBOOKS = Path(pages.FOLDER)
+SERVED = Path("exporter/web/runbooks.json")
 NOTICE = "# Written by `python -m deploy.prometheus.generate`; change the declarations there.\n"
 BEGIN, END = "<!-- {name}: generated -->\n", "<!-- {name}: end -->\n"
 
@@ -38,7 +39,9 @@ def files(root: Path = ROOT) -> dict[Path, str]:
     readme = (root / README).read_text()
     for name, table in (("recordings", _recordings()), ("alerts", _alerts())):
         readme = _replace(readme, name, table, README)
-    return _rules() | {README: readme, **{_page(alert): _runbook(alert, root) for alert in ALERTS}}
+    texts = {alert.runbook: _runbook(alert, root) for alert in ALERTS}
+    served = pages.packaged(ALERTS, texts)
+    return _rules() | {README: readme, **{_page(alert): texts[alert.runbook] for alert in ALERTS}, SERVED: served}
 
 
 def _rules() -> dict[Path, str]:

@@ -19,6 +19,7 @@ from deploy.prometheus.alerts_workload import WORKLOAD_ALERTS
 from deploy.prometheus.declaration import Alert, Recording, fill, minutes
 from deploy.prometheus.overrides import Override, Scope, overridable, scopes
 from deploy.prometheus.recordings import GROUPS
+from deploy.prometheus.targets import exporters
 from exporter.core.project import RUNBOOKS
 
 _SUBJECTS = {
@@ -64,8 +65,8 @@ class Settings:
     disabled: Collection[str] = ()
     overrides: Sequence[Override] = ()
     """What differs for some workloads, in order."""
-    runbooks: str = RUNBOOKS
-    """URL of a runbook; `{name}` is the alert's name in lower case."""
+    runbooks: str = ""
+    """URL of a runbook; `{name}` is the alert's name in lower case. Empty: the page of the exporter it is about."""
     interval: str = "1m"
     """Shorter than five minutes."""
     slow_interval: str = "5m"
@@ -136,7 +137,7 @@ def render_marked() -> dict[str, Any]:
                     else _rule(
                         each,
                         {key: f"<{each.name}.{key}>" for key in defaults(each)},
-                        f"<runbooks>{each.runbook}.md",
+                        _while_up(_ANY_EXPORTER, f"<runbooks>{each.runbook}", each),
                     )
                     for each in group.rules
                 ],
@@ -190,7 +191,22 @@ def _rules(rule: Alert | Recording, settings: Settings) -> Iterator[dict[str, An
         yield recorded(rule)
         return
     for scope, values in scopes(rule, settings.overrides):
-        yield _rule(rule, _values(rule, settings, values), settings.runbooks.format(name=rule.runbook), scope)
+        page = settings.runbooks.format(name=rule.runbook) or _while_up(_ITS_EXPORTER, _OWN_PAGE + rule.runbook, rule)
+        yield _rule(rule, _values(rule, settings, values), page, scope)
+
+
+# An alert must not lead to an exporter that is down, nor to an `instance` that was relabelled to a node without a port.
+_OWN_PAGE = "http://{{ $labels.instance }}/runbooks/"
+_ITS_EXPORTER = (
+    'and (match ":[0-9]+$" $labels.instance) '
+    f"(printf `max{exporters('cluster=%q,instance=%q')} == 1` $labels.cluster $labels.instance | query)"
+)
+_ANY_EXPORTER = f"printf `max{exporters('cluster=%q')} == 1` $labels.cluster | query"
+
+
+def _while_up(condition: str, page: str, alert: Alert) -> str:
+    """Return the template of a URL: `page` while the exporter answers, else the page of the repository."""
+    return f"{{{{ if {condition} }}}}{page}{{{{ else }}}}{RUNBOOKS.format(name=alert.runbook)}{{{{ end }}}}"
 
 
 def _values(alert: Alert, settings: Settings, others: Mapping[str, float | str]) -> dict[str, str]:

@@ -23,8 +23,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-_USER, _CELL = 8, 12
-"""Characters of a user's name, and of a cell: `aturing:100`."""
+_USER, _CELL = 7, 12
+"""Characters of a user's name, and of a cell with the space after it: `aturing:100`."""
+_USUAL_NAME, _LONGEST_NAME = 12, 20
+"""Characters of a node's name. Names longer than usual take the place of the oldest columns."""
 _MAX_COLUMNS = 13
 _LOW, _MIDDLE = 0.15, 0.5
 """Utilization below which an allocated GPU is red, and yellow."""
@@ -119,14 +121,19 @@ def colour_of(cell: Cell) -> int:
     return _RED if cell.utilization < _LOW else _YELLOW if cell.utilization < _MIDDLE else _GREEN
 
 
-def render(rows: Mapping[Key, Sequence[Cell]], moments: Sequence[int], *, colours: bool, legend: bool) -> str:
-    """Each node's name stands at its first GPU only."""
-    name = max([4, *(min(len(node), 20) for node, _ in rows)])
-    lines = ["  ".join((f"{'NODE':<{name}}", "GPU", "".join(f"{_clock(at):<{_CELL}}" for at in moments))).rstrip()]
+def render(
+    rows: Mapping[Key, Sequence[Cell]], moments: Sequence[int], width: int, *, colours: bool, legend: bool
+) -> str:
+    """Return the newest columns that fit. Each node's name stands at its first GPU only."""
+    name = max([4, *(min(len(node), _LONGEST_NAME) for node, _ in rows)])
+    newest = -columns_of(width, max(_USUAL_NAME, name))
+    lines = [
+        "  ".join((f"{'NODE':<{name}}", "GPU", "".join(f"{_clock(at):<{_CELL}}" for at in moments[newest:]))).rstrip()
+    ]
     before = ""
     for (node, gpu), cells in rows.items():
-        shown = re.sub(r"[^ -~]", "?", node)[:20] if node != before else ""
-        drawn = "".join(_painted(cell, colours=colours) for cell in cells).rstrip()
+        shown = re.sub(r"[^ -~]", "?", node)[:_LONGEST_NAME] if node != before else ""
+        drawn = "".join(_painted(cell, colours=colours) for cell in cells[newest:]).rstrip()
         lines.append(f"{shown:<{name}}  {gpu:>3}  {drawn}")
         before = node
     if legend:
@@ -167,9 +174,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if not given.url.startswith(("http://", "https://")) or not 0 < given.hours <= 24 * 31:
         parser.error("--prometheus.url is needed (or GPU_EXPORTER_PROMETHEUS_URL), and --hours up to 744")
-    count = columns_of(shutil.get_terminal_size((80, 24)).columns, 12)
+    width = shutil.get_terminal_size((80, 24)).columns
+    end, count = int(time.time()), columns_of(width, _USUAL_NAME)
     step = max(60, round(given.hours * 3600 / max(1, count - 1)))
-    end = int(time.time())
     moments = [end - step * back for back in reversed(range(count))]
     try:
         asked = queries(step)
@@ -182,7 +189,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows = {key: cells for key, cells in rows.items() if re.fullmatch(given.node, key[0])}
     rows = _of_user(rows, given.user) if given.user else rows
     colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    sys.stdout.write(render(rows, moments, colours=colours, legend=not given.no_legend) if rows else "no GPUs\n")
+    shown = render(rows, moments, width, colours=colours, legend=not given.no_legend) if rows else "no GPUs\n"
+    sys.stdout.write(shown)
     return 0
 
 

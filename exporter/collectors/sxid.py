@@ -74,11 +74,9 @@ def fatal(sxids: SxidCounts) -> Mapping[tuple[str, str], UnixTime]:
     return last
 
 
-def not_after(sxids: SxidCounts, now: UnixTime) -> SxidCounts:
-    """The same, none of them later than `now`."""
-    if all(time <= now for _, time in sxids.seen.values()):
-        return sxids
-    return SxidCounts({kind: (count, min(time, now)) for kind, (count, time) in sxids.seen.items()})
+def moved(sxids: SxidCounts, seconds: float) -> SxidCounts:
+    """Return the same at times that are so much later."""
+    return SxidCounts({kind: (count, time + seconds) for kind, (count, time) in sxids.seen.items()})
 
 
 SXID_FAMILIES: tuple[Family[SxidCounts], ...] = (

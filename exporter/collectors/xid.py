@@ -82,12 +82,10 @@ def counted(before: XidCounts, event: XidEvent, source: str, site: Mapping[int, 
     )
 
 
-def not_after(xids: XidCounts, now: UnixTime) -> XidCounts:
-    """The same, none of them later than `now`."""
-    if max(xids.last.values(), default=now) <= now:
-        return xids
-    last = {key: min(time, now) for key, time in xids.last.items()}
-    standing = {xid: XidReport(each.class_, min(each.time, now)) for xid, each in xids.standing.items()}
+def moved(xids: XidCounts, seconds: float) -> XidCounts:
+    """Return the same at times that are so much later."""
+    last = {key: time + seconds for key, time in xids.last.items()}
+    standing = {xid: XidReport(each.class_, each.time + seconds) for xid, each in xids.standing.items()}
     return XidCounts(xids.by_source, last, standing)
 
 

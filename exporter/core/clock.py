@@ -59,6 +59,13 @@ class Moment(NamedTuple):
 NEVER = MonotonicTime(float("-inf"))
 """Before every moment."""
 EPOCH = UnixTime(0.0)
+_STEP_SECONDS = 2.0
+
+
+def clock_step(before: UnixTime, booted: UnixTime) -> float:
+    """Return the seconds by which the wall clock was set, by the time of the boot before and now; EPOCH is unknown."""
+    step = booted - before
+    return step if abs(step) >= _STEP_SECONDS and before > EPOCH and booted > EPOCH else 0.0
 
 
 class RunningClock:

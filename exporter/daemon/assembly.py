@@ -237,9 +237,10 @@ def _slurm_node(config: SlurmConfig, names: Sequence[str]) -> BackgroundSource[b
     """Return the source that asks slurmctld about this node; None where it is not to be asked."""
     if config.mode == OFF or not config.scontrol:
         return None
-    seen = (lambda: True) if config.mode == ON else (lambda: exists(gres.effective_gres_conf(config.gres_conf)))
+    required = config.mode == ON
+    seen = lambda: required or exists(gres.effective_gres_conf(config.gres_conf))  # noqa: E731
     return BackgroundSource(
-        SlurmNode(seen, lambda: slurm_maintenance(config.scontrol, names)),
+        SlurmNode(seen, lambda: slurm_maintenance(config.scontrol, names, required=required)),
         nothing=None,
         name="slurm-node",
         interval=lambda known: _ABSENT_EVERY if known is None else _NODE_EVERY,

@@ -33,27 +33,27 @@ def slurm_gpus(gres_conf: Path, names: frozenset[str]) -> int | None:
     return len({file for group in files for file in group if _DEVICE.fullmatch(file)}) or None
 
 
-def slurm_maintenance(scontrol: str, names: Sequence[str]) -> bool:
-    """Return whether a person took the node out of service in Slurm, by its first name there. Raises SourceError."""
-    name, *others = names
-    try:
-        return in_maintenance(program.output((scontrol, "show", "node", name), _TIMEOUT, _MAX_BYTES))
-    except program.ProgramError as error:
-        if others and f"Node {name} not found" in str(error):
-            return slurm_maintenance(scontrol, others)
-        raise SourceError(str(error)) from None
+def slurm_maintenance(scontrol: str, names: Sequence[str], *, required: bool = True) -> bool | None:
+    """Return whether a person took the node out of service; None if slurmctld knows no name. Raises SourceError."""
+    for name in names:
+        try:
+            return in_maintenance(program.output((scontrol, "show", "node", name), _TIMEOUT, _MAX_BYTES))
+        except program.ProgramError as error:
+            if f"Node {name} not found" not in str(error) or (required and name == names[-1]):
+                raise SourceError(str(error)) from None
+    return None
 
 
 class SlurmNode:
     """Asks whether this node is in maintenance, from when Slurm is first seen here: slurmd may start after this."""
 
-    def __init__(self, seen: Callable[[], bool], ask: Callable[[], bool]) -> None:
+    def __init__(self, seen: Callable[[], bool], ask: Callable[[], bool | None]) -> None:
         self._seen = seen
         self._ask = ask
         self._here = False
 
     def __call__(self) -> bool | None:
-        """None where there has been no sign of Slurm. Raises SourceError."""
+        """None where there has been no sign of Slurm, or it has no such node. Raises SourceError."""
         self._here = self._here or self._seen()  # a configless slurmd that stops takes its files away
         return self._ask() if self._here else None
 

@@ -160,7 +160,9 @@ def fault(kind: FaultKind) -> Find:
 
 
 def down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
-    """GPUs that are unreachable, before that is a fault."""
+    """GPUs that are unreachable, before that is a fault. Without a driver all are: one finding, of the node."""
+    if facts.of("gpu_exporter_driver_error"):
+        return
     faults = (*(s for kind in ("lost", "gpu_slow") for s in facts.of("gpu_fault_timestamp_seconds", fault=kind)),)
     known = {s.labels.get("uuid") for s in (*faults, *facts.of("gpu_fault_acknowledged", fault="lost"))}
     for series in facts.of("gpu_up"):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from exporter.collectors.xid_catalogue import FALLEN_OFF, IGNORE, class_of
-from exporter.core.clock import EPOCH, UnixTime
+from exporter.core.clock import EPOCH, UnixTime, clock_step
 from exporter.faults import causes, levels
 from exporter.faults.identity import identify, is_occupied
 from exporter.faults.model import (
@@ -87,7 +88,7 @@ def advance(state: FaultState, observation: Observation) -> FaultState:
 
 
 def _update_gpus(state: FaultState, observation: Observation) -> FaultState:
-    state = _clamp_future_times(_acknowledged(state, observation), observation.time)
+    state = _acknowledged(_by_this_clock(state, observation), observation)
     if observation.boot and state.boot and observation.boot != state.boot:
         state = _restarted(state, observation)
     state = replace(state, boot=observation.boot or state.boot)
@@ -295,20 +296,32 @@ def _record_missing(
     return known, (slow,) if late and not kinds & {FaultKind.LOST, FaultKind.SLOW} else ()
 
 
-def _clamp_future_times(state: FaultState, now: UnixTime) -> FaultState:
-    """Move times after `now` back to it: where a clock was set back, nothing would count until they have come."""
-    devices = {
-        uuid: replace(
-            known,
-            last_reset=min(known.last_reset, now),
-            last_boot=min(known.last_boot, now),
-            baseline_time=min(known.baseline_time, now),
-            missing_since=None if known.missing_since is None else min(known.missing_since, now),
-            returned_at=None if known.returned_at is None else min(known.returned_at, now),
-        )
-        for uuid, known in state.devices.items()
-    }
-    return replace(state, devices=devices)
+_TIMES = ("last_reset", "last_boot", "baseline_time", "missing_since", "returned_at")
+
+
+def _by_this_clock(state: FaultState, observation: Observation) -> FaultState:
+    """Move all times by what the clock was set by; those after now, to now: nothing would count until then."""
+    step = clock_step(state.booted, observation.booted) if observation.boot == state.boot else 0.0
+
+    def at(time: UnixTime) -> UnixTime:
+        return min(max(time + step, EPOCH), observation.time) if time > EPOCH else time
+
+    def record(known: GpuRecord) -> GpuRecord:
+        times = ((name, getattr(known, name)) for name in _TIMES)
+        moved: dict[str, Any] = {name: at(time) for name, time in times if time is not None}
+        return replace(known, **moved)
+
+    return replace(
+        state,
+        devices={uuid: record(known) for uuid, known in state.devices.items()},
+        faults=tuple(replace(fault, since=at(fault.since)) for fault in state.faults),
+        switches=tuple(replace(fault, since=at(fault.since)) for fault in state.switches),
+        switches_last_reset=at(state.switches_last_reset),
+        unnamed_last_reset=at(state.unnamed_last_reset),
+        refused={index: at(since) for index, since in state.refused.items()},
+        unconfirmed={uuid: at(since) for uuid, since in state.unconfirmed.items()},
+        booted=observation.booted,
+    )
 
 
 def _restarted(state: FaultState, observation: Observation) -> FaultState:
@@ -332,14 +345,15 @@ def _restarted(state: FaultState, observation: Observation) -> FaultState:
 
 
 def _acknowledged(state: FaultState, observation: Observation) -> FaultState:
-    for acknowledgement in sorted(observation.acknowledgements, key=lambda each: each.time):
-        if acknowledgement.time > state.acknowledged_until:
+    for said in sorted(observation.acknowledgements, key=lambda each: each.time):
+        if said.time > state.acknowledged_until:
+            acknowledgement = replace(said, time=min(said.time, observation.time))
             if any(not fault.uuid and fault.by_xid and acknowledgement.covers(fault) for fault in state.faults):
                 state = replace(state, unnamed_last_reset=acknowledgement.time)
             state = _without_acknowledged(state, acknowledgement)
             if any(acknowledgement.covers_switch(fault) for fault in state.switches):
                 state = _clear_switches(state, acknowledgement.time)
-            state = replace(state, acknowledged_until=acknowledgement.time)
+            state = replace(state, acknowledged_until=said.time)
     return state
 
 
@@ -388,7 +402,6 @@ _TOGETHER = 600.0
 
 def _advance_switches(state: FaultState, observation: Observation) -> FaultState:
     """`state`, whose GPUs are as this observation left them, with the faults of the switches as they are now."""
-    state = replace(state, switches_last_reset=min(state.switches_last_reset, observation.time))
     reset = _reset(state.devices, observation)
     if reset is not None and any(fault.since <= reset for fault in state.switches):
         state = _clear_switches(state, reset)

@@ -161,6 +161,8 @@ class FaultState:
     """Unix seconds of their last proven cure: SXIDs before it do not count any more."""
     unnamed_last_reset: UnixTime = EPOCH
     """Unix seconds until which XIDs of GPUs that the driver never showed do not count."""
+    booted: UnixTime = EPOCH
+    """When this boot was, by the wall clock of all these times."""
     refused: Mapping[int, UnixTime] = field(default_factory=dict[int, UnixTime])
     """Unix seconds since when an index gives no handle, and no GPU is known there. Not saved."""
     unconfirmed: Mapping[str, UnixTime] = field(default_factory=dict[str, UnixTime])
@@ -221,3 +223,5 @@ class Observation:
     """The XIDs of GPUs that the driver does not show, by PCI bus id and XID."""
     stated: int = 0
     """GPUs by the operator's word (option, gres.conf); 0 without one."""
+    booted: UnixTime = EPOCH
+    """When this boot was, by the wall clock of now."""

@@ -12,21 +12,32 @@ import math
 import os
 import re
 import threading
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from exporter.collectors.xid_catalogue import FALLEN_OFF
 from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime
-from exporter.faults.model import Fault, FaultKind, FaultState, GpuRecord, RepairAction, SwitchFault, date
+from exporter.faults.model import (
+    XID_EVIDENCE,
+    Fault,
+    FaultKind,
+    FaultState,
+    GpuRecord,
+    RepairAction,
+    SwitchFault,
+    date,
+)
 from exporter.host.text import new_file
 
 VERSION = 1
 DAMAGED, OTHER_VERSION, UNKNOWN = "damaged", "version", "unknown"
 _WORST_FIRST = (OTHER_VERSION, DAMAGED, UNKNOWN)
 _KEYS = frozenset(
-    {"version", "boot", "acknowledged_until", "accepted", "devices", "faults", "switches", "switches_last_reset"}
-) | {"unnamed_last_reset"}
+    {"version", "boot", "booted", "acknowledged_until", "accepted", "devices", "faults", "switches", "checksum"}
+) | {"switches_last_reset", "unnamed_last_reset"}
 _MAX_ENTRIES = 1024
 """GPUs and faults that are believed of one node."""
 _MAX_DEPTH = 8
@@ -35,7 +46,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\],]', re.DOTALL)
 _CLOSING = {"{": "}", "[": "]"}
 _MAX_ID_CHARACTERS = 16
 _MAX_EVIDENCE_CHARACTERS = 200
-_NUMBERS = ("index", "links", "uncorrected", "baseline_time", "reset_observations", "last_reset")
+_NEW = GpuRecord(0)
 _EARLIER_NAMES = {
     "marked": "baseline_time",
     "low": "reset_observations",
@@ -45,9 +56,10 @@ _EARLIER_NAMES = {
     "switches_cured": "switches_last_reset",
 }
 """What earlier versions call the same."""
-_OPTIONAL_NUMBERS = ("joules", "missing_since", "returned_at")
 RECORD_ERRORS = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 """What parsing a record raises if it is none."""
+_CHECKSUM = re.compile(rb',"checksum":"([^"]*)"}\s*\Z')
+"""CRC-32 of all before it: a changed digit is valid JSON, too. Earlier versions wrote none."""
 T = TypeVar("T")
 
 
@@ -64,6 +76,9 @@ def parse(data: bytes) -> Loaded:
     """Return the state in a file, as far as it can be understood."""
     reader = _Reader()
     state = reader.state(reader.content(data))
+    end = _CHECKSUM.search(data)
+    if end and end[1] != b"%08x" % zlib.crc32(data[: end.start()]):
+        reader.problems.append((DAMAGED, "the checksum differs"))
     cause, reason = min(reader.problems, key=lambda each: _WORST_FIRST.index(each[0]), default=("", ""))
     return Loaded(state, cause, reason)
 
@@ -97,7 +112,7 @@ class _Reader:
             return str(name), str(kind)
 
         def switch(entry: dict[str, Any]) -> SwitchFault:
-            name, sxid = (str(entry[key])[:_MAX_ID_CHARACTERS] for key in ("switch", "sxid"))
+            name, sxid = (self._text(entry[key])[:_MAX_ID_CHARACTERS] for key in ("switch", "sxid"))
             return SwitchFault(name, sxid, self._date(entry["since"]))
 
         if content.get("version") != VERSION:
@@ -107,14 +122,19 @@ class _Reader:
         devices = content.get("devices")
         known = devices.items() if isinstance(devices, dict) else self._entries(devices)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
         return FaultState(
-            str(content.get("boot", "")),
+            self._text(content.get("boot")),
             dict(self._each(known, self._known)),  # pyright: ignore[reportUnknownArgumentType]
             tuple(self._each(self._entries(content.get("faults")), self._fault)),
             frozenset(self._each(self._entries(content.get("accepted")), pair)),
             self._date(content.get("acknowledged_until", 0)),
-            tuple(self._each(self._entries(content.get("switches", ())), switch)),
+            tuple(
+                self._each(
+                    self._entries(content.get("switches", None if "switches_last_reset" in content else ())), switch
+                )
+            ),
             self._date(content.get("switches_last_reset", 0)),
             self._date(content.get("unnamed_last_reset", 0)),
+            self._date(content.get("booted", 0)),
         )
 
     def _note(self, cause: str, reason: object) -> None:
@@ -139,6 +159,12 @@ class _Reader:
             except RECORD_ERRORS as error:
                 self._note(DAMAGED, error)
 
+    def _text(self, value: Any) -> str:
+        if not isinstance(value, str):
+            self._note(DAMAGED, "a text is missing")
+            return ""
+        return value
+
     def _date(self, value: Any) -> UnixTime:
         try:
             return date(value)
@@ -151,23 +177,19 @@ class _Reader:
         names = {field.name for field in fields(GpuRecord)}
         if unknown := sorted(entry.keys() - names):
             self._note(UNKNOWN, f"unknown {unknown}")
-        wrong = [
-            name for name in (*_NUMBERS, *_OPTIONAL_NUMBERS) if name in entry and not _is_number(name, entry[name])
-        ]
-        if wrong:
-            self._note(DAMAGED, f"no number: {', '.join(wrong)}")
-        return uuid, GpuRecord(**{name: value for name, value in entry.items() if name in names and name not in wrong})
+        known = {name: value for name, value in entry.items() if name in names and _is_like(value, getattr(_NEW, name))}
+        if wrong := sorted(entry.keys() & names - known.keys()):
+            self._note(DAMAGED, f"no value: {', '.join(wrong)}")
+        return uuid, GpuRecord(**known)
 
     def _fault(self, entry: dict[str, Any]) -> Fault:
-        kind = self._one_of(FaultKind, entry["kind"], None)
+        kind, evidence = self._one_of(FaultKind, entry["kind"], None), self._text(entry["evidence"])
         action = self._one_of(RepairAction, entry["action"], RepairAction.INSPECT)
         return Fault(
-            str(entry["uuid"]),
+            self._text(entry["uuid"]),
             int(entry["index"]),
-            FaultKind.LOST
-            if kind is FaultKind.XID and action is RepairAction.RESTART
-            else kind,  # as earlier versions latched XID 79
-            str(entry["evidence"])[:_MAX_EVIDENCE_CHARACTERS],
+            FaultKind.LOST if evidence == f"{XID_EVIDENCE}{FALLEN_OFF}" else kind,  # which was XID in earlier versions
+            evidence[:_MAX_EVIDENCE_CHARACTERS],
             action,
             self._date(entry["since"]),
         )
@@ -189,9 +211,10 @@ def _with_present_names(entry: Mapping[str, Any]) -> dict[str, Any]:
 K = TypeVar("K", FaultKind, RepairAction)
 
 
-def _is_number(name: str, value: Any) -> bool:
-    if value is None:
-        return name in _OPTIONAL_NUMBERS
+def _is_like(value: Any, new: object) -> bool:
+    """Whether a value can stand where a new record has `new`."""
+    if isinstance(new, bool | str) or value is None:
+        return isinstance(value, type(new))
     return isinstance(value, int | float) and math.isfinite(value)
 
 
@@ -280,6 +303,7 @@ def write(path: Path, state: FaultState) -> None:
             content = {
                 "version": VERSION,
                 "boot": state.boot,
+                "booted": state.booted,
                 "acknowledged_until": state.acknowledged_until,
                 "faults": [asdict(fault) for fault in state.faults],
                 "switches": [asdict(fault) for fault in state.switches],
@@ -288,7 +312,8 @@ def write(path: Path, state: FaultState) -> None:
                 "accepted": sorted(state.accepted),
                 "devices": {uuid: asdict(known) for uuid, known in state.confirmed_devices.items()},
             }
-            json.dump(content, file, separators=(",", ":"))
+            text = json.dumps(content, separators=(",", ":"))[:-1]
+            file.write(f'{text},"checksum":"{zlib.crc32(text.encode()):08x}"}}')
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)

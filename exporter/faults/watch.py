@@ -170,6 +170,7 @@ class FaultTracker:
         driver: bool,
         sxids: Mapping[tuple[str, str], UnixTime] | None = None,
         unclaimed: Mapping[str, Mapping[int, XidReport]] | None = None,
+        booted: UnixTime = EPOCH,
     ) -> None:
         """Advance the faults by what this cycle read of the GPUs, and update `status`."""
         self._looked = monotonic
@@ -178,7 +179,7 @@ class FaultTracker:
         counts = self._counts(monotonic)
         stated = counts.get("option") or counts.get("slurm") or 0
         look = Observation(
-            time, self._site.boot, driver, gpus, refused, acknowledged, sxids or {}, unclaimed or {}, stated
+            time, self._site.boot, driver, gpus, refused, acknowledged, sxids or {}, unclaimed or {}, stated, booted
         )
         self._state = advance(before, look)
         _log_changes(before, self._state)
@@ -291,15 +292,17 @@ def _log_changes(before: FaultState, after: FaultState) -> None:
 
 
 def _described(state: FaultState) -> Mapping[Fault | SwitchFault, tuple[str, str]]:
-    """Return the text and the repair of each fault. A fault is the same, whatever index its GPU has."""
+    """Return the text and the repair of each fault: the same, whatever its GPU's index and whatever the clock."""
     found: dict[Fault | SwitchFault, tuple[str, str]] = {
-        replace(each, index=0) if each.uuid else each: (
+        replace(each, index=0 if each.uuid else each.index, since=EPOCH): (
             f"GPU {each.index} {each.kind.value} ({each.evidence})",
             each.action.value,
         )
         for each in state.faults
     }
-    return found | {each: (each.evidence, "a reset of all GPUs together") for each in state.switches}
+    return found | {
+        replace(each, since=EPOCH): (each.evidence, "a reset of all GPUs together") for each in state.switches
+    }
 
 
 def _log_sources(before: Mapping[str, bool], errors: Mapping[str, str]) -> None:

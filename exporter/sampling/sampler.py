@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.sxid import SXID_FAMILIES, fatal
-from exporter.core.clock import Moment, MonotonicTime, monotonic_time, unix_time
+from exporter.core.clock import Moment, MonotonicTime, UnixTime, monotonic_time, unix_time
 from exporter.core.families import Block
 from exporter.core.threads import Threads
 from exporter.driver.interface import Driver
@@ -136,7 +136,8 @@ class Sampler:
 
     def _update_faults(self, state: DriverState, at: Moment) -> None:
         """Let the faults see what this cycle found."""
-        self.xids.set_back(at.unix)
+        booted = UnixTime(float(at.unix) - float(at.monotonic))
+        self.xids.set_clock(booted)
         self.xids.claim(self.uuids())
         gpus = tuple(
             observed_gpu(
@@ -159,6 +160,7 @@ class Sampler:
             driver=not state.error,
             sxids=fatal(self.xids.switches),
             unclaimed=self.xids.unclaimed,
+            booted=booted,
         )
 
     def _publish(self, state: DriverState, result: AccountingResult, at: Moment, seconds: float) -> Snapshot:

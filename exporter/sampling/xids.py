@@ -15,9 +15,9 @@ from types import TracebackType
 
 from exporter.collectors import sxid
 from exporter.collectors.sxid import SxidCounts
-from exporter.collectors.xid import FACILITIES, RECORD, XidCounts, XidReport, counted, not_after, parse
+from exporter.collectors.xid import FACILITIES, RECORD, XidCounts, XidReport, counted, moved, parse
 from exporter.collectors.xid_catalogue import DECODED
-from exporter.core.clock import EPOCH, MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
+from exporter.core.clock import EPOCH, MonotonicClock, MonotonicTime, UnixTime, boot_time, clock_step, monotonic_time
 from exporter.driver.interface import Driver, DriverError, UnsupportedError, XidEvent
 
 _MAX_RECORD_BYTES = 8192
@@ -105,19 +105,22 @@ class XidLog:
         """When the kernel log last showed a reset, by UUID or bus id."""
         self._loaded = EPOCH
         """When it last showed that the driver was loaded."""
+        self._booted = EPOCH
+        """When the monotonic clock began to count, by the wall clock of all these times; EPOCH before the first."""
         self._sources: dict[str, bool] = {}
         self._asked: dict[str, MonotonicTime] = {}
         """Since when a source is being asked that has not answered yet."""
         self.switches = SxidCounts()
         """Those of NVSwitches. Replaced, never changed in place."""
 
-    def add(self, event: XidEvent, source: str, *, past: bool = False) -> None:
-        """Count an event. What was `past` before the start has a time, and no count.
+    def add(self, event: XidEvent, source: str, booted: UnixTime = EPOCH, *, past: bool = False) -> None:
+        """Count an event; `booted` as in `set_clock`. What was `past` before the start has a time, and no count.
 
         Where the kernel log is followed, its line states more than the driver's event.
         """
         if event.xid in DECODED and source == "nvml" and self._sources.get("kmsg"):
             return
+        event = replace(event, timestamp=event.timestamp + (self._by_my_clock(booted) - booted))
         log.warning("XID %d on %s (%s)", event.xid, event.uuid or "an unknown GPU", source)
         with self._lock:
             self._add(event, source, past)
@@ -164,6 +167,7 @@ class XidLog:
 
     def read(self, record: str, booted: UnixTime, uuids: Mapping[str, str], *, past: bool = False) -> None:
         """Take what one record of the kernel log reports, if anything: XID, SXID, reset, load of the driver."""
+        booted = self._by_my_clock(booted)
         event, head = parse(record, booted, uuids), RECORD.match(record)
         by_kernel = head is not None and int(head["priority"]) < FACILITIES
         if event:
@@ -206,13 +210,24 @@ class XidLog:
         with self._lock:
             return self._sources | {name: False for name, since in self._asked.items() if now - since > _HANG_SECONDS}
 
-    def set_back(self, now: UnixTime) -> None:
-        """Limit all times to `now`: later ones are of a clock that was set back since then."""
+    def set_clock(self, booted: UnixTime) -> None:
+        """Move all times where the wall clock was set: `booted` is when the monotonic clock began to count, by it."""
         with self._lock:
-            self.switches = sxid.not_after(self.switches, now)
-            self._loaded = min(self._loaded, now)
-            self._resets = {uuid: min(time, now) for uuid, time in self._resets.items()}
-            self._counts = {uuid: not_after(counts, now) for uuid, counts in self._counts.items()}
+            step, self._booted = clock_step(self._booted, booted), booted
+            if not step:
+                return
+            self.switches = sxid.moved(self.switches, step)
+            self._loaded = self._loaded + step if self._loaded > EPOCH else EPOCH
+            self._resets = {uuid: time + step for uuid, time in self._resets.items()}
+            self._counts = {uuid: moved(counts, step) for uuid, counts in self._counts.items()}
+            for failed in self._programs.values():
+                failed.update({key: time + step for key, time in failed.items()})
+            self._unclaimed = [(replace(e, timestamp=e.timestamp + step), *rest) for e, *rest in self._unclaimed]  # type: ignore[misc]
+
+    def _by_my_clock(self, booted: UnixTime) -> UnixTime:
+        """Return `booted`, or what it was before the clock was set and `set_clock` was told."""
+        self._booted = max(self._booted, booted) if self._booted == EPOCH else self._booted
+        return booted + -clock_step(self._booted, booted)
 
     def counts(self, uuid: str) -> XidCounts:
         return self._counts.get(uuid, _NONE)
@@ -228,7 +243,7 @@ def follow_driver(driver: Driver, found: XidLog, stopped: threading.Event, open_
         found.asks("nvml")
         try:
             for event in driver.events(_WAIT_SECONDS):
-                found.add(event, "nvml")
+                found.add(event, "nvml", boot_time())
             found.set_source("nvml", up=True)
             failed = ""
         except DriverError as error:

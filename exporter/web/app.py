@@ -93,6 +93,7 @@ _GZIP_LEVEL = 1
 """Of a page, level 6 saves 14 % of the bytes for three times the CPU time."""
 _JSON = "application/json"
 ALLOCATIONS = "/api/v1/allocations"
+RUNBOOKS = "/runbooks/"
 _PROBES = frozenset({"/-/healthy", "/-/ready"})
 _WRONG_SECONDS = 1.0
 """A wrong password is answered so late; a client that tries one after the other gets no further."""
@@ -141,7 +142,7 @@ class _Route:
 
 
 class App:
-    """Answers GET and HEAD on /, the telemetry path, /-/healthy and /-/ready."""
+    """Answers GET and HEAD on /, the telemetry path, /runbooks/, /-/healthy and /-/ready."""
 
     def __init__(self, pages: RouteHandlers, telemetry_path: str, policy: Callable[[], Policy] = Policy) -> None:
         """`policy` is asked at each request: the file may change."""
@@ -152,6 +153,7 @@ class App:
             "/-/healthy": _Route(None, lambda _: _probe("healthy", "unhealthy", pages.unhealthy())),
             "/-/ready": _Route(None, lambda _: _probe("ready", "not ready", pages.ready())),
             "/": _Route(QueueName.SLOW, lambda _: _ok(_HTML, pages.status().encode(errors="replace"))),
+            RUNBOOKS: _Route(QueueName.SLOW, _runbook),
         }
         if (rows := pages.allocations) is not None:
             self._routes = {
@@ -202,7 +204,8 @@ class App:
             return _text("401 Unauthorized", "unauthorized", *realm, after=after)
         if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
             return _text("405 Method Not Allowed", "only GET and HEAD", ("Allow", "GET, HEAD"))
-        return self._routes.get(_path(environ)) or _text("404 Not Found", "not found")
+        path = RUNBOOKS if _path(environ).startswith(RUNBOOKS) else _path(environ)
+        return self._routes.get(path) or _text("404 Not Found", "not found")
 
     def _safely(self, environ: Environ, make: Callable[[], R]) -> R | Response:
         try:
@@ -253,6 +256,13 @@ def _ok(content_type: str, body: bytes) -> Response:
 
 def _text(status: str, text: str, *headers: tuple[str, str], after: float = 0.0) -> Response:
     return Response(status, (("Content-Type", _TEXT), *headers), f"{text}\n".encode(), after)
+
+
+def _runbook(environ: Environ) -> Response:
+    from exporter.web.runbooks import page  # noqa: PLC0415 - few nodes are asked for one
+
+    found = page(_path(environ).removeprefix(RUNBOOKS))
+    return _ok(_HTML, found.encode()) if found else _text("404 Not Found", "not found")
 
 
 def _probe(good: str, bad: str, reason: str) -> Response:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from exporter.config.kinds import address, optional_path, text, url_path
 from exporter.config.option import option
-from exporter.core.project import RUNBOOKS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,4 +22,6 @@ class WebConfig:
         metavar="FILE",
         name="config.file",
     )
-    runbook_url: str = option(RUNBOOKS, text, "Where the status page links to; {name} is the runbook's.", metavar="URL")
+    runbook_url: str = option(
+        "/runbooks/{name}", text, "URL of a runbook, where not the exporter's own; {name} is its name.", metavar="URL"
+    )

@@ -124,6 +124,12 @@ class Connection(asyncio.BufferedProtocol):
         self._handler.on_write_resumed(self)
         self._handler.on_closed(self)
 
+    def finish(self) -> None:
+        """End after the answer that is under way; at once where there is none."""
+        self._close_after = True
+        if self._transport is not None and self._http.their_state is h11.IDLE:
+            self._transport.close()
+
     def end(self) -> None:
         """Break off, whatever is under way."""
         if self._transport is not None:
@@ -155,7 +161,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.pause_reading()
         self._until(self._loop.time() + ANSWER_SECONDS)
         try:  # a body is not read: the connection ends with the answer
-            self._close_after = not isinstance(self._http.next_event(), h11.EndOfMessage)
+            self._close_after |= not isinstance(self._http.next_event(), h11.EndOfMessage)
         except h11.RemoteProtocolError:
             self._close_after = True
         self._handler.on_request(self)

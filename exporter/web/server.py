@@ -15,6 +15,7 @@ import logging
 import resource
 import socket
 import sys
+import threading
 from asyncio import sslproto
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -45,6 +46,8 @@ _NETWORK = 8
 """Bytes of an IPv6 address that name the network."""
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FULL_PAUSE = 0.1
+_FINISH_SECONDS = 3.0
+"""Seconds in which requests that are under way are still answered when the server is stopped."""
 
 
 class Server:
@@ -63,8 +66,8 @@ class Server:
         self._threads = threads or Threads()
         self._workers = WorkerQueues(self._threads, workers)
         self._listening = _bound(address)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopped = False
+        self._manager: _ConnectionManager | None = None
+        self._stopped, self._ended = False, threading.Event()
 
     @property
     def port(self) -> int:
@@ -75,22 +78,25 @@ class Server:
         self._threads.start("web", self._run)
 
     def stop(self) -> None:
+        """Take no more requests, answer those that are under way, and end. Waits for it, but not for long."""
         self._stopped = True
-        self._workers.stop()
-        loop = self._loop
-        if loop is None:
+        if self._manager is None:
             self._listening.close()
         else:
             with contextlib.suppress(RuntimeError):  # it has ended
-                loop.call_soon_threadsafe(loop.stop)
+                self._manager.call_finish()
+                self._ended.wait(_FINISH_SECONDS + 1.0)
+        self._workers.stop()
 
     def _run(self) -> None:
         if self._stopped:
             return
-        self._loop = loop = asyncio.new_event_loop()
+        loop = asyncio.new_event_loop()
         loop.set_exception_handler(_log_error)
         try:
-            manager = _ConnectionManager(loop, self._app, self._workers, self._certificates, self._listening)
+            self._manager = manager = _ConnectionManager(
+                loop, self._app, self._workers, self._certificates, self._listening
+            )
             loop.call_soon(manager.open)
             loop.run_forever()
             manager.close()
@@ -99,6 +105,7 @@ class Server:
             loop.close()
             if self._stopped:
                 self._listening.close()
+                self._ended.set()
 
 
 class _ConnectionManager:
@@ -122,10 +129,24 @@ class _ConnectionManager:
         self._connections: dict[int, Connection] = {}
         self._opening: dict[int, asyncio.Task[None]] = {}
         self._unsent: dict[int, Connection] = {}
+        self._finishing = False
         self.buffer = memoryview(bytearray(HEAD_BYTES + 1))
 
     def open(self) -> None:
         self._loop.add_reader(self._listening, self._accept)
+
+    def call_finish(self) -> None:
+        """Call `finish` in the loop. Raises RuntimeError if that has ended."""
+        self._loop.call_soon_threadsafe(self._finish)
+
+    def _finish(self) -> None:
+        self._loop.remove_reader(self._listening)
+        self._finishing = True
+        self._loop.call_later(_FINISH_SECONDS, self._loop.stop)
+        for connection in list(self._connections.values()):
+            connection.finish()
+        if not self._connections:
+            self._loop.stop()
 
     def close(self) -> None:
         self._loop.remove_reader(self._listening)
@@ -167,6 +188,8 @@ class _ConnectionManager:
         self._connections.pop(connection.key, None)
         self._unsent.pop(connection.key, None)
         self._limiter.left(connection.key)
+        if self._finishing and not self._connections:
+            self._loop.stop()
 
     def _accept(self) -> None:
         for _ in range(_ACCEPTED_AT_ONCE):

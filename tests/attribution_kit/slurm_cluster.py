@@ -270,14 +270,14 @@ class SlurmCluster:
         self.run("slurmctld", "-c")
         until(lambda: "is UP" in self.run("scontrol", "ping", check=False))
         for node in self.nodes:
-            self._start_daemon(node)
+            self.start_daemon(node)
         self._await_nodes()
 
     def _await_nodes(self) -> None:
         ready = f"idle {len(self.nodes)}"
         until(lambda: self.run("sinfo", "-h", "-o", "%t %D", check=False).strip() == ready)
 
-    def _start_daemon(self, node: str) -> None:
+    def start_daemon(self, node: str) -> None:
         self.run("slurmd", "-c", "-N", node, "-d", f"{ROOT}/usr/sbin/slurmstepd")
 
     def _start_accounting(self) -> None:

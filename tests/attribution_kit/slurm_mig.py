@@ -112,7 +112,7 @@ class MigCluster(SlurmCluster):
         conf.write_text(text.replace("GresTypes=gpu,shard", "GresTypes=gpu"))
         (self.work / "etc/gres.conf").write_text(gres_conf)
 
-    def _start_daemon(self, node: str) -> None:
+    def start_daemon(self, node: str) -> None:
         daemon = ("slurmd", "-c", "-N", node, "-d", f"{ROOT}/usr/sbin/slurmstepd")
         self.run("unshare", "-m", f"{self.work}/namespace", *daemon)
 

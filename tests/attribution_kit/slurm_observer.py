@@ -15,6 +15,7 @@ from exporter.attribution.slurm.jobs import Controller
 from exporter.host.process import ProcessReader
 from tests.attribution_kit.nodes import gpu
 from tests.attribution_kit.slurm_cluster import INDEX_TO_MINOR, SlurmCluster
+from tests.attribution_kit.slurm_pair import PairCluster
 
 GPUS = tuple(gpu(number) for number in range(8))
 
@@ -22,8 +23,9 @@ GPUS = tuple(gpu(number) for number in range(8))
 class Observer:
     """Attribution as a pass uses it: the jobs' real pids on the GPUs that they may open."""
 
-    def __init__(self, cluster: SlurmCluster, mapping: str, scontrol: str) -> None:
+    def __init__(self, cluster: SlurmCluster, mapping: str, scontrol: str, node: str = "") -> None:
         self._cluster = cluster
+        self._node = node or cluster.node
         self.also: dict[int, int] = {}
         """Pid to the minor of the GPU it is on, of programs that Slurm did not start."""
         self._attribution = attribution(
@@ -36,7 +38,7 @@ class Observer:
                     gres_conf=cluster.work / "etc/gres.conf",
                 ),
             ),
-            environment={"SLURMD_NODENAME": cluster.node},
+            environment={"SLURMD_NODENAME": self._node},
         )
         self._attribution.start()
         self._reader = ProcessReader()
@@ -44,6 +46,8 @@ class Observer:
     def look(self) -> Ownership:
         processes: dict[str, list[int]] = defaultdict(list)
         for pid, (_, minors) in self._cluster.holding().items():
+            if isinstance(self._cluster, PairCluster) and self._cluster.node_of(pid) != self._node:
+                continue
             for minor in minors:
                 processes[GPUS[minor].uuid].append(pid)
         for pid, minor in self.also.items():
@@ -73,6 +77,16 @@ def observing(
         command.write_text(f'#!/bin/sh\nexec setpriv --reuid nobody --clear-groups {cluster.scontrol} "$@"\n')
         command.chmod(0o755)
     observer = Observer(cluster, str(cluster.work / "gpumap") if mapping else "", str(command) if scontrol else "")
+    try:
+        yield observer
+    finally:
+        observer.stop()
+
+
+@contextlib.contextmanager
+def observing_node(cluster: PairCluster, node: str) -> Iterator[Observer]:
+    """One node of a pair, which sees its own processes and files only."""
+    observer = Observer(cluster, str(cluster.mapping(node)), str(cluster.scontrol_of(node)), node)
     try:
         yield observer
     finally:

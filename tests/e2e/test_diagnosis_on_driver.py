@@ -17,8 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.programs_on_gpus import CAUSES, GPU, OWNERS, USE, driver, programs
 from tests.fake_nvml.fixture import FakeNvml, make_fake_nvml
 
-SETTLED = 12.0
-"""Seconds until it is known what a process reads, and that one never runs a kernel."""
+SETTLED = 24.0
+"""Seconds until it is known what a process reads, that one never runs a kernel, and which rank waits for which."""
 SECONDS = 10.0
 """Of GPU time to judge by."""
 PASSES = 8

@@ -146,6 +146,7 @@ def test_what_an_operator_needs_beside_the_program_is_in_the_package(built: Path
         "share/man/man1/gpu-exporter-check.1.gz",
         "share/doc/gpu-exporter/changelog.gz",
         "share/doc/gpu-exporter/runbooks/gpulost.md",
+        "lib/gpu-exporter/python/exporter/web/runbooks.json",
         "share/bash-completion/completions/gpu-exporter",
     ):
         assert wanted in listed

@@ -8,6 +8,8 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from operator import sub
 from pathlib import Path
 
 from exporter.attribution.owner import Owner, Ownership, Target
@@ -23,24 +25,32 @@ OWNER = Owner(workload="slurm:42", kind="slurm", slurm_job="42")
 INTERVAL, PASSES, LOOKS = 0.5, 6, 12
 
 
+WARM = 25
+"""Cycles of a second that ranks are compared over before one is named."""
+
+
 def settle(pids: Sequence[int], busy: Sequence[float], own: Cgroup | None = None) -> dict[str, float]:
-    """Seconds of the owner by state, after passes in which each process had a GPU that was busy for so much of it."""
+    """Seconds of the owner by state, over cycles in which each process had a GPU that was busy for so much of it."""
     processes, host = ProcessReader(), HostReader(cgroupfs=CGROUPFS)
     ownership = Ownership(processes=dict.fromkeys(pids, OWNER), cgroups={OWNER: own.path} if own else {})
     readings = tuple(
         Reading(Target(f"GPU-{index}", index, ""), Signals(busy=share), (Allocation(OWNER, 1.0, (pid,)),))
         for index, (pid, share) in enumerate(zip(pids, busy, strict=True))
     )
-    ledger, before = Ledger(), None
+    ledger, before, began = Ledger(), None, ()
     for _ in range(PASSES + 1):
         now = time.monotonic()
         found = {pid: process for pid in pids if (process := processes.read(pid)) is not None}
         _, signals = host.read(ownership, found, now)
         seconds = 0.0 if before is None else now - before
         step = LedgerInput(time=time.time(), seconds=seconds, interval=5.0, readings=readings, hosts=signals)
+        if before is None:  # the past of the ranks, without waiting for it
+            for _ in range(WARM):
+                ledger = advance(ledger, replace(step, seconds=1.0))
+            began = ledger.owners[OWNER].seconds
         ledger, before = advance(ledger, step), now
         time.sleep(INTERVAL)  # the pace of the sampler: what is measured is the time between two passes
-    return dict(zip(STATES, ledger.owners[OWNER].seconds, strict=True))
+    return dict(zip(STATES, map(sub, ledger.owners[OWNER].seconds, began), strict=True))
 
 
 def mostly(pids: Sequence[int], busy: Sequence[float], *states: str, own: Cgroup | None = None) -> None:

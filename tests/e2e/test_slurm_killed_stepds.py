@@ -12,7 +12,8 @@ import pytest
 from exporter.attribution.owner import Ownership
 from tests.attribution_kit.nodes import until
 from tests.attribution_kit.slurm_cluster import LACKING, TRACKING, SlurmCluster
-from tests.attribution_kit.slurm_observer import observing
+from tests.attribution_kit.slurm_observer import Observer, observing, observing_node
+from tests.attribution_kit.slurm_pair import PairCluster
 
 pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.skipif(bool(LACKING), reason=LACKING)]
 
@@ -101,6 +102,62 @@ def test_job_of_a_killed_slurmd_has_no_allocation_here_once_slurm_gives_the_node
         until(lambda: cluster.run("squeue", "-h", "-j", job, "-o", "%T").strip() in ("PENDING", ""))
 
         until(lambda: job not in _fractions(observer.look()), 90)
+
+
+@pytest.fixture
+def pair() -> Iterator[PairCluster]:
+    with PairCluster() as started:
+        yield started
+
+
+@pytest.mark.parametrize("killed", ["slurmstepd", "slurmd"])
+def test_requeued_job_is_allocated_on_its_new_node_only_and_the_next_job_gets_whole_gpus(
+    pair: PairCluster, killed: str
+) -> None:
+    first, second = pair.nodes
+    pair.run(*BATCH, "-J", "moved", "--requeue", "-w", first, "--wrap", f"exec {pair.hold}")
+    until(pair.holding)
+    moved = pair.job("moved")
+    with observing_node(pair, first) as old, observing_node(pair, second) as new:
+        until(lambda: _fractions(old.look()) == {moved: [1.0] * 8})
+        assert _fractions(new.look()) == {}
+        _lose(pair, old, moved, killed)
+        until(lambda: _state(pair, moved) == "PENDING", 60)
+        pair.run("scontrol", "update", f"JobId={moved}", f"ReqNodeList={second}", "StartTime=now")
+
+        until(lambda: _fractions(new.look()) == {moved: [1.0] * 8}, 60)
+        until(lambda: _fractions(old.look()) == {}, 75)  # 60 s since the node list says so, and one question
+
+        if killed == "slurmd":
+            pair.start_daemon(first)
+            until(lambda: _resumed(pair, first))
+        pair.run(*BATCH, "-J", "next", "-w", first, "--wrap", f"exec {pair.hold}")
+        until(lambda: pair.jobs("next"), 60)
+        following = pair.job("next")
+        until(lambda: _fractions(old.look()) == {following: [1.0] * 8})
+        assert _fractions(new.look()) == {moved: [1.0] * 8}
+
+
+def _lose(pair: PairCluster, old: Observer, job: str, killed: str) -> None:
+    """Kill slurmd or the job's slurmstepds of the first node, so that Slurm requeues the job."""
+    first = pair.nodes[0]
+    if killed == "slurmstepd":
+        _kill_stepds(job)
+        pair.run("scontrol", "requeue", job)
+        return
+    until(lambda: old.slurmd_was_seen)
+    pair.stop_daemon(f"slurmd-{first}", signal.SIGKILL)
+    pair.run("scontrol", "update", f"NodeName={first}", "State=DOWN", "Reason=lost")
+
+
+def _resumed(cluster: SlurmCluster, node: str) -> bool:
+    """Whether the node is in service; one that has registered already may not be resumed."""
+    cluster.run("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
+    return cluster.run("sinfo", "-h", "-n", node, "-o", "%t").strip() == "idle"
+
+
+def _state(cluster: SlurmCluster, job: str) -> str:
+    return cluster.run("squeue", "-h", "-j", job, "-o", "%T").strip()
 
 
 def _resolved(ownership: Ownership, job: str) -> bool:

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.skipif(bool(LACKING)
 
 _MAILPROG = """\
 #!/bin/sh
-export GPU_EXPORTER={work}/report GPU_EXPORTER_MAIL={work}/mail GPU_EXPORTER_MAIL_TEMPLATE={work}/none
+export GPU_EXPORTER={work}/report MAILPROG_COMMAND={work}/mail MAILPROG_TEMPLATE={work}/none
 export GPU_EXPORTER_REPORT_SETTINGS={work}/none
 exec {kit}/mailprog "$@"
 """

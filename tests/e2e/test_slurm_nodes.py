@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from exporter.attribution.slurm.reconciliation import Scontrol
+from tests.attribution_kit.exporter import exporting, series
 from tests.attribution_kit.slurm_cluster import LACKING, TRACKING
-from tests.attribution_kit.slurm_kit import KIT, Kit
+from tests.attribution_kit.slurm_kit import KIT, ROOT, Kit
 from tests.stack import poll
 
 # Two clusters on one machine would see each other's jobs: those tests take turns.
@@ -68,6 +70,54 @@ def test_node_that_an_administrator_set_to_fail_keeps_state_and_reason(kit: Kit)
 
 def test_node_without_a_job_has_no_step_although_scontrol_says_that_it_failed(kit: Kit) -> None:
     assert poll("the end of all steps", lambda: not Scontrol(str(kit.scontrol)).steps().jobs or None, 60)
+
+
+@pytest.mark.parametrize("conf", ["none", "others"])
+def test_machine_with_slurms_packages_that_is_in_no_cluster_has_no_failing_source(
+    kit: Kit, conf: str, tmp_path: Path
+) -> None:
+    """`none`: the packages alone. `others`: also the cluster's files, which do not name this machine."""
+    (tmp_path / "cgroup").mkdir()  # this machine's own has the kit's jobs
+    scontrol, asked = tmp_path / "scontrol", tmp_path / "asked"
+    at = "SLURM_CONF=/nonexistent" if conf == "none" else f"SLURM_CONF={kit.work}/etc/slurm.conf"
+    scontrol.write_text(
+        f"#!/bin/sh\necho >> {asked}\nexport {at} LD_LIBRARY_PATH={kit.environment['LD_LIBRARY_PATH']}\n"
+        f'exec {ROOT}/.cache/slurm/unpacked/usr/bin/scontrol "$@"\n'
+    )
+    scontrol.chmod(0o755)
+    if conf == "others":
+        (tmp_path / "gres.conf").write_text("NodeName=other Name=gpu File=/dev/nvidia[0-7]\n")
+    options = {
+        "path.cgroupfs": tmp_path / "cgroup",
+        "attribution.slurm.mapping-dir": tmp_path / "jobs",
+        "attribution.slurm.gres-conf": tmp_path / "gres.conf",
+        "slurm.scontrol": scontrol,
+        "state.dir": "",
+    }
+    user = subprocess.Popen(["sleep", "600"])
+    kit.scenario.set({"gpu0.process.0": f"{user.pid} C 1073741824 40 10 0 0"})
+    try:
+        with exporting(options, {**os.environ, **kit.driver, "SLURMD_NODENAME": "stranger"}, tmp_path) as url:
+            poll("a program on a GPU", lambda: series(url, "gpu_process_memory_bytes"), 60)
+            if conf == "others":
+                poll("the question to slurmctld", lambda: asked.exists() or None, 60)
+            cycles = _value(url, "gpu_exporter_sampling_cycles_total")
+            poll("ten cycles", lambda: _value(url, "gpu_exporter_sampling_cycles_total") >= cycles + 10 or None, 60)
+            failing = [each for name in _SOURCES for each in series(url, name) if not each.value]
+    finally:
+        kit.scenario.remove("gpu0.process.0")
+        user.kill()
+        user.wait()
+
+    assert failing == []
+
+
+_SOURCES = ("gpu_exporter_attribution_success", "gpu_exporter_node_source_success")
+"""What GpuSourceFailing looks at."""
+
+
+def _value(url: str, name: str) -> float:
+    return max((each.value for each in series(url, name)), default=0.0)
 
 
 def test_targets_for_prometheus_follow_the_nodes(kit: Kit) -> None:

@@ -6,21 +6,17 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
-import requests
-
 from exporter.config.command_line import Page
-from exporter.config.kinds import without_password
 from exporter.config.option import ConfigError
 from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
-from exporter.core.threads import run_with_timeout
 from exporter.daemon import assembly, logs
 from exporter.daemon.logs import print_error
 from exporter.faults.evaluate import AFTER_A_JOB, STAGES, Report, Stage, evaluate, unknown
 from exporter.faults.latch import LOST_AFTER_SECONDS
+from exporter.faults.model import FaultKind
 from exporter.faults.rule import Facts, Finding, Limits, Verdict
 from exporter.faults.rules import RULES
 from exporter.faults.watch import FaultTracker
@@ -29,7 +25,6 @@ from exporter.sampling.host_view import Host, Simulation
 from exporter.tools.check import drain, program
 from exporter.tools.check.options import CheckConfig, HealthConfig
 from exporter.tools.check.reading import (
-    ODD_FACTS_ERRORS,
     ChildError,
     PciHost,
     constraining_job,
@@ -37,13 +32,11 @@ from exporter.tools.check.reading import (
     gres_devices,
     in_child_process,
     job_gpus,
-    parse,
     read_node,
     seen_within,
 )
 from exporter.tools.check.render import FORMATS, short
-from exporter.tools.report.client import TooLargeError, fetched, innermost
-from exporter.tools.report.terminal import paint, progress_message
+from exporter.tools.report.terminal import paint
 
 PAGE = Page(
     "gpu-exporter check",
@@ -75,8 +68,6 @@ _SECOND_LOOK_SECONDS = 2.0
 _AMPLE = 3
 """A further check needs this many times as long as the one before: one that is cut short finds GPUs that are late."""
 _NPD_PROBLEM, _NPD_UNKNOWN = 1, 2
-_MAX_PAGE_BYTES = 8 << 20
-"""Bytes of an exporter's page, uncompressed: ten times that of a node of 16 GPUs."""
 
 
 def run(config: CheckConfig) -> int:
@@ -120,7 +111,7 @@ def _report(config: CheckConfig) -> Report:
     check, stage = config.check, STAGES[config.check.stage]
     end = monotonic_time() + (check.deadline or stage.budget)
     report = _emptied(config, stage, end)
-    if report.losses:
+    if report.losses and not config.daemon.input.capture:
         end += 0.0 if check.deadline else LOST_AFTER_SECONDS
         report = _confirmed(report, config, stage, end)
     if not (stage.program and check.program):
@@ -157,7 +148,8 @@ def _emptied(config: CheckConfig, stage: Stage, end: MonotonicTime) -> Report:
         if report is None:
             return last or _hangs(f"no answer within {min(end - began, _LONGEST_READ):.3g} s")
         took = monotonic_time() - began
-        waits = stage.emptied and {finding.rule for finding in report.findings} & AFTER_A_JOB
+        ends = stage.emptied and not config.daemon.input.capture  # what was recorded does not end
+        waits = ends and {finding.rule for finding in report.findings} & AFTER_A_JOB
         if not waits or monotonic_time() + _AMPLE * took + _PAUSE > end - (stage.budget / 2 if stage.program else 0):
             return report
         last = report
@@ -182,7 +174,9 @@ def _check_once(config: CheckConfig, stage: Stage, seconds: float) -> Report | N
         return evaluate(facts, limits, stage.left_out | set(check.ignore), stage.least)
 
     if check.url:
-        return _from_exporter(check.url, seconds, verdict)
+        from exporter.tools.check import exporter_page  # noqa: PLC0415 - 70 ms of CPU for the HTTP library and the parser
+
+        return exporter_page.read(check.url, seconds, verdict)
     driver = assembly.driver_of(daemon)
     host = Host() if daemon.input.capture else PciHost(daemon.paths.sysfs, daemon.paths.procfs)
     if daemon.input.simulate:
@@ -202,43 +196,6 @@ def _check_once(config: CheckConfig, stage: Stage, seconds: float) -> Report | N
     return seen_within(verdict(facts), facts, "" if driver.simulated else own)
 
 
-def _from_exporter(address: str, deadline: float, verdict: Callable[[Facts], Report]) -> Report:
-    """Return the verdict on an exporter's page. One deadline covers download, parsing and judging."""
-    url = without_password(address)
-
-    def judged_page() -> Report:
-        answer = fetched(
-            lambda: requests.get(address, timeout=deadline, stream=True), end - monotonic_time(), _MAX_PAGE_BYTES
-        )
-        if answer.status >= requests.codes.bad_request:
-            return unknown(f"{url} answers {answer.status}")
-        return verdict(parse(answer.content.decode("utf-8", "replace"), unix_time()))
-
-    end = monotonic_time() + deadline
-    try:
-        with progress_message(f"asking {url}"):
-            return run_with_timeout(deadline, judged_page)
-    except (TimeoutError, requests.Timeout):
-        return unknown(f"{url}: no verdict within {deadline:.3g} s")
-    except TooLargeError as error:
-        return unknown(f"{url} {error}")
-    except requests.RequestException as error:
-        return unknown(f"{url} does not answer: {_short(error)}")
-    except ODD_FACTS_ERRORS:
-        return unknown(f"{url} does not serve metrics")
-
-
-def _short(error: requests.RequestException) -> str:
-    kinds = (
-        (requests.exceptions.SSLError, f"TLS: {innermost(error)}"),
-        (requests.ConnectionError, "no connection"),
-    )
-    for kind, words in kinds:
-        if isinstance(error, kind):
-            return words
-    return str(error)
-
-
 def _hangs(why: str) -> Report:
     rule = next(rule for rule in RULES if rule.name == "driver_hangs")
     reason = f"{rule.text}: {why}"
@@ -250,7 +207,8 @@ def _keep_in_step(config: CheckConfig, report: Report) -> None:
     """Drain the node for what is proven. Count a good check only if the stage asks enough, and nothing was found."""
     proven = report.proven()
     failed = _fails(config.check, proven)
-    good = not _fails(config.check, report) and STAGES[config.check.stage].resumes
+    late = any(finding.rule == FaultKind.SLOW.value for finding in report.findings)  # what it would say is not known
+    good = not late and not _fails(config.check, report) and STAGES[config.check.stage].resumes
     if failed or good:
         _drain(config, proven, failed=failed)
 

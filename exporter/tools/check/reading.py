@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from exporter.attribution import cgroup
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.families import workload_families
@@ -199,15 +197,6 @@ def _ended(child: int, failure: str) -> ChildError:
     return ChildError(f"{where}: {name}", crashed=crashed)
 
 
-ODD_FACTS_ERRORS = (ValueError, LookupError, ArithmeticError, TypeError, AttributeError, RecursionError)
-"""What parsing and judging raise for series that no exporter of ours writes."""
-
-
-def parse(text: str, time: UnixTime) -> Facts:
-    """Facts from the text format of Prometheus. Raises ValueError where it is none."""
-    return Facts(_grouped(text_string_to_metric_families(text)), time)
-
-
 def to_json(facts: Facts) -> str:
     """Write the series for another process of this program."""
     return json.dumps({name: [(dict(s.labels), s.value) for s in series] for name, series in facts.series.items()})
@@ -217,14 +206,6 @@ def from_json(text: str, time: UnixTime) -> Facts:
     """Read what `to_json` wrote."""
     found: Mapping[str, Iterable[tuple[Mapping[str, str], float]]] = json.loads(text)
     return Facts({name: tuple(Series(*each) for each in series) for name, series in found.items()}, time)
-
-
-def _grouped(families: Iterable[object]) -> Mapping[str, tuple[Series, ...]]:
-    found: dict[str, list[Series]] = {}
-    for family in families:
-        for sample in family.samples:  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]
-            found.setdefault(str(sample.name), []).append(Series(dict(sample.labels), float(sample.value)))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-    return {name: tuple(series) for name, series in found.items()}
 
 
 _MISSED = frozenset({"gpu_missing", "gpu_down", *(kind.value for kind in FaultKind)})

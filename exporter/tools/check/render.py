@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from exporter.core.printable import printable, printable_json
 from exporter.faults.evaluate import Report
 from exporter.faults.rule import Verdict
+from exporter.faults.rules import runbook
 from exporter.tools.report.terminal import Colors
 
 _NAGIOS = {Verdict.OK: "OK", Verdict.DEGRADED: "WARNING", Verdict.FAILED: "CRITICAL", Verdict.UNKNOWN: "UNKNOWN"}
@@ -50,6 +51,8 @@ def text(report: Report, paint: Colors) -> str:
             f"  {paint(f'{finding.verdict.word:<8}', _COLOURS[finding.verdict])}  {printable(finding.summary)}"
         )
         lines.append(f"            {printable(finding.action)}")
+    pages = sorted({f"/runbooks/{name}" for finding in report.findings if (name := runbook(finding.rule))})
+    lines += [f"Runbooks on the exporter's status page: {' '.join(pages)}"] if pages else []
     return "\n".join(lines) + "\n"
 
 

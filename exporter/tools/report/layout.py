@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from exporter.ledger.palette import style_of
 from exporter.tools.report import words
@@ -59,7 +58,7 @@ def _findings(report: JobReport) -> Sequence[Block]:
             )
             for node in report.nodes
         ]
-        nodes = Table(("Node", ">GPUs", ">Held", ">Utilization", ">Wasted", "Wasted on"), rows)
+        nodes = _table(("Node", ">GPUs", ">Held", ">Utilization", ">Wasted", "Wasted on"), rows)
         blocks += [Heading("Nodes"), nodes]
     if report.devices:
         blocks += [Heading("GPUs"), _devices(report.devices)]
@@ -68,6 +67,12 @@ def _findings(report: JobReport) -> Sequence[Block]:
     if len(report.devices) > _MAX_DEVICES:
         blocks.append(Paragraph(f"The {_MAX_DEVICES} least used of {len(report.devices)}."))
     return blocks
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Return a table without the columns in which no row has a value."""
+    kept = [place for place, column in enumerate(zip(*rows, strict=True)) if set(column) != {"-"}]
+    return Table([head[place] for place in kept], [[row[place] for place in kept] for row in rows])
 
 
 def heading(report: JobReport) -> str:
@@ -182,12 +187,12 @@ def _devices(devices: Sequence[DeviceUse]) -> Table:
     order = {id(device): place for place, device in enumerate(devices)}
     rows = [_device(device, several=several) for device in sorted(shown, key=lambda d: order[id(d)])]
     head = ("GPU", ">Utilization", ">SM active", ">Memory at most", ">Power", ">Wasted", "Wasted on")
-    return Table(("Node", *head) if several else head, rows)
+    return _table(("Node", *head) if several else head, rows)
 
 
 def _device(device: DeviceUse, *, several: bool) -> Sequence[str]:
     peak, size = device.memory_peak_bytes, device.memory_total_bytes
-    memory = f"{words.gib(peak)} of {words.gib(size)}" if peak is not None and size else "-"
+    memory = f"{words.gib(peak).removesuffix(' GiB')} of {words.gib(size)}" if peak is not None and size else "-"
     part = f" ({words.percent(device.share)})" if device.share < 0.995 else ""  # noqa: PLR2004 - shown as 100 %
     profile = device.model.partition(" MIG ")[2]
     name = f"{device.gpu} {profile}" if profile else device.gpu
@@ -260,7 +265,6 @@ def compared(runs: Runs) -> Sequence[Block]:
     owner = f" of {runs.user}" if runs.user else ""
     work = runs.work.capitalize()
     head = ("Run", "Started", ">GPUs", ">Held for", f">{work} per GPU hour", ">per kWh", ">Energy", ">Time to train")
-    reached = any(run.time_to_target_seconds is not None for run in runs.runs)
     rows = [
         (
             name,
@@ -274,8 +278,7 @@ def compared(runs: Runs) -> Sequence[Block]:
         )
         for name, run in _lines(runs)
     ]
-    shown = Table(head, rows) if reached else Table(head[:-1], [row[:-1] for row in rows])
-    return (Heading(f'Runs of "{runs.name}"{owner}'), shown)
+    return (Heading(f'Runs of "{runs.name}"{owner}'), _table(head, rows))
 
 
 def _lines(runs: Runs) -> Iterable[tuple[str, Run]]:
@@ -315,31 +318,23 @@ def digest_document(digest: Digest, currency: str) -> Document:
         blocks += [Heading("What it was wasted on"), bars(digest.causes)]
     blocks += [Heading("What to change"), steps(digest.advice, known=digest.wasted is not None)]
     for level, rows in digest.tables.items():
-        blocks += [Heading(_HEADINGS[level]), _table(rows[:_MAX_ROWS], currency, digest.priced_by)]
+        blocks += [Heading(_HEADINGS[level]), _owners(rows[:_MAX_ROWS], currency, digest.priced_by)]
         if len(rows) > _MAX_ROWS:
             blocks.append(Paragraph(f"The first {_MAX_ROWS} of {len(rows)}."))
     return Document(f"GPU hours of {digest.title}", tuple(blocks))
 
 
-def _table(rows: Sequence[Row], currency: str, priced_by: str) -> Table:
+def _owners(rows: Sequence[Row], currency: str, priced_by: str) -> Table:
     labels = tuple(label for label in rows[0].labels if any(row.labels[label] for row in rows))
-    columns = tuple(
-        column
-        for column in _numbers(priced_by, currency)
-        if column.always or any(column.text(row) != words.percent(None) for row in rows)
-    )
-    head = (*(label.capitalize() for label in labels), *(column.title for column in columns))
-    return Table(
-        head, [(*(row.labels[label] for label in labels), *(column.text(row) for column in columns)) for row in rows]
+    columns = _numbers(priced_by, currency)
+    head = (*(label.capitalize() for label in labels), *(title for title, _ in columns))
+    return _table(
+        head, [(*(row.labels[label] for label in labels), *(text(row) for _, text in columns)) for row in rows]
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
-    title: str
-    text: Callable[[Row], str]
-    always: bool = True
-    """Else it is left out where no row has anything."""
+_Column = tuple[str, Callable[[Row], str]]
+"""Head, and the text of a row."""
 
 
 def _numbers(priced_by: str, currency: str) -> tuple[_Column, ...]:
@@ -348,12 +343,12 @@ def _numbers(priced_by: str, currency: str) -> tuple[_Column, ...]:
         return "-" if paid is None else words.money(paid, currency)
 
     return (
-        _Column(">Held", lambda row: words.hours(row.held)),
-        _Column(">Used", lambda row: words.hours(row.used)),
-        _Column(">Utilization", lambda row: words.percent(row.utilization)),
-        _Column(">MFU", lambda row: words.percent(row.model_flops_utilization), always=False),
-        _Column(">MFU at most", lambda row: words.percent(row.model_flops_utilization_bound), always=False),
-        _Column(">Wasted", lambda row: words.hours(row.wasted)),
-        _Column(">Price of use" if priced_by == "used" else ">Price of waste", price),
-        _Column("Wasted on", lambda row: words.title(row.state)),
+        (">Held", lambda row: words.hours(row.held)),
+        (">Used", lambda row: words.hours(row.used)),
+        (">Utilization", lambda row: words.percent(row.utilization)),
+        (">MFU", lambda row: words.percent(row.model_flops_utilization)),
+        (">MFU at most", lambda row: words.percent(row.model_flops_utilization_bound)),
+        (">Wasted", lambda row: words.hours(row.wasted)),
+        (">Price of use" if priced_by == "used" else ">Price of waste", price),
+        ("Wasted on", lambda row: words.title(row.state)),
     )

@@ -220,8 +220,9 @@ def info(selector: str, window: str) -> str:
 ONCE = f"max without ({SCRAPE})"
 """Series of one exporter that two scrape jobs, or two replicas of Prometheus, have each of: they count once."""
 
-_POINTS = 4_000
-"""Moments of a window at which gauges are added up."""
+_MAX_POINTS = 2_000
+_MIN_STEP_SECONDS = 5
+"""Moments of a window at which gauges are added up: each reads every job of an array."""
 
 
 def nodes(selector: str, window: str) -> str:
@@ -241,7 +242,7 @@ def devices_at_once(selector: str, window: str) -> str:
 
 
 def _at_once(sum_: str, window: str) -> str:
-    step = max(1, int(window.removesuffix("s")) // _POINTS)
+    step = max(_MIN_STEP_SECONDS, int(window.removesuffix("s")) // _MAX_POINTS)
     return f"max_over_time({sum_}[{window}:{step}s])"
 
 

@@ -133,7 +133,6 @@ def _milliseconds(seconds: float) -> str:
 _COARSE, _FINE = 10_000, 2_000
 """Points of a look over the range, and of one at either end of what it found; Prometheus gives 11,000 at most."""
 _LEAST_STEP = 1.0
-_LOOKBACK = "300s"
 
 
 def held_span(client: Client, selector: str, since: float, now: float) -> Span | None:
@@ -162,7 +161,7 @@ def _began(client: Client, selector: str, first: float, step: float) -> float:
     if before or not seconds:
         return first
     began = first - seconds[0].value
-    starts = client.instant(started(selector, _LOOKBACK), first)
+    starts = client.instant(started(selector, "300s"), first)
     return min(first, max(began, starts[0].value)) if starts else began
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import textwrap
 import threading
@@ -16,24 +17,31 @@ from exporter.tools.report.document import Bars, Block, Document, Facts, Heading
 
 _CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}
 _TELL_AFTER = 2.0
+_BAR, _MAX_WIDTH = 40, 100
 
 
 class Colors:
-    """Colours a text, or leaves it as it is."""
+    """Colours a text, or leaves it as it is, and wraps paragraphs at a width."""
 
-    def __init__(self, colours: bool) -> None:  # noqa: FBT001 - what it is
+    def __init__(self, colours: bool, width: int = _MAX_WIDTH) -> None:  # noqa: FBT001 - what it is
         self.colours = colours
+        self._width = width
 
     def __call__(self, text: str, *styles: str) -> str:
         if not self.colours or not styles:
             return text
         return f"\x1b[{';'.join(str(_CODES[style]) for style in styles)}m{text}\x1b[0m"
 
+    def wrapped(self, first: str, text: str, indent: int) -> Sequence[str]:
+        """Return the lines of a text after `first`, the later ones indented."""
+        whole, later = f"{first:<{indent}}{printable(text)}", " " * indent
+        return textwrap.wrap(whole, self._width, subsequent_indent=later, break_on_hyphens=False)
+
 
 def paint(stream: TextIO) -> Colors:
     """Colours only on a terminal, and not where NO_COLOR is set (no-color.org) or the terminal is dumb."""
     seen = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return Colors(seen)
+    return Colors(seen, min(_MAX_WIDTH, shutil.get_terminal_size().columns) if stream.isatty() else _MAX_WIDTH)
 
 
 @contextmanager
@@ -49,7 +57,6 @@ def progress_message(what: str, after: float = _TELL_AFTER) -> Generator[None, N
         timer.cancel()
 
 
-_BAR, _WIDTH = 40, 100
 _TONES = {"good": ("green",), "fair": ("cyan",), "bad": ("red",), "none": ("dim",)}
 
 
@@ -64,9 +71,8 @@ def _block(block: Block, paint: Colors) -> Iterable[str]:
     if isinstance(block, Heading):
         return ["", paint(printable(block.text), "bold")]
     if isinstance(block, Facts):
-        facts = [(printable(name), printable(value)) for name, value in block.rows]
-        width = max((len(name) for name, _ in facts), default=0)
-        return [f"  {name:<{width}}  {value}" for name, value in facts]
+        indent = 4 + max((len(printable(name)) for name, _ in block.rows), default=0)
+        return [line for name, value in block.rows for line in paint.wrapped(f"  {printable(name)}", value, indent)]
     if isinstance(block, Bars):
         return _bars(block, paint)
     if isinstance(block, Table):
@@ -75,12 +81,9 @@ def _block(block: Block, paint: Colors) -> Iterable[str]:
         return [
             line
             for number, (title, text) in enumerate(block.rows, 1)
-            for line in (
-                f"  {number}. {paint(printable(title), 'bold')}",
-                *textwrap.wrap(printable(text), _WIDTH, initial_indent="     ", subsequent_indent="     "),
-            )
+            for line in (f"  {number}. {paint(printable(title), 'bold')}", *paint.wrapped("", text, 5))
         ]
-    return textwrap.wrap(printable(block.text), _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    return paint.wrapped("", block.text, 2)
 
 
 def _bars(bars: Bars, paint: Colors) -> Iterable[str]:

@@ -3,7 +3,7 @@ incident are muted since GpuIncident tells of them: without it there are none. *
 {{- define "gpu-exporter.alerts" -}}
 {{- $alerts := .Values.prometheusRule.alerts -}}
 {{- $values := mergeOverwrite (include "gpu-exporter.packed" (list . "rules/alert-values.yaml") | fromYaml) $alerts.rules -}}
-{{- $marked := include "gpu-exporter.packed" (list . "rules/gpu-alerts.yaml") | replace "<runbooks>" $alerts.runbooks | replace "<interval>" $alerts.interval | replace "<slowInterval>" $alerts.slowInterval -}}
+{{- $marked := include "gpu-exporter.packed" (list . "rules/gpu-alerts.yaml") | replace "<runbooks>" (include "gpu-exporter.runbooks" .) | replace "<interval>" $alerts.interval | replace "<slowInterval>" $alerts.slowInterval -}}
 {{- $text := $marked -}}
 {{- range $alert, $settings := $values -}}
 {{- range $key, $value := $settings -}}
@@ -32,6 +32,8 @@ incident are muted since GpuIncident tells of them: without it there are none. *
 {{- range $each := prepend $more $rule -}}
 {{- if eq (default "" $each.keep_firing_for) "0s" }}{{ $_ := unset $each "keep_firing_for" }}{{ end -}}
 {{- $_ := set $each "labels" (mergeOverwrite (dict) $alerts.labels $each.labels) -}}
+{{- if $.Values.runbooks.baseUrl }}{{ $_ := set $each.annotations "runbook_url" (print $.Values.runbooks.baseUrl $each.labels.runbook) -}}
+{{- else if not $.Values.service.enabled }}{{ $_ := set $each.annotations "runbook_url" (regexReplaceAll `^.*else }}(.*){{ end }}$` $each.annotations.runbook_url "${1}") }}{{ end -}}
 {{- $_ := set $each "annotations" (mergeOverwrite (dict) $alerts.annotations $each.annotations) -}}
 {{- $kept = append $kept $each -}}
 {{- end -}}
@@ -42,6 +44,11 @@ incident are muted since GpuIncident tells of them: without it there are none. *
 {{- end -}}
 {{- end -}}
 {{- toYaml (dict "groups" $groups) -}}
+{{- end -}}
+
+{{/* Where the exporters of this release serve their runbooks, to whoever can reach the Service. */}}
+{{- define "gpu-exporter.runbooks" -}}
+{{- printf "%s://%s.%s.svc:%d/runbooks/" (include "gpu-exporter.web.scheme" . | lower) (include "gpu-exporter.fullname" .) (include "gpu-exporter.namespace" .) (int64 .Values.port) -}}
 {{- end -}}
 
 {{/* One alert with the values of an override in place of its own. */}}

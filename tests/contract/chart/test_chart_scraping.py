@@ -10,13 +10,16 @@ import pytest
 import yaml
 
 from deploy.prometheus.overrides import Override
-from deploy.prometheus.render import Settings, chart_values, render_recordings
+from deploy.prometheus.render import RUNBOOKS, Settings, chart_values, render_recordings
 from deploy.prometheus.render import render as render_rules
 from tests.contract.chart.conftest import Documents, Files, One, Render, Values
 from tests.stack import program
 
 ROOT = Path(__file__).resolve().parents[3]
 RULES = {"prometheusRule": {"enabled": True}}
+WIKI = {"runbooks": {"baseUrl": "https://wiki/x/"}}
+"""So that the rules are those of deploy/prometheus, which know no Service."""
+OF_WIKI = "https://wiki/x/{name}"
 
 
 def groups(documents: Documents, suffix: str) -> Any:
@@ -172,19 +175,43 @@ def test_no_mark_is_left_in_the_rules(render: Render) -> None:
     assert not any(mark in text for mark in ("<runbooks>", "<interval>", "<slowInterval>"))
 
 
+@pytest.mark.parametrize(
+    ("values", "url"),
+    [
+        ({}, "http://rel-gpu-exporter.mon.svc:9836/runbooks/gpulost{{ else }}"),
+        ({"web": {"tls": {"enabled": True}}}, "https://rel-gpu-exporter.mon.svc:9836/runbooks/gpulost{{ else }}"),
+        ({"service": {"enabled": False}}, RUNBOOKS.format(name="gpulost")),
+        (WIKI, "https://wiki/x/gpulost"),
+    ],
+)
+def test_runbooks_are_the_exporters_own_unless_a_site_has_others(values: Values, url: str, render: Render) -> None:
+    found = {
+        rule["alert"]: rule["annotations"]["runbook_url"]
+        for group in groups(render({**RULES, **values}), "alerts")
+        for rule in group["rules"]
+        if "alert" in rule
+    }["GpuLost"]
+
+    if "{{" in url:
+        assert url in found
+        assert found.endswith(f"{{{{ else }}}}{RUNBOOKS.format(name='gpulost')}{{{{ end }}}}")
+    else:
+        assert found == url
+
+
 def normal(made: Any) -> Any:
     """Groups as the chart writes them: no interval, labels and annotations as plain maps."""
     return {group["name"]: group["rules"] for group in made["groups"]}
 
 
 def test_default_rules_are_those_of_deploy_prometheus(render: Render) -> None:
-    documents = render(RULES)
+    documents = render({**RULES, **WIKI})
 
     assert {group["name"]: group["rules"] for group in groups(documents, "recording")} == normal(
         yaml.safe_load((ROOT / "deploy/prometheus/rules/gpu-recording.yaml").read_text())
     )
     assert {group["name"]: group["rules"] for group in groups(documents, "alerts")} == normal(
-        yaml.safe_load((ROOT / "deploy/prometheus/rules/gpu-alerts.yaml").read_text())
+        render_rules(Settings(runbooks=OF_WIKI))
     )
 
 
@@ -192,9 +219,9 @@ def test_default_rules_are_those_of_deploy_prometheus(render: Render) -> None:
 def test_thresholds_and_switches_are_values(render: Render, off: str) -> None:
     values = {"GpuUnderutilized": {"min_utilization_ratio": 0.5, "for": "1h"}}
     given = {"rules": {**values, off: {"enabled": False}}}
-    made = groups(render({"prometheusRule": {"enabled": True, "alerts": given}}), "alerts")
+    made = groups(render({"prometheusRule": {"enabled": True, "alerts": given}, **WIKI}), "alerts")
 
-    wanted = render_rules(Settings(values=values, disabled={off}))
+    wanted = render_rules(Settings(values=values, disabled={off}, runbooks=OF_WIKI))
     assert {group["name"]: group["rules"] for group in made} == normal(wanted)
 
 
@@ -214,10 +241,11 @@ def test_thresholds_of_a_namespace_an_account_and_a_class_are_values(render: Ren
     )
     given = [{"alert": alert, "where": where, **values} for alert, where, values in overrides]
     alerts = {"rules": {"GpuUnderutilized": {"max_ignored_gpus": 1}, "GpuAllocatedIdle": {"except": 'class="batch"'}}}
-    made = groups(render({"prometheusRule": {"enabled": True, "alerts": {**alerts, "overrides": given}}}), "alerts")
+    rules = {"enabled": True, "alerts": {**alerts, "overrides": given}}
+    made = groups(render({"prometheusRule": rules, **WIKI}), "alerts")
 
     same = [Override(alert=alert, where=where, values=values) for alert, where, values in overrides]
-    wanted = render_rules(Settings(values=alerts["rules"], overrides=same))
+    wanted = render_rules(Settings(values=alerts["rules"], overrides=same, runbooks=OF_WIKI))
     assert {group["name"]: group["rules"] for group in made} == normal(wanted)
     assert promtool(made, tmp_path).returncode == 0
 

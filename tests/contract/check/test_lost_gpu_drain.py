@@ -133,3 +133,19 @@ def test_drain_for_latched_loss_ends_after_three_good_checks(node: CheckedNode, 
 
     assert drained == ("IDLE+DRAIN", "GPU0 lost [gpu-exporter]")
     assert shown(slurm) == ("IDLE", "")
+
+
+def test_drained_node_with_a_late_gpu_is_not_resumed_and_one_in_service_is_not_drained(
+    node: CheckedNode, slurm: Path
+) -> None:
+    late = f"{WELL}{fault('gpu_slow', 'late answers', 'inspect')}\n"
+    with serving(late) as url:
+        outcome = node.check_url(url, *drain(slurm))
+    in_service = shown(slurm)
+    (slurm / "state").write_text("IDLE+DRAIN")
+    (slurm / "reason").write_text("GPU0 lost [gpu-exporter: 2 good]")
+    with serving(late) as url:
+        node.check_url(url, *drain(slurm))
+
+    assert (outcome.status, in_service) == (1, ("IDLE", ""))
+    assert shown(slurm) == ("IDLE+DRAIN", "GPU0 lost [gpu-exporter: 2 good]")

@@ -13,7 +13,7 @@ from exporter.attribution.work_class import ClassRule
 from exporter.collectors import COLLECTORS
 from exporter.core.clock import Moment, MonotonicTime, UnixTime
 from exporter.core.threads import Threads
-from exporter.driver.interface import Device, Driver, UnsupportedError, XidEvent
+from exporter.driver.interface import Device, Driver, DriverError, UnsupportedError, XidEvent
 from exporter.exposition.page import Renderer
 from exporter.faults.watch import FaultTracker, FaultWatchConfig
 from exporter.sampling.accounting import Accounting, AccountingOptions
@@ -44,6 +44,8 @@ def gpu(index: int, **answers: object) -> FakeDevice:
 class ScriptedDriver(Driver):
     def __init__(self, *gpus: FakeDevice) -> None:
         self.gpus: tuple[Device, ...] = gpus
+        self.failure: DriverError | None = None
+        """Why it can neither be opened nor asked for its GPUs."""
         self.answers = {
             "nvmlSystemGetDriverVersion": "570.148.08",
             "nvmlSystemGetNVMLVersion": "12.570.148.08",
@@ -55,12 +57,14 @@ class ScriptedDriver(Driver):
         return 7
 
     def open(self) -> None:
-        """Always there."""
+        if self.failure:
+            raise self.failure
 
     def close(self) -> None:
         """Nothing to close."""
 
     def devices(self) -> tuple[Device, ...]:
+        self.open()
         return self.gpus
 
     def call(self, function: str, *args: object) -> object:

@@ -28,6 +28,15 @@ CASES: tuple[Case, ...] = (
             f"gpu_workload_allocated_gpus{{{NODE},{OWNER}}}": "8x30",
         },
     ),
+    fires(
+        "GpuSampleStale",
+        "a GPU that is late since the exporter started: it has no sample, and no age of one",
+        "20m",
+        {
+            f'gpu_fault_timestamp_seconds{{{DEV},fault="gpu_slow",action="inspect",evidence="late answers"}}': "0x30",
+            f"gpu_up{{{DEV}}}": "0x30",
+        },
+    ),
     fires("GpuSampleStale", "no passes", "20m", node("gpu_exporter_sampling_cycles_total", "0+60x10 600x20")),
     fires(
         "GpuSampleStale",

@@ -9,17 +9,18 @@ import pytest
 
 from deploy.prometheus import walk
 from deploy.prometheus.declaration import Alert
-from deploy.prometheus.render import ALERTS, RUNBOOKS, render
+from deploy.prometheus.render import ALERTS, RUNBOOKS, Settings, render
 from exporter.faults.rules import NAMES, RULES, runbook
 from tests.contract.dashboards.reading import NAMES as DASHBOARDS
 from tests.contract.dashboards.reading import load
 from tests.stack import ROOT
 
 REPOSITORY = RUNBOOKS.split("docs/runbooks/")[0]
+PUBLISHED = Settings(runbooks=RUNBOOKS)
 BOARDS = {load(name)["uid"]: load(name) for name in DASHBOARDS}
 URLS = {
     rule["alert"]: rule["annotations"]["runbook_url"]
-    for group in render()["groups"]
+    for group in render(PUBLISHED)["groups"]
     for rule in group["rules"]
     if "alert" in rule
 }

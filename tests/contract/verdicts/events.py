@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from exporter.driver.interface import DeviceLostError, Record
+from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError, DriverMismatchError, Record
 from tests.contract.passes.rig import UPTIME, gpu
 from tests.contract.verdicts.node import Node
 
@@ -27,6 +27,10 @@ class Event:
     latched: bool = True
     left: str = ""
     """The finding that is left when somebody has acknowledged it."""
+    known: bool = False
+    """Whether the exporter has run before, where the event is before its start: its history is needed."""
+    subject: tuple[str, str] = ("0", "")
+    """The GPU and the kind that somebody acknowledges."""
 
 
 def answers(**values: object) -> Step:
@@ -79,6 +83,47 @@ def come_back(rig: Node) -> None:
     rig.gpus[0].answers = gpu(0).answers
 
 
+def late(rig: Node) -> None:
+    rig.late.add(0)
+
+
+def in_time(rig: Node) -> None:
+    rig.late.clear()
+
+
+def driver(failure: DriverError | None) -> Step:
+    """Let the driver fail as a whole, or work again."""
+
+    def change(rig: Node) -> None:
+        rig.driver.failure = failure
+        rig.enumerate()
+
+    return change
+
+
+def on_pci(count: int) -> Step:
+    return lambda rig: setattr(rig.node, "pci", count)
+
+
+def take_out(rig: Node) -> None:
+    """Take GPU 0 off the bus, as a start without it does."""
+    del rig.gpus[0]
+    rig.enumerate()
+
+
+def put_back(rig: Node) -> None:
+    rig.gpus.insert(0, gpu(0))
+    rig.gpus[0].answers["nvmlDeviceGetTotalEnergyConsumption"] = 90_000
+    rig.enumerate()
+
+
+def option(count: int | None) -> Step:
+    return lambda rig: rig.expected.update(option=count)
+
+
+GONE = DriverGoneError("driver not loaded", "DRIVER_NOT_LOADED")
+MISMATCH = DriverMismatchError("Driver/library version mismatch", "LIB_RM_VERSION_MISMATCH")
+SXID = kernel("nvidia-nvswitch2: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up")
 PROGRAMS = kernel(*(f"NVRM: Xid (PCI:{BUS}): 31, pid={9000 + n}, name=prog{n}, MMU Fault" for n in range(10)))
 REMAP_FAILED, REMAPPED = answers(RemappedRows=(0, 1, 0, 1)), answers(RemappedRows=(0, 0, 0, 0))
 UNCORRECTED = (4, 0)
@@ -91,36 +136,38 @@ RESET_DONE = kernel(
 LOADED = kernel("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95.05")
 
 EVENTS: Mapping[str, Event] = {
-    "XID 119, then a reset": Event("xid", "GpuXidHardware", xids(119), reset),
-    "XID 119, then a reset in the kernel log": Event("xid", "GpuXidHardware", xids(119), RESET_DONE),
-    "XID 119, then the module loaded anew": Event("xid", "GpuXidHardware", xids(119), LOADED),
-    "off the bus, with XID 79": Event("lost", "GpuXidHardware", each(xids(79), fall_off), each(come_back, reset)),
+    "XID 119, then a reset": Event("xid", "GpuRecoveryActionNeeded", xids(119), reset),
+    "XID 119, then a reset in the kernel log": Event("xid", "GpuRecoveryActionNeeded", xids(119), RESET_DONE),
+    "XID 119, then the module loaded anew": Event("xid", "GpuRecoveryActionNeeded", xids(119), LOADED),
+    "off the bus, with XID 79": Event("lost", "GpuLost", each(xids(79), fall_off), each(come_back, reset)),
     "off the bus, without an XID": Event("lost", "GpuLost", fall_off, come_back),
     "XID 31 of ten programs": Event("xid_pattern", "GpuXidWorkflow", PROGRAMS, reset),
     "uncorrectable error, with XID 48": Event(
-        "ecc_uncorrectable", "GpuEccUncorrectable", each(ECC_ERROR, xids(48)), each(NO_ECC_ERROR, reset)
+        "ecc_uncorrectable", "GpuRecoveryActionNeeded", each(ECC_ERROR, xids(48)), each(NO_ECC_ERROR, reset)
     ),
     "contained error that waits for a remap": Event(
         "ecc_uncorrectable",
-        "GpuRowRemapPending",
+        "GpuResetPending",
         each(ECC_ERROR, xids(63, 94), answers(RemappedRows=(0, 1, 1, 0))),
         each(NO_ECC_ERROR, REMAPPED, reset),
         left="row_remap_pending",
     ),
-    "failed row remap": Event("row_remap_failed", "GpuRowRemapFailed", REMAP_FAILED, REMAPPED),
+    "failed row remap": Event("row_remap_failed", "GpuRecoveryActionNeeded", REMAP_FAILED, REMAPPED),
     "failed row remap, with XID 63, 64 and 94": Event(
         "row_remap_failed",
-        "GpuRowRemapFailed",
+        "GpuRecoveryActionNeeded",
         each(REMAP_FAILED, ECC_ERROR, xids(63, 64, 94)),
         each(REMAPPED, NO_ECC_ERROR, reset),
     ),
     "SRAM over its threshold": Event(
         "ecc_sram_threshold",
-        "GpuEccSramThreshold",
+        "GpuRecoveryActionNeeded",
         answers(SramEccErrorStatus=Record(bThresholdExceeded=1)),
         answers(SramEccErrorStatus=Record(bThresholdExceeded=0)),
     ),
-    "two NVLinks down": Event("nvlink_down", "GpuNvlinkDown", fields(LINKS_DOWN), fields(dict.fromkeys(LINKS_DOWN, 1))),
+    "two NVLinks down": Event(
+        "nvlink_down", "GpuNvlinkDegraded", fields(LINKS_DOWN), fields(dict.fromkeys(LINKS_DOWN, 1))
+    ),
     "8 of 16 lanes": Event(
         "pcie_width", "GpuPcieDegraded", answers(CurrPcieLinkWidth=8), answers(CurrPcieLinkWidth=16)
     ),
@@ -129,9 +176,34 @@ EVENTS: Mapping[str, Event] = {
     ),
     "fabric never joins": Event(
         "fabric_state",
-        "GpuFabricUnhealthy",
+        "GpuNvlinkDegraded",
         answers(GpuFabricInfoV=Record(state=2, status=0, healthMask=0)),
         answers(GpuFabricInfoV=Record(state=3, status=0, healthMask=0b0001_10101010)),
+        latched=False,
+    ),
+    "late call": Event("gpu_slow", "GpuSampleStale", late, in_time, latched=False),
+    "fatal SXID": Event("nvswitch", "GpuNvswitchError", SXID, reset, subject=("", "nvswitch")),
+    "all GPUs gone": Event(
+        "gpu_missing",
+        "GpuDriverUnavailable",
+        each(on_pci(0), driver(GONE)),
+        each(on_pci(2), driver(None)),
+        latched=False,
+        known=True,
+    ),
+    "a GPU missing, by the history": Event(
+        "lost", "GpuLost", each(on_pci(1), take_out), each(on_pci(2), put_back), known=True
+    ),
+    "a GPU missing, by the option": Event("gpu_missing", "GpuLost", option(3), option(2), latched=False),
+    "driver and library differ": Event("driver", "GpuDriverUnavailable", driver(MISMATCH), driver(None), latched=False),
+    "uncorrectable error alone": Event(
+        "ecc_uncorrectable", "GpuRecoveryActionNeeded", ECC_ERROR, each(NO_ECC_ERROR, reset)
+    ),
+    "heat": Event(
+        "hw_thermal",
+        "GpuThermalThrottling",
+        answers(CurrentClocksEventReasons=0x40),
+        answers(CurrentClocksEventReasons=0x4),
         latched=False,
     ),
     "HW slowdown alone": Event(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from exporter.core.clock import UnixTime
 from exporter.faults.watch import FaultWatchConfig
@@ -17,9 +19,26 @@ EVERY = 5.0
 
 @dataclass
 class Node(Rig):
-    """`records` are those of its kernel log: an exporter that starts later reads them too."""
+    """`records` are those of its kernel log: an exporter that starts later reads them too.
+
+    GPUs whose index is in `late` do not answer in time, and hang nobody else.
+    """
 
     records: list[str] = field(default_factory=list)
+    late: set[int] = field(default_factory=set)
+    expected: dict[str, int | None] = field(default_factory=dict)
+    """The GPUs that there should be, by source."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        threads = self.sampler._gpus.threads
+        read = threads.read
+
+        def read_in_time(tasks: Mapping[str, Callable[[], Any]], *rest: Any) -> Mapping[str, Any]:
+            late = {self.gpus[index].uuid for index in self.late}
+            return read({uuid: task for uuid, task in tasks.items() if uuid not in late}, *rest)
+
+        threads.read = read_in_time  # type: ignore[method-assign]
 
     def log(self, record: str) -> None:
         self.records.append(record)
@@ -34,8 +53,11 @@ class Node(Rig):
 
     def restarted(self, *, read_only: bool = False) -> Node:
         """Return another exporter of the same node and state file."""
-        anew = Node(self.gpus, self.node, site=FaultWatchConfig(self.site.folder, "boot-1", read_only=read_only))
-        anew.seconds = self.seconds
+        anew = Node(
+            self.gpus, self.node, site=replace(self.site, read_only=read_only), late=self.late, expected=self.expected
+        )
+        anew.seconds, anew.driver.failure = self.seconds, self.driver.failure
+        anew.enumerate()
         for record in self.records:
             anew.log(record)
         return anew
@@ -44,7 +66,9 @@ class Node(Rig):
 def started(folder: Path) -> Node:
     """Return a healthy node of two GPUs that have been on for a day."""
     folder.mkdir(parents=True, exist_ok=True)
-    node = Node([gpu(0), gpu(1)], ScriptedNode(pci=2), site=FaultWatchConfig(folder, "boot-1"))
+    expected: dict[str, int | None] = {}
+    site = FaultWatchConfig(folder, "boot-1", expected=lambda: expected)
+    node = Node([gpu(0), gpu(1)], ScriptedNode(pci=2), site=site, expected=expected)
     for device in node.gpus:
         device.answers["nvmlDeviceGetTotalEnergyConsumption"] = 9e9
     return node

@@ -8,11 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import unescape
 from pathlib import Path
 
+from deploy.prometheus.alerts_exporter import EXPORTER
+from deploy.prometheus.alerts_fabric import SWITCH
 from deploy.prometheus.alerts_hardware import HARDWARE
 from exporter.exposition.page import Renderer
 from exporter.faults.evaluate import STAGES, Report, evaluate
 from exporter.faults.rule import Facts, Limits, from_blocks
-from exporter.tools.check.reading import from_json, parse, to_json
+from exporter.tools.check.exporter_page import parse
+from exporter.tools.check.reading import from_json, to_json
 from exporter.web import status
 from exporter.web.config import WebConfig
 from exporter.web.history import GpuHistory
@@ -24,8 +27,13 @@ _SERIES = re.compile(r"^(?P<name>\w+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)$")
 _GOT = re.compile(r"alertname=\"(\w+)\"")
 _ITEM = re.compile(r"<li><b [^>]*>(?P<verdict>\w+)</b> (?P<summary>.*?)<br>", re.DOTALL)
 _AGE = re.compile(r"\d+ (?:s|min|h) ago")
-_ASKED = " ".join(alert.expr for alert in HARDWARE)
+_DRIVER = {"GpuSampleStale", "GpuDriverUnavailable"}
+_ALERTS = {alert.name: alert.expr for alert in (*HARDWARE, SWITCH)}
+_ALERTS |= {alert.name: alert.expr for alert in EXPORTER if alert.name in _DRIVER}
+_ASKED = " ".join(_ALERTS.values())
 """Series that no alert asks for are left out: promtool is slow with many."""
+_GROWING, _FROZEN = "gpu_exporter_sampling_cycles_total", "gpu_throttled_seconds_total"
+"""Counters stand still in the hour that Prometheus sees, but for the first; the second would deny its flag."""
 
 
 def _evaluated(facts: Facts) -> Report:
@@ -71,16 +79,16 @@ def series_of(rig: Node) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for line in text(rig).splitlines():
         match = _SERIES.match(line)
-        if match and match["name"] in _ASKED:
+        if match and match["name"] in _ASKED and match["name"] != _FROZEN:
             labels = ",".join(filter(None, (match["labels"], NODE)))
-            found[f"{match['name']}{{{labels}}}"] = f"{float(match['value'])!r}x60"
+            found[f"{match['name']}{{{labels}}}"] = f"{float(match['value'])!r}{'+12' * (match['name'] == _GROWING)}x60"
     return {**found, f"up{{{NODE}}}": "1x60", f"target:gpu_exporter:last{{{NODE}}}": "1x60"}
 
 
 def alerts(nodes: Mapping[str, Node], folder: Path) -> Mapping[str, set[str]]:
     """Return the alerts to on-call that fire after an hour on each of these nodes."""
     rules = folder / "rules.yaml"
-    rules.write_text(json.dumps(only({alert.name for alert in HARDWARE})))
+    rules.write_text(json.dumps(only(set(_ALERTS))))
     query = 'count by (alertname) (ALERTS{alertstate="firing"})'
     tests = [
         {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter.faults.rule import Facts, Limits
 from exporter.faults.rules import RECOVERY
-from exporter.tools.check.reading import parse
+from exporter.tools.check.exporter_page import parse
 
 NOW = 1_800_000_000.0
 DEVICE = 'gpu="0",uuid="GPU-a"'

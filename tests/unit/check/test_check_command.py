@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from exporter.tools.check import command as command_line
+from exporter.tools.check import exporter_page
 from exporter.tools.check.reading import ChildError
 from tests.command import run
 
@@ -181,11 +182,22 @@ def test_url_with_a_large_page_is_unknown_and_is_not_read_to_its_end() -> None:
 
 
 def test_url_whose_page_takes_long_to_judge_is_unknown_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command_line, "parse", lambda *_: threading.Event().wait(30))
+    monkeypatch.setattr(exporter_page, "parse", lambda *_: threading.Event().wait(30))
     with serving(200, OURS) as url:
         done = run("check", "--check.url", url, "--check.deadline", "200ms")
 
     assert (done.returncode, "no verdict within 0.2 s" in done.stdout) == (3, True)
+
+
+def test_check_of_the_driver_does_not_load_the_http_library() -> None:
+    """Slurm runs the check before each job: what it does not need is CPU taken from the job."""
+    program = "import runpy, sys\ntry: runpy.run_module('exporter', run_name='__main__')\nexcept SystemExit: pass\n"
+    program += "print(sorted({'requests', 'prometheus_client'} & set(sys.modules)), file=sys.stderr)"
+    command = [sys.executable, "-c", program, "check", "--simulate", "1xT4"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert done.stdout.startswith("ok")
+    assert done.stderr == "[]\n"
 
 
 def test_nobody_at_the_url_is_unknown() -> None:

@@ -13,9 +13,9 @@ from exporter.core.clock import UnixTime
 from exporter.faults.evaluate import STAGES, Report, evaluate, unknown
 from exporter.faults.reference import REFERENCES
 from exporter.faults.rule import Facts, Finding, Limits, Series, Verdict, above, stated
+from exporter.tools.check.exporter_page import parse
 from exporter.tools.check.program import command as words
 from exporter.tools.check.program import finding_of
-from exporter.tools.check.reading import parse
 from exporter.tools.check.render import FORMATS, short, summary
 from exporter.tools.report.terminal import Colors
 from tests.golden import compare

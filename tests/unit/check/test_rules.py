@@ -8,8 +8,8 @@ from exporter.faults.evaluate import evaluate
 from exporter.faults.findings import age
 from exporter.faults.rule import Limits, Verdict
 from exporter.faults.rules import NAMES, RULES
+from exporter.tools.check.exporter_page import parse
 from exporter.tools.check.options import reference
-from exporter.tools.check.reading import parse
 from tests.unit.check.nodes import DEVICE, FIRES, LIMITS, NOW, WELL, clique, facts, series, sxid, xid
 
 

@@ -11,9 +11,11 @@ from exporter.faults.evaluate import STAGES, evaluate
 from exporter.faults.rule import Facts, Limits, Verdict
 from exporter.faults.rules import NAMES
 from exporter.tools.check import command as command_line
+from exporter.tools.check.exporter_page import parse
 from exporter.tools.check.program import command, finding_of
-from exporter.tools.check.reading import job_gpus, parse, to_json
+from exporter.tools.check.reading import job_gpus, to_json
 from tests.command import run
+from tests.stack import ROOT
 from tests.unit.check.nodes import FIRES
 from tests.unit.check.test_check_command import check
 
@@ -124,6 +126,15 @@ def test_running_job_is_no_fault_before_it_ends() -> None:
 
     assert found(facts, Limits(), "prolog") == found(facts, Limits(), "periodic") == []
     assert found(facts, Limits(), "full") != []
+
+
+@pytest.mark.parametrize("recorded", ["sim__T4__470.82.01__idle-loaded", "vm__H200__580.159.04__idle"])
+def test_recording_is_read_once_for_nothing_ends_in_it(recorded: str) -> None:
+    """`check` gave the processes of a recording five minutes to end."""
+    done = check("--check.stage=full", f"--driver.capture={ROOT}/tests/captures/{recorded}.json")
+
+    left = "1 process(es) are left on it with 8.7 GiB: 1334000" in done.stdout
+    assert (done.returncode, left) == ((2, True) if recorded.startswith("sim") else (0, False)), done.stdout
 
 
 def test_prolog_and_epilog_end_with_0_or_with_failed() -> None:

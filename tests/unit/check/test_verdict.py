@@ -7,7 +7,7 @@ import pytest
 from exporter.faults.evaluate import evaluate
 from exporter.faults.rule import Limits, Verdict
 from exporter.faults.rules import RULES
-from exporter.tools.check.reading import parse
+from exporter.tools.check.exporter_page import parse
 from exporter.tools.check.render import short
 from tests.unit.check.nodes import FIRES, LIMITS, NOW, WELL, facts, fault, series, xid
 

@@ -6,7 +6,8 @@ import pytest
 
 from exporter.faults.evaluate import evaluate
 from exporter.faults.rule import Limits, Verdict
-from exporter.tools.check.reading import constraining_job, parse, seen_within
+from exporter.tools.check.exporter_page import parse
+from exporter.tools.check.reading import constraining_job, seen_within
 
 ONE = 'gpu_exporter_build_info{version="1"} 1\ngpu_up{gpu="0",uuid="GPU-a"} 1\ngpu_devices{source="driver"} 1\n'
 LOST = 'gpu_fault_timestamp_seconds{gpu="1",uuid="GPU-b",fault="lost",evidence="history",action="restart"} 1\n'

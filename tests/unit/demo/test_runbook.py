@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from deploy.demo import runbook
 from deploy.demo.prometheus import Prometheus, QueryError, Sample
-from deploy.demo.written import written
+from exporter.web import runbooks
 
 LABELS = {"alertname": "GpuLost", "cluster": "c&1", "instance": "n1", "gpu": "2"}
 
@@ -32,14 +32,18 @@ def test_address_has_the_labels_of_the_alert_in_their_places() -> None:
 
 
 def test_page_says_where_it_fires_and_how_to_go_on() -> None:
-    page = runbook.body("gpulost", "# GpuLost <b>", Fires("http://p", (LABELS,)), {"n1": "http://n1"})
+    page = runbook.body("gpulost", Fires("http://p", (LABELS,)), {"n1": "http://n1"})
 
     assert "<li>n1, GPU 2: " in page
     assert 'href="/d/gpu-device?var-cluster=c%261&amp;var-instance=n1&amp;var-gpu=2"' in page
     assert 'href="http://n1/"' in page
-    assert "gpu_missing, gpu_down, lost, inventory)" in page
-    assert "# GpuLost &lt;b&gt;" in page
+    assert "(gpu_missing, gpu_down, lost, inventory)" in page
+    assert "<h1>GpuLost</h1>" in page
 
 
 def test_page_is_there_without_prometheus() -> None:
-    assert runbook.body("gpulost", "# GpuLost", Fires("http://p"), {}) == written("# GpuLost")
+    assert runbook.body("gpulost", Fires("http://p"), {}) == runbooks.pages()["gpulost"]["html"]
+
+
+def test_unknown_name_has_no_page() -> None:
+    assert runbook.body("gpunone", Fires("http://p"), {}) == ""

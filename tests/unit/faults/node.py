@@ -29,6 +29,8 @@ class Node:
     stated: int = 0
     epoch: float = 1_000_000.0 - 86400.0
     """When the driver's counters began."""
+    booted: float = 0.0
+    """When the node started, by its wall clock; 0 for unknown."""
 
     def __post_init__(self) -> None:
         for index in range(2):
@@ -50,8 +52,15 @@ class Node:
                 replace(seen, joules=joules if seen.joules is None else seen.joules) for seen in self.gpus.values()
             )
             look = Observation(self.now, self.boot, self.driver, gpus, self.refused, self.said, self.sxids)
-            look = replace(look, unclaimed=self.unclaimed, stated=self.stated)
+            look = replace(look, unclaimed=self.unclaimed, stated=self.stated, booted=self.booted)
             self.book = advance(self.book, look)
+
+    def set_clock(self, seconds: float) -> None:
+        """Set the wall clock on by so much. The kernel log's times move with it."""
+        self.now, self.epoch, self.booted = self.now + seconds, self.epoch + seconds, self.booted + seconds
+        for uuid, seen in self.gpus.items():
+            self.change(uuid, xids={number: time + seconds for number, time in seen.xids.items()})
+        self.sxids = {name: time + seconds for name, time in self.sxids.items()}
 
     def reset(self, uuid: str = "GPU-0") -> None:
         self.epoch = self.now

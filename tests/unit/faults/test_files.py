@@ -140,7 +140,7 @@ def test_an_acknowledgement_of_no_date_leaves_those_before_and_after_it(time: st
 
 
 def content(**changed: Any) -> dict[str, Any]:
-    plain = {"boot": "b", "acknowledged_until": 0.0, "accepted": [], "faults": [asdict(FAULT)]}
+    plain = {"boot": "b", "acknowledged_until": 0.0, "accepted": [], "switches": [], "faults": [asdict(FAULT)]}
     return {"version": 1, **plain, "devices": {"GPU-0": asdict(GpuRecord(0))}, **changed}
 
 
@@ -156,15 +156,15 @@ BROKEN_KIND = {**asdict(FAULT), "kind": "broken"}
     [
         (content(version=2), "version", "version 2", STATE),
         (content(devices=known(colour=1)), "unknown", r"unknown \['colour'\]", STATE),
-        (content(devices=known(links="many")), "damaged", "no number: links", STATE),
+        (content(devices=known(links="many")), "damaged", "no value: links", STATE),
         (
             content(devices=known(joules="many", missing_since="", returned_at=[1.0])),
             "damaged",
-            "no number: joules, missing_since, returned_at",
+            "no value: joules, missing_since, returned_at",
             STATE,
         ),
-        (content(devices=known(uncorrected=float("nan"))), "damaged", "no number: uncorrected", STATE),
-        (content(devices=known(index=None)), "damaged", "no number: index", replace(STATE, devices={})),
+        (content(devices=known(uncorrected=float("nan"))), "damaged", "no value: uncorrected", STATE),
+        (content(devices=known(index=None)), "damaged", "no value: index", replace(STATE, devices={})),
         (content(faults=[asdict(FAULT), BROKEN_KIND]), "unknown", "'broken' is not a valid FaultKind", STATE),
         (
             content(faults=[{**asdict(FAULT), "action": "dance"}]),
@@ -181,6 +181,14 @@ BROKEN_KIND = {**asdict(FAULT), "kind": "broken"}
         (content(acknowledged_until=float("inf")), "damaged", "a time is none", STATE),
         (content(faults=None), "damaged", "a list is missing", replace(STATE, faults=())),
         (content(colour=1), "unknown", r"unknown \['colour'\]", STATE),
+        (content(switches=None), "damaged", "a list is missing", STATE),
+        (content(boot=None), "damaged", "a text is missing", replace(STATE, boot="")),
+        (
+            content(devices=known(expected=None, bus=5, width="x")),
+            "damaged",
+            "no value: bus, expected, width",
+            STATE,
+        ),
         ({}, "damaged", "version None", FaultState()),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from exporter.faults.model import FaultKind, ObservedGpu, RepairAction
@@ -66,6 +68,49 @@ def test_clock_that_is_set_back_hides_no_fault() -> None:
     node.now, node.epoch = node.now - 7200, node.epoch - 7200
     node.look(60)
     assert node.faults == [("xid", "XID 119")]
+
+
+@pytest.mark.parametrize("seconds", [86400.0, -86400.0])
+def test_clock_that_is_set_and_set_back_brings_back_no_cured_fault_and_hides_none(seconds: float) -> None:
+    node = Node(booted=900_000.0)
+    xid(node, 119)
+    node.look(60)
+    since = node.book.faults[0].since
+    node.reset()
+    node.look(60)
+    xid(node, 62)
+    node.change("GPU-1", up=False)
+    node.look(60)
+
+    for step in (seconds, -seconds):
+        node.set_clock(step)
+        node.change(xids={119: since + (step if step == seconds else 0.0)})  # as the kernel log is read again
+        node.look(60)
+
+    assert sorted(node.faults) == [("lost", "no answer"), ("xid", "XID 62")]
+    assert {fault.kind.value: fault.since - since for fault in node.book.faults} == {
+        "xid": pytest.approx(120.0),
+        "lost": pytest.approx(125.0),
+    }
+
+
+def test_acknowledgement_of_the_time_after_a_clock_was_set_back_hides_nothing_new() -> None:
+    """Such a one is dated after the last that was taken: a day ahead."""
+    node = Node(booted=900_000.0)
+    xid(node, 119)
+    node.look(60)
+    node.set_clock(86400.0)
+    node.say("0")
+    node.look(60)
+    node.set_clock(-86400.0)
+    xid(node, 62)
+    node.look(10)
+    node.said = (*node.said, replace(node.said[0], time=node.said[0].time + 0.001))
+    node.look(5)
+    node.change(xids={62: node.now, 109: node.now + 1.0})
+    node.look(10)
+
+    assert node.faults == [("xid", "XID 109")]
 
 
 def test_fault_goes_with_its_gpu_where_indices_change() -> None:

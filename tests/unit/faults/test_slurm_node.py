@@ -47,3 +47,18 @@ def test_node_is_asked_of_by_its_short_and_by_its_full_name(
     assert slurm_maintenance(asked, assembly.slurm_names())
     with pytest.raises(SourceError, match=r"Node x\.y not found"):
         slurm_maintenance(asked, ["x", "x.y"])
+
+
+def test_machine_that_slurmctld_does_not_know_is_no_node_unless_slurm_is_required(tmp_path: Path) -> None:
+    asked = scontrol(tmp_path, 'echo "Node $3 not found"; exit 1')
+
+    assert slurm_maintenance(asked, ["x", "x.y"], required=False) is None
+    with pytest.raises(SourceError, match="Node x not found"):
+        slurm_maintenance(asked, ["x"])
+
+
+def test_node_whose_slurmctld_does_not_answer_has_a_failing_source(tmp_path: Path) -> None:
+    asked = scontrol(tmp_path, 'echo "slurm_load_node error: Unable to contact slurm controller"; exit 1')
+
+    with pytest.raises(SourceError, match="Unable to contact"):
+        slurm_maintenance(asked, ["x"], required=False)

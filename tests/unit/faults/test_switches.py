@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.collectors.sxid import Sxid, SxidCounts, counted, fatal, not_after
+from exporter.collectors.sxid import Sxid, SxidCounts, counted, fatal, moved
 from exporter.core.families import Block
 from exporter.exposition.page import Renderer
 from exporter.faults import state_file
@@ -180,7 +180,7 @@ def test_fatal_ones_count_once_whatever_their_link(kind: str, found: object) -> 
     assert fatal(sxids) == found
 
 
-def test_none_is_later_than_a_clock_that_was_set_back() -> None:
+def test_times_move_with_a_clock_that_is_set() -> None:
     kind = Sxid("2", "0000:c1:00.0", "20034", "fatal", "")
 
-    assert not_after(counted(SxidCounts(), kind, 9.0), 4.0) == SxidCounts({kind: (1, 4.0)})
+    assert moved(counted(SxidCounts(), kind, 9.0), -4.0) == SxidCounts({kind: (1, 5.0)})

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 import requests
 
-from exporter.tools.check import command
+from exporter.tools.check import exporter_page
 from exporter.tools.report import client
 from exporter.tools.report.client import Access, Client, RefusedError, SlowError, UnreachableError
 from tests.command import run
@@ -61,7 +61,7 @@ def test_check_of_an_exporter_that_drips_ends_at_its_deadline() -> None:
 
 def test_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "LARGEST", 1 << 20)
-    monkeypatch.setattr(command, "_MAX_PAGE_BYTES", 1 << 20)
+    monkeypatch.setattr(exporter_page, "_MAX_PAGE_BYTES", 1 << 20)
     endless = saying(b"", b" " * (2 << 20))
     with api(endless) as url:
         with pytest.raises(RefusedError, match="answers with more than 1 MiB"):

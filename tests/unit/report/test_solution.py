@@ -87,9 +87,8 @@ def test_model_flops_stand_beside_utilization_and_a_bound_is_called_one() -> Non
 def test_time_to_train_is_mlperfs() -> None:
     reached = replace(REPORT, progress=Progress(time_to_target_seconds=5400.0))
 
-    assert "1 h 30 min from its start to its target quality, the time to train as MLPerf Training defines it" in said(
-        reached
-    )
+    said_once = " ".join(said(reached).split())
+    assert "1 h 30 min from its start to its target quality, the time to train as MLPerf Training defines" in said_once
 
 
 def test_best_run_reached_its_target_first_or_got_most_out_of_a_gpu_hour() -> None:

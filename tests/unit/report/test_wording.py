@@ -183,9 +183,20 @@ def test_gpus_of_a_job_that_no_scrape_saw_are_not_none() -> None:
     text = terminal.render(layout.job_document(unseen, "$"), Colors(colours=False))
 
     assert "GPUs (gone before a scrape saw how many) on 2 nodes for 1 h" in text
-    assert "  -  " in next(line for line in text.splitlines() if line.startswith("  n1"))
+    assert next(line.split() for line in text.splitlines() if line.startswith("  Node"))[1] == "Held"  # no GPUs
     assert formats.short(unseen).startswith("GPU 50 % used; GPUs 1 h; ")
     assert json.loads(formats.to_json(unseen, {}))["gpus"] is None
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_text_fits_a_terminal_and_columns_without_values_are_left_out(width: int) -> None:
+    devices = tuple(replace(each, sm_active=None) for each in REPORT.devices)
+    text = terminal.render(
+        layout.job_document(replace(REPORT, devices=devices), "$"), Colors(colours=False, width=width)
+    )
+
+    assert max(map(len, text.splitlines())) <= width
+    assert "SM active" not in text
 
 
 def test_rows_of_gpus_that_were_held_in_turn_are_said_to_be_of_their_own_times() -> None:

@@ -90,15 +90,35 @@ def test_driver_that_does_not_return_from_the_wait_for_events_is_followed_no_mor
     assert (at_first, hung) == ({"nvml": True}, {"nvml": False})
 
 
-def test_xid_is_no_later_than_now_where_the_clock_was_set_back() -> None:
-    """Else it would count as new at the time it was stamped with, hours later and perhaps after its cure."""
-    found = XidLog()
-    for xid, time in ((31, 500.0), (79, 9000.0)):
-        found.add(XidEvent("GPU-a", xid, time), "nvml")  # type: ignore[arg-type]
+def test_times_of_xids_move_with_the_clock_and_back() -> None:
+    """Else an XID would count as new at the time it was stamped with, a day later and perhaps after its cure."""
+    bus, day = "0000:3b:00.0", 86400.0
+    found, uuids = XidLog(), {bus: "GPU-a"}
 
-    found.set_back(1000.0)  # type: ignore[arg-type]
+    def line(seconds: int, text: str) -> str:
+        return f"4,1,{seconds * 1_000_000},-;NVRM: Xid (PCI:{bus[:-2]}): {text}"
 
-    assert found.counts("GPU-a").last == {(31, "restart_app"): 500.0, (79, "restart_bm"): 1000.0}
+    def times() -> tuple[object, ...]:
+        report = found.counts("GPU-a")
+        return report.last, report.standing[79].time, found.reset("GPU-a"), found.programs("GPU-a", UnixTime(2000.0))
+
+    booted = UnixTime(1000.0)
+    found.read(line(10, "31, pid=7, name=python3"), booted, uuids)
+    found.read(line(20, "79, pid=7, name=python3"), booted, uuids)
+    found.read(line(30, "154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"), booted, uuids)
+    found.read(line(5, "48, pid=7, name=python3"), booted, {})
+    before = times()
+
+    found.read(line(40, "31, pid=8, name=python3"), booted + day, uuids)  # before the sampler has seen the step
+    found.add(XidEvent("GPU-a", 62, booted + day + 50.0), "nvml", booted + day)
+    found.set_clock(booted + day)
+    assert found.counts("GPU-a").last[31, "restart_app"] == booted + day + 40.0
+    assert found.counts("GPU-a").last[62, class_of(62)] == booted + day + 50.0
+    assert found.unclaimed[bus][48].time == booted + day + 5.0
+    found.set_clock(booted)
+
+    assert times()[1:3] == before[1:3] == (1020.0, 1030.0)
+    assert times()[3] == {31: [1010.0, 1040.0]}
     assert found.counts("GPU-a").counts[79, class_of(79)] == 1
 
 

@@ -53,7 +53,7 @@ def test_row_for_each_gpu_with_users_and_utilization() -> None:
     rows = KIT.grid(USED, OWNED, (100, 160))
 
     assert {key: [KIT.text_of(cell) for cell in cells] for key, cells in rows.items()} == {
-        ("n2", 0): ["-", "maximili:100"],
+        ("n2", 0): ["-", "maximil:100"],
         ("n2", 1): ["free", "2 users:42"],
         ("n10", 0): ["alice:90", "alice:5"],
     }
@@ -71,16 +71,18 @@ def test_name_that_is_no_text_reaches_no_terminal() -> None:
     assert KIT.text_of(KIT.Cell(("a\x1b[2Jb",), 0.5)) == "a?[2Jb:50"
 
 
+@pytest.mark.parametrize("node", ["a-long-name1", "a-name-of-20-letters"])
 @pytest.mark.parametrize(("width", "most"), [(80, 80), (200, 200), (20, 40)])
-def test_lines_fit_the_terminal(width: int, most: int) -> None:
+def test_lines_fit_the_terminal(width: int, most: int, node: str) -> None:
     columns = KIT.columns_of(width, 12)
     moments = [60 * each for each in range(columns)]
-    used = [_series("a-long-name1", "15", *((at, "1") for at in moments))]
-    owned = [_series("a-long-name1", "15", *((at, "1") for at in moments), user="aturing-and-more")]
-    text = KIT.render(KIT.grid(used, owned, moments), moments, colours=False, legend=True)
+    used = [_series(node, "15", *((at, "1") for at in moments))]
+    owned = [_series(node, "15", *((at, "1") for at in moments), user="aturing-and-more")]
+    text = KIT.render(KIT.grid(used, owned, moments), moments, width, colours=False, legend=True)
 
     assert max(map(len, text.splitlines())) <= most
     assert columns >= (5 if width >= 80 else 1)
+    assert text.splitlines()[1].endswith("aturing:100")
 
 
 def _dash(*arguments: str, columns: str = "80") -> subprocess.CompletedProcess[str]:

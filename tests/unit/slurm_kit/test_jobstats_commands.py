@@ -23,8 +23,8 @@ def _run(folder: Path, program: str, *arguments: str, **environment: str) -> sub
     own: Mapping[str, str] = {
         "GPU_EXPORTER": str(folder / "gpu-exporter"),
         "GPU_EXPORTER_REPORT_SETTINGS": str(folder / "settings"),
-        "GPU_EXPORTER_MAIL": str(folder / "mail"),
-        "GPU_EXPORTER_MAIL_TEMPLATE": str(folder / "mail.txt"),
+        "MAILPROG_COMMAND": str(folder / "mail"),
+        "MAILPROG_TEMPLATE": str(folder / "mail.txt"),
         "PATH": f"{folder}:{os.environ['PATH']}",
         "SEFF": str(folder / "seff"),
     }

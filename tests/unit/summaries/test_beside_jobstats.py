@@ -121,7 +121,7 @@ KINDS = (
     ),
     Kind(
         "one of four GPUs used", "did not use 3 of the 4 allocated GPUs",
-        one_node(0.9, 0.0, 0.0, 0.0), fitting(4), "22 %", ("--gpus=1",), 
+        one_node(0.9, 0.0, 0.0, 0.0), fitting(4), "22 %", ("--gpus=1",),
         ("unused", "allocated_idle", "wait_cpu", "mixed_precision", "profile"),
     ),
     Kind("the GPU not used", "did not use the GPU", one_node(0.0), fitting(1), "0 %", (), ("allocated_idle",)),

@@ -14,7 +14,7 @@ from exporter.web import connection
 from exporter.web.app import App, RouteHandlers
 from exporter.web.server import Server, _bound, _peer
 from tests.attribution_kit.nodes import until
-from tests.unit.web.hostile import client, pages, said, scrape, serving
+from tests.unit.web.hostile import BODY, client, pages, said, scrape, serving
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +74,45 @@ def test_a_byte_now_and_then_does_not_put_the_end_off(port: int, monkeypatch: py
         thread.join()
 
     assert answer == b""
+
+
+def test_slow_head_is_ended_on_a_connection_that_was_used_before(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.3)
+    with client(port) as slow:
+        slow.sendall(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
+        first = slow.recv(65536)
+        slow.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+
+        assert (first.startswith(b"HTTP/1.1 200 OK\r\n"), said(slow)) == (True, b"")
+
+
+def test_server_that_stops_answers_what_was_asked_and_resets_nobody() -> None:
+    asked, release = threading.Event(), threading.Event()
+
+    def slow(_: str) -> tuple[str, bytes]:
+        asked.set()
+        release.wait(20)
+        return "text/plain", BODY
+
+    server = Server(App(RouteHandlers(slow, status=lambda: "", ready=lambda: ""), "/metrics"), ("127.0.0.1", 0), 2)
+    server.start()
+    with client(server.port) as scraping, client(server.port) as used, client(server.port) as silent:
+        used.sendall(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert used.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")
+        scraping.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        asked.wait(20)
+        stopping = threading.Thread(target=server.stop)
+        stopping.start()
+
+        assert (used.recv(1), silent.recv(1)) == (b"", b"")  # a reset would raise
+        release.set()
+        answer = b"".join(iter(lambda: scraping.recv(65536), b""))
+        stopping.join(20)
+
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"Connection: close" in answer
+    assert answer.endswith(BODY)
+    assert not stopping.is_alive()
 
 
 @pytest.mark.parametrize(

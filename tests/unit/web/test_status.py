@@ -19,7 +19,7 @@ from exporter.faults.rules import RULES, runbook
 from exporter.ledger.palette import STYLES
 from exporter.sampling.families import families
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
-from exporter.tools.check.reading import parse
+from exporter.tools.check.exporter_page import parse
 from exporter.web.history import GpuHistory
 from exporter.web.status import PageLinks, duration, line, page, period, render_status_page
 

@@ -1,0 +1,62 @@
+"""The page of a running exporter, read in place of the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+from exporter.config.kinds import without_password
+from exporter.core.clock import UnixTime, monotonic_time, unix_time
+from exporter.core.threads import run_with_timeout
+from exporter.faults.evaluate import Report, unknown
+from exporter.faults.rule import Facts, Series
+from exporter.tools.report.client import TooLargeError, fetched, innermost
+from exporter.tools.report.terminal import progress_message
+
+_MAX_PAGE_BYTES = 8 << 20
+"""Bytes of an exporter's page, uncompressed: ten times that of a node of 16 GPUs."""
+_ODD_FACTS_ERRORS = (ValueError, LookupError, ArithmeticError, TypeError, AttributeError, RecursionError)
+"""What parsing and judging raise for series that no exporter of ours writes."""
+
+
+def read(address: str, deadline: float, verdict: Callable[[Facts], Report]) -> Report:
+    """Return the verdict on an exporter's page. One deadline covers download, parsing and judging."""
+    url = without_password(address)
+
+    def judged_page() -> Report:
+        answer = fetched(
+            lambda: requests.get(address, timeout=deadline, stream=True), end - monotonic_time(), _MAX_PAGE_BYTES
+        )
+        if answer.status >= requests.codes.bad_request:
+            return unknown(f"{url} answers {answer.status}")
+        return verdict(parse(answer.content.decode("utf-8", "replace"), unix_time()))
+
+    end = monotonic_time() + deadline
+    try:
+        with progress_message(f"asking {url}"):
+            return run_with_timeout(deadline, judged_page)
+    except (TimeoutError, requests.Timeout):
+        return unknown(f"{url}: no verdict within {deadline:.3g} s")
+    except TooLargeError as error:
+        return unknown(f"{url} {error}")
+    except requests.RequestException as error:
+        return unknown(f"{url} does not answer: {_short(error)}")
+    except _ODD_FACTS_ERRORS:
+        return unknown(f"{url} does not serve metrics")
+
+
+def _short(error: requests.RequestException) -> str:
+    if isinstance(error, requests.exceptions.SSLError):
+        return f"TLS: {innermost(error)}"
+    return "no connection" if isinstance(error, requests.ConnectionError) else str(error)
+
+
+def parse(text: str, time: UnixTime) -> Facts:
+    """Facts from the text format of Prometheus. Raises ValueError where it is none."""
+    found: dict[str, list[Series]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append(Series(dict(sample.labels), float(sample.value)))
+    return Facts({name: tuple(series) for name, series in found.items()}, time)
