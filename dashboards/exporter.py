@@ -7,6 +7,7 @@ from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import exporter_cost, link, look, panel, uid, variable
+from dashboards.parts.absence import ZERO
 from dashboards.parts.exporter_cost import BUILD, of_exporters
 from dashboards.parts.frame import dashboard
 from dashboards.parts.once import SAME_TARGET
@@ -51,7 +52,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Down",
             "Exporters that Prometheus does not reach: their nodes are in the dark.",
-            now(f"count({UP} == 0) or vector(0)"),
+            now(f"count({UP} == 0){ZERO}"),
             look.COUNT,
             steps=look.SOME_IS_BAD,
             size=narrow,
@@ -61,7 +62,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Driver not open",
             "Nodes whose driver the exporter cannot open. The table says why.",
-            now(f"count(gpu_exporter_driver_error{{{NODE}}} == 1) or vector(0)"),
+            now(f"count(gpu_exporter_driver_error{{{NODE}}} == 1){ZERO}"),
             look.COUNT,
             steps=look.SOME_IS_BAD,
             size=size,
@@ -83,7 +84,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Failing collectors",
             "Collectors whose last read failed on some GPU.",
-            now(f"count(gpu_scrape_collector_success{{{NODE}}} == 0) or vector(0)"),
+            now(f"count(gpu_scrape_collector_success{{{NODE}}} == 0){ZERO}"),
             look.COUNT,
             steps=look.SOME_IS_WORTH_A_LOOK,
             size=size,
@@ -93,7 +94,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Failing sources",
             "Attribution sources that did not answer when last asked: owners may be missing.",
-            now(f"count(gpu_exporter_attribution_success{{{NODE}}} == 0) or vector(0)"),
+            now(f"count(gpu_exporter_attribution_success{{{NODE}}} == 0){ZERO}"),
             look.COUNT,
             steps=look.SOME_IS_WORTH_A_LOOK,
             size=size,
@@ -125,7 +126,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Doubled",
             "Nodes whose exporter two targets scrape. No panel counts them twice, but Prometheus keeps two of each series: drop one.",
-            now(f"count(node:gpu_exporter_copies:ratio{{{NODE}}} > 1) or vector(0)"),
+            now(f"count(node:gpu_exporter_copies:ratio{{{NODE}}} > 1){ZERO}"),
             look.COUNT,
             steps=look.SOME_IS_BAD,
             size=narrow,
@@ -213,7 +214,7 @@ def _sources(made: build.Dashboard) -> None:
     made.with_panel(
         Table(
             title="Attribution sources",
-            description="Who says who holds the GPUs: whether the source answers, the age of its oldest answer, and what it contradicts.",
+            description="The sources of owners: whether each one answers, the age of its oldest answer, and its conflicts with others.",
             keys=(Key("source", "Source"),),
             columns=(
                 Value("Nodes", f"gpu_exporter_attribution_success{{{NODE}}}", look.COUNT, width=65, reduce="count"),

@@ -6,6 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, fleet_tables, link, look, mfu, panel, states, uid, variable
+from dashboards.parts.absence import ZERO
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import ALERTS, CLUSTER, GPU_HOURS, devices, now, over_time, some
 from dashboards.parts.table import Key
@@ -64,7 +65,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Unreachable",
             "GPUs of nodes whose exporters reported within seven days and report nothing now. The table of nodes names them "
             "first. Nodes that were removed from Kubernetes, are in maintenance or powered down by Slurm do not count.",
-            now(f"{_UNREACHABLE} or 0 * {known}"),
+            now(f"{_UNREACHABLE}{ZERO}"),
             steps=look.SOME_IS_BAD,
             size=(3, 4),
         )
@@ -83,7 +84,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Critical",
             "GPU alerts of severity critical that fire now.",
-            now(f'count(ALERTS{{{ALERTS}, severity="critical", {CLUSTER}}}) or vector(0)'),
+            now(f'count(ALERTS{{{ALERTS}, severity="critical", {CLUSTER}}}){ZERO}'),
             steps=look.SOME_IS_BAD,
             size=(3, 4),
             links=health,
@@ -93,7 +94,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Warnings",
             "GPU alerts of severity warning that fire now.",
-            now(f'count(ALERTS{{{ALERTS}, severity="warning", {CLUSTER}}}) or vector(0)'),
+            now(f'count(ALERTS{{{ALERTS}, severity="warning", {CLUSTER}}}){ZERO}'),
             steps=look.SOME_IS_WORTH_A_LOOK,
             size=(3, 4),
             links=health,
@@ -102,7 +103,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Allocated",
-            "Share of the reachable GPUs that workloads hold, whether they use them or not; a part of a GPU counts as a part.",
+            "Fraction of the reachable GPUs that is allocated, used or not. A fraction of a GPU counts as a fraction.",
             over_time(f"{total('gpu_workload_allocated_gpus:sum')} / {known}"),
             units.PercentUnit,
             size=(3, 4),
@@ -114,7 +115,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Utilization",
-            f"Share of the held and observed GPU time in which a kernel ran. Free GPUs do not count: they are the scheduler's matter. {mfu.MEANING}",
+            f"Share of the allocated and observed GPU time in which a kernel ran. Free GPUs do not count: they are the scheduler's matter. {mfu.MEANING}",
             mfu.beside(over_time(UTILIZATION.promql(everything), "kernel ran"), CLUSTER, mfu.NOW),
             units.PercentUnit,
             size=(3, 4),
@@ -126,7 +127,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "GPUs wasted",
-            "GPUs' worth of time that somebody holds and that is idle, waiting or throttled. 12 means: as if 12 GPUs were switched off. Click to see whose.",
+            "GPUs' worth of allocated time that is idle, waiting or throttled. 12 means: as if 12 GPUs were switched off. Click to see whose.",
             over_time(WASTED.promql(everything)),
             steps=look.SOME_IS_WORTH_A_LOOK,
             size=(3, 4),
@@ -147,21 +148,21 @@ def _workloads(made: build.Dashboard) -> None:
     made.with_panel(
         block.workloads(
             "Pods that waste most",
-            f"Pods (and containers and units outside Slurm) that hold GPUs, those that waste most of them now first. {mfu.MEANING} Click one to see why.",
+            f"Pods (and containers and units outside Slurm) with allocated GPUs, those that waste most of them now first. {mfu.MEANING} Click one to see why.",
             f'{CLUSTER}, kind!="slurm"',
             owner_keys=(),
             onward=link.to_pod(name, link.cell("Cluster")),
-            empty="No pod holds a GPU",
+            empty="No pod has a GPU allocated",
         )
     )
     made.with_panel(
         block.workloads(
             "Slurm jobs that waste most",
-            f"Slurm jobs that hold GPUs, those that waste most of them now first. {mfu.MEANING} Click one to see why.",
+            f"Slurm jobs with allocated GPUs, those that waste most of them now first. {mfu.MEANING} Click one to see why.",
             f'{CLUSTER}, kind="slurm"',
             owner_keys=(Key("user", "User", (link.to_user(link.cell("User")),), width=80),),
             onward=link.to_job(name, link.cell("Cluster")),
-            empty="No Slurm job holds a GPU",
+            empty="No Slurm job has a GPU allocated",
         )
     )
 

@@ -33,7 +33,7 @@ def gpu() -> build.Dashboard:
     made = dashboard(
         "GPU",
         uid.GPU,
-        "One GPU: what it is, who holds it, what it does, how it fares.",
+        "One GPU: its model, its owner, its states and its health.",
         variables,
         scope=DEVICE,
         span="now-3h",
@@ -167,11 +167,11 @@ def _ledger(made: build.Dashboard) -> None:
     made.with_panel(
         panel.timeline(
             "Allocated to",
-            "Who held the GPU. Several rows: it is shared.",
+            "The workloads that had the GPU allocated. Several rows: it is shared.",
             over_time(f"ceil({held} or {held_mig})", "{{workload}}"),
-            look.words({"1": ("holds it", look.BLUE)}),
+            look.words({"1": ("allocated", look.BLUE)}),
             size=(12, 6),
-            empty="Nobody held this GPU in the time range",
+            empty="This GPU was not allocated in the time range",
         )
     )
     made.with_panel(

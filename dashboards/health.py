@@ -7,6 +7,7 @@ from grafana_foundation_sdk.builders import stat, table
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, health_errors, health_links, link, look, panel, uid, variable
+from dashboards.parts.absence import ZERO
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import ALERTS, NODE, THERMAL, answering, in_range, known, now, over_time, rate
 from dashboards.parts.table import Key, Table, Text, Value, gauge
@@ -63,9 +64,7 @@ def _fired() -> str:
 def _count(
     title: str, description: str, expr: str, *, steps: look.Steps = look.SOME_IS_BAD, width: int = 3
 ) -> stat.Panel:
-    return panel.number(
-        title, description, now(f"{expr} or vector(0)"), look.COUNT, steps=steps, size=(width, 4), decimals=0
-    )
+    return panel.number(title, description, now(f"{expr}{ZERO}"), look.COUNT, steps=steps, size=(width, 4), decimals=0)
 
 
 def _numbers(made: build.Dashboard) -> None:
@@ -103,7 +102,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         _count(
             "Heat throttled",
-            "GPUs whose clocks heat holds down now.",
+            "GPUs that heat throttles now.",
             f"count(max by (cluster, instance, gpu) (gpu_throttle_active{{{NODE}, {THERMAL}}}) == 1)",
         )
     )
@@ -146,7 +145,7 @@ def _throttling(made: build.Dashboard) -> None:
     made.with_panel(
         Table(
             title="Hottest GPUs",
-            description="The 20 GPUs with the least margin to their own threshold, and the share of time heat or the power brake held their clocks down.",
+            description="The 20 GPUs with the least margin to their own threshold, and the fraction of time that heat or the power brake throttled them.",
             keys=health_links.keys(),
             columns=(
                 Value(
@@ -179,13 +178,13 @@ def _throttling(made: build.Dashboard) -> None:
     made.with_panel(
         panel.lines(
             "Thermal throttling, by node",
-            "Mean share of time that heat held the clocks of a node's GPUs down: the ten nodes with most of it in the time range.",
+            "Mean fraction of time that heat throttled a node's GPUs: the ten nodes with most of it in the time range.",
             over_time(f"{throttled} and on (cluster, instance) {worst}", "{{instance}}"),
             units.PercentUnit,
             size=(12, 9),
             ceiling=1,
             links=(link.to_node(link.label("instance"), link.label("cluster")),),
-            empty="Heat held no GPU down in the time range",
+            empty="Heat throttled no GPU in the time range",
         )
     )
     hottest = f"node:gpu_temperature_celsius:max{{{NODE}}}"
@@ -214,7 +213,7 @@ def _throttling(made: build.Dashboard) -> None:
                 look.COUNT,
                 size=(12, 8),
                 fill=10,
-                empty="No GPU counts throttling",
+                empty="No GPU reports throttling",
             ),
             look.REASONS,
         )
@@ -232,7 +231,7 @@ def _advised() -> table.Panel:
         sort="Node",
         ascending=True,
         size=(12, 9),
-        empty="The driver asks for nothing",
+        empty="The driver asks for no recovery",
     ).build()
 
 
@@ -255,5 +254,5 @@ def _lost() -> table.Panel:
         sort="Node",
         ascending=True,
         size=(12, 9),
-        empty="All GPUs answer",
+        empty="The driver reports all GPUs",
     ).build()

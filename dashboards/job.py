@@ -30,7 +30,7 @@ from dashboards.parts.workload_kind import Kind
 from exporter.tools.report.definitions import HELD, UTILIZATION, WASTED, identity
 
 SCOPE = f'{CLUSTER}, workload="$workload"'
-_NONE = "The workload held no GPU in the time range"
+_NONE = "The workload had no GPU allocated in the time range"
 _STARTED = f"workload:gpu_workload_start_time_seconds:max{{{SCOPE}}}"
 _RESTARTED = f"workload:gpu_workload_restarts:max{{{SCOPE}}}"
 _BY_GPU, _BY_NODE = "cluster, instance, gpu", "cluster, instance"
@@ -92,12 +92,12 @@ def _numbers(made: build.Dashboard) -> None:
     everything = owners("workload", SCOPE, "")
     numbers = (
         ("Allocated GPUs", "Now, over all its pods and nodes.", f"sum(workload:gpu_workload_allocated_gpus:sum{{{SCOPE}}})", look.COUNT, 1),
-        ("Pods and nodes", "Containers of pods, or the job on each of its nodes, that hold GPUs now.", f"sum(workload:gpu_workload_parts:count{{{SCOPE}}})", look.COUNT, 0),
+        ("Pods and nodes", "Containers of pods, or the job on each of its nodes, with allocated GPUs now.", f"sum(workload:gpu_workload_parts:count{{{SCOPE}}})", look.COUNT, 0),
         ("Restarts", "In the time range: new pods, restarted containers, requeues. What starts within two and a half minutes counts once.", f"max(changes({_STARTED}[$__range]) > (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or changes({_STARTED}[$__range]))", look.COUNT, 0),
-        ("Utilization", f"Share of the held and observed GPU time of the range in which a kernel ran. {mfu.MEANING}", UTILIZATION.promql(everything), units.PercentUnit, 0),
+        ("Utilization", f"Share of the allocated and observed GPU time of the range in which a kernel ran. {mfu.MEANING}", UTILIZATION.promql(everything), units.PercentUnit, 0),
         ("Allocated GPU h", "In the time range.", HELD.promql(everything), GPU_HOURS, 1),
-        ("GPU hours wasted", "Held and idle, waiting or throttled, in the time range.", WASTED.promql(everything), GPU_HOURS, 1),
-        ("Cost so far", f"Of what it held in the time range. {price.SOURCE}", price.total(price.held(SCOPE)), look.MONEY, 0),
+        ("GPU hours wasted", "Allocated and idle, waiting or throttled, in the time range.", WASTED.promql(everything), GPU_HOURS, 1),
+        ("Cost so far", f"Of its allocated GPU hours in the time range. {price.SOURCE}", price.total(price.held(SCOPE)), look.MONEY, 0),
         ("Straggling", "Share of the last five minutes in which the others on its node waited for its slowest GPU; what they wait for less than half of a pass does not count.", f"max(workload:gpu_straggling:ratio_rate5m{{{SCOPE}}})", units.PercentUnit, 0),
     )  # fmt: skip
     for title, text, expr, unit, decimals in numbers:
@@ -137,20 +137,19 @@ def _states(more: str = "") -> str:
 _WAITS = 'state=~"wait_collective|wait_peer"'
 
 
-def _lead(moment: str = "") -> str:
-    """Return how much less of its time each of its twelve first GPUs waits for others than they do on the average."""
+def _waiting(moment: str = "") -> str:
+    """Return the fraction of time that each of its GPUs waits for others."""
     held = f"(max by ({_BY_GPU}) (gpu_allocation_ratio{{{SCOPE}}}{moment}) > 0)"
     waits = f"sum by ({_BY_GPU}) (gpu_state:gpu_state_seconds:rate5m{{{NODE}, {_WAITS}}}{moment})"
-    own = f"(({waits} and {held}) or 0 * {held})"
-    return f"topk({_FIRST}, scalar(avg({own})) - {own})"
+    return f"(({waits} and {held}) or 0 * {held})"
 
 
-_LESS = f"({_lead()} > -0.005)"
+_LESS = f"(topk({_FIRST}, scalar(avg({_waiting()})) - {_waiting()}) > -0.005)"
 """Those of them that wait as much as all do, to half a percent, or less."""
 
 
 def _slowest() -> table.Panel:
-    state = main_states(lambda more: f"({_states(more)} {_OWNED})", _BY_GPU)
+    state = main_states(_states, _BY_GPU)
     straggled = f"sum by ({_BY_GPU}) (increase(gpu_workload_straggler_seconds_total{{{SCOPE}}}[$__range]))"
     return Table(
         title="The ranks that the others wait for now",
@@ -178,7 +177,7 @@ def _first_ranks() -> statetimeline.Panel:
         "The ranks that the others wait for, over time",
         "The twelve GPUs that at the end of the time range wait least for others: where most wait and one computes, reads "
         "or is throttled, that is the one.",
-        telling_of_shares(lambda more: f"({_states(more)} and on ({_BY_GPU}) {_lead(' @ end()')})", _BY_GPU),
+        telling_of_shares(_states, _BY_GPU, f" and on ({_BY_GPU}) bottomk({_FIRST}, {_waiting(' @ end()')})"),
         "{{instance}} {{gpu}}",
         height=10,
         page=_FIRST,
@@ -218,7 +217,7 @@ def _ranks() -> statetimeline.Panel:
         "{{instance}} {{gpu}}",
         height=22,
         page=40,
-        empty=f"It held no more than {_FIRST} GPUs in the time range: the panel of its ranks above has them all",
+        empty=f"No more than {_FIRST} of its GPUs were allocated in the time range: the panel of its ranks above has them all",
     )
 
 
@@ -244,7 +243,7 @@ def _host(made: build.Dashboard) -> None:
         )
         of_many = f"{text} Of many nodes, the six that are highest and the six that are lowest in the end."
         query = over_time(expr, "{{instance}}")
-        made.with_panel(panel.lines(title, of_many, query, unit, size=(6, 8), empty="The host tells nothing of it"))
+        made.with_panel(panel.lines(title, of_many, query, unit, size=(6, 8), empty="The host does not report it"))
 
 
 _At = Callable[[str], str]

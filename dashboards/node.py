@@ -7,6 +7,7 @@ from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, link, look, mfu, panel, ports, uid, variable
+from dashboards.parts.absence import ZERO
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import (
     CLUSTER,
@@ -31,7 +32,7 @@ def node() -> build.Dashboard:
     made = dashboard(
         "Node",
         uid.NODE,
-        "The GPUs of one node: who holds them, what they do, how they fare.",
+        "The GPUs of one node: their owners, their states and their health.",
         (variable.node(),),
         scope=ONE_NODE,
         span="now-3h",
@@ -75,8 +76,8 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Allocated",
-            "GPUs that workloads hold; a part of a GPU counts as a part.",
-            now(f"sum(gpu_workload_allocated_gpus{{{ONE_NODE}}}) or vector(0)"),
+            "Allocated GPUs. A fraction of a GPU counts as a fraction.",
+            now(f"sum(gpu_workload_allocated_gpus{{{ONE_NODE}}}){ZERO}"),
             size=(3, 4),
             decimals=1,
         )
@@ -164,7 +165,7 @@ def _owners() -> table.Panel:
     workload = link.cell("Workload")
     return Table(
         title="Owners on this node",
-        description="One row per workload that holds GPUs of this node. State: its largest loss here where that takes a tenth of its time, "
+        description="One row per workload with allocated GPUs of this node. State: its largest loss here where that takes a tenth of its time, "
         "else what takes most. Click a workload to see why.",
         keys=(
             Key("workload", "Workload", (link.to_pod(workload), link.to_job(workload))),
@@ -191,7 +192,7 @@ def _owners() -> table.Panel:
         ),
         sort="GPUs",
         size=(12, 7),
-        empty="Nobody holds a GPU of this node",
+        empty="No GPU of this node is allocated",
     ).build()
 
 

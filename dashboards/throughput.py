@@ -82,7 +82,7 @@ def _programs() -> table.Panel:
 def _training(made: build.Dashboard) -> None:
     graphs = (
         ("Work per second", "As the programs report, a line for each unit that one reports. Of many programs, the 12 that waste most; so in the graphs below.", reported.work(SHOWN), units.OpsPerSecond, reported.LEGEND),
-        ("Work per second and GPU", "Per GPU held: what a scaling test compares. In steps where a program reports nothing else.", reported.per_gpu(SHOWN), units.OpsPerSecond, reported.LEGEND),
+        ("Work per second and GPU", "Per allocated GPU: what a scaling test compares. In steps where a program reports nothing else.", reported.per_gpu(SHOWN), units.OpsPerSecond, reported.LEGEND),
         ("Energy per unit of work", "Joules of its GPUs per sample, token, image, request, or step where a program reports nothing else.", reported.joules(SHOWN), units.Joule, reported.LEGEND),
     )  # fmt: skip
     work, *others = (
@@ -108,9 +108,10 @@ def _ledger(made: build.Dashboard) -> None:
         block.told(
             "What limited each one",
             "One row per workload; of many, the 12 that wasted most.",
-            lambda more: f"({recorded}{more}}} {reports})",
+            lambda more: f"{recorded}{more}}}",
             "cluster, workload",
             BY_WORKLOAD,
+            only=f" {reports}",
             size=(12, 10),
             empty=reported.SILENT,
         )

@@ -63,7 +63,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Allocated", "Hours that somebody held a GPU, used or not.", now(held), GPU_HOURS, size=(3, 4), decimals=0
+            "Allocated", "Hours that a GPU was allocated, used or not.", now(held), GPU_HOURS, size=(3, 4), decimals=0
         )
     )
     made.with_panel(
@@ -90,7 +90,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Wasted share",
-            "The share of the held hours that was wasted.",
+            "The fraction of the allocated hours that was wasted.",
             now(f"({lost}) / ({held} > 0)"),
             units.PercentUnit,
             steps=look.LOSS,
@@ -101,19 +101,19 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Cost of allocated",
-            f"For the GPUs and parts of GPUs that workloads held. {price.SOURCE}",
+            f"For the allocated GPUs and fractions of GPUs. {price.SOURCE}",
             now(price.total(price.in_states(promql.TEAM, CLUSTER, without(FREE), "team"))),
             look.MONEY,
             mappings=price.MAPPINGS,
             size=(3, 4),
             decimals=0,
-            empty="nobody held a GPU",
+            empty="none allocated",
         )
     )
     made.with_panel(
         panel.number(
             "Price by use",
-            "What the same hours cost where the time is paid for that kernels ran, whatever share of a GPU was held.",
+            "What the same hours cost where the time is paid for that kernels ran, whatever fraction of a GPU was allocated.",
             now(price.total(price.used(promql.TEAM, CLUSTER))),
             look.MONEY,
             mappings=price.MAPPINGS,
@@ -132,13 +132,13 @@ def _numbers(made: build.Dashboard) -> None:
             steps=look.SOME_IS_WORTH_A_LOOK,
             size=(3, 4),
             decimals=0,
-            empty="nobody held a GPU",
+            empty="none allocated",
         )
     )
     made.with_panel(
         panel.number(
             "Free",
-            "Hours that nobody held a GPU: capacity the scheduler could give. Not in the loss.",
+            "Hours that a GPU was not allocated: capacity the scheduler could give. Not in the loss.",
             now(FLEET.or_none('state="free"')),
             GPU_HOURS,
             size=(2, 4),
@@ -221,7 +221,7 @@ def _workloads() -> table.Panel:
         ),
         sort="Wasted",
         size=(24, 11),
-        empty="No workload held a GPU in the time range",
+        empty="No workload had a GPU allocated in the time range",
     ).build()
 
 
@@ -233,7 +233,7 @@ def _price(level: str, width: int, scope: str = CLUSTER) -> Value:
 def _level(level: str, title: str, onward: link.Link) -> table.Panel:
     return Table(
         title=title,
-        description=f"GPU hours by {level}: held, wasted, the price of the waste, and on which state most of it went. "
+        description=f"GPU hours by {level}: allocated, wasted, the price of the waste, and on which state most of it went. "
         f"Target ratio: utilization beside what is good for its classes of work. {mfu.MEANING} A dash: nothing of it could be observed, or "
         "reported. Click one for its workloads.",
         keys=(Key(promql.label(level), level.capitalize(), (onward,)),),
@@ -263,7 +263,7 @@ def _level(level: str, title: str, onward: link.Link) -> table.Panel:
         ),
         sort="Wasted",
         size=(24, 8),
-        empty=f"No {level} held a GPU in the time range",
+        empty=f"No {level} had a GPU allocated in the time range",
     ).build()
 
 

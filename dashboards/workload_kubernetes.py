@@ -17,7 +17,7 @@ def workload_kubernetes() -> build.Dashboard:
     made = dashboard(
         "Workload (Kubernetes)",
         uid.KUBERNETES,
-        "Pods (and containers, units and processes outside Slurm): how they use the GPUs they hold, why not better, what to do.",
+        "Pods (and containers, units and processes outside Slurm): how they use their allocated GPUs, why not better, what to do.",
         (
             variable.many("namespace", "Namespace", f"label_values({_ELSEWHERE}}}, workload_namespace)"),
             variable.many(

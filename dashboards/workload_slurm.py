@@ -17,7 +17,7 @@ def workload_slurm() -> build.Dashboard:
     made = dashboard(
         "Workload (Slurm)",
         uid.SLURM,
-        "Slurm jobs: how they use the GPUs they hold, why not better, what to do.",
+        "Slurm jobs: how they use their allocated GPUs, why not better, what to do.",
         (
             variable.many("account", "Account", f"label_values({_JOBS}}}, account)"),
             variable.many("user", "User", f'label_values({_JOBS}, account=~"$account"}}, user)'),

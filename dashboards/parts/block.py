@@ -83,7 +83,7 @@ def firing_for_owner(owner: str) -> table.Panel:
     return _one_by_one(
         f"""({_firing(f'{owner}, workload!=""')} or {of_gpus} or {of_nodes})""",
         CLUSTER,
-        "The alerts that fire now for the selection, for the GPUs that it holds and for their nodes",
+        "The alerts that fire now for the selection, for its allocated GPUs and for their nodes",
         "No GPU alert fires for the selection, its GPUs or its nodes",
         (24, 6),
     )
@@ -119,7 +119,7 @@ def _one_by_one(fires: str, scope: str, what: str, empty: str, size: tuple[int, 
 
 
 def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
-    """One row per GPU of the node that is chosen: its owners, how it is used, how it fares."""
+    """One row per GPU of the node that is chosen: its owner, its use and its health."""
     by, held = "cluster, instance, gpu", link.cell("Allocated to")
     state = main_states(lambda more: rate(f"gpu_state_seconds_total{{{scope}{more}}}"), by)
     return Table(
@@ -187,11 +187,12 @@ def told(
     by: str,
     legend: str,
     *,
+    only: str = "",
     size: tuple[int, int] = (12, 8),
     empty: str = "",
 ) -> statetimeline.Panel:
     """Return a timeline of each row: its largest loss where that took a tenth, else what took most."""
-    query = over_time(telling(seconds, by), legend)
+    query = over_time(telling(seconds, by, only), legend)
     return timeline(title, f"{description} {TOLD}", query, states.by_code(), size=size, empty=empty)
 
 
@@ -255,7 +256,7 @@ def processes(scope: str, *, size: tuple[int, int] = (24, 8)) -> table.Panel:
     return Table(
         title="Processes",
         description="Processes on the GPUs of this selection, and whose they are. "
-        "Those beyond the exporter's limit are summed up as pid 'other'. Memory is a dash where the driver does not tell it.",
+        "Those beyond the exporter's limit are summed up as pid 'other'. Memory is a dash where the driver does not report it.",
         keys=(
             Key("cluster", "Cluster", hidden=True),
             Key("instance", "Node", (link.to_node(node),), width=140),

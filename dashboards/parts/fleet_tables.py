@@ -70,13 +70,13 @@ def nodes() -> table.Panel:
 
 def owners_and_models(made: build.Dashboard) -> None:
     for level, title, onward, empty in (
-        ("namespace", "Namespaces", link.to_namespace(link.cell("Namespace")), "No pod holds a GPU"),
-        ("account", "Slurm accounts", link.to_account(link.cell("Account")), "No Slurm job holds a GPU"),
+        ("namespace", "Namespaces", link.to_namespace(link.cell("Namespace")), "No pod has a GPU allocated"),
+        ("account", "Slurm accounts", link.to_account(link.cell("Account")), "No Slurm job has a GPU allocated"),
     ):
         made.with_panel(
             Table(
                 title=title,
-                description=f"One row per {level} that holds GPUs. Target ratio: utilization beside what is good for its classes of work. {mfu.MEANING} "
+                description=f"One row per {level} with allocated GPUs. Target ratio: utilization beside what is good for its classes of work. {mfu.MEANING} "
                 "A dash: nothing of it can be observed, or is reported. Click one for its workloads.",
                 keys=(Key(promql.label(level), level.capitalize(), (onward,)),),
                 columns=_owner_columns(level),
@@ -94,7 +94,7 @@ def _models() -> table.Panel:
 
     return Table(
         title="Models",
-        description="One row per GPU model: how many there are, how many are held, how busy all of them are. Click one for the nodes that have it.",
+        description="One row per GPU model: how many there are, how many are allocated, how busy all of them are. Click one for the nodes that have it.",
         keys=(Key("model", "Model", (link.to_model(link.cell("Model")),)),),
         columns=(
             Value("GPUs", of("gpu_up:count"), look.COUNT, width=75, reduce="sum"),

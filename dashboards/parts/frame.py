@@ -11,7 +11,7 @@ from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as model
 
-from dashboards.parts import uid, variable
+from dashboards.parts import absence, uid, variable
 from dashboards.parts.look import ORANGE, RED
 from dashboards.parts.once import once
 from dashboards.parts.query import ALERTS, SOURCE
@@ -53,11 +53,8 @@ def dashboard(
         .with_variable(variable.datasource())
         .with_variable(variable.cluster())
         .with_variable(variable.docs())
-        .with_variable(variable.replicas())
-        .with_variable(variable.lost_states())
-        .with_variable(variable.owner_labels())
     )
-    for each in variables:
+    for each in (*variable.constants(), *variables):
         frame.with_variable(each)
     return frame
 
@@ -87,6 +84,7 @@ def to_json(made: build.Dashboard) -> str:
     for link in data["links"]:
         link.pop("placement", None)  # hides the link in a menu
     _number(data["panels"], 1)
+    absence.explain(data)
     _name_constants(data["panels"])
     _drop_unused_constants(data)
     return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n"

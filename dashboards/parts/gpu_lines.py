@@ -137,7 +137,7 @@ def heat(made: build.Dashboard) -> None:
                 units.PercentUnit,
                 size=(12, 7),
                 ceiling=1,
-                empty="Nothing held its clocks down, or this GPU does not count it",
+                empty="Its clocks were not throttled, or this GPU does not report it",
             ),
             look.REASONS,
         )

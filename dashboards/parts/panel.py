@@ -64,6 +64,8 @@ def number(
         panel.decimals(decimals or 0)
     if mappings:
         panel.mappings(mappings)
+    if spark:
+        panel.min(0)
     if ceiling is not None:
         panel.min(0).max(ceiling)
     return panel

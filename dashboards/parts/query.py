@@ -134,9 +134,12 @@ def main_states(seconds: Callable[[str], str], by: str) -> str:
     return f"(1 + ({lost})) or ({share})"
 
 
-def telling(seconds: Callable[[str], str], by: str) -> str:
-    """The place in the table of states of the one to be shown of each `by`: one number, for a state timeline."""
-    return _code(f"topk by ({by}) (1, {main_states(seconds, by)})", by)
+def telling(seconds: Callable[[str], str], by: str, only: str = "") -> str:
+    """Return PromQL for the state to report of each `by`, as its place in the table of states: for a state timeline.
+
+    `only` chooses among the rows.
+    """
+    return _code(f"(topk by ({by}) (1, {main_states(seconds, by)}){only})", by)
 
 
 def telling_of_shares(shares: Callable[[str], str], by: str, only: str = "", gpus: str = "") -> str:

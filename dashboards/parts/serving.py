@@ -34,7 +34,7 @@ def _efficiency() -> Iterator[timeseries.Panel]:
     rows = (
         (
             "Tokens per GPU second",
-            "Generated, over the GPUs that the engine's pod, or the workload that listens on its port, holds.",
+            "Generated, over the GPUs allocated to the engine's pod, or to the workload that listens on its port.",
             f"serving:llm_tokens_per_gpu_second:ratio_rate5m{{{CLUSTER}}}",
         ),
         (
@@ -60,7 +60,7 @@ def _latency() -> Iterator[timeseries.Panel]:
     ):
         yield panel.lines(
             f"{title}, slowest engine",
-            "Median and 95th percentile over the requests of each engine; of each model, its slowest engine. Not all engines tell it.",
+            "Median and 95th percentile over the requests of each engine; of each model, its slowest engine. Not all engines report it.",
             [
                 over_time(_engine(f"{name}_seconds:{quantile}_5m", "max"), f"{_ENGINE} {words}")
                 for quantile, words in both

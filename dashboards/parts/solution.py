@@ -116,13 +116,14 @@ def before_and_after(scope: str) -> table.Panel:
             Key("unit", "Unit", width=90),
         ),
         columns=(
+            Value("Runs since", f"count by ({_NAME}) ({after})", look.COUNT, decimals=0, width=110),
             Value("Since per before", f"{median_after} / {median_before}", units.PercentUnit, decimals=0, width=150),
             Value("Median before", median_before, look.COUNT, decimals=0, width=130),
             Value("Runs before", f"count by ({_NAME}) ({before})", look.COUNT, decimals=0, width=110),
             Value("Median since", median_after, look.COUNT, decimals=0, width=130),
-            Value("Runs since", f"count by ({_NAME}) ({after})", look.COUNT, decimals=0, width=110),
         ),
         sort="Since per before",
+        order=("Since per before", "Median before", "Runs before", "Median since"),
         size=(24, 5),
         empty=_ALONE,
     ).build()  # fmt: skip

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard as model
 
+from dashboards.parts import absence
 from dashboards.parts.query import CLUSTER, SOURCE
 from exporter.attribution.owner import OWNER_LABELS
 from exporter.ledger.states import POSSIBLY_LOST
@@ -42,25 +45,25 @@ CONSTANTS = {
     "replicas": REPLICAS,
     "lost_states": "|".join((*LOST, *POSSIBLY_LOST)),
     "owner_labels": ", ".join(OWNER_LABELS),
+    **absence.CONSTANTS,
 }
-"""Lists that expressions name by a variable."""
+"""Texts that expressions name by a variable."""
+_DESCRIPTIONS = {
+    "replicas": "Labels by which replicas of Prometheus and of rulers differ",
+    "lost_states": "States in which allocated GPU time is lost, or possibly lost",
+    "owner_labels": "Labels of the owner of a GPU",
+    "not_scraped": "What a panel says where no exporter is scraped",
+    "no_rules": "What a panel says where the recording rules are missing, or younger than their window",
+    "no_alerts": "What a panel says where the alert rules are missing, or younger than their window",
+    "unreachable": "What an empty panel says where some nodes are unreachable",
+}
 
 
-def replicas() -> build.TextBoxVariable:
-    """Change it where the replicas of Prometheus or of rulers have other labels."""
-    return _constant("replicas", "Replica labels", "Labels by which replicas of Prometheus and of rulers differ")
-
-
-def lost_states() -> build.TextBoxVariable:
-    return _constant("lost_states", "States of loss", "States in which allocated GPU time is lost, or possibly lost")
-
-
-def owner_labels() -> build.TextBoxVariable:
-    return _constant("owner_labels", "Owner labels", "Labels of the owner of a GPU")
-
-
-def _constant(name: str, label: str, description: str) -> build.TextBoxVariable:
-    return text(name, label, CONSTANTS[name], description).hide(model.VariableHide.HIDE_VARIABLE)
+def constants() -> Iterator[build.TextBoxVariable]:
+    """Hidden. Change the replica labels where replicas of Prometheus or of rulers have other ones."""
+    for name, value in CONSTANTS.items():
+        label = name.replace("_", " ").capitalize()
+        yield text(name, label, value, _DESCRIPTIONS[name]).hide(model.VariableHide.HIDE_VARIABLE)
 
 
 def node() -> build.QueryVariable:

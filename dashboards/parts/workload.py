@@ -38,7 +38,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
     made.with_panel(
         panel.number(
             "Allocated GPUs",
-            "GPUs that the selection holds now, used or not.",
+            "GPUs allocated to the selection now, used or not.",
             now(f"sum(gpu_workload_allocated_gpus{{{scope}}})"),
             size=(3, 4),
             decimals=1,
@@ -48,7 +48,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
     made.with_panel(
         panel.number(
             "Utilization",
-            f"Share of the held and observed GPU time of the whole range in which a kernel ran. {mfu.MEANING}",
+            f"Share of the allocated and observed GPU time of the whole range in which a kernel ran. {mfu.MEANING}",
             mfu.beside(now(UTILIZATION.promql(everything), "kernel ran"), scope),
             units.PercentUnit,
             size=(3, 4),
@@ -76,13 +76,13 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
             GPU_HOURS,
             size=(3, 4),
             decimals=1,
-            empty="held none",
+            empty="none allocated",
         )
     )
     made.with_panel(
         panel.number(
             "GPU hours wasted",
-            "Held and idle, waiting or throttled, in the time range.",
+            "Allocated and idle, waiting or throttled, in the time range.",
             now(WASTED.promql(everything)),
             GPU_HOURS,
             steps=look.SOME_IS_WORTH_A_LOOK,
@@ -126,7 +126,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
             steps=((None, look.GREEN), (600, look.YELLOW), (3600, look.ORANGE)),
             size=(3, 4),
             decimals=1,
-            empty="holds none now",
+            empty="none allocated",
         )
     )
 
@@ -138,7 +138,7 @@ def _table(kind: Kind) -> table.Panel:
     lost = owner_states("workload", scope, f"{by}, state").of(among(LOST))
     return Table(
         title=f"{kind.noun.capitalize()}s",
-        description=f"One row per {kind.noun} that held GPUs in the time range, those that wasted most of it first; utilization and waste "
+        description=f"One row per {kind.noun} with GPUs allocated in the time range, those that wasted most of it first; utilization and waste "
         "are of the range. A dash: not observed, or no longer there. Click one to select it.",
         keys=(
             Key("cluster", "Cluster", width=75),
@@ -178,7 +178,7 @@ def _table(kind: Kind) -> table.Panel:
         ),
         sort="Wasted",
         size=(24, 6),
-        empty=f"No {kind.noun} in this selection held a GPU in the time range",
+        empty=f"No {kind.noun} in this selection had a GPU allocated in the time range",
     ).build()
 
 
@@ -186,7 +186,7 @@ def _states(kind: Kind) -> table.Panel:
     by_state = f"{owner_states('workload', kind.scope, 'state').of()} > 0"
     return Table(
         title="GPU hours by state, and what to do",
-        description="The held GPU hours of the time range by state, the largest first, and what helps first. Click a state for the whole advice.",
+        description="The allocated GPU hours of the time range by state, the largest first, and what helps first. Click a state for the whole advice.",
         keys=(cause("State"),),
         columns=(
             Value("GPU hours", by_state, GPU_HOURS, decimals=1, width=105, reduce="sum"),
@@ -201,17 +201,17 @@ def _states(kind: Kind) -> table.Panel:
         ),
         sort="GPU hours",
         size=(10, 8),
-        empty=f"No {kind.noun} of the selection held a GPU in the time range",
+        empty=f"No {kind.noun} of the selection had a GPU allocated in the time range",
     ).build()
 
 
 def _ledger(kind: Kind) -> timeseries.Panel:
     return panel.ledger(
         "Allocated GPUs by state",
-        "GPUs' worth of time in each state; the stack is as high as the selection holds GPUs.",
+        "GPUs' worth of time in each state; the stack is as high as the number of allocated GPUs.",
         over_time(some(owner_states("workload", kind.scope, "state", identity).of())),
         size=(14, 8),
-        empty=f"No {kind.noun} of the selection held a GPU in the time range",
+        empty=f"No {kind.noun} of the selection had a GPU allocated in the time range",
     )
 
 
@@ -223,5 +223,5 @@ def _back(kind: Kind) -> statetimeline.Panel:
         "cluster, workload",
         BY_WORKLOAD,
         size=(24, 10),
-        empty=f"No {kind.noun} of the selection held a GPU in the time range",
+        empty=f"No {kind.noun} of the selection had a GPU allocated in the time range",
     )

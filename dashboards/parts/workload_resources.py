@@ -41,8 +41,8 @@ def gpus(kind: Kind) -> table.Panel:
 
     return Table(
         title="Its GPUs: which one the others wait for, which one is not used",
-        description="One row per GPU the selection holds; the one that the others wait for comes first, then the least used. Others wait: how much "
-        "more of its time some other GPU of the workload waits for its peers than this one does. Busy: of its held and observed time. What a row shows is "
+        description="One row per GPU allocated to the selection; the one that the others wait for comes first, then the least used. Others wait: how much "
+        "more of its time some other GPU of the workload waits for its peers than this one does. Busy: of its allocated and observed time. What a row shows is "
         "of the whole GPU, with whatever others do on a shared one. Click a GPU to open it.",
         keys=(
             Key("cluster", "Cluster", width=75),
@@ -51,9 +51,9 @@ def gpus(kind: Kind) -> table.Panel:
             Key("gpu", "GPU", (link.to_gpu(node, gpu, cluster),), width=60),
         ),
         columns=(
+            gauge("Busy", own(gpu_used(NODE, by)), look.PLAIN, width=130),
             gauge("Others wait", _lead(own(_waits(by))), look.SHARE_OF_TIME, width=130),
             lost_state("State", own(f"topk by ({by}) (1, {main_state})", "state")),
-            gauge("Busy", own(gpu_used(NODE, by)), look.PLAIN, width=130),
             gauge(
                 "SM active", own(answering(rate(f"gpu_sm_active_seconds_total{{{NODE}}}"), NODE)), look.PLAIN, width=130
             ),
@@ -80,8 +80,9 @@ def gpus(kind: Kind) -> table.Panel:
         ),
         sort="Others wait",
         then="Busy",
+        order=("Others wait", "State"),
         size=(24, 8),
-        empty="The selection holds no GPU now",
+        empty="The selection has no GPU allocated now",
     ).build()
 
 
@@ -104,7 +105,7 @@ def gpu_lines(made: build.Dashboard, kind: Kind) -> None:
     made.with_panel(
         panel.band(
             "How busy its GPUs are",
-            "From the least to the most used of the GPUs the selection holds, and its utilization. A wide band is an imbalance.",
+            "From the least to the most used of the GPUs allocated to the selection, and its utilization. A wide band is an imbalance.",
             (
                 over_time(f"min({used.format('min')})", names[0]),
                 over_time(UTILIZATION.promql(owners("workload", kind.scope, "", identity)), names[1]),
@@ -113,7 +114,7 @@ def gpu_lines(made: build.Dashboard, kind: Kind) -> None:
             units.PercentUnit,
             names,
             ceiling=1,
-        ).no_value("The selection held no whole GPU in the time range")
+        ).no_value("The selection had no whole GPU allocated in the time range")
     )
     made.with_panel(
         panel.lines(
@@ -147,7 +148,7 @@ def host(made: build.Dashboard, kind: Kind) -> None:
             ],
             look.COUNT,
             size=(8, 8),
-            empty="The host tells nothing of its CPU",
+            empty="The host does not report its CPU",
         )
     )
     made.with_panel(
@@ -173,7 +174,7 @@ def host(made: build.Dashboard, kind: Kind) -> None:
             ),
             units.BytesPerSecondSI,
             size=(8, 8),
-            empty="The host tells nothing of its reads",
+            empty="The host does not report its reads",
         )
     )
     made.with_panel(
@@ -192,7 +193,7 @@ def host(made: build.Dashboard, kind: Kind) -> None:
             ],
             units.BytesIEC,
             size=(12, 7),
-            empty="The host tells nothing of its memory",
+            empty="The host does not report its memory",
         )
     )
     made.with_panel(
@@ -202,7 +203,7 @@ def host(made: build.Dashboard, kind: Kind) -> None:
             over_time(f"sum by (cluster, workload) (gpu_workload_allocated_gpus{{{scope}}})", BY_WORKLOAD),
             look.COUNT,
             size=(12, 7),
-            empty="The selection held no GPU in the time range",
+            empty="The selection had no GPU allocated in the time range",
         )
     )
 

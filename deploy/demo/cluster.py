@@ -66,7 +66,7 @@ def settings(runbooks: str) -> Settings:
             "GpuUnderutilized": {"window": "1m", "for": "30s", "keepFiringFor": _MISSED},
             "GpuThermalThrottling": {"window": "30s", "for": "0s", "keepFiringFor": _MISSED},
         },
-        disabled={"GpuExporterSimulated", "GpuWatchdog"},
+        disabled={"GpuExporterSimulated"},
         runbooks=runbooks,
         interval="5s",
         slow_interval="5s",

@@ -90,7 +90,7 @@ def reported(subject: str) -> Mapping[str, str]:
 def quantities_used() -> set[str]:
     tables = [panels for board, panels in _table("panels").items() if board != "choices"]
     written = (what for each in (*tables, *_table("report").values()) for what in each.values())
-    return {each.partition(" @ ")[0] for what in written for each in _references(what)} - {"empty"}
+    return {each.partition(" @ ")[0] for what in written for each in _references(what)} - {"empty", "unreachable"}
 
 
 def _references(what: str | Mapping[str, Any]) -> list[str]:
@@ -100,6 +100,8 @@ def _references(what: str | Mapping[str, Any]) -> list[str]:
 def _shown(board: str, panel: str, what: str | Mapping[str, Any]) -> Shown:
     if what == "empty":
         return Shown(board, panel, (), {})
+    if what == "unreachable":
+        return Shown(board, panel, (), {"": {"value": Truth("unreachable", "words")}})
     if isinstance(what, str):
         return Shown(board, panel, (), {"": {"value": _at(what)}})
     if "rows" not in what:

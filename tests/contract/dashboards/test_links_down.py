@@ -40,9 +40,17 @@ def test_links_that_are_all_lost_are_in_the_table(tmp_path: Path) -> None:
     assert _answers(query.promql, _NONE_UP, [], tmp_path) == ""
 
 
+_SCRAPED = {
+    'gpu_exporter_build_info{cluster="c1",instance="n1:9836"}': "1x5",
+    'state:gpu_state:index{state="free"}': "0x5",
+    'cluster:gpu_exporters:count{cluster="c1"}': "1x5",
+}
+"""An exporter is scraped and the rules are as old as their window, so that an empty answer is one."""
+
+
 def _answers(expr: str, series: Mapping[str, str], expected: list[dict[str, object]], folder: Path) -> str:
     for variable, value in _VALUES.items():
         expr = expr.replace(f'"{variable}"', f'"{value}"')
     asked = {"expr": expr, "eval_time": "5m", "exp_samples": expected}
-    planted = [{"series": name, "values": values} for name, values in series.items()]
+    planted = [{"series": name, "values": values} for name, values in (_SCRAPED | dict(series)).items()]
     return complaint({"tests": [{"interval": "1m", "input_series": planted, "promql_expr_test": [asked]}]}, folder)

@@ -133,7 +133,8 @@ def _parts(layer: Mapping[str, str], span: Span) -> Iterator[tuple[str, dict[str
     looking_back = {name: expr for name, expr in layer.items() if _names(expr) & layer.keys()}
     yield "", {name: expr for name, expr in layer.items() if name not in looking_back}, span
     middle = span.start + _FIRST_EVALUATIONS * span.step
-    for part in (replace(span, end=middle - span.step), replace(span, start=middle)):
+    parts = (replace(span, end=min(middle - span.step, span.end)), replace(span, start=middle))
+    for part in (each for each in parts if each.start <= each.end):
         for number, (name, expr) in enumerate(looking_back.items()):
             yield f"-{part.start}-{number}", {name: expr}, part
 
