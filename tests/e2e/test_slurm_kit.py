@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from exporter.attribution.slurm.scontrol import ShowJob
-from exporter.tools.report.sacct import AccountedJob, Sacct
+from exporter.tools.report.accounting.sacct import AccountedJob, Sacct
 from exporter.tools.report.summaries.jobstats import Commenter
 from tests.attribution_kit.slurm_cluster import LACKING, TRACKING
 from tests.attribution_kit.slurm_kit import KIT, ROOT, Kit

@@ -28,7 +28,7 @@ from exporter.host import cgroup as cgroup_files
 from exporter.host import command, nccl_ras, network, process
 from exporter.progress import protocol
 from exporter.tools.check import drain
-from exporter.tools.report import sacct
+from exporter.tools.report.accounting import sacct
 from exporter.web import auth, connection, settings, tls
 from tests.fuzz import seeds
 

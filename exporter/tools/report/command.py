@@ -26,14 +26,14 @@ from exporter.tools.report.accounting.database import Database
 from exporter.tools.report.accounting.prices import Prices, rules
 from exporter.tools.report.accounting.prices import promql as site_prices
 from exporter.tools.report.accounting.prices import read as read_prices
-from exporter.tools.report.accounting.showback import Month, document, showback, to_csv, to_focus, to_json
+from exporter.tools.report.accounting.sacct import Sacct, SacctError
 from exporter.tools.report.client import Access, Client, NoDataError, ReportError
 from exporter.tools.report.digest import Group, digest
 from exporter.tools.report.document import Document
 from exporter.tools.report.job import ReportRequest, job_report, nothing, slurm_job, window
 from exporter.tools.report.model import Digest, JobReport
 from exporter.tools.report.options import MONTH_FORMATS, PrometheusConfig, ReportConfig
-from exporter.tools.report.sacct import Sacct, SacctError
+from exporter.tools.report.showback import Month, document, showback, to_csv, to_focus, to_json
 from exporter.tools.report.subject import EXPECTED, Named, named, selected
 from exporter.tools.report.summary import SlurmPart, is_of, jobs, slurm, slurm_facts, slurm_jobs
 from exporter.tools.report.terminal import Colors, paint, progress_message

@@ -117,7 +117,7 @@ def _facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
     owner += [f"namespace {name.namespace}"] if name.namespace else []
     if owner:
         yield "Belongs to", ", ".join(owner)
-    yield "Held", _held(report)
+    yield "Allocated", _held(report)
     if span.time_limit:
         used = "" if span.truncated else f", {words.percent(span.seconds / span.time_limit)} of it used"
         yield "Time limit", words.span(span.time_limit) + used
@@ -215,7 +215,7 @@ def model_flops(progress: Progress) -> str:
     if progress.model_flops_utilization is not None:
         return f", MFU {words.percent(progress.model_flops_utilization)}"
     if progress.model_flops_utilization_bound is not None:
-        return f", MFU at most {words.percent(progress.model_flops_utilization_bound)}"
+        return f", MFU upper bound {words.percent(progress.model_flops_utilization_bound)}"
     return ""
 
 
@@ -263,7 +263,16 @@ def _sum(spent: float | None, more: float | None) -> float | None:
 def compared(runs: Runs) -> Sequence[Block]:
     owner = f" of {runs.user}" if runs.user else ""
     work = runs.work.capitalize()
-    head = ("Run", "Started", ">GPUs", ">Held for", f">{work} per GPU hour", ">per kWh", ">Energy", ">Time to train")
+    head = (
+        "Run",
+        "Started",
+        ">GPUs",
+        ">Allocated for",
+        f">{work} per GPU hour",
+        ">per kWh",
+        ">Energy",
+        ">Time to train",
+    )
     rows = [
         (
             name,
@@ -312,7 +321,7 @@ def digest_document(digest: Digest, currency: str) -> Document:
         share = digest.wasted / digest.held if digest.held else None
         wasted = f"{words.hours(digest.wasted)}, {words.percent(share)} of what was held"
     span = f"{words.when(digest.since)} to {words.when(digest.until)}"
-    blocks: list[Block] = [Facts((("From", span), ("Held", words.hours(digest.held)), ("Wasted", wasted)))]
+    blocks: list[Block] = [Facts((("From", span), ("Allocated", words.hours(digest.held)), ("Wasted", wasted)))]
     if digest.causes:
         blocks += [Heading("What it was wasted on"), bars(digest.causes)]
     blocks += [Heading("What to change"), steps(digest.advice, known=digest.wasted is not None)]

@@ -9,7 +9,7 @@ from pathlib import Path
 from exporter.config.kinds import boolean, choice, optional_path, path, positive_duration, text, web_address
 from exporter.config.option import option, options_of, positional, section
 from exporter.tools.report.accounting.database import GROUPS
-from exporter.tools.report.accounting.showback import Month, month
+from exporter.tools.report.showback import Month, month
 
 
 def optional_moment(value: str) -> float | None:
@@ -83,7 +83,7 @@ class ReportConfig:
         "", optional_month, "What each team got in this month, e.g. 2026-10.", metavar="YYYY-MM", group=_WHAT
     )
     team: str = option("", text, "Only this team: an account, else a namespace.", metavar="NAME", group=_WHAT)
-    by: str = option("team", choice(*GROUPS), "Rows of a month.", metavar="GROUP", group=_WHAT)
+    by: str = option("team", choice(*GROUPS), f"Rows of a month: {', '.join(GROUPS)}.", metavar="GROUP", group=_WHAT)
     cluster: str = option("", text, "Only series with this `cluster` label.", metavar="NAME", group=_WHAT)
     changed_at: float | None = option(
         "",

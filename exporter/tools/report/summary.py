@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from exporter.tools.report import words
+from exporter.tools.report.accounting.sacct import AccountedJob
 from exporter.tools.report.client import ReportError
 from exporter.tools.report.definitions import BUSY, held, lost, utilization
 from exporter.tools.report.document import Block, Facts, Heading, Paragraph, Table
 from exporter.tools.report.model import DeviceUse, Digest, JobReport, Row, worst
-from exporter.tools.report.sacct import AccountedJob
 
 _GIB = 1 << 30
 _ROOM = 1.2

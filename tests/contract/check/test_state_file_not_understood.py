@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +32,12 @@ def with_unknown_kind(text: str) -> str:
     return text.replace('"kind":"ecc_uncorrectable"', '"kind":"ecc_parity"')
 
 
+def signed(text: str) -> str:
+    """Return the text as the exporter that wrote it would have: with its own checksum, if it is whole."""
+    body, found, _ = text.rpartition(',"checksum":"')
+    return f'{body}{found}{zlib.crc32(body.encode()):08x}"}}' if found else text
+
+
 def cut_off(text: str) -> str:
     return text[: text.index('"evidence"')]
 
@@ -45,7 +52,7 @@ def test_check_with_state_file_not_understood_is_unknown(
     node = CheckedNode(tmp_path, fake_nvml(QUIET).environment)
     faults = (FAULTY,) if change in (with_unknown_kind, cut_off) else ()
     state_file.write(node.state / NAME, FaultState("b", {"GPU-x": GpuRecord(0)}, faults))
-    text = change((node.state / NAME).read_text())
+    text = signed(change((node.state / NAME).read_text()))
     (node.state / NAME).write_text(text)
 
     direct = node.check()

@@ -21,7 +21,7 @@ from exporter.faults.families import FAULT_FAMILIES, FaultStatus
 from exporter.faults.model import ObservedGpu
 from exporter.faults.rule import Limits, Verdict
 from exporter.faults.watch import NAME, FaultTracker, FaultWatchConfig
-from exporter.tools.check.reading import parse
+from exporter.tools.check.exporter_page import parse
 from tests.depth import DEEP
 
 FORMATS = {path.stem: path.read_bytes() for path in sorted((Path(__file__).parent / "formats").glob("*.json"))}

@@ -161,7 +161,7 @@ def test_gpus_of_a_job_that_no_scrape_saw_are_not_none() -> None:
     text = terminal.render(layout.job_document(unseen, "$"), Colors(colours=False))
 
     assert "GPUs (gone before a scrape saw how many) on 2 nodes for 1 h" in text
-    assert next(line.split() for line in text.splitlines() if line.startswith("  Node"))[1] == "Held"  # no GPUs
+    assert next(line.split() for line in text.splitlines() if line.startswith("  Node"))[1] == "Allocated"  # no GPUs
     assert formats.short(unseen).startswith("GPU 50 % used; GPUs 1 h; ")
     assert json.loads(formats.to_json(unseen, {}))["gpus"] is None
 

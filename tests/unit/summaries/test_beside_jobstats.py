@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from exporter.tools.report import advice, words
+from exporter.tools.report.accounting.sacct import AccountedJob
 from exporter.tools.report.definitions import utilization
 from exporter.tools.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span
-from exporter.tools.report.sacct import AccountedJob
 from exporter.tools.report.summaries.jobstats import encode
 from exporter.tools.report.summary import flags
 from tests.unit.summaries.reports import GIB

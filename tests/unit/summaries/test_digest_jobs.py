@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from exporter.tools.report.accounting.sacct import AccountedJob
 from exporter.tools.report.client import NoDataError, UnreachableError
 from exporter.tools.report.model import Digest, JobReport, Row
-from exporter.tools.report.sacct import AccountedJob
 from exporter.tools.report.summary import MAX_JOBS, jobs, slurm_jobs, table
 from tests.unit.summaries.reports import JOB, device, report
 

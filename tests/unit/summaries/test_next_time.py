@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.tools.report.sacct import AccountedJob
+from exporter.tools.report.accounting.sacct import AccountedJob
 from exporter.tools.report.summary import flags
 from tests.unit.summaries.reports import GIB, JOB, device, report
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.tools.report.sacct import AccountedJob, Sacct, SacctError, parse
+from exporter.tools.report.accounting.sacct import AccountedJob, Sacct, SacctError, parse
 
 PRINTED = """\
 11|5_9|alice|physics|gpu|normal|e2e|COMPLETED|0:0|1000|4600|3600|120|1|16|01:30:00||billing=20,cpu=16,gres/gpu:h100=2,gres/gpu=2,mem=64G,node=1|

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.tools.report.sacct import parse
+from exporter.tools.report.accounting.sacct import parse
 from exporter.tools.report.summaries.store import MADE
 from tests.unit.summaries.test_worker import Site
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from exporter.tools.report.accounting.sacct import AccountedJob
 from exporter.tools.report.document import Facts
-from exporter.tools.report.sacct import AccountedJob
 from exporter.tools.report.summary import slurm, summary, table
 from tests.unit.summaries.reports import JOB, report
 

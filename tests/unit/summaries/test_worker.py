@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from exporter.tools.report.accounting.sacct import AccountedJob, SacctError
 from exporter.tools.report.client import NoDataError, ReportError, UnreachableError
 from exporter.tools.report.model import JobReport
 from exporter.tools.report.options import SummariesConfig
-from exporter.tools.report.sacct import AccountedJob, SacctError
 from exporter.tools.report.summaries.jobstats import CommentError
 from exporter.tools.report.summaries.store import MADE, NO_DATA, NO_GPUS, WAITING, Store
 from exporter.tools.report.summaries.worker import Outcome, Services, Worker

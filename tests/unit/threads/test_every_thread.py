@@ -138,9 +138,9 @@ def test_thread_of_connections(process: Process, monkeypatch: pytest.MonkeyPatch
     def broken() -> None:
         raise SystemError("thrown by the test")
 
-    until(lambda: process.server._loop)
-    loop = process.server._loop
-    assert loop is not None
+    until(lambda: process.server._manager)
+    assert process.server._manager is not None
+    loop = process.server._manager._loop
     monkeypatch.setattr(loop, "_run_once", broken)
     loop.call_soon_threadsafe(lambda: None)
     until(lambda: process.threads.states()["web"].failures)

@@ -19,7 +19,7 @@ from exporter.daemon import logs
 from exporter.daemon.logs import LogConfig
 from exporter.tools.report.accounting.collector import NodeAccess, collect, expand
 from exporter.tools.report.accounting.database import Database
-from exporter.tools.report.sacct import Sacct, SacctError
+from exporter.tools.report.accounting.sacct import Sacct, SacctError
 
 log = logging.getLogger(__name__)
 

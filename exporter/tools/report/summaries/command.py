@@ -21,12 +21,12 @@ from exporter.daemon import logs
 from exporter.daemon.logs import LogConfig
 from exporter.host.text import make_directory, new_file
 from exporter.tools.report import promql, terminal
+from exporter.tools.report.accounting.sacct import Sacct
 from exporter.tools.report.client import Client
 from exporter.tools.report.command import access
 from exporter.tools.report.document import Document
 from exporter.tools.report.job import slurm_job
 from exporter.tools.report.options import SummariesConfig
-from exporter.tools.report.sacct import Sacct
 from exporter.tools.report.summaries.exact import exact
 from exporter.tools.report.summaries.jobstats import Commenter
 from exporter.tools.report.summaries.store import WAITING, Store

@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from exporter.host import program
+from exporter.tools.report.accounting.sacct import AccountedJob
 from exporter.tools.report.definitions import utilization
 from exporter.tools.report.model import DeviceUse, JobReport, NodeUse
-from exporter.tools.report.sacct import AccountedJob
 
 NOTHING = "JS1:None"
 """For a job of which no metrics are to be had."""

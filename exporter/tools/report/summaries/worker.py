@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from exporter.tools.report import formats
+from exporter.tools.report.accounting.sacct import AccountedJob, SacctError
 from exporter.tools.report.client import (
     NoDataError,
     NoMetricsError,
@@ -24,7 +25,6 @@ from exporter.tools.report.client import (
 )
 from exporter.tools.report.model import JobReport
 from exporter.tools.report.options import SummariesConfig
-from exporter.tools.report.sacct import AccountedJob, SacctError
 from exporter.tools.report.summaries import hints, jobstats
 from exporter.tools.report.summaries.jobstats import CommentError
 from exporter.tools.report.summaries.store import MADE, NO_DATA, NO_GPUS, Store, Waiting
