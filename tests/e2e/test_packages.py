@@ -118,7 +118,7 @@ def test_rpm_holds_the_files_of_the_debian_package_with_their_modes(built: Path)
         for folder, name, flags in zip(folders, headers["basenames"], headers["fileflags"], strict=True)
         if flags & RPMFILE_NOREPLACE
     }
-    assert noreplace == {f"/etc/default/gpu-exporter{part}" for part in ("", "-check", "-report")}
+    assert noreplace == {f"/etc/default/gpu-exporter{part}" for part in ("", "-accounting", "-check", "-report")}
 
 
 def test_rpm_needs_a_python_that_runs_it_and_compiles_after_an_upgrade(built: Path) -> None:

@@ -31,6 +31,10 @@ EMPTY = {
     ("gpu", "XIDs in the range"),  # a hot GPU logs none
     ("gpu", "MIG instances"),  # MIG is off on it
     ("gpu", "Link errors"),  # its links are well
+    ("health", "Unreachable nodes"),  # every node is scraped
+    ("waste", "Price of the waste"),  # no price is configured
+    ("workload-slurm", "Price of the waste"),
+    ("job", "Cost so far"),
     ("job", "Progress"),  # the job it opens on does not report
     ("job", "By node"),  # runs on one node
     ("job", "By GPU"),  # and on two GPUs, which the ranks above are
@@ -122,10 +126,10 @@ def test_health_counts_each_planted_xid_once_and_begins_with_the_hardware(reader
     }
 
     assert sorted(found.items()) == [
+        (("1 reset_when_idle", "k8s-10", "1", "94"), "1"),
         (("1 restart_bm", "k8s-14", "2", "79"), "1"),
         (("1 workflow", "hpc-14", "0", "74"), "1"),
         (("2 restart_app", "hpc-10", "1", "31"), "1"),
-        (("2 restart_app", "k8s-10", "1", "94"), "1"),
     ]
 
 

@@ -100,7 +100,7 @@ def test_fleet_counts_every_gpu_once_and_holds_no_more_than_there_are(url: str) 
 def test_what_nobody_observed_has_no_utilization_and_no_waste(url: str, board: str, panel: str) -> None:
     for column in ("Utilization", "Wasted"):
         assert ("team-mig",) not in rows(url, board, panel, column, "workload_namespace")
-    assert ("team-mig",) not in rows(url, "waste", "Namespaces", "Waste in $", "workload_namespace")
+    assert ("team-mig",) not in rows(url, "waste", "Namespaces", "Waste cost", "workload_namespace")
     assert rows(url, "waste", "Namespaces", "Allocated", "workload_namespace")[("team-mig",)] == pytest.approx(
         0.75 * HOURS, rel=0.04
     )
