@@ -87,6 +87,10 @@ class Running:
         return self.process.wait(timeout=within)
 
 
+NO_SLURM = {"GPU_EXPORTER_ATTRIBUTION_SLURM": "off"}
+"""The Slurm of another test may run on this machine. `--attribution.slurm=on` wins."""
+
+
 @contextlib.contextmanager
 def exporter(
     folder: Path,
@@ -100,7 +104,11 @@ def exporter(
     listen = ("--web.listen-address", url.removeprefix("http://"))
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*command, *listen, *arguments], stdout=output, stderr=output, env=environment or os.environ, cwd=ROOT
+            [*command, *listen, *arguments],
+            stdout=output,
+            stderr=output,
+            env=NO_SLURM | (os.environ if environment is None else environment),
+            cwd=ROOT,
         )
     running = Running(url, process, log)
     try:

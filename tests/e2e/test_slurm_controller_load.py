@@ -11,7 +11,12 @@ from tests.attribution_kit.slurm_cluster import LACKING, TRACKING
 from tests.attribution_kit.slurm_large import LargeCluster
 from tests.attribution_kit.slurm_observer import Observer, observing
 
-pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.skipif(bool(LACKING), reason=LACKING)]
+# Deep: on a machine with other work, slurmctld may be late and is asked a second time.
+pytestmark = [
+    pytest.mark.deep,
+    pytest.mark.xdist_group("slurm"),
+    pytest.mark.skipif(bool(LACKING), reason=LACKING),
+]
 
 MAX_BYTES = 10_000
 TABLES = ("REQUEST_NODE_INFO", "REQUEST_PARTITION_INFO", "REQUEST_JOB_INFO", "REQUEST_FED_INFO")

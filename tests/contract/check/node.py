@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.exporter_process import ROOT, exporter
+from tests.exporter_process import NO_SLURM, ROOT, exporter
 
 FakeNvml = Callable[..., Any]
 
@@ -86,5 +86,5 @@ class CheckedNode:
             timeout=90,
             check=False,
             cwd=ROOT,
-            env={**os.environ, **self.environment},
+            env={**os.environ, **NO_SLURM, **self.environment},
         )
