@@ -25,6 +25,10 @@ _KINDS: Mapping[str, Callable[[Panel, Source], str]] = {
 _WORKERS = 6
 
 
+_HIDDEN = 2
+"""`hide` of a variable that Grafana never shows."""
+
+
 def draw(dashboard: Dashboard, given: Mapping[str, str], prometheus: Prometheus, now: float) -> str:
     """The body of the page: what may be chosen, and the panels, section by section."""
     chosen = given.get("range", "5m")
@@ -36,7 +40,8 @@ def draw(dashboard: Dashboard, given: Mapping[str, str], prometheus: Prometheus,
     source = Source(prometheus, resolved, span, f"range={quote(chosen)}")
     with ThreadPoolExecutor(_WORKERS) as pool:
         sections = [_section(section, source, pool) for section in dashboard.sections]
-    return _controls(resolved, chosen) + "".join(sections)
+    hidden = {content["name"] for content in dashboard.variables if content.get("hide") == _HIDDEN}
+    return _controls([each for each in resolved if each.name not in hidden], chosen) + "".join(sections)
 
 
 def _section(section: Section, source: Source, pool: ThreadPoolExecutor) -> str:
