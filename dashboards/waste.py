@@ -16,7 +16,7 @@ from exporter.tools.report.definitions import FREE, LOST, POSSIBLY_LOST, WASTED,
 SHOWN = 'cluster=~"$cluster", workload=~"$shown"'
 FLEET = promql.ledger("cluster", CLUSTER, RANGE, "")
 OWNED = promql.ledger(promql.TEAM, promql.owned(promql.TEAM, CLUSTER), RANGE, "")
-"""What was allocated: all work is of some team."""
+"""Allocated GPU hours: all work is of some team."""
 
 
 def waste() -> build.Dashboard:

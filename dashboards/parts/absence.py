@@ -20,7 +20,7 @@ class Reason:
     """The value of its sample. No quantity of a panel has it."""
     text: str
     short: str
-    """For a stat panel and the cells of a state timeline."""
+    """Mappings for a stat panel and the cells of a state timeline."""
 
     def sample(self, present: str) -> str:
         """Return PromQL for one sample with the reason in its label `missing`, where `present` is a vector of one 1."""

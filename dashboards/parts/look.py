@@ -23,7 +23,7 @@ COUNT = units.LocaleFormat
 
 
 MONEY = COUNT
-"""In the currency of the site's price file: a unit of Grafana is one currency."""
+"""Money in the currency of the site's price file: a unit of Grafana is one currency."""
 
 Steps = tuple[tuple[float | None, str], ...]
 

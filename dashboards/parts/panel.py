@@ -256,7 +256,7 @@ def state_bars(
 
 
 STEPS = 240
-"""Of a state timeline: more are indistinguishable on a screen, and each costs Prometheus the same."""
+"""Most steps of a state timeline: more are indistinguishable on a screen."""
 
 
 def timeline(

@@ -206,7 +206,7 @@ _WHAT = (
     "are slowed down by the power brake{{ else if eq .Labels.alertname `GpuLost` }}lost GPUs"
     "{{ else }}have critical GPU faults{{ end }}{{ end }}{{ else }}have critical GPU faults{{ end }}"
 )
-"""By the one kind of alert that all nodes have; many kinds have no common name."""
+"""Name of the kind of alert that all nodes have; many kinds have no common name."""
 
 INCIDENT_OF_MANY = Alert(
     name="GpuIncident",
@@ -228,4 +228,4 @@ INCIDENT = (
     *(_EACH, _CRITICAL, _WAVE, _AGAIN, _JOINING, _TOGETHER, INCIDENT_NODE),
     *(_SITED_MEMBERS, _OF_SITE, _OF_CLUSTER, INCIDENT_OF_MANY),
 )
-"""In this order: each is made of those before it."""
+"""Rules in this order: each is made of those before it."""

@@ -14,9 +14,9 @@ from exporter.accounting.families import OWNER_COUNTER_LABELS
 INTERVAL = "15m"
 """A month has 2,880 values of each series, and the last quarter of an hour is not in it yet."""
 _LATEST = "1h"
-"""What was not scraped for so long has no value, and is caught up with later."""
+"""Age up to which a counter has a value. Later growth is caught up with."""
 _REACH = "25h"
-"""How far back the last recorded value is searched. Counters outlive their owner's work by 24 hours."""
+"""Range in which the last recorded value is searched. Counters outlive their owner's work by 24 hours."""
 _REACH_SECONDS = 25 * 3600
 OF_OWNER = tuple(label for label in OWNER_COUNTER_LABELS if label not in {"store", "since"})
 _BIRTH = "gpu_owner_since_timestamp_seconds"
@@ -79,4 +79,4 @@ ACCOUNTING = (
     *(rule for name, labels, unit, _ in _COUNTERS for rule in _growth(f"{name}_total", name, labels, unit)),
     *(_level(level, labels, name, kept, what) for level, labels in LEVELS for name, kept, _, what in _COUNTERS),
 )
-"""In one group and in this order: the increase reads the last recorded value before it is replaced."""
+"""Rules of one group, in this order: the increase reads the last recorded value before it is replaced."""

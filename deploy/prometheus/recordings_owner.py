@@ -120,7 +120,7 @@ WORKLOAD_HELD = (
     _total("gpu_workload_allocated_gpus:sum", "gpu_workload_allocated_gpus", "Allocated GPUs."),
     _total("gpu_workload_memory_bytes:sum", "gpu_workload_memory_bytes", "GPU memory its processes use, bytes."),
 )
-"""What workloads are allocated now."""
+"""GPUs that workloads have allocated now."""
 
 
 def _part(matcher: str) -> str:

@@ -12,7 +12,7 @@ MAX_SERIES = 500
 """Series of the owners' counters on one node."""
 OTHER = "other"
 RETENTION_SECONDS = 86400.0
-"""How long counters outlive the last allocation of their owner: rules may miss them for so long."""
+"""Seconds that counters outlive the last allocation of their owner. Rules may miss them for so long."""
 _FIXED_SERIES = 4
 """Series of one row besides the states."""
 _RESERVED_SERIES = 60

@@ -30,7 +30,7 @@ class Kind(NamedTuple):
 
 @record
 class Usage:
-    """What one owner added on one GPU in one cycle. NOBODY has what no owner was allocated."""
+    """Growth of one owner on one GPU in one cycle. NOBODY has the time without an owner."""
 
     owner: Owner
     gpu: str
@@ -45,14 +45,14 @@ class Usage:
 
 @record
 class Cycle:
-    """What one sampling cycle tells the accounting."""
+    """Input of the accounting from one sampling cycle."""
 
     at: Moment
     seconds: float
     """Since the cycle before; 0 in the first of a process."""
     usage: Sequence[Usage]
     models: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By GPU uuid."""
+    """Key: GPU uuid."""
     ownership: Ownership = field(default_factory=Ownership)
     classes: Mapping[Owner, str] = field(default_factory=dict[Owner, str])
     """Class of each owner's work, where known."""
@@ -145,7 +145,7 @@ class Batch:
 
 @record
 class Stored:
-    """What the store had at the start."""
+    """Content of the store at the start."""
 
     id: str
     """Id of the store; a new one for each new file."""
@@ -160,10 +160,10 @@ class Stored:
 
 @record
 class WriterHealth:
-    """How the store fares."""
+    """Health of the store."""
 
     persistent: bool = False
-    """Whether the last write succeeded; False also without a store."""
+    """True if the last write succeeded; False also without a store."""
     age: float | None = None
     """Seconds since the last successful write; None without a store."""
     waiting: int = 0
@@ -172,7 +172,7 @@ class WriterHealth:
 
 @record
 class AccountingStatus:
-    """What one cycle shows of the accounting."""
+    """State of the accounting after one cycle."""
 
     store: str
     """Id of the node's store."""

@@ -1,4 +1,4 @@
-"""From cycles to allocations and hours: when each began and ended, what it got, and what nobody saw of it."""
+"""Make allocations and hours of sampling cycles: begin, end, GPU time received, and time not observed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WRITE_SECONDS = 10.0
 RESTORE_SECONDS = 60.0
 """Seconds after the start in which the sources may not have reported yet: what is not seen by then has ended."""
 _MEMORY_SECONDS = 86400.0
-"""How long an ended allocation can come back: its source was silent, and it had not ended."""
+"""Seconds in which an ended allocation can come back: its source was silent, and it had not ended."""
 _SAME_START_SECONDS = 2.0
 """Two sources may report the start of one allocation so far apart."""
 _UNOBSERVED = "unobserved"
@@ -50,7 +50,7 @@ class _Entry:
     gpus: dict[Place, float] = field(default_factory=dict[Place, float])
     """GPUs by model and profile, as seen last."""
     hours: dict[HourKey, tuple[Sums, float]] = field(default_factory=dict[HourKey, "tuple[Sums, float]"])
-    """Of the current hour, and of those that no batch has had yet; with the time they reach to."""
+    """Amounts of the current hour and of hours not yet written, with the time they reach to."""
 
 
 class AllocationTracker:

@@ -31,7 +31,7 @@ MAX_WAITING_ROWS = 20_000
 LATE_SECONDS = 60.0
 """Age of the last write from which on counters are published that are not on disk."""
 RETENTION_SECONDS = 7 * 86400.0
-"""How long ended allocations stay for the accounting service to collect them."""
+"""Seconds that ended allocations stay for the accounting service to collect them."""
 _FORGET_EVERY = 3600.0
 
 

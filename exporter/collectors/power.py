@@ -25,12 +25,12 @@ class Power:
 
     watts: Watts | None
     joules: Joules | None
-    """By the driver's counter."""
+    """Energy by the driver's counter."""
     limits: Paced[Limits]
     integrated: Joules | None = None
-    """By the power since the second reading, of a GPU that had no counter until then (Pascal, vGPU)."""
+    """Energy integrated from power since the second reading, for a GPU without a counter (Pascal, vGPU)."""
     counts: bool = False
-    """Whether the driver ever counted."""
+    """True if the driver ever counted."""
 
     @property
     def energy(self) -> Joules | None:

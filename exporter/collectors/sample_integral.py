@@ -47,7 +47,7 @@ class SampleBuffer:
     """The properties of one buffer, in seconds, as far as its answers have shown them."""
 
     span: float = 0.0
-    """Of one sample; 0: not known."""
+    """Span of one sample; 0: not known."""
     distances: tuple[float, ...] = ()
     """The last distances from sample to sample."""
     extent: float = 0.0
@@ -55,7 +55,7 @@ class SampleBuffer:
     depth: float | None = None
     """Time that it holds; None: it never dropped a sample that was not yet read."""
     keeps_idle: bool | None = None
-    """Whether it has samples of idle time; None: not known."""
+    """True if it keeps samples of idle time; None: not known."""
 
     def is_hole(self, distance: float) -> bool:
         """Return whether a sample so long after another one does not cover all the time between them."""
@@ -78,7 +78,7 @@ class Integral:
     cursor: int = 0
     """Timestamp of the last sample counted, µs; 0 when the next samples only set it."""
     level: float = 0.0
-    """Of the last sample."""
+    """Value of the last sample."""
     pending: float = 0.0
     """Seconds elapsed since the cursor until the read began, by our own clock: the driver's may be set at any time.
 

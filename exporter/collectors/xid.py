@@ -44,9 +44,9 @@ class XidCounts:
     """
 
     by_source: Mapping[tuple[int, str, str], int] = field(default_factory=dict[tuple[int, str, str], int])
-    """By XID, class and source."""
+    """Counts, keyed by XID, class and source."""
     last: Mapping[tuple[int, str], UnixTime] = field(default_factory=dict[tuple[int, str], UnixTime])
-    """When the latest was, by XID and class, without those that a later one has ended."""
+    """Time of the latest, keyed by XID and class, without those that a later XID has ended."""
     standing: Mapping[int, XidReport] = field(default_factory=dict[int, XidReport])
     """The latest that asks for something, by XID; of class `ignore` where a later one has ended it."""
 

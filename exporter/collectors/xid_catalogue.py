@@ -24,7 +24,7 @@ NVLINK5 = range(144, 151)
 DECODED = frozenset({RECOVERY_CHANGED, *NVLINK5})
 """XIDs of which the line in the kernel log states more than the number does."""
 REENGAGED = {162: 163}
-"""By XID: the one that it ends. Power smoothing is on again."""
+"""Key: an XID; value: the XID that it ends. Power smoothing is on again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def class_of(xid: int) -> str:
 
 _RECOVERY = re.compile(r"recovery action changed from \S+ \([^()]*\) to 0x([0-9a-f]{1,8}) \([^()]*\)\s*", re.IGNORECASE)
 _RECOVERIES = {0: IGNORE, 1: RESET, 2: RESTART, 4: RESET_WHEN_IDLE, 6: RESTART, 7: RESTART}
-"""By nvmlDeviceGpuRecoveryAction_t: none, reset, reboot, drain and reset, bus reset, reboot of the system."""
+"""Index: nvmlDeviceGpuRecoveryAction_t (none, reset, reboot, drain and reset, bus reset, reboot of the system)."""
 _LINK_ERROR = re.compile(
     r"(?P<unit>\w+)(?:/\w+)?\s+(?P<severity>Fatal|Non-?fatal)\s+XC\d+\s+i\d+\s+Link\s+-?\d+\s+"
     r"\((?P<info>0x[0-9a-f]{1,8}) (?P<status>0x[0-9a-f]{1,8})(?: 0x[0-9a-f]{1,8})*\)\s*",
@@ -73,9 +73,9 @@ _END = 200
 _HARMLESS_LINK_DOWN = frozenset({0b100110, 0b101000})
 """Reasons of a link that is down, by bits 20 to 25 of the first word: on purpose, and by the host."""
 _RXPIPE = ((0x3FF, 0b0011000010, 1 << 10), (0x7F, 0b0000110, 1 << 7))
-"""Before R575 and since: mask and value of this unit in the first word, and the bit of an error that needs a reset."""
+"""Mask and value of this unit in the first word, and the bit of an error that needs a reset: before R575 and since."""
 _RXPIPE_LOSSES = 0b111
-"""Of the status of RLW_RXPIPE: packets were lost."""
+"""Bit in the status of RLW_RXPIPE: packets were lost."""
 
 
 def decode(xid: int, text: str) -> str:

@@ -166,7 +166,7 @@ class Pairs(Generic[T]):
     pattern: str = ""
     """Regular expression of the names that are not known one by one."""
     kind: Callable[[str], Any] = text
-    """What those take."""
+    """Type of the values of those names."""
 
     def __call__(self, value: str) -> T:
         found: dict[str, Any] = {}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from exporter.core.families import Columns
 
 Numbers = Mapping[Any, float]
-"""By label values, or by what else distinguishes the counters of a family."""
+"""Key: label values, or what else distinguishes the counters of a family."""
 
 
 class Counts(NamedTuple):

@@ -16,7 +16,7 @@ from exporter.sampling.snapshot import Snapshot
 
 PAGE = Page("gpu-exporter once", "Print the metrics once, after two sampling cycles.", common=("Input", "Metrics"))
 _CYCLES = 2
-"""What is measured between two points in time (GPM, pressure) needs a second cycle."""
+"""Two cycles: GPM and pressure are measured between two points in time."""
 _DRIVER_OPEN_TIMEOUT_SECONDS = 15.0
 """Seconds to wait beyond the cycles' own time, for a driver that is slow to open."""
 

@@ -88,7 +88,7 @@ class CheckedDevice(Device):
         """In words, what was implausible of what the collector at hand was answered."""
         self._histories: dict[Key, History] = {}
         self._paused: dict[_Question, tuple[int, MonotonicTime]] = {}
-        """How often in a row a call was refused that was never answered, or failed alone; and when it is made again."""
+        """Refusals in a row of a call that was never answered or failed alone, and the time of its next try."""
         self._checks: dict[_Question, Check] = {}
         """Of the calls that were made to this device object."""
         self._meet(device)

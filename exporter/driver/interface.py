@@ -97,7 +97,7 @@ class XidEvent:
     xid: int
     timestamp: UnixTime
     class_: str = ""
-    """What the report itself states of it; empty where it states the number alone."""
+    """Class that the report itself states; empty if it has the number alone."""
 
 
 class Device(ABC):

@@ -18,7 +18,7 @@ from exporter.faults.model import (
 _OF_MEMORY = frozenset({48, 63, 64, 94, 95})
 """XIDs of memory errors: the driver's counters and flags say more of the same error."""
 _MEMORY_KINDS = (FaultKind.SRAM, FaultKind.REMAP, FaultKind.ECC)
-"""What the driver says of memory, the most serious first."""
+"""Memory faults that the driver reports, the most serious first."""
 _PATTERN_PROGRAMS, _PATTERN_FACTOR = 5, 5
 """Programs that fail on one GPU and make a pattern, and how many times more they are than on any other GPU."""
 

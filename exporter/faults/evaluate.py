@@ -15,7 +15,7 @@ from exporter.faults.rule import Facts, Finding, Limits, Rule, Verdict
 from exporter.faults.rules import RULES
 
 AFTER_A_JOB = frozenset({"leftover", "leaked"})
-"""What is no fault while a job runs."""
+"""Rules that do not count while a job runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,11 @@ class Stage:
     budget: float
     least: Verdict = Verdict.OK
     emptied: bool = False
-    """Whether the checked GPUs must be empty."""
+    """True if the checked GPUs must be empty."""
     resumes: bool = False
-    """Whether finding nothing counts as a good check of a drained node: a stage that asks little proves little."""
+    """True if a check without findings counts for a drained node: a stage that asks little proves little."""
     program: bool = False
-    """Whether the site's own program runs, where one is given."""
+    """True if the site's own program runs, if one is given."""
 
     @property
     def left_out(self) -> frozenset[str]:

@@ -122,7 +122,7 @@ REPAIRS: Mapping[str, tuple[Verdict, str]] = {
     "page":            (Verdict.FAILED,   "The site's list of XIDs asks for a page. Look at the kernel log."),
     "inspect":         (Verdict.DEGRADED, "Look at the kernel log; run field diagnostics."),
 }  # fmt: skip
-"""By the repair that a fault needs: one verdict and one action."""
+"""Verdict and action of a fault, by the repair that it needs."""
 
 
 def age(seconds: float) -> str:

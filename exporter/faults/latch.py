@@ -77,7 +77,7 @@ _ACTIONS = {
     "contact_support": RepairAction.VENDOR,
     "page": RepairAction.PAGE,
 }
-"""By class of the XID; the other classes are of programs or tests, are not known, or ask for nothing."""
+"""Repair for each class of XID. Other classes are of programs or tests, unknown, or need no repair."""
 _FIXED_BY_RESET = frozenset({FaultKind.XID, FaultKind.ECC, FaultKind.PATTERN})
 """Faults that a reset ends, as it ends all with an XID as evidence. The others end when their evidence does."""
 

@@ -162,7 +162,7 @@ class FaultState:
     unnamed_last_reset: UnixTime = EPOCH
     """Unix seconds until which XIDs of GPUs that the driver never showed do not count."""
     booted: UnixTime = EPOCH
-    """When this boot was, by the wall clock of all these times."""
+    """Time of this boot, by the wall clock of all these times."""
     refused: Mapping[int, UnixTime] = field(default_factory=dict[int, UnixTime])
     """Unix seconds since when an index gives no handle, and no GPU is known there. Not saved."""
     unconfirmed: Mapping[str, UnixTime] = field(default_factory=dict[str, UnixTime])
@@ -191,13 +191,13 @@ class ObservedGpu:
     width: int | None = None
     generation: int | None = None
     loaded: bool = False
-    """Whether it computes: idle GPUs lower their PCIe generation."""
+    """True if it computes: idle GPUs lower their PCIe generation."""
     remap_failed: bool | None = None
     sram_exceeded: bool | None = None
     xids: Mapping[int, UnixTime] = field(default_factory=dict[int, UnixTime])
     """Unix seconds of the last one, by XID."""
     xid_classes: Mapping[int, str] = field(default_factory=dict[int, str])
-    """By XID, where it is known; else the catalogue has it."""
+    """Class that the report stated, keyed by XID; else the catalogue has it."""
     programs: Mapping[int, Sequence[UnixTime]] = field(default_factory=dict[int, "Sequence[UnixTime]"])
     """Unix seconds at which an XID last hit each of the programs that it has hit lately, by XID."""
     reset: UnixTime = EPOCH
@@ -224,4 +224,4 @@ class Observation:
     stated: int = 0
     """GPUs by the operator's word (option, gres.conf); 0 without one."""
     booted: UnixTime = EPOCH
-    """When this boot was, by the wall clock of now."""
+    """Time of this boot, by the wall clock of now."""

@@ -117,7 +117,7 @@ class Rule:
     hands: bool = False
     """Whether somebody has to fix it. The end of the others is observed by each check of the stage `periodic`."""
     confirm: bool = False
-    """Whether it counts only if a second check finds it too: a GPU reset takes seconds."""
+    """True if it counts only when a second check finds it too: a GPU reset takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)

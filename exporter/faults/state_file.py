@@ -212,7 +212,7 @@ K = TypeVar("K", FaultKind, RepairAction)
 
 
 def _is_like(value: Any, new: object) -> bool:
-    """Whether a value can stand where a new record has `new`."""
+    """Return whether a value has the type that a new record has in this field."""
     if isinstance(new, bool | str) or value is None:
         return isinstance(value, type(new))
     return isinstance(value, int | float) and math.isfinite(value)

@@ -119,7 +119,7 @@ class HostSignals:
     launchers: Mapping[int, int] = field(default_factory=dict[int, int])
     """By pid: the pid of the launcher of ranks that started it."""
     processes: Mapping[int, ProcessSignals] = field(default_factory=dict[int, ProcessSignals])
-    """By pid, those that were read: a waiting GPU is judged by its own processes, not by its siblings'."""
+    """Processes that were read, keyed by pid: a waiting GPU is judged by its own processes."""
 
 
 _TIE_MARGIN = 0.1

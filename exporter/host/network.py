@@ -208,7 +208,7 @@ class Peers:
     def __init__(self, procfs: Path) -> None:
         self._procfs = procfs
         self._known: dict[int, bool] = {}
-        """By inode of a socket: whether the other end is another process of the workload."""
+        """Key: inode of a socket; value: True if the other end is another process of the workload."""
 
     def receives_from_peers(self, sockets: Mapping[int, int], pids: Collection[int]) -> frozenset[int]:
         """Return which of the `sockets`, the pids by inode, are connected to another one of `pids`."""

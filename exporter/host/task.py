@@ -261,7 +261,7 @@ class TaskReader:
         self._io = ProcessIo(f"{procfs}/{process}/io") if process else None
         self._own_io = ProcessIo(f"{self._folder}/io")
         self._wait = TaskWait(self._folder) if process else None
-        """Of another thread from its second read on: of hundreds, only few are read again."""
+        """Reads of another thread from its second read on: of hundreds, only few are read again."""
         self._main = bool(process) and place != process
         self._seen = False
 

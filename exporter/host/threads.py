@@ -53,7 +53,7 @@ def _children(procfs: str, thread: str, apart: Container[int | None]) -> Sequenc
 
 SCAN_SECONDS = 10.0
 SECOND_SCAN_SECONDS = 2.0
-"""After the first scan of a process, which cannot distinguish threads hot now from those hot once."""
+"""Seconds until the second scan of a process. The first cannot distinguish threads hot now from those hot once."""
 SCAN_TASKS = 512
 """Threads and workers of one process read in a scan."""
 CYCLE_TASKS = 512
@@ -107,7 +107,7 @@ class ThreadReader:
         self._watched: dict[int, _Watched] = {}
         """Every process of the workloads."""
         self._blocked_reads: dict[int, list[bool]] = {}
-        """By pid: whether it was in D state, in each read inside the cycle."""
+        """Key: pid; value: True for each read inside the cycle that found it in D state."""
 
     def read(
         self, workloads: Workloads, now: MonotonicTime, turn: Collection[Any] | None = None
@@ -158,7 +158,7 @@ class ThreadReader:
         where = task_paths(self._procfs, pid, watched.workers, self._watched.keys())
         main = f"{pid}/task/{pid}"
         own = {main: str(pid)} | {place: place for place in where if "/" not in place}
-        """Whose `io` counts what the task's process reads: of the main thread and of loader workers."""
+        """Tasks whose `io` counts the reads of the process: the main thread and loader workers."""
         readers = {place: known.get(place) or TaskReader(self._procfs, place, own.get(place, "")) for place in where}
         tasks = _read(readers.values(), now)
         used = {place: task.cpu_seconds - watched.used.get(place, 0.0) for place, task in tasks.items()}

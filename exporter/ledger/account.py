@@ -32,7 +32,7 @@ class Allocation:
     utilization: float | None = None
     """SM utilization of its processes together, where the driver reports it apart."""
     listed: bool = True
-    """Whether the target's processes are known at all: a driver may not report them, or is not asked."""
+    """True if the target's processes are known: a driver may not report them, or is not asked."""
 
 
 class Counted(NamedTuple):
@@ -115,9 +115,9 @@ class OwnerEntry:
 
     seconds: Seconds = ZERO
     past: Mapping[str, UsageHistory] = field(default_factory=dict[str, UsageHistory])
-    """By target uuid: those allocated to it, or that it ran on."""
+    """Histories of targets that were allocated to it or that it ran on, keyed by uuid."""
     used: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By GPU uuid: GPU seconds it ran there and on its instances, whatever its allocated fraction."""
+    """GPU seconds that it ran on a GPU and its instances, keyed by GPU uuid, whatever its allocated fraction."""
     joules: Joules = Joules(0.0)
     idle_seconds: float = 0.0
     """Since any of its targets last did something for it."""
@@ -155,4 +155,4 @@ class Ledger:
     owners: Mapping[Owner, OwnerEntry] = field(default_factory=dict[Owner, OwnerEntry])
     host_signals_known: frozenset[str] = frozenset()
     usage: tuple[TargetUsage, ...] = ()
-    """Of the last cycle alone."""
+    """Rows of the last cycle alone."""

@@ -23,7 +23,7 @@ UNOBSERVED, FREE, ALLOCATED_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["al
 SPINNING, COMPUTING, WAIT_OTHER = INDEX["wait_collective"], INDEX["computing"], INDEX["wait_other"]
 
 _WAITS_FOR = {"service": INDEX["wait_requests"], "interactive": INDEX["wait_user"]}
-"""By class of work."""
+"""Waiting state of each class of work."""
 
 StateShares = Sequence[tuple[int, float]]
 """(state, part) pairs."""
@@ -114,7 +114,7 @@ def divide(reading: Reading, done: BusyTime, sides: Sequence[Evidence], limits: 
     waits: list[tuple[int, float]] = []
     unused = 1.0 - sum(min(demand, each.share) for each, demand in zip(reading.allocations, done.demands, strict=True))
     alone = min(1.0, (1.0 - busy) / unused) if unused > 0 else 1.0
-    """Of the time in which owners do not use their allocations, or it is free: the part in which nothing ran."""
+    """Fraction in which nothing ran, of the time that owners do not use or that is free."""
     free = 1.0
     for allocation, demand, side in zip(reading.allocations, done.demands, sides, strict=True):
         own = min(demand, allocation.share)

@@ -23,7 +23,7 @@ _KEPT_HERE = frozenset(
 _RECEIVES = frozenset({INDEX["wait_network"], INDEX["wait_peer"]})
 Hosts = Mapping[Owner, HostSignals]
 Peers = Mapping[Owner, Mapping[str, Collection[str]]]
-"""By owner and target: the targets of its work."""
+"""Targets of each work, keyed by owner and target."""
 _NO_OWNER = OwnerEntry()
 _ALONE: Mapping[str, Collection[str]] = {}
 
@@ -67,7 +67,7 @@ class Barriers(NamedTuple):
     """Ranks in a barrier over TCP, by target and owner."""
 
     late: Mapping[tuple[str, Owner], float]
-    """Of those that receive: the most that something on this node kept another rank, as a fraction of the cycle."""
+    """Most that another rank on this node was kept, as a fraction of the cycle, for each rank that receives."""
     waited_for: Sequence[tuple[Owner, str, float]]
     """Those that are kept while at least half of the others receive, with the fraction that these waited."""
 

@@ -53,7 +53,7 @@ class _Rank(NamedTuple):
     now: Mapping[str, float]
     sums: RankActivity
     spin: Spin = Spin.NO
-    """In this cycle, by itself."""
+    """Verdict of this cycle alone."""
     takes_part: bool = True
     ran: bool = False
     kept: float = 0.0
@@ -67,12 +67,12 @@ class _Job(NamedTuple):
     """State of a work beside its ranks."""
 
     seconds: float
-    """Of the cycle."""
+    """Length of the cycle."""
     launched: bool
     on_demand: bool
     slow_ports: Collection[str]
     hangs: bool | None
-    """By NCCL's RAS and the reported steps; None: neither reports."""
+    """True if NCCL's RAS and the reported steps show a hang; None: neither reports."""
 
 
 class _Spins(NamedTuple):

@@ -12,7 +12,7 @@ from exporter.ledger.history import OwnerBusySeconds
 
 Divisions = Mapping[str, Division]
 Instances = Mapping[str, Sequence[Reading]]
-"""By the uuid of their GPU."""
+"""Readings of MIG instances, keyed by the uuid of their GPU."""
 
 
 def target_usage(
@@ -81,7 +81,7 @@ def unowned_usage(
 
 
 _ROUNDING = 1e-9
-"""What is left of a GPU by rounding alone."""
+"""Rest of a GPU that comes from rounding alone."""
 
 
 def _energy_part(reading: Reading, siblings: Sequence[Reading], divisions: Divisions) -> float:

@@ -17,7 +17,7 @@ _RETRY_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 _ENUMERATE_SECONDS = 30.0
 """Seconds between enumerations while all is well: MIG instances come and go, GPUs are added."""
 _ENUMERATE_MISSING_SECONDS = 5.0
-"""While a GPU that was there is not shown, or is refused: nothing but an enumeration shows that it is back."""
+"""Seconds between enumerations while a known GPU is missing or refused: only an enumeration shows that it is back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,7 @@ LATE, SILENT, SICK = "HUNG", "SILENT", "UNKNOWN"
 one that fails in most of its telemetry. An error that says that the GPU or the driver has gone holds at once."""
 _TELEMETRY = frozenset({"utilization", "power", "clocks", "temperature"})
 _SICK_COLLECTORS = 3
-"""Of the telemetry that fail together: fewer are calls that this driver does not do well."""
+"""Groups of telemetry that fail together on a sick GPU. Fewer are calls that this driver does not do well."""
 
 
 class Gpus:

@@ -29,7 +29,7 @@ class HostQuestion:
     """The processes that the driver lists, by GPU uuid."""
     gpus: Sequence[Target] = ()
     targets: Sequence[Target] = ()
-    """What can be allocated: GPUs without MIG, and MIG instances."""
+    """Targets that can be allocated: GPUs without MIG, and MIG instances."""
     suspects: Mapping[Owner, Sequence[int]] = field(default_factory=dict[Owner, Sequence[int]])
     """Workloads that seemed to hang in the cycle before, with their GPU processes."""
 

@@ -105,7 +105,7 @@ class TargetState:
     again: Mapping[str, MonotonicTime] = field(default_factory=dict[str, MonotonicTime])
     """Monotonic seconds at which a collector may be asked again."""
     refusals: Mapping[str, int] = field(default_factory=dict[str, int])
-    """How often in a row the device had nothing of a collector, or failed in it."""
+    """Number of reads in a row in which the device had nothing for a collector, or failed."""
 
 
 NO_STATE = TargetState()

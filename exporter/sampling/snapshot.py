@@ -32,7 +32,7 @@ class GpuStatus:
     memory_used_bytes: float | None = None
     memory_total_bytes: float | None = None
     memory_shared: bool = False
-    """With the machine around it."""
+    """True if the GPU shares its memory with the machine."""
     power_watts: float | None = None
     joules: float | None = None
     """Since driver load."""

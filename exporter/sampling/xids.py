@@ -79,7 +79,7 @@ _RESET = re.compile(r"154, GPU recovery action changed from 0x1 .* to 0x0 ")
 _OF_PROGRAM = re.compile(r"NVRM: Xid \([^)]*\): (?P<xid>13|31), pid='?(?P<pid>\d{1,9})\b")
 """XIDs that a program causes, unless many programs have them on one GPU."""
 _PROGRAM_SECONDS, _MAX_PROGRAMS = 6 * 3600.0, 64
-"""How long a program that failed counts, and how many are kept of a GPU."""
+"""Seconds that a failed program counts, and the number kept for each GPU."""
 _MAX_UNCLAIMED = 256
 """Events that are kept of GPUs that were never shown."""
 _NONE = XidCounts()
@@ -100,13 +100,13 @@ class XidLog:
         self._unclaimed: list[tuple[XidEvent, str, bool]] = []
         """Events whose GPU is known by its bus id alone, with source and whether they were before the start."""
         self._programs: dict[str, dict[tuple[int, str], UnixTime]] = {}
-        """When a program last failed, by XID and pid, by UUID or bus id."""
+        """Time of the last failure of a program, by XID and pid, keyed by UUID or bus id."""
         self._resets: dict[str, UnixTime] = {}
-        """When the kernel log last showed a reset, by UUID or bus id."""
+        """Time of the last reset in the kernel log, keyed by UUID or bus id."""
         self._loaded = EPOCH
-        """When it last showed that the driver was loaded."""
+        """Time of the last driver load in the kernel log."""
         self._booted = EPOCH
-        """When the monotonic clock began to count, by the wall clock of all these times; EPOCH before the first."""
+        """Wall-clock time at which the monotonic clock began; EPOCH before the first record."""
         self._sources: dict[str, bool] = {}
         self._asked: dict[str, MonotonicTime] = {}
         """Since when a source is being asked that has not answered yet."""

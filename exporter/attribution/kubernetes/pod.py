@@ -163,7 +163,7 @@ class Pod:
     ended: bool = False
     """Its containers have ended for good: its phase is Succeeded or Failed."""
     finished: UnixTime | None = None
-    """When the last of its containers ended, if they have ended for good."""
+    """End of its last container, if all have ended for good."""
     requested_devices: int | None = None
     """Devices of GPUs that the kubelet has to list for it; None where it may have been given others as well."""
     gpu_groups: frozenset[str] = frozenset()

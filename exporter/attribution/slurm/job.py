@@ -54,7 +54,7 @@ class Job:
     gres: tuple[NodeGres, ...] | None = ()
     """None if not reported."""
     parts: bool = False
-    """Whether it asked for parts of GPUs: shards or MPS percent."""
+    """True if it requested fractions of GPUs: shards or MPS percent."""
     node_list: str = ""
     """Its nodes as Slurm writes them: `n[01-03],r7`."""
 

@@ -46,7 +46,7 @@ class JobFile:
     boot: str = ""
     """Boot id of the machine when it was written."""
     complete: bool = False
-    """Whether slurmctld need not be asked here: the prolog reports all, or the owner on a later node of the job.
+    """True if slurmctld need not be asked here: the prolog reports all, or this is a later node of the job.
 
     The exporter on the first node asks for the rest, such as the name. Parts of GPUs are in no prolog's variables.
     """
@@ -131,7 +131,7 @@ class PrologFiles:
     nodes: frozenset[str] = frozenset()
     """Slurm's names of this node, from its prolog."""
     ended: Mapping[str, UnixTime] = field(default_factory=dict[str, UnixTime])
-    """When the epilog removed the files of jobs, of the last ones that ended."""
+    """Time at which the epilog removed the files of a job, for the last jobs that ended."""
 
 
 def read(folder: Path) -> PrologFiles:

@@ -121,7 +121,7 @@ class Reconciliation:
         self._steps_visible = False
         """Whether scontrol has seen a step: it looks in the folder of slurmd's sockets."""
         self._slurmd_seen = False
-        """Whether slurmd has answered: in a container, scontrol may not reach it."""
+        """True once slurmd has answered: in a container, scontrol may not reach it."""
 
     def watch(self, present: Collection[str], silent: Collection[str]) -> None:
         """Note the jobs with an allocation here, and those of them without a program of their own."""

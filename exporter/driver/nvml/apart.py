@@ -30,7 +30,7 @@ class Apart:
 
     def __init__(self) -> None:
         self._out: dict[int, threading.Event] = {}
-        """By index, of the GPUs whose call was abandoned: set once the call has returned."""
+        """Events of GPUs whose call was abandoned, keyed by index: set once the call has returned."""
 
     @property
     def left(self) -> bool:

@@ -58,9 +58,9 @@ class RankActivity:
     debt: float = 0.0
     """What noise has booked too much as waits: 0 or less."""
     stuck: float = 0.0
-    """Without a pause until now, in which a kernel ran and seemed to do nothing."""
+    """Seconds without a pause until now in which a kernel ran and seemed to do nothing."""
     computing: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By field: the highest lately, per busy second, while it was not stuck."""
+    """Highest value lately per busy second while it was not stuck, keyed by field."""
 
 
 NO_ACTIVITY = RankActivity()
@@ -82,9 +82,9 @@ class UsageHistory:
     activity: RankActivity = NO_ACTIVITY
     """Of an owner with several targets."""
     kept_seconds: float = 0.0
-    """In which something on this node kept it from running a kernel; fades over a minute, as does the next."""
+    """Time in which something on this node kept it from running a kernel; fades over a minute, as does the next."""
     received_seconds: float = 0.0
-    """In which it ran nothing and sat in a receive."""
+    """Time in which it ran nothing and sat in a receive."""
 
 
 NO_HISTORY = UsageHistory()
@@ -105,7 +105,7 @@ class Comparison(NamedTuple):
     led: float = 0.0
     """Another rank worked while this one ran nothing, over the window."""
     follows: bool = False
-    """Whether it waits for its peers while it has no kernel."""
+    """True if it waits for its peers while it has no kernel."""
     work: Mapping[str, float] | None = None
     """Activity while it did not wait, over the window, as fractions of that time; None: not known."""
 

@@ -50,7 +50,7 @@ class _Programs(NamedTuple):
 
     read_at: MonotonicTime = NEVER
     seconds: float = 0.0
-    """Until the next read."""
+    """Time until the next read."""
     processes: tuple[int, ...] = ()
     """That were asked."""
     ports: frozenset[int] | None = None

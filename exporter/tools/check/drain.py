@@ -17,7 +17,7 @@ from exporter.host import program
 
 _TAG = re.compile(r"^(?P<text>.*) \[gpu-exporter(?:: (?:(?P<hands>mend by hand)|(?P<good>\d+) good))?\]$")
 _BEFORE = "gpu-exporter: "
-"""How reasons began before they ended with the tag."""
+"""Beginning of reasons from before they ended with the tag."""
 _LONGEST = 200
 """Characters of a reason. sinfo -R shows the first 20: what is wrong comes first."""
 _TIMEOUT = 10.0

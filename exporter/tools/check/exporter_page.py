@@ -18,7 +18,7 @@ from exporter.tools.report.terminal import progress_message
 _MAX_PAGE_BYTES = 8 << 20
 """Bytes of an exporter's page, uncompressed: ten times that of a node of 16 GPUs."""
 _ODD_FACTS_ERRORS = (ValueError, LookupError, ArithmeticError, TypeError, AttributeError, RecursionError)
-"""What parsing and judging raise for series that no exporter of ours writes."""
+"""Exceptions of parsing and judging for series that this exporter never writes."""
 
 
 def read(address: str, deadline: float, verdict: Callable[[Facts], Report]) -> Report:

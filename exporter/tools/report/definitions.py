@@ -138,10 +138,10 @@ def grown_in(window: str) -> Amount:
 
 @dataclass(frozen=True, slots=True)
 class OwnerLevel(Ledger):
-    """What owners of one level got, by the exact counters of the accounting."""
+    """Amounts of the owners of one level, by the exact counters of the accounting."""
 
     def target_gpu_hours(self) -> str:
-        """What would have to be used for the targets of its classes."""
+        """GPU hours that would meet the targets of its classes."""
         known = without((*FREE, *UNOBSERVED))
         classes = [(f'class="{name}", ', good) for name, good in GOOD.items() if good != HIGH]
         arms = [

@@ -216,7 +216,7 @@ class DeviceUse:
     sm_active: float | None = None
     """None: it has no GPM, and cannot tell what its units do."""
     copied_bytes: float | None = None
-    """From the host, over PCIe."""
+    """Bytes from the host, over PCIe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,7 @@ class JobReport:
 
     @property
     def cost_wasted(self) -> float | None:
-        """Of what was held."""
+        """Price of the wasted GPU hours."""
         hours = held(self.hours)
         return cost_of_waste(self.hours, self.cost / hours) if self.cost is not None and hours else None
 

@@ -25,7 +25,7 @@ EVERYTHING = 'cluster=~".*"'
 LEVELS = ("account", "namespace", "user")
 
 PRICES = "max by (model) (gpu:price_per_hour)"
-"""What an hour of a whole GPU costs, by exact model: recorded from the site's file of prices."""
+"""Price of a GPU hour by exact model, recorded from the site's file of prices."""
 
 TEAM = "team"
 """The level that all work is in: the account, else the namespace."""
@@ -113,7 +113,7 @@ def _ran_of(level: str, scope: str, window: str) -> str:
 
 
 def price_of_use(level: str, scope: str, window: str, prices: str = PRICES) -> str:
-    """What the owners of a level pay where the time is paid for that kernels ran."""
+    """Return the price of the hours in which kernels ran, by owner of a level."""
     return _priced_level(keys(level), _ran_of(level, scope, window), prices)
 
 

@@ -35,7 +35,7 @@ class Row:
 
     name: str
     rank: int | None
-    """By cost, then GPU hours, among all of its kind; None for GPU time without an owner."""
+    """Rank by cost, then GPU hours, among all of its kind; None for GPU time without an owner."""
     gpu_hours: float
     used_hours: float
     wasted_hours: float
@@ -48,13 +48,13 @@ class Row:
     kg_co2: float
     gpu_hours_before: float
     cost_before: float
-    """Of the month before."""
+    """Cost of the month before."""
     hours_by_state: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Showback:
-    """Of one month."""
+    """Rows of one month."""
 
     month: str
     by: str

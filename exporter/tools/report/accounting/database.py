@@ -37,7 +37,7 @@ GROUPS = ("team", "account", "namespace", "user", "job", "node", "model")
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a target has been read. `store` is the id of its store: another one is read from its first row."""
+    """Position up to which a target has been read. Another `store` id is read from its first row."""
 
     store: str = ""
     seq: int = 0
@@ -45,7 +45,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """What one group got in a time, GPU seconds and joules."""
+    """GPU seconds and joules of one group in a time."""
 
     name: str
     states: Mapping[str, float]
@@ -66,7 +66,7 @@ class Charge(NamedTuple):
     name: str
     model: str
     price: float | None
-    """Of one hour, in the currency of the site; None if it has none."""
+    """Price of one hour in the currency of the site; None if it has none."""
     hours: float
 
 

@@ -1,4 +1,4 @@
-"""What slurmdbd has of jobs, by `sacct`: state, what was asked for, and what was used of it."""
+"""Read jobs of slurmdbd by `sacct`: state, requested and used resources."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AccountedJob:
 
     raw_id: str
     name: str
-    """As users know it: 4711, 4711_3 of an array, 4711+1 of a heterogeneous job."""
+    """Job id as users know it: 4711, 4711_3 of an array, 4711+1 of a heterogeneous job."""
     user: str = ""
     account: str = ""
     partition: str = ""
@@ -147,7 +147,7 @@ def _tres(text: str) -> Mapping[str, str]:
 
 
 def _moment(at: float) -> str:
-    """In sacct's time zone; it prints Unix seconds but does not take them."""
+    """Format a time in sacct's time zone; it prints Unix seconds but does not take them."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at))
 
 

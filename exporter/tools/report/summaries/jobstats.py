@@ -90,7 +90,7 @@ log = logging.getLogger(__name__)
 
 _TIMEOUT = 20.0
 _OURS = re.compile("JS1:|GPU ", re.IGNORECASE)
-"""How our comments begin, and those of jobstats; a comment that begins otherwise is the site's."""
+"""Beginnings of our comments and those of jobstats. Any other comment is the site's."""
 
 
 class CommentError(Exception):
