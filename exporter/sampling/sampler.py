@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from random import SystemRandom
 
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.sxid import SXID_FAMILIES, fatal
@@ -234,7 +234,7 @@ class Loop:
         self._interval = interval
         self._published = published
         self._extra_reads, self._read_again = extra_reads, read_again
-        self._phase = random.random()  # noqa: S311 - a time to read at
+        self._phase = SystemRandom().random()
         self._stopped = threading.Event()
         self.snapshot = Snapshot()
         self.alive_at = monotonic_time()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
 import socket
 import threading
@@ -15,6 +14,7 @@ from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from random import SystemRandom
 from typing import Any
 from urllib.parse import quote
 
@@ -177,7 +177,7 @@ class PodWatch:
                 failures += 1
             if failures:
                 pause = min(_LONGEST_PAUSE_SECONDS, self._backoff * 2 ** min(failures - 1, 10))
-                pause *= random.uniform(0.5, 1.0)  # noqa: S311 - a pause, no secret
+                pause *= SystemRandom().uniform(0.5, 1.0)
                 self._stopped.wait(max(self._backoff / 2, pause - (self._clock() - began)))
 
     def _list(self) -> str:

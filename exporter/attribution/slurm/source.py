@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from random import random
+from random import SystemRandom
 
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, BackgroundSource
 from exporter.attribution.devices import DeviceName
@@ -56,7 +56,7 @@ class Slurm:
         self._job_cache: JobCache | None = None
         self._gpu_cache: JobCache | None = None
         """Jobs whose GPUs no other source reports, asked about in more detail."""
-        self._spread = random()  # noqa: S311 - no secret
+        self._spread = SystemRandom().random()
         self._reconciliation: Reconciliation | None = None
         self._ended: BackgroundSource[Mapping[str, Ended]] | None = None
         if site.scontrol:
