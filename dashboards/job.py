@@ -134,14 +134,9 @@ def _states(more: str = "") -> str:
     return f"gpu_state:gpu_state_seconds:rate5m{{{NODE}{more}}}"
 
 
-_WAITS = 'state=~"wait_collective|wait_peer"'
-
-
 def _waiting(moment: str = "") -> str:
     """Return the fraction of time that each of its GPUs waits for others."""
-    held = f"(max by ({_BY_GPU}) (gpu_allocation_ratio{{{SCOPE}}}{moment}) > 0)"
-    waits = f"sum by ({_BY_GPU}) (gpu_state:gpu_state_seconds:rate5m{{{NODE}, {_WAITS}}}{moment})"
-    return f"(({waits} and {held}) or 0 * {held})"
+    return f"max by ({_BY_GPU}) (gpu:gpu_rank_wait:ratio_rate5m{{{NODE}}}{moment} and on ({_BY_GPU}) (gpu_allocation_ratio{{{SCOPE}}}{moment} > 0))"
 
 
 _LESS = f"(topk({_FIRST}, scalar(avg({_waiting()})) - {_waiting()}) > -0.005)"

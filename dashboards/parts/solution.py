@@ -56,11 +56,13 @@ def to_the_end(scope: str) -> table.Panel:
     ).build()  # fmt: skip
 
 
-def _runs(scope: str) -> str:
-    """Work of each run per GPU hour, over the range."""
+def _runs(scope: str, named: str = "") -> str:
+    """Return the work of each run per GPU hour, over the range."""
     amount = f"sum by (cluster, workload, user, unit) (sum_over_time(workload_unit:gpu_workload_throughput:rate5m{{{scope}}}[{RANGE}]) * 60)"
     held = f"sum by ({_ON}) ({hours(f'workload:gpu_workload_allocated:rate5m{{{scope}}}')})"
-    named = f'max by ({_ON}, job_name) (last_over_time(gpu_workload_info{{{scope}, job_name!=""}}[{RANGE}:5m]))'
+    named = (
+        named or f'max by ({_ON}, job_name) (last_over_time(gpu_workload_info{{{scope}, job_name!=""}}[{RANGE}:5m]))'
+    )
     return f"({amount} / on ({_ON}) group_left () ({held} > 0)) * on ({_ON}) group_left (job_name) {named}"
 
 
@@ -101,10 +103,8 @@ def runs(scope: str) -> table.Panel:
 
 
 def before_and_after(scope: str) -> table.Panel:
-    each = _runs(scope)
-    before, after = (
-        f"({each}) and on ({_ON}) ({_started(scope)} {sign} time() - 3600 * $changed)" for sign in ("<", ">=")
-    )
+    started = f"max by ({_ON}, job_name) (last_over_time(workload_job_name:gpu_workload_start_time_seconds:max{{{scope}}}[{RANGE}]))"
+    before, after = (_runs(scope, f"({started} {sign} time() - 3600 * $changed) ^ 0") for sign in ("<", ">="))
     median_before, median_after = (f"quantile by ({_NAME}) (0.5, {some})" for some in (before, after))
     return Table(
         title="Before and after a change",

@@ -46,6 +46,13 @@ WORKLOAD_PARTS = (
         "gpu_workload_start_time_seconds",
         "Unix time the newest of its parts started.",
     ),
+    record(
+        "workload_job_name:gpu_workload_start_time_seconds:max",
+        ("workload", "job_name"),
+        "max by (cluster, workload, job_name) (gpu_workload_start_time_seconds * on (cluster, workload)"
+        ' group_left (job_name) max by (cluster, workload, job_name) (gpu_workload_info{job_name!=""}))',
+        "Unix time the newest of its parts started, with the name of the job.",
+    ),
     _of_parts(
         "gpu_workload_restarts:max",
         "max",
@@ -111,6 +118,9 @@ WORKLOAD_UTILIZATION = record(
 )
 
 
+_LOST_SECONDS = f'{_WORKLOAD_SECONDS}{{state=~"{regex(LOST)}"}}'
+
+
 def _total(name: str, expr: str, help: str) -> Recording:
     """The sum of `expr` over the parts of a workload."""
     return record(f"workload:{name}", WHOLE, summed(WHOLE, once(KEPT_OWNER_LABELS, expr)), help)
@@ -157,7 +167,7 @@ WORKLOAD_LEVEL = (
     record(
         "workload:gpu_waste:rate5m",
         WHOLE,
-        _part(f'state=~"{regex(LOST)}"'),
-        "GPUs' worth of time that was allocated and lost (idle, waiting or throttled).",
+        f"{summed(WHOLE, _LOST_SECONDS)} or 0 * ({_OBSERVED} > 0)",
+        "GPUs' worth of time that was allocated and lost (idle, waiting or throttled), of what was observed.",
     ),
 )

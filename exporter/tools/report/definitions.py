@@ -119,7 +119,7 @@ class Ledger:
         return self.or_none(among(BUSY))
 
     def lost(self) -> str:
-        return self.or_none(among(LOST))
+        return f"{self.or_none(among(LOST))} and {self.observed()} > 0"
 
     def or_none(self, *states: str) -> str:
         """The same, and 0 where something was observed and none of it in these states: recordings leave zeros out."""
@@ -244,7 +244,7 @@ WASTED = Definition(
     "GPU hours in a lost state: held, and certainly or likely for nothing; what is only possibly lost is not in it",
     "",
     "counts as not wasted; with nothing else there is no number",
-    lambda of: f"{of.lost()} and {of.observed()} > 0",
+    lambda of: of.lost(),
     lost,
 )
 UTILIZATION = Definition(

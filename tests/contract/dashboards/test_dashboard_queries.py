@@ -26,7 +26,7 @@ from tests.contract.dashboards.reading import (
 )
 from tests.contract.dashboards.vocabulary import METRICS, RECORDED
 
-MAX_EXPRESSION, MAX_LONGEST = 1500, 2300
+MAX_EXPRESSION = 1500
 _LEGEND = re.compile(r"{{\s*(\w+)\s*}}")
 _LABEL_VALUES = re.compile(r"label_values\((?P<selector>.+), (?P<label>\w+)\)")
 _QUERY_RESULT = re.compile(r"query_result\((?P<expr>.+)\)")
@@ -134,15 +134,10 @@ def test_legends_have_no_mean_of_the_moments_that_a_state_was_there(name: str) -
     assert not {"mean", "lastNotNull"} & {calc for each in calcs for calc in each}
 
 
-LONG_BY_SOME = 13
-"""Expressions that are still longer: prices of waste by model, and the ranks of a job beside each other."""
-
-
 def test_expressions_can_be_read() -> None:
     long = sorted((len(query.expr), str(query)) for query in every_query() if len(query.expr) > MAX_EXPRESSION)
 
-    assert len(long) <= LONG_BY_SOME
-    assert not long or long[-1][0] < MAX_LONGEST
+    assert long == []
 
 
 def test_no_count_is_shortened() -> None:
