@@ -61,7 +61,7 @@ def lost_names(folder: Path) -> set[str]:
     config = folder / "prometheus.yaml"
     config.write_text("{}")
     with (
-        exporter(folder, "--simulate", "4xH200+2xH200-mig", "--series.profile=full") as source,
+        exporter(folder, "--simulate", "4xH200+2xH200-mig") as source,
         prometheus(config, folder, "--web.enable-remote-write-receiver") as database,
         collector(folder, source.url.removeprefix("http://"), database),
     ):
