@@ -136,11 +136,11 @@ MET = f"{HERE}:D002 {THERE}:7332 01"
 @pytest.mark.parametrize(
     ("rows", "environ", "peers"),
     [
-        ((ASKED,), "", set()),
+        ((ASKED,), "", set[int]()),
         ((ASKED,), "MASTER_PORT=49153\0", {1}),
         ((ASKED, MET), "", {1, 2}),
         ((ASKED, LISTENER, ACCEPTED), "", {1, 3}),
-        ((ASKED, ACCEPTED), "", set()),
+        ((ASKED, ACCEPTED), "", set[int]()),
     ],
     ids=["server of data", "store of the environment", "store of torch", "both ways", "no port of its own"],
 )
