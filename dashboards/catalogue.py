@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from grafana_foundation_sdk.builders import dashboard as build
 
+from dashboards.capacity import capacity
 from dashboards.exporter import exporter
 from dashboards.fleet import fleet
 from dashboards.gpu import gpu
@@ -25,6 +26,7 @@ DASHBOARDS: dict[str, Callable[[], build.Dashboard]] = {
     "workload-slurm": workload_slurm,
     "job": job,
     "waste": waste,
+    "capacity": capacity,
     "health": health,
     "throughput": throughput,
     "exporter": exporter,

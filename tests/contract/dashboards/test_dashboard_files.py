@@ -28,6 +28,7 @@ UIDS = {
     "throughput": "gpu-throughput",
     "job": "gpu-job",
     "waste": "gpu-waste",
+    "capacity": "gpu-capacity",
     "workload-kubernetes": "gpu-workload-kubernetes",
     "workload-slurm": "gpu-workload-slurm",
 }
