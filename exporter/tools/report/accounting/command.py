@@ -19,8 +19,10 @@ from exporter.core.clock import unix_time
 from exporter.daemon import logs
 from exporter.daemon.logs import LogConfig
 from exporter.host.program import ProgramError
+from exporter.tools.report.accounting.budget import Budgets, months
 from exporter.tools.report.accounting.collector import NodeAccess, collect, expand
 from exporter.tools.report.accounting.database import Database
+from exporter.tools.report.accounting.prices import read as read_prices
 from exporter.tools.report.accounting.queue import Queue, waiting
 from exporter.tools.report.accounting.sacct import Sacct, SacctError
 
@@ -38,7 +40,10 @@ _DIFFERENCE = Gauge(
     registry=_REGISTRY,
 )
 _QUEUE = Queue(lambda: float(unix_time()))
+_BUDGETS = Budgets()
 _REGISTRY.register(_QUEUE)
+_REGISTRY.register(_BUDGETS)
+_MONTH_EVERY = 900.0
 _CHECK_EVERY = 86400.0
 _SETTLED = 3600.0
 """Seconds after a job's end until it is compared: its nodes have been asked by then."""
@@ -82,6 +87,14 @@ class AccountingConfig:
     squeue: str = option(
         "", text, "Exports waiting jobs each round: squeue.", metavar="COMMAND", group="Collect", name="slurm.squeue"
     )
+    prices: Path | None = option(
+        "",
+        optional_path,
+        "Prices and budgets of the site (YAML): exports the month of each team with a budget.",
+        metavar="FILE",
+        group="Collect",
+        name="prices.file",
+    )
     state_dir: Path = option(
         "/var/lib/gpu-exporter-accounting", path, "Directory of the database.", metavar="DIR", name="state.dir"
     )
@@ -114,7 +127,7 @@ def _collect(config: AccountingConfig, database: Database) -> int:
     if config.interval:
         _serve_metrics(*config.listen)
     failing: dict[str, str] = {}
-    checked = float(unix_time()) - _CHECK_EVERY
+    checked, shown = float(unix_time()) - _CHECK_EVERY, 0.0
     while True:
         now = float(unix_time())
         errors = dict(collect(database, tuple(expand(config.nodes)), access.ask, lambda: float(unix_time())))
@@ -123,6 +136,8 @@ def _collect(config: AccountingConfig, database: Database) -> int:
         if now - checked >= _CHECK_EVERY or not config.interval:
             differences, checked = _compare(config, database, checked, now), now
             database.forget(now - config.retention)
+        if config.prices and now - shown >= _MONTH_EVERY:
+            _BUDGETS.teams, shown = months(database, read_prices(config.prices), now), now
         errors |= _ask_queue(config.squeue)
         for source in errors.keys() - failing.keys():
             log.warning("%s is not read: %s", source, errors[source])
