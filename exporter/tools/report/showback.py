@@ -228,7 +228,7 @@ def _focus_row(charge: Charge, price: float, of: Month, currency: str) -> Mappin
                 **_FOCUS, **dict.fromkeys(costs, cost), "BillingCurrency": currency, "PricingCurrency": currency,
                 "BillingPeriodStart": begin, "BillingPeriodEnd": end, "ChargePeriodStart": begin,
                 "ChargePeriodEnd": end,
-                "ChargeDescription": f"GPU hours of {name} on {charge.model}",
+                "InvoiceId": of.name, "ChargeDescription": f"GPU hours of {name} on {charge.model}",
                 **dict.fromkeys(("ConsumedQuantity", "PricingQuantity"), f"{charge.hours:.6f}"),
                 **dict.fromkeys(("ContractedUnitPrice", "ListUnitPrice"), f"{price:.6f}"),
                 **dict.fromkeys(("ResourceId", "ResourceName"), charge.model), "ResourceType": "GPU",
