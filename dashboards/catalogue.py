@@ -13,6 +13,7 @@ from dashboards.gpu import gpu
 from dashboards.health import health
 from dashboards.job import job
 from dashboards.node import node
+from dashboards.showback import showback
 from dashboards.throughput import throughput
 from dashboards.waste import waste
 from dashboards.workload_kubernetes import workload_kubernetes
@@ -27,6 +28,7 @@ DASHBOARDS: dict[str, Callable[[], build.Dashboard]] = {
     "job": job,
     "waste": waste,
     "capacity": capacity,
+    "showback": showback,
     "health": health,
     "throughput": throughput,
     "exporter": exporter,

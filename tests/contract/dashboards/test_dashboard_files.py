@@ -29,6 +29,7 @@ UIDS = {
     "job": "gpu-job",
     "waste": "gpu-waste",
     "capacity": "gpu-capacity",
+    "showback": "gpu-showback",
     "workload-kubernetes": "gpu-workload-kubernetes",
     "workload-slurm": "gpu-workload-slurm",
 }
