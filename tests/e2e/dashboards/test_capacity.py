@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 
@@ -20,11 +21,17 @@ PRICE = 3.0 * 730
 """A month of an H100, by the prices of the archive."""
 
 
-def _series(site: str, waiting: int, wasted: float, broken: int, allocated: int) -> Iterator[tuple[str, float, float]]:
-    """Yield series with their first value and their growth in a minute.
+class Site(NamedTuple):
+    """What is planted; `wasted` is the idle fraction of the allocated GPUs, the last `broken` ones are lost."""
 
-    `waiting` pods ask for one GPU. `wasted` is the idle fraction of the allocated GPUs. The last `broken` are lost.
-    """
+    waiting: int
+    wasted: float
+    broken: int
+    allocated: int
+
+
+def _series(site: str, waiting: int, wasted: float, broken: int, allocated: int) -> Iterator[tuple[str, float, float]]:
+    """Yield series with their first value and their growth in a minute. Waiting pods ask for one GPU each."""
     for gpu in range(GPUS):
         node = f"{site}{gpu // 4}"
         target = f'cluster="{site}",job="gpu",node="{node}",instance="{node}:9836"'
@@ -52,9 +59,9 @@ def _series(site: str, waiting: int, wasted: float, broken: int, allocated: int)
 
 
 SITES = {
-    "buy": {"waiting": 6, "wasted": 0.05, "broken": 0, "allocated": 8},
-    "tune": {"waiting": 3, "wasted": 0.5, "broken": 0, "allocated": 8},
-    "repair": {"waiting": 3, "wasted": 0.0, "broken": 3, "allocated": 5},
+    "buy": Site(6, 0.05, 0, 8),
+    "tune": Site(3, 0.5, 0, 8),
+    "repair": Site(3, 0.0, 3, 5),
 }
 GPUS_BY_ANSWER = {
     # 8 GPUs are busy for 95 %: 0.4 of the 6 GPUs can be reclaimed.
@@ -71,7 +78,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     text = archive.folder / "sites.om"
     with text.open("w") as out:
         for site, known in SITES.items():
-            for name, first, growth in _series(site, **known):
+            for name, first, growth in _series(site, *known):
                 out.writelines(f"{name} {first + growth * n!r} {at}\n" for n, at in enumerate(SPAN.times))
         out.write("# EOF\n")
     archive.add(text)
