@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +18,12 @@ from exporter.core import site_file
 from exporter.core.clock import unix_time
 from exporter.daemon import logs
 from exporter.daemon.logs import LogConfig
+from exporter.host.program import ProgramError
+from exporter.tools.report.accounting.budget import Budgets, months
 from exporter.tools.report.accounting.collector import NodeAccess, collect, expand
 from exporter.tools.report.accounting.database import Database
+from exporter.tools.report.accounting.prices import read as read_prices
+from exporter.tools.report.accounting.queue import Queue, waiting
 from exporter.tools.report.accounting.sacct import Sacct, SacctError
 
 log = logging.getLogger(__name__)
@@ -34,6 +39,11 @@ _DIFFERENCE = Gauge(
     " the last daily check. Jobs that differ by less than 1 % are left out. 0 before the first check.",
     registry=_REGISTRY,
 )
+_QUEUE = Queue(lambda: float(unix_time()))
+_BUDGETS = Budgets()
+_REGISTRY.register(_QUEUE)
+_REGISTRY.register(_BUDGETS)
+_MONTH_EVERY = 900.0
 _CHECK_EVERY = 86400.0
 _SETTLED = 3600.0
 """Seconds after a job's end until it is compared: its nodes have been asked by then."""
@@ -74,6 +84,17 @@ class AccountingConfig:
     sacct: str = option(
         "", text, "Compares ended jobs once a day: sacct.", metavar="COMMAND", group="Collect", name="slurm.sacct"
     )
+    squeue: str = option(
+        "", text, "Exports waiting jobs each round: squeue.", metavar="COMMAND", group="Collect", name="slurm.squeue"
+    )
+    prices: Path | None = option(
+        "",
+        optional_path,
+        "Prices and budgets of the site (YAML): exports the month of each team with a budget.",
+        metavar="FILE",
+        group="Collect",
+        name="prices.file",
+    )
     state_dir: Path = option(
         "/var/lib/gpu-exporter-accounting", path, "Directory of the database.", metavar="DIR", name="state.dir"
     )
@@ -106,22 +127,34 @@ def _collect(config: AccountingConfig, database: Database) -> int:
     if config.interval:
         _serve_metrics(*config.listen)
     failing: dict[str, str] = {}
-    checked = float(unix_time()) - _CHECK_EVERY
+    checked, shown = float(unix_time()) - _CHECK_EVERY, 0.0
     while True:
         now = float(unix_time())
         errors = dict(collect(database, tuple(expand(config.nodes)), access.ask, lambda: float(unix_time())))
-        for target, error in errors.items():
-            if target not in failing:
-                log.warning("%s is not read: %s", target, error)
+        _UNREAD.set(len(errors))
         differences = 0
         if now - checked >= _CHECK_EVERY or not config.interval:
             differences, checked = _compare(config, database, checked, now), now
             database.forget(now - config.retention)
+        if config.prices and now - shown >= _MONTH_EVERY:
+            _BUDGETS.teams, shown = months(database, read_prices(config.prices), now), now
+        errors |= _ask_queue(config.squeue)
+        for source in errors.keys() - failing.keys():
+            log.warning("%s is not read: %s", source, errors[source])
         failing = errors
-        _UNREAD.set(len(errors))
         if not config.interval:
             return 1 if errors or differences else 0
         threading.Event().wait(config.interval)
+
+
+def _ask_queue(squeue: str) -> Mapping[str, str]:
+    """Read the waiting jobs. Return what went wrong."""
+    try:
+        _QUEUE.jobs = waiting(squeue) if squeue else None
+    except ProgramError as error:
+        _QUEUE.jobs = None
+        return {squeue: str(error)}
+    return {}
 
 
 def _serve_metrics(host: str, port: int) -> None:
