@@ -174,11 +174,12 @@ class OwnerHost:
         ports = listeners.ports(near, own_namespace=own)
         launchers = frozenset(each for each, program in programs.items() if network.is_launcher(program))
         ranks = () if launchers else [process.pid for process in running]
+        none: Mapping[int, int] = {}
         found = (
             None if ports is None else network.for_clients(ports, programs.values()),
             tuple(programs.values()),
             launchers,
-            self._peers.groups(ranks) if len(ranks) <= _MAX_RANKS else {},
+            self._peers.groups(ranks) if len(ranks) <= _MAX_RANKS else none,
         )
         same = asked == before.processes and found == before[3:]
         seconds = min(2 * before.seconds, MAX_PROGRAMS_SECONDS) if same else PROGRAMS_SECONDS

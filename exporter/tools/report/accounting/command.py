@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +42,8 @@ _QUEUE = Queue(lambda: float(unix_time()))
 _BUDGETS = Budgets()
 _REGISTRY.register(_QUEUE)
 _REGISTRY.register(_BUDGETS)
-_MONTH_EVERY = 900.0
+_SHOW_EVERY = 120.0
+"""Seconds between two counts of the months and of the waiting jobs."""
 _CHECK_EVERY = 86400.0
 _SETTLED = 3600.0
 """Seconds after a job's end until it is compared: its nodes have been asked by then."""
@@ -85,7 +85,12 @@ class AccountingConfig:
         "", text, "Compares ended jobs once a day: sacct.", metavar="COMMAND", group="Collect", name="slurm.sacct"
     )
     squeue: str = option(
-        "", text, "Exports waiting jobs each round: squeue.", metavar="COMMAND", group="Collect", name="slurm.squeue"
+        "",
+        text,
+        "Exports waiting jobs every two minutes: squeue.",
+        metavar="COMMAND",
+        group="Collect",
+        name="slurm.squeue",
     )
     prices: Path | None = option(
         "",
@@ -112,6 +117,8 @@ def run(config: AccountingConfig) -> int:
     logs.configure(LogConfig())
     if not config.nodes:
         raise ConfigError("accounting: expected --nodes")
+    if config.prices:
+        read_prices(config.prices)  # a bad file is refused; one that turns bad later leaves the months as they were
     try:
         database = Database(config.state_dir / DATABASE)
     except sqlite3.Error as error:
@@ -126,6 +133,10 @@ def _collect(config: AccountingConfig, database: Database) -> int:
     access = NodeAccess(config.username, _password(config.password_file), str(config.ca_file or ""))
     if config.interval:
         _serve_metrics(*config.listen)
+    if config.prices:
+        read_prices(
+            config.prices
+        )  # a bad file is refused here; one that becomes bad later keeps the months as they were
     failing: dict[str, str] = {}
     checked, shown = float(unix_time()) - _CHECK_EVERY, 0.0
     while True:
@@ -136,9 +147,9 @@ def _collect(config: AccountingConfig, database: Database) -> int:
         if now - checked >= _CHECK_EVERY or not config.interval:
             differences, checked = _compare(config, database, checked, now), now
             database.forget(now - config.retention)
-        if config.prices and now - shown >= _MONTH_EVERY:
-            _BUDGETS.teams, shown = months(database, read_prices(config.prices), now), now
-        errors |= _ask_queue(config.squeue)
+        if now - shown >= _SHOW_EVERY:
+            shown = now
+            errors |= _show_months(database, config.prices, now) | _ask_queue(config.squeue)
         for source in errors.keys() - failing.keys():
             log.warning("%s is not read: %s", source, errors[source])
         failing = errors
@@ -147,7 +158,16 @@ def _collect(config: AccountingConfig, database: Database) -> int:
         threading.Event().wait(config.interval)
 
 
-def _ask_queue(squeue: str) -> Mapping[str, str]:
+def _show_months(database: Database, prices: Path | None, now: float) -> dict[str, str]:
+    """Count the month of each team with a budget anew. Return what went wrong."""
+    try:
+        _BUDGETS.teams = months(database, read_prices(prices), now) if prices else _BUDGETS.teams
+    except ConfigError as error:
+        return {str(prices): str(error)}
+    return {}
+
+
+def _ask_queue(squeue: str) -> dict[str, str]:
     """Read the waiting jobs. Return what went wrong."""
     try:
         _QUEUE.jobs = waiting(squeue) if squeue else None
