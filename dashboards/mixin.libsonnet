@@ -13,6 +13,8 @@ local rules = {
     'gpu-workload-slurm.json': import 'json/workload-slurm.json',
     'gpu-job.json': import 'json/job.json',
     'gpu-waste.json': import 'json/waste.json',
+    'gpu-showback.json': import 'json/showback.json',
+    'gpu-capacity.json': import 'json/capacity.json',
     'gpu-health.json': import 'json/health.json',
     'gpu-throughput.json': import 'json/throughput.json',
     'gpu-exporter.json': import 'json/exporter.json',

@@ -152,6 +152,8 @@ RULES: dict[str, Schema] = {
             "electricity_per_kwh": {"type": "number", "minimum": 0},
             "grams_co2_per_kwh": {"type": "number", "minimum": 0},
             "prices": {"type": "array", "items": _PRICE},
+            "budgets": {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
+            "budget_thresholds": {"type": "array", "items": {"type": "number", "minimum": 0}},
         },
     },
     "accounting.size": {"type": "string", "pattern": QUANTITY},

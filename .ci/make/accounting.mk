@@ -1,3 +1,16 @@
 .PHONY: accounting
 accounting: venv setup-rules ## A thousand jobs of 5 to 300 s: Waste, digest and summaries within 1 % of the truth (two minutes; JOBS=1000 SEED=1)
 	$(BIN)/python -m tests.replay.accounting --jobs $(or $(JOBS),1000) --seed $(or $(SEED),1)
+
+FOCUS := .cache/focus
+
+$(FOCUS)/.installed: .ci/make/accounting.mk
+	@echo "== focus-validator in $(FOCUS) (Python 3.12, 650 MB)"
+	@python3.12 -m venv $(FOCUS)
+	@.ci/make/pip.sh $(FOCUS)/bin/pip install -q --disable-pip-version-check focus-validator==2.2.1
+	@.ci/make/pip.sh $(FOCUS)/bin/pip install -q --disable-pip-version-check 'numpy>=2' # of the version that it asks for, its own rules do not run
+	@touch $@
+
+.PHONY: focus
+focus: venv $(FOCUS)/.installed ## A month of charges through the validator of FOCUS 1.2 (Python 3.12)
+	$(BIN)/python -m tests.replay.focus $(FOCUS)

@@ -12,6 +12,7 @@ from deploy.prometheus import recordings_alert
 from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_accounting import ACCOUNTING
 from deploy.prometheus.recordings_accounting import INTERVAL as ACCOUNTING_INTERVAL
+from deploy.prometheus.recordings_capacity import CAPACITY
 from deploy.prometheus.recordings_common import MODEL, NODE, STATE_INDEX, by, once, record
 from deploy.prometheus.recordings_device import (
     COPIES,
@@ -177,5 +178,6 @@ GROUPS = (
             *(_waste_hours(level, labels) for level, labels in (("cluster", ()), ("node", NODE), ("model", MODEL))),
         ),
     ),
+    Group("gpu-capacity", NOW_INTERVAL, CAPACITY),
     Group("gpu-accounting", ACCOUNTING_INTERVAL, ACCOUNTING),
 )

@@ -67,9 +67,10 @@ _EPHEMERAL = 32768
 """First port the kernel gives out by itself: clients do not know such a port beforehand."""
 _GRPC = 50051
 """But for this one, where servers of gRPC listen by custom."""
-_OF_TRAINING = frozenset({22, 2222, 6006, 6379, 8265, *range(15000, 15100), 28028, *range(29400, 29600)})
-"""ssh (MPI starts its ranks by it, people log in), TensorBoard, Ray, Istio's sidecar, NCCL's RAS, and where ranks meet
-(torch's rendezvous and store)."""
+_STORES = range(29400, 29600)
+"""Where ranks of torch meet (rendezvous and store)."""
+_OF_TRAINING = frozenset({22, 2222, 6006, 6379, 8265, *range(15000, 15100), 28028, *_STORES})
+"""ssh (MPI starts its ranks by it, people log in), TensorBoard, Ray, Istio's sidecar, NCCL's RAS, and stores."""
 _OF_RAY = frozenset({8080, *range(10001, 20000)})
 """Where each program of Ray listens for the others: they stay connected from elsewhere too, as from the head node. And
 the metrics of its agent, as KubeRay sets them."""
@@ -202,37 +203,106 @@ class Listeners:
         return ports.intersection(met)
 
 
+class _Table(NamedTuple):
+    """The TCP sockets of some network namespaces."""
+
+    ends: Mapping[tuple[str, str], int]
+    """Inodes of established connections by local and remote address."""
+    listening: frozenset[str]
+    """Ports, as the tables write them."""
+
+
 class Peers:
-    """The processes of one workload as ends of TCP connections on this node, also from pod to pod."""
+    """The GPU processes of one workload as ends of TCP connections, also from pod to pod and from node to node."""
 
     def __init__(self, procfs: Path) -> None:
         self._procfs = procfs
         self._known: dict[int, bool] = {}
         """Key: inode of a socket; value: True if the other end is another process of the workload."""
 
-    def receives_from_peers(self, sockets: Mapping[int, int], pids: Collection[int]) -> frozenset[int]:
-        """Return which of the `sockets`, the pids by inode, are connected to another one of `pids`."""
+    def receives_from_peers(
+        self, sockets: Mapping[int, int], pids: Collection[int], *, spread: bool = False
+    ) -> frozenset[int]:
+        """Return which of the `sockets`, the pids by inode, are connected to another one of `pids`.
+
+        Of a workload that is `spread` also those that are connected to its other nodes.
+        """
         self._known = {inode: each for inode, each in self._known.items() if inode in sockets}
         new = {inode: pid for inode, pid in sockets.items() if inode not in self._known}
-        ends = self._ends(pids) if new else dict[tuple[str, str], int]()
-        places = {inode: end for end, inode in ends.items()}
+        table = self._table(pids) if new else _Table({}, frozenset())
+        owned = {pid: _sockets(self._procfs, pid) or frozenset[int]() for pid in pids} if new else {}
+        nodes = self._nodes(table, owned) if spread else frozenset[str]()
+        places = {inode: end for end, inode in table.ends.items()}
         for inode, pid in new.items():
             local, remote = places.get(inode, ("", ""))
-            other = ends.get((remote, local))
-            owners = [each for each in pids if other in (_sockets(self._procfs, each) or ())] if other else []
-            self._known[inode] = bool(owners) and pid not in owners
+            other = table.ends.get((remote, local))
+            owners = [each for each in pids if other in owned[each]] if other else []
+            self._known[inode] = (bool(owners) and pid not in owners) or _address(remote) in nodes
         return frozenset(inode for inode, is_peer in self._known.items() if is_peer)
 
-    def _ends(self, pids: Iterable[int]) -> Mapping[tuple[str, str], int]:
-        """Inodes by local and remote address, of the established connections in the namespaces of `pids`."""
+    def groups(self, pids: Collection[int]) -> Mapping[int, int]:
+        """Return for each of `pids` the lowest one of those that connections link it to; empty where none is shown."""
+        owned = {pid: _sockets(self._procfs, pid) for pid in pids}
+        if len(owned) < 2 or None in owned.values():  # noqa: PLR2004 - one alone is connected to none
+            return {}
+        owners: dict[int, set[int]] = {}
+        for pid, inodes in owned.items():
+            for inode in inodes or ():
+                owners.setdefault(inode, set()).add(pid)
+        ends, lowest = self._table(pids).ends, {pid: pid for pid in pids}
+        for (local, remote), inode in ends.items():
+            here, there = owners.get(inode, set()), owners.get(ends.get((remote, local), 0), set())
+            if here and there and here.isdisjoint(there):
+                linked = {lowest[pid] for pid in here | there}
+                lowest = {pid: min(linked) if each in linked else each for pid, each in lowest.items()}
+        return lowest
+
+    def _nodes(self, table: _Table, owned: Mapping[int, Collection[int]]) -> frozenset[str]:
+        """Return the addresses of the workload's other nodes.
+
+        They connect to a port on which it listens, as no server of data does; or it is connected to the port of their
+        store. An environment is the user's text: it adds a port, and no address.
+        """
+        mine = frozenset[int]().union(*owned.values())
+        stores = {f"{port:04X}" for port in (*_STORES, *(_store(self._procfs, pid) for pid in owned))}
+        found = {
+            _address(remote)
+            for (local, remote), inode in table.ends.items()
+            if inode in mine and (_port(local) in table.listening or _port(remote) in stores)
+        }
+        return frozenset(found - {_address(local) for local, _ in table.ends})
+
+    def _table(self, pids: Iterable[int]) -> _Table:
         places = {namespace(self._procfs, pid): pid for pid in pids}
         tables = (f"{self._procfs}/{pid}/net/{table}" for pid in places.values() for table in _TABLES)
-        rows = (line.split() for path in tables for line in lines(_whole_lines(path, _MEETING_BYTES))[1:])
-        return {
-            (words[1].removeprefix(_IPV4_MAPPED), words[2].removeprefix(_IPV4_MAPPED)): natural(words[9]) or 0
-            for words in rows
-            if len(words) > 9 and words[3] == _ESTABLISHED  # noqa: PLR2004 - the tenth is the inode
-        }
+        rows = [line.split() for path in tables for line in lines(_whole_lines(path, _MEETING_BYTES))[1:]]
+        rows = [words for words in rows if len(words) > 9]  # noqa: PLR2004 - the tenth is the inode
+        return _Table(
+            {
+                (words[1].removeprefix(_IPV4_MAPPED), words[2].removeprefix(_IPV4_MAPPED)): natural(words[9]) or 0
+                for words in rows
+                if words[3] == _ESTABLISHED
+            },
+            frozenset(_port(words[1]) for words in rows if words[3] == _LISTEN),
+        )
+
+
+_STORE_PORT = re.compile(r"(?:^|\0)MASTER_PORT=([0-9]{1,5})(?:\0|$)")
+_ENVIRONMENT_BYTES = 1 << 16
+
+
+def _store(procfs: Path, pid: int) -> int:
+    """Return the port of the store that torch was given; 0: none."""
+    found = _STORE_PORT.search(read_text(f"{procfs}/{pid}/environ", _ENVIRONMENT_BYTES))
+    return int(found[1]) if found else 0
+
+
+def _address(end: str) -> str:
+    return end.rpartition(":")[0]
+
+
+def _port(end: str) -> str:
+    return end.rpartition(":")[2]
 
 
 def _whole_lines(path: str, limit: int) -> str:

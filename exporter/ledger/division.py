@@ -276,16 +276,16 @@ def _busy_states(evidence: Evidence, limits: Limits) -> StateShares:
     rank, busy = evidence.rank, evidence.busy
     if rank is None:
         return _claims(OF_BUSY_TIME, evidence, limits)
-    (_, spin_claim), *others = OF_BUSY_TIME
+    (_, spin_claim), (unclear, unclear_claim), *others = OF_BUSY_TIME
     state = _WAITS_FOR[evidence.work] if rank.requests else SPINNING
     spun = min(1.0, rank.requests / busy + spin_claim(evidence, limits))
-    doubtful = min(1.0 - spun, rank.doubtful / busy)
+    doubtful = min(1.0 - spun, unclear_claim(evidence, limits))
     work = {name: part * busy for name, part in (rank.work or {}).items() if name != "busy"}
     window = replace(evidence.signals, **work)
     rest = _claims(others, evidence._replace(signals=window), limits)
     shares = [
         (state, spun),
-        (COMPUTING, doubtful),
+        (unclear, doubtful),
         *[(state, part * (1.0 - spun - doubtful)) for state, part in rest],
     ]
     return [(state, part) for state, part in shares if part > 0]

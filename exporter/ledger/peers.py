@@ -31,14 +31,17 @@ _ALONE: Mapping[str, Collection[str]] = {}
 def peers_of(readings: Sequence[Reading], hosts: Hosts) -> Peers:
     """Return the works of each owner: targets of one work wait for each other.
 
-    They have a process or a launcher in common. Without launchers all that a scheduler gave to one owner are one work.
+    They have a process or a launcher in common, or processes that are connected. Without launchers all that a scheduler
+    gave to one owner are one work.
     """
     parents = {reading.target.parent_uuid for reading in readings}
     held: dict[Owner, dict[str, frozenset[int]]] = {}
     for reading in readings:
         for each in reading.allocations if reading.target.uuid not in parents else ():
-            launchers = hosts.get(each.owner, NO_HOST).launchers
-            pids = frozenset(each.pids).union(launchers[pid] for pid in each.pids if pid in launchers)
+            host = hosts.get(each.owner, NO_HOST)
+            pids = frozenset(each.pids).union(
+                links[pid] for links in (host.launchers, host.connected) for pid in each.pids if pid in links
+            )
             held.setdefault(each.owner, {})[reading.target.uuid] = pids
     found: dict[Owner, dict[str, Collection[str]]] = {}
     for owner, targets in held.items():

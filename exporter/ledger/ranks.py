@@ -7,7 +7,7 @@ spinning rank is a wait for that one. This is linear: sums over a window hold fo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import exp
 from statistics import median
@@ -19,7 +19,7 @@ from exporter.ledger.hangs import STUCK_SECONDS, Spin, computing_levels, spin_of
 from exporter.ledger.peers import Peers, works
 from exporter.ledger.states.host_waits import ON_DEMAND, PRESSURE_FLOOR, WAIT_COVER
 from exporter.ledger.states.idle import takes_part
-from exporter.ledger.states.state import NO_HISTORY, Comparison, Limits, RankActivity, Signals, UsageHistory
+from exporter.ledger.states.state import NO_HISTORY, NO_HOST, Comparison, Limits, RankActivity, Signals, UsageHistory
 
 _WINDOW_SECONDS, _WARM_UP_SECONDS = 60.0, 17.0
 """Sums fade over the first. Below the second, which they reach after 20 s, no rank is accused."""
@@ -58,6 +58,7 @@ class _Rank(NamedTuple):
     ran: bool = False
     kept: float = 0.0
     """Seconds over the window in which something on this node kept it."""
+    pids: Sequence[int] = ()
 
     def mean(self, name: str) -> float:
         return self.sums.units[name] / self.sums.seconds
@@ -73,6 +74,8 @@ class _Job(NamedTuple):
     slow_ports: Collection[str]
     hangs: bool | None
     """True if NCCL's RAS and the reported steps show a hang; None: neither reports."""
+    connected: bool | None = None
+    """True if TCP connections link processes of all its ranks; None: not known."""
 
 
 class _Spins(NamedTuple):
@@ -105,18 +108,37 @@ def compare_ranks(
         pasts = owners.get(owner, _NO_OWNER).past
         past = pasts.get(uuid, NO_HISTORY)
         rank = _sum_activity(uuid, past.activity, signals, current.seconds, limits)
-        rank = rank._replace(ran=past.ran, kept=past.kept_seconds)
+        rank = rank._replace(ran=past.ran, kept=past.kept_seconds, pids=allocations[0].pids)
         ranks.setdefault(owner, {})[uuid] = rank._replace(takes_part=_takes_part(uuid, pasts, limits))
-    found: dict[tuple[Owner, str], Comparison] = {}
-    for owner, each in ranks.items():
-        launched = bool(owner in current.hosts and current.hosts[owner].launchers)
-        on_demand, ports = current.work.get(owner) in ON_DEMAND, current.slow_ports if owner in current.spread else ()
-        job = _Job(current.seconds, launched, on_demand, ports, _hangs(current, owner))
-        for work in works(owner, list(each), peers):
-            if len(work) > 1 or owner in current.spread:
-                compared = _compare([each[uuid] for uuid in work], job, limits)
-                found.update({(owner, uuid): one for uuid, one in compared.items()})
-    return found
+    return {
+        (owner, uuid): compared
+        for owner, each in ranks.items()
+        for uuid, compared in _of_owner(owner, each, current, peers, limits)
+    }
+
+
+def _of_owner(
+    owner: Owner, ranks: Mapping[str, _Rank], current: LedgerInput, peers: Peers, limits: Limits
+) -> Iterator[tuple[str, Comparison]]:
+    host, spread = current.hosts.get(owner, NO_HOST), owner in current.spread
+    job = _Job(
+        current.seconds,
+        bool(host.launchers),
+        current.work.get(owner) in ON_DEMAND,
+        current.slow_ports if spread else (),
+        _hangs(current, owner),
+    )
+    for work in works(owner, list(ranks), peers):
+        if len(work) > 1 or spread:
+            connected = _connected([ranks[uuid].pids for uuid in work], host.connected)
+            yield from _compare([ranks[uuid] for uuid in work], job._replace(connected=connected), limits).items()
+
+
+def _connected(pids: Sequence[Collection[int]], groups: Mapping[int, int]) -> bool | None:
+    """Return whether one group has processes of each rank. `pids` are those of each."""
+    if not all(each and groups.keys() >= set(each) for each in pids):
+        return None
+    return bool(set[int].intersection(*[{groups[pid] for pid in each} for each in pids]))
 
 
 def _hangs(current: LedgerInput, owner: Owner) -> bool | None:
@@ -155,11 +177,7 @@ def _compare(members: Sequence[_Rank], job: _Job, limits: Limits) -> Mapping[str
     ]
     members = [each._replace(sums=sums) for each, sums in zip(members, added, strict=True)]
     ranks = [each for each in members if each.takes_part]
-    mixed = (
-        _mixtures(ranks, job, limits)
-        if len(ranks) > 1 and not job.on_demand
-        else [Comparison(each.sums) for each in ranks]
-    )
+    mixed = _mixtures(ranks, job, limits) if len(ranks) > 1 else [Comparison(each.sums) for each in ranks]
     found = mixed if any(each.collective is not None for each in mixed) else _stuck(ranks, mixed, job, limits)
     compared = {rank.uuid: each for rank, each in zip(ranks, found, strict=True)}
     return {
@@ -189,7 +207,7 @@ def _stuck(ranks: Sequence[_Rank], mixed: Sequence[Comparison], job: _Job, limit
             each._replace(
                 collective=busy if stuck[at] and not asked else None,
                 requests=busy if stuck[at] and asked else 0.0,
-                doubtful=busy if rank.spin and not stuck[at] else each.doubtful,
+                doubtful=busy if rank.spin and not stuck[at] and job.hangs is not False else each.doubtful,
                 straggling=0.0 if job.on_demand else held_up,
                 follows=each.follows and not (culprits[at] and rest),
             )
@@ -202,6 +220,8 @@ def _mixtures(ranks: Sequence[_Rank], job: _Job, limits: Limits) -> Sequence[Com
     if min(rank.sums.seconds for rank in ranks) < _WARM_UP_SECONDS:
         return [Comparison(rank.sums) for rank in ranks]
     levels = _levels(ranks) if all(_is_plausible(rank) for rank in ranks) else dict[str, float]()
+    if job.on_demand:
+        return _between_requests(ranks, levels)
     spins, together = _spins_of(ranks, levels), _work_together(ranks, job)
     late = bool(levels) and _is_late(ranks, spins, levels)
     sure = late and bool(together) and _witnesses_agree(ranks, spins, levels)
@@ -216,21 +236,39 @@ def _mixtures(ranks: Sequence[_Rank], job: _Job, limits: Limits) -> Sequence[Com
     for index, (rank, part) in enumerate(zip(ranks, parts, strict=True)):
         due = spun[index] * seconds + rank.sums.debt  # noise makes it negative at times
         waits = min(rank.now["busy"] * seconds, max(0.0, due))
-        rest = rank.sums.units["busy"] - part * spins.whole[index] * rank.sums.seconds
         bounds = late and index not in spins.waiting and _spin(rank.now, levels) <= most
         found.append(
             Comparison(
                 replace(rank.sums, debt=max(-_WINDOW_SECONDS / 2, min(0.0, due - waits))),
                 collective=waits / max(seconds, 1e-9) if sure else None,
-                doubtful=waits / max(seconds, 1e-9) if late and not sure else 0.0,
+                doubtful=waits / max(seconds, 1e-9) if late and not sure and together is not False else 0.0,
                 straggling=held_up if bounds else 0.0 if late or follow[index] else idle,
                 follows=follow[index],
-                work={name: min(1.0, amount / rest) for name, amount in rank.sums.units.items()}
-                if rest > 0 and levels
-                else None,
+                work=_activity(rank, part * spins.whole[index]) if levels else None,
             )
         )
     return found
+
+
+def _between_requests(ranks: Sequence[_Rank], levels: Mapping[str, float]) -> Sequence[Comparison]:
+    """Return what ranks of a service may spin while the least busy one has no request.
+
+    A replica that has small batches beside one without requests looks the same. The unit that works most shows it:
+    others hardly work in a decoder.
+    """
+    levels = dict(sorted(levels.items(), key=lambda item: item[1])[-1:])
+    least, spins = min(rank.now["busy"] for rank in ranks), _spins_of(ranks, levels).whole
+    found: list[Comparison] = []
+    for rank, whole in zip(ranks, spins, strict=True):
+        spun = max(0.0, min(rank.now["busy"] - least, _spin(rank.now, levels))) if levels else 0.0
+        found.append(Comparison(rank.sums, doubtful=spun, work=_activity(rank, max(0.0, whole)) if levels else None))
+    return found
+
+
+def _activity(rank: _Rank, spun: float) -> Mapping[str, float] | None:
+    """Return its activity over the window outside of what it `spun`; None where nothing is left."""
+    rest = rank.sums.units["busy"] - spun * rank.sums.seconds
+    return {name: min(1.0, amount / rest) for name, amount in rank.sums.units.items()} if rest > 0 else None
 
 
 def _idled(ranks: Sequence[_Rank], follow: Sequence[bool]) -> float:
@@ -296,11 +334,16 @@ def _others(numbers: Sequence[float], spins: _Spins) -> Sequence[float]:
 
 
 def _work_together(ranks: Sequence[_Rank], job: _Job) -> bool | None:
-    """Return whether traffic per busy second is alike; None without such counters, unless one launcher started all."""
+    """Return whether they do, by traffic per busy second, and by connections where no launcher started all.
+
+    Unlike traffic is other work, whatever the processes exchange. None: not known, or alike and not connected.
+    """
+    connected = True if job.launched else job.connected
     if not all("link_activity" in rank.sums.units for rank in ranks):
-        return job.launched or None
+        return connected
     links = [rank.sums.units["link_activity"] / rank.sums.units["busy"] for rank in ranks if rank.sums.units["busy"]]
-    return min(links, default=0.0) > _LIKE_TRAFFIC * max(links, default=0.0)
+    alike = min(links, default=0.0) > _LIKE_TRAFFIC * max(links, default=0.0)
+    return alike and (connected is not False or None)
 
 
 def _witnesses_agree(ranks: Sequence[_Rank], spins: _Spins, levels: Mapping[str, float]) -> bool:

@@ -4,7 +4,7 @@ cause_program.py burn            one thread full
 cause_program.py sleep           nothing at all
 cause_program.py read PATH       reads PATH past the page cache, over and over
 cause_program.py blocked         sits in D state (waits for a child that shares nothing, by CLONE_VFORK)
-cause_program.py follow          waits for its sibling's word on standard input
+cause_program.py follow PORT     is connected to PORT, and waits for its sibling's word on standard input
 cause_program.py write PATH      writes PATH past the page cache and has it on disk, over and over
 cause_program.py serve PORT      listens on PORT, and a thread looks again and again whether there is work
 cause_program.py receive PORT    sits in a receive from a server on PORT that says nothing
@@ -21,6 +21,7 @@ import platform
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
 
@@ -69,9 +70,10 @@ def blocked() -> None:
         os._exit(0)
 
 
-def follow() -> None:
-    ready()
-    sys.stdin.readline()
+def follow(port: str) -> None:
+    with socket.create_connection(("127.0.0.1", int(port))):
+        ready()
+        sys.stdin.readline()
 
 
 def write(path: str) -> None:
@@ -83,8 +85,15 @@ def write(path: str) -> None:
         os.fsync(descriptor)
 
 
+def accept(server: socket.socket) -> None:
+    connected: list[object] = []
+    while True:
+        connected.append(server.accept())
+
+
 def serve(port: str) -> None:
-    with socket.create_server(("127.0.0.1", int(port))):
+    with socket.create_server(("127.0.0.1", int(port))) as server:
+        threading.Thread(target=accept, args=(server,), daemon=True).start()
         burn()
 
 

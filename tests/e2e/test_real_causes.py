@@ -117,5 +117,12 @@ def test_rank_in_a_receive_waits_for_the_one_beside_it_that_prepares_data() -> N
 
 def test_rank_that_waits_for_its_sibling_waits_for_its_peer() -> None:
     """The working rank's launching thread is full, as in training; the waiting one must not be blamed for it."""
-    with running("burn") as working, running("follow") as waiting:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    with running("serve", port) as working, running("follow", port) as waiting:
         mostly([working, waiting], [1.0, 0.05], "wait_peer")
+
+
+def test_processes_without_a_connection_are_runs_that_do_not_wait_for_each_other() -> None:
+    with running("burn") as working, running("sleep") as waiting:
+        mostly([working, waiting], [1.0, 0.05], "wait_other")

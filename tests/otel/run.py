@@ -1,10 +1,11 @@
-"""`make otel`: every family of the exporter arrives under its own name through OpenTelemetry's collector.
+"""`make otel`: every family arrives under its own name through OpenTelemetry's collector and Prometheus's agent.
 
 Needs Go: the first run builds the collector, which takes ten minutes and more. Ends with status 1 where a name is lost.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -33,8 +34,8 @@ def main() -> int:
             return 2
         build()
     with tempfile.TemporaryDirectory() as folder:
-        lost = lost_names(Path(folder))
-    sys.stdout.write("".join(f"lost: {name}\n" for name in sorted(lost)))
+        lost = {f"{name}: {family}" for name in SCRAPERS for family in lost_names(Path(folder), name)}
+    sys.stdout.write("".join(f"lost: {each}\n" for each in sorted(lost)))
     return 1 if lost else 0
 
 
@@ -56,14 +57,14 @@ def _run(command: list[str], folder: Path, **environment: str) -> None:
     subprocess.run(command, cwd=folder, env={**os.environ, "GOWORK": "off", **environment}, check=True)
 
 
-def lost_names(folder: Path) -> set[str]:
-    """Return the families of a simulated node that do not arrive in Prometheus."""
+def lost_names(folder: Path, scraper: str) -> set[str]:
+    """Return the families of a simulated node that do not arrive in Prometheus through a scraper."""
     config = folder / "prometheus.yaml"
     config.write_text("{}")
     with (
-        exporter(folder, "--simulate", "4xH200+2xH200-mig", "--series.profile=full") as source,
+        exporter(folder, "--simulate", "4xH200+2xH200-mig") as source,
         prometheus(config, folder, "--web.enable-remote-write-receiver") as database,
-        collector(folder, source.url.removeprefix("http://"), database),
+        SCRAPERS[scraper](folder, source.url.removeprefix("http://"), database),
     ):
         sent = _families(requests.get(f"{source.url}/metrics", timeout=10).text)
         try:
@@ -71,7 +72,7 @@ def lost_names(folder: Path) -> set[str]:
         except AssertionError:
             sys.stderr.write(f"arrived as well: {sorted(_stored(database) - sent)}\n")
         stored = _stored(database)
-        sys.stdout.write(f"{len(sent & stored)} of {len(sent)} names arrive\n")
+        sys.stdout.write(f"{scraper}: {len(sent & stored)} of {len(sent)} names arrive\n")
         return sent - stored
 
 
@@ -80,6 +81,18 @@ def collector(folder: Path, target: str, database: str) -> AbstractContextManage
     return running(
         ["env", *addresses, str(COLLECTOR), "--config", str(HERE / "collector.yaml")], folder / "otelcol.log"
     )
+
+
+def agent(folder: Path, target: str, database: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """Run Prometheus in agent mode."""
+    config = folder / "agent.json"
+    scrape = [{"job_name": "gpu", "scrape_interval": "1s", "static_configs": [{"targets": [target]}]}]
+    config.write_text(json.dumps({"scrape_configs": scrape, "remote_write": [{"url": f"{database}/api/v1/write"}]}))
+    flags = ("--enable-feature=agent", f"--storage.agent.path={folder / 'agent'}", "--web.listen-address=127.0.0.1:0")
+    return running(["prometheus", *flags, f"--config.file={config}"], folder / "agent.log")
+
+
+SCRAPERS = {"otelcol": collector, "prometheus-agent": agent}
 
 
 def _families(page: str) -> set[str]:

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.xdist_group("panels")
 
 Answers = dict[tuple[str, str], Answered]
 SHOWN = list(shown())
-_ENGINES = "vllm:"
-"""What an engine serves is not ours."""
+_ENGINES = ("vllm:", "kube_")
+"""What engines and kube-state-metrics serve is not ours."""
 
 
 def test_series_are_such_as_exporter_serves() -> None:

@@ -32,6 +32,7 @@ TABLE: tuple[State, ...] = (
     idle.WAIT_USER,
     given.WAIT_OTHER,
     peers.WAIT_COLLECTIVE,
+    peers.BUSY_UNCLEAR,
     activity.THROTTLED_THERMAL,
     activity.THROTTLED_POWER_BRAKE,
     activity.COMMUNICATION,
@@ -52,13 +53,13 @@ BUSY = tuple(state.name for state in TABLE if state.of_time == "busy" and not st
 LOST = tuple(state.name for state in TABLE if state.certainty in {Certainty.CERTAIN, Certainty.LIKELY})
 """Allocated, and nothing (or less than could be) came of it. What sums, ranks and prices of waste contain."""
 POSSIBLY_LOST = tuple(state.name for state in TABLE if state.certainty is Certainty.POSSIBLE)
-"""Allocated, nothing ran, and that may be as it should: shown beside the waste, never in its sum."""
+"""Allocated, and nothing ran or seemed to, which may be as it should: shown beside the waste, never in its sum."""
 
 THRESHOLDS: tuple[Threshold, ...] = tuple(dict.fromkeys(each for state in TABLE for each in state.thresholds))
 DEFAULTS: Limits = {each: each.default for each in THRESHOLDS}
 
 _SIGNALS = tuple(item.name for item in fields(Signals))
-_NO_SIGNALS = {"processes", "polling", "serves", "programs", "launchers"}
+_NO_SIGNALS = {"processes", "polling", "serves", "programs", "launchers", "connected"}
 HOST_SIGNALS = frozenset(item.name for item in fields(HostSignals)) - _NO_SIGNALS
 SPLITS = tuple(state for state in TABLE if state.of_time != "given" and state.claim is not given.whole_claim)
 """The states that need a signal of their own, and are folded into `computing` or `wait_other` without it."""

@@ -57,6 +57,11 @@ def collective_claim(evidence: Evidence, _limits: Limits) -> float:
     return (collective or 0.0) / evidence.busy
 
 
+def unclear_claim(evidence: Evidence, _limits: Limits) -> float:
+    """Return the part that may be a spin, where the witnesses disagree or one is missing."""
+    return (evidence.rank.doubtful if evidence.rank else 0.0) / evidence.busy
+
+
 WAIT_PEER = State(
     name="wait_peer",
     title="Waits for peers",
@@ -101,4 +106,26 @@ WAIT_COLLECTIVE = State(
     ),
     thresholds=(SPIN_BUSY, SPIN_SM, SPIN_REST, SPIN_MEMORY, SPIN_POWER, POWER_LOW),
     claim=collective_claim,
+)
+
+BUSY_UNCLEAR = State(
+    name="busy_unclear",
+    title="Busy, possibly waits",
+    step="Report steps of the program",
+    colour="#12027A",
+    audience="owner",
+    certainty=Certainty.POSSIBLE,
+    meaning="A kernel runs that may only spin in place: by some signs it does, and others disagree or are missing.",
+    signature=(
+        "Less activity than the other ranks, but power, SM activity or links do not show a spin; or as still as in a"
+        " spin, which very small kernels are too. Only with more than one GPU"
+    ),
+    advice=(
+        "Report the program's steps, or ask NCCL (--nccl.ras): both show whether it goes on. If it does, its kernels"
+        " are very small: larger batches, CUDA graphs."
+    ),
+    of_time="busy",
+    needs=WAIT_COLLECTIVE.needs,
+    thresholds=WAIT_COLLECTIVE.thresholds,
+    claim=unclear_claim,
 )

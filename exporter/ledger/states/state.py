@@ -194,7 +194,7 @@ class Certainty(str, enum.Enum):
     NONE = "none"
     """Not lost: kernels ran, if not as fast as they could, or the GPU had no owner."""
     POSSIBLE = "possible"
-    """Nothing ran, and that may be how this work is: waiting for people or requests, or for a cause unknown."""
+    """Nothing ran, or a kernel that may only spin, and that may be how this work is: the cause is not known."""
     LIKELY = "likely"
     """Nothing came of it, by the evidence of the state's signature."""
     CERTAIN = "certain"

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from exporter.attribution.owner import Owner, Ownership
@@ -32,6 +33,8 @@ NETWORK_SECONDS = 3.0
 """And the bytes over a network namespace this often."""
 _ASKED_PROCESSES = 4
 """Processes of an owner that are asked whether they listen."""
+_MAX_RANKS = 32
+"""Processes of an owner whose sockets are searched for each other's."""
 _MAX_PORTS = 8
 """Shown of one owner."""
 
@@ -58,6 +61,8 @@ class _Programs(NamedTuple):
     names: tuple[str, ...] = ()
     launchers: frozenset[int] = frozenset()
     """Parents of its GPU processes that start ranks."""
+    connected: Mapping[int, int] = MappingProxyType({})
+    """GPU processes that connections link; not read where a launcher started them."""
 
 
 class OwnerHost:
@@ -81,6 +86,7 @@ class OwnerHost:
         self._carried = CarriedUsage()
         self._network: _Network | None = None
         self._peers = network.Peers(procfs)
+        self._spread = False
 
     def leave(self) -> None:
         """Forget all but the totals, which go on if the owner comes back."""
@@ -95,8 +101,14 @@ class OwnerHost:
         path: str | None,
         now: MonotonicTime,
         listeners: network.Listeners,
+        *,
+        spread: bool,
     ) -> None:
-        """Take what it has used, and what it did since its last turn. `path` is its own cgroup's."""
+        """Take what it has used, and what it did since its last turn. `path` is its own cgroup's.
+
+        `spread`: it has GPUs on other nodes.
+        """
+        self._spread = spread
         if running:
             self._update_programs(running, now, listeners)
             self._update_network(running[0].pid, now)
@@ -122,12 +134,15 @@ class OwnerHost:
             None if programs.ports is None else bool(programs.ports),
             programs.names,
             {process.pid: process.parent for process in running if process.parent in programs.launchers},
+            programs.connected,
             frozenset(
                 process.pid
                 for process in watched
                 if _is_asleep(process, tasks[process.pid], before) and self._cgroups.frozen(process.cgroup, now)
             ),
-            self._peers.receives_from_peers(sockets, [each.pid for each in running]) if sockets else frozenset(),
+            self._peers.receives_from_peers(sockets, [each.pid for each in running], spread=self._spread)
+            if sockets
+            else frozenset(),
         )
 
     def _used(self, running: Sequence[HostProcess], path: str | None, now: MonotonicTime) -> HostUsage:
@@ -157,12 +172,16 @@ class OwnerHost:
         near = network.related_pids(procfs, running[:_ASKED_PROCESSES])
         programs = {each: network.command_line(procfs, each) for each in near}
         ports = listeners.ports(near, own_namespace=own)
+        launchers = frozenset(each for each, program in programs.items() if network.is_launcher(program))
+        ranks = () if launchers else [process.pid for process in running]
+        none: Mapping[int, int] = {}
         found = (
             None if ports is None else network.for_clients(ports, programs.values()),
             tuple(programs.values()),
-            frozenset(each for each, program in programs.items() if network.is_launcher(program)),
+            launchers,
+            self._peers.groups(ranks) if len(ranks) <= _MAX_RANKS else none,
         )
-        same = asked == before.processes and found == (before.ports, before.names, before.launchers)
+        same = asked == before.processes and found == before[3:]
         seconds = min(2 * before.seconds, MAX_PROGRAMS_SECONDS) if same else PROGRAMS_SECONDS
         self._programs = _Programs(now, seconds, asked, *found)
         self._network = self._network or _Network(now, {}) if own else None
@@ -220,7 +239,8 @@ class HostReader:
         listeners = network.Listeners(self._procfs)
         for owner in turn:
             running = [hosts[pid] for pid in pids[owner]]
-            self._owners[owner].update(running, tasks, ownership.cgroups.get(owner), now, listeners)
+            info, path = ownership.info.get(owner), ownership.cgroups.get(owner)
+            self._owners[owner].update(running, tasks, path, now, listeners, spread=info is not None and info.spread)
         usages = {owner: each.usage for owner, each in self._owners.items()}
         found = {owner: each.signals for owner, each in self._owners.items() if each.signals is not None}
         if not self._signals_seen.issuperset(HOST_SIGNALS):

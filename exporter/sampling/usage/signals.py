@@ -25,6 +25,7 @@ class Counters:
     serves: bool | None = None
     programs: tuple[str, ...] = ()
     launchers: Mapping[int, int] = field(default_factory=dict[int, int])
+    connected: Mapping[int, int] = field(default_factory=dict[int, int])
     frozen: frozenset[int] = frozenset()
     """Processes of a paused container."""
     peer_sockets: frozenset[int] = frozenset()
@@ -66,6 +67,7 @@ def signals(before: Counters, after: Counters, seconds: float, cores: int) -> Ho
         serves=after.serves,
         programs=after.programs,
         launchers=after.launchers,
+        connected=after.connected,
         processes=processes,
     )
 

@@ -21,11 +21,11 @@ _COPIES_MUCH = 1e9
 _FULL = 0.92
 """Of a GPU's memory, at its peak: above it a batch cannot grow by much."""
 
-BETTER = tuple(state for state in BUSY if state not in LOST and state != "computing")
+BETTER = tuple(state for state in BUSY if state not in {*LOST, *POSSIBLY_LOST, "computing"})
 """Kernels ran, and could run faster: how much of these hours a change gives back nobody can say beforehand."""
 
 
-_UNCLEAR = (*BETTER, "wait_cpu", "wait_other", "wait_peer", "wait_collective")
+_UNCLEAR = (*BETTER, "wait_cpu", "wait_other", "wait_peer", "wait_collective", "busy_unclear")
 _UNPINNED = (
     "{} went from host to GPU while a CPU was full and kernels waited: use pinned memory,"
     " `DataLoader(pin_memory=True)` and `tensor.to(device, non_blocking=True)`."

@@ -120,7 +120,7 @@ def _month(config: ReportConfig, of: Month, prices: Prices) -> int:
         raise ConfigError("--month: expected --accounting.database, that of `gpu-exporter accounting`")
     try:
         with contextlib.closing(Database(path)) as database:
-            found = showback(database, of, config.by, config.team, prices)
+            found = showback(database, of, config.by, config.team, prices, float(unix_time()))
             charges = database.charges(config.by, of.begin, of.end, prices, config.team)
     except sqlite3.Error as error:
         raise ConfigError(f"--accounting.database {path}: {error}") from None

@@ -10,9 +10,10 @@ from datetime import datetime, timezone
 
 from exporter.core.printable import printable_json
 from exporter.tools.report import words
+from exporter.tools.report.accounting.budget import forecast
 from exporter.tools.report.accounting.database import Charge, Database, Total
 from exporter.tools.report.accounting.prices import Prices
-from exporter.tools.report.definitions import LOST
+from exporter.tools.report.definitions import LOST, POSSIBLY_LOST
 from exporter.tools.report.document import Document, Facts, Table
 
 
@@ -49,6 +50,11 @@ class Row:
     gpu_hours_before: float
     cost_before: float
     """Cost of the month before."""
+    possibly_wasted_hours: float
+    forecast_cost: float
+    """Cost at the end of the month, at its mean so far."""
+    budget: float | None
+    """Budget of a team for the month; None without one."""
     hours_by_state: Mapping[str, float]
 
 
@@ -82,7 +88,7 @@ def month(value: str) -> Month:
         raise ValueError("a month such as 2026-10") from None
 
 
-def showback(database: Database, of: Month, by: str, team: str, prices: Prices) -> Showback:
+def showback(database: Database, of: Month, by: str, team: str, prices: Prices, now: float) -> Showback:
     """Return all groups, or those of one team. A team has its rank among all teams."""
     before = month(datetime.fromtimestamp(of.begin - 86400).strftime("%Y-%m"))  # noqa: DTZ006 - the site's own time
     scope = "" if by == "team" else team
@@ -94,6 +100,15 @@ def showback(database: Database, of: Month, by: str, team: str, prices: Prices) 
         else row
         for row in _ranked(rows)
         if by != "team" or team in ("", row.name)
+    ]
+    hours = database.hours_covered(of.begin, of.end)
+    ranked = [
+        replace(
+            row,
+            forecast_cost=round(forecast(row.cost, hours, now, of.begin, of.end), 3),
+            budget=prices.budgets.get(row.name) if by == "team" else None,
+        )
+        for row in ranked
     ]
     covered, covered_before = (round(database.hours_covered(each.begin, each.end) / 24, 2) for each in (of, before))
     return Showback(of.name, by, of.days, covered, covered_before, prices.currency, ranked)
@@ -129,6 +144,9 @@ def _row(total: Total, charges: Sequence[Charge], prices: Prices) -> Row:
         kg_co2=round(kwh * prices.grams_co2_per_kwh / 1000, 3),
         gpu_hours_before=0.0,
         cost_before=0.0,
+        possibly_wasted_hours=round(sum(total.states.get(state, 0.0) for state in POSSIBLY_LOST) / 3600, 3),
+        forecast_cost=0.0,
+        budget=None,
         hours_by_state=hours,
     )
 
@@ -161,6 +179,7 @@ def document(found: Showback) -> Document:
     head = (
         *(">Rank", found.by.capitalize(), ">GPU hours", ">Used", ">Wasted", "Mostly", ">Unobserved", ">Energy"),
         *(">Cost", ">Without a price", ">GPU hours before", ">Cost before", ">Trend"),
+        *(">Forecast", ">Of the budget"),
     )
     rows = [_cells(row, found.currency) for row in found.rows]
     total = words.money(sum(row.cost for row in found.rows), found.currency)
@@ -176,7 +195,8 @@ def _cells(row: Row, currency: str) -> Sequence[str]:
         *(words.hours(row.wasted_hours), words.title(max(lost, key=lost.__getitem__)) if lost else "-"),
         *(words.hours(row.unobserved_hours), words.energy(row.kwh * 3.6e6), words.money(row.cost, currency)),
         *(words.hours(row.unpriced_hours), words.hours(row.gpu_hours_before)),
-        *(words.money(row.cost_before, currency), trend),
+        *(words.money(row.cost_before, currency), trend, words.money(row.forecast_cost, currency)),
+        words.percent(row.cost / row.budget) if row.budget else "-",
     )
 
 
@@ -208,7 +228,7 @@ def _focus_row(charge: Charge, price: float, of: Month, currency: str) -> Mappin
                 **_FOCUS, **dict.fromkeys(costs, cost), "BillingCurrency": currency, "PricingCurrency": currency,
                 "BillingPeriodStart": begin, "BillingPeriodEnd": end, "ChargePeriodStart": begin,
                 "ChargePeriodEnd": end,
-                "ChargeDescription": f"GPU hours of {name} on {charge.model}",
+                "InvoiceId": of.name, "ChargeDescription": f"GPU hours of {name} on {charge.model}",
                 **dict.fromkeys(("ConsumedQuantity", "PricingQuantity"), f"{charge.hours:.6f}"),
                 **dict.fromkeys(("ContractedUnitPrice", "ListUnitPrice"), f"{price:.6f}"),
                 **dict.fromkeys(("ResourceId", "ResourceName"), charge.model), "ResourceType": "GPU",

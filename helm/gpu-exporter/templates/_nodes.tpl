@@ -26,17 +26,25 @@ rows:
 - {key: nvidia.com/gpu.deploy.dcgm-exporter, operator: NotIn, values: {{ $paused | toJson }}}
 {{- end -}}
 
-{{/* Terms of a node affinity are alternatives, so the pauses go into each of them. */}}
+{{/*
+Terms of a node affinity are alternatives. The operator labels each of its nodes `nvidia.com/gpu.present`, so the pauses
+stand in that term alone and the other terms leave its nodes out. Terms of the user's own each get the pauses.
+*/}}
 {{- define "gpu-exporter.affinity" -}}
 {{- $affinity := deepCopy .Values.affinity -}}
 {{- $terms := dig "nodeAffinity" "requiredDuringSchedulingIgnoredDuringExecution" "nodeSelectorTerms" (list) $affinity -}}
+{{- $others := list -}}
 {{- if and .Values.gpuNodesOnly (not .Values.affinity) -}}
 {{- range (include "gpu-exporter.gpuLabels" . | fromYaml).rows -}}
 {{- $expression := dict "key" (index . 0) "operator" (index . 1) -}}
 {{- if eq (index . 1) "In" -}}
 {{- $_ := set $expression "values" (list (index . 2)) -}}
 {{- end -}}
-{{- $terms = append $terms (dict "matchExpressions" (list $expression)) -}}
+{{- if $terms -}}
+{{- $others = append $others (dict "matchExpressions" (list $expression (dict "key" "nvidia.com/gpu.present" "operator" "NotIn" "values" (list "true")))) -}}
+{{- else -}}
+{{- $terms = list (dict "matchExpressions" (list $expression)) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if .Values.gpuOperator.followPauses -}}
@@ -47,6 +55,7 @@ rows:
 {{- end -}}
 {{- $terms = $all -}}
 {{- end -}}
+{{- $terms = concat $terms $others -}}
 {{- if $terms -}}
 {{- $node := default (dict) $affinity.nodeAffinity -}}
 {{- $_ := set $node "requiredDuringSchedulingIgnoredDuringExecution" (dict "nodeSelectorTerms" $terms) -}}

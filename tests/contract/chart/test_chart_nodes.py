@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -81,6 +82,10 @@ def test_pause_of_the_gpu_operator_takes_the_pod_away(
     assert fits(spec, GPU | {label: "true"})
     assert not fits(spec, GPU | {label: value})
     assert fits(pod_spec(render({**given, "gpuOperator": {"followPauses": False}}), one), GPU | {label: value})
+
+
+def test_pauses_stand_once_in_the_default_affinity(render: Render) -> None:
+    assert json.dumps(render()).count(f'"{CLIENT}"') == 1
 
 
 def test_own_affinity_is_kept_beside_the_pauses(render: Render, one: One) -> None:

@@ -28,6 +28,8 @@ UIDS = {
     "throughput": "gpu-throughput",
     "job": "gpu-job",
     "waste": "gpu-waste",
+    "capacity": "gpu-capacity",
+    "showback": "gpu-showback",
     "workload-kubernetes": "gpu-workload-kubernetes",
     "workload-slurm": "gpu-workload-slurm",
 }

@@ -33,6 +33,8 @@ EXTERNAL = {
     "scrape_duration_seconds":   Metric("gauge",   frozenset()),
     # the site's price file, as rules
     "gpu:price_per_hour":        Metric("gauge",   frozenset({"model", "currency"})),
+    # the accounting service's
+    **{f"gpu_accounting_month_{name}": Metric("gauge", frozenset({"team"})) for name in ("cost", "budget", "forecast")},
     # prometheus-client's, about the exporter's process
     "process_cpu_seconds_total":     Metric("counter", frozenset()),
     "process_resident_memory_bytes": Metric("gauge",   frozenset()),

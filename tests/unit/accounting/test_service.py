@@ -14,6 +14,7 @@ import pytest
 from exporter.accounting.store import read_after, rows_after
 from exporter.attribution.owner import Owner
 from exporter.config.load import load
+from exporter.config.option import ConfigError
 from exporter.core.threads import Threads
 from exporter.tools.report.accounting import command
 from exporter.tools.report.accounting.collector import NodeAccess, collect
@@ -223,3 +224,12 @@ def test_difference_to_the_scheduler_is_a_metric_of_the_service(tmp_path: Path) 
     metrics = ("unread_nodes", "scheduler_difference_ratio")
     values = [command._REGISTRY.get_sample_value(f"gpu_accounting_{name}") for name in metrics]  # pyright: ignore[reportPrivateUsage]
     assert (status, values) == (1, [1.0, 0.5])
+
+
+def test_price_file_with_an_error_is_refused_at_the_start(tmp_path: Path) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("prices: none\n")
+    options = ("--nodes", "http://127.0.0.1:1", "--interval", "0", "--state.dir", str(tmp_path))
+
+    with pytest.raises(ConfigError, match=str(prices)):
+        command.run(load(command.AccountingConfig, (*options, "--prices.file", str(prices)), {}))

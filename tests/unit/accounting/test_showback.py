@@ -16,8 +16,10 @@ import pytest
 from exporter.attribution.owner import Owner
 from exporter.config.load import load
 from exporter.config.option import ConfigError
+from exporter.tools.report.accounting.budget import forecast, months
 from exporter.tools.report.accounting.command import DATABASE
 from exporter.tools.report.accounting.database import Cursor, Database
+from exporter.tools.report.accounting.prices import read
 from exporter.tools.report.command import run
 from exporter.tools.report.options import ReportConfig
 
@@ -203,11 +205,53 @@ def test_rule_file_has_the_price_of_each_exact_model_from_its_day_on(listed: Any
     )
 
 
+def test_team_has_its_budget_and_a_forecast_to_the_end_of_the_month(listed: Any, tmp_path: Path) -> None:
+    """Five hours of October have data, and the month is over: the forecast is the cost."""
+    (tmp_path / "prices.yaml").write_text(PRICES + "budgets: {vision: 12.5}\n")
+
+    vision, speech = (by_name(listed("--format", "json").out)[name] for name in ("vision", "speech"))
+
+    assert (vision["budget"], speech["budget"]) == (12.5, None)
+    assert (vision["forecast_cost"], speech["forecast_cost"]) == (10.0, 8.0)
+    assert '<td class="n">80 %</td>' in listed("--format", "html").out
+
+
+def test_forecast_continues_the_mean_of_the_hours_that_have_data() -> None:
+    """10 days cost 240, of which 5 have data; 20 days are to come."""
+    day = 86400.0
+
+    assert forecast(240.0, 120, 10 * day, 0.0, 30 * day) == 240 + 240 / 120 * 20 * 24
+    assert forecast(240.0, 120, 31 * day, 0.0, 30 * day) == 240
+    assert forecast(0.0, 0, 10 * day, 0.0, 30 * day) == 0
+
+
+def test_service_shows_the_month_of_teams_with_a_budget(tmp_path: Path) -> None:
+    database = Database(tmp_path / DATABASE)
+    database.add("gpu01", "gpu01", Cursor("s", 1), ROWS, 0.0)
+    (tmp_path / "prices.yaml").write_text(PRICES + "budgets: {vision: 12.5, robots: 4}\n")
+
+    found = months(database, read(tmp_path / "prices.yaml"), moment(20, 5) * 3600.0)
+    database.close()
+
+    assert (found["vision"].cost, found["vision"].budget) == (10.0, 12.5)
+    assert found["vision"].forecast == pytest.approx(10 + 10 / 3 * (11 * 24 + 19))
+    assert found["robots"] == (0.0, 4.0, 0.0)
+
+
+def test_rule_file_alerts_at_each_threshold_of_the_budgets(listed: Any, tmp_path: Path) -> None:
+    (tmp_path / "prices.yaml").write_text(PRICES + "budgets: {vision: 12.5}\nbudget_thresholds: [0.5, 1]\n")
+
+    (group,) = json.loads(listed("--format", "rules").out)["groups"]
+
+    assert [rule["labels"]["threshold"] for rule in group["rules"][1:]] == ["50%", "100%"]
+    assert all(promql_parser.parse(rule["expr"]) for rule in group["rules"])
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
         ("prices: [{modell: H100, per_gpu_hour: 3}]", "unknown key modell"),
-        ("prices: [{model: H100, per_gpu_hour: -3}]", "expected a price of 0 or more, got -3"),
+        ("prices: [{model: H100, per_gpu_hour: -3}]", "expected an amount of 0 or more, got -3"),
         ("prices: [{model: H100}]", "'per_gpu_hour'"),
         ("prices: [{model: H100, per_gpu_hour: 3, from: soon}]", "soon"),
         ("currency: EUR", "'prices'"),

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -95,3 +95,60 @@ def test_process_that_is_connected_to_itself_has_no_peer(starts: Starts) -> None
     assert task is not None
 
     assert Peers(PROCFS).receives_from_peers({task.socket: child.pid}, [child.pid, starts("input()").pid]) == set()
+
+
+def test_processes_with_a_connection_are_one_group(starts: Starts) -> None:
+    server = starts(LISTENS.format(address="127.0.0.1", family="AF_INET", dual=False))
+    assert server.stdout is not None
+    pid, _ = receiver(starts, "127.0.0.1", int(server.stdout.readline()))
+    alone = starts("input()").pid
+    first = min(pid, server.pid)
+
+    assert Peers(PROCFS).groups([pid, server.pid, alone]) == {pid: first, server.pid: first, alone: alone}
+    assert Peers(PROCFS).groups([pid]) == {}
+
+
+HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+HERE, THERE = "0100000A", "0200000A"
+"""10.0.0.1 and 10.0.0.2."""
+
+
+def on_node(procfs: Path, *rows: str, environ: str = "") -> int:
+    """Return the pid of a process whose sockets, established or listening, stand in these rows, with inodes from 1."""
+    (procfs / "7/net").mkdir(parents=True)
+    (procfs / "7/fd").mkdir()
+    (procfs / "7/net/dev").touch()
+    (procfs / "7/environ").write_text(environ)
+    table = [f"  0: {row} 00000000:00000000 00:00000000 00000000  0  0 {at}" for at, row in enumerate(rows, 1)]
+    (procfs / "7/net/tcp").write_text(HEAD + "".join(f"{line}\n" for line in table))
+    for at in range(1, len(rows) + 1):
+        (procfs / f"7/fd/{at}").symlink_to(f"socket:[{at}]")
+    return 7
+
+
+LISTENER = f"{HERE}:C000 00000000:0000 0A"
+ACCEPTED = f"{HERE}:C000 {THERE}:D000 01"
+ASKED = f"{HERE}:D001 {THERE}:C001 01"
+MET = f"{HERE}:D002 {THERE}:7332 01"
+"""Its own request to port 49153 there, and to 29490, where torch has its stores."""
+
+
+@pytest.mark.parametrize(
+    ("rows", "environ", "peers"),
+    [
+        ((ASKED,), "", set[int]()),
+        ((ASKED,), "MASTER_PORT=49153\0", {1}),
+        ((ASKED, MET), "", {1, 2}),
+        ((ASKED, LISTENER, ACCEPTED), "", {1, 3}),
+        ((ASKED, ACCEPTED), "", set[int]()),
+    ],
+    ids=["server of data", "store of the environment", "store of torch", "both ways", "no port of its own"],
+)
+def test_node_that_connects_here_or_has_the_store_is_a_peer(
+    tmp_path: Path, rows: Sequence[str], environ: str, peers: set[int]
+) -> None:
+    pid = on_node(tmp_path, *rows, environ=environ)
+    sockets = {inode: pid for inode, row in enumerate(rows, 1) if row.endswith("01")}
+
+    assert Peers(tmp_path).receives_from_peers(sockets, [pid], spread=True) == peers
+    assert Peers(tmp_path).receives_from_peers(sockets, [pid]) == set()

@@ -153,7 +153,7 @@ def test_gpus_that_the_others_never_needed_are_unused_and_hide_no_hang() -> None
     found = run([[SPINS] * 5 + [NOTHING] * 3] * 600, ledger=before)
 
     assert [shares(found, gpu, before) for gpu in range(5)] == [
-        {"wait_collective": pytest.approx(1.0, abs=0.01), "computing": pytest.approx(0.0, abs=0.01)}
+        {"wait_collective": pytest.approx(1.0, abs=0.01), "busy_unclear": pytest.approx(0.0, abs=0.01)}
     ] * 5
     assert [shares(found, gpu, before) for gpu in range(5, 8)] == [{"allocated_unused": pytest.approx(1.0)}] * 3
     assert not any(straggling(found).values())

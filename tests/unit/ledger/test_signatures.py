@@ -48,7 +48,9 @@ CALM = HostSignals(
     blocked_threads=0.0,
 )
 
-_STEADY = frozenset({"processes", "programs", "launchers", "serves", "polling", "sm_clock", "sm_clock_max", *RATES})
+_STEADY = frozenset(
+    {"processes", "programs", "launchers", "connected", "serves", "polling", "sm_clock", "sm_clock_max", *RATES}
+)
 
 Moment = tuple[Signals, HostSignals]
 
@@ -164,7 +166,12 @@ def test_intended_state_takes_most_of_the_lost_time(state: str, signals: Signals
 
 def test_every_state_that_is_decided_has_a_signature() -> None:
     here = {row[1] for row in SIGNATURES} | {"wait_peer", "computing"}
-    of_the_owner = {"wait_collective", "wait_requests", "wait_user"}  # test_accusations.py
+    of_the_owner = {
+        "wait_collective",
+        "busy_unclear",
+        "wait_requests",
+        "wait_user",
+    }  # test_accusations.py, test_hangs.py
     reported = {"wait_data", "wait_evaluation"}  # test_reports.py
 
     assert here | of_the_owner | reported == set(STATES) - {"unobserved", "free", "allocated_idle"}

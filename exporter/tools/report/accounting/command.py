@@ -17,8 +17,12 @@ from exporter.core import site_file
 from exporter.core.clock import unix_time
 from exporter.daemon import logs
 from exporter.daemon.logs import LogConfig
+from exporter.host.program import ProgramError
+from exporter.tools.report.accounting.budget import Budgets, months
 from exporter.tools.report.accounting.collector import NodeAccess, collect, expand
 from exporter.tools.report.accounting.database import Database
+from exporter.tools.report.accounting.prices import read as read_prices
+from exporter.tools.report.accounting.queue import Queue, waiting
 from exporter.tools.report.accounting.sacct import Sacct, SacctError
 
 log = logging.getLogger(__name__)
@@ -34,6 +38,12 @@ _DIFFERENCE = Gauge(
     " the last daily check. Jobs that differ by less than 1 % are left out. 0 before the first check.",
     registry=_REGISTRY,
 )
+_QUEUE = Queue(lambda: float(unix_time()))
+_BUDGETS = Budgets()
+_REGISTRY.register(_QUEUE)
+_REGISTRY.register(_BUDGETS)
+_SHOW_EVERY = 120.0
+"""Seconds between two counts of the months and of the waiting jobs."""
 _CHECK_EVERY = 86400.0
 _SETTLED = 3600.0
 """Seconds after a job's end until it is compared: its nodes have been asked by then."""
@@ -74,6 +84,22 @@ class AccountingConfig:
     sacct: str = option(
         "", text, "Compares ended jobs once a day: sacct.", metavar="COMMAND", group="Collect", name="slurm.sacct"
     )
+    squeue: str = option(
+        "",
+        text,
+        "Exports waiting jobs every two minutes: squeue.",
+        metavar="COMMAND",
+        group="Collect",
+        name="slurm.squeue",
+    )
+    prices: Path | None = option(
+        "",
+        optional_path,
+        "Prices and budgets of the site (YAML): exports the month of each team with a budget.",
+        metavar="FILE",
+        group="Collect",
+        name="prices.file",
+    )
     state_dir: Path = option(
         "/var/lib/gpu-exporter-accounting", path, "Directory of the database.", metavar="DIR", name="state.dir"
     )
@@ -91,6 +117,8 @@ def run(config: AccountingConfig) -> int:
     logs.configure(LogConfig())
     if not config.nodes:
         raise ConfigError("accounting: expected --nodes")
+    if config.prices:
+        read_prices(config.prices)  # a bad file is refused; one that turns bad later leaves the months as they were
     try:
         database = Database(config.state_dir / DATABASE)
     except sqlite3.Error as error:
@@ -105,23 +133,48 @@ def _collect(config: AccountingConfig, database: Database) -> int:
     access = NodeAccess(config.username, _password(config.password_file), str(config.ca_file or ""))
     if config.interval:
         _serve_metrics(*config.listen)
+    if config.prices:
+        read_prices(
+            config.prices
+        )  # a bad file is refused here; one that becomes bad later keeps the months as they were
     failing: dict[str, str] = {}
-    checked = float(unix_time()) - _CHECK_EVERY
+    checked, shown = float(unix_time()) - _CHECK_EVERY, 0.0
     while True:
         now = float(unix_time())
         errors = dict(collect(database, tuple(expand(config.nodes)), access.ask, lambda: float(unix_time())))
-        for target, error in errors.items():
-            if target not in failing:
-                log.warning("%s is not read: %s", target, error)
+        _UNREAD.set(len(errors))
         differences = 0
         if now - checked >= _CHECK_EVERY or not config.interval:
             differences, checked = _compare(config, database, checked, now), now
             database.forget(now - config.retention)
+        if now - shown >= _SHOW_EVERY:
+            shown = now
+            errors |= _show_months(database, config.prices, now) | _ask_queue(config.squeue)
+        for source in errors.keys() - failing.keys():
+            log.warning("%s is not read: %s", source, errors[source])
         failing = errors
-        _UNREAD.set(len(errors))
         if not config.interval:
             return 1 if errors or differences else 0
         threading.Event().wait(config.interval)
+
+
+def _show_months(database: Database, prices: Path | None, now: float) -> dict[str, str]:
+    """Count the month of each team with a budget anew. Return what went wrong."""
+    try:
+        _BUDGETS.teams = months(database, read_prices(prices), now) if prices else _BUDGETS.teams
+    except ConfigError as error:
+        return {str(prices): str(error)}
+    return {}
+
+
+def _ask_queue(squeue: str) -> dict[str, str]:
+    """Read the waiting jobs. Return what went wrong."""
+    try:
+        _QUEUE.jobs = waiting(squeue) if squeue else None
+    except ProgramError as error:
+        _QUEUE.jobs = None
+        return {squeue: str(error)}
+    return {}
 
 
 def _serve_metrics(host: str, port: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,10 @@ class Prices:
     rows: tuple[PriceRow, ...]
     electricity_per_kwh: float = 0.0
     grams_co2_per_kwh: float = 0.0
+    budgets: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Budget of a month by team."""
+    thresholds: tuple[float, ...] = (0.8, 1.0)
+    """Fractions of a budget from which on an alert fires."""
 
     def per_gpu_hour(self, model: str, profile: str, pool: str, at: float) -> float | None:
         """Return the price; None if no row fits: what has no price is not free."""
@@ -79,8 +83,22 @@ def _arm(row: PriceRow) -> str:
 def rules(prices: Prices) -> str:
     """Return the rule file (YAML, of which JSON is a part) that records the prices for dashboards and digests."""
     rule = {"record": "gpu:price_per_hour", "expr": promql(prices), "labels": {"currency": prices.currency}}
-    group = {"name": "gpu-prices", "interval": "1m", "rules": [rule]}
+    alerts = [_alert(each) for each in prices.thresholds] if prices.budgets else []
+    group = {"name": "gpu-prices", "interval": "1m", "rules": [rule, *alerts]}
     return json.dumps({"groups": [group]}, indent=2) + "\n"
+
+
+def _alert(threshold: float) -> Mapping[str, object]:
+    spent = "max without (instance, pod) (gpu_accounting_month_cost / (gpu_accounting_month_budget > 0))"
+    return {
+        "alert": "GpuTeamBudget",
+        "expr": f"{spent} >= {threshold:g}",
+        "labels": {"severity": "info", "audience": "owner", "threshold": f"{threshold:.0%}"},
+        "annotations": {
+            "summary": "{{ $labels.team }} has spent {{ $value | humanizePercentage }} of its GPU budget of the month",
+            "description": "The next step: `gpu-exporter report --month` with `--team {{ $labels.team }} --by job`.",
+        },
+    }
 
 
 def read(path: Path) -> Prices:
@@ -89,7 +107,9 @@ def read(path: Path) -> Prices:
         content = site_file.load_yaml(path)
         rows = tuple(_row(each) for each in content["prices"])
         numbers = {name: float(content.get(name, 0)) for name in ("electricity_per_kwh", "grams_co2_per_kwh")}
-        return Prices(str(content.get("currency", "USD")), rows, **numbers)
+        budgets = {str(team): _amount(value) for team, value in content.get("budgets", {}).items()}
+        thresholds = tuple(_amount(value) for value in content.get("budget_thresholds", (0.8, 1.0)))
+        return Prices(str(content.get("currency", "USD")), rows, **numbers, budgets=budgets, thresholds=thresholds)
     except (site_file.SiteFileError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(f"--prices.file {path}: {error}") from None
 
@@ -97,12 +117,17 @@ def read(path: Path) -> Prices:
 def _row(entry: Mapping[str, Any]) -> PriceRow:
     if unknown := sorted(entry.keys() - _KEYS):
         raise ValueError(f"unknown key {unknown[0]}")
-    price = float(entry["per_gpu_hour"])
-    if not 0 <= price < float("inf"):
-        raise ValueError(f"expected a price of 0 or more, got {price:g}")
+    price = _amount(entry["per_gpu_hour"])
     names = {name: str(entry.get(name, "")) for name in ("model", "profile", "pool")}
     begin, end = _moment(entry.get("from"), 0.0), _moment(entry.get("to"), float("inf"))
     return PriceRow(names["model"], price, names["profile"], names["pool"], begin, end)
+
+
+def _amount(value: object) -> float:
+    amount = float(str(value))
+    if not 0 <= amount < float("inf"):
+        raise ValueError(f"expected an amount of 0 or more, got {amount:g}")
+    return amount
 
 
 def _moment(value: object, otherwise: float) -> float:

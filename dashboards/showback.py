@@ -1,0 +1,80 @@
+"""Showback: what each team got, lost and cost, beside its budget and the time before."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.models import units
+
+from dashboards.parts import link, look, panel, price, uid
+from dashboards.parts.frame import dashboard
+from dashboards.parts.query import CLUSTER, GPU_HOURS, JOULES_PER_KWH, KWH, RANGE, now
+from dashboards.parts.table import Key, Table, Value, lost_state
+from exporter.tools.report import promql
+from exporter.tools.report.definitions import FREE, POSSIBLY_LOST, among, without
+
+_OWNED = promql.owned(promql.TEAM, CLUSTER)
+_SERIES = "team_state:gpu_owner_gpu_seconds:increase"
+_HELD = promql.allocated_gpu_hours(promql.TEAM, CLUSTER, RANGE)
+_BEFORE = f"sum by (team) (sum_over_time({_SERIES}{{{_OWNED}, {without(FREE)}}}[{RANGE}] offset {RANGE})) / 3600"
+_ENERGY = (
+    f"sum by (team) (sum_over_time(team:gpu_owner_energy_joules:increase{{{_OWNED}}}[{RANGE}])) / {JOULES_PER_KWH}"
+)
+_POSSIBLY = promql.ledger(promql.TEAM, _OWNED, RANGE, "team").of(among(POSSIBLY_LOST))
+
+
+def showback() -> build.Dashboard:
+    made = dashboard(
+        "Showback",
+        uid.SHOWBACK,
+        "What each team got in the time range, what it cost, and its budget of the month.",
+        (),
+        scope=CLUSTER,
+        span="now-30d",
+    )
+    held = price.in_states(promql.TEAM, CLUSTER, without(FREE), "team")
+    made.with_panel(
+        Table(
+            title="Teams",
+            description="By team (the Slurm account, else the namespace), the most expensive first. Wasted is certain or "
+            f"likely, possibly wasted may be as it should. Before: the same time before the range. {price.SOURCE}",
+            keys=(Key("team", "Team", (link.to_waste(),)),),
+            columns=(
+                Value("Cost", held, look.MONEY, decimals=0, width=90, reduce="sum"),
+                Value("Allocated", _HELD, GPU_HOURS, decimals=1, width=110, reduce="sum"),
+                Value("Before", _BEFORE, GPU_HOURS, decimals=1, width=110, reduce="sum"),
+                Value(
+                    "Used",
+                    promql.busy_gpu_hours("team", CLUSTER, RANGE),
+                    GPU_HOURS,
+                    decimals=1,
+                    width=110,
+                    reduce="sum",
+                ),
+                Value("Wasted", promql.wasted("team", CLUSTER, RANGE), GPU_HOURS, decimals=1, width=110, reduce="sum"),
+                Value("Possibly wasted", _POSSIBLY, GPU_HOURS, decimals=1, width=130, reduce="sum"),
+                lost_state("Wasted on", promql.wasted_on("team", CLUSTER, RANGE)),
+                Value("Energy", _ENERGY, KWH, decimals=1, width=100, reduce="sum"),
+            ),
+            sort="Cost",
+            size=(24, 14),
+            empty="No team had a GPU allocated in the time range",
+        ).build()
+    )
+    spent = f"gpu_accounting_month_cost{{{CLUSTER}}}", f"gpu_accounting_month_forecast{{{CLUSTER}}}"
+    for title, cost, what in (
+        ("Budget spent", spent[0], "Cost of this month"),
+        ("Budget at the end of the month", spent[1], "Forecast of the cost at the end of this month"),
+    ):
+        budget = f"max by (team) (gpu_accounting_month_budget{{{CLUSTER}}}) > 0"
+        made.with_panel(
+            panel.bars(
+                title,
+                f"{what} as a fraction of the budget of each team that has one.",
+                now(f"max by (team) ({cost}) / ({budget})", "{{team}}"),
+                units.PercentUnit,
+                steps=((None, look.GREEN), (0.8, look.ORANGE), (1, look.RED)),
+                size=(12, 8),
+                empty="No team has a budget, or the accounting service is not scraped",
+            )
+        )
+    return made

@@ -1,0 +1,127 @@
+"""Buy, tune or repair: three sites whose answer is known, through the rules and the dashboard on a real Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests.e2e.dashboards.history import Span
+from tests.e2e.dashboards.reader import Reader
+from tests.e2e.dashboards.tsdb import Archive
+
+pytestmark = pytest.mark.xdist_group("capacity")
+
+END = 1_789_999_200
+SPAN = Span(END - 3600, END, 60)
+GPUS = 8
+"""GPUs of each site, on two nodes."""
+PRICE = 3.0 * 730
+"""A month of an H100, by the prices of the archive."""
+
+
+class Site(NamedTuple):
+    """What is planted; `wasted` is the idle fraction of the allocated GPUs, the last `broken` ones are lost."""
+
+    waiting: int
+    wasted: float
+    broken: int
+    allocated: int
+
+
+def _series(site: str, waiting: int, wasted: float, broken: int, allocated: int) -> Iterator[tuple[str, float, float]]:
+    """Yield series with their first value and their growth in a minute. Waiting pods ask for one GPU each."""
+    for gpu in range(GPUS):
+        node = f"{site}{gpu // 4}"
+        target = f'cluster="{site}",job="gpu",node="{node}",instance="{node}:9836"'
+        device = f'{target},gpu="{gpu % 4}",uuid="GPU-{node}-{gpu % 4}"'
+        lost = gpu >= GPUS - broken
+        yield f"gpu_up{{{device}}}", float(not lost), 0
+        yield f'gpu_info{{{device},model="NVIDIA H100"}}', 1, 0
+        busy = 1 - wasted if gpu < allocated else 0.0
+        states = {"computing": busy, "allocated_idle": wasted if gpu < allocated else 0.0}
+        states["unobserved" if lost else "free"] = 0.0 if gpu < allocated else 1.0
+        for state, part in states.items():
+            yield f'gpu_state_seconds_total{{{device},state="{state}"}}', 0, 60 * part
+        if gpu % 4 == 0:
+            yield f"up{{{target}}}", 1, 0
+            yield f'gpu_exporter_build_info{{{target},version="1.0"}}', 1, 0
+            held = min(max(allocated - gpu, 0), 4)
+            work = f'{target},workload="{node}/train",kind="pod",workload_namespace="nlp",workload_pod="train"'
+            yield f"gpu_workload_allocated_gpus{{{work}}}", held, 0
+    for pod in range(waiting):
+        waits = f'cluster="{site}",namespace="nlp",pod="waits-{pod}"'
+        request = f'{waits},container="main",resource="nvidia_com_gpu",unit="integer"'
+        yield f"kube_pod_container_resource_requests{{{request}}}", 1, 0
+        yield f"kube_pod_status_unschedulable{{{waits}}}", 1, 0
+        yield f"kube_pod_created{{{waits}}}", SPAN.start - 600, 0
+
+
+SITES = {
+    "buy": Site(6, 0.05, 0, 8),
+    "tune": Site(3, 0.5, 0, 8),
+    "repair": Site(3, 0.0, 3, 5),
+}
+GPUS_BY_ANSWER = {
+    # 8 GPUs are busy for 95 %: 0.4 of the 6 GPUs can be reclaimed.
+    ("buy", "buy"): 5.6,
+    ("buy", "tune"): 0.4,
+    ("tune", "tune"): 3.0,
+    ("repair", "repair"): 3.0,
+}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    archive = Archive(tmp_path_factory.mktemp("capacity"), SPAN)
+    text = archive.folder / "sites.om"
+    with text.open("w") as out:
+        for site, known in SITES.items():
+            for name, first, growth in _series(site, *known):
+                out.writelines(f"{name} {first + growth * n!r} {at}\n" for n, at in enumerate(SPAN.times))
+        out.write("# EOF\n")
+    archive.add(text)
+    archive.evaluate()
+    with archive.served() as found:
+        yield found
+
+
+def _shown(url: str, site: str) -> Reader:
+    return Reader(url, Span(END - 1800, END, 60), {"cluster": site})
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_planted_site_gets_its_answer(url: str, site: str) -> None:
+    (found,) = _shown(url, site).rows("capacity", "Answer")
+
+    assert found["metric"]["answer"] == site
+
+
+def test_answers_are_in_gpus_and_money(url: str) -> None:
+    reader = _shown(url, ".*")
+    gpus, costs = (
+        {
+            (row["metric"]["cluster"], row["metric"]["answer"]): float(row["value"][1])
+            for row in reader.column("capacity", "GPUs that work waited for", column)
+        }
+        for column in ("GPUs", "Cost per month")
+    )
+
+    assert gpus == pytest.approx(GPUS_BY_ANSWER, abs=0.01)
+    assert costs == pytest.approx({of: count * PRICE for of, count in GPUS_BY_ANSWER.items()}, rel=0.01)
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_every_gpu_is_in_one_kind_of_supply(url: str, site: str) -> None:
+    supply = _shown(url, site).column("capacity", "Supply", "GPUs")
+
+    assert sum(float(row["value"][1]) for row in supply) == pytest.approx(GPUS)
+
+
+def test_demand_has_its_percentiles_and_its_trend(url: str) -> None:
+    reader = _shown(url, "buy")
+    (peak,) = reader.rows("capacity", "Demand", "C")
+    (later,) = reader.rows("capacity", "Demand in 30 days")
+
+    assert [float(row["value"][1]) for row in (peak, later)] == pytest.approx([14, 14])
