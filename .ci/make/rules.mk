@@ -23,6 +23,10 @@ scale: venv setup-rules ## What 1,000 simulated nodes ask of one Prometheus with
 rules: venv ## Write deploy/prometheus/rules from the declarations
 	$(BIN)/python -m deploy.prometheus.generate
 
+.PHONY: e2e-messages
+e2e-messages: venv setup-rules ## What people get of 12 events: real Alertmanager and mail server (needs Go; builds for a minute the first time)
+	$(BIN)/python -m tests.e2e.messages
+
 .PHONY: rulers
 rulers: venv ## The rules in Mimir's own parser (needs Go; builds for minutes the first time)
 	$(BIN)/python -m tests.rulers.run
