@@ -214,10 +214,9 @@ def _queue(made: build.Dashboard) -> None:
 
 
 def _pattern(made: build.Dashboard) -> None:
-    days = " or ".join(
-        f'label_replace(avg_over_time(({_DEMANDED} and on () day_of_week() == {number})[{RANGE}:1h]), "day", "{day}", "", "")'
-        for number, day in enumerate(_DAYS)
-    )
+    days = f'avg_over_time(({_DEMANDED} * on () group_right () count_values("day", day_of_week()))[{RANGE}:1h])'
+    for number, day in enumerate(_DAYS):
+        days = f'label_replace({days}, "day", "{day}", "day", "{number}")'
     made.with_panel(
         panel.lines(
             "Demand, and a week before",

@@ -68,6 +68,8 @@ def _of_aggregate(node: Any) -> frozenset[str]:
     _need(named - _OF_REPLICAS if without else named, inner, str(node.op))
     if str(node.op) in _KEEPS_SERIES:
         return inner
+    if str(node.op) == "count_values":
+        named |= {node.param.val}
     return inner - named if without else named
 
 

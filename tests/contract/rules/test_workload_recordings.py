@@ -86,6 +86,13 @@ _CASES: Mapping[str, tuple[Mapping[str, str], Mapping[str, tuple[str, float]]]] 
         _uneven(),
         {"workload:gpu_utilization:min": (_JOB, 0.25), "workload:gpu_utilization:max": (_JOB, 0.75)},
     ),
+    "a job that moves to another account keeps its first labels, so that no alert begins anew": (
+        {
+            f'gpu_workload_allocated_gpus{{{_node(1)},workload="w",user="ada",account="{account}"}}': values
+            for account, values in (("x", "1x10 stale"), ("y", "_x10 1x20"))
+        },
+        {"workload:gpu_owner:first": ('workload="w",user="ada",account="x"', 1)},
+    ),
     "a job that was requeued twice": (
         _REQUEUED,
         {"workload:gpu_workload_starts:changes1d": (_JOB, 2), "workload:gpu_workload_restarts:max": (_JOB, 2)},
