@@ -21,7 +21,7 @@ TITLES = {
     "GpuRecoveryActionNeeded": "GPU needs reset or RMA",
     "GpuResetPending": "GPU needs a reset when idle",
     "GpuLost": "GPU lost",
-    "GpuNvlinkDegraded": "NVLink degraded",
+    "GpuNvlinkFabricDegraded": "NVLink degraded",
     "GpuPcieDegraded": "PCIe link degraded",
     "GpuMemoryLeaked": "GPU memory leaked",
     "GpuMemoryWearing": "GPU memory wears out",

@@ -17,7 +17,7 @@ _REPEATED = of_gpu(
 )
 
 NVLINK = Alert(
-    name="GpuNvlinkDegraded",
+    name="GpuNvlinkFabricDegraded",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
     # The exporter compares with the best that the GPU ever showed, else with its neighbours.
@@ -34,8 +34,8 @@ max without (job, fault, evidence, action, finding, severity, type) (
         Param("window", "15m", Unit.DURATION, "Time that rate is taken over."),
     ),
     meaning="NVLink of a GPU is degraded: links are down, its fabric is unhealthy, or transfers are repeated.",
-    summary=f"{GPU} has degraded NVLink",
-    description=f"{GPU} has degraded NVLink.{_DOWN}{_UNHEALTHY}{_REPEATED} Jobs over several GPUs slow down or "
+    summary=f"{GPU} has a degraded NVLink fabric",
+    description=f"{GPU} has a degraded NVLink fabric.{_DOWN}{_UNHEALTHY}{_REPEATED} Jobs over several GPUs slow down or "
     f"hang. Drain "
     f"the node and reset its GPUs; look at the fabric manager's log. {HIT}",
 )

@@ -53,7 +53,7 @@ DEVICE = (
         kept="GpuRecoveryActionNeeded",
     ),
     _kind(
-        *("nvlink-down", 2.0, "GpuXidWorkflow GpuNvlinkDegraded GpuRecoveryActionNeeded"),
+        *("nvlink-down", 2.0, "GpuXidWorkflow GpuNvlinkFabricDegraded GpuRecoveryActionNeeded"),
         kept="GpuXidWorkflow",
     ),
     _kind("pcie-degraded", 2.0, "GpuPcieDegraded"),

@@ -118,10 +118,10 @@ def test_lost_gpu_inhibits_what_follows_from_it_and_nothing_else(url: str) -> No
     inhibited(
         url,
         oncall("GpuLost", "critical", **c, **GPU),
-        oncall("GpuNvlinkDegraded", "warning", **c, **GPU),
+        oncall("GpuNvlinkFabricDegraded", "warning", **c, **GPU),
         oncall("GpuSampleStale", "warning", **c, **GPU),
         oncall("GpuPcieDegraded", "warning", **c, **{**GPU, "uuid": "GPU-4"}),
-        names={"GpuNvlinkDegraded", "GpuSampleStale"},
+        names={"GpuNvlinkFabricDegraded", "GpuSampleStale"},
     )
 
 
@@ -204,12 +204,12 @@ def test_cause_inhibits_effect(url: str) -> None:
     inhibited(
         url,
         oncall("GpuNvswitchError", "critical", **c, **NODE),
-        oncall("GpuNvlinkDegraded", "warning", **c, **GPU),
+        oncall("GpuNvlinkFabricDegraded", "warning", **c, **GPU),
         oncall("GpuDriverUnavailable", "critical", **c, **NODE),
         oncall("GpuSourceFailing", "warning", **c, **NODE),
         alert("GpuAllocatedIdle", **c, **owner, workload="ml/a"),
         alert("GpuUnderutilized", **c, **owner, workload="ml/a"),
-        names={"GpuNvlinkDegraded", "GpuSourceFailing", "GpuUnderutilized"},
+        names={"GpuNvlinkFabricDegraded", "GpuSourceFailing", "GpuUnderutilized"},
     )
 
 

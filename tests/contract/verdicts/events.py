@@ -166,7 +166,7 @@ EVENTS: Mapping[str, Event] = {
         answers(SramEccErrorStatus=Record(bThresholdExceeded=0)),
     ),
     "two NVLinks down": Event(
-        "nvlink_down", "GpuNvlinkDegraded", fields(LINKS_DOWN), fields(dict.fromkeys(LINKS_DOWN, 1))
+        "nvlink_down", "GpuNvlinkFabricDegraded", fields(LINKS_DOWN), fields(dict.fromkeys(LINKS_DOWN, 1))
     ),
     "8 of 16 lanes": Event(
         "pcie_width", "GpuPcieDegraded", answers(CurrPcieLinkWidth=8), answers(CurrPcieLinkWidth=16)
@@ -176,7 +176,7 @@ EVENTS: Mapping[str, Event] = {
     ),
     "fabric never joins": Event(
         "fabric_state",
-        "GpuNvlinkDegraded",
+        "GpuNvlinkFabricDegraded",
         answers(GpuFabricInfoV=Record(state=2, status=0, healthMask=0)),
         answers(GpuFabricInfoV=Record(state=3, status=0, healthMask=0b0001_10101010)),
         latched=False,

@@ -11,7 +11,7 @@ from exporter.faults.rules import runbook
     ("rule", "name"),
     [
         ("recovery_gpu_reset", "gpurecoveryactionneeded"),
-        ("fabric_route", "gpunvlinkdegraded"),
+        ("fabric_route", "gpunvlinkfabricdegraded"),
         ("fan", "gputhermalthrottling"),
         ("no_such_rule", ""),
     ],
