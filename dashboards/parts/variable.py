@@ -102,9 +102,12 @@ def holding(owner: str) -> build.QueryVariable:
 
 def shown(scope: str, count: int = 12) -> build.QueryVariable:
     """Return, hidden, the workloads of the selection that wasted most in the range, for graphs and long tables."""
-    waste = f"sum by (workload) (sum_over_time(workload:gpu_waste:rate5m{{{scope}}}[$__range]))"
+    waste, allocated = (
+        f"sum by (workload) (sum_over_time(workload:{each}{{{scope}}}[$__range]))"
+        for each in ("gpu_waste:rate5m", "gpu_workload_allocated:rate5m")
+    )
     return (
-        _query("shown", "Shown", f"query_result(topk({count}, {waste}))")
+        _query("shown", "Shown", f"query_result(topk({count}, {waste} or 0 * {allocated}))")
         .regex('/workload="([^"]*)"/')
         .multi(True)
         .include_all(True)

@@ -192,7 +192,8 @@ def _stuck(ranks: Sequence[_Rank], mixed: Sequence[Comparison], job: _Job, limit
     """Return the verdict on ranks that spin without a pause: they wait for those that do not, or hang together."""
     least = 0.0 if job.on_demand else STUCK_SECONDS
     sure = Spin.POSSIBLE if job.hangs else Spin.YES
-    stuck = [rank.spin >= sure and rank.sums.stuck >= least and job.hangs is not False for rank in ranks]
+    may_hang = job.hangs is not False
+    stuck = [rank.spin >= sure and rank.sums.stuck >= least and may_hang for rank in ranks]
     asked = job.on_demand and any(rank.now["busy"] < 1.0 - limits[WAIT_COVER] for rank in ranks)
     slow = [rank.uuid in job.slow_ports for rank in ranks]
     culprits = [not each for each in stuck]
@@ -207,7 +208,7 @@ def _stuck(ranks: Sequence[_Rank], mixed: Sequence[Comparison], job: _Job, limit
             each._replace(
                 collective=busy if stuck[at] and not asked else None,
                 requests=busy if stuck[at] and asked else 0.0,
-                doubtful=busy if rank.spin and not stuck[at] and job.hangs is not False else each.doubtful,
+                doubtful=busy if rank.spin and not stuck[at] and may_hang else each.doubtful,
                 straggling=0.0 if job.on_demand else held_up,
                 follows=each.follows and not (culprits[at] and rest),
             )

@@ -75,6 +75,7 @@ def programs(folder: Path) -> Iterator[Mapping[str, Sequence[Runs]]]:
         blocked = start("blocked", within=stuck)
         wait_until_blocked(blocked)
         silent = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = str(_port_of_a_service())
         crowd = start("crowd", str(CROWD - 1), within=own("crowd"))
         alone = {
             "burn": start("burn", within=own("burn")),
@@ -82,8 +83,8 @@ def programs(folder: Path) -> Iterator[Mapping[str, Sequence[Runs]]]:
             "blocked": blocked,
             "asleep, never ran": start("sleep", within=own("asleep")),
             "asleep between kernels": start("sleep", within=own("pauses")),
-            "rank of a pair, computes": start("burn", within=pair),
-            "rank of a pair, waits": start("follow", within=pair),
+            "rank of a pair, computes": start("serve", port, within=pair),
+            "rank of a pair, waits": start("follow", port, within=pair),
             "rank of a pair, unused": start("sleep", within=pair),
             "idle server that polls": start("serve", str(_port_of_a_service()), within=own("server")),
             "write slowly": start("write", str(folder / "checkpoint"), within=slow_write),

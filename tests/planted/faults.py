@@ -56,7 +56,7 @@ FAULTS = (
         "used=entry.used",
         "unit/ledger/test_ledger_growth.py",
     ),
-    Fault("ledger/ranks.py", " and job.hangs is not False", "", "unit/ledger/test_hangs.py"),
+    Fault("ledger/ranks.py", "job.hangs is not False", "True", "unit/ledger/test_hangs.py"),
     Fault("ledger/history.py", "rest + of_nobody)", "rest)", "unit/ledger/test_used_balance.py"),
     Fault(
         "ledger/ledger.py",

@@ -23,7 +23,9 @@ def _errors(kind: str, values: str) -> dict[str, str]:
 
 
 LINKS = (
-    fires("GpuNvlinkFabricDegraded", "every GPU loses two links, for a week", "1500m", down("2 of 18", "16x1500") | HELD),
+    fires(
+        "GpuNvlinkFabricDegraded", "every GPU loses two links for a week", "1500m", down("2 of 18", "16x1500") | HELD
+    ),
     fires("GpuNvlinkFabricDegraded", "all 18 links of a GPU, for a week", "1500m", down("18 of 18", "0x1500")),
     silent(
         "GpuNvlinkFabricDegraded",
@@ -32,8 +34,8 @@ LINKS = (
         links(DEV, "2x30 0x4 2x60") | gauge("gpu_fault_timestamp_seconds", "_x30 1800x5 stale", more=_DOWN),
     ),
     fires("GpuNvlinkFabricDegraded", "replays", "60m", _errors("replay", "0+20x90") | HELD),
-    silent("GpuNvlinkFabricDegraded", "corrected bits", "60m", _errors("crc_flit", "0+20x90") | _errors("replay", "0x90")),
-    silent("GpuNvlinkFabricDegraded", "a burst at the training of the link", "35m 45m", _errors("replay", "0x30 60x60")),
+    silent("GpuNvlinkFabricDegraded", "bits", "60m", _errors("crc_flit", "0+20x90") | _errors("replay", "0x90")),
+    silent("GpuNvlinkFabricDegraded", "a burst at the training of a link", "35m 45m", _errors("replay", "0x30 60x60")),
     fires("GpuNvlinkFabricDegraded", "a route", "25m", finding("fabric_route", "_x10 1x20")),
     fires("GpuNvlinkFabricDegraded", "it never joins", "60m", finding("fabric_state", "1x60", severity="failed")),
     silent("GpuNvlinkFabricDegraded", "while it is being set up", "13m 20m", finding("fabric_state", "_x10 1x4 stale")),

@@ -34,6 +34,12 @@ EMPTY = {
     ("health", "Unreachable nodes"),  # every node is scraped
     ("waste", "Price of the waste"),  # no price is configured
     ("workload-slurm", "Price of the waste"),
+    ("showback", "Budget spent"),  # nor a budget
+    ("showback", "Budget at the end of the month"),
+    *(
+        ("capacity", panel)  # nothing waits, and no kube-state-metrics tells of pods
+        for panel in ("Waiting GPUs", "Waiting time", "Requested sizes", "GPUs that work waited for")
+    ),
     ("job", "Cost so far"),
     ("job", "Progress"),  # the job it opens on does not report
     ("job", "By node"),  # runs on one node
