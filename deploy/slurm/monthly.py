@@ -17,9 +17,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-_SETTINGS = "/etc/default/gpu-exporter-report"
+_SETTINGS = Path("/etc/default/gpu-exporter-report")
 _TIMEOUT = 300
 _DAY = 86400
 
@@ -63,9 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--domain", default="", help="mail to NAME@DOMAIN; without it, to the local user")
     parser.add_argument("--dry-run", action="store_true", help="print the mails")
     given = parser.parse_args(arguments)
-    if os.path.exists(_SETTINGS):
-        with open(_SETTINGS, encoding="utf-8") as file:
-            os.environ.update({**settings(file.read()), **os.environ})
+    if _SETTINGS.exists():
+        os.environ.update({**settings(_SETTINGS.read_text(encoding="utf-8")), **os.environ})
     report = (os.environ.get("GPU_EXPORTER", "gpu-exporter"), "report", "--month", given.month)
     try:
         rows = [row for row in json.loads(output(*report, "--by", "user", "--format", "json"))["rows"] if row["name"]]
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.dry_run or not re.fullmatch(r"[\w.][\w.-]*", name):
             sys.stdout.write(f"To: {to}\n{text}\n")
             continue
-        subprocess.run(["mail", "-s", f"GPU hours in {given.month}", to], input=text.encode(), check=False)
+        subprocess.run(["mail", "-s", f"GPU hours in {given.month}", to], input=text.encode(), check=False)  # noqa: S607
     return 0
 
 

@@ -137,7 +137,7 @@ class Reconciliation:
 
     def check(self) -> Mapping[str, Ended]:
         """Run one round and return the ended jobs. Raises SourceError if slurmd cannot be asked."""
-        now = self._clock()
+        now, self._controller_away = self._clock(), False
         present, silent, contested = self._present_since, self._silent_since, self._contested
         settled = {job for job, since in present.items() if now - silent.get(job, since) >= SETTLE_SECONDS}
         self._checked = {job: at for job, at in self._checked.items() if job in present}
@@ -151,7 +151,6 @@ class Reconciliation:
         asked = {job for job in doubtful if now - self._checked_at(job) >= RECHECK_SECONDS}
         asked |= {job for job in ended if job in steps.jobs or job not in left} - lost  # they may be back
         contained = bool(asked) and self._steps_visible and "Contain" in self._setting("PrologFlags")
-        self._controller_away = False
         for job in sorted(asked, key=self._checked_at)[:MAX_ASKED]:
             if not self._controller_away:
                 self._checked[job] = now

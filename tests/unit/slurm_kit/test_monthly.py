@@ -11,12 +11,14 @@ from pathlib import Path
 from tests.attribution_kit.slurm_cluster import KIT
 
 ROW = {"rank": 2, "gpu_hours": 120.0, "used_hours": 90.0, "wasted_hours": 12.0, "gpu_hours_before": 100.0}
-ROWS = {"rows": [{**ROW, "name": "alice"}, {**ROW, "name": "bob", "rank": 1, "gpu_hours_before": 0}, {**ROW, "name": ""}]}
+ROWS = {
+    "rows": [{**ROW, "name": "alice"}, {**ROW, "name": "bob", "rank": 1, "gpu_hours_before": 0}, {**ROW, "name": ""}]
+}
 
 
 def _run(folder: Path, *arguments: str) -> str:
     scripts = {
-        "gpu-exporter": f"echo \"$@\" >> {folder}/asked\ncase $* in *json) cat {folder}/rows ;; *) echo table ;; esac\n",
+        "gpu-exporter": f'echo "$@" >> {folder}/asked\ncase $* in *json) cat {folder}/rows ;; *) echo table ;; esac\n',
         "sacctmgr": 'printf "physics|carol,dan\\nroot|\\n"\n',
         "mail": f'{{ echo "$2 to $3"; cat; }} >> {folder}/mails\n',
     }
