@@ -26,6 +26,7 @@ import requests
 
 from exporter.accounting.store import NAME, rows_after
 from exporter.tools.report.accounting.collector import collect
+from exporter.tools.report.accounting.command import TOLERANCE
 from exporter.tools.report.accounting.database import Database
 from exporter.tools.report.accounting.sacct import Sacct
 from tests.attribution_kit.slurm_cluster import LACKING
@@ -257,7 +258,7 @@ def _collected(kit: DayKit, folder: Path, truth: Truth) -> Mapping[str, float]:
     return found
 
 
-def _scheduler(kit: DayKit, truth: Truth) -> str:
+def _scheduler(kit: DayKit, folder: Path, truth: Truth) -> str:
     """Describe what slurmdbd has."""
     ended = Sacct(str(kit.wrapped("sacct"))).ended(time.time() - 7200, time.time())
     jobs = [(job.raw_id, job.start, job.end, job.gpus) for job in ended if job.start and job.end and job.gpus]
@@ -266,9 +267,13 @@ def _scheduler(kit: DayKit, truth: Truth) -> str:
     for (job, _), times in _hooks(kit, "prolog")[0].items():
         first[job] = min(times[0], first.get(job, times[0]))
     before = [first[job] - start for job, start, _, _ in jobs if job in first and start <= first[job] < start + 5]
+    with contextlib.closing(Database(folder / DATABASE)) as database:
+        found = database.compare(jobs, TOLERANCE)
+    most = max((abs(each.nodes - each.scheduler) for each in found), default=0.0)
     return (
         f"{len(truth.by_job)} jobs, {sum(truth.by_job.values()):.0f} GPU s, {seconds:.0f} by slurmdbd,"
-        f" whose start is {sum(before) / len(before):.2f} s before the prolog"
+        f" whose start is {sum(before) / len(before):.2f} s before the prolog;"
+        f" {len(found)} jobs are findings, by at most {most:.0f} GPU s"
     )
 
 
@@ -284,7 +289,7 @@ def test_day_with_a_crash_is_counted_within_1_percent_of_the_hooks(
             *(_counters(running), _collected(kit, tmp_path, truth)),
             *(_summaries(url, kit, tmp_path / DATABASE), _digest(url, kit)),
         )
-        record_property("measured", _scheduler(kit, truth))
+        record_property("measured", _scheduler(kit, tmp_path, truth))
 
     record_property("measured", "user: hooks, counters, accounting, summaries, digest in GPU s")
     for user, seconds in sorted(truth.by_user.items()):
