@@ -115,14 +115,12 @@ def _run(kit: PairKit, url: str) -> Mapping[str, str]:
     again = _sbatch(kit, "--requeue", "-w", first, "--wrap", "sleep 12")
     poll("the prolog of the job that is requeued", lambda: (kit.work / f"prolog.{again}").exists() or None, 60)
     poll("its run", lambda: "RUNNING" in kit.run("squeue", "-h", "-j", again, "-o", "%T") or None, 60)
+    allocated = f'gpu_workload_allocated_gpus{{slurm_job="{again}"}}'
+    poll("its begin in Prometheus", lambda: _answer(url, f"{allocated} > 0") or None, 60)
     kit.run("scontrol", "requeue", again)
     poll("its first end", lambda: (kit.work / f"epilog.{again}").exists() or None, 60)
     poll("its turn", lambda: "PENDING" in kit.run("squeue", "-h", "-j", again, "-o", "%T") or None, 60)
-    poll(
-        "its end in Prometheus",
-        lambda: _answer(url, f'gpu_workload_allocated_gpus{{slurm_job="{again}"}} == 0') or None,
-        60,
-    )
+    poll("its end in Prometheus", lambda: _answer(url, f"{allocated} == 0") or None, 60)
     # A slurmd runs no second prolog for a job whose credential it still has, for which Slurm waits two minutes.
     kit.run("scontrol", "update", f"JobId={again}", f"ReqNodeList={second}", "StartTime=now")
     poll("the end of all", lambda: not kit.run("squeue", "-h").strip() or None, 240)

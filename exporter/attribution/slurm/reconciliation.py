@@ -118,6 +118,8 @@ class Reconciliation:
         self._ended: Mapping[str, Ended] = {}
         self._settings: Mapping[str, str] = {}
         self._settings_at = NEVER
+        self._controller_away = False
+        """Whether a question of this round had no answer: the others of the round are not asked."""
         self._steps_visible = False
         """Whether scontrol has seen a step: it looks in the folder of slurmd's sockets."""
         self._slurmd_seen = False
@@ -135,7 +137,7 @@ class Reconciliation:
 
     def check(self) -> Mapping[str, Ended]:
         """Run one round and return the ended jobs. Raises SourceError if slurmd cannot be asked."""
-        now = self._clock()
+        now, self._controller_away = self._clock(), False
         present, silent, contested = self._present_since, self._silent_since, self._contested
         settled = {job for job, since in present.items() if now - silent.get(job, since) >= SETTLE_SECONDS}
         self._checked = {job: at for job, at in self._checked.items() if job in present}
@@ -150,7 +152,8 @@ class Reconciliation:
         asked |= {job for job in ended if job in steps.jobs or job not in left} - lost  # they may be back
         contained = bool(asked) and self._steps_visible and "Contain" in self._setting("PrologFlags")
         for job in sorted(asked, key=self._checked_at)[:MAX_ASKED]:
-            self._checked[job] = now
+            if not self._controller_away:
+                self._checked[job] = now
             why = self._why(job, contained=contained and job not in steps.jobs and job in silent)
             if why:
                 ended[job] = Ended(why, job not in silent)
@@ -171,13 +174,15 @@ class Reconciliation:
         return self._checked.get(job, NEVER)
 
     def _why(self, job: str, *, contained: bool) -> str | None:
-        """Return why a job has ended here; empty if it has not; None if slurmctld is unreachable.
+        """Return why a job has ended here; empty if it has not; None if slurmctld is unreachable in this round.
 
         `contained`: if the job ran, it would have a step and a program.
         """
         try:
-            known = self._ask(job)
+            known = None if self._controller_away else self._ask(job)
         except SourceError:
+            known, self._controller_away = None, True
+        if self._controller_away:
             return "slurmd has no step of it" if contained else None
         if known is not None:
             if not runs(known.state):

@@ -2,7 +2,8 @@
 
 A new job costs slurmctld one RPC of 3 to 6 KB (`--local`: none about the federation; squeue sends every job). Without
 JSON (22.05), `-d` also fetches the table of all nodes, so it is used only for GPUs that no source on the node reports.
-A dead slurmctld lets scontrol hang for 18 s, so a timeout ends it, and further questions wait longer each time.
+A dead slurmctld lets scontrol hang for 18 s, and further questions wait longer each time. No timeout ends it before: a
+slow slurmctld would be asked twice.
 """
 
 from __future__ import annotations
@@ -214,6 +215,8 @@ def _id(number: int | None) -> str:
 
 
 TIMEOUT_SECONDS = 5.0
+JOB_TIMEOUT_SECONDS = 25.0
+"""Longer than scontrol itself waits for slurmctld with the default MessageTimeout of 10 s."""
 MAX_BYTES = 4 << 20
 """Limit of an answer: an array has some thousand elements."""
 _SQUEUE = "%A|%u|%a|%P|%q|%T"
@@ -234,7 +237,7 @@ def run(*command: str, timeout: float = TIMEOUT_SECONDS) -> program.CompletedPro
 class ShowJob:
     """Questions about one job, by JSON, or by text that its user cannot forge, without GPUs. Raises SourceError."""
 
-    def __init__(self, command: str, timeout: float = TIMEOUT_SECONDS) -> None:
+    def __init__(self, command: str, timeout: float = JOB_TIMEOUT_SECONDS) -> None:
         self._command = command
         self._timeout = timeout
         self._json = True

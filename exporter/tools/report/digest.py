@@ -48,6 +48,7 @@ def digest(client: Client, group: Group, since: float, prices: str, now: float) 
         [each.value for each in client.instant(query(level, group.scope, window), now)]
         for query in (promql.allocated_gpu_hours, promql.wasted)
     )
+    compared = () if group.level else client.instant(promql.SCHEDULER_DIFFERENCE.format(window=window), now)
     if not held:  # levels are recorded every 15 minutes: the first hours are the workloads'
         held = [row.held for row in rows]
         wasted = [row.wasted for row in rows if row.wasted is not None]
@@ -60,6 +61,7 @@ def digest(client: Client, group: Group, since: float, prices: str, now: float) 
         tables={level: table for level, table in tables.items() if table},
         causes=hours,
         advice=advice.of_states(hours, of_held=sum(held)),
+        scheduler_difference=compared[0].value if compared else None,
     )
 
 

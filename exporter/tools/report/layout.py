@@ -321,7 +321,13 @@ def digest_document(digest: Digest, currency: str) -> Document:
         share = digest.wasted / digest.held if digest.held else None
         wasted = f"{words.hours(digest.wasted)}, {words.percent(share)} of what was held"
     span = f"{words.when(digest.since)} to {words.when(digest.until)}"
-    blocks: list[Block] = [Facts((("From", span), ("Allocated", words.hours(digest.held)), ("Wasted", wasted)))]
+    facts = [("From", span), ("Allocated", words.hours(digest.held)), ("Wasted", wasted)]
+    if digest.scheduler_difference:
+        differing = (
+            f"{words.percent(digest.scheduler_difference)} of GPU time; the log of gpu-exporter accounting names jobs"
+        )
+        facts.append(("Slurm differs", differing))
+    blocks: list[Block] = [Facts(tuple(facts))]
     if digest.causes:
         blocks += [Heading("What it was wasted on"), bars(digest.causes)]
     blocks += [Heading("What to change"), steps(digest.advice, known=digest.wasted is not None)]

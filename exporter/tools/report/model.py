@@ -315,3 +315,5 @@ class Digest:
     """By level, most wasted first."""
     causes: Hours
     advice: tuple[Advice, ...] = field(default=())
+    scheduler_difference: float | None = None
+    """GPU time that Slurm and the nodes count differently, of all; None if it was not compared."""

@@ -302,6 +302,7 @@ def models(selector: str, window: str) -> str:
 
 
 RULE, ANY_METRICS = "cluster_state:gpu_state_seconds:rate5m", "count(gpu_exporter_build_info)"
+SCHEDULER_DIFFERENCE = "max(max_over_time(gpu_accounting_scheduler_difference_ratio[{window}]))"
 RULES_THERE = f"count(count_over_time({RULE}[{{window}}]))"
 
 

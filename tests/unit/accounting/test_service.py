@@ -233,3 +233,26 @@ def test_price_file_with_an_error_is_refused_at_the_start(tmp_path: Path) -> Non
 
     with pytest.raises(ConfigError, match=str(prices)):
         command.run(load(command.AccountingConfig, (*options, "--prices.file", str(prices)), {}))
+
+
+def test_comparison_of_10_000_jobs_names_the_planted_ones_and_no_other(database: Database) -> None:
+    """Slurm counts whole seconds; the nodes see the job's start a little later, and its end after the epilog."""
+    draw = random.Random(46)  # noqa: S311 - the same jobs each time
+    rows, jobs, planted = [], [], set[str]()
+    for number in range(10_000):
+        start, gpus = T0 + draw.uniform(0, 80_000), draw.choice((1, 1, 2, 4, 8))
+        end = start + draw.choice((5, 60, 600, 7200)) * draw.uniform(1, 2)
+        seconds = (end + draw.uniform(0, 1.0) - start - draw.uniform(0, 0.5)) * gpus
+        if number % 100 == 0 and end - start > 600:
+            planted.add(str(number))
+            seconds *= draw.choice((0.95, 1.05))
+        owner = Owner(f"slurm:{number}", "slurm", slurm_job=str(number))
+        rows.append({
+            "seq": number, "allocation": str(number), "start": start, "end": end, "facts": {"owner": list(owner)},
+            "model": "", "profile": "", "hour": int(start // 3600), "used": 0.0, "joules": 0.0, "until": end,
+            "states": {"computing": seconds},
+        })  # fmt: skip
+        jobs.append((str(number), float(int(start)), float(int(end)), float(gpus)))
+    database.add("n", "n", Cursor("s", 1), rows, T0)
+
+    assert {each.job for each in database.compare(jobs, 0.01)} == planted

@@ -298,3 +298,15 @@ def test_steps_whose_slurmstepd_was_killed_show_that_scontrol_looks_in_the_right
 def test_steps_that_may_not_be_looked_at_are_a_failure(tmp_path: Path, errors: str, says: str) -> None:
     with pytest.raises(SourceError, match=says):
         _listpids(tmp_path, errors, 1)
+
+
+def test_round_asks_a_slurmctld_that_is_away_only_once_and_the_next_round_asks_about_the_others() -> None:
+    slurm = Asked(set(), ALLOC, None)
+    slurm.after("7", "8", "9")
+    first = list(slurm.questions)
+    slurm.jobs = {"7": "RUNNING", "8": "RUNNING", "9": "COMPLETED"}
+    ended = slurm.after("7", "8", "9", seconds=INTERVAL)
+
+    assert first == ["steps", "7"]
+    assert set(slurm.questions[len(first) :]) == {"steps", "8", "9"}
+    assert set(ended) == {"9"}

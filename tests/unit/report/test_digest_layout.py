@@ -58,3 +58,17 @@ def test_digest_of_what_nobody_observed_has_no_waste_and_no_verdict() -> None:
     assert "Wasted     nothing of it was observed" in text
     assert "no state took more" not in text
     assert formats.short(found) == "GPU: held 5.0 h; wasted -\n"
+
+
+@pytest.mark.parametrize(("difference", "line"), [("0.034", "Slurm differs  3 % of GPU time"), ("0", "")])
+def test_difference_to_slurm_is_a_line_of_everybodys_digest(difference: str, line: str) -> None:
+    key = 'cluster="n",workload="slurm:8",user="bob",workload_namespace="",account=""'
+    answers = {
+        r"^sum by \(cluster, workload.*gpu_workload_allocated": f"{{{key}}} 5",
+        "gpu_accounting_scheduler_difference_ratio": f"{{}} {difference}",
+    }
+    found = digest(Scripted(answers), Group(), 3600.0, promql.PRICES, 1e9)
+    text = terminal.render(layout.digest_document(found, "$"), Colors(colours=False))
+
+    assert line in text
+    assert ("Slurm differs" in text) == bool(line)

@@ -12,7 +12,14 @@ import pytest
 
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 ALONE = [
-    DEPLOY / name for name in ("slurm/targets.py", "slurm/gpuinfo.py", "slurm/gpudash.py", "alertmanager/owners.py")
+    DEPLOY / name
+    for name in (
+        "slurm/targets.py",
+        "slurm/gpuinfo.py",
+        "slurm/gpudash.py",
+        "slurm/monthly.py",
+        "alertmanager/owners.py",
+    )
 ]
 OLDEST = (3, 8)
 NEWER_METHODS = {"removeprefix", "removesuffix", "bit_count", "pairwise", "batched"}

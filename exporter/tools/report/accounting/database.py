@@ -94,6 +94,10 @@ class Difference:
     nodes: float
 
 
+ROUNDING_SECONDS = 3.0
+"""Difference of one job without a cause: Slurm counts whole seconds, and its start and end are before the hooks."""
+
+
 class Database:
     """Methods raise sqlite3.Error. Each is one transaction."""
 
@@ -197,7 +201,7 @@ class Database:
         found: list[Difference] = []
         for job, start, end, gpus in jobs:
             expected, known = gpus * (end - start), self.job(job, start - 1, end + 1).seconds
-            if abs(known - expected) <= tolerance * expected:
+            if abs(known - expected) <= tolerance * expected + gpus * ROUNDING_SECONDS:
                 continue
             found.append(Difference(job, expected, known))
             if known < expected:

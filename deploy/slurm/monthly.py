@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Mail each user, and each coordinator of an account, what they got in a month, with rank and trend.
+
+    monthly.py [--month 2026-10] [--domain example.edu] [--dry-run]
+
+The numbers are those of `gpu-exporter report --month`, with its options from the environment and from
+/etc/default/gpu-exporter-report. Coordinators (PIs) are those of `sacctmgr`. Needs Python 3.8 and `mail`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+_SETTINGS = Path("/etc/default/gpu-exporter-report")
+_TIMEOUT = 300
+_DAY = 86400
+
+
+def last_month(now: float) -> str:
+    today = time.gmtime(now)
+    return time.strftime("%Y-%m", time.gmtime(now - today.tm_mday * _DAY))
+
+
+def settings(text: str) -> Mapping[str, str]:
+    """Return NAME=VALUE lines."""
+    pairs = (line.partition("=") for line in text.splitlines() if re.match(r"[A-Z_]+=", line))
+    return {name: value.strip("\"'") for name, _, value in pairs}
+
+
+def output(*command: str) -> str:
+    """Raises OSError, subprocess.SubprocessError."""
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=_TIMEOUT).stdout.decode()
+
+
+def text_of_user(row: Mapping[str, Any], users: int, month: str) -> str:
+    before = row["gpu_hours_before"]
+    trend = f", {row['gpu_hours'] / before - 1:+.0%} to the month before" if before else ""
+    lines = [
+        f"GPU hours of {row['name']} in {month}: {row['gpu_hours']:.1f}{trend}",
+        f"Rank {row['rank']} of {users} users",
+        f"Used by kernels: {row['used_hours']:.1f} h. Wasted: {row['wasted_hours']:.1f} h",
+    ]
+    return "\n".join([*lines, "", f"Jobs with waste: gpu-exporter report --user {row['name']} --since 30d", ""])
+
+
+def coordinators(text: str) -> Mapping[str, Sequence[str]]:
+    """Return the coordinators by account, of `sacctmgr -nP show account withcoord format=account,coord`."""
+    pairs = (line.partition("|") for line in text.splitlines())
+    return {account: found for account, _, names in pairs if (found := [name for name in names.split(",") if name])}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--month", default=last_month(time.time()))
+    parser.add_argument("--domain", default="", help="mail to NAME@DOMAIN; without it, to the local user")
+    parser.add_argument("--dry-run", action="store_true", help="print the mails")
+    given = parser.parse_args(arguments)
+    if _SETTINGS.exists():
+        os.environ.update({**settings(_SETTINGS.read_text(encoding="utf-8")), **os.environ})
+    report = (os.environ.get("GPU_EXPORTER", "gpu-exporter"), "report", "--month", given.month)
+    try:
+        rows = [row for row in json.loads(output(*report, "--by", "user", "--format", "json"))["rows"] if row["name"]]
+        mails = [(row["name"], text_of_user(row, len(rows), given.month)) for row in rows]
+        shown = output("sacctmgr", "-nP", "show", "account", "withcoord", "format=account,coord")
+        for account, names in coordinators(shown).items():
+            text = output(*report, "--team", account, "--by", "user")
+            mails += [(name, text) for name in names]
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
+        sys.stderr.write(f"monthly: {error}\n")
+        return 1
+    for name, text in mails:
+        to = f"{name}@{given.domain}" if given.domain else name
+        if given.dry_run or not re.fullmatch(r"[\w.][\w.-]*", name):
+            sys.stdout.write(f"To: {to}\n{text}\n")
+            continue
+        subprocess.run(["mail", "-s", f"GPU hours in {given.month}", to], input=text.encode(), check=False)  # noqa: S607
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
