@@ -170,6 +170,8 @@ class PodWatch:
                 self._follow(self._list())
                 failures = 0
             except Exception as error:  # noqa: BLE001 - the server's bytes: nothing in them may end the watch
+                if self._stopped.is_set():
+                    return
                 self._reason = self._failures.failed(error)
                 if self._success:
                     failures, self._good_at, began = 0, self._clock(), self._clock()

@@ -157,6 +157,21 @@ def test_role_that_may_list_and_not_watch_is_refused_and_names_pods(
     assert len(caplog.messages) == 1
 
 
+def test_watch_that_was_stopped_tells_of_no_failure(
+    server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = PodWatch(ApiServer(server.url, tmp_path), "n1", backoff=0.01)
+
+    def stopped() -> str:
+        watch.stop()
+        raise OSError("closed")
+
+    monkeypatch.setattr(watch, "_list", stopped)
+    watch._run()
+
+    assert caplog.messages == []
+
+
 class Waits(threading.Event):
     """Records for how long it is waited, and wakes at once."""
 
