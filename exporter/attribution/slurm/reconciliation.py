@@ -151,7 +151,7 @@ class Reconciliation:
         asked = {job for job in doubtful if now - self._checked_at(job) >= RECHECK_SECONDS}
         asked |= {job for job in ended if job in steps.jobs or job not in left} - lost  # they may be back
         contained = bool(asked) and self._steps_visible and "Contain" in self._setting("PrologFlags")
-        for job in sorted(asked, key=self._checked_at)[:MAX_ASKED]:
+        for job in sorted(sorted(asked), key=self._checked_at)[:MAX_ASKED]:
             if not self._controller_away:
                 self._checked[job] = now
             why = self._why(job, contained=contained and job not in steps.jobs and job in silent)
