@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 UNKNOWN_SECONDS = 60.0
 """Time between questions about a job that slurmctld does not know, or hides (PrivateData)."""
 RETURN_SECONDS = 10.0
-"""Absence after which a job was requeued: it may have other GPUs now."""
+"""Absence after which a job was requeued: its last answer, with GPUs and start, is dropped."""
 FORGET_SECONDS = 600.0
 _LONGEST_PAUSE = 60.0
 
@@ -74,9 +74,10 @@ class JobCache:
         now = self._clock()
         with self._lock:
             back = {job for job in jobs if now - self._seen.get(job, now) > RETURN_SECONDS}
+            self.jobs = {job: known for job, known in self.jobs.items() if job not in back} if back else self.jobs
             self._first = dict.fromkeys(jobs, now) | self._first | dict.fromkeys(back, now)
             self._seen |= dict.fromkeys(jobs, now)
-            fresh = [job for job in jobs if job not in self._wanted and (job not in self.jobs or job in back)]
+            fresh = [job for job in jobs if job not in self._wanted and job not in self.jobs]
             ready = [job for job in fresh if self._retry.get(job, NEVER) <= now]
             due = [job for job in ready if now - self._first[job] >= self._delay(job)]
             self._wanted |= dict.fromkeys(due, now)

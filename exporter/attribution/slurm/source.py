@@ -215,7 +215,7 @@ class Slurm:
         if not self._job_cache or not self._gpu_cache or not self._mapping_was_read:
             return
         files, known = self._files(), self._job_cache.jobs
-        asked = jobs - files.complete
+        asked = jobs - files.complete - self.ended()  # one that comes back is asked about anew
         self._job_cache.want(asked)
         located = files.devices.keys() | view.constrained.keys()
         unclear = {job for job in asked & known.keys() if known[job].gres is None}

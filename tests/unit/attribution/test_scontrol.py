@@ -163,3 +163,19 @@ def test_thread_asks_when_a_job_comes() -> None:
     jobs.stop()
 
     assert controller.asked == ["1", "2"]
+
+
+def test_job_that_is_back_has_no_answer_of_its_life_before() -> None:
+    """Its old start would join both lives, and the time between them would be allocated."""
+    controller, clock = Controller("1"), Clock()
+    jobs = book(controller, clock)
+    jobs.want({"1"})
+    settle(jobs)
+    clock.now += RETURN_SECONDS + 1
+    jobs.want({"1"})
+    before = dict(jobs.jobs)
+    settle(jobs)
+
+    assert before == {}
+    assert set(jobs.jobs) == {"1"}
+    assert controller.asked == ["1", "1"]
