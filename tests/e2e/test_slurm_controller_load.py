@@ -11,7 +11,6 @@ from tests.attribution_kit.slurm_cluster import LACKING, TRACKING
 from tests.attribution_kit.slurm_large import LargeCluster
 from tests.attribution_kit.slurm_observer import Observer, observing
 
-# Deep: on a machine with other work, slurmctld may be late and is asked a second time.
 pytestmark = [
     pytest.mark.deep,
     pytest.mark.xdist_group("slurm"),
