@@ -99,8 +99,8 @@ class Truth(NamedTuple):
     """GPUs by user on the lost node when it was lost."""
 
 
-def _truth(kit: DayKit, lost: str, lost_at: float) -> Truth:
-    """Return the truth. On the lost node, the allocations end when Slurm gave it up."""
+def _truth(kit: DayKit, lost: str, lost_at: float) -> Truth | None:
+    """Return the truth; None while an epilog is missing. On the lost node, allocations end when Slurm gave it up."""
     begins, jobs = _hooks(kit, "prolog")
     ends, _ = _hooks(kit, "epilog")
     by_user, by_job, began_gpus, lost_gpus = (defaultdict[str, float](float) for _ in range(4))
@@ -111,6 +111,8 @@ def _truth(kit: DayKit, lost: str, lost_at: float) -> Truth:
             if node == lost and at < lost_at:
                 lost_gpus[user] += gpus * (not later or min(later) > lost_at)
                 later = [min([lost_at, *later])]
+            if not later:
+                return None
             began_gpus[user] += gpus
             by_user[user] += gpus * (min(later) - at)
             by_job[job] += gpus * (min(later) - at)
@@ -241,7 +243,7 @@ def _play(kit: DayKit) -> Truth:
     kit.start_daemon(lost)
     kit.run("scontrol", "update", f"NodeName={lost}", "State=RESUME", check=False)
     poll("the end of all jobs", lambda: _let_go_on(kit), 1500, 1)
-    truth = _truth(kit, lost, lost_at)
+    truth = poll("the last epilogs", lambda: _truth(kit, lost, lost_at), 120)
     last = time.time()
     poll("the last round of stores and rules", lambda: True if time.time() - last > RECORDED_SECONDS else None, 120, 1)
     return truth
