@@ -79,18 +79,6 @@ def test_job_that_slurmctld_does_not_know_is_asked_about_again_later() -> None:
     assert controller.asked == ["1", "1"]
 
 
-def test_requeued_job_is_asked_about_anew() -> None:
-    controller, clock = Controller("1"), Clock()
-    jobs = book(controller, clock)
-    jobs.want({"1"})
-    settle(jobs)
-    clock.now += RETURN_SECONDS + 1
-    jobs.want({"1"})
-
-    assert jobs.pending("1")
-    assert "1" in jobs.jobs
-
-
 def test_slurmctld_that_is_down_leaves_what_is_known_and_the_question_open() -> None:
     controller, clock = Controller("1", "2"), Clock()
     jobs = book(controller, clock)
