@@ -119,7 +119,7 @@ class HostSignals:
     launchers: Mapping[int, int] = field(default_factory=dict[int, int])
     """By pid: the pid of the launcher of ranks that started it."""
     connected: Mapping[int, int] = field(default_factory=dict[int, int])
-    """By pid: the lowest pid of the owner's GPU processes that TCP connections link it to; empty: not known."""
+    """The lowest pid of the owner's GPU processes that TCP connections link a pid to, by pid; empty: not known."""
     processes: Mapping[int, ProcessSignals] = field(default_factory=dict[int, ProcessSignals])
     """Processes that were read, keyed by pid: a waiting GPU is judged by its own processes."""
 

@@ -68,7 +68,7 @@ _EPHEMERAL = 32768
 _GRPC = 50051
 """But for this one, where servers of gRPC listen by custom."""
 _STORES = range(29400, 29600)
-"""Where ranks of torch meet (rendezvous and store)."""
+"""Ports at which ranks of torch meet (rendezvous and store)."""
 _OF_TRAINING = frozenset({22, 2222, 6006, 6379, 8265, *range(15000, 15100), 28028, *_STORES})
 """ssh (MPI starts its ranks by it, people log in), TensorBoard, Ray, Istio's sidecar, NCCL's RAS, and stores."""
 _OF_RAY = frozenset({8080, *range(10001, 20000)})

@@ -279,7 +279,7 @@ def _scheduler(kit: DayKit, folder: Path, truth: Truth) -> str:
     )
 
 
-def test_day_with_a_crash_is_counted_within_1_percent_of_the_hooks(
+def test_day_with_a_crash_differs_from_the_hooks_by_starts_and_lost_gpus_alone(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     kit = DayKit()

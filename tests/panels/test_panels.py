@@ -15,7 +15,7 @@ pytestmark = pytest.mark.xdist_group("panels")
 Answers = dict[tuple[str, str], Answered]
 SHOWN = list(shown())
 _ENGINES = ("vllm:", "kube_")
-"""What engines and kube-state-metrics serve is not ours."""
+"""Metrics of engines and kube-state-metrics are not ours."""
 
 
 def test_series_are_such_as_exporter_serves() -> None:

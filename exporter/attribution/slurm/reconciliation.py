@@ -119,7 +119,7 @@ class Reconciliation:
         self._settings: Mapping[str, str] = {}
         self._settings_at = NEVER
         self._controller_away = False
-        """Whether a question of this round had no answer: the others of the round are not asked."""
+        """True once a question of this round had no answer: the others of the round are not asked."""
         self._steps_visible = False
         """Whether scontrol has seen a step: it looks in the folder of slurmd's sockets."""
         self._slurmd_seen = False

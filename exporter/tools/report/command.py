@@ -23,6 +23,7 @@ from exporter.daemon.logs import print_error, write_utf8
 from exporter.host.text import exists
 from exporter.tools.report import formats, layout, promql, terminal
 from exporter.tools.report.accounting.database import Database
+from exporter.tools.report.accounting.month import Month
 from exporter.tools.report.accounting.prices import Prices, rules
 from exporter.tools.report.accounting.prices import promql as site_prices
 from exporter.tools.report.accounting.prices import read as read_prices
@@ -33,7 +34,7 @@ from exporter.tools.report.document import Document
 from exporter.tools.report.job import ReportRequest, job_report, nothing, slurm_job, window
 from exporter.tools.report.model import Digest, JobReport
 from exporter.tools.report.options import MONTH_FORMATS, PrometheusConfig, ReportConfig
-from exporter.tools.report.showback import Month, document, showback, to_csv, to_focus, to_json
+from exporter.tools.report.showback import document, showback, to_csv, to_focus, to_json
 from exporter.tools.report.subject import EXPECTED, Named, named, selected
 from exporter.tools.report.summary import SlurmPart, is_of, jobs, slurm, slurm_facts, slurm_jobs
 from exporter.tools.report.terminal import Colors, paint, progress_message

@@ -12,22 +12,10 @@ from exporter.core.printable import printable_json
 from exporter.tools.report import words
 from exporter.tools.report.accounting.budget import forecast
 from exporter.tools.report.accounting.database import Charge, Database, Total
+from exporter.tools.report.accounting.month import Month, month_at
 from exporter.tools.report.accounting.prices import Prices
 from exporter.tools.report.definitions import LOST, POSSIBLY_LOST
 from exporter.tools.report.document import Document, Facts, Table
-
-
-@dataclass(frozen=True, slots=True)
-class Month:
-    """A calendar month in local time, Unix seconds."""
-
-    name: str
-    begin: float
-    end: float
-
-    @property
-    def days(self) -> int:
-        return round((self.end - self.begin) / 86400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +66,9 @@ class Showback:
         )
 
 
-def month(value: str) -> Month:
-    """Read `2026-10`. Raises ValueError."""
-    try:
-        begin = datetime.strptime(value, "%Y-%m")  # noqa: DTZ007 - the site's own time
-        end = begin.replace(year=begin.year + begin.month // 12, month=begin.month % 12 + 1)
-        return Month(value, begin.timestamp(), end.timestamp())
-    except (ValueError, OverflowError):
-        raise ValueError("a month such as 2026-10") from None
-
-
 def showback(database: Database, of: Month, by: str, team: str, prices: Prices, now: float) -> Showback:
     """Return all groups, or those of one team. A team has its rank among all teams."""
-    before = month(datetime.fromtimestamp(of.begin - 86400).strftime("%Y-%m"))  # noqa: DTZ006 - the site's own time
+    before = month_at(of.begin - 86400)
     scope = "" if by == "team" else team
     rows = _rows(database, of, by, scope, prices)
     earlier = {row.name: row for row in _rows(database, before, by, scope, prices)}

@@ -48,7 +48,10 @@ def only(names: Collection[str], given: Collection[str] = ()) -> dict[str, Any]:
     promtool evaluates every rule it is given, every minute.
     """
     wanted = set(names) | _recorded(names, given)
-    groups = [group | {"rules": [rule for rule in group["rules"] if _name(rule) in wanted]} for group in _committed()]
+    # Copies: a test may change a rule, and the next one reads the committed rules again.
+    groups = [
+        group | {"rules": [dict(rule) for rule in group["rules"] if _name(rule) in wanted]} for group in _committed()
+    ]
     return {"groups": [group for group in groups if group["rules"]]}
 
 

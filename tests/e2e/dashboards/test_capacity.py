@@ -22,7 +22,7 @@ PRICE = 3.0 * 730
 
 
 class Site(NamedTuple):
-    """What is planted; `wasted` is the idle fraction of the allocated GPUs, the last `broken` ones are lost."""
+    """A planted site: `wasted` is the idle fraction of its allocated GPUs, and its last `broken` ones are lost."""
 
     waiting: int
     wasted: float

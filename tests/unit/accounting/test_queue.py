@@ -16,7 +16,7 @@ cpu=8,node=1|gres/gpu:a100:1|N/A|1|9990|JobHeldUser|
 cpu=8,node=2|N/A|gres/gpu:4|2|9800|ReqNodeNotAvail, UnavailableNodes:n1|
 not of squeue
 """
-"""As squeue prints it, with gres/gpu among AccountingStorageTRES and without."""
+"""Output of squeue, with gres/gpu among AccountingStorageTRES and without."""
 
 
 def samples(queue: Queue) -> dict[tuple[str, ...], float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import NamedTuple
 
 from prometheus_client import Metric
@@ -12,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from exporter.accounting.model import HOUR_SECONDS
 from exporter.tools.report.accounting.database import Database
+from exporter.tools.report.accounting.month import month_at
 from exporter.tools.report.accounting.prices import Prices
 
 
@@ -32,9 +32,8 @@ def forecast(cost: float, hours: int, now: float, begin: float, end: float) -> f
 
 def months(database: Database, prices: Prices, now: float) -> Mapping[str, TeamMonth]:
     """Return the teams that have a budget. Raises sqlite3.Error."""
-    begin = datetime.fromtimestamp(now).replace(day=1, hour=0, minute=0, second=0, microsecond=0)  # noqa: DTZ006 - the site's own time
-    end = begin.replace(year=begin.year + begin.month // 12, month=begin.month % 12 + 1)
-    span = begin.timestamp(), end.timestamp()
+    of = month_at(now)
+    span = of.begin, of.end
     costs = dict.fromkeys(prices.budgets, 0.0)
     for charge in database.charges("team", *span, prices):
         if charge.name in costs:

@@ -96,7 +96,7 @@ def _alert(threshold: float) -> Mapping[str, object]:
         "labels": {"severity": "info", "audience": "owner", "threshold": f"{threshold:.0%}"},
         "annotations": {
             "summary": "{{ $labels.team }} has spent {{ $value | humanizePercentage }} of its GPU budget of the month",
-            "description": "The next step: `gpu-exporter report --month` with `--team {{ $labels.team }} --by job`.",
+            "description": "See its jobs: `gpu-exporter report --month YYYY-MM --team {{ $labels.team }} --by job`.",
         },
     }
 
