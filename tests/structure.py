@@ -26,7 +26,7 @@ MAX_LINES = {
     "tools/simulator": 2730, "tools/capture": 715, "tools/report": 5610, "tools/check": 1125, "tools/reference": 755,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
-MAX_MODULES = 273
+MAX_MODULES = 274
 MAX_FLOORS = 8
 """Floors of the daemon."""
 MAX_FILE_LINES = 400
