@@ -27,6 +27,7 @@ class Node:
     sxids: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
     unclaimed: dict[str, dict[int, XidReport]] = field(default_factory=dict[str, dict[int, XidReport]])
     stated: int = 0
+    levels: dict[str, int] = field(default_factory=dict[str, int])
     epoch: float = 1_000_000.0 - 86400.0
     """When the driver's counters began."""
     booted: float = 0.0
@@ -52,7 +53,7 @@ class Node:
                 replace(seen, joules=joules if seen.joules is None else seen.joules) for seen in self.gpus.values()
             )
             look = Observation(self.now, self.boot, self.driver, gpus, self.refused, self.said, self.sxids)
-            look = replace(look, unclaimed=self.unclaimed, stated=self.stated, booted=self.booted)
+            look = replace(look, unclaimed=self.unclaimed, stated=self.stated, levels=self.levels, booted=self.booted)
             self.book = advance(self.book, look)
 
     def set_clock(self, seconds: float) -> None:
