@@ -27,7 +27,7 @@ def _start() -> None:
     if "SHIV_ROOT" not in os.environ and not _can_write_home():
         os.environ["SHIV_ROOT"] = tempfile.mkdtemp(prefix="gpu-exporter-")
         atexit.register(shutil.rmtree, os.environ["SHIV_ROOT"], ignore_errors=True)
-    _bootstrap.bootstrap()
+    _bootstrap.bootstrap()  # pyright: ignore[reportUnknownMemberType]
 
 
 def _put_into(single: Path) -> None:
