@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from exporter.core.clock import EPOCH
@@ -37,21 +37,32 @@ def is_occupied(bus: str, observation: Observation) -> bool:
 
 
 def _without_ghosts(state: FaultState, ghosts: Collection[str]) -> FaultState:
-    """Forget UUIDs that went before they were confirmed. Their XIDs are of the GPU at the same bus address."""
+    """Forget UUIDs that went before they were confirmed.
+
+    Their XIDs are of the GPU at the same bus address, or of an unknown one there.
+    """
     if not ghosts:
         return state
     devices = {uuid: known for uuid, known in state.devices.items() if uuid not in ghosts}
     by_bus = {known.bus: (uuid, known.index) for uuid, known in devices.items() if known.bus}
-    found = {(fault.uuid, fault.evidence) for fault in state.faults}
     faults: list[Fault] = []
     for fault in state.faults:
         if fault.uuid not in ghosts:
             faults.append(fault)
         elif fault.by_xid:
-            uuid, index = by_bus.get(state.devices[fault.uuid].bus, (fault.uuid, fault.index))
-            if uuid == fault.uuid or (uuid, fault.evidence) not in found:
-                faults.append(replace(fault, uuid=uuid, index=index))
-    return replace(state, devices=devices, faults=tuple(faults))
+            bus = state.devices[fault.uuid].bus
+            uuid, index = by_bus.get(bus, ("", -1))
+            evidence = fault.evidence if uuid else f"{fault.evidence} at {bus}"
+            faults.append(replace(fault, uuid=uuid, index=index, evidence=evidence))
+    return replace(state, devices=devices, faults=_once(faults))
+
+
+def _once(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+    """Return the first of each fault that two UUIDs of one GPU have."""
+    first: dict[object, Fault] = {}
+    for fault in faults:
+        first.setdefault((fault.uuid, fault.uuid or fault.index, fault.kind, fault.evidence), fault)
+    return tuple(first.values())
 
 
 def _replaced(state: FaultState, shown: Mapping[str, ObservedGpu], *, all_new: bool) -> FaultState:
@@ -71,10 +82,8 @@ def _replaced(state: FaultState, shown: Mapping[str, ObservedGpu], *, all_new: b
     gone = {uuid for uuid, known in away.items() if all_new or known.bus in by_bus} - renamed.keys()
     devices = {uuid: known for uuid, known in state.devices.items() if uuid not in gone and uuid not in renamed}
     devices |= {new: state.devices[old] for old, new in renamed.items()}
-    faults = tuple(
-        replace(fault, uuid=renamed.get(fault.uuid, fault.uuid)) for fault in state.faults if fault.uuid not in gone
-    )
-    return replace(state, devices=devices, faults=tuple(dict.fromkeys(faults)))
+    faults = (replace(fault, uuid=renamed.get(fault.uuid, fault.uuid)) for fault in state.faults)
+    return replace(state, devices=devices, faults=_once(fault for fault in faults if fault.uuid not in gone))
 
 
 def _without_replaced(state: FaultState, observation: Observation) -> FaultState:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from exporter.faults import state_file
 from exporter.faults.model import ObservedGpu
@@ -110,3 +112,59 @@ def test_unconfirmed_gpu_is_not_saved(tmp_path: Path) -> None:
     state_file.write(tmp_path / "faults.json", node.book)
 
     assert set(state_file.read(tmp_path / "faults.json").state.devices) == {"GPU-0", "GPU-1"}
+
+
+def test_xid_of_a_garbage_uuid_without_a_gpu_at_its_bus_is_of_an_unknown_gpu() -> None:
+    node = Node()
+    node.gpus["GPU-garbage"] = ObservedGpu("GPU-garbage", 2, "", "0000:07:00.0", up=True, xids={79: node.now})
+    node.look(5)
+    del node.gpus["GPU-garbage"]
+    node.look(60)
+
+    assert [(fault.uuid, fault.index, fault.evidence) for fault in node.book.faults] == [
+        ("", -1, "XID 79 at 0000:07:00.0")
+    ]
+
+
+def test_fault_that_a_gpu_has_under_two_uuids_is_one() -> None:
+    node = Node()
+    node.look(60)
+    xid(node, 119)
+    node.look(60)
+    node.gpus["GPU-new"] = replace(node.gpus.pop("GPU-0"), uuid="GPU-new", xids={119: node.now + 1})
+    node.look(60)
+
+    assert [(fault.uuid, fault.evidence) for fault in node.book.faults] == [("GPU-new", "XID 119")]
+
+
+GPUS = st.lists(
+    st.builds(
+        ObservedGpu,
+        st.sampled_from(["", "GPU-0", "GPU-1", "GPU-2", "garbage"]),
+        st.integers(0, 3),
+        st.sampled_from(["", "S0", "S1"]),
+        st.sampled_from(["", "0000:00:00.0", "0000:01:00.0"]),
+        up=st.sampled_from([True, True, False, None]),
+        failure=st.sampled_from(["", "GPU_IS_LOST"]),
+        joules=st.sampled_from([None, 0.0, 1e9]),
+        links=st.sampled_from([None, 0, 12, 18]),
+        xids=st.dictionaries(st.sampled_from([48, 63, 79, 94, 9999]), st.floats(1e6, 1.1e6), max_size=2),
+        present=st.booleans(),
+    ),
+    max_size=3,
+    unique_by=lambda seen: seen.uuid,
+)
+
+
+@given(st.lists(st.tuples(GPUS, st.sampled_from(["a", "a", "a", "b"])), max_size=12))
+def test_whatever_a_driver_shows_each_fault_is_there_once_and_has_its_gpu(
+    seen: list[tuple[list[ObservedGpu], str]],
+) -> None:
+    node = Node()
+    for gpus, boot in seen:
+        node.gpus, node.boot = {each.uuid: each for each in gpus}, boot
+        node.look(5)
+
+        named = [(fault.uuid, fault.uuid or fault.index, fault.kind, fault.evidence) for fault in node.book.faults]
+        assert len(set(named)) == len(named)
+        assert {fault.uuid for fault in node.book.faults} - {""} <= node.book.devices.keys()
