@@ -43,7 +43,7 @@ class Observer:
         self._attribution.start()
         self._reader = ProcessReader()
 
-    def look(self) -> Ownership:
+    def observe(self) -> Ownership:
         processes: dict[str, list[int]] = defaultdict(list)
         for pid, (_, minors) in self._cluster.holding().items():
             if isinstance(self._cluster, PairCluster) and self._cluster.node_of(pid) != self._node:

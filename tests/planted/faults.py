@@ -315,5 +315,5 @@ FAULTS = (
         "panels/test_counted_once.py",
     ),
     Fault("tools/report/model.py", "total / gpu_hours if", "total / seconds if", "panels/test_report.py"),
-    Fault("dashboards/parts/block.py", "mappings=tuple(look.ANSWERS)", "mappings=()", "panels/test_panels.py"),
+    Fault("dashboards/parts/block.py", "mappings=tuple(style.ANSWERS)", "mappings=()", "panels/test_panels.py"),
 )

@@ -151,7 +151,7 @@ class CompressedNode:
             yield from (_few(block) for block in xid_blocks(gpu, self._xids.get(gpu.device.uuid, XidCounts())))
         yield from settlement.blocks
         xids = {uuid: counts.standing for uuid, counts in self._xids.items()}
-        kept = self._faults.look(now, self._gpus.values(), xids, driver=not error)
+        kept = self._faults.observe(now, self._gpus.values(), xids, driver=not error)
         yield from (Block(family, (), kept) for family in FAULT_FAMILIES)
         yield from node_blocks(self._status(settlement, error, now))
 

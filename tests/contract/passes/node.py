@@ -65,7 +65,7 @@ class ScriptedNode:
             nccl=self.statuses,
         )
 
-    def look_again(self, pids: Sequence[int]) -> None:
+    def reread(self, pids: Sequence[int]) -> None:
         self.looked_at.append(tuple(pids))
 
     def start(self, threads: Threads) -> None:

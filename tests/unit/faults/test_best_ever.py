@@ -20,7 +20,7 @@ def eight(**first: object) -> Node:
     }
     node.change(**first)
     node.book = FaultState()
-    node.look(60)
+    node.observe(60)
     return node
 
 
@@ -50,7 +50,7 @@ def test_all_alike_since_ever_is_as_designed(field: str) -> None:
     for uuid in node.gpus:
         node.change(uuid, **{field: 4})
     node.book = FaultState()
-    node.look(3600)
+    node.observe(3600)
 
     assert node.faults == []
 
@@ -69,12 +69,12 @@ def test_drop_of_all_gpus_is_found_and_ends_with_the_best(
     node = eight()
     for uuid in node.gpus:
         node.change(uuid, **change)
-    node.look(15)
+    node.observe(15)
     assert node.faults == [fault] * 8
 
     for uuid in node.gpus:
         node.change(uuid, **back)
-    node.look(45)
+    node.observe(45)
 
     assert node.faults == []
 
@@ -82,9 +82,9 @@ def test_drop_of_all_gpus_is_found_and_ends_with_the_best(
 def test_low_generation_of_a_moment_or_at_rest_is_nothing() -> None:
     node = eight()
     node.change(generation=1)
-    node.look(10)
+    node.observe(10)
     node.change(loaded=False)
-    node.look(3600)
+    node.observe(3600)
 
     assert node.faults == []
 
@@ -92,13 +92,13 @@ def test_low_generation_of_a_moment_or_at_rest_is_nothing() -> None:
 def test_acknowledged_links_are_the_best_from_now_on() -> None:
     node = eight()
     node.change(width=8)
-    node.look(60)
+    node.observe(60)
     node.say("0", "pcie_width")
-    node.look(60)
+    node.observe(60)
     assert node.faults == []
 
     node.change(width=4)
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == [("pcie_width", "4 of 8 PCIe lanes")]
 
@@ -107,6 +107,6 @@ def test_best_of_an_earlier_version_begins_with_the_neighbours() -> None:
     node = eight(width=8)
     node.book = FaultState(devices={uuid: GpuRecord(seen.index, links=18) for uuid, seen in node.gpus.items()})
 
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == [("pcie_width", "8 of 16 PCIe lanes")]

@@ -47,7 +47,7 @@ class ScriptedHost:
             raise TimeoutError
         yield replace(view, usage={ALICE: HostUsage(cpu_seconds=1.0)}, skipped_tasks=3)
 
-    def look_again(self, pids: Sequence[int]) -> None:
+    def reread(self, pids: Sequence[int]) -> None:
         self.go.wait(20)
         self.looked_at.append(tuple(pids))
 
@@ -159,11 +159,11 @@ def test_use_of_the_host_that_hangs_costs_no_owner() -> None:
 def test_look_that_hangs_holds_up_nobody() -> None:
     host = ScriptedHost()
     under = HostDeadline(host, 0.05, 10.0)
-    under.look_again([10])
+    under.reread([10])
     under.start(Threads())
     host.go.clear()
-    under.look_again([11])
-    under.look_again([12])
+    under.reread([11])
+    under.reread([12])
     assert host.looked_at == []
 
     host.go.set()
