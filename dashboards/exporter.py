@@ -161,7 +161,7 @@ def _exporters() -> table.Panel:
                 width=120,
             ),
             Value(
-                "Pass", f"gpu_exporter_sampling_cycle_duration_seconds{{{NODE}}}", units.Seconds, decimals=1, width=85
+                "Cycle", f"gpu_exporter_sampling_cycle_duration_seconds{{{NODE}}}", units.Seconds, decimals=1, width=85
             ),
             Value("Interval", f"gpu_exporter_sample_interval_seconds{{{NODE}}}", units.Seconds, decimals=1, width=80),
             Value(

@@ -98,7 +98,7 @@ def _numbers(made: build.Dashboard) -> None:
         ("Allocated GPU h", "In the time range.", HELD.promql(everything), GPU_HOURS, 1),
         ("GPU hours wasted", "Allocated and idle, waiting or throttled, in the time range.", WASTED.promql(everything), GPU_HOURS, 1),
         ("Cost so far", f"Of its allocated GPU hours in the time range. {price.SOURCE}", price.total(price.held(SCOPE)), style.MONEY, 0),
-        ("Straggling", "Share of the last five minutes in which the others on its node waited for its slowest GPU; what they wait for less than half of a pass does not count.", f"max(workload:gpu_straggling:ratio_rate5m{{{SCOPE}}})", units.PercentUnit, 0),
+        ("Straggling", "Share of the last five minutes in which the others on its node waited for its slowest GPU; what they wait for less than half of a cycle does not count.", f"max(workload:gpu_straggling:ratio_rate5m{{{SCOPE}}})", units.PercentUnit, 0),
     )  # fmt: skip
     for title, text, expr, unit, decimals in numbers:
         queries = mfu.beside(now(expr, "kernel ran"), SCOPE) if title == "Utilization" else now(expr)
@@ -150,7 +150,7 @@ def _slowest() -> table.Panel:
         title="The ranks that the others wait for now",
         description="Of all its GPUs the twelve that spend least of their time waiting for others now, as less than the "
         "average of all; who waits more than that is not among them. State: its largest loss where that takes a tenth of its time, else what takes most. Straggled: for how long the "
-        "others on its node waited for it, in the time range; less than half of a pass does not count. What a row shows is of the whole GPU, with whatever others do on a shared one.",
+        "others on its node waited for it, in the time range; less than half of a cycle does not count. What a row shows is of the whole GPU, with whatever others do on a shared one.",
         keys=(
             Key("cluster", "Cluster", hidden=True),
             Key("instance", "Node", (to_node(cell("Node"), cell("Cluster")),), width=150),

@@ -46,8 +46,8 @@ def cost(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.lines(
-            "Time of a pass",
-            "Mean and slowest exporter. A pass reads the driver of all GPUs of the node.",
+            "Time of a cycle",
+            "Mean and slowest exporter. A cycle reads the driver of all GPUs of the node.",
             [
                 over_time(f"avg(gpu_exporter_sampling_cycle_duration_seconds{{{NODE}}})", "mean"),
                 over_time(f"max(gpu_exporter_sampling_cycle_duration_seconds{{{NODE}}})", "slowest"),

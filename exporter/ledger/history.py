@@ -79,7 +79,7 @@ def next_history(
         straggling_seconds=before.straggling_seconds,
         quiet_seconds=0.0 if ran else quiet,
         ran=before.ran or ran,
-        unblocked_passes=0 if part.blocked else before.unblocked_passes + 1,
+        unblocked_cycles=0 if part.blocked else before.unblocked_cycles + 1,
         uncomputed_seconds=0.0 if ran and _computed(part) else before.uncomputed_seconds + seconds,
         activity=before.activity,
         kept_seconds=before.kept_seconds * fade + kept_part(part) * seconds,
@@ -95,7 +95,7 @@ def _computed(part: OwnerUsage) -> bool:
 
 def was_blocked(past: UsageHistory) -> bool:
     """Return whether a process was in D state lately."""
-    return past.unblocked_passes < _RECENT_CYCLES
+    return past.unblocked_cycles < _RECENT_CYCLES
 
 
 def free_clock(before: float | None, signals: Signals | None, seconds: float) -> float | None:

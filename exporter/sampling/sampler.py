@@ -170,8 +170,8 @@ class Sampler:
         status = NodeStatus(
             time=now,
             interval=self._pacing.interval,
-            pass_seconds=seconds,
-            passes=self._cycles,
+            cycle_seconds=seconds,
+            cycles=self._cycles,
             driver_calls=self._driver.calls,
             simulated=self._driver.simulated,
             driver=state.versions[0],

@@ -71,8 +71,8 @@ class NodeStatus:
 
     time: UnixTime = EPOCH
     interval: float = 1.0
-    pass_seconds: float = 0.0
-    passes: int = 0
+    cycle_seconds: float = 0.0
+    cycles: int = 0
     driver_calls: int = 0
     simulated: bool = False
     driver: str = ""
@@ -110,7 +110,7 @@ class Snapshot:
     def not_ready(self) -> str:
         """Return why this node cannot be relied on; empty when it can."""
         status = self.status
-        if status.passes == 0:
+        if status.cycles == 0:
             return "no cycle has ended yet"
         if status.driver_error:
             return f"driver not available: {status.driver_error}"

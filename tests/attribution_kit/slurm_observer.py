@@ -1,4 +1,4 @@
-"""Attribution of a real Slurm's jobs as a pass uses it, and what Slurm itself says of them."""
+"""Attribution of a real Slurm's jobs as a cycle uses it, and what Slurm itself says of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GPUS = tuple(gpu(number) for number in range(8))
 
 
 class Observer:
-    """Attribution as a pass uses it: the jobs' real pids on the GPUs that they may open."""
+    """Attribution as a cycle uses it: the jobs' real pids on the GPUs that they may open."""
 
     def __init__(self, cluster: SlurmCluster, mapping: str, scontrol: str, node: str = "") -> None:
         self._cluster = cluster

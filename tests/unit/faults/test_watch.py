@@ -173,7 +173,7 @@ def refuse(path: Path) -> None:
     raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
 
-def test_file_of_maintenance_that_has_no_name_on_this_node_ends_no_pass(tmp_path: Path) -> None:
+def test_file_of_maintenance_that_has_no_name_on_this_node_ends_no_cycle(tmp_path: Path) -> None:
     watch = FaultTracker(FaultWatchConfig(maintenance_file=tmp_path / ("x" * 300)))
 
     observe(watch, 0.0)

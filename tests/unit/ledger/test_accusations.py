@@ -1,4 +1,4 @@
-"""Who is accused, and who must not be: whole workloads of several GPUs, over minutes of passes, with noise."""
+"""Who is accused, and who must not be: whole workloads of several GPUs, over minutes of cycles, with noise."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Gpus = Sequence[Signals]
 
 
 def run(  # noqa: PLR0913 - each is one fact of the workload
-    passes: Iterable[Gpus],
+    cycles: Iterable[Gpus],
     *,
     owner: Owner = JOB,
     processes: Mapping[int, ProcessSignals] | None = None,
@@ -45,7 +45,7 @@ def run(  # noqa: PLR0913 - each is one fact of the workload
     """GPU 0, 1, … of one owner, each with a process 100, 101, … of its own."""
     ledger = ledger or Ledger()
     hosts = {owner: replace(host, processes=processes or {})}
-    for gpus in passes:
+    for gpus in cycles:
         readings = tuple(
             Reading(
                 Target(f"GPU-{index}", index, ""),
