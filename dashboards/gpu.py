@@ -162,13 +162,13 @@ def _numbers(made: build.Dashboard) -> None:
 
 def _ledger(made: build.Dashboard) -> None:
     seconds = f"gpu_state_seconds_total{{{DEVICE}}}"
-    held = f"max by (workload) (gpu_allocation_ratio{{{DEVICE}}} > 0)"
-    held_mig = f"sum by (workload) (gpu_mig_allocation_ratio{{{DEVICE}}} > 0)"
+    allocated = f"max by (workload) (gpu_allocation_ratio{{{DEVICE}}} > 0)"
+    allocated_mig = f"sum by (workload) (gpu_mig_allocation_ratio{{{DEVICE}}} > 0)"
     made.with_panel(
         panel.timeline(
             "Allocated to",
             "The workloads that had the GPU allocated. Several rows: it is shared.",
-            over_time(f"ceil({held} or {held_mig})", "{{workload}}"),
+            over_time(f"ceil({allocated} or {allocated_mig})", "{{workload}}"),
             style.words({"1": ("allocated", style.BLUE)}),
             size=(12, 6),
             empty="This GPU was not allocated in the time range",

@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models import units
 from dashboards.parts import link, mfu, style
 from dashboards.parts.query import ALERTS, CLUSTER, owners
 from dashboards.parts.states import LOST_REGEX
-from dashboards.parts.table import Key, Table, Value, gauge, lost_state, of_mark
+from dashboards.parts.table import Key, Table, Value, gauge, lost_state, target_ratio
 from exporter.tools.report import promql
 from exporter.tools.report.definitions import UTILIZATION, WASTED, identity, target_ratio_promql
 
@@ -142,7 +142,7 @@ def _owner_columns(level: str) -> tuple[Value, ...]:
         ),
         gauge("Utilization", UTILIZATION.promql(mine), style.PLAIN, width=105),
         *mfu.columns(scope, promql.label(level), window=mfu.NOW),
-        of_mark(target_ratio_promql(mine)),
+        target_ratio(target_ratio_promql(mine)),
         Value(
             "Wasted",
             WASTED.promql(mine),

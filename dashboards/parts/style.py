@@ -30,7 +30,7 @@ Steps = tuple[tuple[float | None, str], ...]
 PLAIN: Steps = ((None, BLUE),)
 NO_FILL: Steps = ((None, "transparent"),)
 """Of cells that only their mapping colours."""
-MARK: Steps = ((None, RED), (round(LOW / HIGH, 3), ORANGE), (0.995, GREEN))
+TARGET_RATIO: Steps = ((None, RED), (round(LOW / HIGH, 3), ORANGE), (0.995, GREEN))
 """Utilization of allocated GPUs, as a fraction of the target of its class of work: of batch work, 30 % and 70 % of its time. What is
 shown as 100 % is green."""
 FULL: Steps = ((None, BLUE), (0.9, ORANGE), (0.98, RED))

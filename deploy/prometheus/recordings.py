@@ -40,11 +40,11 @@ from deploy.prometheus.recordings_device import (
 )
 from deploy.prometheus.recordings_fleet import DOWN, GONE_DAY, GONE_WEEK, MOST, NEW_NODE, PLACED
 from deploy.prometheus.recordings_owner import (
-    MARK,
     PART_STATES,
     PART_USED,
     STARTS,
-    WORKLOAD_HELD,
+    TARGET_UTILIZATION,
+    WORKLOAD_ALLOCATED,
     WORKLOAD_LEVEL,
     WORKLOAD_NOW,
     WORKLOAD_PARTS,
@@ -116,11 +116,11 @@ GROUPS = (
     ),
     Group("gpu-part", RATE_INTERVAL, (PART_STATES, PART_USED)),
     Group(
-        "gpu-held",
+        "gpu-allocated",
         RATE_INTERVAL,
         (
-            MARK,
-            *WORKLOAD_HELD,
+            TARGET_UTILIZATION,
+            *WORKLOAD_ALLOCATED,
             *WORKLOAD_PARTS,
             PART_MODELS,
             MODEL_SHARE,

@@ -171,7 +171,7 @@ def device_load(level: Level) -> tuple[Recording, ...]:
 
 
 def allocation(level: str, labels: tuple[str, ...], base: str = "") -> tuple[Recording, ...]:
-    held = f"{level}:gpu_workload_allocated_gpus:sum"
+    allocated = f"{level}:gpu_workload_allocated_gpus:sum"
     total = (
         summed(labels, f"{base}:gpu_workload_allocated_gpus:sum")
         if base
@@ -179,7 +179,7 @@ def allocation(level: str, labels: tuple[str, ...], base: str = "") -> tuple[Rec
     )
     return (
         record(
-            held,
+            allocated,
             labels,
             f"{total} or 0 * {level}:gpu_up:count",
             "Allocated GPUs by workloads (parts of a GPU count as parts); 0 where none is allocated.",
@@ -187,7 +187,7 @@ def allocation(level: str, labels: tuple[str, ...], base: str = "") -> tuple[Rec
         record(
             f"{level}:gpu_free:sum",
             labels,
-            f"clamp_min({level}:gpu_up:sum - {held}, 0)",
+            f"clamp_min({level}:gpu_up:sum - {allocated}, 0)",
             "Reachable GPUs that are allocated to no workload.",
         ),
     )

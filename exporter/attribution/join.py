@@ -95,7 +95,7 @@ class Attribution:
             for uuid in {*allocated, *runners}
         }
         holders = {uuid: tuple(owner for owner in part if owner != NOBODY) for uuid, part in parts.items()}
-        everyone = {owner for held in holders.values() for owner in held}
+        everyone = {owner for owners in holders.values() for owner in owners}
         infos = {owner: info for view in reversed(views) for owner, info in view.info.items()}
         cgroup_health = [SourceHealth("cgroup", bool(index.groups), 0.0)] if index.groups or index.unseen else []
         allocated_by_any: dict[str, set[Owner]] = defaultdict(set)
@@ -105,7 +105,7 @@ class Attribution:
                     allocated_by_any[uuid].add(owner)
         return Ownership(
             processes=owners,
-            holders={uuid: held for uuid, held in holders.items() if held},
+            holders={uuid: owners for uuid, owners in holders.items() if owners},
             weights={(uuid, owner): part for uuid, each in parts.items() for owner, part in each.items()},
             unallocated=self._unallocated.of(
                 allocated_by_any,

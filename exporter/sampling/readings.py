@@ -214,8 +214,8 @@ class LedgerReadings:
         for instance in gpu.device.instances:
             found = instance_signals(gpu, instance.uuid, whole, monotonic)
             profile = instance.mig.profile if instance.mig else ""
-            held = allocations(instance.uuid, running, ownership, join.hosts, listed=listed)
-            yield Reading(join.targets[instance.uuid], found, held, profile=profile)
+            owned = allocations(instance.uuid, running, ownership, join.hosts, listed=listed)
+            yield Reading(join.targets[instance.uuid], found, owned, profile=profile)
         if held_back:
             self._throttled[uuid] = held_back
 

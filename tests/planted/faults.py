@@ -291,7 +291,7 @@ FAULTS = (
     ),
     Fault("web/status.py", ', STAGES["periodic"].left_out', "", "unit/web/test_status.py"),
     # Panels whose number is wrong
-    Fault("dashboards/waste.py", "/ ({held} > 0)", "/ ({FLEET.of()} > 0)", "panels/test_panels.py"),
+    Fault("dashboards/waste.py", "/ ({allocated} > 0)", "/ ({FLEET.of()} > 0)", "panels/test_panels.py"),
     Fault("dashboards/parts/query.py", "JOULES_PER_KWH = 3.6e6", "JOULES_PER_KWH = 1e6", "panels/test_panels.py"),
     Fault(
         "dashboards/waste.py",

@@ -43,7 +43,7 @@ def _job(
     return shares(run([gpus] * 100, host=host, work=work, processes=processes, ledger=warm), gpu, since=warm)
 
 
-def _held(pids: tuple[int, ...] | None, signals: Signals | None = NOTHING) -> Shares:
+def _allocated(pids: tuple[int, ...] | None, signals: Signals | None = NOTHING) -> Shares:
     """Of a GPU with an allocation and these processes; None: nobody's."""
     allocations = () if pids is None else (Allocation(JOB, 1.0, pids),)
     ledger, reading = Ledger(), Reading(Target("GPU-0", 0, ""), signals, allocations)
@@ -63,9 +63,9 @@ SITUATIONS: Mapping[str, Callable[[], Shares]] = {
     "wait_other": lambda: _job(WAITS, processes={100: SLEEPS}),
     "wait_collective": lambda: _job(SPINS, SPINS),
     "allocated_unused": lambda: shares(run([[HOPPER, NOTHING]] * 100), 1),
-    "allocated_idle": lambda: _held(()),
-    "free": lambda: _held(None),
-    "unobserved": lambda: _held((100,), None),
+    "allocated_idle": lambda: _allocated(()),
+    "free": lambda: _allocated(None),
+    "unobserved": lambda: _allocated((100,), None),
     "low_sm_activity": lambda: _job(SMALL),
     "communication": lambda: _job(replace(SMALL, link_activity=0.6)),
     "memory_bound": lambda: _job(replace(HOPPER, sm_active=0.8, tensor_active=0.04, dram_active=0.86)),

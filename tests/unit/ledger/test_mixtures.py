@@ -247,8 +247,8 @@ def test_thread_that_waits_for_the_gpu_a_neighbour_uses_is_not_short_of_cpu(
 ) -> None:
     """Of a shared GPU one owner runs beyond its half. Who synchronises meanwhile spins on its CPU, as CUDA does."""
     other = Owner(workload="slurm:8", kind="slurm", slurm_job="8")
-    held = (Allocation(JOB, 0.5, (100,), 0.1), Allocation(other, 0.5, (200,), neighbour))
-    reading = Reading(Target("GPU-0", 0, ""), idle(0.1 + neighbour), held)
+    allocated = (Allocation(JOB, 0.5, (100,), 0.1), Allocation(other, 0.5, (200,), neighbour))
+    reading = Reading(Target("GPU-0", 0, ""), idle(0.1 + neighbour), allocated)
     full = ProcessSignals(1.0, 0.0, receiving=0.0, polling=False)
     hosts = {JOB: replace(host, processes={100: full}), other: CALM}
     booked = advance(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts=hosts)).owners[JOB].seconds

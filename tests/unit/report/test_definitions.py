@@ -23,7 +23,7 @@ UNSEEN: Mapping[str, float] = {"unobserved": 2.0, "free": 6.0}
 @pytest.mark.parametrize(
     ("number", "expected", "of_unseen"),
     [
-        (definitions.held, 10.0, 2.0),
+        (definitions.allocated, 10.0, 2.0),
         (definitions.observed, 8.0, 0.0),
         (definitions.used, 4.0, None),
         (definitions.utilization, 0.5, None),

@@ -131,7 +131,7 @@ class Worker:
         except SacctError as error:
             outcome.errors[str(error)] = None
             return
-        self._store.ended([(job.raw_id, job.end or now) for job in missed if job.held_gpus], self._config.settle)
+        self._store.ended([(job.raw_id, job.end or now) for job in missed if job.allocated_gpus], self._config.settle)
         self._store.set_mark("scan", now)
 
     def _work(self, batch: Sequence[Waiting], began: float, outcome: Outcome) -> bool:
@@ -178,7 +178,7 @@ class Worker:
         if self._services.accounts is not None and not (job and job.end) and now - each.ended < _LONGEST_LAG:
             self._later(each, outcome)
             return
-        if job is not None and not job.held_gpus:
+        if job is not None and not job.allocated_gpus:
             self._store.done(each.job, NO_GPUS, now)
             outcome.skipped += 1
             return
