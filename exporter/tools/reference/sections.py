@@ -40,7 +40,7 @@ class Section:
         before, begin, rest = text.partition(self.begin)
         _, end, after = rest.partition(END)
         if not begin or not end:
-            raise ValueError("the page lacks the marks between which the tables stand")
+            raise ValueError("the page lacks the markers between which the tables stand")
         made = "\n".join(self.lines())
         return f"{before}{begin}\n\n{made}\n\n{END}{after}"
 

@@ -122,7 +122,7 @@ class Worker:
 
     def _scan(self, now: float, outcome: Outcome) -> None:
         """Jobs whose end the hook did not note: slurmctld was killed, the disk was full, the hook not yet there."""
-        last = self._store.mark("scan")
+        last = self._store.timestamp("scan")
         if self._services.accounts is None or (last is not None and now - last < _SCAN_EVERY):
             return
         since = now - self._config.look_back if last is None else last - _SCAN_OVERLAP
@@ -132,7 +132,7 @@ class Worker:
             outcome.errors[str(error)] = None
             return
         self._store.ended([(job.raw_id, job.end or now) for job in missed if job.allocated_gpus], self._config.settle)
-        self._store.set_mark("scan", now)
+        self._store.set_timestamp("scan", now)
 
     def _work(self, batch: Sequence[Waiting], began: float, outcome: Outcome) -> bool:
         """Whether to go on: not once somebody who is needed for all of them is away."""
