@@ -16,11 +16,11 @@ from dashboards.parts.query import (
     answering,
     gpu_busy,
     main_states,
+    notable_state,
     now,
     over_time,
     rate,
     some,
-    telling,
 )
 from dashboards.parts.table import Key, Table, Text, gauge, lost_state
 
@@ -85,7 +85,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "State",
             "Its largest loss where that takes a tenth of its time, else the state that takes most.",
-            now(telling(lambda more: rate(f"gpu_state_seconds_total{{{DEVICE}{more}}}"), "gpu")),
+            now(notable_state(lambda more: rate(f"gpu_state_seconds_total{{{DEVICE}{more}}}"), "gpu")),
             "none",
             mappings=states.by_code(),
             size=(4, 4),

@@ -18,11 +18,11 @@ from dashboards.parts.query import (
     NODE,
     SOURCE,
     main_states,
+    notable_state_of_fractions,
     now,
     over_time,
     owner_states,
     owners,
-    telling_of_shares,
 )
 from dashboards.parts.style import BLUE
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
@@ -157,7 +157,7 @@ def _slowest() -> table.Panel:
             Key("gpu", "GPU", (to_gpu(cell("Node"), cell("GPU"), cell("Cluster")),), width=60),
         ),
         columns=(
-            gauge("Waits less by", f"clamp_min({_LESS}, 0)", style.SHARE_OF_TIME, width=160),
+            gauge("Waits less by", f"clamp_min({_LESS}, 0)", style.FRACTION_OF_TIME, width=160),
             lost_state("State", f"({state}) and on ({_BY_GPU}) {_LESS}"),
             Value("Straggled", f"{straggled} and on ({_BY_GPU}) {_LESS}", units.Seconds, decimals=1, width=100),
         ),
@@ -172,7 +172,7 @@ def _first_ranks() -> statetimeline.Panel:
         "The ranks that the others wait for, over time",
         "The twelve GPUs that at the end of the time range wait least for others: where most wait and one computes, reads "
         "or is throttled, that is the one.",
-        telling_of_shares(_states, _BY_GPU, f" and on ({_BY_GPU}) bottomk({_FIRST}, {_waiting(' @ end()')})"),
+        notable_state_of_fractions(_states, _BY_GPU, f" and on ({_BY_GPU}) bottomk({_FIRST}, {_waiting(' @ end()')})"),
         "{{instance}} {{gpu}}",
         height=10,
         page=_FIRST,
@@ -190,7 +190,7 @@ def _nodes() -> statetimeline.Panel:
     return _rows(
         "By node",
         "A row for each of its nodes, where they are two or more. A row that computes while the others wait is the one they wait for.",
-        telling_of_shares(
+        notable_state_of_fractions(
             lambda more: f"sum by ({_BY_NODE}, state) ({_states(more)} {_OWNED})",
             _BY_NODE,
             f" {_more_than(1, _BY_NODE, 'gpu_workload_allocated_gpus')}",
@@ -208,7 +208,9 @@ def _ranks() -> statetimeline.Panel:
         "By GPU",
         f"A row for each of its GPUs, where they are more than {_FIRST}, in the order of nodes: one rank each where a process has one GPU. Of many, drag over "
         "a part of the time to see it in more steps.",
-        telling_of_shares(_states, _BY_GPU, f" {_OWNED} {_more_than(_FIRST, _BY_GPU, 'gpu_allocation_ratio')}"),
+        notable_state_of_fractions(
+            _states, _BY_GPU, f" {_OWNED} {_more_than(_FIRST, _BY_GPU, 'gpu_allocation_ratio')}"
+        ),
         "{{instance}} {{gpu}}",
         height=22,
         page=40,

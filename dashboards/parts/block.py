@@ -19,11 +19,11 @@ from dashboards.parts.query import (
     gpu_busy,
     known,
     main_states,
+    notable_state,
     over_time,
     owner_states,
     owners,
     rate,
-    telling,
 )
 from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state, runbook, target_ratio
 from exporter.tools.report.definitions import LOST, UTILIZATION, WASTED, among, identity, target_ratio_promql
@@ -156,7 +156,7 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
             gauge(
                 "Thermal throttling",
                 answering(rate(f"gpu_throttled_seconds_total{{{scope}, {THERMAL}}}"), scope),
-                style.SHARE_OF_TIME,
+                style.FRACTION_OF_TIME,
                 width=140,
             ),
             Value(
@@ -195,7 +195,7 @@ def told(
     empty: str = "",
 ) -> statetimeline.Panel:
     """Return a timeline of each row: its largest loss where that took a tenth, else what took most."""
-    query = over_time(telling(seconds, by, only), legend)
+    query = over_time(notable_state(seconds, by, only), legend)
     return timeline(title, f"{description} {TOLD}", query, states.by_code(), size=size, empty=empty)
 
 

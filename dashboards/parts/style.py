@@ -42,7 +42,7 @@ ORANGE_FROM_ONE: Steps = ((None, GREEN), (1, ORANGE))
 HEAT: Steps = ((None, GREEN), (75, YELLOW), (83, ORANGE), (90, RED))
 MARGIN: Steps = ((None, RED), (3, ORANGE), (10, GREEN))
 """Degrees left before the GPU slows itself down."""
-SHARE_OF_TIME: Steps = ((None, GREEN), (0.01, YELLOW), (0.1, ORANGE), (0.3, RED))
+FRACTION_OF_TIME: Steps = ((None, GREEN), (0.01, YELLOW), (0.1, ORANGE), (0.3, RED))
 """Of time throttled."""
 STALENESS: Steps = ((None, GREEN), (10, ORANGE), (60, RED))
 

@@ -129,7 +129,7 @@ def device_states(level: Level) -> tuple[Recording, ...]:
     )
 
 
-def device_shares(level: Level) -> tuple[Recording, ...]:
+def device_ratios(level: Level) -> tuple[Recording, ...]:
     """Record for how much of its time a level was used, and slowed down."""
     labels, state = level.labels, f"{level.name}_state:gpu_state_seconds:rate5m"
     busy, observed = f"{level.name}:gpu_busy_seconds:rate5m", summed(labels, f'{state}{{state!="unobserved"}}')
@@ -223,7 +223,7 @@ GPU_BUSY = record(
     "Fraction of the observed time in which a kernel ran and did more than wait; none while the GPU is unreachable.",
 )
 INFO_JOIN = f" * on (cluster, instance, uuid) group_left (model) {INFO.record}"
-MODEL_SHARE = record(
+MODEL_ALLOCATION = record(
     "model:gpu_allocation_ratio:sum",
     MODEL,
     summed(MODEL, "workload_model:gpu_allocation_ratio:sum"),

@@ -17,7 +17,7 @@ from exporter.attribution.owner import NOBODY, Owner, Ownership, SourceHealth, T
 from exporter.attribution.source import Match, OwnerSource, ProcessIndex, ProcessIndexer, View
 from exporter.core.clock import MonotonicTime
 from exporter.core.threads import Threads
-from exporter.core.units import Share
+from exporter.core.units import Fraction
 from exporter.host.model import HostProcess
 
 K = TypeVar("K")
@@ -245,7 +245,7 @@ def within_pods(allocated: Mapping[Owner, float | None], runners: Collection[Own
     return found
 
 
-def weights(allocated: Mapping[Owner, float | None], runners: Iterable[Owner]) -> Mapping[Owner, Share]:
+def weights(allocated: Mapping[Owner, float | None], runners: Iterable[Owner]) -> Mapping[Owner, Fraction]:
     """Return the fraction of one target that each owner has: by amount where all have one, else even fractions.
 
     Runners have none of a target that was allocated to others, and all of one that was allocated to no owner.
@@ -255,10 +255,10 @@ def weights(allocated: Mapping[Owner, float | None], runners: Iterable[Owner]) -
     stated = [amount for amount in amounts.values() if amount]
     if len(stated) == len(amounts) and stated:
         total = sum(stated)
-        parts = {holder: Share((amount or 0.0) / total) for holder, amount in amounts.items()}
+        parts = {holder: Fraction((amount or 0.0) / total) for holder, amount in amounts.items()}
     else:
-        parts = {holder: Share(1.0 / len(amounts)) for holder in amounts}
-    return {**dict.fromkeys(runners, Share(0.0)), **parts}
+        parts = {holder: Fraction(1.0 / len(amounts)) for holder in amounts}
+    return {**dict.fromkeys(runners, Fraction(0.0)), **parts}
 
 
 SETTLE_SECONDS = 15.0

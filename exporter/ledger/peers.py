@@ -89,13 +89,13 @@ def late_ranks(divisions: Mapping[str, Division], peers: Peers, owners: Mapping[
     ranks = [
         (uuid, each)
         for uuid, division in divisions.items()
-        for each in division.owner_shares
+        for each in division.owner_usages
         if len(peers.get(each.owner, _ALONE).get(uuid, ())) > 1
     ]
     for uuid, part in ranks:
         if not part.receiving:
             kept[uuid, part.owner] = 1.0 if part.stopped else kept_part(part)
-        elif any(state in _RECEIVES for state, _ in part.state_shares):
+        elif any(state in _RECEIVES for state, _ in part.state_fractions):
             receiving[uuid, part.owner] = sum([_state_fraction(part, state) for state in _RECEIVES])
     late: dict[tuple[str, Owner], float] = {}
     for uuid, owner in receiving:
@@ -120,12 +120,12 @@ def _comes_late(pasts: Mapping[str, UsageHistory], uuid: str, others: Sequence[s
 
 def kept_part(part: OwnerUsage) -> float:
     """Return the part of its time in which something on this node kept it."""
-    whole = sum([share for _, share in part.state_shares])
-    return sum([share for state, share in part.state_shares if state in _KEPT_HERE]) / whole if whole else 0.0
+    whole = sum([share for _, share in part.state_fractions])
+    return sum([share for state, share in part.state_fractions if state in _KEPT_HERE]) / whole if whole else 0.0
 
 
 def _state_fraction(part: OwnerUsage, state: int) -> float:
-    return sum(share for each, share in part.state_shares if each == state)
+    return sum(share for each, share in part.state_fractions if each == state)
 
 
 _SLOWER = 1.1

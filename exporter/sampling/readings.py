@@ -69,7 +69,7 @@ def signals(gpu: Gpu, before: Throttled | None, now: Throttled | None, monotonic
         tensor_active=ratios.get("tensor"),
         dram_active=ratios.get("dram"),
         vector_active=_vector(ratios),
-        memory_activity=utilization.memory_share if utilization else None,
+        memory_activity=utilization.memory_ratio if utilization else None,
         link_activity=_link_activity(gpu, gpm) if gpm else None,
         power_of_limit=power.of_limit if power else None,
         throttled_thermal=_ratio(before.thermal, now.thermal, since) if now and before else None,

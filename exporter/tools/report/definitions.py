@@ -175,7 +175,7 @@ def used(of: Hours) -> float | None:
     return _sum(of, BUSY) if observed(of) > 0 else None
 
 
-def busy_share(of: Hours) -> float | None:
+def busy_ratio(of: Hours) -> float | None:
     known = sum(of.values()) - _sum(of, UNOBSERVED)
     return _sum(of, BUSY) / known if known > 0 else None
 
@@ -255,12 +255,12 @@ UTILIZATION = Definition(
     lambda of: f"{of.used()} / ({of.observed()} > 0)",
     utilization,
 )
-BUSY_SHARE = Definition(
+BUSY_RATIO = Definition(
     "Busy",
     "used GPU hours",
     "GPU hours that were observed, allocated or free: how busy a GPU, a node or a model is, whoever had it",
     "is in neither; with nothing else there is no number",
     lambda of: f"{of.used()} / ({of.known()} > 0)",
-    busy_share,
+    busy_ratio,
 )
-DEFINITIONS = (ALLOCATED, USED, WASTED, UTILIZATION, BUSY_SHARE)
+DEFINITIONS = (ALLOCATED, USED, WASTED, UTILIZATION, BUSY_RATIO)

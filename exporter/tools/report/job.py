@@ -160,7 +160,7 @@ def _devices(ask: Ask, span: Span, hours: float) -> Iterable[DeviceUse]:
     named = ask(promql.models)
     models = {_key(s): s.labels.get("model", "") for s in named}
     of_gpu = {(_node(s.labels), s.labels.get("gpu", "")): s.labels.get("model", "") for s in named}
-    instances = ask(promql.mig_shares)
+    instances = ask(promql.mig_fractions)
     cut = {(_node(s.labels), s.labels.get("gpu", "")) for s in instances}
     whole = [s for s in ask(promql.shares) if (_node(s.labels), s.labels.get("gpu", "")) not in cut]
     always = hours * _HOUR >= _ALWAYS * span.seconds * sum(share.value for share in (*whole, *instances))

@@ -282,7 +282,7 @@ def shares(selector: str, window: str) -> str:
     return _allocated("gpu_allocation_ratio", selector, window)
 
 
-def mig_shares(selector: str, window: str) -> str:
+def mig_fractions(selector: str, window: str) -> str:
     by = f"{DEVICE}, profile"
     return f"max by ({by}) (max_over_time(gpu_mig_allocation_ratio{{{selector}}}[{window}])) > 0"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from exporter.ledger.states import STATES
 from tests.e2e.dashboards.history import JOB, Span
 
-Shares = Mapping[str, float]
+OwnerRows = Mapping[str, float]
 """Shares of time by state."""
 
 
@@ -41,13 +41,13 @@ class Owner:
 class Holding:
     owner: Owner
     share: float
-    does: Shares
+    does: OwnerRows
     """Of its own share; sums to 1."""
 
 
 @dataclass(frozen=True)
 class Gpu:
-    does: Shares
+    does: OwnerRows
     allocated: tuple[Holding, ...] = ()
     model: str = "NVIDIA H100"
     lost_after: float = float("inf")
@@ -100,7 +100,7 @@ _THIRD = {"computing": 2 / 3, "wait_cpu": 1 / 3}
 _WAITS = {"computing": 0.6, "wait_peer": 0.4}
 
 
-def _whole(owner: Owner, does: Shares) -> Gpu:
+def _whole(owner: Owner, does: OwnerRows) -> Gpu:
     return Gpu(does, (Holding(owner, 1.0, does),))
 
 
@@ -246,5 +246,5 @@ def _owner(owner: Owner, node: Known, seconds: float, counted: float) -> Samples
         yield "gpu_workload_gpu_seconds_total", owner.labels | {"state": state}, spent
 
 
-def _time(does: Shares, state: str, seen: float, lost: float) -> float:
+def _time(does: OwnerRows, state: str, seen: float, lost: float) -> float:
     return seen * does.get(state, 0.0) + (lost if state == "unobserved" else 0.0)

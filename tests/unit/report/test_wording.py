@@ -92,7 +92,7 @@ def test_every_query_parses() -> None:
             promql.increase_since_first_sample("gpu_state_seconds_total", "60s"), selector, "60s", "state"
         ),
         promql.shares(selector, "60s"),
-        promql.mig_shares(selector, "60s"),
+        promql.mig_fractions(selector, "60s"),
         promql.models(selector, "60s"),
         promql.causes(promql.TEAM, scope, "60s"),
         promql.RULES_THERE.format(window="60s"),
