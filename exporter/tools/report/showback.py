@@ -17,6 +17,9 @@ from exporter.tools.report.accounting.prices import Prices
 from exporter.tools.report.definitions import LOST, POSSIBLY_LOST
 from exporter.tools.report.document import Document, Facts, Table
 
+_NAMED_NODES = 5
+"""Nodes without data that a total names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -55,14 +58,20 @@ class Showback:
     days: int
     days_with_data: float
     days_with_data_before: float
+    days_missing: Mapping[str, float]
+    """Days by node in which it observed nothing, since its first row."""
     currency: str
     rows: Sequence[Row]
 
     @property
     def coverage(self) -> str:
+        missing = [f"{node} {days:.1f}" for node, days in list(self.days_missing.items())[:_NAMED_NODES]]
+        more = len(self.days_missing) - len(missing)
         return (
             f"data for {self.days_with_data:.1f} of {self.days} days;"
             f" {self.days_with_data_before:.1f} days of the month before"
+            + (f"; days missing: {', '.join(missing)}" if missing else "")
+            + (f" and {more} more nodes" if more else "")
         )
 
 
@@ -88,8 +97,9 @@ def showback(database: Database, of: Month, by: str, team: str, prices: Prices, 
         )
         for row in ranked
     ]
+    missing = {node: round(hours / 24, 2) for node, hours in database.hours_missing(of.begin, of.end).items()}
     covered, covered_before = (round(database.hours_covered(each.begin, each.end) / 24, 2) for each in (of, before))
-    return Showback(of.name, by, of.days, covered, covered_before, prices.currency, ranked)
+    return Showback(of.name, by, of.days, covered, covered_before, missing, prices.currency, ranked)
 
 
 def _ranked(rows: Sequence[Row]) -> Sequence[Row]:

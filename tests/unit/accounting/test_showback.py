@@ -126,7 +126,10 @@ def test_jobs_of_a_team_are_behind_its_number(listed: Any) -> None:
 def test_total_says_what_it_covers(listed: Any) -> None:
     text = listed("--format", "csv")
 
-    assert text.err == "gpu-exporter: 2026-10: data for 0.1 of 31 days; 0.0 days of the month before\n"
+    assert (
+        text.err
+        == "gpu-exporter: 2026-10: data for 0.1 of 31 days; 0.0 days of the month before; days missing: gpu01 18.0\n"
+    )
     assert text.out.splitlines()[2].startswith("speech,2,8.0,1.0,4.0,0.0,2.0,2,8.0,0,")
 
 
