@@ -73,8 +73,9 @@ def showback() -> build.Dashboard:
                 now(f"max by (team) ({cost}) / ({budget})", "{{team}}"),
                 units.PercentUnit,
                 steps=((None, look.GREEN), (0.8, look.ORANGE), (1, look.RED)),
-                size=(12, 8),
+                size=(10, 8),
                 empty="No team has a budget, or the accounting service is not scraped",
             )
         )
+    made.with_panel(panel.covered((4, 8)))
     return made
