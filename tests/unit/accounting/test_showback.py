@@ -123,6 +123,22 @@ def test_jobs_of_a_team_are_behind_its_number(listed: Any) -> None:
     assert {name: each["cost"] for name, each in jobs.items()} == {"1": 6.0, "2": 4.0, "3": 0.0}
 
 
+def test_idle_service_has_its_cost_and_advice(listed: Any, tmp_path: Path) -> None:
+    """Four GPUs without a request for an hour: that is no waste for certain, but neither is it free."""
+    owner = Owner("web/Deployment/chat", "pod", namespace="web", pod="chat-0", container="main")
+    idle = {**row("", "", moment(21, 0), H100, 1.0), "facts": {"owner": owner}, "states": {"wait_requests": 14400.0}}
+    database = Database(tmp_path / DATABASE)
+    database.add("gpu03", "gpu03", Cursor("u", 1), (idle,), 0.0)
+    database.close()
+
+    web = by_name(listed("--format", "json").out)["web"]
+    page = listed("--format", "html", "--team", "web").out
+
+    assert (web["wasted_cost"], web["possibly_wasted_hours"], web["possibly_wasted_cost"]) == (0.0, 4.0, 8.0)
+    assert "<strong>Waits for requests, 4.0 h</strong>" in page
+    assert list(by_name(listed("--format", "json", "--team", "web", "--by", "job").out)) == ["web/Deployment/chat"]
+
+
 def test_total_says_what_it_covers(listed: Any) -> None:
     text = listed("--format", "csv")
 

@@ -69,6 +69,7 @@ DELETE FROM changed;
 _OF_ROWS = ("job", "node")
 """Groups that sums of hours do not have."""
 _VERSION_1 = """
+UPDATE allocations SET job = coalesce(json_extract(facts, '$.owner[0]'), '') WHERE job = '';
 INSERT OR IGNORE INTO changed SELECT DISTINCT hour FROM hours;
 INSERT OR IGNORE INTO observed SELECT DISTINCT node, hour FROM hours WHERE node != 'scheduler'
     AND coalesce(json_extract(states, '$.unobserved'), 0) < seconds;
@@ -342,7 +343,7 @@ def _allocation(node: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
     team = owner.account or owner.namespace
     text = json.dumps(row["facts"], separators=(",", ":"))
     return (
-        *(node, row["allocation"], row["start"], row["end"], owner.slurm_job, owner.user),
+        *(node, row["allocation"], row["start"], row["end"], owner.slurm_job or owner.workload, owner.user),
         *(owner.account, owner.namespace, team, text),
     )
 
