@@ -221,7 +221,40 @@ def to_focus(charges: Sequence[Charge], of: Month, currency: str) -> str:
 
     GPU hours without a price are not in it.
     """
-    return csv_text([_focus_row(charge, charge.price, of, currency) for charge in charges if charge.price is not None])
+    return csv_text(_focus_rows(charges, of, currency))
+
+
+_OPENCOST = {
+    "accountName": "BillingAccountName", "chargeCategory": "ChargeCategory", "description": "ChargeDescription",
+    "resourceName": "ResourceName", "resourceType": "ResourceType", "providerId": "ResourceId",
+    "usageUnit": "ConsumedUnit",
+}  # fmt: skip
+_OPENCOST_NUMBERS = {
+    "billedCost": "BilledCost", "listCost": "ListCost", "listUnitPrice": "ListUnitPrice",
+    "usageQuantity": "ConsumedQuantity",
+}  # fmt: skip
+
+
+def to_opencost(charges: Sequence[Charge], of: Month, currency: str) -> str:
+    """Return the CustomCostResponse of an OpenCost plugin (opencost/protos/customcost) as JSON of protobuf."""
+    costs = [
+        {
+            **{ours: row[theirs] for ours, theirs in _OPENCOST.items()},
+            **{ours: float(str(row[theirs])) for ours, theirs in _OPENCOST_NUMBERS.items()},
+            "id": f"{of.name}/{row['SubAccountId']}/{row['SkuPriceId']}",
+            "labels": {"team": row["SubAccountName"]},
+        }
+        for row in _focus_rows(charges, of, currency)
+    ]
+    response = {
+        "costSource": "gpu", "domain": "gpu-exporter", "version": "v1", "currency": currency,
+        "start": _moment(of.begin), "end": _moment(of.end), "costs": costs,
+    }  # fmt: skip
+    return printable_json(response, 2) + "\n"
+
+
+def _focus_rows(charges: Sequence[Charge], of: Month, currency: str) -> Sequence[Mapping[str, object]]:
+    return [_focus_row(charge, charge.price, of, currency) for charge in charges if charge.price is not None]
 
 
 def _focus_row(charge: Charge, price: float, of: Month, currency: str) -> Mapping[str, object]:

@@ -202,6 +202,32 @@ def test_focus_has_a_charge_for_each_team_model_and_price(listed: Any) -> None:
     }
 
 
+def test_opencost_has_the_fields_of_its_custom_costs(listed: Any) -> None:
+    """https://github.com/opencost/opencost, protos/customcost/messages.proto."""
+    response = json.loads(listed("--format", "opencost").out)
+    window = {"start": "2026-10-01T00:00:00Z", "end": "2026-11-01T00:00:00Z"}
+    domain = {"costSource": "gpu", "domain": "gpu-exporter", "version": "v1", "currency": "EUR"}
+
+    assert {name: value for name, value in response.items() if name != "costs"} == {**domain, **window}
+    (cheap,) = [each for each in response["costs"] if each["listUnitPrice"] == 0.5]
+    assert cheap == {
+        "accountName": "GPU fleet",
+        "billedCost": 2.0,
+        "chargeCategory": "Usage",
+        "description": f"GPU hours of speech on {A100}",
+        "id": f"2026-10/speech/{A100} at 0.5",
+        "labels": {"team": "speech"},
+        "listCost": 2.0,
+        "listUnitPrice": 0.5,
+        "providerId": A100,
+        "resourceName": A100,
+        "resourceType": "GPU",
+        "usageQuantity": 4.0,
+        "usageUnit": "Hours",
+    }
+    assert sum(each["billedCost"] for each in response["costs"]) == 18.0
+
+
 def test_name_that_a_spreadsheet_would_run_is_text(listed: Any, tmp_path: Path) -> None:
     database = Database(tmp_path / DATABASE)
     database.add("gpu04", "gpu04", Cursor("v", 1), (row("7", "=1+1", moment(3, 0), A100, 1.0),), 0.0)

@@ -214,15 +214,14 @@ class Database:
 
     def hours_missing(self, since: float, until: float) -> Mapping[str, int]:
         """Return by node the hours without an observation, from the node's first hour to the newest of all nodes."""
+        begin, end = int(since // HOUR_SECONDS), int(until // HOUR_SECONDS)
         rows = self._database.execute(
-            "WITH ends AS (SELECT node, max(?1, min(hour)) AS first FROM observed WHERE hour < ?2 GROUP BY node)"
-            " SELECT node, (SELECT min(?2, max(hour) + 1) FROM observed) - first - (SELECT count(*) FROM observed o"
-            " WHERE o.node = ends.node AND o.hour >= first AND o.hour < ?2) AS missing"
-            " FROM ends WHERE missing > 0 AND EXISTS (SELECT 1 FROM observed o WHERE o.node = ends.node"
-            " AND o.hour >= ?1) ORDER BY missing DESC, node",
-            (int(since // HOUR_SECONDS), int(until // HOUR_SECONDS)),
+            "SELECT node, (SELECT min(hour) FROM observed WHERE node = o.node), count(*),"
+            " (SELECT max(hour) + 1 FROM observed) FROM observed o WHERE hour >= ? AND hour < ? GROUP BY node",
+            (begin, end),
         )
-        return dict(rows.fetchall())
+        missing = {node: min(end, last) - max(begin, first) - count for node, first, count, last in rows}
+        return dict(sorted(((node, hours) for node, hours in missing.items() if hours), key=lambda each: -each[1]))
 
     def sum_hours(self) -> None:
         """Add up the hours that changed since, so that months of large fleets are read at once."""
