@@ -63,7 +63,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Allocated", "Hours that a GPU was allocated, used or not.", now(held), GPU_HOURS, size=(3, 4), decimals=0
+            "Allocated", "Hours that a GPU was allocated, used or not.", now(held), GPU_HOURS, size=(2, 4), decimals=0
         )
     )
     made.with_panel(
@@ -94,7 +94,7 @@ def _numbers(made: build.Dashboard) -> None:
             now(f"({lost}) / ({held} > 0)"),
             units.PercentUnit,
             steps=style.LOSS,
-            size=(3, 4),
+            size=(2, 4),
             decimals=0,
         )
     )
@@ -145,6 +145,7 @@ def _numbers(made: build.Dashboard) -> None:
             decimals=0,
         )
     )
+    made.with_panel(panel.covered((2, 4)))
 
 
 def _bars() -> bargauge.Panel:
