@@ -53,7 +53,9 @@ class Node:
                 replace(seen, joules=joules if seen.joules is None else seen.joules) for seen in self.gpus.values()
             )
             observed = Observation(self.now, self.boot, self.driver, gpus, self.refused, self.said, self.sxids)
-            observed = replace(observed, unclaimed=self.unclaimed, stated=self.stated, levels=self.levels, booted=self.booted)
+            observed = replace(
+                observed, unclaimed=self.unclaimed, stated=self.stated, levels=self.levels, booted=self.booted
+            )
             self.book = advance(self.book, observed)
 
     def set_clock(self, seconds: float) -> None:
