@@ -67,7 +67,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Hours that a GPU was allocated, used or not.",
             now(allocated),
             GPU_HOURS,
-            size=(3, 4),
+            size=(2, 4),
             decimals=0,
         )
     )
@@ -99,7 +99,7 @@ def _numbers(made: build.Dashboard) -> None:
             now(f"({lost}) / ({allocated} > 0)"),
             units.PercentUnit,
             steps=style.LOSS,
-            size=(3, 4),
+            size=(2, 4),
             decimals=0,
         )
     )
@@ -150,6 +150,7 @@ def _numbers(made: build.Dashboard) -> None:
             decimals=0,
         )
     )
+    made.with_panel(panel.covered((2, 4)))
 
 
 def _bars() -> bargauge.Panel:

@@ -132,8 +132,15 @@ def heat(made: build.Dashboard) -> None:
         panel.name_series(
             panel.lines(
                 "Clock throttling",
-                "Share of time the clocks were lowered, by reason.",
-                over_time(some(f"sum by (reason) ({rate(f'gpu_throttled_seconds_total{{{DEVICE}}}')})"), "{{reason}}"),
+                "Share of time the clocks were lowered, by reason, and what the power cap took of it. That is no waste.",
+                [
+                    over_time(
+                        some(f"sum by (reason) ({rate(f'gpu_throttled_seconds_total{{{DEVICE}}}')})"), "{{reason}}"
+                    ),
+                    over_time(
+                        some(rate(f"gpu_power_cap_slowdown_seconds_total{{{DEVICE}}}")), "taken by the power cap"
+                    ),
+                ],
                 units.PercentUnit,
                 size=(12, 7),
                 ceiling=1,

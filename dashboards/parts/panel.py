@@ -10,11 +10,13 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import common as shared
 from grafana_foundation_sdk.models import dashboard as model
+from grafana_foundation_sdk.models import units
 from grafana_foundation_sdk.models.text import TextMode
 
 from dashboards.parts import states, style
 from dashboards.parts.link import Link
-from dashboards.parts.query import SOURCE
+from dashboards.parts.query import CLUSTER, RANGE, SOURCE, now
+from exporter.tools.report import promql
 
 Queries = prometheus.Dataquery | Sequence[prometheus.Dataquery]
 _P = TypeVar("_P", timeseries.Panel, stat.Panel, bargauge.Panel, statetimeline.Panel, heatmap.Panel)
@@ -37,6 +39,20 @@ def _finish(panel: _P, unit: str, empty: str, links: Iterable[Link]) -> _P:
     if found:
         panel.data_links(found)
     return panel
+
+
+def covered(size: tuple[int, int]) -> stat.Panel:
+    """Fraction of the time range for which there are recordings: what totals beside it cover."""
+    return number(
+        "Time with data",
+        "Fraction of the time range for which rules have recorded anything: the totals cover no more.",
+        now(f"clamp_max({promql.covered_seconds(CLUSTER, RANGE)} / $__range_s, 1)"),
+        units.PercentUnit,
+        steps=((None, style.ORANGE), (0.99, style.GREEN)),
+        size=size,
+        decimals=1,
+        empty="no recordings",
+    )
 
 
 def number(

@@ -26,7 +26,8 @@ from exporter.faults import acknowledgements, state_file
 from exporter.faults.families import FaultStatus, acknowledged_faults
 from exporter.faults.latch import advance
 from exporter.faults.model import Acknowledgement, Fault, FaultState, Observation, ObservedGpu, SwitchFault
-from exporter.faults.reference import BUSY
+from exporter.faults.reference import BUSY, stated_levels
+from exporter.faults.rule import Limits
 from exporter.faults.state_file import Saver, StateError
 
 
@@ -97,6 +98,7 @@ class FaultWatchConfig:
     """Somebody else keeps the file."""
     xid: Mapping[int, str] = field(default_factory=dict[int, str])
     """The site's own classes of XIDs."""
+    limits: Limits = field(default_factory=Limits)
 
 
 class FaultTracker:
@@ -157,6 +159,10 @@ class FaultTracker:
     def site_xids(self) -> Mapping[int, str]:
         return self._site.xid
 
+    @property
+    def limits(self) -> Limits:
+        return self._site.limits
+
     def due(self, monotonic: MonotonicTime) -> bool:
         return monotonic - self._observed_at >= _EVERY
 
@@ -181,6 +187,7 @@ class FaultTracker:
         observation = Observation(
             time, self._site.boot, driver, gpus, refused, acknowledged, sxids or {}, unclaimed or {}, stated, booted
         )
+        observation = replace(observation, levels=stated_levels(self.limits))
         self._state = advance(before, observation)
         _log_changes(before, self._state)
         if self._saver:

@@ -16,7 +16,7 @@ from exporter.driver.interface import Driver
 from exporter.faults.evaluate import STAGES, evaluate
 from exporter.faults.families import FAULT_FAMILIES, FINDINGS
 from exporter.faults.findings import RELEASED
-from exporter.faults.rule import Finding, Limits, Verdict, from_blocks
+from exporter.faults.rule import Finding, Verdict, from_blocks
 from exporter.faults.watch import FaultTracker, FaultWatchConfig, observed_gpu
 from exporter.sampling.accounting import Accounting, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, gpu_statuses, node_blocks, xid_blocks
@@ -101,7 +101,7 @@ class Sampler:
         if due:
             ignored = STAGES["periodic"].left_out  # jobs run: what they have is no fault
             self._findings = evaluate(
-                from_blocks(snapshot.blocks, at.unix), Limits(), ignored, Verdict.DEGRADED
+                from_blocks(snapshot.blocks, at.unix), self._faults.limits, ignored, Verdict.DEGRADED
             ).findings
         findings = self._findings
 
@@ -203,7 +203,7 @@ class Sampler:
             yield from (Block(family, (), faults) for family in FAULT_FAMILIES)
             yield from node_blocks(status, broken)
 
-        return Snapshot(status, series, result.processes, started)
+        return Snapshot(status, series, result.processes, started, self._faults.limits)
 
 
 GOLDEN_RATIO = 0.618034

@@ -12,6 +12,7 @@ from exporter.core.families import Block
 from exporter.core.record import record
 from exporter.core.threads import ThreadState
 from exporter.core.units import Fraction
+from exporter.faults.rule import Limits
 
 
 @record
@@ -101,6 +102,8 @@ class Snapshot:
     series: Callable[[], Iterable[Block]] = tuple
     processes: Sequence[ProcessRow] = ()
     monotonic: MonotonicTime = NEVER
+    limits: Limits = field(default_factory=Limits)
+    """What the GPUs are compared with."""
 
     @property
     def blocks(self) -> Iterable[Block]:

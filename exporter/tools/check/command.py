@@ -163,7 +163,7 @@ def _check_once(config: CheckConfig, stage: Stage, seconds: float) -> Report | N
         gpus=daemon.faults.expect_gpus,
         margin=check.margin,
         hot=check.hot,
-        reference=check.reference,
+        reference=daemon.faults.expect_reference,
         link_errors=check.link_errors,
         emptied=job_gpus(os.environ, gres_devices(daemon)) if check.stage == "epilog" else None,
         job=os.environ.get("SLURM_JOB_ID", ""),

@@ -313,10 +313,12 @@ def test_every_supported_reason_is_shown_held_or_not() -> None:
     assert ("reliability",) in active
 
 
-def test_clock_is_read_while_heat_or_the_power_brake_holds_it_down_and_not_else() -> None:
+@pytest.mark.parametrize("reason", [0x4, 0x20, 0x40, 0x80], ids=["power limit", "software", "heat", "power brake"])
+def test_clock_is_read_while_heat_or_power_lowers_it_and_not_else(reason: int) -> None:
     device = hopper()
+    device.answers["nvmlDeviceGetCurrentClocksEventReasons"] = 0x1
     calm = cycles(THROTTLE, device, 1)[0]
-    device.answers["nvmlDeviceGetCurrentClocksEventReasons"] = 0x40
+    device.answers["nvmlDeviceGetCurrentClocksEventReasons"] = reason
 
     assert (calm.sm_clock, cycles(THROTTLE, device, 1)[0].sm_clock) == (None, 1980e6)
 

@@ -27,6 +27,7 @@ class Node:
     sxids: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
     unclaimed: dict[str, dict[int, XidReport]] = field(default_factory=dict[str, dict[int, XidReport]])
     stated: int = 0
+    levels: dict[str, int] = field(default_factory=dict[str, int])
     epoch: float = 1_000_000.0 - 86400.0
     """When the driver's counters began."""
     booted: float = 0.0
@@ -51,9 +52,11 @@ class Node:
             gpus = tuple(
                 replace(seen, joules=joules if seen.joules is None else seen.joules) for seen in self.gpus.values()
             )
-            observe = Observation(self.now, self.boot, self.driver, gpus, self.refused, self.said, self.sxids)
-            observe = replace(observe, unclaimed=self.unclaimed, stated=self.stated, booted=self.booted)
-            self.book = advance(self.book, observe)
+            observed = Observation(self.now, self.boot, self.driver, gpus, self.refused, self.said, self.sxids)
+            observed = replace(
+                observed, unclaimed=self.unclaimed, stated=self.stated, levels=self.levels, booted=self.booted
+            )
+            self.book = advance(self.book, observed)
 
     def set_clock(self, seconds: float) -> None:
         """Set the wall clock on by so much. The kernel log's times move with it."""

@@ -10,9 +10,9 @@ from exporter.faults.model import FaultState, GpuRecord
 from tests.unit.faults.node import Node
 
 
-def eight(**first: object) -> Node:
+def eight(levels: dict[str, int] | None = None, **first: object) -> Node:
     """A new node of eight H100, of which GPU 0 shows something else."""
-    node = Node()
+    node = Node(levels=levels or {})
     model = replace(node.gpus["GPU-0"], model="H100", links=18, width=16, generation=5, loaded=True)
     node.gpus = {
         f"GPU-{index}": replace(model, uuid=f"GPU-{index}", index=index, serial=f"S{index}", bus=f"0000:0{index}:00.0")
@@ -37,6 +37,30 @@ def test_gpu_below_its_neighbours_from_the_start_is_degraded(first: dict[str, in
 
     assert node.faults == [fault]
     assert {each.uuid for each in node.book.faults} == {"GPU-0"}
+
+
+@pytest.mark.parametrize(
+    ("levels", "first", "faults"),
+    [
+        ({"links": 12}, {"links": 12}, []),
+        ({"links": 18}, {"links": 12}, [("nvlink_down", "6 of 18 links down")]),
+        ({"width": 8}, {"width": 8}, []),
+        ({"width": 32}, {}, [("pcie_width", "16 of 32 PCIe lanes")] * 8),
+    ],
+)
+def test_statement_of_the_operator_wins_over_the_neighbours(
+    levels: dict[str, int], first: dict[str, int], faults: list[tuple[str, str]]
+) -> None:
+    assert eight(levels, **first).faults == faults
+
+
+def test_history_of_a_gpu_wins_over_the_statement() -> None:
+    node = eight()
+    node.levels = {"links": 12}
+    node.change(links=12)
+    node.observe(15)
+
+    assert node.faults == [("nvlink_down", "6 of 18 links down")]
 
 
 @pytest.mark.parametrize("first", [{"links": 0}, {"generation": 1, "loaded": False}, {"width": None}])

@@ -42,8 +42,10 @@ signals = st.one_of(
         power_of_limit=maybe,
         throttled_thermal=maybe,
         throttled_power_brake=maybe,
+        throttled_power_cap=maybe,
         sm_clock=st.one_of(st.none(), st.floats(0, 3e9)),
         sm_clock_throttled=st.one_of(st.none(), st.floats(0, 3e9)),
+        sm_clock_capped=st.one_of(st.none(), st.floats(0, 3e9)),
         sm_clock_max=st.one_of(st.none(), st.floats(0, 3e9)),
     ),
 )

@@ -7,10 +7,10 @@ import pytest
 from exporter.attribution.owner import Owner, Target
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import ZERO, Allocation, Ledger, LedgerInput, Reading
-from exporter.ledger.history import free_clock
+from exporter.ledger.history import next_clocks
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.states import STATES
-from exporter.ledger.states.state import Signals
+from exporter.ledger.states.state import ClockHistory, Signals
 
 ALICE, BOB = Owner(workload="a/alice", kind="pod"), Owner(workload="b/bob", kind="pod")
 GPU, PEER = Target("GPU-0", 0, "0000:01:00.0"), Target("GPU-1", 1, "0000:02:00.0")
@@ -228,7 +228,7 @@ def test_gpu_of_two_processes_waits_for_what_both_write(written: float | None, o
 def test_highest_clock_fades_in_an_hour_and_no_lower_than_the_clock(seconds: float, hertz: float) -> None:
     now = Signals(busy=1.0, sm_clock=1e9, throttled_thermal=0.0, throttled_power_brake=0.0)
 
-    assert free_clock(2e9, now, seconds) == hertz
+    assert next_clocks(ClockHistory(free=2e9), now, seconds).free == hertz
 
 
 def test_cpu_pressure_of_the_working_rank_is_not_the_waiting_ones() -> None:
