@@ -43,6 +43,8 @@ def _run(folder: Path, program: str, *arguments: str, **environment: str) -> sub
         (("-s", "--force", "-d"), "report 4711 --format short"),
         (("-p", "http://p:9090"), "report 4711 --format text --prometheus.url http://p:9090"),
         (("--cluster=della",), "report 4711 --format text --cluster della"),
+        (("-jncdella",), "report 4711 --format json --cluster della"),
+        (("--no-c", "--sim"), "report 4711 --format short"),
     ],
 )
 def test_flags_of_jobstats_are_those_of_report(tmp_path: Path, flags: tuple[str, ...], asked: str) -> None:
