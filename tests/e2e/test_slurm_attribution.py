@@ -289,7 +289,7 @@ def test_attribution_goes_on_without_slurmctld(cluster: SlurmCluster, fake_nvml:
         again = before.look()
         with observing(cluster) as after:
             becomes(jobs_of(cluster), lambda: of_jobs(after.look()), 30)
-            until(lambda: not all(health.success for health in after.look().health), 30)
+            until(lambda: not all(health.success for health in after.look().health))
             fresh = after.look()
         shown = shown_holders(url)
         before_energy = energies(url)

@@ -6,13 +6,14 @@ Configless, private /tmp, sessions by pam_slurm_adopt, X11, a federation, MPS, a
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -107,8 +108,13 @@ class PrivateTmpCluster(SlurmCluster):
 
 
 def _in_chroot() -> bool:
-    with contextlib.suppress(PermissionError):  # only root may ask
-        return not Path("/proc/1/root").samefile("/")
+    """Return whether a process that led to this one has another root."""
+    pid = os.getpid()
+    with contextlib.suppress(OSError):
+        while pid > 1:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            if not Path(f"/proc/{pid}/root").samefile("/"):
+                return True
     return False
 
 
@@ -150,7 +156,7 @@ class SessionCluster(SlurmCluster):
         (self.work / "pam.d/sshd").write_text(f"account required {module} nodename={self.node}\n")
 
     @contextlib.contextmanager
-    def session(self) -> Iterator[int]:
+    def session(self) -> Generator[int]:
         """Yield the pid of a session of the user nobody; 0 if it is not admitted."""
         command = (sys.executable, "-c", _SESSION, f"{self.work}/pam.d")
         with subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, text=True) as process:
