@@ -95,7 +95,7 @@ def test_driver_calls_per_minute_on_a_hopper() -> None:
         "power": 126,
         "clocks": 68,
         "temperature": 48,
-        "throttle": 183,
+        "throttle": 243,
         "pcie": 30,
         "nvlink": 5,
         "ecc": 8,

@@ -58,7 +58,7 @@ def test_history_of_a_gpu_wins_over_the_statement() -> None:
     node = eight()
     node.levels = {"links": 12}
     node.change(links=12)
-    node.look(15)
+    node.observe(15)
 
     assert node.faults == [("nvlink_down", "6 of 18 links down")]
 
