@@ -25,6 +25,7 @@ from exporter.daemon.config import DaemonConfig, warn_ignored_options
 from exporter.driver.interface import Driver
 from exporter.faults.config import StateConfig
 from exporter.faults.expected import SlurmNode, boot_id, slurm_gpus, slurm_maintenance
+from exporter.faults.rule import Limits
 from exporter.faults.watch import FaultTracker, FaultWatchConfig
 from exporter.host.process import UserNames
 from exporter.host.text import exists
@@ -195,6 +196,7 @@ def state_dir(config: StateConfig, driver: Driver | None = None) -> Path | None:
 def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False) -> FaultWatchConfig:
     """Return what is expected of this node; only the option if it is simulated or was recorded."""
     option, slurm = config.faults.expect_gpus, config.attribution.slurm
+    limits = Limits(reference=config.faults.expect_reference)
     if driver.simulated:
         return FaultWatchConfig(
             state_dir(config.faults.state, driver),
@@ -202,6 +204,7 @@ def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False)
             lambda: {"option": option},
             read_only=read_only,
             xid=config.faults.xid,
+            limits=limits,
         )
     names = slurm_names()
     in_slurm = slurm.mode != OFF  # gres.conf may come later: a configless slurmd is sent it
@@ -230,6 +233,7 @@ def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False)
         kubernetes=None if read_only else kubernetes,
         read_only=read_only,
         xid=config.faults.xid,
+        limits=limits,
     )
 
 

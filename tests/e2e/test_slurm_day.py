@@ -27,7 +27,7 @@ import requests
 from exporter.accounting.store import NAME, rows_after
 from exporter.tools.report.accounting.collector import collect
 from exporter.tools.report.accounting.command import TOLERANCE
-from exporter.tools.report.accounting.database import Database
+from exporter.tools.report.accounting.database import Database, SchedulerJob
 from exporter.tools.report.accounting.sacct import Sacct
 from tests.attribution_kit.slurm_cluster import LACKING
 from tests.attribution_kit.slurm_kit import ROOT
@@ -263,12 +263,16 @@ def _collected(kit: DayKit, folder: Path, truth: Truth) -> Mapping[str, float]:
 def _scheduler(kit: DayKit, folder: Path, truth: Truth) -> str:
     """Describe what slurmdbd has."""
     ended = Sacct(str(kit.wrapped("sacct"))).ended(time.time() - 7200, time.time())
-    jobs = [(job.raw_id, job.start, job.end, job.gpus) for job in ended if job.start and job.end and job.gpus]
-    seconds = sum(gpus * (end - start) for _, start, end, gpus in jobs)
+    jobs = [
+        SchedulerJob(job.raw_id, job.start, job.end, job.gpus) for job in ended if job.start and job.end and job.gpus
+    ]
+    seconds = sum(job.gpus * (job.end - job.start) for job in jobs)
     first: dict[str, float] = {}
     for (job, _), times in _hooks(kit, "prolog")[0].items():
         first[job] = min(times[0], first.get(job, times[0]))
-    before = [first[job] - start for job, start, _, _ in jobs if job in first and start <= first[job] < start + 5]
+    before = [
+        first[job.id] - job.start for job in jobs if job.id in first and job.start <= first[job.id] < job.start + 5
+    ]
     with contextlib.closing(Database(folder / DATABASE)) as database:
         found = database.compare(jobs, TOLERANCE)
     most = max((abs(each.nodes - each.scheduler) for each in found), default=0.0)

@@ -26,8 +26,12 @@ class Group:
 
     @property
     def scope(self) -> str:
-        cluster = promql.matchers(cluster=self.cluster) if self.cluster else promql.EVERYTHING
-        return f"{cluster}, {promql.matchers(**{promql.label(self.level): self.name})}" if self.level else cluster
+        own = f", {promql.matchers(**{promql.label(self.level): self.name})}" if self.level else ""
+        return self.in_cluster + own
+
+    @property
+    def in_cluster(self) -> str:
+        return promql.matchers(cluster=self.cluster) if self.cluster else promql.EVERYTHING
 
 
 def digest(client: Client, group: Group, since: float, prices: str, now: float) -> Digest:
@@ -48,6 +52,7 @@ def digest(client: Client, group: Group, since: float, prices: str, now: float) 
         [each.value for each in client.instant(query(level, group.scope, window), now)]
         for query in (promql.allocated_gpu_hours, promql.wasted)
     )
+    covered = client.instant(promql.covered_seconds(group.in_cluster, window), now)
     compared = () if group.level else client.instant(promql.SCHEDULER_DIFFERENCE.format(window=window), now)
     if not held:  # levels are recorded every 15 minutes: the first hours are the workloads'
         held = [row.held for row in rows]
@@ -56,6 +61,7 @@ def digest(client: Client, group: Group, since: float, prices: str, now: float) 
         title=group.title,
         since=now - since,
         until=now,
+        covered=min(covered[0].value, since) if covered else None,
         held=sum(held),
         wasted=sum(wasted) if wasted else None,
         tables={level: table for level, table in tables.items() if table},
@@ -99,7 +105,7 @@ def _table(client: Client, level: str, scope: str, window: str, prices: str, now
 
 
 def _nothing(client: Client, group: Group, window: str, now: float) -> Exception:
-    if client.instant(promql.RULES_THERE.format(window=window), now):
+    if client.instant(promql.covered_seconds(promql.EVERYTHING, window), now):
         return NoDataError(f"no data about {group.title} in the range: unknown here, or held no GPU")
     if client.instant(promql.ANY_METRICS, now):
         if client.has_rule(promql.RULE):

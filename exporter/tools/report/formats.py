@@ -12,7 +12,7 @@ from exporter.ledger.palette import LIGHT
 from exporter.tools.report import words
 from exporter.tools.report.definitions import held, lost, utilization
 from exporter.tools.report.document import Bars, Block, Document, Facts, Heading, Steps, Table
-from exporter.tools.report.layout import model_flops
+from exporter.tools.report.layout import covers, model_flops
 from exporter.tools.report.model import Digest, JobReport, worst
 
 # Mail programs know no CSS variables: the colours stand in each rule.
@@ -144,7 +144,7 @@ def to_json(report: JobReport | Digest, also: Mapping[str, Any]) -> str:
 def short(report: JobReport | Digest) -> str:
     """`GPU 43 % used; 8 GPUs 2.1 h; wasted 9.6 h, most on Waits for storage; memory 61 of 80 GiB; 12.4 kWh`."""
     if isinstance(report, Digest):
-        return f"GPU: held {words.hours(report.held)}; wasted {words.hours(report.wasted)}\n"
+        return f"GPU: held {words.hours(report.held)}; wasted {words.hours(report.wasted)}; {covers(report)}\n"
     cause = worst(report.hours)
     parts = [
         f"GPU {words.percent(utilization(report.hours))} used" + model_flops(report.progress),

@@ -321,7 +321,7 @@ def digest_document(digest: Digest, currency: str) -> Document:
         share = digest.wasted / digest.held if digest.held else None
         wasted = f"{words.hours(digest.wasted)}, {words.percent(share)} of what was held"
     span = f"{words.when(digest.since)} to {words.when(digest.until)}"
-    facts = [("From", span), ("Allocated", words.hours(digest.held)), ("Wasted", wasted)]
+    facts = [("From", span), ("Covers", covers(digest)), ("Allocated", words.hours(digest.held)), ("Wasted", wasted)]
     if digest.scheduler_difference:
         differing = (
             f"{words.percent(digest.scheduler_difference)} of GPU time; the log of gpu-exporter accounting names jobs"
@@ -336,6 +336,12 @@ def digest_document(digest: Digest, currency: str) -> Document:
         if len(rows) > _MAX_ROWS:
             blocks.append(Paragraph(f"The first {_MAX_ROWS} of {len(rows)}."))
     return Document(f"GPU hours of {digest.title}", tuple(blocks))
+
+
+def covers(digest: Digest) -> str:
+    """Return for how much of the period there is data."""
+    covered = "an unknown part" if digest.covered is None else words.span(digest.covered)
+    return f"data for {covered} of {words.span(digest.until - digest.since)}"
 
 
 def _owners(rows: Sequence[Row], currency: str) -> Table:

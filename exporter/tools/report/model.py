@@ -317,3 +317,5 @@ class Digest:
     advice: tuple[Advice, ...] = field(default=())
     scheduler_difference: float | None = None
     """GPU time that Slurm and the nodes count differently, of all; None if it was not compared."""
+    covered: float | None = None
+    """Seconds of the period for which there are recordings; None if that is unknown."""

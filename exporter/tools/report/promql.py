@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from exporter.tools.report.definitions import (
     HELD,
     LOST,
+    RULE_SECONDS,
     SCRAPE,
     UTILIZATION,
     WASTED,
@@ -303,7 +304,11 @@ def models(selector: str, window: str) -> str:
 
 RULE, ANY_METRICS = "cluster_state:gpu_state_seconds:rate5m", "count(gpu_exporter_build_info)"
 SCHEDULER_DIFFERENCE = "max(max_over_time(gpu_accounting_scheduler_difference_ratio[{window}]))"
-RULES_THERE = f"count(count_over_time({RULE}[{{window}}]))"
+
+
+def covered_seconds(scope: str, window: str) -> str:
+    """Return the part of the window for which rules have recorded something."""
+    return f"max(count_over_time(cluster:gpu_exporters:count{{{scope}}}[{window}])) * {RULE_SECONDS}"
 
 
 _MOST, _LEAST, _SERIES = 4_000, 100, 32_000

@@ -172,13 +172,13 @@ _NOTHING_RECORDED = (
             _NOTHING_RECORDED,
         ),
         (
-            {r"^count\(count_over_time\(cluster_state:gpu_state_seconds:rate5m\[3600s\]\)\)$": "{} 1"},
+            {r"^max\(count_over_time\(cluster:gpu_exporters:count": "{} 1"},
             Group("user", "ada"),
             NoDataError,
             "no data about user ada in the range: unknown here, or held no GPU",
         ),
         (
-            {r"^count\(count_over_time\(cluster_state:gpu_state_seconds:rate5m\[3600s\]\)\)$": "{} 1"},
+            {r"^max\(count_over_time\(cluster:gpu_exporters:count": "{} 1"},
             Group(),
             NoDataError,
             "no data about everybody in the range: unknown here, or held no GPU",

@@ -95,7 +95,7 @@ def test_every_query_parses() -> None:
         promql.mig_shares(selector, "60s"),
         promql.models(selector, "60s"),
         promql.causes(promql.TEAM, scope, "60s"),
-        promql.RULES_THERE.format(window="60s"),
+        promql.covered_seconds(scope, "60s"),
     ]
     for level in (*promql.LEVELS, "workload"):
         queries += [
