@@ -184,10 +184,10 @@ def test_session_that_pam_adopts_belongs_to_the_job(sessions: SessionCluster) ->
     ((_, minors),) = sessions.holding().values()
     with sessions.session() as pid, observing(sessions) as observer:
         observer.also[pid] = min(minors)
-        until(lambda: of_jobs(observer.look()) == dict.fromkeys((pid, *sessions.holding()), job))
+        until(lambda: of_jobs(observer.observe()) == dict.fromkeys((pid, *sessions.holding()), job))
 
         assert f"job_{job}/step_extern" in Path(f"/proc/{pid}/cgroup").read_text()
-        assert _weights(observer.look()) == {job: [1.0]}
+        assert _weights(observer.observe()) == {job: [1.0]}
     sessions.run("scancel", job)
     until(lambda: not sessions.run("squeue", "-h").strip())
 
@@ -203,8 +203,8 @@ def test_job_with_forwarded_x11_has_its_gpus(sessions: SessionCluster) -> None:
     until(lambda: sessions.jobs("x11") and sessions.holding())
     job = sessions.job("x11")
     with observing(sessions) as observer:
-        until(lambda: _weights(observer.look()) == {job: [1.0, 1.0]})
-        assert of_jobs(observer.look()) == dict.fromkeys(sessions.holding(), job)
+        until(lambda: _weights(observer.observe()) == {job: [1.0, 1.0]})
+        assert of_jobs(observer.observe()) == dict.fromkeys(sessions.holding(), job)
     assert shown.read_text().startswith("localhost:")
     assert shown.read_text().strip() != display
 
@@ -240,9 +240,9 @@ def test_job_of_a_federation_is_known_by_the_cluster_that_runs_it() -> None:
         ).partition(";")[0]
         until(member.holding)
         with observing(member) as observer:
-            until(lambda: _weights(observer.look()) == {job: [1.0, 1.0]})
+            until(lambda: _weights(observer.observe()) == {job: [1.0, 1.0]})
             until(lambda: list(_info(observer).values()) == ["train"])
-            assert of_jobs(observer.look()) == dict.fromkeys(member.holding(), job)
+            assert of_jobs(observer.observe()) == dict.fromkeys(member.holding(), job)
         assert int(job) > FEDERATED_IDS
 
 
