@@ -5,7 +5,9 @@ Mail at the end of a job, `jobstats`, `gpudash`, comments in slurmdbd and monthl
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import gzip
 import json
 import os
 import subprocess
@@ -33,6 +35,8 @@ pytestmark = [
 
 NO_DATA = 3
 WIDTH = 80
+MEMORY = 1000 << 20
+"""Bytes of a job: all of the node's, as with CR_Core memory is not allocated."""
 TEMPLATE = "Dear @USER@,\n@REPORT@\nHelp: hpc@example.edu\n"
 _MAILPROG = """\
 #!/bin/sh
@@ -172,7 +176,9 @@ def test_comment_of_the_site_is_kept(site: Site) -> None:
     comments = [site.run("jobstats", "-b", job).strip() for job in (site.gpu, site.short)]
     assert comments[0].startswith("site note")
     assert len(comments[0]) > len("site note")
-    assert comments[1].startswith(("JS1:", "gpu "))  # Slurm 22.05 keeps no capital, and has a line of text
+    if not comments[1].startswith("gpu "):  # Slurm 22.05 keeps no capital, and has a line of text
+        packed = json.loads(gzip.decompress(base64.b64decode(comments[1].removeprefix("JS1:"))))
+        assert packed["nodes"][site.kit.node]["total_memory"] == MEMORY
 
 
 def test_monthly_mails_have_rank_and_hours(site: Site, record_property: Callable[[str, object], None]) -> None:
