@@ -95,6 +95,14 @@ def test_mail_of_an_ended_job_has_its_report(tmp_path: Path, environment: Mappin
     assert _mail(tmp_path, *ENDED, **environment) == [ENDED[1], "alice", "GPU 50 % used & more", "\\\\1"]
 
 
+@pytest.mark.parametrize(("named", "asked"), [("5_* (5)", "5"), ("5_3 (8)", "5_3"), ("5", "5")])
+def test_mail_of_an_array_has_the_report_of_the_array(tmp_path: Path, named: str, asked: str) -> None:
+    _script(tmp_path, "gpu-exporter", 'echo "$*"')
+    subject = f"Slurm Array Summary Job_id={named} Name=train Ended, COMPLETED, ExitCode [0-0]"
+
+    assert _mail(tmp_path, "-s", subject, "alice", SLURM_JOB_ID="")[2:] == [f"report {asked}"]
+
+
 def test_text_is_the_sites_and_values_are_put_in_as_they_are(tmp_path: Path) -> None:
     _script(tmp_path, "gpu-exporter", "cat <<'X'\n@JOB@ $(id) & \\\\1\nX")
     (tmp_path / "mail.txt").write_text("Dear @USER@,\nyour job @JOB@ has ended.\n@REPORT@\nHelp: hpc@site\n")
