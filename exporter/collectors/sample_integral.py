@@ -138,9 +138,10 @@ def advance(
     tail = level * min(pending, buffer.span if buffer.keeps_idle is False else _MAX_UNKNOWN_SPAN)
     if not continuous and _extent(known) >= _FULL_BUFFER * buffer.extent:
         buffer = replace(buffer, depth=_extent(known) + buffer.span)
+    total, share = max(before.total, exact + tail), min(busy / covered, 1.0) if covered else level
     return Integral(
-        total=max(before.total, exact + tail),
-        share=min(busy / covered, 1.0) if covered else level,
+        total=total,
+        share=share if buffer.keeps_idle is not False else _growth(before.total, total, seconds + late),
         exact=exact,
         cursor=new[-1][0],
         level=level,
@@ -264,4 +265,10 @@ def _assumed(before: Integral, new: Samples, level: float, seconds: float, late:
         )
     idle = before.buffer.keeps_idle is None and not level and before.buffer.is_hole(pending + late)
     buffer = replace(before.buffer, keeps_idle=False) if idle and before.buffer.span else before.buffer
-    return replace(before, total=total, assumed=assumed, pending=pending, share=level, buffer=buffer)
+    share = level if buffer.keeps_idle is not False else _growth(before.total, total, seconds + late)
+    return replace(before, total=total, assumed=assumed, pending=pending, share=share, buffer=buffer)
+
+
+def _growth(before: float, total: float, seconds: float) -> float | None:
+    """Return the share of a cycle by its total: the samples alone cover nothing of the idle time."""
+    return min(1.0, (total - before) / seconds) if seconds > 0 else None
