@@ -107,7 +107,7 @@ class FaultTracker:
     def __init__(self, site: FaultWatchConfig) -> None:
         self._site = site
         self._state = FaultState()
-        self._looked = NEVER
+        self._observed_at = NEVER
         self.status = FaultStatus()
         self._complaint = ""
         self._saver = Saver(site.folder / NAME) if site.folder and not site.read_only else None
@@ -164,9 +164,9 @@ class FaultTracker:
         return self._site.limits
 
     def due(self, monotonic: MonotonicTime) -> bool:
-        return monotonic - self._looked >= _EVERY
+        return monotonic - self._observed_at >= _EVERY
 
-    def look(  # noqa: PLR0913 - what a cycle found
+    def observe(  # noqa: PLR0913 - what a cycle found
         self,
         time: UnixTime,
         monotonic: MonotonicTime,
@@ -179,16 +179,16 @@ class FaultTracker:
         booted: UnixTime = EPOCH,
     ) -> None:
         """Advance the faults by what this cycle read of the GPUs, and update `status`."""
-        self._looked = monotonic
+        self._observed_at = monotonic
         before = self._state
         acknowledged = self._acknowledged()
         counts = self._counts(monotonic)
         stated = counts.get("option") or counts.get("slurm") or 0
-        look = Observation(
+        observation = Observation(
             time, self._site.boot, driver, gpus, refused, acknowledged, sxids or {}, unclaimed or {}, stated, booted
         )
-        look = replace(look, levels=stated_levels(self.limits))
-        self._state = advance(before, look)
+        observation = replace(observation, levels=stated_levels(self.limits))
+        self._state = advance(before, observation)
         _log_changes(before, self._state)
         if self._saver:
             self._saver.offer(self._state, monotonic, urgent=_substance(before) != _substance(self._state))

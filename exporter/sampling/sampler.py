@@ -120,7 +120,7 @@ class Sampler:
         """Read what the last cycle left in question once more; the next cycle counts it."""
         self._gpus.read_again(monotonic_time() + self._pacing.deadline / 4, self._pacing.interval)
         if self._accounting.in_question:
-            self._host.look_again(self._accounting.in_question)
+            self._host.reread(self._accounting.in_question)
 
     def uuids(self) -> Mapping[str, str]:
         """The GPUs seen so far, by PCI bus id as sysfs writes it. Of two at one place, the one that is there."""
@@ -152,7 +152,7 @@ class Sampler:
             )
             for gpu in self._gpus.all
         )
-        self._faults.look(
+        self._faults.observe(
             at.unix,
             at.monotonic,
             gpus,
@@ -170,8 +170,8 @@ class Sampler:
         status = NodeStatus(
             time=now,
             interval=self._pacing.interval,
-            pass_seconds=seconds,
-            passes=self._cycles,
+            cycle_seconds=seconds,
+            cycles=self._cycles,
             driver_calls=self._driver.calls,
             simulated=self._driver.simulated,
             driver=state.versions[0],

@@ -194,7 +194,7 @@ def page(site: PageLinks, snapshot: Snapshot, report: Report, limits: Mapping[st
     """Draw the verdict, the GPUs with their last hour, processes and sources. `limits`: power limit by UUID."""
     status, node, age = snapshot.status, html_text(site.node), "no cycle yet"
     if status.time:
-        age = f"read {max(unix_time() - status.time, 0):.0f} s ago, in {status.pass_seconds * 1000:.0f} ms"
+        age = f"read {max(unix_time() - status.time, 0):.0f} s ago, in {status.cycle_seconds * 1000:.0f} ms"
     cards = "".join(
         card(gpu, [f for f in report.findings if f.gpu == str(gpu.index)], limits.get(gpu.uuid), history, status.time)
         for gpu in status.gpus

@@ -20,7 +20,7 @@ def eight(levels: dict[str, int] | None = None, **first: object) -> Node:
     }
     node.change(**first)
     node.book = FaultState()
-    node.look(60)
+    node.observe(60)
     return node
 
 
@@ -58,7 +58,7 @@ def test_history_of_a_gpu_wins_over_the_statement() -> None:
     node = eight()
     node.levels = {"links": 12}
     node.change(links=12)
-    node.look(15)
+    node.observe(15)
 
     assert node.faults == [("nvlink_down", "6 of 18 links down")]
 
@@ -74,7 +74,7 @@ def test_all_alike_since_ever_is_as_designed(field: str) -> None:
     for uuid in node.gpus:
         node.change(uuid, **{field: 4})
     node.book = FaultState()
-    node.look(3600)
+    node.observe(3600)
 
     assert node.faults == []
 
@@ -93,12 +93,12 @@ def test_drop_of_all_gpus_is_found_and_ends_with_the_best(
     node = eight()
     for uuid in node.gpus:
         node.change(uuid, **change)
-    node.look(15)
+    node.observe(15)
     assert node.faults == [fault] * 8
 
     for uuid in node.gpus:
         node.change(uuid, **back)
-    node.look(45)
+    node.observe(45)
 
     assert node.faults == []
 
@@ -106,9 +106,9 @@ def test_drop_of_all_gpus_is_found_and_ends_with_the_best(
 def test_low_generation_of_a_moment_or_at_rest_is_nothing() -> None:
     node = eight()
     node.change(generation=1)
-    node.look(10)
+    node.observe(10)
     node.change(loaded=False)
-    node.look(3600)
+    node.observe(3600)
 
     assert node.faults == []
 
@@ -116,13 +116,13 @@ def test_low_generation_of_a_moment_or_at_rest_is_nothing() -> None:
 def test_acknowledged_links_are_the_best_from_now_on() -> None:
     node = eight()
     node.change(width=8)
-    node.look(60)
+    node.observe(60)
     node.say("0", "pcie_width")
-    node.look(60)
+    node.observe(60)
     assert node.faults == []
 
     node.change(width=4)
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == [("pcie_width", "4 of 8 PCIe lanes")]
 
@@ -131,6 +131,6 @@ def test_best_of_an_earlier_version_begins_with_the_neighbours() -> None:
     node = eight(width=8)
     node.book = FaultState(devices={uuid: GpuRecord(seen.index, links=18) for uuid, seen in node.gpus.items()})
 
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == [("pcie_width", "8 of 16 PCIe lanes")]

@@ -36,7 +36,7 @@ def started(folder: Path, data: bytes) -> FaultStatus:
     (folder / NAME).write_bytes(data)
     tracker = FaultTracker(FaultWatchConfig(folder, "boot-1"))
     gpus = tuple(ObservedGpu(f"GPU-{n}", n, f"S{n}", f"0000:0{n + 1}:00.0", up=None) for n in range(2))
-    tracker.look(NOW, 600.0, gpus, (), driver=True)
+    tracker.observe(NOW, 600.0, gpus, (), driver=True)
     return tracker.status
 
 
