@@ -34,6 +34,7 @@ _HEALTH = (
     "gpu_up",
     "gpu_exporter_driver_error",
     "gpu_exporter_readings_rejected_total",
+    "gpu_fabric_state",  # a state that this program does not know is `unknown`, without cluster and health
 )
 _FASTEST = {"bytes_total": 20e12, "joules_total": 20e3, "seconds_total": 1.3, "errors_total": 1e7}
 """What a counter may gain a second, by the end of its name."""
