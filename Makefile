@@ -95,7 +95,7 @@ year: venv ## A simulated year of 100 nodes that fail and are repaired: no false
 
 .PHONY: audit
 audit: ## Known vulnerabilities of what the image installs (asks pypi.org)
-	@$(PYTHON) -c 'import urllib.request; urllib.request.urlopen("https://pypi.org/pypi/pip/json", timeout=20)' 2>/dev/null || \
+	@$(PYTHON) -c 'import urllib.request; urllib.request.urlopen("https://pypi.org/pypi/pip/25.1/json", timeout=20)' 2>/dev/null || \
 	  { echo "pypi.org cannot be reached: known vulnerabilities are not checked"; exit 0; }; \
 	echo "== pip-audit in .cache/audit"; \
 	test -x .cache/audit/bin/pip-audit || { $(PYTHON) -m venv .cache/audit && .cache/audit/bin/pip install -q --disable-pip-version-check pip-audit==2.10.1; }; \
