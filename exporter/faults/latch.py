@@ -98,11 +98,11 @@ def _update_gpus(state: FaultState, observation: Observation) -> FaultState:
     devices, faults = dict(state.devices), _by_uuid(state.faults)
     starts, most = levels.starts(observation), causes.most_programs(observation)
     for seen in observation.gpus:
-        known = devices.get(seen.uuid) or _new_record(seen, observation.time)
-        known = levels.with_start(known, seen, starts, observation.levels)
+        before = devices.get(seen.uuid) or _new_record(seen, observation.time)
+        known = levels.with_start(before, seen, starts, observation.levels)
         known, kept = _update_gpu(known, faults.get(seen.uuid, ()), seen, observation.time)
         kept = causes.one_for_each((*kept, *causes.pattern(known, seen, kept, most, observation.time)))
-        devices[seen.uuid] = known
+        devices[seen.uuid] = levels.with_history(known, before, seen, observation.levels)
         faults[seen.uuid] = tuple(fault for fault in kept if (fault.uuid, fault.kind.value) not in state.accepted)
     for uuid in devices.keys() - {seen.uuid for seen in observation.gpus}:
         if devices[uuid].expected and not is_occupied(devices[uuid].bus, observation):

@@ -25,13 +25,24 @@ def starts(observation: Observation) -> Starts:
 
 
 def with_start(known: GpuRecord, seen: ObservedGpu, starts: Starts, stated: Mapping[str, int]) -> GpuRecord:
-    """Let a GPU without a history begin with what the operator states, else with the median of its neighbours."""
+    """Return the record with what the operator states as its best, if that is more.
+
+    Without a statement, a GPU without a history begins with the median of its neighbours of the same model.
+    """
     for name, value in _current_levels(seen).items():
         others = [each for uuid, each in starts.get((seen.model, name), ()) if uuid != seen.uuid]
-        start = stated.get(name) or (median_low(others) if others else None)
-        if not getattr(known, name) and value:
-            known = _with_best(known, {name: start})
+        best = getattr(known, name)
+        if value and name in stated and best >= 0:
+            known = _with_best(known, {name: stated[name]})
+        elif value and others and not best:
+            known = _with_best(known, {name: median_low(others)})
     return known
+
+
+def with_history(known: GpuRecord, before: GpuRecord, seen: ObservedGpu, stated: Mapping[str, int]) -> GpuRecord:
+    """Return the record with the best that the GPU itself showed: a statement that is corrected leaves nothing."""
+    shown = {name: value or 0 for name, value in _current_levels(seen).items() if name in stated}
+    return replace(known, **{name: max(getattr(before, name), value) for name, value in shown.items()})
 
 
 def _with_best(known: GpuRecord, values: Mapping[str, int | None]) -> GpuRecord:

@@ -54,7 +54,25 @@ def test_statement_of_the_operator_wins_over_the_neighbours(
     assert eight(levels, **first).faults == faults
 
 
-def test_history_of_a_gpu_wins_over_the_statement() -> None:
+def test_statement_that_is_corrected_leaves_no_fault() -> None:
+    node = eight({"width": 32})
+    assert len(node.faults) == 8
+
+    node.levels = {"width": 16}
+    node.observe(60)
+
+    assert node.faults == []
+
+
+def test_statement_counts_for_a_gpu_that_never_showed_as_much() -> None:
+    node = eight()
+    node.levels = {"links": 20}
+    node.observe(15)
+
+    assert node.faults == [("nvlink_down", "2 of 20 links down")] * 8
+
+
+def test_history_of_a_gpu_wins_over_a_lesser_statement() -> None:
     node = eight()
     node.levels = {"links": 12}
     node.change(links=12)

@@ -117,9 +117,9 @@ def test_unconfirmed_gpu_is_not_saved(tmp_path: Path) -> None:
 def test_xid_of_a_garbage_uuid_without_a_gpu_at_its_bus_is_of_an_unknown_gpu() -> None:
     node = Node()
     node.gpus["GPU-garbage"] = ObservedGpu("GPU-garbage", 2, "", "0000:07:00.0", up=True, xids={79: node.now})
-    node.look(5)
+    node.observe(5)
     del node.gpus["GPU-garbage"]
-    node.look(60)
+    node.observe(60)
 
     assert [(fault.uuid, fault.index, fault.evidence) for fault in node.book.faults] == [
         ("", -1, "XID 79 at 0000:07:00.0")
@@ -128,11 +128,11 @@ def test_xid_of_a_garbage_uuid_without_a_gpu_at_its_bus_is_of_an_unknown_gpu() -
 
 def test_fault_that_a_gpu_has_under_two_uuids_is_one() -> None:
     node = Node()
-    node.look(60)
+    node.observe(60)
     xid(node, 119)
-    node.look(60)
+    node.observe(60)
     node.gpus["GPU-new"] = replace(node.gpus.pop("GPU-0"), uuid="GPU-new", xids={119: node.now + 1})
-    node.look(60)
+    node.observe(60)
 
     assert [(fault.uuid, fault.evidence) for fault in node.book.faults] == [("GPU-new", "XID 119")]
 
@@ -163,7 +163,7 @@ def test_whatever_a_driver_shows_each_fault_is_there_once_and_has_its_gpu(
     node = Node()
     for gpus, boot in seen:
         node.gpus, node.boot = {each.uuid: each for each in gpus}, boot
-        node.look(5)
+        node.observe(5)
 
         named = [(fault.uuid, fault.uuid or fault.index, fault.kind, fault.evidence) for fault in node.book.faults]
         assert len(set(named)) == len(named)
