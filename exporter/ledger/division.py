@@ -15,12 +15,13 @@ from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, ProcessSignals, ThreadLoad, busiest
 from exporter.ledger.account import ZERO, Allocation, Reading, Seconds
 from exporter.ledger.states import INDEX, OF_BUSY_TIME, OF_WAITING_TIME
-from exporter.ledger.states.activity import SPIN_BUSY
+from exporter.ledger.states.activity import SM_LOW, SPIN_BUSY
 from exporter.ledger.states.host_waits import BLOCKED
 from exporter.ledger.states.state import Claim, Evidence, Limits, Signals, at_least
 
 UNOBSERVED, FREE, ALLOCATED_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["allocated_idle"]
 SPINNING, COMPUTING, WAIT_OTHER = INDEX["wait_collective"], INDEX["computing"], INDEX["wait_other"]
+LOW_SM_ACTIVITY = INDEX["low_sm_activity"]
 
 _WAITS_FOR = {"service": INDEX["wait_requests"], "interactive": INDEX["wait_user"]}
 """Waiting state of each class of work."""
@@ -281,13 +282,16 @@ def _busy_states(evidence: Evidence, limits: Limits) -> StateFractions:
     spun = min(1.0, rank.requests / busy + spin_claim(evidence, limits))
     doubtful = min(1.0 - spun, unclear_claim(evidence, limits))
     work = {name: part * busy for name, part in (rank.work or {}).items() if name != "busy"}
-    window = replace(evidence.signals, **work)
-    rest = _claims(others, evidence._replace(signals=window), limits)
-    shares = [
-        (state, spun),
-        (unclear, doubtful),
-        *[(state, part * (1.0 - spun - doubtful)) for state, part in rest],
-    ]
+    window = evidence._replace(signals=replace(evidence.signals, **work))
+    full, sm = rank.activity.computing.get("sm_active", 0.0), evidence.of_busy(window.signals.sm_active)
+    worked = min(1.0, (sm or 0.0) / full) if full >= limits[SM_LOW] else None
+    shares = [(state, spun), (unclear, doubtful)]
+    for other, part in _claims(others, window, limits):
+        rest = part * (1.0 - spun - doubtful)
+        if other == LOW_SM_ACTIVITY and worked is not None:  # of work and of waits, as full cycles show
+            shares += [(COMPUTING, worked * rest), (unclear, (1.0 - worked) * rest)]
+        else:
+            shares.append((other, rest))
     return [(state, part) for state, part in shares if part > 0]
 
 

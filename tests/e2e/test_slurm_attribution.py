@@ -293,7 +293,7 @@ def test_attribution_goes_on_without_slurmctld(cluster: SlurmCluster, fake_nvml:
         again = before.observe()
         with observing(cluster) as after:
             becomes(jobs_of(cluster), lambda: of_jobs(after.observe()), 30)
-            until(lambda: not all(health.success for health in after.observe().health), 30)
+            until(lambda: not all(health.success for health in after.observe().health))
             fresh = after.observe()
         shown = shown_holders(url)
         before_energy = energies(url)
