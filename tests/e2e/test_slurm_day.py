@@ -130,7 +130,10 @@ def _exporter(kit: DayKit, node: str, folder: Path) -> Iterator[Running]:
 
 
 def _submit(kit: DayKit, draw: random.Random, count: int) -> None:
-    """Submit jobs of 5 to 60 s: single, of several GPUs, of two nodes, arrays, heterogeneous, without GPUs."""
+    """Submit jobs of 5 to 60 s: single, of several GPUs, of two nodes, arrays, heterogeneous, without GPUs.
+
+    Their time limit ends a job whose start was lost on its way to slurmd.
+    """
     left = count
     while left > 0:
         kind = draw.choices(("one", "several", "nodes", "array", "het", "cpu"), (40, 25, 10, 5, 5, 15))[0]
@@ -143,7 +146,7 @@ def _submit(kit: DayKit, draw: random.Random, count: int) -> None:
             "het": ("--gres=gpu:1", ":", "--gres=gpu:2"),
             "cpu": (),
         }
-        command = ("sbatch", "-Q", "-o", "/dev/null", f"--uid={draw.choice(USERS)}", "--requeue")
+        command = ("sbatch", "-Q", "-o", "/dev/null", "-t", "3", f"--uid={draw.choice(USERS)}", "--requeue")
         kit.run(*command, *options[kind], *program)
         left -= {"array": 4, "het": 2}.get(kind, 1)
 
