@@ -14,7 +14,7 @@ from exporter.tools.report.definitions import FREE, POSSIBLY_LOST, among, withou
 
 _OWNED = promql.owned(promql.TEAM, CLUSTER)
 _SERIES = "team_state:gpu_owner_gpu_seconds:increase"
-_HELD = promql.allocated_gpu_hours(promql.TEAM, CLUSTER, RANGE)
+_ALLOCATED = promql.allocated_gpu_hours(promql.TEAM, CLUSTER, RANGE)
 _BEFORE = f"sum by (team) (sum_over_time({_SERIES}{{{_OWNED}, {without(FREE)}}}[{RANGE}] offset {RANGE})) / 3600"
 _ENERGY = (
     f"sum by (team) (sum_over_time(team:gpu_owner_energy_joules:increase{{{_OWNED}}}[{RANGE}])) / {JOULES_PER_KWH}"
@@ -33,7 +33,7 @@ def showback() -> build.Dashboard:
         scope=CLUSTER,
         span="now-30d",
     )
-    held = price.in_states(promql.TEAM, CLUSTER, without(FREE), "team")
+    allocated = price.in_states(promql.TEAM, CLUSTER, without(FREE), "team")
     made.with_panel(
         Table(
             title="Teams",
@@ -41,8 +41,8 @@ def showback() -> build.Dashboard:
             f"likely, possibly wasted may be as it should. Before: the same time before the range. {price.SOURCE}",
             keys=(Key("team", "Team", (link.to_waste(),)),),
             columns=(
-                Value("Cost", held, style.MONEY, decimals=0, width=90, reduce="sum"),
-                Value("Allocated", _HELD, GPU_HOURS, decimals=1, width=110, reduce="sum"),
+                Value("Cost", allocated, style.MONEY, decimals=0, width=90, reduce="sum"),
+                Value("Allocated", _ALLOCATED, GPU_HOURS, decimals=1, width=110, reduce="sum"),
                 Value("Before", _BEFORE, GPU_HOURS, decimals=1, width=110, reduce="sum"),
                 Value(
                     "Used",

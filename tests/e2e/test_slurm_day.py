@@ -215,7 +215,7 @@ def _report(url: str, kit: DayKit, *arguments: str, check: bool = True) -> str:
 def _digest(url: str, kit: DayKit) -> dict[str, float]:
     found = json.loads(_report(url, kit, "report", "--all", "--since", "40m", "--format", "json"))
     rows = found["tables"]["user"]
-    return {row["labels"]["user"]: row["held"] * 3600 for row in rows if row["labels"].get("user")}
+    return {row["labels"]["user"]: row["allocated"] * 3600 for row in rows if row["labels"].get("user")}
 
 
 def _summaries(url: str, kit: DayKit, database: Path) -> dict[str, float]:

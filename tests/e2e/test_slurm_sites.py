@@ -79,13 +79,13 @@ def test_configless_slurmd_keeps_the_gres_conf_that_the_exporter_reads() -> None
     cluster = ConfiglessCluster(TRACKING[0])
     with cluster:
         job = cluster.run(*BATCH, "--gres=gpu:2", "--wrap", f"exec {cluster.hold}").strip()
-        until(cluster.holding)
+        until(cluster.allocated_to)
         own = cluster.work / "etc/gres.conf"
         own.unlink()
         own.symlink_to(cluster.kept)
         with observing(cluster) as observer:
             until(lambda: _weights(observer.observe()) == {job: [1.0, 1.0]})
-            assert of_jobs(observer.observe()) == dict.fromkeys(cluster.holding(), job)
+            assert of_jobs(observer.observe()) == dict.fromkeys(cluster.allocated_to(), job)
 
 
 class PrivateTmpCluster(SlurmCluster):
@@ -123,10 +123,10 @@ def test_job_with_a_private_tmp_has_its_gpus_and_its_programs() -> None:
     mark = Path("/tmp/of-a-job-with-a-private-tmp")  # noqa: S108 - it must not be there
     with PrivateTmpCluster(TRACKING[0]) as cluster:
         job = cluster.run(*BATCH, "--gres=gpu:2", "--wrap", f"touch {mark}; exec {cluster.hold}").strip()
-        until(cluster.holding)
+        until(cluster.allocated_to)
         with observing(cluster) as observer:
             until(lambda: _weights(observer.observe()) == {job: [1.0, 1.0]})
-            assert of_jobs(observer.observe()) == dict.fromkeys(cluster.holding(), job)
+            assert of_jobs(observer.observe()) == dict.fromkeys(cluster.allocated_to(), job)
         assert not mark.exists()
 
 
@@ -262,7 +262,7 @@ def test_jobs_on_mps_have_their_percentage_of_the_gpu() -> None:
         quarter, most = (
             cluster.run(*BATCH, f"--gres=mps:{parts}", "--wrap", f"exec {cluster.hold}").strip() for parts in (25, 75)
         )
-        until(lambda: len(cluster.holding()) == 2)
+        until(lambda: len(cluster.allocated_to()) == 2)
         with observing(cluster) as observer:
             becomes({quarter: [0.25], most: [0.75]}, lambda: _weights(observer.observe()))
 

@@ -105,7 +105,7 @@ def test_driver_calls_per_minute_on_a_hopper() -> None:
         "fabric": 4,
         "processes": 96,
     }
-    assert sum(calls.values()) == 975
+    assert sum(calls.values()) == 1035
 
 
 def _minute(collector: AnyCollector) -> FakeDevice:
