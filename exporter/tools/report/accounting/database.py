@@ -229,19 +229,13 @@ class Database:
 
     def job(self, job: str, since: float, until: float) -> JobUsage:
         """Return what one Slurm job got between two moments, over all its starts and nodes."""
-        rows = self._database.execute(
-            'SELECT h.states, a.user, a.account, a.start, coalesce(a."end", h.until) FROM hours h'
-            " JOIN allocations a ON a.node = h.node AND a.id = h.allocation"
-            ' WHERE a.job = ? AND a.start < ? AND coalesce(a."end", h.until) > ? ORDER BY a.start',
+        states, *rest = self._database.execute(
+            'SELECT add_states(h.states), a.user, a.account, min(a.start), max(coalesce(a."end", h.until))'
+            " FROM hours h JOIN allocations a ON a.node = h.node AND a.id = h.allocation"
+            ' WHERE a.job = ? AND a.start < ? AND coalesce(a."end", h.until) > ?',
             (job, until, since),
-        ).fetchall()
-        found: dict[str, float] = {}
-        for states, *_ in rows:
-            for state, seconds in json.loads(states).items():
-                found[state] = found.get(state, 0.0) + seconds
-        if not rows:
-            return JobUsage()
-        return JobUsage(found, rows[-1][1], rows[-1][2], rows[0][3], max(row[4] for row in rows))
+        ).fetchone()
+        return JobUsage(json.loads(states), *rest) if states and states != "{}" else JobUsage()
 
     def compare(self, jobs: Iterable[SchedulerJob], tolerance: float) -> Sequence[Difference]:
         """Compare with the scheduler's jobs. What nodes lack is added as unobserved time.
