@@ -21,7 +21,7 @@ _MONTH_HOURS = 730
 _DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _SUPPLY = {
     "allocated": look.GREEN, "reclaimable": look.ORANGE, "free": look.BLUE, "fragmented": look.YELLOW,
-    "no CPU or memory": look.YELLOW, "out of service": look.GREY, "unhealthy": look.RED,
+    "no CPU or memory": "#B97CA9", "out of service": look.GREY, "unhealthy": look.RED,
 }  # fmt: skip
 _NO_QUEUE = "No work waits for GPUs, or no metrics of a scheduler are scraped"
 

@@ -40,9 +40,10 @@ def waste() -> build.Dashboard:
             "GPUs by state",
             "GPUs' worth of time in each state.",
             over_time(some(devices("cluster", CLUSTER, "state", identity).of())),
-            size=(24, 10),
+            size=(20, 10),
         )
     )
+    made.with_panel(panel.covered((4, 10)))
     made.with_row(build.Row("By team, user and model"))
     for level, title, onward in (
         ("namespace", "Namespaces", link.to_namespace(link.cell("Namespace"))),
@@ -63,7 +64,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Allocated", "Hours that a GPU was allocated, used or not.", now(held), GPU_HOURS, size=(2, 4), decimals=0
+            "Allocated", "Hours that a GPU was allocated, used or not.", now(held), GPU_HOURS, size=(3, 4), decimals=0
         )
     )
     made.with_panel(
@@ -94,7 +95,7 @@ def _numbers(made: build.Dashboard) -> None:
             now(f"({lost}) / ({held} > 0)"),
             units.PercentUnit,
             steps=look.LOSS,
-            size=(2, 4),
+            size=(3, 4),
             decimals=0,
         )
     )
@@ -145,7 +146,6 @@ def _numbers(made: build.Dashboard) -> None:
             decimals=0,
         )
     )
-    made.with_panel(panel.covered((2, 4)))
 
 
 def _bars() -> bargauge.Panel:
