@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from exporter.accounting.model import HOUR_SECONDS
+from exporter.accounting.tracker import hours_between
 from exporter.attribution.owner import Owner
 from exporter.tools.report.accounting.prices import Prices
 
@@ -291,7 +292,7 @@ class Database:
                 "until": min(job.end, (hour + 1) * HOUR_SECONDS),
                 "states": {"unobserved": seconds * part},
             }
-            for hour, part in _parts(job.start, job.end)
+            for hour, part in hours_between(job.start, job.end)
         ]  # fmt: skip
         self._insert(_SCHEDULER, rows)
 
@@ -300,7 +301,8 @@ class Database:
         ids = json.dumps([Owner(*row["facts"]["owner"]).slurm_job for row in rows])
         added = self._database.execute(
             "SELECT id, json_extract(facts, '$.scheduler') FROM allocations"
-            " WHERE node = 'scheduler' AND job != '' AND job IN (SELECT value FROM json_each(?))",
+            " WHERE node = 'scheduler' AND json_extract(facts, '$.scheduler') IS NOT NULL"
+            " AND job != '' AND job IN (SELECT value FROM json_each(?))",
             (ids,),
         ).fetchall()
         for allocation, text in added:
@@ -346,11 +348,3 @@ def _hour(node: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
         *(node, row["allocation"], row["hour"], row["model"], row["profile"], row["until"]),
         *(sum(row["states"].values()), row["used"], row["joules"], json.dumps(row["states"])),
     )
-
-
-def _parts(start: float, end: float) -> Iterable[tuple[int, float]]:
-    """Yield the hours between two moments, each with its part of the time."""
-    for hour in range(int(start // HOUR_SECONDS), int(end // HOUR_SECONDS) + 1):
-        inside = min(end, (hour + 1) * HOUR_SECONDS) - max(start, hour * HOUR_SECONDS)
-        if inside > 0:
-            yield hour, inside / (end - start)
