@@ -54,6 +54,7 @@ def capacity() -> build.Dashboard:
         (),
         scope=CLUSTER,
         span="now-7d",
+        refresh="15m",
     )
     made.with_row(build.Row("Buy, tune or repair"))
     _answer(made)

@@ -32,6 +32,7 @@ def showback() -> build.Dashboard:
         (),
         scope=CLUSTER,
         span="now-30d",
+        refresh="15m",
     )
     held = price.in_states(promql.TEAM, CLUSTER, without(FREE), "team")
     made.with_panel(

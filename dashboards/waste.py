@@ -27,6 +27,7 @@ def waste() -> build.Dashboard:
         (variable.shown(CLUSTER, 30),),
         scope=CLUSTER,
         span="now-24h",
+        refresh="15m",
     )
     made.with_row(build.Row("In the time range"))
     _numbers(made)
