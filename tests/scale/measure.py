@@ -94,7 +94,6 @@ def costs(url: str, reader: Reader, names: Iterable[str] = NAMES) -> Iterator[tu
             before = after
 
 
-def dashboards(url: str, minutes: int) -> Iterator[tuple[str, Timing]]:
-    """Each query of each dashboard over the last so many minutes, node and GPU as a reader would choose them."""
-    now = int(time.time())
+def dashboards(url: str, now: int, minutes: int) -> Iterator[tuple[str, Timing]]:
+    """Each query of each dashboard over the minutes before `now`, node and GPU as a reader would choose them."""
     return costs(url, Reader(url, Span(now - minutes * 60, now, SCRAPE_SECONDS), {}))

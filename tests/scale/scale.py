@@ -40,8 +40,10 @@ def main() -> int:
             url = scraping.url
             _wait(options.minutes)
             failures = [*_load(url, options.nodes), *_rules(tuple(rule_groups(url)))]
-            failures += _queries(tuple(dashboards(url, options.minutes)))
+            now = int(time.time())
             _rules_cpu(scraping, options.nodes, before)
+            scraping.rest()
+            failures += _queries(tuple(dashboards(url, now, options.minutes)))
     for failure in failures:
         say(f"FAILED  {failure}")
     return 1 if failures else 0
