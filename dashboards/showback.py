@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, look, panel, price, uid
+from dashboards.parts import link, panel, price, style, uid
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, GPU_HOURS, JOULES_PER_KWH, KWH, RANGE, now
 from dashboards.parts.table import Key, Table, Value, cause, lost_state, step
@@ -43,7 +43,7 @@ def showback() -> build.Dashboard:
             f"likely, possibly wasted may be as it should. Before: the same time before the range. {price.SOURCE}",
             keys=(Key("team", "Team", (link.to_waste(),)),),
             columns=(
-                Value("Cost", held, look.MONEY, decimals=0, width=90, reduce="sum"),
+                Value("Cost", held, style.MONEY, decimals=0, width=90, reduce="sum"),
                 Value("Allocated", _HELD, GPU_HOURS, decimals=1, width=110, reduce="sum"),
                 Value("Before", _BEFORE, GPU_HOURS, decimals=1, width=110, reduce="sum"),
                 Value(
@@ -85,7 +85,7 @@ def showback() -> build.Dashboard:
                 Value(
                     "Cost",
                     price.in_states(promql.TEAM, CLUSTER, among(_IDLE), "team, state"),
-                    look.MONEY,
+                    style.MONEY,
                     decimals=0,
                     width=90,
                     reduce="sum",
@@ -109,7 +109,7 @@ def showback() -> build.Dashboard:
                 f"{what} as a fraction of the budget of each team that has one.",
                 now(f"max by (team) ({cost}) / ({budget})", "{{team}}"),
                 units.PercentUnit,
-                steps=((None, look.GREEN), (0.8, look.ORANGE), (1, look.RED)),
+                steps=((None, style.GREEN), (0.8, style.ORANGE), (1, style.RED)),
                 size=(10, 8),
                 empty="No team has a budget, or the accounting service is not scraped",
             )

@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import bargauge, table
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, look, mfu, panel, price, uid, variable
+from dashboards.parts import link, mfu, panel, price, style, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, devices, now, over_time, some
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
@@ -74,7 +74,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Held, and certainly or likely for nothing: not used, waiting for a cause that is known, or throttled.",
             now(lost),
             GPU_HOURS,
-            steps=look.SOME_IS_WORTH_A_LOOK,
+            steps=style.ORANGE_FROM_ONE,
             size=(2, 4),
             decimals=1,
         )
@@ -95,8 +95,8 @@ def _numbers(made: build.Dashboard) -> None:
             "The fraction of the allocated hours that was wasted.",
             now(f"({lost}) / ({held} > 0)"),
             units.PercentUnit,
-            steps=look.LOSS,
-            size=(3, 4),
+            steps=style.LOSS,
+            size=(2, 4),
             decimals=0,
         )
     )
@@ -105,7 +105,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Cost of allocated",
             f"For the allocated GPUs and fractions of GPUs. {price.SOURCE}",
             now(price.total(price.in_states(promql.TEAM, CLUSTER, without(FREE), "team"))),
-            look.MONEY,
+            style.MONEY,
             mappings=price.MAPPINGS,
             size=(3, 4),
             decimals=0,
@@ -117,7 +117,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Price by use",
             "What the same hours cost where the time is paid for that kernels ran, whatever fraction of a GPU was allocated.",
             now(price.total(price.used(promql.TEAM, CLUSTER))),
-            look.MONEY,
+            style.MONEY,
             mappings=price.MAPPINGS,
             size=(3, 4),
             decimals=0,
@@ -129,9 +129,9 @@ def _numbers(made: build.Dashboard) -> None:
             "Price of the waste",
             "The part of it that was wasted.",
             now(price.total(price.in_states(promql.TEAM, CLUSTER, among(LOST), "team"))),
-            look.MONEY,
+            style.MONEY,
             mappings=price.MAPPINGS,
-            steps=look.SOME_IS_WORTH_A_LOOK,
+            steps=style.ORANGE_FROM_ONE,
             size=(3, 4),
             decimals=0,
             empty="none allocated",
@@ -169,9 +169,13 @@ def _causes() -> table.Panel:
         columns=(
             Value("GPU hours", lost, GPU_HOURS, decimals=1, width=105, reduce="sum"),
             gauge(
-                "Of the waste", f"({lost}) / on () group_left () (sum({lost}) > 0)", look.PLAIN, width=100, reduce="sum"
+                "Of the waste",
+                f"({lost}) / on () group_left () (sum({lost}) > 0)",
+                style.PLAIN,
+                width=100,
+                reduce="sum",
             ),
-            Value("Workloads", f"count by (state) ({struck} * 3600 > 60)", look.COUNT, decimals=0, width=100),
+            Value("Workloads", f"count by (state) ({struck} * 3600 > 60)", style.COUNT, decimals=0, width=100),
             step("What to do first", lost),
         ),
         sort="GPU hours",
@@ -198,7 +202,7 @@ def _workloads() -> table.Panel:
                 "Wasted",
                 promql.wasted("workload", SHOWN, RANGE),
                 GPU_HOURS,
-                look.SOME_IS_WORTH_A_LOOK,
+                style.ORANGE_FROM_ONE,
                 decimals=1,
                 width=95,
                 reduce="sum",
@@ -216,7 +220,7 @@ def _workloads() -> table.Panel:
                 "Used", promql.busy_gpu_hours("workload", SHOWN, RANGE), GPU_HOURS, decimals=1, width=95, reduce="sum"
             ),
             _price("workload", 90, SHOWN),
-            gauge("Utilization", promql.utilization("workload", SHOWN, RANGE), look.PLAIN, width=105),
+            gauge("Utilization", promql.utilization("workload", SHOWN, RANGE), style.PLAIN, width=105),
             *mfu.columns(SHOWN, promql.keys("workload")),
             of_mark(promql.target_ratio("workload", SHOWN, RANGE)),
             lost_state("Wasted on", promql.wasted_on("workload", SHOWN, RANGE)),
@@ -229,7 +233,7 @@ def _workloads() -> table.Panel:
 
 def _price(level: str, width: int, scope: str = CLUSTER) -> Value:
     priced = price.of_waste(level, scope)
-    return Value("Waste cost", priced, look.MONEY, decimals=0, width=width, reduce="sum")
+    return Value("Waste cost", priced, style.MONEY, decimals=0, width=width, reduce="sum")
 
 
 def _level(level: str, title: str, onward: link.Link) -> table.Panel:
@@ -248,14 +252,14 @@ def _level(level: str, title: str, onward: link.Link) -> table.Panel:
                 width=105,
                 reduce="sum",
             ),
-            gauge("Utilization", promql.utilization(level, CLUSTER, RANGE), look.PLAIN, width=105),
+            gauge("Utilization", promql.utilization(level, CLUSTER, RANGE), style.PLAIN, width=105),
             *mfu.columns(f'{CLUSTER}, {promql.label(level)}!=""', promql.label(level)),
             of_mark(promql.target_ratio(level, CLUSTER, RANGE)),
             Value(
                 "Wasted",
                 promql.wasted(level, CLUSTER, RANGE),
                 GPU_HOURS,
-                look.SOME_IS_WORTH_A_LOOK,
+                style.ORANGE_FROM_ONE,
                 decimals=1,
                 width=105,
                 reduce="sum",
@@ -283,13 +287,13 @@ def _models() -> table.Panel:
                 "Wasted",
                 WASTED.promql(by_model),
                 GPU_HOURS,
-                look.SOME_IS_WORTH_A_LOOK,
+                style.ORANGE_FROM_ONE,
                 decimals=1,
                 width=105,
                 reduce="sum",
             ),
             *(
-                Value(title, price.priced(gpu_hours), look.MONEY, decimals=0, width=100, reduce="sum")
+                Value(title, price.priced(gpu_hours), style.MONEY, decimals=0, width=100, reduce="sum")
                 for title, gpu_hours in (("Cost of all", by_model.of()), ("Waste cost", WASTED.promql(by_model)))
             ),
             lost_state("Wasted on", f"{lost} > 0"),

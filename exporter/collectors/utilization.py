@@ -85,7 +85,7 @@ def _integrated(
 UTILIZATION: Collector[Utilization] = Collector(
     name="utilization",
     help="Utilization of GPU and memory, and busy seconds from the driver's sample buffers; 3 driver calls a cycle, and up to 4 more where its buffers keep too little.",
-    pace=Pace.PASS,
+    pace=Pace.CYCLE,
     read=read,
     extra_reads=lambda reading, interval: reading.busy.extra_reads(interval) if reading.busy else 0,
     read_again=read_again,

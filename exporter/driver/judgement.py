@@ -178,13 +178,13 @@ class FieldCheck:
         if self._repeated is not None:
             for history in self._histories:
                 history.rule.repeated(self._repeated)
-        return self._look_at(answer)
+        return self._check(answer)
 
     def refused(self) -> None:
         for history in self._histories:
             self._reader.refuse(history)
 
-    def _look_at(self, answers: Answers) -> Answers:
+    def _check(self, answers: Answers) -> Answers:
         reader = self._reader
         found, all_believed = list(answers), True
         for place, history in enumerate(self._histories):

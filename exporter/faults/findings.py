@@ -265,7 +265,7 @@ _OF_PROCESSES = (_MEMORY, "gpu_process_utilization_ratio", "gpu_process_start_ti
 _REPEATED = ("replay", "recovery", "link_recovery")
 
 
-def _looked_at(facts: Facts, limits: Limits) -> frozenset[str] | None:
+def _emptied_gpus(facts: Facts, limits: Limits) -> frozenset[str] | None:
     """Indices of the GPUs that must be empty; None: all."""
     if limits.emptied is None:
         return None
@@ -288,7 +288,7 @@ def _names(series: Series) -> frozenset[DeviceName]:
 
 def leftover(facts: Facts, limits: Limits) -> Iterable[Cause]:
     """Processes on GPUs that should be empty. Services of the site may stay."""
-    wanted, by_gpu = _looked_at(facts, limits), dict[str, dict[str, tuple[str, float | None]]]()
+    wanted, by_gpu = _emptied_gpus(facts, limits), dict[str, dict[str, tuple[str, float | None]]]()
     for family in _OF_PROCESSES:
         for series in facts.of(family):
             command = series.labels.get("command", "")
@@ -305,7 +305,7 @@ def leftover(facts: Facts, limits: Limits) -> Iterable[Cause]:
 
 
 def leaked(facts: Facts, limits: Limits) -> Iterable[Cause]:
-    wanted = _looked_at(facts, limits)
+    wanted = _emptied_gpus(facts, limits)
     for series in facts.of("gpu_memory_unattributed_bytes"):
         if series.value > _LEAKED and (wanted is None or series.gpu in wanted):
             yield series.gpu, {"size": f"{series.value / _GIB:.1f}"}

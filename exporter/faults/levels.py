@@ -24,12 +24,13 @@ def starts(observation: Observation) -> Starts:
     return found
 
 
-def with_start(known: GpuRecord, seen: ObservedGpu, starts: Starts) -> GpuRecord:
-    """Let a GPU without a history begin with the median of its neighbours of the same model."""
+def with_start(known: GpuRecord, seen: ObservedGpu, starts: Starts, stated: Mapping[str, int]) -> GpuRecord:
+    """Let a GPU without a history begin with what the operator states, else with the median of its neighbours."""
     for name, value in _judged(seen).items():
         others = [each for uuid, each in starts.get((seen.model, name), ()) if uuid != seen.uuid]
-        if not getattr(known, name) and value and others:
-            known = _with_best(known, {name: median_low(others)})
+        start = stated.get(name) or (median_low(others) if others else None)
+        if not getattr(known, name) and value:
+            known = _with_best(known, {name: start})
     return known
 
 

@@ -219,29 +219,29 @@ def own_processes(allocation: Allocation, host: HostSignals) -> ProcessSignals:
 
     But not how full its fullest thread is, where others were read: these are the hottest of many.
     """
-    looked_at = [host.processes[pid] for pid in allocation.pids if pid in host.processes] if host.processes else []
-    if len(looked_at) == 1:
-        return looked_at[0]
-    if not looked_at:
+    observed = [host.processes[pid] for pid in allocation.pids if pid in host.processes] if host.processes else []
+    if len(observed) == 1:
+        return observed[0]
+    if not observed:
         hot = ThreadLoad() if host.processes else ThreadLoad(host.hottest_thread, host.polling)
         return ProcessSignals(hot.share, host.blocked_threads, host.receiving_threads, hot.polling)
-    hot = busiest([ThreadLoad(each.hottest_thread, each.polling) for each in looked_at])
-    main = [each.main_thread for each in looked_at]
+    hot = busiest([ThreadLoad(each.hottest_thread, each.polling) for each in observed])
+    main = [each.main_thread for each in observed]
     return ProcessSignals(
         hottest_thread=hot.share,
-        stopped=all(each.stopped for each in looked_at),
-        blocked=_mean([each.blocked for each in looked_at]),
-        receiving=_mean([each.receiving for each in looked_at]),
-        computes=any(each.computes for each in looked_at),
-        from_peer=all(each.from_peer for each in looked_at if each.receiving),
+        stopped=all(each.stopped for each in observed),
+        blocked=_mean([each.blocked for each in observed]),
+        receiving=_mean([each.receiving for each in observed]),
+        computes=any(each.computes for each in observed),
+        from_peer=all(each.from_peer for each in observed if each.receiving),
         polling=hot.polling,
-        read_bytes_per_second=_rate([each.read_bytes_per_second for each in looked_at]),
-        written_bytes_per_second=_rate([each.written_bytes_per_second for each in looked_at]),
-        reading_bytes_per_second=_rate([each.reading_bytes_per_second for each in looked_at]),
-        writing_bytes_per_second=_rate([each.writing_bytes_per_second for each in looked_at]),
+        read_bytes_per_second=_rate([each.read_bytes_per_second for each in observed]),
+        written_bytes_per_second=_rate([each.written_bytes_per_second for each in observed]),
+        reading_bytes_per_second=_rate([each.reading_bytes_per_second for each in observed]),
+        writing_bytes_per_second=_rate([each.writing_bytes_per_second for each in observed]),
         main_thread=None if None in main else min(each for each in main if each is not None),
-        main_writing_bytes_per_second=_rate([each.main_writing_bytes_per_second for each in looked_at]),
-        cpu=max([each.cpu for each in looked_at if each.cpu is not None], default=None),
+        main_writing_bytes_per_second=_rate([each.main_writing_bytes_per_second for each in observed]),
+        cpu=max([each.cpu for each in observed if each.cpu is not None], default=None),
     )
 
 

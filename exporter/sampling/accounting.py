@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from exporter.accounting.families import ACCOUNTING_FAMILIES
 from exporter.accounting.model import Cycle, Usage
-from exporter.accounting.writer import NodeAccounting
 from exporter.attribution.families import PROCESS_FAMILIES, SHARE_FAMILIES, ProcessRow, ShareRow, WorkloadRow, limit
 from exporter.attribution.owner import Owner, Ownership, WorkloadInfo
 from exporter.attribution.work_class import UNKNOWN, ClassRule, WorkClass, WorkClasses
@@ -36,6 +35,9 @@ from exporter.sampling.host_view import Host
 from exporter.sampling.join import Join, host_question, join
 from exporter.sampling.readings import LedgerReadings, is_stuck, processes_are_listed
 from exporter.sampling.usage.nccl_status import NCCL_FAMILIES
+
+if TYPE_CHECKING:  # with SQLite, which a check does not need
+    from exporter.accounting.writer import NodeAccounting
 
 R = TypeVar("R")
 

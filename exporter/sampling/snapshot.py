@@ -12,6 +12,7 @@ from exporter.core.families import Block
 from exporter.core.record import record
 from exporter.core.threads import ThreadState
 from exporter.core.units import Share
+from exporter.faults.rule import Limits
 
 
 @record
@@ -71,8 +72,8 @@ class NodeStatus:
 
     time: UnixTime = EPOCH
     interval: float = 1.0
-    pass_seconds: float = 0.0
-    passes: int = 0
+    cycle_seconds: float = 0.0
+    cycles: int = 0
     driver_calls: int = 0
     simulated: bool = False
     driver: str = ""
@@ -101,6 +102,8 @@ class Snapshot:
     series: Callable[[], Iterable[Block]] = tuple
     processes: Sequence[ProcessRow] = ()
     monotonic: MonotonicTime = NEVER
+    limits: Limits = field(default_factory=Limits)
+    """What the GPUs are compared with."""
 
     @property
     def blocks(self) -> Iterable[Block]:
@@ -110,7 +113,7 @@ class Snapshot:
     def not_ready(self) -> str:
         """Return why this node cannot be relied on; empty when it can."""
         status = self.status
-        if status.passes == 0:
+        if status.cycles == 0:
             return "no cycle has ended yet"
         if status.driver_error:
             return f"driver not available: {status.driver_error}"

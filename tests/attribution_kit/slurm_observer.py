@@ -1,4 +1,4 @@
-"""Attribution of a real Slurm's jobs as a pass uses it, and what Slurm itself says of them."""
+"""Attribution of a real Slurm's jobs as a cycle uses it, and what Slurm itself says of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GPUS = tuple(gpu(number) for number in range(8))
 
 
 class Observer:
-    """Attribution as a pass uses it: the jobs' real pids on the GPUs that they may open."""
+    """Attribution as a cycle uses it: the jobs' real pids on the GPUs that they may open."""
 
     def __init__(self, cluster: SlurmCluster, mapping: str, scontrol: str, node: str = "") -> None:
         self._cluster = cluster
@@ -43,7 +43,7 @@ class Observer:
         self._attribution.start()
         self._reader = ProcessReader()
 
-    def look(self) -> Ownership:
+    def observe(self) -> Ownership:
         processes: dict[str, list[int]] = defaultdict(list)
         for pid, (_, minors) in self._cluster.holding().items():
             if isinstance(self._cluster, PairCluster) and self._cluster.node_of(pid) != self._node:

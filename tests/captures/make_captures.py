@@ -29,7 +29,7 @@ SPECS = (
 
 @dataclass
 class Clock:
-    """`cost` is the seconds each look at it takes: a GPU is lost in the middle of a pass, not between two."""
+    """`cost` is the seconds each look at it takes: a GPU is lost in the middle of a cycle, not between two."""
 
     cost: float = 0.0
     time: float = START

@@ -33,7 +33,7 @@ pytestmark = [
 
 NO_DATA = 3
 EDGES = 1.0
-"""GPU seconds that a report may be off for each time a GPU was given and taken back: two passes and a look at files.
+"""GPU seconds that a report may be off for each time a GPU was given and taken back: two cycles and a look at files.
 Time that the exporter itself did not observe comes on top: a busy machine keeps it from looking."""
 
 

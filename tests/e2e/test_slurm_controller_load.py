@@ -45,7 +45,7 @@ def _start(cluster: LargeCluster, name: str, *options: str) -> str:
 
 
 def _named(observer: Observer, job: str, name: str) -> bool:
-    found = observer.look()
+    found = observer.observe()
     infos = [info.job_name for owner, info in found.info.items() if owner.slurm_job == job]
     weights = [weight for (_, owner), weight in found.weights.items() if owner.slurm_job == job]
     return infos == [name] and weights == [1.0, 1.0]
@@ -89,9 +89,9 @@ def test_start_of_a_job_without_gpus_costs_no_table(cluster: LargeCluster) -> No
     with observing(cluster, mapping=False) as observer:
         before, answered = cluster.requests(), cluster.relay.answered_bytes
         _start(cluster, "first")
-        until(lambda: (observer.look(), _asked(cluster, before))[1])
+        until(lambda: (observer.observe(), _asked(cluster, before))[1])
         _start(cluster, "second")
-        until(lambda: (observer.look(), _asked(cluster, before))[1]["REQUEST_JOB_INFO_SINGLE"] > 1)
+        until(lambda: (observer.observe(), _asked(cluster, before))[1]["REQUEST_JOB_INFO_SINGLE"] > 1)
 
         assert _asked(cluster, before) == {"REQUEST_JOB_INFO_SINGLE": 2}
         assert cluster.relay.answered_bytes - answered < 2 * MAX_BYTES

@@ -43,7 +43,7 @@ pytestmark = [
 
 JOBS, USERS = 200, ("root", "nobody", "daemon", "bin", "games")
 MAX_DIFFERENCE = 0.01
-START_SECONDS = 0.5
+START_SECONDS = 0.1
 RECORDED_SECONDS = 45.0
 DATABASE = "collected.sqlite"
 LATEST_END = 60.0

@@ -36,7 +36,7 @@ def _weights(ownership: Ownership) -> dict[str, list[float]]:
 
 
 def _info(observer: Observer) -> dict[Owner, str]:
-    return {each: info.job_name for each, info in observer.look().info.items() if each.slurm_job}
+    return {each: info.job_name for each, info in observer.observe().info.items() if each.slurm_job}
 
 
 class ConfiglessCluster(SlurmCluster):
@@ -75,8 +75,8 @@ def test_configless_slurmd_keeps_the_gres_conf_that_the_exporter_reads() -> None
         own.unlink()
         own.symlink_to(cluster.kept)
         with observing(cluster) as observer:
-            until(lambda: _weights(observer.look()) == {job: [1.0, 1.0]})
-            assert of_jobs(observer.look()) == dict.fromkeys(cluster.holding(), job)
+            until(lambda: _weights(observer.observe()) == {job: [1.0, 1.0]})
+            assert of_jobs(observer.observe()) == dict.fromkeys(cluster.holding(), job)
 
 
 class PrivateTmpCluster(SlurmCluster):
@@ -111,8 +111,8 @@ def test_job_with_a_private_tmp_has_its_gpus_and_its_programs() -> None:
         job = cluster.run(*BATCH, "--gres=gpu:2", "--wrap", f"touch {mark}; exec {cluster.hold}").strip()
         until(cluster.holding)
         with observing(cluster) as observer:
-            until(lambda: _weights(observer.look()) == {job: [1.0, 1.0]})
-            assert of_jobs(observer.look()) == dict.fromkeys(cluster.holding(), job)
+            until(lambda: _weights(observer.observe()) == {job: [1.0, 1.0]})
+            assert of_jobs(observer.observe()) == dict.fromkeys(cluster.holding(), job)
         assert not mark.exists()
 
 
@@ -134,7 +134,7 @@ def test_jobs_on_mps_have_their_percentage_of_the_gpu() -> None:
         )
         until(lambda: len(cluster.holding()) == 2)
         with observing(cluster) as observer:
-            becomes({quarter: [0.25], most: [0.75]}, lambda: _weights(observer.look()))
+            becomes({quarter: [0.25], most: [0.75]}, lambda: _weights(observer.observe()))
 
 
 @pytest.fixture

@@ -121,7 +121,7 @@ def _cpu(before: Metrics, after: Metrics, seconds: float) -> dict[str, float | N
     return {
         "cpu_percent": None if first is None or last is None else (last - first) / seconds * 100,
         "resident_bytes": after.one("process_resident_memory_bytes"),
-        "pass_seconds": after.one("gpu_exporter_sampling_cycle_duration_seconds"),
+        "cycle_seconds": after.one("gpu_exporter_sampling_cycle_duration_seconds"),
     }
 
 
@@ -141,7 +141,7 @@ def _states(bench: Bench, running: Running) -> dict[str, float]:
     bench.rest(5.0)  # until the processes have been listed anew
     before = running.metrics(_PATIENCE)
     bench.rest(15.0)
-    after = poll("a pass to end", lambda: _later(running, before), 30)
+    after = poll("a cycle to end", lambda: _later(running, before), 30)
     name = "gpu_state_seconds_total"
     return {
         state: (after.one(name, uuid=uuid, state=state) or 0.0) - (before.one(name, uuid=uuid, state=state) or 0.0)
@@ -150,7 +150,7 @@ def _states(bench: Bench, running: Running) -> dict[str, float]:
 
 
 def _later(running: Running, before: Metrics) -> Metrics | None:
-    """A scrape with more passes than the one before."""
+    """A scrape with more cycles than the one before."""
     name = "gpu_exporter_sampling_cycles_total"
     now = running.metrics(_PATIENCE)
     return now if (now.one(name) or 0.0) > (before.one(name) or 0.0) else None

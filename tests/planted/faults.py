@@ -156,7 +156,7 @@ FAULTS = (
     ),
     Fault("sampling/sampler.py", "(self._phase + GOLDEN_RATIO)", "(self._phase)", "unit/sampling/test_extra_reads.py"),
     Fault(
-        "ledger/division.py", "counted.seconds - counted.lost)", "counted.seconds)", "contract/passes/test_stalls.py"
+        "ledger/division.py", "counted.seconds - counted.lost)", "counted.seconds)", "contract/cycles/test_stalls.py"
     ),
     Fault("host/network.py", "bool(owners) and pid not in owners", "bool(owners)", "unit/host/test_peer_receives.py"),
     Fault(
@@ -315,5 +315,5 @@ FAULTS = (
         "panels/test_counted_once.py",
     ),
     Fault("tools/report/model.py", "total / gpu_hours if", "total / seconds if", "panels/test_report.py"),
-    Fault("dashboards/parts/block.py", "mappings=tuple(look.ANSWERS)", "mappings=()", "panels/test_panels.py"),
+    Fault("dashboards/parts/block.py", "mappings=tuple(style.ANSWERS)", "mappings=()", "panels/test_panels.py"),
 )

@@ -76,9 +76,9 @@ class Mould:
     def _current(self) -> str:
         snapshot = self._exporter.snapshot
         with self._lock:
-            if self._template[1] != snapshot.status.passes:
+            if self._template[1] != snapshot.status.cycles:
                 text = self._renderer.render(snapshot.blocks, "")[1].decode()
-                self._template = (_template(text, one_job=self._one_job), snapshot.status.passes)
+                self._template = (_template(text, one_job=self._one_job), snapshot.status.cycles)
             return self._template[0]
 
 

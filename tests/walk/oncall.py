@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from deploy.demo.cluster import ROOT
-from tests.walk.running import CHROMIUM, links, look, visit
+from tests.walk.running import CHROMIUM, browse, links, visit
 
 _MESSAGE = re.compile(r'<article class="message (\w+)">(.*?)</article>', re.DOTALL)
 _FIRES = re.compile(r"<h2>\w+ fires now</h2><ul>(.*?)</ul>", re.DOTALL)
@@ -21,7 +21,7 @@ _PATIENCE = 120.0
 
 def walk(site: str) -> Mapping[str, Sequence[str]]:
     """What was opened on the way from a page, a mail and a ticket, each to its end."""
-    read = look if CHROMIUM else visit
+    read = browse if CHROMIUM else visit
     inbox = _until(lambda: read(f"{site}/inbox"), lambda page: {"page", "mail", "ticket"} <= set(_by_kind(page)))
     return {kind: _way(site, text, read) for kind, text in _by_kind(inbox).items()}
 

@@ -36,7 +36,7 @@ class Clock:
 
 
 class Node:
-    """Every collector on every target of a simulated node, pass after pass."""
+    """Every collector on every target of a simulated node, cycle after cycle."""
 
     def __init__(self, spec: str) -> None:
         self.clock = Clock()
@@ -83,7 +83,7 @@ SPECS = ["1xH200", "1xH100", "1xA100", "1xA100-mig", "1xH200-mig", "1xL40S", "1x
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_counters_never_fall_and_exist_from_the_second_pass_on(spec: str) -> None:
+def test_counters_never_fall_and_exist_from_the_second_cycle_on(spec: str) -> None:
     simulated = Node(spec)
     simulated.passed()
     simulated.passed()

@@ -1,4 +1,4 @@
-"""The series the ledger feeds: names, labels, all states from the first pass."""
+"""The series the ledger feeds: names, labels, all states from the first cycle."""
 
 from __future__ import annotations
 

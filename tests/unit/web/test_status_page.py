@@ -68,8 +68,8 @@ def history() -> GpuHistory:
 def rich() -> str:
     status = NodeStatus(
         time=NOW,
-        pass_seconds=0.0123,
-        passes=7,
+        cycle_seconds=0.0123,
+        cycles=7,
         simulated=True,
         driver="580.95.05",
         cuda="13.0",
