@@ -161,10 +161,10 @@ def _bars() -> bargauge.Panel:
 
 def _causes() -> table.Panel:
     lost = promql.causes(promql.TEAM, CLUSTER, RANGE)
-    struck = promql.ledger("workload", CLUSTER, RANGE, "cluster, workload, state").of(among(LOST))
+    struck = promql.ledger(promql.TEAM, OWNED.matchers, RANGE, "team, state").of(among(LOST))
     return Table(
         title="Causes, and what to do",
-        description="The wasted hours by cause, the largest first, the number of workloads each struck for a minute or more, and what helps first. Click a cause for the whole advice.",
+        description="The wasted hours by cause, the largest first, the number of teams each struck for a minute or more, and what helps first. Click a cause for the whole advice.",
         keys=(cause("Cause"),),
         columns=(
             Value("GPU hours", lost, GPU_HOURS, decimals=1, width=105, reduce="sum"),
@@ -175,7 +175,7 @@ def _causes() -> table.Panel:
                 width=100,
                 reduce="sum",
             ),
-            Value("Workloads", f"count by (state) ({struck} * 3600 > 60)", style.COUNT, decimals=0, width=100),
+            Value("Teams", f"count by (state) ({struck} * 3600 > 60)", style.COUNT, decimals=0, width=100),
             step("What to do first", lost),
         ),
         sort="GPU hours",
