@@ -16,11 +16,11 @@ from dashboards.parts.query import (
     answering,
     gpu_busy,
     main_states,
+    notable_state,
     now,
     over_time,
     rate,
     some,
-    telling,
 )
 from dashboards.parts.table import Key, Table, Text, gauge, lost_state
 
@@ -85,7 +85,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "State",
             "Its largest loss where that takes a tenth of its time, else the state that takes most.",
-            now(telling(lambda more: rate(f"gpu_state_seconds_total{{{DEVICE}{more}}}"), "gpu")),
+            now(notable_state(lambda more: rate(f"gpu_state_seconds_total{{{DEVICE}{more}}}"), "gpu")),
             "none",
             mappings=states.by_code(),
             size=(4, 4),
@@ -162,13 +162,13 @@ def _numbers(made: build.Dashboard) -> None:
 
 def _ledger(made: build.Dashboard) -> None:
     seconds = f"gpu_state_seconds_total{{{DEVICE}}}"
-    held = f"max by (workload) (gpu_allocation_ratio{{{DEVICE}}} > 0)"
-    held_mig = f"sum by (workload) (gpu_mig_allocation_ratio{{{DEVICE}}} > 0)"
+    allocated = f"max by (workload) (gpu_allocation_ratio{{{DEVICE}}} > 0)"
+    allocated_mig = f"sum by (workload) (gpu_mig_allocation_ratio{{{DEVICE}}} > 0)"
     made.with_panel(
         panel.timeline(
             "Allocated to",
             "The workloads that had the GPU allocated. Several rows: it is shared.",
-            over_time(f"ceil({held} or {held_mig})", "{{workload}}"),
+            over_time(f"ceil({allocated} or {allocated_mig})", "{{workload}}"),
             style.words({"1": ("allocated", style.BLUE)}),
             size=(12, 6),
             empty="This GPU was not allocated in the time range",

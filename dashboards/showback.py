@@ -14,7 +14,7 @@ from exporter.tools.report.definitions import LOST, POSSIBLY_LOST, among, grown_
 
 _OWNED = promql.owned(promql.TEAM, CLUSTER)
 _SERIES = f"team:gpu_owner_gpu_seconds:increase{{{_OWNED}}}"
-_HELD = f"sum by (team) ({grown_in(RANGE)(_SERIES)})"
+_ALLOCATED = f"sum by (team) ({grown_in(RANGE)(_SERIES)})"
 _BEFORE = f"sum by (team) (sum_over_time({_SERIES}[{RANGE}] offset {RANGE})) / 3600"
 _USED = f"sum by (team) ({grown_in(RANGE)(f'team:gpu_owner_busy_gpu_seconds:increase{{{_OWNED}}}')})"
 _LEDGER = promql.ledger(promql.TEAM, _OWNED, RANGE, "team")
@@ -35,7 +35,7 @@ def showback() -> build.Dashboard:
         span="now-30d",
         refresh="15m",
     )
-    held = promql.priced_level("team", grown_in(RANGE)(_SERIES))
+    allocated = promql.priced_level("team", grown_in(RANGE)(_SERIES))
     made.with_panel(
         Table(
             title="Teams",
@@ -43,8 +43,8 @@ def showback() -> build.Dashboard:
             f"likely, possibly wasted may be as it should. Before: the same time before the range. {price.SOURCE}",
             keys=(Key("team", "Team", (link.to_waste(),)),),
             columns=(
-                Value("Cost", held, style.MONEY, decimals=0, width=90, reduce="sum"),
-                Value("Allocated", _HELD, GPU_HOURS, decimals=1, width=110, reduce="sum"),
+                Value("Cost", allocated, style.MONEY, decimals=0, width=90, reduce="sum"),
+                Value("Allocated", _ALLOCATED, GPU_HOURS, decimals=1, width=110, reduce="sum"),
                 Value("Before", _BEFORE, GPU_HOURS, decimals=1, width=110, reduce="sum"),
                 Value(
                     "Used",

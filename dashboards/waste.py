@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models import units
 from dashboards.parts import link, mfu, panel, price, style, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, devices, now, over_time, some
-from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
+from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, step, target_ratio
 from exporter.tools.report import promql
 from exporter.tools.report.definitions import FREE, LOST, POSSIBLY_LOST, WASTED, among, identity, without
 
@@ -57,7 +57,7 @@ def waste() -> build.Dashboard:
 
 
 def _numbers(made: build.Dashboard) -> None:
-    held, lost = OWNED.held(), WASTED.promql(OWNED)
+    allocated, lost = OWNED.allocated(), WASTED.promql(OWNED)
     made.with_panel(
         panel.number(
             "All", "All GPU hours there were: GPUs times hours.", now(FLEET.of()), GPU_HOURS, size=(2, 4), decimals=0
@@ -65,13 +65,18 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Allocated", "Hours that a GPU was allocated, used or not.", now(held), GPU_HOURS, size=(3, 4), decimals=0
+            "Allocated",
+            "Hours that a GPU was allocated, used or not.",
+            now(allocated),
+            GPU_HOURS,
+            size=(3, 4),
+            decimals=0,
         )
     )
     made.with_panel(
         panel.number(
             "Wasted",
-            "Held, and certainly or likely for nothing: not used, waiting for a cause that is known, or throttled.",
+            "Allocated, and certainly or likely for nothing: not used, waiting for a cause that is known, or throttled.",
             now(lost),
             GPU_HOURS,
             steps=style.ORANGE_FROM_ONE,
@@ -82,7 +87,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Possibly wasted",
-            "Held while nothing ran, and that may be as it should: waiting for requests, for people, or for a cause unknown. Not in the waste.",
+            "Allocated while nothing ran, and that may be as it should: waiting for requests, for people, or for a cause unknown. Not in the waste.",
             now(OWNED.or_none(among(POSSIBLY_LOST))),
             GPU_HOURS,
             size=(3, 4),
@@ -93,10 +98,10 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Wasted share",
             "The fraction of the allocated hours that was wasted.",
-            now(f"({lost}) / ({held} > 0)"),
+            now(f"({lost}) / ({allocated} > 0)"),
             units.PercentUnit,
             steps=style.LOSS,
-            size=(2, 4),
+            size=(3, 4),
             decimals=0,
         )
     )
@@ -189,7 +194,7 @@ def _workloads() -> table.Panel:
     return Table(
         title="Workloads that wasted most",
         description="The 30 workloads that wasted most GPU hours in the range, ended ones too: whose they are, what they wasted them on, "
-        "and the price of the waste; utilization stands beside the mark of their class of work. Click one to see why and what to do.",
+        "and the price of the waste; utilization stands beside the target of their class of work. Click one to see why and what to do.",
         keys=(
             Key("cluster", "Cluster", width=80),
             Key("workload", "Workload", (link.to_pod(name, cluster), link.to_job(name, cluster))),
@@ -222,7 +227,7 @@ def _workloads() -> table.Panel:
             _price("workload", 90, SHOWN),
             gauge("Utilization", promql.utilization("workload", SHOWN, RANGE), style.PLAIN, width=105),
             *mfu.columns(SHOWN, promql.keys("workload")),
-            of_mark(promql.target_ratio("workload", SHOWN, RANGE)),
+            target_ratio(promql.target_ratio("workload", SHOWN, RANGE)),
             lost_state("Wasted on", promql.wasted_on("workload", SHOWN, RANGE)),
         ),
         sort="Wasted",
@@ -254,7 +259,7 @@ def _level(level: str, title: str, onward: link.Link) -> table.Panel:
             ),
             gauge("Utilization", promql.utilization(level, CLUSTER, RANGE), style.PLAIN, width=105),
             *mfu.columns(f'{CLUSTER}, {promql.label(level)}!=""', promql.label(level)),
-            of_mark(promql.target_ratio(level, CLUSTER, RANGE)),
+            target_ratio(promql.target_ratio(level, CLUSTER, RANGE)),
             Value(
                 "Wasted",
                 promql.wasted(level, CLUSTER, RANGE),

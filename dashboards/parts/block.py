@@ -19,13 +19,13 @@ from dashboards.parts.query import (
     gpu_busy,
     known,
     main_states,
+    notable_state,
     over_time,
     owner_states,
     owners,
     rate,
-    telling,
 )
-from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state, of_mark, runbook
+from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state, runbook, target_ratio
 from exporter.tools.report.definitions import LOST, UTILIZATION, WASTED, among, identity, target_ratio_promql
 
 
@@ -77,9 +77,9 @@ def firing(scope: str, *, size: tuple[int, int] = (24, 8)) -> table.Panel:
 
 def firing_for_owner(owner: str) -> table.Panel:
     """The same of workloads: of their own, of their allocated GPUs, and of the nodes these are in."""
-    held = f"(gpu_allocation_ratio{{{owner}}} > 0)"
-    of_gpus = f"{_firing(CLUSTER)} and on (cluster, instance, gpu) {held}"
-    of_nodes = f"""{_firing(CLUSTER, ', gpu="", instance!=""')} and on (cluster, instance) {held}"""
+    allocated = f"(gpu_allocation_ratio{{{owner}}} > 0)"
+    of_gpus = f"{_firing(CLUSTER)} and on (cluster, instance, gpu) {allocated}"
+    of_nodes = f"""{_firing(CLUSTER, ', gpu="", instance!=""')} and on (cluster, instance) {allocated}"""
     return _one_by_one(
         f"""({_firing(f'{owner}, workload!=""')} or {of_gpus} or {of_nodes})""",
         CLUSTER,
@@ -120,7 +120,7 @@ def _one_by_one(fires: str, scope: str, what: str, empty: str, size: tuple[int, 
 
 def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
     """One row per GPU of the node that is chosen: its owner, its use and its health."""
-    by, held = "cluster, instance, gpu", link.cell("Allocated to")
+    by, allocated = "cluster, instance, gpu", link.cell("Allocated to")
     state = main_states(lambda more: rate(f"gpu_state_seconds_total{{{scope}{more}}}"), by)
     return Table(
         title="GPU by GPU",
@@ -138,7 +138,7 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
                 "Allocated to",
                 f"gpu_allocation_ratio{{{scope}}}",
                 "workload",
-                links=(link.to_pod(held), link.to_job(held)),
+                links=(link.to_pod(allocated), link.to_job(allocated)),
             ),
             lost_state("State", state),
             gauge("Busy", gpu_busy(scope, by), style.PLAIN, width=120),
@@ -156,7 +156,7 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
             gauge(
                 "Thermal throttling",
                 answering(rate(f"gpu_throttled_seconds_total{{{scope}, {THERMAL}}}"), scope),
-                style.SHARE_OF_TIME,
+                style.FRACTION_OF_TIME,
                 width=140,
             ),
             Value(
@@ -195,7 +195,7 @@ def told(
     empty: str = "",
 ) -> statetimeline.Panel:
     """Return a timeline of each row: its largest loss where that took a tenth, else what took most."""
-    query = over_time(telling(seconds, by, only), legend)
+    query = over_time(notable_state(seconds, by, only), legend)
     return timeline(title, f"{description} {TOLD}", query, states.by_code(), size=size, empty=empty)
 
 
@@ -244,7 +244,7 @@ def workloads(
             ),
             gauge("Utilization", UTILIZATION.promql(mine), style.PLAIN, width=105),
             *mfu.columns(scope, by, window=mfu.NOW),
-            of_mark(target_ratio_promql(mine)),
+            target_ratio(target_ratio_promql(mine)),
             lost_state("Wasted on", f"{lost} > 0.2"),
         ),
         sort="Wasted",

@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models import units
 from dashboards.parts import link, mfu, style
 from dashboards.parts.query import ALERTS, CLUSTER, owners
 from dashboards.parts.states import LOST_REGEX
-from dashboards.parts.table import Key, Table, Value, gauge, lost_state, of_mark
+from dashboards.parts.table import Key, Table, Value, gauge, lost_state, target_ratio
 from exporter.tools.report import promql
 from exporter.tools.report.definitions import UTILIZATION, WASTED, identity, target_ratio_promql
 
@@ -61,7 +61,7 @@ def nodes() -> table.Panel:
             ),
             Value("Wasted", of("gpu_waste:rate5m"), style.COUNT, style.ORANGE_FROM_ONE, decimals=1, width=80),
             lost_state("Wasted on", lost),
-            gauge("Thermal throttling", of("gpu_thermal_throttle:ratio_rate5m"), style.SHARE_OF_TIME, width=145),
+            gauge("Thermal throttling", of("gpu_thermal_throttle:ratio_rate5m"), style.FRACTION_OF_TIME, width=145),
             Value("Hottest GPU", of("gpu_temperature_celsius:max"), units.Celsius, style.HEAT, decimals=0, width=110),
             Value("Power", of("gpu_power_watts:sum"), units.Watt, width=95),
         ),
@@ -120,7 +120,7 @@ def _models() -> table.Panel:
                 width=90,
                 reduce="sum",
             ),
-            gauge("Thermal throttling", of("gpu_thermal_throttle:ratio_rate5m"), style.SHARE_OF_TIME, width=160),
+            gauge("Thermal throttling", of("gpu_thermal_throttle:ratio_rate5m"), style.FRACTION_OF_TIME, width=160),
             Value("Power", of("gpu_power_watts:sum"), units.Watt, width=95, reduce="sum"),
         ),
         sort="GPUs",
@@ -142,7 +142,7 @@ def _owner_columns(level: str) -> tuple[Value, ...]:
         ),
         gauge("Utilization", UTILIZATION.promql(mine), style.PLAIN, width=105),
         *mfu.columns(scope, promql.label(level), window=mfu.NOW),
-        of_mark(target_ratio_promql(mine)),
+        target_ratio(target_ratio_promql(mine)),
         Value(
             "Wasted",
             WASTED.promql(mine),

@@ -27,8 +27,8 @@ def steps(scope: str) -> str:
 
 
 def per_gpu(scope: str) -> str:
-    held = f"sum by ({_BY}) (workload:gpu_workload_allocated_gpus:sum{{{scope}}}) > 0"
-    return f"{_any(scope)} / on ({_BY}) group_left () ({held})"
+    allocated = f"sum by ({_BY}) (workload:gpu_workload_allocated_gpus:sum{{{scope}}}) > 0"
+    return f"{_any(scope)} / on ({_BY}) group_left () ({allocated})"
 
 
 def joules(scope: str) -> str:

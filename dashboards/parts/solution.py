@@ -59,11 +59,11 @@ def to_the_end(scope: str) -> table.Panel:
 def _runs(scope: str, named: str = "") -> str:
     """Return the work of each run per GPU hour, over the range."""
     amount = f"sum by (cluster, workload, user, unit) (sum_over_time(workload_unit:gpu_workload_throughput:rate5m{{{scope}}}[{RANGE}]) * 60)"
-    held = f"sum by ({_ON}) ({hours(f'workload:gpu_workload_allocated:rate5m{{{scope}}}')})"
+    allocated = f"sum by ({_ON}) ({hours(f'workload:gpu_workload_allocated:rate5m{{{scope}}}')})"
     named = (
         named or f'max by ({_ON}, job_name) (last_over_time(gpu_workload_info{{{scope}, job_name!=""}}[{RANGE}:5m]))'
     )
-    return f"({amount} / on ({_ON}) group_left () ({held} > 0)) * on ({_ON}) group_left (job_name) {named}"
+    return f"({amount} / on ({_ON}) group_left () ({allocated} > 0)) * on ({_ON}) group_left (job_name) {named}"
 
 
 def _started(scope: str) -> str:
@@ -74,7 +74,7 @@ def runs(scope: str) -> table.Panel:
     each = _runs(scope)
     best, middle = f"max by ({_NAME}) ({each})", f"quantile by ({_NAME}) (0.5, {each})"
     joules = f"sum by ({_ON}) (sum_over_time(workload:gpu_workload_energy_joules:rate5m{{{scope}}}[{RANGE}]) * 60)"
-    held = f"sum by ({_ON}) ({hours(f'workload:gpu_workload_allocated:rate5m{{{scope}}}')})"
+    allocated = f"sum by ({_ON}) ({hours(f'workload:gpu_workload_allocated:rate5m{{{scope}}}')})"
     reached = f"max by ({_ON}) (last_over_time(gpu_workload_time_to_target_seconds{{{scope}}}[{RANGE}]))"
     name = link.cell("Run")
     return Table(
@@ -91,8 +91,8 @@ def runs(scope: str) -> table.Panel:
             Value("Per GPU hour", each, style.COUNT, decimals=0, width=130),
             gauge("Of the best", f"({each}) / on ({_NAME}) group_left () ({best})", style.PLAIN, width=130),
             Value("Of the median", f"({each}) / on ({_NAME}) group_left () ({middle})", units.PercentUnit, decimals=0, width=125),
-            Value("Per kWh", f"({each}) * on ({_ON}) group_left () ({held} * {JOULES_PER_KWH} / ({joules} > 0))", style.COUNT, decimals=0, width=130),
-            Value("GPU hours", f"({each}) * 0 + on ({_ON}) group_left () {held}", style.COUNT, decimals=1, width=100),
+            Value("Per kWh", f"({each}) * on ({_ON}) group_left () ({allocated} * {JOULES_PER_KWH} / ({joules} > 0))", style.COUNT, decimals=0, width=130),
+            Value("GPU hours", f"({each}) * 0 + on ({_ON}) group_left () {allocated}", style.COUNT, decimals=1, width=100),
             Value("Started, ago", f"({each}) * 0 + on ({_ON}) group_left () (time() - {_started(scope)})", units.Seconds, decimals=1, width=115),
             Value("Time to train", f"({each}) * 0 + on ({_ON}) group_left () {reached}", units.Seconds, decimals=1, width=115),
         ),

@@ -163,9 +163,9 @@ def cause(title: str) -> Key:
     return Key("state", title, (link.DIAGNOSIS,), STATE_WIDTH, mappings=tuple(states.by_name()), filled=True)
 
 
-def of_mark(expr: str, width: int = 92) -> Value:
+def target_ratio(expr: str, width: int = 92) -> Value:
     """Utilization as a fraction of the target of its class of work."""
-    return gauge("Target ratio", expr, style.MARK, width=width)
+    return gauge("Target ratio", expr, style.TARGET_RATIO, width=width)
 
 
 def lost_state(title: str, expr: str) -> Text:

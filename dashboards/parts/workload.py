@@ -8,9 +8,9 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, mfu, panel, price, style, workload_resources
 from dashboards.parts.query import GPU_HOURS, JOULES_PER_KWH, KWH, now, over_time, owner_states, owners, some
-from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
+from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, step, target_ratio
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
-from exporter.tools.report.definitions import HELD, LOST, UTILIZATION, WASTED, among, identity, target_ratio_promql
+from exporter.tools.report.definitions import ALLOCATED, LOST, UTILIZATION, WASTED, among, identity, target_ratio_promql
 
 
 def body(made: build.Dashboard, kind: Kind) -> None:
@@ -62,7 +62,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
             "Utilization as a part of what is good for its class of work: 70 % of the time of batch work, 35 % of a service's, 14 % of a session's. Under 43 % of its mark it is bad.",
             now(target_ratio_promql(everything)),
             units.PercentUnit,
-            steps=style.MARK,
+            steps=style.TARGET_RATIO,
             size=(3, 4),
             decimals=0,
             empty="not observed",
@@ -72,7 +72,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
         panel.number(
             "Allocated GPU h",
             "In the time range.",
-            now(HELD.promql(everything)),
+            now(ALLOCATED.promql(everything)),
             GPU_HOURS,
             size=(3, 4),
             decimals=1,
@@ -158,7 +158,7 @@ def _table(kind: Kind) -> table.Panel:
             ),
             gauge("Utilization", UTILIZATION.promql(mine), style.PLAIN, width=110),
             *mfu.columns(scope, by),
-            of_mark(target_ratio_promql(mine)),
+            target_ratio(target_ratio_promql(mine)),
             lost_state("Wasted on", f"{lost} > 0.01"),
             Value(
                 "GPUs now",

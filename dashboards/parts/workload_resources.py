@@ -52,7 +52,7 @@ def gpus(kind: Kind) -> table.Panel:
         ),
         columns=(
             gauge("Busy", own(gpu_used(NODE, by)), style.PLAIN, width=130),
-            gauge("Others wait", _lead(own(_waits(by))), style.SHARE_OF_TIME, width=130),
+            gauge("Others wait", _lead(own(_waits(by))), style.FRACTION_OF_TIME, width=130),
             lost_state("State", own(f"topk by ({by}) (1, {main_state})", "state")),
             gauge(
                 "SM active",
@@ -76,7 +76,7 @@ def gpus(kind: Kind) -> table.Panel:
             gauge(
                 "Thermal throttling",
                 own(answering(rate(f"gpu_throttled_seconds_total{{{NODE}, {THERMAL}}}"), NODE)),
-                style.SHARE_OF_TIME,
+                style.FRACTION_OF_TIME,
                 width=145,
             ),
             Value("Power", own(f"gpu_power_watts{{{NODE}}}"), units.Watt, width=80),

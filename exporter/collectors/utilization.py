@@ -30,7 +30,7 @@ class Utilization:
         return self.gpu if self.busy is None or self.busy.share is None else self.busy.share
 
     @property
-    def memory_share(self) -> float | None:
+    def memory_ratio(self) -> float | None:
         """Fraction of the last cycle in which device memory was read or written, 0 to 1."""
         return self.memory if self.memory_busy is None or self.memory_busy.share is None else self.memory_busy.share
 

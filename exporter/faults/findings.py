@@ -293,13 +293,13 @@ def leftover(facts: Facts, limits: Limits) -> Iterable[Cause]:
         for series in facts.of(family):
             command = series.labels.get("command", "")
             if (wanted is None or series.gpu in wanted) and not (command and command.startswith(limits.allowed)):
-                held = series.value if family == _MEMORY else None
-                by_gpu.setdefault(series.gpu, {}).setdefault(series.labels["pid"], (command, held))
+                memory = series.value if family == _MEMORY else None
+                by_gpu.setdefault(series.gpu, {}).setdefault(series.labels["pid"], (command, memory))
     for gpu, processes in by_gpu.items():
         ranked = sorted(processes.items(), key=lambda each: -(each[1][1] or 0.0))
         named = ", ".join(f"{pid} ({command})" if command else pid for pid, (command, _) in ranked[:_BRIEF])
         more = f" and {len(ranked) - _BRIEF} more" if len(ranked) > _BRIEF else ""
-        known = [held for _, held in processes.values() if held is not None]
+        known = [memory for _, memory in processes.values() if memory is not None]
         size = f"{sum(known) / _GIB:.1f}" if known else "an unknown number of"
         yield gpu, {"processes": named + more, "size": size, "count": len(ranked)}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from exporter import __version__
 from exporter.accounting.families import ACCOUNTING_FAMILIES
-from exporter.attribution.families import PROCESS_FAMILIES, SHARE_FAMILIES, workload_families
+from exporter.attribution.families import OWNER_FAMILIES, PROCESS_FAMILIES, workload_families
 from exporter.collectors import COLLECTORS
 from exporter.collectors.sxid import SXID_FAMILIES
 from exporter.collectors.xid import XID_FAMILIES
@@ -121,7 +121,7 @@ def groups(pod_labels: Sequence[str] = ()) -> tuple[Group, ...]:
             ACCOUNTING_FAMILIES,
             "the ledger, the sources of owners",
         ),
-        Group("owners", "Owners of each GPU, joined every cycle.", tuple(SHARE_FAMILIES), _OWNERS),
+        Group("owners", "Owners of each GPU, joined every cycle.", tuple(OWNER_FAMILIES), _OWNERS),
         Group(
             "workloads",
             "What each owner uses of GPUs and host, every cycle.",

@@ -11,7 +11,7 @@ from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime
 from exporter.core.families import Block
 from exporter.core.record import record
 from exporter.core.threads import ThreadState
-from exporter.core.units import Share
+from exporter.core.units import Fraction
 from exporter.faults.rule import Limits
 
 
@@ -41,7 +41,7 @@ class GpuStatus:
     unattributed_bytes: float | None = None
     stuck: bool = False
     """It reports full use, which cannot be true."""
-    owners: tuple[tuple[Owner, Share], ...] = ()
+    owners: tuple[tuple[Owner, Fraction], ...] = ()
     states: Mapping[str, float] = field(default_factory=dict[str, float])
     """Ledger seconds of the GPU by state, since start."""
 

@@ -37,7 +37,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[SlurmCluster]:
         started.spawn("srun", "-Q", "-J", "direct", "--gres=gpu:1", hold)
         started.run(*batch, "-J", "third", "--gres=shard:1", "--wrap", f"exec {hold}")
         started.run(*batch, "-J", "most", "--gres=shard:3", "--wrap", f"exec {hold}")
-        until(lambda: len(started.holding()) == PROGRAMS, 60)
+        until(lambda: len(started.allocated_to()) == PROGRAMS, 60)
         yield started
 
 
@@ -158,7 +158,9 @@ def test_program_of_the_jobs_user_outside_of_it_is_the_jobs_and_somebody_elses_i
     cluster: SlurmCluster,
 ) -> None:
     train = owner(cluster.job("train"), "nobody", "physics")
-    minor = next(iter(min((minors for job, minors in cluster.holding().values() if job == train.slurm_job), key=min)))
+    minor = next(
+        iter(min((minors for job, minors in cluster.allocated_to().values() if job == train.slurm_job), key=min))
+    )
     said = {"nobody": dict[str, str](), "daemon": {"SLURM_JOB_ID": train.slurm_job, "SLURM_JOB_USER": "nobody"}}
     programs = {user: subprocess.Popen(["sleep", "600"], user=user, cwd="/", env=env) for user, env in said.items()}
     try:
@@ -212,10 +214,10 @@ def running_on(cluster: SlurmCluster) -> dict[str, Value]:
     """The fake driver's node: eight GPUs with the jobs' real pids, the Nth of them with N GiB."""
     processes = {
         f"gpu{minor}.process.{place}": f"{pid} C {(place + 1) * GIB} 30 5 0 0"
-        for place, (pid, (_, minors)) in enumerate(sorted(cluster.holding().items()))
+        for place, (pid, (_, minors)) in enumerate(sorted(cluster.allocated_to().items()))
         for minor in minors
     }
-    quiet = set(range(8)) - {minor for _, minors in cluster.holding().values() for minor in minors}
+    quiet = set(range(8)) - {minor for _, minors in cluster.allocated_to().values() for minor in minors}
     return {**node(8), **{f"gpu{minor}.utilization": 0 for minor in quiet}, **processes}
 
 
@@ -258,7 +260,7 @@ def test_exporter_names_the_job_of_each_process_and_the_idle_holder(
         by_gpu[share.labels["gpu"]] += share.value
     assert by_gpu == pytest.approx(dict.fromkeys(by_gpu, 1.0))
     place = next(
-        place for place, (_, (job, _)) in enumerate(sorted(cluster.holding().items())) if job == third.slurm_job
+        place for place, (_, (job, _)) in enumerate(sorted(cluster.allocated_to().items())) if job == third.slurm_job
     )
     assert memory == (place + 1) * GIB
     assert busy == 0
@@ -270,7 +272,9 @@ def test_job_that_ends_holds_nothing_any_more(cluster: SlurmCluster) -> None:
     with observing(cluster) as observer:
         until(lambda: owner(job) in observer.observe().info)
         cluster.run("scancel", job)
-        until(lambda: owner(job) not in {each for held in observer.observe().holders.values() for each in held})
+        until(
+            lambda: owner(job) not in {each for allocated in observer.observe().holders.values() for each in allocated}
+        )
         ownership = observer.observe()
 
     assert owner(job) not in ownership.cgroups
@@ -289,7 +293,7 @@ def test_attribution_goes_on_without_slurmctld(cluster: SlurmCluster, fake_nvml:
         again = before.observe()
         with observing(cluster) as after:
             becomes(jobs_of(cluster), lambda: of_jobs(after.observe()), 30)
-            until(lambda: not all(health.success for health in after.observe().health), 30)
+            until(lambda: not all(health.success for health in after.observe().health))
             fresh = after.observe()
         shown = shown_holders(url)
         before_energy = energies(url)
@@ -299,7 +303,7 @@ def test_attribution_goes_on_without_slurmctld(cluster: SlurmCluster, fake_nvml:
     assert (again.holders, again.processes) == (known.holders, known.processes)
     assert all(health.success for health in again.health)
     assert of_jobs(fresh) == of_jobs(known)
-    same = {uuid: {each.slurm_job for each in held} for uuid, held in fresh.holders.items()}
-    assert same == {uuid: {each.slurm_job for each in held} for uuid, held in known.holders.items()}
+    same = {uuid: {each.slurm_job for each in allocated} for uuid, allocated in fresh.holders.items()}
+    assert same == {uuid: {each.slurm_job for each in allocated} for uuid, allocated in known.holders.items()}
     assert {health.source for health in fresh.health if not health.success} == {"slurm_scontrol"}
     assert next(each for each in fresh.info if each.slurm_job == train).user == "nobody"

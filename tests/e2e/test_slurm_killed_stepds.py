@@ -55,9 +55,9 @@ def test_cancelled_job_with_killed_stepds_has_no_allocation_and_the_next_job_get
     cluster: SlurmCluster, program: str
 ) -> None:
     cluster.run(*BATCH, "-J", "first", "--wrap", f"srun -Q {cluster.hold}")
-    until(cluster.holding)
+    until(cluster.allocated_to)
     first = cluster.job("first")
-    (pid,) = cluster.holding()
+    (pid,) = cluster.allocated_to()
     with observing(cluster) as observer:
         until(lambda: _fractions(observer.observe()) == {first: [1.0] * 8})
         _kill_stepds(first)
@@ -76,7 +76,7 @@ def test_cancelled_job_with_killed_stepds_has_no_allocation_and_the_next_job_get
 def test_next_job_beside_the_programs_of_an_ended_one_gets_whole_gpus(cluster: SlurmCluster) -> None:
     """It starts at once, while the ended job still seems to have its GPUs; nobody is accused before that is cleared."""
     cluster.run(*BATCH, "-J", "first", "--wrap", f"exec {cluster.hold}")
-    until(cluster.holding)
+    until(cluster.allocated_to)
     first = cluster.job("first")
     with observing(cluster) as observer:
         until(lambda: _fractions(observer.observe()) == {first: [1.0] * 8})
@@ -92,7 +92,7 @@ def test_next_job_beside_the_programs_of_an_ended_one_gets_whole_gpus(cluster: S
 def test_job_of_a_killed_slurmd_has_no_allocation_here_once_slurm_gives_the_node_up(cluster: SlurmCluster) -> None:
     """Its slurmstepds and programs go on: slurmd alone was lost, without a reboot. The job waits for another node."""
     cluster.run(*BATCH, "-J", "lost", "--requeue", "--wrap", f"exec {cluster.hold}")
-    until(cluster.holding)
+    until(cluster.allocated_to)
     job = cluster.job("lost")
     with observing(cluster) as observer:
         until(lambda: _fractions(observer.observe()) == {job: [1.0] * 8})
@@ -116,7 +116,7 @@ def test_requeued_job_is_allocated_on_its_new_node_only_and_the_next_job_gets_wh
 ) -> None:
     first, second = pair.nodes
     pair.run(*BATCH, "-J", "moved", "--requeue", "-w", first, "--wrap", f"exec {pair.hold}")
-    until(pair.holding)
+    until(pair.allocated_to)
     moved = pair.job("moved")
     with observing_node(pair, first) as old, observing_node(pair, second) as new:
         until(lambda: _fractions(old.observe()) == {moved: [1.0] * 8})

@@ -31,7 +31,7 @@ from exporter.tools.simulator.host import SimulatedHost
 from exporter.tools.simulator.spec import parse
 from tests.replay.cures import Cure, KeptFaults
 
-_PATIENCE = 10.0
+_GRACE_SECONDS = 10.0
 """Seconds after its last answer that a late GPU counts as there: the default of --sample.stale."""
 _UNUSED = {"gpm", "engines", "clocks", "fabric"}
 """Collectors that no alert on a planted fault asks: left out, for time."""
@@ -172,7 +172,7 @@ class CompressedNode:
     @staticmethod
     def _gpu(gpu: Gpu, settlement: AccountingResult, now: float) -> GpuStatus:
         uuid = gpu.device.uuid
-        up = gpu.answers(now, _PATIENCE)
+        up = gpu.answers(now, _GRACE_SECONDS)
         leaked = settlement.unattributed_bytes.get(uuid) if up else None
         return GpuStatus(gpu.device.index, uuid, "H100", up, now - gpu.answered, unattributed_bytes=leaked)
 

@@ -34,7 +34,7 @@ from tests.soak.churn import RealProcesses, churn
 
 SLOTS, LIFE, SCRAPE_EVERY = 2, 20, 15
 """Processes on the one GPU, cycles that each is there, cycles between scrapes."""
-PATIENCE = 60.0
+DEADLINE = 60.0
 """Seconds a cycle waits for the GPUs: a busy machine makes no thread of its own for one that is late."""
 WARM_UP = 1
 """Tenths."""
@@ -80,7 +80,7 @@ def run(cycles: int) -> Iterator[tuple[int, Figures, str]]:
         simulated = simulate("1xH200:training", lambda: began.unix + now[0])
         driver = RealProcesses(simulated, lambda _: jobs.pids)
         accounting = Accounting(AccountingOptions(retention=10.0), workload_families(()))
-        sampler = Sampler(driver, node, COLLECTORS, Pacing(1.0, PATIENCE, 10.0), accounting)
+        sampler = Sampler(driver, node, COLLECTORS, Pacing(1.0, DEADLINE, 10.0), accounting)
         pages = PageStore()
         sampler.start(Threads())
         for number in range(1, cycles + 1):

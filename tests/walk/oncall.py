@@ -16,7 +16,7 @@ from tests.walk.running import CHROMIUM, browse, links, visit
 _MESSAGE = re.compile(r'<article class="message (\w+)">(.*?)</article>', re.DOTALL)
 _FIRES = re.compile(r"<h2>\w+ fires now</h2><ul>(.*?)</ul>", re.DOTALL)
 _RULES = re.compile(r"gpu-exporter check</code> \(([\w, ]+)\)")
-_PATIENCE = 120.0
+_TIMEOUT_SECONDS = 120.0
 
 
 def walk(site: str) -> Mapping[str, Sequence[str]]:
@@ -65,7 +65,7 @@ def _checked(fires: str, rules: Sequence[str]) -> str:
 
 
 def _until(read: Callable[[], str], good: Callable[[str], object]) -> str:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
     page = read()
     while not good(page):
         assert time.monotonic() < deadline, page[:3000]

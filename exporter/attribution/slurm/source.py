@@ -181,7 +181,7 @@ class Slurm:
             SCONTROL: self._scheduled(known, view.devices) if known else None,
             ENVIRON: dict.fromkeys(by_environ) if by_environ else None,
         }
-        return {source: held for source, held in found.items() if held is not None}
+        return {source: allocated for source, allocated in found.items() if allocated is not None}
 
     def health(
         self, source: str, now: MonotonicTime, conflicts: Mapping[str, int], unresolved: Mapping[str, int]

@@ -154,7 +154,7 @@ def _without_gpus(config: ReportConfig) -> str:
         known = Sacct(config.sacct).of_name(job) if job and shutil.which(config.sacct) else None
     except SacctError:
         known = None
-    if known is None or known.held_gpus:
+    if known is None or known.allocated_gpus:
         return ""
     facts = slurm_facts(known)
     if config.format == "json":

@@ -26,7 +26,7 @@ from tests.unit.collectors.answers import FakeDevice, hopper
 BEGIN = 1_700_000_000.0
 UPTIME = 5_000.0
 """Of the monotonic clock, at the first cycle."""
-PATIENCE = 30.0
+DEADLINE = 30.0
 """Seconds of this machine that GPUs and node may take: no case is about that."""
 _TIMED = {"time", "cycle_seconds", "interval", "driver_calls", "cycles", "collectors", "gpus", "process"}
 """Of the status: what the machine's speed decides, and what the text shows by itself."""
@@ -95,12 +95,12 @@ class Rig:
         """What happens on the machine before each cycle."""
         options = AccountingOptions(1.0, 10.0, self.process_limit, class_rules=self.class_rules)
         self._faults = FaultTracker(self.site)
-        self._deadline = HostDeadline(self.node, PATIENCE, PATIENCE)
+        self._deadline = HostDeadline(self.node, DEADLINE, DEADLINE)
         self.sampler = Sampler(
             self.driver,
             self._deadline,
             COLLECTORS,
-            Pacing(1.0, PATIENCE, 10.0),
+            Pacing(1.0, DEADLINE, 10.0),
             Accounting(options, workload_families(self.pod_labels), self.accounting),
             faults=self._faults,
         )

@@ -34,7 +34,7 @@ CAUSES = {
     "hung-collective": "wait_collective",
     "one-of-many": "allocated_unused",
     "network-rank": "wait_collective",
-    "idle-held": "allocated_idle",
+    "allocated-idle": "allocated_idle",
     "idle-loaded": "allocated_unused",
     "thermal": "throttled_thermal",
     "power-brake": "throttled_power_brake",

@@ -262,7 +262,7 @@ def test_gpu_and_memory_have_buffers_of_their_own() -> None:
     assert reading.busy is not None
     assert reading.memory_busy is not None
     assert (reading.busy.total, reading.memory_busy.total) == (1.0, 0.3)
-    assert (reading.share, reading.memory_share) == (1.0, 0.3)
+    assert (reading.share, reading.memory_ratio) == (1.0, 0.3)
 
 
 def test_mig_mode_has_no_utilization() -> None:

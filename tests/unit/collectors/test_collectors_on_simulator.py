@@ -106,7 +106,7 @@ def test_ratios_are_between_zero_and_one(spec: str) -> None:
         assert [key for key, value in ratios.items() if not 0.0 <= value <= 1.0] == []
 
 
-@pytest.mark.parametrize("spec", ["1xH200", "1xA100", "1xH200:input-bound", "1xH200:idle-held"])
+@pytest.mark.parametrize("spec", ["1xH200", "1xA100", "1xH200:input-bound", "1xH200:allocated-idle"])
 def test_busy_seconds_are_what_the_simulated_gpu_did(spec: str) -> None:
     simulated = Node(spec)
     for _ in range(20):

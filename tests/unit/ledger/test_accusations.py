@@ -239,14 +239,14 @@ def test_what_is_lost_is_what_the_clock_lacks_times_how_long_it_was_held_down(
     """Half of the clock, for .1 s of each second or for 1 s of 10. A read falls into that time only now and then."""
     read = random.Random(3)  # noqa: S311 - the same in each run
     free = replace(HOPPER, sm_clock=1980e6, sm_clock_max=1980e6)
-    held = [
+    allocated = [
         replace(free, sm_clock_throttled=990e6 if read.random() < part else None, **{reason: part})
         if second % every == 0
         else free
         for second in range(600)
     ]
     before = run([[free]] * 50)
-    found = shares(run([[each] for each in held], ledger=before), since=before)
+    found = shares(run([[each] for each in allocated], ledger=before), since=before)
 
     assert found[reason] == pytest.approx(0.5 * part / every, rel=0.2)
 

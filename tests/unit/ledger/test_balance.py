@@ -74,7 +74,7 @@ host = st.builds(
 
 
 @st.composite
-def held(draw: st.DrawFn) -> tuple[Allocation, ...]:
+def allocated(draw: st.DrawFn) -> tuple[Allocation, ...]:
     """Up to four owners whose shares sum to 1 at most."""
     owners = draw(st.lists(st.sampled_from(OWNERS), unique=True, max_size=4))
     weights = [draw(st.floats(0.01, 1)) for _ in owners]
@@ -101,7 +101,7 @@ def cycles(draw: st.DrawFn) -> LedgerInput:
             Reading(
                 target,
                 draw(signals),
-                () if split and target.uuid == "GPU-2" else draw(held()),
+                () if split and target.uuid == "GPU-2" else draw(allocated()),
                 0.0 if target.parent_uuid else draw(st.floats(0, 700)),
             )
             for target in targets

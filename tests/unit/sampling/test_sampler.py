@@ -16,7 +16,7 @@ from exporter.sampling.host_view import Host
 from exporter.sampling.sampler import Pacing, Sampler
 from tests.unit.sampling.scripted import Scripted, ScriptedDriver, Value, answers, collector, until
 
-PATIENCE = 60.0
+DEADLINE = 60.0
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def gate() -> Iterator[threading.Event]:
 
 
 def test_driver_whose_opening_hangs_holds_up_no_cycle(gate: threading.Event) -> None:
-    driver = ScriptedDriver(tuple, lambda: (gate.wait(PATIENCE), None)[1])
+    driver = ScriptedDriver(tuple, lambda: (gate.wait(DEADLINE), None)[1])
     sampler = Sampler(driver, Host(), (), Pacing(deadline=0.01), Accounting(AccountingOptions(), ()))
     sampler.start()
 

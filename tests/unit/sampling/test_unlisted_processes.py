@@ -39,7 +39,7 @@ class Empty(Host):
 
 
 def _after_cycles(
-    collectors: Iterable[AnyCollector], host: Host | None = None, gpu: str = "1xH200:idle-held"
+    collectors: Iterable[AnyCollector], host: Host | None = None, gpu: str = "1xH200:allocated-idle"
 ) -> Mapping[str, Sequence[Sample]]:
     """The samples of each family after ten seconds of no work."""
     now = 1_700_000_000.0
@@ -69,16 +69,16 @@ def _leaked(shown: Mapping[str, Sequence[Sample]]) -> Sequence[Sample]:
     return shown.get("gpu_memory_unattributed_bytes", ())
 
 
-UUID = simulate("1xH200:idle-held", lambda: 0.0).devices()[0].uuid
+UUID = simulate("1xH200:allocated-idle", lambda: 0.0).devices()[0].uuid
 
 
 @pytest.mark.parametrize(
     ("host", "gpu", "known"),
     [
-        (Empty(), "1xH200:idle-held", True),
-        (Held(), "1xH200:idle-held", False),  # its owner may have managed memory
-        (Empty(frozenset({UUID})), "1xH200:idle-held", False),  # a NUMA node of the system
-        (Empty(None), "1xH200:idle-held", False),  # no process can be seen
+        (Empty(), "1xH200:allocated-idle", True),
+        (Held(), "1xH200:allocated-idle", False),  # its owner may have managed memory
+        (Empty(frozenset({UUID})), "1xH200:allocated-idle", False),  # a NUMA node of the system
+        (Empty(None), "1xH200:allocated-idle", False),  # no process can be seen
         (Empty(), "1xH200:training", False),  # a process that runs may have managed memory
     ],
 )
