@@ -80,7 +80,7 @@ def engines(rules: Sequence[Path]) -> tuple[Engine, Engine]:
             f"http://{write}/api/v1/receive",
             (
                 (thanos, "receive", "--tsdb.path={data}/receive", f"--grpc-address={grpc}", f"--http-address={receive}",
-                 f"--remote-write.address={write}", '--label=receive="a"'),
+                 f"--remote-write.address={write}", "--tsdb.out-of-order.time-window=2h", '--label=receive="a"'),
                 (thanos, "query", f"--http-address={query}", f"--grpc-address={query_grpc}", f"--endpoint={grpc}",
                  f"--endpoint={ruler_grpc}", *(f"--query.replica-label={label}" for label in ("receive", "ruler"))),
                 (thanos, "rule", "--data-dir={data}/rule", "--eval-interval=1m", f"--query={query}",
