@@ -61,7 +61,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Driver not open",
-            "Nodes whose driver the exporter cannot open. The table says why.",
+            "Nodes whose driver the exporter cannot open. The table has the reason.",
             now(f"count(gpu_exporter_driver_error{{{NODE}}} == 1){ZERO}"),
             look.COUNT,
             steps=look.SOME_IS_BAD,
@@ -93,7 +93,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Failing sources",
-            "Attribution sources that did not answer when last asked: owners may be missing.",
+            "Attribution sources that failed when last asked: owners may be missing.",
             now(f"count(gpu_exporter_attribution_success{{{NODE}}} == 0){ZERO}"),
             look.COUNT,
             steps=look.SOME_IS_WORTH_A_LOOK,
@@ -214,7 +214,7 @@ def _sources(made: build.Dashboard) -> None:
     made.with_panel(
         Table(
             title="Attribution sources",
-            description="The sources of owners: whether each one answers, the age of its oldest answer, and its conflicts with others.",
+            description="The sources of owners: whether each one works, the age of its oldest data, and its conflicts with others.",
             keys=(Key("source", "Source"),),
             columns=(
                 Value("Nodes", f"gpu_exporter_attribution_success{{{NODE}}}", look.COUNT, width=65, reduce="count"),
@@ -227,7 +227,7 @@ def _sources(made: build.Dashboard) -> None:
                     reduce="sum",
                 ),
                 Value(
-                    "Oldest answer",
+                    "Oldest data",
                     f"gpu_exporter_attribution_age_seconds{{{NODE}}}",
                     units.Seconds,
                     decimals=1,

@@ -72,8 +72,8 @@ def _numbers(made: build.Dashboard) -> None:
     onward = (link.to_node("$instance"),)
     made.with_panel(
         panel.number(
-            "Answers",
-            "Whether the driver answers for this GPU. LOST: it fell off the bus or wants a reset. Click for the node.",
+            "Reachable",
+            "Whether the driver reaches this GPU. LOST: it fell off the bus or needs a reset. Click for the node.",
             now(up),
             "none",
             mappings=look.ANSWERS,
@@ -150,7 +150,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.name_series(
             panel.facts(
                 "Recovery action",
-                "What the driver itself says must be done with this GPU.",
+                "The recovery action that the driver reports for this GPU.",
                 now(f"max by (action) (gpu_recovery_action{{{DEVICE}}})"),
                 "action",
                 size=(3, 4),

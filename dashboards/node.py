@@ -200,7 +200,7 @@ def _load(made: build.Dashboard) -> None:
     made.with_panel(
         panel.lines(
             "Busy",
-            "Share of the observed time a kernel ran, per GPU, integrated on the node. A GPU that does not answer has no line.",
+            "Share of the observed time a kernel ran, per GPU, integrated on the node. An unreachable GPU has no line.",
             over_time(gpu_busy(ONE_NODE, "cluster, instance, gpu"), BY_GPU),
             units.PercentUnit,
             ceiling=1,

@@ -69,7 +69,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Wasted",
-            "Held, and certainly or likely for nothing: not used, waiting for a cause that is known, or throttled.",
+            "Allocated and lost: not used, waiting for a known cause, or throttled.",
             now(lost),
             GPU_HOURS,
             steps=look.SOME_IS_WORTH_A_LOOK,
@@ -80,7 +80,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Possibly wasted",
-            "Held while nothing ran, and that may be as it should: waiting for requests, for people, or for a cause unknown. Not in the waste.",
+            "Allocated while nothing ran, which may be right: waiting for requests, for people, or for an unknown cause. Not counted as waste.",
             now(OWNED.or_none(among(POSSIBLY_LOST))),
             GPU_HOURS,
             size=(3, 4),
@@ -183,7 +183,7 @@ def _workloads() -> table.Panel:
     return Table(
         title="Workloads that wasted most",
         description="The 30 workloads that wasted most GPU hours in the range, ended ones too: whose they are, what they wasted them on, "
-        "and the price of the waste; utilization stands beside the mark of their class of work. Click one to see why and what to do.",
+        "and the price of the waste; utilization beside the target of their class. Click one for the cause and the advice.",
         keys=(
             Key("cluster", "Cluster", width=80),
             Key("workload", "Workload", (link.to_pod(name, cluster), link.to_job(name, cluster))),

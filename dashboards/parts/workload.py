@@ -59,7 +59,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
     made.with_panel(
         panel.number(
             "Target ratio",
-            "Utilization as a part of what is good for its class of work: 70 % of the time of batch work, 35 % of a service's, 14 % of a session's. Under 43 % of its mark it is bad.",
+            "Utilization divided by the target of its class: batch 70 %, service 35 %, interactive 14 %. Below 43 % is bad.",
             now(target_ratio_promql(everything)),
             units.PercentUnit,
             steps=look.MARK,

@@ -28,7 +28,7 @@ _OVER = Param("window", "10m", Unit.DURATION, "Time it is measured over.")
 _HELD_DOWN = of_gpu(
     f'max(rate(gpu_throttled_seconds_total{{<gpu>,reason=~"{_HEAT}"}}[<window>])'
     f' or avg_over_time(gpu_throttle_active{{<gpu>,reason=~"{_HEAT}"}}[<window>])) > <max_throttled_ratio>',
-    f" Heat held its clocks down {percent('.Value')} of the last <window> (threshold "
+    f" Heat lowered its clocks {percent('.Value')} of the last <window> (threshold "
     f"{threshold('max_throttled_ratio')}).",
 )
 _STANDS = of_gpu(
@@ -74,7 +74,7 @@ POWER_BRAKE = Alert(
     params=(_THROTTLED, _OVER),
     meaning="The power brake, a signal of power supply or rack, lowers the clocks of a GPU.",
     summary=f"{GPU} is slowed down by the power brake",
-    description=f"The power brake held the clocks of {GPU} down for {percent()} of the last <window> (threshold "
+    description=f"The power brake lowered the clocks of {GPU} for {percent()} of the last <window> (threshold "
     f"{threshold('max_throttled_ratio')}). Look at power supplies, cables and the rack's power limit. {HIT}",
 )
 
@@ -159,11 +159,11 @@ or on {_DEVICE} ({_GONE} and last_over_time({_GONE}[4m] offset <wait>)
 unless on {_NODE} gpu_exporter_driver_error)""",
     ),
     params=(Param("wait", "5m", Unit.DURATION, "Time a GPU must be away for; with an XID the alert fires at once."),),
-    meaning="A GPU that should be there fell off the PCIe bus, or does not answer.",
+    meaning="A GPU that should be there fell off the PCIe bus, or is unreachable.",
     summary=f"{{{{ if $labels.fault }}}}{GPU} {{{{ if $labels.evidence | match `^XID 79` }}}}fell off the PCIe bus"
     f"{{{{ else }}}}is lost{{{{ end }}}} {_EVIDENCE}{{{{ else }}}}{NODE} has fewer GPUs than it should have{{{{ "
     f"end }}}}",
-    description=f"{{{{ if $labels.fault }}}}{GPU} does not answer {_EVIDENCE} since {{{{ $value | "
+    description=f"{{{{ if $labels.fault }}}}{GPU} is lost {_EVIDENCE} since {{{{ $value | "
     f"humanizeTimestamp }}}}: it "
     f"is off the bus, or calls about it hang. Drain the node and restart it. {HIT}{{{{ else }}}}{NODE} has "
     f"fewer GPUs than "

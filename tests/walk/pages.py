@@ -20,7 +20,7 @@ from tests.walk.machines import ROOT, base, clone, fresh
 _TOOLS = ROOT / ".cache/prometheus/unpacked/usr/bin"
 _SETUP = """
 apt-get update -q && apt-get install -y -q --no-install-recommends curl python3-venv
-python3 -m venv /opt/venv && export PATH=/opt/venv/bin:$PATH
+python3 -m venv /opt/venv && export PATH=/opt/venv/bin:/usr/local/bin:$PATH
 pip install -q .
 pip download -q -d /srv/wheels . 'hatchling>=1.27' editables
 """
@@ -30,7 +30,7 @@ _DEMO_SETUP = (
 )
 _BEGIN = """
 set -eu -o pipefail
-export PATH=/opt/venv/bin:$PATH PIP_NO_INDEX=1 PIP_FIND_LINKS=/srv/wheels EDITOR=true
+export PATH=/opt/venv/bin:/usr/local/bin:$PATH PIP_NO_INDEX=1 PIP_FIND_LINKS=/srv/wheels EDITOR=true
 server=
 stop() { [ -z "$server" ] || { kill "$server"; wait "$server" || true; }; server=; }
 serve() {
@@ -70,6 +70,7 @@ def walk(folder: Path, suite: str, path: str, page: Page) -> int:
     """Return how many blocks of the page were run."""
     with fresh(base(folder, suite)) as inside:
         (inside / "etc/apt/apt.conf.d/99walk").write_text(YES)
+        (inside / "etc/hosts").write_text("127.0.0.1 localhost\n")
         clone(inside, PLACE, "root")
         for name in ("promtool", "amtool"):
             subprocess.run(["cp", "-L", _TOOLS / name, inside / "usr/local/bin"], check=True)

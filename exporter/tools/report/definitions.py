@@ -224,10 +224,10 @@ class Definition:
 
 
 HELD = Definition(
-    "Held",
-    "GPU hours in which somebody held the GPU, used or not; a part of a GPU counts as a part",
+    "Allocated",
+    "GPU hours in which the GPU was allocated, used or not; a fraction of a GPU counts as that fraction",
     "",
-    "counts as held",
+    "counts as allocated",
     lambda of: of.held(),
     held,
 )
@@ -241,7 +241,7 @@ USED = Definition(
 )
 WASTED = Definition(
     "Wasted",
-    "GPU hours in a lost state: held, and certainly or likely for nothing; what is only possibly lost is not in it",
+    "GPU hours in a lost state: allocated, and certainly or likely lost; possible losses do not count",
     "",
     "counts as not wasted; with nothing else there is no number",
     lambda of: of.lost(),
@@ -250,7 +250,7 @@ WASTED = Definition(
 UTILIZATION = Definition(
     "Utilization",
     "used GPU hours",
-    "held GPU hours that were observed",
+    "allocated GPU hours that were observed",
     "is in neither; with nothing else there is no number",
     lambda of: f"{of.used()} / ({of.observed()} > 0)",
     utilization,
@@ -258,7 +258,7 @@ UTILIZATION = Definition(
 BUSY_SHARE = Definition(
     "Busy",
     "used GPU hours",
-    "GPU hours that were observed, held or free: how busy a GPU, a node or a model is, whoever had it",
+    "GPU hours that were observed, allocated or free: use of a GPU, a node or a model by all owners",
     "is in neither; with nothing else there is no number",
     lambda of: f"{of.used()} / ({of.known()} > 0)",
     busy_share,

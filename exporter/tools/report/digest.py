@@ -100,12 +100,12 @@ def _table(client: Client, level: str, scope: str, window: str, prices: str, now
 
 def _nothing(client: Client, group: Group, window: str, now: float) -> Exception:
     if client.instant(promql.RULES_THERE.format(window=window), now):
-        return NoDataError(f"no data about {group.title} in the range: unknown here, or held no GPU")
+        return NoDataError(f"no data about {group.title} in the range: unknown here, or without a GPU")
     if client.instant(promql.ANY_METRICS, now):
         if client.has_rule(promql.RULE):
             return NoMetricsError(
                 "the recording rules of gpu-exporter are loaded and have recorded nothing in the range: young ones need"
-                " a few minutes; if it stays so, the page /rules of this Prometheus says why"
+                " a few minutes; if it stays so, the page /rules of this Prometheus has the reason"
             )
         return NoMetricsError(
             "no recording rule of gpu-exporter has recorded anything in the range: load deploy/prometheus/rules;"

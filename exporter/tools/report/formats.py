@@ -101,7 +101,7 @@ def _markdown_block(block: Block) -> Iterable[str]:
             (bar.name, bar.amount, f"{bar.share * 100:.0f} %", "█" * max(1, round(bar.share * _BAR)))
             for bar in block.rows
         ]
-        return _markdown_table(("State", ">GPU time", ">Share", ""), rows)
+        return _markdown_table(("State", ">GPU time", ">Fraction", ""), rows)
     if isinstance(block, Table):
         return _markdown_table(block.head, block.rows)
     if isinstance(block, Steps):
@@ -144,7 +144,7 @@ def to_json(report: JobReport | Digest, also: Mapping[str, Any]) -> str:
 def short(report: JobReport | Digest) -> str:
     """`GPU 43 % used; 8 GPUs 2.1 h; wasted 9.6 h, most on Waits for storage; memory 61 of 80 GiB; 12.4 kWh`."""
     if isinstance(report, Digest):
-        return f"GPU: held {words.hours(report.held)}; wasted {words.hours(report.wasted)}\n"
+        return f"GPU: allocated {words.hours(report.held)}; wasted {words.hours(report.wasted)}\n"
     cause = worst(report.hours)
     parts = [
         f"GPU {words.percent(utilization(report.hours))} used" + model_flops(report.progress),

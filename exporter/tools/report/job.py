@@ -102,7 +102,7 @@ def nothing(client: Client, title: str, since: float, now: float) -> Exception:
     ):
         return NoMetricsError("this Prometheus has no metrics of gpu-exporter")
     last = f"{since / 86400:g} d" if since >= 86400 else f"{since / 3600:g} h"  # noqa: PLR2004 - a day
-    return NoDataError(f"no data about {title} in the last {last}: unknown here, or it held no GPU")
+    return NoDataError(f"no data about {title} in the last {last}: unknown here, or it had no GPU")
 
 
 def _name(title: str, info: Sequence[Sample]) -> Name:

@@ -63,7 +63,7 @@ def _findings(report: JobReport) -> Sequence[Block]:
     if report.devices:
         blocks += [Heading("GPUs"), _devices(report.devices)]
     if report.moved:
-        blocks.append(Paragraph("It held these in turn: each row is of the time in which it held that GPU."))
+        blocks.append(Paragraph("Its GPUs changed. Each row covers the time in which that GPU was allocated to it."))
     if len(report.devices) > _MAX_DEVICES:
         blocks.append(Paragraph(f"The {_MAX_DEVICES} least used of {len(report.devices)}."))
     return blocks
@@ -125,7 +125,7 @@ def _facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
     part = "nothing of it was observed" if wasted is None else f"{words.hours(wasted)} of it wasted"
     yield "GPU hours", f"{words.hours(held(report.hours))}, {part}"
     if report.used_hours is not None:
-        yield "Used", f"{words.hours(report.used_hours)}: the time its kernels ran, whatever its share of a GPU"
+        yield "Used", f"{words.hours(report.used_hours)}: the time its kernels ran, whatever its fraction of a GPU"
     yield "Utilization", words.percent(utilization(report.hours)) + model_flops(report.progress)
     yield from _spent(report, currency)
     yield from _memory(report)
@@ -229,7 +229,7 @@ def facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
     if progress.ratio is not None:
         yield "Progress", words.percent(progress.ratio)
     if end:
-        pace = "as the program says" if progress.remaining_seconds is not None else "at this pace"
+        pace = "as the program reports" if progress.remaining_seconds is not None else "at this pace"
         yield (
             "To the end",
             ", ".join((f"{words.span(end.seconds)} to go {pace}", *_energy_and_cost(end.joules, end.cost, currency))),
@@ -319,7 +319,7 @@ def digest_document(digest: Digest, currency: str) -> Document:
     wasted = "nothing of it was observed"
     if digest.wasted is not None:
         share = digest.wasted / digest.held if digest.held else None
-        wasted = f"{words.hours(digest.wasted)}, {words.percent(share)} of what was held"
+        wasted = f"{words.hours(digest.wasted)}, {words.percent(share)} of the allocated time"
     span = f"{words.when(digest.since)} to {words.when(digest.until)}"
     facts = [("From", span), ("Allocated", words.hours(digest.held)), ("Wasted", wasted)]
     if digest.scheduler_difference:

@@ -168,7 +168,7 @@ def test_program_of_the_site_that_fails_is_a_finding_with_its_last_line() -> Non
     ("more", "verdict", "status"),
     [
         ((), "unknown: --check.program: dcgmi: cannot be run: No such file or directory", 3),
-        (("--expect.gpus", "2"), "failed (simulated): 1 GPU answers (1 x H200)", 2),
+        (("--expect.gpus", "2"), "failed (simulated): 1 GPU reachable (1 x H200)", 2),
     ],
 )
 def test_program_that_is_not_there_says_nothing_of_the_gpus(more: tuple[str, ...], verdict: str, status: int) -> None:
