@@ -264,6 +264,6 @@ def _sources(made: build.Dashboard) -> None:
             ),
             sort="GPUs that cannot",
             size=(8, 11),
-            empty="All states can be told apart",
+            empty="All states can be distinguished",
         ).build()
     )

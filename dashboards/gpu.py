@@ -94,7 +94,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Busy",
-            "Share of the observed time in which a kernel ran.",
+            "Fraction of the observed time in which a kernel ran.",
             now(gpu_busy(DEVICE, "gpu")),
             units.PercentUnit,
             size=(3, 4),
@@ -105,7 +105,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Memory used",
-            "Share of its memory in use.",
+            "Fraction of its memory in use.",
             now(f"gpu_memory_used_bytes{{{DEVICE}}} / gpu_memory_total_bytes{{{DEVICE}}}"),
             units.PercentUnit,
             steps=look.FULL,
@@ -190,7 +190,7 @@ def _ledger(made: build.Dashboard) -> None:
     made.with_panel(
         panel.ledger(
             "Its time by state",
-            "Share of time in each state. Always sums to 100 %.",
+            "Fraction of time in each state. Always sums to 100 %.",
             over_time(some(f"sum by (state) ({rate(seconds)})")),
             unit=units.PercentUnit,
             size=(12, 9),

@@ -86,7 +86,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         _count(
             "Remap failed",
-            "GPUs whose memory could not be mended: replace them.",
+            "GPUs whose memory could not be repaired: replace them.",
             f"count(gpu_row_remap_failed{{{NODE}}} == 1)",
         )
     )

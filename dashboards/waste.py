@@ -89,7 +89,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Wasted share",
+            "Wasted fraction",
             "The fraction of the allocated hours that was wasted.",
             now(f"({lost}) / ({held} > 0)"),
             units.PercentUnit,

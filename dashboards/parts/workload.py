@@ -48,7 +48,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
     made.with_panel(
         panel.number(
             "Utilization",
-            f"Share of the allocated and observed GPU time of the whole range in which a kernel ran. {mfu.MEANING}",
+            f"Fraction of the allocated and observed GPU time of the whole range in which a kernel ran. {mfu.MEANING}",
             mfu.beside(now(UTILIZATION.promql(everything), "kernel ran"), scope),
             units.PercentUnit,
             size=(3, 4),

@@ -29,10 +29,10 @@ RULE_SECONDS = 60
 """Between two evaluations of a recording rule: sums over time of one, times this, are integrals in seconds."""
 
 LOW, HIGH = 0.3, 0.7
-"""Utilization under the first is bad, from the second on good: the marks of the alert and of the colours."""
+"""Utilization under the first is bad, from the second on good: the limits of the alert and of the colours."""
 GOOD: Mapping[str, float] = {"batch": HIGH, "service": 0.35, "interactive": 0.14}
-"""The mark from which on utilization is good, by class of work; where that is not known, as batch. A service keeps room
-for its peaks, a session waits for its user. Under LOW / HIGH of its mark it is bad."""
+"""Target utilization by class of work; an unknown class counts as batch. A service keeps room for its peaks, a session
+waits for its user. Below LOW / HIGH of the target it is bad."""
 
 
 Amount = Callable[[str], str]

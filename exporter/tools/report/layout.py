@@ -215,7 +215,7 @@ def model_flops(progress: Progress) -> str:
     if progress.model_flops_utilization is not None:
         return f", MFU {words.percent(progress.model_flops_utilization)}"
     if progress.model_flops_utilization_bound is not None:
-        return f", MFU upper bound {words.percent(progress.model_flops_utilization_bound)}"
+        return f", MFU bound {words.percent(progress.model_flops_utilization_bound)}"
     return ""
 
 
@@ -360,7 +360,7 @@ def _numbers(currency: str) -> tuple[_Column, ...]:
         (">Used", lambda row: words.hours(row.used)),
         (">Utilization", lambda row: words.percent(row.utilization)),
         (">MFU", lambda row: words.percent(row.model_flops_utilization)),
-        (">MFU upper bound", lambda row: words.percent(row.model_flops_utilization_bound)),
+        (">MFU bound", lambda row: words.percent(row.model_flops_utilization_bound)),
         (">Wasted", lambda row: words.hours(row.wasted)),
         (">Price of waste", price),
         ("Wasted on", lambda row: words.title(row.state)),

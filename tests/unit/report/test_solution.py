@@ -80,7 +80,7 @@ def test_model_flops_stand_beside_utilization_and_a_bound_is_called_one() -> Non
     bound = replace(REPORT, progress=Progress(model_flops_utilization_bound=0.62))
 
     assert "Utilization  50 %, MFU 41 %" in said(REPORT)
-    assert "Utilization  50 %, MFU upper bound 62 %" in said(bound)
+    assert "Utilization  50 %, MFU bound 62 %" in said(bound)
     assert formats.short(REPORT).startswith("GPU 50 % used, MFU 41 %; ")
 
 
