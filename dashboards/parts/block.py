@@ -132,7 +132,7 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
             Key("gpu", "GPU", (link.to_gpu("$instance", link.cell("GPU")),), width=60),
         ),
         columns=(
-            Value("Reachable", known(scope, "gpu"), "none", mappings=tuple(look.ANSWERS), width=95, reduce="min"),
+            Value("Reachable", known(scope, "gpu"), "none", mappings=tuple(look.ANSWERS), width=105, reduce="min"),
             Text("Model", f"gpu_info{{{scope}}}", "model", width=190, links=(link.to_model(link.cell("Model")),)),
             Text(
                 "Allocated to",

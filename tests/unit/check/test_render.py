@@ -14,7 +14,7 @@ from exporter.tools.report.terminal import Colors
 
 PLAIN, COLOURS = Colors(colours=False), Colors(colours=True)
 LOST = Finding("gpu_down", Verdict.FAILED, "3", "GPU-x", "does not answer | its driver", "Restart the node.")
-HOT = Finding("hw_thermal", Verdict.DEGRADED, "1", "GPU-y", "heat holds the clocks down", "Check fans.")
+HOT = Finding("hw_thermal", Verdict.DEGRADED, "1", "GPU-y", "heat lowers the clocks", "Check fans.")
 BAD = Report(Verdict.FAILED, (LOST, HOT), 7, ("NVIDIA H200",) * 8)
 GOOD = Report(Verdict.OK, (), 8, ("NVIDIA H200",) * 8)
 

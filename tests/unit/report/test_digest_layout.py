@@ -21,7 +21,7 @@ def said(**more: float) -> str:
     ("more", "head", "cell"),
     [
         ({"model_flops_utilization": 0.41}, "Utilization   MFU  Wasted", "80 %  41 %"),
-        ({"model_flops_utilization_bound": 0.62}, "Utilization  MFU bound  Wasted", "80 %             62 %"),
+        ({"model_flops_utilization_bound": 0.62}, "Utilization  MFU bound  Wasted", "80 %       62 %"),
     ],
 )
 def test_model_flops_stand_beside_utilization(more: dict[str, float], head: str, cell: str) -> None:
@@ -57,7 +57,7 @@ def test_digest_of_what_nobody_observed_has_no_waste_and_no_verdict() -> None:
     assert found.wasted is None
     assert "Wasted     nothing of it was observed" in text
     assert "no state took more" not in text
-    assert formats.short(found) == "GPU: held 5.0 h; wasted -\n"
+    assert formats.short(found) == "GPU: allocated 5.0 h; wasted -\n"
 
 
 @pytest.mark.parametrize(("difference", "line"), [("0.034", "Slurm differs  3 % of GPU time"), ("0", "")])

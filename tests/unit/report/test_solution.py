@@ -42,7 +42,7 @@ def test_throughput_is_told_by_time_by_gpu_hour_and_by_energy() -> None:
 def test_what_is_still_needed_is_told_in_time_energy_and_money() -> None:
     text = said(REPORT)
 
-    assert "To the end   6 h to go as the program says, 30.0 kWh, 144.00 $" in text
+    assert "To the end   6 h to go as the program reports, 30.0 kWh, 144.00 $" in text
     assert "In all       8 h from start to end, 40.0 kWh, 192.00 $" in text
 
 

@@ -114,13 +114,13 @@ def test_questions_are_what_they_were(name: str, request: pytest.FixtureRequest)
             86_400.0,
             {r"^count\(gpu_exporter_build_info\)$": "{} 1"},
             NoDataError,
-            "no data about Slurm job 9 in the last 1 d: unknown here, or it held no GPU",
+            "no data about Slurm job 9 in the last 1 d: unknown here, or it had no GPU",
         ),
         (
             86_399.0,
             {r"^count_over_time\(count\(gpu_exporter_build_info\)\[86399s:1h\]\)$": "{} 1"},
             NoDataError,
-            "no data about Slurm job 9 in the last 23.9997 h: unknown here, or it held no GPU",
+            "no data about Slurm job 9 in the last 23.9997 h: unknown here, or it had no GPU",
         ),
     ],
 )
@@ -175,13 +175,13 @@ _NOTHING_RECORDED = (
             {r"^count\(count_over_time\(cluster_state:gpu_state_seconds:rate5m\[3600s\]\)\)$": "{} 1"},
             Group("user", "ada"),
             NoDataError,
-            "no data about user ada in the range: unknown here, or held no GPU",
+            "no data about user ada in the range: unknown here, or without a GPU",
         ),
         (
             {r"^count\(count_over_time\(cluster_state:gpu_state_seconds:rate5m\[3600s\]\)\)$": "{} 1"},
             Group(),
             NoDataError,
-            "no data about everybody in the range: unknown here, or held no GPU",
+            "no data about everybody in the range: unknown here, or without a GPU",
         ),
     ],
 )
