@@ -48,7 +48,7 @@ _DEMO = """
 python3 -u -m deploy.demo.demo >/tmp/demo & server=$!
 until grep -q 'Ctrl-C ends' /tmp/demo; do kill -0 "$server"; sleep 0.2; done
 export PROMETHEUS=$(sed -n 's| *\\(http://[^/]*\\)/graph .*Prometheus$|\\1|p' /tmp/demo)
-patient "curl -sf $PROMETHEUS/api/v1/query --data-urlencode 'query=workload:gpu_state:first' | grep -q 41508000"
+patient "gpu-exporter report --prometheus.url $PROMETHEUS --all --since 1h >/dev/null"
 """
 
 
