@@ -76,7 +76,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Wasted",
-            "Allocated, and certainly or likely for nothing: not used, waiting for a cause that is known, or throttled.",
+            "Allocated and lost: not used, waiting for a known cause, or throttled.",
             now(lost),
             GPU_HOURS,
             steps=style.ORANGE_FROM_ONE,
@@ -87,7 +87,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Possibly wasted",
-            "Allocated while nothing ran, and that may be as it should: waiting for requests, for people, or for a cause unknown. Not in the waste.",
+            "Allocated while nothing ran, which may be right: waiting for requests, for people, or for an unknown cause. Not counted as waste.",
             now(OWNED.or_none(among(POSSIBLY_LOST))),
             GPU_HOURS,
             size=(3, 4),
@@ -96,7 +96,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Wasted share",
+            "Wasted fraction",
             "The fraction of the allocated hours that was wasted.",
             now(f"({lost}) / ({allocated} > 0)"),
             units.PercentUnit,

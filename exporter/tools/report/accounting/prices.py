@@ -9,9 +9,9 @@ from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from exporter import REPOSITORY
 from exporter.config.option import ConfigError
 from exporter.core import site_file
-from exporter.core.project import REPOSITORY
 
 _RUNBOOK = f"{REPOSITORY}/blob/main/docs/how-to/account-teams.md#when-gputeambudget-fires"
 _KEYS = {"model", "profile", "pool", "per_gpu_hour", "from", "to"}
