@@ -58,7 +58,7 @@ def _numbers(made: build.Dashboard) -> None:
     allocated, lost = OWNED.allocated(), WASTED.promql(OWNED)
     made.with_panel(
         panel.number(
-            "All", "All GPU hours there were: GPUs times hours.", now(FLEET.of()), GPU_HOURS, size=(2, 4), decimals=0
+            "All", "All GPU hours there were: GPUs times hours.", now(FLEET.of()), GPU_HOURS, size=(5, 3), decimals=0
         )
     )
     made.with_panel(
@@ -67,7 +67,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Hours that a GPU was allocated, used or not.",
             now(allocated),
             GPU_HOURS,
-            size=(2, 4),
+            size=(5, 3),
             decimals=0,
         )
     )
@@ -78,7 +78,7 @@ def _numbers(made: build.Dashboard) -> None:
             now(lost),
             GPU_HOURS,
             steps=style.ORANGE_FROM_ONE,
-            size=(2, 4),
+            size=(5, 3),
             decimals=1,
         )
     )
@@ -88,7 +88,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Allocated while nothing ran, which may be right: waiting for requests, for people, or for an unknown cause. Not counted as waste.",
             now(OWNED.or_none(among(POSSIBLY_LOST))),
             GPU_HOURS,
-            size=(3, 4),
+            size=(5, 3),
             decimals=1,
         )
     )
@@ -99,7 +99,7 @@ def _numbers(made: build.Dashboard) -> None:
             now(f"({lost}) / ({allocated} > 0)"),
             units.PercentUnit,
             steps=style.LOSS,
-            size=(2, 4),
+            size=(4, 3),
             decimals=0,
         )
     )
@@ -110,7 +110,7 @@ def _numbers(made: build.Dashboard) -> None:
             now(price.total(price.in_states(promql.TEAM, CLUSTER, without(FREE), "team"))),
             style.MONEY,
             mappings=price.MAPPINGS,
-            size=(3, 4),
+            size=(5, 3),
             decimals=0,
             empty="none allocated",
         )
@@ -122,7 +122,7 @@ def _numbers(made: build.Dashboard) -> None:
             now(price.total(price.used(promql.TEAM, CLUSTER))),
             style.MONEY,
             mappings=price.MAPPINGS,
-            size=(3, 4),
+            size=(5, 3),
             decimals=0,
             empty="no kernel ran",
         )
@@ -135,7 +135,7 @@ def _numbers(made: build.Dashboard) -> None:
             style.MONEY,
             mappings=price.MAPPINGS,
             steps=style.ORANGE_FROM_ONE,
-            size=(3, 4),
+            size=(5, 3),
             decimals=0,
             empty="none allocated",
         )
@@ -146,11 +146,11 @@ def _numbers(made: build.Dashboard) -> None:
             "Hours that a GPU was not allocated: capacity the scheduler could give. Not in the loss.",
             now(FLEET.or_none('state="free"')),
             GPU_HOURS,
-            size=(2, 4),
+            size=(5, 3),
             decimals=0,
         )
     )
-    made.with_panel(panel.covered((2, 4)))
+    made.with_panel(panel.covered((4, 3)))
 
 
 def _bars() -> bargauge.Panel:
