@@ -27,6 +27,7 @@ def waste() -> build.Dashboard:
         (variable.shown(CLUSTER, 30),),
         scope=CLUSTER,
         span="now-24h",
+        refresh="15m",
     )
     made.with_row(build.Row("In the time range"))
     _numbers(made)
@@ -40,9 +41,10 @@ def waste() -> build.Dashboard:
             "GPUs by state",
             "GPUs' worth of time in each state.",
             over_time(some(devices("cluster", CLUSTER, "state", identity).of())),
-            size=(24, 10),
+            size=(20, 10),
         )
     )
+    made.with_panel(panel.covered((4, 10)))
     made.with_row(build.Row("By team, user and model"))
     for level, title, onward in (
         ("namespace", "Namespaces", link.to_namespace(link.cell("Namespace"))),
@@ -58,7 +60,7 @@ def _numbers(made: build.Dashboard) -> None:
     allocated, lost = OWNED.allocated(), WASTED.promql(OWNED)
     made.with_panel(
         panel.number(
-            "All", "All GPU hours there were: GPUs times hours.", now(FLEET.of()), GPU_HOURS, size=(5, 3), decimals=0
+            "All", "All GPU hours there were: GPUs times hours.", now(FLEET.of()), GPU_HOURS, size=(2, 4), decimals=0
         )
     )
     made.with_panel(
@@ -67,7 +69,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Hours that a GPU was allocated, used or not.",
             now(allocated),
             GPU_HOURS,
-            size=(5, 3),
+            size=(3, 4),
             decimals=0,
         )
     )
@@ -78,7 +80,7 @@ def _numbers(made: build.Dashboard) -> None:
             now(lost),
             GPU_HOURS,
             steps=style.ORANGE_FROM_ONE,
-            size=(5, 3),
+            size=(2, 4),
             decimals=1,
         )
     )
@@ -88,7 +90,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Allocated while nothing ran, which may be right: waiting for requests, for people, or for an unknown cause. Not counted as waste.",
             now(OWNED.or_none(among(POSSIBLY_LOST))),
             GPU_HOURS,
-            size=(5, 3),
+            size=(3, 4),
             decimals=1,
         )
     )
@@ -99,7 +101,7 @@ def _numbers(made: build.Dashboard) -> None:
             now(f"({lost}) / ({allocated} > 0)"),
             units.PercentUnit,
             steps=style.LOSS,
-            size=(4, 3),
+            size=(3, 4),
             decimals=0,
         )
     )
@@ -110,7 +112,7 @@ def _numbers(made: build.Dashboard) -> None:
             now(price.total(price.in_states(promql.TEAM, CLUSTER, without(FREE), "team"))),
             style.MONEY,
             mappings=price.MAPPINGS,
-            size=(5, 3),
+            size=(3, 4),
             decimals=0,
             empty="none allocated",
         )
@@ -122,7 +124,7 @@ def _numbers(made: build.Dashboard) -> None:
             now(price.total(price.used(promql.TEAM, CLUSTER))),
             style.MONEY,
             mappings=price.MAPPINGS,
-            size=(5, 3),
+            size=(3, 4),
             decimals=0,
             empty="no kernel ran",
         )
@@ -135,7 +137,7 @@ def _numbers(made: build.Dashboard) -> None:
             style.MONEY,
             mappings=price.MAPPINGS,
             steps=style.ORANGE_FROM_ONE,
-            size=(5, 3),
+            size=(3, 4),
             decimals=0,
             empty="none allocated",
         )
@@ -146,11 +148,10 @@ def _numbers(made: build.Dashboard) -> None:
             "Hours that a GPU was not allocated: capacity the scheduler could give. Not in the loss.",
             now(FLEET.or_none('state="free"')),
             GPU_HOURS,
-            size=(5, 3),
+            size=(2, 4),
             decimals=0,
         )
     )
-    made.with_panel(panel.covered((4, 3)))
 
 
 def _bars() -> bargauge.Panel:
@@ -165,10 +166,10 @@ def _bars() -> bargauge.Panel:
 
 def _causes() -> table.Panel:
     lost = promql.causes(promql.TEAM, CLUSTER, RANGE)
-    struck = promql.ledger("workload", CLUSTER, RANGE, "cluster, workload, state").of(among(LOST))
+    struck = promql.ledger(promql.TEAM, OWNED.matchers, RANGE, "team, state").of(among(LOST))
     return Table(
         title="Causes, and what to do",
-        description="The wasted hours by cause, the largest first, the number of workloads each struck for a minute or more, and what helps first. Click a cause for the whole advice.",
+        description="The wasted hours by cause, the largest first, the number of teams each struck for a minute or more, and what helps first. Click a cause for the whole advice.",
         keys=(cause("Cause"),),
         columns=(
             Value("GPU hours", lost, GPU_HOURS, decimals=1, width=105, reduce="sum"),
@@ -179,7 +180,7 @@ def _causes() -> table.Panel:
                 width=100,
                 reduce="sum",
             ),
-            Value("Workloads", f"count by (state) ({struck} * 3600 > 60)", style.COUNT, decimals=0, width=100),
+            Value("Teams", f"count by (state) ({struck} * 3600 > 60)", style.COUNT, decimals=0, width=100),
             step("What to do first", lost),
         ),
         sort="GPU hours",
