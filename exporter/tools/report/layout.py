@@ -103,7 +103,7 @@ def _tone(state: str) -> str:
 def steps(advice: Sequence[Advice], *, known: bool) -> Block:
     """What was not observed is not praised."""
     if not advice and not known:
-        return Paragraph("Unknown: nothing of it was observed.")
+        return Paragraph("Unknown: no state of it was recorded.")
     if not advice:
         return Paragraph("Nothing: no state took more than 2 % of the time that could be better.")
     rows = [(f"{words.title(each.state)}, {words.hours(each.hours)}", each.text) for each in advice]
@@ -335,7 +335,7 @@ def digest_document(digest: Digest, currency: str) -> Document:
     blocks: list[Block] = [Facts(tuple(facts))]
     if digest.causes:
         blocks += [Heading("What it was wasted on"), bars(digest.causes)]
-    blocks += [Heading("What to change"), steps(digest.advice, known=digest.wasted is not None)]
+    blocks += [Heading("What to change"), steps(digest.advice, known=digest.wasted == 0 or bool(digest.causes))]
     for level, rows in digest.tables.items():
         blocks += [Heading(_HEADINGS[level]), _owners(rows[:_MAX_ROWS], currency)]
         if len(rows) > _MAX_ROWS:

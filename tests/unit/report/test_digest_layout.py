@@ -83,3 +83,20 @@ def test_difference_to_slurm_is_a_line_of_everybodys_digest(difference: str, lin
 
     assert line in text
     assert ("Slurm differs" in text) == bool(line)
+
+
+@pytest.mark.parametrize(
+    ("wasted", "causes", "advice"),
+    [
+        (2.0, {}, "Unknown: no state of it was recorded."),  # the rules of states are younger than those of owners
+        (0.0, {}, "Nothing: no state took more than 2 %"),
+        (0.1, {"wait_cpu": 0.1}, "Nothing: no state took more than 2 %"),
+        (None, {}, "Unknown: no state of it was recorded."),
+    ],
+)
+def test_digest_without_recorded_causes_does_not_say_nothing_to_change(
+    wasted: float | None, causes: dict[str, float], advice: str
+) -> None:
+    found = Digest("everybody", 0.0, 3600.0, 10.0, wasted, {}, causes, ())
+
+    assert advice in terminal.render(layout.digest_document(found, "$"), Colors(colours=False))
