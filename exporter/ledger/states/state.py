@@ -177,11 +177,6 @@ def below(number: float | None, limit: float) -> bool:
     return number is not None and number < limit
 
 
-def at_most(number: float | None, limit: float) -> bool:
-    """Compare; true also for what was not measured."""
-    return number is None or number <= limit
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Threshold:
     """A number that rules compare with, an option of the ledger. It is a key of `Limits`: hashed by identity."""
