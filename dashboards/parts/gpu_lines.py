@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import look, panel
+from dashboards.parts import panel, style
 from dashboards.parts.query import DEVICE, answering, gpu_busy, over_time, rate, some
 
 NOT_REPORTED = "not reported by this GPU"
@@ -146,7 +146,7 @@ def heat(made: build.Dashboard) -> None:
                 ceiling=1,
                 empty="Its clocks were not throttled, or this GPU does not report it",
             ),
-            look.REASONS,
+            style.REASONS,
         )
     )
     made.with_panel(

@@ -134,7 +134,7 @@ def _plan(device: Device, fields: Mapping[str, int], batch: Fields) -> Plan:
 THROTTLE: Collector[Throttle] = Collector(
     name="throttle",
     help="Reasons for lowered clocks; 2 driver calls a cycle, 1 more while throttled, up to 6 on old drivers.",
-    pace=Pace.PASS,
+    pace=Pace.CYCLE,
     read=read,
     families=(
         counters("gpu_throttled_seconds_total", "Seconds since driver load that the clocks were lowered, by reason; counted by the driver.", Unit.SECONDS, by(lambda t: t.seconds.items()), ("reason",)),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from exporter.attribution.owner import Owner, Target
 from exporter.core.clock import UnixTime
 from exporter.core.record import record
-from exporter.core.units import Joules, Share
+from exporter.core.units import Fraction, Joules
 from exporter.host.model import HostSignals
 from exporter.ledger.states import STATES
 from exporter.ledger.states.state import NO_CLOCKS, ClockHistory, Comparison, Signals, UsageHistory
@@ -26,7 +26,7 @@ class Allocation:
     """The allocation of one target to one owner. The fractions of a target sum to 1 at most; the rest is free."""
 
     owner: Owner
-    share: Share = Share(1.0)
+    share: Fraction = Fraction(1.0)
     pids: tuple[int, ...] = ()
     """Its processes on the target; without any it is `allocated_idle`, where they are listed."""
     utilization: float | None = None

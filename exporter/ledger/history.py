@@ -46,7 +46,7 @@ def divide_busy_seconds(
     meanwhile. Who ran then is known only of owners that were there before: the others get nothing of it. `owners` are
     as they were before this cycle.
     """
-    seen = [part.demand * seconds for part in division.owner_shares]
+    seen = [part.demand * seconds for part in division.owner_usages]
     counted = reading.counted
     if counted is None or (division.busy is not None and counted.seconds <= _LATE_CYCLES * seconds):
         return _apart(reading, seen, 0.0 if seen else (division.busy or 0.0) * seconds)
@@ -73,13 +73,14 @@ def next_history(
     """Return the past of one owner on one target after one more cycle."""
     ran = part.demand > limits[ACTIVE]
     fade = exp(-seconds / _BARRIER_SECONDS)
-    received = sum([share for state, share in part.state_shares if state not in _BUSY_STATES]) if part.receiving else 0
+    waits = [fraction for state, fraction in part.state_fractions if state not in _BUSY_STATES]
+    received = sum(waits) if part.receiving else 0
     quiet = before.quiet_seconds + (seconds if division.busy is not None else 0.0)
     return UsageHistory(
         straggling_seconds=before.straggling_seconds,
         quiet_seconds=0.0 if ran else quiet,
         ran=before.ran or ran,
-        unblocked_passes=0 if part.blocked else before.unblocked_passes + 1,
+        unblocked_cycles=0 if part.blocked else before.unblocked_cycles + 1,
         uncomputed_seconds=0.0 if ran and _computed(part) else before.uncomputed_seconds + seconds,
         activity=before.activity,
         kept_seconds=before.kept_seconds * fade + kept_part(part) * seconds,
@@ -89,13 +90,13 @@ def next_history(
 
 def _computed(part: OwnerUsage) -> bool:
     """Return whether it ran kernels that did not only spin: longer than an estimate of the spin errs."""
-    busy = [(state in _COMPUTING_STATES, share) for state, share in part.state_shares if state in _BUSY_STATES]
+    busy = [(state in _COMPUTING_STATES, share) for state, share in part.state_fractions if state in _BUSY_STATES]
     return sum([share for computing, share in busy if computing]) > _SPIN_ERROR * sum([share for _, share in busy])
 
 
 def was_blocked(past: UsageHistory) -> bool:
     """Return whether a process was in D state lately."""
-    return past.unblocked_passes < _RECENT_CYCLES
+    return past.unblocked_cycles < _RECENT_CYCLES
 
 
 def next_clocks(before: ClockHistory, signals: Signals | None, seconds: float) -> ClockHistory:

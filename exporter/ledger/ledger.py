@@ -250,7 +250,7 @@ def _sums(
         if target.uuid in instances:  # booked as its instances
             continue
         division = divisions[target.uuid]
-        for part, row in zip(division.owner_shares, rows):  # noqa: B905 - the rows of the next targets follow
+        for part, row in zip(division.owner_usages, rows):  # noqa: B905 - the rows of the next targets follow
             total = sums.get(part.owner)
             if total is None:
                 known = ledger.owners.get(part.owner, OwnerEntry())

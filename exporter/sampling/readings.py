@@ -72,7 +72,7 @@ def signals(gpu: Gpu, before: Throttled | None, now: Throttled | None, monotonic
         tensor_active=ratios.get("tensor"),
         dram_active=ratios.get("dram"),
         vector_active=_vector(ratios),
-        memory_activity=utilization.memory_share if utilization else None,
+        memory_activity=utilization.memory_ratio if utilization else None,
         link_activity=_link_activity(gpu, gpm) if gpm else None,
         power_of_limit=power.of_limit if power else None,
         throttled_thermal=_ratio(before.thermal, now.thermal, since) if now and before else None,
@@ -227,8 +227,8 @@ class LedgerReadings:
         for instance in gpu.device.instances:
             found = instance_signals(gpu, instance.uuid, whole, monotonic)
             profile = instance.mig.profile if instance.mig else ""
-            held = allocations(instance.uuid, running, ownership, join.hosts, listed=listed)
-            yield Reading(join.targets[instance.uuid], found, held, profile=profile)
+            owned = allocations(instance.uuid, running, ownership, join.hosts, listed=listed)
+            yield Reading(join.targets[instance.uuid], found, owned, profile=profile)
         if held_back:
             self._throttled[uuid] = held_back
 

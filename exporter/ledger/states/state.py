@@ -95,7 +95,7 @@ class UsageHistory:
     quiet_seconds: float = 0.0
     """Observed time since its last kernel here; since it was first seen where it ran none yet."""
     ran: bool = False
-    unblocked_passes: int = 0
+    unblocked_cycles: int = 0
     """Since a process of it was last seen in D state."""
     uncomputed_seconds: float = 0.0
     """Since it last ran a kernel that did not only spin; since it was first seen where it ran none yet."""

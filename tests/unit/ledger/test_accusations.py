@@ -1,4 +1,4 @@
-"""Who is accused, and who must not be: whole workloads of several GPUs, over minutes of passes, with noise."""
+"""Who is accused, and who must not be: whole workloads of several GPUs, over minutes of cycles, with noise."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Gpus = Sequence[Signals]
 
 
 def run(  # noqa: PLR0913 - each is one fact of the workload
-    passes: Iterable[Gpus],
+    cycles: Iterable[Gpus],
     *,
     owner: Owner = JOB,
     processes: Mapping[int, ProcessSignals] | None = None,
@@ -45,7 +45,7 @@ def run(  # noqa: PLR0913 - each is one fact of the workload
     """GPU 0, 1, … of one owner, each with a process 100, 101, … of its own."""
     ledger = ledger or Ledger()
     hosts = {owner: replace(host, processes=processes or {})}
-    for gpus in passes:
+    for gpus in cycles:
         readings = tuple(
             Reading(
                 Target(f"GPU-{index}", index, ""),
@@ -239,14 +239,14 @@ def test_what_is_lost_is_what_the_clock_lacks_times_how_long_it_was_held_down(
     """Half of the clock, for .1 s of each second or for 1 s of 10. A read falls into that time only now and then."""
     read = random.Random(3)  # noqa: S311 - the same in each run
     free = replace(HOPPER, sm_clock=1980e6, sm_clock_max=1980e6)
-    held = [
+    allocated = [
         replace(free, sm_clock_throttled=990e6 if read.random() < part else None, **{reason: part})
         if second % every == 0
         else free
         for second in range(600)
     ]
     before = run([[free]] * 50)
-    found = shares(run([[each] for each in held], ledger=before), since=before)
+    found = shares(run([[each] for each in allocated], ledger=before), since=before)
 
     assert found[reason] == pytest.approx(0.5 * part / every, rel=0.2)
 

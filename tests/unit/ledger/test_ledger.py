@@ -25,7 +25,7 @@ def book(*readings: Reading, seconds: float = 1.0, ledger: Ledger | None = None,
 
 
 def lately(*targets: Target) -> Ledger:
-    """Alice ran a kernel on each of them in a pass of no length."""
+    """Alice ran a kernel on each of them in a cycle of no length."""
     readings = (Reading(target, Signals(busy=1.0), (Allocation(ALICE, 1.0, (1,)),)) for target in targets)
     return book(*readings, seconds=0.0)
 
@@ -35,7 +35,7 @@ def states(seconds: tuple[float, ...]) -> dict[str, float]:
     return {state: round(number, 9) for state, number in zip(STATES, seconds, strict=True) if round(number, 9)}
 
 
-def test_first_pass_shows_every_counter_at_zero() -> None:
+def test_first_cycle_shows_every_counter_at_zero() -> None:
     ledger = book(Reading(GPU, Signals(busy=1.0), (Allocation(ALICE, 1.0, (1,)),)), seconds=0.0)
 
     assert ledger.targets["GPU-0"].seconds == ZERO
@@ -67,7 +67,7 @@ def test_long_gap_is_unobserved_and_does_not_move_the_idle_clock() -> None:
     assert ledger.owners[ALICE].idle_seconds == 1.0
 
 
-def test_partly_busy_pass_is_split() -> None:
+def test_partly_busy_cycle_is_split() -> None:
     ledger = book(Reading(GPU, Signals(busy=0.6), (Allocation(ALICE, 1.0, (1,)),)))
 
     assert states(ledger.owners[ALICE].seconds) == {"computing": 0.6, "wait_other": 0.4}
@@ -156,9 +156,9 @@ def test_idle_clock_runs_while_all_gpus_are_idle_and_stops_with_one() -> None:
     assert active.owners[ALICE].idle_seconds == 0.0
 
 
-def first_kernel(start: float, passes: tuple[tuple[float, float], ...]) -> float | None:
+def first_kernel(start: float, cycles: tuple[tuple[float, float], ...]) -> float | None:
     ledger = Ledger()
-    for time, busy in passes:
+    for time, busy in cycles:
         reading = Reading(GPU, Signals(busy=busy), (Allocation(ALICE, 1.0, (1,)),))
         ledger = advance(ledger, LedgerInput(time=time, seconds=1.0, readings=(reading,), starts={ALICE: start}))
     return ledger.owners[ALICE].first_kernel_seconds

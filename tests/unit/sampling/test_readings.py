@@ -1,4 +1,4 @@
-"""What of a GPU's readings belongs to a pass."""
+"""What of a GPU's readings belongs to a cycle."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def gpu(read_at: float) -> SimpleNamespace:
     return SimpleNamespace(reading=True, device=SimpleNamespace(uuid="GPU-a"), states={"GPU-a": state})
 
 
-def test_reading_of_an_earlier_pass_is_none_of_this_one() -> None:
+def test_reading_of_an_earlier_cycle_is_none_of_this_one() -> None:
     now = MonotonicTime(10.0)
 
     assert busy_integral(gpu(10.0), now) == Integral(total=7.0)  # type: ignore[arg-type]
@@ -47,7 +47,7 @@ def test_reading_of_an_earlier_pass_is_none_of_this_one() -> None:
     [(101.0, 0.25), (104.0, 1.0), (104.5, 1.0), (100.0, 0.0), (3.0, 0.0), (None, None)],
     ids=["a part", "all of it", "no more than all", "none", "a driver that was reloaded", "not counted"],
 )
-def test_time_held_back_by_heat_is_a_share_of_the_seconds_since_the_pass_before(
+def test_time_held_back_by_heat_is_a_share_of_the_seconds_since_the_cycle_before(
     thermal: float | None, share: float | None
 ) -> None:
     before, now = (
