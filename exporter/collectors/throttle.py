@@ -59,10 +59,6 @@ class Throttle:
     sm_clock: float | None = None
     """Hertz, read in a moment in which heat, the power brake or the power limit lowers the clocks; None otherwise."""
 
-    def lowers(self, *reasons: str) -> bool:
-        """Return whether any of these reasons lowers the clocks now."""
-        return any(self.active.get(reason) for reason in reasons)
-
 
 _SLOWDOWNS = ("sw_thermal", "hw_thermal", "hw_power_brake", "sw_power_cap")
 _SLOWDOWN_FLAGS = sum(bit for reason, bit in _FLAGS if reason in _SLOWDOWNS)

@@ -136,7 +136,7 @@ def throttled(gpu: Gpu, monotonic: MonotonicTime) -> Throttled | None:
     found = reading(gpu, "throttle", Throttle, monotonic)
     if found is None:
         return None
-    slowed = found.lowers(*_THERMAL, *_POWER_BRAKE)
+    slowed = any(found.active.get(reason) for reason in (*_THERMAL, *_POWER_BRAKE))
     return Throttled(
         _longest(found, _THERMAL),
         _longest(found, _POWER_BRAKE),

@@ -10,6 +10,10 @@ cause_program.py serve PORT      listens on PORT, and a thread looks again and a
 cause_program.py receive PORT    sits in a receive from a server on PORT that says nothing
 cause_program.py loader          sleeps while its child, which loads its data, is full
 cause_program.py crowd NUMBER    sleeps, and so do NUMBER children of it
+cause_program.py poll PORT       answers requests on PORT, and polls its sockets without a pause
+cause_program.py lead PORT       accepts one rank on PORT, and sends it one byte after each step of 0.3 s
+cause_program.py rank PORT       receives from the leader on PORT, and answers
+cause_program.py blinks          sits in D state for half of the time
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import ctypes
 import mmap
 import os
 import platform
+import select
 import signal
 import socket
 import sys
@@ -62,12 +67,26 @@ def read(path: str) -> None:
 
 def blocked() -> None:
     ready()
+    block()
+
+
+def block(seconds: float = 600.0) -> None:
+    """Sit in D state until a child that shares nothing ends."""
     parent = os.getpid()
+    until = time.monotonic() + seconds
     child = ctypes.CDLL(None).syscall(_CLONE[platform.machine()], _CLONE_VFORK | signal.SIGCHLD, 0, 0, 0, 0)
     if child == 0:
-        while os.getppid() == parent:  # the parent sits in D state until this one ends
-            time.sleep(0.2)
+        while os.getppid() == parent and time.monotonic() < until:  # the parent sits in D state until this one ends
+            time.sleep(min(0.2, seconds))
         os._exit(0)
+    os.waitpid(child, 0)
+
+
+def blinks() -> None:
+    ready()
+    while True:
+        block(0.2)
+        time.sleep(0.2)
 
 
 def follow(port: str) -> None:
@@ -103,6 +122,38 @@ def receive(port: str) -> None:
         connection.recv(1)
 
 
+def poll(port: str) -> None:
+    with socket.create_server(("127.0.0.1", int(port))) as server:
+        ready()
+        clients: list[socket.socket] = []
+        while True:
+            readable, _, _ = select.select([server, *clients], [], [], 0)
+            for each in readable:
+                if each is server:
+                    clients.append(server.accept()[0])
+                elif request := each.recv(4096):
+                    each.sendall(request)
+                else:
+                    clients.remove(each)
+
+
+def lead(port: str) -> None:
+    with socket.create_server(("127.0.0.1", int(port))) as server:
+        ready()
+        other, _ = server.accept()
+        while True:
+            time.sleep(0.3)
+            other.sendall(b"1")
+            other.recv(1)
+
+
+def rank(port: str) -> None:
+    with socket.create_connection(("127.0.0.1", int(port))) as leader:
+        ready()
+        while leader.recv(1):
+            leader.sendall(b"1")
+
+
 def child(does: Callable[[], None]) -> None:
     """Start a child that does something until this process ends."""
     parent = os.getpid()
@@ -129,5 +180,5 @@ def crowd(number: str) -> None:
 
 
 if __name__ == "__main__":
-    programs = (burn, sleep, read, blocked, follow, write, serve, receive, loader, crowd)
+    programs = (burn, sleep, read, blocked, follow, write, serve, receive, loader, crowd, poll, lead, rank, blinks)
     {program.__name__: program for program in programs}[sys.argv[1]](*sys.argv[2:])

@@ -6,11 +6,15 @@ The GPU itself is constructed: its utilization is what a driver would say of suc
 from __future__ import annotations
 
 import socket
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from operator import sub
 from pathlib import Path
+
+import pytest
 
 from exporter.attribution.owner import Owner, Ownership, Target
 from exporter.host.process import ProcessReader
@@ -29,8 +33,13 @@ WARM = 25
 """Cycles of a second that ranks are compared over before one is named."""
 
 
-def settle(pids: Sequence[int], busy: Sequence[float], own: Cgroup | None = None) -> dict[str, float]:
-    """Seconds of the owner by state, over cycles in which each process had a GPU that was busy for so much of it."""
+def settle(
+    pids: Sequence[int], busy: Sequence[float], own: Cgroup | None = None, work: str = "", extra: int = 0
+) -> dict[str, float]:
+    """Seconds of the owner by state, over cycles in which each process had a GPU that was busy for so much of it.
+
+    In each cycle the processes are read again `extra` times.
+    """
     processes, host = ProcessReader(), HostReader(cgroupfs=CGROUPFS)
     ownership = Ownership(processes=dict.fromkeys(pids, OWNER), cgroups={OWNER: own.path} if own else {})
     readings = tuple(
@@ -43,23 +52,28 @@ def settle(pids: Sequence[int], busy: Sequence[float], own: Cgroup | None = None
         found = {pid: process for pid in pids if (process := processes.read(pid)) is not None}
         _, signals = host.read(ownership, found, now)
         seconds = 0.0 if before is None else now - before
-        step = LedgerInput(time=time.time(), seconds=seconds, interval=5.0, readings=readings, hosts=signals)
+        step = LedgerInput(
+            time=time.time(), seconds=seconds, interval=5.0, readings=readings, hosts=signals, work={OWNER: work}
+        )
         if before is None:  # the past of the ranks, without waiting for it
             for _ in range(WARM):
                 ledger = advance(ledger, replace(step, seconds=1.0))
             began = ledger.owners[OWNER].seconds
         ledger, before = advance(ledger, step), now
-        time.sleep(INTERVAL)  # the pace of the sampler: what is measured is the time between two cycles
+        for _ in range(extra):
+            time.sleep(INTERVAL / (extra + 1))
+            host.threads.look_again(pids)
+        time.sleep(INTERVAL / (extra + 1))  # the pace of the sampler: what is measured is the time between two cycles
     return dict(zip(STATES, map(sub, ledger.owners[OWNER].seconds, began), strict=True))
 
 
-def mostly(pids: Sequence[int], busy: Sequence[float], *states: str, own: Cgroup | None = None) -> None:
+def mostly(pids: Sequence[int], busy: Sequence[float], *states: str, own: Cgroup | None = None, work: str = "") -> None:
     """What was lost was lost to these states, and something to the first. Where the machine stalled it is looked again.
 
     The kernel tells what a thread waited for a CPU only once it has one, so a stall hides what it waited for.
     """
     for _ in range(LOOKS):
-        seconds = settle(pids, busy, own)
+        seconds = settle(pids, busy, own, work)
         if seconds[states[0]] > 0 and sum(share_of_lost(seconds, state) for state in states) >= 0.8:
             return
     raise AssertionError(f"{states}: {seconds}")
@@ -126,3 +140,54 @@ def test_rank_that_waits_for_its_sibling_waits_for_its_peer() -> None:
 def test_processes_without_a_connection_are_runs_that_do_not_wait_for_each_other() -> None:
     with running("burn") as working, running("sleep") as waiting:
         mostly([working, waiting], [1.0, 0.05], "wait_other")
+
+
+def free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return str(free.getsockname()[1])
+
+
+@contextmanager
+def requests(port: str) -> Iterator[None]:
+    """Send 20 requests a second, and read the answers, from outside of the job."""
+    ended = threading.Event()
+
+    def send() -> None:
+        with socket.create_connection(("127.0.0.1", int(port))) as server:
+            while not ended.wait(0.05):
+                server.sendall(b"request")
+                server.recv(4096)
+
+    client = threading.Thread(target=send)
+    client.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        client.join()
+
+
+@pytest.mark.parametrize("neighbours", [0, 3])
+def test_polling_server_under_light_traffic_is_not_short_of_cpu(neighbours: int) -> None:
+    """A thread of it is full, whatever it serves. The neighbours fill the CPUs of the host."""
+    port = free_port()
+    with cgroup("server") as own, running("poll", port, within=own) as pid, requests(port), ExitStack() as crowd:
+        for _ in range(neighbours):
+            crowd.enter_context(running("burn"))
+        mostly([pid], [0.3], "wait_requests", own=own, work="service")
+
+
+def test_rank_in_an_exchange_over_tcp_waits_for_its_peer() -> None:
+    """As in gloo: one rank sits in a receive from the other for most of each step, and no network is slow."""
+    port = free_port()
+    with running("lead", port) as leader, running("rank", port) as receiver:
+        mostly([leader, receiver], [0.3, 0.3], "wait_peer", "wait_other")
+
+
+def test_d_state_for_half_of_the_time_is_found_by_reads_inside_the_cycle() -> None:
+    with running("blinks") as pid:
+        for _ in range(LOOKS):
+            seconds = settle([pid], [0.05], extra=4)
+            if 0.3 <= share_of_lost(seconds, "wait_storage") <= 0.7:
+                return
+    raise AssertionError(seconds)

@@ -51,16 +51,14 @@ class Signals:
 
 @record
 class ClockHistory:
-    """SM clocks lately, in hertz."""
+    """SM clocks lately, in hertz: the highest while the GPU was busy, and the mean while something lowered it."""
 
     free: float | None = None
-    """The highest while the GPU was busy and neither heat nor the power brake lowered it."""
     uncapped: float | None = None
-    """The same while its power limit did not lower it either."""
+    """Neither heat nor the power brake lowered it, nor (`uncapped`) did the power limit."""
     throttled: float | None = None
-    """The mean while heat or the power brake lowered it."""
     capped: float | None = None
-    """The mean while its power limit alone lowered it."""
+    """Heat or the power brake lowered it, or (`capped`) the power limit alone."""
 
 
 NO_CLOCKS = ClockHistory()
@@ -175,11 +173,6 @@ def at_least(number: float | None, limit: float) -> bool:
 def below(number: float | None, limit: float) -> bool:
     """Compare; what was not measured explains nothing."""
     return number is not None and number < limit
-
-
-def at_most(number: float | None, limit: float) -> bool:
-    """Compare; true also for what was not measured."""
-    return number is None or number <= limit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
