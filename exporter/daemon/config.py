@@ -13,6 +13,7 @@ from exporter.collectors.config import CollectorsConfig
 from exporter.config.kinds import duration, path, text
 from exporter.config.option import option, options_of, section, values_of
 from exporter.daemon.logs import LogConfig
+from exporter.daemon.node_health import NodeHealthConfig
 from exporter.exposition.config import MetricsConfig
 from exporter.faults.config import FaultsConfig
 from exporter.ledger.config import LedgerConfig
@@ -63,6 +64,7 @@ class DaemonConfig:
     progress: ProgressConfig = section(ProgressConfig, group="Attribution")
     nccl: NcclConfig = section(NcclConfig, group="Attribution")
     faults: FaultsConfig = section(FaultsConfig, "", group="Faults")
+    kubernetes: NodeHealthConfig = section(NodeHealthConfig, group="Faults")
     input: InputConfig = section(InputConfig, "", group="Input")
     log: LogConfig = section(LogConfig, group="Logging")
     collectors: CollectorsConfig = section(CollectorsConfig, group="Collectors")
@@ -80,6 +82,7 @@ IGNORED_OPTIONS = (
     "attribution.slurm.*",
     "progress.*",
     "nccl.*",
+    "kubernetes.*",
     "maintenance.file",
 )
 """Options about the machine around the GPUs: where those are simulated or recorded, they do nothing."""

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from exporter.attribution.background_source import (
@@ -44,15 +44,28 @@ _LONGEST_PAUSE_SECONDS = 10.0
 """Longest pause from the start of an attempt that failed. A random part is left out: the nodes of a cluster do not come
 back together."""
 _GONE = 410
-_OK, _UNAUTHORIZED, _FORBIDDEN = 200, 401, 403
+_OK = (200, 201)
+_UNAUTHORIZED, _FORBIDDEN = 401, 403
+
+
+_JSON = "application/json"
+MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 
 
 class StatusError(SourceError):
-    """The API server answered with another status than 200."""
+    """The API server answered with another status than 200 or 201."""
 
     def __init__(self, url: str, status: int) -> None:
         super().__init__(f"{url}: HTTP {status}", REFUSED if status in (_UNAUTHORIZED, _FORBIDDEN) else BAD_ANSWER)
         self.status = status
+
+
+class Write(NamedTuple):
+    """A request that changes an object; `form` is the media type of the document."""
+
+    method: str
+    document: Document
+    form: str = _JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +82,13 @@ class ApiServer:
         return cls(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", account)
 
     def lines(
-        self, path: str, parameters: Mapping[str, str], *, stream: bool, accept: str = "application/json"
+        self,
+        path: str,
+        parameters: Mapping[str, str],
+        *,
+        stream: bool,
+        accept: str = _JSON,
+        write: Write | None = None,
     ) -> Iterator[bytes]:
         """Yield the answer's lines as they come, of a stream an empty one first, as soon as it is open.
 
@@ -80,15 +99,21 @@ class ApiServer:
         authority, began = self.account / "ca.crt", monotonic_time()
         try:
             token = (self.account / "token").read_text().strip()
-            with requests.get(
+            with requests.request(
+                write.method if write else "GET",
                 self.url + path,
                 params=dict(parameters),
-                headers={"Authorization": f"Bearer {token}", "Accept": accept},
+                data=json.dumps(write.document) if write else None,
+                headers={
+                    "Authorization": f"Bearer {token}",
+                    "Accept": accept,
+                    **({"Content-Type": write.form} if write else {}),
+                },
                 verify=str(authority) if exists(authority) else True,
                 timeout=(_CONNECT_SECONDS, _ANSWER_SECONDS),
                 stream=True,
             ) as response:
-                if response.status_code != _OK:
+                if response.status_code not in _OK:
                     raise StatusError(self.url, response.status_code)
                 with _bounded(response, stream=stream):
                     if stream:
@@ -99,6 +124,11 @@ class ApiServer:
         except (requests.RequestException, OSError) as error:
             late = not stream and monotonic_time() - began >= _ANSWER_SECONDS
             raise SourceError(f"{self.url}: {error}", TIMEOUT if late else reason_of(error)) from error
+
+    def document(self, path: str, write: Write | None = None) -> Document:
+        """Return the object at the path, or what it is after the change. Raises SourceError."""
+        answer = self.lines(path, {}, stream=False, write=write) if write else self.lines(path, {}, stream=False)
+        return decoded(whole(answer))
 
 
 @contextmanager
@@ -251,7 +281,11 @@ class NodeObject:
 
 def read_node(server: ApiServer, name: str) -> NodeObject:
     """Read this node's object. Raises SourceError."""
-    return node_of(decoded(whole(server.lines(f"/api/v1/nodes/{quote(name, safe='')}", {}, stream=False))))
+    return node_of(server.document(node_path(name)))
+
+
+def node_path(name: str) -> str:
+    return f"/api/v1/nodes/{quote(name, safe='')}"
 
 
 def node_of(document: Document) -> NodeObject:

@@ -80,9 +80,11 @@ def test_least_rights_in_the_cluster(values: Values, render: Render) -> None:
     slices = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]}
     node = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}
     owners = [{"apiGroups": [g], "resources": [*kinds.values()], "verbs": ["get"]} for g, kinds in KINDS.items()]
-    assert [rule for rule in rights if rule["verbs"] != ["use"]] == (wanted and [*wanted, node, slices, *owners])
+    read = [rule for rule in rights if not {"use", "patch", "create"} & {*rule["verbs"]}]
+    assert read == (wanted and [*wanted, node, slices, *owners])
     assert token["automountServiceAccountToken"] is bool(wanted)
-    assert {verb for rule in rights for verb in rule["verbs"]} <= {"list", "watch", "get", "use"}
+    verbs = {verb for rule in rights for verb in rule["verbs"]}
+    assert verbs <= {"list", "watch", "get", "use", *(("patch", "create") if "nodeHealth" in values else ())}
 
 
 def test_one_value_takes_token_role_and_option(render: Render, files: Files, one: One) -> None:
@@ -105,6 +107,39 @@ def test_network_policy_leaves_the_api_server_in_reach(render: Render, one: One)
     assert egress() == [{"ports": api_ports}]
     assert egress(policy={"egress": [{}]}) == [{}]
     assert egress(attribution={"pods": {"api": False}}) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "option", "right"),
+    [
+        ({"condition": True}, "--kubernetes.node-condition", (["nodes/status"], ["patch"])),
+        ({"taint": "NoSchedule"}, "--kubernetes.node-taint=NoSchedule", (["nodes"], ["patch"])),
+        ({"events": True}, "--kubernetes.pod-events", (["events"], ["create"])),
+    ],
+)
+def test_each_part_of_the_nodes_health_brings_its_own_right_alone(
+    given: Values, option: str, right: tuple[list[str], list[str]], render: Render, one: One
+) -> None:
+    def rights(made: Documents) -> list[tuple[list[str], list[str]]]:
+        return [(rule["resources"], rule["verbs"]) for rule in one(made, "ClusterRole")["rules"]]
+
+    made = render({"nodeHealth": given, "tolerations": [{"key": "own"}]})
+    assert [each for each in rights(made) if each not in rights(render())] == [right]
+    spec = pod_spec(made, one)
+    assert option in spec["containers"][0]["args"]
+    ours = {"key": "gpu-exporter/gpu-unhealthy", "operator": "Exists"}
+    assert spec["tolerations"] == [{"key": "own"}, *([ours] if "taint" in given else [])]
+    assert not any("--kubernetes." in each for each in pod_spec(render(), one)["containers"][0]["args"])
+    assert "ValidatingAdmissionPolicy" not in {each["kind"] for each in made}
+
+
+def test_admission_policy_is_about_the_exporters_account_alone(render: Render, one: One) -> None:
+    made = render({"nodeHealth": {"condition": True, "admissionPolicy": True}})
+    policy = one(made, "ValidatingAdmissionPolicy")
+
+    (condition,) = policy["spec"]["matchConditions"]
+    assert condition["expression"] == ("request.userInfo.username == 'system:serviceaccount:mon:rel-gpu-exporter'")
+    assert one(made, "ValidatingAdmissionPolicyBinding")["spec"]["policyName"] == policy["metadata"]["name"]
 
 
 def test_rights_on_owners_can_be_left_out(render: Render) -> None:

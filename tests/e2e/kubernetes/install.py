@@ -137,8 +137,14 @@ def test_api_server_tells_the_labels_of_pods(cluster: Cluster, values: Path, wor
     deploy(cluster, values)
 
     assert shown_with_processes(cluster, set(workloads)) == {pod: {pids[0]} for pod, pids in workloads.items()}
-    labelled = {labels["pod"]: labels.get("label_team") for labels, _ in samples(metrics(cluster), "gpu_workload_info")}
-    assert {labelled[pod] for pod in workloads} == {"vision"}
+
+    def labelled() -> dict[str, str]:
+        rows = [labels for labels, _ in samples(metrics(cluster), "gpu_workload_info") if labels["pod"] in workloads]
+        if not all(row["label_team"] for row in rows):  # a busy API server answers after the kubelet
+            raise NotYetError(rows)
+        return {row["pod"]: row["label_team"] for row in rows}
+
+    assert wait_for(labelled, 60) == dict.fromkeys(workloads, "vision")
 
 
 @pytest.mark.usefixtures("workloads")
