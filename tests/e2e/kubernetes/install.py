@@ -52,7 +52,7 @@ def told(request: pytest.FixtureRequest, cluster: Cluster) -> Any:
 @pytest.fixture(scope="session")
 def values(cluster: Cluster) -> Path:
     file = cluster.home / "values.yaml"
-    file.write_text(yaml.safe_dump({**VALUES, **release.host_paths(cluster)}))
+    file.write_text(yaml.safe_dump({**VALUES, **release.places(cluster)}))
     return file
 
 
