@@ -1,6 +1,6 @@
 """API server of Kubernetes: a list and then a watch of this node's pods, its Node object, and its ResourceSlices.
 
-The role needs `list` and `watch` on `pods`, `get` on `nodes`, and `list` on `resourceslices`.
+The role needs `list` and `watch` on `pods`, `get` on `nodes` and `resourceclaims`, and `list` on `resourceslices`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from exporter.attribution.background_source import (
     SourceError,
     reason_of,
 )
+from exporter.attribution.devices import DeviceName, device_of
 from exporter.attribution.documents import Document, decoded, lines, part, parts, text, whole
 from exporter.attribution.kubernetes.pod import Pod, pod_of
 from exporter.attribution.owner import SourceHealth
@@ -320,15 +321,29 @@ def resource_slices(server: ApiServer, node: str) -> Mapping[str, str]:
 
     The kubelet only reports these names (`gpu-0-mig-19-4-1`: minor, profile, place).
     """
+    # Selected by driver and node here as well: an API server that knows no such field would answer all.
+    selector = {"fieldSelector": f"spec.nodeName={node},spec.driver={DRIVER}"}
+    return parse_slices(_first_answer(server, PATHS, selector), node)
+
+
+def _first_answer(server: ApiServer, paths: Iterable[str], parameters: Mapping[str, str]) -> bytes:
+    """Return the answer of the first version of resource.k8s.io that the API server has. Raises SourceError."""
     failure = SourceError("no version of resource.k8s.io was asked for")
-    for path in PATHS:
+    for path in paths:
         try:
-            # Selected by driver and node here as well: an API server that knows no such field would answer all.
-            answer = server.lines(path, {"fieldSelector": f"spec.nodeName={node},spec.driver={DRIVER}"}, stream=False)
-            return parse_slices(whole(answer), node)
+            return whole(server.lines(path, parameters, stream=False))
         except SourceError as error:
             failure = error
     raise failure
+
+
+def admin_devices(server: ApiServer, claim: str) -> frozenset[DeviceName]:
+    """Return the devices that a claim only watches (`adminAccess`): they stay free for others. Raises SourceError."""
+    place = "/namespaces/{}/resourceclaims/{}".format(*(quote(part, safe="") for part in claim.split("/", 1)))
+    paths = [path.replace("/resourceslices", place) for path in PATHS]
+    allocation = part(part(decoded(_first_answer(server, paths, {})), "status"), "allocation")
+    results = [each for each in parts(part(allocation, "devices"), "results") if each.get("adminAccess") is True]
+    return frozenset(name for each in results if (name := device_of(text(each, "device"))))
 
 
 def parse_slices(text: bytes, node: str) -> Mapping[str, str]:

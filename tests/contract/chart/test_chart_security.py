@@ -78,10 +78,11 @@ def test_least_rights_in_the_cluster(values: Values, render: Render) -> None:
     asks = asked.get("enabled", True) and asked.get("api", True)
     wanted = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}] if asks else []
     slices = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]}
+    claims = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get"]}
     node = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}
     owners = [{"apiGroups": [g], "resources": [*kinds.values()], "verbs": ["get"]} for g, kinds in KINDS.items()]
     read = [rule for rule in rights if not {"use", "patch", "create"} & {*rule["verbs"]}]
-    assert read == (wanted and [*wanted, node, slices, *owners])
+    assert read == (wanted and [*wanted, node, slices, claims, *owners])
     assert token["automountServiceAccountToken"] is bool(wanted)
     verbs = {verb for rule in rights for verb in rule["verbs"]}
     assert verbs <= {"list", "watch", "get", "use", *(("patch", "create") if "nodeHealth" in values else ())}
@@ -146,7 +147,7 @@ def test_rights_on_owners_can_be_left_out(render: Render) -> None:
     made = render({"rbac": {"owners": False}})
     rights = [rule for each in made if each["kind"] == "ClusterRole" for rule in each["rules"]]
 
-    assert [rule["resources"] for rule in rights] == [["pods"], ["nodes"], ["resourceslices"]]
+    assert [rule["resources"] for rule in rights] == [["pods"], ["nodes"], ["resourceslices"], ["resourceclaims"]]
 
 
 def test_networks_of_jobs_are_entered_with_two_capabilities_and_never_privileged(render: Render, one: One) -> None:
