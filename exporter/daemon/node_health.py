@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from exporter.attribution.background_source import FailureLog, SourceError
-from exporter.attribution.documents import part, parts, text
+from exporter.attribution.documents import Document, part, parts, text
 from exporter.attribution.kubernetes.api_server import (
     MERGE,
     STRATEGIC,
@@ -112,32 +112,22 @@ class NodeHealth:
         path = node_path(self._node)
         node = self._server.document(path)
         if self._config.node_condition:
-            status = _STATUS[report.verdict]
-            worst = report.findings[0].rule.title().replace("_", "") if report.findings else ""
-            reason = "Unknown" if report.verdict is Verdict.UNKNOWN else worst or "NoFault"
-            written = {"type": CONDITION, "status": status, "reason": reason, "message": _message(report.summary)}
-            known = {text(each, "type"): each for each in parts(part(node, "status"), "conditions")}
-            moved = {} if part(known, CONDITION).get("status") == status else {"lastTransitionTime": now}
-            condition = {**written, "lastHeartbeatTime": now, **moved}
-            change = Write("PATCH", {"status": {"conditions": [condition]}}, STRATEGIC)
-            node = self._server.document(f"{path}/status", change)
+            change = {"status": {"conditions": [_condition(report, node, now)]}}
+            node = self._server.document(f"{path}/status", Write("PATCH", change, STRATEGIC))
         if self._config.node_taint and report.verdict is not Verdict.UNKNOWN:
             taints = [*parts(part(node, "spec"), "taints")]
             wanted = [each for each in taints if each.get("key") != TAINT]
             if report.verdict is Verdict.FAILED:
                 wanted.append({"key": TAINT, "effect": self._config.node_taint})
-            if wanted != taints:
+            if wanted != taints:  # refused if somebody else has changed the node meanwhile
                 version = {"resourceVersion": part(node, "metadata").get("resourceVersion")}
-                change = Write("PATCH", {"metadata": version, "spec": {"taints": wanted}}, MERGE)
-                self._server.document(path, change)
+                self._server.document(path, Write("PATCH", {"metadata": version, "spec": {"taints": wanted}}, MERGE))
 
     def _write_events(self, facts: Facts, failed: Mapping[str, Finding], now: str) -> None:
         uids = {(s.labels["namespace"], s.labels["pod"]): s.labels["pod_uid"] for s in facts.of("gpu_workload_info")}
-        rows = (*facts.of("gpu_allocation_ratio"), *facts.of("gpu_mig_allocation_ratio"))
-        places = {
-            (s.labels["namespace"], s.labels["pod"], s.labels.get("parent_uuid") or s.labels["uuid"]) for s in rows
-        }
-        hit = {place for place in places if place[1] and place[2] in failed}
+        rows = [s.labels for s in (*facts.of("gpu_allocation_ratio"), *facts.of("gpu_mig_allocation_ratio"))]
+        places = {(row["namespace"], row["pod"], row.get("parent_uuid") or row["uuid"]) for row in rows if row["pod"]}
+        hit = {place for place in places if place[2] in failed}
         for namespace, pod, uuid in hit.difference(self._reported):
             uid = uids.get((namespace, pod), "")
             name = f"{pod[:200]}.{hashlib.sha256(f'{uid}{uuid}{failed[uuid].rule}'.encode()).hexdigest()[:16]}"
@@ -158,6 +148,20 @@ class NodeHealth:
                 if error.status != _CONFLICT:  # an earlier process wrote it
                     raise
         self._reported = hit
+
+
+def _condition(report: Report, node: Document, now: str) -> Document:
+    status = _STATUS[report.verdict]
+    worst = report.findings[0].rule.title().replace("_", "") if report.findings else "NoFault"
+    known = {text(each, "type"): text(each, "status") for each in parts(part(node, "status"), "conditions")}
+    return {
+        "type": CONDITION,
+        "status": status,
+        "reason": "Unknown" if report.verdict is Verdict.UNKNOWN else worst,
+        "message": _message(report.summary),
+        "lastHeartbeatTime": now,
+        **({} if known.get(CONDITION) == status else {"lastTransitionTime": now}),
+    }
 
 
 def _message(summary: str) -> str:

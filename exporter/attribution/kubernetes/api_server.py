@@ -346,20 +346,17 @@ def admin_devices(server: ApiServer, claim: str) -> frozenset[DeviceName]:
     return frozenset(name for each in results if (name := device_of(text(each, "device"))))
 
 
-def parse_slices(text: bytes, node: str) -> Mapping[str, str]:
+def parse_slices(answer: bytes, node: str) -> Mapping[str, str]:
     """Parse a list of ResourceSlices. Raises SourceError."""
-    try:
-        items = json.loads(text).get("items") or ()
-        specs = [item["spec"] for item in items if item["spec"].get("driver") == DRIVER]
-        mine = [spec for spec in specs if spec.get("nodeName") == node]
-        uuids = {device["name"]: _uuid(device) for spec in mine for device in spec.get("devices") or ()}
-        return {name: uuid for name, uuid in uuids.items() if uuid}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise SourceError(f"not a list of ResourceSlices: {error}") from error
+    document = decoded(answer)
+    if "items" not in document:
+        raise SourceError("not a list of ResourceSlices")
+    specs = [part(item, "spec") for item in parts(document, "items")]
+    mine = [spec for spec in specs if text(spec, "driver") == DRIVER and text(spec, "nodeName") == node]
+    uuids = {text(device, "name"): _uuid(device) for spec in mine for device in parts(spec, "devices")}
+    return {name: uuid for name, uuid in uuids.items() if name and uuid}
 
 
-def _uuid(device: Mapping[str, Any]) -> str:
-    nothing: dict[str, Any] = {}
-    attributes: dict[str, Any] = device.get("attributes") or device.get("basic", nothing).get("attributes") or nothing
-    uuid: str = attributes.get("uuid", nothing).get("string", "")
-    return uuid
+def _uuid(device: Document) -> str:
+    attributes = part(device, "attributes") or part(part(device, "basic"), "attributes")
+    return text(part(attributes, "uuid"), "string")

@@ -77,7 +77,14 @@ def test_names_of_this_nodes_devices(api: Api, server: ApiServer, path: str, *, 
     assert api.asked[0] == (PATHS[0], "spec.nodeName=n1,spec.driver=gpu.nvidia.com")
 
 
-@pytest.mark.parametrize("said", [[], {"items": [1]}, {"items": [{"spec": {"driver": "gpu.nvidia.com"}, "x": 1}, {}]}])
+@pytest.mark.parametrize("said", [{"items": 1}, {"items": [1]}, {"items": [{"spec": {"driver": DRIVER}, "x": 1}, {}]}])
+def test_odd_items_are_left_out(api: Api, server: ApiServer, said: Any) -> None:
+    api.said = dict.fromkeys(PATHS, said)
+
+    assert resource_slices(server, "n1") == {}
+
+
+@pytest.mark.parametrize("said", [[], {}, 7])
 def test_anything_else_is_refused(api: Api, server: ApiServer, said: Any) -> None:
     api.said = dict.fromkeys(PATHS, said)
 
