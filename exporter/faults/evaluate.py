@@ -68,7 +68,7 @@ class Report:
 
     @property
     def counted(self) -> str:
-        """How many GPUs answer, by model."""
+        """Number of GPUs that answer, by model."""
         models = Counter(model.removeprefix("NVIDIA ") for model in self.models)
         named = ", ".join(f"{count} x {model}" for model, count in models.items())
         counted = "1 GPU answers" if self.gpus == 1 else f"{self.gpus} GPUs answer"

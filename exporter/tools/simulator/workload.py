@@ -88,7 +88,8 @@ class Workload:
             return Owner(
                 f"slurm:{job}", "slurm", slurm_job=job, user=self.user, account=self.account, partition=self.partition
             )
-        name = f"{self.namespace}/{self._kind}/{self._made(run)}"
+        kind = "Job" if self.every else "Deployment" if self.pattern.host.serves else "StatefulSet"
+        name = f"{self.namespace}/{kind}/{self._made(run)}"
         return Owner(name, "pod", namespace=self.namespace, pod=self._pod(run), container="main")
 
     def info(self, run: int, epoch: float) -> WorkloadInfo:
@@ -109,15 +110,11 @@ class Workload:
             pod_uid=self._pod_uid(run),
             image=f"registry.example/{self.name}:1.{self.job % 10}",
             start_time=UnixTime(began),
-            owner_kind=self._kind,
+            owner_kind=self.owner(run).workload.split("/")[1],
             owner_name=self._made(run),
             pod_labels=(("app", self.name),),
             pods=self.nodes,
         )
-
-    @property
-    def _kind(self) -> str:
-        return "Job" if self.every else "Deployment" if self.pattern.host.serves else "StatefulSet"
 
     def cgroup(self, run: int) -> str:
         """Text of /proc/PID/cgroup of its processes."""

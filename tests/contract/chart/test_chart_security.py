@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import bcrypt
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -13,6 +14,7 @@ from exporter.attribution.kubernetes.projects import KINDS
 from exporter.web import settings
 from tests.contract.chart import podsecurity
 from tests.contract.chart.conftest import Documents, Files, One, Render, Values
+from tests.contract.chart.test_chart_profiles import NEWEST
 
 SECURED = {"web": {"tls": {"enabled": True}, "basicAuth": {"enabled": True}}, "serviceMonitor": {"enabled": True}}
 
@@ -140,7 +142,10 @@ def test_admission_policy_is_about_the_exporters_account_alone(render: Render, o
 
     (condition,) = policy["spec"]["matchConditions"]
     assert condition["expression"] == ("request.userInfo.username == 'system:serviceaccount:mon:rel-gpu-exporter'")
-    assert one(made, "ValidatingAdmissionPolicyBinding")["spec"]["policyName"] == policy["metadata"]["name"]
+    binding = one(made, "ValidatingAdmissionPolicyBinding")
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    for each in (policy, binding):
+        kubernetes_validate.validate(each, NEWEST, strict=True)
 
 
 def test_rights_on_owners_can_be_left_out(render: Render) -> None:
