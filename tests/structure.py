@@ -20,13 +20,13 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 925, "config": 780, "driver": 2850, "host": 2635, "collectors": 2805, "attribution": 7270,
-    "progress": 1215, "ledger": 2995, "accounting": 1015, "faults": 2785, "sampling": 3840, "exposition": 195,
-    "web": 2080, "daemon": 915,
-    "tools/simulator": 2730, "tools/capture": 715, "tools/report": 5610, "tools/check": 1125, "tools/reference": 755,
+    "core": 925, "config": 780, "driver": 2850, "host": 2635, "collectors": 2805, "attribution": 7330,
+    "progress": 1215, "ledger": 2995, "accounting": 1015, "faults": 2800, "sampling": 3840, "exposition": 195,
+    "web": 2080, "daemon": 1095,
+    "tools/simulator": 2735, "tools/capture": 715, "tools/report": 5610, "tools/check": 1115, "tools/reference": 755,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
-MAX_MODULES = 274
+MAX_MODULES = 275
 MAX_FLOORS = 8
 """Floors of the daemon."""
 MAX_FILE_LINES = 400
