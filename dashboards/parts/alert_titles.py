@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.models import dashboard as model
 
-from dashboards.parts.look import words
+from dashboards.parts.style import words
 
 TITLES = {
     "GpuUnderutilized": "Uses little of its GPU time",

@@ -118,7 +118,7 @@ def test_they_are_asked_for_only_when_a_claim_needs_them(api: Api, server: ApiSe
         after = joined.join([FIRST, SECOND], {}, {}, 3.0)
 
     assert before.holders == {}
-    assert {uuid: [owner.pod for owner in held] for uuid, held in after.holders.items()} == {SECOND.uuid: ["one"]}
+    assert {uuid: [owner.pod for owner in owners] for uuid, owners in after.holders.items()} == {SECOND.uuid: ["one"]}
 
 
 def allocation(*devices: str, admin: bool = False) -> Any:
@@ -145,7 +145,7 @@ def test_device_of_a_monitor_is_not_allocated_to_it(api: Api, server: ApiServer,
             source._poller.ask_once()
             found = joined.join([gpu(0), gpu(1)], {}, {}, 1.0)
 
-    assert {uuid: [owner.pod for owner in held] for uuid, held in found.holders.items()} == {gpu(0).uuid: ["train"]}
+    assert {uuid: [owner.pod for owner in owners] for uuid, owners in found.holders.items()} == {gpu(0).uuid: ["train"]}
     assert sum(1 for path, _ in api.asked if version in path.split("/")) == 2  # once for each claim
 
 
