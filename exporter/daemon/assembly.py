@@ -22,7 +22,6 @@ from exporter.config.option import ConfigError, values_of
 from exporter.core.clock import RunningClock
 from exporter.core.threads import Threads
 from exporter.daemon.config import DaemonConfig, warn_ignored_options
-from exporter.daemon.node_health import NodeHealth
 from exporter.driver.interface import Driver
 from exporter.faults.config import StateConfig
 from exporter.faults.expected import SlurmNode, boot_id, slurm_gpus, slurm_maintenance
@@ -150,6 +149,9 @@ def assemble(
     loop = Loop(sampler.run_cycle, between, published, sampler.extra_reads, sampler.read_again)
     followers = {**_xid_sources(config, driver, sampler)}
     if config.kubernetes.enabled and not (once or driver.simulated):
+        from exporter.attribution.kubernetes.api_server import ApiServer  # noqa: PLC0415 - 7 ms that few need
+        from exporter.daemon.node_health import NodeHealth  # noqa: PLC0415 - the same
+
         health = NodeHealth(ApiServer.in_cluster(), name, config.kubernetes, lambda: loop.snapshot)
         followers["kubernetes-health"] = health.run
     allocations = functools.partial(rows_after, path, name) if path else None

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from exporter.attribution.assembly.config import AttributionConfig
 from exporter.collectors.config import CollectorsConfig
-from exporter.config.kinds import duration, path, text
+from exporter.config.kinds import boolean, choice, duration, path, text
 from exporter.config.option import option, options_of, section, values_of
 from exporter.daemon.logs import LogConfig
-from exporter.daemon.node_health import NodeHealthConfig
 from exporter.exposition.config import MetricsConfig
 from exporter.faults.config import FaultsConfig
 from exporter.ledger.config import LedgerConfig
@@ -49,6 +48,28 @@ class InputConfig:
         metavar="DURATION",
         name="driver.exit-after",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeHealthConfig:
+    """`--kubernetes.*`."""
+
+    node_condition: bool = option(
+        "false", boolean, "Write the node condition GPUHealthy. Needs `patch` on `nodes/status`."
+    )
+    node_taint: str = option(
+        "",
+        choice("", "NoSchedule", "PreferNoSchedule"),
+        "Effect of the taint gpu-exporter/gpu-unhealthy while a GPU has failed; empty: none. Needs `patch` on `nodes`.",
+        metavar="EFFECT",
+    )
+    pod_events: bool = option(
+        "false", boolean, "Write an event on each pod whose GPU failed. Needs `create` on `events`."
+    )
+
+    @property
+    def enabled(self) -> bool:
+        return self.node_condition or bool(self.node_taint) or self.pod_events
 
 
 @dataclass(frozen=True, kw_only=True)

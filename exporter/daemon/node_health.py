@@ -6,7 +6,6 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from urllib.parse import quote
 
 from exporter.attribution.background_source import FailureLog, SourceError
@@ -19,12 +18,11 @@ from exporter.attribution.kubernetes.api_server import (
     Write,
     node_path,
 )
-from exporter.config.kinds import boolean, choice
-from exporter.config.option import option
 from exporter.core.clock import UnixTime, unix_time
 from exporter.core.printable import printable
+from exporter.daemon.config import NodeHealthConfig
 from exporter.faults.evaluate import STAGES, Report, evaluate
-from exporter.faults.rule import Facts, Finding, Limits, Verdict, from_blocks
+from exporter.faults.rule import Facts, Finding, Verdict, from_blocks
 from exporter.sampling.snapshot import Snapshot
 
 CONDITION, TAINT = "GPUHealthy", "gpu-exporter/gpu-unhealthy"
@@ -37,28 +35,6 @@ _STATUS = {Verdict.OK: "True", Verdict.DEGRADED: "True", Verdict.FAILED: "False"
 _CONFLICT = 409
 _LONGEST = 1024
 """Characters of a message, the limit of an event's."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeHealthConfig:
-    """`--kubernetes.*`."""
-
-    node_condition: bool = option(
-        "false", boolean, f"Write the node condition {CONDITION}. Needs `patch` on `nodes/status`."
-    )
-    node_taint: str = option(
-        "",
-        choice("", "NoSchedule", "PreferNoSchedule"),
-        f"Effect of the taint {TAINT} while a GPU has failed; empty: none. Needs `patch` on `nodes`.",
-        metavar="EFFECT",
-    )
-    pod_events: bool = option(
-        "false", boolean, "Write an event on each pod whose GPU failed. Needs `create` on `events`."
-    )
-
-    @property
-    def enabled(self) -> bool:
-        return self.node_condition or bool(self.node_taint) or self.pod_events
 
 
 class NodeHealth:
@@ -95,12 +71,12 @@ class NodeHealth:
         """Evaluate the last snapshot, and write what has changed. Raises SourceError."""
         now, snapshot = self._clock(), self._snapshot()
         facts = from_blocks(snapshot.blocks, now)
-        report = evaluate(facts, Limits(), STAGES["periodic"].left_out)
+        report = evaluate(facts, snapshot.limits, STAGES["periodic"].left_out)
         failed = [each for each in report.findings if each.verdict is Verdict.FAILED]
         state = (report.verdict, frozenset((each.gpu, each.rule) for each in failed))
         confirmed, self._last = state == self._last, state
         without_gpu = report.verdict is Verdict.OK and not report.gpus
-        if not confirmed or not snapshot.status.passes or without_gpu:
+        if not confirmed or not snapshot.status.cycles or without_gpu:
             return
         if self._written[0] != state or now - self._written[1] >= _HEARTBEAT_SECONDS:
             self._write_node(report, _rfc3339(now))

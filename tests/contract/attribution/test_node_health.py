@@ -17,7 +17,8 @@ from exporter.attribution.background_source import SourceError
 from exporter.attribution.kubernetes.api_server import ApiServer
 from exporter.core.clock import UnixTime
 from exporter.core.families import Block
-from exporter.daemon.node_health import NodeHealth, NodeHealthConfig
+from exporter.daemon.config import NodeHealthConfig
+from exporter.daemon.node_health import NodeHealth
 from exporter.sampling.snapshot import NodeStatus, Snapshot
 
 A, B = "GPU-aaaaaaaa", "GPU-bbbbbbbb"
@@ -119,7 +120,7 @@ class Node:
 
     def snapshot(self) -> Snapshot:
         blocks = [_block(name, rows) for name, rows in self.rows.items()]
-        return Snapshot(NodeStatus(passes=5), lambda: blocks)
+        return Snapshot(NodeStatus(cycles=5), lambda: blocks)
 
     def mend(self) -> None:
         self.rows = {
