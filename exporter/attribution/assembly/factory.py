@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from exporter.attribution.assembly.config import (
@@ -108,7 +108,7 @@ def _kubernetes(config: KubernetesConfig, mounts: Mounts, environment: Mapping[s
         return Kubernetes(site)
     node = environment.get("NODE_NAME", "") or socket.gethostname()
     server = ApiServer.in_cluster(environment)
-    site = replace(site, slices=lambda: resource_slices(server, node), admin=lambda claim: admin_devices(server, claim))
+    site = replace(site, slices=lambda: resource_slices(server, node), admin=partial(admin_devices, server))
     return Kubernetes(site, watch=PodWatch(server, node, config.pod_labels), owner_objects=OwnerObjects(server))
 
 

@@ -148,7 +148,10 @@ def _start_adapter(cluster: Cluster) -> None:
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRole",
             "metadata": {"name": "external-metrics"},
-            "rules": [{"apiGroups": [GROUP], "resources": ["*"], "verbs": ["get", "list"]}],
+            "rules": [
+                {"apiGroups": [GROUP], "resources": ["*"], "verbs": ["get", "list"]},
+                {"nonResourceURLs": [f"/apis/{GROUP}/*"], "verbs": ["get"]},
+            ],
         },
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
