@@ -20,7 +20,7 @@ from deploy.prometheus.declaration import Alert, Recording, fill, minutes
 from deploy.prometheus.overrides import Override, Scope, overridable, scopes
 from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.targets import exporters
-from exporter.core.project import RUNBOOKS
+from exporter import RUNBOOKS
 
 _SUBJECTS = {
     "gpu-workload.alerts": (*WORKLOAD_ALERTS, *RANKS, *UNALLOCATED),

@@ -68,15 +68,15 @@ class Report:
 
     @property
     def counted(self) -> str:
-        """Number of GPUs that answer, by model."""
+        """Number of reachable GPUs, by model."""
         models = Counter(model.removeprefix("NVIDIA ") for model in self.models)
         named = ", ".join(f"{count} x {model}" for model, count in models.items())
-        counted = "1 GPU answers" if self.gpus == 1 else f"{self.gpus} GPUs answer"
+        counted = "1 GPU reachable" if self.gpus == 1 else f"{self.gpus} GPUs reachable"
         return counted + (f" ({named})" if named else "")
 
     @property
     def summary(self) -> str:
-        """One line: what is wrong, worst first, or how many GPUs answer."""
+        """One line: what is wrong, worst first, or how many GPUs are reachable."""
         return "; ".join(finding.summary for finding in self.findings) or self.remark or self.counted
 
     def proven(self) -> Report:

@@ -163,7 +163,7 @@ def test_healthy_node_says_so_once_and_every_five_minutes(api: Api, tmp_path: Pa
     node.ticks(1)
 
     assert api.condition == {
-        "type": "GPUHealthy", "status": "True", "reason": "NoFault", "message": "2 GPUs answer (2 x H100)",
+        "type": "GPUHealthy", "status": "True", "reason": "NoFault", "message": "2 GPUs reachable (2 x H100)",
         "lastHeartbeatTime": "2001-09-09T01:47:00Z", "lastTransitionTime": "2001-09-09T01:47:00Z",
     }  # fmt: skip
     assert api.conditions["Ready"] == {"type": "Ready", "status": "True"}
