@@ -67,6 +67,7 @@ RULES: dict[str, Schema] = {
     "progress.hostPath": {"pattern": MAYBE_ABSOLUTE},
     "progress.socketHostPath": {"pattern": MAYBE_ABSOLUTE},
     "state.hostPath": {"pattern": MAYBE_ABSOLUTE},
+    "nodeHealth.taint": {"enum": ["", "NoSchedule", "PreferNoSchedule"]},
     "extraArgs": {"items": {"type": "string", "pattern": "^--"}},
     "extraEnv": {"items": {**_NAMED, "properties": {**_NAMED["properties"], "value": {"type": ["string", "null"]}}}},
     "extraVolumes": {"items": _NAMED},

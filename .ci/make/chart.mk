@@ -25,7 +25,7 @@ setup-e2e-kubernetes: venv setup-rules setup-image ## Build Kubernetes, Helm, th
 	@.ci/make/fetch-kinds.sh
 	@.ci/make/fetch-flux.sh
 
-E2E ?= install adverse toolkit claims gitops flux alerting networks kinds eviction
+E2E ?= install adverse toolkit claims gitops flux alerting networks kinds health scaling eviction
 .PHONY: e2e-kubernetes
 e2e-kubernetes: setup-e2e-kubernetes ## The chart on a real one-node cluster with fake GPUs (root, Go, minutes)
 	$(BIN)/pytest -x -s -p no:xdist $(E2E:%=tests/e2e/kubernetes/%.py)

@@ -62,3 +62,9 @@ if ! have bin/helm-diff; then
   echo "== helm-diff"
   (cd tests/e2e/kubernetes/helm_diff && nice go build -ldflags "-s -w" -o "$bin/helm-diff" github.com/databus23/helm-diff/v3)
 fi
+
+if ! have bin/prometheus-adapter; then
+  echo "== prometheus-adapter"
+  (cd tests/e2e/kubernetes/adapter && nice go build -mod=mod -trimpath -ldflags "-s -w" -o "$bin/prometheus-adapter" \
+    sigs.k8s.io/prometheus-adapter/cmd/adapter)
+fi

@@ -42,6 +42,7 @@ from deploy.prometheus.recordings_fleet import DOWN, GONE_DAY, GONE_WEEK, MOST, 
 from deploy.prometheus.recordings_owner import (
     PART_STATES,
     PART_USED,
+    SCALED_UTILIZATION,
     STARTS,
     TARGET_UTILIZATION,
     WORKLOAD_ALLOCATED,
@@ -67,6 +68,8 @@ sums are as exact as if each minute were rated anew.
 """
 NOW_INTERVAL = "4m"
 """Of what is only asked of this moment. Prometheus looks back five minutes: it always finds one."""
+SCALE_INTERVAL = "15s"
+"""Of what autoscalers follow."""
 DAY_INTERVAL = "5m"
 """Of what is about a whole day."""
 
@@ -139,6 +142,7 @@ GROUPS = (
             WORKLOAD_MODELS,
         ),
     ),
+    Group("gpu-autoscale", SCALE_INTERVAL, (SCALED_UTILIZATION,)),
     Group("gpu-alert", INTERVAL, (*recordings_alert.NOW, recordings_alert.WORKLOAD_IDLE, recordings_alert.IDLE_TIME)),
     Group("gpu-alert-rate", RATE_INTERVAL, recordings_alert.RATED),
     Group("gpu-place", INTERVAL, (PLACED, DOWN, NEW_NODE)),

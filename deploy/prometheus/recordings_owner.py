@@ -118,6 +118,28 @@ WORKLOAD_UTILIZATION = record(
 )
 
 
+_SCALED = "Deployment|StatefulSet|ReplicaSet|Rollout|LeaderWorkerSet|InferenceService"
+"""Kinds whose number of pods an autoscaler changes."""
+
+
+def _scaled(expr: str) -> str:
+    """Return the expression with the owner's kind and bare name: a label's value in Kubernetes has no slash."""
+    for number, label in enumerate(("owner_kind", "owner_name"), 1):
+        expr = f'label_replace({expr}, "{label}", "${number}", "workload", "[^/]+/([^/]+)/(.+)")'
+    return expr
+
+
+_OF_SCALED = f'{{workload=~"[^/]+/({_SCALED})/.+"}}'
+_SCALED_GPUS = once(KEPT_OWNER_LABELS, f"gpu_workload_allocated_gpus{_OF_SCALED}")
+_SCALED_BUSY = once(("uuid", *KEPT_OWNER_LABELS), f"rate(gpu_workload_busy_gpu_seconds_total{_OF_SCALED}[1m])")
+SCALED_UTILIZATION = record(
+    "workload:gpu_utilization:ratio_rate1m",
+    (*WHOLE, "owner_kind", "owner_name"),
+    _scaled(f"{summed(WHOLE, f'{_SCALED_BUSY} or 0 * {_SCALED_GPUS}')} / ({summed(WHOLE, _SCALED_GPUS)} > 0)"),
+    "Fraction of the last minute in which its allocated GPUs ran kernels, of workloads that autoscalers scale, 0 to 1.",
+)
+
+
 _LOST_SECONDS = f'{_WORKLOAD_SECONDS}{{state=~"{regex(LOST)}"}}'
 
 

@@ -41,8 +41,8 @@ from exporter.sampling.this_host import Paths, ThisHost
 from exporter.sampling.usage.nccl_status import NcclReader
 from exporter.sampling.xids import follow_driver, follow_kernel_log
 
-XidSources = Mapping[str, Callable[[threading.Event], None]]
-"""By name, what follows a source of XIDs until the event is set."""
+Followers = Mapping[str, Callable[[threading.Event], None]]
+"""By the name of its thread, what runs beside the sampling cycles until the event is set."""
 
 
 _STOPPED_SECONDS = 5.0
@@ -57,7 +57,7 @@ class Exporter:
         node: str,
         sampler: Sampler,
         loop: Loop,
-        xids: XidSources,
+        followers: Followers,
         threads: Threads,
         allocations: Callable[[int], bytes] | None = None,
     ) -> None:
@@ -67,7 +67,7 @@ class Exporter:
         """Rows of the accounting after a number; None where nothing is kept."""
         self._sampler = sampler
         self._loop = loop
-        self._xids = xids
+        self._followers = followers
         self._threads = threads
         self._running = RunningClock(_STOPPED_SECONDS)
         self._stopped = threading.Event()
@@ -88,8 +88,8 @@ class Exporter:
     def start(self) -> None:
         self._sampler.start(self._threads)
         self._loop.start(self._threads)
-        for name, follow in self._xids.items():
-            self._threads.start(f"xid-{name}", functools.partial(follow, self._stopped))
+        for name, follow in self._followers.items():
+            self._threads.start(name, functools.partial(follow, self._stopped))
 
     def stop(self) -> None:
         """Ask every thread to end. None is waited for: one may hang in the driver."""
@@ -147,12 +147,18 @@ def assemble(
     sampler = Sampler(driver, _host(config, driver, once=once), collectors, pace, accounts, process, faults=watch)
     between = min(pace.interval, _SOON) if once else pace.interval
     loop = Loop(sampler.run_cycle, between, published, sampler.extra_reads, sampler.read_again)
-    xids = _xid_sources(config, driver, sampler)
+    followers = {**_xid_sources(config, driver, sampler)}
+    if config.kubernetes.enabled and not (once or driver.simulated):
+        from exporter.attribution.kubernetes.api_server import ApiServer  # noqa: PLC0415 - 7 ms that few need
+        from exporter.daemon.node_health import NodeHealth  # noqa: PLC0415 - the same
+
+        health = NodeHealth(ApiServer.in_cluster(), name, config.kubernetes, lambda: loop.snapshot)
+        followers["kubernetes-health"] = health.run
     allocations = functools.partial(rows_after, path, name) if path else None
-    return Exporter(name, sampler, loop, xids, threads or Threads(), allocations)
+    return Exporter(name, sampler, loop, followers, threads or Threads(), allocations)
 
 
-def _xid_sources(config: DaemonConfig, driver: Driver, sampler: Sampler) -> XidSources:
+def _xid_sources(config: DaemonConfig, driver: Driver, sampler: Sampler) -> Followers:
     """Return the sources of XIDs, each for a thread of its own: the driver, and the kernel log of the real node."""
     if not config.collectors.xids:
         return {}
@@ -163,7 +169,7 @@ def _xid_sources(config: DaemonConfig, driver: Driver, sampler: Sampler) -> XidS
     def kernel_log(stopped: threading.Event) -> None:
         follow_kernel_log(config.paths.kmsg, sampler.xids, sampler.uuids, stopped)
 
-    return {"nvml": events} if driver.simulated else {"nvml": events, "kmsg": kernel_log}
+    return {"xid-nvml": events} if driver.simulated else {"xid-nvml": events, "xid-kmsg": kernel_log}
 
 
 def driver_of(config: DaemonConfig) -> Driver:

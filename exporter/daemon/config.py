@@ -10,7 +10,7 @@ from pathlib import Path
 
 from exporter.attribution.assembly.config import AttributionConfig
 from exporter.collectors import CollectorsConfig
-from exporter.config.kinds import duration, path, text
+from exporter.config.kinds import boolean, choice, duration, path, text
 from exporter.config.option import option, options_of, section, values_of
 from exporter.daemon.logs import LogConfig
 from exporter.exposition.page import MetricsConfig
@@ -51,6 +51,28 @@ class InputConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NodeHealthConfig:
+    """`--kubernetes.*`."""
+
+    node_condition: bool = option(
+        "false", boolean, "Write the node condition GPUHealthy. Needs `patch` on `nodes/status`."
+    )
+    node_taint: str = option(
+        "",
+        choice("", "NoSchedule", "PreferNoSchedule"),
+        "Effect of the taint gpu-exporter/gpu-unhealthy while a GPU has failed; empty: none. Needs `patch` on `nodes`.",
+        metavar="EFFECT",
+    )
+    pod_events: bool = option(
+        "false", boolean, "Write an event on each pod whose GPU failed. Needs `create` on `events`."
+    )
+
+    @property
+    def enabled(self) -> bool:
+        return self.node_condition or bool(self.node_taint) or self.pod_events
+
+
+@dataclass(frozen=True, kw_only=True)
 class DaemonConfig:
     """Every option of the daemon."""
 
@@ -63,6 +85,7 @@ class DaemonConfig:
     progress: ProgressConfig = section(ProgressConfig, group="Attribution")
     nccl: NcclConfig = section(NcclConfig, group="Attribution")
     faults: FaultsConfig = section(FaultsConfig, "", group="Faults")
+    kubernetes: NodeHealthConfig = section(NodeHealthConfig, group="Faults")
     input: InputConfig = section(InputConfig, "", group="Input")
     log: LogConfig = section(LogConfig, group="Logging")
     collectors: CollectorsConfig = section(CollectorsConfig, group="Collectors")
@@ -80,6 +103,7 @@ IGNORED_OPTIONS = (
     "attribution.slurm.*",
     "progress.*",
     "nccl.*",
+    "kubernetes.*",
     "maintenance.file",
 )
 """Options about the machine around the GPUs: where those are simulated or recorded, they do nothing."""

@@ -5,6 +5,7 @@ The daemon, `gpu-exporter check`, the drain, the status page and the alerts all 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -64,6 +65,19 @@ class Report:
     def losses(self) -> frozenset[str]:
         """Indices of the GPUs whose loss a second check must confirm; empty for those of the node."""
         return frozenset(finding.gpu for finding in self.findings if finding.confirm)
+
+    @property
+    def counted(self) -> str:
+        """Number of reachable GPUs, by model."""
+        models = Counter(model.removeprefix("NVIDIA ") for model in self.models)
+        named = ", ".join(f"{count} x {model}" for model, count in models.items())
+        counted = "1 GPU reachable" if self.gpus == 1 else f"{self.gpus} GPUs reachable"
+        return counted + (f" ({named})" if named else "")
+
+    @property
+    def summary(self) -> str:
+        """One line: what is wrong, worst first, or how many GPUs are reachable."""
+        return "; ".join(finding.summary for finding in self.findings) or self.remark or self.counted
 
     def proven(self) -> Report:
         """Return the report without losses that no second check confirmed: a node is not drained for them."""

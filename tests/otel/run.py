@@ -1,6 +1,7 @@
-"""`make otel`: every family arrives under its own name through OpenTelemetry's collector and Prometheus's agent.
+"""`make otel`: each family keeps its name through OpenTelemetry's collector and the agents of Prometheus 2 and 3.
 
-Needs Go: the first run builds the collector, which takes ten minutes and more. Ends with status 1 where a name is lost.
+Needs Go: the first run builds the collector and Prometheus 3, which takes twenty minutes and more. Ends with status 1
+where a name is lost.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 import requests
@@ -23,16 +26,20 @@ from tests.stack import ROOT, poll, prometheus, running
 HERE = Path(__file__).resolve().parent
 FOLDER = ROOT / ".cache/otel"
 COLLECTOR = FOLDER / "otelcol"
+PROMETHEUS3 = FOLDER / "prometheus3"
+PROMETHEUS3_MODULE = "github.com/prometheus/prometheus/cmd/prometheus"
+PROMETHEUS3_VERSION = "v0.305.0"
 BUILDER = "go.opentelemetry.io/collector/cmd/builder@v0.155.0"
 ARRIVAL_SECONDS = 60
 
 
 def main() -> int:
-    if not COLLECTOR.exists():
-        if shutil.which("go") is None:
-            sys.stderr.write("otel: go is missing (1.25 or newer)\n")
-            return 2
-        build()
+    missing = [make for program, make in ((COLLECTOR, build), (PROMETHEUS3, build_prometheus)) if not program.exists()]
+    if missing and shutil.which("go") is None:
+        sys.stderr.write("otel: go is missing (1.25 or newer)\n")
+        return 2
+    for make in missing:
+        make()
     with tempfile.TemporaryDirectory() as folder:
         lost = {f"{name}: {family}" for name in SCRAPERS for family in lost_names(Path(folder), name)}
     sys.stdout.write("".join(f"lost: {each}\n" for each in sorted(lost)))
@@ -51,6 +58,15 @@ def build() -> None:
         [FOLDER / "builder", "--config", HERE / "builder.yaml", "--skip-compilation"], cwd=FOLDER, check=False
     )
     _run(["go", "build", "-o", str(COLLECTOR), "."], source, GOFLAGS="-mod=mod")
+
+
+def build_prometheus() -> None:
+    """Compile Prometheus 3 from a module of its own: `go install` refuses its replacements."""
+    source = FOLDER / "prometheus3-source"
+    source.mkdir(parents=True, exist_ok=True)
+    (source / "go.mod").write_text("module gpu-exporter.test/prometheus3\n\ngo 1.26.0\n")
+    _run(["go", "get", f"{PROMETHEUS3_MODULE}@{PROMETHEUS3_VERSION}"], source)
+    _run(["go", "build", "-o", str(PROMETHEUS3), PROMETHEUS3_MODULE], source, GOFLAGS="-mod=mod", CGO_ENABLED="0")
 
 
 def _run(command: list[str], folder: Path, **environment: str) -> None:
@@ -83,16 +99,24 @@ def collector(folder: Path, target: str, database: str) -> AbstractContextManage
     )
 
 
-def agent(folder: Path, target: str, database: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+def agent(
+    program: str, mode: str, folder: Path, target: str, database: str
+) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """Run Prometheus in agent mode."""
     config = folder / "agent.json"
     scrape = [{"job_name": "gpu", "scrape_interval": "1s", "static_configs": [{"targets": [target]}]}]
     config.write_text(json.dumps({"scrape_configs": scrape, "remote_write": [{"url": f"{database}/api/v1/write"}]}))
-    flags = ("--enable-feature=agent", f"--storage.agent.path={folder / 'agent'}", "--web.listen-address=127.0.0.1:0")
-    return running(["prometheus", *flags, f"--config.file={config}"], folder / "agent.log")
+    state = Path(tempfile.mkdtemp(dir=folder))
+    flags = (mode, f"--storage.agent.path={state}", "--web.listen-address=127.0.0.1:0")
+    return running([program, *flags, f"--config.file={config}"], folder / "agent.log")
 
 
-SCRAPERS = {"otelcol": collector, "prometheus-agent": agent}
+Scraper = Callable[[Path, str, str], AbstractContextManager["subprocess.Popen[bytes]"]]
+SCRAPERS: Mapping[str, Scraper] = {
+    "otelcol": collector,
+    "prometheus-2-agent": partial(agent, "prometheus", "--enable-feature=agent"),
+    "prometheus-3-agent": partial(agent, str(PROMETHEUS3), "--agent"),
+}
 
 
 def _families(page: str) -> set[str]:

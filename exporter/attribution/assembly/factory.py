@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from exporter.attribution.assembly.config import (
@@ -19,7 +19,7 @@ from exporter.attribution.assembly.config import (
 )
 from exporter.attribution.containers.source import ContainerNames, Containers, Units
 from exporter.attribution.join import Attribution
-from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch, resource_slices
+from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch, admin_devices, resource_slices
 from exporter.attribution.kubernetes.owner_objects import OwnerObjects
 from exporter.attribution.kubernetes.pod_owners import PodCgroups, PodOwners
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
@@ -108,8 +108,8 @@ def _kubernetes(config: KubernetesConfig, mounts: Mounts, environment: Mapping[s
         return Kubernetes(site)
     node = environment.get("NODE_NAME", "") or socket.gethostname()
     server = ApiServer.in_cluster(environment)
-    slices = replace(site, slices=lambda: resource_slices(server, node))
-    return Kubernetes(slices, watch=PodWatch(server, node, config.pod_labels), owner_objects=OwnerObjects(server))
+    site = replace(site, slices=lambda: resource_slices(server, node), admin=partial(admin_devices, server))
+    return Kubernetes(site, watch=PodWatch(server, node, config.pod_labels), owner_objects=OwnerObjects(server))
 
 
 def _slurm(

@@ -1,6 +1,6 @@
 """API server of Kubernetes: a list and then a watch of this node's pods, its Node object, and its ResourceSlices.
 
-The role needs `list` and `watch` on `pods`, `get` on `nodes`, and `list` on `resourceslices`.
+The role needs `list` and `watch` on `pods`, `get` on `nodes` and `resourceclaims`, and `list` on `resourceslices`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from exporter.attribution.background_source import (
@@ -26,6 +26,7 @@ from exporter.attribution.background_source import (
     SourceError,
     reason_of,
 )
+from exporter.attribution.devices import DeviceName, device_of
 from exporter.attribution.documents import Document, decoded, lines, part, parts, text, whole
 from exporter.attribution.kubernetes.pod import Pod, pod_of
 from exporter.attribution.owner import SourceHealth
@@ -44,15 +45,28 @@ _LONGEST_PAUSE_SECONDS = 10.0
 """Longest pause from the start of an attempt that failed. A random part is left out: the nodes of a cluster do not come
 back together."""
 _GONE = 410
-_OK, _UNAUTHORIZED, _FORBIDDEN = 200, 401, 403
+_OK = (200, 201)
+_UNAUTHORIZED, _FORBIDDEN = 401, 403
+
+
+_JSON = "application/json"
+MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 
 
 class StatusError(SourceError):
-    """The API server answered with another status than 200."""
+    """The API server answered with another status than 200 or 201."""
 
     def __init__(self, url: str, status: int) -> None:
         super().__init__(f"{url}: HTTP {status}", REFUSED if status in (_UNAUTHORIZED, _FORBIDDEN) else BAD_ANSWER)
         self.status = status
+
+
+class Write(NamedTuple):
+    """A request that changes an object; `form` is the media type of the document."""
+
+    method: str
+    document: Document
+    form: str = _JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +83,13 @@ class ApiServer:
         return cls(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", account)
 
     def lines(
-        self, path: str, parameters: Mapping[str, str], *, stream: bool, accept: str = "application/json"
+        self,
+        path: str,
+        parameters: Mapping[str, str],
+        *,
+        stream: bool,
+        accept: str = _JSON,
+        write: Write | None = None,
     ) -> Iterator[bytes]:
         """Yield the answer's lines as they come, of a stream an empty one first, as soon as it is open.
 
@@ -80,15 +100,21 @@ class ApiServer:
         authority, began = self.account / "ca.crt", monotonic_time()
         try:
             token = (self.account / "token").read_text().strip()
-            with requests.get(
+            with requests.request(
+                write.method if write else "GET",
                 self.url + path,
                 params=dict(parameters),
-                headers={"Authorization": f"Bearer {token}", "Accept": accept},
+                data=json.dumps(write.document) if write else None,
+                headers={
+                    "Authorization": f"Bearer {token}",
+                    "Accept": accept,
+                    **({"Content-Type": write.form} if write else {}),
+                },
                 verify=str(authority) if exists(authority) else True,
                 timeout=(_CONNECT_SECONDS, _ANSWER_SECONDS),
                 stream=True,
             ) as response:
-                if response.status_code != _OK:
+                if response.status_code not in _OK:
                     raise StatusError(self.url, response.status_code)
                 with _bounded(response, stream=stream):
                     if stream:
@@ -99,6 +125,11 @@ class ApiServer:
         except (requests.RequestException, OSError) as error:
             late = not stream and monotonic_time() - began >= _ANSWER_SECONDS
             raise SourceError(f"{self.url}: {error}", TIMEOUT if late else reason_of(error)) from error
+
+    def document(self, path: str, write: Write | None = None) -> Document:
+        """Return the object at the path, or what it is after the change. Raises SourceError."""
+        answer = self.lines(path, {}, stream=False, write=write) if write else self.lines(path, {}, stream=False)
+        return decoded(whole(answer))
 
 
 @contextmanager
@@ -251,7 +282,11 @@ class NodeObject:
 
 def read_node(server: ApiServer, name: str) -> NodeObject:
     """Read this node's object. Raises SourceError."""
-    return node_of(decoded(whole(server.lines(f"/api/v1/nodes/{quote(name, safe='')}", {}, stream=False))))
+    return node_of(server.document(node_path(name)))
+
+
+def node_path(name: str) -> str:
+    return f"/api/v1/nodes/{quote(name, safe='')}"
 
 
 def node_of(document: Document) -> NodeObject:
@@ -286,31 +321,42 @@ def resource_slices(server: ApiServer, node: str) -> Mapping[str, str]:
 
     The kubelet only reports these names (`gpu-0-mig-19-4-1`: minor, profile, place).
     """
+    # Selected by driver and node here as well: an API server that knows no such field would answer all.
+    selector = {"fieldSelector": f"spec.nodeName={node},spec.driver={DRIVER}"}
+    return parse_slices(_first_answer(server, PATHS, selector), node)
+
+
+def _first_answer(server: ApiServer, paths: Iterable[str], parameters: Mapping[str, str]) -> bytes:
+    """Return the answer of the first version of resource.k8s.io that the API server has. Raises SourceError."""
     failure = SourceError("no version of resource.k8s.io was asked for")
-    for path in PATHS:
+    for path in paths:
         try:
-            # Selected by driver and node here as well: an API server that knows no such field would answer all.
-            answer = server.lines(path, {"fieldSelector": f"spec.nodeName={node},spec.driver={DRIVER}"}, stream=False)
-            return parse_slices(whole(answer), node)
+            return whole(server.lines(path, parameters, stream=False))
         except SourceError as error:
             failure = error
     raise failure
 
 
-def parse_slices(text: bytes, node: str) -> Mapping[str, str]:
+def admin_devices(server: ApiServer, claim: str) -> frozenset[DeviceName]:
+    """Return the devices that a claim only watches (`adminAccess`): they stay free for others. Raises SourceError."""
+    place = "/namespaces/{}/resourceclaims/{}".format(*(quote(part, safe="") for part in claim.split("/", 1)))
+    paths = [path.replace("/resourceslices", place) for path in PATHS]
+    allocation = part(part(decoded(_first_answer(server, paths, {})), "status"), "allocation")
+    results = [each for each in parts(part(allocation, "devices"), "results") if each.get("adminAccess") is True]
+    return frozenset(name for each in results if (name := device_of(text(each, "device"))))
+
+
+def parse_slices(answer: bytes, node: str) -> Mapping[str, str]:
     """Parse a list of ResourceSlices. Raises SourceError."""
-    try:
-        items = json.loads(text).get("items") or ()
-        specs = [item["spec"] for item in items if item["spec"].get("driver") == DRIVER]
-        mine = [spec for spec in specs if spec.get("nodeName") == node]
-        uuids = {device["name"]: _uuid(device) for spec in mine for device in spec.get("devices") or ()}
-        return {name: uuid for name, uuid in uuids.items() if uuid}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise SourceError(f"not a list of ResourceSlices: {error}") from error
+    document = decoded(answer)
+    if "items" not in document:
+        raise SourceError("not a list of ResourceSlices")
+    specs = [part(item, "spec") for item in parts(document, "items")]
+    mine = [spec for spec in specs if text(spec, "driver") == DRIVER and text(spec, "nodeName") == node]
+    uuids = {text(device, "name"): _uuid(device) for spec in mine for device in parts(spec, "devices")}
+    return {name: uuid for name, uuid in uuids.items() if name and uuid}
 
 
-def _uuid(device: Mapping[str, Any]) -> str:
-    nothing: dict[str, Any] = {}
-    attributes: dict[str, Any] = device.get("attributes") or device.get("basic", nothing).get("attributes") or nothing
-    uuid: str = attributes.get("uuid", nothing).get("string", "")
-    return uuid
+def _uuid(device: Document) -> str:
+    attributes = part(device, "attributes") or part(part(device, "basic"), "attributes")
+    return text(part(attributes, "uuid"), "string")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -23,6 +23,7 @@ from exporter.attribution.kubernetes.pod import Pod, PodName
 from exporter.attribution.kubernetes.pod_resources import PodDevice
 from exporter.attribution.owner import SourceHealth
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.lookup import Lookup
 from exporter.host.text import exists
 
 POD_RESOURCES = "kubernetes"
@@ -78,6 +79,8 @@ class KubernetesSite:
     logs: Path = POD_LOGS
     slices: Callable[[], Mapping[str, str]] | None = None
     """UUIDs by the names of NVIDIA's DRA driver, where the API server may be asked. Raises SourceError."""
+    admin: Callable[[str], Collection[DeviceName]] | None = None
+    """Devices that a claim only watches, where the API server may be asked. Raises SourceError."""
 
 
 class Kubernetes:
@@ -116,7 +119,8 @@ class Kubernetes:
             failures=FailureLog(POD_RESOURCES),
         )
 
-        self.readers = [each for each in (self._poller, watch, owner_objects) if each]
+        self._admin = Lookup("kubernetes-claims", site.admin, clock=clock) if site.admin else None
+        self.readers = [each for each in (self._poller, watch, owner_objects, self._admin) if each]
 
     @property
     def may_learn_pods(self) -> bool:
@@ -137,12 +141,20 @@ class Kubernetes:
         pods = self._watch.pods if self._watch else dict[str, Pod]()
         return KubernetesView(
             silent=stale or not self._queries,
-            given=() if stale else answer.value,
+            given=() if stale else self._allocated(answer.value),
             allocatable=frozenset() if stale else self._allocatable,
             pods=pods,
             logged=self._logged,
             claimable=self._claimable,
         )
+
+    def _allocated(self, listed: tuple[PodDevice, ...]) -> tuple[PodDevice, ...]:
+        """Leave out the devices that a claim only watches."""
+        if not self._admin:
+            return listed
+        watched = {claim: self._admin.get(claim) or () for claim in {each.claim for each in listed} - {""}}
+        self._admin.keep(watched)
+        return tuple(each for each in listed if each.device not in watched.get(each.claim, ()))
 
     def ask_claimable(self) -> None:
         """Have the API server asked for the DRA driver's names with the next question."""

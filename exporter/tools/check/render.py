@@ -15,13 +15,6 @@ _NAGIOS = {Verdict.OK: "OK", Verdict.DEGRADED: "WARNING", Verdict.FAILED: "CRITI
 _COLOURS = {Verdict.OK: "green", Verdict.DEGRADED: "yellow", Verdict.FAILED: "red", Verdict.UNKNOWN: "magenta"}
 
 
-def summary(report: Report) -> str:
-    """Return what is wrong, worst first, in one line; how many GPUs are well where nothing is."""
-    if report.findings:
-        return "; ".join(finding.summary for finding in report.findings)
-    return report.remark or _gpus(report)
-
-
 def short(report: Report, worst: Verdict) -> str:
     """`GPU3 lost (XID 79), GPU5 ECC error`: what is at least so bad, by GPU, for a place with little room."""
     words: dict[str, list[str]] = {}
@@ -36,16 +29,9 @@ def short(report: Report, worst: Verdict) -> str:
     return printable(", ".join(named))
 
 
-def _gpus(report: Report) -> str:
-    models = Counter(model.removeprefix("NVIDIA ") for model in report.models)
-    named = ", ".join(f"{count} x {model}" for model, count in models.items())
-    counted = "1 GPU reachable" if report.gpus == 1 else f"{report.gpus} GPUs reachable"
-    return counted + (f" ({named})" if named else "")
-
-
 def text(report: Report, paint: Colors) -> str:
     word = paint(report.verdict.word, _COLOURS[report.verdict], "bold")
-    lines = [f"{word}{_simulated(report)}: {printable(report.remark or _gpus(report))}"]
+    lines = [f"{word}{_simulated(report)}: {printable(report.remark or report.counted)}"]
     for finding in report.findings:
         lines.append(
             f"  {paint(f'{finding.verdict.word:<8}', _COLOURS[finding.verdict])}  {printable(finding.summary)}"
@@ -65,19 +51,19 @@ def nagios(report: Report, _paint: Colors) -> str:
     counts = Counter(finding.verdict for finding in report.findings)
     data = f"gpus={report.gpus} degraded={counts[Verdict.DEGRADED]} failed={counts[Verdict.FAILED]}"
     return (
-        f"GPU {_NAGIOS[report.verdict]}{_simulated(report)} - {printable(summary(report)).replace('|', '/')} | {data}\n"
+        f"GPU {_NAGIOS[report.verdict]}{_simulated(report)} - {printable(report.summary).replace('|', '/')} | {data}\n"
     )
 
 
 def npd(report: Report, _paint: Colors) -> str:
     """One line for node-problem-detector, which cuts it after 80 characters by default."""
-    return f"{_simulated(report)} {printable(summary(report))}".lstrip() + "\n"
+    return f"{_simulated(report)} {printable(report.summary)}".lstrip() + "\n"
 
 
 def json_(report: Report, _paint: Colors) -> str:
     content = {
         "verdict": report.verdict.word,
-        "summary": summary(report),
+        "summary": report.summary,
         "gpus": report.gpus,
         "models": report.models,
         "simulated": report.simulated,

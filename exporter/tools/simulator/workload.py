@@ -88,8 +88,9 @@ class Workload:
             return Owner(
                 f"slurm:{job}", "slurm", slurm_job=job, user=self.user, account=self.account, partition=self.partition
             )
-        pod = self._pod(run)
-        return Owner(f"{self.namespace}/{self._made(run)}", "pod", namespace=self.namespace, pod=pod, container="main")
+        kind = "Job" if self.every else "Deployment" if self.pattern.host.serves else "StatefulSet"
+        name = f"{self.namespace}/{kind}/{self._made(run)}"
+        return Owner(name, "pod", namespace=self.namespace, pod=self._pod(run), container="main")
 
     def info(self, run: int, epoch: float) -> WorkloadInfo:
         """`epoch` is the start of the simulation in Unix seconds."""
@@ -109,7 +110,7 @@ class Workload:
             pod_uid=self._pod_uid(run),
             image=f"registry.example/{self.name}:1.{self.job % 10}",
             start_time=UnixTime(began),
-            owner_kind="Job" if self.every else "Deployment" if self.pattern.host.serves else "StatefulSet",
+            owner_kind=self.owner(run).workload.split("/")[1],
             owner_name=self._made(run),
             pod_labels=(("app", self.name),),
             pods=self.nodes,

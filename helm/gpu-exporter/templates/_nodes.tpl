@@ -74,6 +74,9 @@ stand in that term alone and the other terms leave its nodes out. Terms of the u
 {{- else -}}
 - {key: nvidia.com/gpu, operator: Exists}
 {{- end -}}
+{{- if .Values.nodeHealth.taint }}
+- {key: gpu-exporter/gpu-unhealthy, operator: Exists}
+{{- end -}}
 {{- end -}}
 
 {{- define "gpu-exporter.priorityClassName" -}}

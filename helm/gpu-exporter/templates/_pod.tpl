@@ -43,6 +43,15 @@
 {{- if $v.nccl.ras.enabled }}
 - --nccl.ras
 {{- end }}
+{{- if $v.nodeHealth.condition }}
+- --kubernetes.node-condition
+{{- end }}
+{{- with $v.nodeHealth.taint }}
+- --kubernetes.node-taint={{ . }}
+{{- end }}
+{{- if $v.nodeHealth.events }}
+- --kubernetes.pod-events
+{{- end }}
 {{- with $v.extraArgs }}
 {{ toYaml . }}
 {{- end }}

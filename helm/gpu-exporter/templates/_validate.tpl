@@ -17,6 +17,12 @@
 {{- if and $v.attribution.pods.labels (not (include "gpu-exporter.callsApi" .)) -}}
 {{- fail "attribution.pods.labels needs attribution.pods.enabled=true and attribution.pods.api=true: the kubelet's socket does not tell labels" -}}
 {{- end -}}
+{{- if and (or $v.nodeHealth.condition $v.nodeHealth.taint $v.nodeHealth.events) (not (include "gpu-exporter.callsApi" .)) -}}
+{{- fail "nodeHealth needs attribution.pods.enabled=true and attribution.pods.api=true: without them the pod has no token for the API server" -}}
+{{- end -}}
+{{- if and $v.nodeHealth.admissionPolicy (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) -}}
+{{- fail "nodeHealth.admissionPolicy needs Kubernetes 1.30: older API servers do not know the node of a token" -}}
+{{- end -}}
 {{- if and $v.progress.socketHostPath (not $v.attribution.processes.enabled) -}}
 {{- fail "progress.socketHostPath needs attribution.processes.enabled=true: without hostPID no report says whose it is, and each is dropped" -}}
 {{- end -}}

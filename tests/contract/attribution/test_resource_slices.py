@@ -14,10 +14,10 @@ import pytest
 
 from exporter.attribution.assembly.factory import Parts, attribution_of
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.kubernetes.api_server import DRIVER, PATHS, ApiServer, resource_slices
+from exporter.attribution.kubernetes.api_server import DRIVER, PATHS, ApiServer, admin_devices, resource_slices
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
 from tests.attribution_kit.kubelet import GivenPod, Kubelet
-from tests.attribution_kit.nodes import instance
+from tests.attribution_kit.nodes import gpu, instance
 
 FIRST, SECOND = instance(0, 7), instance(0, 8)
 
@@ -39,7 +39,7 @@ class Api:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 url = urlsplit(self.path)
-                api.asked.append((url.path, parse_qs(url.query)["fieldSelector"][0]))
+                api.asked.append((url.path, parse_qs(url.query).get("fieldSelector", [""])[0]))
                 if url.path not in api.said:
                     self.send_error(404)
                     return
@@ -77,7 +77,14 @@ def test_names_of_this_nodes_devices(api: Api, server: ApiServer, path: str, *, 
     assert api.asked[0] == (PATHS[0], "spec.nodeName=n1,spec.driver=gpu.nvidia.com")
 
 
-@pytest.mark.parametrize("said", [[], {"items": [1]}, {"items": [{"spec": {"driver": "gpu.nvidia.com"}, "x": 1}, {}]}])
+@pytest.mark.parametrize("said", [{"items": 1}, {"items": [1]}, {"items": [{"spec": {"driver": DRIVER}, "x": 1}, {}]}])
+def test_odd_items_are_left_out(api: Api, server: ApiServer, said: Any) -> None:
+    api.said = dict.fromkeys(PATHS, said)
+
+    assert resource_slices(server, "n1") == {}
+
+
+@pytest.mark.parametrize("said", [[], {}, 7])
 def test_anything_else_is_refused(api: Api, server: ApiServer, said: Any) -> None:
     api.said = dict.fromkeys(PATHS, said)
 
@@ -112,3 +119,45 @@ def test_they_are_asked_for_only_when_a_claim_needs_them(api: Api, server: ApiSe
 
     assert before.holders == {}
     assert {uuid: [owner.pod for owner in owners] for uuid, owners in after.holders.items()} == {SECOND.uuid: ["one"]}
+
+
+def allocation(*devices: str, admin: bool = False) -> Any:
+    results = [{"driver": DRIVER, "device": each, "pool": "n1", "request": "r"} for each in devices]
+    return {"status": {"allocation": {"devices": {"results": [{**each, "adminAccess": admin} for each in results]}}}}
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_device_of_a_monitor_is_not_allocated_to_it(api: Api, server: ApiServer, tmp_path: Path, version: str) -> None:
+    path = f"/apis/resource.k8s.io/{version}/namespaces/{{}}/resourceclaims/{{}}"
+    api.said = {
+        path.format("ops", "claim"): allocation("gpu-0", "gpu-1", admin=True),
+        path.format("ml", "claim"): allocation("gpu-0"),
+    }
+    site = KubernetesSite(
+        tmp_path / "kubelet.sock", required=True, logs=tmp_path, admin=lambda claim: admin_devices(server, claim)
+    )
+    source = Kubernetes(site)
+    joined = attribution_of(Parts(source))
+    monitor = GivenPod("ops", "watch", "main", claims=[(DRIVER, "gpu-0"), (DRIVER, "gpu-1")])
+    train = GivenPod("ml", "train", "main", claims=[(DRIVER, "gpu-0")])
+    with Kubelet(tmp_path / "kubelet.sock", [monitor, train]):
+        for _ in range(2):
+            source._poller.ask_once()
+            found = joined.join([gpu(0), gpu(1)], {}, {}, 1.0)
+
+    assert {uuid: [owner.pod for owner in owners] for uuid, owners in found.holders.items()} == {gpu(0).uuid: ["train"]}
+    assert sum(1 for path, _ in api.asked if version in path.split("/")) == 2  # once for each claim
+
+
+def test_claim_that_cannot_be_read_is_an_allocation(api: Api, server: ApiServer, tmp_path: Path) -> None:
+    del api
+    site = KubernetesSite(
+        tmp_path / "kubelet.sock", required=True, logs=tmp_path, admin=lambda claim: admin_devices(server, claim)
+    )
+    source = Kubernetes(site)
+    joined = attribution_of(Parts(source))
+    with Kubelet(tmp_path / "kubelet.sock", [GivenPod("ops", "watch", "main", claims=[(DRIVER, "gpu-0")])]):
+        source._poller.ask_once()
+        found = joined.join([gpu(0)], {}, {}, 1.0)
+
+    assert [owner.pod for owner in found.holders[gpu(0).uuid]] == ["watch"]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import bcrypt
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -13,6 +14,7 @@ from exporter.attribution.kubernetes.projects import KINDS
 from exporter.web import settings
 from tests.contract.chart import podsecurity
 from tests.contract.chart.conftest import Documents, Files, One, Render, Values
+from tests.contract.chart.test_chart_profiles import NEWEST
 
 SECURED = {"web": {"tls": {"enabled": True}, "basicAuth": {"enabled": True}}, "serviceMonitor": {"enabled": True}}
 
@@ -78,11 +80,14 @@ def test_least_rights_in_the_cluster(values: Values, render: Render) -> None:
     asks = asked.get("enabled", True) and asked.get("api", True)
     wanted = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}] if asks else []
     slices = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]}
+    claims = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get"]}
     node = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}
     owners = [{"apiGroups": [g], "resources": [*kinds.values()], "verbs": ["get"]} for g, kinds in KINDS.items()]
-    assert [rule for rule in rights if rule["verbs"] != ["use"]] == (wanted and [*wanted, node, slices, *owners])
+    read = [rule for rule in rights if not {"use", "patch", "create"} & {*rule["verbs"]}]
+    assert read == (wanted and [*wanted, node, slices, claims, *owners])
     assert token["automountServiceAccountToken"] is bool(wanted)
-    assert {verb for rule in rights for verb in rule["verbs"]} <= {"list", "watch", "get", "use"}
+    verbs = {verb for rule in rights for verb in rule["verbs"]}
+    assert verbs <= {"list", "watch", "get", "use", *(("patch", "create") if "nodeHealth" in values else ())}
 
 
 def test_one_value_takes_token_role_and_option(render: Render, files: Files, one: One) -> None:
@@ -107,11 +112,47 @@ def test_network_policy_leaves_the_api_server_in_reach(render: Render, one: One)
     assert egress(attribution={"pods": {"api": False}}) is None
 
 
+@pytest.mark.parametrize(
+    ("given", "option", "right"),
+    [
+        ({"condition": True}, "--kubernetes.node-condition", (["nodes/status"], ["patch"])),
+        ({"taint": "NoSchedule"}, "--kubernetes.node-taint=NoSchedule", (["nodes"], ["patch"])),
+        ({"events": True}, "--kubernetes.pod-events", (["events"], ["create"])),
+    ],
+)
+def test_each_part_of_the_nodes_health_brings_its_own_right_alone(
+    given: Values, option: str, right: tuple[list[str], list[str]], render: Render, one: One
+) -> None:
+    def rights(made: Documents) -> list[tuple[list[str], list[str]]]:
+        return [(rule["resources"], rule["verbs"]) for rule in one(made, "ClusterRole")["rules"]]
+
+    made = render({"nodeHealth": given, "tolerations": [{"key": "own"}]})
+    assert [each for each in rights(made) if each not in rights(render())] == [right]
+    spec = pod_spec(made, one)
+    assert option in spec["containers"][0]["args"]
+    ours = {"key": "gpu-exporter/gpu-unhealthy", "operator": "Exists"}
+    assert spec["tolerations"] == [{"key": "own"}, *([ours] if "taint" in given else [])]
+    assert not any("--kubernetes." in each for each in pod_spec(render(), one)["containers"][0]["args"])
+    assert "ValidatingAdmissionPolicy" not in {each["kind"] for each in made}
+
+
+def test_admission_policy_is_about_the_exporters_account_alone(render: Render, one: One) -> None:
+    made = render({"nodeHealth": {"condition": True, "admissionPolicy": True}})
+    policy = one(made, "ValidatingAdmissionPolicy")
+
+    (condition,) = policy["spec"]["matchConditions"]
+    assert condition["expression"] == ("request.userInfo.username == 'system:serviceaccount:mon:rel-gpu-exporter'")
+    binding = one(made, "ValidatingAdmissionPolicyBinding")
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    for each in (policy, binding):
+        kubernetes_validate.validate(each, NEWEST, strict=True)
+
+
 def test_rights_on_owners_can_be_left_out(render: Render) -> None:
     made = render({"rbac": {"owners": False}})
     rights = [rule for each in made if each["kind"] == "ClusterRole" for rule in each["rules"]]
 
-    assert [rule["resources"] for rule in rights] == [["pods"], ["nodes"], ["resourceslices"]]
+    assert [rule["resources"] for rule in rights] == [["pods"], ["nodes"], ["resourceslices"], ["resourceclaims"]]
 
 
 def test_networks_of_jobs_are_entered_with_two_capabilities_and_never_privileged(render: Render, one: One) -> None:

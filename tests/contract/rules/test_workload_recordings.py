@@ -126,3 +126,45 @@ def test_workload_is_one_series_whatever_its_pods(name: str, tmp_path: Path) -> 
 def _sample(record: str, owner: str, value: float) -> dict[str, object]:
     labels = owner.replace(',workload_container="main"', "")
     return {"labels": f'{record}{{cluster="c1",{labels}}}', "value": value}
+
+
+_SCALED = 'workload="serving/Deployment/chat",kind="pod",workload_namespace="serving"'
+_SCALED_NAMES = f'{_SCALED},owner_kind="Deployment",owner_name="chat"'
+
+
+def _stepping(pods: int) -> dict[str, str]:
+    """Pods of one GPU each, scraped every 15 s: idle, busy from 300 s on, idle again from 600 s on; one never runs."""
+    found: dict[str, str] = {}
+    for number in range(pods):
+        own = f'{_node(number)},{_SCALED},workload_pod="chat-7d9c5b8d4-{number}"'
+        found[f"gpu_workload_allocated_gpus{{{own}}}"] = "1x80"
+        if number < pods - 1:
+            used = f'gpu_workload_busy_gpu_seconds_total{{{own},gpu="0",uuid="GPU-{number}"}}'
+            found[used] = "0x20 15+15x19 300x40"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("pods", "seconds", "percent"),
+    # Of two of three GPUs. A minute's rate after n scrapes of a step is n quarters of it.
+    [(1, 300, 0), (3, 300, 0), (3, 345, 50), (3, 600, 67), (3, 645, 17), (3, 675, 0)],
+)
+def test_utilization_for_autoscalers_follows_a_step_within_a_minute(
+    pods: int, seconds: int, percent: int, tmp_path: Path
+) -> None:
+    expression = "round(100 * workload:gpu_utilization:ratio_rate1m)"
+    sample = {"labels": f'{{cluster="c1",{_SCALED_NAMES}}}', "value": percent}
+    series = {**_stepping(pods), **_training()}
+    document = {
+        "rule_files": [str((RULES / "gpu-recording.yaml").resolve())],
+        "evaluation_interval": "15s",
+        "tests": [
+            {
+                "interval": "15s",
+                "input_series": [{"series": each, "values": values} for each, values in series.items()],
+                "promql_expr_test": [{"expr": expression, "eval_time": f"{seconds}s", "exp_samples": [sample]}],
+            }
+        ],
+    }
+
+    assert complaint(document, tmp_path) == ""

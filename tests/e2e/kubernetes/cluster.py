@@ -109,7 +109,7 @@ def running(home: Path, runtime: Path, images: Sequence[Path]) -> Iterator[Clust
         raise RuntimeError("this machine already has pods: a second kubelet would disturb them")
     with contextlib.ExitStack() as undo:
         undo.callback(_restore_sysctls, {name: Path("/proc/sys", name).read_text() for name in SYSCTLS})
-        cluster = Cluster(home, settings.Ports(*_free_ports(8)))
+        cluster = Cluster(home, settings.Ports(*_free_ports(9)))
         undo.callback(_remove_traces, home)
         if not STATE.exists():
             undo.callback(shutil.rmtree, STATE, ignore_errors=True)
@@ -200,6 +200,7 @@ def _start(cluster: Cluster, images: Sequence[Path]) -> None:
         f"--service-account-signing-key-file={home}/accounts.key",
         "--kubelet-preferred-address-types=InternalIP",
         "--allow-privileged",
+        "--enable-aggregator-routing",  # no kube-proxy here: the addresses of a service's endpoints are used
     )
     wait_for(lambda: cluster.kubectl("get", "--raw=/readyz"))
     client = f"--kubeconfig={home}/kubeconfig"

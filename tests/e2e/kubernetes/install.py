@@ -49,7 +49,7 @@ def told(request: pytest.FixtureRequest, cluster: Cluster) -> Any:
 @pytest.fixture(scope="session")
 def values(cluster: Cluster) -> Path:
     file = cluster.home / "values.yaml"
-    file.write_text(yaml.safe_dump({**VALUES, **release.host_paths(cluster)}))
+    file.write_text(yaml.safe_dump({**VALUES, **release.places(cluster)}))
     return file
 
 
@@ -143,8 +143,14 @@ def test_api_server_tells_the_labels_of_pods(cluster: Cluster, values: Path, wor
     deploy(cluster, values)
 
     assert shown_with_processes(cluster, set(workloads)) == {pod: {pids[0]} for pod, pids in workloads.items()}
-    labelled = {labels["pod"]: labels.get("label_team") for labels, _ in samples(metrics(cluster), "gpu_workload_info")}
-    assert {labelled[pod] for pod in workloads} == {"vision"}
+
+    def labelled() -> dict[str, str]:
+        rows = [labels for labels, _ in samples(metrics(cluster), "gpu_workload_info") if labels["pod"] in workloads]
+        if not all(row["label_team"] for row in rows):  # a busy API server answers after the kubelet
+            raise NotYetError(rows)
+        return {row["pod"]: row["label_team"] for row in rows}
+
+    assert wait_for(labelled, 60) == dict.fromkeys(workloads, "vision")
 
 
 @pytest.mark.usefixtures("workloads")

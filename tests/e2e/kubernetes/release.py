@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import urllib.request
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +34,16 @@ def deploy(cluster: Cluster, values: Path, *more: str) -> None:
     cluster.helm("upgrade", "--install", RELEASE, CHART, *arguments)
 
 
-def host_paths(cluster: Cluster) -> dict[str, Any]:
-    """Values that name where this cluster's kubelet keeps its files."""
+def places(cluster: Cluster) -> dict[str, Any]:
+    """Values that name where this cluster keeps its files, and its API server: there is no kube-proxy."""
     home = cluster.home
     pods = {"kubeletDir": f"{home}/kubelet", "logsDir": f"{home}/pod-logs"}
-    return {"attribution": {"pods": pods}, "state": {"hostPath": f"{home}/state"}}
+    server = {"KUBERNETES_SERVICE_HOST": settings.GATEWAY, "KUBERNETES_SERVICE_PORT": str(cluster.ports.api)}
+    return {
+        "attribution": {"pods": pods},
+        "state": {"hostPath": f"{home}/state"},
+        "extraEnv": [{"name": name, "value": value} for name, value in server.items()],
+    }
 
 
 def default_values(cluster: Cluster) -> Path:
@@ -48,18 +52,12 @@ def default_values(cluster: Cluster) -> Path:
         "image": {"registry": "localhost", "tag": "e2e"},
         "runtimeClass": {"name": "nvidia", "create": True},
         "terminationGracePeriodSeconds": 1,
-        "extraEnv": [{"name": name, "value": value} for name, value in _api_server(cluster)],
     }
     level = {"pod-security.kubernetes.io/enforce": "privileged"}
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": level}})
     file = cluster.home / "default.yaml"
-    file.write_text(yaml.safe_dump({**own, **host_paths(cluster)}))
+    file.write_text(yaml.safe_dump({**own, **places(cluster)}))
     return file
-
-
-def _api_server(cluster: Cluster) -> Sequence[tuple[str, str]]:
-    """No kube-proxy here: the address is given."""
-    return (("KUBERNETES_SERVICE_HOST", settings.GATEWAY), ("KUBERNETES_SERVICE_PORT", str(cluster.ports.api)))
 
 
 def refused(cluster: Cluster, values: Path, *more: str) -> str:

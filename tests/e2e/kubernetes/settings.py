@@ -23,6 +23,7 @@ class Ports:
     kubelet: int
     prometheus: int
     operator: int
+    adapter: int
 
 
 def containerd(home: Path, binaries: Path, runtime: Path) -> str:

@@ -34,13 +34,13 @@ def test_watch_may_be_silent_for_longer_than_its_server_lets_it_live(
     connection = _Connection()
 
     @contextlib.contextmanager
-    def get(_url: str, *, timeout: tuple[float, float], **_: object) -> Iterator[Any]:
+    def request(_method: str, _url: str, *, timeout: tuple[float, float], **_: object) -> Iterator[Any]:
         waits.append(timeout[1])
         chunks: list[bytes] = [b"a\n"]
         raw = SimpleNamespace(connection=connection)
         yield SimpleNamespace(status_code=200, raw=raw, iter_content=lambda **_: chunks)
 
-    monkeypatch.setattr(requests, "get", get)
+    monkeypatch.setattr(requests, "request", request)
     found = list(ApiServer("http://api", tmp_path).lines("/api/v1/pods", {}, stream=True))
 
     assert found == [b"", b"a"]

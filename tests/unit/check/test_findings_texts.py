@@ -16,7 +16,7 @@ from exporter.faults.rule import Facts, Finding, Limits, Series, Verdict, above,
 from exporter.tools.check.exporter_page import parse
 from exporter.tools.check.program import command as words
 from exporter.tools.check.program import finding_of
-from exporter.tools.check.render import FORMATS, short, summary
+from exporter.tools.check.render import FORMATS, short
 from exporter.tools.report.terminal import Colors
 from tests.golden import compare
 from tests.unit.check.nodes import DEVICE, FIRES, LIMITS, NOW, facts, fault, series, sxid, xid
@@ -180,7 +180,7 @@ def test_formats_are_what_they_were(request: pytest.FixtureRequest) -> None:
         for form, render in FORMATS.items():
             text += f"== {name}, {form}\n{render(report, Colors(colours=form == 'text'))}"
         text += f"== {name}, short\n{short(report, Verdict.FAILED)}\n{short(report, Verdict.DEGRADED)}\n"
-        text += f"== {name}, summary\n{summary(report)}\n"
+        text += f"== {name}, summary\n{report.summary}\n"
 
     compare(GOLDEN / "formats.txt", text, request)
 

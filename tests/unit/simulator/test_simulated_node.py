@@ -142,7 +142,7 @@ def test_nodes_of_a_file_share_jobs_but_not_devices(tmp_path: Path) -> None:
         {owner.workload for owner in driver.node.ownership(clock.time).cgroups} for driver in (first, second, third)
     ]
 
-    assert workloads == [{"slurm:77"}, {"slurm:77"}, {"serving/web"}]
+    assert workloads == [{"slurm:77"}, {"slurm:77"}, {"serving/Deployment/web"}]
     assert len({device.uuid for driver in (first, second, third) for device in driver.devices()}) == 12
     assert not set(first.node.processes(clock.time)) & set(second.node.processes(clock.time))
     assert node_names(str(tmp_path / "cluster.yaml")) == ("node001", "node002", "node003")
