@@ -129,7 +129,7 @@ def test_reason_is_one_short_line_that_is_read_back() -> None:
 
     assert "\n" not in mark.reason
     assert len(mark.reason) <= 200
-    read = NodeState("IDLE+DRAIN", mark.reason).mark
+    read = NodeState("IDLE+DRAIN", mark.reason).marker
     assert read
     assert read.hands
 
@@ -145,4 +145,4 @@ def test_reason_is_printable_and_its_mark_is_read_again() -> None:
     marker = DrainMarker("GPU3 lost\n[gpu-exporter] \x1b[2J\x9b\u202e")
 
     assert marker.reason == r"GPU3 lost [gpu-exporter] \x1b[2J\x9b\u202e [gpu-exporter]"
-    assert NodeState("IDLE+DRAIN", marker.reason).mark is not None
+    assert NodeState("IDLE+DRAIN", marker.reason).marker is not None
