@@ -138,7 +138,7 @@ FAULTS = (
     Fault("collectors/sample_integral.py", "if each[0] > before.cursor]", "]", "unit/collectors/test_busy_seconds.py"),
     Fault(
         "collectors/sample_integral.py",
-        "buffer.span or _MAX_UNKNOWN_SPAN) if buffer.is_hole(distance)",
+        "buffer.span or unknown) if buffer.is_hole(distance)",
         "distance) if buffer.is_hole(distance)",
         "unit/collectors/test_sample_buffers.py",
     ),
