@@ -23,7 +23,7 @@ MAX_LINES = {
     "core": 915, "config": 780, "driver": 2845, "host": 2655, "collectors": 2820, "attribution": 7280,
     "progress": 1215, "ledger": 3055, "accounting": 1015, "faults": 2825, "sampling": 3860, "exposition": 195,
     "web": 2090, "daemon": 915,
-    "tools/simulator": 2725, "tools/capture": 715, "tools/report": 5785, "tools/check": 1115, "tools/reference": 750,
+    "tools/simulator": 2725, "tools/capture": 715, "tools/report": 5780, "tools/check": 1115, "tools/reference": 750,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
 MAX_MODULES = 265

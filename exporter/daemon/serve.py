@@ -66,7 +66,7 @@ def status_line(snapshot: Snapshot) -> str:
     """Return the line that `systemctl status` shows."""
     gpus = snapshot.status.gpus
     answering = sum(gpu.up is True for gpu in gpus)
-    return f"STATUS={snapshot.not_ready or f'{answering} of {len(gpus)} GPUs answer'}"
+    return f"STATUS={snapshot.not_ready or f'{answering} of {len(gpus)} GPUs reachable'}"
 
 
 @final
