@@ -13,7 +13,7 @@ from exporter.collectors import CollectorsConfig
 from exporter.config.kinds import boolean, choice, duration, path, text
 from exporter.config.option import option, options_of, section, values_of
 from exporter.daemon.logs import LogConfig
-from exporter.exposition.page import MetricsConfig
+from exporter.exposition import MetricsConfig
 from exporter.faults.config import FaultsConfig
 from exporter.ledger.states import LedgerConfig
 from exporter.progress.reader import ProgressConfig

@@ -20,7 +20,8 @@ from typing import Any
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
 from exporter.driver.interface import Driver
-from exporter.exposition.page import HIDDEN_METRICS, Renderer
+from exporter.exposition import HIDDEN_METRICS
+from exporter.exposition.page import Renderer
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.host_view import Host
 from exporter.sampling.sampler import Moment, Pacing, Sampler

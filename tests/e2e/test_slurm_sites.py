@@ -180,11 +180,11 @@ def test_session_that_pam_adopts_belongs_to_the_job(sessions: SessionCluster) ->
     with sessions.session() as refused:
         assert not refused
     job = sessions.run(*BATCH, "--uid=nobody", "--gres=gpu:1", "--wrap", f"exec {sessions.hold}").strip()
-    until(sessions.holding)
-    ((_, minors),) = sessions.holding().values()
+    until(sessions.allocated_to)
+    ((_, minors),) = sessions.allocated_to().values()
     with sessions.session() as pid, observing(sessions) as observer:
         observer.also[pid] = min(minors)
-        until(lambda: of_jobs(observer.observe()) == dict.fromkeys((pid, *sessions.holding()), job))
+        until(lambda: of_jobs(observer.observe()) == dict.fromkeys((pid, *sessions.allocated_to()), job))
 
         assert f"job_{job}/step_extern" in Path(f"/proc/{pid}/cgroup").read_text()
         assert _weights(observer.observe()) == {job: [1.0]}
@@ -200,11 +200,11 @@ def test_job_with_forwarded_x11_has_its_gpus(sessions: SessionCluster) -> None:
     sessions.spawn(
         "srun", "-J", "x11", "--x11", "--gres=gpu:2", "sh", "-c", f"echo $DISPLAY > {shown}; {sessions.hold}"
     )
-    until(lambda: sessions.jobs("x11") and sessions.holding())
+    until(lambda: sessions.jobs("x11") and sessions.allocated_to())
     job = sessions.job("x11")
     with observing(sessions) as observer:
         until(lambda: _weights(observer.observe()) == {job: [1.0, 1.0]})
-        assert of_jobs(observer.observe()) == dict.fromkeys(sessions.holding(), job)
+        assert of_jobs(observer.observe()) == dict.fromkeys(sessions.allocated_to(), job)
     assert shown.read_text().startswith("localhost:")
     assert shown.read_text().strip() != display
 
@@ -238,11 +238,11 @@ def test_job_of_a_federation_is_known_by_the_cluster_that_runs_it() -> None:
         job = first.run(
             *BATCH, "--clusters=member", "-J", "train", "--gres=gpu:2", "--wrap", f"exec {member.hold}"
         ).partition(";")[0]
-        until(member.holding)
+        until(member.allocated_to)
         with observing(member) as observer:
             until(lambda: _weights(observer.observe()) == {job: [1.0, 1.0]})
             until(lambda: list(_info(observer).values()) == ["train"])
-            assert of_jobs(observer.observe()) == dict.fromkeys(member.holding(), job)
+            assert of_jobs(observer.observe()) == dict.fromkeys(member.allocated_to(), job)
         assert int(job) > FEDERATED_IDS
 
 

@@ -17,7 +17,7 @@ from exporter.core.families import AnyFamily, Sample, Shown
 from exporter.daemon.config import DaemonConfig
 from exporter.driver import constants
 from exporter.driver.interface import Device, DriverError, UnsupportedError
-from exporter.exposition.page import HIDDEN_METRICS
+from exporter.exposition import HIDDEN_METRICS
 from exporter.ledger.states import THRESHOLDS
 from exporter.sampling.families import groups
 from exporter.tools.reference.sections import definitions, table_row

@@ -14,7 +14,7 @@ from exporter.accounting.writer import NodeAccounting
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
 from exporter.core.clock import Moment, UnixTime
-from exporter.exposition.page import HIDDEN_METRICS
+from exporter.exposition import HIDDEN_METRICS
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.sampling.snapshot import Snapshot
