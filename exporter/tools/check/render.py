@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from exporter.core.printable import printable, printable_json
 from exporter.faults.evaluate import Report
-from exporter.faults.rule import Verdict
+from exporter.faults.rule import Verdict, merged
 from exporter.faults.rules import runbook
 from exporter.tools.report.terminal import Colors
 
@@ -18,7 +18,7 @@ _COLOURS = {Verdict.OK: "green", Verdict.DEGRADED: "yellow", Verdict.FAILED: "re
 def summary(report: Report) -> str:
     """Return what is wrong, worst first, in one line; how many GPUs are well where nothing is."""
     if report.findings:
-        return "; ".join(finding.summary for finding in report.findings)
+        return "; ".join(finding.summary for finding in merged(report.findings))
     return report.remark or _gpus(report)
 
 
@@ -46,7 +46,7 @@ def _gpus(report: Report) -> str:
 def text(report: Report, paint: Colors) -> str:
     word = paint(report.verdict.word, _COLOURS[report.verdict], "bold")
     lines = [f"{word}{_simulated(report)}: {printable(report.remark or _gpus(report))}"]
-    for finding in report.findings:
+    for finding in merged(report.findings):
         lines.append(
             f"  {paint(f'{finding.verdict.word:<8}', _COLOURS[finding.verdict])}  {printable(finding.summary)}"
         )
