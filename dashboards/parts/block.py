@@ -100,7 +100,7 @@ def _one_by_one(fires: str, scope: str, what: str, empty: str, size: tuple[int, 
         description=f"{what}, the worst first. Active for: how long its condition holds, which is longer than it fires. Click the node, the GPU or the workload to go there.",
         keys=(
             Key("severity", "Severity", width=92, mappings=tuple(look.SEVERITIES)),
-            Key("alertname", "Alert", mappings=tuple(alert_titles.mappings())),
+            Key("alertname", "Alert", mappings=tuple(alert_titles.sentences())),
             Key("cluster", "Cluster", width=80),
             Key("instance", "Node", (link.to_node(node),), width=150),
             Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=60),
