@@ -86,7 +86,7 @@ reference: venv ## Write docs/metrics.md and docs/options.md from the declaratio
 	$(BIN)/python -m exporter.tools.reference.pages docs
 
 .PHONY: soak
-soak: venv ## 100,000 passes with jobs and users that come and go: memory, threads, descriptors and totals (half an hour)
+soak: venv ## 100,000 cycles with jobs and users that come and go: memory, threads, descriptors and totals (half an hour)
 	$(BIN)/python -m tests.soak.soak
 
 .PHONY: year
@@ -101,9 +101,9 @@ audit: ## Known vulnerabilities of what the image installs (asks pypi.org)
 
 .PHONY: same-series
 BASE ?= main
-same-series: venv ## Whether every series is as in revision BASE, over captures and simulated passes
+same-series: venv ## Whether every series is as in revision BASE, over captures and simulated cycles
 	$(BIN)/python -m tests.bench.same_series $(BASE)
 
 .PHONY: bench
 bench: venv setup-nvml ## What sampling, scraping and attribution cost on this machine
-	@for bench in exporter passes growth rivals http attribution slurm_hooks slurm_latency progress_client; do echo "== $$bench"; $(BIN)/python -m tests.bench.$$bench; done
+	@for bench in exporter cycles growth rivals http attribution slurm_hooks slurm_latency progress_client; do echo "== $$bench"; $(BIN)/python -m tests.bench.$$bench; done

@@ -8,7 +8,7 @@ from grafana_foundation_sdk.models import common as shared
 from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, look, panel, price, uid
+from dashboards.parts import link, panel, price, style, uid
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, now, over_time
 from dashboards.parts.table import Key, Table, Value, cause
@@ -20,8 +20,8 @@ _ENOUGH = 0.01
 _MONTH_HOURS = 730
 _DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _SUPPLY = {
-    "allocated": look.GREEN, "reclaimable": look.ORANGE, "free": look.BLUE, "fragmented": look.YELLOW,
-    "no CPU or memory": look.YELLOW, "out of service": look.GREY, "unhealthy": look.RED,
+    "allocated": style.GREEN, "reclaimable": style.ORANGE, "free": style.BLUE, "fragmented": style.YELLOW,
+    "no CPU or memory": style.YELLOW, "out of service": style.GREY, "unhealthy": style.RED,
 }  # fmt: skip
 _NO_QUEUE = "No work waits for GPUs, or no metrics of a scheduler are scraped"
 
@@ -91,11 +91,11 @@ def _answer(made: build.Dashboard) -> None:
                 Key("answer", "Answer", (link.to_health(), link.to_waste())),
             ),
             columns=(
-                Value("GPUs", f"{_ANSWERS} > 0", look.COUNT, decimals=1, width=110, reduce="sum"),
+                Value("GPUs", f"{_ANSWERS} > 0", style.COUNT, decimals=1, width=110, reduce="sum"),
                 Value(
                     "Cost per month",
                     f"({_ANSWERS} > 0) * on (cluster) group_left () {_MEAN_PRICE}",
-                    look.MONEY,
+                    style.MONEY,
                     decimals=0,
                     width=130,
                     reduce="sum",
@@ -128,7 +128,7 @@ def _supply(made: build.Dashboard) -> None:
             over_time(f"sum by (supply) ({_now('cluster_supply:gpus:sum')})", "{{supply}}"),
             over_time(_DEMANDED, "demand"),
         ],
-        look.COUNT,
+        style.COUNT,
         size=(12, 9),
         fill=60,
     )
@@ -137,7 +137,7 @@ def _supply(made: build.Dashboard) -> None:
         panel.colour_series(graph, name, colour)
     alone = [("custom.stacking", {"mode": "none"}), ("custom.fillOpacity", 0), ("custom.lineWidth", 2)]
     line = [model.DynamicConfigValue(name, value) for name, value in alone]
-    made.with_panel(panel.colour_series(graph, "demand", look.RED, *line))
+    made.with_panel(panel.colour_series(graph, "demand", style.RED, *line))
     supply = f"sum by (cluster, supply) ({_mean('cluster_supply:gpus:sum')})"
     made.with_panel(
         Table(
@@ -147,11 +147,11 @@ def _supply(made: build.Dashboard) -> None:
             f"node. {price.SOURCE}",
             keys=(Key("supply", "Supply"),),
             columns=(
-                Value("GPUs", supply, look.COUNT, decimals=1, width=90, reduce="sum"),
+                Value("GPUs", supply, style.COUNT, decimals=1, width=90, reduce="sum"),
                 Value(
                     "Cost per month",
                     f"{supply} * on (cluster) group_left () {_MEAN_PRICE}",
-                    look.MONEY,
+                    style.MONEY,
                     decimals=0,
                     width=120,
                     reduce="sum",
@@ -183,7 +183,7 @@ def _queue(made: build.Dashboard) -> None:
             "Requested GPUs of work that no node has room for: pods of kube-state-metrics, jobs of squeue, workloads of "
             "Kueue (estimated from its admitted ones).",
             over_time(f"sum by (source) ({_now('cluster_source:gpu_pending:sum')})", "{{source}}"),
-            look.COUNT,
+            style.COUNT,
             size=(8, 8),
             empty=_NO_QUEUE,
         )
@@ -206,7 +206,7 @@ def _queue(made: build.Dashboard) -> None:
             "Requested sizes",
             "Waiting pods and jobs by the GPUs that each requests, the mean of the range.",
             now(f"sum by (size) ({_mean('cluster_size:gpu_pending_jobs:count')})", "{{size}} GPUs"),
-            look.COUNT,
+            style.COUNT,
             size=(8, 8),
             empty=_NO_QUEUE,
         )
@@ -222,7 +222,7 @@ def _pattern(made: build.Dashboard) -> None:
             "Demand, and a week before",
             "Allocated and waiting GPUs.",
             [over_time(_DEMANDED, "now"), over_time(f"sum({_now(_DEMAND)} offset 1w)", "a week before")],
-            look.COUNT,
+            style.COUNT,
             size=(12, 8),
         )
     )
@@ -231,7 +231,7 @@ def _pattern(made: build.Dashboard) -> None:
             "Demand by weekday",
             "Mean of the range, in days of UTC.",
             now(days, "{{day}}"),
-            look.COUNT,
+            style.COUNT,
             size=(8, 8),
         )
     )

@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import exporter_cost, link, look, panel, uid, variable
+from dashboards.parts import exporter_cost, link, panel, style, uid, variable
 from dashboards.parts.absence import ZERO
 from dashboards.parts.exporter_cost import BUILD, of_exporters
 from dashboards.parts.frame import dashboard
@@ -43,7 +43,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Up",
             "Exporters that Prometheus reaches.",
             now(f"sum({UP})"),
-            look.COUNT,
+            style.COUNT,
             size=narrow,
             empty="no target serves the metrics of an exporter",
         )
@@ -53,8 +53,8 @@ def _numbers(made: build.Dashboard) -> None:
             "Down",
             "Exporters that Prometheus does not reach: their nodes are in the dark.",
             now(f"count({UP} == 0){ZERO}"),
-            look.COUNT,
-            steps=look.SOME_IS_BAD,
+            style.COUNT,
+            steps=style.RED_FROM_ONE,
             size=narrow,
         )
     )
@@ -63,8 +63,8 @@ def _numbers(made: build.Dashboard) -> None:
             "Driver not open",
             "Nodes whose driver the exporter cannot open. The table says why.",
             now(f"count(gpu_exporter_driver_error{{{NODE}}} == 1){ZERO}"),
-            look.COUNT,
-            steps=look.SOME_IS_BAD,
+            style.COUNT,
+            steps=style.RED_FROM_ONE,
             size=size,
         )
     )
@@ -74,7 +74,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Of all exporters: seconds since it last looked at its GPUs.",
             now(f"max(time() - gpu_exporter_last_sample_timestamp_seconds{{{NODE}}})"),
             units.Seconds,
-            steps=look.STALENESS,
+            steps=style.STALENESS,
             size=size,
             decimals=1,
             empty="no exporter",
@@ -85,8 +85,8 @@ def _numbers(made: build.Dashboard) -> None:
             "Failing collectors",
             "Collectors whose last read failed on some GPU.",
             now(f"count(gpu_scrape_collector_success{{{NODE}}} == 0){ZERO}"),
-            look.COUNT,
-            steps=look.SOME_IS_WORTH_A_LOOK,
+            style.COUNT,
+            steps=style.ORANGE_FROM_ONE,
             size=size,
         )
     )
@@ -95,8 +95,8 @@ def _numbers(made: build.Dashboard) -> None:
             "Failing sources",
             "Attribution sources that did not answer when last asked: owners may be missing.",
             now(f"count(gpu_exporter_attribution_success{{{NODE}}} == 0){ZERO}"),
-            look.COUNT,
-            steps=look.SOME_IS_WORTH_A_LOOK,
+            style.COUNT,
+            steps=style.ORANGE_FROM_ONE,
             size=size,
         )
     )
@@ -105,8 +105,8 @@ def _numbers(made: build.Dashboard) -> None:
             "No owner found",
             "GPU processes whose owner is not known.",
             now(f"sum(gpu_exporter_unattributed_processes{{{NODE}}})"),
-            look.COUNT,
-            steps=look.SOME_IS_WORTH_A_LOOK,
+            style.COUNT,
+            steps=style.ORANGE_FROM_ONE,
             size=size,
             empty="no exporter",
         )
@@ -116,8 +116,8 @@ def _numbers(made: build.Dashboard) -> None:
             "Simulated",
             "Nodes whose GPUs are simulated. Other than 0 in a real cluster is a mistake.",
             now(f"sum(gpu_exporter_simulated{{{NODE}}})"),
-            look.COUNT,
-            steps=look.SOME_IS_WORTH_A_LOOK,
+            style.COUNT,
+            steps=style.ORANGE_FROM_ONE,
             size=size,
             empty="no exporter",
         )
@@ -127,8 +127,8 @@ def _numbers(made: build.Dashboard) -> None:
             "Doubled",
             "Nodes whose exporter two targets scrape. No panel counts them twice, but Prometheus keeps two of each series: drop one.",
             now(f"count(node:gpu_exporter_copies:ratio{{{NODE}}} > 1){ZERO}"),
-            look.COUNT,
-            steps=look.SOME_IS_BAD,
+            style.COUNT,
+            steps=style.RED_FROM_ONE,
             size=narrow,
         )
     )
@@ -144,7 +144,7 @@ def _exporters() -> table.Panel:
             Key("instance", "Node", (link.to_node(link.cell("Node"), link.cell("Cluster")),), width=140),
         ),
         columns=(
-            Value("Reached", UP, "none", mappings=tuple(look.YES_IS_GOOD), width=85),
+            Value("Reached", UP, "none", mappings=tuple(style.YES_IS_GOOD), width=85),
             Text("Version", BUILD, "version", width=90),
             Text("Driver", f"gpu_driver_info{{{NODE}}}", "driver", width=110),
             Text(
@@ -156,24 +156,24 @@ def _exporters() -> table.Panel:
                 "Last sample",
                 f"time() - gpu_exporter_last_sample_timestamp_seconds{{{NODE}}}",
                 units.Seconds,
-                look.STALENESS,
+                style.STALENESS,
                 decimals=1,
                 width=120,
             ),
             Value(
-                "Pass", f"gpu_exporter_sampling_cycle_duration_seconds{{{NODE}}}", units.Seconds, decimals=1, width=85
+                "Cycle", f"gpu_exporter_sampling_cycle_duration_seconds{{{NODE}}}", units.Seconds, decimals=1, width=85
             ),
             Value("Interval", f"gpu_exporter_sample_interval_seconds{{{NODE}}}", units.Seconds, decimals=1, width=80),
             Value(
                 "Driver calls/min",
                 f"{rate(f'gpu_exporter_driver_calls_total{{{NODE}}}')} * 60",
-                look.COUNT,
+                style.COUNT,
                 decimals=0,
                 width=125,
             ),
             Value("CPU", of_exporters(rate("process_cpu_seconds_total")), units.PercentUnit, decimals=2, width=80),
             Value("Memory", of_exporters("process_resident_memory_bytes"), units.BytesIEC, decimals=0, width=95),
-            Value("Series", of_exporters("scrape_samples_scraped"), look.COUNT, decimals=0, width=80),
+            Value("Series", of_exporters("scrape_samples_scraped"), style.COUNT, decimals=0, width=80),
             Value("Scrape", of_exporters("scrape_duration_seconds"), units.Seconds, decimals=1, width=85),
         ),
         sort="Last sample",
@@ -189,12 +189,12 @@ def _sources(made: build.Dashboard) -> None:
             description="Per collector: on how many nodes its last read failed, and its slowest read.",
             keys=(Key("collector", "Collector"),),
             columns=(
-                Value("Nodes", f"gpu_scrape_collector_success{{{NODE}}}", look.COUNT, width=80, reduce="count"),
+                Value("Nodes", f"gpu_scrape_collector_success{{{NODE}}}", style.COUNT, width=80, reduce="count"),
                 Value(
                     "Failing",
                     f"gpu_scrape_collector_success{{{NODE}}} < bool 1",
-                    look.COUNT,
-                    look.SOME_IS_BAD,
+                    style.COUNT,
+                    style.RED_FROM_ONE,
                     width=85,
                     reduce="sum",
                 ),
@@ -217,12 +217,12 @@ def _sources(made: build.Dashboard) -> None:
             description="The sources of owners: whether each one answers, the age of its oldest answer, and its conflicts with others.",
             keys=(Key("source", "Source"),),
             columns=(
-                Value("Nodes", f"gpu_exporter_attribution_success{{{NODE}}}", look.COUNT, width=65, reduce="count"),
+                Value("Nodes", f"gpu_exporter_attribution_success{{{NODE}}}", style.COUNT, width=65, reduce="count"),
                 Value(
                     "Failing",
                     f"gpu_exporter_attribution_success{{{NODE}}} < bool 1",
-                    look.COUNT,
-                    look.SOME_IS_BAD,
+                    style.COUNT,
+                    style.RED_FROM_ONE,
                     width=80,
                     reduce="sum",
                 ),
@@ -236,8 +236,8 @@ def _sources(made: build.Dashboard) -> None:
                 Value(
                     "Conflicts",
                     f"gpu_exporter_attribution_conflicts{{{NODE}}}",
-                    look.COUNT,
-                    look.SOME_IS_WORTH_A_LOOK,
+                    style.COUNT,
+                    style.ORANGE_FROM_ONE,
                     width=95,
                     reduce="sum",
                 ),
@@ -257,7 +257,7 @@ def _sources(made: build.Dashboard) -> None:
                 Value(
                     "GPUs that cannot",
                     f"max by (cluster, instance, gpu, state) (gpu_exporter_state_detectable{{{NODE}}} == 0)",
-                    look.COUNT,
+                    style.COUNT,
                     decimals=0,
                     reduce="count",
                 ),

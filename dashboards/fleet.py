@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, fleet_tables, link, look, mfu, panel, states, uid, variable
+from dashboards.parts import block, fleet_tables, link, mfu, panel, states, style, uid, variable
 from dashboards.parts.absence import ZERO
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import ALERTS, CLUSTER, GPU_HOURS, devices, now, over_time, some
@@ -66,7 +66,7 @@ def _numbers(made: build.Dashboard) -> None:
             "GPUs of nodes whose exporters reported within seven days and report nothing now. The table of nodes names them "
             "first. Nodes that were removed from Kubernetes, are in maintenance or powered down by Slurm do not count.",
             now(f"{_UNREACHABLE}{ZERO}"),
-            steps=look.SOME_IS_BAD,
+            steps=style.RED_FROM_ONE,
             size=(3, 4),
         )
     )
@@ -75,7 +75,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Lost",
             "GPUs of reachable nodes that the driver no longer reports. Click for Health.",
             now(f"{known} - {answer}"),
-            steps=look.SOME_IS_BAD,
+            steps=style.RED_FROM_ONE,
             size=(2, 4),
             links=health,
         )
@@ -85,7 +85,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Critical",
             "GPU alerts of severity critical that fire now.",
             now(f'count(ALERTS{{{ALERTS}, severity="critical", {CLUSTER}}}){ZERO}'),
-            steps=look.SOME_IS_BAD,
+            steps=style.RED_FROM_ONE,
             size=(3, 4),
             links=health,
         )
@@ -95,7 +95,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Warnings",
             "GPU alerts of severity warning that fire now.",
             now(f'count(ALERTS{{{ALERTS}, severity="warning", {CLUSTER}}}){ZERO}'),
-            steps=look.SOME_IS_WORTH_A_LOOK,
+            steps=style.ORANGE_FROM_ONE,
             size=(3, 4),
             links=health,
         )
@@ -129,7 +129,7 @@ def _numbers(made: build.Dashboard) -> None:
             "GPUs wasted",
             "GPUs' worth of allocated time that is idle, waiting or throttled. 12 means: as if 12 GPUs were switched off. Click to see whose.",
             over_time(WASTED.promql(everything)),
-            steps=look.SOME_IS_WORTH_A_LOOK,
+            steps=style.ORANGE_FROM_ONE,
             size=(3, 4),
             decimals=1,
             spark=True,
@@ -197,7 +197,7 @@ def _spread(made: build.Dashboard) -> None:
             units.Celsius,
             ("coolest node", "median node", "hottest GPU"),
             size=(8, 11),
-            steps=look.HEAT,
+            steps=style.HEAT,
             links=(link.to_health(),),
         )
     )

@@ -7,7 +7,7 @@ from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 from grafana_foundation_sdk.models.common import BigValueColorMode
 
-from dashboards.parts import block, gpu_errors, gpu_lines, link, look, panel, states, uid, variable
+from dashboards.parts import block, gpu_errors, gpu_lines, link, panel, states, style, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.gpu_lines import NOT_REPORTED
 from dashboards.parts.query import (
@@ -16,11 +16,11 @@ from dashboards.parts.query import (
     answering,
     gpu_busy,
     main_states,
+    notable_state,
     now,
     over_time,
     rate,
     some,
-    telling,
 )
 from dashboards.parts.table import Key, Table, Text, gauge, lost_state
 
@@ -76,7 +76,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Whether the driver answers for this GPU. LOST: it fell off the bus or wants a reset. Click for the node.",
             now(up),
             "none",
-            mappings=look.ANSWERS,
+            mappings=style.ANSWERS,
             size=(3, 4),
             links=onward,
         )
@@ -85,7 +85,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "State",
             "Its largest loss where that takes a tenth of its time, else the state that takes most.",
-            now(telling(lambda more: rate(f"gpu_state_seconds_total{{{DEVICE}{more}}}"), "gpu")),
+            now(notable_state(lambda more: rate(f"gpu_state_seconds_total{{{DEVICE}{more}}}"), "gpu")),
             "none",
             mappings=states.by_code(),
             size=(4, 4),
@@ -108,7 +108,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Share of its memory in use.",
             now(f"gpu_memory_used_bytes{{{DEVICE}}} / gpu_memory_total_bytes{{{DEVICE}}}"),
             units.PercentUnit,
-            steps=look.FULL,
+            steps=style.FULL,
             size=(3, 4),
             decimals=0,
             empty=NOT_REPORTED,
@@ -120,7 +120,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Temperature of the chip.",
             now(f'gpu_temperature_celsius{{{DEVICE}, sensor="gpu"}}'),
             units.Celsius,
-            steps=look.HEAT,
+            steps=style.HEAT,
             size=(3, 4),
             empty=NOT_REPORTED,
         )
@@ -131,7 +131,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Degrees left before it slows itself down.",
             now(f"gpu_temperature_margin_celsius{{{DEVICE}}}"),
             units.Celsius,
-            steps=look.MARGIN,
+            steps=style.MARGIN,
             size=(2, 4),
             empty=NOT_REPORTED,
         )
@@ -155,21 +155,21 @@ def _numbers(made: build.Dashboard) -> None:
                 "action",
                 size=(3, 4),
             ),
-            look.RECOVERY_NAMES,
+            style.RECOVERY_NAMES,
         )
     )
 
 
 def _ledger(made: build.Dashboard) -> None:
     seconds = f"gpu_state_seconds_total{{{DEVICE}}}"
-    held = f"max by (workload) (gpu_allocation_ratio{{{DEVICE}}} > 0)"
-    held_mig = f"sum by (workload) (gpu_mig_allocation_ratio{{{DEVICE}}} > 0)"
+    allocated = f"max by (workload) (gpu_allocation_ratio{{{DEVICE}}} > 0)"
+    allocated_mig = f"sum by (workload) (gpu_mig_allocation_ratio{{{DEVICE}}} > 0)"
     made.with_panel(
         panel.timeline(
             "Allocated to",
             "The workloads that had the GPU allocated. Several rows: it is shared.",
-            over_time(f"ceil({held} or {held_mig})", "{{workload}}"),
-            look.words({"1": ("allocated", look.BLUE)}),
+            over_time(f"ceil({allocated} or {allocated_mig})", "{{workload}}"),
+            style.words({"1": ("allocated", style.BLUE)}),
             size=(12, 6),
             empty="This GPU was not allocated in the time range",
         )
@@ -180,11 +180,11 @@ def _ledger(made: build.Dashboard) -> None:
                 "Clock throttling",
                 "Reasons for which the clocks were lowered at that moment. A software power cap is normal under full load; heat and power brake are not.",
                 over_time(f"max by (reason) (gpu_throttle_active{{{DEVICE}}})", "{{reason}}"),
-                look.THROTTLE,
+                style.THROTTLE,
                 size=(12, 9),
                 empty="This GPU does not report throttling",
             ),
-            look.REASONS,
+            style.REASONS,
         )
     )
     made.with_panel(
@@ -229,13 +229,13 @@ def _instances() -> table.Panel:
             gauge(
                 "Memory",
                 f"gpu_mig_memory_used_bytes{{{DEVICE}}} / gpu_mig_memory_total_bytes{{{DEVICE}}}",
-                look.FULL,
+                style.FULL,
                 width=150,
             ),
             gauge(
                 "SM active",
                 answering(rate(f"gpu_mig_sm_active_seconds_total{{{DEVICE}}}"), DEVICE, gpu="gpu"),
-                look.PLAIN,
+                style.PLAIN,
                 width=150,
             ),
         ),

@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import stat, table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, health_errors, health_links, link, look, panel, uid, variable
+from dashboards.parts import block, health_errors, health_links, link, panel, style, uid, variable
 from dashboards.parts.absence import ZERO
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import ALERTS, NODE, THERMAL, answering, in_range, known, now, over_time, rate
@@ -45,7 +45,7 @@ def health() -> build.Dashboard:
             "Alerts over time",
             "When each GPU alert fired, in the colour of its severity; of many, the 20 that fired most in the time range.",
             over_time(_fired(), "{{alertname}}"),
-            look.words({"2": ("critical", look.SEVERITY["critical"]), "1": ("warning", look.SEVERITY["warning"])}),
+            style.words({"2": ("critical", style.SEVERITY["critical"]), "1": ("warning", style.SEVERITY["warning"])}),
             size=(24, 13),
             empty="No GPU alert fired in the time range",
         )
@@ -62,9 +62,9 @@ def _fired() -> str:
 
 
 def _count(
-    title: str, description: str, expr: str, *, steps: look.Steps = look.SOME_IS_BAD, width: int = 3
+    title: str, description: str, expr: str, *, steps: style.Steps = style.RED_FROM_ONE, width: int = 3
 ) -> stat.Panel:
-    return panel.number(title, description, now(f"{expr}{ZERO}"), look.COUNT, steps=steps, size=(width, 4), decimals=0)
+    return panel.number(title, description, now(f"{expr}{ZERO}"), style.COUNT, steps=steps, size=(width, 4), decimals=0)
 
 
 def _numbers(made: build.Dashboard) -> None:
@@ -96,7 +96,7 @@ def _numbers(made: build.Dashboard) -> None:
             "GPUs that mend their memory at the next reset: row remaps or retired pages are pending, or an error was contained.",
             f"count(count by (cluster, instance, gpu) (gpu_row_remap_pending{{{NODE}}} == 1 or gpu_retired_pages_pending{{{NODE}}} == 1 or "
             f'gpu_fault_timestamp_seconds{{{NODE}, action="reset_when_idle"}}))',
-            steps=look.SOME_IS_WORTH_A_LOOK,
+            steps=style.ORANGE_FROM_ONE,
         )
     )
     made.with_panel(
@@ -132,7 +132,7 @@ def _unreachable() -> table.Panel:
             Key("cluster", "Cluster", width=80),
             Key("instance", "Node", (link.to_node(link.cell("Node"), link.cell("Cluster")),)),
         ),
-        columns=(Value("Last known GPUs", gpus, look.COUNT, look.SOME_IS_BAD, width=150),),
+        columns=(Value("Last known GPUs", gpus, style.COUNT, style.RED_FROM_ONE, width=150),),
         sort="Last known GPUs",
         size=(24, 6),
         empty="Every node that reported within seven days reports now",
@@ -152,7 +152,7 @@ def _throttling(made: build.Dashboard) -> None:
                     "Margin",
                     f"gpu_temperature_margin_celsius{{{NODE}}}",
                     units.Celsius,
-                    look.MARGIN,
+                    style.MARGIN,
                     width=80,
                     reduce="min",
                     wrap="bottomk(20, {})",
@@ -161,11 +161,11 @@ def _throttling(made: build.Dashboard) -> None:
                     "Temperature",
                     f'gpu_temperature_celsius{{{NODE}, sensor="gpu"}}',
                     units.Celsius,
-                    look.HEAT,
+                    style.HEAT,
                     width=105,
                 ),
-                gauge("Thermal throttling", answering(heat, NODE), look.SHARE_OF_TIME),
-                gauge("By the power brake", answering(brake, NODE), look.SHARE_OF_TIME),
+                gauge("Thermal throttling", answering(heat, NODE), style.FRACTION_OF_TIME),
+                gauge("By the power brake", answering(brake, NODE), style.FRACTION_OF_TIME),
             ),
             sort="Margin",
             ascending=True,
@@ -200,7 +200,7 @@ def _throttling(made: build.Dashboard) -> None:
             ),
             units.Celsius,
             names,
-            steps=look.HEAT,
+            steps=style.HEAT,
             size=(12, 8),
         )
     )
@@ -210,12 +210,12 @@ def _throttling(made: build.Dashboard) -> None:
                 "Clock throttling, by reason",
                 "GPUs' worth of time, over the selection. A software power cap is normal under full load.",
                 over_time(f"sum by (reason) (node_reason:gpu_throttled_seconds:rate5m{{{NODE}}}) > 0", "{{reason}}"),
-                look.COUNT,
+                style.COUNT,
                 size=(12, 8),
                 fill=10,
                 empty="No GPU reports throttling",
             ),
-            look.REASONS,
+            style.REASONS,
         )
     )
 
@@ -226,7 +226,7 @@ def _advised() -> table.Panel:
         description="GPUs for which the driver itself says that something must be done.",
         keys=health_links.keys(),
         columns=(
-            Text("Action", f'gpu_recovery_action{{{NODE}, action!="none"}} == 1', "action", tuple(look.RECOVERY)),
+            Text("Action", f'gpu_recovery_action{{{NODE}, action!="none"}} == 1', "action", tuple(style.RECOVERY)),
         ),
         sort="Node",
         ascending=True,
@@ -247,7 +247,7 @@ def _lost() -> table.Panel:
                 f"gpu_exporter_device_sample_age_seconds{{{NODE}}} and on (cluster, instance, uuid) ({lost}) or ({lost}) - 1",
                 units.Seconds,
                 decimals=1,
-                mappings=tuple(look.words({"-1": ("never", look.RED)})),
+                mappings=tuple(style.words({"-1": ("never", style.RED)})),
                 width=110,
             ),
         ),

@@ -8,10 +8,9 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import statetimeline, table, timeseries
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, look, mfu, panel, price, states, uid, variable, workload_resources
+from dashboards.parts import block, mfu, panel, price, states, style, uid, variable, workload_resources
 from dashboards.parts.frame import dashboard
 from dashboards.parts.link import cell, to_gpu, to_node
-from dashboards.parts.look import BLUE
 from dashboards.parts.once import once
 from dashboards.parts.query import (
     CLUSTER,
@@ -19,15 +18,16 @@ from dashboards.parts.query import (
     NODE,
     SOURCE,
     main_states,
+    notable_state_of_fractions,
     now,
     over_time,
     owner_states,
     owners,
-    telling_of_shares,
 )
+from dashboards.parts.style import BLUE
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 from dashboards.parts.workload_kind import Kind
-from exporter.tools.report.definitions import HELD, UTILIZATION, WASTED, identity
+from exporter.tools.report.definitions import ALLOCATED, UTILIZATION, WASTED, identity
 
 SCOPE = f'{CLUSTER}, workload="$workload"'
 _NONE = "The workload had no GPU allocated in the time range"
@@ -50,7 +50,7 @@ def job() -> build.Dashboard:
                 "Workload",
                 f'label_values(gpu_workload_allocated_gpus{{{CLUSTER}, workload!=""}}, workload)',
             ),
-            variable.holding(SCOPE),
+            variable.allocated_to(SCOPE),
         ),
         scope=SCOPE,
     ).annotation(_starts())
@@ -91,14 +91,14 @@ def _starts() -> build.AnnotationQuery:
 def _numbers(made: build.Dashboard) -> None:
     everything = owners("workload", SCOPE, "")
     numbers = (
-        ("Allocated GPUs", "Now, over all its pods and nodes.", f"sum(workload:gpu_workload_allocated_gpus:sum{{{SCOPE}}})", look.COUNT, 1),
-        ("Pods and nodes", "Containers of pods, or the job on each of its nodes, with allocated GPUs now.", f"sum(workload:gpu_workload_parts:count{{{SCOPE}}})", look.COUNT, 0),
-        ("Restarts", "In the time range: new pods, restarted containers, requeues. What starts within two and a half minutes counts once.", f"max(changes({_STARTED}[$__range]) > (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or changes({_STARTED}[$__range]))", look.COUNT, 0),
+        ("Allocated GPUs", "Now, over all its pods and nodes.", f"sum(workload:gpu_workload_allocated_gpus:sum{{{SCOPE}}})", style.COUNT, 1),
+        ("Pods and nodes", "Containers of pods, or the job on each of its nodes, with allocated GPUs now.", f"sum(workload:gpu_workload_parts:count{{{SCOPE}}})", style.COUNT, 0),
+        ("Restarts", "In the time range: new pods, restarted containers, requeues. What starts within two and a half minutes counts once.", f"max(changes({_STARTED}[$__range]) > (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or changes({_STARTED}[$__range]))", style.COUNT, 0),
         ("Utilization", f"Share of the allocated and observed GPU time of the range in which a kernel ran. {mfu.MEANING}", UTILIZATION.promql(everything), units.PercentUnit, 0),
-        ("Allocated GPU h", "In the time range.", HELD.promql(everything), GPU_HOURS, 1),
+        ("Allocated GPU h", "In the time range.", ALLOCATED.promql(everything), GPU_HOURS, 1),
         ("GPU hours wasted", "Allocated and idle, waiting or throttled, in the time range.", WASTED.promql(everything), GPU_HOURS, 1),
-        ("Cost so far", f"Of its allocated GPU hours in the time range. {price.SOURCE}", price.total(price.held(SCOPE)), look.MONEY, 0),
-        ("Straggling", "Share of the last five minutes in which the others on its node waited for its slowest GPU; what they wait for less than half of a pass does not count.", f"max(workload:gpu_straggling:ratio_rate5m{{{SCOPE}}})", units.PercentUnit, 0),
+        ("Cost so far", f"Of its allocated GPU hours in the time range. {price.SOURCE}", price.total(price.allocated(SCOPE)), style.MONEY, 0),
+        ("Straggling", "Share of the last five minutes in which the others on its node waited for its slowest GPU; what they wait for less than half of a cycle does not count.", f"max(workload:gpu_straggling:ratio_rate5m{{{SCOPE}}})", units.PercentUnit, 0),
     )  # fmt: skip
     for title, text, expr, unit, decimals in numbers:
         queries = mfu.beside(now(expr, "kernel ran"), SCOPE) if title == "Utilization" else now(expr)
@@ -150,14 +150,14 @@ def _slowest() -> table.Panel:
         title="The ranks that the others wait for now",
         description="Of all its GPUs the twelve that spend least of their time waiting for others now, as less than the "
         "average of all; who waits more than that is not among them. State: its largest loss where that takes a tenth of its time, else what takes most. Straggled: for how long the "
-        "others on its node waited for it, in the time range; less than half of a pass does not count. What a row shows is of the whole GPU, with whatever others do on a shared one.",
+        "others on its node waited for it, in the time range; less than half of a cycle does not count. What a row shows is of the whole GPU, with whatever others do on a shared one.",
         keys=(
             Key("cluster", "Cluster", hidden=True),
             Key("instance", "Node", (to_node(cell("Node"), cell("Cluster")),), width=150),
             Key("gpu", "GPU", (to_gpu(cell("Node"), cell("GPU"), cell("Cluster")),), width=60),
         ),
         columns=(
-            gauge("Waits less by", f"clamp_min({_LESS}, 0)", look.SHARE_OF_TIME, width=160),
+            gauge("Waits less by", f"clamp_min({_LESS}, 0)", style.FRACTION_OF_TIME, width=160),
             lost_state("State", f"({state}) and on ({_BY_GPU}) {_LESS}"),
             Value("Straggled", f"{straggled} and on ({_BY_GPU}) {_LESS}", units.Seconds, decimals=1, width=100),
         ),
@@ -172,7 +172,7 @@ def _first_ranks() -> statetimeline.Panel:
         "The ranks that the others wait for, over time",
         "The twelve GPUs that at the end of the time range wait least for others: where most wait and one computes, reads "
         "or is throttled, that is the one.",
-        telling_of_shares(_states, _BY_GPU, f" and on ({_BY_GPU}) bottomk({_FIRST}, {_waiting(' @ end()')})"),
+        notable_state_of_fractions(_states, _BY_GPU, f" and on ({_BY_GPU}) bottomk({_FIRST}, {_waiting(' @ end()')})"),
         "{{instance}} {{gpu}}",
         height=10,
         page=_FIRST,
@@ -180,21 +180,21 @@ def _first_ranks() -> statetimeline.Panel:
     )
 
 
-def _more_than(count: int, by: str, held: str) -> str:
+def _more_than(count: int, by: str, allocated: str) -> str:
     """Nothing where there are fewer in the whole time range: few rows would fill a panel that is made for many."""
-    return f"and on () (count(count by ({by}) (max_over_time({held}{{{SCOPE}}}[$__range] @ end()) > 0)) > {count})"
+    return f"and on () (count(count by ({by}) (max_over_time({allocated}{{{SCOPE}}}[$__range] @ end()) > 0)) > {count})"
 
 
 def _nodes() -> statetimeline.Panel:
-    held = f"count by ({_BY_NODE}) (max by ({_BY_GPU}) (gpu_allocation_ratio{{{SCOPE}}} > 0))"
+    allocated = f"count by ({_BY_NODE}) (max by ({_BY_GPU}) (gpu_allocation_ratio{{{SCOPE}}} > 0))"
     return _rows(
         "By node",
         "A row for each of its nodes, where they are two or more. A row that computes while the others wait is the one they wait for.",
-        telling_of_shares(
+        notable_state_of_fractions(
             lambda more: f"sum by ({_BY_NODE}, state) ({_states(more)} {_OWNED})",
             _BY_NODE,
             f" {_more_than(1, _BY_NODE, 'gpu_workload_allocated_gpus')}",
-            gpus=held,
+            gpus=allocated,
         ),
         "{{instance}}",
         height=12,
@@ -208,7 +208,9 @@ def _ranks() -> statetimeline.Panel:
         "By GPU",
         f"A row for each of its GPUs, where they are more than {_FIRST}, in the order of nodes: one rank each where a process has one GPU. Of many, drag over "
         "a part of the time to see it in more steps.",
-        telling_of_shares(_states, _BY_GPU, f" {_OWNED} {_more_than(_FIRST, _BY_GPU, 'gpu_allocation_ratio')}"),
+        notable_state_of_fractions(
+            _states, _BY_GPU, f" {_OWNED} {_more_than(_FIRST, _BY_GPU, 'gpu_allocation_ratio')}"
+        ),
         "{{instance}} {{gpu}}",
         height=22,
         page=40,
@@ -226,7 +228,7 @@ def _rows(title: str, text: str, expr: str, legend: str, *, height: int, page: i
 
 def _host(made: build.Dashboard) -> None:
     graphs = (
-        ("CPU", "Cores in use.", "sum", _rate_of("gpu_workload_cpu_seconds_total"), look.COUNT),
+        ("CPU", "Cores in use.", "sum", _rate_of("gpu_workload_cpu_seconds_total"), style.COUNT),
         ("Host memory", "In use, page cache left out.", "sum", _level_of("gpu_workload_resident_memory_bytes"), units.BytesIEC),
         ("Read", "From block devices.", "sum", _rate_of("gpu_workload_read_bytes_total"), units.BytesPerSecondSI),
         ("Pressure", "Share of time some of its tasks were stalled, for what stalled most.", "max", _rate_of("gpu_workload_pressure_seconds_total"), units.PercentUnit),

@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, link, look, mfu, panel, ports, uid, variable
+from dashboards.parts import block, link, mfu, panel, ports, style, uid, variable
 from dashboards.parts.absence import ZERO
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import (
@@ -40,7 +40,7 @@ def node() -> build.Dashboard:
     made.with_row(build.Row("Now"))
     _numbers(made)
     made.with_panel(block.gpus(ONE_NODE, size=(24, 10)))
-    made.with_panel(block.alerts(ONE_NODE, size=(12, 7)))
+    made.with_panel(block.alerts(ONE_NODE, size=(11, 7)))
     made.with_panel(_owners())
     made.with_row(build.Row("What the GPUs did"))
     _ledger(made)
@@ -68,7 +68,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Lost",
             "GPUs that the PCI bus shows or the exporter knew, and the driver does not report.",
             now(f"count({known(ONE_NODE)}) - sum({known(ONE_NODE)})"),
-            steps=look.SOME_IS_BAD,
+            steps=style.RED_FROM_ONE,
             size=(3, 4),
             links=onward,
         )
@@ -110,7 +110,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Age of the exporter's last look at the GPUs. More than some seconds: the numbers here are old.",
             now(f"time() - max(gpu_exporter_last_sample_timestamp_seconds{{{ONE_NODE}}})"),
             units.Seconds,
-            steps=look.STALENESS,
+            steps=style.STALENESS,
             size=(3, 4),
             decimals=1,
             links=(link.to_exporter(),),
@@ -152,7 +152,7 @@ def _ledger(made: build.Dashboard) -> None:
             "Thermal throttling",
             "GPUs whose clocks were lowered because of heat at that moment.",
             over_time(f"max by (gpu) (gpu_throttle_active{{{ONE_NODE}, {THERMAL}}})", BY_GPU),
-            look.THROTTLE,
+            style.THROTTLE,
             size=(24, 5),
             empty="These GPUs do not report throttling",
         )
@@ -169,19 +169,19 @@ def _owners() -> table.Panel:
         "else what takes most. Click a workload to see why.",
         keys=(
             Key("workload", "Workload", (link.to_pod(workload), link.to_job(workload))),
-            Key("user", "User", (link.to_user(link.cell("User")),), width=90),
+            Key("user", "User", (link.to_user(link.cell("User")),), width=80),
         ),
         columns=(
             Value(
                 "GPUs",
                 f"gpu_workload_allocated_gpus{{{ONE_NODE}}}",
-                look.COUNT,
+                style.COUNT,
                 decimals=1,
                 width=70,
                 reduce="sum",
                 wrap="{} > 0",
             ),
-            gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=110),
+            gauge("Utilization", UTILIZATION.promql(mine), style.PLAIN, width=110),
             *mfu.columns(
                 CLUSTER,
                 "cluster, workload, user",
@@ -191,7 +191,7 @@ def _owners() -> table.Panel:
             lost_state("State", main_state),
         ),
         sort="GPUs",
-        size=(12, 7),
+        size=(13, 7),
         empty="No GPU of this node is allocated",
     ).build()
 
@@ -251,7 +251,7 @@ def _heat(made: build.Dashboard) -> None:
             over_time(f'gpu_temperature_celsius{{{ONE_NODE}, sensor="gpu"}}', BY_GPU),
             units.Celsius,
             floor=20,
-            steps=look.HEAT,
+            steps=style.HEAT,
             links=_onward(),
         )
     )

@@ -5,21 +5,23 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, look, panel, price, uid
+from dashboards.parts import link, panel, price, style, uid
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, GPU_HOURS, JOULES_PER_KWH, KWH, RANGE, now
-from dashboards.parts.table import Key, Table, Value, lost_state
+from dashboards.parts.table import Key, Table, Value, cause, lost_state, step
 from exporter.tools.report import promql
 from exporter.tools.report.definitions import FREE, POSSIBLY_LOST, among, without
 
 _OWNED = promql.owned(promql.TEAM, CLUSTER)
 _SERIES = "team_state:gpu_owner_gpu_seconds:increase"
-_HELD = promql.allocated_gpu_hours(promql.TEAM, CLUSTER, RANGE)
+_ALLOCATED = promql.allocated_gpu_hours(promql.TEAM, CLUSTER, RANGE)
 _BEFORE = f"sum by (team) (sum_over_time({_SERIES}{{{_OWNED}, {without(FREE)}}}[{RANGE}] offset {RANGE})) / 3600"
 _ENERGY = (
     f"sum by (team) (sum_over_time(team:gpu_owner_energy_joules:increase{{{_OWNED}}}[{RANGE}])) / {JOULES_PER_KWH}"
 )
 _POSSIBLY = promql.ledger(promql.TEAM, _OWNED, RANGE, "team").of(among(POSSIBLY_LOST))
+
+_IDLE = ("wait_requests", "wait_user")
 
 
 def showback() -> build.Dashboard:
@@ -31,7 +33,7 @@ def showback() -> build.Dashboard:
         scope=CLUSTER,
         span="now-30d",
     )
-    held = price.in_states(promql.TEAM, CLUSTER, without(FREE), "team")
+    allocated = price.in_states(promql.TEAM, CLUSTER, without(FREE), "team")
     made.with_panel(
         Table(
             title="Teams",
@@ -39,8 +41,8 @@ def showback() -> build.Dashboard:
             f"likely, possibly wasted may be as it should. Before: the same time before the range. {price.SOURCE}",
             keys=(Key("team", "Team", (link.to_waste(),)),),
             columns=(
-                Value("Cost", held, look.MONEY, decimals=0, width=90, reduce="sum"),
-                Value("Allocated", _HELD, GPU_HOURS, decimals=1, width=110, reduce="sum"),
+                Value("Cost", allocated, style.MONEY, decimals=0, width=90, reduce="sum"),
+                Value("Allocated", _ALLOCATED, GPU_HOURS, decimals=1, width=110, reduce="sum"),
                 Value("Before", _BEFORE, GPU_HOURS, decimals=1, width=110, reduce="sum"),
                 Value(
                     "Used",
@@ -55,7 +57,7 @@ def showback() -> build.Dashboard:
                 Value(
                     "Possible cost",
                     price.of_possible_waste("team", CLUSTER),
-                    look.MONEY,
+                    style.MONEY,
                     decimals=0,
                     width=110,
                     reduce="sum",
@@ -66,6 +68,30 @@ def showback() -> build.Dashboard:
             sort="Cost",
             size=(24, 14),
             empty="No team had a GPU allocated in the time range",
+        ).build()
+    )
+    idle = promql.ledger(promql.TEAM, _OWNED, RANGE, "team, state").of(among(_IDLE))
+    made.with_panel(
+        Table(
+            title="Idle services and notebooks",
+            description="Time in which services had no request, and interactive sessions ran nothing, by team. It is part of "
+            f"Possibly wasted: some of it keeps room for peaks. {price.SOURCE}",
+            keys=(Key("team", "Team", (link.to_waste(),)), cause("State")),
+            columns=(
+                Value("GPU hours", idle, GPU_HOURS, decimals=1, width=110, reduce="sum", wrap="{} > 0"),
+                Value(
+                    "Cost",
+                    price.in_states(promql.TEAM, CLUSTER, among(_IDLE), "team, state"),
+                    style.MONEY,
+                    decimals=0,
+                    width=90,
+                    reduce="sum",
+                ),
+                step("What to do first", idle),
+            ),
+            sort="GPU hours",
+            size=(24, 7),
+            empty="No service or notebook was idle in the time range",
         ).build()
     )
     spent = f"gpu_accounting_month_cost{{{CLUSTER}}}", f"gpu_accounting_month_forecast{{{CLUSTER}}}"
@@ -80,9 +106,10 @@ def showback() -> build.Dashboard:
                 f"{what} as a fraction of the budget of each team that has one.",
                 now(f"max by (team) ({cost}) / ({budget})", "{{team}}"),
                 units.PercentUnit,
-                steps=((None, look.GREEN), (0.8, look.ORANGE), (1, look.RED)),
-                size=(12, 8),
+                steps=((None, style.GREEN), (0.8, style.ORANGE), (1, style.RED)),
+                size=(10, 8),
                 empty="No team has a budget, or the accounting service is not scraped",
             )
         )
+    made.with_panel(panel.covered((4, 8)))
     return made

@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, link, look, mfu, panel, reported, serving, solution, states, uid, variable
+from dashboards.parts import block, link, mfu, panel, reported, serving, solution, states, style, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, over_time, some
 from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state
@@ -55,18 +55,18 @@ def _programs() -> table.Panel:
         description="One row per workload, with what it gets done in each unit that it reports. Slowest rank: the one whose steps take longest "
         f"without waiting for others. {mfu.MEANING} Click one to see why it is not faster.",
         keys=(
-            Key("cluster", "Cluster", width=75),
+            Key("cluster", "Cluster", hidden=True),
             Key("workload", "Workload", (link.to_pod(name, cluster), link.to_job(name, cluster))),
             Key("user", "User", width=80),
         ),
         columns=(
-            gauge("Progress", f"gpu_workload_progress_ratio{{{SCOPE}}}", look.PLAIN, width=95),
+            gauge("Progress", f"gpu_workload_progress_ratio{{{SCOPE}}}", style.PLAIN, width=95),
             *reported.columns(SCOPE),
             Text("Slowest rank", rank, "rank", width=105),
             Value(
-                "GPUs", f"gpu_workload_allocated_gpus{{{SCOPE}}}{only}", look.COUNT, decimals=1, width=60, reduce="sum"
+                "GPUs", f"gpu_workload_allocated_gpus{{{SCOPE}}}{only}", style.COUNT, decimals=1, width=60, reduce="sum"
             ),
-            gauge("Utilization", f"workload:gpu_utilization:ratio_rate5m{{{SCOPE}}}{only}", look.PLAIN, width=105),
+            gauge("Utilization", f"workload:gpu_utilization:ratio_rate5m{{{SCOPE}}}{only}", style.PLAIN, width=105),
             *mfu.columns(SCOPE, f"{by}, user", only, mfu.NOW),
             lost_state(
                 "Wasted on",

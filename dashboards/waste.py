@@ -6,10 +6,10 @@ from grafana_foundation_sdk.builders import bargauge, table
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, look, mfu, panel, price, uid, variable
+from dashboards.parts import link, mfu, panel, price, style, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, devices, now, over_time, some
-from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
+from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, step, target_ratio
 from exporter.tools.report import promql
 from exporter.tools.report.definitions import FREE, LOST, POSSIBLY_LOST, WASTED, among, identity, without
 
@@ -55,7 +55,7 @@ def waste() -> build.Dashboard:
 
 
 def _numbers(made: build.Dashboard) -> None:
-    held, lost = OWNED.held(), WASTED.promql(OWNED)
+    allocated, lost = OWNED.allocated(), WASTED.promql(OWNED)
     made.with_panel(
         panel.number(
             "All", "All GPU hours there were: GPUs times hours.", now(FLEET.of()), GPU_HOURS, size=(2, 4), decimals=0
@@ -63,16 +63,21 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Allocated", "Hours that a GPU was allocated, used or not.", now(held), GPU_HOURS, size=(3, 4), decimals=0
+            "Allocated",
+            "Hours that a GPU was allocated, used or not.",
+            now(allocated),
+            GPU_HOURS,
+            size=(2, 4),
+            decimals=0,
         )
     )
     made.with_panel(
         panel.number(
             "Wasted",
-            "Held, and certainly or likely for nothing: not used, waiting for a cause that is known, or throttled.",
+            "Allocated, and certainly or likely for nothing: not used, waiting for a cause that is known, or throttled.",
             now(lost),
             GPU_HOURS,
-            steps=look.SOME_IS_WORTH_A_LOOK,
+            steps=style.ORANGE_FROM_ONE,
             size=(2, 4),
             decimals=1,
         )
@@ -80,7 +85,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Possibly wasted",
-            "Held while nothing ran, and that may be as it should: waiting for requests, for people, or for a cause unknown. Not in the waste.",
+            "Allocated while nothing ran, and that may be as it should: waiting for requests, for people, or for a cause unknown. Not in the waste.",
             now(OWNED.or_none(among(POSSIBLY_LOST))),
             GPU_HOURS,
             size=(3, 4),
@@ -91,10 +96,10 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Wasted share",
             "The fraction of the allocated hours that was wasted.",
-            now(f"({lost}) / ({held} > 0)"),
+            now(f"({lost}) / ({allocated} > 0)"),
             units.PercentUnit,
-            steps=look.LOSS,
-            size=(3, 4),
+            steps=style.LOSS,
+            size=(2, 4),
             decimals=0,
         )
     )
@@ -103,7 +108,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Cost of allocated",
             f"For the allocated GPUs and fractions of GPUs. {price.SOURCE}",
             now(price.total(price.in_states(promql.TEAM, CLUSTER, without(FREE), "team"))),
-            look.MONEY,
+            style.MONEY,
             mappings=price.MAPPINGS,
             size=(3, 4),
             decimals=0,
@@ -115,7 +120,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Price by use",
             "What the same hours cost where the time is paid for that kernels ran, whatever fraction of a GPU was allocated.",
             now(price.total(price.used(promql.TEAM, CLUSTER))),
-            look.MONEY,
+            style.MONEY,
             mappings=price.MAPPINGS,
             size=(3, 4),
             decimals=0,
@@ -127,9 +132,9 @@ def _numbers(made: build.Dashboard) -> None:
             "Price of the waste",
             "The part of it that was wasted.",
             now(price.total(price.in_states(promql.TEAM, CLUSTER, among(LOST), "team"))),
-            look.MONEY,
+            style.MONEY,
             mappings=price.MAPPINGS,
-            steps=look.SOME_IS_WORTH_A_LOOK,
+            steps=style.ORANGE_FROM_ONE,
             size=(3, 4),
             decimals=0,
             empty="none allocated",
@@ -145,6 +150,7 @@ def _numbers(made: build.Dashboard) -> None:
             decimals=0,
         )
     )
+    made.with_panel(panel.covered((2, 4)))
 
 
 def _bars() -> bargauge.Panel:
@@ -167,9 +173,13 @@ def _causes() -> table.Panel:
         columns=(
             Value("GPU hours", lost, GPU_HOURS, decimals=1, width=105, reduce="sum"),
             gauge(
-                "Of the waste", f"({lost}) / on () group_left () (sum({lost}) > 0)", look.PLAIN, width=100, reduce="sum"
+                "Of the waste",
+                f"({lost}) / on () group_left () (sum({lost}) > 0)",
+                style.PLAIN,
+                width=100,
+                reduce="sum",
             ),
-            Value("Workloads", f"count by (state) ({struck} * 3600 > 60)", look.COUNT, decimals=0, width=100),
+            Value("Workloads", f"count by (state) ({struck} * 3600 > 60)", style.COUNT, decimals=0, width=100),
             step("What to do first", lost),
         ),
         sort="GPU hours",
@@ -183,7 +193,7 @@ def _workloads() -> table.Panel:
     return Table(
         title="Workloads that wasted most",
         description="The 30 workloads that wasted most GPU hours in the range, ended ones too: whose they are, what they wasted them on, "
-        "and the price of the waste, and of what is possibly wasted; utilization stands beside the mark of their class of work. Click one to see why and what to do.",
+        "and the price of the waste, and of what is possibly wasted; utilization stands beside the target of their class of work. Click one to see why and what to do.",
         keys=(
             Key("cluster", "Cluster", width=80),
             Key("workload", "Workload", (link.to_pod(name, cluster), link.to_job(name, cluster))),
@@ -196,7 +206,7 @@ def _workloads() -> table.Panel:
                 "Wasted",
                 promql.wasted("workload", SHOWN, RANGE),
                 GPU_HOURS,
-                look.SOME_IS_WORTH_A_LOOK,
+                style.ORANGE_FROM_ONE,
                 decimals=1,
                 width=95,
                 reduce="sum",
@@ -210,14 +220,11 @@ def _workloads() -> table.Panel:
                 width=95,
                 reduce="sum",
             ),
-            Value(
-                "Used", promql.busy_gpu_hours("workload", SHOWN, RANGE), GPU_HOURS, decimals=1, width=95, reduce="sum"
-            ),
             _price("workload", 90, SHOWN),
             _possible("workload", SHOWN),
-            gauge("Utilization", promql.utilization("workload", SHOWN, RANGE), look.PLAIN, width=105),
+            gauge("Utilization", promql.utilization("workload", SHOWN, RANGE), style.PLAIN, width=105),
             *mfu.columns(SHOWN, promql.keys("workload")),
-            of_mark(promql.target_ratio("workload", SHOWN, RANGE)),
+            target_ratio(promql.target_ratio("workload", SHOWN, RANGE)),
             lost_state("Wasted on", promql.wasted_on("workload", SHOWN, RANGE)),
         ),
         sort="Wasted",
@@ -228,12 +235,12 @@ def _workloads() -> table.Panel:
 
 def _price(level: str, width: int, scope: str = CLUSTER) -> Value:
     priced = price.of_waste(level, scope)
-    return Value("Waste cost", priced, look.MONEY, decimals=0, width=width, reduce="sum")
+    return Value("Waste cost", priced, style.MONEY, decimals=0, width=width, reduce="sum")
 
 
 def _possible(level: str, scope: str = CLUSTER) -> Value:
     return Value(
-        "Possible cost", price.of_possible_waste(level, scope), look.MONEY, decimals=0, width=110, reduce="sum"
+        "Possible cost", price.of_possible_waste(level, scope), style.MONEY, decimals=0, width=110, reduce="sum"
     )
 
 
@@ -254,14 +261,14 @@ def _level(level: str, title: str, onward: link.Link) -> table.Panel:
                 width=105,
                 reduce="sum",
             ),
-            gauge("Utilization", promql.utilization(level, CLUSTER, RANGE), look.PLAIN, width=105),
+            gauge("Utilization", promql.utilization(level, CLUSTER, RANGE), style.PLAIN, width=105),
             *mfu.columns(f'{CLUSTER}, {promql.label(level)}!=""', promql.label(level)),
-            of_mark(promql.target_ratio(level, CLUSTER, RANGE)),
+            target_ratio(promql.target_ratio(level, CLUSTER, RANGE)),
             Value(
                 "Wasted",
                 promql.wasted(level, CLUSTER, RANGE),
                 GPU_HOURS,
-                look.SOME_IS_WORTH_A_LOOK,
+                style.ORANGE_FROM_ONE,
                 decimals=1,
                 width=105,
                 reduce="sum",
@@ -290,13 +297,13 @@ def _models() -> table.Panel:
                 "Wasted",
                 WASTED.promql(by_model),
                 GPU_HOURS,
-                look.SOME_IS_WORTH_A_LOOK,
+                style.ORANGE_FROM_ONE,
                 decimals=1,
                 width=105,
                 reduce="sum",
             ),
             *(
-                Value(title, price.priced(gpu_hours), look.MONEY, decimals=0, width=100, reduce="sum")
+                Value(title, price.priced(gpu_hours), style.MONEY, decimals=0, width=100, reduce="sum")
                 for title, gpu_hours in (("Cost of all", by_model.of()), ("Waste cost", WASTED.promql(by_model)))
             ),
             lost_state("Wasted on", f"{lost} > 0"),

@@ -24,7 +24,7 @@ def workload_kubernetes() -> build.Dashboard:
                 "workload", "Workload", f'label_values({_ELSEWHERE}, workload_namespace=~"$namespace"}}, workload)'
             ),
             variable.shown(POD),
-            variable.holding(POD_SHOWN),
+            variable.allocated_to(POD_SHOWN),
         ),
         scope=f'{POD}, workload!=""',
     )

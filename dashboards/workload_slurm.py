@@ -23,7 +23,7 @@ def workload_slurm() -> build.Dashboard:
             variable.many("user", "User", f'label_values({_JOBS}, account=~"$account"}}, user)'),
             variable.many("workload", "Job", f'label_values({_JOBS}, account=~"$account", user=~"$user"}}, workload)'),
             variable.shown(SLURM),
-            variable.holding(SLURM_SHOWN),
+            variable.allocated_to(SLURM_SHOWN),
         ),
         scope=f'{SLURM}, workload!=""',
     )

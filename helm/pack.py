@@ -11,21 +11,21 @@ import shutil
 import sys
 from pathlib import Path
 
-from deploy.prometheus.render import chart_values, render_marked, render_recordings, to_yaml
+from deploy.prometheus.render import chart_values, render_recordings, render_templates, to_yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = Path("helm/gpu-exporter")
 PACKED = Path("build/gpu-exporter")
 SUBCHART = Path("charts/rules-and-dashboards")
 DASHBOARDS = Path("dashboards/json")
-MARKED = "# `<Alert.key>` stands for a value of alert-values.yaml, which the chart fills in.\n"
+TEMPLATE_COMMENT = "# `<Alert.key>` stands for a value of alert-values.yaml, which the chart fills in.\n"
 
 
 def files(root: Path = ROOT) -> dict[Path, str]:
     """Return what packing adds to the chart's folder, by the path below it."""
     rules = {
         "gpu-recording.yaml": to_yaml(render_recordings()),
-        "gpu-alerts.yaml": MARKED + to_yaml(render_marked()),
+        "gpu-alerts.yaml": TEMPLATE_COMMENT + to_yaml(render_templates()),
         "alert-values.yaml": to_yaml(chart_values()),
     }
     return {

@@ -19,7 +19,7 @@ from tests.stack import free_port, poll
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = (sys.executable, "-m", "exporter")
 FAST = ("--sample.interval", "100ms", "--sample.stale", "1s")
-"""Ten passes a second: what takes ten seconds on a node takes one in a test."""
+"""Ten cycles a second: what takes ten seconds on a node takes one in a test."""
 
 Series = tuple[str, frozenset[tuple[str, str]]]
 
@@ -98,7 +98,7 @@ def exporter(
     environment: Mapping[str, str] | None = None,
     command: Sequence[str] = COMMAND,
 ) -> Iterator[Running]:
-    """A running exporter, up to its first pass; ended with the block. `command` is what runs it."""
+    """A running exporter, up to its first cycle; ended with the block. `command` is what runs it."""
     url = f"http://127.0.0.1:{free_port()}"
     log = folder / "exporter.log"
     listen = ("--web.listen-address", url.removeprefix("http://"))
@@ -112,7 +112,7 @@ def exporter(
         )
     running = Running(url, process, log)
     try:
-        poll("the first pass", lambda: _first_pass(running), 30)
+        poll("the first cycle", lambda: _first_cycle(running), 30)
         yield running
     finally:
         if process.poll() is None:
@@ -124,7 +124,7 @@ def exporter(
                 process.wait()
 
 
-def _first_pass(running: Running) -> bool | None:
+def _first_cycle(running: Running) -> bool | None:
     assert running.process.poll() is None, running.log.read_text()
     try:
         return bool(running.metrics().one("gpu_exporter_sampling_cycles_total")) or None

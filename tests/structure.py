@@ -20,10 +20,10 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 925, "config": 780, "driver": 2850, "host": 2635, "collectors": 2805, "attribution": 7270,
-    "progress": 1215, "ledger": 2995, "accounting": 1015, "faults": 2785, "sampling": 3840, "exposition": 195,
-    "web": 2080, "daemon": 915,
-    "tools/simulator": 2730, "tools/capture": 715, "tools/report": 5610, "tools/check": 1125, "tools/reference": 755,
+    "core": 925, "config": 780, "driver": 2850, "host": 2655, "collectors": 2825, "attribution": 7285,
+    "progress": 1215, "ledger": 3060, "accounting": 1015, "faults": 2830, "sampling": 3860, "exposition": 195,
+    "web": 2090, "daemon": 920,
+    "tools/simulator": 2730, "tools/capture": 715, "tools/report": 5815, "tools/check": 1115, "tools/reference": 755,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
 MAX_MODULES = 274

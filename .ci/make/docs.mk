@@ -25,3 +25,8 @@ hooks: ## Check the subject of each commit that you make here
 .PHONY: recording
 recording: $(DOCS)/.installed ## Record the tour of a running `make demo` as docs/images/demo.gif (chromium)
 	@$(DOCS)/bin/python .ci/docs/recording.py docs/images/demo.gif
+
+.PHONY: walk-pages
+BARE ?= .cache/bare
+walk-pages: venv setup-rules ## The shell blocks of the user pages, word for word, in bare machines (root, debootstrap; PAGE=docs/tutorials/first-node.md)
+	$(BIN)/python -m tests.walk.pages $(BARE) $(PAGE:%=--page %)

@@ -8,12 +8,13 @@ set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 dir=${1:-$root/.cache/slurm}
-packages=(slurmctld slurmd slurm-client munge slurmdbd slurm-wlm-mysql-plugin mariadb-server-core)
+packages=(slurmctld slurmd slurm-client munge slurmdbd slurm-wlm-mysql-plugin mariadb-server-core libpam-slurm-adopt)
 needed=(sbin/slurmctld sbin/slurmd sbin/slurmstepd sbin/slurmdbd bin/scontrol bin/sacct bin/sbatch bin/srun sbin/munged sbin/mariadbd)
 
 complete() {
   local program
   for program in "${needed[@]}"; do [ -x "$dir/unpacked/usr/$program" ] || return 1; done
+  [ -n "$(find "$dir/unpacked" -name pam_slurm_adopt.so)" ]
 }
 
 closure() { # names of the packages and of what they need and this machine lacks; parts of Slurm that it has are elsewhere

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.models import dashboard as model
 
-from dashboards.parts.look import words
-from deploy.prometheus.render import ALERTS
+from dashboards.parts.style import words
 
 TITLES = {
     "GpuUnderutilized": "Uses little of its GPU time",
@@ -50,11 +49,6 @@ TITLES = {
 def mappings() -> list[model.ValueMapping]:
     """Return the titles by the alert's name; the text keeps the colour of the row."""
     return words({name: (title, "text") for name, title in TITLES.items()})
-
-
-def sentences() -> list[model.ValueMapping]:
-    """Return the sentence of what each alert means, by its name."""
-    return words({alert.name: (alert.meaning, "text") for alert in ALERTS})
 
 
 def runbooks() -> list[model.ValueMapping]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from grafana_foundation_sdk.builders import statetimeline, table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import alert_titles, link, look, mfu, states
+from dashboards.parts import alert_titles, link, mfu, states, style
 from dashboards.parts.link import Link
 from dashboards.parts.panel import timeline
 from dashboards.parts.query import (
@@ -19,13 +19,13 @@ from dashboards.parts.query import (
     gpu_busy,
     known,
     main_states,
+    notable_state,
     over_time,
     owner_states,
     owners,
     rate,
-    telling,
 )
-from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state, of_mark, runbook
+from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state, runbook, target_ratio
 from exporter.tools.report.definitions import LOST, UTILIZATION, WASTED, among, identity, target_ratio_promql
 
 
@@ -37,11 +37,11 @@ def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
         description="GPU alerts that fire now (those of severity info left out), the worst first: on how many GPUs, nodes or workloads, "
         "for how long its condition holds, and where it has held longest. Click Runbook for what to do.",
         keys=(
-            Key("severity", "Severity", width=88, mappings=tuple(look.SEVERITIES)),
+            Key("severity", "Severity", width=88, mappings=tuple(style.SEVERITIES)),
             Key("alertname", "Alert", (link.to_health(),), mappings=tuple(alert_titles.mappings())),
         ),
         columns=(
-            Value("Times", fires, look.COUNT, width=56, reduce="count"),
+            Value("Times", fires, style.COUNT, width=56, reduce="count"),
             Value("Firing for", _since(fires, scope), units.Seconds, decimals=1, width=80),
             Text("Where", _on(_since(fires, scope)), "thing", width=128, links=_THINGS),
             runbook(fires),
@@ -77,9 +77,9 @@ def firing(scope: str, *, size: tuple[int, int] = (24, 8)) -> table.Panel:
 
 def firing_for_owner(owner: str) -> table.Panel:
     """The same of workloads: of their own, of their allocated GPUs, and of the nodes these are in."""
-    held = f"(gpu_allocation_ratio{{{owner}}} > 0)"
-    of_gpus = f"{_firing(CLUSTER)} and on (cluster, instance, gpu) {held}"
-    of_nodes = f"""{_firing(CLUSTER, ', gpu="", instance!=""')} and on (cluster, instance) {held}"""
+    allocated = f"(gpu_allocation_ratio{{{owner}}} > 0)"
+    of_gpus = f"{_firing(CLUSTER)} and on (cluster, instance, gpu) {allocated}"
+    of_nodes = f"""{_firing(CLUSTER, ', gpu="", instance!=""')} and on (cluster, instance) {allocated}"""
     return _one_by_one(
         f"""({_firing(f'{owner}, workload!=""')} or {of_gpus} or {of_nodes})""",
         CLUSTER,
@@ -99,8 +99,8 @@ def _one_by_one(fires: str, scope: str, what: str, empty: str, size: tuple[int, 
         title="Alerts, one by one",
         description=f"{what}, the worst first. Active for: how long its condition holds, which is longer than it fires. Click the node, the GPU or the workload to go there.",
         keys=(
-            Key("severity", "Severity", width=92, mappings=tuple(look.SEVERITIES)),
-            Key("alertname", "Alert", mappings=tuple(alert_titles.sentences())),
+            Key("severity", "Severity", width=92, mappings=tuple(style.SEVERITIES)),
+            Key("alertname", "Alert", mappings=tuple(alert_titles.mappings())),
             Key("cluster", "Cluster", width=80),
             Key("instance", "Node", (link.to_node(node),), width=150),
             Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=60),
@@ -120,7 +120,7 @@ def _one_by_one(fires: str, scope: str, what: str, empty: str, size: tuple[int, 
 
 def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
     """One row per GPU of the node that is chosen: its owner, its use and its health."""
-    by, held = "cluster, instance, gpu", link.cell("Allocated to")
+    by, allocated = "cluster, instance, gpu", link.cell("Allocated to")
     state = main_states(lambda more: rate(f"gpu_state_seconds_total{{{scope}{more}}}"), by)
     return Table(
         title="GPU by GPU",
@@ -132,43 +132,46 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
             Key("gpu", "GPU", (link.to_gpu("$instance", link.cell("GPU")),), width=60),
         ),
         columns=(
-            Value("Answers", known(scope, "gpu"), "none", mappings=tuple(look.ANSWERS), width=95, reduce="min"),
+            Value("Answers", known(scope, "gpu"), "none", mappings=tuple(style.ANSWERS), width=95, reduce="min"),
             Text("Model", f"gpu_info{{{scope}}}", "model", width=190, links=(link.to_model(link.cell("Model")),)),
             Text(
                 "Allocated to",
                 f"gpu_allocation_ratio{{{scope}}}",
                 "workload",
-                links=(link.to_pod(held), link.to_job(held)),
+                links=(link.to_pod(allocated), link.to_job(allocated)),
             ),
             lost_state("State", state),
-            gauge("Busy", gpu_busy(scope, by), look.PLAIN, width=120),
+            gauge("Busy", gpu_busy(scope, by), style.PLAIN, width=120),
             gauge(
-                "Memory", f"gpu_memory_used_bytes{{{scope}}} / gpu_memory_total_bytes{{{scope}}}", look.FULL, width=120
+                "Memory", f"gpu_memory_used_bytes{{{scope}}} / gpu_memory_total_bytes{{{scope}}}", style.FULL, width=120
             ),
             gauge(
-                "Power of limit", f"gpu_power_watts{{{scope}}} / gpu_power_limit_watts{{{scope}}}", look.FULL, width=120
+                "Power of limit",
+                f"gpu_power_watts{{{scope}}} / gpu_power_limit_watts{{{scope}}}",
+                style.FULL,
+                width=120,
             ),
-            Value("Temp.", f'gpu_temperature_celsius{{{scope}, sensor="gpu"}}', units.Celsius, look.HEAT, width=75),
-            Value("Margin", f"gpu_temperature_margin_celsius{{{scope}}}", units.Celsius, look.MARGIN, width=75),
+            Value("Temp.", f'gpu_temperature_celsius{{{scope}, sensor="gpu"}}', units.Celsius, style.HEAT, width=75),
+            Value("Margin", f"gpu_temperature_margin_celsius{{{scope}}}", units.Celsius, style.MARGIN, width=75),
             gauge(
                 "Thermal throttling",
                 answering(rate(f"gpu_throttled_seconds_total{{{scope}, {THERMAL}}}"), scope),
-                look.SHARE_OF_TIME,
+                style.FRACTION_OF_TIME,
                 width=140,
             ),
             Value(
                 "XIDs",
                 f"sum by ({by}) ({counted(f'gpu_xid_errors_total{{{scope}}}')})",
-                look.COUNT,
-                look.SOME_IS_BAD,
+                style.COUNT,
+                style.RED_FROM_ONE,
                 decimals=0,
                 width=65,
             ),
             Value(
                 "ECC unc.",
                 f'gpu_ecc_errors_total{{{scope}, type="uncorrected"}}',
-                look.COUNT,
-                look.SOME_IS_BAD,
+                style.COUNT,
+                style.RED_FROM_ONE,
                 decimals=0,
                 width=80,
             ),
@@ -192,7 +195,7 @@ def told(
     empty: str = "",
 ) -> statetimeline.Panel:
     """Return a timeline of each row: its largest loss where that took a tenth, else what took most."""
-    query = over_time(telling(seconds, by, only), legend)
+    query = over_time(notable_state(seconds, by, only), legend)
     return timeline(title, f"{description} {TOLD}", query, states.by_code(), size=size, empty=empty)
 
 
@@ -224,8 +227,8 @@ def workloads(
             Value(
                 "Wasted",
                 WASTED.promql(mine),
-                look.COUNT,
-                look.SOME_IS_WORTH_A_LOOK,
+                style.COUNT,
+                style.ORANGE_FROM_ONE,
                 decimals=1,
                 width=85,
                 reduce="sum",
@@ -234,14 +237,14 @@ def workloads(
             Value(
                 "GPUs",
                 f"workload:gpu_workload_allocated_gpus:sum{{{scope}}}",
-                look.COUNT,
+                style.COUNT,
                 decimals=1,
                 width=60,
                 reduce="sum",
             ),
-            gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=105),
+            gauge("Utilization", UTILIZATION.promql(mine), style.PLAIN, width=105),
             *mfu.columns(scope, by, window=mfu.NOW),
-            of_mark(target_ratio_promql(mine)),
+            target_ratio(target_ratio_promql(mine)),
             lost_state("Wasted on", f"{lost} > 0.2"),
         ),
         sort="Wasted",
@@ -268,8 +271,8 @@ def processes(scope: str, *, size: tuple[int, int] = (24, 8)) -> table.Panel:
         ),
         columns=(
             Value("GPU memory", f"gpu_process_memory_bytes{{{scope}}}", units.BytesIEC, width=130, reduce="sum"),
-            gauge("SM", f'gpu_process_utilization_ratio{{{scope}, engine="sm"}}', look.PLAIN, width=120),
-            Value("CPU cores", rate(f"gpu_process_cpu_seconds_total{{{scope}}}"), look.COUNT, decimals=2, width=95),
+            gauge("SM", f'gpu_process_utilization_ratio{{{scope}, engine="sm"}}', style.PLAIN, width=120),
+            Value("CPU cores", rate(f"gpu_process_cpu_seconds_total{{{scope}}}"), style.COUNT, decimals=2, width=95),
             Value("Host memory", f"gpu_process_resident_memory_bytes{{{scope}}}", units.BytesIEC, width=110),
             Value(
                 "Running for",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import look, panel
+from dashboards.parts import panel, style
 from dashboards.parts.once import SAME_TARGET
 from dashboards.parts.query import NODE, over_time, rate
 
@@ -46,8 +46,8 @@ def cost(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.lines(
-            "Time of a pass",
-            "Mean and slowest exporter. A pass reads the driver of all GPUs of the node.",
+            "Time of a cycle",
+            "Mean and slowest exporter. A cycle reads the driver of all GPUs of the node.",
             [
                 over_time(f"avg(gpu_exporter_sampling_cycle_duration_seconds{{{NODE}}})", "mean"),
                 over_time(f"max(gpu_exporter_sampling_cycle_duration_seconds{{{NODE}}})", "slowest"),
@@ -78,7 +78,7 @@ def cost(made: build.Dashboard) -> None:
                 over_time(f"sum({of_exporters('scrape_samples_scraped')})", "all"),
                 over_time(f"max({of_exporters('scrape_samples_scraped')})", "largest"),
             ],
-            look.COUNT,
+            style.COUNT,
             size=(8, 8),
             empty="Prometheus has no scrapes of the exporters",
         )

@@ -6,10 +6,10 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, look, mfu
+from dashboards.parts import link, mfu, style
 from dashboards.parts.query import ALERTS, CLUSTER, owners
 from dashboards.parts.states import LOST_REGEX
-from dashboards.parts.table import Key, Table, Value, gauge, lost_state, of_mark
+from dashboards.parts.table import Key, Table, Value, gauge, lost_state, target_ratio
 from exporter.tools.report import promql
 from exporter.tools.report.definitions import UTILIZATION, WASTED, identity, target_ratio_promql
 
@@ -36,28 +36,33 @@ def nodes() -> table.Panel:
             Value(
                 "Unreachable",
                 f"{of('gpu_unreachable:count')} or 0 * {of('gpu_up:count')}",
-                look.COUNT,
-                look.SOME_IS_BAD,
+                style.COUNT,
+                style.RED_FROM_ONE,
                 width=125,
                 wrap=f"{{}} and on (cluster, instance) ({shown.replace('{', '{{').replace('}', '}}')})",
             ),
             Value(
-                "Alerts", f"count by (cluster, instance) ({fires})", look.COUNT, look.SOME_IS_BAD, empty="0", width=85
+                "Alerts",
+                f"count by (cluster, instance) ({fires})",
+                style.COUNT,
+                style.RED_FROM_ONE,
+                empty="0",
+                width=85,
             ),
-            Value("GPUs", of("gpu_up:count"), look.COUNT, width=65),
-            Value("Lost", f"{of('gpu_up:count')} - {of('gpu_up:sum')}", look.COUNT, look.SOME_IS_BAD, width=65),
-            Value("Allocated", of("gpu_workload_allocated_gpus:sum"), look.COUNT, decimals=1, width=80),
-            gauge("Busy", of("gpu_utilization:ratio_rate5m"), look.PLAIN, width=140),
+            Value("GPUs", of("gpu_up:count"), style.COUNT, width=65),
+            Value("Lost", f"{of('gpu_up:count')} - {of('gpu_up:sum')}", style.COUNT, style.RED_FROM_ONE, width=65),
+            Value("Allocated", of("gpu_workload_allocated_gpus:sum"), style.COUNT, decimals=1, width=80),
+            gauge("Busy", of("gpu_utilization:ratio_rate5m"), style.PLAIN, width=140),
             gauge(
                 "Memory",
                 f"{of('gpu_memory_used_bytes:sum')} / {of('gpu_memory_total_bytes:sum')}",
-                look.FULL,
+                style.FULL,
                 width=140,
             ),
-            Value("Wasted", of("gpu_waste:rate5m"), look.COUNT, look.SOME_IS_WORTH_A_LOOK, decimals=1, width=80),
+            Value("Wasted", of("gpu_waste:rate5m"), style.COUNT, style.ORANGE_FROM_ONE, decimals=1, width=80),
             lost_state("Wasted on", lost),
-            gauge("Thermal throttling", of("gpu_thermal_throttle:ratio_rate5m"), look.SHARE_OF_TIME, width=145),
-            Value("Hottest GPU", of("gpu_temperature_celsius:max"), units.Celsius, look.HEAT, decimals=0, width=110),
+            gauge("Thermal throttling", of("gpu_thermal_throttle:ratio_rate5m"), style.FRACTION_OF_TIME, width=145),
+            Value("Hottest GPU", of("gpu_temperature_celsius:max"), units.Celsius, style.HEAT, decimals=0, width=110),
             Value("Power", of("gpu_power_watts:sum"), units.Watt, width=95),
         ),
         sort="Unreachable",
@@ -97,25 +102,25 @@ def _models() -> table.Panel:
         description="One row per GPU model: how many there are, how many are allocated, how busy all of them are. Click one for the nodes that have it.",
         keys=(Key("model", "Model", (link.to_model(link.cell("Model")),)),),
         columns=(
-            Value("GPUs", of("gpu_up:count"), look.COUNT, width=75, reduce="sum"),
-            Value("Allocated", of("gpu_allocation_ratio:sum"), look.COUNT, decimals=1, width=80, reduce="sum"),
-            gauge("Busy", of("gpu_utilization:ratio_rate5m"), look.PLAIN, reduce="avg", width=160),
+            Value("GPUs", of("gpu_up:count"), style.COUNT, width=75, reduce="sum"),
+            Value("Allocated", of("gpu_allocation_ratio:sum"), style.COUNT, decimals=1, width=80, reduce="sum"),
+            gauge("Busy", of("gpu_utilization:ratio_rate5m"), style.PLAIN, reduce="avg", width=160),
             gauge(
                 "Memory",
                 f"sum by (model) ({of('gpu_memory_used_bytes:sum')}) / sum by (model) ({of('gpu_memory_total_bytes:sum')})",
-                look.FULL,
+                style.FULL,
                 width=160,
             ),
             Value(
                 "Wasted",
                 of("gpu_waste:rate5m"),
-                look.COUNT,
-                look.SOME_IS_WORTH_A_LOOK,
+                style.COUNT,
+                style.ORANGE_FROM_ONE,
                 decimals=1,
                 width=90,
                 reduce="sum",
             ),
-            gauge("Thermal throttling", of("gpu_thermal_throttle:ratio_rate5m"), look.SHARE_OF_TIME, width=160),
+            gauge("Thermal throttling", of("gpu_thermal_throttle:ratio_rate5m"), style.FRACTION_OF_TIME, width=160),
             Value("Power", of("gpu_power_watts:sum"), units.Watt, width=95, reduce="sum"),
         ),
         sort="GPUs",
@@ -130,19 +135,19 @@ def _owner_columns(level: str) -> tuple[Value, ...]:
         Value(
             "GPUs",
             f"sum by ({promql.label(level)}) (workload:gpu_workload_allocated_gpus:sum{{{scope}}})",
-            look.COUNT,
+            style.COUNT,
             decimals=1,
             width=65,
             reduce="sum",
         ),
-        gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=105),
+        gauge("Utilization", UTILIZATION.promql(mine), style.PLAIN, width=105),
         *mfu.columns(scope, promql.label(level), window=mfu.NOW),
-        of_mark(target_ratio_promql(mine)),
+        target_ratio(target_ratio_promql(mine)),
         Value(
             "Wasted",
             WASTED.promql(mine),
-            look.COUNT,
-            look.SOME_IS_WORTH_A_LOOK,
+            style.COUNT,
+            style.ORANGE_FROM_ONE,
             decimals=1,
             width=90,
             reduce="sum",

@@ -12,9 +12,9 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as model
 
 from dashboards.parts import absence, uid, variable
-from dashboards.parts.look import ORANGE, RED
 from dashboards.parts.once import once
 from dashboards.parts.query import ALERTS, SOURCE
+from dashboards.parts.style import ORANGE, RED
 
 SCHEMA = 39
 """Of Grafana 10 and newer. Nothing here needs more, and newer ones convert it when they load it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, look, panel
+from dashboards.parts import link, panel, style
 from dashboards.parts.gpu_lines import NOT_REPORTED
 from dashboards.parts.health_errors import XID_ADVICE, worst_first
 from dashboards.parts.health_links import links_down
@@ -27,8 +27,8 @@ def errors(made: build.Dashboard) -> None:
                 Value(
                     "Times",
                     worst_first(f"{counted(f'gpu_xid_errors_total{{{DEVICE}}}')} and on (xid) {in_range(stamp)}"),
-                    look.COUNT,
-                    look.SOME_IS_BAD,
+                    style.COUNT,
+                    style.RED_FROM_ONE,
                     decimals=0,
                     width=80,
                 ),
@@ -50,10 +50,10 @@ def errors(made: build.Dashboard) -> None:
             "ECC errors",
             "Since the driver was loaded. Corrected ones are normal in small numbers.",
             now(f"gpu_ecc_errors_total{{{DEVICE}}}", "{{type}}"),
-            look.COUNT,
+            style.COUNT,
             size=(4, 4),
             decimals=0,
-            steps=look.SOME_IS_WORTH_A_LOOK,
+            steps=style.ORANGE_FROM_ONE,
             empty="no ECC",
         )
     )
@@ -62,10 +62,10 @@ def errors(made: build.Dashboard) -> None:
             "Remapped rows",
             "Rows of memory replaced by spares, ever.",
             now(f"gpu_remapped_rows_total{{{DEVICE}}}", "{{cause}}"),
-            look.COUNT,
+            style.COUNT,
             size=(4, 4),
             decimals=0,
-            steps=look.SOME_IS_WORTH_A_LOOK,
+            steps=style.ORANGE_FROM_ONE,
             empty="no row remapping",
         )
     )
@@ -76,7 +76,7 @@ def errors(made: build.Dashboard) -> None:
             now(f"sum({links_down(DEVICE)}) or 0 * count(gpu_nvlink_links_up{{{DEVICE}}})"),
             "none",
             size=(4, 4),
-            steps=look.SOME_IS_BAD,
+            steps=style.RED_FROM_ONE,
             empty="no NVLink",
         )
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import look, panel
+from dashboards.parts import panel, style
 from dashboards.parts.query import DEVICE, answering, gpu_busy, over_time, rate, some
 
 NOT_REPORTED = "not reported by this GPU"
@@ -132,14 +132,21 @@ def heat(made: build.Dashboard) -> None:
         panel.name_series(
             panel.lines(
                 "Clock throttling",
-                "Share of time the clocks were lowered, by reason.",
-                over_time(some(f"sum by (reason) ({rate(f'gpu_throttled_seconds_total{{{DEVICE}}}')})"), "{{reason}}"),
+                "Share of time the clocks were lowered, by reason, and what the power cap took of it. That is no waste.",
+                [
+                    over_time(
+                        some(f"sum by (reason) ({rate(f'gpu_throttled_seconds_total{{{DEVICE}}}')})"), "{{reason}}"
+                    ),
+                    over_time(
+                        some(rate(f"gpu_power_cap_slowdown_seconds_total{{{DEVICE}}}")), "taken by the power cap"
+                    ),
+                ],
                 units.PercentUnit,
                 size=(12, 7),
                 ceiling=1,
                 empty="Its clocks were not throttled, or this GPU does not report it",
             ),
-            look.REASONS,
+            style.REASONS,
         )
     )
     made.with_panel(

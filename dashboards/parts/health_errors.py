@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, look
+from dashboards.parts import link, style
 from dashboards.parts.health_links import keys
 from dashboards.parts.query import NODE, counted, in_range, latest
 from dashboards.parts.table import Column, Key, Table, Value
@@ -13,17 +13,17 @@ from dashboards.parts.table import Column, Key, Table, Value
 HARDWARE_CLASSES = "reset_gpu|reset_when_idle|restart_bm|workflow|contact_support|page"
 """NVIDIA's classes of XID that are not the program's fault."""
 # fmt: off
-XID_ADVICE = look.words({
-    "1 reset_gpu":       ("Drain, reset the GPU",      look.RED),
-    "1 restart_bm":      ("Drain, restart the node",   look.RED),
-    "1 workflow":        ("Follow NVIDIA's workflow",  look.RED),
-    "1 contact_support": ("Drain, contact the vendor", look.RED),
-    "2 restart_app":     ("Owner: mend the program",   look.ORANGE),
-    "3 ignore":          ("Nothing by itself",         look.GREY),
-    "3 injected":        ("A test",                    look.GREY),
-    "2 unknown":         ("Not in the catalogue",      look.ORANGE),
-    "1 page":            ("By the site's own list",    look.RED),
-    "1 reset_when_idle": ("Reset the GPU when idle",   look.RED),
+XID_ADVICE = style.words({
+    "1 reset_gpu":       ("Drain, reset the GPU",      style.RED),
+    "1 restart_bm":      ("Drain, restart the node",   style.RED),
+    "1 workflow":        ("Follow NVIDIA's workflow",  style.RED),
+    "1 contact_support": ("Drain, contact the vendor", style.RED),
+    "2 restart_app":     ("Owner: mend the program",   style.ORANGE),
+    "3 ignore":          ("Nothing by itself",         style.GREY),
+    "3 injected":        ("A test",                    style.GREY),
+    "2 unknown":         ("Not in the catalogue",      style.ORANGE),
+    "1 page":            ("By the site's own list",    style.RED),
+    "1 reset_when_idle": ("Reset the GPU when idle",   style.RED),
 })
 # fmt: on
 
@@ -53,7 +53,7 @@ def xids() -> table.Panel:
                 worst_first(
                     f"{counted(f'gpu_xid_errors_total{{{NODE}}}', _XID)} > 0 and on (cluster, instance, gpu, xid) {in_range(stamp)}"
                 ),
-                look.COUNT,
+                style.COUNT,
                 decimals=0,
                 width=75,
             ),
@@ -79,18 +79,18 @@ def memory() -> table.Panel:
         Value(
             "Uncorrected",
             where(f'gpu_ecc_errors_total{{{NODE}, type="uncorrected"}}'),
-            look.COUNT,
-            look.SOME_IS_BAD,
+            style.COUNT,
+            style.RED_FROM_ONE,
             decimals=0,
             width=125,
         ),
         Value(
-            "Corrected", where(f'gpu_ecc_errors_total{{{NODE}, type="corrected"}}'), look.COUNT, decimals=0, width=95
+            "Corrected", where(f'gpu_ecc_errors_total{{{NODE}, type="corrected"}}'), style.COUNT, decimals=0, width=95
         ),
         Value(
             "Remapped",
             where(f"sum by (cluster, instance, gpu) (gpu_remapped_rows_total{{{NODE}}})"),
-            look.COUNT,
+            style.COUNT,
             decimals=0,
             width=90,
         ),
@@ -98,14 +98,14 @@ def memory() -> table.Panel:
             "Pending",
             where(f"gpu_row_remap_pending{{{NODE}}}"),
             "none",
-            mappings=tuple(look.YES_IS_BAD),
+            mappings=tuple(style.YES_IS_BAD),
             width=80,
         ),
-        Value("Failed", where(f"gpu_row_remap_failed{{{NODE}}}"), "none", mappings=tuple(look.YES_IS_BAD), width=70),
+        Value("Failed", where(f"gpu_row_remap_failed{{{NODE}}}"), "none", mappings=tuple(style.YES_IS_BAD), width=70),
         Value(
             "Retired",
             where(f"sum by (cluster, instance, gpu) (gpu_retired_pages_total{{{NODE}}})"),
-            look.COUNT,
+            style.COUNT,
             decimals=0,
             width=80,
         ),

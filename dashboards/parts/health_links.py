@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders import table
 
-from dashboards.parts import link, look
+from dashboards.parts import link, style
 from dashboards.parts.query import NODE, times
 from dashboards.parts.table import Key, Table, Value
 
@@ -38,17 +38,17 @@ def nvlink() -> table.Panel:
             Value(
                 "Links down",
                 links_down(NODE),
-                look.COUNT,
-                look.SOME_IS_BAD,
+                style.COUNT,
+                style.RED_FROM_ONE,
                 decimals=0,
                 width=110,
             ),
-            Value("Errors in range", errors, look.COUNT, decimals=0, width=150),
+            Value("Errors in range", errors, style.COUNT, decimals=0, width=150),
             Value(
                 "Fabric",
                 f"sum by (cluster, instance, gpu) (gpu_fabric_unhealthy{{{NODE}}}) > 0",
-                look.COUNT,
-                look.SOME_IS_BAD,
+                style.COUNT,
+                style.RED_FROM_ONE,
                 decimals=0,
                 width=90,
             ),
@@ -67,9 +67,9 @@ def pcie() -> table.Panel:
         description="GPUs whose link is narrower than it could be, or that replayed packets in the time range. The generation drops by itself on an idle link, so it is not judged here.",
         keys=keys(),
         columns=(
-            Value("Width now", narrow, "none", look.SOME_IS_BAD, width=100),
+            Value("Width now", narrow, "none", style.RED_FROM_ONE, width=100),
             Value("Could be", f"gpu_pcie_link_max_width{{{NODE}}} and ({narrow})", "none", width=95),
-            Value("Replays in range", replays, look.COUNT, decimals=0, width=150),
+            Value("Replays in range", replays, style.COUNT, decimals=0, width=150),
         ),
         sort="Replays in range",
         size=(12, 8),

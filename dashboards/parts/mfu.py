@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders import prometheus
 
-from dashboards.parts import look
+from dashboards.parts import style
 from dashboards.parts.query import RANGE, now
 from dashboards.parts.table import Value, gauge
 from exporter.tools.report.progress import bound, reported
@@ -25,11 +25,11 @@ def columns(scope: str, by: str, only: str = "", window: str = RANGE) -> tuple[V
 
 
 def column(scope: str, by: str, only: str = "", window: str = RANGE) -> Value:
-    return gauge("MFU", reported(scope, by, window) + only, look.PLAIN, width=70)
+    return gauge("MFU", reported(scope, by, window) + only, style.PLAIN, width=70)
 
 
 def bound_column(scope: str, by: str, only: str = "", window: str = RANGE) -> Value:
-    return gauge("MFU bound", bound(scope, by, window) + only, look.PLAIN, width=105)
+    return gauge("MFU bound", bound(scope, by, window) + only, style.PLAIN, width=105)
 
 
 NOW = ""

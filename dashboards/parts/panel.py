@@ -10,11 +10,13 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import common as shared
 from grafana_foundation_sdk.models import dashboard as model
+from grafana_foundation_sdk.models import units
 from grafana_foundation_sdk.models.text import TextMode
 
-from dashboards.parts import look, states
+from dashboards.parts import states, style
 from dashboards.parts.link import Link
-from dashboards.parts.query import SOURCE
+from dashboards.parts.query import CLUSTER, RANGE, SOURCE, now
+from exporter.tools.report import promql
 
 Queries = prometheus.Dataquery | Sequence[prometheus.Dataquery]
 _P = TypeVar("_P", timeseries.Panel, stat.Panel, bargauge.Panel, statetimeline.Panel, heatmap.Panel)
@@ -39,13 +41,27 @@ def _finish(panel: _P, unit: str, empty: str, links: Iterable[Link]) -> _P:
     return panel
 
 
+def covered(size: tuple[int, int]) -> stat.Panel:
+    """Fraction of the time range for which there are recordings: what totals beside it cover."""
+    return number(
+        "Time with data",
+        "Fraction of the time range for which rules have recorded anything: the totals cover no more.",
+        now(f"clamp_max({promql.covered_seconds(CLUSTER, RANGE)} / $__range_s, 1)"),
+        units.PercentUnit,
+        steps=((None, style.ORANGE), (0.99, style.GREEN)),
+        size=size,
+        decimals=1,
+        empty="no recordings",
+    )
+
+
 def number(
     title: str,
     description: str,
     queries: Queries,
-    unit: str = look.COUNT,
+    unit: str = style.COUNT,
     *,
-    steps: look.Steps = look.PLAIN,
+    steps: style.Steps = style.PLAIN,
     size: tuple[int, int] = (4, 4),
     empty: str = "n/a",
     links: Sequence[Link] = (),
@@ -57,10 +73,10 @@ def number(
     """One big number (or one per series), coloured by what it means."""
     panel = _start(stat.Panel(), title, description, queries, size)
     _finish(panel, unit, empty, links)
-    panel.thresholds(look.thresholds(steps)).color_mode(shared.BigValueColorMode.VALUE)
+    panel.thresholds(style.thresholds(steps)).color_mode(shared.BigValueColorMode.VALUE)
     panel.graph_mode(shared.BigValueGraphMode.AREA if spark else shared.BigValueGraphMode.NONE)
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
-    if decimals is not None or unit == look.COUNT:
+    if decimals is not None or unit == style.COUNT:
         panel.decimals(decimals or 0)
     if mappings:
         panel.mappings(mappings)
@@ -94,7 +110,7 @@ def lines(
     unit: str,
     *,
     size: tuple[int, int] = (12, 8),
-    steps: look.Steps | None = None,
+    steps: style.Steps | None = None,
     ceiling: float | None = None,
     floor: float | None = 0,
     empty: str = "",
@@ -117,7 +133,7 @@ def lines(
     if ceiling is not None:
         panel.max(ceiling)
     if steps is not None:
-        panel.thresholds(look.thresholds(steps)).color_scheme(
+        panel.thresholds(style.thresholds(steps)).color_scheme(
             build.FieldColor().mode(model.FieldColorModeId.PALETTE_CLASSIC)
         )
         panel.thresholds_style(common.GraphThresholdsStyleConfig().mode(shared.GraphThresholdsStyleMode.DASHED))
@@ -145,17 +161,17 @@ def band(
     *,
     size: tuple[int, int] = (12, 8),
     ceiling: float | None = None,
-    steps: look.Steps | None = None,
+    steps: style.Steps | None = None,
     links: Sequence[Link] = (),
 ) -> timeseries.Panel:
     """The middle as a line, inside the band from low to high: a mean hides the one that differs."""
     low, middle, high = names
     panel = lines(title, description, low_middle_high, unit, size=size, ceiling=ceiling, steps=steps, links=links)
     thin = model.DynamicConfigValue("custom.lineWidth", 0)
-    colour_series(panel, low, look.BLUE, thin)
-    colour_series(panel, middle, look.BLUE, model.DynamicConfigValue("custom.lineWidth", 2))
+    colour_series(panel, low, style.BLUE, thin)
+    colour_series(panel, middle, style.BLUE, model.DynamicConfigValue("custom.lineWidth", 2))
     fill = (model.DynamicConfigValue("custom.fillBelowTo", low), model.DynamicConfigValue("custom.fillOpacity", 20))
-    return colour_series(panel, high, look.BLUE, thin, *fill)
+    return colour_series(panel, high, style.BLUE, thin, *fill)
 
 
 def ledger(
@@ -163,7 +179,7 @@ def ledger(
     description: str,
     query: prometheus.Dataquery,
     *,
-    unit: str = look.COUNT,
+    unit: str = style.COUNT,
     size: tuple[int, int] = (12, 9),
     ceiling: float | None = None,
     empty: str = "",
@@ -189,7 +205,7 @@ def ledger(
         shown = model.DynamicConfigValue("displayName", states.TITLES[state])
         colour_series(panel, state, states.COLOURS[state], shown)
     unreachable = model.DynamicConfigValue("displayName", "Unreachable")
-    return colour_series(panel, states.UNREACHABLE, look.RED, unreachable)
+    return colour_series(panel, states.UNREACHABLE, style.RED, unreachable)
 
 
 def _in_ledger_order() -> tuple[model.DataTransformerConfig, ...]:
@@ -214,7 +230,7 @@ def bars(
     unit: str,
     *,
     size: tuple[int, int] = (8, 9),
-    steps: look.Steps = look.PLAIN,
+    steps: style.Steps = style.PLAIN,
     empty: str = "",
     links: Sequence[Link] = (),
     ceiling: float | None = None,
@@ -225,7 +241,7 @@ def bars(
     panel.value_mode(shared.BarGaugeValueMode.TEXT).show_unfilled(True).min(0)
     panel.sizing(shared.BarGaugeSizing.MANUAL).min_viz_height(_BAR_AT_LEAST).max_viz_height(_BAR_AT_MOST)
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
-    panel.thresholds(look.thresholds(steps))
+    panel.thresholds(style.thresholds(steps))
     if ceiling is not None:
         panel.max(ceiling)
     return panel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import look, panel
+from dashboards.parts import panel, style
 from dashboards.parts.query import ONE_NODE, RANGE, over_time, rate
 from dashboards.parts.table import Key, Table, Text, Value
 
@@ -36,8 +36,8 @@ def ports() -> table.Panel:
             Value(
                 "Errors in range",
                 f"sum by (device, port) (increase(gpu_rdma_port_errors_total{{{ONE_NODE}}}[{RANGE}]))",
-                look.COUNT,
-                look.SOME_IS_BAD,
+                style.COUNT,
+                style.RED_FROM_ONE,
                 decimals=0,
                 width=130,
             ),

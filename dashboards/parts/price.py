@@ -20,9 +20,9 @@ def total(expr: str) -> str:
     return f"sum({expr}) or (vector({_NO_PRICE}) unless on () gpu:price_per_hour)"
 
 
-def held(owner: str) -> str:
+def allocated(owner: str) -> str:
     """Return the price of what was allocated to each workload in the range."""
-    return promql.held_price(owner, RANGE)
+    return promql.allocated_price(owner, RANGE)
 
 
 def lost(owner: str) -> str:

@@ -79,7 +79,7 @@ def devices(level: str, scope: str, by: str, amount: Amount = RANGE_HOURS) -> Le
 
 def gpu_busy(scope: str, by: str) -> str:
     """Return the busy fraction of GPUs by their own ledgers: an unreachable GPU has none, instead of 0."""
-    return definitions.BUSY_SHARE.promql(Ledger("gpu_state_seconds_total", scope, by, rate))
+    return definitions.BUSY_RATIO.promql(Ledger("gpu_state_seconds_total", scope, by, rate))
 
 
 def gpu_used(scope: str, by: str) -> str:
@@ -134,7 +134,7 @@ def main_states(seconds: Callable[[str], str], by: str) -> str:
     return f"(1 + ({lost})) or ({share})"
 
 
-def telling(seconds: Callable[[str], str], by: str, only: str = "") -> str:
+def notable_state(seconds: Callable[[str], str], by: str, only: str = "") -> str:
     """Return PromQL for the state to report of each `by`, as its place in the table of states: for a state timeline.
 
     `only` chooses among the rows.
@@ -142,7 +142,7 @@ def telling(seconds: Callable[[str], str], by: str, only: str = "") -> str:
     return _code(f"(topk by ({by}) (1, {main_states(seconds, by)}){only})", by)
 
 
-def telling_of_shares(shares: Callable[[str], str], by: str, only: str = "", gpus: str = "") -> str:
+def notable_state_of_fractions(shares: Callable[[str], str], by: str, only: str = "", gpus: str = "") -> str:
     """The same of what each GPU's time is shared into, which need not be divided by its sum.
 
     `only` chooses among the rows; `gpus` counts the GPUs of each, where they are more than one.

@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import common, timeseries
 from grafana_foundation_sdk.models import common as shared
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import look, panel
+from dashboards.parts import panel, style
 from dashboards.parts.query import over_time
 from dashboards.parts.table import Value
 from exporter.tools.report.model import WORK
@@ -27,8 +27,8 @@ def steps(scope: str) -> str:
 
 
 def per_gpu(scope: str) -> str:
-    held = f"sum by ({_BY}) (workload:gpu_workload_allocated_gpus:sum{{{scope}}}) > 0"
-    return f"{_any(scope)} / on ({_BY}) group_left () ({held})"
+    allocated = f"sum by ({_BY}) (workload:gpu_workload_allocated_gpus:sum{{{scope}}}) > 0"
+    return f"{_any(scope)} / on ({_BY}) group_left () ({allocated})"
 
 
 def joules(scope: str) -> str:
@@ -52,7 +52,7 @@ def columns(scope: str, only: str = "") -> tuple[Value, ...]:
         Value(
             f"{name.capitalize()}/s",
             f"{_rate(name)}{{{scope}}}{only}",
-            look.COUNT,
+            style.COUNT,
             decimals=2 if name == "steps" else 1,
             width=_WIDTHS.get(name, 105),
             reduce="max" if name == "steps" else "sum",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from grafana_foundation_sdk.builders import timeseries
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import look, panel, price
+from dashboards.parts import panel, price, style
 from dashboards.parts.query import CLUSTER, over_time
 
 TITLE = "Serving engines, where this Prometheus scrapes them"
@@ -49,7 +49,7 @@ def _efficiency() -> Iterator[timeseries.Panel]:
         ),
     )
     for title, text, expr in rows:
-        yield panel.lines(title, text, over_time(expr, _PLACE), look.COUNT, size=(8, 8), empty=_APART)
+        yield panel.lines(title, text, over_time(expr, _PLACE), style.COUNT, size=(8, 8), empty=_APART)
 
 
 def _latency() -> Iterator[timeseries.Panel]:
@@ -76,7 +76,7 @@ def _latency() -> Iterator[timeseries.Panel]:
             over_time(_engine("generated_tokens:rate5m"), f"{_ENGINE} generated"),
             over_time(_engine("prompt_tokens:rate5m"), f"{_ENGINE} prompt"),
         ],
-        look.COUNT,
+        style.COUNT,
         size=(8, 8),
         empty=_NONE,
     )
@@ -106,7 +106,7 @@ def _beside_the_ledger() -> Iterator[timeseries.Panel]:
             over_time(_engine("requests_running:sum"), f"{_ENGINE} running"),
             over_time(_engine("requests_waiting:sum"), f"{_ENGINE} waiting"),
         ],
-        look.COUNT,
+        style.COUNT,
         size=(6, 9),
         empty=_NONE,
     )

@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, look, price, variable
+from dashboards.parts import link, price, style, variable
 from dashboards.parts.query import JOULES_PER_KWH, KWH, RANGE, hours
 from dashboards.parts.table import Key, Table, Text, Value, gauge
 
@@ -40,13 +40,13 @@ def to_the_end(scope: str) -> table.Panel:
         "of the site's price file. Time to train is MLPerf Training's measure: from the program's start until its target quality was reached.",
         keys=(Key("cluster", "Cluster", hidden=True), Key("workload", "Workload", (link.to_pod(name), link.to_job(name)))),
         columns=(
-            gauge("Progress", done, look.PLAIN, width=130),
+            gauge("Progress", done, style.PLAIN, width=130),
             Value("To the end", left, units.Seconds, decimals=1, width=105),
             Value("Energy to it", f"{watts} * {left} / {JOULES_PER_KWH}", KWH, decimals=1, width=110),
-            Value("Cost to it", f"sum by ({_ON}) ({hourly}) * {left} / 3600", look.MONEY, decimals=2, width=100),
-            Value("A second", summed, look.COUNT, decimals=1, width=100),
-            Value("Per GPU hour", f"{summed} * 3600 / ({gpus} > 0)", look.COUNT, decimals=0, width=125),
-            Value("Per kWh", f"{summed} * {JOULES_PER_KWH} / ({watts} > 0)", look.COUNT, decimals=0, width=125),
+            Value("Cost to it", f"sum by ({_ON}) ({hourly}) * {left} / 3600", style.MONEY, decimals=2, width=100),
+            Value("A second", summed, style.COUNT, decimals=1, width=100),
+            Value("Per GPU hour", f"{summed} * 3600 / ({gpus} > 0)", style.COUNT, decimals=0, width=125),
+            Value("Per kWh", f"{summed} * {JOULES_PER_KWH} / ({watts} > 0)", style.COUNT, decimals=0, width=125),
             Text("Unit", rate, "unit", width=90),
             Value("Time to train", f"gpu_workload_time_to_target_seconds{{{scope}}}", units.Seconds, decimals=1, width=115),
         ),
@@ -59,11 +59,11 @@ def to_the_end(scope: str) -> table.Panel:
 def _runs(scope: str, named: str = "") -> str:
     """Return the work of each run per GPU hour, over the range."""
     amount = f"sum by (cluster, workload, user, unit) (sum_over_time(workload_unit:gpu_workload_throughput:rate5m{{{scope}}}[{RANGE}]) * 60)"
-    held = f"sum by ({_ON}) ({hours(f'workload:gpu_workload_allocated:rate5m{{{scope}}}')})"
+    allocated = f"sum by ({_ON}) ({hours(f'workload:gpu_workload_allocated:rate5m{{{scope}}}')})"
     named = (
         named or f'max by ({_ON}, job_name) (last_over_time(gpu_workload_info{{{scope}, job_name!=""}}[{RANGE}:5m]))'
     )
-    return f"({amount} / on ({_ON}) group_left () ({held} > 0)) * on ({_ON}) group_left (job_name) {named}"
+    return f"({amount} / on ({_ON}) group_left () ({allocated} > 0)) * on ({_ON}) group_left (job_name) {named}"
 
 
 def _started(scope: str) -> str:
@@ -74,7 +74,7 @@ def runs(scope: str) -> table.Panel:
     each = _runs(scope)
     best, middle = f"max by ({_NAME}) ({each})", f"quantile by ({_NAME}) (0.5, {each})"
     joules = f"sum by ({_ON}) (sum_over_time(workload:gpu_workload_energy_joules:rate5m{{{scope}}}[{RANGE}]) * 60)"
-    held = f"sum by ({_ON}) ({hours(f'workload:gpu_workload_allocated:rate5m{{{scope}}}')})"
+    allocated = f"sum by ({_ON}) ({hours(f'workload:gpu_workload_allocated:rate5m{{{scope}}}')})"
     reached = f"max by ({_ON}) (last_over_time(gpu_workload_time_to_target_seconds{{{scope}}}[{RANGE}]))"
     name = link.cell("Run")
     return Table(
@@ -88,11 +88,11 @@ def runs(scope: str) -> table.Panel:
             Key("unit", "Unit", width=90),
         ),
         columns=(
-            Value("Per GPU hour", each, look.COUNT, decimals=0, width=130),
-            gauge("Of the best", f"({each}) / on ({_NAME}) group_left () ({best})", look.PLAIN, width=130),
+            Value("Per GPU hour", each, style.COUNT, decimals=0, width=130),
+            gauge("Of the best", f"({each}) / on ({_NAME}) group_left () ({best})", style.PLAIN, width=130),
             Value("Of the median", f"({each}) / on ({_NAME}) group_left () ({middle})", units.PercentUnit, decimals=0, width=125),
-            Value("Per kWh", f"({each}) * on ({_ON}) group_left () ({held} * {JOULES_PER_KWH} / ({joules} > 0))", look.COUNT, decimals=0, width=130),
-            Value("GPU hours", f"({each}) * 0 + on ({_ON}) group_left () {held}", look.COUNT, decimals=1, width=100),
+            Value("Per kWh", f"({each}) * on ({_ON}) group_left () ({allocated} * {JOULES_PER_KWH} / ({joules} > 0))", style.COUNT, decimals=0, width=130),
+            Value("GPU hours", f"({each}) * 0 + on ({_ON}) group_left () {allocated}", style.COUNT, decimals=1, width=100),
             Value("Started, ago", f"({each}) * 0 + on ({_ON}) group_left () (time() - {_started(scope)})", units.Seconds, decimals=1, width=115),
             Value("Time to train", f"({each}) * 0 + on ({_ON}) group_left () {reached}", units.Seconds, decimals=1, width=115),
         ),
@@ -116,11 +116,11 @@ def before_and_after(scope: str) -> table.Panel:
             Key("unit", "Unit", width=90),
         ),
         columns=(
-            Value("Runs since", f"count by ({_NAME}) ({after})", look.COUNT, decimals=0, width=110),
+            Value("Runs since", f"count by ({_NAME}) ({after})", style.COUNT, decimals=0, width=110),
             Value("Since per before", f"{median_after} / {median_before}", units.PercentUnit, decimals=0, width=150),
-            Value("Median before", median_before, look.COUNT, decimals=0, width=130),
-            Value("Runs before", f"count by ({_NAME}) ({before})", look.COUNT, decimals=0, width=110),
-            Value("Median since", median_after, look.COUNT, decimals=0, width=130),
+            Value("Median before", median_before, style.COUNT, decimals=0, width=130),
+            Value("Runs before", f"count by ({_NAME}) ({before})", style.COUNT, decimals=0, width=110),
+            Value("Median since", median_after, style.COUNT, decimals=0, width=130),
         ),
         sort="Since per before",
         order=("Since per before", "Median before", "Runs before", "Median since"),

@@ -10,7 +10,7 @@ from grafana_foundation_sdk.models import common as shared
 from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import alert_titles, link, look, states
+from dashboards.parts import alert_titles, link, states, style
 from dashboards.parts.link import Onward
 from dashboards.parts.query import CLUSTER, RANGE, SOURCE, rows
 
@@ -42,8 +42,8 @@ class Value:
 
     title: str
     expr: str
-    unit: str = look.COUNT
-    steps: look.Steps | None = None
+    unit: str = style.COUNT
+    steps: style.Steps | None = None
     """Colours the text; with `gauge`, the bar."""
     gauge: bool = False
     ceiling: float | None = None
@@ -126,7 +126,7 @@ class Table:
         job = "cluster, workload" if "cluster" in labels else "workload"
         names = f"max by ({job}, job_name) (last_over_time({_JOB_NAMES}{{{CLUSTER}}}[{RANGE}]))"
         named = f"0 * ({rows_of}) + on ({job}) group_left (job_name) topk by ({job}) (1, {names})"
-        return (*self.columns, Text(_JOB_NAME, named, "job_name", width=130))
+        return (*self.columns, Text(_JOB_NAME, named, "job_name", width=82))
 
     def _refs(self) -> list[tuple[str, Column]]:
         return [(chr(ord("A") + index), column) for index, column in enumerate(self._shown)]
@@ -170,7 +170,7 @@ def _sorted(title: str, *, down: bool = False) -> common.TableSortByFieldState:
     return common.TableSortByFieldState().display_name(title).desc(down)
 
 
-def gauge(title: str, expr: str, steps: look.Steps, *, width: int | None = None, reduce: str = "max") -> Value:
+def gauge(title: str, expr: str, steps: style.Steps, *, width: int | None = None, reduce: str = "max") -> Value:
     """A fraction of 1, as a bar in the cell."""
     return Value(title, expr, units.PercentUnit, steps, gauge=True, ceiling=1, decimals=0, width=width, reduce=reduce)
 
@@ -180,9 +180,9 @@ def cause(title: str) -> Key:
     return Key("state", title, (link.DIAGNOSIS,), STATE_WIDTH, mappings=tuple(states.by_name()), filled=True)
 
 
-def of_mark(expr: str, width: int = 92) -> Value:
+def target_ratio(expr: str, width: int = 92) -> Value:
     """Utilization as a fraction of the target of its class of work."""
-    return gauge("Target ratio", expr, look.MARK, width=width)
+    return gauge("Target ratio", expr, style.TARGET_RATIO, width=width)
 
 
 def lost_state(title: str, expr: str) -> Text:
@@ -231,19 +231,19 @@ def _key_config(key: Key) -> list[Config]:
 def _text_config(column: Text) -> list[Config]:
     config = [Config("noValue", "-"), *_common(column.width, column.links, column.mappings)]
     if column.filled:
-        config += [Config("custom.cellOptions", _FILLED), Config("thresholds", look.thresholds_value(look.NO_FILL))]
+        config += [Config("custom.cellOptions", _FILLED), Config("thresholds", style.thresholds_value(style.NO_FILL))]
     return config
 
 
 def _value_config(column: Value) -> list[Config]:
     config = [Config("unit", column.unit), Config("noValue", column.empty)]
     config += _common(column.width, column.links, column.mappings)
-    if column.decimals is not None or column.unit == look.COUNT:
+    if column.decimals is not None or column.unit == style.COUNT:
         config.append(Config("decimals", column.decimals or 0))
     if column.ceiling is not None:
         config += [Config("min", 0), Config("max", column.ceiling)]
     if column.steps is not None:
-        config.append(Config("thresholds", look.thresholds_value(column.steps)))
+        config.append(Config("thresholds", style.thresholds_value(column.steps)))
     if column.gauge:
         config.append(Config("custom.cellOptions", {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}))
     elif column.steps is not None or column.mappings:

@@ -88,7 +88,7 @@ def many(name: str, label: str, query: str) -> build.QueryVariable:
     return _query(name, label, query).multi(True).include_all(True).all_value(".*").current(_ALL)
 
 
-def holding(owner: str) -> build.QueryVariable:
+def allocated_to(owner: str) -> build.QueryVariable:
     """Return, hidden, the nodes with GPUs allocated to the selection, so that queries read those alone."""
     query = f"label_values(gpu_allocation_ratio{{{owner}}}, instance)"
     return (

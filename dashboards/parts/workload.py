@@ -6,11 +6,11 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import statetimeline, table, timeseries
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, look, mfu, panel, price, workload_resources
+from dashboards.parts import block, mfu, panel, price, style, workload_resources
 from dashboards.parts.query import GPU_HOURS, JOULES_PER_KWH, KWH, now, over_time, owner_states, owners, some
-from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
+from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, step, target_ratio
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
-from exporter.tools.report.definitions import HELD, LOST, UTILIZATION, WASTED, among, identity, target_ratio_promql
+from exporter.tools.report.definitions import ALLOCATED, LOST, UTILIZATION, WASTED, among, identity, target_ratio_promql
 
 
 def body(made: build.Dashboard, kind: Kind) -> None:
@@ -62,7 +62,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
             "Utilization as a part of what is good for its class of work: 70 % of the time of batch work, 35 % of a service's, 14 % of a session's. Under 43 % of its mark it is bad.",
             now(target_ratio_promql(everything)),
             units.PercentUnit,
-            steps=look.MARK,
+            steps=style.TARGET_RATIO,
             size=(3, 4),
             decimals=0,
             empty="not observed",
@@ -72,7 +72,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
         panel.number(
             "Allocated GPU h",
             "In the time range.",
-            now(HELD.promql(everything)),
+            now(ALLOCATED.promql(everything)),
             GPU_HOURS,
             size=(3, 4),
             decimals=1,
@@ -85,7 +85,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
             "Allocated and idle, waiting or throttled, in the time range.",
             now(WASTED.promql(everything)),
             GPU_HOURS,
-            steps=look.SOME_IS_WORTH_A_LOOK,
+            steps=style.ORANGE_FROM_ONE,
             size=(3, 4),
             decimals=1,
             empty="not observed",
@@ -96,9 +96,9 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
             "Price of the waste",
             price.SOURCE,
             now(price.total(price.lost(scope))),
-            look.MONEY,
+            style.MONEY,
             mappings=price.MAPPINGS,
-            steps=look.SOME_IS_WORTH_A_LOOK,
+            steps=style.ORANGE_FROM_ONE,
             size=(3, 4),
             decimals=0,
             empty="not observed",
@@ -123,7 +123,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
             "Since the longest-idle workload of the selection last ran a kernel.",
             now(f"max(gpu_workload_idle_seconds{{{scope}}})"),
             units.Seconds,
-            steps=((None, look.GREEN), (600, look.YELLOW), (3600, look.ORANGE)),
+            steps=((None, style.GREEN), (600, style.YELLOW), (3600, style.ORANGE)),
             size=(3, 4),
             decimals=1,
             empty="none allocated",
@@ -150,20 +150,20 @@ def _table(kind: Kind) -> table.Panel:
                 "Wasted",
                 WASTED.promql(mine),
                 GPU_HOURS,
-                look.SOME_IS_WORTH_A_LOOK,
+                style.ORANGE_FROM_ONE,
                 decimals=1,
                 width=95,
                 reduce="sum",
                 wrap="topk(50, {})",
             ),
-            gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=110),
+            gauge("Utilization", UTILIZATION.promql(mine), style.PLAIN, width=110),
             *mfu.columns(scope, by),
-            of_mark(target_ratio_promql(mine)),
+            target_ratio(target_ratio_promql(mine)),
             lost_state("Wasted on", f"{lost} > 0.01"),
             Value(
                 "GPUs now",
                 f"workload:gpu_workload_allocated_gpus:sum{{{scope}}}",
-                look.COUNT,
+                style.COUNT,
                 decimals=1,
                 width=85,
                 reduce="sum",
@@ -193,7 +193,7 @@ def _states(kind: Kind) -> table.Panel:
             gauge(
                 "Share",
                 f"({by_state}) / on () group_left () (sum({by_state}) > 0)",
-                look.PLAIN,
+                style.PLAIN,
                 width=100,
                 reduce="sum",
             ),

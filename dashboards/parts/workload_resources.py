@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, look, panel, reported
+from dashboards.parts import link, panel, reported, style
 from dashboards.parts.query import (
     NODE,
     NOTABLE,
@@ -51,29 +51,32 @@ def gpus(kind: Kind) -> table.Panel:
             Key("gpu", "GPU", (link.to_gpu(node, gpu, cluster),), width=60),
         ),
         columns=(
-            gauge("Busy", own(gpu_used(NODE, by)), look.PLAIN, width=130),
-            gauge("Others wait", _lead(own(_waits(by))), look.SHARE_OF_TIME, width=130),
+            gauge("Busy", own(gpu_used(NODE, by)), style.PLAIN, width=130),
+            gauge("Others wait", _lead(own(_waits(by))), style.FRACTION_OF_TIME, width=130),
             lost_state("State", own(f"topk by ({by}) (1, {main_state})", "state")),
             gauge(
-                "SM active", own(answering(rate(f"gpu_sm_active_seconds_total{{{NODE}}}"), NODE)), look.PLAIN, width=130
+                "SM active",
+                own(answering(rate(f"gpu_sm_active_seconds_total{{{NODE}}}"), NODE)),
+                style.PLAIN,
+                width=130,
             ),
             gauge(
                 "Memory",
                 own(f"gpu_memory_used_bytes{{{NODE}}} / gpu_memory_total_bytes{{{NODE}}}"),
-                look.FULL,
+                style.FULL,
                 width=130,
             ),
             Value(
                 "Temp.",
                 own(f'gpu_temperature_celsius{{{NODE}, sensor="gpu"}}'),
                 units.Celsius,
-                look.HEAT,
+                style.HEAT,
                 width=75,
             ),
             gauge(
                 "Thermal throttling",
                 own(answering(rate(f"gpu_throttled_seconds_total{{{NODE}, {THERMAL}}}"), NODE)),
-                look.SHARE_OF_TIME,
+                style.FRACTION_OF_TIME,
                 width=145,
             ),
             Value("Power", own(f"gpu_power_watts{{{NODE}}}"), units.Watt, width=80),
@@ -146,7 +149,7 @@ def host(made: build.Dashboard, kind: Kind) -> None:
                     f"{BY_WORKLOAD} limit",
                 ),
             ],
-            look.COUNT,
+            style.COUNT,
             size=(8, 8),
             empty="The host does not report its CPU",
         )
@@ -201,7 +204,7 @@ def host(made: build.Dashboard, kind: Kind) -> None:
             "Allocated GPUs",
             "By each workload.",
             over_time(f"sum by (cluster, workload) (gpu_workload_allocated_gpus{{{scope}}})", BY_WORKLOAD),
-            look.COUNT,
+            style.COUNT,
             size=(12, 7),
             empty="The selection had no GPU allocated in the time range",
         )

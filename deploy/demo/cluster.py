@@ -32,7 +32,7 @@ class Node:
 NODES = (
     Node(
         "train-1",
-        "8xH200:4*training,2*input-bound,thermal,idle-held;scheduler=slurm;seed=11",
+        "8xH200:4*training,2*input-bound,thermal,allocated-idle;scheduler=slurm;seed=11",
         "Eight H200 under Slurm. Four train well. One job waits for its data loader, one GPU is too hot, and one job "
         "allocates a GPU it does not use.",
     ),

@@ -16,7 +16,7 @@ from deploy.demo.drawing.document import listed, mapping
 
 _MAX_MESSAGES = 200
 _LARGEST = 1 << 20
-_PATIENCE = 20.0
+_TIMEOUT_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class _Session(socketserver.StreamRequestHandler):
     """One SMTP conversation (RFC 5321), without extensions."""
 
     server: Mailbox  # pyright: ignore[reportIncompatibleVariableOverride]
-    timeout = _PATIENCE
+    timeout = _TIMEOUT_SECONDS
 
     def handle(self) -> None:
         self._send("220 demo")

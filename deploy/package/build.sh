@@ -51,3 +51,4 @@ package deb "gpu-exporter_${VERSION}_$ARCHITECTURE.deb"
 package rpm "gpu-exporter-$VERSION-1.$machine.rpm"
 "$tools/shiv" --site-packages "$made/python" -e exporter.__main__:main -p '/usr/bin/env python3' --compressed \
   -o "$out/gpu-exporter-$VERSION.pyz"
+"$tools/python" -W ignore deploy/package/single_file.py "$out/gpu-exporter-$VERSION.pyz"

@@ -40,7 +40,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 SOCKET = "/run/gpu-exporter/progress/progress.sock"
 VERSION = 1
-_FIRST, _PATIENCE = 0.1, 1.0
+_FIRST, _LOCK_TIMEOUT_SECONDS = 0.1, 1.0
 """Seconds until the first report (what a program says last is only heard of one that was heard before), and that a
 report waits for the one before it."""
 _ROOM = struct.pack("ll", 0, 200_000)
@@ -275,7 +275,7 @@ class Progress:
         if os.getpid() != self._pid or not any(each.counters or each.phases for each in self._all()):
             return False
         # One after the other, or older totals could come after the last. A fork may have left it locked for ever.
-        if not self._sending.acquire(timeout=_PATIENCE):
+        if not self._sending.acquire(timeout=_LOCK_TIMEOUT_SECONDS):
             return False
         try:
             if self._socket is None:

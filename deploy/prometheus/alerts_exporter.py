@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
-from deploy.prometheus.outages import held_firing, lately
+from deploy.prometheus.outages import keep_firing_while_silent, lately
 from deploy.prometheus.recordings_fleet import NEW_NODE
 from deploy.prometheus.targets import exporters
 from deploy.prometheus.wording import GPU, NODE, NODE_HIT, percent
@@ -77,7 +77,7 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
         audience=Audience.ONCALL,
         severity=Severity.CRITICAL,
         # An exporter that restarts to get the driver back is away for minutes between its tries.
-        expr=held_firing("GpuDriverUnavailable", lately('gpu_exporter_driver_error{error!="RELEASED"}')),
+        expr=keep_firing_while_silent("GpuDriverUnavailable", lately('gpu_exporter_driver_error{error!="RELEASED"}')),
         for_="10m",
         meaning="The exporter cannot open the driver of a node, so that most likely none of its GPUs can be used.",
         summary=NODE + f" has a GPU driver that {_MISMATCH}differs in version from its library{{{{ else }}}}does not "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Severity
-from deploy.prometheus.outages import held
+from deploy.prometheus.outages import keep_while_silent
 from deploy.prometheus.wording import NODE, NODE_HIT, timestamp
 
 SWITCH = Alert(
@@ -11,7 +11,7 @@ SWITCH = Alert(
     audience=Audience.ONCALL,
     severity=Severity.CRITICAL,
     # An error that does not end the fabric's work is reported by the check, and is no alert.
-    expr=held("GpuNvswitchError", 'gpu_fault_timestamp_seconds{fault="nvswitch"}'),
+    expr=keep_while_silent("GpuNvswitchError", 'gpu_fault_timestamp_seconds{fault="nvswitch"}'),
     meaning="An NVSwitch reported a fatal error, so that work over its links hangs or ends.",
     summary=f"{NODE} has a fatal NVSwitch error ({{{{ $labels.evidence }}}})",
     description=f"{NODE} has a fatal NVSwitch error ({{{{ $labels.evidence }}}}) since {timestamp()}: "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from deploy.prometheus.alerts_links import LINKS
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
-from deploy.prometheus.outages import held, unless_silent
+from deploy.prometheus.outages import keep_while_silent, unless_silent
 from deploy.prometheus.recordings_alert import MARGIN
 from deploy.prometheus.recordings_device import INFO_JOIN
-from deploy.prometheus.wording import GPU, HIT, NODE, NODE_HELD, of_gpu, percent, size, threshold, timestamp
+from deploy.prometheus.wording import GPU, HIT, NODE, NODE_ALLOCATED, of_gpu, percent, size, threshold, timestamp
 
 _GPU = "(cluster, instance, gpu, uuid)"
 _DEVICE = "(cluster, instance, uuid)"
@@ -25,10 +25,10 @@ def _throttled(reasons: str) -> str:
 _HEAT = "sw_thermal|hw_thermal|thermal"
 _THROTTLED = Param("max_throttled_ratio", 0.1, Unit.RATIO, "Fraction of time that the clocks may be lowered.")
 _OVER = Param("window", "10m", Unit.DURATION, "Time it is measured over.")
-_HELD_DOWN = of_gpu(
+_BY_HEAT = of_gpu(
     f'max(rate(gpu_throttled_seconds_total{{<gpu>,reason=~"{_HEAT}"}}[<window>])'
     f' or avg_over_time(gpu_throttle_active{{<gpu>,reason=~"{_HEAT}"}}[<window>])) > <max_throttled_ratio>',
-    f" Heat held its clocks down {percent('.Value')} of the last <window> (threshold "
+    f" Heat lowered its clocks {percent('.Value')} of the last <window> (threshold "
     f"{threshold('max_throttled_ratio')}).",
 )
 _STANDS = of_gpu(
@@ -61,7 +61,7 @@ max without (job, sensor, fan) (
     ),
     meaning="A GPU is too hot: heat lowers its clocks, or it is about to, or a fan of a hot card stands still.",
     summary=f"{GPU} overheats",
-    description=f"{GPU} overheats.{_HELD_DOWN}{_STANDS}{_LEFT} Look at fans, air flow and inlet temperature. {HIT}",
+    description=f"{GPU} overheats.{_BY_HEAT}{_STANDS}{_LEFT} Look at fans, air flow and inlet temperature. {HIT}",
 )
 POWER_BRAKE = Alert(
     name="GpuPowerBrake",
@@ -74,7 +74,7 @@ POWER_BRAKE = Alert(
     params=(_THROTTLED, _OVER),
     meaning="The power brake, a signal of power supply or rack, lowers the clocks of a GPU.",
     summary=f"{GPU} is slowed down by the power brake",
-    description=f"The power brake held the clocks of {GPU} down for {percent()} of the last <window> (threshold "
+    description=f"The power brake lowered the clocks of {GPU} for {percent()} of the last <window> (threshold "
     f"{threshold('max_throttled_ratio')}). Look at power supplies, cables and the rack's power limit. {HIT}",
 )
 
@@ -85,7 +85,7 @@ def _fault(name: str, severity: Severity, expr: str, meaning: str, what: str, ad
         name=name,
         audience=Audience.ONCALL,
         severity=severity,
-        expr=held(name, expr),
+        expr=keep_while_silent(name, expr),
         meaning=meaning,
         summary=f"{GPU} {what}",
         description=f"{GPU} {what}. {advice} {HIT}",
@@ -150,7 +150,7 @@ LOST = Alert(
     severity=Severity.CRITICAL,
     # With an XID at once, else by device if it is known, else by count. Silent while GpuDriverUnavailable reports it.
     # Three scrapes may have failed at the time that is looked back to.
-    expr=held(
+    expr=keep_while_silent(
         "GpuLost",
         f"""\
 max without (job) (gpu_fault_timestamp_seconds{{action="restart",evidence=~"XID .*"}}
@@ -166,7 +166,7 @@ unless on {_NODE} gpu_exporter_driver_error)""",
     description=f"{{{{ if $labels.fault }}}}{GPU} does not answer {_EVIDENCE} since {timestamp()}: it is "
     f"off the bus, or calls about it hang. Drain the node and restart it. {HIT}{{{{ else }}}}{NODE} has "
     f"fewer GPUs than "
-    "it should have. " + unless_silent(NODE_HELD) + " Drain the node and restart it."
+    "it should have. " + unless_silent(NODE_ALLOCATED) + " Drain the node and restart it."
     "{{ end }}",
 )
 MEMORY_LEAKED = Alert(

@@ -14,7 +14,7 @@ _OF_RULERS = "rule_replica, ruler_replica, thanos_ruler_replica"
 """What rulers that share a database put on the series they write, such as those of the Prometheus operator."""
 
 
-def held(alert: str, expr: str) -> str:
+def keep_while_silent(alert: str, expr: str) -> str:
     """`expr`, and what `alert` stood on when the target was last scraped, until it answers or is no target any more.
 
     The value is then the time at which the alert began, in Unix seconds.
@@ -22,8 +22,8 @@ def held(alert: str, expr: str) -> str:
     return f"{expr}\nor\n{_as_given(_stood(alert))}"
 
 
-def held_firing(alert: str, expr: str) -> str:
-    """Keep an alert with a `for`, as `held` does: a pending one does not become a page by the silence.
+def keep_firing_while_silent(alert: str, expr: str) -> str:
+    """Keep an alert with a `for`, as `keep_while_silent` does: a pending one does not become a page by the silence.
 
     One that only its `keep_firing_for` still kept when the target fell silent is kept too: no newer value exists.
     """

@@ -15,8 +15,8 @@ _GPU = "(cluster, instance, uuid)"
 
 def _named(labels: tuple[str, ...], matchers: str = "") -> str:
     """Return the workloads whose parts agree on these labels."""
-    held = f"sum {by(labels)} (max_over_time(gpu_workload_allocated_gpus{matchers}[{LATELY}])) > 0"
-    return f"({held} unless on {WORKLOAD} count by {WORKLOAD} ({held}) > 1)"
+    allocated = f"sum {by(labels)} (max_over_time(gpu_workload_allocated_gpus{matchers}[{LATELY}])) > 0"
+    return f"({allocated} unless on {WORKLOAD} count by {WORKLOAD} ({allocated}) > 1)"
 
 
 _OWNER = "workload:gpu_owner:first"

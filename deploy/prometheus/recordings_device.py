@@ -129,7 +129,7 @@ def device_states(level: Level) -> tuple[Recording, ...]:
     )
 
 
-def device_shares(level: Level) -> tuple[Recording, ...]:
+def device_ratios(level: Level) -> tuple[Recording, ...]:
     """Record for how much of its time a level was used, and slowed down."""
     labels, state = level.labels, f"{level.name}_state:gpu_state_seconds:rate5m"
     busy, observed = f"{level.name}:gpu_busy_seconds:rate5m", summed(labels, f'{state}{{state!="unobserved"}}')
@@ -171,7 +171,7 @@ def device_load(level: Level) -> tuple[Recording, ...]:
 
 
 def allocation(level: str, labels: tuple[str, ...], base: str = "") -> tuple[Recording, ...]:
-    held = f"{level}:gpu_workload_allocated_gpus:sum"
+    allocated = f"{level}:gpu_workload_allocated_gpus:sum"
     total = (
         summed(labels, f"{base}:gpu_workload_allocated_gpus:sum")
         if base
@@ -179,7 +179,7 @@ def allocation(level: str, labels: tuple[str, ...], base: str = "") -> tuple[Rec
     )
     return (
         record(
-            held,
+            allocated,
             labels,
             f"{total} or 0 * {level}:gpu_up:count",
             "Allocated GPUs by workloads (parts of a GPU count as parts); 0 where none is allocated.",
@@ -187,7 +187,7 @@ def allocation(level: str, labels: tuple[str, ...], base: str = "") -> tuple[Rec
         record(
             f"{level}:gpu_free:sum",
             labels,
-            f"clamp_min({level}:gpu_up:sum - {held}, 0)",
+            f"clamp_min({level}:gpu_up:sum - {allocated}, 0)",
             "Reachable GPUs that are allocated to no workload.",
         ),
     )
@@ -223,7 +223,7 @@ GPU_BUSY = record(
     "Fraction of the observed time in which a kernel ran and did more than wait; none while the GPU is unreachable.",
 )
 INFO_JOIN = f" * on (cluster, instance, uuid) group_left (model) {INFO.record}"
-MODEL_SHARE = record(
+MODEL_ALLOCATION = record(
     "model:gpu_allocation_ratio:sum",
     MODEL,
     summed(MODEL, "workload_model:gpu_allocation_ratio:sum"),

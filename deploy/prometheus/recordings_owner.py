@@ -98,7 +98,7 @@ _WORKLOAD_SECONDS = "workload_state:gpu_workload_gpu_seconds:rate5m"
 
 
 _TARGET = "workload:gpu_utilization_good:ratio"
-MARK = record(
+TARGET_UTILIZATION = record(
     _TARGET,
     ("workload",),
     f"max {by(('workload',))} ("
@@ -126,7 +126,7 @@ def _total(name: str, expr: str, help: str) -> Recording:
     return record(f"workload:{name}", WHOLE, summed(WHOLE, once(KEPT_OWNER_LABELS, expr)), help)
 
 
-WORKLOAD_HELD = (
+WORKLOAD_ALLOCATED = (
     _total("gpu_workload_allocated_gpus:sum", "gpu_workload_allocated_gpus", "Allocated GPUs."),
     _total("gpu_workload_memory_bytes:sum", "gpu_workload_memory_bytes", "GPU memory its processes use, bytes."),
 )

@@ -174,8 +174,8 @@ def _holders(metric: str) -> str:
     """Return the metric of the workloads of each pod, or of the listener on the port of the host."""
     listens = 'max by (cluster, instance, workload, port) (gpu_workload_listen_port{workload_pod=""})'
     own, of_pods = metric.replace("<pod>", 'workload_pod=""'), metric.replace("<pod>", 'workload_pod!=""')
-    held = f"max by (cluster, instance, workload) ({own})"
-    joined = f"{listens} * on (cluster, instance, workload) group_left () {held}"
+    allocated = f"max by (cluster, instance, workload) ({own})"
+    joined = f"{listens} * on (cluster, instance, workload) group_left () {allocated}"
     bare = f'label_replace({joined}, "host", "$1", "instance", "(.*):[0-9]+")'
     pods = f"sum by ({_OF_POD}) (max by ({_OF_POD}, instance, workload_container) ({of_pods}))"
     return f"{pods} or sum by (cluster, host, port) ({bare})"

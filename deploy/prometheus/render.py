@@ -126,7 +126,7 @@ def render(settings: Settings | None = None) -> dict[str, Any]:
     }
 
 
-def render_marked() -> dict[str, Any]:
+def render_templates() -> dict[str, Any]:
     """The alert groups with placeholders: `<Alert.key>` for values, `<runbooks>`, `<interval>`, `<slowInterval>`."""
     return {
         "groups": [

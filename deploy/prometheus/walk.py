@@ -81,6 +81,6 @@ def rules(alert: Alert) -> tuple[str, ...]:
 def text(alert: Alert) -> str:
     """Return the places to check, for the alert's page."""
     shown = ", ".join(f"{title} (`{address}`)" for title, address in dashboards(alert))
-    judged = rules(alert)
-    check = f" On the node: `gpu-exporter check` (rules {', '.join(judged)})." if judged else ""
+    named = rules(alert)
+    check = f" On the node: `gpu-exporter check` (rules {', '.join(named)})." if named else ""
     return f"Dashboards: {shown}.{check}\n"

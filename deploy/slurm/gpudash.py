@@ -32,6 +32,8 @@ _LOW, _MIDDLE = 0.15, 0.5
 """Utilization below which an allocated GPU is red, and yellow."""
 _RED, _YELLOW, _GREEN, _DIM = 31, 33, 32, 2
 _MAX_BYTES = 64 << 20
+_TARGET = "(?:([0-9.]+)|([^.:]+)[^:]*)(?::[0-9]+)?"
+"""An IP address, or the first part of a name."""
 _NO_DATA, _FREE = "-", "free"
 
 
@@ -51,8 +53,8 @@ class Cell(NamedTuple):
 
 
 def _by_host(series: str) -> str:
-    """Return the label `host`: what targets.py calls the node, else the first part of the target's name."""
-    by_target = f'label_replace({series}, "host", "$1", "instance", "([^.:]+).*")'
+    """Return the label `host`: what targets.py calls the node, else the first part of the target's name, or its IP."""
+    by_target = f'label_replace({series}, "host", "$1$2", "instance", "{_TARGET}")'
     return f'label_replace({by_target}, "host", "$1", "node", "([^.]+).*")'
 
 

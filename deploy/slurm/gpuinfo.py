@@ -24,7 +24,7 @@ _FIELD = re.compile(r"(?:^|\s)(NodeName|State|Partitions|Gres|GresUsed)=(\S*)")
 _HEAD = ("NODE", "PARTITION", "STATE", "GPUS", "ALLOC", "BUSY", "ALLOCATED_IDLE", "FAULTS")
 _GPUS = re.compile(r"(?:^|,)gpu(?::[^,:]*[^,:0-9][^,:]*|:[0-9]+(?=:))?(?::([0-9]+))?(?=,|$)")
 
-_HELD_IDLE = 'rate(gpu_state_seconds_total{state="allocated_idle"}[5m])'
+_ALLOCATED_IDLE = 'rate(gpu_state_seconds_total{state="allocated_idle"}[5m])'
 
 
 def _host(series: str) -> str:
@@ -40,7 +40,7 @@ def _once(series: str, *labels: str) -> str:
 
 QUERIES: Mapping[str, str] = {
     "busy": f"avg by (host) ({_once('gpu_utilization_ratio')})",
-    "allocated_idle": f"sum by (host) ({_once(_HELD_IDLE)})",
+    "allocated_idle": f"sum by (host) ({_once(_ALLOCATED_IDLE)})",
     "faults": f"count by (host) ({_once('gpu_fault_timestamp_seconds', 'fault', 'evidence')})",
 }
 _MAX_BYTES = 16 << 20

@@ -41,15 +41,31 @@ def output(*command: str) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=_TIMEOUT).stdout.decode()
 
 
-def text_of_user(row: Mapping[str, Any], users: int, month: str) -> str:
+def trend(row: Mapping[str, Any]) -> str:
     before = row["gpu_hours_before"]
-    trend = f", {row['gpu_hours'] / before - 1:+.0%} to the month before" if before else ""
+    return f"{row['gpu_hours'] / before - 1:+.0%}" if before else ""
+
+
+def text_of_user(row: Mapping[str, Any], users: int, month: str) -> str:
+    change = f", {trend(row)} to the month before" if trend(row) else ""
     lines = [
-        f"GPU hours of {row['name']} in {month}: {row['gpu_hours']:.1f}{trend}",
+        f"GPU hours of {row['name']} in {month}: {row['gpu_hours']:.1f}{change}",
         f"Rank {row['rank']} of {users} users",
         f"Used by kernels: {row['used_hours']:.1f} h. Wasted: {row['wasted_hours']:.1f} h",
     ]
     return "\n".join([*lines, "", f"Jobs with waste: gpu-exporter report --user {row['name']} --since 30d", ""])
+
+
+def text_of_account(account: str, rows: Sequence[Mapping[str, Any]], month: str) -> str:
+    lines = [
+        f"GPU hours of account {account} in {month}: {sum(row['gpu_hours'] for row in rows):.1f}",
+        "",
+        f"{'Rank':>4}  {'User':<20}  {'GPU hours':>10}  {'Used':>10}  {'Wasted':>10}  {'Trend':>6}",
+    ]
+    for row in rows:
+        hours = "  ".join(f"{row[name]:>10.1f}" for name in ("gpu_hours", "used_hours", "wasted_hours"))
+        lines.append(f"{row['rank']:>4}  {row['name']:<20}  {hours}  {trend(row):>6}".rstrip())
+    return "\n".join([*lines, "", f"With cost: gpu-exporter report --month {month} --team {account} --by user", ""])
 
 
 def coordinators(text: str) -> Mapping[str, Sequence[str]]:
@@ -66,14 +82,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if _SETTINGS.exists():
         os.environ.update({**settings(_SETTINGS.read_text(encoding="utf-8")), **os.environ})
-    report = (os.environ.get("GPU_EXPORTER", "gpu-exporter"), "report", "--month", given.month)
+
+    def rows_of(*team: str) -> Sequence[Mapping[str, Any]]:
+        report = (os.environ.get("GPU_EXPORTER", "gpu-exporter"), "report", "--month", given.month, *team)
+        found = json.loads(output(*report, "--by", "user", "--format", "json"))["rows"]
+        return [row for row in found if row["name"]]
+
     try:
-        rows = [row for row in json.loads(output(*report, "--by", "user", "--format", "json"))["rows"] if row["name"]]
+        rows = rows_of()
         mails = [(row["name"], text_of_user(row, len(rows), given.month)) for row in rows]
         shown = output("sacctmgr", "-nP", "show", "account", "withcoord", "format=account,coord")
         for account, names in coordinators(shown).items():
-            text = output(*report, "--team", account, "--by", "user")
-            mails += [(name, text) for name in names]
+            team = rows_of("--team", account)
+            mails += [(name, text_of_account(account, team, given.month)) for name in names if team]
     except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
         sys.stderr.write(f"monthly: {error}\n")
         return 1

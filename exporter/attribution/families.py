@@ -25,7 +25,7 @@ from exporter.core.families import (
     info,
 )
 from exporter.core.record import record
-from exporter.core.units import Bytes, Share
+from exporter.core.units import Bytes, Fraction
 from exporter.host.model import HostUsage
 
 
@@ -48,19 +48,19 @@ class WorkloadRow:
 
 
 @record
-class ShareRow:
+class OwnerRow:
     """One owner's part (0 to 1) of one target. `profile` is the MIG instance's, empty for a GPU."""
 
     target: Target
     profile: str
     owner: Owner
-    share: Share
+    share: Fraction
     unallocated: bool = False
     """Whether the owner runs on it without an allocation."""
 
 
 Rows = Sequence[WorkloadRow]
-Shares = Sequence[ShareRow]
+OwnerRows = Sequence[OwnerRow]
 
 INFO_LABELS = (
     "slurm_array_job",
@@ -174,7 +174,7 @@ _FAMILIES: tuple[Family[Rows], ...] = (
 )  # fmt: skip
 
 
-def _whole(rows: Shares) -> Iterable[Sample]:
+def _whole(rows: OwnerRows) -> Iterable[Sample]:
     """Return fractions of whole GPUs: owners of MIG instances have the instances' fractions."""
     found: dict[tuple[str, str, Owner], float] = defaultdict(float)
     parents = {row.target.parent_uuid for row in rows} - {""}
@@ -185,7 +185,7 @@ def _whole(rows: Shares) -> Iterable[Sample]:
     return (Sample(share, (gpu, uuid, *owner.labels)) for (gpu, uuid, owner), share in found.items())
 
 
-def _unallocated(rows: Shares) -> Iterable[Sample]:
+def _unallocated(rows: OwnerRows) -> Iterable[Sample]:
     """Return the GPUs that are used, themselves or in an instance, by owners that they are not allocated to."""
     found = {
         (str(row.target.index), row.target.parent_uuid or row.target.uuid, row.owner): None
@@ -195,7 +195,7 @@ def _unallocated(rows: Shares) -> Iterable[Sample]:
     return (Sample(1, (gpu, uuid, *owner.labels)) for gpu, uuid, owner in found)
 
 
-def _instances(rows: Shares) -> Iterable[Sample]:
+def _instances(rows: OwnerRows) -> Iterable[Sample]:
     for row in rows:
         target = row.target
         if target.parent_uuid and row.owner != NOBODY:
@@ -204,13 +204,13 @@ def _instances(rows: Shares) -> Iterable[Sample]:
             yield Sample(row.share, (*place, *row.owner.labels))
 
 
-SHARE_FAMILIES: tuple[Family[Shares], ...] = (
+OWNER_FAMILIES: tuple[Family[OwnerRows], ...] = (
     gauges("gpu_allocation_ratio", "Fraction of the GPU allocated to the owner, from 0 to 1; 0 for an owner that runs on a GPU of others.", Unit.NONE, _whole, (*DEVICE, *OWNER_LABELS), NODE),
     gauges("gpu_mig_allocation_ratio", "Fraction of the MIG instance allocated to the owner, from 0 to 1.", Unit.NONE, _instances, (*INSTANCE, *OWNER_LABELS), NODE),
     gauges("gpu_unallocated_use", "The owner runs on a scheduler's GPU, and every source reports that it was not allocated to it; always 1.", Unit.NONE, _unallocated, (*DEVICE, *OWNER_LABELS), NODE),
 )  # fmt: skip
 
-FAMILIES: tuple[AnyFamily, ...] = (*workload_families(), *SHARE_FAMILIES)
+FAMILIES: tuple[AnyFamily, ...] = (*workload_families(), *OWNER_FAMILIES)
 """Families of workloads without allow-listed pod labels."""
 
 

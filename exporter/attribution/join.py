@@ -17,7 +17,7 @@ from exporter.attribution.owner import NOBODY, Owner, Ownership, SourceHealth, T
 from exporter.attribution.source import Match, OwnerSource, ProcessIndex, ProcessIndexer, View
 from exporter.core.clock import MonotonicTime
 from exporter.core.threads import Threads
-from exporter.core.units import Share
+from exporter.core.units import Fraction
 from exporter.host.model import HostProcess
 
 K = TypeVar("K")
@@ -95,7 +95,7 @@ class Attribution:
             for uuid in {*allocated, *runners}
         }
         holders = {uuid: tuple(owner for owner in part if owner != NOBODY) for uuid, part in parts.items()}
-        everyone = {owner for held in holders.values() for owner in held}
+        everyone = {owner for owners in holders.values() for owner in owners}
         infos = {owner: info for view in reversed(views) for owner, info in view.info.items()}
         cgroup_health = [SourceHealth("cgroup", bool(index.groups), 0.0)] if index.groups or index.unseen else []
         allocated_by_any: dict[str, set[Owner]] = defaultdict(set)
@@ -105,7 +105,7 @@ class Attribution:
                     allocated_by_any[uuid].add(owner)
         return Ownership(
             processes=owners,
-            holders={uuid: held for uuid, held in holders.items() if held},
+            holders={uuid: owners for uuid, owners in holders.items() if owners},
             weights={(uuid, owner): part for uuid, each in parts.items() for owner, part in each.items()},
             unallocated=self._unallocated.of(
                 allocated_by_any,
@@ -245,7 +245,7 @@ def within_pods(allocated: Mapping[Owner, float | None], runners: Collection[Own
     return found
 
 
-def weights(allocated: Mapping[Owner, float | None], runners: Iterable[Owner]) -> Mapping[Owner, Share]:
+def weights(allocated: Mapping[Owner, float | None], runners: Iterable[Owner]) -> Mapping[Owner, Fraction]:
     """Return the fraction of one target that each owner has: by amount where all have one, else even fractions.
 
     Runners have none of a target that was allocated to others, and all of one that was allocated to no owner.
@@ -255,10 +255,10 @@ def weights(allocated: Mapping[Owner, float | None], runners: Iterable[Owner]) -
     stated = [amount for amount in amounts.values() if amount]
     if len(stated) == len(amounts) and stated:
         total = sum(stated)
-        parts = {holder: Share((amount or 0.0) / total) for holder, amount in amounts.items()}
+        parts = {holder: Fraction((amount or 0.0) / total) for holder, amount in amounts.items()}
     else:
-        parts = {holder: Share(1.0 / len(amounts)) for holder in amounts}
-    return {**dict.fromkeys(runners, Share(0.0)), **parts}
+        parts = {holder: Fraction(1.0 / len(amounts)) for holder in amounts}
+    return {**dict.fromkeys(runners, Fraction(0.0)), **parts}
 
 
 SETTLE_SECONDS = 15.0

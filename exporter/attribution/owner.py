@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from exporter.core.clock import UnixTime
 from exporter.core.record import record
-from exporter.core.units import Share
+from exporter.core.units import Fraction
 
 _DAEMONS = (
     r"crond?|atd|condor|pbs(?:_jobs|_mom)?|torque-mom|lsfd|sge_?execd(?:\..+)?|gridengine-exec|supervisord?"
@@ -101,7 +101,7 @@ class Target:
     parent_uuid: str = ""
     gpu_instance: int | None = None
     compute_instance: int | None = None
-    share: Share = Share(1.0)
+    share: Fraction = Fraction(1.0)
     """Fraction of the whole GPU: 1 except for MIG instances."""
     profile: str = ""
     """Profile of a MIG instance: `1g.10gb`."""
@@ -179,7 +179,7 @@ class Ownership:
 
     processes: Mapping[int, Owner] = field(default_factory=dict[int, Owner])
     holders: Mapping[str, tuple[Owner, ...]] = field(default_factory=dict[str, tuple[Owner, ...]])
-    weights: Mapping[tuple[str, Owner], Share] = field(default_factory=dict[tuple[str, Owner], Share])
+    weights: Mapping[tuple[str, Owner], Fraction] = field(default_factory=dict[tuple[str, Owner], Fraction])
     cgroups: Mapping[Owner, str] = field(default_factory=dict[Owner, str])
     """Path of the owner's own cgroup under the mount; absent if others are in it."""
     info: Mapping[Owner, WorkloadInfo] = field(default_factory=dict[Owner, WorkloadInfo])

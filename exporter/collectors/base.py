@@ -18,7 +18,7 @@ R = TypeVar("R")
 class Pace(float, enum.Enum):
     """Interval at which a collector reads, in seconds; the driver's time is what sampling costs."""
 
-    PASS = 0.0
+    CYCLE = 0.0
     FAST = 5.0
     SLOW = 30.0
     ONCE = float("inf")

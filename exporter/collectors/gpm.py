@@ -65,7 +65,7 @@ def activity(before: Activity, values: Mapping[int, Any], seconds: float) -> Act
     return Activity(ratios, totals)
 
 
-def is_of_pass(values: Mapping[int, Any], seconds: float) -> bool:
+def covers_cycle(values: Mapping[int, Any], seconds: float) -> bool:
     """Return whether GPM covers the `seconds` since the last good reading, not a longer time, as after a pause.
 
     What it reports of more than that adds to the totals, and is not compared with what else is known of the cycle.
@@ -169,7 +169,7 @@ def read(device: Device, previous: Gpm | None, tick: Tick) -> Gpm:
     units = previous.activity if previous else None
     if values is not None:
         units = activity(before, values, tick.seconds)
-    if values is None or not is_of_pass(values, tick.seconds):
+    if values is None or not covers_cycle(values, tick.seconds):
         units = silent(units)
     return Gpm(units, pcie, nvlink, tried_at)
 
@@ -187,7 +187,7 @@ def _pcie(device: Device, values: Mapping[int, float] | None, before: Traffic | 
     rates = {path.direction: rate for path in PCIE if (rate := _gpm_rate(path, values or {})) is not None}
     if values is not None and (rates or (before and before.fields is None)):
         seconds = values.get(GPM_SECONDS, tick.seconds) if before else 0.0
-        rate = sum(rates.values()) if rates and is_of_pass(values, tick.seconds) else None
+        rate = sum(rates.values()) if rates and covers_cycle(values, tick.seconds) else None
         return Traffic(_added(totals, {direction: each * seconds for direction, each in rates.items()}), rate, None)
     fields = read_fields(device, _PCIE_FIELDS, before.fields if before else None, tick)
     return _counted(fields, totals, before.counts if before else {}, tick.seconds)
@@ -261,7 +261,7 @@ def _moved(
     if rate is None:
         return before, None
     total = 0.0 if before is None else before + rate * values.get(GPM_SECONDS, seconds)
-    return total, rate if is_of_pass(values, seconds) else None
+    return total, rate if covers_cycle(values, seconds) else None
 
 
 def _seconds_of(unit: str, what: str) -> Family[Gpm]:
@@ -276,7 +276,7 @@ def _seconds_of(unit: str, what: str) -> Family[Gpm]:
 GPM: Collector[Gpm] = Collector(
     name="gpm",
     help="Activity of SMs, tensor cores, memory and pipes, bytes over PCIe and NVLink; up to 3 driver calls a cycle.",
-    pace=Pace.PASS,
+    pace=Pace.CYCLE,
     read=read,
     families=(
         *(_seconds_of(unit, what) for unit, _, what in UNITS),

@@ -16,7 +16,7 @@ _COMMON_SPEED, _LINK_COUNT = nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON, nvml.NVM
 _SPEED, _STATE = nvml.NVML_FI_DEV_NVLINK_GET_SPEED, nvml.NVML_FI_DEV_NVLINK_GET_STATE
 _UP, _STATES = frozenset({1, 2}), frozenset({0, 1, 2, 3})
 """Link states: 0 inactive, 1 active, 2 asleep to save power, 3 active with traffic disabled. Another says nothing."""
-_PATIENCE = 300.0
+_UNREPORTED_SECONDS = 300.0
 """Seconds after which links that report no state count as not there: one that is refused for a moment is not down."""
 
 _TOTALS = {
@@ -69,13 +69,13 @@ class Nvlink:
     """Error fields this GPU counts per link."""
     partial_since: UnixTime | None = None
     """Since when some links have reported no state; None while all do."""
-    patient: bool = False
+    recent: bool = False
     """Whether these are still waited for."""
 
     @property
     def links_up(self) -> int | None:
         """Number of links that are up; None while some are waited for."""
-        return None if self.patient or not self.up else sum(self.up.values())
+        return None if self.recent or not self.up else sum(self.up.values())
 
 
 def read(device: Device, previous: Nvlink | None, tick: Tick) -> Nvlink:
@@ -102,7 +102,7 @@ def read(device: Device, previous: Nvlink | None, tick: Tick) -> Nvlink:
         by_link=by_link,
         per_link=per_link,
         partial_since=since,
-        patient=since is not None and 0.0 <= tick.time - since < _PATIENCE,
+        recent=since is not None and 0.0 <= tick.time - since < _UNREPORTED_SECONDS,
     )
 
 

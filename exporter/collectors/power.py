@@ -90,7 +90,7 @@ def _watts_of(milliwatts: int | None) -> Watts | None:
 POWER: Collector[Power] = Collector(
     name="power",
     help="Power, energy and power limits; 2 driver calls a cycle, 3 more every 30 s.",
-    pace=Pace.PASS,
+    pace=Pace.CYCLE,
     read=read,
     families=(
         gauge("gpu_power_watts", "Power drawn: a 1-second mean on Ampere (but A100) and newer, instantaneous before.", Unit.WATTS, lambda p: p.watts),

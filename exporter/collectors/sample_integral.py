@@ -24,8 +24,10 @@ _MAX_READING_SECONDS = 5.0
 """The longest time that one reading stands for."""
 _MAX_PENDING_SECONDS = 30.0
 """Time without a sample after which readings count for good: longer than a driver takes from batch to batch."""
-_MAX_UNKNOWN_SPAN = SILENT_AFTER_SECONDS = 1.25
-"""Span of a sample, at most, while it is not known: NVML documents 1/6 to 1 s. After it there should be another one."""
+_MIN_UNKNOWN_SPAN, _MAX_UNKNOWN_SPAN = 1 / 6, 1.25
+"""Span of a sample while it is not known: NVML documents 1/6 to 1 s. Alone between holes of idle time it is short."""
+SILENT_AFTER_SECONDS = _MAX_UNKNOWN_SPAN
+"""Time after a sample in which there should be another one."""
 _MIN_HOLE_SECONDS = 0.03
 """A sample may be this late, or by half of its span, and still cover all the time since the one before."""
 _DISTANCES, _MIN_DISTANCES = 16, 4
@@ -121,7 +123,7 @@ def advance(
     order, seen before, or outside 0 to 100 % are dropped.
     """
     known = sorted({time: value for time, value in samples if 0 <= value <= _FULL}.items())
-    buffer = _learned(before.buffer, known)
+    buffer = _learned(before.buffer, known, reading)
     new = [each for each in known if each[0] > before.cursor]
     level = before.level if reading is None else reading
     if not before.cursor or not new:
@@ -136,9 +138,10 @@ def advance(
     tail = level * min(pending, buffer.span if buffer.keeps_idle is False else _MAX_UNKNOWN_SPAN)
     if not continuous and _extent(known) >= _FULL_BUFFER * buffer.extent:
         buffer = replace(buffer, depth=_extent(known) + buffer.span)
+    total, share = max(before.total, exact + tail), min(busy / covered, 1.0) if covered else level
     return Integral(
-        total=max(before.total, exact + tail),
-        share=min(busy / covered, 1.0) if covered else level,
+        total=total,
+        share=share if buffer.keeps_idle is not False else _growth(before.total, total, seconds + late),
         exact=exact,
         cursor=new[-1][0],
         level=level,
@@ -176,15 +179,19 @@ def with_clock_of(samples: Samples, before: Integral, seconds: float) -> Integra
     return replace(before, cursor=max(1, newest - round((before.pending + seconds) * 1e6)))
 
 
-def _learned(buffer: SampleBuffer, samples: Samples) -> SampleBuffer:
+def _learned(buffer: SampleBuffer, samples: Samples, reading: float | None) -> SampleBuffer:
     """Return the buffer with what one answer shows.
 
-    Irregular distances lower the span only, for some are of holes. Without any sample of 0 the holes are idle time.
-    An answer of regular samples shows nothing new.
+    Irregular distances lower the span only, for some are of holes. Without any sample of 0 the holes are idle time, if
+    the buffer dropped none; so is a `reading` of 0 after a sample of work. An answer of regular samples shows nothing
+    new.
     """
     keeps_idle = buffer.keeps_idle or (True if 0 in [value for _, value in samples] else buffer.keeps_idle)
     found = [(later - earlier) / 1e6 for (earlier, _), (later, _) in pairwise(samples)]
     span = buffer.span
+    holes = bool(span) and buffer.depth is None and any(map(buffer.is_hole, found))
+    if keeps_idle is None and samples and (reading == 0 or holes):
+        keeps_idle = False
     usual = all(_REGULAR * each >= span and not buffer.is_hole(each) for each in found)
     if span and usual and keeps_idle is buffer.keeps_idle:
         return buffer
@@ -193,8 +200,11 @@ def _learned(buffer: SampleBuffer, samples: Samples) -> SampleBuffer:
         ordered = sorted(distances)
         number = len(ordered)
         low, middle, high = ordered[number // 4], ordered[number // 2], ordered[3 * number // 4]
-        regular = high <= _REGULAR * low
-        span = middle if regular and (not span or keeps_idle is not False) else min(span or low, low)
+        regular = high <= min(_REGULAR * low, _MAX_UNKNOWN_SPAN)
+        if regular and (not span or keeps_idle is not False):
+            span = middle
+        elif low <= _MAX_UNKNOWN_SPAN:
+            span = min(span or low, low)
         keeps_idle = False if keeps_idle is None and not regular else keeps_idle
     return SampleBuffer(span, distances, max(buffer.extent, _extent(samples)), buffer.depth, keeps_idle)
 
@@ -213,10 +223,11 @@ def _sum(
     """
     busy = covered = lost = accounted = 0.0
     full = _extent(samples) >= _FULL_BUFFER * buffer.extent
+    unknown = _MIN_UNKNOWN_SPAN if buffer.keeps_idle is False else _MAX_UNKNOWN_SPAN
     for index in range(len(samples) - 1, -1, -1):
         end, value = samples[index]
         distance = (end - (samples[index - 1][0] if index else before.cursor)) / 1e6
-        span = min(distance, buffer.span or _MAX_UNKNOWN_SPAN) if buffer.is_hole(distance) else distance
+        span = min(distance, buffer.span or unknown) if buffer.is_hole(distance) else distance
         counted = min(span, elapsed + before.slack - accounted)
         hole = max(0.0, min(distance - span, elapsed - accounted - counted))
         if buffer.keeps_idle is not False:
@@ -254,4 +265,10 @@ def _assumed(before: Integral, new: Samples, level: float, seconds: float, late:
         )
     idle = before.buffer.keeps_idle is None and not level and before.buffer.is_hole(pending + late)
     buffer = replace(before.buffer, keeps_idle=False) if idle and before.buffer.span else before.buffer
-    return replace(before, total=total, assumed=assumed, pending=pending, share=level, buffer=buffer)
+    share = level if buffer.keeps_idle is not False else _growth(before.total, total, seconds + late)
+    return replace(before, total=total, assumed=assumed, pending=pending, share=share, buffer=buffer)
+
+
+def _growth(before: float, total: float, seconds: float) -> float | None:
+    """Return the share of a cycle by its total: the samples alone cover nothing of the idle time."""
+    return min(1.0, (total - before) / seconds) if seconds > 0 else None

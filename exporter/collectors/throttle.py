@@ -57,10 +57,14 @@ class Throttle:
     plan: Plan
     batch: Fields
     sm_clock: float | None = None
-    """Hertz, read in a moment in which heat or the power brake lowers the clocks; None otherwise."""
+    """Hertz, read in a moment in which heat, the power brake or the power limit lowers the clocks; None otherwise."""
+
+    def lowers(self, *reasons: str) -> bool:
+        """Return whether any of these reasons lowers the clocks now."""
+        return any(self.active.get(reason) for reason in reasons)
 
 
-_SLOWDOWNS = ("sw_thermal", "hw_thermal", "thermal", "hw_power_brake")
+_SLOWDOWNS = ("sw_thermal", "hw_thermal", "hw_power_brake", "sw_power_cap")
 _SLOWDOWN_FLAGS = sum(bit for reason, bit in _FLAGS if reason in _SLOWDOWNS)
 _SM_CLOCK = 1
 
@@ -134,7 +138,7 @@ def _plan(device: Device, fields: Mapping[str, int], batch: Fields) -> Plan:
 THROTTLE: Collector[Throttle] = Collector(
     name="throttle",
     help="Reasons for lowered clocks; 2 driver calls a cycle, 1 more while throttled, up to 6 on old drivers.",
-    pace=Pace.PASS,
+    pace=Pace.CYCLE,
     read=read,
     families=(
         counters("gpu_throttled_seconds_total", "Seconds since driver load that the clocks were lowered, by reason; counted by the driver.", Unit.SECONDS, by(lambda t: t.seconds.items()), ("reason",)),

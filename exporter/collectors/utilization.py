@@ -30,7 +30,7 @@ class Utilization:
         return self.gpu if self.busy is None or self.busy.share is None else self.busy.share
 
     @property
-    def memory_share(self) -> float | None:
+    def memory_ratio(self) -> float | None:
         """Fraction of the last cycle in which device memory was read or written, 0 to 1."""
         return self.memory if self.memory_busy is None or self.memory_busy.share is None else self.memory_busy.share
 
@@ -85,7 +85,7 @@ def _integrated(
 UTILIZATION: Collector[Utilization] = Collector(
     name="utilization",
     help="Utilization of GPU and memory, and busy seconds from the driver's sample buffers; 3 driver calls a cycle, and up to 4 more where its buffers keep too little.",
-    pace=Pace.PASS,
+    pace=Pace.CYCLE,
     read=read,
     extra_reads=lambda reading, interval: reading.busy.extra_reads(interval) if reading.busy else 0,
     read_again=read_again,

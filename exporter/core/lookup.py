@@ -32,7 +32,7 @@ class _Answer(Generic[V]):
 
 
 class Lookup(Generic[K, V]):
-    """`get` never waits longer than PATIENCE. Until it is started, it asks in the caller's thread.
+    """`get` never waits longer than LOOKUP_WAIT_SECONDS. Until it is started, it asks in the caller's thread.
 
     `ask` answers None where it knows nothing; it is asked again after `retry` seconds. Of more than `limit` answers
     those that nobody wanted for longest are forgotten.

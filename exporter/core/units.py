@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
 
-    class Share(float):
+    class Fraction(float):
         """Part of one GPU or MIG instance, 0 to 1."""
 
     class Joules(float): ...
@@ -21,5 +21,5 @@ if TYPE_CHECKING:
 
     class BytesPerSecond(float): ...
 else:
-    Share = Joules = Watts = BytesPerSecond = float
+    Fraction = Joules = Watts = BytesPerSecond = float
     Bytes = int

@@ -12,14 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from exporter.accounting.store import NAME as ACCOUNTING
-from exporter.accounting.store import rows_after
-from exporter.accounting.writer import NodeAccounting
 from exporter.attribution.assembly.config import OFF, ON, SlurmConfig
-from exporter.attribution.assembly.factory import Mounts, attribution
 from exporter.attribution.background_source import BackgroundSource
 from exporter.attribution.families import workload_families
-from exporter.attribution.kubernetes.api_server import ApiServer, NodeObject, read_node
 from exporter.attribution.slurm import gres
 from exporter.commands import STAND_INS, opener
 from exporter.config.kinds import near_miss
@@ -30,6 +25,7 @@ from exporter.daemon.config import DaemonConfig, warn_ignored_options
 from exporter.driver.interface import Driver
 from exporter.faults.config import StateConfig
 from exporter.faults.expected import SlurmNode, boot_id, slurm_gpus, slurm_maintenance
+from exporter.faults.rule import Limits
 from exporter.faults.watch import FaultTracker, FaultWatchConfig
 from exporter.host.process import UserNames
 from exporter.host.text import exists
@@ -129,6 +125,9 @@ def assemble(
     `process` reports how the exporter's own parts fare. `once` is a run that somebody waits for: its cycles come soon,
     and what the node's own exporter keeps is left to that.
     """
+    from exporter.accounting.store import NAME, rows_after  # noqa: PLC0415 - 15 ms that a check saves
+    from exporter.accounting.writer import NodeAccounting  # noqa: PLC0415 - the same
+
     driver = driver_of(config)
     warn_ignored_options(config)
     options = AccountingOptions(
@@ -140,7 +139,7 @@ def assemble(
     )
     folder = None if once else state_dir(config.faults.state, driver)
     name = node_name(config, driver)
-    path = folder / ACCOUNTING if folder else None
+    path = folder / NAME if folder else None
     node = NodeAccounting(path, memory_id=name)
     accounts = Accounting(options, workload_families(config.attribution.kubernetes.pod_labels), node)
     watch = FaultTracker(replace(fault_site(config, driver), read_only=once))
@@ -197,6 +196,7 @@ def state_dir(config: StateConfig, driver: Driver | None = None) -> Path | None:
 def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False) -> FaultWatchConfig:
     """Return what is expected of this node; only the option if it is simulated or was recorded."""
     option, slurm = config.faults.expect_gpus, config.attribution.slurm
+    limits = Limits(reference=config.faults.expect_reference)
     if driver.simulated:
         return FaultWatchConfig(
             state_dir(config.faults.state, driver),
@@ -204,12 +204,15 @@ def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False)
             lambda: {"option": option},
             read_only=read_only,
             xid=config.faults.xid,
+            limits=limits,
         )
     names = slurm_names()
     in_slurm = slurm.mode != OFF  # gres.conf may come later: a configless slurmd is sent it
     name = node_name(config, driver)
     kubernetes = None
     if config.attribution.kubernetes.api and config.attribution.kubernetes.mode != OFF and name:
+        from exporter.attribution.kubernetes.api_server import ApiServer, NodeObject, read_node  # noqa: PLC0415 - 7 ms
+
         server = ApiServer.in_cluster()
         kubernetes = BackgroundSource(
             lambda: read_node(server, name),
@@ -230,6 +233,7 @@ def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False)
         kubernetes=None if read_only else kubernetes,
         read_only=read_only,
         xid=config.faults.xid,
+        limits=limits,
     )
 
 
@@ -282,6 +286,8 @@ def node_name(config: DaemonConfig, driver: Driver) -> str:
 
 
 def _this_host(config: DaemonConfig, *, once: bool) -> ThisHost:
+    from exporter.attribution.assembly.factory import Mounts, attribution  # noqa: PLC0415 - 55 ms that a check saves
+
     paths = Paths(config.paths.procfs, config.paths.sysfs, config.paths.cgroupfs)
     users = UserNames()
     mounts = Mounts(procfs=paths.procfs, cgroupfs=paths.cgroupfs)

@@ -25,11 +25,11 @@ def run(config: DaemonConfig) -> int:
     """Status 0, or 1 when the driver is not available (the exporter's own metrics are printed all the same)."""
     logs.configure(config.log)
     done = threading.Event()
-    passes = count(1)
+    cycles = count(1)
 
     def published(snapshot: Snapshot) -> None:
         unopened = snapshot.status.driver_error == DriverState().error  # cycles begin before it has been opened
-        if not unopened and next(passes) >= _CYCLES:
+        if not unopened and next(cycles) >= _CYCLES:
             done.set()
 
     hidden = assembly.hidden(config)

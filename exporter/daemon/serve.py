@@ -196,7 +196,7 @@ class Housekeeping:
         return f"no cycle for {silent:.0f} s" if silent > max(_HOPELESS, self.stale) else ""
 
 
-_OLD_LIBRARY_SECONDS, _MISMATCH_PATIENCE = 10.0, 300.0
+_OLD_LIBRARY_SECONDS, _MISMATCH_SECONDS = 10.0, 300.0
 """Seconds to go on reporting a library that does not fit the kernel module, before leaving it to a new process. Soon if
 it did fit when this process started: the driver was exchanged since then, and a new process loads the new library."""
 
@@ -227,8 +227,8 @@ class RestartRule:
 
     def reason(self, state: DriverState, now: MonotonicTime) -> str:
         """Return why to end now; empty to stay."""
-        patience = _OLD_LIBRARY_SECONDS if any(state.versions) else _MISMATCH_PATIENCE
-        if self._lasts("mismatch", state.mismatch, now, patience):
+        seconds = _OLD_LIBRARY_SECONDS if any(state.versions) else _MISMATCH_SECONDS
+        if self._lasts("mismatch", state.mismatch, now, seconds):
             return "driver library and kernel module differ: leaving, so that a new process loads the new library"
         lacking = state.error in _NOT_GIVEN or state.error == _NO_DEVICES
         if not (self._exit_after and self._lasts("lack", lacking, now, self._exit_after)):

@@ -56,14 +56,14 @@ class Watchdog:
         self, notifier: Notifier, interval: float, snapshot: Callable[[], Snapshot], silent: Callable[[], float]
     ) -> None:
         self._notifier, self._snapshot, self._silent = notifier, snapshot, silent
-        self._patience = max(_INTERVALS * interval, 10.0)
+        self._timeout_seconds = max(_INTERVALS * interval, 10.0)
 
     def __enter__(self) -> Watchdog:
         self._notifier.send("READY=1", status_line(self._snapshot()))
         return self
 
     def tick(self) -> None:
-        if self._silent() <= self._patience:
+        if self._silent() <= self._timeout_seconds:
             self._notifier.send("WATCHDOG=1", status_line(self._snapshot()))
 
     def __exit__(self, *_: object) -> None:

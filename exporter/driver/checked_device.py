@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exporter.core.clock import NEVER, MonotonicTime
+from exporter.driver.answer_checks import AnswerCheck, Check, FieldCheck, History, Key
 from exporter.driver.interface import (
     CURSORS,
     Device,
@@ -19,7 +20,6 @@ from exporter.driver.interface import (
     DriverGoneError,
     UnsupportedError,
 )
-from exporter.driver.judgement import AnswerCheck, Check, FieldCheck, History, Key
 from exporter.driver.plausibility import FUNCTIONS, Rule
 
 ACCEPTED_AFTER = 300.0
@@ -214,5 +214,5 @@ class CheckedDevice(Device):
 
 
 def _key(function: str, args: tuple[Any, ...]) -> Key:
-    """Return what distinguishes a reading that is not judged from another: the function, and which samples."""
+    """Return what distinguishes a reading that is not checked from another: the function, and which samples."""
     return (function, *args) if function in FUNCTIONS or function in CURSORS else (function,)

@@ -29,7 +29,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from exporter.core.clock import UnixTime
-from exporter.core.units import Share
+from exporter.core.units import Fraction
 
 Call = Callable[..., Any]
 CURSORS = frozenset({"nvmlDeviceGetSamples", "nvmlDeviceGetProcessUtilization"})
@@ -86,7 +86,7 @@ class Mig:
     gpu_instance: int
     compute_instance: int
     profile: str
-    share: Share
+    share: Fraction
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ _ENGINE = (_PERCENT, Range(0, 2.0**32))
 _MEMORY = {"total": _BYTES, "used": _BYTES, "free": _BYTES, "reserved": _BYTES}
 
 Shape = Rule | tuple[Rule, ...] | Mapping[str, Rule]
-"""Of one number, of the numbers of a tuple, or of the fields of a Record; a field that is not named is not judged."""
+"""Of one number, of the numbers of a tuple, or of the fields of a Record; a field that is not named is not checked."""
 
 FUNCTIONS: Mapping[str, Shape] = {
     "nvmlDeviceGetPowerUsage": _MILLIWATTS,

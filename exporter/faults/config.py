@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.collectors.xid_catalogue import SITE
-from exporter.config.kinds import non_negative_int, optional_path, text
+from exporter.config.kinds import Pairs, non_negative_int, optional_path, text
 from exporter.config.option import option, section
+from exporter.faults.reference import REFERENCES
+
+reference: Pairs[Mapping[str, str]] = Pairs({name: each.accepts for name, each in REFERENCES.items()}, dict)
+"""Values by name, from `driver=580.95.05,ecc=on`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +31,7 @@ class StateConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultsConfig:
-    """`--state.*`, `--expect.gpus` and `--maintenance.file`."""
+    """`--state.*`, `--expect.*` and `--maintenance.file`."""
 
     state: StateConfig = section(StateConfig)
     expect_gpus: int = option(
@@ -36,6 +40,14 @@ class FaultsConfig:
         "GPUs this node must have; 0: as many as its past, gres.conf and PCI bus show.",
         metavar="N",
         name="expect.gpus",
+    )
+    expect_reference: Mapping[str, str] = option(
+        "",
+        reference,
+        "What every GPU must have, e.g. driver=580.95.05,ecc=on,power-limit=700; also vbios, model, persistence, "
+        "nvlinks, pcie-width, and sm-clock and memory-clock (their maxima in MHz).",
+        metavar="LIST",
+        name="expect.reference",
     )
     xid: Mapping[int, str] = option(
         "",

@@ -87,7 +87,7 @@ def evaluate(facts: Facts, limits: Limits, ignored: Collection[str] = (), least:
 
     `ignored` are names of rules that are not asked. Findings of a lesser verdict than `least` are left out.
     """
-    remark = _not_judged(facts, limits)
+    remark = _unknown_reason(facts, limits)
     if remark:
         return unknown(remark)
     found = _findings(facts, limits, (rule for rule in RULES if rule.name not in ignored))
@@ -135,7 +135,7 @@ def _unexplained(found: Sequence[Finding]) -> Iterator[Finding]:
         yield finding
 
 
-def _not_judged(facts: Facts, limits: Limits) -> str:
+def _unknown_reason(facts: Facts, limits: Limits) -> str:
     if not facts.of("gpu_exporter_build_info"):
         return "not the metrics of gpu-exporter"
     sampled = facts.value("gpu_exporter_last_sample_timestamp_seconds")

@@ -265,7 +265,7 @@ _OF_PROCESSES = (_MEMORY, "gpu_process_utilization_ratio", "gpu_process_start_ti
 _REPEATED = ("replay", "recovery", "link_recovery")
 
 
-def _looked_at(facts: Facts, limits: Limits) -> frozenset[str] | None:
+def _emptied_gpus(facts: Facts, limits: Limits) -> frozenset[str] | None:
     """Indices of the GPUs that must be empty; None: all."""
     if limits.emptied is None:
         return None
@@ -288,24 +288,24 @@ def _names(series: Series) -> frozenset[DeviceName]:
 
 def leftover(facts: Facts, limits: Limits) -> Iterable[Cause]:
     """Processes on GPUs that should be empty. Services of the site may stay."""
-    wanted, by_gpu = _looked_at(facts, limits), dict[str, dict[str, tuple[str, float | None]]]()
+    wanted, by_gpu = _emptied_gpus(facts, limits), dict[str, dict[str, tuple[str, float | None]]]()
     for family in _OF_PROCESSES:
         for series in facts.of(family):
             command = series.labels.get("command", "")
             if (wanted is None or series.gpu in wanted) and not (command and command.startswith(limits.allowed)):
-                held = series.value if family == _MEMORY else None
-                by_gpu.setdefault(series.gpu, {}).setdefault(series.labels["pid"], (command, held))
+                memory = series.value if family == _MEMORY else None
+                by_gpu.setdefault(series.gpu, {}).setdefault(series.labels["pid"], (command, memory))
     for gpu, processes in by_gpu.items():
         ranked = sorted(processes.items(), key=lambda each: -(each[1][1] or 0.0))
         named = ", ".join(f"{pid} ({command})" if command else pid for pid, (command, _) in ranked[:_BRIEF])
         more = f" and {len(ranked) - _BRIEF} more" if len(ranked) > _BRIEF else ""
-        known = [held for _, held in processes.values() if held is not None]
+        known = [memory for _, memory in processes.values() if memory is not None]
         size = f"{sum(known) / _GIB:.1f}" if known else "an unknown number of"
         yield gpu, {"processes": named + more, "size": size, "count": len(ranked)}
 
 
 def leaked(facts: Facts, limits: Limits) -> Iterable[Cause]:
-    wanted = _looked_at(facts, limits)
+    wanted = _emptied_gpus(facts, limits)
     for series in facts.of("gpu_memory_unattributed_bytes"):
         if series.value > _LEAKED and (wanted is None or series.gpu in wanted):
             yield series.gpu, {"size": f"{series.value / _GIB:.1f}"}

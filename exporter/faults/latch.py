@@ -98,7 +98,8 @@ def _update_gpus(state: FaultState, observation: Observation) -> FaultState:
     devices, faults = dict(state.devices), _by_uuid(state.faults)
     starts, most = levels.starts(observation), causes.most_programs(observation)
     for seen in observation.gpus:
-        known = levels.with_start(devices.get(seen.uuid) or _new_record(seen, observation.time), seen, starts)
+        known = devices.get(seen.uuid) or _new_record(seen, observation.time)
+        known = levels.with_start(known, seen, starts, observation.levels)
         known, kept = _update_gpu(known, faults.get(seen.uuid, ()), seen, observation.time)
         kept = causes.one_for_each((*kept, *causes.pattern(known, seen, kept, most, observation.time)))
         devices[seen.uuid] = known

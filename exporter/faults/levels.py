@@ -1,4 +1,4 @@
-"""Links of a GPU, judged by the best that it ever showed: as designed is not degraded. Pure."""
+"""Links of a GPU, compared with the best that it ever showed: as designed is not degraded. Pure."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ def starts(observation: Observation) -> Starts:
     """Return what GPUs show of their links, with their UUIDs, by model and field. No bridge is no link."""
     found: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for seen in observation.gpus:
-        for name, value in _judged(seen).items():
+        for name, value in _current_levels(seen).items():
             if seen.model and value is not None and value > 0:
                 found.setdefault((seen.model, name), []).append((seen.uuid, value))
     return found
 
 
-def with_start(known: GpuRecord, seen: ObservedGpu, starts: Starts) -> GpuRecord:
-    """Let a GPU without a history begin with the median of its neighbours of the same model."""
-    for name, value in _judged(seen).items():
+def with_start(known: GpuRecord, seen: ObservedGpu, starts: Starts, stated: Mapping[str, int]) -> GpuRecord:
+    """Let a GPU without a history begin with what the operator states, else with the median of its neighbours."""
+    for name, value in _current_levels(seen).items():
         others = [each for uuid, each in starts.get((seen.model, name), ()) if uuid != seen.uuid]
-        if not getattr(known, name) and value and others:
-            known = _with_best(known, {name: median_low(others)})
+        start = stated.get(name) or (median_low(others) if others else None)
+        if not getattr(known, name) and value:
+            known = _with_best(known, {name: start})
     return known
 
 
@@ -63,7 +64,7 @@ def at_best(known: GpuRecord, seen: ObservedGpu) -> frozenset[FaultKind]:
 
 def _levels(known: GpuRecord, seen: ObservedGpu) -> Mapping[FaultKind, tuple[int | None, int, str]]:
     """Return what each link shows, its best, and how to report less."""
-    now = _judged(seen)
+    now = _current_levels(seen)
     generation = seen.generation if (seen.generation or 0) >= known.generation else now["generation"]
     links = f"{known.links - (seen.links or 0)} of {known.links} links down"
     low = f"PCIe generation {seen.generation} of {known.generation} under load"
@@ -74,6 +75,6 @@ def _levels(known: GpuRecord, seen: ObservedGpu) -> Mapping[FaultKind, tuple[int
     }
 
 
-def _judged(seen: ObservedGpu) -> Mapping[str, int | None]:
+def _current_levels(seen: ObservedGpu) -> Mapping[str, int | None]:
     """Return what counts now, by the field of GpuRecord that keeps the best: idle GPUs lower their generation."""
     return {"links": seen.links, "width": seen.width, "generation": seen.generation if seen.loaded else None}

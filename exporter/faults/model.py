@@ -225,3 +225,5 @@ class Observation:
     """GPUs by the operator's word (option, gres.conf); 0 without one."""
     booted: UnixTime = EPOCH
     """Time of this boot, by the wall clock of now."""
+    levels: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Links and lanes by the operator's word, by field of GpuRecord."""

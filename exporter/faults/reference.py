@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from exporter.config.kinds import number
+from exporter.faults.model import FaultKind
 from exporter.faults.rule import Cause, Facts, Limits, Series
 
 _SWITCH = {1.0: "on", 0.0: "off"}
@@ -27,6 +28,8 @@ class Reference:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     accepts: Callable[[str], str] = str
     """A value as a site gives it, made what `value` would give. Raises ValueError with what was expected."""
+    fault: str = ""
+    """Fault that says the same of a GPU."""
 
 
 def _label(name: str) -> Callable[[Series], str]:
@@ -51,6 +54,10 @@ def _number(text: str) -> str:
         raise ValueError(f"{wanted}, got {text!r}") from None
 
 
+def _value(series: Series) -> str:
+    return f"{series.value:g}"
+
+
 def _megahertz(series: Series) -> str:
     return f"{series.value / _MHZ:g}"
 
@@ -61,13 +68,19 @@ REFERENCES: Mapping[str, Reference] = {
     "model": Reference("gpu_info", _label("model")),
     "ecc": Reference("gpu_ecc_mode_enabled", _switch, accepts=_on_or_off),
     "persistence": Reference("gpu_persistence_mode_enabled", _switch, accepts=_on_or_off),
-    "power-limit": Reference("gpu_power_limit_watts", lambda series: f"{series.value:g}", accepts=_number),
+    "power-limit": Reference("gpu_power_limit_watts", _value, accepts=_number),
     "sm-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "sm"}, _number),
-    "nvlinks": Reference("gpu_nvlink_links_up", lambda series: f"{series.value:g}", accepts=_number),
-    "pcie-width": Reference("gpu_pcie_link_width", lambda series: f"{series.value:g}", accepts=_number),
+    "nvlinks": Reference("gpu_nvlink_links_up", _value, {}, _number, FaultKind.NVLINK.value),
+    "pcie-width": Reference("gpu_pcie_link_width", _value, {}, _number, FaultKind.PCIE_WIDTH.value),
     "memory-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "memory"}, _number),
 }
 """By name. Clocks are the highest of their domain, in MHz; the power limit is in watts."""
+
+
+def stated_levels(limits: Limits) -> Mapping[str, int]:
+    """Return the links and lanes that the site states, by field of GpuRecord."""
+    stated = {"links": limits.reference.get("nvlinks"), "width": limits.reference.get("pcie-width")}
+    return {level: int(float(value)) for level, value in stated.items() if value}
 
 
 def unlike_reference(facts: Facts, limits: Limits) -> Iterable[Cause]:
@@ -76,7 +89,8 @@ def unlike_reference(facts: Facts, limits: Limits) -> Iterable[Cause]:
         reference = REFERENCES[name]
         for series in facts.of(reference.family, **reference.labels):
             value = reference.value(series)
-            if value and value != wanted:
+            fault = {"fault": reference.fault, "uuid": series.labels.get("uuid", "")}
+            if value and value != wanted and not facts.of("gpu_fault_timestamp_seconds", **fault):
                 yield series.gpu, {"name": name, "value": value, "wanted": wanted}
 
 

@@ -105,7 +105,7 @@ RULES: tuple[Rule, ...] = (
     Rule("port_degraded", DEGRADED, findings.ports, "port {port}", "gpunetworkportdegraded",
          "network port {port} is {what}", "Look at cable, optics and switch port (ibstat, ethtool); compare gpu_rdma_port_speed_bytes.", "ours"),
     Rule("reference", DEGRADED, reference.unlike_reference, "{name} {value}", "gpudriverskew",
-         "{name} is {value}, not {wanted} as in --check.reference", "Bring it in line with the other nodes: firmware, driver, or nvidia-smi -e, -pm, -pl.", "ours"),
+         "{name} is {value}, not {wanted} as in --expect.reference", "Bring it in line with the other nodes: firmware, driver, or nvidia-smi -e, -pm, -pl.", "ours"),
     Rule("limited", DEGRADED, reference.limited, "{what} low", "gpuperformancelimited",
          "the {what} is {value} of {most}", "Look for limits that were set and forgotten (nvidia-smi -q -d POWER,CLOCK), and for a power cable.", "ours"),
     Rule("nvlink_errors", DEGRADED, findings.nvlink_errors, "NVLink errors", "gpunvlinkfabricdegraded",

@@ -223,13 +223,13 @@ def _whole_part(text: str) -> Any:
     end, closing = 0, ""
     stack: list[str] = []
     for token in _TOKEN.finditer(text):
-        mark = token[0]
-        if mark in _CLOSING:
-            stack.append(_CLOSING[mark])
-        elif mark in "}]," and stack:
-            if mark != ",":
+        bracket = token[0]
+        if bracket in _CLOSING:
+            stack.append(_CLOSING[bracket])
+        elif bracket in "}]," and stack:
+            if bracket != ",":
                 stack.pop()
-            end, closing = token.start() if mark == "," else token.end(), "".join(reversed(stack))
+            end, closing = token.start() if bracket == "," else token.end(), "".join(reversed(stack))
         if len(stack) > _MAX_DEPTH:
             return None
     try:

@@ -26,7 +26,8 @@ from exporter.faults import acknowledgements, state_file
 from exporter.faults.families import FaultStatus, acknowledged_faults
 from exporter.faults.latch import advance
 from exporter.faults.model import Acknowledgement, Fault, FaultState, Observation, ObservedGpu, SwitchFault
-from exporter.faults.reference import BUSY
+from exporter.faults.reference import BUSY, stated_levels
+from exporter.faults.rule import Limits
 from exporter.faults.state_file import Saver, StateError
 
 
@@ -97,6 +98,7 @@ class FaultWatchConfig:
     """Somebody else keeps the file."""
     xid: Mapping[int, str] = field(default_factory=dict[int, str])
     """The site's own classes of XIDs."""
+    limits: Limits = field(default_factory=Limits)
 
 
 class FaultTracker:
@@ -105,7 +107,7 @@ class FaultTracker:
     def __init__(self, site: FaultWatchConfig) -> None:
         self._site = site
         self._state = FaultState()
-        self._looked = NEVER
+        self._observed_at = NEVER
         self.status = FaultStatus()
         self._complaint = ""
         self._saver = Saver(site.folder / NAME) if site.folder and not site.read_only else None
@@ -157,10 +159,14 @@ class FaultTracker:
     def site_xids(self) -> Mapping[int, str]:
         return self._site.xid
 
-    def due(self, monotonic: MonotonicTime) -> bool:
-        return monotonic - self._looked >= _EVERY
+    @property
+    def limits(self) -> Limits:
+        return self._site.limits
 
-    def look(  # noqa: PLR0913 - what a cycle found
+    def due(self, monotonic: MonotonicTime) -> bool:
+        return monotonic - self._observed_at >= _EVERY
+
+    def observe(  # noqa: PLR0913 - what a cycle found
         self,
         time: UnixTime,
         monotonic: MonotonicTime,
@@ -173,15 +179,16 @@ class FaultTracker:
         booted: UnixTime = EPOCH,
     ) -> None:
         """Advance the faults by what this cycle read of the GPUs, and update `status`."""
-        self._looked = monotonic
+        self._observed_at = monotonic
         before = self._state
         acknowledged = self._acknowledged()
         counts = self._counts(monotonic)
         stated = counts.get("option") or counts.get("slurm") or 0
-        look = Observation(
+        observation = Observation(
             time, self._site.boot, driver, gpus, refused, acknowledged, sxids or {}, unclaimed or {}, stated, booted
         )
-        self._state = advance(before, look)
+        observation = replace(observation, levels=stated_levels(self.limits))
+        self._state = advance(before, observation)
         _log_changes(before, self._state)
         if self._saver:
             self._saver.offer(self._state, monotonic, urgent=_substance(before) != _substance(self._state))

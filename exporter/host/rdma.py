@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -184,19 +184,39 @@ _HOLDERS = {"pci-stub", "pciback", "xen-pciback"}
 _DEVICE_FILE = re.compile(r"nvidia\d{1,4}")
 
 
-def pci_gpus(sysfs: Path, devices_folder: Path = Path("/dev")) -> int | None:
-    """Count NVIDIA display controllers under /sys/bus/pci/devices that are the host's; None without that directory.
-
-    A container sees all of the host's there, and has the device files of those that it was given.
-    """
+def pci_gpus(sysfs: Path, device_files: DeviceFiles | None = None) -> int | None:
+    """Count NVIDIA display controllers under /sys/bus/pci/devices that are the host's; None without that directory."""
     devices = sysfs / "bus/pci/devices"
     try:
         entries = sorted(devices.iterdir())
     except OSError:
         return None
-    shown = sum(_is_gpu(entry) for entry in entries)
-    given = sum(bool(_DEVICE_FILE.fullmatch(file.name)) for file in devices_folder.iterdir())
-    return min(shown, given) if given else shown
+    return (device_files or DeviceFiles()).limit(sum(_is_gpu(entry) for entry in entries))
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFiles:
+    """GPUs that a container was given: its sysfs shows all of the host's."""
+
+    folder: Path = Path("/dev")
+    mounts: Path = Path("/proc/self/mounts")
+    may_open: Callable[[Path], bool] = lambda file: os.access(file, os.R_OK | os.W_OK)
+    """The kernel lets the device cgroup (v1 and v2) decide this as it decides open(2)."""
+
+    def limit(self, shown: int) -> int:
+        """Return how many of the GPUs on the bus were given; all of them if no device file may be opened."""
+        files = [file for file in self.folder.iterdir() if _DEVICE_FILE.fullmatch(file.name)]
+        given = sum(self.may_open(file) for file in files)
+        if not given:
+            return shown
+        return shown - (len(files) - given) if self._complete() else min(shown, given)
+
+    def _complete(self) -> bool:
+        """Return whether a missing device file means a GPU that failed, and not one that was withheld."""
+        if os.environ.get("NVIDIA_VISIBLE_DEVICES", "").endswith("all"):
+            return True
+        kinds = re.findall(rf"(?m)^\S+ {re.escape(str(self.folder))} (\S+) ", read_text(str(self.mounts)))
+        return kinds[-1:] == ["devtmpfs"]  # the kernel's own: no container runtime has filled it
 
 
 def _is_gpu(entry: Path) -> bool:

@@ -126,7 +126,7 @@ class ThreadReader:
                 found[pid] = _read(readers, now)
         return {pid: self._with_blocked_reads(pid, tasks) for pid, tasks in found.items() if tasks}
 
-    def look_again(self, pids: Iterable[int]) -> None:
+    def reread(self, pids: Iterable[int]) -> None:
         """Read whether a task of these processes that stood out is in D state."""
         for pid in pids:
             if watched := self._watched.get(pid):

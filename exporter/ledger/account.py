@@ -9,10 +9,10 @@ from typing import NamedTuple
 from exporter.attribution.owner import Owner, Target
 from exporter.core.clock import UnixTime
 from exporter.core.record import record
-from exporter.core.units import Joules, Share
+from exporter.core.units import Fraction, Joules
 from exporter.host.model import HostSignals
 from exporter.ledger.states import STATES
-from exporter.ledger.states.state import Comparison, Signals, UsageHistory
+from exporter.ledger.states.state import NO_CLOCKS, ClockHistory, Comparison, Signals, UsageHistory
 from exporter.progress.progress import Rank
 
 Seconds = tuple[float, ...]
@@ -26,7 +26,7 @@ class Allocation:
     """The allocation of one target to one owner. The fractions of a target sum to 1 at most; the rest is free."""
 
     owner: Owner
-    share: Share = Share(1.0)
+    share: Fraction = Fraction(1.0)
     pids: tuple[int, ...] = ()
     """Its processes on the target; without any it is `allocated_idle`, where they are listed."""
     utilization: float | None = None
@@ -99,10 +99,9 @@ class TargetEntry:
     seconds: Seconds = ZERO
     signals: Signals | None = None
     """The last that could be read: what this device can report."""
-    free_clock: float | None = None
-    """Hertz: the highest SM clock seen while it was busy and not throttled."""
-    throttled_clock: float | None = None
-    """Hertz: the mean SM clock lately while it was throttled."""
+    clocks: ClockHistory = NO_CLOCKS
+    power_cap_seconds: float | None = None
+    """What its power limit took: no state, for the limit is as it should be. None: the driver does not count it."""
     unowned_seconds: float = 0.0
     """GPU seconds run by nobody known, those on the instances of a GPU included; 0 for an instance."""
     seen: float = 0.0

@@ -15,25 +15,26 @@ from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, ProcessSignals, ThreadLoad, busiest
 from exporter.ledger.account import ZERO, Allocation, Reading, Seconds
 from exporter.ledger.states import INDEX, OF_BUSY_TIME, OF_WAITING_TIME
-from exporter.ledger.states.activity import SPIN_BUSY
+from exporter.ledger.states.activity import SM_LOW, SPIN_BUSY
 from exporter.ledger.states.host_waits import BLOCKED
 from exporter.ledger.states.state import Claim, Evidence, Limits, Signals, at_least
 
 UNOBSERVED, FREE, ALLOCATED_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["allocated_idle"]
 SPINNING, COMPUTING, WAIT_OTHER = INDEX["wait_collective"], INDEX["computing"], INDEX["wait_other"]
+LOW_SM_ACTIVITY = INDEX["low_sm_activity"]
 
 _WAITS_FOR = {"service": INDEX["wait_requests"], "interactive": INDEX["wait_user"]}
 """Waiting state of each class of work."""
 
-StateShares = Sequence[tuple[int, float]]
+StateFractions = Sequence[tuple[int, float]]
 """(state, part) pairs."""
 
 
 class OwnerUsage(NamedTuple):
-    """One owner's part of one target, as fractions of the cycle; `state_shares` sum to its allocated fraction."""
+    """One owner's part of one target, as fractions of the cycle; `state_fractions` sum to its allocated fraction."""
 
     owner: Owner
-    state_shares: StateShares
+    state_fractions: StateFractions
     demand: float
     """Busy time it caused; more than its allocation where it ran in the time of others."""
     energy: float
@@ -50,7 +51,7 @@ class Division(NamedTuple):
     """One target in one cycle; `states` sums to 1."""
 
     states: Seconds
-    owner_shares: tuple[OwnerUsage, ...] = ()
+    owner_usages: tuple[OwnerUsage, ...] = ()
     busy: float | None = None
     """None: not known."""
 
@@ -61,7 +62,7 @@ class BusyTime(NamedTuple):
     busy: float | None
     demands: tuple[float, ...] = ()
     """Busy time each owner caused."""
-    states: StateShares = ()
+    states: StateFractions = ()
     """What the busy time was; parts that sum to 1."""
 
 
@@ -120,13 +121,13 @@ def divide(reading: Reading, done: BusyTime, sides: Sequence[Evidence], limits: 
         own = min(demand, allocation.share)
         waiting = _waiting(allocation, own, seen, side, alone, limits)
         waits.extend(waiting)
-        state_shares = [*[(state, part * own) for state, part in done.states], *waiting] if own else waiting
+        state_fractions = [*[(state, part * own) for state, part in done.states], *waiting] if own else waiting
         energy = (1.0 - busy) * allocation.share + demand
         watched = [side.host.processes[pid] for pid in allocation.pids if pid in side.host.processes]
         blocked = any(each.blocked for each in watched)
         process = own_processes(allocation, side.host)
         receiving = at_least(process.receiving, limits[BLOCKED])
-        parts.append(OwnerUsage(allocation.owner, state_shares, demand, energy, blocked, process.stopped, receiving))
+        parts.append(OwnerUsage(allocation.owner, state_fractions, demand, energy, blocked, process.stopped, receiving))
         free -= allocation.share
     waits.append((FREE, max(0.0, free)))
     return Division(_whole(done.states, busy, waits), tuple(parts), busy)
@@ -191,7 +192,7 @@ def _divide_unknown(reading: Reading) -> Division:
 
 def _waiting(
     allocation: Allocation, own: float, seen: Evidence, side: Evidence, alone: float, limits: Limits
-) -> StateShares:
+) -> StateFractions:
     idle = allocation.share - own
     if idle <= 0:
         return ()
@@ -219,29 +220,29 @@ def own_processes(allocation: Allocation, host: HostSignals) -> ProcessSignals:
 
     But not how full its fullest thread is, where others were read: these are the hottest of many.
     """
-    looked_at = [host.processes[pid] for pid in allocation.pids if pid in host.processes] if host.processes else []
-    if len(looked_at) == 1:
-        return looked_at[0]
-    if not looked_at:
+    observed = [host.processes[pid] for pid in allocation.pids if pid in host.processes] if host.processes else []
+    if len(observed) == 1:
+        return observed[0]
+    if not observed:
         hot = ThreadLoad() if host.processes else ThreadLoad(host.hottest_thread, host.polling)
         return ProcessSignals(hot.share, host.blocked_threads, host.receiving_threads, hot.polling)
-    hot = busiest([ThreadLoad(each.hottest_thread, each.polling) for each in looked_at])
-    main = [each.main_thread for each in looked_at]
+    hot = busiest([ThreadLoad(each.hottest_thread, each.polling) for each in observed])
+    main = [each.main_thread for each in observed]
     return ProcessSignals(
         hottest_thread=hot.share,
-        stopped=all(each.stopped for each in looked_at),
-        blocked=_mean([each.blocked for each in looked_at]),
-        receiving=_mean([each.receiving for each in looked_at]),
-        computes=any(each.computes for each in looked_at),
-        from_peer=all(each.from_peer for each in looked_at if each.receiving),
+        stopped=all(each.stopped for each in observed),
+        blocked=_mean([each.blocked for each in observed]),
+        receiving=_mean([each.receiving for each in observed]),
+        computes=any(each.computes for each in observed),
+        from_peer=all(each.from_peer for each in observed if each.receiving),
         polling=hot.polling,
-        read_bytes_per_second=_rate([each.read_bytes_per_second for each in looked_at]),
-        written_bytes_per_second=_rate([each.written_bytes_per_second for each in looked_at]),
-        reading_bytes_per_second=_rate([each.reading_bytes_per_second for each in looked_at]),
-        writing_bytes_per_second=_rate([each.writing_bytes_per_second for each in looked_at]),
+        read_bytes_per_second=_rate([each.read_bytes_per_second for each in observed]),
+        written_bytes_per_second=_rate([each.written_bytes_per_second for each in observed]),
+        reading_bytes_per_second=_rate([each.reading_bytes_per_second for each in observed]),
+        writing_bytes_per_second=_rate([each.writing_bytes_per_second for each in observed]),
         main_thread=None if None in main else min(each for each in main if each is not None),
-        main_writing_bytes_per_second=_rate([each.main_writing_bytes_per_second for each in looked_at]),
-        cpu=max([each.cpu for each in looked_at if each.cpu is not None], default=None),
+        main_writing_bytes_per_second=_rate([each.main_writing_bytes_per_second for each in observed]),
+        cpu=max([each.cpu for each in observed if each.cpu is not None], default=None),
     )
 
 
@@ -255,23 +256,23 @@ def _rate(rates: Sequence[BytesPerSecond | None]) -> BytesPerSecond | None:
     return BytesPerSecond(sum(known)) if known else None
 
 
-def _claims(rules: Sequence[tuple[int, Claim]], evidence: Evidence, limits: Limits) -> StateShares:
+def _claims(rules: Sequence[tuple[int, Claim]], evidence: Evidence, limits: Limits) -> StateFractions:
     """Each rule in order takes its part of what is left; the last takes all of it, so the parts sum to 1."""
-    state_shares: list[tuple[int, float]] = []
+    state_fractions: list[tuple[int, float]] = []
     left = 1.0
     for state, claim in rules:
         claimed = claim(evidence, limits)
         if claimed <= 0:
             continue
         part = min(left, claimed)
-        state_shares.append((state, part))
+        state_fractions.append((state, part))
         left -= part
         if left <= 0:
             break
-    return state_shares
+    return state_fractions
 
 
-def _busy_states(evidence: Evidence, limits: Limits) -> StateShares:
+def _busy_states(evidence: Evidence, limits: Limits) -> StateFractions:
     """Divide busy time. Where ranks were compared, what was no wait is judged by its activity over the window."""
     rank, busy = evidence.rank, evidence.busy
     if rank is None:
@@ -281,17 +282,20 @@ def _busy_states(evidence: Evidence, limits: Limits) -> StateShares:
     spun = min(1.0, rank.requests / busy + spin_claim(evidence, limits))
     doubtful = min(1.0 - spun, unclear_claim(evidence, limits))
     work = {name: part * busy for name, part in (rank.work or {}).items() if name != "busy"}
-    window = replace(evidence.signals, **work)
-    rest = _claims(others, evidence._replace(signals=window), limits)
-    shares = [
-        (state, spun),
-        (unclear, doubtful),
-        *[(state, part * (1.0 - spun - doubtful)) for state, part in rest],
-    ]
+    window = evidence._replace(signals=replace(evidence.signals, **work))
+    full, sm = rank.activity.computing.get("sm_active", 0.0), evidence.of_busy(window.signals.sm_active)
+    worked = min(1.0, (sm or 0.0) / full) if full >= limits[SM_LOW] else None
+    shares = [(state, spun), (unclear, doubtful)]
+    for other, part in _claims(others, window, limits):
+        rest = part * (1.0 - spun - doubtful)
+        if other == LOW_SM_ACTIVITY and worked is not None:  # of work and of waits, as full cycles show
+            shares += [(COMPUTING, worked * rest), (unclear, (1.0 - worked) * rest)]
+        else:
+            shares.append((other, rest))
     return [(state, part) for state, part in shares if part > 0]
 
 
-def _whole(working: StateShares, busy: float, waits: StateShares) -> Seconds:
+def _whole(working: StateFractions, busy: float, waits: StateFractions) -> Seconds:
     """The target's row: what ran, and the rest in proportion to its owners' waiting and its free part."""
     states = list(ZERO)
     for state, part in working:

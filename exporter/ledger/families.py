@@ -78,6 +78,12 @@ def _straggling(ledger: Ledger) -> Iterable[Sample]:
                 yield Sample(past.straggling_seconds, (*_device(known), *owner.labels))
 
 
+def _power_cap(ledger: Ledger) -> Iterable[Sample]:
+    for entry in ledger.targets.values():
+        if entry.power_cap_seconds is not None and not entry.target.parent_uuid:
+            yield Sample(entry.power_cap_seconds, _device(entry))
+
+
 def _owners(value: Callable[[OwnerEntry], float | None]) -> Callable[[Ledger], Iterable[Sample]]:
     def samples(ledger: Ledger) -> Columns:
         numbers = [(value(entry), owner) for owner, entry in ledger.owners.items()]
@@ -104,6 +110,7 @@ FAMILIES: tuple[Family[Ledger], ...] = (
     counters("gpu_workload_gpu_seconds_total", "GPU time allocated to the workload on this node by state; the states sum to its allocated GPUs times wall time.", Unit.SECONDS, _gpu_seconds, (*OWNER_LABELS, "state"), NODE),
     counters("gpu_workload_busy_gpu_seconds_total", "GPU time the workload ran kernels on this GPU, whatever fraction of it is allocated to the workload; the sum over all workloads, the empty labels of no owner included, is the time the GPU was busy.", Unit.SECONDS, _used, (*DEVICE, *OWNER_LABELS), NODE),
     experimental(counters("gpu_workload_straggler_seconds_total", "Time in which most other GPUs of the workload on this node waited, in a collective or idle, and this one did not: they waited for it.", Unit.SECONDS, _straggling, (*DEVICE, *OWNER_LABELS), NODE)),
+    counters("gpu_power_cap_slowdown_seconds_total", "Busy time that the power limit took: what the SM clock lacks while that alone lowers it, times how long. Full load reaches the limit, so this is in no lost state.", Unit.SECONDS, _power_cap, DEVICE, NODE),
     counters("gpu_workload_energy_joules_total", "Energy of the workload's GPUs on this node, its part of each.", Unit.JOULES, _owners(lambda entry: entry.joules), OWNER_LABELS, NODE),
     gauges("gpu_workload_idle_seconds", "Time since any of the workload's GPUs on this node last did something for it.", Unit.SECONDS, _owners(lambda entry: entry.idle_seconds), OWNER_LABELS, NODE),
     gauges("gpu_workload_time_to_first_kernel_seconds", "Time from the workload's start to its first kernel; absent where the exporter began after it.", Unit.SECONDS, _owners(lambda entry: entry.first_kernel_seconds), OWNER_LABELS, NODE),

@@ -29,7 +29,9 @@ _DOUBTFUL = {"tensor_active": 2.0, "vector_active": 1.0, "dram_active": 2.0, "me
 """Times the limits: up to there small kernels and a spin are indistinguishable."""
 _STILL = 0.02
 """Memory activity that no work without a pause stays below for long."""
-_UNITS = ("tensor_active", "vector_active", "dram_active", "memory_activity", "power_of_limit")
+_UNITS = ("tensor_active", "vector_active", "dram_active", "memory_activity", "power_of_limit", "sm_active")
+_FADES_FASTER = {"sm_active": 60.0}
+"""Times. SM activity of full cycles is compared with that of the last minute."""
 
 
 class Spin(enum.IntEnum):
@@ -77,7 +79,9 @@ def computing_levels(before: RankActivity, now: Mapping[str, float], spin: Spin,
     if spin is not Spin.NO or busy < 0.5:  # noqa: PLR2004 - of less the power is that of an idle GPU
         return before.computing
     return {
-        name: highest_lately(before.computing.get(name), now[name] / busy, seconds) for name in _UNITS if name in now
+        name: highest_lately(before.computing.get(name), now[name] / busy, seconds * _FADES_FASTER.get(name, 1.0))
+        for name in _UNITS
+        if name in now
     }
 
 

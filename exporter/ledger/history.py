@@ -12,7 +12,7 @@ from exporter.ledger.division import SPINNING, Division, OwnerUsage, demands
 from exporter.ledger.peers import kept_part
 from exporter.ledger.states import BUSY, INDEX
 from exporter.ledger.states.idle import ACTIVE
-from exporter.ledger.states.state import Limits, Signals, UsageHistory
+from exporter.ledger.states.state import ClockHistory, Limits, Signals, UsageHistory
 
 _COMPUTING_STATES = frozenset(INDEX[state] for state in BUSY)
 _BUSY_STATES = _COMPUTING_STATES | {SPINNING}
@@ -46,7 +46,7 @@ def divide_busy_seconds(
     meanwhile. Who ran then is known only of owners that were there before: the others get nothing of it. `owners` are
     as they were before this cycle.
     """
-    seen = [part.demand * seconds for part in division.owner_shares]
+    seen = [part.demand * seconds for part in division.owner_usages]
     counted = reading.counted
     if counted is None or (division.busy is not None and counted.seconds <= _LATE_CYCLES * seconds):
         return _apart(reading, seen, 0.0 if seen else (division.busy or 0.0) * seconds)
@@ -73,13 +73,14 @@ def next_history(
     """Return the past of one owner on one target after one more cycle."""
     ran = part.demand > limits[ACTIVE]
     fade = exp(-seconds / _BARRIER_SECONDS)
-    received = sum([share for state, share in part.state_shares if state not in _BUSY_STATES]) if part.receiving else 0
+    waits = [fraction for state, fraction in part.state_fractions if state not in _BUSY_STATES]
+    received = sum(waits) if part.receiving else 0
     quiet = before.quiet_seconds + (seconds if division.busy is not None else 0.0)
     return UsageHistory(
         straggling_seconds=before.straggling_seconds,
         quiet_seconds=0.0 if ran else quiet,
         ran=before.ran or ran,
-        unblocked_passes=0 if part.blocked else before.unblocked_passes + 1,
+        unblocked_cycles=0 if part.blocked else before.unblocked_cycles + 1,
         uncomputed_seconds=0.0 if ran and _computed(part) else before.uncomputed_seconds + seconds,
         activity=before.activity,
         kept_seconds=before.kept_seconds * fade + kept_part(part) * seconds,
@@ -89,27 +90,46 @@ def next_history(
 
 def _computed(part: OwnerUsage) -> bool:
     """Return whether it ran kernels that did not only spin: longer than an estimate of the spin errs."""
-    busy = [(state in _COMPUTING_STATES, share) for state, share in part.state_shares if state in _BUSY_STATES]
+    busy = [(state in _COMPUTING_STATES, share) for state, share in part.state_fractions if state in _BUSY_STATES]
     return sum([share for computing, share in busy if computing]) > _SPIN_ERROR * sum([share for _, share in busy])
 
 
 def was_blocked(past: UsageHistory) -> bool:
     """Return whether a process was in D state lately."""
-    return past.unblocked_passes < _RECENT_CYCLES
+    return past.unblocked_cycles < _RECENT_CYCLES
 
 
-def free_clock(before: float | None, signals: Signals | None, seconds: float) -> float | None:
-    """The highest SM clock lately, of cycles in which the GPU was busy and nothing throttled it."""
-    if signals is None or not signals.sm_clock or (signals.busy or 0.0) < _MIN_COMPUTING_RATIO:
+def next_clocks(before: ClockHistory, signals: Signals | None, seconds: float) -> ClockHistory:
+    """Return the clocks of one target after one more cycle."""
+    if signals is None:
         return before
-    if signals.throttled_thermal is None or signals.throttled_thermal or signals.throttled_power_brake:
-        return before  # in the first cycle it is not known yet
-    return highest_lately(before, signals.sm_clock, seconds)
+    free, uncapped = before.free, before.uncapped
+    slowed = signals.throttled_thermal is None or signals.throttled_thermal or signals.throttled_power_brake
+    if signals.sm_clock and (signals.busy or 0.0) >= _MIN_COMPUTING_RATIO and not slowed:
+        free = highest_lately(free, signals.sm_clock, seconds)
+        uncapped = uncapped if signals.throttled_power_cap else highest_lately(uncapped, signals.sm_clock, seconds)
+    throttled = mean_lately(before.throttled, signals.sm_clock_throttled)
+    return ClockHistory(free, uncapped, throttled, mean_lately(before.capped, signals.sm_clock_capped))
 
 
-def throttled_clock(before: float | None, signals: Signals | None) -> float | None:
-    """The mean SM clock lately, of readings in moments in which heat or the power brake lowered it."""
-    now = signals.sm_clock_throttled if signals else None
+def clock_lost(lowered: float | None, free: float | None) -> float | None:
+    """Return the part of the free clock that a lowered one lacks; None where either is not known."""
+    return max(0.0, 1.0 - lowered / free) if lowered and free else None
+
+
+def power_cap_seconds(
+    before: float | None, clocks: ClockHistory, signals: Signals | None, seconds: float
+) -> float | None:
+    """Return the seconds that the power limit took: what the clock lacks, times how long that alone lowered it."""
+    if signals is None or signals.throttled_power_cap is None or signals.busy is None:
+        return before
+    slowed = (signals.throttled_thermal or 0.0) + (signals.throttled_power_brake or 0.0)
+    part = min(signals.throttled_power_cap, max(0.0, signals.busy - slowed))
+    lost = clock_lost(clocks.capped or signals.sm_clock, clocks.uncapped or signals.sm_clock_max) if part else 0.0
+    return (before or 0.0) + (lost or 0.0) * part * seconds
+
+
+def mean_lately(before: float | None, now: float | None) -> float | None:
     return before if now is None else now if before is None else before + _NEWEST * (now - before)
 
 

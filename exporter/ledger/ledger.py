@@ -23,10 +23,12 @@ from exporter.ledger.account import (
 from exporter.ledger.division import NO_EVIDENCE, BusyTime, Division, divide, gather, of_gap, runner, work
 from exporter.ledger.history import (
     OwnerBusySeconds,
+    clock_lost,
     divide_busy_seconds,
-    free_clock,
+    mean_lately,
+    next_clocks,
     next_history,
-    throttled_clock,
+    power_cap_seconds,
     was_blocked,
 )
 from exporter.ledger.peers import (
@@ -42,7 +44,15 @@ from exporter.ledger.ranks import compare_ranks
 from exporter.ledger.states import DEFAULTS
 from exporter.ledger.states.given import GAP_INTERVALS
 from exporter.ledger.states.idle import ACTIVE
-from exporter.ledger.states.state import NO_HISTORY, NO_HOST, NOTHING_REPORTED, Evidence, Limits, UsageHistory
+from exporter.ledger.states.state import (
+    NO_CLOCKS,
+    NO_HISTORY,
+    NO_HOST,
+    NOTHING_REPORTED,
+    Evidence,
+    Limits,
+    UsageHistory,
+)
 from exporter.ledger.usage import Divisions, Instances, target_usage, unowned_usage
 
 _NO_ENERGY, _NO_OWNER = Joules(0.0), OwnerEntry()
@@ -172,10 +182,11 @@ def _side(ledger: Ledger, current: LedgerInput, uuid: str, allocation: Allocatio
 
 def _clock_lost(reading: Reading, known: TargetEntry | None) -> float | None:
     """Part of the clock that it lacks while throttled; of the highest there is where it never was unthrottled."""
-    signals = reading.signals
-    free = (known.free_clock if known else None) or (signals.sm_clock_max if signals else None)
-    held_down = throttled_clock(known.throttled_clock if known else None, signals) or (signals and signals.sm_clock)
-    return max(0.0, 1.0 - held_down / free) if free and held_down else None
+    signals, clocks = reading.signals, known.clocks if known else NO_CLOCKS
+    if signals is None:
+        return None
+    lowered = mean_lately(clocks.throttled, signals.sm_clock_throttled) or signals.sm_clock
+    return clock_lost(lowered, clocks.free or signals.sm_clock_max)
 
 
 def _targets(
@@ -194,13 +205,15 @@ def _targets(
         rest = sum([ran[each.uuid].rest * each.share for each in inside]) if inside else ran[uuid].rest
         states = gather(within) if within else divisions[uuid].states
         known = ledger.targets.get(uuid)
+        clocks = next_clocks(known.clocks if known else NO_CLOCKS, reading.signals, seconds)
+        capped = known.power_cap_seconds if known else None
         entries[uuid] = TargetEntry(
             target=reading.target,
             profile=reading.profile,
             seconds=_added(known.seconds if known else ZERO, states, seconds),
             signals=reading.signals or (known.signals if known else None),
-            free_clock=free_clock(known.free_clock if known else None, reading.signals, seconds),
-            throttled_clock=throttled_clock(known.throttled_clock if known else None, reading.signals),
+            clocks=clocks,
+            power_cap_seconds=power_cap_seconds(capped, clocks, reading.signals, seconds),
             unowned_seconds=0.0 if reading.target.parent_uuid else (known.unowned_seconds if known else 0.0) + rest,
             seen=ledger.clock,
         )
@@ -237,7 +250,7 @@ def _sums(
         if target.uuid in instances:  # booked as its instances
             continue
         division = divisions[target.uuid]
-        for part, row in zip(division.owner_shares, rows):  # noqa: B905 - the rows of the next targets follow
+        for part, row in zip(division.owner_usages, rows):  # noqa: B905 - the rows of the next targets follow
             total = sums.get(part.owner)
             if total is None:
                 known = ledger.owners.get(part.owner, OwnerEntry())

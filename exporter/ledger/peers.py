@@ -35,26 +35,26 @@ def peers_of(readings: Sequence[Reading], hosts: Hosts) -> Peers:
     gave to one owner are one work.
     """
     parents = {reading.target.parent_uuid for reading in readings}
-    held: dict[Owner, dict[str, frozenset[int]]] = {}
+    by_owner: dict[Owner, dict[str, frozenset[int]]] = {}
     for reading in readings:
         for each in reading.allocations if reading.target.uuid not in parents else ():
             host = hosts.get(each.owner, NO_HOST)
             pids = frozenset(each.pids).union(
                 links[pid] for links in (host.launchers, host.connected) for pid in each.pids if pid in links
             )
-            held.setdefault(each.owner, {})[reading.target.uuid] = pids
+            by_owner.setdefault(each.owner, {})[reading.target.uuid] = pids
     found: dict[Owner, dict[str, Collection[str]]] = {}
-    for owner, targets in held.items():
+    for owner, targets in by_owner.items():
         one = owner.one_work and not hosts.get(owner, NO_HOST).launchers
         found[owner] = {uuid: work for work in ([targets.keys()] if one else _linked(targets)) for uuid in work}
     return found
 
 
-def _linked(held: Mapping[str, frozenset[int]]) -> Sequence[Collection[str]]:
+def _linked(by_owner: Mapping[str, frozenset[int]]) -> Sequence[Collection[str]]:
     """Group targets, given with their ids, that have one in common."""
     found: list[set[str]] = []
-    for uuid, mine in held.items():
-        same = [work for work in found if any(not mine.isdisjoint(held[other]) for other in work)]
+    for uuid, mine in by_owner.items():
+        same = [work for work in found if any(not mine.isdisjoint(by_owner[other]) for other in work)]
         found = [work for work in found if work not in same] + [{uuid}.union(*same)]
     return found
 
@@ -89,13 +89,13 @@ def late_ranks(divisions: Mapping[str, Division], peers: Peers, owners: Mapping[
     ranks = [
         (uuid, each)
         for uuid, division in divisions.items()
-        for each in division.owner_shares
+        for each in division.owner_usages
         if len(peers.get(each.owner, _ALONE).get(uuid, ())) > 1
     ]
     for uuid, part in ranks:
         if not part.receiving:
             kept[uuid, part.owner] = 1.0 if part.stopped else kept_part(part)
-        elif any(state in _RECEIVES for state, _ in part.state_shares):
+        elif any(state in _RECEIVES for state, _ in part.state_fractions):
             receiving[uuid, part.owner] = sum([_state_fraction(part, state) for state in _RECEIVES])
     late: dict[tuple[str, Owner], float] = {}
     for uuid, owner in receiving:
@@ -120,12 +120,12 @@ def _comes_late(pasts: Mapping[str, UsageHistory], uuid: str, others: Sequence[s
 
 def kept_part(part: OwnerUsage) -> float:
     """Return the part of its time in which something on this node kept it."""
-    whole = sum([share for _, share in part.state_shares])
-    return sum([share for state, share in part.state_shares if state in _KEPT_HERE]) / whole if whole else 0.0
+    whole = sum([share for _, share in part.state_fractions])
+    return sum([share for state, share in part.state_fractions if state in _KEPT_HERE]) / whole if whole else 0.0
 
 
 def _state_fraction(part: OwnerUsage, state: int) -> float:
-    return sum(share for each, share in part.state_shares if each == state)
+    return sum(share for each, share in part.state_fractions if each == state)
 
 
 _SLOWER = 1.1

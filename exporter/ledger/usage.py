@@ -34,11 +34,11 @@ def target_usage(
                 part.owner,
                 target.parent_uuid or target.uuid,
                 reading.profile,
-                tuple([(state, share * target.share) for state, share in part.state_shares]),
+                tuple([(state, share * target.share) for state, share in part.state_fractions]),
                 owned * target.share,
                 Joules(max(0.0, joules) * part.energy),
             )
-            for part, owned in zip(division.owner_shares, ran[target.uuid].owned, strict=True)
+            for part, owned in zip(division.owner_usages, ran[target.uuid].owned, strict=True)
         ]
     return tuple(found)
 

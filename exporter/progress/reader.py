@@ -91,7 +91,7 @@ class ProgressReader:
             owner = self._owner(reporter.process, ownership)
             if owner != NOBODY:
                 by_owner.setdefault(owner, []).append(reporter)
-        present = {*by_owner, *(owner for held in ownership.holders.values() for owner in held)}
+        present = {*by_owner, *(owner for owners in ownership.holders.values() for owner in owners)}
         processes = {each.process for each in reporters}
         self._totals = {
             owner: totals for owner, totals in self._totals.items() if owner in present or totals.counts(processes)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from exporter.accounting.families import ACCOUNTING_FAMILIES
 from exporter.accounting.model import Cycle, Usage
-from exporter.accounting.writer import NodeAccounting
-from exporter.attribution.families import PROCESS_FAMILIES, SHARE_FAMILIES, ProcessRow, ShareRow, WorkloadRow, limit
+from exporter.attribution.families import OWNER_FAMILIES, PROCESS_FAMILIES, OwnerRow, ProcessRow, WorkloadRow, limit
 from exporter.attribution.owner import Owner, Ownership, WorkloadInfo
 from exporter.attribution.work_class import UNKNOWN, ClassRule, WorkClass, WorkClasses
 from exporter.collectors.info import Info
@@ -20,7 +19,7 @@ from exporter.core.clock import Moment, MonotonicTime
 from exporter.core.families import AnyFamily, Block, Family
 from exporter.core.record import record
 from exporter.core.threads import Threads
-from exporter.core.units import Bytes, Share
+from exporter.core.units import Bytes, Fraction
 from exporter.host.model import HostUsage
 from exporter.host.network_ports import NETWORK_PORT_FAMILIES
 from exporter.ledger.account import Ledger, LedgerInput, Reading
@@ -36,6 +35,9 @@ from exporter.sampling.host_view import Host
 from exporter.sampling.join import Join, host_question, join
 from exporter.sampling.readings import LedgerReadings, is_stuck, processes_are_listed
 from exporter.sampling.usage.nccl_status import NCCL_FAMILIES
+
+if TYPE_CHECKING:  # with SQLite, which a check does not need
+    from exporter.accounting.writer import NodeAccounting
 
 R = TypeVar("R")
 
@@ -62,7 +64,7 @@ class AccountingResult:
     unattributed_bytes: Mapping[str, float]
     stuck: frozenset[str]
     """GPUs whose utilization cannot be true."""
-    shares: Mapping[str, tuple[tuple[Owner, Share], ...]]
+    shares: Mapping[str, tuple[tuple[Owner, Fraction], ...]]
     states: Mapping[str, Mapping[str, float]]
     """Seconds since start."""
     pci_gpus: int | None
@@ -131,19 +133,19 @@ class Accounting:
         self._dropped += max(len(joined.everyone) - len(processes), 0)
         unallocated, nobody = joined.ownership.unallocated, frozenset[Owner]()
         shares = tuple(
-            ShareRow(
+            OwnerRow(
                 each.target, each.profile, own.owner, own.share, own.owner in unallocated.get(each.target.uuid, nobody)
             )
             for each in readings
             for own in each.allocations
         )
-        owners: dict[str, dict[Owner, Share]] = {}
+        owners: dict[str, dict[Owner, Fraction]] = {}
         for uuid, owner, share in _parts_of_gpus(readings):
             gpu = owners.setdefault(uuid, {})
-            gpu[owner] = Share(gpu.get(owner, 0.0) + share)
+            gpu[owner] = Fraction(gpu.get(owner, 0.0) + share)
         blocks: tuple[Block, ...] = (
             *_filled(LEDGER_FAMILIES, self._ledger),
-            *_filled(SHARE_FAMILIES, shares),
+            *_filled(OWNER_FAMILIES, shares),
             *_filled(self._workload_families, workloads),
             *_filled(PROCESS_FAMILIES, processes),
             *_filled(NCCL_FAMILIES if view.nccl else (), view.nccl),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from exporter import __version__
 from exporter.accounting.families import ACCOUNTING_FAMILIES
-from exporter.attribution.families import PROCESS_FAMILIES, SHARE_FAMILIES, workload_families
+from exporter.attribution.families import OWNER_FAMILIES, PROCESS_FAMILIES, workload_families
 from exporter.collectors import COLLECTORS
 from exporter.collectors.sxid import SXID_FAMILIES
 from exporter.collectors.xid import XID_FAMILIES
@@ -62,8 +62,8 @@ NODE_FAMILIES: tuple[AnyFamily, ...] = (
     counters("gpu_exporter_readings_rejected_total", "Values from the driver that cannot be true (out of range, or a counter that leapt or fell back for a moment) and were left out.", Unit.NONE, by(lambda s: ((c.name, c.rejected) for c in s.collectors)), ("collector",), NODE, shown=Shown.NONZERO),
     gauge("gpu_exporter_last_sample_timestamp_seconds", "Unix time of the sampling cycle these metrics come from.", Unit.SECONDS, lambda s: float(s.time) or None, NODE),
     gauge("gpu_exporter_sample_interval_seconds", "Time between two sampling cycles, as configured.", Unit.SECONDS, lambda s: s.interval, NODE),
-    gauge("gpu_exporter_sampling_cycle_duration_seconds", "Time the last sampling cycle took, waiting for the GPUs included.", Unit.SECONDS, lambda s: s.pass_seconds, NODE),
-    counter("gpu_exporter_sampling_cycles_total", "Sampling cycles ended since the start.", Unit.NONE, lambda s: s.passes, NODE),
+    gauge("gpu_exporter_sampling_cycle_duration_seconds", "Time the last sampling cycle took, waiting for the GPUs included.", Unit.SECONDS, lambda s: s.cycle_seconds, NODE),
+    counter("gpu_exporter_sampling_cycles_total", "Sampling cycles ended since the start.", Unit.NONE, lambda s: s.cycles, NODE),
     counter("gpu_exporter_driver_calls_total", "Calls made to the driver library since the start.", Unit.NONE, lambda s: s.driver_calls, NODE),
     gauges("gpu_exporter_device_sample_age_seconds", "Time since the GPU last answered.", Unit.SECONDS, _per_gpu(lambda g: g.age if g.age != float("inf") else None), DEVICE, NODE),
     gauges("gpu_exporter_attribution_success", "Whether the attribution source answered last time it was asked.", Unit.NONE, by(lambda s: ((h.source, h.success) for h in s.sources)), ("source",), NODE),
@@ -121,7 +121,7 @@ def groups(pod_labels: Sequence[str] = ()) -> tuple[Group, ...]:
             ACCOUNTING_FAMILIES,
             "the ledger, the sources of owners",
         ),
-        Group("owners", "Owners of each GPU, joined every cycle.", tuple(SHARE_FAMILIES), _OWNERS),
+        Group("owners", "Owners of each GPU, joined every cycle.", tuple(OWNER_FAMILIES), _OWNERS),
         Group(
             "workloads",
             "What each owner uses of GPUs and host, every cycle.",

@@ -123,8 +123,8 @@ class Gpu:
     asked: bool = True
     """Whether this cycle could ask it: not while the thread that would does not run."""
 
-    def answers(self, monotonic: MonotonicTime, patience: float) -> bool | None:
-        """Late is not lost: one that missed a deadline, or failed, is said to answer until `patience` s after it did.
+    def answers(self, monotonic: MonotonicTime, grace_seconds: float) -> bool | None:
+        """Late is not lost: one that missed a deadline, or failed, answers until `grace_seconds` after it did.
 
         None where it is not known, since nobody asked.
         """
@@ -132,7 +132,7 @@ class Gpu:
             return None
         if not self.present or self.answered == NEVER:
             return False
-        return not self.failure or (self.failure in (LATE, SILENT, SICK) and monotonic - self.answered <= patience)
+        return not self.failure or (self.failure in (LATE, SILENT, SICK) and monotonic - self.answered <= grace_seconds)
 
 
 def readings_of(gpu: Gpu, uuid: str = "") -> Mapping[str, CachedReading]:
@@ -199,17 +199,17 @@ class Gpus:
         devices: Iterable[Device],
         now: UnixTime,
         deadline: MonotonicTime,
-        booked: MonotonicTime | None = None,
+        counted_at: MonotonicTime | None = None,
         *,
         clock: MonotonicClock | None = None,
     ) -> tuple[DriverError, ...]:
         """Read every present GPU until `deadline`; returns the errors of devices and driver, for the connection.
 
-        `booked` is the monotonic time the readings are booked at, where that is not the machine's own. `clock` states
-        how late an answer is, where `booked` is the machine's own.
+        `counted_at` is the monotonic time of the readings, where that is not the machine's own. `clock` states
+        how late an answer is, where `counted_at` is the machine's own.
         """
         self._update_present(devices)
-        monotonic = monotonic_time() if booked is None else booked
+        monotonic = monotonic_time() if counted_at is None else counted_at
         tasks = {
             uuid: partial(
                 read_gpu,

@@ -76,7 +76,7 @@ class Host:
         del question
         return NOTHING
 
-    def look_again(self, pids: Sequence[int]) -> None:
+    def reread(self, pids: Sequence[int]) -> None:
         """Read the state of these GPU processes inside a cycle; the next view counts it. Never blocks for long."""
 
     def start(self, threads: Threads) -> None:
@@ -102,7 +102,7 @@ class StagedHost(Protocol):
         """Yield three views: with the processes, with their owners too, and with all."""
         ...
 
-    def look_again(self, pids: Sequence[int]) -> None: ...
+    def reread(self, pids: Sequence[int]) -> None: ...
 
     def start(self, threads: Threads) -> None: ...
 
@@ -151,8 +151,8 @@ class HostDeadline(Host):
             self._worker.wait(monotonic_time() + self._deadline)
         return self._complete(tuple(stages))
 
-    def look_again(self, pids: Sequence[int]) -> None:
-        if self._worker and self._worker.submit(lambda: self._host.look_again(pids)):
+    def reread(self, pids: Sequence[int]) -> None:
+        if self._worker and self._worker.submit(lambda: self._host.reread(pids)):
             self._worker.wait(monotonic_time() + self._deadline / 4)
 
     def _complete(self, stages: Sequence[HostView]) -> HostView:

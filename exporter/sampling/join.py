@@ -8,7 +8,7 @@ from exporter.attribution.owner import NOBODY, Owner, Ownership, Target
 from exporter.collectors.processes import NO_PROCESSES, GpuProcess, Processes
 from exporter.core.clock import Moment, UnixTime
 from exporter.core.record import record
-from exporter.core.units import Share
+from exporter.core.units import Fraction
 from exporter.driver.interface import Device
 from exporter.host.model import HostProcess
 from exporter.ledger.account import Allocation
@@ -82,7 +82,7 @@ def target_of(device: Device) -> Target:
         gpu_instance=mig.gpu_instance if mig else None,
         compute_instance=mig.compute_instance if mig else None,
         profile=mig.profile if mig else "",
-        share=mig.share if mig else Share(1.0),
+        share=mig.share if mig else Fraction(1.0),
     )
 
 
@@ -124,12 +124,12 @@ def _only_holder(
     return known[0] if ownership.weights.get((uuid, known[0]), 1.0) >= 1.0 else None
 
 
-def _fractions(uuid: str, owners: Sequence[Owner], ownership: Ownership) -> Mapping[Owner, Share]:
+def _fractions(uuid: str, owners: Sequence[Owner], ownership: Ownership) -> Mapping[Owner, Fraction]:
     known = [owner for owner in owners if owner != NOBODY]
     weights = {owner: ownership.weights.get((uuid, owner), 1.0 / len(known)) for owner in known}
     total = max(sum(weights.values()), 1.0)
-    shares = {owner: Share(weight / total) for owner, weight in weights.items()}
-    return {**shares, NOBODY: Share(max(1.0 - sum(shares.values()), 0.0))}
+    shares = {owner: Fraction(weight / total) for owner, weight in weights.items()}
+    return {**shares, NOBODY: Fraction(max(1.0 - sum(shares.values()), 0.0))}
 
 
 def _utilization(processes: Iterable[GpuProcess]) -> float | None:

@@ -60,7 +60,7 @@ def next_reading(
     advanced = zip(counts, collector.counters, strict=True)
     counters = tuple([count(each, family.by_labels(reading)) for each, family in advanced])
     made = None
-    if before is not None and collector.pace is not Pace.PASS and before.reading == reading:
+    if before is not None and collector.pace is not Pace.CYCLE and before.reading == reading:
         made = before.made if before.carried == counters else None
     return CachedReading(collector, reading, monotonic, counters, made)
 

@@ -26,7 +26,7 @@ from exporter.sampling.join import Join, allocations
 _LANE_BYTES_PER_SECOND = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 """One direction of one PCIe lane by generation, after encoding."""
 _THERMAL = ("sw_thermal", "hw_thermal", "thermal")
-_POWER_BRAKE = ("hw_power_brake",)
+_POWER_BRAKE, _POWER_CAP = ("hw_power_brake",), ("sw_power_cap",)
 
 
 @record
@@ -37,7 +37,10 @@ class Throttled:
     power_brake: float | None
     monotonic: MonotonicTime
     sm_clock: float | None = None
-    """While it was."""
+    """While heat or the power brake throttled it."""
+    power_cap: float | None = None
+    sm_clock_capped: float | None = None
+    """While its power limit alone lowered it."""
 
 
 def processes_are_listed(gpu: Gpu) -> bool:
@@ -69,13 +72,15 @@ def signals(gpu: Gpu, before: Throttled | None, now: Throttled | None, monotonic
         tensor_active=ratios.get("tensor"),
         dram_active=ratios.get("dram"),
         vector_active=_vector(ratios),
-        memory_activity=utilization.memory_share if utilization else None,
+        memory_activity=utilization.memory_ratio if utilization else None,
         link_activity=_link_activity(gpu, gpm) if gpm else None,
         power_of_limit=power.of_limit if power else None,
         throttled_thermal=_ratio(before.thermal, now.thermal, since) if now and before else None,
         throttled_power_brake=_ratio(before.power_brake, now.power_brake, since) if now and before else None,
+        throttled_power_cap=_ratio(before.power_cap, now.power_cap, since) if now and before else None,
         sm_clock=clocks.now.get("sm") if clocks else None,
         sm_clock_throttled=now.sm_clock if now else None,
+        sm_clock_capped=now.sm_clock_capped if now else None,
         sm_clock_max=clocks.maximum.value.get("sm") if clocks else None,
     )
 
@@ -131,7 +136,15 @@ def throttled(gpu: Gpu, monotonic: MonotonicTime) -> Throttled | None:
     found = reading(gpu, "throttle", Throttle, monotonic)
     if found is None:
         return None
-    return Throttled(_longest(found, _THERMAL), _longest(found, _POWER_BRAKE), monotonic, found.sm_clock)
+    slowed = found.lowers(*_THERMAL, *_POWER_BRAKE)
+    return Throttled(
+        _longest(found, _THERMAL),
+        _longest(found, _POWER_BRAKE),
+        monotonic,
+        found.sm_clock if slowed else None,
+        _longest(found, _POWER_CAP),
+        None if slowed else found.sm_clock,
+    )
 
 
 def joules(gpu: Gpu) -> Joules | None:
@@ -214,8 +227,8 @@ class LedgerReadings:
         for instance in gpu.device.instances:
             found = instance_signals(gpu, instance.uuid, whole, monotonic)
             profile = instance.mig.profile if instance.mig else ""
-            held = allocations(instance.uuid, running, ownership, join.hosts, listed=listed)
-            yield Reading(join.targets[instance.uuid], found, held, profile=profile)
+            owned = allocations(instance.uuid, running, ownership, join.hosts, listed=listed)
+            yield Reading(join.targets[instance.uuid], found, owned, profile=profile)
         if held_back:
             self._throttled[uuid] = held_back
 

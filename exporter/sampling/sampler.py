@@ -16,7 +16,7 @@ from exporter.driver.interface import Driver
 from exporter.faults.evaluate import STAGES, evaluate
 from exporter.faults.families import FAULT_FAMILIES, FINDINGS
 from exporter.faults.findings import RELEASED
-from exporter.faults.rule import Finding, Limits, Verdict, from_blocks
+from exporter.faults.rule import Finding, Verdict, from_blocks
 from exporter.faults.watch import FaultTracker, FaultWatchConfig, observed_gpu
 from exporter.sampling.accounting import Accounting, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, gpu_statuses, node_blocks, xid_blocks
@@ -101,7 +101,7 @@ class Sampler:
         if due:
             ignored = STAGES["periodic"].left_out  # jobs run: what they have is no fault
             self._findings = evaluate(
-                from_blocks(snapshot.blocks, at.unix), Limits(), ignored, Verdict.DEGRADED
+                from_blocks(snapshot.blocks, at.unix), self._faults.limits, ignored, Verdict.DEGRADED
             ).findings
         findings = self._findings
 
@@ -120,7 +120,7 @@ class Sampler:
         """Read what the last cycle left in question once more; the next cycle counts it."""
         self._gpus.read_again(monotonic_time() + self._pacing.deadline / 4, self._pacing.interval)
         if self._accounting.in_question:
-            self._host.look_again(self._accounting.in_question)
+            self._host.reread(self._accounting.in_question)
 
     def uuids(self) -> Mapping[str, str]:
         """The GPUs seen so far, by PCI bus id as sysfs writes it. Of two at one place, the one that is there."""
@@ -152,7 +152,7 @@ class Sampler:
             )
             for gpu in self._gpus.all
         )
-        self._faults.look(
+        self._faults.observe(
             at.unix,
             at.monotonic,
             gpus,
@@ -170,8 +170,8 @@ class Sampler:
         status = NodeStatus(
             time=now,
             interval=self._pacing.interval,
-            pass_seconds=seconds,
-            passes=self._cycles,
+            cycle_seconds=seconds,
+            cycles=self._cycles,
             driver_calls=self._driver.calls,
             simulated=self._driver.simulated,
             driver=state.versions[0],
@@ -203,7 +203,7 @@ class Sampler:
             yield from (Block(family, (), faults) for family in FAULT_FAMILIES)
             yield from node_blocks(status, broken)
 
-        return Snapshot(status, series, result.processes, started)
+        return Snapshot(status, series, result.processes, started, self._faults.limits)
 
 
 GOLDEN_RATIO = 0.618034

@@ -11,7 +11,8 @@ from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime
 from exporter.core.families import Block
 from exporter.core.record import record
 from exporter.core.threads import ThreadState
-from exporter.core.units import Share
+from exporter.core.units import Fraction
+from exporter.faults.rule import Limits
 
 
 @record
@@ -40,7 +41,7 @@ class GpuStatus:
     unattributed_bytes: float | None = None
     stuck: bool = False
     """It reports full use, which cannot be true."""
-    owners: tuple[tuple[Owner, Share], ...] = ()
+    owners: tuple[tuple[Owner, Fraction], ...] = ()
     states: Mapping[str, float] = field(default_factory=dict[str, float])
     """Ledger seconds of the GPU by state, since start."""
 
@@ -71,8 +72,8 @@ class NodeStatus:
 
     time: UnixTime = EPOCH
     interval: float = 1.0
-    pass_seconds: float = 0.0
-    passes: int = 0
+    cycle_seconds: float = 0.0
+    cycles: int = 0
     driver_calls: int = 0
     simulated: bool = False
     driver: str = ""
@@ -101,6 +102,8 @@ class Snapshot:
     series: Callable[[], Iterable[Block]] = tuple
     processes: Sequence[ProcessRow] = ()
     monotonic: MonotonicTime = NEVER
+    limits: Limits = field(default_factory=Limits)
+    """What the GPUs are compared with."""
 
     @property
     def blocks(self) -> Iterable[Block]:
@@ -110,7 +113,7 @@ class Snapshot:
     def not_ready(self) -> str:
         """Return why this node cannot be relied on; empty when it can."""
         status = self.status
-        if status.passes == 0:
+        if status.cycles == 0:
             return "no cycle has ended yet"
         if status.driver_error:
             return f"driver not available: {status.driver_error}"

@@ -155,8 +155,8 @@ class ThisHost:
             nccl=self._nccl.statuses(question.suspects) if self._nccl else {},
         )
 
-    def look_again(self, pids: Sequence[int]) -> None:
-        self._usage.threads.look_again(pids)
+    def reread(self, pids: Sequence[int]) -> None:
+        self._usage.threads.reread(pids)
 
     def _with_arguments(self, found: Mapping[int, HostProcess]) -> Mapping[int, HostProcess]:
         """Arguments are read once for each process: programs seldom change them, and the kernel may let us wait."""

@@ -48,6 +48,8 @@ _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FULL_PAUSE = 0.1
 _FINISH_SECONDS = 3.0
 """Seconds in which requests that are under way are still answered when the server is stopped."""
+_LAST_REQUESTS_SECONDS = 0.1
+"""Seconds in which a stopped server still reads: closing a socket with an unread request resets its client."""
 
 
 class Server:
@@ -133,23 +135,31 @@ class _ConnectionManager:
         self.buffer = memoryview(bytearray(HEAD_BYTES + 1))
 
     def open(self) -> None:
-        self._loop.add_reader(self._listening, self._accept)
+        if not self._finishing:
+            self._loop.add_reader(self._listening, self._accept)
 
     def call_finish(self) -> None:
         """Call `finish` in the loop. Raises RuntimeError if that has ended."""
         self._loop.call_soon_threadsafe(self._finish)
 
     def _finish(self) -> None:
-        self._loop.remove_reader(self._listening)
+        for _ in range(0, _BACKLOG, _ACCEPTED_AT_ONCE):
+            self._accept()
         self._finishing = True
+        self._loop.remove_reader(self._listening)
+        self._listening.close()
         self._loop.call_later(_FINISH_SECONDS, self._loop.stop)
+        self._loop.call_later(_LAST_REQUESTS_SECONDS, self._finish_idle)
+
+    def _finish_idle(self) -> None:
         for connection in list(self._connections.values()):
             connection.finish()
         if not self._connections:
             self._loop.stop()
 
     def close(self) -> None:
-        self._loop.remove_reader(self._listening)
+        if not self._finishing:
+            self._loop.remove_reader(self._listening)
         for task in self._opening.values():
             task.cancel()
         for connection in list(self._connections.values()):

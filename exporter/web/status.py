@@ -10,7 +10,7 @@ from exporter import __version__
 from exporter.core.clock import UnixTime, unix_time
 from exporter.core.printable import html_text
 from exporter.faults.evaluate import STAGES, Report, evaluate
-from exporter.faults.rule import Finding, Limits, Verdict, from_blocks, merged
+from exporter.faults.rule import Finding, Verdict, from_blocks, merged
 from exporter.faults.rules import runbook
 from exporter.ledger.palette import STYLES, page_colours, stacked, style_of
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
@@ -194,7 +194,7 @@ def page(site: PageLinks, snapshot: Snapshot, report: Report, limits: Mapping[st
     """Draw the verdict, the GPUs with their last hour, processes and sources. `limits`: power limit by UUID."""
     status, node, age = snapshot.status, html_text(site.node), "no cycle yet"
     if status.time:
-        age = f"read {max(unix_time() - status.time, 0):.0f} s ago, in {status.pass_seconds * 1000:.0f} ms"
+        age = f"read {max(unix_time() - status.time, 0):.0f} s ago, in {status.cycle_seconds * 1000:.0f} ms"
     cards = "".join(
         card(gpu, [f for f in report.findings if f.gpu == str(gpu.index)], limits.get(gpu.uuid), history, status.time)
         for gpu in status.gpus
@@ -281,5 +281,5 @@ def render_status_page(node: str, config: WebConfig, snapshot: Snapshot, history
     site = PageLinks(node, config.telemetry_path, config.runbook_url)
     facts = from_blocks(snapshot.blocks, unix_time())
     limits = {series.labels["uuid"]: series.value for series in facts.of("gpu_power_limit_watts")}
-    report = evaluate(facts, Limits(), STAGES["periodic"].left_out)  # jobs run: what they hold is no fault
+    report = evaluate(facts, snapshot.limits, STAGES["periodic"].left_out)  # jobs run: what they hold is no fault
     return page(site, snapshot, report, limits, history)

@@ -19,10 +19,11 @@ from exporter.web.fields import Section, file_signatures
 _VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {
     "NoClientCert": ssl.CERT_NONE,
+    "RequestClientCert": ssl.CERT_NONE,  # Go lets in a client without a certificate, and one with any
     "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
     "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
 }
-_UNVERIFIED = frozenset({"RequestClientCert", "RequireAnyClientCert", "RequireClientCert"})
+_UNVERIFIED = frozenset({"RequireAnyClientCert", "RequireClientCert"})
 _KEYS = (
     "cert", "cert_file", "key", "key_file", "client_ca", "client_ca_file", "client_auth_type", "client_allowed_sans",
     "min_version", "max_version", "cipher_suites", "prefer_server_cipher_suites", "curve_preferences",
@@ -83,13 +84,11 @@ def parse_tls(section: Section) -> Tls | None:
     if section.text("client_auth_type") in _UNVERIFIED:
         raise section.wrong(
             "client_auth_type",
-            f"{section.text('client_auth_type')} takes certificates without verifying them, which Python's TLS cannot: "
+            f"{section.text('client_auth_type')} takes any certificate, forged ones too, which Python's TLS cannot: "
             "use RequireAndVerifyClientCert with client_ca_file",
         )
     auth = section.one_of("client_auth_type", _CLIENT_AUTH, "NoClientCert")
-    if auth is not ssl.CERT_NONE and not authority:
-        raise section.wrong("client_auth_type", "client_auth_type needs client_ca_file or client_ca")
-    if auth is ssl.CERT_NONE and authority:
+    if authority and section.text("client_auth_type") in {"", "NoClientCert"}:
         raise section.wrong("client_auth_type", "expected RequireAndVerifyClientCert with a client CA")
     oldest = section.one_of("min_version", _VERSIONS, "TLS12")
     newest = section.one_of("max_version", _VERSIONS, "TLS13")
@@ -144,11 +143,9 @@ def _curve(section: Section) -> str:
     for name in wanted:
         if name not in CURVES:
             raise section.wrong("curve_preferences", f"expected one of {', '.join(CURVES)}, got {name!r}")
-    if len(wanted) > 1:
-        raise section.wrong(
-            "curve_preferences", "Python's TLS can be told one curve only: name one, or leave it out for all of them"
-        )
-    return CURVES[wanted[0]] if wanted else ""
+    if 1 < len(set(wanted)) < len(CURVES):
+        raise section.wrong("curve_preferences", "Python's TLS can be told one curve, or all of them")
+    return CURVES[wanted[0]] if len(set(wanted)) == 1 else ""
 
 
 log = logging.getLogger(__name__)
@@ -177,6 +174,8 @@ def _configure(made: ssl.SSLContext, tls: Tls) -> None:
     if tls.client_ca:
         with _readable(tls.client_ca) as authority:
             made.load_verify_locations(authority)
+    elif tls.client_auth is not ssl.CERT_NONE:
+        made.load_default_certs(ssl.Purpose.CLIENT_AUTH)  # as in Go: the authorities of the system
     made.verify_mode = tls.client_auth
     if tls.ciphers:
         made.set_ciphers(":".join(tls.ciphers))

@@ -19,7 +19,7 @@ from tests.stack import free_port
 
 @contextlib.contextmanager
 def exporting(options: Mapping[str, object], environment: Mapping[str, str], folder: Path) -> Iterator[str]:
-    """URL of the metrics, for as long as the process runs; passes are quick. Its log is in `folder`."""
+    """URL of the metrics, for as long as the process runs; cycles are quick. Its log is in `folder`."""
     port = free_port()
     given = {
         "web.listen-address": f"127.0.0.1:{port}",

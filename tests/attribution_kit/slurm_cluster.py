@@ -195,7 +195,7 @@ class SlurmCluster:
     def jobs(self, name: str) -> Sequence[str]:
         return self.run("squeue", "-h", "-t", "R", "-n", name, "-o", "%A").split()
 
-    def holding(self) -> Mapping[int, tuple[str, frozenset[int]]]:
+    def allocated_to(self) -> Mapping[int, tuple[str, frozenset[int]]]:
         """By pid of each program that runs: its job, and the minors of its devices."""
         found: dict[int, tuple[str, frozenset[int]]] = {}
         for file in (self.work / "pids").glob("[0-9]*"):

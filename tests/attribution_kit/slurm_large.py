@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Mapping
 
 from tests.attribution_kit.nodes import until
@@ -29,6 +30,8 @@ class Relay:
         self._lock = threading.Lock()
         self.connections = 0
         self.answered_bytes = 0
+        self.delay = 0.0
+        """Seconds that slurmctld takes for an answer on top."""
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
@@ -52,6 +55,8 @@ class Relay:
 
     def _copy(self, source: socket.socket, target: socket.socket, *, answers: bool = False) -> None:
         with contextlib.suppress(OSError):
+            if answers and self.delay:
+                time.sleep(self.delay)
             while data := source.recv(1 << 16):
                 if answers:
                     with self._lock:

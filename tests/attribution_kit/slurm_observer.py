@@ -1,4 +1,4 @@
-"""Attribution of a real Slurm's jobs as a pass uses it, and what Slurm itself says of them."""
+"""Attribution of a real Slurm's jobs as a cycle uses it, and what Slurm itself says of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GPUS = tuple(gpu(number) for number in range(8))
 
 
 class Observer:
-    """Attribution as a pass uses it: the jobs' real pids on the GPUs that they may open."""
+    """Attribution as a cycle uses it: the jobs' real pids on the GPUs that they may open."""
 
     def __init__(self, cluster: SlurmCluster, mapping: str, scontrol: str, node: str = "") -> None:
         self._cluster = cluster
@@ -43,9 +43,9 @@ class Observer:
         self._attribution.start()
         self._reader = ProcessReader()
 
-    def look(self) -> Ownership:
+    def observe(self) -> Ownership:
         processes: dict[str, list[int]] = defaultdict(list)
-        for pid, (_, minors) in self._cluster.holding().items():
+        for pid, (_, minors) in self._cluster.allocated_to().items():
             if isinstance(self._cluster, PairCluster) and self._cluster.node_of(pid) != self._node:
                 continue
             for minor in minors:
@@ -101,7 +101,7 @@ def truth(cluster: SlurmCluster) -> dict[str, frozenset[Owner]]:
     """Who holds each GPU, by what Slurm let the programs open and by where it put the idle allocation."""
     train, idle = cluster.job("train"), cluster.job("idle")
     found: dict[str, set[Owner]] = defaultdict(set)
-    for job, minors in cluster.holding().values():
+    for job, minors in cluster.allocated_to().values():
         for minor in minors:
             found[GPUS[minor].uuid].add(owner(job, "nobody", "physics") if job == train else owner(job))
     line = cluster.run("scontrol", "-o", "-d", "show", "job", idle)
@@ -119,4 +119,4 @@ def of_jobs(ownership: Ownership) -> dict[int, str]:
 
 
 def jobs_of(cluster: SlurmCluster) -> dict[int, str]:
-    return {pid: job for pid, (job, _) in cluster.holding().items()}
+    return {pid: job for pid, (job, _) in cluster.allocated_to().items()}

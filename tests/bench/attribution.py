@@ -1,4 +1,4 @@
-"""What attribution costs: the CPU time of a pass over 1,000 processes in jobs, pods and units.
+"""What attribution costs: the CPU time of a cycle over 1,000 processes in jobs, pods and units.
 
 Run it by itself: `python tests/bench/attribution.py`. It prints figures and checks none.
 """
@@ -24,7 +24,7 @@ from tests.attribution_kit.kubelet import GivenPod, Kubelet
 from tests.attribution_kit.nodes import gpu, until
 
 GPUS = tuple(gpu(number) for number in range(8))
-PROCESSES, JOBS, PODS, UNITS, PASSES = 1000, 40, 40, 20, 300
+PROCESSES, JOBS, PODS, UNITS, CYCLES = 1000, 40, 40, 20, 300
 
 
 def processes() -> dict[int, HostProcess]:
@@ -64,15 +64,15 @@ def main() -> None:
             joined.start()
             cold = _timed(lambda: joined.join(GPUS, placed, hosts, time.monotonic()))
             until(lambda: len(_workloads(joined.join(GPUS, placed, hosts, time.monotonic()))) == JOBS + PODS + UNITS)
-            took = [_timed(lambda: joined.join(GPUS, placed, hosts, time.monotonic())) for _ in range(PASSES)]
+            took = [_timed(lambda: joined.join(GPUS, placed, hosts, time.monotonic())) for _ in range(CYCLES)]
             ownership = joined.join(GPUS, placed, hosts, time.monotonic())
             joined.stop()
     owners = _workloads(ownership)
-    ninety_ninth = sorted(took)[-max(1, PASSES // 100)]
+    ninety_ninth = sorted(took)[-max(1, CYCLES // 100)]
     sys.stdout.write(
-        f"{PROCESSES} processes of {len(owners)} owners on {len(GPUS)} GPUs, CPU time of one pass:\n"
+        f"{PROCESSES} processes of {len(owners)} owners on {len(GPUS)} GPUs, CPU time of one cycle:\n"
         f"  first {cold * 1e3:.1f} ms; warm {statistics.median(took) * 1e3:.2f} ms median, "
-        f"{ninety_ninth * 1e3:.2f} ms at the 99th percentile of {PASSES}\n"
+        f"{ninety_ninth * 1e3:.2f} ms at the 99th percentile of {CYCLES}\n"
     )
 
 

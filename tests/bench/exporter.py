@@ -1,4 +1,4 @@
-"""What the exporter costs on a full node: 8 GPUs, 32 processes, one pass a second, over the fake driver library.
+"""What the exporter costs on a full node: 8 GPUs, 32 processes, one cycle a second, over the fake driver library.
 
 Run by `make bench`. Figures are of this machine and this moment; compare them only within one run, which is why each
 cost is also shown as a multiple of a yardstick measured beside it.
@@ -53,7 +53,7 @@ class Sampling:
     """Share of one core."""
     calls: float
     """Of the driver, per GPU and minute."""
-    per_pass: float
+    per_cycle: float
     """CPU milliseconds."""
 
 
@@ -66,8 +66,8 @@ def sampling(running: Running) -> Sampling:
     time.sleep(SECONDS)  # the span that is measured
     core = (cpu_seconds(running.process.pid) - cpu) / (time.monotonic() - started)
     seconds = time.monotonic() - scraped_at
-    calls, passes = (value(running, name) - old for name, old in zip(names, before, strict=True))
-    return Sampling(core, calls / GPUS / seconds * 60, core * seconds / passes * 1000)
+    calls, cycles = (value(running, name) - old for name, old in zip(names, before, strict=True))
+    return Sampling(core, calls / GPUS / seconds * 60, core * seconds / cycles * 1000)
 
 
 def cpu_seconds(pid: int) -> float:
@@ -137,10 +137,10 @@ def main() -> int:
         resident = value(running, "process_resident_memory_bytes") / 2**20
     p50, p99 = statistics.median(times), times[int(len(times) * 0.99)]
     rows = (
-        ("start to first scrape with a pass", f"{first:.2f} s", "1 s"),
+        ("start to first scrape with a cycle", f"{first:.2f} s", "1 s"),
         ("nobody scrapes, share of one core", f"{unscraped.core:.2%}", "1.5 %"),
         ("  and a scrape every 15 s", f"{often:.2%}", ""),
-        ("  CPU of a pass", f"{unscraped.per_pass:.2f} ms = {unscraped.per_pass / 1000 / unit:.4f} yardsticks", ""),
+        ("  CPU of a cycle", f"{unscraped.per_cycle:.2f} ms = {unscraped.per_cycle / 1000 / unit:.4f} yardsticks", ""),
         ("driver calls per GPU and minute", f"{unscraped.calls:.0f}", ""),
         ("scrape, median", f"{p50:.2f} ms = {p50 / 1000 / unit:.4f} yardsticks", "1 ms"),
         ("scrape, 99th percentile", f"{p99:.2f} ms", "3 ms"),

@@ -1,4 +1,4 @@
-"""Builds `floor.c`, which makes the driver calls of a pass in C."""
+"""Builds `floor.c`, which makes the driver calls of a cycle in C."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How the cost of a pass grows with GPUs, processes, workloads and MIG instances: one line for each node.
+"""How the cost of a cycle grows with GPUs, processes, workloads and MIG instances: one line for each node.
 
-Run by `make bench`. All in CPU milliseconds of a pass, beside what its driver calls alone cost in C at that moment.
+Run by `make bench`. All in CPU milliseconds of a cycle, beside what its driver calls alone cost in C at that moment.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> int:
             ("call-us", call_us),
         )
         given = [word for name, value in options for word in (f"--{name}", str(value))]
-        command = [sys.executable, "-m", "tests.bench.passes", "--brief", "--passes", "30", *given]
+        command = [sys.executable, "-m", "tests.bench.cycles", "--brief", "--cycles", "30", *given]
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
     return 0
 

@@ -1,6 +1,6 @@
 """Whether this code makes the same series as that of another revision: `make same-series BASE=v1.0.0`.
 
-Each runs its own `series_of.py`: every pass of all captures, and 1,000 passes of simulated nodes. A difference is
+Each runs its own `series_of.py`: every cycle of all captures, and 1,000 cycles of simulated nodes. A difference is
 printed with the first lines that differ; a change of what is measured shows here, and has to be meant.
 """
 
@@ -24,24 +24,24 @@ _SHOWN = 20
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("base", help="the revision to compare with")
-    parser.add_argument("--passes", type=int, default=1000, help="of simulated nodes")
+    parser.add_argument("--cycles", type=int, default=1000, help="of simulated nodes")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder)
         packed = subprocess.run(["git", "archive", given.base], cwd=ROOT, check=True, capture_output=True).stdout
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             archive.extractall(base)  # noqa: S202 - our own
-        before, after = _series(base, given.passes), _series(ROOT, given.passes)
+        before, after = _series(base, given.cycles), _series(ROOT, given.cycles)
     difference = difflib.unified_diff(before, after, given.base, "here", n=0, lineterm="")
     lines = list(islice(difference, _SHOWN))
-    sys.stdout.write("\n".join([*lines, f"{len(after)} passes, {'some differ' if lines else 'all the same'}", ""]))
+    sys.stdout.write("\n".join([*lines, f"{len(after)} cycles, {'some differ' if lines else 'all the same'}", ""]))
     return 1 if lines else 0
 
 
-def _series(tree: Path, passes: int) -> list[str]:
-    """One line for each pass; the captures are always these."""
+def _series(tree: Path, cycles: int) -> list[str]:
+    """One line for each cycle; the captures are always these."""
     command = [sys.executable, "-m", "tests.bench.series_of", "--captures", str(ROOT / "tests" / "captures")]
-    found = subprocess.run([*command, "--passes", str(passes)], cwd=tree, check=True, capture_output=True, text=True)
+    found = subprocess.run([*command, "--passes", str(cycles)], cwd=tree, check=True, capture_output=True, text=True)
     return found.stdout.splitlines()
 
 

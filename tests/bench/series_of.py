@@ -1,7 +1,7 @@
-"""Every series of every recorded capture and of simulated nodes drawn by chance, pass after pass, as text.
+"""Every series of every recorded capture and of simulated nodes drawn by chance, cycle after cycle, as text.
 
 `same_series.py` runs this with the code of two revisions and compares what they print: the same answers of the driver
-must make the same default page, however a pass is made. The order of series, and what tells of the exporter's own time,
+must make the same default page, however a cycle is made. The order of series and the exporter's own times
 are left out.
 """
 
@@ -32,22 +32,22 @@ from exporter.tools.simulator.patterns import KINDS, PATTERNS
 
 RENDERER = partial(Renderer, HIDDEN_METRICS)
 START = 1_700_000_000.0
-PASSES = 20
+CYCLES = 20
 _MODELS = ("T4", "V100", "A100", "A100-mig", "L40S", "RTX4090", "H100", "H100-mig", "H200", "B200")
 _DRIVERS = ("470.82.01", "525.60.13", "535.104.05", "550.54.15", "570.86.15", "580.95.05", "590.44.01")
-_OWN = ("process_", "python_", "gpu_exporter_pass_", "gpu_scrape_collector_duration", "gpu_exporter_build_info")
+_OWN = ("process_", "python_", "gpu_exporter_cycle_", "gpu_scrape_collector_duration", "gpu_exporter_build_info")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--captures", type=Path, required=True)
-    parser.add_argument("--passes", type=int, default=1000, help="of simulated nodes")
+    parser.add_argument("--passes", dest="cycles", type=int, default=1000, help="of simulated nodes")
     parser.add_argument("--verbose", action="store_true", help="print the series themselves, not their digests")
     given = parser.parse_args()
     for capture in sorted(given.captures.glob("*.json")):
         clock = _Clock()
         _print(capture.stem, _pages(load(capture, clock), Host(), clock), verbose=given.verbose)
-    for number in range(given.passes // PASSES):
+    for number in range(given.cycles // CYCLES):
         clock = _Clock()
         chance = random.Random(number)  # noqa: S311 - the same each time
         driver = simulate(_specification(chance), clock)
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 class _Clock:
-    """Unix seconds that stand still within a pass."""
+    """Unix seconds that stand still within a cycle."""
 
     now = START
 
@@ -81,7 +81,7 @@ def _pages(driver: Driver, host: Any, clock: _Clock) -> Iterator[str]:
     sampler.connection._attempt()
     sampler.connection.first.set()
     renderer = RENDERER()
-    for second in range(PASSES):
+    for second in range(CYCLES):
         clock.now = START + second
         if sampler.connection.state.error:
             sampler.connection._attempt()
@@ -105,7 +105,7 @@ def _print(name: str, pages: Iterable[str], *, verbose: bool) -> None:
     began = time.monotonic()
     for number, page in enumerate(pages):
         shown = page if verbose else f"{page.count(chr(10))} {hashlib.sha256(page.encode()).hexdigest()}"
-        sys.stdout.write(f"{name} pass {number}: {shown}\n")
+        sys.stdout.write(f"{name} cycle {number}: {shown}\n")
     sys.stderr.write(f"{name}: {time.monotonic() - began:.1f} s\n")
 
 

@@ -18,7 +18,7 @@ SPECS = (
     ("H100",     "535.104.05",  "lost",         "2xH100:training;fault=lost:1@62.15"),
     ("H100-mig", "570.86.15",   "mixed",        "1xH100-mig:training,free,inference"),
     ("A100",     "525.60.13",   "ecc-storm",    "1xA100:ecc-storm"),
-    ("A100-mig", "550.54.15",   "mixed",        "1xA100-mig:training,idle-held,notebook"),
+    ("A100-mig", "550.54.15",   "mixed",        "1xA100-mig:training,allocated-idle,notebook"),
     ("B200",     "590.44.01",   "nvlink-down",  "1xB200:nvlink-down"),
     ("L40S",     "560.35.03",   "inference",    "1xL40S:inference"),
     ("T4",       "470.82.01",   "idle-loaded",  "1xT4:idle-loaded"),
@@ -29,7 +29,7 @@ SPECS = (
 
 @dataclass
 class Clock:
-    """`cost` is the seconds each look at it takes: a GPU is lost in the middle of a pass, not between two."""
+    """`cost` is the seconds each look at it takes: a GPU is lost in the middle of a cycle, not between two."""
 
     cost: float = 0.0
     time: float = START

@@ -16,7 +16,7 @@ EXPORTER = ROOT / "exporter"
 
 MIXED = """
 from exporter.core.clock import monotonic_time, unix_time
-from exporter.core.units import Bytes, Joules, Share, Watts
+from exporter.core.units import Bytes, Joules, Fraction, Watts
 
 {line}
 """
@@ -33,10 +33,10 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "sum_ = unix_time() + monotonic_time()",
         "seconds: float = unix_time() - unix_time()",
         "later = monotonic_time() + 5.0 > monotonic_time()",
-        "share: Share = Joules(5.0)",
+        "share: Fraction = Joules(5.0)",
         "joules: Joules = Watts(5.0)",
         "used: Bytes = 5",
-        "part: Share = Share(0.5) * Share(0.5)",
+        "part: Fraction = Fraction(0.5) * Fraction(0.5)",
         "total: float = Joules(5.0) + Joules(6.0)",
     )
     folder = tmp_path_factory.mktemp("mixed")
@@ -70,7 +70,7 @@ def test_moments_and_quantities_do_not_mix(refusals: dict[str, str]) -> None:
 
 def test_moments_and_quantities_cost_nothing() -> None:
     assert type(clock.unix_time()) is type(clock.monotonic_time()) is float
-    assert type(units.Share(0.5)) is type(units.Joules(1)) is float
+    assert type(units.Fraction(0.5)) is type(units.Joules(1)) is float
 
 
 def test_only_the_clock_asks_the_clocks() -> None:

@@ -52,7 +52,7 @@ def fields_of(kind: type[Any]) -> Iterator[tuple[str, str]]:
 def shown() -> frozenset[str]:
     return frozenset(
         name
-        for path in (ROOT / "tests/captures/expected.txt", *ROOT.glob("tests/contract/passes/expected/*.txt"))
+        for path in (ROOT / "tests/captures/expected.txt", *ROOT.glob("tests/contract/cycles/expected/*.txt"))
         for name in re.findall(r"^ *(gpu_\w+)[{ ]", path.read_text(), re.MULTILINE)
     )
 
@@ -67,5 +67,5 @@ def test_metric_is_shown(family: AnyFamily) -> None:
     is_shown = family.name in shown() or family.name in TIMED
 
     assert is_shown, (
-        f"{family.name} is in no text of tests/captures or tests/contract/passes/expected: add it to a case"
+        f"{family.name} is in no text of tests/captures or tests/contract/cycles/expected: add it to a case"
     )

@@ -31,7 +31,7 @@ MAX_WORDS = {
     "docs/explanation/security.md": 500,
     "docs/explanation/cost.md": 400,
 }
-FOLDER_WORDS = {"how-to": 400, "kubernetes": 150, "runbooks": 200}
+FOLDER_WORDS = {"how-to": 400, "kubernetes": 150}
 MEAN_SENTENCE_WORDS = 15.0
 LONG_SENTENCE_WORDS = 25
 LONG_SENTENCES = 0.05  # of a page's sentences
@@ -75,13 +75,21 @@ def _name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def _prose(text: str) -> str:
-    """Return a page without fenced and folded blocks, tables, headings, comments and the targets of links."""
+def _visible(text: str) -> str:
+    """Return what a page shows beside code: without fenced and folded blocks, comments and the targets of links."""
     text = re.sub(r"^---\n.*?\n---\n", "", text, flags=re.DOTALL)
     text = re.sub(r"^( *)(```+|~~~+).*?^ *\2 *$", "", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"<details>.*?</details>|<!--.*?-->|<[^>]+>", "", text, flags=re.DOTALL)
-    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(("#", "|")))
+    return re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+
+
+def _prose(text: str) -> str:
+    """Return the sentences of a page: what it shows, without tables and headings."""
+    return "\n".join(line for line in _visible(text).splitlines() if not line.lstrip().startswith(("#", "|")))
+
+
+def _words(text: str) -> int:
+    return len(re.findall(r"[A-Za-z0-9][\w'/.-]*", re.sub(r"`[^`]*`", "code", text)))
 
 
 def _sentences(text: str) -> Iterator[int]:
@@ -106,10 +114,32 @@ def _cells(row: str) -> int:
 def test_page_stays_within_its_words(page: Path) -> None:
     limit = _max_words(page)
     assert limit is not None
-    prose = _prose(page.read_text())
-    if page.parent.name == "runbooks":
-        prose = re.sub(r"`[^`]*`", "code", prose)  # a query is long and is copied, not read
-    assert len(re.findall(r"[A-Za-z0-9][\w'/.-]*", prose)) <= limit
+    assert _words(_visible(page.read_text())) <= limit
+
+
+RUNBOOKS = sorted((DOCS / "runbooks").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", RUNBOOKS, ids=_name)
+def test_runbook_comes_to_its_query_within_150_words(page: Path) -> None:
+    text = page.read_text()
+    before, query, _ = text.partition("<details>")
+
+    assert query
+    assert _words(_visible(before)) <= 150
+    assert _words(_prose(text)) <= 200
+
+
+JOBS = (DOCS / "dev/testing.md").read_text().partition("## Words of a job")[2]
+
+
+@pytest.mark.parametrize("row", re.findall(r"^\| .*\d \|$", JOBS, re.MULTILINE))
+def test_job_is_done_within_700_words(row: str) -> None:
+    """All words of its pages count, code too; of a runbook, those up to its query."""
+    pages = [DOCS / "dev" / target for target in re.findall(r"\]\(([^)#]+)", row)]
+    words = sum(len(page.read_text().partition("<details>")[0].split()) for page in pages)
+
+    assert words <= int(row.rstrip("| ").rpartition(" ")[2]) <= 700
 
 
 @pytest.mark.parametrize("page", _pages(), ids=_name)

@@ -37,14 +37,14 @@ def job(past: Past, began: float, ended: float, now: float) -> None:
             first = offset + (3.0 if node == "n1" else 8.5)
             times = [t + first for t in range(int(began), int(ended) + 100, SCRAPE)]
 
-            def held(t: float, restart: float = restart) -> float:
+            def allocated(t: float, restart: float = restart) -> float:
                 """Seconds counted since the exporter's start."""
                 return min(t, ended) - (restart if t >= restart else began)
 
             for state, share in shares.items():
-                points = [(t, 4 * share * held(t)) for t in times]
+                points = [(t, 4 * share * allocated(t)) for t in times]
                 past.add("gpu_workload_gpu_seconds_total", {**own, "state": state}, points)
-            past.add("gpu_workload_energy_joules_total", own, [(t, 4 * WATTS[node] * held(t)) for t in times])
+            past.add("gpu_workload_energy_joules_total", own, [(t, 4 * WATTS[node] * allocated(t)) for t in times])
             past.add("gpu_workload_allocated_gpus", own, [(t, 4.0 if t < ended else 0.0) for t in times])
             past.add("gpu_workload_resident_memory_bytes", own, [(t, 20.0 * GIB) for t in times if t < ended])
             info = {"job_name": "train", "time_limit_seconds": "7200", "slurm_array_job": "4709"}
@@ -84,12 +84,12 @@ def short_job(past: Past, began: float, job: str = "4712", node: str = "n3") -> 
     owner = {**OWNER, "workload": f"slurm:{job}", "slurm_job": job, "instance": f"{node}:9836", "job": "gpu"}
     times = [began + 11 + SCRAPE * scrape for scrape in range(15)]
 
-    def held(t: float) -> float:
+    def allocated(t: float) -> float:
         return min(t - began, SHORT)
 
     for state, share in {"computing": 0.25, "wait_cpu": 0.75}.items():
         labels = {**owner, "state": state}
-        past.add("gpu_workload_gpu_seconds_total", labels, [(t, share * held(t)) for t in times])
+        past.add("gpu_workload_gpu_seconds_total", labels, [(t, share * allocated(t)) for t in times])
     past.add("gpu_workload_allocated_gpus", owner, [(t, 1.0 if t < began + SHORT else 0.0) for t in times])
 
 
@@ -100,8 +100,8 @@ BRIEF = {f"48{number:02d}": float(seconds) for number, seconds in enumerate((9, 
 def brief_job(past: Past, job: str, began: float, seconds: float) -> None:
     owner = {**OWNER, "workload": f"slurm:{job}", "slurm_job": job, "instance": "n3:9836", "job": "gpu"}
     times = [began + 10 + SCRAPE * scrape for scrape in range(1 + int(seconds + 120) // SCRAPE)]
-    held = [(t, min(t - began, seconds)) for t in times]
-    past.add("gpu_workload_gpu_seconds_total", {**owner, "state": "computing"}, held)
+    allocated = [(t, min(t - began, seconds)) for t in times]
+    past.add("gpu_workload_gpu_seconds_total", {**owner, "state": "computing"}, allocated)
     past.add("gpu_workload_allocated_gpus", owner, [(t, 1.0 if t < began + seconds else 0.0) for t in times])
     past.add("gpu_workload_start_time_seconds", owner, [(t, began) for t in times])
 
@@ -114,8 +114,8 @@ DIGEST = {
 JOBS = {"alice": "4711", "bob": "1"}
 DIGEST_HOURS = 10
 TOTALS = {
-    "gpu_workload_allocated": "held",
-    "gpu_workload_observed": "held",
+    "gpu_workload_allocated": "allocated",
+    "gpu_workload_observed": "allocated",
     "gpu_workload_busy": "used",
     "gpu_waste": "lost",
 }
@@ -143,15 +143,19 @@ def recorded(past: Past, now: float) -> None:
 
     flat("gpu:price_per_hour", {"model": MODEL, "currency": "EUR"}, 1.8)
     flat("gpu:price_per_hour", {"model": "NVIDIA H100 80GB HBM3", "currency": "EUR"}, 3.0)
-    for user, (account, held, wasted, state) in DIGEST.items():
+    for user, (account, allocated, wasted, state) in DIGEST.items():
         owner = {**OWNER, "workload": f"slurm:{JOBS[user]}", "slurm_job": JOBS[user], "user": user, "account": account}
         recording = "workload_state:gpu_workload_gpu_seconds:rate5m"
-        flat(recording, {**owner, "state": "computing"}, held - wasted)
+        flat(recording, {**owner, "state": "computing"}, allocated - wasted)
         flat(recording, {**owner, "state": state}, wasted)
         for name, value in TOTALS.items():
-            flat(f"workload:{name}:rate5m", owner, {"held": held, "used": held - wasted, "lost": wasted}[value])
+            flat(
+                f"workload:{name}:rate5m",
+                owner,
+                {"allocated": allocated, "used": allocated - wasted, "lost": wasted}[value],
+            )
         for level, whose in (("user", user), ("account", account), ("team", account)):
-            grown(level, {level: whose}, {"computing": held - wasted, state: wasted})
-        flat("workload_model:gpu_allocation_ratio:sum", {**owner, "model": MODEL}, held)
+            grown(level, {level: whose}, {"computing": allocated - wasted, state: wasted})
+        flat("workload_model:gpu_allocation_ratio:sum", {**owner, "model": MODEL}, allocated)
     flat("cluster_state:gpu_state_seconds:rate5m", {"state": "computing"}, 5.5)
     past.add("gpu_exporter_build_info", {"version": "1"}, [(t, 1.0) for t in times])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.walk import oncall
-from tests.walk.running import CHROMIUM, links, look, places, settled, start, visit
+from tests.walk.running import CHROMIUM, browse, links, places, settled, start, visit
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST = 300.0
@@ -65,7 +65,7 @@ def test_the_demo_shows_what_it_promises_and_leaves_nothing(tmp_path: Path) -> N
         demo.until(r"ticket to on-call", 120)
         demo.until(r"mail to barbara@example.org.*leaves 1 GPU idle", 240)
         assert len([settled(url, visit) for url in demo.urls]) >= 8
-        entrance = look(demo.urls[0]) if CHROMIUM else visit(demo.urls[0])
+        entrance = browse(demo.urls[0]) if CHROMIUM else visit(demo.urls[0])
         reached = links(demo.urls[0], entrance)
         follow(reached)
         walked = oncall.walk(demo.urls[0])

@@ -21,8 +21,8 @@ SETTLED = 24.0
 """Seconds until it is known what a process reads, that one never runs a kernel, and which rank waits for which."""
 SECONDS = 10.0
 """Of GPU time to judge by."""
-PASSES = 8
-"""In that time at least: where the machine stalls, a pass stands for many seconds and knows little of each owner."""
+CYCLES = 8
+"""In that time at least: where the machine stalls, a cycle stands for many seconds and knows little of each owner."""
 LOOKS = 5
 """Times to judge by, until one is right."""
 
@@ -128,7 +128,7 @@ def is_right(looked: Seen) -> bool:
 
 
 def settled(url: str) -> Seen:
-    """Over `SECONDS` after the first passes."""
+    """Over `SECONDS` after the first cycles."""
     deadline = time.monotonic() + 300
     first: Samples = {}
     while time.monotonic() < deadline:
@@ -136,7 +136,7 @@ def settled(url: str) -> Seen:
         begun = first or first_look(now)
         looked = Seen(begun, now)
         if begun and min(sum(looked.states(gpu).values()) for gpu in GPU.values()) > SECONDS:
-            if now[_PASSES] - begun[_PASSES] >= PASSES:
+            if now[_PASSES] - begun[_PASSES] >= CYCLES:
                 return looked
             begun = now
         first = begun

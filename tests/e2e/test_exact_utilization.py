@@ -25,7 +25,7 @@ SCRAPES = {5: 8, 15: 6, 60: 4}
 WINDOWS = {5: 35, 15: 60, 60: 120}
 """Of `rate()`, which is exact over whole patterns: from its first to its last sample there are 15 s or several."""
 LATE = 4.0
-"""Seconds by which the passes at both ends may be late: what a scrape counts is as old as the last pass."""
+"""Seconds by which the cycles at both ends may be late: what a scrape counts is as old as the last cycle."""
 
 
 @pytest.mark.parametrize("intervals", [(5,), pytest.param((15, 60), marks=pytest.mark.deep)], ids=str)

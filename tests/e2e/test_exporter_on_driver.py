@@ -185,7 +185,7 @@ def test_promtool_accepts_the_exposition(fake_nvml: FakeNvml, tmp_path: Path, sp
 
 
 def test_once_waits_for_a_driver_that_is_slow_to_open(fake_nvml: FakeNvml) -> None:
-    """It had its two passes before the driver was there."""
+    """It had its two cycles before the driver was there."""
     fake = fake_nvml({f"call.{init}": "SLEEP 3" for init in ("nvmlInit_v2", "nvmlInitWithFlags")})
     done = subprocess.run(
         [*COMMAND, "once"], env=fake.environment, capture_output=True, text=True, timeout=60, check=False

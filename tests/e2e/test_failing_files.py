@@ -1,4 +1,4 @@
-"""Whatever files do, passes go on and GPUs are told: only what a file would have said is missing."""
+"""Whatever files do, cycles go on and GPUs are told: only what a file would have said is missing."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.exporter_process import FAST, exporter
 from tests.fake_nvml.scenario import GIB
 from tests.stack import poll
 
-PASSES = 80
+CYCLES = 80
 OF_PROCESSES = re.compile(r"(gpu_workload|process)_\w+ .* -> None", re.DOTALL)
 """What `/proc` and cgroups tell of a program: absent while they do not."""
 
 
 @pytest.mark.parametrize("share", ["0.3", "1"])
-def test_no_file_that_fails_ends_a_pass(share: str, fake_nvml: Callable[..., Any], tmp_path: Path) -> None:
+def test_no_file_that_fails_ends_a_cycle(share: str, fake_nvml: Callable[..., Any], tmp_path: Path) -> None:
     fake = fake_nvml()
     fake.scenario.set({"gpu0.process.0": f"{os.getpid()} C {4 * GIB} 10 5 0 0"})
     for name in ("state", "progress", "jobs"):
@@ -35,8 +35,8 @@ def test_no_file_that_fails_ends_a_pass(share: str, fake_nvml: Callable[..., Any
     with exporter(tmp_path, *FAST, *options, environment=fake.environment, command=command) as running:
         begun = running.metrics()
         last = poll(
-            f"{PASSES} passes",
-            lambda: found if (found := running.metrics()).one("gpu_exporter_sampling_cycles_total") > PASSES else None,
+            f"{CYCLES} cycles",
+            lambda: found if (found := running.metrics()).one("gpu_exporter_sampling_cycles_total") > CYCLES else None,
             60,
         )
 

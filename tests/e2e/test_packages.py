@@ -88,10 +88,14 @@ def test_debian_package_installs_runs_and_leaves_nothing(built: Path, tmp_path: 
     assert left == []
 
 
-def test_single_file_needs_only_python(built: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("home", ["home", "nowhere"])
+def test_single_file_needs_only_python(built: Path, tmp_path: Path, home: str) -> None:
     (single,) = built.glob("*.pyz")
+    (tmp_path / "home").mkdir()
 
-    assert verdict(sys.executable, "-I", single, SHIV_ROOT=str(tmp_path)) == "ok"
+    assert verdict(sys.executable, "-I", single, HOME=str(tmp_path / home), TMPDIR=str(tmp_path)) == "ok"
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+    assert (tmp_path / "home/.shiv").is_dir() == (home == "home")
 
 
 def test_tree_fits_every_python(built: Path) -> None:

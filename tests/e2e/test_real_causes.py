@@ -22,7 +22,7 @@ from exporter.sampling.usage.host_reader import HostReader
 from tests.e2e.causes import CGROUPFS, Cgroup, cgroup, data_on_disk, running, wait_until_blocked
 
 OWNER = Owner(workload="slurm:42", kind="slurm", slurm_job="42")
-INTERVAL, PASSES, LOOKS = 0.5, 6, 12
+INTERVAL, CYCLES, LOOKS = 0.5, 6, 12
 
 
 WARM = 25
@@ -38,7 +38,7 @@ def settle(pids: Sequence[int], busy: Sequence[float], own: Cgroup | None = None
         for index, (pid, share) in enumerate(zip(pids, busy, strict=True))
     )
     ledger, before, began = Ledger(), None, ()
-    for _ in range(PASSES + 1):
+    for _ in range(CYCLES + 1):
         now = time.monotonic()
         found = {pid: process for pid in pids if (process := processes.read(pid)) is not None}
         _, signals = host.read(ownership, found, now)
@@ -49,7 +49,7 @@ def settle(pids: Sequence[int], busy: Sequence[float], own: Cgroup | None = None
                 ledger = advance(ledger, replace(step, seconds=1.0))
             began = ledger.owners[OWNER].seconds
         ledger, before = advance(ledger, step), now
-        time.sleep(INTERVAL)  # the pace of the sampler: what is measured is the time between two passes
+        time.sleep(INTERVAL)  # the pace of the sampler: what is measured is the time between two cycles
     return dict(zip(STATES, map(sub, ledger.owners[OWNER].seconds, began), strict=True))
 
 

@@ -27,10 +27,10 @@ def unseen_job(past: Past, began: float, ended: float) -> None:
     past.add("gpu_workload_allocated_gpus", {**here, **owner}, [(t, 1.0 if t < ended else 0.0) for t in times])
     past.add("gpu_workload_start_time_seconds", {**here, **owner}, [(t, began) for t in times])
     past.add("gpu_allocation_ratio", {**here, **device, **owner}, [(t, 1.0) for t in times if t < ended])
-    held = [(t, min(t, ended) - began) for t in times]
-    past.add("gpu_workload_samples_total", {**here, **owner}, [(t, 100 * seconds) for t, seconds in held])
+    allocated = [(t, min(t, ended) - began) for t in times]
+    past.add("gpu_workload_samples_total", {**here, **owner}, [(t, 100 * seconds) for t, seconds in allocated])
     for state, share in {"computing": 0.25, "wait_cpu": 0.75}.items():
-        points = [(t, share * seconds) for t, seconds in held]
+        points = [(t, share * seconds) for t, seconds in allocated]
         past.add("gpu_workload_gpu_seconds_total", {**here, **owner, "state": state}, points)
         earlier = 100.0 * HOUR
         past.add(

@@ -42,14 +42,14 @@ def device(
     return own
 
 
-def part(past: Past, labels: Mapping[str, str], held: Times, gpus: int, state: str) -> None:
+def part(past: Past, labels: Mapping[str, str], allocated: Times, gpus: int, state: str) -> None:
     """A workload's time on one node, as it is counted there."""
-    times = [held[0] + 5 + SCRAPE * scrape for scrape in range(int(held[1] + 90 - held[0]) // SCRAPE)]
-    counted = [(t, gpus * (min(t, held[1]) - held[0])) for t in times]
+    times = [allocated[0] + 5 + SCRAPE * scrape for scrape in range(int(allocated[1] + 90 - allocated[0]) // SCRAPE)]
+    counted = [(t, gpus * (min(t, allocated[1]) - allocated[0])) for t in times]
     past.add("gpu_workload_gpu_seconds_total", {**labels, "state": state}, counted)
     past.add("gpu_workload_model_flops_total", labels, [(t, MFU * PEAK * seconds) for t, seconds in counted])
-    past.add("gpu_workload_allocated_gpus", labels, [(t, float(gpus) if t < held[1] else 0.0) for t in times])
-    past.add("gpu_workload_start_time_seconds", labels, [(t, held[0]) for t in times])
+    past.add("gpu_workload_allocated_gpus", labels, [(t, float(gpus) if t < allocated[1] else 0.0) for t in times])
+    past.add("gpu_workload_start_time_seconds", labels, [(t, allocated[0]) for t in times])
     past.add("gpu_workload_info", labels, [(t, 1.0) for t in times])
 
 
@@ -57,14 +57,14 @@ def requeued(past: Past, began: float) -> None:
     """Two GPUs of a node that failed before the program began, then two of another; both nodes are scraped twice."""
     owner = {**OWNER, "workload": "slurm:4720", "slurm_job": "4720"}
     for number, (node, state) in enumerate((("m1", "allocated_idle"), ("m2", "computing"))):
-        held = (began + number * HOUR, began + number * HOUR + 1200)
+        allocated = (began + number * HOUR, began + number * HOUR + 1200)
         for job in ("gpu", "gpu-too"):
             here = {"instance": f"{node}:9836", "job": job}
-            part(past, {**here, **owner}, held, 2, state)
+            part(past, {**here, **owner}, allocated, 2, state)
             for gpu in ("0", "1"):
-                busy = held if state == "computing" else (0.0, 0.0)
-                own = device(past, here, gpu, (began, began + 2 * HOUR), busy, [held])
-                shares = [(held[0] + 5 + SCRAPE * scrape, 1.0) for scrape in range(1195 // SCRAPE)]
+                busy = allocated if state == "computing" else (0.0, 0.0)
+                own = device(past, here, gpu, (began, began + 2 * HOUR), busy, [allocated])
+                shares = [(allocated[0] + 5 + SCRAPE * scrape, 1.0) for scrape in range(1195 // SCRAPE)]
                 past.add("gpu_allocation_ratio", {**own, **owner}, shares)
 
 
@@ -83,9 +83,9 @@ def pods(past: Past, began: float) -> None:
             "workload_pod": f"train-{number}",
             "workload_container": "main",
         }
-        held = turns[number]
-        part(past, {**here, **pod}, held, 1, "computing")
-        resident = [(held[0] + 5 + SCRAPE * scrape, 20.0 * GIB) for scrape in range(40)]
+        allocated = turns[number]
+        part(past, {**here, **pod}, allocated, 1, "computing")
+        resident = [(allocated[0] + 5 + SCRAPE * scrape, 20.0 * GIB) for scrape in range(40)]
         past.add("gpu_workload_resident_memory_bytes", {**here, **pod}, resident)
         past.add("gpu_allocation_ratio", {**own, **pod}, [(time_, 1.0) for time_, _ in resident])
 

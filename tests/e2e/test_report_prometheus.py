@@ -203,10 +203,10 @@ def test_digest_equals_the_truth(known: Known) -> None:
 
     assert [row["labels"] for row in found["tables"]["user"]] == [{"user": "bob"}, {"user": "alice"}]
     for row in found["tables"]["user"]:
-        account, held, wasted, state = DIGEST[row["labels"]["user"]]
-        assert row["held"] == pytest.approx(held * DIGEST_HOURS)
+        account, allocated, wasted, state = DIGEST[row["labels"]["user"]]
+        assert row["allocated"] == pytest.approx(allocated * DIGEST_HOURS)
         assert row["wasted"] == pytest.approx(wasted * DIGEST_HOURS)
-        assert row["utilization"] == pytest.approx(1 - wasted / held)
+        assert row["utilization"] == pytest.approx(1 - wasted / allocated)
         assert row["price_wasted"] == pytest.approx(wasted * DIGEST_HOURS * 1.8)
         assert row["state"] == state
         assert account in {each["labels"]["account"] for each in found["tables"]["account"]}
@@ -216,7 +216,7 @@ def test_digest_equals_the_truth(known: Known) -> None:
 def test_digest_of_one_user_is_that_users(known: Known) -> None:
     found = as_json(known, "--user", "alice", "--since", "12h")
 
-    assert (found["held"], found["wasted"]) == pytest.approx((80.0, 30.0))
+    assert (found["allocated"], found["wasted"]) == pytest.approx((80.0, 30.0))
     assert [row["labels"]["workload"] for row in found["tables"]["workload"]] == ["slurm:4711"]
 
 
@@ -257,11 +257,11 @@ def test_digest_has_the_numbers_of_the_waste_dashboard(known: Known) -> None:
     board = json.loads((Path(__file__).parents[2] / "dashboards/json/waste.json").read_text())
     found = as_json(known, "--all", "--since", "12h")
     for panel, level in (("Slurm accounts", "account"), ("Users", "user")):
-        held, *_, wasted, price, _ = (
+        allocated, *_, wasted, price, _ = (
             ask(known, target["expr"], level, found["until"]) for target in targets(board, panel)
         )
         rows = {row["labels"][level]: row for row in found["tables"][level]}
-        assert {key: row["held"] for key, row in rows.items()} == pytest.approx(held)
+        assert {key: row["allocated"] for key, row in rows.items()} == pytest.approx(allocated)
         assert {key: row["wasted"] for key, row in rows.items()} == pytest.approx(wasted)
         assert {key: row["price_wasted"] for key, row in rows.items()} == pytest.approx(price)
 

@@ -33,7 +33,7 @@ pytestmark = [
 
 NO_DATA = 3
 EDGES = 1.0
-"""GPU seconds that a report may be off for each time a GPU was given and taken back: two passes and a look at files.
+"""GPU seconds that a report may be off for each time a GPU was given and taken back: two cycles and a look at files.
 Time that the exporter itself did not observe comes on top: a busy machine keeps it from looking."""
 
 
@@ -61,7 +61,7 @@ class Ran:
         found: dict[str, Any] = json.loads(done.stdout)
         return found if found["span"]["end"] is not None else None
 
-    def held(self, job: str) -> float:
+    def allocated(self, job: str) -> float:
         """Seconds between its prologs and epilogs."""
         begins, ends = (
             [float(line) for line in (self.kit.work / f"{hook}.{job}").read_text().split()]
@@ -148,10 +148,10 @@ def _sbatch(kit: PairKit, *arguments: str) -> str:
 Record = Callable[[str, object], None]
 
 
-def _right(ran: Ran, named: str, held: Sequence[tuple[str, int]], record: Record, times: int = 1) -> None:
+def _right(ran: Ran, named: str, allocated: Sequence[tuple[str, int]], record: Record, times: int = 1) -> None:
     """The report by the name people use says what the jobs with these raw ids and so many Allocated GPUs."""
     found = ran.report(named)
-    truth, gpus = sum(ran.held(raw) * gpus for raw, gpus in held), sum(gpus for _, gpus in held)
+    truth, gpus = sum(ran.allocated(raw) * gpus for raw, gpus in allocated), sum(gpus for _, gpus in allocated)
     told, unobserved = found["gpu_hours"] * 3600, found["hours"].get("unobserved", 0.0) * 3600
     record("measured", f"{named}: held {truth:.2f} GPU s by prolog and epilog, {told:.2f} by the report")
     assert told == pytest.approx(truth, abs=EDGES * times * gpus + unobserved)

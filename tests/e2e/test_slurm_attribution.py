@@ -37,7 +37,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[SlurmCluster]:
         started.spawn("srun", "-Q", "-J", "direct", "--gres=gpu:1", hold)
         started.run(*batch, "-J", "third", "--gres=shard:1", "--wrap", f"exec {hold}")
         started.run(*batch, "-J", "most", "--gres=shard:3", "--wrap", f"exec {hold}")
-        until(lambda: len(started.holding()) == PROGRAMS, 60)
+        until(lambda: len(started.allocated_to()) == PROGRAMS, 60)
         yield started
 
 
@@ -48,8 +48,8 @@ def test_every_job_and_the_idle_allocation_hold_what_slurm_gave_them(cluster: Sl
         idle = owner(cluster.job("idle"))
         expected = {uuid: owners for uuid, owners in expected.items() if idle not in owners}
     with observing(cluster, mapping=mapping) as observer:
-        becomes(expected, lambda: holders(observer.look()))
-        ownership = observer.look()
+        becomes(expected, lambda: holders(observer.observe()))
+        ownership = observer.observe()
 
     assert of_jobs(ownership) == jobs_of(cluster)
     assert all(health.success and not health.conflicts for health in ownership.health), ownership.health
@@ -59,7 +59,7 @@ def test_idle_allocation_has_no_process_but_a_holder(cluster: SlurmCluster) -> N
     idle = owner(cluster.job("idle"))
     with observing(cluster) as observer:
         until(lambda: _name(observer, idle) == "idle")
-        ownership = observer.look()
+        ownership = observer.observe()
 
     assert idle not in ownership.processes.values()
     assert [uuid for uuid, owners in ownership.holders.items() if owners == (idle,)] != []
@@ -69,7 +69,7 @@ def test_idle_allocation_has_no_process_but_a_holder(cluster: SlurmCluster) -> N
 
 def _name(observer: Observer, who: Owner) -> str:
     """The job's name, which slurmctld tells a moment after the prolog told whose it is."""
-    found = observer.look().info.get(who)
+    found = observer.observe().info.get(who)
     return found.job_name if found else ""
 
 
@@ -82,7 +82,7 @@ def test_array_elements_are_told_apart(cluster: SlurmCluster) -> None:
     elements = {owner(job) for job in cluster.jobs("sweep")}
     with observing(cluster) as observer:
         until(lambda: all(_name(observer, each) == "sweep" for each in elements))
-        info = observer.look().info
+        info = observer.observe().info
 
     assert {info[each].slurm_array_task for each in elements} == {"7", "9"}
     assert len({info[each].slurm_array_job for each in elements}) == 1
@@ -92,8 +92,8 @@ def test_shards_of_one_gpu_are_shared_by_their_number(cluster: SlurmCluster) -> 
     third, most = owner(cluster.job("third")), owner(cluster.job("most"))
     with observing(cluster) as observer:
         # Slurm 22.05 is asked for the amounts in a second question.
-        until(lambda: {third: 1 / 4, most: 3 / 4}.items() <= _weights(observer.look()).items())
-        ownership = observer.look()
+        until(lambda: {third: 1 / 4, most: 3 / 4}.items() <= _weights(observer.observe()).items())
+        ownership = observer.observe()
     shared = next(uuid for uuid, owners in ownership.holders.items() if third in owners)
 
     assert set(ownership.holders[shared]) == {third, most}
@@ -106,8 +106,8 @@ def test_shards_of_one_gpu_are_shared_by_their_number(cluster: SlurmCluster) -> 
 def test_own_cgroup_of_a_job_is_the_jobs(cluster: SlurmCluster) -> None:
     train = owner(cluster.job("train"), "nobody", "physics")
     with observing(cluster) as observer:
-        until(lambda: train in observer.look().info)
-        path = observer.look().cgroups.get(train)
+        until(lambda: train in observer.observe().info)
+        path = observer.observe().cgroups.get(train)
 
     if cluster.tracking == "cgroup":
         assert path is not None
@@ -121,9 +121,9 @@ def test_without_slurmctld_and_files_the_environment_tells_with_low_trust(cluste
     expected = {uuid: {each.slurm_job for each in owners} for uuid, owners in truth(cluster).items()}
     idle, train = cluster.job("idle"), cluster.job("train")
     with observing(cluster, mapping=False, scontrol=False) as observer:
-        until(lambda: owner(train, "nobody", "physics") in observer.look().info)
-        becomes(jobs_of(cluster), lambda: of_jobs(observer.look()))
-        ownership = observer.look()
+        until(lambda: owner(train, "nobody", "physics") in observer.observe().info)
+        becomes(jobs_of(cluster), lambda: of_jobs(observer.observe()))
+        ownership = observer.observe()
 
     found = {uuid: {each.slurm_job for each in owners} for uuid, owners in ownership.holders.items()}
     assert found == {uuid: jobs for uuid, jobs in expected.items() if jobs != {idle}}
@@ -140,10 +140,10 @@ def test_job_that_left_a_file_or_a_cgroup_holds_nothing_within_a_minute(cluster:
         kept.mkdir(parents=True)
     try:
         with observing(cluster) as observer:
-            until(lambda: "99999" in {each.slurm_job for each in observer.look().info})
-            until(lambda: "99999" not in {each.slurm_job for each in observer.look().info}, 60)
+            until(lambda: "99999" in {each.slurm_job for each in observer.observe().info})
+            until(lambda: "99999" not in {each.slurm_job for each in observer.observe().info}, 60)
             until(lambda: _stale(observer) == (2 if cluster.tracking == "cgroup" else 1), 60)
-            assert idle in observer.look().info
+            assert idle in observer.observe().info
     finally:
         file.unlink()
         if cluster.tracking == "cgroup":
@@ -151,23 +151,25 @@ def test_job_that_left_a_file_or_a_cgroup_holds_nothing_within_a_minute(cluster:
 
 
 def _stale(observer: Observer) -> int | None:
-    return {health.source: health.stale for health in observer.look().health}["slurm_steps"]
+    return {health.source: health.stale for health in observer.observe().health}["slurm_steps"]
 
 
 def test_program_of_the_jobs_user_outside_of_it_is_the_jobs_and_somebody_elses_is_a_conflict(
     cluster: SlurmCluster,
 ) -> None:
     train = owner(cluster.job("train"), "nobody", "physics")
-    minor = next(iter(min((minors for job, minors in cluster.holding().values() if job == train.slurm_job), key=min)))
+    minor = next(
+        iter(min((minors for job, minors in cluster.allocated_to().values() if job == train.slurm_job), key=min))
+    )
     said = {"nobody": dict[str, str](), "daemon": {"SLURM_JOB_ID": train.slurm_job, "SLURM_JOB_USER": "nobody"}}
     programs = {user: subprocess.Popen(["sleep", "600"], user=user, cwd="/", env=env) for user, env in said.items()}
     try:
         with observing(cluster) as observer:
-            until(lambda: train in observer.look().info)
+            until(lambda: train in observer.observe().info)
             observer.also = {programs["nobody"].pid: minor}
-            mine = observer.look()
+            mine = observer.observe()
             observer.also = {programs["daemon"].pid: minor}
-            somebody_elses = observer.look()
+            somebody_elses = observer.observe()
     finally:
         for program in programs.values():
             program.kill()
@@ -189,10 +191,10 @@ def test_jobs_that_slurmctld_hides_have_their_labels_from_the_prolog_and_show_in
     cluster.run("scontrol", "reconfigure")
     try:
         with observing(cluster, as_nobody=True) as observer:
-            until(lambda: train in observer.look().info)
+            until(lambda: train in observer.observe().info)
             if cluster.tracking == "cgroup":  # the job runs here, as its cgroup shows
                 until(lambda: not _success(observer, "slurm_scontrol"))
-            shown = observer.look()
+            shown = observer.observe()
     finally:
         conf.write_text(before)
         cluster.run("scontrol", "reconfigure")
@@ -202,7 +204,7 @@ def test_jobs_that_slurmctld_hides_have_their_labels_from_the_prolog_and_show_in
 
 
 def _success(observer: Observer, source: str) -> bool:
-    return {health.source: health.success for health in observer.look().health}[source]
+    return {health.source: health.success for health in observer.observe().health}[source]
 
 
 MakeFake = Callable[..., FakeNvml]
@@ -212,10 +214,10 @@ def running_on(cluster: SlurmCluster) -> dict[str, Value]:
     """The fake driver's node: eight GPUs with the jobs' real pids, the Nth of them with N GiB."""
     processes = {
         f"gpu{minor}.process.{place}": f"{pid} C {(place + 1) * GIB} 30 5 0 0"
-        for place, (pid, (_, minors)) in enumerate(sorted(cluster.holding().items()))
+        for place, (pid, (_, minors)) in enumerate(sorted(cluster.allocated_to().items()))
         for minor in minors
     }
-    quiet = set(range(8)) - {minor for _, minors in cluster.holding().values() for minor in minors}
+    quiet = set(range(8)) - {minor for _, minors in cluster.allocated_to().values() for minor in minors}
     return {**node(8), **{f"gpu{minor}.utilization": 0 for minor in quiet}, **processes}
 
 
@@ -258,7 +260,7 @@ def test_exporter_names_the_job_of_each_process_and_the_idle_holder(
         by_gpu[share.labels["gpu"]] += share.value
     assert by_gpu == pytest.approx(dict.fromkeys(by_gpu, 1.0))
     place = next(
-        place for place, (_, (job, _)) in enumerate(sorted(cluster.holding().items())) if job == third.slurm_job
+        place for place, (_, (job, _)) in enumerate(sorted(cluster.allocated_to().items())) if job == third.slurm_job
     )
     assert memory == (place + 1) * GIB
     assert busy == 0
@@ -268,10 +270,12 @@ def test_exporter_names_the_job_of_each_process_and_the_idle_holder(
 def test_job_that_ends_holds_nothing_any_more(cluster: SlurmCluster) -> None:
     job = cluster.job("direct")
     with observing(cluster) as observer:
-        until(lambda: owner(job) in observer.look().info)
+        until(lambda: owner(job) in observer.observe().info)
         cluster.run("scancel", job)
-        until(lambda: owner(job) not in {each for held in observer.look().holders.values() for each in held})
-        ownership = observer.look()
+        until(
+            lambda: owner(job) not in {each for allocated in observer.observe().holders.values() for each in allocated}
+        )
+        ownership = observer.observe()
 
     assert owner(job) not in ownership.cgroups
 
@@ -282,15 +286,15 @@ def test_attribution_goes_on_without_slurmctld(cluster: SlurmCluster, fake_nvml:
     expected = truth(cluster)
     fake = fake_nvml(running_on(cluster))
     with observing(cluster) as before, exporting(options(cluster), environment(cluster, fake), tmp_path) as url:
-        becomes(expected, lambda: holders(before.look()))
+        becomes(expected, lambda: holders(before.observe()))
         becomes(expected, lambda: shown_holders(url))
-        known = before.look()
+        known = before.observe()
         cluster.stop_daemon("slurmctld", signal.SIGKILL)
-        again = before.look()
+        again = before.observe()
         with observing(cluster) as after:
-            becomes(jobs_of(cluster), lambda: of_jobs(after.look()), 30)
-            until(lambda: not all(health.success for health in after.look().health), 30)
-            fresh = after.look()
+            becomes(jobs_of(cluster), lambda: of_jobs(after.observe()), 30)
+            until(lambda: not all(health.success for health in after.observe().health))
+            fresh = after.observe()
         shown = shown_holders(url)
         before_energy = energies(url)
         until(lambda: all(energies(url)[each] > joules for each, joules in before_energy.items()))
@@ -299,7 +303,7 @@ def test_attribution_goes_on_without_slurmctld(cluster: SlurmCluster, fake_nvml:
     assert (again.holders, again.processes) == (known.holders, known.processes)
     assert all(health.success for health in again.health)
     assert of_jobs(fresh) == of_jobs(known)
-    same = {uuid: {each.slurm_job for each in held} for uuid, held in fresh.holders.items()}
-    assert same == {uuid: {each.slurm_job for each in held} for uuid, held in known.holders.items()}
+    same = {uuid: {each.slurm_job for each in allocated} for uuid, allocated in fresh.holders.items()}
+    assert same == {uuid: {each.slurm_job for each in allocated} for uuid, allocated in known.holders.items()}
     assert {health.source for health in fresh.health if not health.success} == {"slurm_scontrol"}
     assert next(each for each in fresh.info if each.slurm_job == train).user == "nobody"

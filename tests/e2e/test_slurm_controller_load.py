@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
+from exporter.attribution.slurm.scontrol import TIMEOUT_SECONDS
 from tests.attribution_kit.nodes import until
 from tests.attribution_kit.slurm_cluster import LACKING, TRACKING
 from tests.attribution_kit.slurm_large import LargeCluster
@@ -24,7 +25,8 @@ TABLES = ("REQUEST_NODE_INFO", "REQUEST_PARTITION_INFO", "REQUEST_JOB_INFO", "RE
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LargeCluster]:
-    with LargeCluster(TRACKING[0]) as started:
+    started = LargeCluster(TRACKING[0])
+    with started:
         yield started
 
 
@@ -45,7 +47,7 @@ def _start(cluster: LargeCluster, name: str, *options: str) -> str:
 
 
 def _named(observer: Observer, job: str, name: str) -> bool:
-    found = observer.look()
+    found = observer.observe()
     infos = [info.job_name for owner, info in found.info.items() if owner.slurm_job == job]
     weights = [weight for (_, owner), weight in found.weights.items() if owner.slurm_job == job]
     return infos == [name] and weights == [1.0, 1.0]
@@ -60,6 +62,23 @@ def test_start_of_a_job_with_the_prolog_is_one_rpc_below_10_kb(cluster: LargeClu
         assert _asked(cluster, before) == {"REQUEST_JOB_INFO_SINGLE": 1}
         assert cluster.relay.connections - connections == 1
         assert 0 < cluster.relay.answered_bytes - answered < MAX_BYTES
+    cluster.run("scancel", job)
+    until(lambda: not cluster.run("squeue", "-h"))
+
+
+def test_slow_slurmctld_is_asked_about_a_job_once(cluster: LargeCluster) -> None:
+    """Its answer takes longer than any other command of the exporter may."""
+    cluster.relay.delay = TIMEOUT_SECONDS + 3.0
+    try:
+        with observing(cluster) as observer:
+            before, connections = cluster.requests(), cluster.relay.connections
+            job = _start(cluster, "slow", "--gres=gpu:2")
+            until(lambda: _named(observer, job, "slow"))
+
+            assert _asked(cluster, before) == {"REQUEST_JOB_INFO_SINGLE": 1}
+            assert cluster.relay.connections - connections == 1
+    finally:
+        cluster.relay.delay = 0.0
     cluster.run("scancel", job)
     until(lambda: not cluster.run("squeue", "-h"))
 
@@ -89,9 +108,9 @@ def test_start_of_a_job_without_gpus_costs_no_table(cluster: LargeCluster) -> No
     with observing(cluster, mapping=False) as observer:
         before, answered = cluster.requests(), cluster.relay.answered_bytes
         _start(cluster, "first")
-        until(lambda: (observer.look(), _asked(cluster, before))[1])
+        until(lambda: (observer.observe(), _asked(cluster, before))[1])
         _start(cluster, "second")
-        until(lambda: (observer.look(), _asked(cluster, before))[1]["REQUEST_JOB_INFO_SINGLE"] > 1)
+        until(lambda: (observer.observe(), _asked(cluster, before))[1]["REQUEST_JOB_INFO_SINGLE"] > 1)
 
         assert _asked(cluster, before) == {"REQUEST_JOB_INFO_SINGLE": 2}
         assert cluster.relay.answered_bytes - answered < 2 * MAX_BYTES

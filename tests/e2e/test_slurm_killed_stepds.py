@@ -55,53 +55,53 @@ def test_cancelled_job_with_killed_stepds_has_no_allocation_and_the_next_job_get
     cluster: SlurmCluster, program: str
 ) -> None:
     cluster.run(*BATCH, "-J", "first", "--wrap", f"srun -Q {cluster.hold}")
-    until(cluster.holding)
+    until(cluster.allocated_to)
     first = cluster.job("first")
-    (pid,) = cluster.holding()
+    (pid,) = cluster.allocated_to()
     with observing(cluster) as observer:
-        until(lambda: _fractions(observer.look()) == {first: [1.0] * 8})
+        until(lambda: _fractions(observer.observe()) == {first: [1.0] * 8})
         _kill_stepds(first)
         if program == "ended":
             os.kill(pid, signal.SIGKILL)
         cluster.run("scancel", first)
         until(lambda: not cluster.run("squeue", "-h"))
-        until(lambda: first not in _fractions(observer.look()))
+        until(lambda: first not in _fractions(observer.observe()))
 
         cluster.run(*BATCH, "-J", "second", "--wrap", f"exec {cluster.hold}")
         until(lambda: cluster.jobs("second"))
         second = cluster.job("second")
-        until(lambda: _fractions(observer.look()) == {second: [1.0] * 8})
+        until(lambda: _fractions(observer.observe()) == {second: [1.0] * 8})
 
 
 def test_next_job_beside_the_programs_of_an_ended_one_gets_whole_gpus(cluster: SlurmCluster) -> None:
     """It starts at once, while the ended job still seems to have its GPUs; nobody is accused before that is cleared."""
     cluster.run(*BATCH, "-J", "first", "--wrap", f"exec {cluster.hold}")
-    until(cluster.holding)
+    until(cluster.allocated_to)
     first = cluster.job("first")
     with observing(cluster) as observer:
-        until(lambda: _fractions(observer.look()) == {first: [1.0] * 8})
+        until(lambda: _fractions(observer.observe()) == {first: [1.0] * 8})
         _kill_stepds(first)
         cluster.run(*BATCH, "-J", "second", "--wrap", f"exec {cluster.hold}")
         cluster.run("scancel", first)
         until(lambda: cluster.jobs("second"))
         second = cluster.job("second")
 
-        until(lambda: _resolved(observer.look(), second))
+        until(lambda: _resolved(observer.observe(), second))
 
 
 def test_job_of_a_killed_slurmd_has_no_allocation_here_once_slurm_gives_the_node_up(cluster: SlurmCluster) -> None:
     """Its slurmstepds and programs go on: slurmd alone was lost, without a reboot. The job waits for another node."""
     cluster.run(*BATCH, "-J", "lost", "--requeue", "--wrap", f"exec {cluster.hold}")
-    until(cluster.holding)
+    until(cluster.allocated_to)
     job = cluster.job("lost")
     with observing(cluster) as observer:
-        until(lambda: _fractions(observer.look()) == {job: [1.0] * 8})
+        until(lambda: _fractions(observer.observe()) == {job: [1.0] * 8})
         until(lambda: observer.slurmd_was_seen)
         cluster.stop_daemon(f"slurmd-{cluster.node}", signal.SIGKILL)
         cluster.run("scontrol", "update", f"NodeName={cluster.node}", "State=DOWN", "Reason=lost")
         until(lambda: cluster.run("squeue", "-h", "-j", job, "-o", "%T").strip() in ("PENDING", ""))
 
-        until(lambda: job not in _fractions(observer.look()), 90)
+        until(lambda: job not in _fractions(observer.observe()), 90)
 
 
 @pytest.fixture
@@ -116,17 +116,17 @@ def test_requeued_job_is_allocated_on_its_new_node_only_and_the_next_job_gets_wh
 ) -> None:
     first, second = pair.nodes
     pair.run(*BATCH, "-J", "moved", "--requeue", "-w", first, "--wrap", f"exec {pair.hold}")
-    until(pair.holding)
+    until(pair.allocated_to)
     moved = pair.job("moved")
     with observing_node(pair, first) as old, observing_node(pair, second) as new:
-        until(lambda: _fractions(old.look()) == {moved: [1.0] * 8})
-        assert _fractions(new.look()) == {}
+        until(lambda: _fractions(old.observe()) == {moved: [1.0] * 8})
+        assert _fractions(new.observe()) == {}
         _lose(pair, old, moved, killed)
         until(lambda: _state(pair, moved) == "PENDING", 60)
         pair.run("scontrol", "update", f"JobId={moved}", f"ReqNodeList={second}", "StartTime=now")
 
-        until(lambda: _fractions(new.look()) == {moved: [1.0] * 8}, 60)
-        until(lambda: _fractions(old.look()) == {}, 75)  # 60 s since the node list says so, and one question
+        until(lambda: _fractions(new.observe()) == {moved: [1.0] * 8}, 60)
+        until(lambda: _fractions(old.observe()) == {}, 75)  # 60 s since the node list says so, and one question
 
         if killed == "slurmd":
             pair.start_daemon(first)
@@ -134,8 +134,8 @@ def test_requeued_job_is_allocated_on_its_new_node_only_and_the_next_job_gets_wh
         pair.run(*BATCH, "-J", "next", "-w", first, "--wrap", f"exec {pair.hold}")
         until(lambda: pair.jobs("next"), 60)
         following = pair.job("next")
-        until(lambda: _fractions(old.look()) == {following: [1.0] * 8})
-        assert _fractions(new.look()) == {moved: [1.0] * 8}
+        until(lambda: _fractions(old.observe()) == {following: [1.0] * 8})
+        assert _fractions(new.observe()) == {moved: [1.0] * 8}
 
 
 def _lose(pair: PairCluster, old: Observer, job: str, killed: str) -> None:

@@ -25,7 +25,7 @@ from tests.stack import poll, prometheus
 # Two clusters on one machine would see each other's jobs: those tests take turns.
 pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.skipif(bool(LACKING), reason=LACKING)]
 
-HELD = 45.0
+ALLOCATED = 45.0
 """Seconds the job holds its GPUs."""
 
 
@@ -75,11 +75,11 @@ def test_jobs_are_noted_and_forgotten_and_the_report_equals_the_truth(
             summaries = _summarize(kit, url)
             _check_nodes(kit, url)
 
-    held = moment(kit, "epilog", job) - moment(kit, "prolog", job)
+    allocated = moment(kit, "epilog", job) - moment(kit, "prolog", job)
     told = found["gpu_hours"] * 3600
-    record_property("measured", f"held {2 * held:.2f} GPU s by prolog and epilog, {told:.2f} by the report")
-    assert told == pytest.approx(2 * held, rel=0.02)
-    assert found["energy_joules"] == pytest.approx(2 * held * 350, rel=0.02)
+    record_property("measured", f"held {2 * allocated:.2f} GPU s by prolog and epilog, {told:.2f} by the report")
+    assert told == pytest.approx(2 * allocated, rel=0.02)
+    assert found["energy_joules"] == pytest.approx(2 * allocated * 350, rel=0.02)
     assert found["utilization"] == pytest.approx(0.4, rel=0.02)
     assert found["span"]["end"] is not None
     assert (found["name"]["job_name"], found["name"]["account"]) == ("train", "physics")
@@ -93,7 +93,7 @@ def _check_summary(kit: Kit, job: str, found: Mapping[str, Any], summaries: Sequ
     (summary,) = (each for each in summaries if each["job"] == job)
     assert summary["gpu_hours"] == pytest.approx(found["gpu_hours"])
     assert (summary["slurm"]["gpus"], summary["slurm"]["state"]) == (2.0, "CANCELLED")
-    assert summary["slurm"]["elapsed"] == pytest.approx(HELD, abs=5)
+    assert summary["slurm"]["elapsed"] == pytest.approx(ALLOCATED, abs=5)
     assert found["slurm"] == summary["slurm"]
     comment = kit.run("sacct", "-n", "-X", "-P", "-j", job, "-o", "AdminComment")
     assert comment.startswith(("gpu 40 % used; 2 gpus ", "JS1:"))  # Slurm 22.05 keeps no capital and has the text
@@ -130,12 +130,12 @@ def _run_job(kit: Kit, until: Callable[..., Any], url: str) -> tuple[str, dict[s
         "physics",
         "gpu",
     )
-    pid = poll("the program", lambda: next((p for p, (j, _) in kit.holding().items() if j == job), None), 30)
-    minors = sorted(kit.holding()[pid][1])
+    pid = poll("the program", lambda: next((p for p, (j, _) in kit.allocated_to().items() if j == job), None), 30)
+    minors = sorted(kit.allocated_to()[pid][1])
     kit.scenario.set({f"gpu{minor}.process.0": f"{pid} C 1073741824 40 10 0 0" for minor in minors})
     until("the job's GPUs", "gpu_workload_allocated_gpus", 2.0, slurm_job=job)
     began = moment(kit, "prolog", job)
-    poll("the job's time to pass", lambda: time.time() - began > HELD or None, HELD + 30)
+    poll("the job's time to pass", lambda: time.time() - began > ALLOCATED or None, ALLOCATED + 30)
     kit.run("scancel", job)
     kit.scenario.remove(*(f"gpu{minor}.process.0" for minor in minors))
     poll("the epilog", lambda: (kit.work / f"epilog.{job}").exists() or None, 30)
@@ -212,7 +212,7 @@ def test_what_another_job_runs_on_shards_of_the_gpu_is_not_left_by_the_one_that_
     check = f"{kit.work}/gpu-exporter check --check.stage epilog {options} > {kit.work}/left.$SLURM_JOB_ID"
     epilog.write_text(f"#!/bin/sh\nset -a; . {kit.work}/etc/check\n{check}\nset +a\n{before.partition(chr(10))[2]}")
     jobs = [sbatch(kit, "--gres=shard:1", "--wrap", f"exec {kit.hold}") for _ in range(2)]
-    pids = poll("both programs", lambda: p if len(p := [p for p in kit.holding() if p]) == 2 else None, 60)
+    pids = poll("both programs", lambda: p if len(p := [p for p in kit.allocated_to() if p]) == 2 else None, 60)
     indices = {noted(kit, job)["SLURM_JOB_GPUS"] for job in jobs}
     kit.scenario.set({f"gpu4.process.{place}": f"{pid} C 1073741824 40 10 0 0" for place, pid in enumerate(pids)})
     first, second = jobs

@@ -38,7 +38,7 @@ def test_idle_jobs_hold_the_instances_that_slurm_gives_their_steps(cluster: MigC
 
     assert given.keys() == {target.uuid for target in targets()}
     with _attribution(cluster, str(cluster.work / "gpumap")) as found:
-        becomes(given, lambda: _held(found, Devices(targets())))
+        becomes(given, lambda: _allocated(found, Devices(targets())))
 
 
 @pytest.mark.skipif(
@@ -52,7 +52,7 @@ def test_without_the_prologs_files_an_index_gives_nobody_a_gpu(cluster: MigClust
     assert _visible(cluster, second) in {targets()[2].uuid, targets()[1].uuid}
     with _attribution(cluster, "") as found:
         until(lambda: {job for job in _jobs(cluster) if _known(found, job)} == set(_jobs(cluster)))
-        assert _held(found, Devices(targets())) == {}
+        assert _allocated(found, Devices(targets())) == {}
 
 
 @pytest.mark.skipif(TRACKING[0] != "cgroup", reason="without cgroups nothing keeps a job from what is not its own")
@@ -65,7 +65,7 @@ def test_files_and_kinds_in_gres_conf_number_nothing_where_slurm_detects() -> No
         opened = {gpu(index, minor).uuid: job for job in _jobs(cluster) for index, minor in _opens(cluster, job)}
         with _attribution(cluster, str(cluster.work / "gpumap")) as found:
             devices = Devices([gpu(index, 3 - index) for index in range(4)])
-            becomes(opened, lambda: _held(found, devices))
+            becomes(opened, lambda: _allocated(found, devices))
 
     assert len(opened) == 4
 
@@ -113,7 +113,7 @@ def _known(slurm: Slurm, job: str) -> bool:
     return bool(found and found.gres)
 
 
-def _held(slurm: Slurm, devices: Devices) -> Mapping[str, str]:
+def _allocated(slurm: Slurm, devices: Devices) -> Mapping[str, str]:
     """Device to job, by all that any source says."""
     return {
         target.uuid: job

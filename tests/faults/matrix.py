@@ -22,14 +22,14 @@ from tests.faults.rig import HANGING, Rig, Seen
 from tests.faults.verdict import Verdict, judge
 
 DURING = (1.0, 1.0, 1.0, 31.0)
-"""Seconds between the passes while the fault is there: the readings of every 30 s meet it too."""
+"""Seconds between the cycles while the fault is there: the readings of every 30 s meet it too."""
 AFTER = (1.0, 1.0, 1.0, 1.0, 31.0)
 """And afterwards: what is read every 30 s is back with its next read."""
 PROOFS = 3
 """More reads of every 30 s: three in a row must agree that a counter went back."""
 VALUES = "values"
 TRIES_OF_HANGS = 3
-"""Where a call hangs, passes have a deadline in this machine's time; one that is busy may make the other GPU late."""
+"""Where a call hangs, cycles have a deadline in this machine's time; one that is busy may make the other GPU late."""
 _LATCHED = frozenset({"gpu_fault_timestamp_seconds"})
 LONGEST_WAIT = 5.0
 """Seconds of this machine's time in which a GPU that was lost or hung must be back."""
@@ -63,7 +63,7 @@ def tried(rig: Rig, fault: Fault) -> tuple[Verdict, int]:
 
 
 def _steady(rig: Rig) -> Seen:
-    """The first pass with the series of the one before, and with no fault that is still to be cured."""
+    """The first cycle with the series of the one before, and with no fault that is still to be cured."""
     seen = rig.step()
     for _ in range(50):
         last, seen = seen, rig.step(6.0)

@@ -1,4 +1,4 @@
-"""The real sampler over the fake driver library, pass by pass on a clock of its own."""
+"""The real sampler over the fake driver library, cycle by cycle on a clock of its own."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Key = tuple[str, tuple[str, ...]]
 """Family and label values."""
 
 HANGING, PATIENT = 0.8, 20.0
-"""Seconds a pass waits for the GPUs: as shipped where a call hangs; else long, so that load makes no faults."""
+"""Seconds a cycle waits for the GPUs: as shipped where a call hangs; else long, so that load makes no faults."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One pass: its series, and how long it took in seconds of this machine, less those in which it had no core."""
+    """One cycle: its series, and how long it took in seconds of this machine, less those in which it had no core."""
 
     series: Mapping[Key, float]
     counters: frozenset[Key]
@@ -51,7 +51,7 @@ class Rig:
         self.sampler.start()
 
     def step(self, seconds: float = 1.0) -> Seen:
-        """One pass, booked `seconds` after the last."""
+        """One cycle, booked `seconds` after the last."""
         self.now += seconds
         started = time.monotonic() - _without_core()
         snapshot = self.sampler.run_cycle(Moment(self.now, self.now))

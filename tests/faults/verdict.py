@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tests.faults.rig import HURT, WELL, Key, Seen
 
 ANSWERS_WITHIN = 1.0
-"""Seconds one pass may take while a call hangs. On a loaded machine a pass waits for its turn, so the program that
+"""Seconds one cycle may take while a call hangs. On a loaded machine a cycle waits for its turn, so the program that
 prints the matrix judges it and no test does."""
 
 _LARGEST: Mapping[str, float] = {
@@ -70,11 +70,11 @@ class Verdict:
 def judge(
     before: Seen, during: Sequence[Seen], after: Sequence[Seen], spacing: Sequence[float], *, hangs: bool
 ) -> Verdict:
-    """`spacing`: seconds between the passes of `during` and `after` together, the first since `before`."""
+    """`spacing`: seconds between the cycles of `during` and `after` together, the first since `before`."""
     verdict = Verdict()
-    passes = (before, *during, *after)
+    cycles = (before, *during, *after)
     elapsed = 0.0
-    for earlier, later, seconds in zip(passes, passes[1:], spacing, strict=False):
+    for earlier, later, seconds in zip(cycles, cycles[1:], spacing, strict=False):
         elapsed += seconds
         verdict.back += _back(earlier, later)
         verdict.absurd += _absurd(before, later, elapsed)

@@ -64,14 +64,14 @@ class Hardship:
 
 
 def common(run: Run) -> Iterator[tuple[str, bool]]:
-    """What holds in every hardship: passes go on, GPUs are read, no thread is down."""
+    """What holds in every hardship: cycles go on, GPUs are read, no thread is down."""
     first = run.metrics().one("gpu_exporter_sampling_cycles_total") or 0.0
     poll(
-        "ten more passes",
+        "ten more cycles",
         lambda: True if (run.metrics().one("gpu_exporter_sampling_cycles_total") or 0) > first + 10 else None,
     )
     found = run.metrics()
-    yield "passes go on", True
+    yield "cycles go on", True
     yield "GPUs are read", found.all("gpu_up") == [1.0, 1.0]
     yield "its process is on GPU 0", bool(found.all("gpu_process_memory_bytes", pid=str(run.job.pid)))
     yield "every thread runs", set(found.all("gpu_exporter_thread_up")) == {1.0}
@@ -211,7 +211,7 @@ def running(hardship: Hardship, folder: Path) -> Iterator[Run]:
         )
         run = Run(port, process, folder, job)
         try:
-            poll("the first passes", lambda: _begun(run), 60)
+            poll("the first cycles", lambda: _begun(run), 60)
             yield run
         finally:
             process.terminate()

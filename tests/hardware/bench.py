@@ -72,7 +72,7 @@ class Bench:
 
 
 class Following:
-    """A collector read over and over, as a pass does: `read` gives its reading, None where the GPU has none."""
+    """A collector read over and over, as a cycle does: `read` gives its reading, None where the GPU has none."""
 
     def __init__(self, device: Device, collector: AnyCollector) -> None:
         self._device = device

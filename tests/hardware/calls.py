@@ -42,7 +42,7 @@ class _Noting(Device):
 
 
 def used(device: Device) -> Mapping[str, Call]:
-    """The calls of a pass, by a name; a cursor into a sample buffer is that of the second pass."""
+    """The calls of a cycle, by a name; a cursor into a sample buffer is that of the second cycle."""
     calls: dict[str, Call] = {}
     noting = _Noting(device, calls)
     readings: dict[str, Any] = {}

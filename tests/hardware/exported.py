@@ -19,7 +19,7 @@ _OPTIONS = ("--metrics.hide=", "--attribution.kubernetes=off", "--attribution.sl
 _PAIRS = 5
 _UNNOTICED = 0.3
 """Percent of the load's throughput."""
-_PATIENCE = 5.0
+_TIMEOUT_SECONDS = 5.0
 """Seconds for a scrape."""
 
 EXPECTED: Mapping[str, tuple[str, ...]] = {
@@ -54,7 +54,7 @@ def diagnosis(bench: Bench) -> None:
                     seconds = _states(bench, running) if load else None
             rows.append(judged(kind, wanted, seconds))
             bench.keep("programs", rows)
-        last = running.metrics(_PATIENCE)
+        last = running.metrics(_TIMEOUT_SECONDS)
         bench.keep("diagnosable", _diagnosable(bench, last))
         bench.keep("collectors", collectors(last))
 
@@ -87,9 +87,9 @@ def cost(bench: Bench) -> None:
                 else:
                     with exporter(bench.folder, *_OPTIONS) as running:
                         bench.rest(2.0)
-                        before = running.metrics(_PATIENCE)
+                        before = running.metrics(_TIMEOUT_SECONDS)
                         begin, end = _turn(turn)
-                        used.append(_cpu(before, running.metrics(_PATIENCE), end - begin))
+                        used.append(_cpu(before, running.metrics(_TIMEOUT_SECONDS), end - begin))
                 bench.rest(1.0)
                 rates[state] = rate(load.history("steps"), begin, end) if load else None
             pairs.append(rates)
@@ -121,7 +121,7 @@ def _cpu(before: Metrics, after: Metrics, seconds: float) -> dict[str, float | N
     return {
         "cpu_percent": None if first is None or last is None else (last - first) / seconds * 100,
         "resident_bytes": after.one("process_resident_memory_bytes"),
-        "pass_seconds": after.one("gpu_exporter_sampling_cycle_duration_seconds"),
+        "cycle_seconds": after.one("gpu_exporter_sampling_cycle_duration_seconds"),
     }
 
 
@@ -139,9 +139,9 @@ def collectors(metrics: Metrics) -> list[dict[str, Any]]:
 def _states(bench: Bench, running: Running) -> dict[str, float]:
     uuid = bench.device.uuid
     bench.rest(5.0)  # until the processes have been listed anew
-    before = running.metrics(_PATIENCE)
+    before = running.metrics(_TIMEOUT_SECONDS)
     bench.rest(15.0)
-    after = poll("a pass to end", lambda: _later(running, before), 30)
+    after = poll("a cycle to end", lambda: _later(running, before), 30)
     name = "gpu_state_seconds_total"
     return {
         state: (after.one(name, uuid=uuid, state=state) or 0.0) - (before.one(name, uuid=uuid, state=state) or 0.0)
@@ -150,9 +150,9 @@ def _states(bench: Bench, running: Running) -> dict[str, float]:
 
 
 def _later(running: Running, before: Metrics) -> Metrics | None:
-    """A scrape with more passes than the one before."""
+    """A scrape with more cycles than the one before."""
     name = "gpu_exporter_sampling_cycles_total"
-    now = running.metrics(_PATIENCE)
+    now = running.metrics(_TIMEOUT_SECONDS)
     return now if (now.one(name) or 0.0) > (before.one(name) or 0.0) else None
 
 

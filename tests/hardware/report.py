@@ -54,13 +54,13 @@ def _shares(shares: Mapping[str, float]) -> str:
 
 def _cost(found: Results) -> list[str]:
     pairs = [(number, pair.get("without"), pair.get("with")) for number, pair in enumerate(found.get("pairs", ()), 1)]
-    used = [(row["cpu_percent"], row["resident_bytes"], row["pass_seconds"]) for row in found.get("exporter", ())]
+    used = [(row["cpu_percent"], row["resident_bytes"], row["cycle_seconds"]) for row in found.get("exporter", ())]
     return [
         "## What the exporter costs\n",
         f"CPU, median: {cell(found.get('cpu_percent'))} % of one core. Effect on the load, percent:\n",
         _rows([found["effect"]] if "effect" in found else []),
         table(("Pair", "Steps/s without", "Steps/s with"), pairs),
-        table(("CPU %", "Resident bytes", "Last pass, s"), used),
+        table(("CPU %", "Resident bytes", "Last cycle, s"), used),
     ]
 
 

@@ -15,11 +15,11 @@ class Room(NamedTuple):
 
 
 ROOMS = {
-    "ledger": Room(("tests/unit/ledger", "tests/contract/ledger", "tests/contract/passes"), 0.9),
+    "ledger": Room(("tests/unit/ledger", "tests/contract/ledger", "tests/contract/cycles"), 0.9),
     "sampling": Room(
         (
             "tests/unit/sampling",
-            "tests/contract/passes",
+            "tests/contract/cycles",
             "tests/contract/ledger",
             "tests/contract/test_captures.py",
             "tests/contract/test_reference.py",
@@ -49,7 +49,7 @@ ROOMS = {
     ),
     "tools/check": Room(("tests/unit/check",), 0.8),
     "web": Room(("tests/unit/web", "tests/contract/web"), 0.8),
-    "faults": Room(("tests/unit/faults", "tests/unit/check", "tests/contract/passes"), 0.9),
+    "faults": Room(("tests/unit/faults", "tests/unit/check", "tests/contract/cycles"), 0.9),
     "exposition": Room(
         ("tests/unit/exposition", "tests/contract/test_exposition.py", "tests/contract/test_hidden_metrics.py"), 0.9
     ),
@@ -58,7 +58,7 @@ ROOMS = {
             "tests/unit/progress",
             "tests/unit/ledger",
             "tests/unit/attribution/test_forged_lines.py",
-            "tests/contract/passes",
+            "tests/contract/cycles",
         ),
         0.8,
     ),

@@ -156,7 +156,7 @@ FAULTS = (
     ),
     Fault("sampling/sampler.py", "(self._phase + GOLDEN_RATIO)", "(self._phase)", "unit/sampling/test_extra_reads.py"),
     Fault(
-        "ledger/division.py", "counted.seconds - counted.lost)", "counted.seconds)", "contract/passes/test_stalls.py"
+        "ledger/division.py", "counted.seconds - counted.lost)", "counted.seconds)", "contract/cycles/test_stalls.py"
     ),
     Fault("host/network.py", "bool(owners) and pid not in owners", "bool(owners)", "unit/host/test_peer_receives.py"),
     Fault(
@@ -234,7 +234,7 @@ FAULTS = (
     Fault("faults/findings.py", "if ago <= _SXID_SECONDS:", "if True:", "unit/check/test_rules.py"),
     Fault("faults/levels.py", "value < best and", "value < 0 and", "unit/faults/test_best_ever.py"),
     Fault("daemon/serve.py", "self._since.pop(what, None)", "pass", "unit/cli/test_restart.py"),
-    Fault("daemon/systemd.py", "self._silent() <= self._patience", "True", "unit/cli/test_systemd.py"),
+    Fault("daemon/systemd.py", "self._silent() <= self._timeout_seconds", "True", "unit/cli/test_systemd.py"),
     Fault(
         "tools/report/summaries/store.py", "AND due <= ? ORDER", "AND due >= ? ORDER", "unit/summaries/test_worker.py"
     ),
@@ -291,7 +291,7 @@ FAULTS = (
     ),
     Fault("web/status.py", ', STAGES["periodic"].left_out', "", "unit/web/test_status.py"),
     # Panels whose number is wrong
-    Fault("dashboards/waste.py", "/ ({held} > 0)", "/ ({FLEET.of()} > 0)", "panels/test_panels.py"),
+    Fault("dashboards/waste.py", "/ ({allocated} > 0)", "/ ({FLEET.of()} > 0)", "panels/test_panels.py"),
     Fault("dashboards/parts/query.py", "JOULES_PER_KWH = 3.6e6", "JOULES_PER_KWH = 1e6", "panels/test_panels.py"),
     Fault(
         "dashboards/waste.py",
@@ -315,5 +315,5 @@ FAULTS = (
         "panels/test_counted_once.py",
     ),
     Fault("tools/report/model.py", "total / gpu_hours if", "total / seconds if", "panels/test_report.py"),
-    Fault("dashboards/parts/block.py", "mappings=tuple(look.ANSWERS)", "mappings=()", "panels/test_panels.py"),
+    Fault("dashboards/parts/block.py", "mappings=tuple(style.ANSWERS)", "mappings=()", "panels/test_panels.py"),
 )

@@ -33,7 +33,7 @@ class KeptFaults:
         self._began: dict[int, ObservedGpu] = {}
         """What the counters stood at when they began anew, by GPU."""
 
-    def look(
+    def observe(
         self, now: float, gpus: Iterable[Gpu], xids: Mapping[str, Mapping[int, XidReport]], *, driver: bool
     ) -> FaultStatus:
         happened = [cure for cure in self._cures if cure.time <= now]

@@ -70,7 +70,7 @@ NODE = (
     Kind("exporter-down", 0.5, frozenset({"GpuExporterDown"})),
 )
 WORKLOAD = (
-    Kind("idle-held", 3.0, frozenset({"GpuAllocatedIdle", "GpuUnderutilized"})),
+    Kind("allocated-idle", 3.0, frozenset({"GpuAllocatedIdle", "GpuUnderutilized"})),
     Kind("idle-loaded", 3.0, frozenset({"GpuUnderutilized"}), frozenset({"GpuAllocatedIdle"})),
     # A person at work: nobody is told, unless the session stands still for long.
     Kind("notebook", 3.0, frozenset(), frozenset({"GpuAllocatedIdle"})),

@@ -1,7 +1,7 @@
 """Lets the exporter's own parts sample a simulated node on a compressed clock, and writes what a scrape would show.
 
-The parts are those of a pass (readers, accounts, families); only the threads and the deadline of the real loop are left
-out, since they wait on the real clock. A GPU whose calls hang is left unread, which is what the deadline does.
+The parts are those of a cycle (readers, accounts, families); only the threads and the deadline of the real loop are
+left out, since they wait on the real clock. A GPU whose calls hang is left unread, which is what the deadline does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from exporter.tools.simulator.host import SimulatedHost
 from exporter.tools.simulator.spec import parse
 from tests.replay.cures import Cure, KeptFaults
 
-_PATIENCE = 10.0
+_GRACE_SECONDS = 10.0
 """Seconds after its last answer that a late GPU counts as there: the default of --sample.stale."""
 _UNUSED = {"gpm", "engines", "clocks", "fabric"}
 """Collectors that no alert on a planted fault asks: left out, for time."""
@@ -40,7 +40,7 @@ _XIDS = {"13", "31", "48", "63", "64", "74", "79", "94"}
 
 
 class Averaged(Device):
-    """A GPU whose utilization reading is the mean since the last one, as passes every second would make it.
+    """A GPU whose utilization reading is the mean since the last one, as cycles every second would make it.
 
     One reading in two minutes would be a guess, and the driver's buffer of samples reaches back seconds only. The
     ledger takes it as it is; `gpu_busy_seconds_total` counts no more than some seconds of it, as it must.
@@ -93,7 +93,7 @@ class CompressedNode:
         self._xids: dict[str, XidCounts] = {}
         self._outcomes: dict[str, list[CollectorResult]] = {}
         self._memories: dict[str, LastAnswers] = {}
-        self._passes = 0
+        self._cycles = 0
         self._faults = KeptFaults(cures)
 
     def step(self, now: float) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], float]]:
@@ -102,7 +102,7 @@ class CompressedNode:
         self._outcomes = {}
         error = self._read(now)
         settlement = self._accounts.update(tuple(self._gpus.values()), self._node, Moment(now, now))
-        self._passes += 1
+        self._cycles += 1
         for block in self._blocks(settlement, error, now):
             if block.family.name in self._wanted:
                 names = block.family.all_labels
@@ -151,7 +151,7 @@ class CompressedNode:
             yield from (_few(block) for block in xid_blocks(gpu, self._xids.get(gpu.device.uuid, XidCounts())))
         yield from settlement.blocks
         xids = {uuid: counts.standing for uuid, counts in self._xids.items()}
-        kept = self._faults.look(now, self._gpus.values(), xids, driver=not error)
+        kept = self._faults.observe(now, self._gpus.values(), xids, driver=not error)
         yield from (Block(family, (), kept) for family in FAULT_FAMILIES)
         yield from node_blocks(self._status(settlement, error, now))
 
@@ -159,7 +159,7 @@ class CompressedNode:
         gpus = tuple(self._gpu(gpu, settlement, now) for gpu in self._gpus.values())
         return NodeStatus(
             time=now,
-            passes=self._passes,
+            cycles=self._cycles,
             driver_error=error,
             driver="580.95.05",
             driver_gpus=None if error else sum(gpu.present for gpu in self._gpus.values()),
@@ -172,7 +172,7 @@ class CompressedNode:
     @staticmethod
     def _gpu(gpu: Gpu, settlement: AccountingResult, now: float) -> GpuStatus:
         uuid = gpu.device.uuid
-        up = gpu.answers(now, _PATIENCE)
+        up = gpu.answers(now, _GRACE_SECONDS)
         leaked = settlement.unattributed_bytes.get(uuid) if up else None
         return GpuStatus(gpu.device.index, uuid, "H100", up, now - gpu.answered, unattributed_bytes=leaked)
 

@@ -26,7 +26,7 @@ SPECS = (
     "8xH100:6*training,1*straggler,1*storage-bound;scheduler=slurm",
     "8xA100:4*input-bound,4*communication-bound;scheduler=slurm",
     "8xH200:4*training,4*inference;scheduler=kubernetes",
-    "8xH100:4*training,2*idle-held,2*free;scheduler=kubernetes",
+    "8xH100:4*training,2*allocated-idle,2*free;scheduler=kubernetes",
     "8xL40S:6*inference,1*notebook,1*free;scheduler=kubernetes",
     "8xH100:7*training,1*thermal;scheduler=kubernetes",
 )
@@ -76,9 +76,9 @@ class Mould:
     def _current(self) -> str:
         snapshot = self._exporter.snapshot
         with self._lock:
-            if self._template[1] != snapshot.status.passes:
+            if self._template[1] != snapshot.status.cycles:
                 text = self._renderer.render(snapshot.blocks, "")[1].decode()
-                self._template = (_template(text, one_job=self._one_job), snapshot.status.passes)
+                self._template = (_template(text, one_job=self._one_job), snapshot.status.cycles)
             return self._template[0]
 
 

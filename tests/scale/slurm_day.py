@@ -23,7 +23,7 @@ from tests.e2e.backfill import Past
 from tests.stack import prometheus
 
 ROOT = Path(__file__).resolve().parents[2]
-DAY, SCRAPE, HELD = 86400, 60, 300
+DAY, SCRAPE, ALLOCATED = 86400, 60, 300
 _SACCT = """\
 #!/bin/sh
 for word; do case $last in -j) ids=$word ;; esac; last=$word; done
@@ -48,11 +48,11 @@ def backfill(folder: Path, jobs: int, now: float) -> None:
     (folder / "state/ended").mkdir(parents=True)
     for number in range(1, jobs + 1):
         began = now - DAY + (number * (DAY - 1200)) // jobs
-        ended = began + HELD
+        ended = began + ALLOCATED
         gpus = 0 if number % 10 == 0 else 1
         tres = f"billing=1,cpu=4,{'gres/gpu=1,' if gpus else ''}mem=16G,node=1"
         names = f"{number}|{number}|user{number % 50}|lab|gpu|normal|c"
-        printed.append(f"{names}|COMPLETED|0:0|{began:.0f}|{ended:.0f}|{HELD}|60|1|4|05:00|1G|{tres}|")
+        printed.append(f"{names}|COMPLETED|0:0|{began:.0f}|{ended:.0f}|{ALLOCATED}|60|1|4|05:00|1G|{tres}|")
         if number % 10 != 1:
             note = folder / f"state/ended/{number}"
             note.touch()
@@ -66,7 +66,7 @@ def backfill(folder: Path, jobs: int, now: float) -> None:
 def _series(past: Past, number: int, began: float, ended: float) -> None:
     here = {"instance": f"n{number % 100}:9836", "node": f"n{number % 100}"}
     own = {**here, "workload": f"slurm:{number}", "slurm_job": str(number), "user": f"user{number % 50}"}
-    times = [began + 10 + SCRAPE * scrape for scrape in range((HELD + 120) // SCRAPE + 1)]
+    times = [began + 10 + SCRAPE * scrape for scrape in range((ALLOCATED + 120) // SCRAPE + 1)]
     for state, share in (("computing", 0.6), ("wait_cpu", 0.4)):
         past.add(
             "gpu_workload_gpu_seconds_total",

@@ -1,4 +1,4 @@
-"""What comes and goes in the long run: real processes of ever new users, each on a simulated GPU for some passes."""
+"""What comes and goes in the long run: real processes of ever new users, each on a simulated GPU for some cycles."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Nursery:
 
 
 class Churn:
-    """Some processes, each of which gives way to the next after `life` passes; not all at once."""
+    """Some processes, each of which gives way to the next after `life` cycles; not all at once."""
 
     def __init__(self, nursery: Nursery, slots: int, life: int) -> None:
         self._nursery = nursery
@@ -60,7 +60,7 @@ class Churn:
         self.pids = [nursery.start() for _ in range(slots)]
 
     def turn(self, number: int) -> None:
-        """To be called before pass `number`."""
+        """To be called before cycle `number`."""
         for slot, pid in enumerate(self.pids):
             if (
                 number + slot

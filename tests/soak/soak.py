@@ -1,6 +1,6 @@
-"""A hundred thousand passes with processes and users that come and go: memory, threads, descriptors and totals.
+"""A hundred thousand cycles with processes and users that come and go: memory, threads, descriptors and totals.
 
-Run by `make soak`. Passes run one after the other on simulated time, through the sampler, the ledger and the renderer
+Run by `make soak`. Cycles run one after the other on simulated time, through the sampler, the ledger and the renderer
 as they are in the exporter; the GPU is simulated, the processes on it are real ones of this machine's /proc, each
 of a user that nobody had before. The first tenth warms up: caches fill.
 """
@@ -33,9 +33,9 @@ from exporter.tools.simulator import simulate
 from tests.soak.churn import RealProcesses, churn
 
 SLOTS, LIFE, SCRAPE_EVERY = 2, 20, 15
-"""Processes on the one GPU, passes that each is there, passes between scrapes."""
-PATIENCE = 60.0
-"""Seconds a pass waits for the GPUs: a busy machine makes no thread of its own for one that is late."""
+"""Processes on the one GPU, cycles that each is there, cycles between scrapes."""
+DEADLINE = 60.0
+"""Seconds a cycle waits for the GPUs: a busy machine makes no thread of its own for one that is late."""
 WARM_UP = 1
 """Tenths."""
 MAX_SLOPE = 1.0
@@ -69,7 +69,7 @@ def apart(page: str, booked: float) -> float:
     return max((abs(each - booked) for each in seconds.values()), default=booked)
 
 
-def run(passes: int) -> Iterator[tuple[int, Figures, str]]:
+def run(cycles: int) -> Iterator[tuple[int, Figures, str]]:
     """Figures and the page after each tenth."""
     tune_runtime()
     began, now = Moment(time.time(), time.monotonic()), [0]
@@ -80,32 +80,32 @@ def run(passes: int) -> Iterator[tuple[int, Figures, str]]:
         simulated = simulate("1xH200:training", lambda: began.unix + now[0])
         driver = RealProcesses(simulated, lambda _: jobs.pids)
         accounting = Accounting(AccountingOptions(retention=10.0), workload_families(()))
-        sampler = Sampler(driver, node, COLLECTORS, Pacing(1.0, PATIENCE, 10.0), accounting)
+        sampler = Sampler(driver, node, COLLECTORS, Pacing(1.0, DEADLINE, 10.0), accounting)
         pages = PageStore()
         sampler.start(Threads())
-        for number in range(1, passes + 1):
+        for number in range(1, cycles + 1):
             now[0] = number
             jobs.turn(number)
             pages.publish(sampler.run_cycle(Moment(began.unix + number, began.monotonic + number)))
             if number % SCRAPE_EVERY == 0:
                 pages.page("")
-            if number % (passes // 10) == 0:
+            if number % (cycles // 10) == 0:
                 yield number, figures(), pages.page("")[1].decode()
         sampler.stop()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
-    parser.add_argument("passes", nargs="?", type=int, default=100_000)
-    passes: int = parser.parse_args().passes
+    parser.add_argument("cycles", nargs="?", type=int, default=100_000)
+    cycles: int = parser.parse_args().cycles
     rows: list[Figures] = []
     worst = 0.0
-    for number, found, page in run(passes):
+    for number, found, page in run(cycles):
         rows.append(found)
-        worst = max(worst, apart(page, number - 1))  # the first pass books nothing
+        worst = max(worst, apart(page, number - 1))  # the first cycle books nothing
         series = page.count("\n") - page.count("\n#")
         sys.stdout.write(
-            f"{number:8} passes {found.resident:7.2f} MiB {found.threads:3} threads {found.descriptors:3} descriptors"
+            f"{number:8} cycles {found.resident:7.2f} MiB {found.threads:3} threads {found.descriptors:3} descriptors"
             f" {series:6} series {time.process_time():7.0f} s of a core\n"
         )
         sys.stdout.flush()

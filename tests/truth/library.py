@@ -53,7 +53,7 @@ def data_parallel(  # noqa: PLR0913 - each is one fact of the job
             _compute(work, rank, own, whole * part if rank in slow and not extra else 0.0, cause, pieces)
             lengths.append(before - clock + sum([each.seconds for each in work.timelines[rank][begin:]]))
         last = max(lengths)
-        _count_waits(work, lengths)
+        _count_waits(work, lengths, clock)
         for rank, length in enumerate(lengths):
             if barrier:
                 work.add(rank, last - length + whole * _MOVE, "idle", "wait_peer", "barrier")
@@ -65,12 +65,12 @@ def data_parallel(  # noqa: PLR0913 - each is one fact of the job
     return work
 
 
-def _count_waits(work: Work, lengths: Sequence[float]) -> None:
-    """Count for the rank that came last what the others waited for it, on the average."""
-    last = max(lengths)
-    foremost = lengths.index(last)
-    waited = (len(lengths) * last - sum(lengths)) / max(1, len(lengths) - 1)
-    work.waited_for[foremost] = work.waited_for.get(foremost, 0.0) + waited
+def _count_waits(work: Work, lengths: Sequence[float], begin: float) -> None:
+    """Count for each rank what the others waited until it came, on the average, after the warm-up."""
+    for rank, own in enumerate(lengths):
+        end = min(work.seconds, begin + own)
+        waits = [max(0.0, end - max(work.warm_up, begin + length)) for length in lengths]
+        work.waited_for[rank] = work.waited_for.get(rank, 0.0) + sum(waits) / max(1, len(lengths) - 1)
 
 
 def _compute(work: Work, rank: int, own: float, lag: float, cause: str, pieces: int) -> None:

@@ -52,7 +52,7 @@ class Score:
             self.certain_wrong += sum([seconds for state, seconds in wrong.items() if state in CERTAIN])
             self.innocents += any(seconds >= _WRONG_FROM * found.seconds for seconds in wrong.values())
             late = rank in found.work.late
-            true = found.work.waited_for.get(rank, 0.0) * found.seconds / found.work.length(rank)
+            true = found.work.waited_for.get(rank, 0.0)
             wrongly = 0.0 if late else max(0.0, found.straggling[rank] - true)
             self.named_late += late and found.straggling[rank] >= _NAMED_FROM * found.seconds
             self.named_innocent += wrongly >= _NAMED_FROM * found.seconds

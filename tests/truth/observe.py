@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from exporter.attribution.owner import Owner, Target
 from exporter.core.clock import UnixTime
-from exporter.core.units import BytesPerSecond, Share
+from exporter.core.units import BytesPerSecond, Fraction
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
@@ -152,7 +152,7 @@ def _reading(
     )
     ran = [sum([part for segment, part in parts if segment.runner == at]) for at in range(len(work.slices))]
     allocations = [
-        Allocation(each.owner, Share(each.share), (_pid(index, each.pid),), used if len(ran) > 1 else None)
+        Allocation(each.owner, Fraction(each.share), (_pid(index, each.pid),), used if len(ran) > 1 else None)
         for each, used in zip(work.slices, ran, strict=True)
     ]
     return Reading(_target(work, index), signals, tuple(allocations))
@@ -160,7 +160,7 @@ def _reading(
 
 def _target(work: Work, index: int) -> Target:
     if work.instances:
-        return Target(f"MIG-{index}", 0, "", parent_uuid="GPU-0", share=Share(1 / work.ranks), gpu_instance=index)
+        return Target(f"MIG-{index}", 0, "", parent_uuid="GPU-0", share=Fraction(1 / work.ranks), gpu_instance=index)
     return Target(f"GPU-{index}", index, "")
 
 

@@ -88,7 +88,7 @@ class Work:
     """The timelines are those of MIG instances of one GPU."""
     timelines: list[list[Segment]] = field(default_factory=list[list[Segment]])
     waited_for: dict[int, float] = field(default_factory=dict[int, float])
-    """By rank: seconds that the others waited for it, on the average, over the whole timeline."""
+    """By rank: seconds that the others waited for it, on the average, after the warm-up."""
 
     def __post_init__(self) -> None:
         self.timelines = self.timelines or [[] for _ in range(self.ranks)]

@@ -51,7 +51,7 @@ def test_full_disk_under_the_service_costs_no_reading(vm: Machine) -> None:
         serves(vm)
 
 
-def test_jobs_that_use_every_core_leave_the_service_its_passes(
+def test_jobs_that_use_every_core_leave_the_service_its_cycles(
     vm: Machine, record_property: Callable[[str, object], None]
 ) -> None:
     """Beside 32 programs that compute. As one of them, without a weight of its own, it would have 3 % of the core."""
@@ -66,7 +66,7 @@ def test_jobs_that_use_every_core_leave_the_service_its_passes(
     finally:
         vm.run("systemctl stop compute; systemctl revert gpu-exporter; systemctl daemon-reload", check=False)
         serves(vm)
-    record_property("passes in a minute", found)
+    record_property("cycles in a minute", found)
     assert found["beside them"] + 1 >= found["as one of them"], found
 
 

@@ -17,7 +17,7 @@ KIT = "/usr/lib/gpu-exporter/slurm"
 JOBS = "/run/gpu-exporter/jobs"
 SETTINGS = "/etc/default/gpu-exporter"
 DROP_IN = "/etc/systemd/system/gpu-exporter.service.d"
-PATIENCE = 800.0
+DEADLINE = 800.0
 """Seconds for what takes a second or two on a machine that is not emulated, on a busy host."""
 INSTALL_SECONDS = 1800.0
 """The package compiles its code."""
@@ -100,17 +100,17 @@ def allocate(vm: Machine) -> str:
     return vm.run("squeue -h -n held -o %A").strip()
 
 
-def held(vm: Machine, job: str, seconds: float = PATIENCE) -> None:
+def held(vm: Machine, job: str, seconds: float = DEADLINE) -> None:
     vm.becomes(rf'gpu_allocation_ratio\{{[^}}]*slurm_job="{job}"[^}}]*\}} 1', METRICS, seconds)
 
 
-def free(vm: Machine, job: str, seconds: float = PATIENCE) -> None:
+def free(vm: Machine, job: str, seconds: float = DEADLINE) -> None:
     """A service that does not answer frees nobody."""
     counted = f"grep -c 'gpu_allocation_ratio.*slurm_job=\"{job}\"'"
     vm.becomes(r"^0$", f'page=$({METRICS}) && {{ echo "$page" | {counted} || true; }}', seconds)
 
 
-def serves(vm: Machine, seconds: float = PATIENCE) -> None:
+def serves(vm: Machine, seconds: float = DEADLINE) -> None:
     vm.becomes(r'gpu_up\{gpu="1"[^}]*\} 1', METRICS, seconds)
 
 

@@ -19,7 +19,7 @@ from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
 from tests.walk.machines import ROOT, SYSTEMS, TRUST, base, clone, fresh
-from tests.walk.running import CHROMIUM, Demo, links, look, settled, start, visit
+from tests.walk.running import CHROMIUM, Demo, browse, links, settled, start, visit
 
 _PATH = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 FIRST, SECOND = 400.0, 10.0
@@ -123,14 +123,14 @@ def opened(demo: Demo, pictures: Path) -> int:
     """Every printed page as a browser shows it, and the links of the first; how many those were."""
     demo.until("ticket to on-call", 200)
     for url in demo.urls:
-        settled(url, look)
-        look(url, Path(f"{pictures}{url.split('127.0.0.1')[1].replace('/', '_').replace(':', '_')}.png"))
+        settled(url, browse)
+        browse(url, Path(f"{pictures}{url.split('127.0.0.1')[1].replace('/', '_').replace(':', '_')}.png"))
     reached = links(demo.urls[0], visit(demo.urls[0]))
     for url in reached:
         visit(url)
     demo.until("mail to ", 200)
     demo.until("page to on-call", 200)
-    look(demo.urls[0], Path(f"{pictures}_after.png"))
+    browse(demo.urls[0], Path(f"{pictures}_after.png"))
     return len(reached)
 
 

@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from deploy.demo.cluster import ROOT
-from tests.walk.running import CHROMIUM, links, look, visit
+from tests.walk.running import CHROMIUM, browse, links, visit
 
 _MESSAGE = re.compile(r'<article class="message (\w+)">(.*?)</article>', re.DOTALL)
 _FIRES = re.compile(r"<h2>\w+ fires now</h2><ul>(.*?)</ul>", re.DOTALL)
 _RULES = re.compile(r"gpu-exporter check</code> \(([\w, ]+)\)")
-_PATIENCE = 120.0
+_TIMEOUT_SECONDS = 120.0
 
 
 def walk(site: str) -> Mapping[str, Sequence[str]]:
     """What was opened on the way from a page, a mail and a ticket, each to its end."""
-    read = look if CHROMIUM else visit
+    read = browse if CHROMIUM else visit
     inbox = _until(lambda: read(f"{site}/inbox"), lambda page: {"page", "mail", "ticket"} <= set(_by_kind(page)))
     return {kind: _way(site, text, read) for kind, text in _by_kind(inbox).items()}
 
@@ -65,7 +65,7 @@ def _checked(fires: str, rules: Sequence[str]) -> str:
 
 
 def _until(read: Callable[[], str], good: Callable[[str], object]) -> str:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
     page = read()
     while not good(page):
         assert time.monotonic() < deadline, page[:3000]

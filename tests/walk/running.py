@@ -109,7 +109,7 @@ def visit(url: str) -> str:
     return answer.text
 
 
-def look(url: str, picture: Path | None = None) -> str:
+def browse(url: str, picture: Path | None = None) -> str:
     """The text of the page as a browser has it after its scripts ran."""
     with tempfile.TemporaryDirectory() as profile:
         wish = (f"--screenshot={picture}", "--window-size=1500,2200") if picture else ("--dump-dom",)

@@ -152,7 +152,7 @@ class PodRoots:
             if known_root and _has_same_owners(known_root[0], pod):
                 known[name], found[name] = known_root, known_root[1]
                 continue
-            root = self._judged(name, pod)
+            root = self._resolved(name, pod)
             if root and (pod or not may_come) and not (root.inferred and self._objects and pod):
                 known[name] = (pod, root)
             late = name not in recent
@@ -165,7 +165,7 @@ class PodRoots:
             self._objects.keep({key for keys in self._keys.values() for key in keys})
         return found
 
-    def _judged(self, name: PodName, pod: Pod | None) -> TopLevelOwner | None:
+    def _resolved(self, name: PodName, pod: Pod | None) -> TopLevelOwner | None:
         """Return the owner; None while an object is being asked for."""
         if pod is None:
             return by_name(name[1])
@@ -180,8 +180,8 @@ class PodRoots:
         return top_level_owner(pod, ask)
 
 
-def _has_same_owners(judged: Pod | None, pod: Pod | None) -> bool:
+def _has_same_owners(before: Pod | None, pod: Pod | None) -> bool:
     """Return whether the facts about owners are the same; a pod that the API server forgot keeps its owner."""
-    if pod is None or judged is None:
-        return pod is judged or pod is None
-    return (judged.uid, judged.controller, judged.projects) == (pod.uid, pod.controller, pod.projects)
+    if pod is None or before is None:
+        return pod is before or pod is None
+    return (before.uid, before.controller, before.projects) == (pod.uid, pod.controller, pod.projects)

@@ -65,11 +65,11 @@ class Job:
 
     def allocation_on(self, nodes: frozenset[str]) -> tuple[NodeGres, ...]:
         """Return the allocation on the node with one of these names; a job of one node needs no name."""
-        held = self.gres or ()
-        everywhere = frozenset[str]().union(*(gres.nodes for gres in held))
+        allocated = self.gres or ()
+        everywhere = frozenset[str]().union(*(gres.nodes for gres in allocated))
         if len(everywhere) == 1 and (self.node_count or 1) == 1:
-            return held
-        return tuple(gres for gres in held if gres.nodes & nodes)
+            return allocated
+        return tuple(gres for gres in allocated if gres.nodes & nodes)
 
 
 _ID = "[0-9]{1,10}"
@@ -165,7 +165,7 @@ def node_gres(nodes: frozenset[str], text: str) -> Iterator[NodeGres]:
     for found in _GRES.finditer(text[:_MANY]):
         if found["parts"]:
             amounts = [int(part.partition("/")[0]) for part in found["parts"].split(",")[:_MANY_GPUS]]
-            yield from (NodeGres(nodes, found["name"], held, (place,)) for place, held in enumerate(amounts) if held)
+            yield from (NodeGres(nodes, found["name"], count, (place,)) for place, count in enumerate(amounts) if count)
             continue
         yield NodeGres(nodes, found["name"], int(found["count"]), indices(found["indices"]))
 

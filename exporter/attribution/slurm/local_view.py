@@ -73,12 +73,12 @@ class DevicePrograms:
         """Reason of a failure, if this process has the right to read them."""
 
     def read(self, cgroups: Mapping[str, str]) -> Mapping[str, Allocation]:
-        self._known = {job: held for job, held in self._known.items() if job in cgroups}
+        self._known = {job: allocated for job, allocated in self._known.items() if job in cgroups}
         for job, path in cgroups.items():
             if self._bpf is None or job in self._known:
                 continue
             try:
-                held = self._read_program(path, self._bpf)
+                allocated = self._read_program(path, self._bpf)
                 self.error = ""
             except OSError as error:
                 if error.errno in device_program.REFUSED:
@@ -87,8 +87,8 @@ class DevicePrograms:
                     return {}
                 self.error = str(error)
                 return self._known
-            if held is not None:
-                self._known[job] = held
+            if allocated is not None:
+                self._known[job] = allocated
         return dict(self._known)
 
     def _read_program(self, path: str, bpf: device_program.Bpf) -> Allocation | None:

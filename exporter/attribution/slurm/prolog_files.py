@@ -124,6 +124,8 @@ class PrologFiles:
     """Devices by job. Where a GPU has a file by UUID and one by index, both are reported."""
     jobs: Mapping[str, Job] = field(default_factory=dict[str, Job])
     """Jobs whose prolog reported who they are of."""
+    written: Mapping[str, UnixTime] = field(default_factory=dict[str, UnixTime])
+    """Time at which the prolog wrote the file of a job."""
     complete: frozenset[str] = frozenset()
     """Jobs whose prolog reported all there is to know: alone on their GPUs, by a Slurm that reports it."""
     old: frozenset[str] = frozenset()
@@ -138,8 +140,9 @@ def read(folder: Path) -> PrologFiles:
     """Raises OSError."""
     found: dict[str, list[MappedDevice]] = defaultdict(list)
     noted: dict[str, JobFile] = {}
+    written: dict[str, UnixTime] = {}
     owners = _owners(folder)
-    for name in sorted(_listed(folder, owners)):
+    for name, status in sorted(_listed(folder, owners).items()):
         try:
             content = read_regular(folder / name, _MAX_BYTES, owners)
         except OSError:  # the epilog was quicker, or it is a link
@@ -150,6 +153,7 @@ def read(folder: Path) -> PrologFiles:
                 found[job].append(mapped)
         elif note := parse_job_file(job_of(name), text):
             noted[note.variables.job.id] = note
+            written[note.variables.job.id] = UnixTime(status.st_mtime)
     boot = this_boot()
     old = frozenset(job for job, note in noted.items() if note.boot and boot and note.boot != boot)
     for job in noted.keys() - old:
@@ -161,6 +165,7 @@ def read(folder: Path) -> PrologFiles:
     return PrologFiles(
         {job: tuple(devices) for job, devices in found.items()},
         {job: note.variables.job for job, note in noted.items() if job not in old},
+        written,
         frozenset(job for job, note in noted.items() if note.complete and job in alone and job not in old),
         old,
         frozenset(note.node for job, note in noted.items() if note.node and job not in old),

@@ -100,19 +100,26 @@ class Slurm:
         return self._local_files.answer.value
 
     def job(self, job: str) -> Job | None:
-        """Return slurmctld's report with the labels of the prolog, which came first: labels never change."""
+        """Return slurmctld's report with the labels of the prolog, which came first: labels never change.
+
+        Slurm cuts the start to whole seconds: the prolog's file has the moment.
+        """
         cached = self._job_cache.jobs.get(job) if self._job_cache else None
         detailed = self._gpu_cache.jobs.get(job) if self._gpu_cache else None
         if cached and detailed and cached.gres is None:
             cached = replace(cached, gres=detailed.gres)
-        noted = self._files().jobs.get(job)
-        if cached is None or noted is None:
-            return cached or noted
+        files = self._files()
+        noted = files.jobs.get(job)
+        known = cached or noted
+        if known is None or noted is None:
+            return known
+        start = known.start_time
         return replace(
-            cached,
-            user=noted.user or cached.user,
-            account=noted.account or cached.account,
-            partition=noted.partition or cached.partition,
+            known,
+            user=noted.user or known.user,
+            account=noted.account or known.account,
+            partition=noted.partition or known.partition,
+            start_time=start and min(max(start, files.written[job]), UnixTime(float(start) + 1.0)),
         )
 
     def pending(self, job: str) -> bool:
@@ -174,7 +181,7 @@ class Slurm:
             SCONTROL: self._scheduled(known, view.devices) if known else None,
             ENVIRON: dict.fromkeys(by_environ) if by_environ else None,
         }
-        return {source: held for source, held in found.items() if held is not None}
+        return {source: allocated for source, allocated in found.items() if allocated is not None}
 
     def health(
         self, source: str, now: MonotonicTime, conflicts: Mapping[str, int], unresolved: Mapping[str, int]

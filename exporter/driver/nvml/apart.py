@@ -12,9 +12,9 @@ from exporter.driver.interface import DriverError
 
 T = TypeVar("T")
 
-SOON = 1.0
+NEXT_AFTER_SECONDS = 1.0
 """Seconds after which the next GPU is asked beside one that has not answered yet."""
-PATIENCE = 10.0
+ANSWER_TIMEOUT_SECONDS = 10.0
 """Seconds without an answer of any GPU. One that nobody has used for a while needs some to wake up, one after the
 other, and a node is drained for a GPU that hangs."""
 
@@ -50,9 +50,9 @@ class Apart:
             if earlier and not earlier.is_set():
                 continue
             asked[index] = _ask(index, question, answers)
-            while index not in found and _take(answers, found, SOON):
+            while index not in found and _take(answers, found, NEXT_AFTER_SECONDS):
                 pass
-        while len(found) < len(asked) and _take(answers, found, PATIENCE):
+        while len(found) < len(asked) and _take(answers, found, ANSWER_TIMEOUT_SECONDS):
             pass
         self._out.update((index, returned) for index, returned in asked.items() if index not in found)
         return {index: found.get(index) or _hung(index) for index in questions}
@@ -86,6 +86,6 @@ def _take(answers: SimpleQueue[tuple[int, Callable[[], T]]], found: dict[int, Ca
 
 def _hung(index: int) -> Callable[[], NoReturn]:
     def fail() -> NoReturn:
-        raise HungError(f"GPU {index}: no answer within {PATIENCE:g} s")
+        raise HungError(f"GPU {index}: no answer within {ANSWER_TIMEOUT_SECONDS:g} s")
 
     return fail

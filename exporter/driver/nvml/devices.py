@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from exporter.core.units import Share
+from exporter.core.units import Fraction
 from exporter.driver.interface import (
     CURSORS,
     Call,
@@ -212,7 +212,7 @@ def _instance(session: Session, gpu: NvmlDevice, handle: ctypes.c_void_p, slots:
     if not profile and attributes:
         profile = f"{attributes.gpuInstanceSliceCount}g.{round(attributes.memorySizeMB / 1024)}gb"
     device.pci_bus_id, device.minor, device.parent_uuid = gpu.pci_bus_id, gpu.minor, gpu.uuid
-    device.mig = Mig(gpu_instance, compute_instance, profile, Share(min(1.0, (slices or 1) / slots)))
+    device.mig = Mig(gpu_instance, compute_instance, profile, Fraction(min(1.0, (slices or 1) / slots)))
     return device
 
 

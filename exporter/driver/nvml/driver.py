@@ -11,7 +11,7 @@ from exporter.driver.nvml.gpm import TimedLock
 from exporter.driver.nvml.library import Library
 from exporter.driver.nvml.session import Session
 
-_PATIENCE = 1.0
+_CALL_TIMEOUT_SECONDS = 1.0
 """Seconds after which a GPM call counts as hung, and those of other GPUs go on."""
 
 
@@ -20,7 +20,7 @@ class NvmlDriver(Driver):
 
     def __init__(self) -> None:
         self._library = Library()
-        self._gate = TimedLock(_PATIENCE)
+        self._gate = TimedLock(_CALL_TIMEOUT_SECONDS)
         self._apart = Apart()
         self._session: Session | None = None
 

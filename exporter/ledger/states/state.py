@@ -38,12 +38,32 @@ class Signals:
     power_of_limit: float | None = None
     throttled_thermal: float | None = None
     throttled_power_brake: float | None = None
+    throttled_power_cap: float | None = None
     """By the driver's counters."""
     sm_clock: float | None = None
-    """Hertz, as are the other two."""
+    """Hertz, as are the other three."""
     sm_clock_throttled: float | None = None
     """Read in a moment in which heat or the power brake lowered it; None: in that moment neither did."""
+    sm_clock_capped: float | None = None
+    """Read in a moment in which the power limit alone lowered it."""
     sm_clock_max: float | None = None
+
+
+@record
+class ClockHistory:
+    """SM clocks lately, in hertz."""
+
+    free: float | None = None
+    """The highest while the GPU was busy and neither heat nor the power brake lowered it."""
+    uncapped: float | None = None
+    """The same while its power limit did not lower it either."""
+    throttled: float | None = None
+    """The mean while heat or the power brake lowered it."""
+    capped: float | None = None
+    """The mean while its power limit alone lowered it."""
+
+
+NO_CLOCKS = ClockHistory()
 
 
 @record
@@ -75,7 +95,7 @@ class UsageHistory:
     quiet_seconds: float = 0.0
     """Observed time since its last kernel here; since it was first seen where it ran none yet."""
     ran: bool = False
-    unblocked_passes: int = 0
+    unblocked_cycles: int = 0
     """Since a process of it was last seen in D state."""
     uncomputed_seconds: float = 0.0
     """Since it last ran a kernel that did not only spin; since it was first seen where it ran none yet."""

@@ -103,7 +103,7 @@ def record(  # noqa: PLR0913 - the seams of a recording
     collectors: Sequence[AnyCollector] = COLLECTORS,
     clock: Callable[[], float] = wall.time,
     sleep: Callable[[float], None] = wall.sleep,
-    patience: float = _CALL_TIMEOUT_SECONDS,
+    timeout: float = _CALL_TIMEOUT_SECONDS,
 ) -> dict[str, Any]:
     """Let the collectors read for `seconds`, once per `interval`, and return what `write` writes.
 
@@ -111,7 +111,7 @@ def record(  # noqa: PLR0913 - the seams of a recording
     A GPU that hangs is asked no more; what it answered before is recorded, as is what one fails.
     Raises DriverGoneError when the driver goes, TimeoutError where all of it hangs.
     """
-    recorder = _Recorder(driver, collectors, clock, patience)
+    recorder = _Recorder(driver, collectors, clock, timeout)
     deadline = clock() + seconds
     while True:
         recorder.run_cycle()
@@ -130,10 +130,10 @@ def write(capture: Mapping[str, Any], path: Path) -> None:
 
 class _Recorder:
     def __init__(
-        self, driver: Driver, collectors: Sequence[AnyCollector], clock: Callable[[], float], patience: float
+        self, driver: Driver, collectors: Sequence[AnyCollector], clock: Callable[[], float], timeout: float
     ) -> None:
         self._driver = driver
-        self._patience = patience
+        self._timeout = timeout
         self._hanging: set[str] = set()
         self._collectors = collectors
         self._clock = clock
@@ -151,14 +151,14 @@ class _Recorder:
         return round(self._clock() - self._start, 6)
 
     def run_cycle(self) -> None:
-        present = run_with_timeout(self._patience, self._present)
+        present = run_with_timeout(self._timeout, self._present)
         for device in present.values():
             self._meet(device)
         self._note_presence(present.values())
         for device in present.values():
             if device.uuid not in self._hanging:
                 self._read_in_time(RecordingDevice(device, self._logs[device.uuid], self.now, self._logs))
-        run_with_timeout(self._patience, self._take_events)
+        run_with_timeout(self._timeout, self._take_events)
 
     def _present(self) -> Mapping[str, Device]:
         for function in _SYSTEM:
@@ -167,7 +167,7 @@ class _Recorder:
 
     def _read_in_time(self, device: RecordingDevice) -> None:
         try:
-            run_with_timeout(self._patience, lambda: self._read_device(device))
+            run_with_timeout(self._timeout, lambda: self._read_device(device))
         except TimeoutError:
             log.warning("GPU %d hangs: no answer to %s", device.index, *device.asked)
             self._hanging.add(device.uuid)

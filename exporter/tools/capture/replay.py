@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from exporter.core import site_file
 from exporter.core.clock import UnixTime
-from exporter.core.units import Share
+from exporter.core.units import Fraction
 from exporter.driver.interface import (
     Device,
     DeviceLostError,
@@ -194,7 +194,7 @@ class _CaptureDevice(Device):
         self.minor = None if entry["minor"] is None else int(entry["minor"])
         self.parent_uuid = str(entry["parent_uuid"])
         mig = entry["mig"]
-        self.mig = None if mig is None else Mig(int(mig[0]), int(mig[1]), str(mig[2]), Share(mig[3]))
+        self.mig = None if mig is None else Mig(int(mig[0]), int(mig[1]), str(mig[2]), Fraction(mig[3]))
         self._recorded = tuple(_CaptureDevice(each, moment) for each in entry["instances"])
         self.instances = self._recorded
 

@@ -63,7 +63,7 @@ _LONGEST_READ = 60.0
 """Seconds one read of the driver may take, however long the stage is."""
 _PAUSE = 1.0
 """Seconds between two searches for processes that are still ending."""
-_SECOND_LOOK_SECONDS = 2.0
+_RECHECK_SECONDS = 2.0
 """The least time that is left for a second check."""
 _AMPLE = 3
 """A further check needs this many times as long as the one before: one that is cut short finds GPUs that are late."""
@@ -128,7 +128,7 @@ def _confirmed(first: Report, config: CheckConfig, stage: Stage, end: MonotonicT
 
     Without the time for a second check, the first one is returned, unconfirmed.
     """
-    if monotonic_time() + LOST_AFTER_SECONDS + _SECOND_LOOK_SECONDS > end:
+    if monotonic_time() + LOST_AFTER_SECONDS + _RECHECK_SECONDS > end:
         return replace(first, confirmed=False)
     time.sleep(LOST_AFTER_SECONDS)  # no event reports that a reset has ended
     second = _emptied(config, stage, end)
@@ -163,7 +163,7 @@ def _check_once(config: CheckConfig, stage: Stage, seconds: float) -> Report | N
         gpus=daemon.faults.expect_gpus,
         margin=check.margin,
         hot=check.hot,
-        reference=check.reference,
+        reference=daemon.faults.expect_reference,
         link_errors=check.link_errors,
         emptied=job_gpus(os.environ, gres_devices(daemon)) if check.stage == "epilog" else None,
         job=os.environ.get("SLURM_JOB_ID", ""),

@@ -57,7 +57,7 @@ class NodeState:
         return frozenset(re.split(r"[^A-Z_]+", self.state))
 
     @property
-    def mark(self) -> DrainMarker | None:
+    def marker(self) -> DrainMarker | None:
         """Return what this program wrote there; None where somebody else drained the node."""
         match = _TAG.match(self.reason)
         if match:
@@ -77,8 +77,8 @@ class DrainMarker:
     def reason(self) -> str:
         """Return the reason as Slurm keeps it: one line, what is wrong first."""
         state = ": mend by hand" if self.hands else f": {self.good} good" if self.good else ""
-        mark = f" [gpu-exporter{state}]"
-        return printable(" ".join(self.text.split()))[: _LONGEST - len(mark)] + mark
+        marker = f" [gpu-exporter{state}]"
+        return printable(" ".join(self.text.split()))[: _LONGEST - len(marker)] + marker
 
 
 def parse(text: str) -> NodeState:
@@ -94,18 +94,18 @@ def decide(node: NodeState, fault: DrainMarker | None, good: int) -> tuple[Act, 
 
     A node that someone else took out of service is left alone, whatever the verdict.
     """
-    mark = node.mark
-    if node.out_of_service and mark is None:
+    marker = node.marker
+    if node.out_of_service and marker is None:
         return Act.NOTHING, None
     if fault:
-        kept = mark if mark and node.drained and mark.hands else None
+        kept = marker if marker and node.drained and marker.hands else None
         wanted = kept or fault
-        return (Act.NOTHING, None) if node.drained and mark == wanted else (Act.DRAIN, wanted)
-    if not node.drained or mark is None or mark.hands:
+        return (Act.NOTHING, None) if node.drained and marker == wanted else (Act.DRAIN, wanted)
+    if not node.drained or marker is None or marker.hands:
         return Act.NOTHING, None
-    if mark.good + 1 >= good:
+    if marker.good + 1 >= good:
         return Act.RESUME, None
-    return Act.COUNT, DrainMarker(mark.text, good=mark.good + 1)
+    return Act.COUNT, DrainMarker(marker.text, good=marker.good + 1)
 
 
 Run = Callable[[Sequence[str]], str]
@@ -125,10 +125,10 @@ def scontrol(command: str) -> Run:
 
 def follow(node: str, fault: DrainMarker | None, run: Run, good: int) -> Act:
     """Bring the node in step with the verdict; what was done. Raises SlurmError."""
-    act, mark = decide(parse(run(["show", "node", node])), fault, good)
+    act, marker = decide(parse(run(["show", "node", node])), fault, good)
     if act is Act.RESUME:
         run(["update", f"NodeName={node}", "State=RESUME"])
-    elif mark:
+    elif marker:
         state = ["State=DRAIN"] if act is Act.DRAIN else []
-        run(["update", f"NodeName={node}", *state, f"Reason={mark.reason}"])
+        run(["update", f"NodeName={node}", *state, f"Reason={marker.reason}"])
     return act

@@ -25,7 +25,7 @@ def read(address: str, deadline: float, verdict: Callable[[Facts], Report]) -> R
     """Return the verdict on an exporter's page. One deadline covers download, parsing and judging."""
     url = without_password(address)
 
-    def judged_page() -> Report:
+    def evaluated() -> Report:
         answer = fetched(
             lambda: requests.get(address, timeout=deadline, stream=True), end - monotonic_time(), _MAX_PAGE_BYTES
         )
@@ -36,7 +36,7 @@ def read(address: str, deadline: float, verdict: Callable[[Facts], Report]) -> R
     end = monotonic_time() + deadline
     try:
         with progress_message(f"asking {url}"):
-            return run_with_timeout(deadline, judged_page)
+            return run_with_timeout(deadline, evaluated)
     except (TimeoutError, requests.Timeout):
         return unknown(f"{url}: no verdict within {deadline:.3g} s")
     except TooLargeError as error:

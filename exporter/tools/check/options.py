@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from exporter.config.kinds import (
-    Pairs,
     Subset,
     boolean,
     choice,
@@ -20,13 +18,9 @@ from exporter.config.kinds import (
 from exporter.config.option import option, options_of, section
 from exporter.daemon.config import DaemonConfig
 from exporter.faults.evaluate import STAGES
-from exporter.faults.reference import REFERENCES
 from exporter.faults.rules import NAMES
 from exporter.tools.check.program import command
 from exporter.tools.check.render import FORMATS
-
-reference: Pairs[Mapping[str, str]] = Pairs({name: each.accepts for name, each in REFERENCES.items()}, dict)
-"""Values by name, from `driver=580.95.05,ecc=on`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +68,6 @@ class HealthConfig:
         "3", number, "Degraded with fewer degrees left before the GPU slows itself down.", metavar="DEGREES"
     )
     hot: float = option("70", number, "Degraded when a fan stands still above this temperature.", metavar="DEGREES")
-    reference: Mapping[str, str] = option(
-        "",
-        reference,
-        "What every GPU must have, e.g. driver=580.95.05,ecc=on,power-limit=700; also vbios, model, persistence, "
-        "nvlinks, pcie-width, and sm-clock and memory-clock (their maxima in MHz).",
-        metavar="LIST",
-    )
     ignore: tuple[str, ...] = option(
         "", Subset(NAMES), "Rules to leave out: " + ", ".join(NAMES) + ".", metavar="RULES"
     )

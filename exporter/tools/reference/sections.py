@@ -40,7 +40,7 @@ class Section:
         before, begin, rest = text.partition(self.begin)
         _, end, after = rest.partition(END)
         if not begin or not end:
-            raise ValueError("the page lacks the marks between which the tables stand")
+            raise ValueError("the page lacks the markers between which the tables stand")
         made = "\n".join(self.lines())
         return f"{before}{begin}\n\n{made}\n\n{END}{after}"
 
@@ -78,8 +78,8 @@ def definitions() -> str:
 _TARGETS = ", ".join(f"{name} {100 * target:.0f} %" for name, target in GOOD.items())
 _NOTES = (
     "- **Range**: rules are evaluated once a minute. GPU hours of a day are `sum_over_time(x[1d]) / 60`.",
-    "- **Price**: held GPU hours times the price of the model. A MIG instance or a shared GPU costs its fraction.",
-    "- **Price of the waste**: price times wasted / held. It is absent if nothing was observed.",
+    "- **Price**: allocated GPU hours times the price of the model. A MIG instance or a shared GPU costs its fraction.",
+    "- **Price of the waste**: price times wasted / allocated. It is absent if nothing was observed.",
     f"- **Target ratio**: utilization divided by the target of its class: {_TARGETS}.",
     f"- **Colours**: utilization is green from its target on, and red below {100 * LOW / HIGH:.0f} % of it.",
     "- **Unreachable GPU**: its counters stand still, so rates are 0. Add `and on (instance, uuid) gpu_up == 1`.",

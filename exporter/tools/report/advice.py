@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from exporter.ledger.states import BY_STATE, POSSIBLY_LOST
 from exporter.ledger.states.state import State
 from exporter.tools.report import words
-from exporter.tools.report.definitions import BUSY, LOST, Hours, held, lost, utilization
+from exporter.tools.report.definitions import BUSY, LOST, Hours, allocated, lost, utilization
 from exporter.tools.report.model import Advice, DeviceUse, NodeUse
 
 _WORTH_SAYING = 0.02
-"""Of the held hours: less is left unsaid."""
+"""Of the allocated hours: less is left unsaid."""
 _LITTLE_MEMORY = 0.25
 """Of a GPU's memory, at its peak: below it, with the GPU mostly idle, a part of a GPU would do."""
 _LITTLE_USE = 0.3
@@ -41,12 +41,12 @@ _PROFILE = (
 )
 
 
-def of_states(hours: Hours, devices: Sequence[DeviceUse] = (), *, of_held: float | None = None) -> tuple[Advice, ...]:
+def of_states(hours: Hours, devices: Sequence[DeviceUse] = (), *, of_whole: float | None = None) -> tuple[Advice, ...]:
     """The ledger's own advice for each wasted state, then for states that could be better; the largest first.
 
-    `of_held` is what was held where `hours` are a part of it.
+    `of_whole` is what was allocated where `hours` are a part of it.
     """
-    least = _WORTH_SAYING * (held(hours) if of_held is None else of_held)
+    least = _WORTH_SAYING * (allocated(hours) if of_whole is None else of_whole)
     return tuple(
         Advice(state, hours[state], _advice(BY_STATE[state], devices))
         for group in (LOST, POSSIBLY_LOST, BETTER)
@@ -74,7 +74,7 @@ def of_job(
     unused = () if moved else _unused(devices)
     found = (("more_loaders", _INPUT, _idle_cpus(nodes)), ("unpinned", ("wait_cpu",), _copies(hours, devices)),
              ("mixed_precision", ("computing",), _precision(devices)), ("profile", _UNCLEAR, _PROFILE))  # fmt: skip
-    least = _WORTH_SAYING * held(hours)
+    least = _WORTH_SAYING * allocated(hours)
     amounts = [(state, sum([hours.get(each, 0.0) for each in states]), text) for state, states, text in found]
     more = [Advice(state, amount, text) for state, amount, text in amounts if text and amount > least]
     return (*unused, *of_states(hours, devices), *more, *_too_large(devices))
@@ -82,7 +82,7 @@ def of_job(
 
 def _idle_cpus(nodes: Sequence[NodeUse]) -> str:
     """Describe the CPUs and host memory that are left for loader workers on the fullest node."""
-    lasted = max([held(node.hours) / node.gpus for node in nodes if node.gpus], default=0.0)
+    lasted = max([allocated(node.hours) / node.gpus for node in nodes if node.gpus], default=0.0)
     known = [(n.cpu_limit_cores, n.cpu_seconds) for n in nodes if n.cpu_limit_cores and n.cpu_seconds]
     idle = min([limit - used / 3600 / lasted for limit, used in known], default=0.0) if lasted else 0.0
     sizes = [(n.memory_limit_bytes, n.resident_bytes) for n in nodes if n.memory_limit_bytes and n.resident_bytes]
@@ -93,7 +93,7 @@ def _idle_cpus(nodes: Sequence[NodeUse]) -> str:
 
 def _copies(hours: Hours, devices: Sequence[DeviceUse]) -> str:
     copied = sum([device.copied_bytes or 0.0 for device in devices])
-    return _UNPINNED.format(words.gib(copied)) if copied >= _COPIES_MUCH * 3600 * held(hours) > 0 else ""
+    return _UNPINNED.format(words.gib(copied)) if copied >= _COPIES_MUCH * 3600 * allocated(hours) > 0 else ""
 
 
 def _precision(devices: Sequence[DeviceUse]) -> str:

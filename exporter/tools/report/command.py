@@ -34,7 +34,7 @@ from exporter.tools.report.document import Document
 from exporter.tools.report.job import ReportRequest, job_report, nothing, slurm_job, window
 from exporter.tools.report.model import Digest, JobReport
 from exporter.tools.report.options import MONTH_FORMATS, PrometheusConfig, ReportConfig
-from exporter.tools.report.showback import document, showback, to_csv, to_focus, to_json
+from exporter.tools.report.showback import document, showback, to_csv, to_focus, to_json, to_opencost
 from exporter.tools.report.subject import EXPECTED, Named, named, selected
 from exporter.tools.report.summary import SlurmPart, is_of, jobs, slurm, slurm_facts, slurm_jobs
 from exporter.tools.report.terminal import Colors, paint, progress_message
@@ -95,7 +95,7 @@ def run(config: ReportConfig) -> int:
     if config.month:
         return _month(config, config.month, prices or Prices("", ()))
     if config.format in MONTH_FORMATS or config.team:
-        raise ConfigError("--team, --format csv and --format focus: expected with --month")
+        raise ConfigError("--team and --format csv, focus and opencost: expected with --month")
     recorded = promql.PRICES if prices is None else site_prices(prices)
     subject = _subject(config, recorded)
     client = Client(access(config.prometheus))
@@ -126,8 +126,9 @@ def _month(config: ReportConfig, of: Month, prices: Prices) -> int:
     except sqlite3.Error as error:
         raise ConfigError(f"--accounting.database {path}: {error}") from None
     print_error(f"{of.name}: {found.coverage}")
-    if config.format == "focus":
-        return _write(to_focus(charges, of, prices.currency), config)
+    if config.format in ("focus", "opencost"):
+        write = to_focus if config.format == "focus" else to_opencost
+        return _write(write(charges, of, prices.currency), config)
     if config.format in ("csv", "json"):
         return _write(to_csv(found) if config.format == "csv" else to_json(found), config)
     return _write(_formatted(document(found), config, paint(sys.stdout)), config)
@@ -153,7 +154,7 @@ def _without_gpus(config: ReportConfig) -> str:
         known = Sacct(config.sacct).of_name(job) if job and shutil.which(config.sacct) else None
     except SacctError:
         known = None
-    if known is None or known.held_gpus:
+    if known is None or known.allocated_gpus:
         return ""
     facts = slurm_facts(known)
     if config.format == "json":

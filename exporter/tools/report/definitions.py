@@ -1,4 +1,4 @@
-"""What held, used, wasted and utilization are, once in PromQL and once in Python.
+"""What allocated, used, wasted and utilization are, once in PromQL and once in Python.
 
 A ledger gives GPU time by state. In PromQL it is a recorded `…_state:…_gpu_seconds:rate5m`, summed over a window; in
 Python it is hours by state. Both forms give the same number of the same time, and nothing where nothing was observed.
@@ -18,7 +18,7 @@ Hours = Mapping[str, float]
 BUSY = states.BUSY
 """A kernel ran, and did something."""
 LOST, POSSIBLY_LOST = states.LOST, states.POSSIBLY_LOST
-"""Held, and nothing (or less than could be) came of it, likely or for certain: what the recording rules call waste."""
+"""Allocated, and likely or certainly nothing (or less than could be) came of it: waste, as recording rules call it."""
 FREE, UNOBSERVED = ("free",), ("unobserved",)
 
 REPLICAS = "replica, prometheus_replica, __replica__, rule_replica, ruler_replica, thanos_ruler_replica"
@@ -29,10 +29,10 @@ RULE_SECONDS = 60
 """Between two evaluations of a recording rule: sums over time of one, times this, are integrals in seconds."""
 
 LOW, HIGH = 0.3, 0.7
-"""Utilization under the first is bad, from the second on good: the marks of the alert and of the colours."""
+"""Utilization under the first is bad, from the second on good: the thresholds of the alert and of the colours."""
 GOOD: Mapping[str, float] = {"batch": HIGH, "service": 0.35, "interactive": 0.14}
-"""The mark from which on utilization is good, by class of work; where that is not known, as batch. A service keeps room
-for its peaks, a session waits for its user. Under LOW / HIGH of its mark it is bad."""
+"""The target utilization, by class of work; where that is not known, as batch. A service keeps room
+for its peaks, a session waits for its user. Under LOW / HIGH of its target it is bad."""
 
 
 Amount = Callable[[str], str]
@@ -50,10 +50,10 @@ def hours_in(window: str) -> Amount:
 
 
 class Amounts(Protocol):
-    """Amounts of time in PromQL, all with the same labels. `known` is what was observed, held or free."""
+    """Amounts of time in PromQL, all with the same labels. `known` is what was observed, allocated or free."""
 
     def known(self) -> str: ...
-    def held(self) -> str: ...
+    def allocated(self) -> str: ...
     def observed(self) -> str: ...
     def used(self) -> str: ...
     def lost(self) -> str: ...
@@ -71,7 +71,7 @@ class Totals:
     def known(self) -> str:
         return self.observed()
 
-    def held(self) -> str:
+    def allocated(self) -> str:
         return self._of("gpu_workload_allocated")
 
     def observed(self) -> str:
@@ -84,7 +84,7 @@ class Totals:
         return self._of("gpu_waste")
 
     def target_gpu_hours(self) -> str:
-        """What would have to be used for the marks of its classes."""
+        """What would have to be used for the targets of its classes."""
         return self._of("gpu_workload_good")
 
     def _of(self, name: str) -> str:
@@ -109,7 +109,7 @@ class Ledger:
     def known(self) -> str:
         return self.of(without(UNOBSERVED))
 
-    def held(self) -> str:
+    def allocated(self) -> str:
         return self.of(without(FREE))
 
     def observed(self) -> str:
@@ -163,19 +163,19 @@ def _sum(of: Hours, states: Iterable[str]) -> float:
     return sum(of.get(state, 0.0) for state in states)
 
 
-def held(of: Hours) -> float:
+def allocated(of: Hours) -> float:
     return sum(of.values()) - _sum(of, FREE)
 
 
 def observed(of: Hours) -> float:
-    return held(of) - _sum(of, UNOBSERVED)
+    return allocated(of) - _sum(of, UNOBSERVED)
 
 
 def used(of: Hours) -> float | None:
     return _sum(of, BUSY) if observed(of) > 0 else None
 
 
-def busy_share(of: Hours) -> float | None:
+def busy_ratio(of: Hours) -> float | None:
     known = sum(of.values()) - _sum(of, UNOBSERVED)
     return _sum(of, BUSY) / known if known > 0 else None
 
@@ -185,8 +185,8 @@ def lost(of: Hours) -> float | None:
 
 
 def cost(of: Hours, per_hour: float) -> float:
-    """Of what was held; `promql.held_price` is the other form."""
-    return held(of) * per_hour
+    """Of the allocated hours; `promql.allocated_price` is the other form."""
+    return allocated(of) * per_hour
 
 
 def cost_of_waste(of: Hours, per_hour: float) -> float | None:
@@ -223,13 +223,13 @@ class Definition:
     python: Callable[[Hours], float | None]
 
 
-HELD = Definition(
-    "Held",
-    "GPU hours in which somebody held the GPU, used or not; a part of a GPU counts as a part",
+ALLOCATED = Definition(
+    "Allocated",
+    "GPU hours in which the GPU was allocated, used or not; a fraction of a GPU counts as a fraction",
     "",
-    "counts as held",
-    lambda of: of.held(),
-    held,
+    "counts as allocated",
+    lambda of: of.allocated(),
+    allocated,
 )
 USED = Definition(
     "Used",
@@ -241,7 +241,7 @@ USED = Definition(
 )
 WASTED = Definition(
     "Wasted",
-    "GPU hours in a lost state: held, and certainly or likely for nothing; what is only possibly lost is not in it",
+    "GPU hours in a lost state: allocated, and certainly or likely for nothing; time possibly lost is not in it",
     "",
     "counts as not wasted; with nothing else there is no number",
     lambda of: of.lost(),
@@ -250,17 +250,17 @@ WASTED = Definition(
 UTILIZATION = Definition(
     "Utilization",
     "used GPU hours",
-    "held GPU hours that were observed",
+    "allocated GPU hours that were observed",
     "is in neither; with nothing else there is no number",
     lambda of: f"{of.used()} / ({of.observed()} > 0)",
     utilization,
 )
-BUSY_SHARE = Definition(
+BUSY_RATIO = Definition(
     "Busy",
     "used GPU hours",
-    "GPU hours that were observed, held or free: how busy a GPU, a node or a model is, whoever had it",
+    "GPU hours that were observed, allocated or free: how busy a GPU, a node or a model is, whoever had it",
     "is in neither; with nothing else there is no number",
     lambda of: f"{of.used()} / ({of.known()} > 0)",
-    busy_share,
+    busy_ratio,
 )
-DEFINITIONS = (HELD, USED, WASTED, UTILIZATION, BUSY_SHARE)
+DEFINITIONS = (ALLOCATED, USED, WASTED, UTILIZATION, BUSY_RATIO)

@@ -26,14 +26,18 @@ class Group:
 
     @property
     def scope(self) -> str:
-        cluster = promql.matchers(cluster=self.cluster) if self.cluster else promql.EVERYTHING
-        return f"{cluster}, {promql.matchers(**{promql.label(self.level): self.name})}" if self.level else cluster
+        own = f", {promql.matchers(**{promql.label(self.level): self.name})}" if self.level else ""
+        return self.in_cluster + own
+
+    @property
+    def in_cluster(self) -> str:
+        return promql.matchers(cluster=self.cluster) if self.cluster else promql.EVERYTHING
 
 
 def digest(client: Client, group: Group, since: float, prices: str, now: float) -> Digest:
     """`prices` is PromQL of a series per model.
 
-    Raises ReportError: NoMetricsError where no rule has recorded anything, NoDataError where the group held no GPU.
+    Raises ReportError: NoMetricsError where no rule has recorded anything, NoDataError where the group had no GPUs.
     """
     window = f"{math.ceil(since)}s"
     levels = ("workload",) if group.level else (*promql.LEVELS, "workload")
@@ -44,23 +48,25 @@ def digest(client: Client, group: Group, since: float, prices: str, now: float) 
     level = group.level or promql.TEAM
     causes = {s.labels["state"]: s.value for s in client.instant(promql.causes(level, group.scope, window), now)}
     hours = {state: causes[state] for state in STATES if causes.get(state, 0.0) > 0}
-    held, wasted = (
+    allocated, wasted = (
         [each.value for each in client.instant(query(level, group.scope, window), now)]
         for query in (promql.allocated_gpu_hours, promql.wasted)
     )
+    covered = client.instant(promql.covered_seconds(group.in_cluster, window), now)
     compared = () if group.level else client.instant(promql.SCHEDULER_DIFFERENCE.format(window=window), now)
-    if not held:  # levels are recorded every 15 minutes: the first hours are the workloads'
-        held = [row.held for row in rows]
+    if not allocated:  # levels are recorded every 15 minutes: the first hours are the workloads'
+        allocated = [row.allocated for row in rows]
         wasted = [row.wasted for row in rows if row.wasted is not None]
     return Digest(
         title=group.title,
         since=now - since,
         until=now,
-        held=sum(held),
+        covered=min(covered[0].value, since) if covered else None,
+        allocated=sum(allocated),
         wasted=sum(wasted) if wasted else None,
         tables={level: table for level, table in tables.items() if table},
         causes=hours,
-        advice=advice.of_states(hours, of_held=sum(held)),
+        advice=advice.of_states(hours, of_whole=sum(allocated)),
         scheduler_difference=compared[0].value if compared else None,
     )
 
@@ -72,7 +78,7 @@ def _table(client: Client, level: str, scope: str, window: str, prices: str, now
         found = client.instant(expr, now)
         return {tuple(sample.labels.get(label, "") for label in labels): sample for sample in found}
 
-    held = by_key(promql.allocated_gpu_hours(level, scope, window))
+    allocated = by_key(promql.allocated_gpu_hours(level, scope, window))
     ran = by_key(promql.busy_gpu_hours(level, scope, window))
     wasted = by_key(promql.wasted(level, scope, window))
     use = by_key(promql.utilization(level, scope, window))
@@ -83,7 +89,7 @@ def _table(client: Client, level: str, scope: str, window: str, prices: str, now
     rows = [
         Row(
             labels=dict(zip(labels, key, strict=True)),
-            held=sample.value,
+            allocated=sample.value,
             wasted=wasted[key].value if key in wasted else None,
             utilization=use[key].value if key in use else None,
             price_wasted=price[key].value if key in price else None,
@@ -92,15 +98,15 @@ def _table(client: Client, level: str, scope: str, window: str, prices: str, now
             model_flops_utilization_bound=flops_bound[key].value if key in flops_bound else None,
             state=state[key].labels.get("state", "") if key in state else "",
         )
-        for key, sample in held.items()
+        for key, sample in allocated.items()
         if sample.value > 0
     ]
-    return tuple(sorted(rows, key=lambda row: (-(row.wasted or 0.0), -row.held, *row.labels.values())))
+    return tuple(sorted(rows, key=lambda row: (-(row.wasted or 0.0), -row.allocated, *row.labels.values())))
 
 
 def _nothing(client: Client, group: Group, window: str, now: float) -> Exception:
-    if client.instant(promql.RULES_THERE.format(window=window), now):
-        return NoDataError(f"no data about {group.title} in the range: unknown here, or held no GPU")
+    if client.instant(promql.covered_seconds(promql.EVERYTHING, window), now):
+        return NoDataError(f"no data about {group.title} in the range: unknown here, or no GPU was allocated")
     if client.instant(promql.ANY_METRICS, now):
         if client.has_rule(promql.RULE):
             return NoMetricsError(

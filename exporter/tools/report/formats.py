@@ -10,9 +10,9 @@ from typing import Any
 from exporter.core.printable import html_text, printable, printable_json
 from exporter.ledger.palette import LIGHT
 from exporter.tools.report import words
-from exporter.tools.report.definitions import held, lost, utilization
+from exporter.tools.report.definitions import allocated, lost, utilization
 from exporter.tools.report.document import Bars, Block, Document, Facts, Heading, Steps, Table
-from exporter.tools.report.layout import model_flops
+from exporter.tools.report.layout import covers, model_flops
 from exporter.tools.report.model import Digest, JobReport, worst
 
 # Mail programs know no CSS variables: the colours stand in each rule.
@@ -129,7 +129,7 @@ def to_json(report: JobReport | Digest, also: Mapping[str, Any]) -> str:
     if isinstance(report, JobReport):
         content |= {
             "gpus": report.gpus,
-            "gpu_hours": held(report.hours),
+            "gpu_hours": allocated(report.hours),
             "gpu_hours_used": report.used_hours,
             "gpu_hours_wasted": lost(report.hours),
             "utilization": utilization(report.hours),
@@ -144,7 +144,9 @@ def to_json(report: JobReport | Digest, also: Mapping[str, Any]) -> str:
 def short(report: JobReport | Digest) -> str:
     """`GPU 43 % used; 8 GPUs 2.1 h; wasted 9.6 h, most on Waits for storage; memory 61 of 80 GiB; 12.4 kWh`."""
     if isinstance(report, Digest):
-        return f"GPU: held {words.hours(report.held)}; wasted {words.hours(report.wasted)}\n"
+        return (
+            f"GPU: allocated {words.hours(report.allocated)}; wasted {words.hours(report.wasted)}; {covers(report)}\n"
+        )
     cause = worst(report.hours)
     parts = [
         f"GPU {words.percent(utilization(report.hours))} used" + model_flops(report.progress),

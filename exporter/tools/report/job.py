@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from exporter.ledger.states import STATES
 from exporter.tools.report import advice, promql
 from exporter.tools.report.client import Client, NoDataError, NoMetricsError, Sample, SeveralError
-from exporter.tools.report.definitions import Hours, held
+from exporter.tools.report.definitions import Hours, allocated
 from exporter.tools.report.model import DeviceUse, JobReport, Name, NodeUse, Span
 from exporter.tools.report.progress import Ask, progress, runs
-from exporter.tools.report.subject import held_span
+from exporter.tools.report.subject import allocated_span
 
 _HOUR = 3600.0
 _BEFORE = 60.0
@@ -23,7 +23,7 @@ they had at that sample is not to be subtracted."""
 _AFTER = 60.0
 """Seconds after its last sample with GPUs: the sample in which they are complete comes a scrape after its end."""
 _ALWAYS = 0.98
-"""Of the time of its GPUs: who held less did not hold each of them from its start to its end."""
+"""Of the time of its GPUs: a shorter one did not have each of them from its start to its end."""
 _Key = tuple[str, str]
 
 
@@ -44,7 +44,7 @@ def job_report(client: Client, request: ReportRequest, prices: str, now: float) 
 
     Raises ReportError; NoDataError where nothing is known of it in the range, or of several of that name.
     """
-    span = held_span(client, request.selector, request.since, now)
+    span = allocated_span(client, request.selector, request.since, now)
     if span is None:
         raise nothing(client, request.title, request.since, now)
     ask = _asker(client, request.selector, window(span.seconds), span.until)
@@ -56,13 +56,13 @@ def job_report(client: Client, request: ReportRequest, prices: str, now: float) 
         raise SeveralError(f"{request.title} is in several clusters, name one by --cluster: {', '.join(clusters)}")
     nodes = tuple(_nodes(wider))
     hours = _summed(node.hours for node in nodes)
-    devices = tuple(_devices(ask, span, held(hours)))
+    devices = tuple(_devices(ask, span, allocated(hours)))
     at_once = wider(promql.max_concurrent_gpus) if len(nodes) > 1 else ()
     together = wider(promql.devices_at_once) if len(devices) > 1 else ()
     moved = bool(together) and len(devices) > together[0].value
     ran = wider(lambda s, w: promql.of_nodes("gpu_workload_busy_gpu_seconds_total", s, w))
     used = sum(sample.value for sample in ran) / _HOUR if ran else None
-    steps = progress(wider, devices, held(hours))
+    steps = progress(wider, devices, allocated(hours))
     counted = any(steps.counted.values())
     limit = _said(info, "time_limit_seconds")
     return JobReport(
@@ -72,7 +72,7 @@ def job_report(client: Client, request: ReportRequest, prices: str, now: float) 
         nodes=nodes,
         devices=devices,
         progress=steps,
-        cost=_cost(held(hours), devices, _prices(client, prices, now)),
+        cost=_cost(allocated(hours), devices, _prices(client, prices, now)),
         advice=advice.of_job(hours, devices, nodes, moved=moved),
         used_hours=used,
         runs=runs(client, info, window(request.since), now, request.changed_at) if counted else None,
@@ -102,7 +102,7 @@ def nothing(client: Client, title: str, since: float, now: float) -> Exception:
     ):
         return NoMetricsError("this Prometheus has no metrics of gpu-exporter")
     last = f"{since / 86400:g} d" if since >= 86400 else f"{since / 3600:g} h"  # noqa: PLR2004 - a day
-    return NoDataError(f"no data about {title} in the last {last}: unknown here, or it held no GPU")
+    return NoDataError(f"no data about {title} in the last {last}: unknown here, or no GPU was allocated")
 
 
 def _name(title: str, info: Sequence[Sample]) -> Name:
@@ -156,11 +156,11 @@ def _nodes(ask: Ask) -> Iterable[NodeUse]:
 
 
 def _devices(ask: Ask, span: Span, hours: float) -> Iterable[DeviceUse]:
-    """With each the time in which it was held: all of the span, unless these hours are fewer than that makes."""
+    """With each the time in which it was allocated: all of the span, unless these hours are fewer than that makes."""
     named = ask(promql.models)
     models = {_key(s): s.labels.get("model", "") for s in named}
     of_gpu = {(_node(s.labels), s.labels.get("gpu", "")): s.labels.get("model", "") for s in named}
-    instances = ask(promql.mig_shares)
+    instances = ask(promql.mig_fractions)
     cut = {(_node(s.labels), s.labels.get("gpu", "")) for s in instances}
     whole = [s for s in ask(promql.shares) if (_node(s.labels), s.labels.get("gpu", "")) not in cut]
     always = hours * _HOUR >= _ALWAYS * span.seconds * sum(share.value for share in (*whole, *instances))

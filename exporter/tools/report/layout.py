@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from exporter.ledger.palette import style_of
 from exporter.tools.report import words
-from exporter.tools.report.definitions import BUSY, LOST, Hours, held, lost, utilization
+from exporter.tools.report.definitions import BUSY, LOST, Hours, allocated, lost, utilization
 from exporter.tools.report.document import Bar, Bars, Block, Document, Facts, Heading, Paragraph, Steps, Table
 from exporter.tools.report.model import (
     Advice,
@@ -51,7 +51,7 @@ def _findings(report: JobReport) -> Sequence[Block]:
             (
                 node.node,
                 words.count(node.gpus) if node.gpus else "-",
-                words.hours(held(node.hours)),
+                words.hours(allocated(node.hours)),
                 words.percent(utilization(node.hours)),
                 words.hours(lost(node.hours)),
                 words.title(worst(node.hours)),
@@ -63,7 +63,7 @@ def _findings(report: JobReport) -> Sequence[Block]:
     if report.devices:
         blocks += [Heading("GPUs"), _devices(report.devices)]
     if report.moved:
-        blocks.append(Paragraph("It held these in turn: each row is of the time in which it held that GPU."))
+        blocks.append(Paragraph("They were allocated in turn: each row is of the time in which its GPU was."))
     if len(report.devices) > _MAX_DEVICES:
         blocks.append(Paragraph(f"The {_MAX_DEVICES} least used of {len(report.devices)}."))
     return blocks
@@ -83,7 +83,7 @@ def heading(report: JobReport) -> str:
 
 
 def bars(hours: Hours) -> Bars:
-    whole = held(hours)
+    whole = allocated(hours)
     return Bars(
         tuple(
             Bar(words.title(state), words.hours(amount), amount / whole, _tone(state), style_of(state).colour)
@@ -117,13 +117,13 @@ def _facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
     owner += [f"namespace {name.namespace}"] if name.namespace else []
     if owner:
         yield "Belongs to", ", ".join(owner)
-    yield "Allocated", _held(report)
+    yield "Allocated", _allocated(report)
     if span.time_limit:
         used = "" if span.truncated else f", {words.percent(span.seconds / span.time_limit)} of it used"
         yield "Time limit", words.span(span.time_limit) + used
     wasted = lost(report.hours)
     part = "nothing of it was observed" if wasted is None else f"{words.hours(wasted)} of it wasted"
-    yield "GPU hours", f"{words.hours(held(report.hours))}, {part}"
+    yield "GPU hours", f"{words.hours(allocated(report.hours))}, {part}"
     if report.used_hours is not None:
         yield "Used", f"{words.hours(report.used_hours)}: the time its kernels ran, whatever its share of a GPU"
     yield "Utilization", words.percent(utilization(report.hours)) + model_flops(report.progress)
@@ -132,7 +132,7 @@ def _facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
     yield from facts(report, currency)
 
 
-def _held(report: JobReport) -> str:
+def _allocated(report: JobReport) -> str:
     span = report.span
     nodes = "1 node" if len(report.nodes) == 1 else f"{len(report.nodes)} nodes"
     state = f"ended {words.when(span.end)}" if span.end is not None else "still running"
@@ -318,10 +318,15 @@ _MAX_ROWS = 30
 def digest_document(digest: Digest, currency: str) -> Document:
     wasted = "nothing of it was observed"
     if digest.wasted is not None:
-        share = digest.wasted / digest.held if digest.held else None
-        wasted = f"{words.hours(digest.wasted)}, {words.percent(share)} of what was held"
+        share = digest.wasted / digest.allocated if digest.allocated else None
+        wasted = f"{words.hours(digest.wasted)}, {words.percent(share)} of the allocated hours"
     span = f"{words.when(digest.since)} to {words.when(digest.until)}"
-    facts = [("From", span), ("Allocated", words.hours(digest.held)), ("Wasted", wasted)]
+    facts = [
+        ("From", span),
+        ("Covers", covers(digest)),
+        ("Allocated", words.hours(digest.allocated)),
+        ("Wasted", wasted),
+    ]
     if digest.scheduler_difference:
         differing = (
             f"{words.percent(digest.scheduler_difference)} of GPU time; the log of gpu-exporter accounting names jobs"
@@ -336,6 +341,12 @@ def digest_document(digest: Digest, currency: str) -> Document:
         if len(rows) > _MAX_ROWS:
             blocks.append(Paragraph(f"The first {_MAX_ROWS} of {len(rows)}."))
     return Document(f"GPU hours of {digest.title}", tuple(blocks))
+
+
+def covers(digest: Digest) -> str:
+    """Return for how much of the period there is data."""
+    covered = "an unknown part" if digest.covered is None else words.span(digest.covered)
+    return f"data for {covered} of {words.span(digest.until - digest.since)}"
 
 
 def _owners(rows: Sequence[Row], currency: str) -> Table:
@@ -356,7 +367,7 @@ def _numbers(currency: str) -> tuple[_Column, ...]:
         return "-" if row.price_wasted is None else words.money(row.price_wasted, currency)
 
     return (
-        (">Allocated", lambda row: words.hours(row.held)),
+        (">Allocated", lambda row: words.hours(row.allocated)),
         (">Used", lambda row: words.hours(row.used)),
         (">Utilization", lambda row: words.percent(row.utilization)),
         (">MFU", lambda row: words.percent(row.model_flops_utilization)),

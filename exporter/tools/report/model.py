@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from exporter.tools.report.definitions import LOST, Hours, cost_of_waste, held
+from exporter.tools.report.definitions import LOST, Hours, allocated, cost_of_waste
 
 JOULES_PER_KWH = 3.6e6
 WORK = ("samples", "tokens", "images", "requests", "steps")
@@ -92,7 +92,7 @@ class Run:
 
     @property
     def seconds(self) -> float | None:
-        """How long it held its GPUs."""
+        """How long its GPUs were allocated."""
         return self.gpu_hours * 3600 / self.gpus if self.gpus > 0 else None
 
 
@@ -170,7 +170,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When GPUs were held, Unix seconds. `end` is None while they still are."""
+    """When GPUs were allocated, Unix seconds. `end` is None while they still are."""
 
     start: float
     end: float | None
@@ -202,7 +202,7 @@ class NodeUse:
 
 @dataclass(frozen=True, slots=True)
 class DeviceUse:
-    """One GPU or MIG instance in the time in which the workload held it. On a shared one the others' use is in it."""
+    """One GPU or MIG instance while it was allocated to the workload. On a shared one the others' use is in it."""
 
     node: str
     gpu: str
@@ -244,14 +244,14 @@ class JobReport:
     runs: Runs | None = None
     """Of the same name and user, where they report what they get done."""
     gpus_at_once: float | None = None
-    """The most GPUs it held on all its nodes together, where it had several."""
+    """The most GPUs allocated on all its nodes together, where it had several."""
     moved: bool = False
-    """Whether it held some of its GPUs after others: a requeued job, pods that followed one another."""
+    """Whether it had some of its GPUs after others: a requeued job, pods that followed one another."""
 
     @property
     def throughput(self) -> Mapping[str, Throughput]:
         """By what the program counts."""
-        seconds, hours, joules = self.span.seconds, held(self.hours), self.energy_joules
+        seconds, hours, joules = self.span.seconds, allocated(self.hours), self.energy_joules
         return {name: throughput(total, seconds, hours, joules) for name, total in self.progress.counted.items()}
 
     @property
@@ -278,7 +278,7 @@ class JobReport:
     @property
     def cost_wasted(self) -> float | None:
         """Price of the wasted GPU hours."""
-        hours = held(self.hours)
+        hours = allocated(self.hours)
         return cost_of_waste(self.hours, self.cost / hours) if self.cost is not None and hours else None
 
 
@@ -287,7 +287,7 @@ class Row:
     """One account, namespace, user or workload in the digest."""
 
     labels: Mapping[str, str]
-    held: float
+    allocated: float
     wasted: float | None
     utilization: float | None
     price_wasted: float | None
@@ -308,7 +308,7 @@ class Digest:
     since: float
     """Unix seconds."""
     until: float
-    held: float
+    allocated: float
     wasted: float | None
     """None where nothing was observed."""
     tables: Mapping[str, tuple[Row, ...]]
@@ -317,3 +317,5 @@ class Digest:
     advice: tuple[Advice, ...] = field(default=())
     scheduler_difference: float | None = None
     """GPU time that Slurm and the nodes count differently, of all; None if it was not compared."""
+    covered: float | None = None
+    """Seconds of the period for which there are recordings; None if that is unknown."""

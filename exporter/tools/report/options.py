@@ -30,7 +30,7 @@ def optional_month(value: str) -> Month | None:
     return month(value) if value else None
 
 
-MONTH_FORMATS = ("csv", "focus")
+MONTH_FORMATS = ("csv", "focus", "opencost")
 FORMATS = ("text", "markdown", "json", "html", "short")
 
 _WHAT, _FORM, _FROM = "What", "How", "Where from"
@@ -95,7 +95,7 @@ class ReportConfig:
     format: str = option(
         "text",
         choice(*FORMATS, *MONTH_FORMATS, "rules"),
-        "text, markdown, json, html, or short (one line, for AdminComment); of a month also csv or focus;"
+        "text, markdown, json, html, or short (one line, for AdminComment); of a month also csv, focus or opencost;"
         " rules: the prices as a rule file.",
         metavar="FORMAT",
         group=_FORM,

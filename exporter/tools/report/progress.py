@@ -63,7 +63,7 @@ Ask = Callable[[Callable[[str, str], str]], Sequence[Sample]]
 
 
 def progress(ask: Ask, devices: Sequence[DeviceUse], gpu_hours: float) -> Progress:
-    """Of one workload, which held `devices` for so long, together or one after the other."""
+    """Of one workload, to which `devices` were allocated for so long, together or one after the other."""
 
     def one(query: Callable[[str, str], str]) -> float | None:
         found = ask(query)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from exporter.tools.report.definitions import (
-    HELD,
+    ALLOCATED,
     LOST,
     POSSIBLY_LOST,
+    RULE_SECONDS,
     SCRAPE,
     UTILIZATION,
     WASTED,
@@ -97,7 +98,7 @@ def totals(level: str, scope: str, window: str) -> Totals | OwnerLevel:
 
 
 def allocated_gpu_hours(level: str, scope: str, window: str) -> str:
-    return HELD.promql(totals(level, scope, window))
+    return ALLOCATED.promql(totals(level, scope, window))
 
 
 def busy_gpu_hours(level: str, scope: str, window: str) -> str:
@@ -172,9 +173,9 @@ def owned(level: str, scope: str) -> str:
     return scope if level in {"workload", "cluster"} else f'{scope}, {label(level)}!=""'
 
 
-def held_price(owner: str, window: str, prices: str = PRICES) -> str:
-    """Of what each workload held; a MIG instance is priced as the part of a GPU it is."""
-    return f"{HELD.promql(totals('workload', owner, window))} * {_mean_price(owner, window, prices)}"
+def allocated_price(owner: str, window: str, prices: str = PRICES) -> str:
+    """Of the GPUs allocated to each workload; a MIG instance is priced as the part of a GPU it is."""
+    return f"{ALLOCATED.promql(totals('workload', owner, window))} * {_mean_price(owner, window, prices)}"
 
 
 def waste_price(owner: str, window: str, prices: str = PRICES) -> str:
@@ -182,7 +183,7 @@ def waste_price(owner: str, window: str, prices: str = PRICES) -> str:
 
 
 def _mean_price(owner: str, window: str, prices: str = PRICES) -> str:
-    """Of an hour of each workload's GPUs, each counted by the time it was held."""
+    """Of an hour of each workload's GPUs, each counted by the time it was allocated."""
     by = keys("workload")
 
     allocated = hours(f"workload_model:gpu_allocation_ratio:sum{{{owner}}}", window)
@@ -213,7 +214,7 @@ def nodes(selector: str, window: str) -> str:
 
 
 def max_concurrent_gpus(selector: str, window: str) -> str:
-    """The most GPUs it held on all nodes together: of a job that was moved, less than the sum over its nodes."""
+    """The most GPUs allocated on all nodes together: of a job that was moved, less than the sum over its nodes."""
     return _at_once(f"sum ({ONCE} (gpu_workload_allocated_gpus{{{selector}}}))", window)
 
 
@@ -282,38 +283,42 @@ def newest(selector: str, window: str, most: int) -> str:
     return f"topk({most}, {began} and on (cluster, workload) last_over_time(gpu_workload_info{{{selector}}}[{window}]))"
 
 
-def _held(share: str, selector: str, window: str) -> str:
-    """1 for each device the workload held at any time of the window."""
-    held_ = f"max by ({DEVICE}) (max_over_time({share}{{{selector}}}[{window}]))"
-    return f"({held_} > 0)"
+def _allocated(share: str, selector: str, window: str) -> str:
+    """1 for each device allocated to the workload at any time of the window."""
+    allocated = f"max by ({DEVICE}) (max_over_time({share}{{{selector}}}[{window}]))"
+    return f"({allocated} > 0)"
 
 
 def shares(selector: str, window: str) -> str:
-    return _held("gpu_allocation_ratio", selector, window)
+    return _allocated("gpu_allocation_ratio", selector, window)
 
 
-def mig_shares(selector: str, window: str) -> str:
+def mig_fractions(selector: str, window: str) -> str:
     by = f"{DEVICE}, profile"
     return f"max by ({by}) (max_over_time(gpu_mig_allocation_ratio{{{selector}}}[{window}])) > 0"
 
 
 def on_devices(expr: str, selector: str, window: str, *more: str, mig: bool = False) -> str:
-    """A device's series, summed by `more`, on the devices the workload held."""
+    """A device's series, summed by `more`, on the devices allocated to the workload."""
     share = "gpu_mig_allocation_ratio" if mig else "gpu_allocation_ratio"
     each = f"sum by ({', '.join((DEVICE, *more))}) ({ONCE} ({expr}))"
-    return f"{each} and on ({DEVICE}) {_held(share, selector, window)}"
+    return f"{each} and on ({DEVICE}) {_allocated(share, selector, window)}"
 
 
 def models(selector: str, window: str) -> str:
     return (
         f"max by ({DEVICE}, model) (last_over_time(gpu_info[{window}]))"
-        f" and on ({DEVICE}) {_held('gpu_allocation_ratio', selector, window)}"
+        f" and on ({DEVICE}) {_allocated('gpu_allocation_ratio', selector, window)}"
     )
 
 
 RULE, ANY_METRICS = "cluster_state:gpu_state_seconds:rate5m", "count(gpu_exporter_build_info)"
 SCHEDULER_DIFFERENCE = "max(max_over_time(gpu_accounting_scheduler_difference_ratio[{window}]))"
-RULES_THERE = f"count(count_over_time({RULE}[{{window}}]))"
+
+
+def covered_seconds(scope: str, window: str) -> str:
+    """Return the part of the window for which rules have recorded something."""
+    return f"max(count_over_time(cluster:gpu_exporters:count{{{scope}}}[{window}])) * {RULE_SECONDS}"
 
 
 _MOST, _LEAST, _SERIES = 4_000, 100, 32_000
@@ -328,7 +333,7 @@ class Turns:
         self._share = "gpu_mig_allocation_ratio" if mig else "gpu_allocation_ratio"
 
     def grown(self, counter: str, selector: str, window: str, *more: str) -> str:
-        """How far a counter of the devices got: what it gained from moment to moment while the workload held them.
+        """How far a counter of the devices got: what it gained from moment to moment while they were allocated.
 
         A state that a device was never in before is counted from 0; where the exporter restarted, what it had first is
         left out. Replicas of one series are one before they are compared with the moment before: each sees it grow a
@@ -341,7 +346,7 @@ class Turns:
         return self._over("sum_over_time", gained, selector, window)
 
     def highest(self, gauge: str, selector: str, window: str) -> str:
-        """Of all its samples from one moment to the next, where it was held at both."""
+        """Of all its samples from one moment to the next, where it was allocated at both."""
         step, own = f"{self._step(window)}s", f"on ({DEVICE}, {SCRAPE}) {self._share}{{{selector}}}"
         between = f"max_over_time({gauge}[{step}]) and {own} offset {step} > 0"
         return self._over("max_over_time", f"max by ({DEVICE}) ({between} or {gauge} and {own} > 0)", selector, window)
@@ -352,13 +357,13 @@ class Turns:
         return self._over("avg_over_time", f"max by ({DEVICE}) ({gauge} and {own} > 0)", selector, window)
 
     def seconds(self, selector: str, window: str) -> str:
-        """For how long the workload held each."""
+        """For how long each was allocated."""
         step = self._step(window)
         return f"count_over_time(({self._holding(selector)})[{window}:{step}s]) * {step}"
 
     def _over(self, function: str, each: str, selector: str, window: str) -> str:
-        held = f"{each} and on ({DEVICE}) ({self._holding(selector)})"
-        return f"{function}(({held})[{window}:{self._step(window)}s])"
+        allocated = f"{each} and on ({DEVICE}) ({self._holding(selector)})"
+        return f"{function}(({allocated})[{window}:{self._step(window)}s])"
 
     def _holding(self, selector: str) -> str:
         """Also where series that end are there for five minutes more: the workload holds none on the node then."""

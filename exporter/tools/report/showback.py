@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
@@ -14,8 +15,13 @@ from exporter.tools.report.accounting.budget import forecast
 from exporter.tools.report.accounting.database import Charge, Database, Total
 from exporter.tools.report.accounting.month import Month, month_at
 from exporter.tools.report.accounting.prices import Prices
+from exporter.tools.report.advice import of_states as advise
 from exporter.tools.report.definitions import LOST, POSSIBLY_LOST
-from exporter.tools.report.document import Document, Facts, Table
+from exporter.tools.report.document import Document, Facts, Heading, Table
+from exporter.tools.report.layout import steps
+
+_NAMED_NODES = 5
+"""Nodes without data that a total names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,11 @@ class Row:
     gpu_hours_before: float
     cost_before: float
     """Cost of the month before."""
+    wasted_cost: float
+    """Cost of the wasted hours at the mean price of all hours."""
     possibly_wasted_hours: float
+    """Hours of idle services and notebooks, and those without a certain cause."""
+    possibly_wasted_cost: float
     forecast_cost: float
     """Cost at the end of the month, at its mean so far."""
     budget: float | None
@@ -55,14 +65,20 @@ class Showback:
     days: int
     days_with_data: float
     days_with_data_before: float
+    days_missing: Mapping[str, float]
+    """Days by node in which it observed nothing, since its first row."""
     currency: str
     rows: Sequence[Row]
 
     @property
     def coverage(self) -> str:
+        missing = [f"{node} {days:.1f}" for node, days in list(self.days_missing.items())[:_NAMED_NODES]]
+        more = len(self.days_missing) - len(missing)
         return (
             f"data for {self.days_with_data:.1f} of {self.days} days;"
             f" {self.days_with_data_before:.1f} days of the month before"
+            + (f"; days missing: {', '.join(missing)}" if missing else "")
+            + (f" and {more} more nodes" if more else "")
         )
 
 
@@ -88,8 +104,9 @@ def showback(database: Database, of: Month, by: str, team: str, prices: Prices, 
         )
         for row in ranked
     ]
+    missing = {node: round(hours / 24, 2) for node, hours in database.hours_missing(of.begin, of.end).items()}
     covered, covered_before = (round(database.hours_covered(each.begin, each.end) / 24, 2) for each in (of, before))
-    return Showback(of.name, by, of.days, covered, covered_before, prices.currency, ranked)
+    return Showback(of.name, by, of.days, covered, covered_before, missing, prices.currency, ranked)
 
 
 def _ranked(rows: Sequence[Row]) -> Sequence[Row]:
@@ -106,23 +123,27 @@ def _rows(database: Database, of: Month, by: str, team: str, prices: Prices) -> 
 
 def _row(total: Total, charges: Sequence[Charge], prices: Prices) -> Row:
     hours = {state: round(seconds / 3600, 3) for state, seconds in total.states.items() if seconds}
-    kwh = total.joules / 3.6e6
+    kwh, cost = total.joules / 3.6e6, sum(charge.hours * (charge.price or 0.0) for charge in charges)
+    wasted, possibly = (sum(total.states.get(state, 0.0) for state in states) for states in (LOST, POSSIBLY_LOST))
+    per_second = cost / total.seconds if total.seconds else 0.0
     return Row(
         name=total.name,
         rank=None,
         gpu_hours=round(total.seconds / 3600, 3),
         used_hours=round(total.used / 3600, 3),
-        wasted_hours=round(sum(total.states.get(state, 0.0) for state in LOST) / 3600, 3),
+        wasted_hours=round(wasted / 3600, 3),
         unobserved_hours=hours.get("unobserved", 0.0),
         kwh=round(kwh, 3),
         allocations=total.allocations,
-        cost=round(sum(charge.hours * (charge.price or 0.0) for charge in charges), 3),
+        cost=round(cost, 3),
         unpriced_hours=round(sum(charge.hours for charge in charges if charge.price is None), 3),
         electricity_cost=round(kwh * prices.electricity_per_kwh, 3),
         kg_co2=round(kwh * prices.grams_co2_per_kwh / 1000, 3),
         gpu_hours_before=0.0,
         cost_before=0.0,
-        possibly_wasted_hours=round(sum(total.states.get(state, 0.0) for state in POSSIBLY_LOST) / 3600, 3),
+        wasted_cost=round(wasted * per_second, 3),
+        possibly_wasted_hours=round(possibly / 3600, 3),
+        possibly_wasted_cost=round(possibly * per_second, 3),
         forecast_cost=0.0,
         budget=None,
         hours_by_state=hours,
@@ -155,14 +176,19 @@ def _cell(value: object) -> object:
 
 def document(found: Showback) -> Document:
     head = (
-        *(">Rank", found.by.capitalize(), ">GPU hours", ">Used", ">Wasted", "Mostly", ">Unobserved", ">Energy"),
-        *(">Cost", ">Without a price", ">GPU hours before", ">Cost before", ">Trend"),
-        *(">Forecast", ">Of the budget"),
+        *(">Rank", found.by.capitalize(), ">GPU hours", ">Used", ">Wasted", ">Cost of waste", "Mostly"),
+        *(">Possibly wasted", ">Cost of it", ">Unobserved", ">Energy", ">Cost", ">Without a price"),
+        *(">GPU hours before", ">Cost before", ">Trend", ">Forecast", ">Of the budget"),
     )
     rows = [_cells(row, found.currency) for row in found.rows]
     total = words.money(sum(row.cost for row in found.rows), found.currency)
     facts = Facts((("Covers", found.coverage), ("Cost of these rows", total)))
-    return Document(f"GPU hours and cost by {found.by}, {found.month}", (facts, Table(head, rows)))
+    hours = Counter[str]()
+    for row in found.rows:
+        hours.update(row.hours_by_state if row.name else {})
+    advice = steps(advise(hours), known=bool(hours))
+    blocks = (facts, Table(head, rows), Heading("What to change"), advice)
+    return Document(f"GPU hours and cost by {found.by}, {found.month}", blocks)
 
 
 def _cells(row: Row, currency: str) -> Sequence[str]:
@@ -170,8 +196,10 @@ def _cells(row: Row, currency: str) -> Sequence[str]:
     trend = words.percent(row.gpu_hours / row.gpu_hours_before - 1) if row.gpu_hours_before else "-"
     return (
         *(f"{row.rank or '-'}", row.name or "(no owner)", words.hours(row.gpu_hours), words.hours(row.used_hours)),
-        *(words.hours(row.wasted_hours), words.title(max(lost, key=lost.__getitem__)) if lost else "-"),
-        *(words.hours(row.unobserved_hours), words.energy(row.kwh * 3.6e6), words.money(row.cost, currency)),
+        *(words.hours(row.wasted_hours), words.money(row.wasted_cost, currency)),
+        *(words.title(max(lost, key=lost.__getitem__)) if lost else "-", words.hours(row.possibly_wasted_hours)),
+        *(words.money(row.possibly_wasted_cost, currency), words.hours(row.unobserved_hours)),
+        *(words.energy(row.kwh * 3.6e6), words.money(row.cost, currency)),
         *(words.hours(row.unpriced_hours), words.hours(row.gpu_hours_before)),
         *(words.money(row.cost_before, currency), trend, words.money(row.forecast_cost, currency)),
         words.percent(row.cost / row.budget) if row.budget else "-",
@@ -193,7 +221,40 @@ def to_focus(charges: Sequence[Charge], of: Month, currency: str) -> str:
 
     GPU hours without a price are not in it.
     """
-    return csv_text([_focus_row(charge, charge.price, of, currency) for charge in charges if charge.price is not None])
+    return csv_text(_focus_rows(charges, of, currency))
+
+
+_OPENCOST = {
+    "accountName": "BillingAccountName", "chargeCategory": "ChargeCategory", "description": "ChargeDescription",
+    "resourceName": "ResourceName", "resourceType": "ResourceType", "providerId": "ResourceId",
+    "usageUnit": "ConsumedUnit",
+}  # fmt: skip
+_OPENCOST_NUMBERS = {
+    "billedCost": "BilledCost", "listCost": "ListCost", "listUnitPrice": "ListUnitPrice",
+    "usageQuantity": "ConsumedQuantity",
+}  # fmt: skip
+
+
+def to_opencost(charges: Sequence[Charge], of: Month, currency: str) -> str:
+    """Return the CustomCostResponse of an OpenCost plugin (opencost/protos/customcost) as JSON of protobuf."""
+    costs = [
+        {
+            **{ours: row[theirs] for ours, theirs in _OPENCOST.items()},
+            **{ours: float(str(row[theirs])) for ours, theirs in _OPENCOST_NUMBERS.items()},
+            "id": f"{of.name}/{row['SubAccountId']}/{row['SkuPriceId']}",
+            "labels": {"team": row["SubAccountName"]},
+        }
+        for row in _focus_rows(charges, of, currency)
+    ]
+    response = {
+        "costSource": "gpu", "domain": "gpu-exporter", "version": "v1", "currency": currency,
+        "start": _moment(of.begin), "end": _moment(of.end), "costs": costs,
+    }  # fmt: skip
+    return printable_json(response, 2) + "\n"
+
+
+def _focus_rows(charges: Sequence[Charge], of: Month, currency: str) -> Sequence[Mapping[str, object]]:
+    return [_focus_row(charge, charge.price, of, currency) for charge in charges if charge.price is not None]
 
 
 def _focus_row(charge: Charge, price: float, of: Month, currency: str) -> Mapping[str, object]:

@@ -1,4 +1,4 @@
-"""The subject of a report: the workload, pod or Slurm job of a name, and the time in which it held GPUs."""
+"""The subject of a report: the workload, pod or Slurm job of a name, and the time in which it had GPUs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _and(selector: str, cluster: str) -> str:
     return ", ".join(part for part in (selector, cluster) if part)
 
 
-def holding(selector: str) -> str:
+def allocated_to(selector: str) -> str:
     """Allocated GPUs; no point while none is."""
     return f"sum (gpu_workload_allocated_gpus{{{selector}}}) > 0"
 
@@ -102,7 +102,7 @@ Since = Callable[[str, float], str]
 """Makes a query of a selector that sees every sample of the last so many seconds."""
 
 
-def held_since(selector: str, seconds: float) -> str:
+def allocated_since(selector: str, seconds: float) -> str:
     """Allocated GPUs at any sample of the last `seconds`; no point while none was."""
     return f"sum (max_over_time(gpu_workload_allocated_gpus{{{selector}}}[{_milliseconds(seconds)}])) > 0"
 
@@ -117,7 +117,7 @@ def counted(selector: str) -> str:
 
 
 def began_before(selector: str) -> str:
-    """For how long it has held its GPUs, by what its counters say."""
+    """For how long its GPUs have been allocated, by what its counters say."""
     return f"{counted(selector)} / (sum ({ONCE} (gpu_workload_allocated_gpus{{{selector}}})) > 0)"
 
 
@@ -135,18 +135,18 @@ _COARSE, _FINE = 10_000, 2_000
 _LEAST_STEP = 1.0
 
 
-def held_span(client: Client, selector: str, since: float, now: float) -> Span | None:
-    """Found roughly over the whole range, then both ends to the second or so; None where it never held any.
+def allocated_span(client: Client, selector: str, since: float, now: float) -> Span | None:
+    """Found roughly over the whole range, then both ends to the second or so; None where it never had any.
 
     Each point stands for all samples since the point before, so that no workload is too short to be seen. One that was
-    shorter than a scrape interval was never seen holding, but its counters were: they stay for a while when it ends.
+    shorter than a scrape interval was never seen with GPUs, but its counters were: they stay for a while when it ends.
     """
-    found = _times(client, held_since, selector, now - since, now)
+    found = _times(client, allocated_since, selector, now - since, now)
     if found is None:
         return _counted(client, selector, since, now)
     first, last, step = found
-    running = bool(client.instant(holding(selector), now))
-    truncated = bool(client.instant(holding(selector), now - since))
+    running = bool(client.instant(allocated_to(selector), now))
+    truncated = bool(client.instant(allocated_to(selector), now - since))
     began = now - since if truncated else _began(client, selector, first, step)
     return Span(began, None if running else last, now if running else last + step, truncated)
 
@@ -154,7 +154,7 @@ def held_span(client: Client, selector: str, since: float, now: float) -> Span |
 def _began(client: Client, selector: str, first: float, step: float) -> float:
     """Before its first sample, as far back as its counters reach: nobody may have scraped its node for a while.
 
-    What was counted before and is there still (it held GPUs a minute earlier) tells nothing of this time.
+    What was counted before and is there still (GPUs were allocated a minute earlier) tells nothing of this time.
     """
     before = client.instant(counted(selector), first - step)
     seconds = client.instant(began_before(selector), first)

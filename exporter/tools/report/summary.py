@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from exporter.tools.report import words
 from exporter.tools.report.accounting.sacct import AccountedJob
 from exporter.tools.report.client import ReportError
-from exporter.tools.report.definitions import BUSY, held, lost, utilization
+from exporter.tools.report.definitions import BUSY, allocated, lost, utilization
 from exporter.tools.report.document import Block, Facts, Heading, Paragraph, Table
 from exporter.tools.report.model import DeviceUse, Digest, JobReport, Row, worst
 
@@ -60,9 +60,9 @@ def _time_flag(job: AccountedJob) -> Iterable[str]:
 
 def _gpus_flag(devices: Iterable[DeviceUse]) -> Iterable[str]:
     """Whole GPUs on which no kernel ever ran; not reported ones that were not observed."""
-    held = [device for device in devices if device.share == 1.0]
-    used = [device for device in held if sum(device.hours.get(state, 0.0) for state in BUSY) > 0]
-    if held and used and len(used) < len(held) and not any(device.hours.get("unobserved") for device in held):
+    whole = [device for device in devices if device.share == 1.0]
+    used = [device for device in whole if sum(device.hours.get(state, 0.0) for state in BUSY) > 0]
+    if whole and used and len(used) < len(whole) and not any(device.hours.get("unobserved") for device in whole):
         yield f"--gpus={len(used)}"
 
 
@@ -98,7 +98,7 @@ def summary(name: str, report: JobReport, job: AccountedJob | None) -> Summary:
         "start": report.span.start,
         "end": report.span.end,
         "gpus": report.gpus,
-        "gpu_hours": held(report.hours),
+        "gpu_hours": allocated(report.hours),
         "gpu_hours_wasted": lost(report.hours),
         "gpu_hours_by_state": dict(report.hours),
         "utilization": utilization(report.hours),

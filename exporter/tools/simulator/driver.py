@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from exporter.core.clock import UnixTime
-from exporter.core.units import Share
+from exporter.core.units import Fraction
 from exporter.driver.interface import (
     Device,
     DeviceLostError,
@@ -108,7 +108,7 @@ class SimulatedInstance(_SimulatedDevice):
         self._target = target
         self.parent_uuid = gpu.uuid
         if target.slice:
-            self.mig = Mig(target.slice.gpu_instance, 0, target.slice.profile, Share(target.share))
+            self.mig = Mig(target.slice.gpu_instance, 0, target.slice.profile, Fraction(target.share))
 
     def call(self, function: str, *args: Any) -> Any:
         now = self._moments.ready(self._gpu)

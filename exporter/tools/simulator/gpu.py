@@ -159,15 +159,15 @@ class Target:
         return None
 
     def processes(self, time: float) -> tuple[GpuProcess, ...]:
-        held = self.running(time)
-        count = held.workload.pattern.processes if held else 0
-        if not held or not count:
+        now = self.running(time)
+        count = now.workload.pattern.processes if now else 0
+        if not now or not count:
             return ()
-        began = held.workload.began(held.run)
+        began = now.workload.began(now.run)
         grown = min(1.0, 0.2 + 0.8 * (time - began) / _RAMP_SECONDS)
-        each = int(self._total * held.workload.pattern.of_rank(held.rank).memory * grown) // count + CONTEXT_BYTES
-        first = self._pid + held.run * 10 % 900
-        return tuple(GpuProcess(first + number, held, self.place, each, 1.0 / count, began) for number in range(count))
+        each = int(self._total * now.workload.pattern.of_rank(now.rank).memory * grown) // count + CONTEXT_BYTES
+        first = self._pid + now.run * 10 % 900
+        return tuple(GpuProcess(first + number, now, self.place, each, 1.0 / count, began) for number in range(count))
 
     def memory(self, time: float) -> MemoryState:
         reserved = self._total // 160
@@ -184,17 +184,17 @@ class Target:
         return (self.track.total(channel, time) - self.track.total(channel, time - window)) / window
 
     def _step(self, time: float) -> Step:
-        held = self.running(time)
+        running = self.running(time)
         active = [fault for fault in self._faults if fault.active(time)]
         role = None
-        if held:
+        if running:
             # All ranks of a job share one seed: they step together, as synchronous training does.
             role = Role(
-                held.workload.pattern.of_rank(held.rank),
-                self._seed + held.workload.job,
-                held.rank,
+                running.workload.pattern.of_rank(running.rank),
+                self._seed + running.workload.job,
+                running.rank,
                 self.share,
-                held.workload.nodes,
+                running.workload.nodes,
             )
         changes = [workload.change(time) for workload in self._workloads]
         changes += [edge for fault in self._faults for edge in (fault.at, fault.end) if edge > time]

@@ -36,7 +36,7 @@ class Pattern:
 
     name: str
     help: str
-    held: bool = True
+    allocated: bool = True
     """The GPU is allocated; a free one has no owner."""
     processes: int = 1
     period: float = 1.0
@@ -143,9 +143,9 @@ _ROWS = (
     replace(_TRAINING, name="slow-disk-rank", help="The first GPU's rank waits for storage, the others spin in a collective.",
             duty=0.3, period=2.0, others=_SPIN, host=Host(0.0, 0.7, 0.05, 0.02, 0.9, 3e6)),
     replace(_TRAINING, name="one-of-many", help="Uses its first GPU alone; its process is on all of them.",
-            others=Pattern(name="unused", help="", memory=0.05, host=_IDLE_HOST)),    Pattern(name="idle-held", help="Allocated, and no process on it.", processes=0, host=_IDLE_HOST),
+            others=Pattern(name="unused", help="", memory=0.05, host=_IDLE_HOST)),    Pattern(name="allocated-idle", help="Allocated, and no process on it.", processes=0, host=_IDLE_HOST),
     Pattern(name="idle-loaded", help="A process has memory allocated and runs nothing.", memory=0.55, host=_IDLE_HOST),
-    Pattern(name="free", help="Nobody holds it.", held=False, processes=0),
+    Pattern(name="free", help="Not allocated.", allocated=False, processes=0),
     Pattern(name="square", help="Exactly `duty` of every `period` busy, for tests of accuracy.", period=0.5, duty=0.5,
             power=0.8, sm=0.8, occupancy=0.4, tensor=0.5, dram=0.4, activity=0.5, memory=0.5),
     replace(_TRAINING, name="power-capped", help="Healthy at the power limit, which is normal.", power=1.0, capped=0.92),
@@ -163,7 +163,7 @@ _ROWS = (
     _faulty("xid",                "Training whose program faults once (XID 31).",            "xid"),
     _faulty("lost",               "Training on a GPU that falls off the bus (XID 79).",      "lost"),
     _faulty("hang",               "Training on a GPU whose driver calls hang.",              "hang"),
-    Pattern(name="leaked-memory", help="Free, with memory that no process owns.", held=False, processes=0,
+    Pattern(name="leaked-memory", help="Free, with memory that no process owns.", allocated=False, processes=0,
             fault="leaked-memory"),
 )  # fmt: skip
 

@@ -75,7 +75,7 @@ def scenario(plans: Sequence[Plan], patterns: Sequence[tuple[Pattern, int]], set
     for number, (pattern, count) in enumerate(patterns):
         taken, places = tuple(places[:count]), places[count:]
         faults += _own_faults(pattern, taken)
-        if pattern.held:
+        if pattern.allocated:
             workloads.append(_workload(number, tune(pattern, settings), taken, settings))
     return Scenario(
         tuple(plans), tuple(workloads), tuple(faults), settings.seed, settings.driver, settings.node, settings.start

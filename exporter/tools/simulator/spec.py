@@ -1,4 +1,4 @@
-"""The text that describes a simulation: `8xH200:4*training,input-bound,thermal,idle-held,free;seed=3`.
+"""The text that describes a simulation: `8xH200:4*training,input-bound,thermal,allocated-idle,free;seed=3`.
 
     SPEC     = GROUP ("+" GROUP)* (";" OPTION)*    |  "@" FILE (";" OPTION)*
     GROUP    = [COUNT "x"] MODEL ["-mig"] [":" PATTERN ("," PATTERN)*]

@@ -43,7 +43,7 @@ attach_metadata: {{ toJson $monitor.attachMetadata }}
 apiVersion: {{ index $kind 0 }}
 kind: {{ index $kind 1 }}
 metadata:
-  {{- include "gpu-exporter.metadata" (dict "root" $root "name" (include "gpu-exporter.nameIn" (dict "root" $root "namespace" $namespace)) "namespace" $namespace "labels" .monitor.labels "annotations" .monitor.annotations) | nindent 2 }}
+  {{- include "gpu-exporter.metadata" (dict "root" $root "name" (include "gpu-exporter.nameIn" (dict "root" $root "namespace" $namespace)) "namespace" $namespace "labels" (include "gpu-exporter.selection" (list $root .part) | fromJson).labels "annotations" .monitor.annotations) | nindent 2 }}
 {{- $spec := dict "jobLabel" .monitor.jobLabel -}}
 {{- if and .monitor.attachMetadata (ne $root.Values.monitoring.operator "victoriametrics") }}{{ $_ := set $spec "attachMetadata" .monitor.attachMetadata }}{{ end -}}
 {{- if ne $namespace $home }}{{ $_ := set $spec "namespaceSelector" (dict "matchNames" (list $home)) }}{{ end -}}

@@ -11,7 +11,23 @@ app.kubernetes.io/name: {{ printf "%s-test" (include "gpu-exporter.name" . | tru
 app.kubernetes.io/instance: {{ quote .Release.Name }}
 {{- end -}}
 
-{{/* The pod of `helm test`: asks the service for the metrics, at Pod Security level restricted. */}}
+{{/* JSON of the Prometheus that should scrape the monitor, and its name for that; empty where there is none to ask. */}}
+{{- define "gpu-exporter.test.pool" -}}
+{{- $root := . -}}
+{{- $made := dict -}}
+{{- range $part := list "serviceMonitor" "podMonitor" -}}
+{{- if include "gpu-exporter.makes" (list $root $part) -}}
+{{- $url := $root.Values.test.prometheusUrl -}}
+{{- if eq $url "auto" -}}{{- $url = (include "gpu-exporter.selection" (list $root $part) | fromJson).url -}}{{- end -}}
+{{- $namespace := default (include "gpu-exporter.namespace" $root) (index $root.Values $part).namespace -}}
+{{- $name := include "gpu-exporter.nameIn" (dict "root" $root "namespace" $namespace) -}}
+{{- if $url -}}{{- $made = dict "url" (trimSuffix "/" $url) "pool" (printf "%s/%s/%s/0" $part $namespace $name) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $made -}}
+{{- end -}}
+
+{{/* The pod of `helm test`: asks the service for the metrics and Prometheus for its targets, at Pod Security level restricted. */}}
 {{- define "gpu-exporter.test.podSpec" -}}
 restartPolicy: Never
 automountServiceAccountToken: false
@@ -45,6 +61,10 @@ containers:
     {{- .root.Files.Get "files/test/scrape.py" | nindent 4 }}
   env:
   - {name: URL, value: {{ quote .url }}}
+  {{- with include "gpu-exporter.test.pool" .root | fromJson }}
+  - {name: PROMETHEUS, value: {{ quote .url }}}
+  - {name: POOL, value: {{ quote .pool }}}
+  {{- end }}
   {{- if .root.Values.web.basicAuth.enabled }}
   - name: USERNAME
     valueFrom: {secretKeyRef: {name: {{ include "gpu-exporter.web.secretName" .root | quote }}, key: username}}

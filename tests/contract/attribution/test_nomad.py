@@ -38,7 +38,7 @@ def told(agent: NomadAgent) -> AgentPoller:
 
 
 def passed(joined: Attribution, now: float, **pids: str) -> Ownership:
-    """One pass; a process on GPU `a` or `b` in the cgroup given."""
+    """One cycle; a process on GPU `a` or `b` in the cgroup given."""
     targets = {"a": A, "b": B}
     processes = {targets[name].uuid: [number] for number, name in enumerate(pids, 7)}
     hosts = of([host_process(number, cgroup(path)) for number, path in enumerate(pids.values(), 7)])

@@ -113,7 +113,7 @@ def test_pod_with_several_gpus_holds_all(kubelet: Kubelet) -> None:
 
 
 @pytest.mark.parametrize(
-    ("devices", "claims", "held"),
+    ("devices", "claims", "allocated"),
     [
         (["nvidia0"], (), [A.uuid]),
         (["nvidia1/vgpu3"], (), [B.uuid]),
@@ -124,17 +124,17 @@ def test_pod_with_several_gpus_holds_all(kubelet: Kubelet) -> None:
     ],
 )
 def test_devices_of_gke_and_dra_are_known_by_their_names(
-    kubelet: Kubelet, devices: list[str], claims: list[tuple[str, str]], held: list[str]
+    kubelet: Kubelet, devices: list[str], claims: list[tuple[str, str]], allocated: list[str]
 ) -> None:
     kubelet.pods = [GivenPod("ml", "p", "main", devices, claims=claims)]
     joined, source = attribution(kubelet)
     source._poller.start()
-    until(lambda: source.view(0).given or not held)
+    until(lambda: source.view(0).given or not allocated)
 
     ownership = joined.join([A, B, M1, M2], {}, {}, 1.0)
     joined.stop()
 
-    assert list(ownership.holders) == held
+    assert list(ownership.holders) == allocated
 
 
 def test_process_is_named_by_the_pod_its_gpu_was_given_to(kubelet: Kubelet) -> None:

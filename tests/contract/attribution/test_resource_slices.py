@@ -111,4 +111,4 @@ def test_they_are_asked_for_only_when_a_claim_needs_them(api: Api, server: ApiSe
         after = joined.join([FIRST, SECOND], {}, {}, 3.0)
 
     assert before.holders == {}
-    assert {uuid: [owner.pod for owner in held] for uuid, held in after.holders.items()} == {SECOND.uuid: ["one"]}
+    assert {uuid: [owner.pod for owner in owners] for uuid, owners in after.holders.items()} == {SECOND.uuid: ["one"]}

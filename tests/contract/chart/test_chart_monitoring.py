@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import helm_python
 import pytest
@@ -32,11 +33,11 @@ class Installed:
     notes: str
 
 
-def install(given: Values, kinds: Sequence[tuple[str, str, str]]) -> Installed:
+def install(given: Values, kinds: Sequence[tuple[str, str, str]], objects: Sequence[Any] = ()) -> Installed:
     """Return what `helm install --dry-run=server` makes on a cluster that knows these kinds beside Kubernetes' own."""
     known = (*api_server.KNOWN, *api_server.APPLIED, *kinds)
     with (
-        api_server.serving(api_server.answers([OWN], known)) as kubeconfig,
+        api_server.serving(api_server.answers([OWN, *objects], known)) as kubeconfig,
         helm_python.Config(kubeconfig_content=kubeconfig, namespace="mon", storage_driver="memory") as config,
     ):
         values = {"image": {"registry": "registry.example.com"}, **given}
@@ -110,7 +111,7 @@ def test_notes_name_the_label_that_is_missing() -> None:
 
     assert lines["Monitoring on"] == "ServiceMonitor, rules (without label release), dashboards"
     assert lines["Monitoring off"] == "nothing"
-    assert "--reset-then-reuse-values --set prometheusRule.labels.release=STACK " in lines["Next"]
+    assert "--reset-then-reuse-values --set 'prometheusRule.labels.release=STACK' " in lines["Next"]
 
 
 def test_notes_of_the_preset_for_the_stack_lead_to_prometheus() -> None:

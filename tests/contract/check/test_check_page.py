@@ -21,7 +21,7 @@ def test_tables_on_the_page_are_those_of_the_rules() -> None:
 
 
 def test_page_without_marks_is_refused() -> None:
-    with pytest.raises(ValueError, match="marks"):
+    with pytest.raises(ValueError, match="markers"):
         SECTIONS[PAGE.name].renewed("# Check\n")
 
 

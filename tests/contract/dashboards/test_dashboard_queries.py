@@ -8,7 +8,7 @@ from typing import Any
 import promql_parser as promql
 import pytest
 
-from dashboards.parts import look
+from dashboards.parts import style
 from dashboards.parts.states import codes
 from deploy.prometheus.recordings_common import STATE_INDEX
 from exporter.collectors.xid_catalogue import CATALOGUE, PAGE
@@ -114,7 +114,7 @@ def test_xids_of_the_hardware_come_first(name: str, title: str) -> None:
 
     assert panel["options"]["sortBy"] == [{"desc": False, "displayName": "What to do"}]
     assert {raw.partition(" ")[2] for raw in advised} == {PAGE, *(entry.class_ for entry in CATALOGUE.values())}
-    red = [raw for raw in advised if advised[raw]["color"] == look.RED]
+    red = [raw for raw in advised if advised[raw]["color"] == style.RED]
     assert sorted(advised)[: len(red)] == sorted(red)
 
 

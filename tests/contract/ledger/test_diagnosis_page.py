@@ -26,5 +26,5 @@ def test_every_state_has_a_row_that_says_what_it_cannot_distinguish(state: str) 
 
 
 def test_page_without_marks_is_refused() -> None:
-    with pytest.raises(ValueError, match="marks"):
+    with pytest.raises(ValueError, match="markers"):
         SECTIONS[PAGE.name].renewed("# Diagnosis\n")

@@ -15,7 +15,7 @@ from exporter.sampling.reader import LastAnswers, read_gpu
 from exporter.tools.simulator import simulate
 from exporter.tools.simulator.host import SimulatedHost
 
-START, PASSES = 1_700_000_000.0, 120
+START, CYCLES = 1_700_000_000.0, 120
 
 pytestmark = pytest.mark.xdist_group("simulated causes")
 """One worker, for the simulations are run once for all tests here."""
@@ -34,7 +34,7 @@ CAUSES = {
     "hung-collective": "wait_collective",
     "one-of-many": "allocated_unused",
     "network-rank": "wait_collective",
-    "idle-held": "allocated_idle",
+    "allocated-idle": "allocated_idle",
     "idle-loaded": "allocated_unused",
     "thermal": "throttled_thermal",
     "power-brake": "throttled_power_brake",
@@ -59,7 +59,7 @@ def states(spec: str) -> Mapping[str, Mapping[str, float]]:
     gpus = [Gpu(device) for device in driver.devices()]
     memories: list[LastAnswers] = [{} for _ in gpus]
     settled: Mapping[str, Mapping[str, float]] = {}
-    for second in range(PASSES + 1):
+    for second in range(CYCLES + 1):
         clock[0] = START + second
         found = [
             read_gpu(gpu.device, gpu.states, COLLECTORS, clock[0], float(second), memory)
@@ -109,22 +109,22 @@ def test_cause_wins_without_gpm(ampere: Mapping[str, Mapping[str, float]], patte
 
 def test_what_cannot_be_told_without_gpm_is_busy(ampere: Mapping[str, Mapping[str, float]]) -> None:
     assert ampere["memory-bound"]["memory_bound"] == 0.0
-    assert ampere["memory-bound"]["computing"] >= 0.9 * PASSES
+    assert ampere["memory-bound"]["computing"] >= 0.9 * CYCLES
 
 
 @pytest.mark.parametrize("pattern", ["training", "power-capped"])
 def test_healthy_training_is_busy(hopper: Mapping[str, Mapping[str, float]], pattern: str) -> None:
-    assert hopper[pattern]["computing"] >= 0.9 * PASSES, hopper[pattern]
+    assert hopper[pattern]["computing"] >= 0.9 * CYCLES, hopper[pattern]
 
 
 def test_throttling_takes_what_the_clocks_lost(hopper: Mapping[str, Mapping[str, float]]) -> None:
     """Flagged for 95 % of the time, clocks 2 % down."""
-    assert 0.005 * PASSES < hopper["warm"]["throttled_thermal"] < 0.03 * PASSES
+    assert 0.005 * CYCLES < hopper["warm"]["throttled_thermal"] < 0.03 * CYCLES
 
 
 def test_free_gpus_are_free(hopper: Mapping[str, Mapping[str, float]]) -> None:
-    assert hopper["free"]["free"] == pytest.approx(PASSES)
+    assert hopper["free"]["free"] == pytest.approx(CYCLES)
 
 
 def test_every_gpu_balances(hopper: Mapping[str, Mapping[str, float]]) -> None:
-    assert [sum(seconds.values()) for seconds in hopper.values()] == pytest.approx([PASSES] * len(hopper))
+    assert [sum(seconds.values()) for seconds in hopper.values()] == pytest.approx([CYCLES] * len(hopper))

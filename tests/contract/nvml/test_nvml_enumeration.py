@@ -106,25 +106,25 @@ for g in driver.devices(): print(g.uuid, g.call("nvmlDeviceGetPowerUsage"))
     assert printed(fake, code, READ + code) == [f"{uuid(0)} 350000", f"{uuid(0)}@1 1000"] * 2
 
 
-_PATIENCE = """
+_SHORT_TIMEOUT = """
 from exporter.driver.nvml import apart
-apart.SOON = apart.PATIENCE = 0.05
+apart.NEXT_AFTER_SECONDS = apart.ANSWER_TIMEOUT_SECONDS = 0.05
 """
-_GENEROUS = "apart.SOON = apart.PATIENCE = 60.0"
+_GENEROUS = "apart.NEXT_AFTER_SECONDS = apart.ANSWER_TIMEOUT_SECONDS = 60.0"
 
 
 def test_gpu_that_hangs_from_the_start_costs_itself_alone(fake_nvml: Make) -> None:
     """It is asked once until that call returns: each enumeration would leave one more thread behind."""
     code = f"""
-{_PATIENCE}
+{_SHORT_TIMEOUT}
 driver.open()
-while not driver.devices(): pass
+while not driver.devices(): cycle
 {_GENEROUS}
 for _ in range(2):
     {_SHOWN}
     print(driver.refused, len([each for each in threading.enumerate() if each.name == "apart"]))
 scenario()
-while len(driver.devices()) < 2: pass
+while len(driver.devices()) < 2: cycle
 print(driver.refused)
 """
     shown = "[(1, '0000:1b:00.0', 1, 0)]"
@@ -136,7 +136,7 @@ print(driver.refused)
 
 
 def test_only_gpu_of_a_node_that_hangs_from_the_start_is_lost_and_not_the_driver(fake_nvml: Make) -> None:
-    code = f"{_PATIENCE}driver.open()\nprint(driver.devices(), driver.refused)"
+    code = f"{_SHORT_TIMEOUT}driver.open()\nprint(driver.devices(), driver.refused)"
     fake = fake_nvml({"gpus": 1, "call.nvmlDeviceGetHandleByIndex_v2": "SLEEP 60"})
 
     assert printed(fake, code, OPEN) == ["() ((0, 'HUNG'),)"]
@@ -145,7 +145,7 @@ def test_only_gpu_of_a_node_that_hangs_from_the_start_is_lost_and_not_the_driver
 def test_gpu_that_hangs_later_is_shown_as_it_was(fake_nvml: Make) -> None:
     code = f"""
 scenario(values={{**{_MIG!r}, "gpu0.call.*": "SLEEP 60"}})
-{_PATIENCE}
+{_SHORT_TIMEOUT}
 driver.devices()
 {_GENEROUS}
 {_SHOWN}

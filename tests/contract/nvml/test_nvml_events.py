@@ -40,7 +40,7 @@ def test_gpu_that_hangs_when_it_is_registered_costs_its_own_xids_alone(fake_nvml
 
     code = """
 from exporter.driver.nvml import apart
-apart.SOON = apart.PATIENCE = 0.5
+apart.NEXT_AFTER_SECONDS = apart.ANSWER_TIMEOUT_SECONDS = 0.5
 print([(event.uuid[-1], event.xid) for event in driver.events(20)])
 print([(event.uuid[-1], event.xid) for event in driver.events(0.1)])
 scenario(values={"gpu1.event.0": "0 79"})

@@ -38,10 +38,10 @@ CASES: tuple[Case, ...] = (
             f"gpu_up{{{DEV}}}": "0x30",
         },
     ),
-    fires("GpuSampleStale", "no passes", "20m", node("gpu_exporter_sampling_cycles_total", "0+60x10 600x20")),
+    fires("GpuSampleStale", "no cycles", "20m", node("gpu_exporter_sampling_cycles_total", "0+60x10 600x20")),
     fires(
         "GpuSampleStale",
-        "passes that ask no GPU: the thread that would cannot be started",
+        "cycles that ask no GPU: the thread that would cannot be started",
         "20m",
         node("gpu_exporter_sampling_cycles_total", "0+60x30")
         | node("gpu_exporter_thread_up", "1x10 0x20", ',thread="gpus-0"')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.contract.rules.case import DEV, NODE, OWNER, Case, fires, silent
-from tests.contract.rules.series import HELD, finding, gauge, twice, xid
+from tests.contract.rules.series import ALLOCATED, finding, gauge, twice, xid
 
 
 def fault(kind: str, evidence: str, action: str, values: str, dev: str = DEV) -> dict[str, str]:
@@ -15,13 +15,13 @@ XID = (
         "GpuRecoveryActionNeeded",
         "a GSP error ten days ago",
         "22m",
-        fault("xid", "XID 119", "reset", "-864000x30") | HELD,
+        fault("xid", "XID 119", "reset", "-864000x30") | ALLOCATED,
     ),
     fires(
         "GpuRecoveryActionNeeded",
         "still there after hours",
         "395m",
-        fault("xid", "XID 119", "reset", "_x20 1200x400") | HELD,
+        fault("xid", "XID 119", "reset", "_x20 1200x400") | ALLOCATED,
     ),
     fires("GpuLost", "fallen off the bus", "22m", fault("lost", "XID 79", "restart", "_x20 1200x30")),
     silent(
@@ -30,7 +30,7 @@ XID = (
     silent(
         "GpuRecoveryActionNeeded", "an XID of a program", "22m", xid(31, "restart_app", "0x20 1x30", "_x20 1200x30")
     ),
-    fires("GpuXidWorkflow", "NVLink", "395m", fault("xid", "XID 74", "procedure", "_x20 1200x400") | HELD),
+    fires("GpuXidWorkflow", "NVLink", "395m", fault("xid", "XID 74", "procedure", "_x20 1200x400") | ALLOCATED),
     fires("GpuXidWorkflow", "one that needs the vendor", "22m", fault("xid", "XID 61", "vendor", "1200x30")),
     fires("GpuXidWorkflow", "not in the catalogue", "22m", fault("xid", "XID 999", "inspect", "1200x30")),
     fires("GpuXidWorkflow", "a pattern", "22m", fault("xid_pattern", "XID 31 of many programs", "inspect", "1200x30")),
@@ -56,7 +56,7 @@ MEMORY = (
         "GpuRecoveryActionNeeded",
         "an uncorrectable error",
         "22m",
-        fault("ecc_uncorrectable", ONE, "reset", "1200x30") | HELD,
+        fault("ecc_uncorrectable", ONE, "reset", "1200x30") | ALLOCATED,
     ),
     silent(
         "GpuRecoveryActionNeeded",
@@ -89,7 +89,7 @@ MEMORY = (
         "40m",
         fault("ecc_uncorrectable", f"{ONE}, contained", "reset_when_idle", "600x50"),
     ),
-    fires("GpuResetPending", "rows", "40m", gauge("gpu_row_remap_pending", "0x10 1x50") | HELD),
+    fires("GpuResetPending", "rows", "40m", gauge("gpu_row_remap_pending", "0x10 1x50") | ALLOCATED),
     fires(
         "GpuResetPending",
         "one workload on two MIG instances of the GPU is named once",
@@ -126,7 +126,7 @@ MEMORY = (
         "40m",
         gauge("gpu_recovery_action", "1x50", more=',action="drain_and_reset"'),
     ),
-    fires("GpuMemoryWearing", "three banks without spare rows", "40m", BANKS | HELD),
+    fires("GpuMemoryWearing", "three banks without spare rows", "40m", BANKS | ALLOCATED),
     fires(
         "GpuMemoryWearing",
         "5,000 corrected errors a minute",
@@ -160,7 +160,7 @@ RECOVERY = (
         "20m",
         gauge("gpu_recovery_action", "1x10 _x20", more=',action="none"')
         | gauge("gpu_recovery_action", "_x10 1x20", more=',action="gpu_reset"')
-        | HELD,
+        | ALLOCATED,
     ),
     silent(
         "GpuRecoveryActionNeeded",
@@ -182,7 +182,7 @@ LOST = (
         "GpuLost",
         "one does not answer, for a week",
         "1500m",
-        fault("lost", "GPU_IS_LOST", "restart", "600x1500") | HELD,
+        fault("lost", "GPU_IS_LOST", "restart", "600x1500") | ALLOCATED,
     ),
     fires(
         "GpuLost",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.contract.rules.case import DEV, JOB, NODE, Case, fires, silent
-from tests.contract.rules.series import HELD, finding, gauge, share
+from tests.contract.rules.series import ALLOCATED, finding, gauge, share
 
 
 def throttled(reason: str, values: str) -> dict[str, str]:
@@ -19,7 +19,7 @@ THERMAL = (
         "GpuThermalThrottling",
         "a third of the time, by the driver's counters",
         "30m",
-        throttled("sw_thermal", "0+20x40") | throttled("hw_thermal", "0+2x40") | HELD | share(JOB, "0.5x200"),
+        throttled("sw_thermal", "0+20x40") | throttled("hw_thermal", "0+2x40") | ALLOCATED | share(JOB, "0.5x200"),
     ),
     fires(
         "GpuThermalThrottling",
@@ -63,7 +63,7 @@ POWER_BRAKE = (
         throttled("hw_power_brake", "0+60x20 1200x60"),
     ),
     silent("GpuPowerBrake", "a burst that ends within minutes", "4m", throttled("hw_power_brake", "0+60x4 240x40")),
-    fires("GpuPowerBrake", "the whole time", "30m", throttled("hw_power_brake", "0+60x40") | HELD),
+    fires("GpuPowerBrake", "the whole time", "30m", throttled("hw_power_brake", "0+60x40") | ALLOCATED),
     silent("GpuPowerBrake", "a software power cap", "30m", throttled("sw_power_cap", "0+60x40")),
     silent("GpuPowerBrake", "once for ten seconds", "15m 30m", throttled("hw_power_brake", "0x10 10x30")),
 )
@@ -145,7 +145,7 @@ def limited(values: str, name: str = "limited", up: str = "1x60") -> dict[str, s
 
 
 LIMITED = (
-    fires("GpuPerformanceLimited", "all the time", "40m", limited("1x60") | HELD),
+    fires("GpuPerformanceLimited", "all the time", "40m", limited("1x60") | ALLOCATED),
     fires("GpuPerformanceLimited", "by the hardware alone", "40m", limited("1x60", "hw_slowdown")),
     fires("GpuPerformanceLimited", "under load that comes in bursts", "40m", limited(" ".join(["1 1 _"] * 20))),
     silent("GpuPerformanceLimited", "in one of three minutes", "40m", limited(" ".join(["1 _ _"] * 20))),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.contract.rules.case import DEV, Case, fires, silent
-from tests.contract.rules.series import HELD, finding, gauge
+from tests.contract.rules.series import ALLOCATED, finding, gauge
 
 
 def links(dev: str, values: str) -> dict[str, str]:
@@ -24,7 +24,10 @@ def _errors(kind: str, values: str) -> dict[str, str]:
 
 LINKS = (
     fires(
-        "GpuNvlinkFabricDegraded", "every GPU loses two links for a week", "1500m", down("2 of 18", "16x1500") | HELD
+        "GpuNvlinkFabricDegraded",
+        "every GPU loses two links for a week",
+        "1500m",
+        down("2 of 18", "16x1500") | ALLOCATED,
     ),
     fires("GpuNvlinkFabricDegraded", "all 18 links of a GPU, for a week", "1500m", down("18 of 18", "0x1500")),
     silent(
@@ -33,7 +36,7 @@ LINKS = (
         "33m 45m",
         links(DEV, "2x30 0x4 2x60") | gauge("gpu_fault_timestamp_seconds", "_x30 1800x5 stale", more=_DOWN),
     ),
-    fires("GpuNvlinkFabricDegraded", "replays", "60m", _errors("replay", "0+20x90") | HELD),
+    fires("GpuNvlinkFabricDegraded", "replays", "60m", _errors("replay", "0+20x90") | ALLOCATED),
     silent("GpuNvlinkFabricDegraded", "bits", "60m", _errors("crc_flit", "0+20x90") | _errors("replay", "0x90")),
     silent("GpuNvlinkFabricDegraded", "a burst at the training of a link", "35m 45m", _errors("replay", "0x30 60x60")),
     fires("GpuNvlinkFabricDegraded", "a route", "25m", finding("fabric_route", "_x10 1x20")),
@@ -49,7 +52,9 @@ def pcie(kind: str, evidence: str, values: str) -> dict[str, str]:
 
 
 PCIE = (
-    fires("GpuPcieDegraded", "half the width", "60m", pcie("pcie_width", "8 of 16 PCIe lanes", "_x20 1200x70") | HELD),
+    fires(
+        "GpuPcieDegraded", "half the width", "60m", pcie("pcie_width", "8 of 16 PCIe lanes", "_x20 1200x70") | ALLOCATED
+    ),
     fires(
         "GpuPcieDegraded",
         "a low generation under load",

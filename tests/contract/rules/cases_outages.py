@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.contract.rules.case import JOB, NODE, Case, fires, silent
 from tests.contract.rules.cases_exporter import node
 from tests.contract.rules.cases_hardware import fault, missing
-from tests.contract.rules.cases_workload import device, held, ledger
+from tests.contract.rules.cases_workload import allocated, device, ledger
 from tests.contract.rules.series import gauge, share
 
 _XID = fault("xid", "XID 79", "restart", "1200x20 stale")
@@ -58,19 +58,22 @@ ENDED: tuple[Case, ...] = (
         "GpuAllocatedIdle",
         "the job ended twenty minutes ago",
         "110m",
-        device("allocated_idle", "0+60x90 stale") | share(JOB, "1x90 stale") | held(JOB, "1x90 stale") | _up("1x120"),
+        device("allocated_idle", "0+60x90 stale")
+        | share(JOB, "1x90 stale")
+        | allocated(JOB, "1x90 stale")
+        | _up("1x120"),
     ),
     silent(
         "GpuWorkloadHung",
         "the job was ended twenty minutes ago",
         "60m",
-        held(JOB, "4x40 stale") | ledger(JOB, wait_collective="0+240x40 stale") | _up("1x70"),
+        allocated(JOB, "4x40 stale") | ledger(JOB, wait_collective="0+240x40 stale") | _up("1x70"),
     ),
     silent(
         "GpuAllocatedIdle",
         "the notebook was closed twenty minutes ago",
         "320m",
-        held(JOB, "1x300 stale") | ledger(JOB, wait_user="0+60x300 stale") | _up("1x330"),
+        allocated(JOB, "1x300 stale") | ledger(JOB, wait_user="0+60x300 stale") | _up("1x330"),
     ),
 )
 """What outlives a scrape that fails is told for no longer than that takes."""

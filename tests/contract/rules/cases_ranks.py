@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.contract.rules.case import DEV, JOB, NODE, OTHER, OWNER, fires, silent
-from tests.contract.rules.cases_workload import SECOND_NODE, device, held, ledger
+from tests.contract.rules.cases_workload import SECOND_NODE, allocated, device, ledger
 
 
 def straggler(values: str, dev: str = DEV) -> dict[str, str]:
@@ -20,7 +20,7 @@ STRAGGLER = (
         "GpuStraggler",
         "one rank waits for storage, the others spin",
         "30m",
-        held(JOB, "2x60")
+        allocated(JOB, "2x60")
         | straggler("0+50x60")
         | straggler("0x60", OTHER)
         | device("wait_storage", "0+50x60")
@@ -31,13 +31,13 @@ STRAGGLER = (
         "GpuStraggler",
         "one rank computes all the time",
         "30m",
-        held(JOB, "2x60") | straggler("0+57x60") | device("computing", "0+60x60"),
+        allocated(JOB, "2x60") | straggler("0+57x60") | device("computing", "0+60x60"),
     ),
     fires(
         "GpuStraggler",
         "all spin, and the port next to one GPU is slow",
         "30m",
-        held(JOB, "2x60")
+        allocated(JOB, "2x60")
         | straggler("0+57x60")
         | device("wait_collective", "0+60x60")
         | {
@@ -53,7 +53,7 @@ STRAGGLER = (
             name: values
             for number in range(1, 6)
             for name, values in (
-                held(JOB, "2x60", NODE.replace("n1", f"n{number}"))
+                allocated(JOB, "2x60", NODE.replace("n1", f"n{number}"))
                 | straggler(f"0+{50 + number}x60", DEV.replace("n1", f"n{number}").replace("GPU-3", f"GPU-{number}"))
             ).items()
         },
@@ -62,9 +62,9 @@ STRAGGLER = (
         "GpuStraggler",
         "a healthy job that evaluates and writes checkpoints on rank 0, three minutes each",
         "15m 30m 45m 60m",
-        held(JOB, "2x70") | straggler("0x20 0+55x3 165x20 165+55x3 330x30") | device("computing", "0+55x70"),
+        allocated(JOB, "2x70") | straggler("0x20 0+55x3 165x20 165+55x3 330x30") | device("computing", "0+55x70"),
     ),
-    silent("GpuStraggler", "it has ended", "45m", held(JOB, "2x20 0x40") | straggler("0+50x20 1000x40")),
+    silent("GpuStraggler", "it has ended", "45m", allocated(JOB, "2x20 0x40") | straggler("0+50x20 1000x40")),
     fires(
         "GpuStraggler",
         "three nodes wait for the fourth",
@@ -73,7 +73,7 @@ STRAGGLER = (
             name: values
             for number in (1, 2, 3, 4)
             for name, values in (
-                held(JOB, "4x60", NODE.replace("n1", f"n{number}"))
+                allocated(JOB, "4x60", NODE.replace("n1", f"n{number}"))
                 | ledger(
                     JOB,
                     NODE.replace("n1", f"n{number}"),
@@ -88,8 +88,8 @@ STRAGGLER = (
         "GpuStraggler",
         "a node waits for one without a series of waiting",
         "30m",
-        held(JOB, "4x60")
-        | held(JOB, "4x60", SECOND_NODE)
+        allocated(JOB, "4x60")
+        | allocated(JOB, "4x60", SECOND_NODE)
         | ledger(JOB, computing="0+20x60", wait_collective="0+220x60")
         | ledger(JOB, SECOND_NODE, computing="0+40x60", wait_cpu="0+200x60"),
     ),
@@ -97,8 +97,8 @@ STRAGGLER = (
         "GpuStraggler",
         "two nodes that compute alike",
         "30m",
-        held(JOB, "4x60")
-        | held(JOB, "4x60", SECOND_NODE)
+        allocated(JOB, "4x60")
+        | allocated(JOB, "4x60", SECOND_NODE)
         | ledger(JOB, computing="0+220x60", wait_collective="0+20x60")
         | ledger(JOB, SECOND_NODE, computing="0+220x60", wait_collective="0+20x60"),
     ),
@@ -106,8 +106,8 @@ STRAGGLER = (
         "GpuStraggler",
         "programs of one name and user, one run of them on each of two nodes",
         "30m",
-        held(_BARE, "4x60")
-        | held(_BARE, "4x60", SECOND_NODE)
+        allocated(_BARE, "4x60")
+        | allocated(_BARE, "4x60", SECOND_NODE)
         | ledger(_BARE, computing="0+20x60", wait_collective="0+220x60")
         | ledger(_BARE, SECOND_NODE, computing="0+240x60"),
     ),
@@ -115,7 +115,7 @@ STRAGGLER = (
         "GpuStraggler",
         "one node whose ranks wait for each other",
         "30m",
-        held(JOB, "4x60") | ledger(JOB, computing="0+40x60", wait_peer="0+200x60"),
+        allocated(JOB, "4x60") | ledger(JOB, computing="0+40x60", wait_peer="0+200x60"),
     ),
 )
 
@@ -124,14 +124,14 @@ HUNG = (
         "GpuWorkloadHung",
         "a job without a series of computing",
         "40m",
-        held(JOB, "4x60") | ledger(JOB, wait_collective=_SPINS),
+        allocated(JOB, "4x60") | ledger(JOB, wait_collective=_SPINS),
     ),
     fires(
         "GpuWorkloadHung",
         "all GPUs of two nodes spin",
         "40m",
-        held(JOB, "4x60")
-        | held(JOB, "4x60", SECOND_NODE)
+        allocated(JOB, "4x60")
+        | allocated(JOB, "4x60", SECOND_NODE)
         | ledger(JOB, wait_collective=_SPINS, computing="0x60")
         | ledger(JOB, SECOND_NODE, wait_collective=_SPINS, computing="0x60"),
     ),
@@ -139,13 +139,13 @@ HUNG = (
         "GpuWorkloadHung",
         "one rank waits for the network for ever, the other spins",
         "40m",
-        held(JOB, "2x60") | ledger(JOB, wait_collective="0+60x60", wait_network="0+60x60", computing="0x60"),
+        allocated(JOB, "2x60") | ledger(JOB, wait_collective="0+60x60", wait_network="0+60x60", computing="0x60"),
     ),
     fires(
         "GpuWorkloadHung",
         "all GPUs spin, and NCCL names the rank that lags",
         "40m",
-        held(JOB, "4x60")
+        allocated(JOB, "4x60")
         | ledger(JOB, wait_collective=_SPINS, computing="0x60")
         | {
             f'gpu_workload_nccl_status{{{NODE},{JOB},verdict="rank_lags"}}': "1x60",
@@ -156,9 +156,9 @@ HUNG = (
         "GpuWorkloadHung",
         "ranks of a bare program spin; programs of that name are busy on another node, and here as another user",
         "40m",
-        held(_BARE, "4x60")
-        | held(_BARE, "8x60", SECOND_NODE)
-        | held(_BARE_OF_BOB, "4x60")
+        allocated(_BARE, "4x60")
+        | allocated(_BARE, "8x60", SECOND_NODE)
+        | allocated(_BARE_OF_BOB, "4x60")
         | ledger(_BARE, wait_collective=_SPINS)
         | ledger(_BARE, SECOND_NODE, computing="0+480x60")
         | ledger(_BARE_OF_BOB, computing=_SPINS),
@@ -167,8 +167,8 @@ HUNG = (
         "GpuWorkloadHung",
         "programs of one name on two nodes: neither spins for long",
         "40m",
-        held(_BARE, "4x60")
-        | held(_BARE, "4x60", SECOND_NODE)
+        allocated(_BARE, "4x60")
+        | allocated(_BARE, "4x60", SECOND_NODE)
         | ledger(_BARE, wait_collective="0+90x60", computing="0+150x60")
         | ledger(_BARE, SECOND_NODE, wait_collective="0+60x60", wait_cpu="0+180x60"),
     ),
@@ -176,19 +176,19 @@ HUNG = (
         "GpuWorkloadHung",
         "all wait for one GPU: that is a straggler",
         "40m",
-        held(JOB, "32x60") | straggler("0+57x60") | ledger(JOB, wait_collective="0+1850x60", computing="0+18x60"),
+        allocated(JOB, "32x60") | straggler("0+57x60") | ledger(JOB, wait_collective="0+1850x60", computing="0+18x60"),
     ),
     silent(
         "GpuWorkloadHung",
         "it waits long, and computes",
         "40m",
-        held(JOB, "4x60") | ledger(JOB, wait_collective="0+200x60", computing="0+40x60"),
+        allocated(JOB, "4x60") | ledger(JOB, wait_collective="0+200x60", computing="0+40x60"),
     ),
     silent(
         "GpuWorkloadHung",
         "ten minutes in a barrier while rank 0 writes a checkpoint",
         "25m 32m 40m",
-        held(JOB, "4x60")
+        allocated(JOB, "4x60")
         | ledger(JOB, wait_collective="0x20 0+180x10 1800x30", computing="0+230x20 4600x10 4600+230x30"),
     ),
 )
@@ -198,32 +198,36 @@ DEMAND = (
         "GpuAllocatedIdle",
         "a service that nobody asks",
         "760m",
-        held(OWNER, "1x800") | ledger(OWNER, wait_requests="0+59x800", computing="0+1x800"),
+        allocated(OWNER, "1x800") | ledger(OWNER, wait_requests="0+59x800", computing="0+1x800"),
     ),
     silent(
         "GpuAllocatedIdle",
         "a service with its nights",
         "760m",
-        held(OWNER, "1x800") | ledger(OWNER, wait_requests="0+59x400 23600+30x400", computing="0+1x400 400+30x400"),
+        allocated(OWNER, "1x800")
+        | ledger(OWNER, wait_requests="0+59x400 23600+30x400", computing="0+1x400 400+30x400"),
     ),
     silent(
         "GpuAllocatedIdle",
         "a service that was half busy on two nodes, and is on one now",
         "760m 780m",
-        held(OWNER, "4x800")
-        | held(OWNER, "12x700 stale", SECOND_NODE)
+        allocated(OWNER, "4x800")
+        | allocated(OWNER, "12x700 stale", SECOND_NODE)
         | ledger(OWNER, wait_requests="0+120x800", computing="0+120x800")
         | ledger(OWNER, SECOND_NODE, wait_requests="0+360x700 stale", computing="0+360x700 stale"),
     ),
     fires(
-        "GpuAllocatedIdle", "a forgotten notebook", "300m", held(OWNER, "1x320") | ledger(OWNER, wait_user="0+60x320")
+        "GpuAllocatedIdle",
+        "a forgotten notebook",
+        "300m",
+        allocated(OWNER, "1x320") | ledger(OWNER, wait_user="0+60x320"),
     ),
-    silent("GpuAllocatedIdle", "a young one", "200m", held(OWNER, "1x320") | ledger(OWNER, wait_user="0+60x320")),
+    silent("GpuAllocatedIdle", "a young one", "200m", allocated(OWNER, "1x320") | ledger(OWNER, wait_user="0+60x320")),
     fires(
         "GpuWorkloadMemoryNearLimit",
         "the loader's caches grow",
         "40m",
-        held(JOB, "1x60")
+        allocated(JOB, "1x60")
         | {
             f"gpu_workload_resident_memory_bytes{{{NODE},{JOB}}}": "75+1x60",
             f"gpu_workload_memory_limit_bytes{{{NODE},{JOB}}}": "100x60",
@@ -233,7 +237,7 @@ DEMAND = (
         "GpuWorkloadMemoryNearLimit",
         "far from it",
         "40m",
-        held(JOB, "1x60")
+        allocated(JOB, "1x60")
         | {
             f"gpu_workload_resident_memory_bytes{{{NODE},{JOB}}}": "60x60",
             f"gpu_workload_memory_limit_bytes{{{NODE},{JOB}}}": "100x60",

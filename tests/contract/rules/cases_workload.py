@@ -13,7 +13,7 @@ def ledger(owner: str, node: str = NODE, **states: str) -> dict[str, str]:
     return {f'{SECONDS}{{{node},{owner},state="{state}"}}': values for state, values in states.items()}
 
 
-def held(owner: str, values: str, node: str = NODE) -> dict[str, str]:
+def allocated(owner: str, values: str, node: str = NODE) -> dict[str, str]:
     return {f"gpu_workload_allocated_gpus{{{node},{owner}}}": values}
 
 
@@ -42,14 +42,14 @@ UNDERUTILIZED = (
         "GpuUnderutilized",
         "waits for storage",
         "50m",
-        held(OWNER, "2x60") | ledger(OWNER, computing="0+24x60", wait_storage="0+84x60", wait_cpu="0+12x60"),
+        allocated(OWNER, "2x60") | ledger(OWNER, computing="0+24x60", wait_storage="0+84x60", wait_cpu="0+12x60"),
     ),
     fires(
         "GpuUnderutilized",
         "a Slurm job over two nodes, one of them idle",
         "50m",
-        held(JOB, "8x60")
-        | held(JOB, "8x60", SECOND_NODE)
+        allocated(JOB, "8x60")
+        | allocated(JOB, "8x60", SECOND_NODE)
         | ledger(JOB, computing="0+240x60", wait_peer="0+240x60")
         | ledger(JOB, SECOND_NODE, allocated_idle="0+480x60"),
     ),
@@ -57,20 +57,20 @@ UNDERUTILIZED = (
         "GpuUnderutilized",
         "counter resets when the exporter restarts",
         "80m",
-        held(OWNER, "1x90") | ledger(OWNER, computing="0+6x39 0+6x50", wait_cpu="0+54x39 0+54x50"),
+        allocated(OWNER, "1x90") | ledger(OWNER, computing="0+6x39 0+6x50", wait_cpu="0+54x39 0+54x50"),
     ),
     fires(
         "GpuUnderutilized",
         "alternates between 10 % and 55 % every 40 minutes: one message, still standing in the next turn",
         "150m",
-        held(OWNER, "1x250") | ledger(OWNER, computing=ALTERNATING[0], wait_cpu=ALTERNATING[1]),
+        allocated(OWNER, "1x250") | ledger(OWNER, computing=ALTERNATING[0], wait_cpu=ALTERNATING[1]),
     ),
     fires(
         "GpuUnderutilized",
         "one job on nodes with two versions of the exporter is one job",
         "50m",
-        held(JOB, "8x60")
-        | held(JOB_BEFORE, "4x60", SECOND_NODE)
+        allocated(JOB, "8x60")
+        | allocated(JOB_BEFORE, "4x60", SECOND_NODE)
         | ledger(JOB, computing="0+48x60", wait_peer="0+432x60")
         | ledger(JOB_BEFORE, SECOND_NODE, wait_peer="0+480x60"),
     ),
@@ -78,8 +78,8 @@ UNDERUTILIZED = (
         "GpuUnderutilized",
         "two versions hold as many GPUs of one job: what both say of its owner",
         "50m",
-        held(JOB, "4x60")
-        | held(JOB_BEFORE, "4x60", SECOND_NODE)
+        allocated(JOB, "4x60")
+        | allocated(JOB_BEFORE, "4x60", SECOND_NODE)
         | ledger(JOB, wait_peer="0+240x60")
         | ledger(JOB_BEFORE, SECOND_NODE, wait_peer="0+240x60"),
     ),
@@ -87,8 +87,8 @@ UNDERUTILIZED = (
         "GpuUnderutilized",
         "a node does not know the user of a job",
         "50m",
-        held(JOB, "4x60")
-        | held(JOB_OF_NOBODY, "4x60", SECOND_NODE)
+        allocated(JOB, "4x60")
+        | allocated(JOB_OF_NOBODY, "4x60", SECOND_NODE)
         | ledger(JOB, wait_peer="0+240x60")
         | ledger(JOB_OF_NOBODY, SECOND_NODE, wait_peer="0+240x60"),
     ),
@@ -96,8 +96,8 @@ UNDERUTILIZED = (
         "GpuUnderutilized",
         "programs of one name, of two people on two nodes: neither is named",
         "50m",
-        held(_program("ada"), "1x60")
-        | held(_program("bob"), "2x60", SECOND_NODE)
+        allocated(_program("ada"), "1x60")
+        | allocated(_program("bob"), "2x60", SECOND_NODE)
         | ledger(_program("ada"), computing="0+60x60")
         | ledger(_program("bob"), SECOND_NODE, wait_other="0+240x60"),
     ),
@@ -105,13 +105,13 @@ UNDERUTILIZED = (
         "GpuUnderutilized",
         "half busy",
         "50m 90m",
-        held(OWNER, "2x90") | ledger(OWNER, computing="0+60x90", wait_cpu="0+60x90"),
+        allocated(OWNER, "2x90") | ledger(OWNER, computing="0+60x90", wait_cpu="0+60x90"),
     ),
     silent(
         "GpuUnderutilized",
         "at full load under a power cap",
         "50m",
-        held(OWNER, "2x60")
+        allocated(OWNER, "2x60")
         | ledger(OWNER, computing="0+120x60")
         | {f'gpu_throttled_seconds_total{{{DEV},reason="sw_power_cap"}}': "0+60x60"},
     ),
@@ -119,19 +119,19 @@ UNDERUTILIZED = (
         "GpuUnderutilized",
         "a starting job that loads its data",
         "45m 65m",
-        held(OWNER, "_x30 1x60") | ledger(OWNER, computing="_x30 0x60", wait_storage="_x30 0+60x60"),
+        allocated(OWNER, "_x30 1x60") | ledger(OWNER, computing="_x30 0x60", wait_storage="_x30 0+60x60"),
     ),
     silent(
         "GpuUnderutilized",
         "a job that has ended",
         "46m 60m",
-        held(OWNER, "1x37 0x23") | ledger(OWNER, computing="0x60", wait_cpu="0+60x37 2220x23"),
+        allocated(OWNER, "1x37 0x23") | ledger(OWNER, computing="0x60", wait_cpu="0+60x37 2220x23"),
     ),
     silent(
         "GpuUnderutilized",
         "a pause of ten minutes to write a checkpoint",
         "45m 52m 60m",
-        held(OWNER, "1x90")
+        allocated(OWNER, "1x90")
         | ledger(OWNER, computing="0+54x40 2160x10 2160+54x40", wait_other="0+6x40 240+60x10 840+6x40"),
     ),
     silent("GpuUnderutilized", "free GPUs", "90m", {f'gpu_state_seconds_total{{{DEV},state="free"}}': "0+60x90"}),
@@ -139,7 +139,7 @@ UNDERUTILIZED = (
         "GpuUnderutilized",
         "readings are missing, so nothing is known",
         "60m",
-        held(OWNER, "1x60")
+        allocated(OWNER, "1x60")
         | ledger(OWNER, computing="0+45x20 900x40", wait_cpu="0+15x20 300x40", unobserved="0x20 0+60x40"),
     ),
 )
@@ -159,13 +159,13 @@ ALLOCATED_IDLE = (
         | device("allocated_idle", "0x100", OTHER)
         | share(JOB, "1x100")
         | share(JOB, "1x100", OTHER)
-        | held(JOB, "2x100"),
+        | allocated(JOB, "2x100"),
     ),
     fires(
         "GpuAllocatedIdle",
         "one GPU, of a node that two jobs scrape, counts once",
         "90m",
-        twice(device("allocated_idle", "0+60x100") | share(JOB, "1x100") | held(JOB, "1x100")),
+        twice(device("allocated_idle", "0+60x100") | share(JOB, "1x100") | allocated(JOB, "1x100")),
     ),
     fires(
         "GpuAllocatedIdle",
@@ -175,7 +175,7 @@ ALLOCATED_IDLE = (
             f'gpu_mig_state_seconds_total{{{INSTANCE},state="allocated_idle"}}': "0+60x100",
             f"gpu_mig_allocation_ratio{{{INSTANCE},{OWNER}}}": "1x100",
         }
-        | held(OWNER, "0.5x100"),
+        | allocated(OWNER, "0.5x100"),
     ),
     silent(
         "GpuAllocatedIdle",
@@ -232,43 +232,43 @@ def evaluates(phase: str, busy: str) -> dict[str, str]:
     """A workload without steps since minute 50, with the seconds of its evaluation and of its GPU."""
     return (
         steps("0+9x50 450x60")
-        | held(OWNER, "1x110")
+        | allocated(OWNER, "1x110")
         | ledger(OWNER, computing=busy, allocated_idle="0+1x110")
         | {f'gpu_workload_phase_seconds_total{{{NODE},{OWNER},phase="evaluation"}}': phase}
     )
 
 
 STALLED = (
-    fires("GpuWorkloadHung", "no step for half an hour", "95m", steps("0+9x50 450x60") | held(OWNER, "1x110")),
+    fires("GpuWorkloadHung", "no step for half an hour", "95m", steps("0+9x50 450x60") | allocated(OWNER, "1x110")),
     fires(
         "GpuWorkloadHung",
         "no step since the middle",
         "95m",
         steps("0+9x50 450x60")
-        | held(OWNER, "1x110")
+        | allocated(OWNER, "1x110")
         | {f"gpu_workload_progress_ratio{{{NODE},{OWNER}}}": "0+0.01x50 0.5x60"},
     ),
-    silent("GpuWorkloadHung", "not for long enough yet", "82m", steps("0+9x50 450x60") | held(OWNER, "1x110")),
-    silent("GpuWorkloadHung", "compiling before the first step", "95m", steps("0x110") | held(OWNER, "1x110")),
+    silent("GpuWorkloadHung", "not for long enough yet", "82m", steps("0+9x50 450x60") | allocated(OWNER, "1x110")),
+    silent("GpuWorkloadHung", "compiling before the first step", "95m", steps("0x110") | allocated(OWNER, "1x110")),
     silent(
         "GpuWorkloadHung",
         "a session whose user looks at what the steps gave",
         "95m",
         steps("0+9x50 450x60")
-        | held(OWNER, "1x110")
+        | allocated(OWNER, "1x110")
         | {f'gpu_workload_info{{{NODE},{OWNER},class="interactive"}}': "1x110"},
     ),
-    silent("GpuWorkloadHung", "slow steps", "95m", steps("1x20 2x20 3x20 4x20 5x20") | held(OWNER, "1x110")),
+    silent("GpuWorkloadHung", "slow steps", "95m", steps("1x20 2x20 3x20 4x20 5x20") | allocated(OWNER, "1x110")),
     silent("GpuWorkloadHung", "an evaluation of an hour that it reports", "95m", evaluates("0x50 0+60x60", "0+50x110")),
     fires("GpuWorkloadHung", "an evaluation that hangs", "95m", evaluates("0x50 0+60x60", "0+50x60 3000x50")),
     fires("GpuWorkloadHung", "nothing since its evaluation", "95m", evaluates("0x50 0+60x20 1200x40", "0+50x110")),
-    silent("GpuWorkloadHung", "it has ended", "95m", steps("0+9x50 450x60") | held(OWNER, "1x50 0x60")),
+    silent("GpuWorkloadHung", "it has ended", "95m", steps("0+9x50 450x60") | allocated(OWNER, "1x50 0x60")),
     silent(
         "GpuWorkloadHung",
         "it is done and holds on for evaluation",
         "95m",
         steps("0+9x50 450x60")
-        | held(OWNER, "1x110")
+        | allocated(OWNER, "1x110")
         | {f"gpu_workload_progress_ratio{{{NODE},{OWNER}}}": "0+0.02x50 1x60"},
     ),
 )

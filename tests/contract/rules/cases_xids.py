@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.contract.rules.case import JOB, OWNER, fires, silent
-from tests.contract.rules.cases_workload import UP, held
+from tests.contract.rules.cases_workload import UP, allocated
 from tests.contract.rules.series import share, xid
 
 CASES = (
@@ -13,14 +13,14 @@ CASES = (
         "32m",
         xid(31, "restart_app", "_x30 1x60", "_x30 1800x60")
         | share(OWNER, "1x29 _x60")
-        | held(OWNER, "1x29 0x2 _x60")
+        | allocated(OWNER, "1x29 0x2 _x60")
         | UP,
     ),
     fires(
         "GpuXidApplication",
         "another error of the program",
         "31m",
-        xid(32, "restart_app", "_x30 1x60", "_x30 1800x60") | share(JOB, "1x100") | held(JOB, "1x100") | UP,
+        xid(32, "restart_app", "_x30 1x60", "_x30 1800x60") | share(JOB, "1x100") | allocated(JOB, "1x100") | UP,
     ),
     silent(
         "GpuXidApplication",
@@ -29,15 +29,15 @@ CASES = (
         xid(13, "restart_app", "_x30 1x60", "_x30 1800x60")
         | share(JOB, "1x100")
         | share(OWNER, "1x100")
-        | held(JOB, "1x100")
-        | held(OWNER, "1x100")
+        | allocated(JOB, "1x100")
+        | allocated(OWNER, "1x100")
         | UP,
     ),
     fires(
         "GpuXidApplication",
         "comes again, and is told for an hour",
         "80m",
-        xid(13, "restart_app", "1x20 2x90", "60x20 1200x90") | share(JOB, "1x110") | held(JOB, "1x110") | UP,
+        xid(13, "restart_app", "1x20 2x90", "60x20 1200x90") | share(JOB, "1x110") | allocated(JOB, "1x110") | UP,
     ),
     fires(
         "GpuXidApplication",
@@ -50,7 +50,7 @@ CASES = (
                 xid(31, "restart_app", "_x30 1x60", f"_x30 {1800 - number}x60")
                 | xid(43, "restart_app", "_x31 1x60", f"_x31 {1860 - number}x60")
                 | share(JOB, "1x100")
-                | held(JOB, "1x100")
+                | allocated(JOB, "1x100")
                 | UP
             ).items()
         },
@@ -62,15 +62,18 @@ CASES = (
         xid(31, "restart_app", "_x30 4x60", "_x30 1800x60")
         | share(OWNER, "0.5x100")
         | share(JOB, "0.5x100")
-        | held(OWNER, "0.5x100")
-        | held(JOB, "0.5x100")
+        | allocated(OWNER, "0.5x100")
+        | allocated(JOB, "0.5x100")
         | UP,
     ),
     silent(
         "GpuXidApplication",
         "of the job before",
         "36m",
-        xid(31, "restart_app", "_x30 1x60", "_x30 1800x60") | share(OWNER, "_x33 1x60") | held(OWNER, "_x33 1x60") | UP,
+        xid(31, "restart_app", "_x30 1x60", "_x30 1800x60")
+        | share(OWNER, "_x33 1x60")
+        | allocated(OWNER, "_x33 1x60")
+        | UP,
     ),
     silent(
         "GpuXidApplication",
@@ -82,7 +85,9 @@ CASES = (
         "GpuXidApplication",
         "a node that comes back with old errors on its counter",
         "182m",
-        xid(31, "restart_app", "4x20 _x160 4x30", "0x20 _x160 0x30") | share(OWNER, "1x200") | held(OWNER, "1x200"),
+        xid(31, "restart_app", "4x20 _x160 4x30", "0x20 _x160 0x30")
+        | share(OWNER, "1x200")
+        | allocated(OWNER, "1x200"),
     ),
     silent(
         "GpuXidApplication",
@@ -90,18 +95,18 @@ CASES = (
         "88m",
         xid(31, "restart_app", "_x5 4x30 _x40 4x30", "_x5 300x30 _x40 300x30")
         | share(OWNER, "1x110")
-        | held(OWNER, "1x110"),
+        | allocated(OWNER, "1x110"),
     ),
     silent(
         "GpuXidApplication",
         "long ago",
         "99m",
-        xid(31, "restart_app", "_x30 4x80", "_x30 1800x80") | share(OWNER, "1x110") | held(OWNER, "1x110") | UP,
+        xid(31, "restart_app", "_x30 4x80", "_x30 1800x80") | share(OWNER, "1x110") | allocated(OWNER, "1x110") | UP,
     ),
     silent(
         "GpuXidApplication",
         "counter restarts at zero",
         "75m",
-        xid(31, "restart_app", "5x70 0x20", "0x70 _x20") | share(OWNER, "1x100") | held(OWNER, "1x100"),
+        xid(31, "restart_app", "5x70 0x20", "0x70 _x20") | share(OWNER, "1x100") | allocated(OWNER, "1x100"),
     ),
 )

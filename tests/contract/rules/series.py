@@ -26,7 +26,7 @@ def xid(number: int, kind: str, values: str, last: str) -> dict[str, str]:
     }
 
 
-HELD = share(OWNER, "1x200")
+ALLOCATED = share(OWNER, "1x200")
 
 
 def twice(series: dict[str, str]) -> dict[str, str]:

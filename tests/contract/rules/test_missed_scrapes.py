@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deploy.prometheus.declaration import Alert, Severity
-from deploy.prometheus.outages import held
+from deploy.prometheus.outages import keep_while_silent
 from deploy.prometheus.render import ALERTS
 from tests.contract.rules.case import Case
 from tests.contract.rules.cases import CASES
@@ -81,7 +81,7 @@ def test_label_of_a_ruler_makes_no_other_alert_of_the_one_that_is_held(tmp_path:
     stood = {f'ALERTS_FOR_STATE{{alertname="GpuX",{target},thanos_ruler_replica="{each}"}}': "1x20" for each in "ab"}
     scraped = f'job="gpu-exporter",{target}'
     series = {**stood, f"up{{{scraped}}}": "0x20", f"target:gpu_exporter:last{{{scraped}}}": "1x20"}
-    expr = held("GpuX", "gpu_x")
+    expr = keep_while_silent("GpuX", "gpu_x")
     wanted = [{"expr": expr, "eval_time": "20m", "exp_samples": [{"labels": f"{{{target}}}", "value": 1}]}]
     inputs = [{"series": name, "values": values} for name, values in series.items()]
 

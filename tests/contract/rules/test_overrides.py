@@ -11,7 +11,7 @@ import yaml
 from deploy.prometheus.overrides import Override
 from deploy.prometheus.render import Settings, render
 from tests.contract.rules.case import JOB, NODE, OWNER
-from tests.contract.rules.cases_workload import UP, held, ledger
+from tests.contract.rules.cases_workload import UP, allocated, ledger
 from tests.contract.rules.promtool import complaint, only
 from tests.contract.rules.series import share, xid
 
@@ -30,7 +30,7 @@ def test_each_workload_is_judged_by_the_first_override_that_is_about_it(tmp_path
         text: values
         for owner, work in ((OWNER, "batch"), (JOB, "batch"), (SERVICE, "service"), (LAB, "batch"))
         for text, values in (
-            *held(owner, "1x60").items(),
+            *allocated(owner, "1x60").items(),
             *ledger(owner, computing="0+12x60", wait_cpu="0+48x60").items(),
             (f'gpu_workload_info{{{NODE},{owner},class="{work}"}}', "1x60"),
         )
@@ -62,7 +62,7 @@ def _complaint(alert: str, settings: Settings, series: Mapping[str, str], fired:
 _CRASHED = {
     **xid(31, "restart_app", "_x30 1x60", "_x30 1800x60"),
     **share(OWNER, "1x29 stale"),
-    **held(OWNER, "1x29 stale"),
+    **allocated(OWNER, "1x29 stale"),
     **UP,
     f'gpu_workload_info{{{NODE},{OWNER},class="batch"}}': "1x29 stale",
 }

@@ -16,7 +16,7 @@ NODE = 'cluster="c1",job="gpu-exporter",node="n{0}",instance="n{0}:9836"'
 A, B = NODE.format(1), NODE.format(2)
 GPUS = tuple(f'{node},gpu="0",uuid="GPU-{index}"' for index, node in enumerate((A, B)))
 PEAK = 1e15
-GROUPS = {"gpu-device", "gpu-part", "gpu-held", "gpu-owner", "gpu-progress", "gpu-now"}
+GROUPS = {"gpu-device", "gpu-part", "gpu-allocated", "gpu-owner", "gpu-progress", "gpu-now"}
 
 
 def steps(node: str, rank: int, fastest: float, median: float, slowest: float) -> dict[str, str]:

@@ -31,19 +31,19 @@ TIMES = {"triton": {"first": (0.5, 2)}, "tgi": {"between": (0.029, 0.044)}}
 """Medians and 95th percentiles by the bounds of an engine that has bounds of its own."""
 POD = 'namespace="ml",pod="serve-0"'
 OWNED = 'workload_namespace="ml",workload_pod="serve-0"'
-HELD = (
+ALLOCATED = (
     'cluster="c1",instance="gpu1:9836",kind="{kind}",workload_namespace="{namespace}",workload_pod="{pod}",workload="{workload}",'
     'workload_container="",slurm_job="{job}",user="ada",account="",partition=""'
 )
 WORDS = ("kind", "namespace", "pod", "workload", "job")
 
 
-def held(*words: str) -> str:
-    return HELD.format(**dict(zip(WORDS, words, strict=True)))
+def allocated(*words: str) -> str:
+    return ALLOCATED.format(**dict(zip(WORDS, words, strict=True)))
 
 
-IN_POD = held("pod", "ml", "serve-0", "ml/serve-0", "")
-JOB, OTHER = held("slurm", "", "", "slurm:7", "7"), held("slurm", "", "", "slurm:8", "8")
+IN_POD = allocated("pod", "ml", "serve-0", "ml/serve-0", "")
+JOB, OTHER = allocated("slurm", "", "", "slurm:7", "7"), allocated("slurm", "", "", "slurm:8", "8")
 
 
 def scraped(engine: str, target: str) -> dict[str, str]:
@@ -97,7 +97,7 @@ def test_engine_in_a_pod(engine: str, services: tuple[str, ...], tmp_path: Path)
 
     check(
         tmp_path,
-        {"gpu-device", "gpu-part", "gpu-held", "gpu-serving"},
+        {"gpu-device", "gpu-part", "gpu-allocated", "gpu-serving"},
         {**ChainMap(*each), **gpus(IN_POD, 2, 8000)},
         {
             "engine:llm_requests:rate5m": {labels: 2},
@@ -125,7 +125,7 @@ def test_engines_on_a_bare_host_are_told_apart_by_their_port(tmp_path: Path) -> 
     target = 'cluster="c1",instance="gpu1:{}"'
     check(
         tmp_path,
-        {"gpu-device", "gpu-part", "gpu-held", "gpu-serving"},
+        {"gpu-device", "gpu-part", "gpu-allocated", "gpu-serving"},
         {
             **scraped("vllm", target.format(8000)),
             **scraped("sglang", target.format(30000)),
@@ -164,7 +164,7 @@ def test_older_releases_call_the_time_between_tokens_otherwise(tmp_path: Path) -
     series = {name.replace("vllm:inter_token_latency_seconds", old): values for name, values in series.items()}
     check(
         tmp_path,
-        {"gpu-part", "gpu-held", "gpu-serving"},
+        {"gpu-part", "gpu-allocated", "gpu-serving"},
         series,
         {"engine:llm_inter_token_latency_seconds:p50_5m": {of("vllm", f",{OWNED}"): 0.025}},
     )
@@ -173,7 +173,7 @@ def test_older_releases_call_the_time_between_tokens_otherwise(tmp_path: Path) -
 def test_numbers_that_are_called_as_nims_but_are_nobodys_model_are_left_out(tmp_path: Path) -> None:
     check(
         tmp_path,
-        {"gpu-part", "gpu-held", "gpu-serving"},
+        {"gpu-part", "gpu-allocated", "gpu-serving"},
         {'generation_tokens_total{cluster="c1",instance="gpu1:8000"}': "0+60x30"},
         {"engine:llm_generated_tokens:rate5m": {}},
     )

@@ -21,7 +21,7 @@ JOB: dict[str, Any] = {
     "slurm": {"state": "COMPLETED"}, "next_time": ["--mem=10G", "--gpus=1"],
 }  # fmt: skip
 DIGEST: dict[str, Any] = {
-    "held": 80.0, "wasted": 30.0, "advice": [{"text": "Use more loader workers & CPUs."}], "slurm_jobs": [JOB],
+    "allocated": 80.0, "wasted": 30.0, "advice": [{"text": "Use more loader workers & CPUs."}], "slurm_jobs": [JOB],
 }  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def test_card_has_the_jobs_and_what_to_ask_for_next_time(tmp_path: Path) -> None
     said = rendered(tmp_path, f'echo "$@" > {tmp_path}/asked; cat {tmp_path}/digest')
     text = " ".join(said.words)
 
-    assert "Held 80.0 h , wasted 30.0 h of GPU time." in text
+    assert "Allocated 80.0 h , wasted 30.0 h of GPU time." in text
     assert "Use more loader workers & CPUs." in text
     assert "4711_3 <script>alert(1)</script> COMPLETED 12 % 7.0 h --mem=10G --gpus=1" in text
     assert "script" not in said.tags
@@ -76,10 +76,10 @@ def test_card_has_the_jobs_and_what_to_ask_for_next_time(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("program", "expected"),
     [
-        ("exit 3", "No job of yours held a GPU."),
+        ("exit 3", "No GPU was allocated to your jobs."),
         ("exit 4", "The numbers cannot be had now."),
         ("echo not JSON", "The numbers cannot be had now."),
-        ('echo \'{"held": 1, "wasted": null}\'', "Held 1.0 h , wasted - of GPU time."),
+        ('echo \'{"allocated": 1, "wasted": null}\'', "Allocated 1.0 h , wasted - of GPU time."),
     ],
 )
 def test_card_never_fails_the_page(tmp_path: Path, program: str, expected: str) -> None:

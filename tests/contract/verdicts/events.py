@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError, DriverMismatchError, Record
-from tests.contract.passes.rig import UPTIME, gpu
+from tests.contract.cycles.rig import UPTIME, gpu
 from tests.contract.verdicts.node import Node
 
 BUS = "0000:01:00"

@@ -9,8 +9,8 @@ from typing import Any
 
 from exporter.core.clock import UnixTime
 from exporter.faults.watch import FaultWatchConfig
-from tests.contract.passes.node import ScriptedNode
-from tests.contract.passes.rig import BEGIN, UPTIME, Rig, gpu
+from tests.contract.cycles.node import ScriptedNode
+from tests.contract.cycles.rig import BEGIN, UPTIME, Rig, gpu
 
 BOOTED = UnixTime(BEGIN - UPTIME)
 EVERY = 5.0
@@ -49,7 +49,7 @@ class Node(Rig):
         return UnixTime(BEGIN + self.seconds)
 
     def run(self, seconds: float) -> None:
-        self.passes(int(seconds / EVERY), EVERY)
+        self.cycles(int(seconds / EVERY), EVERY)
 
     def restarted(self, *, read_only: bool = False) -> Node:
         """Return another exporter of the same node and state file."""

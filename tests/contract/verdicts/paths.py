@@ -57,7 +57,7 @@ def by_metrics(rig: Node) -> set[tuple[str, str]]:
 def by_check(rig: Node) -> set[tuple[str, str]]:
     """What `gpu-exporter check` says by the driver: an exporter of its own, of one cycle, over the same state file."""
     own = rig.restarted(read_only=True)
-    own.passes(1)
+    own.cycles(1)
     return _named(_evaluated(from_json(to_json(from_blocks(own.snapshot.blocks, own.now)), own.now)))
 
 

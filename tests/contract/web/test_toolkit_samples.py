@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 import subprocess
 from collections.abc import Sequence
@@ -114,6 +115,30 @@ def test_certificate_and_key_may_stand_in_the_file_itself(keys: Path) -> None:
     server = serve(certified(keys, inline))
     try:
         assert ask(server, keys, ()) == 200
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize(
+    ("client_auth_type", "client", "taken"),
+    [
+        ("RequestClientCert", (), True),
+        ("RequestClientCert", ("client.pem", "client.key"), True),
+        ("VerifyClientCertIfGiven", (), True),
+        ("VerifyClientCertIfGiven", ("client.pem", "client.key"), False),
+        ("RequireAndVerifyClientCert", (), False),
+        ("RequireAndVerifyClientCert", ("client.pem", "client.key"), False),
+    ],
+)
+def test_client_certificate_without_a_ca_is_verified_by_the_system(
+    keys: Path, client_auth_type: str, client: Sequence[str], *, taken: bool
+) -> None:
+    server = serve(
+        certified(keys, {"cert_file": "cert.pem", "key_file": "key.pem", "client_auth_type": client_auth_type})
+    )
+    try:
+        with contextlib.nullcontext() if taken else pytest.raises(requests.ConnectionError):
+            assert ask(server, keys, client) == 200
     finally:
         server.stop()
 

@@ -1,4 +1,4 @@
-"""Time passed quickly: the real sampler on simulated GPUs, each pass written as Prometheus would have scraped it."""
+"""Time passed quickly: the real sampler on simulated GPUs, each cycle written as Prometheus would have scraped it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.e2e.dashboards.nodes import Node
 
 JOB = "gpu-exporter"
 _PERIOD = 4.0
-"""Seconds between the driver's own samples: its buffer must reach from one pass to the next, here a minute or two."""
+"""Seconds between the driver's own samples: its buffer must reach from one cycle to the next, here a minute or two."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """Unix seconds from the first pass to the last, one pass (and scrape) each `step`."""
+    """Unix seconds from the first cycle to the last, one cycle (and scrape) each `step`."""
 
     start: int
     end: int
@@ -115,12 +115,12 @@ def _write_node(job: tuple[Node, Span, Path]) -> Path:
     sampling.PERIOD = _PERIOD  # in this child process alone
     with path.open("w") as out:
         writer = Writer(node, out)
-        for at, seconds, snapshot in _passes(node, span):
+        for at, seconds, snapshot in _cycles(node, span):
             writer.snapshot(snapshot, at, seconds)
     return path
 
 
-def _passes(node: Node, span: Span) -> Iterator[tuple[int, float, Snapshot]]:
+def _cycles(node: Node, span: Span) -> Iterator[tuple[int, float, Snapshot]]:
     clock = Clock(span.start)
     driver = SimulatedDriver(parse(f"{node.spec};start={span.start}"), clock)
     accounting = NodeAccounting(None, memory_id=node.instance, unix=lambda: UnixTime(clock()))

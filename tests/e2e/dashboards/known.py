@@ -12,7 +12,7 @@ from pathlib import Path
 from exporter.ledger.states import STATES
 from tests.e2e.dashboards.history import JOB, Span
 
-Shares = Mapping[str, float]
+OwnerRows = Mapping[str, float]
 """Shares of time by state."""
 
 
@@ -41,14 +41,14 @@ class Owner:
 class Holding:
     owner: Owner
     share: float
-    does: Shares
+    does: OwnerRows
     """Of its own share; sums to 1."""
 
 
 @dataclass(frozen=True)
 class Gpu:
-    does: Shares
-    held: tuple[Holding, ...] = ()
+    does: OwnerRows
+    allocated: tuple[Holding, ...] = ()
     model: str = "NVIDIA H100"
     lost_after: float = float("inf")
     """Seconds from the start; from then on its counters stand still but for `unobserved`."""
@@ -100,7 +100,7 @@ _THIRD = {"computing": 2 / 3, "wait_cpu": 1 / 3}
 _WAITS = {"computing": 0.6, "wait_peer": 0.4}
 
 
-def _whole(owner: Owner, does: Shares) -> Gpu:
+def _whole(owner: Owner, does: OwnerRows) -> Gpu:
     return Gpu(does, (Holding(owner, 1.0, does),))
 
 
@@ -167,8 +167,8 @@ def _accounted(node: Known, seconds: float, begin: int) -> Samples:
     spent: dict[tuple[tuple[str, str], ...], dict[str, float]] = {}
     for gpu in node.gpus:
         lost = max(0.0, seconds - max(gpu.lost_after, node.born))
-        seen, free = seconds - node.born - lost, 1.0 - sum(held.share for held in gpu.held)
-        parts = [(held.owner, held.share, held.does) for held in gpu.held]
+        seen, free = seconds - node.born - lost, 1.0 - sum(allocated.share for allocated in gpu.allocated)
+        parts = [(allocated.owner, allocated.share, allocated.does) for allocated in gpu.allocated]
         for owner, share, does in (*parts, (Owner("", ""), free, {"free": 1.0})):
             labels = owner.labels | {"class": owner.work_class, "model": gpu.model}
             key = tuple((name, text) for name, text in labels.items() if text and name != "workload")
@@ -199,7 +199,7 @@ def _samples(node: Known, seconds: float, counted: float) -> Samples:
         yield "gpu_fault_timestamp_seconds", device | {"fault": "lost", "action": "restart"}, 0
     for port in node.ports:
         yield from _port(port, counted)
-    for owner in {held.owner for gpu in node.gpus for held in gpu.held}:
+    for owner in {allocated.owner for gpu in node.gpus for allocated in gpu.allocated}:
         yield from _owner(owner, node, seconds, counted)
 
 
@@ -217,8 +217,8 @@ def _device(gpu: Gpu, device: dict[str, str], counted: float, lost: float) -> Sa
         yield f"gpu_{link}_bytes_total", device | {"direction": "receive"}, seen * 1e9
     for state in STATES:
         yield "gpu_state_seconds_total", device | {"state": state}, _time(gpu.does, state, seen, lost)
-    for held in gpu.held:
-        yield "gpu_allocation_ratio", device | held.owner.labels, held.share
+    for allocated in gpu.allocated:
+        yield "gpu_allocation_ratio", device | allocated.owner.labels, allocated.share
 
 
 def _port(port: Port, counted: float) -> Samples:
@@ -234,17 +234,17 @@ def _port(port: Port, counted: float) -> Samples:
 
 
 def _owner(owner: Owner, node: Known, seconds: float, counted: float) -> Samples:
-    mine = [(gpu, held) for gpu in node.gpus for held in gpu.held if held.owner == owner]
-    yield "gpu_workload_allocated_gpus", owner.labels, sum(held.share for _, held in mine)
+    mine = [(gpu, allocated) for gpu in node.gpus for allocated in gpu.allocated if allocated.owner == owner]
+    yield "gpu_workload_allocated_gpus", owner.labels, sum(allocated.share for _, allocated in mine)
     if owner.work_class:
         yield "gpu_workload_info", owner.labels | {"class": owner.work_class}, 1
     for state in STATES:
         spent = 0.0
-        for gpu, held in mine:
+        for gpu, allocated in mine:
             lost = max(0.0, seconds - gpu.lost_after)
-            spent += held.share * _time(held.does, state, counted - lost, lost)
+            spent += allocated.share * _time(allocated.does, state, counted - lost, lost)
         yield "gpu_workload_gpu_seconds_total", owner.labels | {"state": state}, spent
 
 
-def _time(does: Shares, state: str, seen: float, lost: float) -> float:
+def _time(does: OwnerRows, state: str, seen: float, lost: float) -> float:
     return seen * does.get(state, 0.0) + (lost if state == "unobserved" else 0.0)

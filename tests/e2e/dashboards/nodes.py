@@ -32,7 +32,7 @@ _WELL = (
 _PLANTED = (
     # cluster, GPUs and their work, what goes wrong
     ("east", "4xH200:4*input-bound",                                   "a job that waits for its data loader"),
-    ("east", "4xH100:2*training,2*idle-held",                          "a pod that holds GPUs and runs nothing"),
+    ("east", "4xH100:2*training,2*allocated-idle",                          "a pod that holds GPUs and runs nothing"),
     ("east", "4xH200:4*training;fault=lost:2@1500",                    "a GPU that fell off the bus"),
     ("east", "2xH100:2*training;fault=thermal:1@600",                  "a GPU too hot"),
     ("east", "4xA100:4*tiny-kernels",                                  "kernels too small"),

@@ -50,7 +50,7 @@ class Reader:
 
     def answers(self, name: str) -> Iterator[Answer]:
         """Raises AssertionError, which names the panel, where Prometheus refuses a query."""
-        values = self._values(name)
+        values = self.values(name)
         for panel in panels(name):
             says_why = len(panel["fieldConfig"]["defaults"].get("noValue", "")) > 0
             count = sum(len(self._ask(panel["title"], target, values)) for target in panel["targets"])
@@ -58,14 +58,14 @@ class Reader:
 
     def asked(self, name: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         """What every query of a dashboard answers, by panel (its id and title) and query."""
-        values = self._values(name)
+        values = self.values(name)
         for panel in panels(name):
             for target in panel["targets"]:
                 yield f"{panel['id']} {panel['title']} / {target['refId']}", self._ask(panel["title"], target, values)
 
     def timings(self, name: str) -> Iterator[Timing]:
         """Every query of a dashboard, one after the other."""
-        values = self._values(name)
+        values = self.values(name)
         for panel in panels(name):
             for target in panel["targets"]:
                 series, refused, started = 0, "", time.monotonic()
@@ -79,7 +79,7 @@ class Reader:
         """What one query of one panel answers."""
         panel = self._panel(name, title)
         (target,) = (target for target in panel["targets"] if target["refId"] == ref)
-        return self._ask(title, target, self._values(name))
+        return self._ask(title, target, self.values(name))
 
     def column(self, name: str, title: str, column: str) -> list[dict[str, Any]]:
         """What the query of one column answers; of a panel that is no table, its first query."""
@@ -99,7 +99,8 @@ class Reader:
         except AssertionError as error:
             raise AssertionError(f"{title} / {target['refId']}: {error}\n{expr}") from error
 
-    def _values(self, name: str) -> dict[str, str]:
+    def values(self, name: str) -> dict[str, str]:
+        """Return the chosen value of each variable of a dashboard."""
         values: dict[str, str] = {}
         for variable in load(name)["templating"]["list"]:
             values[variable["name"]] = self._value(variable, values)

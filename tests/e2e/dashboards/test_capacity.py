@@ -47,9 +47,9 @@ def _series(site: str, waiting: int, wasted: float, broken: int, allocated: int)
         if gpu % 4 == 0:
             yield f"up{{{target}}}", 1, 0
             yield f'gpu_exporter_build_info{{{target},version="1.0"}}', 1, 0
-            held = min(max(allocated - gpu, 0), 4)
+            here = min(max(allocated - gpu, 0), 4)
             work = f'{target},workload="{node}/train",kind="pod",workload_namespace="nlp",workload_pod="train"'
-            yield f"gpu_workload_allocated_gpus{{{work}}}", held, 0
+            yield f"gpu_workload_allocated_gpus{{{work}}}", here, 0
     for pod in range(waiting):
         waits = f'cluster="{site}",namespace="nlp",pod="waits-{pod}"'
         request = f'{waits},container="main",resource="nvidia_com_gpu",unit="integer"'

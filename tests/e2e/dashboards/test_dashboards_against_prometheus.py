@@ -101,7 +101,7 @@ def test_alerts_name_the_node_or_the_workload_they_fire_for(reader: Reader) -> N
     first = {row["metric"]["alertname"]: row["metric"]["thing"] for row in reader.rows("fleet", "Alerts", "C")}
 
     assert first["GpuLost"] == "k8s-14"
-    assert first["GpuAllocatedIdle"].startswith("research/idle-held")
+    assert first["GpuAllocatedIdle"].startswith("research/allocated-idle")
 
 
 @pytest.mark.parametrize(

@@ -89,11 +89,11 @@ def test_a_node_born_in_the_range_is_not_half_used(url: str) -> None:
 
 def test_fleet_counts_every_gpu_once_and_holds_no_more_than_there_are(url: str) -> None:
     known = sum(len(node.gpus) + len(node.missing) for node in NODES)
-    held = sum(holding.share for node in NODES for gpu in node.gpus for holding in gpu.held)
+    allocated = sum(allocated_to.share for node in NODES for gpu in node.gpus for allocated_to in gpu.allocated)
 
     assert rows(url, "fleet", "GPUs", "") == {(): known}
     assert rows(url, "fleet", "Lost", "") == {(): 3}
-    assert rows(url, "fleet", "Allocated", "") == {(): pytest.approx(held / known)}
+    assert rows(url, "fleet", "Allocated", "") == {(): pytest.approx(allocated / known)}
 
 
 @pytest.mark.parametrize(("board", "panel"), [("fleet", "Namespaces"), ("waste", "Namespaces")])
@@ -123,10 +123,10 @@ def test_a_gpu_whose_held_part_nobody_observed_is_not_idle_for_its_free_part(url
 
 
 def test_a_part_of_a_gpu_has_its_part_of_the_price(url: str) -> None:
-    (held,) = Reader(url, SPAN, {}).column("waste", "Cost of allocated", "")
-    price = sum(PRICE[gpu.model] * each.share for node in NODES for gpu in node.gpus for each in gpu.held) * HOURS
+    (allocated,) = Reader(url, SPAN, {}).column("waste", "Cost of allocated", "")
+    price = sum(PRICE[gpu.model] * each.share for node in NODES for gpu in node.gpus for each in gpu.allocated) * HOURS
 
-    assert value_of(held) == pytest.approx(price, rel=0.06)  # a gap, and the first rates need two scrapes
+    assert value_of(allocated) == pytest.approx(price, rel=0.06)  # a gap, and the first rates need two scrapes
 
 
 @pytest.mark.parametrize("board", ["fleet", "waste"])
@@ -167,9 +167,9 @@ def test_jobs_of_two_clusters_with_one_id_are_two_rows(url: str) -> None:
 
 
 def test_an_exporter_that_is_scraped_twice_counts_once(url: str) -> None:
-    held = rows(url, "waste", "Namespaces", "Allocated", "workload_namespace")
+    allocated = rows(url, "waste", "Namespaces", "Allocated", "workload_namespace")
 
-    assert held[("twice",)] == pytest.approx(HOURS, rel=0.04)
+    assert allocated[("twice",)] == pytest.approx(HOURS, rel=0.04)
     assert rows(url, "exporter", "Doubled", "") == {(): 1.0}
 
 
@@ -219,14 +219,14 @@ def by_owner(url: str, expr: str) -> dict[tuple[str, str], float]:
 
 def test_promql_and_python_price_alike(url: str) -> None:
     models = {
-        (node.cluster, each.owner.workload): gpu.model for node in NODES for gpu in node.gpus for each in gpu.held
+        (node.cluster, each.owner.workload): gpu.model for node in NODES for gpu in node.gpus for each in gpu.allocated
     }
     hours = hours_by_owner(url)
 
-    held = by_owner(url, f"sum by (cluster, workload) ({promql.held_price(ALL, '1h')})")
+    allocated = by_owner(url, f"sum by (cluster, workload) ({promql.allocated_price(ALL, '1h')})")
     waste = by_owner(url, f"sum by (cluster, workload) ({promql.waste_price(ALL, '1h')})")
 
-    assert held == {key: pytest.approx(cost(of, PRICE[models[key]]), rel=EDGES) for key, of in hours.items()}
+    assert allocated == {key: pytest.approx(cost(of, PRICE[models[key]]), rel=EDGES) for key, of in hours.items()}
     wasted = {key: cost_of_waste(of, PRICE[models[key]]) for key, of in hours.items()}
     assert waste == {key: pytest.approx(value, rel=EDGES) for key, value in wasted.items() if value is not None}
     assert ("one", "team-mig/notebook") not in waste
@@ -242,7 +242,9 @@ def test_promql_and_python_say_the_same(url: str, definition: Definition, of: To
     asked = by_owner(url, definition.promql(of))
 
     said = {key: definition.python(of) for key, of in hours.items()}
-    assert len(said) == len({(node.cluster, each.owner) for node in NODES for gpu in node.gpus for each in gpu.held})
+    assert len(said) == len(
+        {(node.cluster, each.owner) for node in NODES for gpu in node.gpus for each in gpu.allocated}
+    )
     assert asked == {key: pytest.approx(value, rel=EDGES) for key, value in said.items() if value is not None}
     assert ("one", "team-mig/notebook") in said
 

@@ -33,9 +33,6 @@ from tests.e2e.kubernetes.waiting import NotYetError, wait_for
 VALUES: dict[str, Any] = {
     "image": {"registry": "localhost", "tag": "e2e"},
     "runtimeClass": {"name": "nvidia", "create": True},
-    "serviceMonitor": {"enabled": True, "labels": {"release": "stack"}},
-    "prometheusRule": {"enabled": True, "labels": {"release": "stack"}},
-    "dashboards": {"enabled": True},
     "terminationGracePeriodSeconds": 600,
 }
 
@@ -67,10 +64,19 @@ def test_namespace_at_baseline_is_refused_at_once(cluster: Cluster, values: Path
 
 def test_install_waits_until_every_pod_is_ready(cluster: Cluster, values: Path) -> None:
     cluster.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=privileged", "--overwrite")
+    prometheus.start_operator(cluster)
     deploy(cluster, values)
     status = cluster.get("daemonset", RELEASE, "-n", NAMESPACE)["status"]
 
     assert (status["desiredNumberScheduled"], status["numberReady"]) == (1, 1)
+
+
+def test_objects_have_the_label_by_which_prometheus_selects(cluster: Cluster) -> None:
+    found = cluster.get("servicemonitors,prometheusrules", "-n", NAMESPACE)["items"]
+
+    assert {each["kind"] for each in found} == {"ServiceMonitor", "PrometheusRule"}
+    assert {each["metadata"]["labels"].get("release") for each in found} == {"stack"}
+    assert "read by Prometheus monitoring/e2e" in cluster.helm("get", "notes", RELEASE, "-n", NAMESPACE)
 
 
 def test_process_is_root_without_any_capability(cluster: Cluster) -> None:
@@ -158,7 +164,6 @@ def test_held_gpu_with_no_owner_is_free(cluster: Cluster) -> None:
 
 @pytest.mark.usefixtures("workloads")
 def test_prometheus_scrapes_what_the_operator_discovers(cluster: Cluster) -> None:
-    prometheus.start_operator(cluster)
     prometheus.start(cluster, ["serviceMonitor/gpu-exporter/gpu-exporter/0", "rule_files:\n- "])
 
     (target,) = prometheus.query(cluster, 'up{job="gpu-exporter"} == 1')
@@ -190,14 +195,30 @@ def test_rules_are_loaded_and_evaluate(cluster: Cluster) -> None:
     assert {"alerting", "recording"} == {rule["type"] for rule in rules}
 
 
-def test_helm_test_passes(cluster: Cluster, values: Path) -> None:
-    # No DNS here: the test pod gets the service's name by its hosts file, as a user without DNS would do it.
+def with_test(cluster: Cluster) -> tuple[str, str]:
+    """Return the values of the test's pod. No DNS here: the pod gets the service's name by its hosts file."""
     alias = {"ip": exporter(cluster)["status"]["podIP"], "hostnames": [f"{RELEASE}.{NAMESPACE}.svc"]}
-    deploy(cluster, values, "--set-json", f"test.podSpec={json.dumps({'hostAliases': [alias]})}")
+    made = {"podSpec": {"hostAliases": [alias]}, "prometheusUrl": prometheus.url(cluster)}
+    return "--set-json", f"test={json.dumps(made)}"
+
+
+def test_helm_test_passes_where_prometheus_scrapes(cluster: Cluster, values: Path) -> None:
+    deploy(cluster, values, *with_test(cluster))
 
     said = cluster.helm("test", RELEASE, "-n", NAMESPACE, "--timeout", "90s")
 
     assert re.search(r"Phase:\s+Succeeded", said)
+
+
+def test_helm_test_fails_where_the_monitor_is_not_selected(cluster: Cluster, values: Path) -> None:
+    deploy(cluster, values, "--set", "serviceMonitor.labels.release=another", *with_test(cluster))
+    prometheus.start(cluster, [r"(?s)\A(?!.*serviceMonitor/)"])
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        cluster.helm("test", RELEASE, "-n", NAMESPACE, "--timeout", "200s")
+    notes = cluster.helm("get", "notes", RELEASE, "-n", NAMESPACE)
+
+    assert "no target of serviceMonitor/gpu-exporter/gpu-exporter/0" in f"{failed.value.stdout}{failed.value.stderr}"
+    assert "not selected: label release=stack is missing" in notes
 
 
 @pytest.mark.parametrize("profile", PROFILES)

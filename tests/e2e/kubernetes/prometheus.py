@@ -154,15 +154,20 @@ def start(cluster: Cluster, holds: Sequence[str]) -> None:
         "prometheus",
         f"--config.file={folder / 'prometheus.yaml'}",
         f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address=127.0.0.1:{cluster.ports.prometheus}",
+        f"--web.listen-address={settings.GATEWAY}:{cluster.ports.prometheus}",
         program="prometheus",
     )
     wait_for(lambda: ask(cluster, "/-/ready"))
 
 
+def url(cluster: Cluster) -> str:
+    """Return the address for this machine and for pods."""
+    return f"http://{settings.GATEWAY}:{cluster.ports.prometheus}"
+
+
 def ask(cluster: Cluster, path: str, **parameters: str) -> str:
-    url = f"http://127.0.0.1:{cluster.ports.prometheus}{path}?{urllib.parse.urlencode(parameters)}"
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    asked = f"{url(cluster)}{path}?{urllib.parse.urlencode(parameters)}"
+    with urllib.request.urlopen(asked, timeout=10) as answer:  # noqa: S310 - http, as above
         text: str = answer.read().decode()
     return text
 

@@ -55,7 +55,7 @@ def test_pod_waits_for_the_toolkit_and_ends_when_asked_meanwhile(
 
     def served() -> list[str]:
         found = sorted(labels["uuid"] for labels, _ in samples(metrics(cluster), "gpu_info"))
-        if not found:  # it answers before its first pass has ended
+        if not found:  # it answers before its first cycle has ended
             raise NotYetError("no GPU is shown yet")
         return found
 

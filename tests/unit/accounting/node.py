@@ -30,26 +30,41 @@ class Job:
     account: str = "vision"
     reports_end: bool = True
     reports_start: bool = True
+    fraction: float = 1.0
+    """Fraction of each of its GPUs: of a shared GPU, or of a MIG instance."""
+    profile: str = ""
+    namespace: str = ""
+    """Namespace of a pod; empty for a job of Slurm."""
 
     @property
     def owner(self) -> Owner:
+        if self.namespace:
+            workload = f"{self.namespace}/Job/{self.id}"
+            return Owner(workload, "pod", namespace=self.namespace, pod=self.id, container="main")
         return Owner(f"slurm:{self.id}", "slurm", slurm_job=self.id, user="ada", account=self.account)
 
     @property
     def gpu_seconds(self) -> float:
-        return len(self.gpus) * (self.end - self.start)
+        return len(self.gpus) * self.fraction * (self.end - self.start)
 
 
 class Node:
     """Runs the tracker of one node; `restart` keeps what was written, `kill` loses what was not."""
 
     def __init__(
-        self, path: Path, jobs: Sequence[Job], begin: float, *, all_gpus: tuple[str, ...] = ("GPU-0",)
+        self,
+        path: Path,
+        jobs: Sequence[Job],
+        begin: float,
+        *,
+        all_gpus: tuple[str, ...] = ("GPU-0",),
+        model: str = MODEL,
     ) -> None:
         self.path = path
         self.jobs = jobs
         self.now = begin
         self.all_gpus = all_gpus
+        self.model = model
         self.batches: list[Batch] = []
         self._before: float | None = None
         self._open()
@@ -69,6 +84,9 @@ class Node:
     def restart(self) -> None:
         self._store.write(self._tracker.finish(self._before or self.now))
         self.kill()
+
+    def forget(self, before: float) -> None:
+        self._store.forget(before)
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -98,18 +116,24 @@ class Node:
 
     def _cycle(self) -> Cycle:
         running = [job for job in self.jobs if job.start <= self.now < job.end]
-        usage = [Usage(job.owner, gpu, "", {"computing": 1.0}, 0.0, 100.0) for job in running for gpu in job.gpus]
-        taken = {row.gpu for row in usage}
-        usage += [Usage(NOBODY, gpu, "", {"free": 1.0}, 0.0, 0.0) for gpu in self.all_gpus if gpu not in taken]
+        usage = [
+            Usage(job.owner, gpu, job.profile, {"computing": job.fraction}, 0.0, 100.0)
+            for job in running
+            for gpu in job.gpus
+        ]
+        free = dict.fromkeys(self.all_gpus, 1.0)
+        for row in usage:
+            free[row.gpu] -= sum(row.states.values())
+        usage += [Usage(NOBODY, gpu, "", {"free": part}, 0.0, 0.0) for gpu, part in free.items() if part > 1e-9]
         info = {
             job.owner: WorkloadInfo(start_time=UnixTime(job.start) if job.reports_start else None) for job in running
         }
-        ended = {job.id: UnixTime(job.end) for job in self.jobs if job.reports_end and job.end <= self.now}
+        ended = {job.owner.source_id: UnixTime(job.end) for job in self.jobs if job.reports_end and job.end <= self.now}
         return Cycle(
             Moment(UnixTime(self.now), MonotonicTime(self.now)),
             0.0 if self._before is None else self.now - self._before,
             usage,
-            dict.fromkeys(self.all_gpus, MODEL),
+            dict.fromkeys(self.all_gpus, self.model),
             Ownership(info=info, ended=ended),
         )
 

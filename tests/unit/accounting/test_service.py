@@ -18,7 +18,7 @@ from exporter.config.option import ConfigError
 from exporter.core.threads import Threads
 from exporter.tools.report.accounting import command
 from exporter.tools.report.accounting.collector import NodeAccess, collect
-from exporter.tools.report.accounting.database import Cursor, Database
+from exporter.tools.report.accounting.database import Cursor, Database, SchedulerJob
 from exporter.web.app import ALLOCATIONS, App, Policy, Response, RouteHandlers
 from exporter.web.auth import BasicAuth
 from exporter.web.server import Server
@@ -26,6 +26,10 @@ from tests.unit.accounting.node import Job, Node, by_account
 
 T0 = 1_760_000_400.0
 NODES = ("gpu01", "gpu02")
+LATE = {
+    "seq": 1, "allocation": "77", "start": T0, "end": T0 + 60, "facts": {"owner": Owner("", "")}, "model": "A100",
+    "profile": "", "hour": int(T0 // 3600), "until": T0 + 60, "used": 0.0, "joules": 0.0, "states": {"computing": 60.0},
+}  # fmt: skip
 HASH = "$2b$04$YM27EtVXYw3q6FyvZ8MwouIAEZB8ADmIXWPXbuPhVZa4I3mZXOczK"
 """Of `secret`."""
 
@@ -143,9 +147,9 @@ def test_scheduler_adds_what_nodes_never_saw_and_takes_nothing_away(fleet: Fleet
     collect(database, NODES, fleet.ask, lambda: T0)
     seen = fleet.jobs["gpu01"][0]
     jobs = [
-        ("999", T0 + 3590.0, T0 + 3690.0, 2.0),
-        (seen.id, seen.start, seen.end, 1.0),
-        (fleet.jobs["gpu01"][1].id, fleet.jobs["gpu01"][1].start, fleet.jobs["gpu01"][1].end - 2, 0.5),
+        SchedulerJob("999", T0 + 3590.0, T0 + 3690.0, 2.0, "eve", "robots"),
+        SchedulerJob(seen.id, seen.start, seen.end, 1.0),
+        SchedulerJob(fleet.jobs["gpu01"][1].id, fleet.jobs["gpu01"][1].start, fleet.jobs["gpu01"][1].end - 2, 0.5),
     ]
 
     first, second = database.compare(jobs, 0.01), database.compare(jobs, 0.01)
@@ -153,6 +157,53 @@ def test_scheduler_adds_what_nodes_never_saw_and_takes_nothing_away(fleet: Fleet
     assert [each.job for each in first] == ["999", fleet.jobs["gpu01"][1].id]
     assert [each.job for each in second] == [fleet.jobs["gpu01"][1].id]
     assert database.job("999", T0, T0 + 7200).states == {"unobserved": pytest.approx(200.0)}
+    assert accounts(database)["robots"] == pytest.approx(200.0)
+
+
+def test_job_is_counted_once_when_its_node_is_read_after_the_comparison(fleet: Fleet, database: Database) -> None:
+    """The node could not be read for days: the scheduler's time was added for its jobs."""
+    fleet.run(T0 + 3600)
+    job = fleet.jobs["gpu01"][0]
+    lost = SchedulerJob(job.id, job.start, job.end + 100, 1.0, "ada", job.account)
+    database.compare([lost], 0.01)
+
+    for _ in range(2):
+        collect(database, NODES, fleet.ask, lambda: T0)
+
+    assert database.job(job.id, T0, T0 + 7200).seconds == pytest.approx(job.gpu_seconds + 100)
+
+
+def test_sums_of_hours_change_nothing(fleet: Fleet, database: Database) -> None:
+    """Rows that come later, and an owner that is learnt later, are in them."""
+
+    def totals() -> list[object]:
+        return [database.totals(by, T0, T0 + 7200) for by in ("team", "user", "model")]
+
+    fleet.run(T0 + 1800)
+    collect(database, NODES, fleet.ask, lambda: T0)
+    database.sum_hours()
+    fleet.run(T0 + 3600)
+    collect(database, NODES, fleet.ask, lambda: T0)
+    owner = Owner("slurm:77", "slurm", slurm_job="77")
+    late = {**LATE, "facts": {"owner": owner}}, {**LATE, "facts": {"owner": owner._replace(account="robots")}}
+    for row in late:
+        database.add("gpu09", "gpu09", Cursor("s", 1), [row], T0)
+        before = totals()
+        database.sum_hours()
+        assert totals() == before
+
+    assert accounts(database)["robots"] == 60
+
+
+def test_total_names_the_nodes_without_data(database: Database) -> None:
+    """Hours of which only the scheduler knows, or that the exporter did not see, have no data."""
+    hour = int(T0 // 3600)
+    for node, number, state in (("a", 0, "free"), ("a", 1, "unobserved"), ("a", 3, "computing"), ("b", 2, "free")):
+        row = {**LATE, "hour": hour + number, "allocation": f"{number}", "states": {state: 3600.0}}
+        database.add(node, node, Cursor("s", 1), [row], T0)
+
+    assert database.hours_missing(T0 - 86400, T0 + 86400) == {"a": 2, "b": 1}
+    assert database.hours_covered(T0 - 86400, T0 + 86400) == 3
 
 
 @pytest.fixture
@@ -252,7 +303,7 @@ def test_comparison_of_10_000_jobs_names_the_planted_ones_and_no_other(database:
             "model": "", "profile": "", "hour": int(start // 3600), "used": 0.0, "joules": 0.0, "until": end,
             "states": {"computing": seconds},
         })  # fmt: skip
-        jobs.append((str(number), float(int(start)), float(int(end)), float(gpus)))
+        jobs.append(SchedulerJob(str(number), float(int(start)), float(int(end)), float(gpus)))
     database.add("n", "n", Cursor("s", 1), rows, T0)
 
     assert {each.job for each in database.compare(jobs, 0.01)} == planted

@@ -123,10 +123,29 @@ def test_jobs_of_a_team_are_behind_its_number(listed: Any) -> None:
     assert {name: each["cost"] for name, each in jobs.items()} == {"1": 6.0, "2": 4.0, "3": 0.0}
 
 
+def test_idle_service_has_its_cost_and_advice(listed: Any, tmp_path: Path) -> None:
+    """Four GPUs without a request for an hour: that is no waste for certain, but neither is it free."""
+    owner = Owner("web/Deployment/chat", "pod", namespace="web", pod="chat-0", container="main")
+    idle = {**row("", "", moment(21, 0), H100, 1.0), "facts": {"owner": owner}, "states": {"wait_requests": 14400.0}}
+    database = Database(tmp_path / DATABASE)
+    database.add("gpu03", "gpu03", Cursor("u", 1), (idle,), 0.0)
+    database.close()
+
+    web = by_name(listed("--format", "json").out)["web"]
+    page = listed("--format", "html", "--team", "web").out
+
+    assert (web["wasted_cost"], web["possibly_wasted_hours"], web["possibly_wasted_cost"]) == (0.0, 4.0, 8.0)
+    assert "<strong>Waits for requests, 4.0 h</strong>" in page
+    assert list(by_name(listed("--format", "json", "--team", "web", "--by", "job").out)) == ["web/Deployment/chat"]
+
+
 def test_total_says_what_it_covers(listed: Any) -> None:
     text = listed("--format", "csv")
 
-    assert text.err == "gpu-exporter: 2026-10: data for 0.1 of 31 days; 0.0 days of the month before\n"
+    assert (
+        text.err
+        == "gpu-exporter: 2026-10: data for 0.1 of 31 days; 0.0 days of the month before; days missing: gpu01 18.0\n"
+    )
     assert text.out.splitlines()[2].startswith("speech,2,8.0,1.0,4.0,0.0,2.0,2,8.0,0,")
 
 
@@ -181,6 +200,32 @@ def test_focus_has_a_charge_for_each_team_model_and_price(listed: Any) -> None:
     assert {(each["BillingPeriodStart"], each["BillingPeriodEnd"]) for each in rows} == {
         ("2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z")
     }
+
+
+def test_opencost_has_the_fields_of_its_custom_costs(listed: Any) -> None:
+    """https://github.com/opencost/opencost, protos/customcost/messages.proto."""
+    response = json.loads(listed("--format", "opencost").out)
+    window = {"start": "2026-10-01T00:00:00Z", "end": "2026-11-01T00:00:00Z"}
+    domain = {"costSource": "gpu", "domain": "gpu-exporter", "version": "v1", "currency": "EUR"}
+
+    assert {name: value for name, value in response.items() if name != "costs"} == {**domain, **window}
+    (cheap,) = [each for each in response["costs"] if each["listUnitPrice"] == 0.5]
+    assert cheap == {
+        "accountName": "GPU fleet",
+        "billedCost": 2.0,
+        "chargeCategory": "Usage",
+        "description": f"GPU hours of speech on {A100}",
+        "id": f"2026-10/speech/{A100} at 0.5",
+        "labels": {"team": "speech"},
+        "listCost": 2.0,
+        "listUnitPrice": 0.5,
+        "providerId": A100,
+        "resourceName": A100,
+        "resourceType": "GPU",
+        "usageQuantity": 4.0,
+        "usageUnit": "Hours",
+    }
+    assert sum(each["billedCost"] for each in response["costs"]) == 18.0
 
 
 def test_name_that_a_spreadsheet_would_run_is_text(listed: Any, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from exporter.attribution.families import (
     FAMILIES,
-    SHARE_FAMILIES,
-    ShareRow,
+    OWNER_FAMILIES,
+    OwnerRow,
     WorkloadRow,
     label_names,
     workload_families,
@@ -103,9 +103,9 @@ def test_long_time_limit_is_written_out() -> None:
     assert dict(zip(info.all_labels, info.collect([row])[0].labels, strict=True))["time_limit_seconds"] == "2592000"
 
 
-def share(rows: list[ShareRow]) -> dict[str, dict[tuple[str, str], float]]:
+def share(rows: list[OwnerRow]) -> dict[str, dict[tuple[str, str], float]]:
     found: dict[str, dict[tuple[str, str], float]] = {}
-    for family in SHARE_FAMILIES:
+    for family in OWNER_FAMILIES:
         for sample in family.collect(rows):
             labels = dict(zip(family.all_labels, sample.labels, strict=True))
             found.setdefault(family.name, {})[labels["uuid"], labels["workload"]] = sample.value
@@ -114,7 +114,8 @@ def share(rows: list[ShareRow]) -> dict[str, dict[tuple[str, str], float]]:
 
 def test_shares_of_a_gpu() -> None:
     target = gpu(0)
-    rows = [ShareRow(target, "", ALICE, 0.25), ShareRow(target, "", BOB, 0.75), ShareRow(target, "", NOBODY, 0.0)]
+    parts = ((ALICE, 0.25), (BOB, 0.75), (NOBODY, 0.0))
+    rows = [OwnerRow(target, "", owner, part) for owner, part in parts]
 
     assert share(rows) == {"gpu_allocation_ratio": {(target.uuid, "slurm:7"): 0.25, (target.uuid, "ml/train"): 0.75}}
 
@@ -122,9 +123,9 @@ def test_shares_of_a_gpu() -> None:
 def test_who_uses_what_he_was_not_given_is_a_series_of_the_gpu() -> None:
     first, second = instance(2, 1), instance(2, 2)
     rows = [
-        ShareRow(first, "1g.10gb", ALICE, 1.0),
-        ShareRow(first, "1g.10gb", BOB, 0.0, unallocated=True),
-        ShareRow(second, "1g.10gb", BOB, 0.0, unallocated=True),
+        OwnerRow(first, "1g.10gb", ALICE, 1.0),
+        OwnerRow(first, "1g.10gb", BOB, 0.0, unallocated=True),
+        OwnerRow(second, "1g.10gb", BOB, 0.0, unallocated=True),
     ]
 
     assert share(rows)["gpu_unallocated_use"] == {(gpu(2).uuid, "ml/train"): 1}
@@ -133,10 +134,10 @@ def test_who_uses_what_he_was_not_given_is_a_series_of_the_gpu() -> None:
 def test_owner_of_mig_instances_has_their_part_of_the_gpu_once() -> None:
     whole, first, second = gpu(2), instance(2, 1), instance(2, 2)
     rows = [
-        ShareRow(whole, "", ALICE, 1.0),
-        ShareRow(first, "1g.10gb", ALICE, 1.0),
-        ShareRow(second, "1g.10gb", ALICE, 0.5),
-        ShareRow(second, "1g.10gb", BOB, 0.5),
+        OwnerRow(whole, "", ALICE, 1.0),
+        OwnerRow(first, "1g.10gb", ALICE, 1.0),
+        OwnerRow(second, "1g.10gb", ALICE, 0.5),
+        OwnerRow(second, "1g.10gb", BOB, 0.5),
     ]
     found = share(rows)
 

@@ -1,4 +1,4 @@
-"""Who runs and who holds: one pass at a time, from what the sources last said."""
+"""Who runs and who holds: one cycle at a time, from what the sources last said."""
 
 from __future__ import annotations
 

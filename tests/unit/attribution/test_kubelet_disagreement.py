@@ -52,7 +52,7 @@ def known(
 
 
 class Node:
-    """The exporter's attribution on a node with GPUs A and B, both allocatable, in passes 40 s apart."""
+    """The exporter's attribution on a node with GPUs A and B, both allocatable, in cycles 40 s apart."""
 
     def __init__(self, folder: Path, listed: Sequence[GivenPod], api: Sequence[Pod] = ()) -> None:
         self._source = Kubernetes(KubernetesSite(folder / "kubelet.sock", required=True))

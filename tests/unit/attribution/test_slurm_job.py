@@ -95,7 +95,7 @@ def test_node_holds_its_own_part_of_a_job() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gres", "held"),
+    ("gres", "allocated"),
     [
         ("shard:2(2/4,0/4,0/4)", [("shard", 2, (0,))]),
         ("shard:fake:6(0/4,4/4,2/4)", [("shard", 4, (1,)), ("shard", 2, (2,))]),
@@ -105,12 +105,12 @@ def test_node_holds_its_own_part_of_a_job() -> None:
         ("shard:3(IDX:5)", [("shard", 3, (5,))]),
     ],
 )
-def test_parts_of_gpus_are_counted_by_gpu(gres: str, held: list[tuple[str, int, tuple[int, ...]]]) -> None:
+def test_parts_of_gpus_are_counted_by_gpu(gres: str, allocated: list[tuple[str, int, tuple[int, ...]]]) -> None:
     """As Slurm 24.11 writes them, by GPU and of how many; before, 22.05 named the GPUs."""
     job = parse_job(line(groups=f"  Nodes=n1 CPU_IDs=0 Mem=0 GRES={gres}"))
 
     assert job is not None
-    assert [(each.name, each.amount, each.indices) for each in job.gres or ()] == held
+    assert [(each.name, each.amount, each.indices) for each in job.gres or ()] == allocated
 
 
 def test_node_of_two_that_was_given_nothing_has_not_what_the_other_was_given() -> None:

@@ -14,6 +14,7 @@ from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm import prolog_files
 from exporter.attribution.slurm.job import Job
 from exporter.attribution.slurm.prolog_files import MappedDevice, MappingFolder, jobs, named, read
+from exporter.core.clock import UnixTime
 from tests.attribution_kit.slurm_node import Node
 
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
@@ -190,3 +191,18 @@ def test_slurmctld_is_not_asked_about_a_job_of_which_the_prolog_told_all(tmp_pat
     known = node.slurm.job("7")
     assert known
     assert (known.user, known.account, known.restarts) == ("ada", "nlp", 0)
+
+
+@pytest.mark.parametrize(("written", "begin"), [(1000.4, 1000.4), (1007.0, 1001.0), (998.0, 1000.0)])
+def test_start_of_a_job_is_the_prologs_moment_within_slurms_second(
+    tmp_path: Path, written: float, begin: float
+) -> None:
+    """Slurm cuts StartTime to whole seconds. A prolog may run later, and a clock may be wrong."""
+    node = Node(tmp_path, controller={"7": Job("7", "ada", start_time=UnixTime(1000.0))})
+    for job, text in (("7", "SLURM_JOB_ID=7\nSLURM_JOB_GPUS=0\n"), ("8", _told("8", "1"))):
+        (node.mapping / f"job_{job}").write_text(text)
+        os.utime(node.mapping / f"job_{job}", (written, written))
+    node.read()
+
+    found = [node.slurm.job(job) for job in ("7", "8")]
+    assert [each and each.start_time for each in found] == [pytest.approx(begin)] * 2

@@ -177,6 +177,14 @@ def test_job_with_a_step_has_ended_where_slurmctld_says_so_after_slurmd_is_lost(
     assert slurm.questions == ["steps", "steps"]
 
 
+def test_job_that_had_just_begun_when_slurmd_was_lost_is_asked_about_in_the_first_round() -> None:
+    slurm = Asked({"8"}, CONTAIN, {"7": "PENDING", "8": "RUNNING on n1"})
+    assert slurm.after(programs="8") == {}
+    slurm.slurmd = False
+
+    assert set(slurm.after(programs="78", seconds=SETTLE_SECONDS / 2)) == {"7"}
+
+
 def test_slurmd_that_never_answered_is_not_lost() -> None:
     """A container may not reach it."""
     slurm = Asked({"7"}, CONTAIN, {"7": "RUNNING on n2"})

@@ -55,7 +55,7 @@ def test_nobody_says_anything_of_a_job_in_which_another_user_runs(tmp_path: Path
 
     owner = job("8", "bob")
     assert ownership.processes == {66: Owner("process:mallory/python3", "process", user="mallory"), 80: owner}
-    assert {uuid: held for uuid, held in ownership.holders.items() if owner in held} == {B.uuid: (owner,)}
+    assert {uuid: owners for uuid, owners in ownership.holders.items() if owner in owners} == {B.uuid: (owner,)}
     assert (ownership.info[owner].nodes, ownership.info[owner].trust) == (None, "exact")
 
 

@@ -109,7 +109,7 @@ def test_gpu_is_allocated_by_one_source_and_an_owner_has_the_word_of_one(reporte
         assert bool(deciding) is bool(having)
     for owner in OWNERS:
         first = next((view.allocated[owner] for view in reported if owner in view.allocated), {})
-        assert {uuid for uuid, held in shown.holders.items() if owner in held} <= first.keys()
+        assert {uuid for uuid, owners in shown.holders.items() if owner in owners} <= first.keys()
 
 
 def _allocated_to(view: View, uuid: str) -> set[Owner]:

@@ -73,7 +73,7 @@ def test_nobody_is_named_while_it_is_not_known_what_he_was_given() -> None:
 # In the join
 
 
-def passes(joined: Attribution, path: str, user: str = "alice") -> Ownership:
+def cycles(joined: Attribution, path: str, user: str = "alice") -> Ownership:
     process = of([host_process(7, cgroup(path), user)])
     joined.join([A, B], {A.uuid: [7]}, process, 100.0)
     return joined.join([A, B], {A.uuid: [7]}, process, 100.0 + LATER)
@@ -92,7 +92,7 @@ def test_container_by_hand_on_a_gpu_that_the_kubelet_gave_to_nobody(
 ) -> None:
     source = kubelet(tmp_path, GivenPod("ml", "train", "main", [B.uuid]), allocatable)
 
-    ownership = passes(attribution_of(Parts(source)), f"/docker/{CONTAINER_ID}")
+    ownership = cycles(attribution_of(Parts(source)), f"/docker/{CONTAINER_ID}")
 
     assert len(ownership.unallocated.get(A.uuid, ())) == expected
 
@@ -101,7 +101,7 @@ def test_nobody_is_named_while_the_kubelet_has_told_nothing(tmp_path: Path) -> N
     source = kubelet(tmp_path, GivenPod("ml", "train", "main", [A.uuid]), [A.uuid, B.uuid])
     joined = attribution_of(Parts(source))
     path = f"/kubepods/pod{POD}/{CONTAINER_ID}"
-    assert passes(joined, path).unallocated == {}
+    assert cycles(joined, path).unallocated == {}
 
     source._poller.answer = type(source._poller.answer)((), -1000.0, success=False)
     joined.join([A], {A.uuid: [7]}, of([host_process(7, cgroup(path))]), 200.0)
@@ -117,7 +117,7 @@ def test_process_beside_its_allocation_is_named_by_its_job(
     node.map(B.uuid, "7")
     node.read()
 
-    ownership = passes(node.attribution, STEP.format(7))
+    ownership = cycles(node.attribution, STEP.format(7))
 
     assert {uuid: {each.workload for each in who} for uuid, who in ownership.unallocated.items()} == expected
 
@@ -131,10 +131,10 @@ def test_job_is_accused_only_where_all_sources_of_slurm_agree(
     node = Node(tmp_path / "node", controller={"7": Job("7", gres=gres)})
     (node.root / "gres.conf").write_text("Name=gpu File=/dev/nvidia[0-1]\n")
     node.map(B.uuid, "7")
-    passes(node.attribution, STEP.format(7))
+    cycles(node.attribution, STEP.format(7))
     node.read()
 
-    assert bool(passes(node.attribution, STEP.format(7)).unallocated) is accused
+    assert bool(cycles(node.attribution, STEP.format(7)).unallocated) is accused
 
 
 def test_job_of_which_nobody_tells_what_it_was_given_is_not_named(tmp_path: Path) -> None:
@@ -142,4 +142,4 @@ def test_job_of_which_nobody_tells_what_it_was_given_is_not_named(tmp_path: Path
     (node.root / "gres.conf").write_text("Name=gpu File=/dev/nvidia[0-1]\n")
     node.read()
 
-    assert passes(node.attribution, STEP.format(7)).unallocated == {}
+    assert cycles(node.attribution, STEP.format(7)).unallocated == {}

@@ -31,8 +31,8 @@ def found(name: DeviceName, claimable: Mapping[str, str] | None = None) -> tuple
     """UUIDs a pod with this device holds, and what was counted."""
     view = KubernetesView(given=(PodDevice("ml", "train", "main", name),), claimable=claimable or {})
     found = pod_allocations(view, DEVICES)
-    held, unresolved = found.given, found.unresolved
-    return set(held.get(PodPlace("ml", "train", "main"), {})), {key: n for key, n in unresolved.items() if n}
+    allocated, unresolved = found.given, found.unresolved
+    return set(allocated.get(PodPlace("ml", "train", "main"), {})), {key: n for key, n in unresolved.items() if n}
 
 
 def named(text: str) -> DeviceName:

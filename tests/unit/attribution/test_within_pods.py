@@ -14,7 +14,7 @@ OTHER = Owner("ns/b", "pod", "ns", "b", "one")
 
 
 @pytest.mark.parametrize(
-    ("given", "runners", "held"),
+    ("given", "runners", "allocated"),
     [
         ({ONE: 3.0, TWO: 1.0}, (ONE, TWO), {ONE: 3.0, TWO: 1.0}),
         ({ONE: 3.0, TWO: 1.0}, (TWO,), {TWO: 4.0}),
@@ -27,6 +27,6 @@ OTHER = Owner("ns/b", "pod", "ns", "b", "one")
     ],
 )
 def test_part_of_each_container(
-    given: Mapping[Owner, float | None], runners: tuple[Owner, ...], held: Mapping[Owner, float | None]
+    given: Mapping[Owner, float | None], runners: tuple[Owner, ...], allocated: Mapping[Owner, float | None]
 ) -> None:
-    assert within_pods(given, runners) == held
+    assert within_pods(given, runners) == allocated

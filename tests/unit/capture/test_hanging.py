@@ -53,7 +53,7 @@ def test_a_gpu_that_hangs_leaves_the_recording_of_the_others(
 ) -> None:
     driver = HalfHanging("nvmlDeviceGetBAR1MemoryInfo", ended)
 
-    first, second = record(driver, 0.01, interval=0.001, patience=0.5)["devices"]
+    first, second = record(driver, 0.01, interval=0.001, timeout=0.5)["devices"]
 
     assert "GPU 0 hangs: no answer to nvmlDeviceGetBAR1MemoryInfo" in caplog.text
     assert caplog.text.count("hangs") == 1
@@ -64,4 +64,4 @@ def test_a_gpu_that_hangs_leaves_the_recording_of_the_others(
 
 def test_a_driver_that_hangs_ends_the_recording(ended: threading.Event) -> None:
     with pytest.raises(TimeoutError):
-        record(HalfHanging("", ended), 0.01, patience=0.05)
+        record(HalfHanging("", ended), 0.01, timeout=0.05)

@@ -51,7 +51,7 @@ def recorded(
 
 
 def readings(driver: Driver, clock: Clock, seconds: int) -> list[tuple[str, str, Any]]:
-    """What every collector reads of every target in as many passes, each at its pace."""
+    """What every collector reads of every target in as many cycles, each at its pace."""
     previous: dict[tuple[str, str], tuple[float, Any]] = {}
     found: list[tuple[str, str, Any]] = []
     for _ in range(seconds):

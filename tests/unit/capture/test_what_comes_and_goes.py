@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from exporter.collectors import COLLECTORS
-from exporter.core.units import Share
+from exporter.core.units import Fraction
 from exporter.driver.interface import Device, Driver, Mig, UnsupportedError, XidEvent
 from exporter.tools.capture.record import record
 from exporter.tools.capture.replay import CaptureDriver
@@ -30,7 +30,7 @@ class _Named(Device):
         self.uuid = uuid
         self.instances = instances
         self.parent_uuid = parent
-        self.mig = Mig(1, 0, "1g.10gb", Share(0.5)) if parent else None
+        self.mig = Mig(1, 0, "1g.10gb", Fraction(0.5)) if parent else None
 
     def call(self, function: str, *args: Any) -> Any:
         del args

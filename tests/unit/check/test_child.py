@@ -16,7 +16,7 @@ from exporter.core.clock import MonotonicTime, monotonic_time
 from exporter.tools.check import reading
 from exporter.tools.check.reading import ChildError, _all_of, _BrokenOffError, _in_child, in_child_process
 
-PATIENCE = 60.0
+DEADLINE = 60.0
 
 
 def ended() -> MonotonicTime:
@@ -24,7 +24,7 @@ def ended() -> MonotonicTime:
 
 
 def soon() -> MonotonicTime:
-    return MonotonicTime(monotonic_time() + PATIENCE)
+    return MonotonicTime(monotonic_time() + DEADLINE)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_child_is_killed_once_it_has_answered_and_is_not_waited_for(
 
     monkeypatch.setattr(reading, "progress_message", message)
 
-    assert in_child_process(lambda: "", PATIENCE) == "gpu_up 1\n"
+    assert in_child_process(lambda: "", DEADLINE) == "gpu_up 1\n"
     assert system.noted == [("kill", 7, signal.SIGKILL), ("waitpid", 7, os.WNOHANG)]
     assert said == ["asking the driver"]
 
@@ -117,7 +117,7 @@ def test_machine_without_room_for_a_process_is_the_checks_trouble(
 
     monkeypatch.setattr(system, "fork", refused)
     with pytest.raises(ChildError, match=r"^the check itself failed: Resource temporarily unavailable$") as raised:
-        in_child_process(lambda: "", PATIENCE)
+        in_child_process(lambda: "", DEADLINE)
 
     assert not raised.value.crashed
     assert system.noted == []

@@ -30,7 +30,7 @@ from tests.unit.host.rdma_tree import pci_device, rdma_port
 
 NOW = UnixTime(1_700_000_000.0)
 MOMENT = Moment(NOW, MonotonicTime(0.0))
-PATIENCE = 60.0
+DEADLINE = 60.0
 
 
 @pytest.fixture
@@ -50,10 +50,10 @@ def read(monkeypatch: pytest.MonkeyPatch, kmsg: Path) -> Iterator[Callable[[Driv
             super().__init__(*parts, **more)
             made.append(self)
             (pacing,) = (part for part in parts if isinstance(part, Pacing))
-            assert 2 * pacing.deadline < PATIENCE, "to open the driver, to read the GPUs, and to write"
+            assert 2 * pacing.deadline < DEADLINE, "to open the driver, to read the GPUs, and to write"
 
     monkeypatch.setattr(reading, "Sampler", Kept)
-    yield lambda driver: read_node(driver, Host(), COLLECTORS, kmsg, PATIENCE)
+    yield lambda driver: read_node(driver, Host(), COLLECTORS, kmsg, DEADLINE)
     for sampler in made:
         sampler.stop()
 

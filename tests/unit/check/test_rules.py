@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.faults.config import reference
 from exporter.faults.evaluate import evaluate
 from exporter.faults.findings import age
 from exporter.faults.rule import Limits, Verdict
 from exporter.faults.rules import NAMES, RULES
 from exporter.tools.check.exporter_page import parse
-from exporter.tools.check.options import reference
 from tests.unit.check.nodes import DEVICE, FIRES, LIMITS, NOW, WELL, clique, facts, series, sxid, xid
 
 
@@ -159,7 +159,18 @@ def test_gpu_like_the_site_s_reference_is_well_and_another_is_not(name: str, wan
 
     (finding,) = evaluate(facts(found), Limits(reference={name: "else"})).findings
 
-    assert finding.reason == f"{name} is {wanted}, not else as in --check.reference"
+    assert finding.reason == f"{name} is {wanted}, not else as in --expect.reference"
+
+
+def test_fault_that_says_the_same_is_one_finding() -> None:
+    lanes = series("gpu_pcie_link_width", 8)
+    fault = series(
+        "gpu_fault_timestamp_seconds", 1, fault="pcie_width", action="inspect", evidence="8 of 16 PCIe lanes"
+    )
+
+    for found in ((lanes,), (lanes, fault)):
+        (finding,) = evaluate(facts(*found), Limits(reference={"pcie-width": "16"})).findings
+        assert finding.rule == ("pcie_width" if fault in found else "reference")
 
 
 @pytest.mark.parametrize("value", ["ecc", "ecc=", "colour=red", "ecc=on,ecc=off"])

@@ -1,4 +1,4 @@
-"""Gauges stay until the next pass can have come, however far apart passes are."""
+"""Gauges stay until the next cycle can have come, however far apart cycles are."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def test_default_grows_with_the_interval(given: tuple[str, ...], seconds: float)
 
 
 @pytest.mark.parametrize("given", [("--sample.stale", "1.7s"), ("--sample.interval", "15s", "--sample.stale", "26s")])
-def test_one_that_does_not_reach_to_the_next_pass_is_refused(given: tuple[str, ...]) -> None:
+def test_one_that_does_not_reach_to_the_next_cycle_is_refused(given: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match=r"--sample\.stale: expected at least"):
         stale_seconds(load(DaemonConfig, given, {}).sample)
 
 
 @pytest.mark.parametrize(("interval", "seconds"), [("1s", 0.8), ("500ms", 0.4), ("15s", 12.0)])
-def test_deadline_of_a_pass_is_four_fifths_of_the_interval(interval: str, seconds: float) -> None:
+def test_deadline_of_a_cycle_is_four_fifths_of_the_interval(interval: str, seconds: float) -> None:
     assert pacing(load(DaemonConfig, ("--sample.interval", interval), {}).sample).deadline == seconds

@@ -82,8 +82,8 @@ def first(collector: AnyCollector, device: Device) -> dict[str, dict[tuple[str, 
     return samples(collector, collector.read(device, None, Tick(1000.0, 0.0)))
 
 
-def passes(collector: AnyCollector, device: Device, count: int, every: float = 1.0) -> list[Any]:
-    """The readings of `count` passes."""
+def cycles(collector: AnyCollector, device: Device, count: int, every: float = 1.0) -> list[Any]:
+    """The readings of `count` cycles."""
     readings: list[Any] = []
     for number in range(count):
         tick = Tick(1000.0 + number * every, every if number else 0.0)

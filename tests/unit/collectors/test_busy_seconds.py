@@ -53,7 +53,7 @@ class Buffer:
 
 
 def run(buffer: Buffer, seconds: int, jitter: Callable[[int], float] = lambda _: 0.0) -> Iterator[tuple[float, float]]:
-    """(elapsed, total) after each pass of a second."""
+    """(elapsed, total) after each cycle of a second."""
     device = FakeDevice({"nvmlDeviceGetUtilizationRates": buffer.rates, "nvmlDeviceGetSamples": buffer.samples})
     reading: Utilization | None = None
     before = 0.0
@@ -73,7 +73,7 @@ def run(buffer: Buffer, seconds: int, jitter: Callable[[int], float] = lambda _:
     ids=["constant", "full", "square 4 s", "square 7 s", "square 0.4 s"],
 )
 def test_a_minute_is_within_two_percent_of_the_told_utilization(load: Load, period: float) -> None:
-    """Every minute, scraped every 15 s or every 60 s; passes come up to 0.2 s early or late."""
+    """Every minute, scraped every 15 s or every 60 s; cycles come up to 0.2 s early or late."""
     points = list(run(Buffer(load, period), 240, jitter=lambda n: ((n * 7919) % 41 - 20) / 100))
     for first_ in range(2, 180, 15):
         (start, low), (end, high) = points[first_], points[first_ + 60]
@@ -89,7 +89,7 @@ def test_a_minute_of_constant_load_is_exact_in_every_window() -> None:
 
 
 def test_slow_samples_do_not_make_the_rate_swing() -> None:
-    """With a sample every 1.0 s and passes of 0.99 s the sample's age wanders; the held tail makes up for it."""
+    """With a sample every 1.0 s and cycles of 0.99 s the sample's age wanders; the held tail makes up for it."""
     points = list(run(Buffer(constant(60), 1.0), 300, jitter=lambda n: -0.01 * n))
     rates = [(b - a) / (t1 - t0) for (t0, a), (t1, b) in zip(points[30:], points[45:], strict=False)]
     assert min(rates) > 0.6 * 0.98
@@ -101,8 +101,8 @@ def test_a_driver_clock_off_by_hours_changes_nothing() -> None:
     assert points[-1][1] == pytest.approx(30, abs=0.5)
 
 
-def test_a_minute_without_passes_is_made_up_from_the_buffer() -> None:
-    """A pass that hung: the ring still holds the minute, so nothing is lost."""
+def test_a_minute_without_cycles_is_made_up_from_the_buffer() -> None:
+    """A cycle that hung: the ring still holds the minute, so nothing is lost."""
     buffer = Buffer(constant(50), 1.0)
     reading = advance(Integral(), buffer_at(buffer, 30.0), 0.0)
     reading = advance(reading, buffer_at(buffer, 90.0, reading.cursor), 60.0)
@@ -262,7 +262,7 @@ def test_gpu_and_memory_have_buffers_of_their_own() -> None:
     assert reading.busy is not None
     assert reading.memory_busy is not None
     assert (reading.busy.total, reading.memory_busy.total) == (1.0, 0.3)
-    assert (reading.share, reading.memory_share) == (1.0, 0.3)
+    assert (reading.share, reading.memory_ratio) == (1.0, 0.3)
 
 
 def test_mig_mode_has_no_utilization() -> None:

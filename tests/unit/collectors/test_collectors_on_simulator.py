@@ -36,7 +36,7 @@ class Clock:
 
 
 class Node:
-    """Every collector on every target of a simulated node, pass after pass."""
+    """Every collector on every target of a simulated node, cycle after cycle."""
 
     def __init__(self, spec: str) -> None:
         self.clock = Clock()
@@ -83,7 +83,7 @@ SPECS = ["1xH200", "1xH100", "1xA100", "1xA100-mig", "1xH200-mig", "1xL40S", "1x
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_counters_never_fall_and_exist_from_the_second_pass_on(spec: str) -> None:
+def test_counters_never_fall_and_exist_from_the_second_cycle_on(spec: str) -> None:
     simulated = Node(spec)
     simulated.passed()
     simulated.passed()
@@ -106,7 +106,7 @@ def test_ratios_are_between_zero_and_one(spec: str) -> None:
         assert [key for key, value in ratios.items() if not 0.0 <= value <= 1.0] == []
 
 
-@pytest.mark.parametrize("spec", ["1xH200", "1xA100", "1xH200:input-bound", "1xH200:idle-held"])
+@pytest.mark.parametrize("spec", ["1xH200", "1xA100", "1xH200:input-bound", "1xH200:allocated-idle"])
 def test_busy_seconds_are_what_the_simulated_gpu_did(spec: str) -> None:
     simulated = Node(spec)
     for _ in range(20):

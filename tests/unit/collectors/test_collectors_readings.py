@@ -20,7 +20,7 @@ from exporter.collectors.temperature import TEMPERATURE
 from exporter.collectors.utilization import ENGINES
 from exporter.core.clock import UnixTime
 from exporter.driver.interface import Record, UnsupportedError
-from tests.unit.collectors.answers import FakeDevice, FakeInstance, by_argument, first, hopper, passes, samples
+from tests.unit.collectors.answers import FakeDevice, FakeInstance, by_argument, cycles, first, hopper, samples
 
 
 def test_memory_counts_reserved_apart_and_omits_it_where_the_driver_does() -> None:
@@ -93,14 +93,14 @@ def test_power_converts_to_watts_and_joules() -> None:
 
 def test_power_reads_limits_every_thirty_seconds() -> None:
     device = hopper()
-    passes(POWER, device, 60)
+    cycles(POWER, device, 60)
     calls = Counter(device.functions)
     assert calls["nvmlDeviceGetPowerUsage"] == 60
     assert calls["nvmlDeviceGetEnforcedPowerLimit"] == 2
 
 
 def test_power_of_limit() -> None:
-    assert passes(POWER, hopper(), 1)[0].of_limit == pytest.approx(650.5 / 700)
+    assert cycles(POWER, hopper(), 1)[0].of_limit == pytest.approx(650.5 / 700)
 
 
 def test_clocks_are_hertz_and_an_unknown_state_is_absent() -> None:
@@ -126,7 +126,7 @@ def test_info_describes_the_gpu() -> None:
 
 def test_what_a_gpu_is_stays_known_where_it_is_refused_for_once() -> None:
     device = hopper()
-    (before,) = passes(INFO, device, 1)
+    (before,) = cycles(INFO, device, 1)
     device.answers = {}
 
     assert samples(INFO, INFO.read(device, before, Tick(1030.0, 30.0)))["gpu_info"] == samples(INFO, before)["gpu_info"]
@@ -168,7 +168,7 @@ def test_temperature_of_an_old_card_with_fans() -> None:
 def test_threshold_that_was_set_is_not_unset() -> None:
     limits = [96, 93, 0, 89]
     device = FakeDevice({"nvmlDeviceGetTemperature": 70, "nvmlDeviceGetTemperatureThreshold": by_argument(*limits)})
-    known = passes(TEMPERATURE, device, 1)[0]
+    known = cycles(TEMPERATURE, device, 1)[0]
     device.answers["nvmlDeviceGetTemperatureThreshold"] = by_argument(0, 0, 0, 88)
 
     later = TEMPERATURE.read(device, known, Tick(1030.0, 30.0))
@@ -178,12 +178,12 @@ def test_threshold_that_was_set_is_not_unset() -> None:
 
 def test_unsupported_fields_are_asked_once() -> None:
     device = hopper()
-    passes(ECC, device, 3, 30.0)
+    cycles(ECC, device, 3, 30.0)
     batches = [entries for function, *entries in device.asked if function == "nvmlDeviceGetFieldValues"]
     assert [len(batch[0]) for batch in batches] == [15, 15, 15]
     del device.fields[(17, 0)], device.fields[(16, 0)]
     device.asked.clear()
-    passes(ECC, device, 2, 30.0)
+    cycles(ECC, device, 2, 30.0)
     batches = [entries for function, *entries in device.asked if function == "nvmlDeviceGetFieldValues"]
     assert [len(batch[0]) for batch in batches] == [15, 13]
 
@@ -222,7 +222,7 @@ def test_counter_whose_field_is_refused_for_a_moment_is_not_taken_from_elsewhere
 ) -> None:
     """A driver that answers 0 for once does so in both places: what was counted would be counted again."""
     device = FakeDevice({call: 0, "nvmlDeviceGetCurrPcieLinkWidth": 16}, {field: 5, (6, 0): 5})
-    (before,) = passes(collector, device, 1)
+    (before,) = cycles(collector, device, 1)
     del device.fields[field]
 
     refused = collector.read(device, before, Tick(1031.0, 31.0))
@@ -263,7 +263,7 @@ def test_mig_instance_of_a_hopper() -> None:
             "nvmlGpmMetricsGet": {2: 50.0, 5: 130.0},
         }
     )
-    published = samples(MIG, passes(MIG, instance, 11)[-1])
+    published = samples(MIG, cycles(MIG, instance, 11)[-1])
     assert published["gpu_mig_info"] == {("NVIDIA H200 MIG 1g.18gb",): 1}
     assert published["gpu_mig_memory_used_bytes"] == {(): 10}
     assert published["gpu_mig_sm_active_seconds_total"] == {(): pytest.approx(5.0)}
@@ -273,7 +273,7 @@ def test_mig_instance_of_a_hopper() -> None:
 
 def test_what_a_mig_instance_is_and_its_memory_are_asked_for_as_seldom_as_they_change() -> None:
     instance = FakeInstance({"nvmlDeviceGetName": "NVIDIA H200 MIG 1g.18gb", "nvmlGpmMetricsGet": {}})
-    passes(MIG, instance, 60)
+    cycles(MIG, instance, 60)
 
     assert Counter(instance.functions) == {
         "nvmlDeviceGetName": 2,
@@ -284,7 +284,7 @@ def test_what_a_mig_instance_is_and_its_memory_are_asked_for_as_seldom_as_they_c
 
 def test_mig_instance_of_an_a100_has_no_activity_and_asks_seldom() -> None:
     instance = FakeInstance({"nvmlDeviceGetMemoryInfo": Record(total=18, free=7, used=10)})
-    published = samples(MIG, passes(MIG, instance, 60)[-1])
+    published = samples(MIG, cycles(MIG, instance, 60)[-1])
     assert "gpu_mig_memory_used_bytes" in published
     assert not [name for name in published if "active" in name]
     assert Counter(instance.functions)["nvmlGpmMetricsGet"] == 1

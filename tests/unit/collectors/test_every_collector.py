@@ -11,7 +11,7 @@ from exporter.collectors.base import AnyCollector, Pace, Scope, Tick
 from exporter.collectors.ecc import RETIRED_PAGES
 from exporter.collectors.gpm import GPM
 from exporter.driver.interface import DeviceLostError, UnsupportedError
-from tests.unit.collectors.answers import FakeDevice, FakeInstance, first, hopper, passes
+from tests.unit.collectors.answers import FakeDevice, FakeInstance, cycles, first, hopper
 
 GPU_COLLECTORS = [collector for collector in COLLECTORS if collector.scope is Scope.GPU]
 
@@ -95,7 +95,7 @@ def test_driver_calls_per_minute_on_a_hopper() -> None:
         "power": 126,
         "clocks": 68,
         "temperature": 48,
-        "throttle": 183,
+        "throttle": 243,
         "pcie": 30,
         "nvlink": 5,
         "ecc": 8,
@@ -105,14 +105,14 @@ def test_driver_calls_per_minute_on_a_hopper() -> None:
         "fabric": 4,
         "processes": 96,
     }
-    assert sum(calls.values()) == 975
+    assert sum(calls.values()) == 1035
 
 
 def _minute(collector: AnyCollector) -> FakeDevice:
     device = hopper()
     every = max(collector.pace.value, 1.0)
     try:
-        passes(collector, device, round(60 / every), every)
+        cycles(collector, device, round(60 / every), every)
     except UnsupportedError:
         assert collector is RETIRED_PAGES
     return device
@@ -123,6 +123,6 @@ def test_never_the_call_that_blocks_twenty_milliseconds() -> None:
 
 
 def test_pace_of_every_collector() -> None:
-    assert {c.name for c in COLLECTORS if c.pace is Pace.PASS} == {
+    assert {c.name for c in COLLECTORS if c.pace is Pace.CYCLE} == {
         "utilization", "gpm", "power", "throttle", "processes", "mig",
     }  # fmt: skip

@@ -14,11 +14,11 @@ from exporter.collectors.gpm import GPM, UNIT_IDS, Activity, activity
 from exporter.collectors.throttle import THROTTLE
 from exporter.driver.constants import throttle_field_ids
 from exporter.driver.interface import Record, UnsupportedError
-from tests.unit.collectors.answers import ALL_LINKS, FakeDevice, by_argument, first, hopper, passes, samples
+from tests.unit.collectors.answers import ALL_LINKS, FakeDevice, by_argument, cycles, first, hopper, samples
 
 
 def test_activity_starts_at_zero_and_adds_share_times_seconds() -> None:
-    readings = passes(GPM, hopper(), 11)
+    readings = cycles(GPM, hopper(), 11)
     assert samples(GPM, readings[0])["gpu_sm_active_seconds_total"] == {(): 0.0}
     assert samples(GPM, readings[-1])["gpu_sm_active_seconds_total"] == {(): pytest.approx(8.0)}
     assert samples(GPM, readings[-1])["gpu_sm_occupancy_seconds_total"] == {(): pytest.approx(4.0)}
@@ -30,16 +30,16 @@ def test_the_empty_first_answer_of_gpm_publishes_nothing_yet() -> None:
     device = hopper()
     answers = [{}, {2: 50.0}, {2: 50.0}]
     device.answers["nvmlGpmMetricsGet"] = lambda _ids: answers.pop(0)
-    readings = passes(GPM, device, 3)
+    readings = cycles(GPM, device, 3)
     published = [samples(GPM, reading).get("gpu_sm_active_seconds_total") for reading in readings]
     assert published == [None, {(): 0.0}, {(): 0.5}]
 
 
-def test_a_unit_that_says_nothing_for_a_pass_keeps_its_total() -> None:
+def test_a_unit_that_says_nothing_for_a_cycle_keeps_its_total() -> None:
     device = hopper()
     answers: list[dict[int, float | None]] = [{2: 50.0}, {2: 50.0}, {2: math.nan}, {2: None}, {}]
     device.answers["nvmlGpmMetricsGet"] = lambda _ids: answers.pop(0)
-    readings = passes(GPM, device, 5)
+    readings = cycles(GPM, device, 5)
     totals = [reading.activity.seconds["sm"] for reading in readings]
     assert totals == [0.0, 0.5, 0.5, 0.5, 0.5]
     assert ["sm" in reading.ratios for reading in readings] == [True, True, False, False, False]
@@ -50,7 +50,7 @@ def test_time_whose_answer_was_lost_is_not_booked_as_what_came_after_it() -> Non
     device = hopper()
     device.fields = {}
     device.answers["nvmlGpmMetricsGet"] = lambda _ids: {0: 1.0, 2: 80.0, 20: 100.0, 21: 200.0, 60: 0.0, 61: 0.0}
-    before = passes(GPM, device, 2)[-1]
+    before = cycles(GPM, device, 2)[-1]
 
     after = samples(GPM, GPM.read(device, before, Tick(1061.0, 60.0)))
 
@@ -61,13 +61,13 @@ def test_time_whose_answer_was_lost_is_not_booked_as_what_came_after_it() -> Non
     }
 
 
-def test_what_gpm_reports_after_a_rest_counts_and_is_not_of_the_pass() -> None:
-    """Fifteen seconds, the last of which was the pass: their mean is not compared with how busy the GPU was in it."""
+def test_what_gpm_reports_after_a_rest_counts_and_is_not_of_the_cycle() -> None:
+    """Fifteen seconds, the last of which was the cycle: their mean is not compared with how busy the GPU was in it."""
     device = hopper()
     device.fields = {}
     window = [1.0, 1.0, 15.0, 2.0]
     device.answers["nvmlGpmMetricsGet"] = lambda _ids: {0: window.pop(0), 2: 10.0, 20: 100.0, 21: 200.0}
-    _, before, rested, soon = passes(GPM, device, 4)
+    _, before, rested, soon = cycles(GPM, device, 4)
 
     assert [dict(each.ratios) for each in (before, rested, soon)] == [{"sm": 0.1}, {}, {"sm": 0.1}]
     assert [each.pcie.rate for each in (before, rested, soon)] == [300 * 2**20, None, 300 * 2**20]
@@ -95,7 +95,7 @@ WRAP = 2**32
 
 def test_nvlink_bytes_come_from_the_field_counters() -> None:
     device = hopper()
-    readings = passes(GPM, device, 1)
+    readings = cycles(GPM, device, 1)
     published = samples(GPM, readings[0])
     assert published["gpu_nvlink_bytes_total"] == {("transmit",): 10240, ("receive",): 20480}
     device.fields[(139, ALL_LINKS)] = 30
@@ -106,7 +106,7 @@ def test_nvlink_bytes_come_from_the_field_counters() -> None:
 def test_bytes_come_from_gpm_where_there_is_no_counter() -> None:
     device = hopper()
     device.fields = {}
-    readings = passes(GPM, device, 11)
+    readings = cycles(GPM, device, 11)
     assert samples(GPM, readings[-1])["gpu_nvlink_bytes_total"] == {
         ("transmit",): pytest.approx(20000 * MIB),
         ("receive",): pytest.approx(10000 * MIB),
@@ -117,7 +117,7 @@ def test_pcie_bytes_come_from_gpm_and_the_wrapping_fields_are_not_asked() -> Non
     """As a GPU of PCIe 5 under full traffic does: the fields wrap several times in a cycle."""
     device = hopper()
     device.answers["nvmlGpmMetricsGet"] = lambda _ids: {0: 1.0, 2: 1.0, 20: 30_000.0, 21: 28_000.0}
-    readings = passes(GPM, device, 11)
+    readings = cycles(GPM, device, 11)
     assert samples(GPM, readings[0])["gpu_pcie_bytes_total"] == {("transmit",): 0.0, ("receive",): 0.0}
     assert samples(GPM, readings[-1])["gpu_pcie_bytes_total"] == {
         ("transmit",): pytest.approx(300_000 * MIB),
@@ -193,7 +193,7 @@ def test_pcie_counter_that_does_not_answer_for_once_loses_nothing() -> None:
 def test_pcie_bytes_go_on_where_gpm_goes_and_comes() -> None:
     """Entering MIG mode takes GPM away from the GPU, leaving it brings it back."""
     device = hopper()
-    before = passes(GPM, device, 2)[-1]
+    before = cycles(GPM, device, 2)[-1]
     device.answers["nvmlGpmMetricsGet"] = UnsupportedError("MIG")
     device.fields[(197, 0)] = 4_000_000_000
     without = GPM.read(device, before, Tick(1002.0, 1.0))
@@ -214,7 +214,7 @@ def test_blackwell_counts_nvlink_bytes_in_its_own_fields() -> None:
 
 def test_an_ampere_has_bytes_without_activity_and_is_asked_for_gpm_seldom() -> None:
     device = FakeDevice({}, {(197, 0): 1, (198, 0): 2})
-    readings = passes(GPM, device, 301)
+    readings = cycles(GPM, device, 301)
     assert readings[-1].activity is None
     assert device.functions.count("nvmlGpmMetricsGet") == 2
 
@@ -266,7 +266,7 @@ def test_seconds_come_from_the_ids_of_this_driver(version: str, start: int) -> N
 
 def test_ids_that_mean_something_else_are_never_asked() -> None:
     device = throttled("570.148.08", {(251, 0): 1, (74, 0): 0})
-    passes(THROTTLE, device, 3)
+    cycles(THROTTLE, device, 3)
     asked = {
         entry[0] for function, *args in device.asked if function == "nvmlDeviceGetFieldValues" for entry in args[0]
     }
@@ -313,12 +313,14 @@ def test_every_supported_reason_is_shown_held_or_not() -> None:
     assert ("reliability",) in active
 
 
-def test_clock_is_read_while_heat_or_the_power_brake_holds_it_down_and_not_else() -> None:
+@pytest.mark.parametrize("reason", [0x4, 0x20, 0x40, 0x80], ids=["power limit", "software", "heat", "power brake"])
+def test_clock_is_read_while_heat_or_power_lowers_it_and_not_else(reason: int) -> None:
     device = hopper()
-    calm = passes(THROTTLE, device, 1)[0]
-    device.answers["nvmlDeviceGetCurrentClocksEventReasons"] = 0x40
+    device.answers["nvmlDeviceGetCurrentClocksEventReasons"] = 0x1
+    calm = cycles(THROTTLE, device, 1)[0]
+    device.answers["nvmlDeviceGetCurrentClocksEventReasons"] = reason
 
-    assert (calm.sm_clock, passes(THROTTLE, device, 1)[0].sm_clock) == (None, 1980e6)
+    assert (calm.sm_clock, cycles(THROTTLE, device, 1)[0].sm_clock) == (None, 1980e6)
 
 
 def test_old_names_of_the_reasons_still_work() -> None:
@@ -330,6 +332,6 @@ def test_old_names_of_the_reasons_still_work() -> None:
 
 def test_what_a_device_answers_is_found_out_once() -> None:
     device = hopper()
-    passes(THROTTLE, device, 10)
+    cycles(THROTTLE, device, 10)
     assert device.functions.count("nvmlSystemGetDriverVersion") == 1
     assert device.functions.count("nvmlDeviceGetSupportedClocksEventReasons") == 1

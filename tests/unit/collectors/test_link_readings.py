@@ -12,7 +12,7 @@ from exporter.collectors.fabric import FABRIC
 from exporter.collectors.nvlink import NVLINK
 from exporter.collectors.pcie import PCIE
 from exporter.driver.interface import Record, UnsupportedError
-from tests.unit.collectors.answers import FakeDevice, by_argument, first, hopper, passes, samples
+from tests.unit.collectors.answers import FakeDevice, by_argument, cycles, first, hopper, samples
 
 
 def test_pcie_falls_back_on_the_replay_call() -> None:
@@ -58,7 +58,7 @@ def test_errors_of_the_only_link_are_found() -> None:
 def test_errors_that_were_refused_for_a_moment_are_counted_on() -> None:
     """The moment is that in which all is asked for again, as every five minutes."""
     device = FakeDevice({}, {(91, 0): 2} | {(field, link): 3 for field in (165, 161) for link in (0, 1)})
-    readings = passes(NVLINK, device, 1)
+    readings = cycles(NVLINK, device, 1)
     kept = {(161, link): device.fields.pop((161, link)) for link in (0, 1)}
     refused = NVLINK.read(device, readings[0], Tick(1301.0, 30.0))
     device.fields |= kept
@@ -74,7 +74,7 @@ _OF_LINKS = {(91, 0): 2, (165, 0): 1, (165, 1): 1, (161, 0): 60, (161, 1): 40}
 def _after(change: dict[tuple[int, int], Any], more: Mapping[tuple[int, int], Any]) -> list[Any]:
     """Errors in all and as they are now: before, while these fields answer so (None: not at all), and after."""
     device = FakeDevice({}, dict(_OF_LINKS))
-    readings = passes(NVLINK, device, 1)
+    readings = cycles(NVLINK, device, 1)
     for time, fields in ((1031.0, change), (1061.0, more)):
         device.fields = {field: value for field, value in {**_OF_LINKS, **fields}.items() if value is not None}
         readings.append(NVLINK.read(device, readings[-1], Tick(time, 30.0)))
@@ -100,7 +100,7 @@ def test_all_links_that_are_reset_forget_all_they_had() -> None:
 @pytest.mark.parametrize("state", [None, 255])
 def test_link_that_tells_no_state_is_not_down_until_that_has_lasted(state: int | None) -> None:
     device = FakeDevice({}, dict(_OF_LINKS))
-    (reading,) = passes(NVLINK, device, 1)
+    (reading,) = cycles(NVLINK, device, 1)
     device.fields = {field: value for field, value in {**_OF_LINKS, (165, 1): state}.items() if value is not None}
     found: list[Any] = []
     for time in (1031.0, 1301.0, 1332.0):
@@ -120,7 +120,7 @@ def test_nvlink_without_links_is_unsupported() -> None:
 def test_a_field_that_was_refused_at_first_is_found_within_minutes() -> None:
     device = hopper()
     del device.fields[(94, 0)]
-    readings = passes(PCIE, device, 2, 5.0)
+    readings = cycles(PCIE, device, 2, 5.0)
     device.fields[(94, 0)] = 3
     assert "gpu_pcie_replays_total" not in samples(PCIE, PCIE.read(device, readings[-1], Tick(1200.0, 5.0)))
     assert samples(PCIE, PCIE.read(device, readings[-1], Tick(1300.0, 5.0)))["gpu_pcie_replays_total"] == {(): 3}
@@ -204,7 +204,7 @@ def test_place_without_a_chassis_is_the_module_alone() -> None:
 
 def test_place_is_asked_for_once() -> None:
     device = FakeDevice({"nvmlDeviceGetGpuFabricInfoV": _fabric(), "nvmlDeviceGetPlatformInfo": _platform()})
-    passes(FABRIC, device, 3, every=30.0)
+    cycles(FABRIC, device, 3, every=30.0)
 
     assert device.functions.count("nvmlDeviceGetPlatformInfo") == 1
 

@@ -46,6 +46,32 @@ def test_hole_of_driver_that_keeps_no_idle_samples_is_idle_time() -> None:
     assert integral.buffer.keeps_idle is False
 
 
+def test_hole_within_a_buffer_that_dropped_nothing_is_idle_time() -> None:
+    """Bursts of 20 samples and holes of one second: most distances are regular."""
+    bursts = [number for burst in range(8) for number in range(25 * burst, 25 * burst + 20)]
+    integral = counted(*[numbered([each for each in bursts if each < 5 * second]) for second in range(2, 36)])
+
+    assert (integral.buffer.keeps_idle, integral.lost) == (False, 0.0)
+    assert integral.exact == pytest.approx((175 - 10 - 7 * 5) / 5)
+
+
+def test_share_of_a_cycle_has_the_idle_time_without_samples() -> None:
+    """Bursts of 0.4 s in each second."""
+    bursts = [number for second in range(20) for number in (5 * second, 5 * second + 1)]
+    reads = [numbered([each for each in bursts if each < 5 * second + 3]) for second in range(20)]
+    shares = [counted(*reads[:number], reading=0.0).share for number in range(8, 20)]
+
+    assert shares == [pytest.approx(0.4)] * 12
+
+
+def test_reading_of_zero_after_a_sample_of_work_shows_that_idle_time_has_no_samples() -> None:
+    """One sample every four seconds, so no distance is the span: each counts the least that NVML documents."""
+    integral = counted(numbered([0, 20, 40, 60, 80]), *[numbered([80 + 20 * n]) for n in range(1, 11)], reading=0.0)
+
+    assert (integral.buffer.keeps_idle, integral.buffer.span, integral.lost) == (False, 0.0, 0.0)
+    assert integral.exact == pytest.approx(10 / 6)
+
+
 def test_one_sample_of_zero_shows_that_idle_time_has_samples() -> None:
     integral = counted(numbered([1, 2, 3, 9, 10, 11]), [*numbered([11, 12]), (13 * SPAN, 0.0)])
 

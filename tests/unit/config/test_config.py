@@ -162,12 +162,13 @@ def test_bad_environment_names_the_variable() -> None:
         load(environment={"GPU_EXPORTER_PROCESS_LIMIT": "x"})
 
 
-def test_daemon_has_at_most_41_options() -> None:
-    assert len(TABLE) <= 41
+def test_daemon_has_at_most_42_options() -> None:
+    assert len(TABLE) <= 42
 
 
 _SAMPLES = {
     "xid": "79=ignore",
+    "expect.reference": "nvlinks=18",
     "simulate": "1xT4",
     "web.listen-address": "[::1]:1",
     "attribution.nomad.address": "http://n:1",
@@ -213,13 +214,13 @@ def test_mapping_in_the_file_is_the_list_of_the_flag(tmp_path: Path) -> None:
     assert made == limits({"wait-cover": 0.4, "write-bytes-per-second": 2e6})
 
 
-def test_mapping_of_another_command_is_left_to_it(tmp_path: Path) -> None:
+def test_daemon_and_check_read_what_every_gpu_must_have(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
-    file.write_text("check: {reference: {driver: '580.95.05', power-limit: 700, ecc: on}}\n")
+    file.write_text("expect: {reference: {driver: '580.95.05', power-limit: 700, ecc: on}}\n")
 
-    assert load("--config.file", str(file)) == load()
-    check = commands.load("check", ("--config.file", str(file)), {}).check
-    assert check.reference == {"driver": "580.95.05", "power-limit": "700", "ecc": "on"}
+    check = commands.load("check", ("--config.file", str(file)), {})
+    assert load("--config.file", str(file)) == check.daemon
+    assert check.daemon.faults.expect_reference == {"driver": "580.95.05", "power-limit": "700", "ecc": "on"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,15 +29,15 @@ def test_gpu_that_hangs_is_asked_again_once_it_has_returned(
         asked.release()
         gate.wait()
 
-    monkeypatch.setattr(apart, "SOON", 0.01)
-    monkeypatch.setattr(apart, "PATIENCE", 0.01)
+    monkeypatch.setattr(apart, "NEXT_AFTER_SECONDS", 0.01)
+    monkeypatch.setattr(apart, "ANSWER_TIMEOUT_SECONDS", 0.01)
     for _ in range(3):
         with pytest.raises(HungError):
             asker.ask_all({0: hangs})[0]()
     assert asked.acquire(timeout=20)
     gate.set()
     until(lambda: all(each.name != "apart" for each in threading.enumerate()))
-    monkeypatch.setattr(apart, "SOON", 60.0)
+    monkeypatch.setattr(apart, "NEXT_AFTER_SECONDS", 60.0)
 
     assert asker.ask_all({0: lambda: "asked"})[0]() == "asked"
     assert not asked.acquire(blocking=False), "asked while an earlier call was out"
@@ -60,12 +60,12 @@ def test_gpus_that_hang_are_waited_for_together(monkeypatch: pytest.MonkeyPatch,
     for index in range(4):
         with pytest.raises(HungError):
             found[index]()
-    assert waits == [apart.SOON] * 5 + [apart.PATIENCE]
+    assert waits == [apart.NEXT_AFTER_SECONDS] * 5 + [apart.ANSWER_TIMEOUT_SECONDS]
 
 
 def test_gpu_that_answers_while_the_next_ones_are_asked_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that wakes up holds the others up in the driver: as long as any answers, all have time."""
-    monkeypatch.setattr(apart, "SOON", 0.01)
+    monkeypatch.setattr(apart, "NEXT_AFTER_SECONDS", 0.01)
     second = threading.Event()
 
     def wakes() -> str:

@@ -9,9 +9,9 @@ import pytest
 from exporter.collectors.base import Tick
 from exporter.collectors.gpm import GPM
 from exporter.core.clock import MonotonicTime
+from exporter.driver.answer_checks import LARGEST_MEMORY, LARGEST_PID
 from exporter.driver.checked_device import ACCEPTED_AFTER, CheckedDevice, Losses
 from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError, Record, UnsupportedError
-from exporter.driver.judgement import LARGEST_MEMORY, LARGEST_PID
 from tests.unit.collectors.answers import FakeDevice, hopper
 
 ENERGY, POWER = "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage"

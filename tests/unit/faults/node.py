@@ -27,6 +27,7 @@ class Node:
     sxids: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
     unclaimed: dict[str, dict[int, XidReport]] = field(default_factory=dict[str, dict[int, XidReport]])
     stated: int = 0
+    levels: dict[str, int] = field(default_factory=dict[str, int])
     epoch: float = 1_000_000.0 - 86400.0
     """When the driver's counters began."""
     booted: float = 0.0
@@ -38,12 +39,12 @@ class Node:
             self.gpus[uuid] = ObservedGpu(
                 uuid, index, f"S{index}", f"0000:0{index}:00.0", up=True, uncorrected=0.0, links=18
             )
-        self.look(15)
+        self.observe(15)
 
     def change(self, uuid: str = "GPU-0", **fields: object) -> None:
         self.gpus[uuid] = replace(self.gpus[uuid], **fields)  # type: ignore[arg-type]
 
-    def look(self, seconds: float = 60.0, *, step: float = 5.0) -> None:
+    def observe(self, seconds: float = 60.0, *, step: float = 5.0) -> None:
         """Observation again and again for so long."""
         for _ in range(max(1, int(seconds / step))):
             self.now += step
@@ -51,9 +52,11 @@ class Node:
             gpus = tuple(
                 replace(seen, joules=joules if seen.joules is None else seen.joules) for seen in self.gpus.values()
             )
-            look = Observation(self.now, self.boot, self.driver, gpus, self.refused, self.said, self.sxids)
-            look = replace(look, unclaimed=self.unclaimed, stated=self.stated, booted=self.booted)
-            self.book = advance(self.book, look)
+            observed = Observation(self.now, self.boot, self.driver, gpus, self.refused, self.said, self.sxids)
+            observed = replace(
+                observed, unclaimed=self.unclaimed, stated=self.stated, levels=self.levels, booted=self.booted
+            )
+            self.book = advance(self.book, observed)
 
     def set_clock(self, seconds: float) -> None:
         """Set the wall clock on by so much. The kernel log's times move with it."""

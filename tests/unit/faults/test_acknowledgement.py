@@ -13,10 +13,10 @@ from tests.unit.faults.node import FAULTS, Node, gone, xid
 def test_acknowledgement_ends_it_and_it_does_not_come_back_on_the_same_evidence(name: str) -> None:
     node = Node()
     FAULTS[name][0](node)
-    node.look(3600)
+    node.observe(3600)
 
     node.say("0")
-    node.look(3600)
+    node.observe(3600)
 
     assert node.faults == []
 
@@ -25,12 +25,12 @@ def test_acknowledgement_ends_the_xid_of_a_gpu_that_was_lost_too() -> None:
     node = Node()
     xid(node, 79)
     node.change(up=False, failure="GPU_IS_LOST")
-    node.look(60)
+    node.observe(60)
     node.change(up=True, failure="")
-    node.look(10)  # back, and not yet for long enough to end by itself
+    node.observe(10)  # back, and not yet for long enough to end by itself
 
     node.say("0")
-    node.look(3600)
+    node.observe(3600)
 
     assert node.faults == []
 
@@ -43,18 +43,18 @@ def test_gpu_without_a_handle_is_lost_no_more_until_it_gives_one_and_loses_it_ag
     if index == 0:
         gone(node)
     node.refused = ((index, "GPU_IS_LOST"),)
-    node.look(60)
+    node.observe(60)
     assert node.faults == [("lost", "GPU_IS_LOST")]
 
     node.say(str(index))
-    node.look(3600)
+    node.observe(3600)
     assert node.faults == []
 
     node.gpus["GPU-0"], node.refused = known, ()
-    node.look(60)
+    node.observe(60)
     node.gpus.pop("GPU-0" if index == 0 else "", None)
     node.refused = ((index, "GPU_IS_LOST"),)
-    node.look(60)
+    node.observe(60)
     assert node.faults == [("lost", "GPU_IS_LOST")]
 
 
@@ -63,16 +63,16 @@ def test_gpu_that_is_not_expected_any_more_is_expected_when_it_comes_back() -> N
     xid(node, 79)
     lost = node.gpus["GPU-0"]
     gone(node)
-    node.look(60)
+    node.observe(60)
     node.say("0")
-    node.look(60)
+    node.observe(60)
     assert [known.expected for known in node.book.devices.values()] == [False, True]
 
     node.gpus["GPU-0"] = lost
-    node.look(60)
+    node.observe(60)
     assert node.faults == []  # its XID was acknowledged with it
     gone(node)
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == [("lost", "not shown by the driver")]
 
@@ -81,10 +81,10 @@ def test_acknowledgement_of_one_fault_leaves_the_others() -> None:
     node = Node()
     xid(node, 119)
     node.change(links=17)
-    node.look(60)
+    node.observe(60)
 
     node.say("GPU-0", "nvlink_down")
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == [("xid", "XID 119")]
 
@@ -96,14 +96,14 @@ def evidence(node: Node) -> Iterable[str]:
 def test_accepted_fault_that_went_away_counts_when_it_comes_again() -> None:
     node = Node()
     node.change(remap_failed=True)
-    node.look(60)
+    node.observe(60)
     node.say("0")
-    node.look(60)
+    node.observe(60)
     assert list(evidence(node)) == []
     node.change(remap_failed=False)
-    node.look(60)
+    node.observe(60)
     node.change(remap_failed=True)
 
-    node.look(60)
+    node.observe(60)
 
     assert list(evidence(node)) == ["no spare rows"]

@@ -10,9 +10,9 @@ from exporter.faults.model import FaultState, GpuRecord
 from tests.unit.faults.node import Node
 
 
-def eight(**first: object) -> Node:
+def eight(levels: dict[str, int] | None = None, **first: object) -> Node:
     """A new node of eight H100, of which GPU 0 shows something else."""
-    node = Node()
+    node = Node(levels=levels or {})
     model = replace(node.gpus["GPU-0"], model="H100", links=18, width=16, generation=5, loaded=True)
     node.gpus = {
         f"GPU-{index}": replace(model, uuid=f"GPU-{index}", index=index, serial=f"S{index}", bus=f"0000:0{index}:00.0")
@@ -20,7 +20,7 @@ def eight(**first: object) -> Node:
     }
     node.change(**first)
     node.book = FaultState()
-    node.look(60)
+    node.observe(60)
     return node
 
 
@@ -39,6 +39,30 @@ def test_gpu_below_its_neighbours_from_the_start_is_degraded(first: dict[str, in
     assert {each.uuid for each in node.book.faults} == {"GPU-0"}
 
 
+@pytest.mark.parametrize(
+    ("levels", "first", "faults"),
+    [
+        ({"links": 12}, {"links": 12}, []),
+        ({"links": 18}, {"links": 12}, [("nvlink_down", "6 of 18 links down")]),
+        ({"width": 8}, {"width": 8}, []),
+        ({"width": 32}, {}, [("pcie_width", "16 of 32 PCIe lanes")] * 8),
+    ],
+)
+def test_statement_of_the_operator_wins_over_the_neighbours(
+    levels: dict[str, int], first: dict[str, int], faults: list[tuple[str, str]]
+) -> None:
+    assert eight(levels, **first).faults == faults
+
+
+def test_history_of_a_gpu_wins_over_the_statement() -> None:
+    node = eight()
+    node.levels = {"links": 12}
+    node.change(links=12)
+    node.observe(15)
+
+    assert node.faults == [("nvlink_down", "6 of 18 links down")]
+
+
 @pytest.mark.parametrize("first", [{"links": 0}, {"generation": 1, "loaded": False}, {"width": None}])
 def test_gpu_without_a_bridge_or_a_load_or_a_reading_is_not_judged(first: dict[str, object]) -> None:
     assert eight(**first).faults == []
@@ -50,7 +74,7 @@ def test_all_alike_since_ever_is_as_designed(field: str) -> None:
     for uuid in node.gpus:
         node.change(uuid, **{field: 4})
     node.book = FaultState()
-    node.look(3600)
+    node.observe(3600)
 
     assert node.faults == []
 
@@ -69,12 +93,12 @@ def test_drop_of_all_gpus_is_found_and_ends_with_the_best(
     node = eight()
     for uuid in node.gpus:
         node.change(uuid, **change)
-    node.look(15)
+    node.observe(15)
     assert node.faults == [fault] * 8
 
     for uuid in node.gpus:
         node.change(uuid, **back)
-    node.look(45)
+    node.observe(45)
 
     assert node.faults == []
 
@@ -82,9 +106,9 @@ def test_drop_of_all_gpus_is_found_and_ends_with_the_best(
 def test_low_generation_of_a_moment_or_at_rest_is_nothing() -> None:
     node = eight()
     node.change(generation=1)
-    node.look(10)
+    node.observe(10)
     node.change(loaded=False)
-    node.look(3600)
+    node.observe(3600)
 
     assert node.faults == []
 
@@ -92,13 +116,13 @@ def test_low_generation_of_a_moment_or_at_rest_is_nothing() -> None:
 def test_acknowledged_links_are_the_best_from_now_on() -> None:
     node = eight()
     node.change(width=8)
-    node.look(60)
+    node.observe(60)
     node.say("0", "pcie_width")
-    node.look(60)
+    node.observe(60)
     assert node.faults == []
 
     node.change(width=4)
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == [("pcie_width", "4 of 8 PCIe lanes")]
 
@@ -107,6 +131,6 @@ def test_best_of_an_earlier_version_begins_with_the_neighbours() -> None:
     node = eight(width=8)
     node.book = FaultState(devices={uuid: GpuRecord(seen.index, links=18) for uuid, seen in node.gpus.items()})
 
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == [("pcie_width", "8 of 16 PCIe lanes")]

@@ -18,7 +18,7 @@ from tests.unit.faults.node import WATTS, Node, gone, xid
 def test_failed_row_remap_is_one_fault_whatever_xids_tell_of_it(numbers: tuple[int, ...]) -> None:
     node = Node()
     node.change(remap_failed=True, uncorrected=1.0, xids=dict.fromkeys(numbers, node.now))
-    node.look(60)
+    node.observe(60)
 
     assert [(fault.kind.value, fault.action) for fault in node.book.faults] == [
         ("row_remap_failed", RepairAction.REPLACE)
@@ -28,7 +28,7 @@ def test_failed_row_remap_is_one_fault_whatever_xids_tell_of_it(numbers: tuple[i
 def test_uncorrectable_error_and_its_xid_are_one_fault() -> None:
     node = Node()
     node.change(uncorrected=1.0, xids={48: node.now})
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == [("ecc_uncorrectable", "1 uncorrectable error")]
 
@@ -36,7 +36,7 @@ def test_uncorrectable_error_and_its_xid_are_one_fault() -> None:
 def test_xid_of_something_else_stays_beside_a_failed_row_remap() -> None:
     node = Node()
     node.change(remap_failed=True, xids={119: node.now})
-    node.look(60)
+    node.observe(60)
 
     assert sorted(node.faults) == [("row_remap_failed", "no spare rows"), ("xid", "XID 119")]
 
@@ -45,12 +45,12 @@ def test_xid_of_something_else_stays_beside_a_failed_row_remap() -> None:
 def test_late_gpu_is_slow_and_ends_with_a_timely_answer(failure: str) -> None:
     node = Node()
     node.change(up=False, failure=failure)
-    node.look(120)
+    node.observe(120)
     assert node.faults == [("gpu_slow", "late answers")]
     assert node.book.faults[0].action is RepairAction.INSPECT
 
     node.change(up=True, failure="")
-    node.look(5)
+    node.observe(5)
 
     assert node.faults == []
 
@@ -58,7 +58,7 @@ def test_late_gpu_is_slow_and_ends_with_a_timely_answer(failure: str) -> None:
 def test_gpu_whose_calls_are_late_for_minutes_is_lost() -> None:
     node = Node()
     node.change(up=False, failure="HUNG")
-    node.look(190)
+    node.observe(190)
 
     assert node.faults == [("lost", "HUNG")]
 
@@ -66,9 +66,9 @@ def test_gpu_whose_calls_are_late_for_minutes_is_lost() -> None:
 def test_late_gpu_that_the_driver_calls_lost_is_lost() -> None:
     node = Node()
     node.change(up=False, failure="HUNG")
-    node.look(20)
+    node.observe(20)
     node.change(failure="GPU_IS_LOST")
-    node.look(10)
+    node.observe(10)
 
     assert node.faults == [("lost", "GPU_IS_LOST")]
 
@@ -76,13 +76,13 @@ def test_late_gpu_that_the_driver_calls_lost_is_lost() -> None:
 def test_reset_in_the_kernel_log_clears_what_was_before_it() -> None:
     node = Node()
     xid(node, 119)
-    node.look(60)
+    node.observe(60)
     node.change(reset=UnixTime(node.now))
-    node.look(5)
+    node.observe(5)
     assert node.faults == []
 
     xid(node, 119)
-    node.look(5)
+    node.observe(5)
 
     assert node.faults == [("xid", "XID 119")]
 
@@ -91,7 +91,7 @@ def test_xid_of_a_gpu_that_is_gone_is_its_own_by_the_bus() -> None:
     node = Node()
     gone(node)
     node.unclaimed = {"0000:00:00.0": {79: XidReport("restart_bm", UnixTime(node.now))}}
-    node.look(60)
+    node.observe(60)
 
     assert [(fault.uuid, fault.kind.value, fault.evidence) for fault in node.book.faults] == [
         ("GPU-0", "lost", "XID 79")
@@ -102,17 +102,17 @@ def test_xid_of_a_gpu_that_was_never_shown_names_its_bus_until_it_is_acknowledge
     node = Node()
     node.refused = ((2, "GPU_IS_LOST"),)
     node.unclaimed = {"0000:3b:00.0": {79: XidReport("restart_bm", UnixTime(node.now))}}
-    node.look(60)
+    node.observe(60)
     assert node.faults == [("lost", "XID 79 at 0000:3b:00.0")]
 
     node.refused = ()
     node.say("0000:3b:00.0")
-    node.look(60)
+    node.observe(60)
     assert node.faults == []
 
     state_file.write(tmp_path / "faults.json", node.book)
     node.book = state_file.read(tmp_path / "faults.json").state
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == []
 
@@ -120,12 +120,12 @@ def test_xid_of_a_gpu_that_was_never_shown_names_its_bus_until_it_is_acknowledge
 def test_xid_of_a_gpu_that_is_shown_later_is_not_told_by_its_bus_any_more() -> None:
     node = Node()
     node.unclaimed = {"0000:3b:00.0": {119: XidReport("reset_gpu", UnixTime(node.now))}}
-    node.look(60)
+    node.observe(60)
     assert node.faults == [("xid", "XID 119 at 0000:3b:00.0")]
 
     at = node.unclaimed.pop("0000:3b:00.0")[119].time
     node.gpus["GPU-2"] = ObservedGpu("GPU-2", 2, "S2", "0000:3b:00.0", up=True, xids={119: at})
-    node.look(60)
+    node.observe(60)
 
     assert [(fault.uuid, fault.evidence) for fault in node.book.faults] == [("GPU-2", "XID 119")]
 
@@ -135,11 +135,11 @@ def test_programs_that_fail_on_one_gpu_alone_make_it_suspect(elsewhere: int, *, 
     node = Node()
     node.change("GPU-0", programs={31: (UnixTime(node.now),) * 10})
     node.change("GPU-1", programs={31: (UnixTime(node.now),) * elsewhere})
-    node.look(60)
+    node.observe(60)
     assert node.faults == [("xid_pattern", "XID 31 of many programs")] * suspect
 
     node.say("0")
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == []
 
@@ -150,7 +150,7 @@ def test_energy_counter_of_a_new_gpu_tells_that_it_was_reset_after_an_xid() -> N
     node.book = FaultState()
     node.change("GPU-0", joules=90.0, xids={119: UnixTime(node.now - 3600)})
     node.change("GPU-1", joules=WATTS * 7200, xids={119: UnixTime(node.now - 3600)})
-    node.look(60)
+    node.observe(60)
 
     assert [(fault.uuid, fault.evidence) for fault in node.book.faults] == [("GPU-1", "XID 119")]
 
@@ -166,9 +166,9 @@ def moved(node: Node, *, bus: str) -> None:
 def test_new_card_at_any_bus_ends_the_faults_of_the_old_one_after_a_start(bus: str) -> None:
     node = Node()
     node.change(remap_failed=True)
-    node.look(60)
+    node.observe(60)
     moved(node, bus=bus)
-    node.look(120)
+    node.observe(120)
 
     assert node.faults == []
     assert set(node.book.devices) == {"GPU-1", "GPU-9"}
@@ -178,7 +178,7 @@ def test_card_that_is_missing_after_a_start_is_lost() -> None:
     node = Node()
     node.boot, node.epoch = "boot-2", node.now
     gone(node)
-    node.look(120)
+    node.observe(120)
 
     assert node.faults == [("lost", "not shown by the driver")]
 
@@ -187,7 +187,7 @@ def test_machine_with_fewer_gpus_by_the_operator_s_word_has_lost_none_after_a_st
     node = Node()
     node.boot, node.epoch, node.stated = "boot-2", node.now, 1
     gone(node)
-    node.look(120)
+    node.observe(120)
 
     assert node.faults == []
     assert set(node.book.devices) == {"GPU-1"}
@@ -197,6 +197,6 @@ def test_card_that_is_lost_without_a_start_was_not_replaced() -> None:
     node = Node()
     node.stated = 1
     gone(node)
-    node.look(120)
+    node.observe(120)
 
     assert node.faults == [("lost", "not shown by the driver")]

@@ -10,13 +10,13 @@ def test_acknowledged_faults_hold_a_lost_gpu_until_it_answers_again() -> None:
     node = Node()
     lost = node.gpus["GPU-0"]
     gone(node)
-    node.look(60)
+    node.observe(60)
     node.say("0")
-    node.look(60)
+    node.observe(60)
     assert acknowledged_faults(node.book) == (("0", "GPU-0", "lost"),)
 
     node.gpus["GPU-0"] = lost
-    node.look(60)
+    node.observe(60)
 
     assert acknowledged_faults(node.book) == ()
 
@@ -24,9 +24,9 @@ def test_acknowledged_faults_hold_a_lost_gpu_until_it_answers_again() -> None:
 def test_acknowledged_faults_hold_a_gpu_without_a_handle_by_its_index() -> None:
     node = Node()
     node.refused = ((7, "GPU_IS_LOST"),)
-    node.look(60)
+    node.observe(60)
     node.say("7")
-    node.look(60)
+    node.observe(60)
 
     assert acknowledged_faults(node.book) == (("7", "", "lost"),)
 
@@ -34,9 +34,9 @@ def test_acknowledged_faults_hold_a_gpu_without_a_handle_by_its_index() -> None:
 def test_acknowledged_lost_gpu_that_stays_among_the_observed_is_no_fault_again() -> None:
     node = Node()
     node.change(up=False, failure="not shown by the driver")
-    node.look(60)
+    node.observe(60)
     node.say("0")
-    node.look(3600)
+    node.observe(3600)
 
     assert node.faults == []
 
@@ -44,12 +44,12 @@ def test_acknowledged_lost_gpu_that_stays_among_the_observed_is_no_fault_again()
 def test_acknowledged_faults_hold_a_level_while_it_stands() -> None:
     node = Node()
     node.change(remap_failed=True, links=16)
-    node.look(60)
+    node.observe(60)
     node.say("GPU-0")
-    node.look(60)
+    node.observe(60)
     assert acknowledged_faults(node.book) == (("0", "GPU-0", "row_remap_failed"),)
 
     node.change(remap_failed=False)
-    node.look(60)
+    node.observe(60)
 
     assert acknowledged_faults(node.book) == ()

@@ -36,7 +36,7 @@ def started(folder: Path, data: bytes) -> FaultStatus:
     (folder / NAME).write_bytes(data)
     tracker = FaultTracker(FaultWatchConfig(folder, "boot-1"))
     gpus = tuple(ObservedGpu(f"GPU-{n}", n, f"S{n}", f"0000:0{n + 1}:00.0", up=None) for n in range(2))
-    tracker.look(NOW, 600.0, gpus, (), driver=True)
+    tracker.observe(NOW, 600.0, gpus, (), driver=True)
     return tracker.status
 
 
@@ -124,7 +124,8 @@ def newer_version(chance: random.Random, content: Any) -> None:
 def odd_value(chance: random.Random, content: Any) -> None:
     record = chance.choice(records(content))
     name = chance.choice(list(record))
-    record[name] = chance.choice([None, [], {}, float("nan"), -1 if isinstance(record[name], str) else "odd"])
+    empty = [odd for odd in ([], {}) if type(odd) is not type(record[name])]  # a list without faults is no damage
+    record[name] = chance.choice([None, *empty, float("nan"), -1 if isinstance(record[name], str) else "odd"])
 
 
 def left_out(chance: random.Random, content: Any) -> None:

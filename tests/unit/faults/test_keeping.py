@@ -101,17 +101,17 @@ def seen(xids: dict[int, float]) -> tuple[ObservedGpu, ...]:
 def test_restarted_exporter_still_knows_the_fault(tmp_path: Path) -> None:
     first = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
     for seconds in (0.0, 10.0):
-        first.look(1000.0 + seconds, seconds, seen({119: 1000.0}), (), driver=True)
+        first.observe(1000.0 + seconds, seconds, seen({119: 1000.0}), (), driver=True)
     first._saver.save_once()  # type: ignore[union-attr]
 
     second = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
-    second.look(2000.0, 0.0, seen({}), (), driver=True)
+    second.observe(2000.0, 0.0, seen({}), (), driver=True)
 
     assert [fault.evidence for fault in second.status.faults] == ["XID 119"]
     assert second.status.expected == {"history": 1}
     assert second.status.saved is None
     second._saver.save_once()  # type: ignore[union-attr]
-    second.look(2005.0, 5.0, seen({}), (), driver=True)
+    second.observe(2005.0, 5.0, seen({}), (), driver=True)
     assert second.status.saved is True
 
 
@@ -158,7 +158,7 @@ def test_missing_devices_of_an_earlier_life_are_expected(tmp_path: Path) -> None
     watch = FaultTracker(FaultWatchConfig(tmp_path, boot="c", expected=lambda: {"option": 8, "slurm": None}))
 
     for second in range(0, 60, 5):
-        watch.look(5000.0 + second, float(second), seen({}), (), driver=True)
+        watch.observe(5000.0 + second, float(second), seen({}), (), driver=True)
 
     assert watch.status.expected == {"option": 8, "history": 2}
     assert [(fault.uuid, fault.kind) for fault in watch.status.faults] == [("GPU-1", FaultKind.LOST)]
@@ -183,7 +183,7 @@ def test_acknowledgement_is_heard_and_survives(tmp_path: Path, capsys: pytest.Ca
     (said,) = acknowledgements.read(tmp_path).entries
     assert (said.gpu, said.by, said.why) == ("0", "ada", "reseated")
     watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
-    watch.look(said.time + 5, 0.0, seen({}), (), driver=True)
+    watch.observe(said.time + 5, 0.0, seen({}), (), driver=True)
     assert watch.status.faults == ()
 
 
@@ -220,7 +220,7 @@ def test_file_others_may_write_is_not_believed(tmp_path: Path, caplog: pytest.Lo
 
     with caplog.at_level(logging.WARNING):
         for second in (0.0, 5.0, 10.0):
-            watch.look(6000.0 + second, second, seen({}), (), driver=True)
+            watch.observe(6000.0 + second, second, seen({}), (), driver=True)
 
     assert [fault.evidence for fault in watch.status.faults] == ["XID 119"]
     assert caplog.text.count("ignored") == 1
@@ -274,11 +274,11 @@ def test_node_is_in_maintenance_when_a_person_took_it_out(state: str, reason: st
 
 def test_file_on_the_node_is_maintenance(tmp_path: Path) -> None:
     watch = FaultTracker(FaultWatchConfig(maintenance_file=tmp_path / "maintenance"))
-    watch.look(1000.0, 0.0, seen({}), (), driver=True)
+    watch.observe(1000.0, 0.0, seen({}), (), driver=True)
     assert watch.status.maintenance == ()
 
     (tmp_path / "maintenance").write_text("moving racks\n")
-    watch.look(1005.0, 5.0, seen({}), (), driver=True)
+    watch.observe(1005.0, 5.0, seen({}), (), driver=True)
 
     assert watch.status.maintenance == ("file",)
 
@@ -288,25 +288,25 @@ def test_watch_of_a_newer_state_file_keeps_its_faults_and_says_so_until_it_is_re
     newer = (tmp_path / NAME).read_text().replace('"version":1', '"version":2')
     (tmp_path / NAME).write_text(newer)
     watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
-    watch.look(5000.0, 0.0, seen({}), (), driver=True)
+    watch.observe(5000.0, 0.0, seen({}), (), driver=True)
     watch._saver.save_once()  # type: ignore[union-attr]
     assert (watch.status.faults, watch.status.incomplete) == (BOOK.faults, ("version",))
     assert (tmp_path / f"{NAME}.version").read_text() == newer
     assert state_file.read(tmp_path / NAME).cause == ""
 
     again = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
-    again.look(5005.0, 5.0, seen({}), (), driver=True)
+    again.observe(5005.0, 5.0, seen({}), (), driver=True)
     assert again.status.incomplete == ("version",)
 
     (tmp_path / f"{NAME}.version").unlink()
-    again.look(5010.0, 10.0, seen({}), (), driver=True)
+    again.observe(5010.0, 10.0, seen({}), (), driver=True)
     assert again.status.incomplete == ()
 
 
 def test_watch_that_only_reads_says_so_and_leaves_the_file(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text('{"version":2}')
     watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b", read_only=True))
-    watch.look(5000.0, 0.0, seen({}), (), driver=True)
+    watch.observe(5000.0, 0.0, seen({}), (), driver=True)
 
     assert watch.status.incomplete == ("version",)
     assert [path.name for path in tmp_path.iterdir()] == [NAME]

@@ -74,10 +74,10 @@ def test_it_is_asked_for_by_its_name_and_shown_with_its_source() -> None:
         lambda: read_node(Answers("http://api"), "n/1"), NodeObject(), name="node", interval=lambda _: 60.0
     )
     watch = FaultTracker(FaultWatchConfig(kubernetes=source))
-    watch.look(0.0, 0.0, (), (), driver=True)
+    watch.observe(0.0, 0.0, (), (), driver=True)
     before = watch.status
     source.ask_once()
-    watch.look(100.0, 100.0, (), (), driver=True)
+    watch.observe(100.0, 100.0, (), (), driver=True)
 
     assert (dict(before.expected), before.maintenance) == ({}, ())
     assert (dict(watch.status.expected), watch.status.maintenance) == ({"kubernetes": 8}, ("kubernetes",))
@@ -112,7 +112,7 @@ def test_refusal_is_told_once_and_shown_until_it_answers(caplog: pytest.LogCaptu
     shown: list[dict[str, bool]] = []
     with caplog.at_level("INFO", "exporter.faults.watch"):
         for turn in range(4):
-            watch.look(100.0 * turn, 100.0 * turn, (), (), driver=True)
+            watch.observe(100.0 * turn, 100.0 * turn, (), (), driver=True)
             shown.append(dict(watch.status.sources))
             if answers:
                 source.ask_once()
@@ -126,8 +126,8 @@ def test_source_that_never_answers_is_shown_as_failing() -> None:
     times = iter((0.0, 0.0))
     source = BackgroundSource(NodeObject, NodeObject(), name="node", interval=lambda _: 60.0, clock=lambda: next(times))
     watch = FaultTracker(FaultWatchConfig(kubernetes=source))
-    watch.look(10.0, 10.0, (), (), driver=True)
+    watch.observe(10.0, 10.0, (), (), driver=True)
     young = dict(watch.status.sources)
-    watch.look(20.0, 20.0, (), (), driver=True)
+    watch.observe(20.0, 20.0, (), (), driver=True)
 
     assert (young, dict(watch.status.sources)) == ({}, {"kubernetes": False})

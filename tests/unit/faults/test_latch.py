@@ -14,10 +14,10 @@ from tests.unit.faults.node import FAULTS, WATTS, WEEK, Node, xid
 def test_fault_stays_for_a_week_with_its_first_time(name: str) -> None:
     node, (plant, fault) = Node(), FAULTS[name]
     plant(node)
-    node.look(60)
+    node.observe(60)
     since = node.book.faults[0].since
 
-    node.look(WEEK, step=3600)
+    node.observe(WEEK, step=3600)
 
     assert node.faults == [fault]
     assert node.book.faults[0].since == since
@@ -27,10 +27,10 @@ def test_fault_stays_for_a_week_with_its_first_time(name: str) -> None:
 def test_reset_ends_it(name: str) -> None:
     node = Node()
     FAULTS[name][0](node)
-    node.look(3600)
+    node.observe(3600)
 
     node.reset()
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == []
 
@@ -39,12 +39,12 @@ def test_reset_ends_it(name: str) -> None:
 def test_restart_of_the_node_ends_it(name: str) -> None:
     node = Node()
     FAULTS[name][0](node)
-    node.look(3600)
+    node.observe(3600)
 
     node.boot = "boot-2"
     node.change(uncorrected=0.0, xids={})
     node.epoch = node.now
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == []
 
@@ -53,20 +53,20 @@ def test_clock_that_is_set_back_hides_no_fault() -> None:
     """As when a node starts with the wrong time, and is told the right one later."""
     node = Node()
     node.boot = "boot-2"
-    node.look(60)
+    node.observe(60)
     node.change("GPU-1", up=False)
-    node.look(5)
+    node.observe(5)
     node.now, node.epoch = node.now - 7200, node.epoch - 7200
 
-    node.look(5)
+    node.observe(5)
     node.now += 1
     xid(node, 119)
-    node.look(60)
+    node.observe(60)
 
     assert sorted(node.faults) == [("lost", "no answer"), ("xid", "XID 119")]
     node.change("GPU-1", up=True)
     node.now, node.epoch = node.now - 7200, node.epoch - 7200
-    node.look(60)
+    node.observe(60)
     assert node.faults == [("xid", "XID 119")]
 
 
@@ -74,18 +74,18 @@ def test_clock_that_is_set_back_hides_no_fault() -> None:
 def test_clock_that_is_set_and_set_back_brings_back_no_cured_fault_and_hides_none(seconds: float) -> None:
     node = Node(booted=900_000.0)
     xid(node, 119)
-    node.look(60)
+    node.observe(60)
     since = node.book.faults[0].since
     node.reset()
-    node.look(60)
+    node.observe(60)
     xid(node, 62)
     node.change("GPU-1", up=False)
-    node.look(60)
+    node.observe(60)
 
     for step in (seconds, -seconds):
         node.set_clock(step)
         node.change(xids={119: since + (step if step == seconds else 0.0)})  # as the kernel log is read again
-        node.look(60)
+        node.observe(60)
 
     assert sorted(node.faults) == [("lost", "no answer"), ("xid", "XID 62")]
     assert {fault.kind.value: fault.since - since for fault in node.book.faults} == {
@@ -98,17 +98,17 @@ def test_acknowledgement_of_the_time_after_a_clock_was_set_back_hides_nothing_ne
     """Such a one is dated after the last that was taken: a day ahead."""
     node = Node(booted=900_000.0)
     xid(node, 119)
-    node.look(60)
+    node.observe(60)
     node.set_clock(86400.0)
     node.say("0")
-    node.look(60)
+    node.observe(60)
     node.set_clock(-86400.0)
     xid(node, 62)
-    node.look(10)
+    node.observe(10)
     node.said = (*node.said, replace(node.said[0], time=node.said[0].time + 0.001))
-    node.look(5)
+    node.observe(5)
     node.change(xids={62: node.now, 109: node.now + 1.0})
-    node.look(10)
+    node.observe(10)
 
     assert node.faults == [("xid", "XID 109")]
 
@@ -117,11 +117,11 @@ def test_fault_goes_with_its_gpu_where_indices_change() -> None:
     """As after a start without one of the GPUs: at the old index is another one, or none."""
     node = Node()
     node.change("GPU-1", xids={119: node.now})
-    node.look(60)
+    node.observe(60)
     node.gpus.pop("GPU-0")
     node.change("GPU-1", index=0)
 
-    node.look(60)
+    node.observe(60)
 
     found = [(fault.uuid, fault.index, fault.kind.value) for fault in node.book.faults]
     assert sorted(found) == [("GPU-0", 0, "lost"), ("GPU-1", 0, "xid")]
@@ -131,11 +131,11 @@ def test_fault_goes_with_its_gpu_where_indices_change() -> None:
 def test_new_card_at_its_place_ends_it(name: str) -> None:
     node = Node()
     FAULTS[name][0](node)
-    node.look(3600)
+    node.observe(3600)
 
     node.gpus.pop("GPU-0", None)
     node.gpus["GPU-9"] = ObservedGpu("GPU-9", 0, "S9", "0000:00:00.0", up=True, uncorrected=0.0, links=18)
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == []
     assert set(node.book.devices) == {"GPU-1", "GPU-9"}
@@ -144,10 +144,10 @@ def test_new_card_at_its_place_ends_it(name: str) -> None:
 def test_fault_outlives_other_cures_than_its_own() -> None:
     node = Node()
     node.change(remap_failed=True)
-    node.look(60)
+    node.observe(60)
 
     node.boot, node.epoch = "boot-2", node.now
-    node.look(120)
+    node.observe(120)
 
     assert node.faults == [("row_remap_failed", "no spare rows")]
 
@@ -155,9 +155,9 @@ def test_fault_outlives_other_cures_than_its_own() -> None:
 def test_links_that_come_back_end_it() -> None:
     node = Node()
     node.change(links=16)
-    node.look(60)
+    node.observe(60)
     node.change(links=18)
-    node.look(120)
+    node.observe(120)
 
     assert node.faults == []
 
@@ -166,7 +166,7 @@ def test_links_that_never_were_up_are_no_fault() -> None:
     node = Node()
     node.gpus["GPU-5"] = ObservedGpu("GPU-5", 5, "S5", "0000:05:00.0", up=True, links=0)
 
-    node.look(3600)
+    node.observe(3600)
 
     assert node.faults == []
 
@@ -175,12 +175,12 @@ def test_links_that_never_were_up_are_no_fault() -> None:
 def test_one_strange_reading_of_a_counter_is_no_cure(strange: float) -> None:
     node = Node()
     xid(node, 119)
-    node.look(60)
+    node.observe(60)
     node.change(joules=strange)
-    node.look(5)
+    node.observe(5)
     node.change(joules=None)
 
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == [("xid", "XID 119")]
 
@@ -188,10 +188,10 @@ def test_one_strange_reading_of_a_counter_is_no_cure(strange: float) -> None:
 def test_counter_that_falls_to_what_cannot_have_been_counted_since_is_no_cure() -> None:
     node = Node()
     xid(node, 119)
-    node.look(60)
+    node.observe(60)
     node.change(joules=WATTS * 86400.0 * 0.5)  # half a day's worth, a minute after the mark
 
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == [("xid", "XID 119")]
 
@@ -199,7 +199,7 @@ def test_counter_that_falls_to_what_cannot_have_been_counted_since_is_no_cure() 
 def test_error_that_was_contained_waits_for_the_work() -> None:
     node = Node()
     node.change(uncorrected=1.0, xids={94: node.now})
-    node.look(10)
+    node.observe(10)
 
     (fault,) = node.book.faults
     assert (fault.kind, fault.action) == (FaultKind.ECC, RepairAction.RESET_WHEN_IDLE)
@@ -208,7 +208,7 @@ def test_error_that_was_contained_waits_for_the_work() -> None:
 def test_error_with_an_uncontained_one_beside_it_does_not_wait() -> None:
     node = Node()
     node.change(uncorrected=1.0, xids={94: node.now, 95: node.now})
-    node.look(10)
+    node.observe(10)
 
     assert {fault.action for fault in node.book.faults} == {RepairAction.RESET}
 
@@ -230,7 +230,7 @@ def test_error_with_an_uncontained_one_beside_it_does_not_wait() -> None:
 def test_class_of_the_report_decides_what_is_latched(number: int, class_: str, action: RepairAction | None) -> None:
     node = Node()
     node.change(xids={number: node.now}, xid_classes={number: class_} if class_ else {})
-    node.look(10)
+    node.observe(10)
 
     assert [(fault.kind, fault.action) for fault in node.book.faults] == ([(FaultKind.XID, action)] if action else [])
 
@@ -238,18 +238,18 @@ def test_class_of_the_report_decides_what_is_latched(number: int, class_: str, a
 def test_xid_ends_the_one_that_it_cancels() -> None:
     node = Node()
     node.change(xids={163: node.now}, xid_classes={163: "workflow"})
-    node.look(10)
+    node.observe(10)
     assert node.faults == [("xid", "XID 163")]
 
     node.change(xids={163: node.now}, xid_classes={163: "ignore"})
-    node.look(10)
+    node.observe(10)
     assert node.faults == []
 
 
 def test_contained_error_of_a_gpu_without_counters_is_a_fault_of_the_board() -> None:
     node = Node()
     node.change(uncorrected=None, xids={94: node.now})
-    node.look(10)
+    node.observe(10)
 
     assert [(fault.evidence, fault.action) for fault in node.book.faults] == [("XID 94", RepairAction.RESET_WHEN_IDLE)]
 
@@ -258,7 +258,7 @@ def test_contained_error_of_a_gpu_without_counters_is_a_fault_of_the_board() -> 
 def test_xid_of_a_program_is_no_fault_of_the_gpu(number: int) -> None:
     node = Node()
     xid(node, number)
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == []
 
@@ -266,12 +266,12 @@ def test_xid_of_a_program_is_no_fault_of_the_gpu(number: int) -> None:
 def test_same_xid_after_a_reset_is_a_new_fault() -> None:
     node = Node()
     xid(node, 119)
-    node.look(60)
+    node.observe(60)
     node.reset()
-    node.look(60)
+    node.observe(60)
     xid(node, 119)
 
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == [("xid", "XID 119")]
 
@@ -279,10 +279,10 @@ def test_same_xid_after_a_reset_is_a_new_fault() -> None:
 def test_book_of_another_machine_is_forgotten() -> None:
     node = Node()
     xid(node, 119)
-    node.look(60)
+    node.observe(60)
     node.gpus = {"GPU-x": ObservedGpu("GPU-x", 0, "X", "0000:70:00.0", up=True)}
 
-    node.look(60)
+    node.observe(60)
 
     assert set(node.book.devices) == {"GPU-x"}
     assert node.faults == []

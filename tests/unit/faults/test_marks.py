@@ -32,7 +32,7 @@ SRAM = Fault("GPU-0", 0, FaultKind.SRAM, "over NVIDIA's threshold", RepairAction
 LOST = Fault("GPU-0", 0, FaultKind.LOST, "GPU_IS_LOST", RepairAction.RESTART, NOW - 100)
 
 
-def look(known: GpuRecord, *faults: Fault, boot: str = "b", **changed: Any) -> tuple[GpuRecord, tuple[Fault, ...]]:
+def observe(known: GpuRecord, *faults: Fault, boot: str = "b", **changed: Any) -> tuple[GpuRecord, tuple[Fault, ...]]:
     """What is kept of the GPU, and its faults, after one look that found it as SEEN but for what `changed` says."""
     before = FaultState("b", {"GPU-0": known}, faults)
     after = advance(before, Observation(NOW, boot, driver=True, gpus=(replace(SEEN, **changed),)))
@@ -62,7 +62,7 @@ def test_first_look_marks_what_it_finds() -> None:
     ],
 )
 def test_marks_follow_what_is_seen_and_stay_where_nothing_is(changed: dict[str, Any], kept: dict[str, Any]) -> None:
-    assert look(KNOWN, **changed) == (replace(MARKED, **kept), ())
+    assert observe(KNOWN, **changed) == (replace(MARKED, **kept), ())
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_marks_follow_what_is_seen_and_stay_where_nothing_is(changed: dict[str, 
     [(4e6, False), (10_000.1, False), (10_000.0, True), (0.0, True), (-1.0, False), (5e6, False)],
 )
 def test_energy_that_may_have_been_counted_since_the_mark_began_anew(joules: float, began_anew: bool) -> None:  # noqa: FBT001
-    known, faults = look(KNOWN, XID, joules=joules)
+    known, faults = observe(KNOWN, XID, joules=joules)
 
     assert known == (replace(KNOWN, reset_observations=1) if began_anew else replace(MARKED, joules=joules))
     assert faults == (XID,)
@@ -78,15 +78,15 @@ def test_energy_that_may_have_been_counted_since_the_mark_began_anew(joules: flo
 
 @pytest.mark.parametrize(("joules", "low"), [(2000.0, 1), (2000.1, 0)])
 def test_two_looks_at_one_moment_are_a_second_apart(joules: float, low: int) -> None:
-    assert look(replace(KNOWN, baseline_time=NOW), joules=joules)[0].reset_observations == low
+    assert observe(replace(KNOWN, baseline_time=NOW), joules=joules)[0].reset_observations == low
 
 
 def test_counters_that_are_low_once_are_forgotten() -> None:
-    assert look(replace(KNOWN, reset_observations=1), XID) == (MARKED, (XID,))
+    assert observe(replace(KNOWN, reset_observations=1), XID) == (MARKED, (XID,))
 
 
 def test_second_look_at_low_counters_is_a_cure_of_what_a_reset_mends() -> None:
-    known, faults = look(
+    known, faults = observe(
         replace(KNOWN, reset_observations=1), XID, ECC, LINK, REMAP, joules=100.0, uncorrected=0.0, links=17
     )
 
@@ -95,14 +95,14 @@ def test_second_look_at_low_counters_is_a_cure_of_what_a_reset_mends() -> None:
 
 
 def test_errors_after_a_cure_are_counted_from_zero() -> None:
-    known, faults = look(replace(KNOWN, reset_observations=1), ECC, joules=None, uncorrected=1.0)
+    known, faults = observe(replace(KNOWN, reset_observations=1), ECC, joules=None, uncorrected=1.0)
 
     assert known == replace(KNOWN, joules=None, uncorrected=1.0, baseline_time=NOW, last_reset=NOW)
     assert faults == (replace(ECC, since=NOW),)
 
 
 def test_errors_while_the_counters_are_low_wait_for_the_next_look() -> None:
-    assert look(KNOWN, joules=100.0, uncorrected=4.0) == (replace(KNOWN, reset_observations=1), ())
+    assert observe(KNOWN, joules=100.0, uncorrected=4.0) == (replace(KNOWN, reset_observations=1), ())
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_errors_are_those_since_the_mark_and_contained_where_an_xid_of_then_says
     action = RepairAction.RESET_WHEN_IDLE if contained else RepairAction.RESET
     evidence = "2 uncorrectable errors" + (", contained" if contained else "")
 
-    found = look(replace(KNOWN, last_reset=NOW), uncorrected=5.0, xids=xids)[1]
+    found = observe(replace(KNOWN, last_reset=NOW), uncorrected=5.0, xids=xids)[1]
 
     assert found == (Fault("GPU-0", 0, FaultKind.ECC, evidence, action, NOW),)
 
@@ -137,23 +137,23 @@ def test_errors_are_those_since_the_mark_and_contained_where_an_xid_of_then_says
     ],
 )
 def test_fault_is_latched_with_what_mends_it_and_its_time(changed: dict[str, Any], fault: Fault) -> None:
-    assert look(KNOWN, **changed) == (MARKED, (fault,))
+    assert observe(KNOWN, **changed) == (MARKED, (fault,))
 
 
 @pytest.mark.parametrize(("time", "told"), [(NOW - 100, False), (NOW - 99.9, True)])
 def test_xid_of_the_moment_of_a_cure_is_mended_with_it(time: float, told: bool) -> None:  # noqa: FBT001
     known = replace(KNOWN, last_reset=NOW - 100)
 
-    assert bool(look(known, xids={119: time})[1]) is told
+    assert bool(observe(known, xids={119: time})[1]) is told
 
 
 def test_xid_that_comes_again_keeps_the_time_of_the_first() -> None:
-    assert look(KNOWN, XID, xids={119: NOW})[1] == (XID,)
+    assert observe(KNOWN, XID, xids={119: NOW})[1] == (XID,)
 
 
 @pytest.mark.parametrize("up", [False, None])
 def test_xid_of_a_gpu_that_does_not_answer_is_told(up: object) -> None:
-    assert look(KNOWN, up=up, xids={119: XID.since})[1] == (XID,)
+    assert observe(KNOWN, up=up, xids={119: XID.since})[1] == (XID,)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_xid_of_a_gpu_that_does_not_answer_is_told(up: object) -> None:
     ],
 )
 def test_level_ends_with_its_own_flag(changed: dict[str, Any], left: tuple[Fault, ...]) -> None:
-    assert look(KNOWN, REMAP, SRAM, **changed)[1] == left
+    assert observe(KNOWN, REMAP, SRAM, **changed)[1] == left
 
 
 @pytest.mark.parametrize(
@@ -179,32 +179,32 @@ def test_what_was_missing_must_be_back_for_half_a_minute(
     kept: float | None,
     over: bool,  # noqa: FBT001
 ) -> None:
-    assert look(replace(KNOWN, returned_at=back), fault) == (
+    assert observe(replace(KNOWN, returned_at=back), fault) == (
         replace(MARKED, returned_at=kept),
         () if over else (fault,),
     )
 
 
 def test_nothing_is_awaited_where_nothing_is_missing() -> None:
-    assert look(replace(KNOWN, returned_at=NOW - 3), XID) == (MARKED, (XID,))
-    assert look(replace(KNOWN, returned_at=NOW - 30), LINK, links=17) == (MARKED, (LINK,))
+    assert observe(replace(KNOWN, returned_at=NOW - 3), XID) == (MARKED, (XID,))
+    assert observe(replace(KNOWN, returned_at=NOW - 30), LINK, links=17) == (MARKED, (LINK,))
 
 
 @pytest.mark.parametrize(("failure", "evidence"), [("GPU_IS_LOST", "GPU_IS_LOST"), ("", "no answer")])
 def test_gpu_that_does_not_answer_is_lost_ten_seconds_later(failure: str, evidence: str) -> None:
-    assert look(KNOWN, up=False, failure=failure) == (replace(KNOWN, missing_since=NOW), ())
+    assert observe(KNOWN, up=False, failure=failure) == (replace(KNOWN, missing_since=NOW), ())
     for away, lost in ((NOW - 9.9, False), (NOW - 10.0, True)):
         gone = replace(LOST, evidence=evidence, since=away)
-        found = look(replace(KNOWN, missing_since=away, returned_at=NOW - 20), up=False, failure=failure)
+        found = observe(replace(KNOWN, missing_since=away, returned_at=NOW - 20), up=False, failure=failure)
         assert found == (replace(KNOWN, missing_since=away), (gone,) if lost else ())
 
 
 def test_lost_gpu_is_lost_once_whatever_it_says_later() -> None:
-    assert look(replace(KNOWN, missing_since=NOW - 100), LOST, up=False, failure="UNKNOWN")[1] == (LOST,)
+    assert observe(replace(KNOWN, missing_since=NOW - 100), LOST, up=False, failure="UNKNOWN")[1] == (LOST,)
 
 
 def test_gpu_that_answers_is_not_away() -> None:
-    assert look(replace(KNOWN, missing_since=NOW - 3)) == (MARKED, ())
+    assert observe(replace(KNOWN, missing_since=NOW - 3)) == (MARKED, ())
 
 
 def test_restart_of_the_node_forgets_the_marks_and_what_it_mends() -> None:

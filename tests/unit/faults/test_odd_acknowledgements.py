@@ -60,7 +60,7 @@ def test_odd_line_leaves_faults_latching_and_is_reported(
 
     with caplog.at_level(logging.WARNING):
         for second in (0.0, 5.0, 10.0):
-            watch.look(1000.0 + second, second, (replace(GPU, xids={79: 1000.0}),), (), driver=True)
+            watch.observe(1000.0 + second, second, (replace(GPU, xids={79: 1000.0}),), (), driver=True)
 
     assert [fault.evidence for fault in watch.status.faults] == ["XID 79"]
     assert watch.status.sources["acknowledgements"] is False
@@ -73,6 +73,6 @@ def test_source_of_acknowledgements_is_shown_only_while_it_fails(tmp_path: Path)
     append(tmp_path, GOOD)
     watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
 
-    watch.look(1000.0, 0.0, (GPU,), (), driver=True)
+    watch.observe(1000.0, 0.0, (GPU,), (), driver=True)
 
     assert "acknowledgements" not in watch.status.sources

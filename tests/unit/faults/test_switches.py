@@ -23,7 +23,7 @@ def failed() -> Node:
     """A node whose switch reported one a minute ago."""
     node = Node()
     node.sxids = {FATAL: node.now}
-    node.look(60)
+    node.observe(60)
     return node
 
 
@@ -31,10 +31,10 @@ def test_it_stands_for_a_week_with_its_first_time() -> None:
     node = Node()
     first = node.now
     node.sxids = {FATAL: first}
-    node.look(60)
+    node.observe(60)
     node.sxids = {FATAL: node.now}
 
-    node.look(WEEK, step=3600)
+    node.observe(WEEK, step=3600)
 
     assert node.book.switches == (SwitchFault("2", "20034", first),)
     assert node.book.switches[0].evidence == "NVSwitch 2: SXID 20034"
@@ -44,20 +44,20 @@ def test_reset_of_all_gpus_together_ends_it_for_good() -> None:
     node = failed()
 
     node.reset()
-    node.look(60)
+    node.observe(60)
 
     assert node.book.switches == ()
-    node.look(WEEK, step=3600)
+    node.observe(WEEK, step=3600)
     assert node.book.switches == ()
 
 
 def test_reset_of_one_gpu_does_not_end_it() -> None:
     node = failed()
     node.change("GPU-0", uncorrected=3.0)
-    node.look(60)
+    node.observe(60)
 
     node.change("GPU-0", uncorrected=0.0)
-    node.look(60)
+    node.observe(60)
 
     assert node.faults == []
     assert len(node.book.switches) == 1
@@ -67,9 +67,9 @@ def test_resets_of_single_gpus_hours_apart_are_no_reset_of_the_fabric() -> None:
     node = failed()
     for uuid in ("GPU-0", "GPU-1"):
         node.change(uuid, uncorrected=3.0)
-        node.look(3600)
+        node.observe(3600)
         node.change(uuid, uncorrected=0.0)
-        node.look(3600)
+        node.observe(3600)
 
     assert len(node.book.switches) == 1
 
@@ -77,10 +77,10 @@ def test_resets_of_single_gpus_hours_apart_are_no_reset_of_the_fabric() -> None:
 def test_gpu_that_is_away_since_then_proves_nothing() -> None:
     node = failed()
     node.change("GPU-1", up=False)
-    node.look(60)
+    node.observe(60)
 
     node.reset()
-    node.look(60)
+    node.observe(60)
 
     assert len(node.book.switches) == 1
 
@@ -90,7 +90,7 @@ def test_restart_of_the_node_ends_it() -> None:
 
     node.boot, node.epoch = "boot-2", node.now
     node.sxids = {}
-    node.look(60)
+    node.observe(60)
 
     assert node.book.switches == ()
 
@@ -98,10 +98,10 @@ def test_restart_of_the_node_ends_it() -> None:
 def test_one_after_the_cure_is_another() -> None:
     node = failed()
     node.reset()
-    node.look(60)
+    node.observe(60)
 
     node.sxids = {FATAL: node.now}
-    node.look(60)
+    node.observe(60)
 
     assert [fault.since for fault in node.book.switches] == [node.sxids[FATAL]]
 
@@ -109,11 +109,11 @@ def test_one_after_the_cure_is_another() -> None:
 def test_acknowledgement_of_switches_ends_it_and_that_of_a_gpu_does_not() -> None:
     node = failed()
     node.say("0")
-    node.look(60)
+    node.observe(60)
     assert len(node.book.switches) == 1
 
     node.say("", "nvswitch")
-    node.look(60)
+    node.observe(60)
 
     assert node.book.switches == ()
 
@@ -122,7 +122,7 @@ def test_it_is_found_while_there_is_no_driver() -> None:
     node = Node(driver=False)
     node.sxids = {FATAL: node.now}
 
-    node.look(60)
+    node.observe(60)
 
     assert len(node.book.switches) == 1
 
@@ -130,13 +130,13 @@ def test_it_is_found_while_there_is_no_driver() -> None:
 def test_clock_that_is_set_back_after_a_cure_hides_no_other() -> None:
     node = failed()
     node.say("", "nvswitch")
-    node.look(60)
+    node.observe(60)
     node.now -= 7200
     node.sxids = {FATAL: node.now}  # as the log of them says then
-    node.look(60)
+    node.observe(60)
 
     node.sxids = {("1", "11"): node.now}
-    node.look(60)
+    node.observe(60)
 
     assert [fault.switch for fault in node.book.switches] == ["1"]
 
@@ -144,11 +144,11 @@ def test_clock_that_is_set_back_after_a_cure_hides_no_other() -> None:
 def test_exporter_that_is_started_again_knows_it_and_its_cure(tmp_path: Path) -> None:
     fault = SwitchFault("2", "20034", 1000.0)
     watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
-    watch.look(1005.0, 5.0, (), (), driver=False, sxids={FATAL: 1000.0})
+    watch.observe(1005.0, 5.0, (), (), driver=False, sxids={FATAL: 1000.0})
     watch._saver.save_once()  # type: ignore[union-attr]
 
     again = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
-    again.look(1010.0, 10.0, (), (), driver=False)
+    again.observe(1010.0, 10.0, (), (), driver=False)
 
     assert again.status.switches == (fault,)
     assert state_file.read(tmp_path / NAME).state.switches == (fault,)

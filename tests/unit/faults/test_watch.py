@@ -21,8 +21,8 @@ from exporter.faults.watch import NAME, FaultTracker, FaultWatchConfig
 HEALTHY = ObservedGpu("GPU-0", 0, "S", "0000:00:00.0", up=True, joules=5e6, uncorrected=0.0, links=18)
 
 
-def look(watch: FaultTracker, second: float, gpu: ObservedGpu = HEALTHY) -> None:
-    watch.look(1000.0 + second, second, (gpu,), (), driver=True)
+def observe(watch: FaultTracker, second: float, gpu: ObservedGpu = HEALTHY) -> None:
+    watch.observe(1000.0 + second, second, (gpu,), (), driver=True)
 
 
 def saved(folder: Path) -> FaultState:
@@ -37,7 +37,7 @@ def test_next_look_is_due_five_seconds_after_the_last() -> None:
     watch = FaultTracker(FaultWatchConfig())
     assert watch.due(0.0)
 
-    look(watch, 100.0)
+    observe(watch, 100.0)
 
     assert [watch.due(second) for second in (100.0, 104.9, 105.0)] == [False, False, True]
 
@@ -48,7 +48,7 @@ def test_files_of_the_site_are_read_once_a_minute() -> None:
 
     counts = []
     for second in (0.0, 59.9, 60.0, 119.9, 120.0):
-        look(watch, second)
+        observe(watch, second)
         counts.append(watch.status.expected["option"])
 
     assert counts == [1, 1, 2, 2, 3]
@@ -71,12 +71,12 @@ def test_what_must_not_be_lost_is_saved_at_once_and_marks_are_not(
     change: dict[str, object], at_once: object, tmp_path: Path
 ) -> None:
     watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
-    look(watch, 0.0)
-    look(watch, 10.0)
+    observe(watch, 0.0)
+    observe(watch, 10.0)
     save(watch)
     before = saved(tmp_path)
 
-    look(watch, 15.0, replace(HEALTHY, **change))  # type: ignore[arg-type]
+    observe(watch, 15.0, replace(HEALTHY, **change))  # type: ignore[arg-type]
     save(watch)
 
     assert (saved(tmp_path) != before) is at_once
@@ -87,7 +87,7 @@ def test_acknowledgement_and_restart_of_the_node_are_saved_at_once(tmp_path: Pat
     state_file.write(tmp_path / NAME, FaultState("a", {"GPU-0": GpuRecord(0, "S", "0000:00:00.0", 18)}))
     watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
 
-    look(watch, 0.0)
+    observe(watch, 0.0)
     save(watch)
 
     assert saved(tmp_path).boot == "b"
@@ -95,7 +95,7 @@ def test_acknowledgement_and_restart_of_the_node_are_saved_at_once(tmp_path: Pat
 
 def test_node_whose_file_somebody_else_keeps_writes_none(tmp_path: Path) -> None:
     watch = FaultTracker(FaultWatchConfig(tmp_path, read_only=True))
-    look(watch, 0.0, replace(HEALTHY, uncorrected=1.0))
+    observe(watch, 0.0, replace(HEALTHY, uncorrected=1.0))
     watch.stop()
 
     assert watch.status.saved is None
@@ -105,11 +105,11 @@ def test_node_whose_file_somebody_else_keeps_writes_none(tmp_path: Path) -> None
 def test_fault_is_logged_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
     watch = FaultTracker(FaultWatchConfig())
     with caplog.at_level(logging.INFO):
-        look(watch, 0.0)
+        observe(watch, 0.0)
         for second in (5.0, 10.0, 15.0):
-            look(watch, second, replace(HEALTHY, links=17))
+            observe(watch, second, replace(HEALTHY, links=17))
         for second in range(20, 90, 5):
-            look(watch, float(second))
+            observe(watch, float(second))
 
     assert [record.getMessage() for record in caplog.records] == [
         "fault: GPU 0 nvlink_down (1 of 18 links down), mended by: inspect",
@@ -152,7 +152,7 @@ def test_maintenance_stays_what_it_was_while_nobody_can_look(
     told: list[tuple[tuple[str, ...], bool]] = []
 
     def told_at(second: float) -> None:
-        look(watch, second)
+        observe(watch, second)
         told.append((watch.status.maintenance, watch.status.sources["file"]))
 
     told_at(0.0)
@@ -173,10 +173,10 @@ def refuse(path: Path) -> None:
     raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
 
-def test_file_of_maintenance_that_has_no_name_on_this_node_ends_no_pass(tmp_path: Path) -> None:
+def test_file_of_maintenance_that_has_no_name_on_this_node_ends_no_cycle(tmp_path: Path) -> None:
     watch = FaultTracker(FaultWatchConfig(maintenance_file=tmp_path / ("x" * 300)))
 
-    look(watch, 0.0)
+    observe(watch, 0.0)
 
     assert (watch.status.maintenance, watch.status.sources) == ((), {"file": False})
 
@@ -189,11 +189,11 @@ def test_source_that_fails_is_logged_once_and_again_when_it_is_back(caplog: pyte
     watch = FaultTracker(FaultWatchConfig(slurm=source))
     told: list[tuple[tuple[str, ...], dict[str, bool]]] = []
     with caplog.at_level(logging.INFO):
-        look(watch, 0.0)
+        observe(watch, 0.0)
         assert watch.status.sources == {}
         for second in (5.0, 10.0, 15.0, 20.0, 25.0):
             source.ask_once()
-            look(watch, second)
+            observe(watch, second)
             told.append((watch.status.maintenance, dict(watch.status.sources)))
 
     assert told == [
@@ -231,8 +231,8 @@ class Started:
 def test_faults_are_saved_by_a_thread_of_their_own_to_the_end(tmp_path: Path) -> None:
     watch, started = FaultTracker(FaultWatchConfig(tmp_path, boot="b")), Started()
     watch.start(started)  # type: ignore[arg-type]
-    look(watch, 0.0)
-    look(watch, 10.0)
+    observe(watch, 0.0)
+    observe(watch, 10.0)
     thread = threading.Thread(target=started.threads["faults"], daemon=True)
     watch.stop()
     thread.start()

@@ -27,7 +27,7 @@ from exporter.host.command import _MAX_BYTES, masked_command_line, shown
         (["x", "--wandb_key", "abc"], "x --wandb_key ***"),
         (["x", "--pwd=abc"], "x --pwd=***"),
         (["x", "--pass", "abc"], "x --pass ***"),
-        (["x", "--passes=3"], "x --passes=3"),
+        (["x", "--cycles=3"], "x --cycles=3"),
         (["x", '{"password": "a b", "lr": 1}'], 'x {"password": ***, "lr": 1}'),
         (["x", "--config={'api_key': 'abc'}"], "x --config={'api_key': ***}"),
         (

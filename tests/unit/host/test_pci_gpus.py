@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.host.rdma import pci_gpus
+from exporter.host.rdma import DeviceFiles, pci_gpus
 from tests.unit.host.rdma_tree import pci_device
 
 _BUS = "pci0000:15/0000:15:01.0"
@@ -44,14 +44,37 @@ def test_gpu_that_no_driver_has_taken_is_missing(tmp_path: Path) -> None:
     assert pci_gpus(tmp_path) == 1
 
 
-@pytest.mark.parametrize(("given", "counted"), [(0, 4), (2, 2), (4, 4), (8, 4)])
-def test_container_counts_the_gpus_it_was_given(given: int, counted: int, tmp_path: Path) -> None:
-    """Its sysfs is the host's; without any device file nothing is known of what was given."""
+@pytest.mark.parametrize(
+    ("mounted", "files", "denied", "visible", "counted"),
+    [
+        ("tmpfs", 0, 0, "", 4),
+        ("tmpfs", 2, 0, "", 2),
+        ("tmpfs", 4, 0, "", 4),
+        ("tmpfs", 8, 0, "", 4),
+        ("tmpfs", 4, 3, "", 1),
+        ("tmpfs", 4, 4, "", 4),
+        ("tmpfs", 2, 0, "0,1", 2),
+        ("tmpfs", 3, 0, "all", 4),
+        ("tmpfs", 3, 0, "management.nvidia.com/gpu=all", 4),
+        ("devtmpfs", 3, 0, "", 4),
+        ("devtmpfs", 4, 2, "", 2),
+        ("devtmpfs", 3, 1, "", 3),
+    ],
+)
+def test_container_counts_the_gpus_it_was_given(  # noqa: PLR0913, PLR0917 - what a runtime chooses
+    mounted: str, files: int, denied: int, visible: str, counted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sysfs is the host's. In the host's own /dev a missing file is a GPU that no driver could take."""
     for device in range(4):
         _gpu(tmp_path, f"0000:1{device}:00.0")
-    devices = tmp_path / "dev"
+    devices, mounts = tmp_path / "dev", tmp_path / "mounts"
     devices.mkdir()
-    for name in ("nvidiactl", "nvidia-uvm", *(f"nvidia{number}" for number in range(given))):
+    for name in ("nvidiactl", "nvidia-uvm", *(f"nvidia{number}" for number in range(files))):
         (devices / name).touch()
+    mounts.write_text(f"/dev/vda / ext4 rw 0 0\nudev {devices} {mounted} rw 0 0\nproc /proc proc rw 0 0\n\n")
+    refused = {devices / f"nvidia{number}" for number in range(denied)}
+    monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", visible)
 
-    assert pci_gpus(tmp_path, devices) == counted
+    found = pci_gpus(tmp_path, DeviceFiles(devices, mounts, lambda file: file not in refused))
+
+    assert found == counted

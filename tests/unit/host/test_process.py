@@ -101,7 +101,7 @@ def test_identity_is_not_read_again_within_the_period(tmp_path: Path) -> None:
     assert found.cgroup == "0::/user.slice\n"
 
 
-def test_of_many_processes_a_part_is_read_in_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_processes_a_part_is_read_in_a_cycle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pids = range(1000, 1000 + 3 * CYCLE_PROCESSES)
     for pid in pids:
         write(tmp_path, pid)

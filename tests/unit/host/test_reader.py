@@ -1,4 +1,4 @@
-"""The host side of owners from pass to pass, on a /proc and a cgroup tree made of files."""
+"""The host side of owners from cycle to cycle, on a /proc and a cgroup tree made of files."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_of_many_owners_a_part_is_looked_at_and_the_time_since_then_counts(tmp_p
     assert {signals[owner].cpu_of_limit for owner in owners.values()} == {0.5 / 8}
 
 
-def test_first_pass_has_totals_and_no_signals(tmp_path: Path) -> None:
+def test_first_cycle_has_totals_and_no_signals(tmp_path: Path) -> None:
     write(tmp_path)
 
     usages, signals = reader(tmp_path).read(Ownership(processes={10: JOB}, cgroups={JOB: "/job"}), {}, 0.0)

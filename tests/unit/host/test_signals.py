@@ -34,7 +34,7 @@ def between(before: Counters, after: Counters, seconds: float = 2.0) -> HostSign
     return signals(before, after, seconds, cores=8)
 
 
-def test_pressure_is_the_share_of_the_pass() -> None:
+def test_pressure_is_the_share_of_the_cycle() -> None:
     found = between(Counters(usage(0, io=10.0, cpu=0)), Counters(usage(0, io=11.0, cpu=4.0)))
 
     assert (found.io_pressure, found.cpu_pressure) == (0.5, 1.0)

@@ -1,4 +1,4 @@
-"""On a node of many processes everybody has a turn, and no pass does more than its part."""
+"""On a node of many processes everybody has a turn, and no cycle does more than its part."""
 
 from __future__ import annotations
 

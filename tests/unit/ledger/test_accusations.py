@@ -1,4 +1,4 @@
-"""Who is accused, and who must not be: whole workloads of several GPUs, over minutes of passes, with noise."""
+"""Who is accused, and who must not be: whole workloads of several GPUs, over minutes of cycles, with noise."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Gpus = Sequence[Signals]
 
 
 def run(  # noqa: PLR0913 - each is one fact of the workload
-    passes: Iterable[Gpus],
+    cycles: Iterable[Gpus],
     *,
     owner: Owner = JOB,
     processes: Mapping[int, ProcessSignals] | None = None,
@@ -45,7 +45,7 @@ def run(  # noqa: PLR0913 - each is one fact of the workload
     """GPU 0, 1, … of one owner, each with a process 100, 101, … of its own."""
     ledger = ledger or Ledger()
     hosts = {owner: replace(host, processes=processes or {})}
-    for gpus in passes:
+    for gpus in cycles:
         readings = tuple(
             Reading(
                 Target(f"GPU-{index}", index, ""),
@@ -239,16 +239,51 @@ def test_what_is_lost_is_what_the_clock_lacks_times_how_long_it_was_held_down(
     """Half of the clock, for .1 s of each second or for 1 s of 10. A read falls into that time only now and then."""
     read = random.Random(3)  # noqa: S311 - the same in each run
     free = replace(HOPPER, sm_clock=1980e6, sm_clock_max=1980e6)
-    held = [
+    allocated = [
         replace(free, sm_clock_throttled=990e6 if read.random() < part else None, **{reason: part})
         if second % every == 0
         else free
         for second in range(600)
     ]
     before = run([[free]] * 50)
-    found = shares(run([[each] for each in held], ledger=before), since=before)
+    found = shares(run([[each] for each in allocated], ledger=before), since=before)
 
     assert found[reason] == pytest.approx(0.5 * part / every, rel=0.2)
+
+
+@pytest.mark.parametrize(("every", "part"), [(1, 0.1), (10, 1.0), (1, 1.0), (3, 0.5)])
+def test_power_limit_takes_what_the_clock_lacks_times_how_long_and_no_state(every: int, part: float) -> None:
+    """1485 of 1980 MHz for a part of each second, or of each tenth."""
+    read = random.Random(3)  # noqa: S311 - the same in each run
+    free = replace(HOPPER, throttled_power_cap=0.0, sm_clock=1980e6, sm_clock_max=1980e6)
+    capped = [
+        replace(free, sm_clock_capped=1485e6 if read.random() < part else None, throttled_power_cap=part)
+        if second % every == 0
+        else free
+        for second in range(600)
+    ]
+    found = run([[each] for each in [free] * 50 + capped])
+
+    assert found.targets["GPU-0"].power_cap_seconds == pytest.approx(600 * 0.25 * part / every, rel=0.2)
+    assert shares(found) == {"computing": pytest.approx(1.0)}
+
+
+def test_power_limit_takes_of_the_time_that_heat_leaves_it() -> None:
+    hot = replace(HOPPER, throttled_power_cap=1.0, throttled_thermal=0.75, sm_clock_throttled=990e6, sm_clock=990e6)
+    found = run([[replace(hot, sm_clock_max=1980e6)]] * 100)
+
+    assert shares(found)["throttled_thermal"] == pytest.approx(0.375)
+    assert found.targets["GPU-0"].power_cap_seconds == pytest.approx(100 * 0.25 * 0.5)
+
+
+def test_power_limit_that_never_lets_go_is_compared_with_the_highest_clock() -> None:
+    capped = replace(HOPPER, throttled_power_cap=1.0, sm_clock_capped=1485e6, sm_clock=1485e6, sm_clock_max=1980e6)
+
+    assert run([[capped]] * 100).targets["GPU-0"].power_cap_seconds == pytest.approx(25.0)
+
+
+def test_power_limit_whose_time_is_not_counted_is_absent() -> None:
+    assert run([[HOPPER]] * 10).targets["GPU-0"].power_cap_seconds is None
 
 
 def test_work_on_several_nodes_can_spin_on_one_gpu_of_each() -> None:

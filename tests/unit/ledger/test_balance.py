@@ -42,8 +42,10 @@ signals = st.one_of(
         power_of_limit=maybe,
         throttled_thermal=maybe,
         throttled_power_brake=maybe,
+        throttled_power_cap=maybe,
         sm_clock=st.one_of(st.none(), st.floats(0, 3e9)),
         sm_clock_throttled=st.one_of(st.none(), st.floats(0, 3e9)),
+        sm_clock_capped=st.one_of(st.none(), st.floats(0, 3e9)),
         sm_clock_max=st.one_of(st.none(), st.floats(0, 3e9)),
     ),
 )
@@ -72,7 +74,7 @@ host = st.builds(
 
 
 @st.composite
-def held(draw: st.DrawFn) -> tuple[Allocation, ...]:
+def allocated(draw: st.DrawFn) -> tuple[Allocation, ...]:
     """Up to four owners whose shares sum to 1 at most."""
     owners = draw(st.lists(st.sampled_from(OWNERS), unique=True, max_size=4))
     weights = [draw(st.floats(0.01, 1)) for _ in owners]
@@ -89,7 +91,7 @@ def held(draw: st.DrawFn) -> tuple[Allocation, ...]:
 
 
 @st.composite
-def passes(draw: st.DrawFn) -> LedgerInput:
+def cycles(draw: st.DrawFn) -> LedgerInput:
     split = draw(st.booleans())
     targets = (*GPUS, *INSTANCES) if split else GPUS
     return LedgerInput(
@@ -99,7 +101,7 @@ def passes(draw: st.DrawFn) -> LedgerInput:
             Reading(
                 target,
                 draw(signals),
-                () if split and target.uuid == "GPU-2" else draw(held()),
+                () if split and target.uuid == "GPU-2" else draw(allocated()),
                 0.0 if target.parent_uuid else draw(st.floats(0, 700)),
             )
             for target in targets
@@ -118,10 +120,10 @@ def run(steps: list[LedgerInput]) -> list[Ledger]:
     return ledgers
 
 
-@given(st.lists(passes(), min_size=1, max_size=4))
+@given(st.lists(cycles(), min_size=1, max_size=4))
 @examples(25)
 def test_ledger_balances(steps: list[LedgerInput]) -> None:
-    """One run of passes for all the laws: drawing them is what takes the time."""
+    """One run of cycles for all the laws: drawing them is what takes the time."""
     ledgers = run(steps)
 
     targets_sum_to_the_time_they_were_there(ledgers[-1], steps)
@@ -187,7 +189,7 @@ def no_total_decreases(before: Ledger, after: Ledger) -> None:
         assert after.owners[owner].joules >= entry.joules
 
 
-@given(passes())
+@given(cycles())
 @examples(20)
 def test_busy_time_of_a_target_is_what_the_driver_says(step: LedgerInput) -> None:
     busy_states = [state for state, _ in OF_BUSY_TIME]
@@ -201,7 +203,7 @@ def test_busy_time_of_a_target_is_what_the_driver_says(step: LedgerInput) -> Non
             assert booked == pytest.approx(reading.signals.busy * max(0.0, step.seconds), abs=NEAR)
 
 
-@given(st.lists(passes(), min_size=1, max_size=3), st.floats(0, 50))
+@given(st.lists(cycles(), min_size=1, max_size=3), st.floats(0, 50))
 @examples(8)
 def test_pruning_keeps_what_was_seen_lately_and_nothing_else(steps: list[LedgerInput], retention: float) -> None:
     last = run(steps)[-1]

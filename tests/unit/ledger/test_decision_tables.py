@@ -28,7 +28,7 @@ WAITS = idle(0.3)
 FULL_THREAD = replace(CALM, hottest_thread=1.0, cpu_of_limit=0.99)
 BLOCKED = replace(CALM, io_pressure=0.9, blocked_threads=1.0)
 
-Shares = Mapping[str, float]
+OwnerRows = Mapping[str, float]
 
 
 def _job(
@@ -37,13 +37,13 @@ def _job(
     work: str = "",
     gpu: int = 0,
     processes: Mapping[int, ProcessSignals] | None = None,
-) -> Shares:
+) -> OwnerRows:
     """Of a hundred seconds of a job that has computed before."""
     warm = run([[HOPPER] * len(gpus)] * 3, work=work)
     return shares(run([gpus] * 100, host=host, work=work, processes=processes, ledger=warm), gpu, since=warm)
 
 
-def _held(pids: tuple[int, ...] | None, signals: Signals | None = NOTHING) -> Shares:
+def _allocated(pids: tuple[int, ...] | None, signals: Signals | None = NOTHING) -> OwnerRows:
     """Of a GPU with an allocation and these processes; None: nobody's."""
     allocations = () if pids is None else (Allocation(JOB, 1.0, pids),)
     ledger, reading = Ledger(), Reading(Target("GPU-0", 0, ""), signals, allocations)
@@ -53,7 +53,7 @@ def _held(pids: tuple[int, ...] | None, signals: Signals | None = NOTHING) -> Sh
 
 
 SMALL = replace(HOPPER, sm_active=0.14, tensor_active=0.02, dram_active=0.06, link_activity=0.01)
-SITUATIONS: Mapping[str, Callable[[], Shares]] = {
+SITUATIONS: Mapping[str, Callable[[], OwnerRows]] = {
     "wait_cpu": lambda: _job(WAITS, host=FULL_THREAD),
     "wait_storage": lambda: _job(WAITS, host=BLOCKED),
     "wait_network": lambda: _job(WAITS, processes={100: RECEIVES}),
@@ -63,9 +63,9 @@ SITUATIONS: Mapping[str, Callable[[], Shares]] = {
     "wait_other": lambda: _job(WAITS, processes={100: SLEEPS}),
     "wait_collective": lambda: _job(SPINS, SPINS),
     "allocated_unused": lambda: shares(run([[HOPPER, NOTHING]] * 100), 1),
-    "allocated_idle": lambda: _held(()),
-    "free": lambda: _held(None),
-    "unobserved": lambda: _held((100,), None),
+    "allocated_idle": lambda: _allocated(()),
+    "free": lambda: _allocated(None),
+    "unobserved": lambda: _allocated((100,), None),
     "low_sm_activity": lambda: _job(SMALL),
     "communication": lambda: _job(replace(SMALL, link_activity=0.6)),
     "memory_bound": lambda: _job(replace(HOPPER, sm_active=0.8, tensor_active=0.04, dram_active=0.86)),

@@ -1,4 +1,4 @@
-"""The series the ledger feeds: names, labels, all states from the first pass."""
+"""The series the ledger feeds: names, labels, all states from the first cycle."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ledger(seconds: float, *readings: Reading, start: float | None = None) -> Le
     return advance(advance(Ledger(), first), second)
 
 
-def held(target: Target, busy: float, **rest: float) -> Reading:
+def allocated(target: Target, busy: float, **rest: float) -> Reading:
     return Reading(target, Signals(busy=busy, **rest), (Allocation(OWNER, 1.0, (1,)),), 50.0, "3g.40gb")
 
 
@@ -34,7 +34,9 @@ def samples(name: str, of: Ledger) -> dict[tuple[str, ...], float]:
 
 
 def test_gpu_rows_have_every_state_and_instances_have_rows_of_their_own() -> None:
-    found = ledger(2.0, held(GPU, 0.5), held(MIG, 1.0), Reading(Target("GPU-b", 4, "0000:02:00.0"), Signals()))
+    found = ledger(
+        2.0, allocated(GPU, 0.5), allocated(MIG, 1.0), Reading(Target("GPU-b", 4, "0000:02:00.0"), Signals())
+    )
 
     whole, inside = samples("gpu_state_seconds_total", found), samples("gpu_mig_state_seconds_total", found)
 
@@ -47,7 +49,7 @@ def test_gpu_rows_have_every_state_and_instances_have_rows_of_their_own() -> Non
 
 
 def test_workload_rows() -> None:
-    found = ledger(2.0, held(GPU, 0.0), start=100.5)
+    found = ledger(2.0, allocated(GPU, 0.0), start=100.5)
 
     assert samples("gpu_workload_gpu_seconds_total", found)[(*OWNER.labels, "wait_other")] == 2.0
     assert len(samples("gpu_workload_gpu_seconds_total", found)) == len(STATES)
@@ -80,9 +82,9 @@ def test_owner_of_one_gpu_and_nobody_hold_up_no_others() -> None:
     )
     of_nobody = Reading(GPU, Signals(busy=0.5), (Allocation(NOBODY, 1.0, (4,)),))
 
-    assert samples("gpu_workload_straggler_seconds_total", ledger(2.0, held(GPU, 0.5))) == {}
+    assert samples("gpu_workload_straggler_seconds_total", ledger(2.0, allocated(GPU, 0.5))) == {}
     assert samples("gpu_workload_straggler_seconds_total", ledger(2.0, of_nobody, other)) == {}
-    assert len(samples("gpu_workload_straggler_seconds_total", ledger(2.0, held(GPU, 0.5), other))) == 2
+    assert len(samples("gpu_workload_straggler_seconds_total", ledger(2.0, allocated(GPU, 0.5), other))) == 2
 
 
 def test_what_runs_on_an_instance_is_not_that_of_its_gpu_again() -> None:
@@ -94,21 +96,22 @@ def test_what_runs_on_an_instance_is_not_that_of_its_gpu_again() -> None:
 
 
 def test_what_is_not_known_is_absent() -> None:
-    found = ledger(2.0, held(GPU, 0.0))
+    found = ledger(2.0, allocated(GPU, 0.0))
 
     assert samples("gpu_workload_time_to_first_kernel_seconds", found) == {}
     assert samples("gpu_workload_start_time_seconds", found) == {}
 
 
 def test_first_kernel_is_told_once_it_ran() -> None:
-    assert samples("gpu_workload_time_to_first_kernel_seconds", ledger(2.0, held(GPU, 1.0), start=100.5)) == {
+    assert samples("gpu_workload_time_to_first_kernel_seconds", ledger(2.0, allocated(GPU, 1.0), start=100.5)) == {
         OWNER.labels: 1.5
     }
 
 
 def test_diagnosable_splits_follow_the_signals_of_gpu_and_host() -> None:
     found = samples(
-        "gpu_exporter_state_detectable", ledger(1.0, held(GPU, 0.5, throttled_thermal=0.0, sm_clock=1e9, sm_active=0.1))
+        "gpu_exporter_state_detectable",
+        ledger(1.0, allocated(GPU, 0.5, throttled_thermal=0.0, sm_clock=1e9, sm_active=0.1)),
     )
 
     told = {state for (_, _, state), value in found.items() if value}
@@ -120,7 +123,7 @@ def test_diagnosable_splits_follow_the_signals_of_gpu_and_host() -> None:
 def test_gpu_with_instances_tells_what_they_tell() -> None:
     parent = Reading(Target("GPU-b", 4, "0000:02:00.0"), Signals())
     found = samples(
-        "gpu_exporter_state_detectable", ledger(1.0, parent, held(MIG, 0.5, dram_active=0.1, tensor_active=0.1))
+        "gpu_exporter_state_detectable", ledger(1.0, parent, allocated(MIG, 0.5, dram_active=0.1, tensor_active=0.1))
     )
 
     assert found["4", "GPU-b", "memory_bound"] == 1.0

@@ -7,10 +7,10 @@ import pytest
 from exporter.attribution.owner import Owner, Target
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import ZERO, Allocation, Ledger, LedgerInput, Reading
-from exporter.ledger.history import free_clock
+from exporter.ledger.history import next_clocks
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.states import STATES
-from exporter.ledger.states.state import Signals
+from exporter.ledger.states.state import ClockHistory, Signals
 
 ALICE, BOB = Owner(workload="a/alice", kind="pod"), Owner(workload="b/bob", kind="pod")
 GPU, PEER = Target("GPU-0", 0, "0000:01:00.0"), Target("GPU-1", 1, "0000:02:00.0")
@@ -25,7 +25,7 @@ def book(*readings: Reading, seconds: float = 1.0, ledger: Ledger | None = None,
 
 
 def lately(*targets: Target) -> Ledger:
-    """Alice ran a kernel on each of them in a pass of no length."""
+    """Alice ran a kernel on each of them in a cycle of no length."""
     readings = (Reading(target, Signals(busy=1.0), (Allocation(ALICE, 1.0, (1,)),)) for target in targets)
     return book(*readings, seconds=0.0)
 
@@ -35,7 +35,7 @@ def states(seconds: tuple[float, ...]) -> dict[str, float]:
     return {state: round(number, 9) for state, number in zip(STATES, seconds, strict=True) if round(number, 9)}
 
 
-def test_first_pass_shows_every_counter_at_zero() -> None:
+def test_first_cycle_shows_every_counter_at_zero() -> None:
     ledger = book(Reading(GPU, Signals(busy=1.0), (Allocation(ALICE, 1.0, (1,)),)), seconds=0.0)
 
     assert ledger.targets["GPU-0"].seconds == ZERO
@@ -67,7 +67,7 @@ def test_long_gap_is_unobserved_and_does_not_move_the_idle_clock() -> None:
     assert ledger.owners[ALICE].idle_seconds == 1.0
 
 
-def test_partly_busy_pass_is_split() -> None:
+def test_partly_busy_cycle_is_split() -> None:
     ledger = book(Reading(GPU, Signals(busy=0.6), (Allocation(ALICE, 1.0, (1,)),)))
 
     assert states(ledger.owners[ALICE].seconds) == {"computing": 0.6, "wait_other": 0.4}
@@ -156,9 +156,9 @@ def test_idle_clock_runs_while_all_gpus_are_idle_and_stops_with_one() -> None:
     assert active.owners[ALICE].idle_seconds == 0.0
 
 
-def first_kernel(start: float, passes: tuple[tuple[float, float], ...]) -> float | None:
+def first_kernel(start: float, cycles: tuple[tuple[float, float], ...]) -> float | None:
     ledger = Ledger()
-    for time, busy in passes:
+    for time, busy in cycles:
         reading = Reading(GPU, Signals(busy=busy), (Allocation(ALICE, 1.0, (1,)),))
         ledger = advance(ledger, LedgerInput(time=time, seconds=1.0, readings=(reading,), starts={ALICE: start}))
     return ledger.owners[ALICE].first_kernel_seconds
@@ -228,7 +228,7 @@ def test_gpu_of_two_processes_waits_for_what_both_write(written: float | None, o
 def test_highest_clock_fades_in_an_hour_and_no_lower_than_the_clock(seconds: float, hertz: float) -> None:
     now = Signals(busy=1.0, sm_clock=1e9, throttled_thermal=0.0, throttled_power_brake=0.0)
 
-    assert free_clock(2e9, now, seconds) == hertz
+    assert next_clocks(ClockHistory(free=2e9), now, seconds).free == hertz
 
 
 def test_cpu_pressure_of_the_working_rank_is_not_the_waiting_ones() -> None:

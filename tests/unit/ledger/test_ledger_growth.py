@@ -8,7 +8,7 @@ import pytest
 
 from exporter.attribution.owner import NOBODY, Owner, Target
 from exporter.core.clock import UnixTime
-from exporter.core.units import Share
+from exporter.core.units import Fraction
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.states.state import Signals
@@ -23,15 +23,15 @@ def job(number: int) -> Owner:
 
 
 def instances(number: int) -> tuple[Reading, ...]:
-    made = Target(f"MIG-{number}", 0, "", parent_uuid="GPU-0", gpu_instance=1, compute_instance=0, share=Share(1.0))
+    made = Target(f"MIG-{number}", 0, "", parent_uuid="GPU-0", gpu_instance=1, compute_instance=0, share=Fraction(1.0))
     return Reading(GPU, Signals()), Reading(made, Signals(busy=0.5), (Allocation(STAYS, pids=(1,)),))
 
 
 def jobs(number: int) -> tuple[Reading, ...]:
     allocations = (
-        Allocation(STAYS, Share(0.5), (1,)),
-        Allocation(job(number), Share(0.5), (number,)),
-        Allocation(NOBODY, Share(0.0), (number + 1000,)),
+        Allocation(STAYS, Fraction(0.5), (1,)),
+        Allocation(job(number), Fraction(0.5), (number,)),
+        Allocation(NOBODY, Fraction(0.0), (number + 1000,)),
     )
     return (Reading(GPU, Signals(busy=0.5), allocations),)
 

@@ -52,7 +52,7 @@ def test_ranks_that_wait_for_an_evaluation_do_not_wait_for_the_storage_it_reads(
 
 @pytest.mark.parametrize("interval", [1.0, 15.0])
 def test_ranks_that_read_in_turns_all_wait_for_storage(interval: float) -> None:
-    """Each is seen in D state in one pass of three, never two at once: the pressure is everybody's."""
+    """Each is seen in D state in one cycle of three, never two at once: the pressure is everybody's."""
     stalled = replace(CALM, io_pressure=0.9, io_full_pressure=0.88)
     calm = replace(READS, blocked=0.0)
     found = run([[HOPPER] * 3] * 50, interval=interval)
@@ -94,7 +94,7 @@ def test_gpu_that_is_never_used_holds_nobody_up() -> None:
     ],
 )
 def test_program_that_loads_its_model_is_not_told_to_release_the_gpu(loads: ProcessSignals, state: str) -> None:
-    """It downloads it, or reads and unpacks it in turns: neither the disk nor the CPU explains most of a pass."""
+    """It downloads it, or reads and unpacks it in turns: neither the disk nor the CPU explains most of a cycle."""
     begun = run([[NOTHING]] * 20, processes={100: loads})
     loaded = run([[NOTHING]] * 500, processes={100: loads}, ledger=begun)
     forgotten = run([[NOTHING]] * 1000, processes={100: loads}, ledger=loaded)
@@ -247,11 +247,28 @@ def test_thread_that_waits_for_the_gpu_a_neighbour_uses_is_not_short_of_cpu(
 ) -> None:
     """Of a shared GPU one owner runs beyond its half. Who synchronises meanwhile spins on its CPU, as CUDA does."""
     other = Owner(workload="slurm:8", kind="slurm", slurm_job="8")
-    held = (Allocation(JOB, 0.5, (100,), 0.1), Allocation(other, 0.5, (200,), neighbour))
-    reading = Reading(Target("GPU-0", 0, ""), idle(0.1 + neighbour), held)
+    allocated = (Allocation(JOB, 0.5, (100,), 0.1), Allocation(other, 0.5, (200,), neighbour))
+    reading = Reading(Target("GPU-0", 0, ""), idle(0.1 + neighbour), allocated)
     full = ProcessSignals(1.0, 0.0, receiving=0.0, polling=False)
     hosts = {JOB: replace(host, processes={100: full}), other: CALM}
     booked = advance(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts=hosts)).owners[JOB].seconds
     found = {state: seconds for state, seconds in zip(STATES, booked, strict=True) if seconds}
 
     assert {**states, "computing": 0.1} == pytest.approx(found)
+
+
+def test_stages_that_work_and_spin_in_turn_have_no_small_kernels() -> None:
+    """Two full cycles of eight on each of four GPUs, as in a pipeline with few micro-batches."""
+    turns = [[HOPPER if (second // 2 + gpu) % 4 == 0 else SPINS for gpu in range(4)] for second in range(200)]
+    found = shares(run(turns))
+
+    assert "low_sm_activity" not in found
+    assert found["computing"] == pytest.approx(0.25, abs=0.15)
+    assert found["busy_unclear"] >= 0.35
+
+
+def test_small_kernels_are_found_a_minute_after_large_ones() -> None:
+    small = replace(HOPPER, sm_active=0.4)
+    before = run([[small] * 2] * 120, ledger=run([[HOPPER] * 2] * 60))
+
+    assert shares(run([[small] * 2] * 60, ledger=before), since=before) == {"low_sm_activity": pytest.approx(1.0)}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.attribution.owner import Owner, Target
-from exporter.core.units import Share
+from exporter.core.units import Fraction
 from exporter.host.model import ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
@@ -49,7 +49,7 @@ def test_service_that_spins_for_its_turn_on_a_shared_gpu_does_not_lack_requests(
     shared = Reading(
         Target("GPU-0", 0, ""),
         idle(busy + neighbour),
-        (Allocation(SERVER, Share(0.5), (100,), busy), Allocation(JOB, Share(0.5), (200,), neighbour)),
+        (Allocation(SERVER, Fraction(0.5), (100,), busy), Allocation(JOB, Fraction(0.5), (200,), neighbour)),
     )
     ledger = Ledger()
     for _ in range(30):

@@ -25,9 +25,7 @@ HAS_WRITTEN = replace(
     WRITES, reading_bytes_per_second=BytesPerSecond(0.0), writing_bytes_per_second=BytesPerSecond(0.0)
 )
 HAS_READ = replace(READS, reading_bytes_per_second=BytesPerSecond(0.0), writing_bytes_per_second=BytesPerSecond(0.0))
-PASSES_ON = replace(
-    COMPUTES, read_bytes_per_second=BytesPerSecond(1e8), written_bytes_per_second=BytesPerSecond(1.05e8)
-)
+ON_CPU = replace(COMPUTES, read_bytes_per_second=BytesPerSecond(1e8), written_bytes_per_second=BytesPerSecond(1.05e8))
 """What it reads from one pipe it writes to another."""
 BEHIND = replace(
     WRITES,
@@ -43,7 +41,7 @@ OF_OTHERS = 300
 
 
 def waits(*processes: ProcessSignals, host: HostSignals = CALM) -> str:
-    """The state of a GPU that these processes hold, and that has nothing to do for most of a pass."""
+    """The state of a GPU that these processes hold, and that has nothing to do for most of a cycle."""
     seen = dict(enumerate(processes, 100))
     reading = Reading(Target("GPU-0", 0, ""), idle(0.3), (Allocation(JOB, 1.0, tuple(seen)),))
     hosts = {JOB: replace(host, processes={**seen, OF_OTHERS: BLOCKED})}
@@ -69,7 +67,7 @@ def waits(*processes: ProcessSignals, host: HostSignals = CALM) -> str:
         ((replace(HAS_WRITTEN, blocked=1.0),), "wait_checkpoint"),
         ((replace(HAS_WRITTEN, blocked=1.0, reading_bytes_per_second=BytesPerSecond(2e7)),), "wait_storage"),
         ((replace(HAS_READ, blocked=1.0, writing_bytes_per_second=BytesPerSecond(2e8)),), "wait_checkpoint"),
-        ((PASSES_ON,), "wait_cpu"),
+        ((ON_CPU,), "wait_cpu"),
         ((BEHIND,), "wait_cpu"),
         ((replace(BEHIND, main_thread=0.5),), "wait_checkpoint"),
         ((replace(BEHIND, main_writing_bytes_per_second=BytesPerSecond(1e9)),), "wait_checkpoint"),
@@ -117,7 +115,7 @@ def test_what_is_known_of_the_owner_alone_stands_in_where_no_process_was_looked_
 
 @pytest.mark.parametrize("host", [CALM, replace(CALM, cpu_pressure=0.9), replace(CALM, cpu_of_limit=1.0)])
 def test_rank_too_cold_to_be_looked_at_is_not_short_of_the_cpu_that_another_one_uses(host: HostSignals) -> None:
-    """Of a workload with many processes the hottest are read in each pass."""
+    """Of a workload with many processes the hottest are read in each cycle."""
     busy = replace(host, hottest_thread=1.0, processes={100: COMPUTES})
     found = run([[idle(0.2), idle(0.2)]] * 50, host=busy, processes=busy.processes)
 
@@ -125,7 +123,7 @@ def test_rank_too_cold_to_be_looked_at_is_not_short_of_the_cpu_that_another_one_
     assert shares(found, 1)["wait_other"] == pytest.approx(0.8)
 
 
-def test_gpu_that_misses_a_pass_can_be_diagnosed_as_before() -> None:
+def test_gpu_that_misses_a_cycle_can_be_diagnosed_as_before() -> None:
     read, missed = (
         (Reading(Target("GPU-0", 0, ""), signals, (Allocation(JOB, 1.0, (7,)),)),) for signals in (idle(0.3), None)
     )

@@ -64,7 +64,7 @@ def test_rank_holds_up_the_others_where_at_least_half_of_them_wait() -> None:
     assert [uuid for uuid, seconds in straggling(two).items() if seconds] == ["GPU-0", "GPU-1"]
 
 
-def test_rank_that_is_back_for_half_of_a_pass_is_part_of_the_work_again() -> None:
+def test_rank_that_is_back_for_half_of_a_cycle_is_part_of_the_work_again() -> None:
     before = run([[HOPPER] * 3] * 5 + [[idle(0.0), HOPPER, HOPPER]] * 700)
     found = run([[idle(0.5), HOPPER, idle(0.0)]], ledger=before)
     later = run([[idle(0.5), HOPPER, idle(0.0)]] * 20, ledger=found)
@@ -122,7 +122,7 @@ def test_half_of_a_gpu_computes_as_much_as_it_is_used_of_its_half() -> None:
 
 @pytest.mark.parametrize(("cycles", "lately"), [(0, True), (9, True), (10, False)])
 def test_d_state_counts_for_ten_cycles(cycles: int, *, lately: bool) -> None:
-    assert was_blocked(UsageHistory(unblocked_passes=cycles)) is lately
+    assert was_blocked(UsageHistory(unblocked_cycles=cycles)) is lately
 
 
 def test_half_of_the_ranks_behind_a_bad_link_hold_up_nobody() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from exporter.attribution.owner import Target
 from exporter.core.clock import UnixTime
-from exporter.core.units import Share
+from exporter.core.units import Fraction
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.hangs import suspects
 from exporter.ledger.ledger import advance
@@ -180,7 +180,7 @@ def test_cycle_of_no_length_changes_nothing() -> None:
 
 def test_gpu_with_instances_and_its_instances_are_no_ranks() -> None:
     gpu = Target("GPU-0", 0, "")
-    instances = [Target(f"MIG-{number}", 0, "", parent_uuid="GPU-0", share=Share(0.5)) for number in range(2)]
+    instances = [Target(f"MIG-{number}", 0, "", parent_uuid="GPU-0", share=Fraction(0.5)) for number in range(2)]
     allocations = (Allocation(JOB, pids=(1,)),)
     readings = tuple(Reading(target, Signals(busy=1.0), allocations) for target in (gpu, *instances))
     current = LedgerInput(time=UnixTime(0.0), seconds=1.0, readings=readings)
@@ -196,7 +196,7 @@ def test_units_that_are_active_while_no_kernel_runs_are_no_witness() -> None:
         Signals(busy=0.05, tensor_active=0.15, dram_active=0.25, sm_active=0.35),
     )
     readings = tuple(
-        Reading(Target(f"GPU-{index}", index, ""), each, (Allocation(JOB, Share(1.0), (100 + index,)),))
+        Reading(Target(f"GPU-{index}", index, ""), each, (Allocation(JOB, Fraction(1.0), (100 + index,)),))
         for index, each in enumerate(signals)
     )
     ledger = Ledger()

@@ -21,11 +21,11 @@ SLOW_DISK = HostSignals(io_pressure=0.9, written_bytes_per_second=2e9, read_byte
 
 
 def run(
-    *ranks: Rank, busy: tuple[float, ...] = (0.5,), host: HostSignals = SLOW_DISK, passes: int = 100
+    *ranks: Rank, busy: tuple[float, ...] = (0.5,), host: HostSignals = SLOW_DISK, cycles: int = 100
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Seconds by state and straggling seconds by GPU; rank N is on GPU N."""
     ledger = Ledger()
-    for _ in range(passes):
+    for _ in range(cycles):
         readings = tuple(
             Reading(target, Signals(busy=share, power_of_limit=0.9), (Allocation(JOB, 1.0, (100 + target.index,)),))
             for target, share in zip(GPUS, busy, strict=False)
@@ -71,7 +71,7 @@ def test_cause_unknown_shrinks_where_a_program_reports() -> None:
 
 
 def test_program_that_evaluates_on_the_cpu_for_an_hour_does_not_leave_its_gpu_unused() -> None:
-    seconds, _ = run(rank(0, {"evaluation": 1.0}), busy=(0.0,), passes=3600)
+    seconds, _ = run(rank(0, {"evaluation": 1.0}), busy=(0.0,), cycles=3600)
 
     assert seconds == {"wait_evaluation": 3600.0}
 

@@ -1,4 +1,4 @@
-"""Each cause of lost GPU time, as its signature with noise over minutes of passes: the intended state must win.
+"""Each cause of lost GPU time, as its signature with noise over minutes of cycles: the intended state must win.
 
 The figures are those of the rule table: NVIDIA's guidance for SM activity (under 0.5 is ineffective use), DRAM near
 its peak only in memory-bound kernels, PSI and thread CPU as the kernel defines them.
@@ -21,7 +21,7 @@ from exporter.ledger.states.state import Signals
 
 OWNER = Owner(workload="slurm:7", kind="slurm", slurm_job="7")
 GPUS = tuple(Target(f"GPU-{index}", index, f"0000:0{index}:00.0") for index in range(4))
-PASSES = 300
+CYCLES = 300
 RATES = ("read_bytes_per_second", "written_bytes_per_second", "network_bytes_per_second")
 
 HOPPER = Signals(
@@ -56,7 +56,7 @@ Moment = tuple[Signals, HostSignals]
 
 
 def idle(busy: float, of: Signals = HOPPER) -> Signals:
-    """The same work with the GPU waiting for the rest of the pass: activities fall with the busy share."""
+    """The same work with the GPU waiting for the rest of the cycle: activities fall with the busy share."""
     scaled = ("sm_active", "tensor_active", "dram_active", "vector_active", "memory_activity", "link_activity")
     parts = {name: getattr(of, name) * busy for name in scaled if getattr(of, name) is not None}
     return replace(of, busy=busy, power_of_limit=0.15 + 0.8 * busy, **parts)
@@ -75,7 +75,7 @@ def noisy(moment: Moment, chance: random.Random) -> Moment:
 
 
 def run(moments: Iterable[tuple[Moment, ...]]) -> dict[str, float]:
-    """The owner's seconds by state after passes of one moment per GPU; the host's is that of the first."""
+    """The owner's seconds by state after cycles of one moment per GPU; the host's is that of the first."""
     chance = random.Random(4)  # noqa: S311 - noise, the same in each run
     ledger = Ledger()
     for gpus in moments:
@@ -158,7 +158,7 @@ SIGNATURES: tuple[tuple[str, str, Signals, HostSignals], ...] = (
     ("state", "signals", "host"), [row[1:] for row in SIGNATURES], ids=[row[0] for row in SIGNATURES]
 )
 def test_intended_state_takes_most_of_the_lost_time(state: str, signals: Signals, host: HostSignals) -> None:
-    seconds = run([((signals, host),)] * PASSES)
+    seconds = run([((signals, host),)] * CYCLES)
 
     assert unobserved(seconds) > 0
     assert seconds[state] >= 0.8 * unobserved(seconds)
@@ -179,24 +179,24 @@ def test_every_state_that_is_decided_has_a_signature() -> None:
 
 @pytest.mark.parametrize("signals", [HOPPER, AMPERE, replace(AMPERE, power_of_limit=0.6)])
 def test_dense_work_loses_nothing(signals: Signals) -> None:
-    seconds = run([((signals, CALM),)] * PASSES)
+    seconds = run([((signals, CALM),)] * CYCLES)
 
-    assert unobserved(seconds) <= 0.05 * PASSES
+    assert unobserved(seconds) <= 0.05 * CYCLES
 
 
 @pytest.mark.parametrize("busy", [0.1, 0.3, 0.6])
 def test_gpu_that_works_hard_for_a_part_of_the_time_is_not_accused_by_its_mean_power(busy: float) -> None:
     """Matrix products and little memory, on a GPU without GPM, of a loader that is too slow."""
     hard = idle(busy, replace(AMPERE, memory_activity=0.2, link_activity=0.25))
-    seconds = run([((hard, CALM),)] * PASSES)
+    seconds = run([((hard, CALM),)] * CYCLES)
 
-    assert seconds["computing"] == pytest.approx(busy * PASSES, rel=0.05)
+    assert seconds["computing"] == pytest.approx(busy * CYCLES, rel=0.05)
 
 
 def test_rank_without_data_makes_the_others_wait_for_their_peer() -> None:
     waiting, working = (idle(0.05), CALM), (HOPPER, CALM)
 
-    seconds = run([(waiting, working, working, working)] * PASSES)
+    seconds = run([(waiting, working, working, working)] * CYCLES)
 
     assert seconds["wait_peer"] >= 0.8 * unobserved(seconds)
 
@@ -204,22 +204,22 @@ def test_rank_without_data_makes_the_others_wait_for_their_peer() -> None:
 def test_pipeline_stages_that_take_turns_wait_for_their_peer() -> None:
     stages = [tuple((HOPPER if turn == each else idle(0.0), CALM) for each in range(4)) for turn in range(4)]
 
-    seconds = run(stages[second % 4] for second in range(PASSES))
+    seconds = run(stages[second % 4] for second in range(CYCLES))
 
     assert seconds["wait_peer"] >= 0.8 * unobserved(seconds)
 
 
 def test_memory_bound_work_without_gpm_is_busy_and_the_split_says_it_cannot_tell() -> None:
-    seconds = run([((replace(AMPERE, memory_activity=1.0, power_of_limit=0.6), CALM),)] * PASSES)
+    seconds = run([((replace(AMPERE, memory_activity=1.0, power_of_limit=0.6), CALM),)] * CYCLES)
 
-    assert seconds["computing"] >= 0.95 * PASSES
+    assert seconds["computing"] >= 0.95 * CYCLES
     assert not diagnosable(AMPERE, ())["memory_bound"]
     assert diagnosable(HOPPER, ())["memory_bound"]
 
 
 def test_power_cap_at_full_load_is_no_loss() -> None:
     """The software power cap is no signal at all here: it is how a GPU at full load looks."""
-    assert unobserved(run([((replace(HOPPER, power_of_limit=1.0), CALM),)] * PASSES)) <= 0.05 * PASSES
+    assert unobserved(run([((replace(HOPPER, power_of_limit=1.0), CALM),)] * CYCLES)) <= 0.05 * CYCLES
 
 
 Mixture = tuple[Callable[[int], Moment], dict[str, float]]
@@ -261,7 +261,7 @@ MIXTURES: dict[str, Mixture] = {
 def test_mixture_is_split_within_five_points(name: str) -> None:
     moment, expected = MIXTURES[name]
 
-    seconds = run((moment(second),) for second in range(PASSES))
+    seconds = run((moment(second),) for second in range(CYCLES))
 
-    found = {state: part / PASSES for state, part in seconds.items()}
+    found = {state: part / CYCLES for state, part in seconds.items()}
     assert found == pytest.approx({state: expected.get(state, 0.0) for state in STATES}, abs=0.05)

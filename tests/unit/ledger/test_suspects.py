@@ -18,7 +18,7 @@ def test_spinning_for_half_a_minute_without_a_pause_is_suspicious() -> None:
     assert suspects(run([[SPINS] * 2] * 30, ledger=before), READINGS) == ALL
 
 
-def test_a_pass_of_work_ends_the_suspicion() -> None:
+def test_a_cycle_of_work_ends_the_suspicion() -> None:
     hung = run([[HOPPER] * 2] + [[SPINS] * 2] * 31)
     again = run([[HOPPER] * 2] + [[SPINS] * 2] * 29, ledger=hung)
 

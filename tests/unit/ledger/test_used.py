@@ -1,4 +1,4 @@
-"""Who is counted to have used a GPU, also for the time of passes in which nobody looked."""
+"""Who is counted to have used a GPU, also for the time of cycles in which nobody looked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GPU = Target("GPU-0", 0, "0000:01:00.0")
 
 
 def shared(alice: float, bob: float, counted: Counted | None = None) -> Reading:
-    """A GPU of two owners, and the share of the pass in which each ran."""
+    """A GPU of two owners, and the share of the cycle in which each ran."""
     allocations = (Allocation(ALICE, 0.5, (1,), alice), Allocation(BOB, 0.5, (2,), bob))
     return Reading(GPU, Signals(busy=alice + bob), allocations, counted=counted)
 
@@ -34,7 +34,7 @@ def test_each_owner_used_what_it_ran() -> None:
 
 
 @pytest.mark.parametrize("seconds", [1.0, 1.5])
-def test_count_of_a_pass_in_time_is_no_other_count(seconds: float) -> None:
+def test_count_of_a_cycle_in_time_is_no_other_count(seconds: float) -> None:
     assert used(passed(Ledger(), shared(0.6, 0.2, Counted(1.0, seconds)))) == (0.6, 0.2, 0.0)
 
 

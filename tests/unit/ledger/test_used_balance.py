@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from exporter.attribution.owner import NOBODY, Owner, Target
 from exporter.core.clock import UnixTime
 from exporter.core.families import Values
-from exporter.core.units import Share
+from exporter.core.units import Fraction
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES
 from exporter.ledger.ledger import advance, prune
@@ -32,7 +32,7 @@ ratio = st.one_of(st.sampled_from((0.0, 1.0)), st.floats(0, 1))
 def holders(draw: st.DrawFn) -> tuple[Allocation, ...]:
     owners = draw(st.lists(st.sampled_from(OWNERS), unique=True, max_size=3))
     return tuple(
-        Allocation(owner, Share(1.0 / len(owners)), draw(st.sampled_from(((), (number,)))), draw(ratio))
+        Allocation(owner, Fraction(1.0 / len(owners)), draw(st.sampled_from(((), (number,)))), draw(ratio))
         for number, owner in enumerate(owners)
     )
 
@@ -50,7 +50,7 @@ def gpu(draw: st.DrawFn, index: int) -> tuple[Reading, ...]:
         return (Reading(whole, Signals(busy=draw(ratio)), draw(holders())),)
     made = draw(st.integers(1, 2))
     instances = (
-        Target(f"MIG-{index}-{made}-{slot}", index, "", None, whole.uuid, slot, 0, share=Share(sevenths / 7))
+        Target(f"MIG-{index}-{made}-{slot}", index, "", None, whole.uuid, slot, 0, share=Fraction(sevenths / 7))
         for slot, sevenths in draw(st.sampled_from((((0, 3), (1, 2)), ((0, 7),), ((2, 1),))))
     )
     return (

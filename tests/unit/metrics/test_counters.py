@@ -1,4 +1,4 @@
-"""Counters never go back; that no reading is lost on the way is held in the tests of what is kept between passes."""
+"""Counters never go back; that no reading is lost on the way is held in the tests of what is kept between cycles."""
 
 from __future__ import annotations
 

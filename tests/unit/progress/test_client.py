@@ -169,7 +169,7 @@ def test_fork_while_a_report_was_sent_holds_up_no_later_one_for_ever(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert clock.now
-    monkeypatch.setattr(gpu_progress, "_PATIENCE", 0.01)
+    monkeypatch.setattr(gpu_progress, "_LOCK_TIMEOUT_SECONDS", 0.01)
     progress = made()
     progress.step()
     thread = threading.Thread(target=progress.send, daemon=True)

@@ -12,7 +12,7 @@ from exporter.progress.reader import ProgressReader
 from exporter.progress.reporters import Process
 
 JOB, OTHER = Owner(workload="slurm:7", kind="slurm"), Owner(workload="slurm:8", kind="slurm")
-HELD = {"GPU-0": (JOB,), "GPU-1": (OTHER,)}
+ALLOCATED = {"GPU-0": (JOB,), "GPU-1": (OTHER,)}
 
 
 class Node:
@@ -35,7 +35,7 @@ class Node:
         self.reader.reporters.add(process, Report(**fields), self.now)
 
     def counters(self, **ownership: Any) -> dict[str, float]:
-        found = self.reader.read(Ownership(**{"processes": {71: JOB, 72: JOB}, "holders": HELD, **ownership}))
+        found = self.reader.read(Ownership(**{"processes": {71: JOB, 72: JOB}, "holders": ALLOCATED, **ownership}))
         return dict(found.owners[JOB].counters) if JOB in found.owners else {}
 
 
@@ -113,7 +113,7 @@ def test_slow_rank_is_the_one_that_waits_least_for_the_others(tmp_path: Path) ->
             work = (0.9 if rank == 1 else 0.4) * second
             phases = {"forward": work, "communication": second - work}
             node.report(process, rank=rank, counters={"steps": float(second)}, phases=phases)
-    steps = node.reader.read(Ownership(processes={71: JOB, 72: JOB}, holders=HELD)).owners[JOB].steps
+    steps = node.reader.read(Ownership(processes={71: JOB, 72: JOB}, holders=ALLOCATED)).owners[JOB].steps
 
     assert steps
     assert steps.slowest == "1"
@@ -177,7 +177,7 @@ def test_ranks_that_work_on_the_same_data_count_once_wherever_they_are(tmp_path:
 def test_phases_of_now_are_told_while_reports_come(tmp_path: Path) -> None:
     node = Node(tmp_path)
     process = node.process(71)
-    ownership = Ownership(processes={71: JOB}, holders=HELD)
+    ownership = Ownership(processes={71: JOB}, holders=ALLOCATED)
     node.report(process, rank=5, phases={"data": 10.0, "forward": 50.0})
     assert node.reader.read(ownership).ranks[JOB][0].phases == {}
     node.now = 1.0
@@ -198,7 +198,7 @@ def test_step_time_is_by_the_programs_own_clock_and_long_steps_are_waited_for(tm
         steps = second // 30
         fields = {"counters": {"steps": float(steps)}, "step_seconds": 28.5 * steps}
         node.report(process, rank=0, phases={"communication": 1.0}, **fields)
-        found = node.reader.read(Ownership(processes={71: JOB}, holders=HELD))
+        found = node.reader.read(Ownership(processes={71: JOB}, holders=ALLOCATED))
         if second >= 30:
             assert found.ranks[JOB][0].step_seconds == 28.5
 
@@ -209,7 +209,7 @@ def test_rank_that_does_not_tell_its_waits_names_no_straggler(tmp_path: Path) ->
     for second in range(30):
         node.now = float(second)
         node.report(process, rank=0, counters={"steps": float(second)}, phases={"data": second / 2})
-    reported = node.reader.read(Ownership(processes={71: JOB}, holders=HELD))
+    reported = node.reader.read(Ownership(processes={71: JOB}, holders=ALLOCATED))
 
     assert reported.ranks[JOB][0].step_seconds is None
     steps = reported.owners[JOB].steps
@@ -224,7 +224,7 @@ def test_pace_is_told_from_the_first_steps_on_whatever_came_before_them(tmp_path
         node.now = float(second)
         counters = {} if steps is None else {"steps": steps}
         node.report(process, rank=0, counters=counters, phases={"communication": 0.0}, step_seconds=steps and steps / 5)
-    reported = node.reader.read(Ownership(processes={71: JOB}, holders=HELD))
+    reported = node.reader.read(Ownership(processes={71: JOB}, holders=ALLOCATED))
 
     assert reported.ranks[JOB][0].step_seconds == 0.2
 
@@ -235,7 +235,7 @@ def test_workload_is_as_far_as_its_last_rank_and_needs_as_long_as_its_slowest(tm
     node.report(node.process(72), ratio=0.25, remaining=90.0, time_to_target=500.0)
     node.report(node.process(73), counters={"samples": 1.0})
 
-    found = node.reader.read(Ownership(processes={71: JOB, 72: JOB, 73: JOB}, holders=HELD)).owners[JOB]
+    found = node.reader.read(Ownership(processes={71: JOB, 72: JOB, 73: JOB}, holders=ALLOCATED)).owners[JOB]
 
     assert (found.ratio, found.remaining, found.time_to_target) == (0.25, 90.0, 600.0)
 
@@ -255,7 +255,7 @@ def slowest_ranks(node: Node, reports: list[tuple[Process, int]]) -> list[str]:
         for step in range(3):
             node.now += 5.0
             node.report(process, rank=rank, counters={"steps": 10.0 * number + step}, step_seconds=float(number + step))
-        steps = node.reader.read(Ownership(processes={process.pid: JOB}, holders=HELD)).owners[JOB].steps
+        steps = node.reader.read(Ownership(processes={process.pid: JOB}, holders=ALLOCATED)).owners[JOB].steps
         if steps:
             found[steps.slowest] = None
     return list(found)

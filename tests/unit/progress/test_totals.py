@@ -19,7 +19,7 @@ from exporter.progress.progress import Totals
 from exporter.progress.protocol import Report, parse
 from exporter.progress.reader import ProgressReader
 from exporter.progress.reporters import Process, Reporter
-from tests.unit.progress.test_progress_reader import HELD, JOB, OTHER, Node
+from tests.unit.progress.test_progress_reader import ALLOCATED, JOB, OTHER, Node
 
 GROUP = "tp0"
 
@@ -179,7 +179,7 @@ def procfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @example([(71, "steps", 0.0, 0.0), (71, "steps", 1e-310, 1e300)])
 def test_no_number_makes_a_series_infinite(procfs: Path, reports: list[tuple[int, str, float, float]]) -> None:
     reader = ProgressReader(None, None, procfs, lambda: 0.0)
-    ownership = Ownership(processes={71: JOB, 72: JOB}, holders=HELD)
+    ownership = Ownership(processes={71: JOB, 72: JOB}, holders=ALLOCATED)
     for number, (pid, name, total, seconds) in enumerate(reports):
         text = json.dumps({name: total, "step_seconds": seconds, "phases": {"data": seconds}})
         report = parse(text.encode())

@@ -132,7 +132,7 @@ JOB = {
 
 _SUM = r"sum by \({by}\) \(max without \([\w, ]+\) \(sum_over_time\("
 _OF_WORKLOADS = {
-    "held": rf"^{_SUM}{{level}}:gpu_workload_allocated",
+    "allocated": rf"^{_SUM}{{level}}:gpu_workload_allocated",
     "used": rf"^\({_SUM}workload:gpu_workload_used",
     "wasted": rf"^{_SUM}{{level}}:gpu_waste",
     "utilization": rf"^{_SUM}{{level}}:gpu_workload_busy",
@@ -140,7 +140,7 @@ _OF_WORKLOADS = {
 }
 _STATES = "{level}_state:gpu_owner_gpu_seconds:increase[^[]*state"
 _OF_LEVELS = {
-    "held": rf'^{_SUM}{_STATES}!~"free"',
+    "allocated": rf'^{_SUM}{_STATES}!~"free"',
     "used": rf"^\({_SUM}{{level}}:gpu_owner_busy",
     "wasted": rf'^\({_SUM}{_STATES}=~"(?![^"]*computing)',
     "utilization": rf'^\({_SUM}{_STATES}=~"[^"]*computing',

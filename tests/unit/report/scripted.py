@@ -26,13 +26,13 @@ class Scripted(Client):
     def __init__(
         self,
         answers: Mapping[str, str],
-        held: tuple[float, float] | None = None,
+        allocated: tuple[float, float] | None = None,
         counted: tuple[float, float] | None = None,
         rules: Collection[str] = (),
     ) -> None:
         super().__init__(Access("http://127.0.0.1:1"))
         self._answers = answers
-        self._times = {"gpu_workload_allocated_gpus{": held, "gpu_workload_gpu_seconds_total{": counted}
+        self._times = {"gpu_workload_allocated_gpus{": allocated, "gpu_workload_gpu_seconds_total{": counted}
         self._rules = rules
         self.asked: list[str] = []
 

@@ -23,11 +23,11 @@ UNSEEN: Mapping[str, float] = {"unobserved": 2.0, "free": 6.0}
 @pytest.mark.parametrize(
     ("number", "expected", "of_unseen"),
     [
-        (definitions.held, 10.0, 2.0),
+        (definitions.allocated, 10.0, 2.0),
         (definitions.observed, 8.0, 0.0),
         (definitions.used, 4.0, None),
         (definitions.utilization, 0.5, None),
-        (definitions.busy_share, 4 / 14, 0.0),
+        (definitions.busy_ratio, 4 / 14, 0.0),
         (definitions.target_ratio, 0.5 / 0.7, None),
         (lambda hours: definitions.target_ratio(hours, "service"), 0.5 / 0.35, None),
         (lambda hours: definitions.target_ratio(hours, "a class of its own"), 0.5 / 0.7, None),
@@ -47,4 +47,4 @@ def test_what_was_wasted_is_what_nothing_came_of_and_is_priced_so() -> None:
     assert definitions.lost(HOURS) == lost > 0
     assert definitions.cost_of_waste(HOURS, 2.5) == pytest.approx(2.5 * lost)
     assert definitions.lost(UNSEEN) is definitions.cost_of_waste(UNSEEN, 2.5) is None
-    assert definitions.busy_share({}) is None
+    assert definitions.busy_ratio({}) is None

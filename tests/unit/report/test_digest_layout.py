@@ -50,14 +50,25 @@ def test_states_that_took_little_of_what_was_held_are_no_advice() -> None:
 def test_digest_of_what_nobody_observed_has_no_waste_and_no_verdict() -> None:
     """A row of it had a dash, and the sum above it 0 %."""
     key = 'cluster="n",workload="slurm:8",user="bob",workload_namespace="",account=""'
-    held = {r"^sum by \(cluster, workload.*gpu_workload_allocated": f"{{{key}}} 5"}
-    found = digest(Scripted(held), Group("user", "bob"), 3600.0, promql.PRICES, 1e9)
+    allocated = {r"^sum by \(cluster, workload.*gpu_workload_allocated": f"{{{key}}} 5"}
+    found = digest(Scripted(allocated), Group("user", "bob"), 3600.0, promql.PRICES, 1e9)
     text = terminal.render(layout.digest_document(found, "$"), Colors(colours=False))
 
     assert found.wasted is None
     assert "Wasted     nothing of it was observed" in text
     assert "no state took more" not in text
-    assert formats.short(found) == "GPU: held 5.0 h; wasted -\n"
+    assert formats.short(found) == "GPU: allocated 5.0 h; wasted -; data for an unknown part of 1 h\n"
+
+
+def test_digest_says_for_how_much_of_the_period_there_is_data() -> None:
+    key = 'cluster="n",workload="slurm:8",user="bob",workload_namespace="",account=""'
+    answers = {
+        r"^sum by \(cluster, workload.*gpu_workload_allocated": f"{{{key}}} 5",
+        r"^max\(count_over_time\(cluster:gpu_exporters:count": "{} 1020",
+    }
+    found = digest(Scripted(answers), Group("user", "bob"), 30 * 86400.0, promql.PRICES, 1e9)
+
+    assert "data for 17 min of 30 d" in terminal.render(layout.digest_document(found, "$"), Colors(colours=False))
 
 
 @pytest.mark.parametrize(("difference", "line"), [("0.034", "Slurm differs  3 % of GPU time"), ("0", "")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.tools.report.subject import held_span
+from exporter.tools.report.subject import allocated_span
 from tests.unit.report.answers import NOW
 from tests.unit.report.scripted import Scripted
 
@@ -15,7 +15,7 @@ DAY = 86_400.0
 def test_times_of_a_long_job_are_as_exact_as_those_of_a_short_one(days: float) -> None:
     ended = NOW - 0.37 * DAY
     began = ended - days * DAY
-    span = held_span(Scripted({}, held=(began, ended)), 'slurm_job="1"', 30 * DAY, NOW)
+    span = allocated_span(Scripted({}, allocated=(began, ended)), 'slurm_job="1"', 30 * DAY, NOW)
 
     assert span
     assert span.start == pytest.approx(began, abs=2)

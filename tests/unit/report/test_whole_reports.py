@@ -45,7 +45,7 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def ended() -> tuple[Scripted, JobReport]:
-    prometheus = Scripted(JOB, held=(BEGAN, ENDED))
+    prometheus = Scripted(JOB, allocated=(BEGAN, ENDED))
     asked = ReportRequest('slurm_job="4711"', "Slurm job 4711", 7 * 86400.0, changed_at=1_699_400_000.0)
     return prometheus, job_report(prometheus, asked, promql.PRICES, NOW)
 
@@ -61,7 +61,7 @@ def running() -> tuple[Scripted, JobReport]:
         "gpu_workload_steps_total": "",
         "gpu_workload_expected_seconds_remaining": "{} 18000",
     }
-    prometheus = Scripted(whole, held=(0.0, NOW))
+    prometheus = Scripted(whole, allocated=(0.0, NOW))
     asked = ReportRequest('workload_namespace="ml", workload_pod="a"', "Workload ml/a", 36_000.0)
     return prometheus, job_report(prometheus, asked, promql.PRICES, NOW)
 
@@ -114,13 +114,13 @@ def test_questions_are_what_they_were(name: str, request: pytest.FixtureRequest)
             86_400.0,
             {r"^count\(gpu_exporter_build_info\)$": "{} 1"},
             NoDataError,
-            "no data about Slurm job 9 in the last 1 d: unknown here, or it held no GPU",
+            "no data about Slurm job 9 in the last 1 d: unknown here, or no GPU was allocated",
         ),
         (
             86_399.0,
             {r"^count_over_time\(count\(gpu_exporter_build_info\)\[86399s:1h\]\)$": "{} 1"},
             NoDataError,
-            "no data about Slurm job 9 in the last 23.9997 h: unknown here, or it held no GPU",
+            "no data about Slurm job 9 in the last 23.9997 h: unknown here, or no GPU was allocated",
         ),
     ],
 )
@@ -135,7 +135,7 @@ def test_job_that_nothing_is_known_of(
 
 def _named(*info: str) -> JobReport:
     answers = {**JOB, "gpu_workload_info": "\n".join(f"{{{labels}}} 1" for labels in info)}
-    return slurm_job(Scripted(answers, held=(BEGAN, ENDED)), "", "4711", 86_400.0, NOW)
+    return slurm_job(Scripted(answers, allocated=(BEGAN, ENDED)), "", "4711", 86_400.0, NOW)
 
 
 def test_nobody_is_named_where_several_are_called_so() -> None:
@@ -172,16 +172,16 @@ _NOTHING_RECORDED = (
             _NOTHING_RECORDED,
         ),
         (
-            {r"^count\(count_over_time\(cluster_state:gpu_state_seconds:rate5m\[3600s\]\)\)$": "{} 1"},
+            {r"^max\(count_over_time\(cluster:gpu_exporters:count": "{} 1"},
             Group("user", "ada"),
             NoDataError,
-            "no data about user ada in the range: unknown here, or held no GPU",
+            "no data about user ada in the range: unknown here, or no GPU was allocated",
         ),
         (
-            {r"^count\(count_over_time\(cluster_state:gpu_state_seconds:rate5m\[3600s\]\)\)$": "{} 1"},
+            {r"^max\(count_over_time\(cluster:gpu_exporters:count": "{} 1"},
             Group(),
             NoDataError,
-            "no data about everybody in the range: unknown here, or held no GPU",
+            "no data about everybody in the range: unknown here, or no GPU was allocated",
         ),
     ],
 )

@@ -83,7 +83,7 @@ def test_any_name_makes_a_query_that_parses(name: str) -> None:
 def test_every_query_parses() -> None:
     selector, scope = 'slurm_job="1"', promql.EVERYTHING
     queries = [
-        subject.holding(selector),
+        subject.allocated_to(selector),
         subject.began_before(selector),
         promql.nodes(selector, "60s"),
         promql.max_concurrent_gpus(selector, "86400s"),
@@ -92,10 +92,10 @@ def test_every_query_parses() -> None:
             promql.increase_since_first_sample("gpu_state_seconds_total", "60s"), selector, "60s", "state"
         ),
         promql.shares(selector, "60s"),
-        promql.mig_shares(selector, "60s"),
+        promql.mig_fractions(selector, "60s"),
         promql.models(selector, "60s"),
         promql.causes(promql.TEAM, scope, "60s"),
-        promql.RULES_THERE.format(window="60s"),
+        promql.covered_seconds(scope, "60s"),
     ]
     for level in (*promql.LEVELS, "workload"):
         queries += [

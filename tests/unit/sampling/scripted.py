@@ -57,7 +57,7 @@ class Value:
     value: float | None
 
 
-def collector(name: str, pace: Pace = Pace.PASS, scope: Scope = Scope.GPU) -> Collector[Value]:
+def collector(name: str, pace: Pace = Pace.CYCLE, scope: Scope = Scope.GPU) -> Collector[Value]:
     def read(device: Device, _previous: Value | None, _tick: Tick) -> Value:
         return Value(device.call(name))
 

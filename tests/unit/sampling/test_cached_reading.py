@@ -1,4 +1,4 @@
-"""What is published between passes: counters never go back, gauges only while fresh."""
+"""What is published between cycles: counters never go back, gauges only while fresh."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_samples_are_made_for_a_scrape_alone_and_once() -> None:
     level = Collector(
         name="test",
         help="A test.",
-        pace=Pace.PASS,
+        pace=Pace.CYCLE,
         read=lambda *_: 0.0,
         families=(gauge("gpu_level", "A test.", Unit.NONE, value),),
     )
@@ -110,7 +110,7 @@ def test_reset_between_two_scrapes_is_not_missed() -> None:
     total = Collector(
         name="test",
         help="A test.",
-        pace=Pace.PASS,
+        pace=Pace.CYCLE,
         read=lambda *_: 0.0,
         families=(counter("gpu_errors_total", "A test.", Unit.NONE, lambda number: number),),
     )
@@ -128,7 +128,7 @@ def test_family_that_cannot_make_its_samples_costs_its_collector_alone() -> None
 
     def made(name: str, value: Callable[[float], float]) -> Collector[float]:
         families = (gauge(f"gpu_{name}", "A test.", Unit.NONE, value),)
-        return Collector(name=name, help="A test.", pace=Pace.PASS, read=lambda *_: 1.0, families=families)
+        return Collector(name=name, help="A test.", pace=Pace.CYCLE, read=lambda *_: 1.0, families=families)
 
     device = SimulatedDriver(parse("1xH100")).devices()[0]
     collectors = (made("bad", fails), made("good", lambda number: number))

@@ -98,7 +98,7 @@ def test_owners_that_are_away_are_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("written", ["read_bytes: 100\nwrite_bytes: 100\n", ""])
-def test_process_that_joins_has_not_used_in_one_pass_what_it_used_before(tmp_path: Path, written: str) -> None:
+def test_process_that_joins_has_not_used_in_one_cycle_what_it_used_before(tmp_path: Path, written: str) -> None:
     write(tmp_path, pid=10)
     write(tmp_path, pid=11, read=10**9)
     (tmp_path / "proc/10/io").write_text(written)

@@ -195,7 +195,7 @@ class Refuses(ScriptedDriver):
 
 
 def test_gpu_that_is_missing_is_looked_for_often() -> None:
-    """One that the driver no longer shows gives no error, in no pass: nothing else would ask for it."""
+    """One that the driver no longer shows gives no error, in no cycle: nothing else would ask for it."""
     devices: list[Scripted] = [Scripted(0, lambda _: 1.0), Scripted(1, lambda _: 1.0)]
     connection = DriverConnection(ScriptedDriver(lambda: tuple(devices)))
     pauses: list[float] = []

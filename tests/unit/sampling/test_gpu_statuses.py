@@ -39,7 +39,7 @@ def read(moment: float) -> Gpu:
         "power": Power(Watts(350.0), Joules(9000.0), limits),
         "temperature": temperature,
     }
-    collector = SimpleNamespace(pace=Pace.PASS)
+    collector = SimpleNamespace(pace=Pace.CYCLE)
     cached: dict[str, Any] = {
         name: SimpleNamespace(collector=collector, monotonic=MonotonicTime(moment), reading=each)
         for name, each in readings.items()

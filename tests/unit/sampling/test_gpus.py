@@ -1,4 +1,4 @@
-"""GPUs that hang, get lost and come back, from pass to pass."""
+"""GPUs that hang, get lost and come back, from cycle to cycle."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Slow:
         return 1.0
 
     def begin(self, gpus: Gpus, device: Scripted, at: float) -> None:
-        """A pass in which the read began and did not end."""
+        """A cycle in which the read began and did not end."""
 
         def begun() -> bool:
             gpus.read((device,), 0.0, time.monotonic() + 0.01, at)
@@ -72,8 +72,8 @@ class Slow:
         until(lambda: gpus.hung_seconds("GPU-0") == 0)
 
 
-def test_gpu_that_always_takes_longer_than_a_pass_is_slow_and_not_lost(caplog: pytest.LogCaptureFixture) -> None:
-    """A first read asks for everything: where the driver takes 10 ms for a call, none ever ended within its pass."""
+def test_gpu_that_always_takes_longer_than_a_cycle_is_slow_and_not_lost(caplog: pytest.LogCaptureFixture) -> None:
+    """A first read asks for everything: where the driver takes 10 ms for a call, none ever ended within its cycle."""
     slow, gpus = Slow(), Gpus([collector("value")])
     device = Scripted(0, slow)
     seen: list[tuple[bool, bool, bool | None]] = []

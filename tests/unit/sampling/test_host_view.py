@@ -1,4 +1,4 @@
-"""A host whose reads hang: passes go on, what it showed stands for a moment, and the health tells."""
+"""A host whose reads hang: cycles go on, what it showed stands for a moment, and the health tells."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ScriptedHost:
             raise TimeoutError
         yield replace(view, usage={ALICE: HostUsage(cpu_seconds=1.0)}, skipped_tasks=3)
 
-    def look_again(self, pids: Sequence[int]) -> None:
+    def reread(self, pids: Sequence[int]) -> None:
         self.go.wait(20)
         self.looked_at.append(tuple(pids))
 
@@ -63,21 +63,21 @@ def test_read_that_hangs_costs_only_what_it_would_have_told() -> None:
     under = HostDeadline(host, 0.05, 10.0, clock=lambda: now[0])
     under.start(Threads())
 
-    def one_pass() -> tuple[int, int, bool, float]:
+    def one_cycle() -> tuple[int, int, bool, float]:
         found = under.view(question(7))
         health = found.ownership.health[-1]
         return len(found.processes), len(found.ownership.processes), health.success, health.age
 
-    until(lambda: one_pass() == (1, 1, True, 0.0))
+    until(lambda: one_cycle() == (1, 1, True, 0.0))
     host.go.clear()
     now[0] = 5.0
-    assert one_pass() == (1, 1, False, 5.0)
+    assert one_cycle() == (1, 1, False, 5.0)
     now[0] = 15.0
-    assert one_pass() == (1, 1, False, 15.0)
+    assert one_cycle() == (1, 1, False, 15.0)
     now[0] = 16.0
-    assert one_pass() == (0, 0, False, 16.0)
+    assert one_cycle() == (0, 0, False, 16.0)
     host.go.set()
-    until(lambda: one_pass() == (1, 1, True, 0.0))
+    until(lambda: one_cycle() == (1, 1, True, 0.0))
     under.stop()
 
 
@@ -142,28 +142,28 @@ def test_use_of_the_host_that_hangs_costs_no_owner() -> None:
     under = HostDeadline(host, 1.0, 10.0, clock=lambda: now[0])
     under._worker = cast("Worker[None]", Overdue())
 
-    def one_pass(*pids: int) -> tuple[int, bool, int, int]:
+    def one_cycle(*pids: int) -> tuple[int, bool, int, int]:
         found = under.view(question(*pids))
         owners = found.ownership
         return len(owners.processes), owners.health[-1].success, len(found.usage), found.skipped_tasks
 
-    assert one_pass(7) == (1, True, 1, 3)
+    assert one_cycle(7) == (1, True, 1, 3)
     host.cgroups_hang = True
-    assert one_pass(7, 8) == (2, False, 1, 3)
+    assert one_cycle(7, 8) == (2, False, 1, 3)
     now[0] = 11.0
-    assert one_pass(7, 8, 9) == (3, False, 0, 3)
+    assert one_cycle(7, 8, 9) == (3, False, 0, 3)
     host.cgroups_hang = False
-    assert one_pass(7) == (1, True, 1, 3)
+    assert one_cycle(7) == (1, True, 1, 3)
 
 
 def test_look_that_hangs_holds_up_nobody() -> None:
     host = ScriptedHost()
     under = HostDeadline(host, 0.05, 10.0)
-    under.look_again([10])
+    under.reread([10])
     under.start(Threads())
     host.go.clear()
-    under.look_again([11])
-    under.look_again([12])
+    under.reread([11])
+    under.reread([12])
     assert host.looked_at == []
 
     host.go.set()

@@ -1,4 +1,4 @@
-"""What a join consists of from pass to pass: what follows from an ownership stays while that and the processes do."""
+"""What a join consists of from cycle to cycle: what follows from an ownership stays while that and the processes do."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return pids
 
 
-def one_pass(node: _Host, gpus: Sequence[Gpu]) -> Join:
+def one_cycle(node: _Host, gpus: Sequence[Gpu]) -> Join:
     question = join.host_question(gpus, AT, {})
     return join.join(question, node.view(question))
 
@@ -67,17 +67,17 @@ def one_pass(node: _Host, gpus: Sequence[Gpu]) -> Join:
 def test_starts_and_strangers_are_those_of_the_ownership(listed: list[int]) -> None:
     gpus = [Gpu(_Device(0))]
     node = _Host({7: ALICE, 8: NOBODY})
-    first = one_pass(node, gpus)
+    first = one_cycle(node, gpus)
     assert (first.starts, first.unattributed) == ({ALICE: 1007.0, NOBODY: 1008.0}, 1)
-    assert one_pass(node, gpus).starts == first.starts
+    assert one_cycle(node, gpus).starts == first.starts
 
     listed.append(9)
-    assert one_pass(node, gpus).unattributed == 2
+    assert one_cycle(node, gpus).unattributed == 2
 
     node.answer = Ownership(processes={7: ALICE, 8: BOB, 9: BOB}, info={BOB: WorkloadInfo(start_time=UnixTime(5.0))})
-    assert one_pass(node, gpus).starts == {ALICE: 1007.0, BOB: 5.0}
+    assert one_cycle(node, gpus).starts == {ALICE: 1007.0, BOB: 5.0}
     node.answer = replace(node.answer, info={BOB: WorkloadInfo(start_time=UnixTime(6.0))})
-    assert one_pass(node, gpus).starts == {ALICE: 1007.0, BOB: 6.0}
+    assert one_cycle(node, gpus).starts == {ALICE: 1007.0, BOB: 6.0}
 
 
 def test_instances_are_held_apart(listed: list[int]) -> None:
@@ -86,6 +86,6 @@ def test_instances_are_held_apart(listed: list[int]) -> None:
     part.uuid, part.parent_uuid = "MIG-1", whole.uuid
     whole.instances = (part,)
     node = _Host({})
-    one_pass(node, [Gpu(whole)])
+    one_cycle(node, [Gpu(whole)])
 
     assert [(target.uuid, target.parent_uuid) for target in node.targets[0]] == [("MIG-1", "GPU-0")]

@@ -1,4 +1,4 @@
-"""What the readings of the ledger keep from pass to pass."""
+"""What the readings of the ledger keep from cycle to cycle."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 from exporter.collectors.base import Scope
 from exporter.core.clock import MonotonicTime
 from exporter.core.families import Unit, gauge
-from exporter.core.units import Share
+from exporter.core.units import Fraction
 from exporter.driver.interface import DeviceLostError, DriverError, Mig
 from exporter.sampling.blocks import collector_statuses, device_blocks
 from exporter.sampling.gpus import Gpu, Gpus
@@ -55,7 +55,7 @@ def test_mig_instance_that_fails_beside_one_that_is_well_is_seen_and_told_once(
     """The one that is read last speaks for itself alone."""
     gpu = Scripted(0, answers())
     ill, well = (
-        Scripted(0, answers(value=value), Mig(0, 0, "", Share(0.5))) for value in (DriverError("no", "X"), 1.0)
+        Scripted(0, answers(value=value), Mig(0, 0, "", Fraction(0.5))) for value in (DriverError("no", "X"), 1.0)
     )
     ill.uuid, well.uuid = "MIG-1", "MIG-2"
     gpu.instances = (ill, well)

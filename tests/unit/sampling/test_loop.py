@@ -1,4 +1,4 @@
-"""The loop of the passes: one an interval, none made up for, the last snapshot for everybody."""
+"""The loop of the cycles: one an interval, none made up for, the last snapshot for everybody."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Started:
         run()
 
 
-def passes(
+def cycles(
     monkeypatch: pytest.MonkeyPatch, lasting: list[float], interval: float = 1.0
 ) -> tuple[Loop, list[float], Started]:
-    """A loop that ends after as many passes as `lasting` has; the seconds it waited after each."""
+    """A loop that ends after as many cycles as `lasting` has; the seconds it waited after each."""
     now, waits, published = [100.0], [], []
     monkeypatch.setattr(module, "monotonic_time", lambda: now[0])
     left = list(lasting)
 
     def run_cycle() -> Snapshot:
         now[0] += left.pop(0)
-        return Snapshot(NodeStatus(passes=len(lasting) - len(left)))
+        return Snapshot(NodeStatus(cycles=len(lasting) - len(left)))
 
     loop = Loop(run_cycle, interval, published.append)
 
@@ -45,24 +45,24 @@ def passes(
     monkeypatch.setattr(loop._stopped, "wait", wait)
     threads = Started()
     loop.start(threads)  # type: ignore[arg-type]
-    assert [snapshot.status.passes for snapshot in published] == list(range(1, len(lasting) + 1))
+    assert [snapshot.status.cycles for snapshot in published] == list(range(1, len(lasting) + 1))
     assert loop.snapshot is published[-1]
     assert loop.alive_at == now[0] - waits[-1]
     return loop, waits, threads
 
 
-def test_passes_keep_their_pace_whatever_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, waits, threads = passes(monkeypatch, [0.25, 0.5, 0.125])
+def test_cycles_keep_their_pace_whatever_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, waits, threads = cycles(monkeypatch, [0.25, 0.5, 0.125])
 
     assert waits == [0.75, 0.5, 0.875]
     assert threads.threads == [("sampler", 1.0)]
 
 
-def test_missed_passes_are_not_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert passes(monkeypatch, [5.0, 0.25, 0.25])[1] == [0.0, 0.75, 0.75]
+def test_missed_cycles_are_not_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cycles(monkeypatch, [5.0, 0.25, 0.25])[1] == [0.0, 0.75, 0.75]
 
 
-def test_before_the_first_pass_there_is_an_empty_snapshot_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_before_the_first_cycle_there_is_an_empty_snapshot_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "monotonic_time", lambda: 7.0)
     loop = Loop(Snapshot, 1.0, lambda _: None)
 

@@ -38,7 +38,7 @@ def test_failures_stay_where_they_happen() -> None:
     assert result.device_error is None
 
 
-def test_lost_device_is_asked_no_more_in_that_pass() -> None:
+def test_lost_device_is_asked_no_more_in_that_cycle() -> None:
     asked: list[str] = []
 
     def answer(function: str) -> Any:
@@ -63,7 +63,7 @@ def test_paces() -> None:
     assert {name: calls.count(name) for name in ("each", "slow", "once")} == {"each": 61, "slow": 3, "once": 1}
 
 
-def test_collector_a_device_has_nothing_of_is_not_asked_at_every_pass() -> None:
+def test_collector_a_device_has_nothing_of_is_not_asked_at_every_cycle() -> None:
     calls: list[str] = []
 
     def answer(function: str) -> Any:

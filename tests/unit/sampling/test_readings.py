@@ -1,7 +1,8 @@
-"""What of a GPU's readings belongs to a pass."""
+"""What of a GPU's readings belongs to a cycle."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from exporter.collectors.pcie import Pcie, Slower
 from exporter.collectors.power import Limits, Power
 from exporter.collectors.processes import NO_PROCESSES
 from exporter.collectors.sample_integral import Integral
+from exporter.collectors.throttle import Plan, Throttle
 from exporter.collectors.utilization import Utilization
 from exporter.core.clock import NEVER, MonotonicTime, UnixTime
 from exporter.core.counters import NO_COUNTS
@@ -23,7 +25,7 @@ from exporter.core.units import Watts
 from exporter.ledger.states.state import Signals
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import CachedReading, TargetState
-from exporter.sampling.readings import Throttled, busy_integral, instance_signals, is_stuck, signals
+from exporter.sampling.readings import Throttled, busy_integral, instance_signals, is_stuck, signals, throttled
 from tests.unit.sampling.scripted import Scripted
 
 
@@ -33,7 +35,7 @@ def gpu(read_at: float) -> SimpleNamespace:
     return SimpleNamespace(reading=True, device=SimpleNamespace(uuid="GPU-a"), states={"GPU-a": state})
 
 
-def test_reading_of_an_earlier_pass_is_none_of_this_one() -> None:
+def test_reading_of_an_earlier_cycle_is_none_of_this_one() -> None:
     now = MonotonicTime(10.0)
 
     assert busy_integral(gpu(10.0), now) == Integral(total=7.0)  # type: ignore[arg-type]
@@ -45,7 +47,7 @@ def test_reading_of_an_earlier_pass_is_none_of_this_one() -> None:
     [(101.0, 0.25), (104.0, 1.0), (104.5, 1.0), (100.0, 0.0), (3.0, 0.0), (None, None)],
     ids=["a part", "all of it", "no more than all", "none", "a driver that was reloaded", "not counted"],
 )
-def test_time_held_back_by_heat_is_a_share_of_the_seconds_since_the_pass_before(
+def test_time_held_back_by_heat_is_a_share_of_the_seconds_since_the_cycle_before(
     thermal: float | None, share: float | None
 ) -> None:
     before, now = (
@@ -58,6 +60,29 @@ def test_time_held_back_by_heat_is_a_share_of_the_seconds_since_the_pass_before(
 
 
 NONE = Fields((), {}, 0.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("active", "throttled_at", "capped_at"),
+    [
+        ({"sw_power_cap": True, "hw_thermal": False}, None, 1.5e9),
+        ({"sw_power_cap": True, "hw_thermal": True}, 1.5e9, None),
+        ({"sw_power_cap": False, "hw_power_brake": True}, 1.5e9, None),
+    ],
+    ids=["power limit", "power limit and heat", "power brake"],
+)
+def test_lowered_clock_is_of_heat_before_it_is_of_the_power_limit(
+    active: Mapping[str, bool], throttled_at: float | None, capped_at: float | None
+) -> None:
+    device, now = Scripted(0, lambda _: None), MonotonicTime(14.0)
+    read = Throttle(active, {"sw_power_cap": 9.0, "hw_thermal": 3.0}, Plan(0, {}, {}), NONE, 1.5e9)
+    state = SimpleNamespace(readings={"throttle": SimpleNamespace(monotonic=now, reading=read)})
+
+    found = throttled(Gpu(device, {device.uuid: state}, reading=True), now)  # type: ignore[dict-item]
+
+    assert found == Throttled(3.0, None, now, throttled_at, 9.0, capped_at)
+
+
 LANE = 7.563e9
 """Bytes per second of one PCIe lane of generation 6, one way."""
 

@@ -1,4 +1,4 @@
-"""A pass goes on whatever its parts do."""
+"""A cycle goes on whatever its parts do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from exporter.sampling.host_view import Host
 from exporter.sampling.sampler import Pacing, Sampler
 from tests.unit.sampling.scripted import Scripted, ScriptedDriver, Value, answers, collector, until
 
-PATIENCE = 60.0
+DEADLINE = 60.0
 
 
 @pytest.fixture
@@ -26,14 +26,14 @@ def gate() -> Iterator[threading.Event]:
     opened.set()
 
 
-def test_driver_whose_opening_hangs_holds_up_no_pass(gate: threading.Event) -> None:
-    driver = ScriptedDriver(tuple, lambda: (gate.wait(PATIENCE), None)[1])
+def test_driver_whose_opening_hangs_holds_up_no_cycle(gate: threading.Event) -> None:
+    driver = ScriptedDriver(tuple, lambda: (gate.wait(DEADLINE), None)[1])
     sampler = Sampler(driver, Host(), (), Pacing(deadline=0.01), Accounting(AccountingOptions(), ()))
     sampler.start()
 
     status = sampler.run_cycle().status
 
-    assert (status.passes, status.driver_error, status.driver_gpus) == (1, "NOT_OPENED", None)
+    assert (status.cycles, status.driver_error, status.driver_gpus) == (1, "NOT_OPENED", None)
     sampler.stop()
 
 
@@ -57,7 +57,7 @@ def test_xids_of_an_address_belong_to_the_gpu_that_is_there() -> None:
 
 
 def test_answers_are_late_by_the_machines_own_clock_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hours pass in seconds where the moments of passes are given."""
+    """Hours pass in seconds where the moments of cycles are given."""
     late = list[float]()
     now = [1000.0]
 

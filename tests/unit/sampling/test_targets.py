@@ -23,7 +23,7 @@ def process(pid: int, sm: float | None = None) -> GpuProcess:
 def shares(running: tuple[GpuProcess, ...], ownership: Ownership) -> dict[Owner, float]:
     """With every process shown by /proc."""
     shown = {each.pid for each in running}
-    return {holding.owner: holding.share for holding in allocations(UUID, running, ownership, shown)}
+    return {allocated_to.owner: allocated_to.share for allocated_to in allocations(UUID, running, ownership, shown)}
 
 
 def test_a_holder_with_no_process_holds_it_all() -> None:

@@ -38,8 +38,8 @@ class Empty(Host):
         return HostView(unexplained=self.unexplained)
 
 
-def _after_passes(
-    collectors: Iterable[AnyCollector], host: Host | None = None, gpu: str = "1xH200:idle-held"
+def _after_cycles(
+    collectors: Iterable[AnyCollector], host: Host | None = None, gpu: str = "1xH200:allocated-idle"
 ) -> Mapping[str, Sequence[Sample]]:
     """The samples of each family after ten seconds of no work."""
     now = 1_700_000_000.0
@@ -58,10 +58,10 @@ def _after_passes(
 @pytest.mark.parametrize("told", [True, False])
 def test_neither_its_memory_is_leaked_nor_is_it_held_idle(*, told: bool) -> None:
     collectors = [each for each in COLLECTORS if told or each.name != "processes"]
-    shown = _after_passes(collectors)
+    shown = _after_cycles(collectors)
     idle = sum(sample.value for sample in shown["gpu_state_seconds_total"] if "allocated_idle" in sample.labels)
 
-    assert bool(_leaked(_after_passes(collectors, Empty()))) == told
+    assert bool(_leaked(_after_cycles(collectors, Empty()))) == told
     assert (idle > 0) == told
 
 
@@ -69,27 +69,27 @@ def _leaked(shown: Mapping[str, Sequence[Sample]]) -> Sequence[Sample]:
     return shown.get("gpu_memory_unattributed_bytes", ())
 
 
-UUID = simulate("1xH200:idle-held", lambda: 0.0).devices()[0].uuid
+UUID = simulate("1xH200:allocated-idle", lambda: 0.0).devices()[0].uuid
 
 
 @pytest.mark.parametrize(
     ("host", "gpu", "known"),
     [
-        (Empty(), "1xH200:idle-held", True),
-        (Held(), "1xH200:idle-held", False),  # its owner may have managed memory
-        (Empty(frozenset({UUID})), "1xH200:idle-held", False),  # a NUMA node of the system
-        (Empty(None), "1xH200:idle-held", False),  # no process can be seen
+        (Empty(), "1xH200:allocated-idle", True),
+        (Held(), "1xH200:allocated-idle", False),  # its owner may have managed memory
+        (Empty(frozenset({UUID})), "1xH200:allocated-idle", False),  # a NUMA node of the system
+        (Empty(None), "1xH200:allocated-idle", False),  # no process can be seen
         (Empty(), "1xH200:training", False),  # a process that runs may have managed memory
     ],
 )
 def test_memory_is_leaked_only_where_nobody_can_have_it(host: Host, gpu: str, *, known: bool) -> None:
-    assert bool(_leaked(_after_passes(COLLECTORS, host, gpu))) == known
+    assert bool(_leaked(_after_cycles(COLLECTORS, host, gpu))) == known
 
 
 def test_gpu_that_reports_neither_use_nor_processes_is_unobserved() -> None:
     """As an Orin does: it is not known to be free."""
     silent = {"utilization", "engines", "gpm", "processes"}
-    states = _after_passes([each for each in COLLECTORS if each.name not in silent], Empty())["gpu_state_seconds_total"]
+    states = _after_cycles([each for each in COLLECTORS if each.name not in silent], Empty())["gpu_state_seconds_total"]
     seconds = {state: sample.value for sample in states for state in ("free", "unobserved") if state in sample.labels}
 
     assert seconds == {"free": 0.0, "unobserved": 9.0}

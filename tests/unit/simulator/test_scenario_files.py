@@ -30,8 +30,10 @@ def test_no_two_workloads_of_a_file_hold_a_gpu_at_once(path: Path) -> None:
     for name in node_names(str(path)):
         node = parse(f"@{path};node={name}")
         for hour in range(0, 168, 2):
-            held = [place for each in node.workloads if each.run(hour * 3600.0) is not None for place in each.places]
-            assert len(held) == len(set(held)), (name, hour)
+            allocated = [
+                place for each in node.workloads if each.run(hour * 3600.0) is not None for place in each.places
+            ]
+            assert len(allocated) == len(set(allocated)), (name, hour)
 
 
 def test_the_week_has_64_gpus_and_the_cluster_32_nodes() -> None:

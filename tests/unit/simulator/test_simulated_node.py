@@ -32,7 +32,7 @@ def cluster(folder: Path, node: str, clock: Clock) -> SimulatedDriver:
 
 
 def test_driver_and_node_name_the_same_processes_and_devices() -> None:
-    driver, clock = started("6xH200:2*training,inference,idle-held,idle-loaded,free", 60.0)
+    driver, clock = started("6xH200:2*training,inference,allocated-idle,idle-loaded,free", 60.0)
     node = driver.node
     ownership = node.ownership(clock.time)
     by_driver = {
@@ -44,9 +44,9 @@ def test_driver_and_node_name_the_same_processes_and_devices() -> None:
     assert set(node.processes(clock.time)) == set(ownership.processes) == set(by_driver)
     for pid, uuid in by_driver.items():
         assert ownership.processes[pid] in ownership.holders[uuid]
-    held = [len(ownership.holders.get(device.uuid, ())) for device in driver.devices()]
+    allocated = [len(ownership.holders.get(device.uuid, ())) for device in driver.devices()]
     busy = [len(device.call("nvmlDeviceGetComputeRunningProcesses")) for device in driver.devices()]
-    assert (held, busy) == ([1, 1, 1, 1, 1, 0], [1, 1, 1, 0, 1, 0])
+    assert (allocated, busy) == ([1, 1, 1, 1, 1, 0], [1, 1, 1, 0, 1, 0])
 
 
 def test_mig_instances_have_their_own_owners() -> None:
@@ -98,7 +98,7 @@ def test_usage_grows_as_the_signals_say() -> None:
 
 
 def test_progress_advances_while_kernels_run() -> None:
-    driver, clock = started("3xH200:training,idle-held,free", 100.0)
+    driver, clock = started("3xH200:training,allocated-idle,free", 100.0)
     (progress,) = driver.node.progress(clock.time).values()
 
     assert progress.samples == pytest.approx(900 * 97, rel=0.02)

@@ -17,15 +17,17 @@ from exporter.tools.simulator.workload import Place
 
 def patterns_by_gpu(scenario: Scenario) -> list[str]:
     """What each GPU does, `free` where nobody holds it."""
-    held = {place.gpu: each.pattern.name for each in scenario.workloads for place in each.places}
-    return [held.get(gpu, "free") for gpu in range(len(scenario.gpus))]
+    allocated = {place.gpu: each.pattern.name for each in scenario.workloads for place in each.places}
+    return [allocated.get(gpu, "free") for gpu in range(len(scenario.gpus))]
 
 
 def test_counts_patterns_and_options() -> None:
-    scenario = parse("8xH200:4*training,input-bound,thermal,idle-held,free;seed=3;driver=535.104.05;node=n7;start=1000")
+    scenario = parse(
+        "8xH200:4*training,input-bound,thermal,allocated-idle,free;seed=3;driver=535.104.05;node=n7;start=1000"
+    )
 
     assert [plan.model.key for plan in scenario.gpus] == ["H200"] * 8
-    assert patterns_by_gpu(scenario) == [*["training"] * 4, "input-bound", "thermal", "idle-held", "free"]
+    assert patterns_by_gpu(scenario) == [*["training"] * 4, "input-bound", "thermal", "allocated-idle", "free"]
     assert [len(each.places) for each in scenario.workloads] == [4, 1, 1, 1]
     assert [(fault.kind.name, fault.gpu) for fault in scenario.faults] == [("thermal", 5)]
     assert (scenario.seed, scenario.driver, scenario.node, scenario.start) == (3, "535.104.05", "n7", 1000.0)

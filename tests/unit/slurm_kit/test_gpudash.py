@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import urllib.parse
@@ -47,6 +48,16 @@ OWNED = [
     _series("n2", "1", (160, "0.5"), user="carol"),
     _series("n2", "0", (160, "1"), user="maximilian-long"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("target", "host"), [("10.0.0.7:9836", "10.0.0.7"), ("gpu1.site.edu:9836", "gpu1"), ("1u-gpu", "1u-gpu")]
+)
+def test_node_without_a_label_is_called_by_its_target(target: str, host: str) -> None:
+    """Nodes with IP addresses would all be 10."""
+    found = re.fullmatch(KIT._TARGET, target)
+    assert found
+    assert "".join(found.groups("")) == host
 
 
 def test_row_for_each_gpu_with_users_and_utilization() -> None:

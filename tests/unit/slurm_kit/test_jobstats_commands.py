@@ -43,6 +43,8 @@ def _run(folder: Path, program: str, *arguments: str, **environment: str) -> sub
         (("-s", "--force", "-d"), "report 4711 --format short"),
         (("-p", "http://p:9090"), "report 4711 --format text --prometheus.url http://p:9090"),
         (("--cluster=della",), "report 4711 --format text --cluster della"),
+        (("-jncdella",), "report 4711 --format json --cluster della"),
+        (("--no-c", "--sim"), "report 4711 --format short"),
     ],
 )
 def test_flags_of_jobstats_are_those_of_report(tmp_path: Path, flags: tuple[str, ...], asked: str) -> None:
@@ -91,6 +93,14 @@ def test_mail_of_an_ended_job_has_its_report(tmp_path: Path, environment: Mappin
     _script(tmp_path, "gpu-exporter", "[ \"$*\" = 'report 7' ] && cat <<'X'\nGPU 50 % used & more\n\\\\1\nX")
 
     assert _mail(tmp_path, *ENDED, **environment) == [ENDED[1], "alice", "GPU 50 % used & more", "\\\\1"]
+
+
+@pytest.mark.parametrize(("named", "asked"), [("5_* (5)", "5"), ("5_3 (8)", "5_3"), ("5", "5")])
+def test_mail_of_an_array_has_the_report_of_the_array(tmp_path: Path, named: str, asked: str) -> None:
+    _script(tmp_path, "gpu-exporter", 'echo "$*"')
+    subject = f"Slurm Array Summary Job_id={named} Name=train Ended, COMPLETED, ExitCode [0-0]"
+
+    assert _mail(tmp_path, "-s", subject, "alice", SLURM_JOB_ID="")[2:] == [f"report {asked}"]
 
 
 def test_text_is_the_sites_and_values_are_put_in_as_they_are(tmp_path: Path) -> None:

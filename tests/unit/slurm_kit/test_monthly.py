@@ -18,11 +18,13 @@ ROWS = {
 
 def _run(folder: Path, *arguments: str) -> str:
     scripts = {
-        "gpu-exporter": f'echo "$@" >> {folder}/asked\ncase $* in *json) cat {folder}/rows ;; *) echo table ;; esac\n',
-        "sacctmgr": 'printf "physics|carol,dan\\nroot|\\n"\n',
+        "gpu-exporter": f'echo "$@" >> {folder}/asked\n'
+        f"case $* in *nobody*) cat {folder}/none ;; *) cat {folder}/rows ;; esac\n",
+        "sacctmgr": 'printf "physics|carol,dan\\nnobody|eve\\nroot|\\n"\n',
         "mail": f'{{ echo "$2 to $3"; cat; }} >> {folder}/mails\n',
     }
     (folder / "rows").write_text(json.dumps(ROWS))
+    (folder / "none").write_text('{"rows": []}')
     for name, text in scripts.items():
         (folder / name).write_text(f"#!/bin/sh\n{text}")
         (folder / name).chmod(0o755)
@@ -39,10 +41,20 @@ def test_users_get_rank_and_trend_and_coordinators_their_account(tmp_path: Path)
     assert f"{subject} alice@site.edu\nGPU hours of alice in 2026-10: 120.0, +20% to the month before\n" in mails
     assert "Rank 2 of 2 users\n" in mails
     assert f"{subject} bob@site.edu\nGPU hours of bob in 2026-10: 120.0\nRank 1 of 2 users\n" in mails
-    assert f"{subject} carol@site.edu\ntable\n{subject} dan@site.edu\ntable\n" in mails
+    account = """\
+GPU hours of account physics in 2026-10: 240.0
+
+Rank  User                   GPU hours        Used      Wasted   Trend
+   2  alice                      120.0        90.0        12.0    +20%
+   1  bob                        120.0        90.0        12.0
+"""
+    assert f"{subject} carol@site.edu\n{account}" in mails
+    assert f"{subject} dan@site.edu\n{account}" in mails
+    assert "eve" not in mails
     assert (tmp_path / "asked").read_text().splitlines() == [
         "report --month 2026-10 --by user --format json",
-        "report --month 2026-10 --team physics --by user",
+        "report --month 2026-10 --team physics --by user --format json",
+        "report --month 2026-10 --team nobody --by user --format json",
     ]
 
 

@@ -17,14 +17,14 @@ def test_job_with_shards_or_mps_held_gpus(tres: str) -> None:
     (job,) = parse(f"7||7{'|' * 15}{tres}|\n")
 
     assert job.shared
-    assert job.held_gpus
+    assert job.allocated_gpus
 
 
 @pytest.mark.parametrize("tres", ["", "cpu=4,node=1", "gres/shard=0", "gres/nic=1"])
 def test_job_without_any_part_of_a_gpu_held_none(tres: str) -> None:
     (job,) = parse(f"7||7{'|' * 15}{tres}|\n")
 
-    assert not job.held_gpus
+    assert not job.allocated_gpus
 
 
 @pytest.mark.parametrize("noted", [True, False])

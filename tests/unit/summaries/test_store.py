@@ -71,24 +71,24 @@ def test_old_jobs_are_forgotten_whatever_became_of_them(store: Store) -> None:
 
 
 def test_marks_are_kept_by_name(store: Store) -> None:
-    assert store.mark("asked") is None
+    assert store.timestamp("asked") is None
 
-    store.set_mark("asked", 5.0)
-    store.set_mark("asked", 7.0)
-    store.set_mark("other", 1.0)
+    store.set_timestamp("asked", 5.0)
+    store.set_timestamp("asked", 7.0)
+    store.set_timestamp("other", 1.0)
 
-    assert (store.mark("asked"), store.mark("other")) == (7.0, 1.0)
+    assert (store.timestamp("asked"), store.timestamp("other")) == (7.0, 1.0)
 
 
 def test_reader_neither_makes_nor_changes_the_file(tmp_path: Path, store: Store) -> None:
     with pytest.raises(FileNotFoundError):
         Store(tmp_path / "none", reads=True)
     assert not (tmp_path / "none").exists()
-    store.set_mark("asked", 5.0)
+    store.set_timestamp("asked", 5.0)
 
     reader = Store(tmp_path / "jobs.sqlite", reads=True)
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
-        reader.set_mark("asked", 9.0)
+        reader.set_timestamp("asked", 9.0)
 
-    assert reader.mark("asked") == 5.0
+    assert reader.timestamp("asked") == 5.0
     reader.close()

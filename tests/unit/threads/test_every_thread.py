@@ -59,7 +59,7 @@ class Process:
     def start(self) -> None:
         self.exporter.start()
         self.server.start()
-        until(lambda: self.exporter.snapshot.status.passes > 1)
+        until(lambda: self.exporter.snapshot.status.cycles > 1)
 
     def stop(self) -> None:
         self.server.stop()
@@ -109,10 +109,10 @@ def test_thread_of_the_sampling(thread: str, process: Process, monkeypatch: pyte
         thrown_once(monkeypatch, connection, "_attempt")
         connection.refresh(DriverError("ask again"))
     until(lambda: process.threads.states()[thread].failures)
-    passes = process.exporter.snapshot.status.passes
+    cycles = process.exporter.snapshot.status.cycles
 
     until(lambda: process.threads.states()[thread].down_since is None)
-    until(lambda: process.exporter.snapshot.status.passes > passes + 3)
+    until(lambda: process.exporter.snapshot.status.cycles > cycles + 3)
     until(lambda: f'gpu_exporter_thread_failures_total{{thread="{thread}"}} 1.0' in process.page())
     assert f'gpu_exporter_thread_up{{thread="{thread}"}} 1.0' in process.page()
     assert requests.get(f"http://127.0.0.1:{process.server.port}/-/healthy", timeout=10).status_code == 200
@@ -166,7 +166,7 @@ def test_threads_of_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     threads.stop()
 
 
-def test_page_of_passes_that_hang_loses_its_gauges_and_says_why(
+def test_page_of_cycles_that_hang_loses_its_gauges_and_says_why(
     process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "gpu_power_watts{" in process.page()

@@ -46,7 +46,7 @@ def whole(status: str, kind: str, body: bytes, *headers: tuple[str, str], shown:
             request("/-/healthy"),
             whole("503 Service Unavailable", TEXT, b"unhealthy: hangs\n"),
         ),
-        ({"ready": "no pass"}, request("/-/ready"), whole("503 Service Unavailable", TEXT, b"not ready: no pass\n")),
+        ({"ready": "no cycle"}, request("/-/ready"), whole("503 Service Unavailable", TEXT, b"not ready: no cycle\n")),
         ({}, request("/none"), whole("404 Not Found", TEXT, b"not found\n")),
         (
             {},

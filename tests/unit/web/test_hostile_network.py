@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from exporter.web import connection
-from exporter.web.app import App, RouteHandlers
+from exporter.web.app import App, Response, RouteHandlers
 from exporter.web.server import Server, _bound, _peer
 from tests.attribution_kit.nodes import until
 from tests.unit.web.hostile import BODY, client, pages, said, scrape, serving
@@ -113,6 +113,34 @@ def test_server_that_stops_answers_what_was_asked_and_resets_nobody() -> None:
     assert b"Connection: close" in answer
     assert answer.endswith(BODY)
     assert not stopping.is_alive()
+
+
+def test_requests_in_the_backlog_of_a_server_that_stops_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy, release = threading.Event(), threading.Event()
+
+    def begin(_: object) -> Response:
+        busy.set()
+        release.wait(20)
+        return Response("200 OK", body=BODY)
+
+    app = App(RouteHandlers(lambda _: ("text/plain", BODY), status=lambda: "", ready=lambda: ""), "/metrics")
+    monkeypatch.setattr(app, "begin", begin)
+    server = Server(app, ("127.0.0.1", 0), 2)
+    server.start()
+    with contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(client(server.port))]
+        streams[0].sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        busy.wait(20)  # the loop reads and accepts nothing more
+        for _ in range(20):
+            streams.append(stack.enter_context(client(server.port)))
+            streams[-1].sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert server._manager
+        server._manager.call_finish()
+        release.set()
+        answers = [said(stream) for stream in streams]
+        server.stop()
+
+    assert [answer[:15] for answer in answers] == [b"HTTP/1.1 200 OK"] * 21
 
 
 @pytest.mark.parametrize(

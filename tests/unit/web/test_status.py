@@ -33,7 +33,7 @@ def gpu(index: int = 0, **known: object) -> GpuStatus:
 
 
 def drawn(report: Report, *gpus: GpuStatus, history: GpuHistory | None = None) -> str:
-    status = NodeStatus(time=NOW, passes=1, driver_error="", gpus=gpus)
+    status = NodeStatus(time=NOW, cycles=1, driver_error="", gpus=gpus)
     return page(SITE, Snapshot(status), report, {"GPU-0": 700.0}, history or GpuHistory())
 
 
@@ -56,7 +56,7 @@ def test_a_broken_gpu_is_not_green() -> None:
 def test_a_runbook_link_may_have_other_braces(runbooks: str) -> None:
     text = page(
         PageLinks("gpu07", "/metrics", runbooks),
-        Snapshot(NodeStatus(time=NOW, passes=1)),
+        Snapshot(NodeStatus(time=NOW, cycles=1)),
         Report(Verdict.FAILED, (finding(),), 1, ("H200",)),
         {},
         GpuHistory(),
@@ -178,7 +178,7 @@ def test_facts_of_a_snapshot_are_those_of_its_text() -> None:
     """The status page judges what is served, without writing and reading it."""
     done = threading.Event()
     settings = load(DaemonConfig, ("--simulate", "2xH200:training,row-remap-failed"), {})
-    exporter = assembly.assemble(settings, lambda snapshot: done.set() if snapshot.status.passes > 1 else None)
+    exporter = assembly.assemble(settings, lambda snapshot: done.set() if snapshot.status.cycles > 1 else None)
     exporter.start()
     assert done.wait(30)
     exporter.stop()

@@ -10,7 +10,7 @@ import pytest
 from exporter.attribution.families import ProcessRow
 from exporter.attribution.owner import Owner, SourceHealth
 from exporter.core.clock import UnixTime
-from exporter.core.units import Bytes, Share
+from exporter.core.units import Bytes, Fraction
 from exporter.faults.evaluate import Report
 from exporter.faults.rule import Finding, Verdict, merged
 from exporter.sampling.snapshot import CollectorStatus, GpuStatus, NodeStatus, Snapshot
@@ -39,7 +39,7 @@ def gpus() -> tuple[GpuStatus, ...]:
             power_watts=612.6,
             temperature_celsius=61.4,
             unattributed_bytes=2.5 * GIB,
-            owners=((ADA, Share(0.5)), (Owner("team-a/<web>", "pod"), Share(1.0))),
+            owners=((ADA, Fraction(0.5)), (Owner("team-a/<web>", "pod"), Fraction(1.0))),
             states={"computing": 3000.0, "wait_cpu": 500.0, "free": 100.0, "allocated_idle": 0.0},
         ),
         GpuStatus(index=1, uuid="GPU-b", model="NVIDIA H200", up=False, age=float("inf")),
@@ -69,8 +69,8 @@ def history() -> GpuHistory:
 def rich() -> str:
     status = NodeStatus(
         time=NOW,
-        pass_seconds=0.0123,
-        passes=7,
+        cycle_seconds=0.0123,
+        cycles=7,
         simulated=True,
         driver="580.95.05",
         cuda="13.0",

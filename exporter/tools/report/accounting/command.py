@@ -20,7 +20,7 @@ from exporter.daemon.logs import LogConfig
 from exporter.host.program import ProgramError
 from exporter.tools.report.accounting.budget import Budgets, months
 from exporter.tools.report.accounting.collector import NodeAccess, collect, expand
-from exporter.tools.report.accounting.database import Database
+from exporter.tools.report.accounting.database import Database, SchedulerJob
 from exporter.tools.report.accounting.prices import read as read_prices
 from exporter.tools.report.accounting.queue import Queue, waiting
 from exporter.tools.report.accounting.sacct import Sacct, SacctError
@@ -133,15 +133,12 @@ def _collect(config: AccountingConfig, database: Database) -> int:
     access = NodeAccess(config.username, _password(config.password_file), str(config.ca_file or ""))
     if config.interval:
         _serve_metrics(*config.listen)
-    if config.prices:
-        read_prices(
-            config.prices
-        )  # a bad file is refused here; one that becomes bad later keeps the months as they were
     failing: dict[str, str] = {}
     checked, shown = float(unix_time()) - _CHECK_EVERY, 0.0
     while True:
         now = float(unix_time())
         errors = dict(collect(database, tuple(expand(config.nodes)), access.ask, lambda: float(unix_time())))
+        database.sum_hours()
         _UNREAD.set(len(errors))
         differences = 0
         if now - checked >= _CHECK_EVERY or not config.interval:
@@ -193,9 +190,13 @@ def _compare(config: AccountingConfig, database: Database, since: float, now: fl
     except SacctError as error:
         log.warning("not compared with the scheduler: %s", error)
         return 0
-    jobs = [(job.raw_id, job.start, job.end, job.gpus) for job in ended if job.start and job.end and job.gpus]
+    jobs = [
+        SchedulerJob(job.raw_id, job.start, job.end, job.gpus, job.user, job.account)
+        for job in ended
+        if job.start and job.end and job.gpus
+    ]
     found = database.compare(jobs, TOLERANCE)
-    if expected := sum(gpus * (end - start) for _, start, end, gpus in jobs):
+    if expected := sum(job.gpus * (job.end - job.start) for job in jobs):
         _DIFFERENCE.set(sum(abs(each.scheduler - each.nodes) for each in found) / expected)
     for each in found:
         log.warning(

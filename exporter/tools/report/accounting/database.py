@@ -28,10 +28,55 @@ CREATE INDEX IF NOT EXISTS hours_hour ON hours (hour);
 CREATE TABLE IF NOT EXISTS cursors (
     target TEXT PRIMARY KEY, store TEXT NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL
 );
+CREATE VIEW IF NOT EXISTS allocated AS
+SELECT h.hour, h.node, a.job, a.team, a.account, a.namespace, a.user, h.model, h.profile,
+    json_extract(a.facts, '$.owner[8]') AS pool, h.seconds, h.used, h.joules,
+    CAST(a.start / 3600 AS INTEGER) = h.hour AS began, h.states
+FROM hours h JOIN allocations a ON a.node = h.node AND a.id = h.allocation;
+CREATE TABLE IF NOT EXISTS sums (
+    hour INTEGER, team TEXT, account TEXT, namespace TEXT, user TEXT, model TEXT, profile TEXT, pool TEXT,
+    seconds REAL NOT NULL, used REAL NOT NULL, joules REAL NOT NULL, began INTEGER NOT NULL, states TEXT NOT NULL,
+    PRIMARY KEY (hour, team, account, namespace, user, model, profile, pool)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS changed (hour INTEGER PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS observed (node TEXT, hour INTEGER, PRIMARY KEY (node, hour)) WITHOUT ROWID;
+CREATE VIEW IF NOT EXISTS owned AS
+SELECT * FROM sums WHERE hour NOT IN (SELECT hour FROM changed) UNION ALL
+SELECT hour, team, account, namespace, user, model, profile, pool, seconds, used, joules, began, states
+FROM allocated WHERE hour IN (SELECT hour FROM changed);
+CREATE TRIGGER IF NOT EXISTS owner_changed AFTER UPDATE ON allocations
+WHEN OLD.team != NEW.team OR OLD.account != NEW.account OR OLD.user != NEW.user BEGIN
+    INSERT INTO changed SELECT DISTINCT hour FROM hours WHERE node = NEW.node AND allocation = NEW.id
+        AND hour NOT IN (SELECT hour FROM changed);
+END;
+"""
+_HOUR_TRIGGER = """
+CREATE TRIGGER IF NOT EXISTS hour_{event} AFTER {event} ON hours BEGIN
+    INSERT INTO changed SELECT NEW.hour WHERE NEW.hour NOT IN (SELECT hour FROM changed);
+    INSERT INTO observed SELECT NEW.node, NEW.hour WHERE NEW.node != 'scheduler'
+        AND coalesce(json_extract(NEW.states, '$.unobserved'), 0) < NEW.seconds
+        AND NOT EXISTS (SELECT 1 FROM observed WHERE node = NEW.node AND hour = NEW.hour);
+END;
+"""
+_TRIGGERS = "".join(_HOUR_TRIGGER.format(event=event) for event in ("INSERT", "UPDATE"))
+_SUM = """
+DELETE FROM sums WHERE hour IN (SELECT hour FROM changed);
+INSERT INTO sums SELECT hour, team, account, namespace, user, model, profile, coalesce(pool, ''),
+    sum(seconds), sum(used), sum(joules), sum(began), add_states(states)
+FROM allocated WHERE hour IN (SELECT hour FROM changed) GROUP BY 1, 2, 3, 4, 5, 6, 7, 8;
+DELETE FROM changed;
+"""
+_OF_ROWS = ("job", "node")
+"""Groups that sums of hours do not have."""
+_VERSION_1 = """
+UPDATE allocations SET job = coalesce(json_extract(facts, '$.owner[0]'), '') WHERE job = '';
+INSERT OR IGNORE INTO changed SELECT DISTINCT hour FROM hours;
+INSERT OR IGNORE INTO observed SELECT DISTINCT node, hour FROM hours WHERE node != 'scheduler'
+    AND coalesce(json_extract(states, '$.unobserved'), 0) < seconds;
+PRAGMA user_version = 1;
 """
 _SCHEDULER = "scheduler"
 """Node of the rows that only the scheduler knows of."""
-_COLUMN = {"model": "h.model", "node": "h.node"}
 GROUPS = ("team", "account", "namespace", "user", "job", "node", "model")
 
 
@@ -52,8 +97,7 @@ class Total:
     used: float
     joules: float
     allocations: int
-    hours: int
-    """Hours of the time that have data."""
+    """Allocations that began."""
 
     @property
     def seconds(self) -> float:
@@ -85,6 +129,17 @@ class JobUsage:
         return sum(self.states.values())
 
 
+class SchedulerJob(NamedTuple):
+    """A job of the scheduler's accounting."""
+
+    id: str
+    start: float
+    end: float
+    gpus: float
+    user: str = ""
+    account: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A job for which the scheduler and the nodes differ; GPU seconds."""
@@ -104,7 +159,10 @@ class Database:
     def __init__(self, path: Path) -> None:
         self._database = sqlite3.connect(path, timeout=30.0, isolation_level=None)
         self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.executescript(_SCHEMA)
+        # typeshed wants `step` to take any type.
+        self._database.create_aggregate("add_states", 1, _StateSums)  # type: ignore[arg-type]
+        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        self._database.executescript(_SCHEMA + _TRIGGERS + ("" if version else _VERSION_1))
 
     def close(self) -> None:
         self._database.close()
@@ -117,51 +175,28 @@ class Database:
         """Add the rows of one answer, and move the cursor with them. The row that reaches further in time wins."""
         with self._database as database:
             database.execute("BEGIN IMMEDIATE")
-            database.executemany(
-                "INSERT INTO allocations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-                ' "end" = excluded."end", user = excluded.user, account = excluded.account, team = excluded.team,'
-                " facts = excluded.facts",
-                [_allocation(node, row) for row in rows],
-            )
-            database.executemany(
-                "INSERT INTO hours VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-                " until = excluded.until, seconds = excluded.seconds, used = excluded.used, joules = excluded.joules,"
-                " states = excluded.states WHERE excluded.until >= hours.until",
-                [_hour(node, row) for row in rows],
-            )
+            self._insert(node, rows)
             database.execute(
                 "INSERT OR REPLACE INTO cursors VALUES (?, ?, ?, ?)", (target, cursor.store, cursor.seq, now)
             )
+            self._replace_unobserved(rows)
 
     def totals(self, by: str, since: float, until: float, team: str = "") -> Sequence[Total]:
         """Return what each group got in whole hours, the largest first."""
-        column = _COLUMN.get(by, f"a.{by}")
         rows = self._database.execute(
-            f"SELECT {column} AS name, state.key, sum(state.value), count(DISTINCT h.node || h.allocation),"  # noqa: S608
-            " count(DISTINCT h.hour) FROM hours h JOIN allocations a ON a.node = h.node AND a.id = h.allocation,"
-            " json_each(h.states) AS state WHERE h.hour >= ?1 AND h.hour < ?2 AND (?3 = '' OR a.team = ?3)"
-            " GROUP BY name, state.key",
+            f"SELECT {by}, add_states(states), sum(used), sum(joules), sum(began) FROM {_source(by)}"  # noqa: S608
+            " WHERE hour >= ?1 AND hour < ?2 AND (?3 = '' OR team = ?3) GROUP BY 1",
             (since // HOUR_SECONDS, until // HOUR_SECONDS, team),
         )
-        states: dict[str, dict[str, float]] = {}
-        for name, state, seconds, _, _ in rows:
-            states.setdefault(name, {})[state] = seconds
-        whole = self._database.execute(
-            f"SELECT {column} AS name, sum(h.used), sum(h.joules), count(DISTINCT h.node || h.allocation),"  # noqa: S608
-            " count(DISTINCT h.hour) FROM hours h JOIN allocations a ON a.node = h.node AND a.id = h.allocation"
-            " WHERE h.hour >= ?1 AND h.hour < ?2 AND (?3 = '' OR a.team = ?3) GROUP BY name",
-            (since // HOUR_SECONDS, until // HOUR_SECONDS, team),
-        )
-        found = [Total(name, states.get(name, {}), *rest) for name, *rest in whole]
+        found = [Total(name, json.loads(states), *rest) for name, states, *rest in rows]
         return sorted(found, key=lambda each: (-each.seconds, each.name))
 
     def charges(self, by: str, since: float, until: float, prices: Prices, team: str = "") -> Sequence[Charge]:
         """Return the hours of each group by model and price, each hour at the price of its time."""
         found: dict[tuple[str, str, float | None], float] = {}
         rows = self._database.execute(
-            f"SELECT {_COLUMN.get(by, f'a.{by}')}, h.model, h.profile, json_extract(a.facts, '$.owner[8]'), h.hour,"  # noqa: S608
-            " sum(h.seconds) FROM hours h JOIN allocations a ON a.node = h.node AND a.id = h.allocation"
-            " WHERE h.hour >= ?1 AND h.hour < ?2 AND (?3 = '' OR a.team = ?3) GROUP BY 1, 2, 3, 4, 5",
+            f"SELECT {by}, model, profile, pool, hour, sum(seconds) FROM {_source(by)}"  # noqa: S608
+            " WHERE hour >= ?1 AND hour < ?2 AND (?3 = '' OR team = ?3) GROUP BY 1, 2, 3, 4, 5",
             (since // HOUR_SECONDS, until // HOUR_SECONDS, team),
         )
         for name, model, profile, pool, hour, seconds in rows:
@@ -170,12 +205,27 @@ class Database:
         return [Charge(*key, hours) for key, hours in found.items()]
 
     def hours_covered(self, since: float, until: float) -> int:
-        """Return the number of hours of which any node has data."""
+        """Return the number of hours in which any node observed its GPUs."""
         span = (since // HOUR_SECONDS, until // HOUR_SECONDS)
         (count,) = self._database.execute(
-            "SELECT count(DISTINCT hour) FROM hours WHERE hour >= ? AND hour < ? AND node != 'scheduler'", span
+            "SELECT count(DISTINCT hour) FROM observed WHERE hour >= ? AND hour < ?", span
         ).fetchone()
         return int(count)
+
+    def hours_missing(self, since: float, until: float) -> Mapping[str, int]:
+        """Return by node the hours without an observation, from the node's first hour to the newest of all nodes."""
+        begin, end = int(since // HOUR_SECONDS), int(until // HOUR_SECONDS)
+        rows = self._database.execute(
+            "SELECT node, (SELECT min(hour) FROM observed WHERE node = o.node), count(*),"
+            " (SELECT max(hour) + 1 FROM observed) FROM observed o WHERE hour >= ? AND hour < ? GROUP BY node",
+            (begin, end),
+        )
+        missing = {node: min(end, last) - max(begin, first) - count for node, first, count, last in rows}
+        return dict(sorted(((node, hours) for node, hours in missing.items() if hours), key=lambda each: -each[1]))
+
+    def sum_hours(self) -> None:
+        """Add up the hours that changed since, so that months of large fleets are read at once."""
+        self._database.executescript(f"BEGIN IMMEDIATE; {_SUM} COMMIT;")
 
     def job(self, job: str, since: float, until: float) -> JobUsage:
         """Return what one Slurm job got between two moments, over all its starts and nodes."""
@@ -193,19 +243,22 @@ class Database:
             return JobUsage()
         return JobUsage(found, rows[-1][1], rows[-1][2], rows[0][3], max(row[4] for row in rows))
 
-    def compare(self, jobs: Iterable[tuple[str, float, float, float]], tolerance: float) -> Sequence[Difference]:
-        """Compare with the scheduler's jobs: id, start, end, GPUs. What nodes lack is added as unobserved time.
+    def compare(self, jobs: Iterable[SchedulerJob], tolerance: float) -> Sequence[Difference]:
+        """Compare with the scheduler's jobs. What nodes lack is added as unobserved time.
 
         More than the scheduler reports is never added, nor taken away: it is a finding.
         """
         found: list[Difference] = []
-        for job, start, end, gpus in jobs:
-            expected, known = gpus * (end - start), self.job(job, start - 1, end + 1).seconds
-            if abs(known - expected) <= tolerance * expected + gpus * ROUNDING_SECONDS:
+        for job in jobs:
+            expected = job.gpus * (job.end - job.start)
+            known = self.job(job.id, job.start - 1, job.end + 1).seconds
+            if abs(known - expected) <= tolerance * expected + job.gpus * ROUNDING_SECONDS:
                 continue
-            found.append(Difference(job, expected, known))
+            found.append(Difference(job.id, expected, known))
             if known < expected:
-                self._add_unobserved(job, start, end, expected - known)
+                with self._database as database:
+                    database.execute("BEGIN IMMEDIATE")
+                    self._add_unobserved(job, expected - known)
         return found
 
     def forget(self, before: float) -> None:
@@ -215,23 +268,73 @@ class Database:
             database.execute("DELETE FROM hours WHERE until < ?", (before,))
             database.execute('DELETE FROM allocations WHERE "end" < ?', (before,))
 
-    def _add_unobserved(self, job: str, start: float, end: float, seconds: float) -> None:
+    def _insert(self, node: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._database.executemany(
+            "INSERT INTO allocations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+            ' "end" = excluded."end", user = excluded.user, account = excluded.account, team = excluded.team,'
+            " facts = excluded.facts",
+            [_allocation(node, row) for row in rows],
+        )
+        self._database.executemany(
+            "INSERT INTO hours VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+            " until = excluded.until, seconds = excluded.seconds, used = excluded.used, joules = excluded.joules,"
+            " states = excluded.states WHERE excluded.until >= hours.until",
+            [_hour(node, row) for row in rows],
+        )
+
+    def _add_unobserved(self, job: SchedulerJob, seconds: float) -> None:
         row = self._database.execute(
             "SELECT a.facts, h.model FROM allocations a JOIN hours h ON a.node = h.node AND a.id = h.allocation"
-            " WHERE a.job = ? ORDER BY a.start DESC LIMIT 1",
-            (job,),
+            " WHERE a.job = ? AND a.node != 'scheduler' ORDER BY a.start DESC LIMIT 1",
+            (job.id,),
         ).fetchone()
-        facts = json.loads(row[0]) if row else {"owner": list(Owner(f"slurm:{job}", "slurm", slurm_job=job))}
+        unseen = Owner(f"slurm:{job.id}", "slurm", slurm_job=job.id, user=job.user, account=job.account)
+        facts = {**(json.loads(row[0]) if row else {"owner": list(unseen)}), "scheduler": list(job)}
         rows = [
             {
-                "allocation": f"{start:.3f}-{job}", "start": start, "end": end, "facts": facts,
+                "allocation": f"{job.start:.3f}-{job.id}", "start": job.start, "end": job.end, "facts": facts,
                 "model": row[1] if row else "", "profile": "", "hour": hour, "used": 0.0, "joules": 0.0,
-                "until": min(end, (hour + 1) * HOUR_SECONDS),
+                "until": min(job.end, (hour + 1) * HOUR_SECONDS),
                 "states": {"unobserved": seconds * part},
             }
-            for hour, part in _parts(start, end)
+            for hour, part in _parts(job.start, job.end)
         ]  # fmt: skip
-        self.add(_SCHEDULER, _SCHEDULER, Cursor(), rows, end)
+        self._insert(_SCHEDULER, rows)
+
+    def _replace_unobserved(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Take back what was added for jobs while their node could not be read: now its rows are here."""
+        ids = json.dumps([Owner(*row["facts"]["owner"]).slurm_job for row in rows])
+        added = self._database.execute(
+            "SELECT id, json_extract(facts, '$.scheduler') FROM allocations"
+            " WHERE node = 'scheduler' AND job != '' AND job IN (SELECT value FROM json_each(?))",
+            (ids,),
+        ).fetchall()
+        for allocation, text in added:
+            self._database.execute(
+                "UPDATE hours SET seconds = 0, states = '{}' WHERE node = 'scheduler' AND allocation = ?", (allocation,)
+            )
+            job = SchedulerJob(*json.loads(text))
+            lacking = job.gpus * (job.end - job.start) - self.job(job.id, job.start - 1, job.end + 1).seconds
+            if lacking > job.gpus * ROUNDING_SECONDS:
+                self._add_unobserved(job, lacking)
+
+
+class _StateSums:
+    """Aggregate of SQL: adds up the states of rows."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, float] = {}
+
+    def step(self, states: str) -> None:
+        for state, seconds in json.loads(states).items():
+            self._sums[state] = self._sums.get(state, 0.0) + seconds
+
+    def finalize(self) -> str:
+        return json.dumps(self._sums)
+
+
+def _source(by: str) -> str:
+    return "allocated" if by in _OF_ROWS else "owned"
 
 
 def _allocation(node: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -239,7 +342,7 @@ def _allocation(node: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
     team = owner.account or owner.namespace
     text = json.dumps(row["facts"], separators=(",", ":"))
     return (
-        *(node, row["allocation"], row["start"], row["end"], owner.slurm_job, owner.user),
+        *(node, row["allocation"], row["start"], row["end"], owner.slurm_job or owner.workload, owner.user),
         *(owner.account, owner.namespace, team, text),
     )
 

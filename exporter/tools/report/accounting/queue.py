@@ -33,7 +33,7 @@ class WaitingJob(NamedTuple):
     nodes: int
     since: float
     reason: str
-    """`capacity`: there is no room; `limit`: of the user, account or partition; `other`: held, dependent."""
+    """`capacity`: there is no room; `limit`: of the user, account or partition; `other`: on hold, dependent."""
 
 
 def waiting(command: str) -> list[WaitingJob]:

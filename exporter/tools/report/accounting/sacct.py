@@ -57,11 +57,11 @@ class AccountedJob:
     gpus: float = 0.0
     """Whole ones; slurmdbd counts shards and MPS apart from them."""
     shared: bool = False
-    """It held parts of GPUs."""
+    """Parts of GPUs were allocated."""
     billing: float | None = None
 
     @property
-    def held_gpus(self) -> bool:
+    def allocated_gpus(self) -> bool:
         return self.shared or self.gpus > 0
 
 

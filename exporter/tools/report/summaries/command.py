@@ -88,12 +88,12 @@ def _work(config: SummariesConfig, store: Store, folder: Path) -> int:
             log.info("another round is under way")
             return 0
         now = float(unix_time())
-        exact = False if now - (store.mark(_LOWER_CASE) or 0.0) < _LEARNED_SECONDS else None
+        exact = False if now - (store.timestamp(_LOWER_CASE) or 0.0) < _LEARNED_SECONDS else None
         commands = config.slurm
         commenter = Commenter(commands.sacctmgr, commands.sacct, exact=exact, existing=config.comment_existing)
         outcome = _worker(config, store, commenter).round()
         if exact is None and commenter.exact is False:
-            store.set_mark(_LOWER_CASE, now)
+            store.set_timestamp(_LOWER_CASE, now)
     for problem in outcome.errors:
         log.warning("%s", problem)
     counts = store.counts()

@@ -26,7 +26,7 @@ CREATE TABLE IF NOT EXISTS jobs (
 );
 CREATE INDEX IF NOT EXISTS jobs_due ON jobs (state, due);
 CREATE INDEX IF NOT EXISTS jobs_user ON jobs (user, ended);
-CREATE TABLE IF NOT EXISTS marks (name TEXT PRIMARY KEY, at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS timestamps (name TEXT PRIMARY KEY, at REAL NOT NULL);
 """
 
 
@@ -106,12 +106,12 @@ class Store:
     def counts(self) -> Mapping[str, int]:
         return dict(self._database.execute("SELECT state, count(*) FROM jobs GROUP BY state"))
 
-    def mark(self, name: str) -> float | None:
-        row = self._database.execute("SELECT at FROM marks WHERE name = ?", (name,)).fetchone()
+    def timestamp(self, name: str) -> float | None:
+        row = self._database.execute("SELECT at FROM timestamps WHERE name = ?", (name,)).fetchone()
         return row[0] if row else None
 
-    def set_mark(self, name: str, at: float) -> None:
-        self._database.execute("INSERT OR REPLACE INTO marks (name, at) VALUES (?, ?)", (name, at))
+    def set_timestamp(self, name: str, at: float) -> None:
+        self._database.execute("INSERT OR REPLACE INTO timestamps (name, at) VALUES (?, ?)", (name, at))
 
     def forget(self, before: float) -> None:
         """Jobs that ended before that; those that still wait too: nothing can be known of them any more."""

@@ -122,7 +122,7 @@ class Worker:
 
     def _scan(self, now: float, outcome: Outcome) -> None:
         """Jobs whose end the hook did not note: slurmctld was killed, the disk was full, the hook not yet there."""
-        last = self._store.mark("scan")
+        last = self._store.timestamp("scan")
         if self._services.accounts is None or (last is not None and now - last < _SCAN_EVERY):
             return
         since = now - self._config.look_back if last is None else last - _SCAN_OVERLAP
@@ -131,8 +131,8 @@ class Worker:
         except SacctError as error:
             outcome.errors[str(error)] = None
             return
-        self._store.ended([(job.raw_id, job.end or now) for job in missed if job.held_gpus], self._config.settle)
-        self._store.set_mark("scan", now)
+        self._store.ended([(job.raw_id, job.end or now) for job in missed if job.allocated_gpus], self._config.settle)
+        self._store.set_timestamp("scan", now)
 
     def _work(self, batch: Sequence[Waiting], began: float, outcome: Outcome) -> bool:
         """Whether to go on: not once somebody who is needed for all of them is away."""
@@ -178,7 +178,7 @@ class Worker:
         if self._services.accounts is not None and not (job and job.end) and now - each.ended < _LONGEST_LAG:
             self._later(each, outcome)
             return
-        if job is not None and not job.held_gpus:
+        if job is not None and not job.allocated_gpus:
             self._store.done(each.job, NO_GPUS, now)
             outcome.skipped += 1
             return

@@ -22,16 +22,16 @@ from exporter.sampling.blocks import stale_snapshot
 from exporter.sampling.snapshot import ProcessHealth
 from exporter.sampling.usage.nccl_status import NcclStatus
 from exporter.tools.check.acknowledge import append
-from tests.contract.passes.cases_owners import two_owners_of_two_gpus
-from tests.contract.passes.node import ScriptedNode
-from tests.contract.passes.parts import JOB, POD, process, runs
-from tests.contract.passes.rig import BEGIN, Rig, gpu
+from tests.contract.cycles.cases_owners import two_owners_of_two_gpus
+from tests.contract.cycles.node import ScriptedNode
+from tests.contract.cycles.parts import JOB, POD, process, runs
+from tests.contract.cycles.rig import BEGIN, Rig, gpu
 
 
 def idle_node() -> Rig:
     idle = {"ComputeRunningProcesses": (), "UtilizationRates": Record(gpu=0, memory=0)}
     rig = Rig([gpu(0, **idle), gpu(1, **idle)], ScriptedNode(pci=2))
-    rig.passes(3)
+    rig.cycles(3)
     return rig
 
 
@@ -44,7 +44,7 @@ def idle_gpus_that_are_not_well() -> Rig:
     for device in (leaked, stuck, shared):
         device.answers["nvmlDeviceGetSamples"] = ()
     rig = Rig([leaked, stuck, shared], ScriptedNode(pci=3, hosts={10: process(10)}))
-    rig.passes(3)
+    rig.cycles(3)
     return rig
 
 
@@ -56,7 +56,7 @@ def driver_that_is_not_there() -> Rig:
     rig.driver.open = opening  # type: ignore[method-assign]
     rig.sampler.connection.refresh(DriverGoneError("no library", "LIBRARY_NOT_FOUND"))
     rig.enumerate()
-    rig.passes(2)
+    rig.cycles(2)
     return rig
 
 
@@ -72,9 +72,9 @@ def node_with_a_past() -> Rig:
     device = gpu(0, GpuFabricInfoV=fabric)
     device.answers["nvmlDeviceGetPlatformInfo"] = place
     rig = Rig([device], ScriptedNode(), site=site)
-    rig.passes(1)
+    rig.cycles(1)
     device.answers["nvmlDeviceGetRemappedRows"] = (0, 0, 0, 1)
-    rig.passes(40)
+    rig.cycles(40)
     return rig
 
 
@@ -82,9 +82,9 @@ def acknowledged_fault() -> Rig:
     """Rows that cannot be replaced, which somebody has seen to: published, and no finding."""
     with tempfile.TemporaryDirectory() as folder:
         rig = Rig([gpu(0, RemappedRows=(0, 0, 0, 1))], ScriptedNode(), site=FaultWatchConfig(Path(folder), "boot-1"))
-        rig.passes(2)
+        rig.cycles(2)
         append(Path(folder), Acknowledgement("0", "", "ada", "replaced on Monday", UnixTime(BEGIN + 2.0)))
-        rig.passes(10)
+        rig.cycles(10)
     return rig
 
 
@@ -95,7 +95,7 @@ def state_file_of_a_newer_version() -> Rig:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / NAME).write_text(json.dumps(content))
         rig = Rig([gpu(0)], ScriptedNode(), site=FaultWatchConfig(Path(folder), "boot-1"))
-        rig.passes(2)
+        rig.cycles(2)
     return rig
 
 
@@ -109,16 +109,16 @@ def gpu_that_falls_off_the_bus() -> Rig:
     node = ScriptedNode(hosts={10: process(10), 11: process(11)}, owned=owned, pci=2)
     first = gpu(0, ComputeRunningProcesses=runs(10))
     rig = Rig([first, gpu(1, ComputeRunningProcesses=runs(11))], node)
-    rig.passes(2)
+    rig.cycles(2)
     lost = DeviceLostError("GPU is lost", "GPU_IS_LOST")
     first.answers = dict.fromkeys((*first.answers, "nvmlDeviceGetFieldValues"), lost)
     rig.sampler.xids.add(XidEvent("GPU-0", 79, UnixTime(BEGIN + 2.0)), "nvml")
     rig.sampler.xids.set_source("nvml", up=True)
-    rig.passes(12)
+    rig.cycles(12)
     rig.gpus.pop(0)
     rig.driver.refused = ((0, "GPU_IS_LOST"),)
     rig.enumerate()
-    rig.passes(2)
+    rig.cycles(2)
     return rig
 
 
@@ -132,7 +132,7 @@ def calls_that_fail() -> Rig:
         MarginTemperature=UnsupportedError("no"),
     )
     rig = Rig([device], ScriptedNode())
-    rig.passes(3)
+    rig.cycles(3)
     return rig
 
 
@@ -160,14 +160,14 @@ def what_programs_report() -> Rig:
     rig.sampler.xids.read(record.format(5_002_000_000, xid).replace(";-;", ",-;"), boot, {"0000:01:00.0": "GPU-0"})
     rig.sampler.xids.set_source("kmsg", up=True)
     rig.sampler.xids.set_source("nvml", up=False)
-    rig.passes(2)
+    rig.cycles(2)
     node.reported = Reported({JOB: replace(progress, counters={"steps": 3.0})}, {"accepted": 13})
-    rig.passes(2)
+    rig.cycles(2)
     return rig
 
 
-def passes_that_stopped() -> Rig:
-    """The page while no pass ends: counters stay, levels go, and nothing is up."""
+def cycles_that_stopped() -> Rig:
+    """The page while no cycle ends: counters stay, levels go, and nothing is up."""
     rig = two_owners_of_two_gpus()
     health = ProcessHealth({"sampler": ThreadState(4_990.0, 2)}, web_reload_success=False, certificate_expiry=2e9)
     rig.snapshot = stale_snapshot(rig.snapshot, 30.0, health)

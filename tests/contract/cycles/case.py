@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.contract.passes.rig import Rig, status_lines
+from tests.contract.cycles.rig import Rig, status_lines
 
 
 class Case(NamedTuple):

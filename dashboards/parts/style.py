@@ -30,19 +30,19 @@ Steps = tuple[tuple[float | None, str], ...]
 PLAIN: Steps = ((None, BLUE),)
 NO_FILL: Steps = ((None, "transparent"),)
 """Of cells that only their mapping colours."""
-MARK: Steps = ((None, RED), (round(LOW / HIGH, 3), ORANGE), (0.995, GREEN))
+TARGET_RATIO: Steps = ((None, RED), (round(LOW / HIGH, 3), ORANGE), (0.995, GREEN))
 """Utilization of allocated GPUs, as a fraction of the target of its class of work: of batch work, 30 % and 70 % of its time. What is
 shown as 100 % is green."""
 FULL: Steps = ((None, BLUE), (0.9, ORANGE), (0.98, RED))
-"""Memory, power: much is normal, all is worth a look."""
+"""Memory, power: much is normal, all is a warning."""
 LOSS: Steps = ((None, GREEN), (0.2, YELLOW), (0.4, ORANGE), (0.6, RED))
 """Fraction of allocated time that was wasted."""
-SOME_IS_BAD: Steps = ((None, GREEN), (1, RED))
-SOME_IS_WORTH_A_LOOK: Steps = ((None, GREEN), (1, ORANGE))
+RED_FROM_ONE: Steps = ((None, GREEN), (1, RED))
+ORANGE_FROM_ONE: Steps = ((None, GREEN), (1, ORANGE))
 HEAT: Steps = ((None, GREEN), (75, YELLOW), (83, ORANGE), (90, RED))
 MARGIN: Steps = ((None, RED), (3, ORANGE), (10, GREEN))
 """Degrees left before the GPU slows itself down."""
-SHARE_OF_TIME: Steps = ((None, GREEN), (0.01, YELLOW), (0.1, ORANGE), (0.3, RED))
+FRACTION_OF_TIME: Steps = ((None, GREEN), (0.01, YELLOW), (0.1, ORANGE), (0.3, RED))
 """Of time throttled."""
 STALENESS: Steps = ((None, GREEN), (10, ORANGE), (60, RED))
 

@@ -1,4 +1,4 @@
-"""What the cases are made of: two owners, their processes, and counters that give one answer a pass."""
+"""What the cases are made of: two owners, their processes, and counters that give one answer a cycle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from exporter.attribution.owner import Owner
 from exporter.core.clock import UnixTime
 from exporter.driver.interface import Record
 from exporter.host.model import HostProcess
-from tests.contract.passes.rig import BEGIN
+from tests.contract.cycles.rig import BEGIN
 
 JOB = Owner("slurm:4711", "slurm", slurm_job="4711", user="ada", account="physics", partition="gpu")
 POD = Owner("team/train", "pod", "team", "train-0", "main")
@@ -29,6 +29,6 @@ def runs(*pids: int, memory: int | None = 300) -> tuple[Record, ...]:
 
 
 def energy(*joules: float) -> Callable[[], int]:
-    """One answer a pass; the last stays."""
+    """One answer a cycle; the last stays."""
     at = count()
     return lambda: int(joules[min(next(at), len(joules) - 1)] * 1000)

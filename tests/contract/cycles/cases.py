@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.contract.passes import cases_node as node
-from tests.contract.passes import cases_owners as owners
-from tests.contract.passes.case import LEDGER, NODE, OWNERS, Case
+from tests.contract.cycles import cases_node as node
+from tests.contract.cycles import cases_owners as owners
+from tests.contract.cycles.case import LEDGER, NODE, OWNERS, Case
 
 _REPORTED = "gpu_workload_(?!gpu_s|energy|busy).*"
 
@@ -37,5 +37,5 @@ CASES = (
         node.what_programs_report,
         (_REPORTED, "gpu_rdma.*", "gpu_xid.*", "gpu_nvsw.*", "gpu_fault.*", "gpu_exporter_(xid|progress).*"),
     ),
-    Case(node.passes_that_stopped, (*OWNERS, *LEDGER, *NODE)),
+    Case(node.cycles_that_stopped, (*OWNERS, *LEDGER, *NODE)),
 )

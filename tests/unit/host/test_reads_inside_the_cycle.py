@@ -78,11 +78,11 @@ def test_process_that_is_blocked_half_of_the_time_between_two_cycles_is_found_ha
     assert blocked(0.0) == 0.0
 
     program.block()
-    reader.look_again([program.pid, 1])
-    reader.look_again([program.pid, 1])
+    reader.reread([program.pid, 1])
+    reader.reread([program.pid, 1])
     program.unblock()
-    reader.look_again([program.pid, 1])
-    reader.look_again([program.pid, 1])
+    reader.reread([program.pid, 1])
+    reader.reread([program.pid, 1])
 
     assert blocked(1.0) == 0.5
     assert blocked(2.0) == 0.0

@@ -1,6 +1,6 @@
-"""Scripted GPUs and node in, the text that Prometheus reads out: whole passes, as tables.
+"""Scripted GPUs and node in, the text that Prometheus reads out: whole cycles, as tables.
 
-`pytest tests/contract/passes --update` writes the expected texts anew; the difference is then to be reviewed.
+`pytest tests/contract/cycles --update` writes the expected texts anew; the difference is then to be reviewed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.passes.cases import CASES, Case
+from tests.contract.cycles.cases import CASES, Case
 from tests.golden import compare
 
 EXPECTED = Path(__file__).resolve().parent / "expected"
@@ -20,5 +20,5 @@ def test_every_expected_text_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_passes(case: Case, request: pytest.FixtureRequest) -> None:
+def test_cycles(case: Case, request: pytest.FixtureRequest) -> None:
     compare(EXPECTED / f"{case.name}.txt", case.run(), request)

@@ -8,8 +8,8 @@ import pytest
 
 from exporter.driver.interface import Record
 from exporter.sampling.sampler import GOLDEN_RATIO, read_times
-from tests.contract.passes.node import ScriptedNode
-from tests.contract.passes.rig import UPTIME, Rig, gpu
+from tests.contract.cycles.node import ScriptedNode
+from tests.contract.cycles.rig import UPTIME, Rig, gpu
 
 SAMPLES_PER_SECOND = 6
 MEASURED_SECONDS = 240
@@ -88,7 +88,7 @@ def test_busy_seconds_with_short_sample_buffer_equal_the_load(rig: Rig, depth: f
 def run(rig: Rig, cycles: int) -> None:
     """Sampling cycles with the reads inside them that the sampler asks for."""
     for number in range(cycles):
-        rig.passes(every=0.0)
+        rig.cycles(every=0.0)
         began = rig.seconds
         for fraction in read_times(rig.sampler.extra_reads(), number * GOLDEN_RATIO % 1.0):
             rig.seconds = began + fraction

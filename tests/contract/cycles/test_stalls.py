@@ -10,9 +10,9 @@ import pytest
 from exporter.attribution.owner import Ownership, WorkloadInfo
 from exporter.driver.interface import Record
 from exporter.sampling.gpus import GpuThreads
-from tests.contract.passes.node import ScriptedNode
-from tests.contract.passes.parts import JOB, POD, process, runs
-from tests.contract.passes.rig import BEGIN, Rig, gpu
+from tests.contract.cycles.node import ScriptedNode
+from tests.contract.cycles.parts import JOB, POD, process, runs
+from tests.contract.cycles.rig import BEGIN, Rig, gpu
 
 STALL = 20.0
 BUSY = 80
@@ -62,9 +62,9 @@ def test_busy_and_unobserved_time_of_a_stopped_exporter_agree(
 ) -> None:
     """What is not in the driver's buffer is lost to the busy seconds, and unobserved. A reading stands for 5 s."""
     found = rig(sampled=sampled, kept=kept)
-    found.passes(5)
+    found.cycles(5)
     found.seconds += stall - 1.0
-    found.passes(5)
+    found.cycles(5)
 
     lost = value(found, "gpu_exporter_samples_lost_seconds_total")
     states = value(found, "gpu_state_seconds_total")
@@ -78,12 +78,12 @@ def test_busy_and_unobserved_time_of_a_stopped_exporter_agree(
 
 def test_who_was_not_seen_before_it_did_not_run_in_it() -> None:
     found = rig()
-    found.passes(5)
+    found.cycles(5)
     before = used(found)
     found.gpus[0].answers["nvmlDeviceGetComputeRunningProcesses"] = runs(11)
     found.node.owned = owned(11)
     found.seconds += STALL - 1.0
-    found.passes()
+    found.cycles()
 
     assert used(found, 'workload="team/train"') == 0.0
     assert used(found, 'workload=""') + before == pytest.approx(value(found, "gpu_busy_seconds_total"))
@@ -92,11 +92,11 @@ def test_who_was_not_seen_before_it_did_not_run_in_it() -> None:
 
 def test_gpu_that_answers_late_has_the_time_since_its_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     found = rig()
-    found.passes(5)
+    found.cycles(5)
     with monkeypatch.context() as patch:
         patch.setattr(GpuThreads, "read", lambda _self, tasks, *_: dict.fromkeys(tasks))
-        found.passes(6)
-    found.passes(2)
+        found.cycles(6)
+    found.cycles(2)
 
     assert value(found, "gpu_state_seconds_total", 'state="unobserved"') == pytest.approx(6.0)
     assert used(found, 'workload="slurm:4711"') == pytest.approx(value(found, "gpu_busy_seconds_total"))

@@ -1,6 +1,6 @@
 """Checks of the answers to one call, made once for each call of a device together with the call itself.
 
-A judge takes an answer and returns what is believed of it: None where nothing of it is.
+A validator takes an answer and returns its plausible part: None where nothing of it is.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Answers = tuple[float | None, ...]
 """To a batch of fields, in their order; None where the device has none."""
 Key = tuple[Any, ...]
 """Function and arguments; for a part of an answer its name too."""
-Judge = Callable[[Any], Any]
+Validator = Callable[[Any], Any]
 
 _GPM = tuple((rule.lowest, rule.highest) for rule in (GPM_PERCENT, GPM_MEBIBYTES_PER_SECOND))
 """Bounds of a percentage, and of a rate."""
@@ -77,7 +77,7 @@ class History:
 
 
 class Reader(Protocol):
-    """The device whose answers are judged."""
+    """The device whose answers are checked."""
 
     now: MonotonicTime
     power_limit: float
@@ -106,7 +106,7 @@ class Reader(Protocol):
 
 
 class Check(Protocol):
-    """One prepared call, and how its answers are judged."""
+    """One prepared call, and how its answers are checked."""
 
     call: Call
 
@@ -127,12 +127,12 @@ class Check(Protocol):
 class AnswerCheck:
     """Checks the answers to a call as a whole."""
 
-    __slots__ = ("_history", "_judge", "_reader", "_zero_is_none", "call")
+    __slots__ = ("_history", "_reader", "_validate", "_zero_is_none", "call")
 
     def __init__(self, reader: Reader, call: Call, key: Key) -> None:
         self.call = call
         self._reader = reader
-        self._judge = _judge_of(reader, key)
+        self._validate = _validator_of(reader, key)
         self._history = reader.history(key)
         self._zero_is_none = key[0] in _LINK
 
@@ -146,7 +146,7 @@ class AnswerCheck:
         if self._reader.refused:
             self._reader.accept(self._history)
         self._history.answered = True
-        return answer if self._judge is None else self._judge(answer)
+        return answer if self._validate is None else self._validate(answer)
 
     def refused(self) -> None:
         self._reader.refuse(self._history)
@@ -159,7 +159,7 @@ class FieldCheck:
     """
 
     answered = True
-    __slots__ = ("_good", "_histories", "_judged", "_reader", "_repeated", "call")
+    __slots__ = ("_good", "_histories", "_plausible", "_reader", "_repeated", "call")
 
     def __init__(self, reader: Reader, call: Call, wanted: Sequence[tuple[int, int]]) -> None:
         self.call = call
@@ -167,24 +167,24 @@ class FieldCheck:
         self._histories = [reader.history((FIELD, field, scope), FIELDS.get(field)) for field, scope in wanted]
         self._good: Answers | None = None
         """The last answers, where each of their numbers was believed."""
-        self._judged: Answers = ()
+        self._plausible: Answers = ()
         self._repeated: MonotonicTime | None = None
         """When they were last answered again."""
 
     def believed(self, answer: Answers) -> Answers:
         if answer == self._good and not self._reader.refused:
             self._repeated = self._reader.now
-            return self._judged
+            return self._plausible
         if self._repeated is not None:
             for history in self._histories:
                 history.rule.repeated(self._repeated)
-        return self._look_at(answer)
+        return self._check(answer)
 
     def refused(self) -> None:
         for history in self._histories:
             self._reader.refuse(history)
 
-    def _look_at(self, answers: Answers) -> Answers:
+    def _check(self, answers: Answers) -> Answers:
         reader = self._reader
         found, all_believed = list(answers), True
         for place, history in enumerate(self._histories):
@@ -192,13 +192,13 @@ class FieldCheck:
             if number is None:
                 reader.refuse(history)
                 continue
-            found[place] = judged(reader, history, number)
+            found[place] = plausible(reader, history, number)
             all_believed = all_believed and found[place] is not None
-        self._good, self._judged, self._repeated = answers if all_believed else None, tuple(found), None
-        return self._judged
+        self._good, self._plausible, self._repeated = answers if all_believed else None, tuple(found), None
+        return self._plausible
 
 
-def _judge_of(reader: Reader, key: Key) -> Judge | None:
+def _validator_of(reader: Reader, key: Key) -> Validator | None:
     """Return the check of the answers to a call; None where they are taken as they are."""
     function: str = key[0]
     if function in _LISTS:
@@ -208,21 +208,21 @@ def _judge_of(reader: Reader, key: Key) -> Judge | None:
     shape: Shape | None = FUNCTIONS.get(function)
     if shape is None:
         return None
-    judge: Judge
+    validate: Validator
     if isinstance(shape, tuple):
-        judge = _numbers(reader, key, shape)
+        validate = _numbers(reader, key, shape)
     elif isinstance(shape, Mapping):
-        judge = _struct(reader, key, shape)
+        validate = _struct(reader, key, shape)
     else:
-        judge = _number(reader, key, shape)
+        validate = _number(reader, key, shape)
     if function in POWER_LIMITS:
-        return _noting_limit(reader, judge)
-    return _within_limit(reader, key, judge) if function == POWER_USAGE else judge
+        return _noting_limit(reader, validate)
+    return _within_limit(reader, key, validate) if function == POWER_USAGE else validate
 
 
-def _noting_limit(reader: Reader, judge: Judge) -> Judge:
+def _noting_limit(reader: Reader, validate: Validator) -> Validator:
     def note(answer: Any) -> Any:
-        believed = judge(answer)
+        believed = validate(answer)
         if believed is not None:
             limits = cast("tuple[float, ...]", believed if isinstance(believed, tuple) else (believed,))
             reader.power_limit = max(reader.power_limit, *limits)
@@ -231,20 +231,20 @@ def _noting_limit(reader: Reader, judge: Judge) -> Judge:
     return note
 
 
-def _within_limit(reader: Reader, key: Key, judge: Judge) -> Judge:
+def _within_limit(reader: Reader, key: Key, validate: Validator) -> Validator:
     history = reader.history(key)
 
-    def judge_power(answer: Any) -> Any:
-        believed = judge(answer)
+    def validate_power(answer: Any) -> Any:
+        believed = validate(answer)
         if believed is None or not reader.power_limit or believed <= MAX_POWER_RATIO * reader.power_limit:
             return believed
         reader.reject(history.name, answer)
         return None
 
-    return judge_power
+    return validate_power
 
 
-def judged(reader: Reader, history: History, number: float) -> float | None:
+def plausible(reader: Reader, history: History, number: float) -> float | None:
     """Return what is believed of one number of an answer; None where it cannot be true, which is counted."""
     if reader.refused:
         reader.accept(history)
@@ -255,11 +255,11 @@ def judged(reader: Reader, history: History, number: float) -> float | None:
     return believed
 
 
-def _number(reader: Reader, key: Key, rule: Rule) -> Judge:
-    """Judge an answer that is one number, or on some drivers the struct around it."""
+def _number(reader: Reader, key: Key, rule: Rule) -> Validator:
+    """Validate an answer that is one number, or on some drivers the struct around it."""
     history = reader.history(key, rule)
 
-    def judge(answer: Any) -> Any:
+    def validate(answer: Any) -> Any:
         if type(answer) is Record:
             return _struct(reader, key, dict.fromkeys(vars(answer), rule))(answer)
         believed = history.rule.believed(answer, reader.now)
@@ -267,13 +267,13 @@ def _number(reader: Reader, key: Key, rule: Rule) -> Judge:
             reader.reject(history.name, answer)
         return believed
 
-    return judge
+    return validate
 
 
-def _numbers(reader: Reader, key: Key, rules: Sequence[Rule]) -> Judge:
+def _numbers(reader: Reader, key: Key, rules: Sequence[Rule]) -> Validator:
     histories = [reader.history((*key, place), rule) for place, rule in enumerate(rules)]
 
-    def judge(answer: Sequence[float]) -> tuple[float, ...] | None:
+    def validate(answer: Sequence[float]) -> tuple[float, ...] | None:
         found: list[float] = []
         for history, number in zip(histories, answer, strict=False):
             believed = history.rule.believed(number, reader.now)
@@ -283,22 +283,22 @@ def _numbers(reader: Reader, key: Key, rules: Sequence[Rule]) -> Judge:
             found.append(believed)
         return tuple(found)
 
-    return judge
+    return validate
 
 
-def _struct(reader: Reader, key: Key, shape: Mapping[str, Rule]) -> Judge:
+def _struct(reader: Reader, key: Key, shape: Mapping[str, Rule]) -> Validator:
     """Its numbers as they are believed are written into it."""
     function: str = key[0]
     histories = {name: reader.history((*key, name), rule) for name, rule in shape.items()}
 
-    def judge(answer: Record) -> Record | None:
+    def validate(answer: Record) -> Record | None:
         fields = vars(answer)
         for name, history in histories.items():
             number = fields.get(name)
             if number is None:
                 reader.refuse(history)
                 continue
-            believed = judged(reader, history, number)
+            believed = plausible(reader, history, number)
             if believed is None:
                 return None
             fields[name] = believed
@@ -307,19 +307,19 @@ def _struct(reader: Reader, key: Key, shape: Mapping[str, Rule]) -> Judge:
             return None
         return answer
 
-    return judge
+    return validate
 
 
-def _processes(reader: Reader, function: str) -> Judge:
+def _processes(reader: Reader, function: str) -> Validator:
     """Leave out processes that cannot be."""
 
-    def judge(answer: Sequence[Record]) -> Sequence[Record]:
+    def validate(answer: Sequence[Record]) -> Sequence[Record]:
         good = tuple(_possible(answer))
         if len(good) < len(answer):
             reader.reject(function, "processes that cannot be")
         return good
 
-    return judge
+    return validate
 
 
 def _possible(answer: Sequence[Record]) -> Iterator[Record]:
@@ -331,10 +331,10 @@ def _possible(answer: Sequence[Record]) -> Iterator[Record]:
             yield each
 
 
-def _metrics(reader: Reader) -> Judge:
+def _metrics(reader: Reader) -> Validator:
     """Leave out metrics that cannot be. Not a number is GPM's word for no data."""
 
-    def judge(answer: Mapping[int, float]) -> Mapping[int, float]:
+    def validate(answer: Mapping[int, float]) -> Mapping[int, float]:
         bad = [
             id_
             for id_, number in answer.items()
@@ -346,4 +346,4 @@ def _metrics(reader: Reader) -> Judge:
             reader.reject(f"GPM metric {id_}", answer[id_])
         return {id_: number for id_, number in answer.items() if id_ not in bad} if bad else answer
 
-    return judge
+    return validate

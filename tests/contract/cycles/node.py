@@ -17,7 +17,7 @@ from exporter.sampling.usage.nccl_status import Statuses
 
 @dataclass
 class ScriptedNode:
-    """Answers are fields. Those that grow with time grow by the moment of the pass."""
+    """Answers are fields. Those that grow with time grow by the moment of the cycle."""
 
     hosts: Mapping[int, HostProcess] = field(default_factory=dict[int, HostProcess])
     owned: Ownership = field(default_factory=Ownership)
@@ -31,7 +31,7 @@ class ScriptedNode:
     ports: NetworkPorts = NO_PORTS
     suspects: Mapping[Owner, Sequence[int]] = field(default_factory=dict[Owner, Sequence[int]])
     targets: tuple[Target, ...] = ()
-    """What the last pass asked for the owners of."""
+    """What the last cycle asked for the owners of."""
     moments: set[Moment] = field(default_factory=set[Moment])
 
     looked_at: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
@@ -65,7 +65,7 @@ class ScriptedNode:
             nccl=self.statuses,
         )
 
-    def look_again(self, pids: Sequence[int]) -> None:
+    def reread(self, pids: Sequence[int]) -> None:
         self.looked_at.append(tuple(pids))
 
     def start(self, threads: Threads) -> None:

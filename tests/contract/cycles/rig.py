@@ -1,4 +1,4 @@
-"""The real sampler over scripted GPUs and a scripted node, pass by pass on a clock of its own."""
+"""The real sampler over scripted GPUs and a scripted node, cycle by cycle on a clock of its own."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.host_view import HostDeadline
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
-from tests.contract.passes.node import ScriptedNode
+from tests.contract.cycles.node import ScriptedNode
 from tests.unit.collectors.answers import FakeDevice, hopper
 
 BEGIN = 1_700_000_000.0
 UPTIME = 5_000.0
-"""Of the monotonic clock, at the first pass."""
-PATIENCE = 30.0
+"""Of the monotonic clock, at the first cycle."""
+DEADLINE = 30.0
 """Seconds of this machine that GPUs and node may take: no case is about that."""
-_TIMED = {"time", "pass_seconds", "interval", "driver_calls", "passes", "collectors", "gpus", "process"}
+_TIMED = {"time", "cycle_seconds", "interval", "driver_calls", "cycles", "collectors", "gpus", "process"}
 """Of the status: what the machine's speed decides, and what the text shows by itself."""
 
 
@@ -78,7 +78,7 @@ class ScriptedDriver(Driver):
 
 @dataclass
 class Rig:
-    """Change `gpus` and `node` between passes."""
+    """Change `gpus` and `node` between cycles."""
 
     gpus: list[FakeDevice]
     node: ScriptedNode
@@ -92,15 +92,15 @@ class Rig:
         self.driver = ScriptedDriver(*self.gpus)
         self.seconds = 0.0
         self.every_second: list[Callable[[], None]] = []
-        """What happens on the machine before each pass."""
+        """What happens on the machine before each cycle."""
         options = AccountingOptions(1.0, 10.0, self.process_limit, class_rules=self.class_rules)
         self._faults = FaultTracker(self.site)
-        self._deadline = HostDeadline(self.node, PATIENCE, PATIENCE)
+        self._deadline = HostDeadline(self.node, DEADLINE, DEADLINE)
         self.sampler = Sampler(
             self.driver,
             self._deadline,
             COLLECTORS,
-            Pacing(1.0, PATIENCE, 10.0),
+            Pacing(1.0, DEADLINE, 10.0),
             Accounting(options, workload_families(self.pod_labels), self.accounting),
             faults=self._faults,
         )
@@ -114,7 +114,7 @@ class Rig:
         self.sampler.connection._attempt()
         self.sampler.connection.first.set()
 
-    def passes(self, count: int = 1, every: float = 1.0) -> None:
+    def cycles(self, count: int = 1, every: float = 1.0) -> None:
         for _ in range(count):
             at = Moment(UnixTime(BEGIN + self.seconds), MonotonicTime(UPTIME + self.seconds))
             for happens in self.every_second:

@@ -1,4 +1,4 @@
-"""Cases of owners and what their GPUs did: what the GPUs answer and the node says, pass by pass."""
+"""Cases of owners and what their GPUs did: what the GPUs answer and the node says, cycle by cycle."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from exporter.attribution.work_class import ClassRule
 from exporter.core.clock import UnixTime
 from exporter.driver.interface import Record
 from exporter.host.model import HostSignals, HostUsage
-from tests.contract.passes.node import ScriptedNode
-from tests.contract.passes.parts import JOB, NVLINK_FIELDS, POD, energy, process, runs
-from tests.contract.passes.rig import BEGIN, Rig, gpu
+from tests.contract.cycles.node import ScriptedNode
+from tests.contract.cycles.parts import JOB, NVLINK_FIELDS, POD, energy, process, runs
+from tests.contract.cycles.rig import BEGIN, Rig, gpu
 from tests.unit.collectors.answers import ALL_LINKS, FakeInstance, by_argument
 
 
@@ -48,7 +48,7 @@ def two_owners_of_two_gpus() -> Rig:
     second = gpu(1, ComputeRunningProcesses=runs(11, 12, 13, memory=200), TotalEnergyConsumption=energy(50, 250, 450))
     rules = (ClassRule("account", "physics", "batch"),)
     rig = Rig([first, second], node, class_rules=rules, pod_labels=("app",))
-    rig.passes(4)
+    rig.cycles(4)
     return rig
 
 
@@ -57,7 +57,7 @@ def owners_that_are_accounted() -> Rig:
     before = two_owners_of_two_gpus()
     accounting = NodeAccounting(None, memory_id="gpu01", unix=lambda: UnixTime(BEGIN))
     rig = Rig(before.gpus, before.node, pod_labels=("app",), accounting=accounting)
-    rig.passes(12)
+    rig.cycles(12)
     return rig
 
 
@@ -65,7 +65,7 @@ def more_processes_than_are_shown() -> Rig:
     pids = range(20, 26)
     node = ScriptedNode(hosts={pid: process(pid) for pid in pids}, owned=Ownership(dict.fromkeys(pids, JOB)))
     rig = Rig([gpu(0, ComputeRunningProcesses=runs(*pids, memory=100))], node, process_limit=4)
-    rig.passes(2)
+    rig.cycles(2)
     return rig
 
 
@@ -75,13 +75,13 @@ def job_that_starts() -> Rig:
     device = gpu(0, ComputeRunningProcesses=(), UtilizationRates=Record(gpu=0, memory=0))
     device.answers["nvmlGpmMetricsGet"] = dict.fromkeys((1, 2, 3, 5, 10, 12, 13), 0.0)
     rig = Rig([device], node)
-    rig.passes(2)
+    rig.cycles(2)
     info = WorkloadInfo(start_time=UnixTime(BEGIN + 1.0))
     node.owned = Ownership({10: JOB}, {"GPU-0": (JOB,)}, info={JOB: info})
-    rig.passes(2)
+    rig.cycles(2)
     device.answers["nvmlDeviceGetUtilizationRates"] = Record(gpu=90, memory=20)
     device.answers["nvmlGpmMetricsGet"] = {1: 90.0, 2: 80.0, 3: 40.0, 5: 50.0, 10: 30.0, 12: 10.0, 13: 5.0}
-    rig.passes(2)
+    rig.cycles(2)
     return rig
 
 
@@ -92,16 +92,16 @@ def job_that_ends() -> Rig:
     node = ScriptedNode(hosts={10: process(10)}, owned=owned, used=used)
     device = gpu(0, ComputeRunningProcesses=runs(10), TotalEnergyConsumption=energy(100, 400, 700, 1000))
     rig = Rig([device], node)
-    rig.passes(3)
+    rig.cycles(3)
     node.owned, node.hosts, node.used = Ownership(), {}, {}
     device.answers["nvmlDeviceGetComputeRunningProcesses"] = ()
-    rig.passes(3)
+    rig.cycles(3)
     return rig
 
 
 def job_that_is_forgotten() -> Rig:
     rig = job_that_ends()
-    rig.passes(12)
+    rig.cycles(12)
     return rig
 
 
@@ -109,7 +109,7 @@ def energy_counter_that_was_reset() -> Rig:
     node = ScriptedNode(hosts={10: process(10)}, owned=Ownership({10: JOB}, {"GPU-0": (JOB,)}))
     counter = energy(10_000, 10_300, 100, 400, 700, 1000)
     rig = Rig([gpu(0, ComputeRunningProcesses=runs(10), TotalEnergyConsumption=counter)], node)
-    rig.passes(6)
+    rig.cycles(6)
     return rig
 
 
@@ -132,12 +132,12 @@ def instances() -> Rig:
         part.mig = replace(part.mig, gpu_instance=1 + index)
     owned = Ownership({12: POD, 10: JOB}, {"MIG-0": (POD,), "MIG-1": (JOB,)})
     rig = Rig([device], ScriptedNode(hosts={12: process(12), 10: process(10)}, owned=owned))
-    rig.passes(3)
+    rig.cycles(3)
     return rig
 
 
 def too_hot() -> Rig:
-    """Half of each pass too hot, at half of the clock: busy time that was throttled."""
+    """Half of each cycle too hot, at half of the clock: busy time that was throttled."""
     at, slow = count(), by_argument(990, 990, 3201, 1545)
 
     def violations(*_: object) -> Record:
@@ -148,7 +148,7 @@ def too_hot() -> Rig:
         0, ComputeRunningProcesses=runs(10), ClockInfo=slow, CurrentClocksEventReasons=0x20, ViolationStatus=violations
     )
     rig = Rig([device], node)
-    rig.passes(6)
+    rig.cycles(6)
     return rig
 
 
@@ -169,7 +169,7 @@ def busy_in_five_ways() -> Rig:
     owned = Ownership({10 + at: JOB for at in range(5)}, {f"GPU-{at}": (JOB,) for at in range(5)})
     rig = Rig(gpus, ScriptedNode(hosts={10 + at: process(10 + at) for at in range(5)}, owned=owned))
     for _ in range(4):
-        rig.passes()
+        rig.cycles()
         for field in (138, 139):
             gpus[3].fields[field, ALL_LINKS] += 300 << 20  # KiB
     return rig

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from exporter.attribution.owner import Owner, Ownership, WorkloadInfo
-from tests.contract.passes.node import ScriptedNode
-from tests.contract.passes.parts import JOB, process, runs
-from tests.contract.passes.rig import Rig, gpu
+from tests.contract.cycles.node import ScriptedNode
+from tests.contract.cycles.parts import JOB, process, runs
+from tests.contract.cycles.rig import Rig, gpu
 from tests.growth import grown
 from tests.unit.collectors.answers import FakeInstance
 
@@ -27,7 +27,7 @@ def test_sampler_does_not_grow_with_jobs_and_processes_that_are_gone() -> None:
         node.hosts = {pid: process(pid), 5: process(5)}
         node.owned = Ownership({pid: owner, 5: JOB}, {"GPU-0": (owner, JOB)}, info={owner: WorkloadInfo()})
         device.answers["nvmlDeviceGetComputeRunningProcesses"] = runs(pid, 5)
-        rig.passes(CYCLES)
+        rig.cycles(CYCLES)
         rig.seconds += PAUSE_SECONDS
 
     try:
@@ -49,7 +49,7 @@ def test_sampler_does_not_grow_with_instances_that_are_gone() -> None:
         node.hosts = {5: process(5)}
         node.owned = Ownership({5: JOB}, {instance.uuid: (JOB,)}, info={JOB: WorkloadInfo()})
         rig.enumerate()
-        rig.passes(CYCLES)
+        rig.cycles(CYCLES)
         rig.seconds += PAUSE_SECONDS
 
     try:

@@ -1,6 +1,6 @@
-"""What one pass and one page cost in CPU time, in one process: 8 GPUs with 4 processes each, fake driver library.
+"""What one cycle and one page cost in CPU time, in one process: 8 GPUs with 4 processes each, fake driver library.
 
-Run by `make bench`; `python -m tests.bench.passes --profile` prints where a pass spends its time. Times are CPU times
+Run by `make bench`; `python -m tests.bench.cycles --profile` prints where a cycle spends its time. Times are CPU times
 of the whole process, so they hold on a busy machine too; still, compare them only within one run.
 """
 
@@ -33,7 +33,7 @@ from tests.fake_nvml.scenario import Scenario
 WARM = 8
 PAGE_EVERY = 15
 GAP = 0.11
-"""Seconds between passes: GPM wants its samples 100 ms apart. They are booked a second apart, as in service."""
+"""Seconds between cycles: GPM wants its samples 100 ms apart. They are booked a second apart, as in service."""
 
 
 def main() -> int:
@@ -43,7 +43,7 @@ def main() -> int:
     profiles = ThreadProfiles() if given.profile else None
     sampler = _sampler(given.options.split())
     tune_runtime()
-    found = _measure(sampler, given.passes)
+    found = _measure(sampler, given.cycles)
     if profiles:
         profiles.write(45)
     sampler.stop()
@@ -59,9 +59,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--mig", type=int, default=0, help="MIG instances of the node")
     parser.add_argument("--call-us", type=float, default=0.0, help="CPU time of a driver call, in microseconds")
     parser.add_argument("--brief", action="store_true", help="print one line")
-    parser.add_argument("--passes", type=int, default=60)
+    parser.add_argument("--cycles", type=int, default=60)
     parser.add_argument("--options", default="", help="of the exporter")
-    parser.add_argument("--profile", action="store_true", help="print where the passes spend their time")
+    parser.add_argument("--profile", action="store_true", help="print where the cycles spend their time")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--floor", type=float, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -76,7 +76,7 @@ def _outside(given: argparse.Namespace) -> int:
         floor = subprocess.run(
             [built(Path(folder)), str(given.gpus), "40"], env=found, check=True, capture_output=True, text=True
         ).stdout.strip()
-        command = (sys.executable, "-m", "tests.bench.passes", "--inside", "--floor", floor, *sys.argv[1:])
+        command = (sys.executable, "-m", "tests.bench.cycles", "--inside", "--floor", floor, *sys.argv[1:])
         return subprocess.run(command, env=found, check=False).returncode
 
 
@@ -89,10 +89,10 @@ def _sampler(options: Sequence[str]) -> Sampler:
 
 @dataclass(slots=True)
 class Measured:
-    """CPU seconds; `yardsticks` are a fixed piece of Python beside each pass, to hold the others against."""
+    """CPU seconds; `yardsticks` are a fixed piece of Python beside each cycle, to hold the others against."""
 
     yardsticks: list[float] = field(default_factory=list[float])
-    passes: list[float] = field(default_factory=list[float])
+    cycles: list[float] = field(default_factory=list[float])
     pages: list[float] = field(default_factory=list[float])
     zipping: float = 0.0
     body: bytes = b""
@@ -107,7 +107,7 @@ def _measure(sampler: Sampler, number: int) -> Measured:
         blocks = sampler.run_cycle(at).blocks
         spent = time.process_time() - started
         if second >= 0:
-            found.passes.append(spent)
+            found.cycles.append(spent)
             found.yardsticks.append(_yardstick())
         if second % PAGE_EVERY == 0:
             started = time.process_time()
@@ -122,7 +122,7 @@ def _measure(sampler: Sampler, number: int) -> Measured:
 
 def _write(found: Measured, given: argparse.Namespace) -> None:
     if given.brief:
-        median, tenth = statistics.median(found.passes) * 1e3, sorted(found.passes)[len(found.passes) // 10] * 1e3
+        median, tenth = statistics.median(found.cycles) * 1e3, sorted(found.cycles)[len(found.cycles) // 10] * 1e3
         sys.stdout.write(
             f"{given.gpus:4} {given.processes:9} {given.workloads:9} {given.mig:4} {given.call_us:7.0f} "
             f"{median:8.2f} {tenth:8.2f} {given.floor:8.2f} {tenth / given.floor:8.1f} {_resident_mib():7.1f}\n"
@@ -131,15 +131,15 @@ def _write(found: Measured, given: argparse.Namespace) -> None:
     series = sum(line[:1] not in {b"#", b""} for line in found.body.split(b"\n"))
     first, *pages = found.pages
     rows = (
-        ("pass over a yardstick, median", f"{_ratio(found.passes, found.yardsticks):.2f}"),
-        ("pass, 10 % / median / 90 %", _three(found.passes)),
+        ("cycle over a yardstick, median", f"{_ratio(found.cycles, found.yardsticks):.2f}"),
+        ("cycle, 10 % / median / 90 %", _three(found.cycles)),
         ("the same driver calls in C", f"{given.floor:.2f} ms"),
         ("page, first / median", f"{first * 1e3:.2f} / {statistics.median(pages) * 1e3:.2f} ms"),
         ("gzip", f"{found.zipping * 1e3:.2f} ms, {len(found.body)} to {len(found.zipped)} bytes"),
         ("series", f"{series}"),
         ("resident memory", f"{_resident_mib():.1f} MiB"),
     )
-    sys.stdout.write(f"{given.gpus} GPUs, {given.processes} processes, CPU time of {given.passes} passes\n")
+    sys.stdout.write(f"{given.gpus} GPUs, {given.processes} processes, CPU time of {given.cycles} cycles\n")
     for name, text in rows:
         sys.stdout.write(f"  {name:<32} {text}\n")
 
