@@ -94,7 +94,7 @@ CASES: tuple[Case, ...] = (
     silent("GpuOwnerWaste", "jobs of 25 minutes that compute", "390m", _jobs("ada", 25, idle=0.2)),
     silent("GpuOwnerWaste", "one GPU that idles for three hours", "180m", _jobs("ada", 25, gpus=1)),
     fires("GpuOwnerWaste", "interactive work on one GPU at a tenth", "390m", _SESSION),
-    silent("GpuOwnerWaste", "an hour of idle jobs", "90m", _jobs("ada", 25)),
+    silent("GpuOwnerWaste", "half an hour of idle jobs", "30m", _jobs("ada", 25)),
     silent(
         "GpuOwnerWaste",
         "sessions that the site leaves alone by class are part of the hours alone",
