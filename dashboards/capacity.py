@@ -21,7 +21,7 @@ _MONTH_HOURS = 730
 _DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _SUPPLY = {
     "allocated": style.GREEN, "reclaimable": style.ORANGE, "free": style.BLUE, "fragmented": style.YELLOW,
-    "no CPU or memory": style.YELLOW, "out of service": style.GREY, "unhealthy": style.RED,
+    "no CPU or memory": "#B97CA9", "out of service": style.GREY, "unhealthy": style.RED,
 }  # fmt: skip
 _NO_QUEUE = "No work waits for GPUs, or no metrics of a scheduler are scraped"
 
@@ -54,6 +54,7 @@ def capacity() -> build.Dashboard:
         (),
         scope=CLUSTER,
         span="now-7d",
+        refresh="15m",
     )
     made.with_row(build.Row("Buy, tune or repair"))
     _answer(made)

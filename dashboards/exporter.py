@@ -61,7 +61,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Driver not open",
-            "Nodes whose driver the exporter cannot open. The table says why.",
+            "Nodes whose driver the exporter cannot open. The table has the reason.",
             now(f"count(gpu_exporter_driver_error{{{NODE}}} == 1){ZERO}"),
             style.COUNT,
             steps=style.RED_FROM_ONE,
@@ -93,7 +93,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Failing sources",
-            "Attribution sources that did not answer when last asked: owners may be missing.",
+            "Attribution sources that failed when last asked: owners may be missing.",
             now(f"count(gpu_exporter_attribution_success{{{NODE}}} == 0){ZERO}"),
             style.COUNT,
             steps=style.ORANGE_FROM_ONE,
@@ -214,7 +214,7 @@ def _sources(made: build.Dashboard) -> None:
     made.with_panel(
         Table(
             title="Attribution sources",
-            description="The sources of owners: whether each one answers, the age of its oldest answer, and its conflicts with others.",
+            description="The sources of owners: whether each one works, the age of its oldest data, and its conflicts with others.",
             keys=(Key("source", "Source"),),
             columns=(
                 Value("Nodes", f"gpu_exporter_attribution_success{{{NODE}}}", style.COUNT, width=65, reduce="count"),
@@ -227,7 +227,7 @@ def _sources(made: build.Dashboard) -> None:
                     reduce="sum",
                 ),
                 Value(
-                    "Oldest answer",
+                    "Oldest data",
                     f"gpu_exporter_attribution_age_seconds{{{NODE}}}",
                     units.Seconds,
                     decimals=1,
@@ -264,6 +264,6 @@ def _sources(made: build.Dashboard) -> None:
             ),
             sort="GPUs that cannot",
             size=(8, 11),
-            empty="All states can be told apart",
+            empty="All states can be distinguished",
         ).build()
     )

@@ -115,7 +115,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Utilization",
-            f"Share of the allocated and observed GPU time in which a kernel ran. Free GPUs do not count: they are the scheduler's matter. {mfu.MEANING}",
+            f"Fraction of the allocated and observed GPU time in which a kernel ran. Free GPUs do not count: they are the scheduler's matter. {mfu.MEANING}",
             mfu.beside(over_time(UTILIZATION.promql(everything), "kernel ran"), CLUSTER, mfu.NOW),
             units.PercentUnit,
             size=(3, 4),
@@ -173,7 +173,7 @@ def _spread(made: build.Dashboard) -> None:
     made.with_panel(
         panel.band(
             "How busy the nodes are",
-            "The band holds the middle eight tenths of the nodes, the line is the median node. A wide band is work that is badly spread.",
+            "The band covers the middle 80 % of the nodes, the line is the median. A wide band shows badly spread work.",
             (
                 over_time(f"quantile(0.1, {utilization})", "tenth lowest"),
                 over_time(f"quantile(0.5, {utilization})", "median node"),

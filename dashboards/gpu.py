@@ -72,8 +72,8 @@ def _numbers(made: build.Dashboard) -> None:
     onward = (link.to_node("$instance"),)
     made.with_panel(
         panel.number(
-            "Answers",
-            "Whether the driver answers for this GPU. LOST: it fell off the bus or wants a reset. Click for the node.",
+            "Reachable",
+            "Whether the driver reaches this GPU. LOST: it fell off the bus or needs a reset. Click for the node.",
             now(up),
             "none",
             mappings=style.ANSWERS,
@@ -94,7 +94,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Busy",
-            "Share of the observed time in which a kernel ran.",
+            "Fraction of the observed time in which a kernel ran.",
             now(gpu_busy(DEVICE, "gpu")),
             units.PercentUnit,
             size=(3, 4),
@@ -105,7 +105,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Memory used",
-            "Share of its memory in use.",
+            "Fraction of its memory in use.",
             now(f"gpu_memory_used_bytes{{{DEVICE}}} / gpu_memory_total_bytes{{{DEVICE}}}"),
             units.PercentUnit,
             steps=style.FULL,
@@ -150,7 +150,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.name_series(
             panel.facts(
                 "Recovery action",
-                "What the driver itself says must be done with this GPU.",
+                "The recovery action that the driver reports for this GPU.",
                 now(f"max by (action) (gpu_recovery_action{{{DEVICE}}})"),
                 "action",
                 size=(3, 4),
@@ -190,7 +190,7 @@ def _ledger(made: build.Dashboard) -> None:
     made.with_panel(
         panel.ledger(
             "Its time by state",
-            "Share of time in each state. Always sums to 100 %.",
+            "Fraction of time in each state. Always sums to 100 %.",
             over_time(some(f"sum by (state) ({rate(seconds)})")),
             unit=units.PercentUnit,
             size=(12, 9),

@@ -86,7 +86,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         _count(
             "Remap failed",
-            "GPUs whose memory could not be mended: replace them.",
+            "GPUs whose memory could not be repaired: replace them.",
             f"count(gpu_row_remap_failed{{{NODE}}} == 1)",
         )
     )
@@ -223,7 +223,7 @@ def _throttling(made: build.Dashboard) -> None:
 def _advised() -> table.Panel:
     return Table(
         title="Recovery the driver asks for",
-        description="GPUs for which the driver itself says that something must be done.",
+        description="GPUs for which the driver reports a recovery action.",
         keys=health_links.keys(),
         columns=(
             Text("Action", f'gpu_recovery_action{{{NODE}, action!="none"}} == 1', "action", tuple(style.RECOVERY)),

@@ -94,11 +94,11 @@ def _numbers(made: build.Dashboard) -> None:
         ("Allocated GPUs", "Now, over all its pods and nodes.", f"sum(workload:gpu_workload_allocated_gpus:sum{{{SCOPE}}})", style.COUNT, 1),
         ("Pods and nodes", "Containers of pods, or the job on each of its nodes, with allocated GPUs now.", f"sum(workload:gpu_workload_parts:count{{{SCOPE}}})", style.COUNT, 0),
         ("Restarts", "In the time range: new pods, restarted containers, requeues. What starts within two and a half minutes counts once.", f"max(changes({_STARTED}[$__range]) > (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or changes({_STARTED}[$__range]))", style.COUNT, 0),
-        ("Utilization", f"Share of the allocated and observed GPU time of the range in which a kernel ran. {mfu.MEANING}", UTILIZATION.promql(everything), units.PercentUnit, 0),
+        ("Utilization", f"Fraction of the allocated and observed GPU time of the range in which a kernel ran. {mfu.MEANING}", UTILIZATION.promql(everything), units.PercentUnit, 0),
         ("Allocated GPU h", "In the time range.", ALLOCATED.promql(everything), GPU_HOURS, 1),
         ("GPU hours wasted", "Allocated and idle, waiting or throttled, in the time range.", WASTED.promql(everything), GPU_HOURS, 1),
         ("Cost so far", f"Of its allocated GPU hours in the time range. {price.SOURCE}", price.total(price.allocated(SCOPE)), style.MONEY, 0),
-        ("Straggling", "Share of the last five minutes in which the others on its node waited for its slowest GPU; what they wait for less than half of a cycle does not count.", f"max(workload:gpu_straggling:ratio_rate5m{{{SCOPE}}})", units.PercentUnit, 0),
+        ("Straggling", "Fraction of the last five minutes in which the others on its node waited for its slowest GPU; what they wait for less than half of a cycle does not count.", f"max(workload:gpu_straggling:ratio_rate5m{{{SCOPE}}})", units.PercentUnit, 0),
     )  # fmt: skip
     for title, text, expr, unit, decimals in numbers:
         queries = mfu.beside(now(expr, "kernel ran"), SCOPE) if title == "Utilization" else now(expr)
@@ -231,7 +231,7 @@ def _host(made: build.Dashboard) -> None:
         ("CPU", "Cores in use.", "sum", _rate_of("gpu_workload_cpu_seconds_total"), style.COUNT),
         ("Host memory", "In use, page cache left out.", "sum", _level_of("gpu_workload_resident_memory_bytes"), units.BytesIEC),
         ("Read", "From block devices.", "sum", _rate_of("gpu_workload_read_bytes_total"), units.BytesPerSecondSI),
-        ("Pressure", "Share of time some of its tasks were stalled, for what stalled most.", "max", _rate_of("gpu_workload_pressure_seconds_total"), units.PercentUnit),
+        ("Pressure", "Fraction of time some of its tasks were stalled, for what stalled most.", "max", _rate_of("gpu_workload_pressure_seconds_total"), units.PercentUnit),
     )  # fmt: skip
     for title, text, operation, value, unit in graphs:
         at_end = f"{operation} by ({_BY_NODE}) ({value(' @ end()')})"

@@ -85,7 +85,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Busy",
-            "Share of the observed time in which a kernel ran, over all GPUs of the node. Lost GPUs are not in it.",
+            "Fraction of the observed time in which a kernel ran, over all GPUs of the node. Lost GPUs are not in it.",
             over_time(gpu_busy(ONE_NODE, "")),
             units.PercentUnit,
             size=(4, 4),
@@ -200,7 +200,7 @@ def _load(made: build.Dashboard) -> None:
     made.with_panel(
         panel.lines(
             "Busy",
-            "Share of the observed time a kernel ran, per GPU, integrated on the node. A GPU that does not answer has no line.",
+            "Fraction of the observed time a kernel ran, per GPU, integrated on the node. An unreachable GPU has no line.",
             over_time(gpu_busy(ONE_NODE, "cluster, instance, gpu"), BY_GPU),
             units.PercentUnit,
             ceiling=1,
@@ -219,7 +219,7 @@ def _load(made: build.Dashboard) -> None:
     made.with_panel(
         panel.lines(
             "SM activity",
-            "Share of the multiprocessors that had work: a truer utilization than the driver's. Hopper and newer.",
+            "Fraction of the multiprocessors that had work: a truer utilization than the driver's. Hopper and newer.",
             over_time(answering(rate(f"gpu_sm_active_seconds_total{{{ONE_NODE}}}"), ONE_NODE), BY_GPU),
             units.PercentUnit,
             ceiling=1,

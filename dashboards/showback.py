@@ -10,16 +10,17 @@ from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, GPU_HOURS, JOULES_PER_KWH, KWH, RANGE, now
 from dashboards.parts.table import Key, Table, Value, cause, lost_state, step
 from exporter.tools.report import promql
-from exporter.tools.report.definitions import FREE, POSSIBLY_LOST, among, without
+from exporter.tools.report.definitions import LOST, POSSIBLY_LOST, among, grown_in
 
 _OWNED = promql.owned(promql.TEAM, CLUSTER)
-_SERIES = "team_state:gpu_owner_gpu_seconds:increase"
-_ALLOCATED = promql.allocated_gpu_hours(promql.TEAM, CLUSTER, RANGE)
-_BEFORE = f"sum by (team) (sum_over_time({_SERIES}{{{_OWNED}, {without(FREE)}}}[{RANGE}] offset {RANGE})) / 3600"
+_SERIES = f"team:gpu_owner_gpu_seconds:increase{{{_OWNED}}}"
+_ALLOCATED = f"sum by (team) ({grown_in(RANGE)(_SERIES)})"
+_BEFORE = f"sum by (team) (sum_over_time({_SERIES}[{RANGE}] offset {RANGE})) / 3600"
+_USED = f"sum by (team) ({grown_in(RANGE)(f'team:gpu_owner_busy_gpu_seconds:increase{{{_OWNED}}}')})"
+_LEDGER = promql.ledger(promql.TEAM, _OWNED, RANGE, "team")
 _ENERGY = (
     f"sum by (team) (sum_over_time(team:gpu_owner_energy_joules:increase{{{_OWNED}}}[{RANGE}])) / {JOULES_PER_KWH}"
 )
-_POSSIBLY = promql.ledger(promql.TEAM, _OWNED, RANGE, "team").of(among(POSSIBLY_LOST))
 
 _IDLE = ("wait_requests", "wait_user")
 
@@ -32,8 +33,9 @@ def showback() -> build.Dashboard:
         (),
         scope=CLUSTER,
         span="now-30d",
+        refresh="15m",
     )
-    allocated = price.in_states(promql.TEAM, CLUSTER, without(FREE), "team")
+    allocated = promql.priced_level("team", grown_in(RANGE)(_SERIES))
     made.with_panel(
         Table(
             title="Teams",
@@ -46,14 +48,23 @@ def showback() -> build.Dashboard:
                 Value("Before", _BEFORE, GPU_HOURS, decimals=1, width=110, reduce="sum"),
                 Value(
                     "Used",
-                    promql.busy_gpu_hours("team", CLUSTER, RANGE),
+                    _USED,
                     GPU_HOURS,
                     decimals=1,
                     width=110,
                     reduce="sum",
                 ),
-                Value("Wasted", promql.wasted("team", CLUSTER, RANGE), GPU_HOURS, decimals=1, width=110, reduce="sum"),
-                Value("Possibly wasted", _POSSIBLY, GPU_HOURS, decimals=1, width=130, reduce="sum"),
+                Value(
+                    "Wasted",
+                    f"({_LEDGER.of(among(LOST))} or 0 * ({_USED} > 0))",
+                    GPU_HOURS,
+                    decimals=1,
+                    width=110,
+                    reduce="sum",
+                ),
+                Value(
+                    "Possibly wasted", _LEDGER.of(among(POSSIBLY_LOST)), GPU_HOURS, decimals=1, width=130, reduce="sum"
+                ),
                 Value(
                     "Possible cost",
                     price.of_possible_waste("team", CLUSTER),

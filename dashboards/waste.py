@@ -27,6 +27,7 @@ def waste() -> build.Dashboard:
         (variable.shown(CLUSTER, 30),),
         scope=CLUSTER,
         span="now-24h",
+        refresh="15m",
     )
     made.with_row(build.Row("In the time range"))
     _numbers(made)
@@ -40,9 +41,10 @@ def waste() -> build.Dashboard:
             "GPUs by state",
             "GPUs' worth of time in each state.",
             over_time(some(devices("cluster", CLUSTER, "state", identity).of())),
-            size=(24, 10),
+            size=(20, 10),
         )
     )
+    made.with_panel(panel.covered((4, 10)))
     made.with_row(build.Row("By team, user and model"))
     for level, title, onward in (
         ("namespace", "Namespaces", link.to_namespace(link.cell("Namespace"))),
@@ -67,14 +69,14 @@ def _numbers(made: build.Dashboard) -> None:
             "Hours that a GPU was allocated, used or not.",
             now(allocated),
             GPU_HOURS,
-            size=(2, 4),
+            size=(3, 4),
             decimals=0,
         )
     )
     made.with_panel(
         panel.number(
             "Wasted",
-            "Allocated, and certainly or likely for nothing: not used, waiting for a cause that is known, or throttled.",
+            "Allocated and lost: not used, waiting for a known cause, or throttled.",
             now(lost),
             GPU_HOURS,
             steps=style.ORANGE_FROM_ONE,
@@ -85,7 +87,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Possibly wasted",
-            "Allocated while nothing ran, and that may be as it should: waiting for requests, for people, or for a cause unknown. Not in the waste.",
+            "Allocated while nothing ran, which may be right: waiting for requests, for people, or for an unknown cause. Not counted as waste.",
             now(OWNED.or_none(among(POSSIBLY_LOST))),
             GPU_HOURS,
             size=(3, 4),
@@ -94,12 +96,12 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Wasted share",
+            "Wasted fraction",
             "The fraction of the allocated hours that was wasted.",
             now(f"({lost}) / ({allocated} > 0)"),
             units.PercentUnit,
             steps=style.LOSS,
-            size=(2, 4),
+            size=(3, 4),
             decimals=0,
         )
     )
@@ -150,7 +152,6 @@ def _numbers(made: build.Dashboard) -> None:
             decimals=0,
         )
     )
-    made.with_panel(panel.covered((2, 4)))
 
 
 def _bars() -> bargauge.Panel:
@@ -165,10 +166,10 @@ def _bars() -> bargauge.Panel:
 
 def _causes() -> table.Panel:
     lost = promql.causes(promql.TEAM, CLUSTER, RANGE)
-    struck = promql.ledger("workload", CLUSTER, RANGE, "cluster, workload, state").of(among(LOST))
+    struck = promql.ledger(promql.TEAM, OWNED.matchers, RANGE, "team, state").of(among(LOST))
     return Table(
         title="Causes, and what to do",
-        description="The wasted hours by cause, the largest first, the number of workloads each struck for a minute or more, and what helps first. Click a cause for the whole advice.",
+        description="The wasted hours by cause, the largest first, the number of teams each struck for a minute or more, and what helps first. Click a cause for the whole advice.",
         keys=(cause("Cause"),),
         columns=(
             Value("GPU hours", lost, GPU_HOURS, decimals=1, width=105, reduce="sum"),
@@ -179,7 +180,7 @@ def _causes() -> table.Panel:
                 width=100,
                 reduce="sum",
             ),
-            Value("Workloads", f"count by (state) ({struck} * 3600 > 60)", style.COUNT, decimals=0, width=100),
+            Value("Teams", f"count by (state) ({struck} * 3600 > 60)", style.COUNT, decimals=0, width=100),
             step("What to do first", lost),
         ),
         sort="GPU hours",

@@ -20,13 +20,13 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 925, "config": 780, "driver": 2850, "host": 2655, "collectors": 2825, "attribution": 7285,
-    "progress": 1215, "ledger": 3060, "accounting": 1015, "faults": 2830, "sampling": 3860, "exposition": 195,
-    "web": 2090, "daemon": 920,
-    "tools/simulator": 2730, "tools/capture": 715, "tools/report": 5815, "tools/check": 1115, "tools/reference": 755,
+    "core": 915, "config": 780, "driver": 2845, "host": 2655, "collectors": 2820, "attribution": 7280,
+    "progress": 1215, "ledger": 3055, "accounting": 1015, "faults": 2830, "sampling": 3860, "exposition": 190,
+    "web": 2090, "daemon": 915,
+    "tools/simulator": 2725, "tools/capture": 715, "tools/report": 5795, "tools/check": 1115, "tools/reference": 750,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
-MAX_MODULES = 274
+MAX_MODULES = 265
 MAX_FLOORS = 8
 """Floors of the daemon."""
 MAX_FILE_LINES = 400

@@ -2,6 +2,18 @@
 accounting: venv setup-rules ## A thousand jobs of 5 to 300 s: Waste, digest and summaries within 1 % of the truth (two minutes; JOBS=1000 SEED=1)
 	$(BIN)/python -m tests.replay.accounting --jobs $(or $(JOBS),1000) --seed $(or $(SEED),1)
 
+.PHONY: scale-month
+scale-month: venv setup-rules ## What boards over a month and a year ask of a Prometheus with the recorded totals of 1,000 nodes (ten minutes)
+	$(BIN)/python -m tests.scale.month
+
+.PHONY: ninety-days
+ninety-days: venv setup-rules ## Ninety days of invoices against a known truth, with every kind of gap (five CPU minutes; SEED=1)
+	$(BIN)/python -m tests.replay.ninety_days $(if $(SEED),--seed $(SEED))
+
+.PHONY: test-engines
+test-engines: venv setup-rules ## A sharded fleet writes to VictoriaMetrics and Thanos, which are down for five minutes (needs Go; half an hour, the first time more)
+	$(BIN)/python -m tests.engines.run
+
 FOCUS := .cache/focus
 
 $(FOCUS)/.installed: .ci/make/accounting.mk

@@ -125,14 +125,14 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
     return Table(
         title="GPU by GPU",
         description="One row per GPU, lost GPUs first. State: its largest loss where that takes a tenth of its time, "
-        "else what takes most. A dash: not reported, or not known while it does not answer. Click a GPU to open it.",
+        "else what takes most. A dash: not reported, or unknown while it is unreachable. Click a GPU to open it.",
         keys=(
             Key("cluster", "Cluster", hidden=True),
             Key("instance", "Node", hidden=True),
             Key("gpu", "GPU", (link.to_gpu("$instance", link.cell("GPU")),), width=60),
         ),
         columns=(
-            Value("Answers", known(scope, "gpu"), "none", mappings=tuple(style.ANSWERS), width=95, reduce="min"),
+            Value("Reachable", known(scope, "gpu"), "none", mappings=tuple(style.ANSWERS), width=105, reduce="min"),
             Text("Model", f"gpu_info{{{scope}}}", "model", width=190, links=(link.to_model(link.cell("Model")),)),
             Text(
                 "Allocated to",
@@ -176,7 +176,7 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
                 width=80,
             ),
         ),
-        sort="Answers",
+        sort="Reachable",
         ascending=True,
         size=size,
         empty="No GPU in this selection",

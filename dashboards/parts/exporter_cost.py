@@ -21,7 +21,7 @@ def cost(made: build.Dashboard) -> None:
     made.with_panel(
         panel.lines(
             "CPU of the exporters",
-            "Share of one core: the mean exporter and the dearest.",
+            "Fraction of one core: the mean exporter and the dearest.",
             [
                 over_time(f"avg({of_exporters(rate('process_cpu_seconds_total'))})", "mean"),
                 over_time(f"max({of_exporters(rate('process_cpu_seconds_total'))})", "dearest"),

@@ -28,25 +28,35 @@ def dashboard(
     *,
     scope: str,
     span: str = "now-6h",
+    refresh: str = "1m",
 ) -> build.Dashboard:
     """An empty dashboard. `scope` are the label matchers of the alerts that are annotated on its graphs."""
+    live = not span.endswith("d")
     frame = (
         build.Dashboard(f"GPU / {title}")
         .uid(identity)
         .description(description)
-        .tags([uid.TAG])
+        .tags([uid.TAG, uid.LIVE_TAG if live else uid.ACCOUNTING_TAG])
         .readonly()
-        .refresh("1m")
+        .refresh(refresh)
         .time(span, "now")
         .timezone("browser")
         .tooltip(model.DashboardCursorSync.CROSSHAIR)
         .link(
             build.DashboardLink("GPU dashboards")
             .type(model.DashboardLinkType.DASHBOARDS)
-            .tags([uid.TAG])
+            .tags([uid.LIVE_TAG])
             .as_dropdown(True)
             .include_vars(True)
-            .keep_time(True)
+            .keep_time(live)
+        )
+        .link(  # an hour of a live dashboard is no month of a bill, and the other way round
+            build.DashboardLink("Cost and capacity")
+            .type(model.DashboardLinkType.DASHBOARDS)
+            .tags([uid.ACCOUNTING_TAG])
+            .as_dropdown(True)
+            .include_vars(True)
+            .keep_time(not live)
         )
         .annotation(_firing("Critical alerts", "critical", RED, scope))
         .annotation(_firing("Warnings", "warning", ORANGE, scope))

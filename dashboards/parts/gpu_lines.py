@@ -32,7 +32,7 @@ def load(made: build.Dashboard) -> None:
     made.with_panel(
         panel.lines(
             "Pipelines",
-            "Share of time each pipeline was active. Matrix work without tensor activity wants a lower precision.",
+            "Fraction of time each pipeline was active. Matrix work without tensor activity wants a lower precision.",
             [
                 over_time(
                     active(f"{name}_active"),
@@ -73,7 +73,7 @@ def load(made: build.Dashboard) -> None:
     made.with_panel(
         panel.lines(
             "Video engines",
-            "Share of time the encoder, decoder, JPEG and optical flow engines were busy.",
+            "Fraction of time the encoder, decoder, JPEG and optical flow engines were busy.",
             [
                 over_time(f"gpu_{name}_utilization_ratio{{{DEVICE}}}", name)
                 for name in ("encoder", "decoder", "jpeg", "ofa")
@@ -132,7 +132,7 @@ def heat(made: build.Dashboard) -> None:
         panel.name_series(
             panel.lines(
                 "Clock throttling",
-                "Share of time the clocks were lowered, by reason, and what the power cap took of it. That is no waste.",
+                "Fraction of time the clocks were lowered, by reason, and what the power cap took of it. That is no waste.",
                 [
                     over_time(
                         some(f"sum by (reason) ({rate(f'gpu_throttled_seconds_total{{{DEVICE}}}')})"), "{{reason}}"
@@ -152,7 +152,7 @@ def heat(made: build.Dashboard) -> None:
     made.with_panel(
         panel.lines(
             "Fans",
-            "Speed, as a share of the most. Servers cool by their own fans and have none here.",
+            "Speed, as a fraction of the maximum. Servers cool by their own fans and have none here.",
             over_time(f"gpu_fan_speed_ratio{{{DEVICE}}}", "fan {{fan}}"),
             units.PercentUnit,
             size=(12, 7),

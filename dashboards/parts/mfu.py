@@ -10,8 +10,8 @@ from dashboards.parts.table import Value, gauge
 from exporter.tools.report.progress import bound, reported
 
 MEANING = (
-    "MFU: the model FLOPs that programs report over what their GPUs could do at most. Of those that report none, MFU at most is a "
-    "bound by tensor activity and clock."
+    "MFU: reported model FLOPs divided by the peak of the GPUs. Without a report, MFU bound is an upper limit "
+    "from tensor activity and clock."
 )
 
 

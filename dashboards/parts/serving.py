@@ -92,7 +92,7 @@ def _beside_the_ledger() -> Iterator[timeseries.Panel]:
     )
     yield panel.lines(
         "SM active",
-        "Share of time that a warp was on a multiprocessor, mean of the engine's GPUs.",
+        "Fraction of time that a warp was on a multiprocessor, mean of the engine's GPUs.",
         over_time(f"serving:gpu_sm_active:ratio_rate5m{{{CLUSTER}}}", _PLACE),
         units.PercentUnit,
         size=(6, 9),

@@ -36,7 +36,7 @@ def to_the_end(scope: str) -> table.Panel:
     hourly = price.priced(f"workload_model:gpu_allocation_ratio:sum{{{scope}}}")
     return Table(
         title="Estimated completion",
-        description="Time to the end as the program says, else at its mean pace; energy and cost of that time at what they are now, at the prices "
+        description="Time to the end as the program reports, else at its mean pace; energy and cost of that time at what they are now, at the prices "
         "of the site's price file. Time to train is MLPerf Training's measure: from the program's start until its target quality was reached.",
         keys=(Key("cluster", "Cluster", hidden=True), Key("workload", "Workload", (link.to_pod(name), link.to_job(name)))),
         columns=(

@@ -76,7 +76,7 @@ def words(table: dict[str, tuple[str, str]]) -> list[model.ValueMapping]:
 
 YES_IS_BAD = words({"0": ("no", GREEN), "1": ("yes", RED)})
 YES_IS_GOOD = words({"0": ("no", RED), "1": ("yes", GREEN)})
-ANSWERS = words({"0": ("LOST", RED), "1": ("answers", GREEN)})
+ANSWERS = words({"0": ("LOST", RED), "1": ("yes", GREEN)})
 THROTTLE = words({"0": ("full clocks", GREEN), "1": ("throttled", RED)})
 SEVERITIES = words({name: (name, colour) for name, colour in SEVERITY.items()})
 # fmt: off

@@ -14,4 +14,6 @@ THROUGHPUT = "gpu-throughput"
 EXPORTER = "gpu-exporter"
 
 TAG = "gpu-exporter"
+LIVE_TAG, ACCOUNTING_TAG = "gpu-live", "gpu-accounting"
+"""Tags of dashboards of the last hours, and of those over days and months."""
 """On every dashboard; the drop-down of dashboards finds its entries by it."""

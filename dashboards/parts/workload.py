@@ -48,7 +48,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
     made.with_panel(
         panel.number(
             "Utilization",
-            f"Share of the allocated and observed GPU time of the whole range in which a kernel ran. {mfu.MEANING}",
+            f"Fraction of the allocated and observed GPU time of the whole range in which a kernel ran. {mfu.MEANING}",
             mfu.beside(now(UTILIZATION.promql(everything), "kernel ran"), scope),
             units.PercentUnit,
             size=(3, 4),
@@ -59,7 +59,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
     made.with_panel(
         panel.number(
             "Target ratio",
-            "Utilization as a part of what is good for its class of work: 70 % of the time of batch work, 35 % of a service's, 14 % of a session's. Under 43 % of its mark it is bad.",
+            "Utilization divided by the target of its class: batch 70 %, service 35 %, interactive 14 %. Below 43 % is bad.",
             now(target_ratio_promql(everything)),
             units.PercentUnit,
             steps=style.TARGET_RATIO,

@@ -157,7 +157,7 @@ def host(made: build.Dashboard, kind: Kind) -> None:
     made.with_panel(
         panel.lines(
             "Pressure",
-            "Share of time some of its tasks were stalled for CPU, storage (io) or memory. The cause behind waiting GPUs.",
+            "Fraction of time some of its tasks were stalled for CPU, storage (io) or memory. The cause behind waiting GPUs.",
             over_time(
                 f"max by (cluster, workload, resource) ({rate(f'gpu_workload_pressure_seconds_total{{{scope}}}')})",
                 f"{BY_WORKLOAD} {{{{resource}}}}",

@@ -137,7 +137,7 @@ or label_replace(gpu_accounting_scheduler_difference_ratio > <max_difference_rat
         "fails: GPU time has no "
         "owner, and alerts to owners of this node may be missing.{{ else if eq $labels.of `node` }}{{ "
         "$labels.source }} "
-        "does not answer the exporter of "
+        "does not reply to the exporter of "
         + NODE
         + ", or refuses: how many GPUs the node should have, and whether it is "
         "in maintenance, is known from the other sources alone.{{ else }}Collector {{ $labels.collector }} of "

@@ -46,7 +46,7 @@ max without (level) (
     ),
     meaning="Many exporters of a rack, cluster or site are down at the same time.",
     summary=f"{_PLACE}{percent()} of the GPU exporters are down",
-    description=f"{_PLACE}{percent()} of the GPU exporters do not answer: look for a common "
+    description=f"{_PLACE}{percent()} of the GPU exporters are unreachable: look for a common "
     "cause (power, network, a rollout). Nodes in maintenance are not counted, nor are targets younger than 15 minutes."
     + found("sum(node:gpu_unreachable:count{cluster=%q})", " GPUs not seen now: {{ .Value }}.", "cluster"),
 )
@@ -63,7 +63,7 @@ unless on (cluster, job, instance) (target:gpu_exporter:last == 0 unless target:
     for_="5m",
     keep_firing_for="10m",
     meaning="Prometheus cannot scrape the exporter of a node, so that nothing is known of its GPUs.",
-    summary=f"{NODE} does not answer: its GPU exporter is down",
+    summary=f"{NODE} is unreachable: its GPU exporter is down",
     description=f"Prometheus cannot scrape {{{{ $labels.instance }}}} (job {{{{ $labels.job }}}}): the node or its "
     f"exporter is down, and nothing is known of its GPUs.{_LAST_KNOWN} Look at the node first, then start the "
     f"exporter.",

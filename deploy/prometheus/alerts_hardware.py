@@ -159,11 +159,11 @@ or on {_DEVICE} ({_GONE} and last_over_time({_GONE}[4m] offset <wait>)
 unless on {_NODE} gpu_exporter_driver_error)""",
     ),
     params=(Param("wait", "5m", Unit.DURATION, "Time a GPU must be away for; with an XID the alert fires at once."),),
-    meaning="A GPU that should be there fell off the PCIe bus, or does not answer.",
+    meaning="A GPU that should be there fell off the PCIe bus, or is unreachable.",
     summary=f"{{{{ if $labels.fault }}}}{GPU} {{{{ if $labels.evidence | match `^XID 79` }}}}fell off the PCIe bus"
     f"{{{{ else }}}}is lost{{{{ end }}}} {_EVIDENCE}{{{{ else }}}}{NODE} has fewer GPUs than it should have{{{{ "
     f"end }}}}",
-    description=f"{{{{ if $labels.fault }}}}{GPU} does not answer {_EVIDENCE} since {timestamp()}: it is "
+    description=f"{{{{ if $labels.fault }}}}{GPU} is lost {_EVIDENCE} since {timestamp()}: it is "
     f"off the bus, or calls about it hang. Drain the node and restart it. {HIT}{{{{ else }}}}{NODE} has "
     f"fewer GPUs than "
     "it should have. " + unless_silent(NODE_ALLOCATED) + " Drain the node and restart it."

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from deploy.prometheus.declaration import Alert
-from exporter.core.project import REPOSITORY
+from exporter import REPOSITORY
 
 FOLDER = "docs/runbooks"
 _COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)

@@ -70,6 +70,7 @@ def _level(level: str, labels: tuple[str, ...], name: str, kept: tuple[str, ...]
     return record(f"{recorded}:{name}:increase", result, f"sum {by(result)} ({source})", f"{what} of the {level}.")
 
 
+_ALLOCATED = ("team", "class", "model", "profile")
 _COUNTERS = (
     ("gpu_owner_gpu_seconds", ("state",), "GPU seconds", "GPU seconds by state"),
     ("gpu_owner_busy_gpu_seconds", (), "GPU seconds", "GPU seconds in which kernels ran"),
@@ -78,5 +79,11 @@ _COUNTERS = (
 ACCOUNTING = (
     *(rule for name, labels, unit, _ in _COUNTERS for rule in _growth(f"{name}_total", name, labels, unit)),
     *(_level(level, labels, name, kept, what) for level, labels in LEVELS for name, kept, _, what in _COUNTERS),
+    record(
+        "team:gpu_owner_gpu_seconds:increase",
+        _ALLOCATED,
+        f'sum {by(_ALLOCATED)} (team_state:gpu_owner_gpu_seconds:increase{{team!="",state!="free"}})',
+        "Allocated GPU seconds of the team. A year has a tenth of the series by state.",
+    ),
 )
 """Rules of one group, in this order: the increase reads the last recorded value before it is replaced."""

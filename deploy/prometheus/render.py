@@ -22,7 +22,7 @@ from deploy.prometheus.overrides import Override, Scope, overridable, scopes
 from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.targets import exporters
 from deploy.prometheus.walk import link, report
-from exporter.core.project import RUNBOOKS
+from exporter import RUNBOOKS
 
 _SUBJECTS = {
     "gpu-workload.alerts": (*WORKLOAD_ALERTS, OWNER_WASTE, *RANKS, *UNALLOCATED),

@@ -180,7 +180,7 @@ class AllocationTracker:
     def _add(self, entry: _Entry, place: Place, begin: float, end: float, amount: Amount) -> None:
         """Add what was got from `begin` to `end`, each hour its part."""
         self._counters.add(entry.allocation.owner, entry.kind, place, amount, end)
-        for hour, part in _hours(begin, end):
+        for hour, part in hours_between(begin, end):
             key = HourKey(entry.allocation.id, hour, *place)
             sums, _ = entry.hours.setdefault(key, (Sums(), 0.0))
             sums.add(amount, part)
@@ -268,7 +268,7 @@ def _described(entry: _Entry, owner: Owner, info: WorkloadInfo, rows: Collection
     )
 
 
-def _hours(begin: float, end: float) -> Iterator[tuple[int, float]]:
+def hours_between(begin: float, end: float) -> Iterator[tuple[int, float]]:
     """Yield the hours between two moments, each with its part of the time; the hour of `end` where it is none."""
     if end <= begin:
         yield int(end // HOUR_SECONDS), 1.0

@@ -14,7 +14,6 @@ from exporter.core.families import (
     DEVICE,
     INSTANCE,
     NODE,
-    AnyFamily,
     Columns,
     Family,
     Sample,
@@ -210,7 +209,6 @@ OWNER_FAMILIES: tuple[Family[OwnerRows], ...] = (
     gauges("gpu_unallocated_use", "The owner runs on a scheduler's GPU, and every source reports that it was not allocated to it; always 1.", Unit.NONE, _unallocated, (*DEVICE, *OWNER_LABELS), NODE),
 )  # fmt: skip
 
-FAMILIES: tuple[AnyFamily, ...] = (*workload_families(), *OWNER_FAMILIES)
 """Families of workloads without allow-listed pod labels."""
 
 

@@ -6,6 +6,9 @@ the sampler beside these.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.clocks import CLOCKS
 from exporter.collectors.ecc import ECC, REMAPPED_ROWS, RETIRED_PAGES
@@ -22,6 +25,8 @@ from exporter.collectors.processes import PROCESSES
 from exporter.collectors.temperature import TEMPERATURE
 from exporter.collectors.throttle import THROTTLE
 from exporter.collectors.utilization import ENGINES, UTILIZATION
+from exporter.config.kinds import Subset
+from exporter.config.option import option
 
 COLLECTORS: tuple[AnyCollector, ...] = (
     INFO,
@@ -43,3 +48,31 @@ COLLECTORS: tuple[AnyCollector, ...] = (
     PROCESSES,
     MIG,
 )
+
+
+XID = "xid"
+HELP: Mapping[str, str] = {
+    **{collector.name: collector.help for collector in COLLECTORS},
+    XID: "XIDs from the driver's events and the kernel log.",
+}
+"""What can be disabled, and what it reads. No collector reads XIDs; they are disabled as one is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectorsConfig:
+    """`--collectors.*`."""
+
+    disable: tuple[str, ...] = option(
+        "",
+        Subset(tuple(HELP)),
+        f"Collectors to switch off, with commas between, of {', '.join(HELP)}.",
+        metavar="NAMES",
+    )
+
+    @property
+    def enabled(self) -> Sequence[AnyCollector]:
+        return tuple(collector for collector in COLLECTORS if collector.name not in self.disable)
+
+    @property
+    def xids(self) -> bool:
+        return XID not in self.disable

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.attribution.assembly.config import AttributionConfig
-from exporter.collectors.config import CollectorsConfig
+from exporter.collectors import CollectorsConfig
 from exporter.config.kinds import duration, path, text
 from exporter.config.option import option, options_of, section, values_of
 from exporter.daemon.logs import LogConfig
-from exporter.exposition.config import MetricsConfig
+from exporter.exposition.page import MetricsConfig
 from exporter.faults.config import FaultsConfig
-from exporter.ledger.config import LedgerConfig
+from exporter.ledger.states import LedgerConfig
 from exporter.progress.reader import ProgressConfig
 from exporter.sampling.config import ProcessConfig, SamplingConfig
 from exporter.sampling.usage.nccl_status import NcclConfig

@@ -9,11 +9,13 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
+from typing import final
 
 from exporter import __version__
 from exporter.config.kinds import address_text
@@ -22,7 +24,6 @@ from exporter.core.threads import Threads
 from exporter.daemon import assembly, logs
 from exporter.daemon.assembly import Exporter, stale_seconds
 from exporter.daemon.config import DaemonConfig
-from exporter.daemon.systemd import Notifier, Watchdog
 from exporter.exposition.page import PageStore
 from exporter.host.rdma import pci_gpus
 from exporter.sampling.blocks import stale_snapshot
@@ -33,6 +34,66 @@ from exporter.web.config import WebConfig
 from exporter.web.history import GpuHistory
 from exporter.web.server import Server
 from exporter.web.settings import WebSettings
+
+log = logging.getLogger(__name__)
+
+_INTERVALS = 5
+"""Sampling intervals without a sign of life after which the watchdog is left to act."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notifier:
+    """Sends lines to systemd; without an address (not started by systemd) it sends nothing."""
+
+    address: str
+
+    @staticmethod
+    def of(environment: Mapping[str, str]) -> Notifier:
+        return Notifier(environment.get("NOTIFY_SOCKET", ""))
+
+    def send(self, *lines: str) -> None:
+        if not self.address:
+            return
+        name = f"\0{self.address[1:]}" if self.address.startswith("@") else self.address
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+                sender.sendto("\n".join(lines).encode(), name)
+        except OSError as error:
+            log.debug("systemd is not told %s: %s", lines, error)
+
+
+def status_line(snapshot: Snapshot) -> str:
+    """Return the line that `systemctl status` shows."""
+    gpus = snapshot.status.gpus
+    answering = sum(gpu.up is True for gpu in gpus)
+    return f"STATUS={snapshot.not_ready or f'{answering} of {len(gpus)} GPUs reachable'}"
+
+
+@final
+class Watchdog:
+    """Reports that the exporter serves, that it samples, and that it ends.
+
+    `silent` is for how many seconds no cycle has ended: after some intervals of them nothing more is reported, and
+    systemd restarts an exporter that serves and no longer samples.
+    """
+
+    def __init__(
+        self, notifier: Notifier, interval: float, snapshot: Callable[[], Snapshot], silent: Callable[[], float]
+    ) -> None:
+        self._notifier, self._snapshot, self._silent = notifier, snapshot, silent
+        self._timeout_seconds = max(_INTERVALS * interval, 10.0)
+
+    def __enter__(self) -> Watchdog:
+        self._notifier.send("READY=1", status_line(self._snapshot()))
+        return self
+
+    def tick(self) -> None:
+        if self._silent() <= self._timeout_seconds:
+            self._notifier.send("WATCHDOG=1", status_line(self._snapshot()))
+
+    def __exit__(self, *_: object) -> None:
+        self._notifier.send("STOPPING=1")
+
 
 log = logging.getLogger(__name__)
 

@@ -137,7 +137,7 @@ class Finding:
 
     @property
     def summary(self) -> str:
-        """`GPU 3: heat holds the clocks down`."""
+        """`GPU 3: heat lowers the clocks`."""
         return f"GPU{'s' if ',' in self.gpu else ''} {self.gpu}: {self.reason}" if self.gpu else self.reason
 
 

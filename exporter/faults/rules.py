@@ -39,7 +39,8 @@ def _recovery(action: str) -> Rule:
     return Rule(f"recovery_{action}", verdict, find, short, "gpurecoveryactionneeded", text, what, "nvml")
 
 
-_RESEAT = "Reseat the card and its riser; look for PCIe errors in the kernel log."
+_RETURN = "Drain the node and restart it; if the GPU stays away, power the node off and on, then reseat the card."
+_RESEAT = "Drain the node and restart it; if the link stays degraded, reseat the card and its riser."
 
 
 def _fault(  # noqa: PLR0913, PLR0917 - a row
@@ -63,11 +64,11 @@ RULES: tuple[Rule, ...] = (
     Rule("driver_hangs", FAILED, findings.driver_hangs, "driver hangs", "gpudriverunavailable",
          "the driver, or one of its GPUs, hangs", "Look for XIDs in the kernel log; drain the node and restart it.", "xid", confirm=True),
     Rule("gpu_missing", FAILED, findings.missing, "{driver} of {wanted} GPUs", "gpulost",
-         "the driver shows {driver} of {wanted} GPUs {by}", "Restart the node; if the GPU stays away, power it off and on and reseat the card.", "xid", confirm=True),
+         "the driver shows {driver} of {wanted} GPUs {by}", _RETURN, "xid", confirm=True),
     Rule("gpu_down", FAILED, findings.down, "lost", "gpulost",
-         "does not answer its driver", "Look for XIDs in the kernel log; drain the node and restart it.", "xid", confirm=True),
+         "lost, its driver gets no answer from it", _RETURN, "xid", confirm=True),
     _fault(FaultKind.LOST, FAILED, "{short}", "gpulost", "lost ({evidence}), {since}"),
-    _fault(FaultKind.SLOW, DEGRADED, "slow", "gpusamplestale", "its calls are late, {since}", "Wait for its driver calls to return; look at the kernel log. It may still compute.", "ours"),
+    _fault(FaultKind.SLOW, DEGRADED, "slow", "gpusamplestale", "its readings are stale, {since}", "Run nvidia-smi for this GPU; if that hangs, drain the node and restart it.", "ours"),
     _fault(FaultKind.XID, FAILED, "{evidence}", "gpurecoveryactionneeded"),
     _fault(FaultKind.PATTERN, DEGRADED, "XID pattern", "gpuxidworkflow", "{evidence} on this GPU alone, {since}", "Run field diagnostics on the GPU when it is free.", "ours"),
     _fault(FaultKind.ECC, FAILED, "ECC error", "gpurecoveryactionneeded", action="{repair} Doubt the results of what ran."),
@@ -111,15 +112,15 @@ RULES: tuple[Rule, ...] = (
     Rule("nvlink_errors", DEGRADED, findings.nvlink_errors, "NVLink errors", "gpunvlinkfabricdegraded",
          "NVLink repeated {count} transfers since the driver was loaded", "Reset the GPU; if they come again, look at bridges, cables and seating.", "debug"),
     Rule("leftover", FAILED, findings.leftover, "{count} leftover", "gpumemoryleaked",
-         "{count} process(es) are left on it with {size} GiB: {processes}", "End them; with state D, restart the node.", "ours", hands=True),
+         "{size} GiB of processes that ended jobs left on it: {processes}", "End them; with state D, restart the node.", "ours", hands=True),
     Rule("leaked", FAILED, findings.leaked, "leaked {size} GiB", "gpumemoryleaked",
-         "{size} GiB in use that no process owns", "Reset the GPU: nvidia-smi --gpu-reset.", "ours", hands=True),
+         "{size} GiB in use that no process owns", "End what has the device open (fuser -v /dev/nvidia*), then reset the GPU: nvidia-smi --gpu-reset.", "ours", hands=True),
     Rule("hw_slowdown", DEGRADED, findings.slowed, "HW slowdown", "gpuperformancelimited",
-         "the hardware holds the clocks down (HW slowdown)", "Check power supplies and cables, and whether the chassis supports the card.", "nvml"),
+         "the hardware lowers the clocks (HW slowdown)", "Check power supplies and cables, and whether the chassis supports the card.", "nvml"),
     Rule("power_brake", DEGRADED, above("gpu_throttle_active", reason="hw_power_brake"), "power brake", "gpupowerbrake",
-         "the power brake holds the clocks down", "Check power supplies, cables and the rack's power budget.", "nvml"),
+         "the power brake lowers the clocks", "Check power supplies, cables and the rack's power budget.", "nvml"),
     Rule("hw_thermal", DEGRADED, above("gpu_throttle_active", reason="hw_thermal"), "heat", "gputhermalthrottling",
-         "heat holds the clocks down", "Check fans, air flow and inlet temperature.", "nvml"),
+         "heat lowers the clocks", "Check fans, air flow and inlet temperature.", "nvml"),
     Rule("temperature", DEGRADED, findings.hot, "hot", "gputhermalthrottling",
          "{margin} degrees left before it slows down (at {celsius} °C)", "Check fans, air flow and inlet temperature.", "ours"),
     Rule("fan", DEGRADED, findings.fan_stands, "fan {fan} stands", "gputhermalthrottling",

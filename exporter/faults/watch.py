@@ -292,7 +292,7 @@ def _log_changes(before: FaultState, after: FaultState) -> None:
     old, new = _described(before), _described(after)
     for fault, described in new.items():
         if fault not in old:
-            log.warning("fault: %s, mended by: %s", *described)
+            log.warning("fault: %s, repair: %s", *described)
     for fault, (text, _) in old.items():
         if fault not in new:
             log.info("fault over: %s", text)

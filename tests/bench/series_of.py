@@ -20,14 +20,13 @@ from typing import Any
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
 from exporter.driver.interface import Driver
-from exporter.exposition.config import HIDDEN_METRICS
-from exporter.exposition.page import Renderer
+from exporter.exposition.page import HIDDEN_METRICS, Renderer
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.host_view import Host
 from exporter.sampling.sampler import Moment, Pacing, Sampler
 from exporter.tools.capture.replay import load
 from exporter.tools.simulator import simulate
-from exporter.tools.simulator.host import SimulatedHost
+from exporter.tools.simulator.driver import SimulatedHost
 from exporter.tools.simulator.patterns import KINDS, PATTERNS
 
 RENDERER = partial(Renderer, HIDDEN_METRICS)

@@ -22,7 +22,7 @@ from exporter.exposition.page import Renderer
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.tools.simulator import simulate
-from exporter.tools.simulator.host import SimulatedHost
+from exporter.tools.simulator.driver import SimulatedHost
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 ACCEPTS = ("", "text/plain;version=0.0.4", f"{OPENMETRICS},text/plain;version=0.0.4;q=0.5")

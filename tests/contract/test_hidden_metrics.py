@@ -16,8 +16,7 @@ from exporter.config.option import ConfigError
 from exporter.core.families import Block, Shown
 from exporter.daemon import assembly
 from exporter.daemon.config import DaemonConfig
-from exporter.exposition.config import HIDDEN_METRICS
-from exporter.exposition.page import Renderer
+from exporter.exposition.page import HIDDEN_METRICS, Renderer
 from exporter.sampling.blocks import device_blocks
 from exporter.sampling.families import families
 from exporter.sampling.gpus import Gpu

@@ -1,4 +1,4 @@
-"""Every relative link in the documentation leads to a file."""
+"""Every relative link in the documentation leads to a file, and the index leads to every page for users."""
 
 from __future__ import annotations
 
@@ -22,3 +22,12 @@ def test_links_lead_somewhere(page: Path) -> None:
     missing = [link for link in _LINK.findall(page.read_text()) if not (page.parent / link).exists()]
 
     assert missing == []
+
+
+def test_index_leads_to_each_page_for_users() -> None:
+    index = ROOT / "docs/index.md"
+    listing = [index, *(ROOT / "docs" / name / "README.md" for name in ("kubernetes", "slurm-sites"))]
+    linked = {(page.parent / link).resolve() for page in listing for link in _LINK.findall(page.read_text())}
+    pages = {page for page in (ROOT / "docs").rglob("*.md") if page.parent.name not in {"dev", "runbooks"}}
+
+    assert sorted(pages - linked - {index}) == []

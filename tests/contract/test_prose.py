@@ -44,7 +44,7 @@ BANNED = {
     "cured": "cleared",
     "whose it is": "owner",
     "is taken for": "is classified as",
-    "MFU at most": "estimated MFU",
+    "MFU at most": "MFU bound",
 }
 BANNED_IN_RUNBOOKS = {
     "holder": "owner",

@@ -83,3 +83,17 @@ def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
 
 def test_helps_use_the_words_of_the_field() -> None:
     assert {name: text for name, text in helps().items() if PRIVATE.search(text)} == {}
+
+
+def test_glossary_names_classes_and_folders_that_exist() -> None:
+    rows = re.findall(r"^\|.*\| (`.*`) \|$", (ROOT / "docs/dev/glossary.md").read_text(), re.MULTILINE)
+    names = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    code = "\n".join(path.read_text() for path in (ROOT / "exporter").rglob("*.py"))
+    metrics = {family.name for family in families()}
+
+    assert rows
+    assert [
+        name
+        for name in names
+        if not (ROOT / name).is_dir() and name not in metrics and not re.search(rf"^class {name}\b", code, re.MULTILINE)
+    ] == []

@@ -236,4 +236,4 @@ def test_systemd_hears_that_the_exporter_serves_samples_and_stops(tmp_path: Path
                 heard.append(systemd.recv(4096).decode())
 
     assert heard[0].startswith("READY=1\nSTATUS=")
-    assert any(line == "WATCHDOG=1\nSTATUS=2 of 2 GPUs answer" for line in heard)
+    assert any(line == "WATCHDOG=1\nSTATUS=2 of 2 GPUs reachable" for line in heard)

@@ -130,7 +130,10 @@ def _exporter(kit: DayKit, node: str, folder: Path) -> Iterator[Running]:
 
 
 def _submit(kit: DayKit, draw: random.Random, count: int) -> None:
-    """Submit jobs of 5 to 60 s: single, of several GPUs, of two nodes, arrays, heterogeneous, without GPUs."""
+    """Submit jobs of 5 to 60 s: single, of several GPUs, of two nodes, arrays, heterogeneous, without GPUs.
+
+    Their time limit ends a job whose start was lost on its way to slurmd.
+    """
     left = count
     while left > 0:
         kind = draw.choices(("one", "several", "nodes", "array", "het", "cpu"), (40, 25, 10, 5, 5, 15))[0]
@@ -143,7 +146,7 @@ def _submit(kit: DayKit, draw: random.Random, count: int) -> None:
             "het": ("--gres=gpu:1", ":", "--gres=gpu:2"),
             "cpu": (),
         }
-        command = ("sbatch", "-Q", "-o", "/dev/null", f"--uid={draw.choice(USERS)}", "--requeue")
+        command = ("sbatch", "-Q", "-o", "/dev/null", "-t", "3", f"--uid={draw.choice(USERS)}", "--requeue")
         kit.run(*command, *options[kind], *program)
         left -= {"array": 4, "het": 2}.get(kind, 1)
 
@@ -202,10 +205,10 @@ def _counters(running: Sequence[Running]) -> dict[str, float]:
     return dict(found)
 
 
-def _report(url: str, kit: DayKit, *arguments: str) -> str:
+def _report(url: str, kit: DayKit, *arguments: str, check: bool = True) -> str:
     command = [sys.executable, "-m", "exporter", *arguments, "--prometheus.url", url]
     done = subprocess.run(command, env=kit.commands, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 or not check, done.stderr
     return done.stdout
 
 
@@ -218,7 +221,8 @@ def _digest(url: str, kit: DayKit) -> dict[str, float]:
 def _summaries(url: str, kit: DayKit, database: Path) -> dict[str, float]:
     arguments = ("--state.dir", str(kit.work), "--settle", "1ms", "--budget", "10m", "--comment", "none")
     for _ in range(4):
-        _report(url, kit, "summaries", *arguments, "--accounting.database", str(database))
+        # A busy machine's Prometheus may leave a job to the next round, of which the status tells.
+        _report(url, kit, "summaries", *arguments, "--accounting.database", str(database), check=False)
         time.sleep(1)
     lines = _report(url, kit, "summaries", "--state.dir", str(kit.work), "--list", "--format", "json").splitlines()
     found: dict[str, float] = defaultdict(float)

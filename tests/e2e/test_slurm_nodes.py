@@ -51,7 +51,7 @@ def test_node_that_an_administrator_drained_stays_drained(kit: Kit) -> None:
     done = check(kit)
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("GPU OK - 8 GPUs answer (8 x H100 80GB HBM3)")
+    assert done.stdout.startswith("GPU OK - 8 GPUs reachable (8 x H100 80GB HBM3)")
     assert "Reason=ticket 42" in kit.state()
     kit.run("scontrol", "update", f"NodeName={kit.node}", "State=RESUME")
 

@@ -234,7 +234,7 @@ FAULTS = (
     Fault("faults/findings.py", "if ago <= _SXID_SECONDS:", "if True:", "unit/check/test_rules.py"),
     Fault("faults/levels.py", "value < best and", "value < 0 and", "unit/faults/test_best_ever.py"),
     Fault("daemon/serve.py", "self._since.pop(what, None)", "pass", "unit/cli/test_restart.py"),
-    Fault("daemon/systemd.py", "self._silent() <= self._timeout_seconds", "True", "unit/cli/test_systemd.py"),
+    Fault("daemon/serve.py", "self._silent() <= self._timeout_seconds", "True", "unit/cli/test_systemd.py"),
     Fault(
         "tools/report/summaries/store.py", "AND due <= ? ORDER", "AND due >= ? ORDER", "unit/summaries/test_worker.py"
     ),

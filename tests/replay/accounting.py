@@ -24,7 +24,7 @@ from exporter.accounting.model import CounterRow
 from exporter.accounting.store import read_after
 from exporter.tools.report import promql
 from exporter.tools.report.accounting.collector import collect
-from exporter.tools.report.accounting.database import Database
+from exporter.tools.report.accounting.database import Database, SchedulerJob
 from tests.contract.rules.promtool import RULES, complaint
 from tests.unit.accounting.node import Job, Node, by_account
 
@@ -126,26 +126,31 @@ def fleet(folder: Path, schedule: Mapping[int, list[Job]], draw: random.Random) 
     return found
 
 
-def recorded(exporters: Sequence[Exporter], queries: Sequence[str], folder: Path) -> Sequence[Mapping[str, float]]:
-    """Return what each query gives after the rules of the accounting ran on what was scraped, by account."""
+Samples = Mapping[str, Mapping[int, float]]
+"""Values by series and number of the scrape."""
+
+
+def recorded(
+    scraped: Sequence[Samples], queries: Sequence[str], folder: Path, last: int, interval: int
+) -> Sequence[Mapping[str, float]]:
+    """Return what each query gives after the rules of the accounting ran on what was scraped, by its first label."""
     groups = yaml.safe_load((RULES / "gpu-recording.yaml").read_text())["groups"]
     rules = folder / "rules.json"
     rules.write_text(json.dumps({"groups": [each for each in groups if each["name"] == "gpu-accounting"]}))
-    last = (SECONDS + DRAIN) // SCRAPE
     series = {
         name: " ".join(f"{values[at]!r}" if at in values else "_" for at in range(last + 1))
-        for each in exporters
-        for name, values in each.samples.items()
+        for samples in scraped
+        for name, values in samples.items()
     }
     test: Mapping[str, Any] = {
         "rule_files": [str(rules)],
         "evaluation_interval": "15m",
         "tests": [
             {
-                "interval": f"{SCRAPE}s",
+                "interval": f"{interval}s",
                 "input_series": [{"series": name, "values": values} for name, values in series.items()],
                 "promql_expr_test": [
-                    {"expr": f"{query} + 0", "eval_time": f"{SECONDS + DRAIN}s", "exp_samples": []} for query in queries
+                    {"expr": f"{query} + 0", "eval_time": f"{last * interval}s", "exp_samples": []} for query in queries
                 ],
             }
         ],
@@ -196,10 +201,13 @@ def play(count: int, seed: int, folder: Path) -> Mapping[str, tuple[float, float
     every = [job for own in schedule.values() for job in own]
     truth = by_account(every)
     queries = [promql.allocated_gpu_hours(level, EVERYTHING, WINDOW) for level in ("account", "team")]
-    waste, digest = recorded(exporters, queries, folder)
+    scraped = [each.samples for each in exporters]
+    waste, digest = recorded(scraped, queries, folder, (SECONDS + DRAIN) // SCRAPE, SCRAPE)
     database = collecting(T0 + SECONDS + DRAIN)
     unseen = sum(not each.seen(job) for each in exporters for job in each.jobs)
-    database.compare([(job.id, job.start, job.end, 1.0) for job in every if not _again(job, every)], TOLERANCE)
+    database.compare(
+        [SchedulerJob(job.id, job.start, job.end, 1.0) for job in every if not _again(job, every)], TOLERANCE
+    )
     service = {each.name: each.seconds for each in database.totals("account", T0, T0 + 4 * 3600) if each.name}
     truths = {job.id: _of(job, every) for job in every}
     wrong = sum(abs(database.job(job, T0, T0 + 1e5).seconds - own) > own / 100 for job, own in truths.items())

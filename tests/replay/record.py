@@ -25,9 +25,8 @@ from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import CollectorResult, LastAnswers, read_gpu
 from exporter.sampling.snapshot import GpuStatus, NodeStatus
 from exporter.tools.simulator.behaviour import Channel
-from exporter.tools.simulator.driver import SimulatedDriver
+from exporter.tools.simulator.driver import SimulatedDriver, SimulatedHost
 from exporter.tools.simulator.gpu import Gpu as SimulatedGpu
-from exporter.tools.simulator.host import SimulatedHost
 from exporter.tools.simulator.spec import parse
 from tests.replay.cures import Cure, KeptFaults
 

@@ -21,11 +21,11 @@ from pathlib import Path
 
 from deploy.prometheus.render import Settings, render, to_yaml
 from tests.e2e.dashboards.history import Span
-from tests.e2e.dashboards.reader import Reader, Timing
+from tests.e2e.dashboards.reader import Reader
 from tests.e2e.dashboards.tsdb import ask_at
 from tests.scale.cluster import SCRAPE_SECONDS as STEP
 from tests.scale.cluster import exporters, scraped
-from tests.scale.measure import SLOW_SECONDS, cpu
+from tests.scale.measure import SLOW_SECONDS, costs, cpu
 
 GPUS = 8
 _SLOWEST = 5
@@ -95,32 +95,23 @@ def _job(url: str, job: _Found, gpus: int, span: Span) -> Iterator[str]:
     chosen = {"workload": job.workload}  # else the table lists the 50 that waste most
     rows = sum(row["metric"]["workload"] == job.workload for row in Reader(url, span, chosen).rows(*TABLES[job.kind]))
     for_row = cpu(url) - before
-    timings = list(_costs(url, Reader(url, span, {"workload": job.workload})))
+    timings = [timing for _, timing in costs(url, Reader(url, span, {"workload": job.workload}), ("job",))]
     _say(
         f"{job.workload}: {job.gpus:.0f} GPUs on {job.nodes} nodes; {rows} row for {for_row:.2f} s of CPU; its page"
-        f" {len(timings)} queries for {sum(seconds for _, seconds in timings):.1f} s; alerts {dict(job.alerts)}"
+        f" {len(timings)} queries for {sum(timing.seconds for timing in timings):.1f} s; alerts {dict(job.alerts)}"
     )
-    slowest = sorted(timings, key=lambda each: -each[1])[:_SLOWEST]
-    for timing, seconds in slowest:
-        _say(f"  {seconds:5.2f} s  {timing.panel} / {timing.ref}")
+    slowest = sorted(timings, key=lambda each: -each.seconds)[:_SLOWEST]
+    for timing in slowest:
+        _say(f"  {timing.seconds:5.2f} s  {timing.panel} / {timing.ref}")
     if job.gpus != gpus:
         yield f"{job.workload} holds {job.gpus:.0f} GPUs, not {gpus}"
     if rows != 1:
         yield f"{job.workload} is {rows} rows"
-    if max(for_row, slowest[0][1]) >= SLOW_SECONDS:
-        yield f"{job.workload}: a query takes {max(for_row, slowest[0][1]):.2f} s"
+    if max(for_row, slowest[0].seconds) >= SLOW_SECONDS:
+        yield f"{job.workload}: a query takes {max(for_row, slowest[0].seconds):.2f} s"
     if job.alerts != {_ALERT: 1}:
         yield f"{job.workload}: alerts {dict(job.alerts)}, not one {_ALERT}"
-    yield from (f"{timing.panel} / {timing.ref}: {timing.refused}" for timing, _ in timings if timing.refused)
-
-
-def _costs(url: str, reader: Reader) -> Iterator[tuple[Timing, float]]:
-    """Each query of the page, and the CPU seconds that its answer took."""
-    before = cpu(url)
-    for timing in reader.timings("job"):
-        after = cpu(url)
-        yield timing, after - before
-        before = after
+    yield from (f"{timing.panel} / {timing.ref}: {timing.refused}" for timing in timings if timing.refused)
 
 
 def _say(text: str) -> None:

@@ -20,7 +20,7 @@ from tests.walk.machines import ROOT, base, clone, fresh
 _TOOLS = ROOT / ".cache/prometheus/unpacked/usr/bin"
 _SETUP = """
 apt-get update -q && apt-get install -y -q --no-install-recommends curl python3-venv
-python3 -m venv /opt/venv && export PATH=/opt/venv/bin:$PATH
+python3 -m venv /opt/venv && export PATH=/opt/venv/bin:/usr/local/bin:$PATH
 pip install -q .
 pip download -q -d /srv/wheels . 'hatchling>=1.27' editables
 """
@@ -30,7 +30,7 @@ _DEMO_SETUP = (
 )
 _BEGIN = """
 set -eu -o pipefail
-export PATH=/opt/venv/bin:$PATH PIP_NO_INDEX=1 PIP_FIND_LINKS=/srv/wheels EDITOR=true
+export PATH=/opt/venv/bin:/usr/local/bin:$PATH PIP_NO_INDEX=1 PIP_FIND_LINKS=/srv/wheels EDITOR=true
 server=
 stop() { [ -z "$server" ] || { kill "$server"; wait "$server" || true; }; server=; }
 serve() {
@@ -48,7 +48,7 @@ _DEMO = """
 python3 -u -m deploy.demo.demo >/tmp/demo & server=$!
 until grep -q 'Ctrl-C ends' /tmp/demo; do kill -0 "$server"; sleep 0.2; done
 export PROMETHEUS=$(sed -n 's| *\\(http://[^/]*\\)/graph .*Prometheus$|\\1|p' /tmp/demo)
-patient "curl -sf $PROMETHEUS/api/v1/query --data-urlencode 'query=workload:gpu_state:first' | grep -q 41508000"
+patient "gpu-exporter report --prometheus.url $PROMETHEUS --all --since 1h >/dev/null"
 """
 
 
@@ -70,6 +70,7 @@ def walk(folder: Path, suite: str, path: str, page: Page) -> int:
     """Return how many blocks of the page were run."""
     with fresh(base(folder, suite)) as inside:
         (inside / "etc/apt/apt.conf.d/99walk").write_text(YES)
+        (inside / "etc/hosts").write_text("127.0.0.1 localhost\n")
         clone(inside, PLACE, "root")
         for name in ("promtool", "amtool"):
             subprocess.run(["cp", "-L", _TOOLS / name, inside / "usr/local/bin"], check=True)

@@ -8,10 +8,13 @@ from these rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import lru_cache
 
+from exporter.config.kinds import Pairs, non_negative, ratio
+from exporter.config.option import option
 from exporter.host.model import HostSignals
 from exporter.ledger.states import activity, given, host_waits, idle, peers, reported
 from exporter.ledger.states.state import Certainty, Limits, Signals, State, Threshold
@@ -86,3 +89,19 @@ def diagnosable(signals: Signals, host: Collection[str]) -> Mapping[str, bool]:
 def _diagnosable(present: frozenset[str]) -> Mapping[str, bool]:
     known = "busy" in present
     return {state.name: known and any(present.issuperset(needed) for needed in state.needs) for state in SPLITS}
+
+
+_PARSERS = {each.option: non_negative if each.maximum == math.inf else ratio for each in THRESHOLDS}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerConfig:
+    """`--ledger.*`."""
+
+    thresholds: Limits = option(
+        "",
+        Pairs(_PARSERS, limits),
+        "Thresholds of the ledger's rules that differ from their defaults, e.g. wait-cover=0.4. A mapping in the "
+        "configuration file. Names and defaults: docs/options.md.",
+        metavar="NAME=NUMBER",
+    )

@@ -82,7 +82,7 @@ def run(config: AcknowledgeConfig) -> int:
         found += [(fault.evidence, fault.since, "a reset of all GPUs together") for fault in state.switches]
         for what, since, action in found:
             began = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(since)))
-            sys.stdout.write(f"{printable(what)}  since {began}  mended by: {action}\n")
+            sys.stdout.write(f"{printable(what)}  since {began}  repair: {action}\n")
         if not faults and not state.switches:
             print_error(f"no fault is known in {folder}")
         return 0

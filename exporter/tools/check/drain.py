@@ -15,7 +15,7 @@ from exporter.core.printable import printable
 from exporter.faults.expected import parse_node
 from exporter.host import program
 
-_TAG = re.compile(r"^(?P<text>.*) \[gpu-exporter(?:: (?:(?P<hands>mend by hand)|(?P<good>\d+) good))?\]$")
+_TAG = re.compile(r"^(?P<text>.*) \[gpu-exporter(?:: (?:(?P<hands>repair by hand)|(?P<good>\d+) good))?\]$")
 _BEFORE = "gpu-exporter: "
 """Beginning of reasons from before they ended with the tag."""
 _LONGEST = 200
@@ -76,7 +76,7 @@ class DrainMarker:
     @property
     def reason(self) -> str:
         """Return the reason as Slurm keeps it: one line, what is wrong first."""
-        state = ": mend by hand" if self.hands else f": {self.good} good" if self.good else ""
+        state = ": repair by hand" if self.hands else f": {self.good} good" if self.good else ""
         marker = f" [gpu-exporter{state}]"
         return printable(" ".join(self.text.split()))[: _LONGEST - len(marker)] + marker
 

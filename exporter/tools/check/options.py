@@ -93,7 +93,7 @@ class DrainConfig:
     good_checks: int = option(
         "3",
         non_negative_int,
-        "Checks in a row that must find nothing before a node is resumed; a drain with 'mend by hand' is never "
+        "Checks in a row that must find nothing before a node is resumed; a drain with 'repair by hand' is never "
         "resumed.",
         metavar="N",
     )

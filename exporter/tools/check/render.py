@@ -39,7 +39,7 @@ def short(report: Report, worst: Verdict) -> str:
 def _gpus(report: Report) -> str:
     models = Counter(model.removeprefix("NVIDIA ") for model in report.models)
     named = ", ".join(f"{count} x {model}" for model, count in models.items())
-    counted = "1 GPU answers" if report.gpus == 1 else f"{report.gpus} GPUs answer"
+    counted = "1 GPU reachable" if report.gpus == 1 else f"{report.gpus} GPUs reachable"
     return counted + (f" ({named})" if named else "")
 
 

@@ -6,11 +6,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from exporter import __version__
+from exporter import REPOSITORY, __version__
 from exporter.commands import COMMANDS, page
 from exporter.config.command_line import Page
 from exporter.config.option import Option
-from exporter.core.project import REPOSITORY
 from exporter.tools.reference.shell_completion import commands
 
 PAGES: Mapping[str, Page] = {name: page(name) for name, command in COMMANDS.items() if command.config}

@@ -9,16 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from exporter.collectors import COLLECTORS
+from exporter.collectors import COLLECTORS, HELP
 from exporter.collectors.base import AnyCollector, Scope, Tick
-from exporter.collectors.config import HELP
 from exporter.config.option import Option, options_of
 from exporter.core.clock import UnixTime
 from exporter.core.families import AnyFamily, Sample, Shown
 from exporter.daemon.config import DaemonConfig
 from exporter.driver import constants
 from exporter.driver.interface import Device, DriverError, UnsupportedError
-from exporter.exposition.config import HIDDEN_METRICS
+from exporter.exposition.page import HIDDEN_METRICS
 from exporter.ledger.states import THRESHOLDS
 from exporter.sampling.families import groups
 from exporter.tools.reference.sections import definitions, table_row

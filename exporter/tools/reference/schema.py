@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from exporter import REPOSITORY
 from exporter.config import kinds
 from exporter.config.kinds import Choice, DurationUpTo, Pairs, Subset, address
 from exporter.config.option import Option
-from exporter.core.project import REPOSITORY
 from exporter.tools.reference.shell_completion import commands
 
 Schema = dict[str, Any]

@@ -241,7 +241,7 @@ USED = Definition(
 )
 WASTED = Definition(
     "Wasted",
-    "GPU hours in a lost state: allocated, and certainly or likely for nothing; time possibly lost is not in it",
+    "GPU hours in a lost state: allocated, and certainly or likely lost; possible losses do not count",
     "",
     "counts as not wasted; with nothing else there is no number",
     lambda of: of.lost(),
@@ -258,7 +258,7 @@ UTILIZATION = Definition(
 BUSY_RATIO = Definition(
     "Busy",
     "used GPU hours",
-    "GPU hours that were observed, allocated or free: how busy a GPU, a node or a model is, whoever had it",
+    "GPU hours that were observed, allocated or free: use of a GPU, a node or a model by all owners",
     "is in neither; with nothing else there is no number",
     lambda of: f"{of.used()} / ({of.known()} > 0)",
     busy_ratio,

@@ -111,7 +111,7 @@ def _nothing(client: Client, group: Group, window: str, now: float) -> Exception
         if client.has_rule(promql.RULE):
             return NoMetricsError(
                 "the recording rules of gpu-exporter are loaded and have recorded nothing in the range: young ones need"
-                " a few minutes; if it stays so, the page /rules of this Prometheus says why"
+                " a few minutes; if it stays so, the page /rules of this Prometheus has the reason"
             )
         return NoMetricsError(
             "no recording rule of gpu-exporter has recorded anything in the range: load deploy/prometheus/rules;"

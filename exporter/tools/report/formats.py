@@ -101,7 +101,7 @@ def _markdown_block(block: Block) -> Iterable[str]:
             (bar.name, bar.amount, f"{bar.share * 100:.0f} %", "█" * max(1, round(bar.share * _BAR)))
             for bar in block.rows
         ]
-        return _markdown_table(("State", ">GPU time", ">Share", ""), rows)
+        return _markdown_table(("State", ">GPU time", ">Fraction", ""), rows)
     if isinstance(block, Table):
         return _markdown_table(block.head, block.rows)
     if isinstance(block, Steps):

@@ -125,7 +125,7 @@ def _facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
     part = "nothing of it was observed" if wasted is None else f"{words.hours(wasted)} of it wasted"
     yield "GPU hours", f"{words.hours(allocated(report.hours))}, {part}"
     if report.used_hours is not None:
-        yield "Used", f"{words.hours(report.used_hours)}: the time its kernels ran, whatever its share of a GPU"
+        yield "Used", f"{words.hours(report.used_hours)}: the time its kernels ran, whatever its fraction of a GPU"
     yield "Utilization", words.percent(utilization(report.hours)) + model_flops(report.progress)
     yield from _spent(report, currency)
     yield from _memory(report)
@@ -215,7 +215,7 @@ def model_flops(progress: Progress) -> str:
     if progress.model_flops_utilization is not None:
         return f", MFU {words.percent(progress.model_flops_utilization)}"
     if progress.model_flops_utilization_bound is not None:
-        return f", MFU upper bound {words.percent(progress.model_flops_utilization_bound)}"
+        return f", MFU bound {words.percent(progress.model_flops_utilization_bound)}"
     return ""
 
 
@@ -229,7 +229,7 @@ def facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
     if progress.ratio is not None:
         yield "Progress", words.percent(progress.ratio)
     if end:
-        pace = "as the program says" if progress.remaining_seconds is not None else "at this pace"
+        pace = "as the program reports" if progress.remaining_seconds is not None else "at this pace"
         yield (
             "To the end",
             ", ".join((f"{words.span(end.seconds)} to go {pace}", *_energy_and_cost(end.joules, end.cost, currency))),
@@ -371,7 +371,7 @@ def _numbers(currency: str) -> tuple[_Column, ...]:
         (">Used", lambda row: words.hours(row.used)),
         (">Utilization", lambda row: words.percent(row.utilization)),
         (">MFU", lambda row: words.percent(row.model_flops_utilization)),
-        (">MFU upper bound", lambda row: words.percent(row.model_flops_utilization_bound)),
+        (">MFU bound", lambda row: words.percent(row.model_flops_utilization_bound)),
         (">Wasted", lambda row: words.hours(row.wasted)),
         (">Price of waste", price),
         ("Wasted on", lambda row: words.title(row.state)),

@@ -43,7 +43,7 @@ class PrometheusConfig:
     url: str = option(
         "http://127.0.0.1:9090",
         web_address,
-        "Prometheus, or what answers its query API (Thanos, Mimir, VictoriaMetrics).",
+        "Prometheus, or a server with its query API (Thanos, Mimir, VictoriaMetrics).",
         metavar="URL",
     )
     timeout: float = option("30s", positive_duration, "Time one query may take.", metavar="DURATION")

@@ -116,7 +116,7 @@ def _ran_of(level: str, scope: str, window: str) -> str:
 
 def price_of_use(level: str, scope: str, window: str, prices: str = PRICES) -> str:
     """Return the price of the hours in which kernels ran, by owner of a level."""
-    return _priced_level(keys(level), _ran_of(level, scope, window), prices)
+    return priced_level(keys(level), _ran_of(level, scope, window), prices)
 
 
 def wasted(level: str, scope: str, window: str) -> str:
@@ -142,7 +142,8 @@ def priced(gpu_hours: str, prices: str = PRICES) -> str:
     return f"(({gpu_hours}) * on (model) group_left () {prices})"
 
 
-def _priced_level(by: str, gpu_hours: str, prices: str) -> str:
+def priced_level(by: str, gpu_hours: str, prices: str = PRICES) -> str:
+    """Return the price of GPU hours by owner, of a series per owner and model."""
     return f"sum by ({by}) {priced(f'sum by ({by}, model) ({gpu_hours})', prices)}"
 
 
@@ -150,7 +151,7 @@ def price_in_states(level: str, scope: str, window: str, states: str, prices: st
     """The price of the hours that owners of a level had in some states, by the labels `by`."""
     series = f"{level}_state:gpu_owner_gpu_seconds:increase"
 
-    return _priced_level(by or keys(level), grown_in(window)(f"{series}{{{owned(level, scope)}, {states}}}"), prices)
+    return priced_level(by or keys(level), grown_in(window)(f"{series}{{{owned(level, scope)}, {states}}}"), prices)
 
 
 def price_of_waste(level: str, scope: str, window: str, prices: str = PRICES) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from exporter.core.clock import UnixTime
+from exporter.core.clock import NEVER, MonotonicTime, UnixTime
 from exporter.core.units import Fraction
 from exporter.driver.interface import (
     Device,
@@ -19,12 +19,59 @@ from exporter.driver.interface import (
     UnsupportedError,
     XidEvent,
 )
+from exporter.host.network_ports import NO_PORTS, READ_SECONDS, GpuSeat, NetworkPorts, PortWatch
+from exporter.ledger.states import HOST_SIGNALS
+from exporter.progress.progress import Progress, Reported
+from exporter.sampling.host_view import ExitedProcesses, Host, HostQuestion, HostView
 from exporter.tools.simulator.answers import FUNCTIONS, bar1_record, memory_record, process_records, refuse, unsupported
 from exporter.tools.simulator.gpu import Gpu, Target
-from exporter.tools.simulator.host import SimulatedHost
 from exporter.tools.simulator.node import SimulatedNode, elapsed
 from exporter.tools.simulator.sampling import gpm, process_samples, samples
 from exporter.tools.simulator.scenario import Scenario
+
+
+class SimulatedHost(Host):
+    """Answers for a machine that exists in the simulation alone."""
+
+    def __init__(self, machine: SimulatedNode) -> None:
+        self._machine = machine
+        self._exited = ExitedProcesses()
+        self._last: MonotonicTime | None = None
+        self._watch = PortWatch()
+        self._ports: tuple[MonotonicTime, NetworkPorts] = (NEVER, NO_PORTS)
+
+    def view(self, question: HostQuestion) -> HostView:
+        unix, monotonic = float(question.at.unix), question.at.monotonic
+        known = self._machine.processes(unix)
+        processes = {pid: known[pid] for pid in question.pids if pid in known}
+        seconds = monotonic - self._last if self._last is not None else 0.0
+        self._last = monotonic
+        return HostView(
+            processes=processes,
+            running=self._exited.remaining(question.listed, processes),
+            ownership=self._machine.ownership(unix),
+            usage=self._machine.usage(unix),
+            signals=self._machine.signals(unix, seconds),
+            known_signals=HOST_SIGNALS,
+            reported=Reported(
+                {
+                    owner: Progress({"samples": each.samples, "steps": each.steps}, ratio=each.ratio)
+                    for owner, each in self._machine.progress(unix).items()
+                }
+            ),
+            pci_gpus=self._machine.pci_count,
+            ports=self._network_ports(question),
+        )
+
+    def _network_ports(self, question: HostQuestion) -> NetworkPorts:
+        """Return the network ports, as often as those of a real machine are read."""
+        unix, monotonic = float(question.at.unix), question.at.monotonic
+        if monotonic - self._ports[0] >= READ_SECONDS:
+            paths = self._machine.pci_paths()
+            seats = [GpuSeat(gpu.index, gpu.uuid, paths[gpu.uuid]) for gpu in question.gpus if gpu.uuid in paths]
+            self._ports = (monotonic, self._watch.update(self._machine.ports(unix), seats, monotonic))
+        return self._ports[1]
+
 
 _GPM_SINCE, _DETAILS_SINCE = 525, 550
 

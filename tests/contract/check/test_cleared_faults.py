@@ -66,4 +66,4 @@ def test_check_after_fault_was_cleared_is_ok(
 
     assert [outcome.status for outcome in failed] == [2, 2]
     assert [outcome.status for outcome in (*by_url, direct)] == [0, 0, 0]
-    assert by_url[1].headline.startswith("GPU OK - 2 GPUs answer")
+    assert by_url[1].headline.startswith("GPU OK - 2 GPUs reachable")

@@ -120,7 +120,7 @@ def test_drain_for_latched_fault_stays_after_good_checks(node: CheckedNode, slur
         for _ in range(3):
             node.check_url(url, *drain(slurm))
 
-    assert shown(slurm) == ("IDLE+DRAIN", "GPU0 XID 119 [gpu-exporter: mend by hand]")
+    assert shown(slurm) == ("IDLE+DRAIN", "GPU0 XID 119 [gpu-exporter: repair by hand]")
 
 
 def test_drain_for_latched_loss_ends_after_three_good_checks(node: CheckedNode, slurm: Path) -> None:

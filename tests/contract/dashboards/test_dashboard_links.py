@@ -133,10 +133,19 @@ def test_links_lead_from_the_fleet_to_the_gpu_and_to_the_workload_in_two_clicks(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_dashboard_lists_the_others(name: str) -> None:
-    (link,) = load(name)["links"]
+    months = name in {"showback", "capacity"}
+    live, accounting = load(name)["links"]
+    tags = {each: load(each)["tags"] for each in NAMES}
 
-    assert (link["type"], link["tags"], link["includeVars"], link["keepTime"]) == ("dashboards", [uid.TAG], True, True)
-    assert "placement" not in link
+    assert (live["type"], live["tags"], live["keepTime"]) == ("dashboards", [uid.LIVE_TAG], not months)
+    assert (accounting["type"], accounting["tags"], accounting["keepTime"]) == (
+        "dashboards",
+        [uid.ACCOUNTING_TAG],
+        months,
+    )
+    assert all(each["includeVars"] and "placement" not in each for each in (live, accounting))
+    assert {each for each in NAMES if uid.ACCOUNTING_TAG in tags[each]} == {"showback", "capacity"}
+    assert all(len({uid.LIVE_TAG, uid.ACCOUNTING_TAG} & set(each)) == 1 for each in tags.values())
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -13,7 +13,7 @@ from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import LastAnswers, read_gpu
 from exporter.tools.simulator import simulate
-from exporter.tools.simulator.host import SimulatedHost
+from exporter.tools.simulator.driver import SimulatedHost
 
 START, CYCLES = 1_700_000_000.0, 120
 

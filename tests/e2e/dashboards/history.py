@@ -14,13 +14,12 @@ from exporter.accounting.writer import NodeAccounting
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
 from exporter.core.clock import Moment, UnixTime
-from exporter.exposition.config import HIDDEN_METRICS
+from exporter.exposition.page import HIDDEN_METRICS
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.sampling.snapshot import Snapshot
 from exporter.tools.simulator import sampling
-from exporter.tools.simulator.driver import SimulatedDriver
-from exporter.tools.simulator.host import SimulatedHost
+from exporter.tools.simulator.driver import SimulatedDriver, SimulatedHost
 from exporter.tools.simulator.spec import parse
 from tests.e2e.dashboards.nodes import Node
 

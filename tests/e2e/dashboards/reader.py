@@ -53,7 +53,7 @@ class Reader:
         values = self.values(name)
         for panel in panels(name):
             says_why = len(panel["fieldConfig"]["defaults"].get("noValue", "")) > 0
-            count = sum(len(self._ask(panel["title"], target, values)) for target in panel["targets"])
+            count = sum(len(self.ask(panel["title"], target, values)) for target in panel["targets"])
             yield Answer(panel["title"], panel["type"], count, says_why)
 
     def asked(self, name: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
@@ -61,7 +61,7 @@ class Reader:
         values = self.values(name)
         for panel in panels(name):
             for target in panel["targets"]:
-                yield f"{panel['id']} {panel['title']} / {target['refId']}", self._ask(panel["title"], target, values)
+                yield f"{panel['id']} {panel['title']} / {target['refId']}", self.ask(panel["title"], target, values)
 
     def timings(self, name: str) -> Iterator[Timing]:
         """Every query of a dashboard, one after the other."""
@@ -70,7 +70,7 @@ class Reader:
             for target in panel["targets"]:
                 series, refused, started = 0, "", time.monotonic()
                 try:
-                    series = len(self._ask(panel["title"], target, values))
+                    series = len(self.ask(panel["title"], target, values))
                 except (AssertionError, requests.RequestException) as error:
                     refused = str(error).split("\n", maxsplit=1)[0]
                 yield Timing(panel["title"], target["refId"], time.monotonic() - started, series, refused)
@@ -79,7 +79,7 @@ class Reader:
         """What one query of one panel answers."""
         panel = self._panel(name, title)
         (target,) = (target for target in panel["targets"] if target["refId"] == ref)
-        return self._ask(title, target, self.values(name))
+        return self.ask(title, target, self.values(name))
 
     def column(self, name: str, title: str, column: str) -> list[dict[str, Any]]:
         """What the query of one column answers; of a panel that is no table, its first query."""
@@ -92,8 +92,9 @@ class Reader:
         """The first one so called: a number at the top may have its graph below."""
         return next(panel for panel in panels(name) if panel["title"] == title)
 
-    def _ask(self, title: str, target: Mapping[str, Any], values: Mapping[str, str]) -> list[dict[str, Any]]:
-        expr = self._fill(target["expr"], values)
+    def ask(self, title: str, target: Mapping[str, Any], values: Mapping[str, str]) -> list[dict[str, Any]]:
+        """Return what one query of a panel answers."""
+        expr = self.filled(target["expr"], values)
         try:
             return ask_at(self.url, expr, self.span.end) if target.get("instant") else ask(self.url, expr, self.span)
         except AssertionError as error:
@@ -114,11 +115,11 @@ class Reader:
             return str(variable["query"])
         if variable["includeAll"] and variable.get("allValue"):
             return str(variable["allValue"])
-        if chosen := _RESULT.fullmatch(self._fill(variable["query"]["query"], values)):
+        if chosen := _RESULT.fullmatch(self.filled(variable["query"]["query"], values)):
             (label,) = re.findall(r"(\w+)=", variable["regex"])
             rows = ask_at(self.url, chosen["expr"], self.span.end)
             return "|".join(re.escape(row["metric"][label]).replace("\\", "\\\\") for row in rows)
-        asked = _QUERY.fullmatch(self._fill(variable["query"]["query"], values))
+        asked = _QUERY.fullmatch(self.filled(variable["query"]["query"], values))
         assert asked, name
         url = f"{self.url}/api/v1/label/{asked['label']}/values"
         times = {"match[]": asked["selector"], "start": str(self.span.start), "end": str(self.span.end)}
@@ -126,7 +127,8 @@ class Reader:
         assert found, f"variable {name} of {asked['selector']} has no value"
         return "|".join(found) if variable["includeAll"] else str(found[0])
 
-    def _fill(self, text: str, values: Mapping[str, str]) -> str:
+    def filled(self, text: str, values: Mapping[str, str]) -> str:
+        """Return an expression as Grafana would send it."""
         seconds = self.span.end - self.span.start
         text = text.replace("$__range_s", str(seconds)).replace("$__range", f"{seconds}s")
         text = text.replace("$__rate_interval", f"{4 * self.span.step}s")

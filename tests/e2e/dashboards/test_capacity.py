@@ -62,13 +62,40 @@ SITES = {
     "buy": Site(6, 0.05, 0, 8),
     "tune": Site(3, 0.5, 0, 8),
     "repair": Site(3, 0.0, 3, 5),
+    "cordoned": Site(4, 0.0, 0, 4),
+    "crowded": Site(4, 0.0, 0, 4),
+    "kueue": Site(0, 0.0, 0, 8),
 }
+ANSWERS = {"buy": "buy", "tune": "tune", "repair": "repair", "cordoned": "repair", "crowded": "tune", "kueue": "buy"}
+_QUEUE = 'cluster="kueue",cluster_queue="gpus"'
+FURTHER = {
+    # The second node is cordoned.
+    'kube_node_spec_unschedulable{cluster="cordoned",node="cordoned1"}': 1,
+    # One of its 32 cores is left on the second node. Each waiting pod requests eight.
+    'kube_node_status_allocatable{cluster="crowded",node="crowded1",resource="cpu"}': 32,
+    'kube_pod_container_resource_requests{cluster="crowded",namespace="nlp",pod="web",container="main",'
+    'node="crowded1",resource="cpu"}': 31,
+    'kube_pod_status_phase{cluster="crowded",namespace="nlp",pod="web",phase="Running"}': 1,
+    **{
+        f'kube_pod_container_resource_requests{{cluster="crowded",namespace="nlp",pod="waits-{pod}",container="main",'
+        'resource="cpu"}': 8
+        for pod in range(4)
+    },
+    # Three admitted workloads have six GPUs, two wait.
+    f'kueue_pending_workloads{{{_QUEUE},status="inadmissible"}}': 2,
+    f"kueue_reserving_active_workloads{{{_QUEUE}}}": 3,
+    f'kueue_cluster_queue_resource_reservation{{{_QUEUE},flavor="h100",resource="nvidia.com/gpu"}}': 6,
+}
+"""Series of kube-state-metrics and Kueue beside those of the sites."""
 GPUS_BY_ANSWER = {
     # 8 GPUs are busy for 95 %: 0.4 of the 6 GPUs can be reclaimed.
     ("buy", "buy"): 5.6,
     ("buy", "tune"): 0.4,
     ("tune", "tune"): 3.0,
     ("repair", "repair"): 3.0,
+    ("cordoned", "repair"): 4.0,
+    ("crowded", "tune"): 4.0,
+    ("kueue", "buy"): 4.0,
 }
 
 
@@ -80,6 +107,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for site, known in SITES.items():
             for name, first, growth in _series(site, *known):
                 out.writelines(f"{name} {first + growth * n!r} {at}\n" for n, at in enumerate(SPAN.times))
+        for name, value in FURTHER.items():
+            out.writelines(f"{name} {value} {at}\n" for at in SPAN.times)
         out.write("# EOF\n")
     archive.add(text)
     archive.evaluate()
@@ -91,11 +120,19 @@ def _shown(url: str, site: str) -> Reader:
     return Reader(url, Span(END - 1800, END, 60), {"cluster": site})
 
 
-@pytest.mark.parametrize("site", SITES)
-def test_planted_site_gets_its_answer(url: str, site: str) -> None:
+@pytest.mark.parametrize(("site", "answer"), ANSWERS.items())
+def test_planted_site_gets_its_answer(url: str, site: str, answer: str) -> None:
     (found,) = _shown(url, site).rows("capacity", "Answer")
 
-    assert found["metric"]["answer"] == site
+    assert found["metric"]["answer"] == answer
+
+
+@pytest.mark.parametrize(("site", "kind"), [("cordoned", "out of service"), ("crowded", "no CPU or memory")])
+def test_free_gpus_that_no_work_can_have_are_no_free_ones(url: str, site: str, kind: str) -> None:
+    rows = _shown(url, site).column("capacity", "Supply", "GPUs")
+    supply = {row["metric"]["supply"]: float(row["value"][1]) for row in rows}
+
+    assert (supply[kind], supply["free"]) == (4, 0)
 
 
 def test_answers_are_in_gpus_and_money(url: str) -> None:

@@ -42,7 +42,7 @@ def test_a_lost_gpu_has_no_utilization_and_lowers_nobodys(url: str) -> None:
 
     assert rows(url, "node", "Busy", "", **there) == {(): pytest.approx(1.0)}
     assert rows(url, "node", "GPU by GPU", "Busy", "gpu", **there) == {("1",): pytest.approx(1.0)}
-    assert rows(url, "node", "GPU by GPU", "Answers", "gpu", **there) == {("0",): 0.0, ("1",): 1.0}
+    assert rows(url, "node", "GPU by GPU", "Reachable", "gpu", **there) == {("0",): 0.0, ("1",): 1.0}
 
 
 def test_a_gpu_lost_before_the_exporter_started_is_one_that_does_not_answer(url: str) -> None:
@@ -51,7 +51,7 @@ def test_a_gpu_lost_before_the_exporter_started_is_one_that_does_not_answer(url:
 
     assert rows(url, "node", "GPUs", "", **there) == {(): 3}
     assert rows(url, "node", "Lost", "", **there) == {(): 2}
-    assert rows(url, "node", "GPU by GPU", "Answers", "gpu", **there) == {("0",): 1.0, ("1",): 0.0}
+    assert rows(url, "node", "GPU by GPU", "Reachable", "gpu", **there) == {("0",): 1.0, ("1",): 0.0}
     assert rows(url, "health", "Lost", "", **there) == {(): 2}
     assert rows(url, "health", "Lost GPUs", "Last answer", "gpu", "uuid", **there) == {
         (index, f"GPU-one-ports-missing-{index}"): -1.0 for index in "01"

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.attribution.families import (
-    FAMILIES,
     OWNER_FAMILIES,
     OwnerRow,
     WorkloadRow,
@@ -152,7 +151,7 @@ def test_owner_of_mig_instances_has_their_part_of_the_gpu_once() -> None:
 
 
 def test_every_family_has_the_owners_labels() -> None:
-    assert all(set(OWNER_LABELS) <= set(family.all_labels) for family in FAMILIES)
+    assert all(set(OWNER_LABELS) <= set(family.all_labels) for family in (*workload_families(), *OWNER_FAMILIES))
 
 
 def test_workload_of_which_more_was_told_has_one_row_of_information() -> None:

@@ -11,7 +11,7 @@ from exporter.attribution.cgroup import trusted_cgroup
 from exporter.attribution.slurm.prolog_files import parse_job_file
 from exporter.host.process import parse_uid
 from exporter.progress.processes import Cgroups, in_host_namespace, process
-from exporter.tools.report.summaries.hints import update
+from exporter.tools.report.summaries.worker import update_hints
 
 CUTS = sorted(
     {line[-1] for line in "x".join(map(chr, range(sys.maxunicode + 1))).splitlines(keepends=True)[:-1]} - {"\n"}
@@ -62,6 +62,6 @@ def test_name_of_a_job_is_not_its_user(mark: str) -> None:
 def test_name_of_a_job_leaves_the_hints_of_its_user_readable(mark: str, tmp_path: Path) -> None:
     made = {"job": "1", "job_name": f"a{mark}b", "user": "alice", "utilization": 0.1, "next_time": ["--gpus=1"]}
     for _ in range(2):  # what the first round wrote, the next one reads
-        update(tmp_path, [made], {"alice": 1000}.get)
+        update_hints(tmp_path, [made], {"alice": 1000}.get)
 
     assert (tmp_path / "1000").read_text() == "a b\tthe last such job, 1, used 10 % of its GPUs; next time --gpus=1\n"

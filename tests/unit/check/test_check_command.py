@@ -72,7 +72,7 @@ def test_gpu_that_hangs_is_a_verdict() -> None:
     done = check("--simulate", "2xH200;fault=hang:1@0", "--format", "nagios", "--check.deadline", "3s")
 
     assert done.returncode == 1
-    assert done.stdout.startswith("GPU WARNING (simulated) - GPU 1: its calls are late, ")
+    assert done.stdout.startswith("GPU WARNING (simulated) - GPU 1: its readings are stale, ")
 
 
 def test_same_verdict_from_the_metrics_as_from_the_driver() -> None:
@@ -306,6 +306,6 @@ def test_call_that_hangs_in_the_driver_library_is_a_verdict(fake_nvml: Callable[
     whole = check("--format", "nagios", "--check.deadline", "4s", **fake.environment)
 
     assert one.returncode == 1
-    assert one.stdout.startswith("GPU WARNING - GPU 1: its calls are late, ")
+    assert one.stdout.startswith("GPU WARNING - GPU 1: its readings are stale, ")
     assert whole.returncode == 2
     assert whole.stdout.startswith("GPU CRITICAL - the driver, or one of its GPUs, hangs")

@@ -162,7 +162,7 @@ def test_findings_are_what_they_were(request: pytest.FixtureRequest) -> None:
 
 LOST = Finding("gpu_down", Verdict.FAILED, "3", "GPU-x", "does not answer | its driver", "Restart it.", "lost")
 XID = Finding("xid_restart", Verdict.FAILED, "3", "GPU-x", "XID 79", "Restart the node.", "XID 79")
-HOT = Finding("hw_thermal", Verdict.DEGRADED, "12", "GPU-y", "heat holds the clocks down", "Check fans.", "hot")
+HOT = Finding("hw_thermal", Verdict.DEGRADED, "12", "GPU-y", "heat lowers the clocks", "Check fans.", "hot")
 NODE = Finding("port_degraded", Verdict.DEGRADED, "", "", "port is down", "Look at the cable.", "port")
 REPORTS: Mapping[str, Report] = {
     "all well": Report(Verdict.OK, (), 8, ("NVIDIA H200",) * 7 + ("Tesla T4",)),

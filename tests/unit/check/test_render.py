@@ -14,13 +14,13 @@ from exporter.tools.report.terminal import Colors
 
 PLAIN, COLOURS = Colors(colours=False), Colors(colours=True)
 LOST = Finding("gpu_down", Verdict.FAILED, "3", "GPU-x", "does not answer | its driver", "Restart the node.")
-HOT = Finding("hw_thermal", Verdict.DEGRADED, "1", "GPU-y", "heat holds the clocks down", "Check fans.")
+HOT = Finding("hw_thermal", Verdict.DEGRADED, "1", "GPU-y", "heat lowers the clocks", "Check fans.")
 BAD = Report(Verdict.FAILED, (LOST, HOT), 7, ("NVIDIA H200",) * 8)
 GOOD = Report(Verdict.OK, (), 8, ("NVIDIA H200",) * 8)
 
 
 def test_nagios_is_one_line_with_performance_data() -> None:
-    assert nagios(GOOD, PLAIN) == "GPU OK - 8 GPUs answer (8 x H200) | gpus=8 degraded=0 failed=0\n"
+    assert nagios(GOOD, PLAIN) == "GPU OK - 8 GPUs reachable (8 x H200) | gpus=8 degraded=0 failed=0\n"
     line = nagios(BAD, PLAIN)
     assert line.startswith("GPU CRITICAL - GPU 3: does not answer / its driver; GPU 1: heat")
     assert line.count("|") == 1
@@ -44,7 +44,7 @@ def test_json_has_all_of_it() -> None:
 def test_text_says_reason_and_action() -> None:
     lines = text(BAD, PLAIN).splitlines()
 
-    assert lines[0] == "failed: 7 GPUs answer (8 x H200)"
+    assert lines[0] == "failed: 7 GPUs reachable (8 x H200)"
     assert lines[1:3] == ["  failed    GPU 3: does not answer | its driver", "            Restart the node."]
 
 
@@ -63,7 +63,7 @@ def test_a_verdict_on_simulated_gpus_says_so_in_every_format(name: str) -> None:
     assert len(simulated.splitlines()) == 1 or name == "json"
 
 
-FORGED = "x\nGPU OK - 8 GPUs answer | gpus=8\x1b[2J\x9b\u202e"
+FORGED = "x\nGPU OK - 8 GPUs reachable | gpus=8\x1b[2J\x9b\u202e"
 """Ends a line, forges a verdict, clears the screen twice, and turns what follows around."""
 
 

@@ -45,7 +45,7 @@ def found(facts: Facts, limits: Limits, stage: str = "epilog") -> list[tuple[str
 def test_epilog_names_what_is_left_with_the_most_memory_first() -> None:
     facts = node(*(on("0", 10 + n, "python3", n) for n in range(5)))
 
-    reason = "5 process(es) are left on it with 10.0 GiB: 14 (python3), 13 (python3), 12 (python3) and 2 more"
+    reason = "10.0 GiB of processes that ended jobs left on it: 14 (python3), 13 (python3), 12 (python3) and 2 more"
     assert found(facts, Limits()) == [("0", reason)]
 
 
@@ -57,8 +57,8 @@ def test_epilog_names_what_is_left_with_the_most_memory_first() -> None:
     ],
 )
 def test_process_whose_memory_the_driver_does_not_know_is_left_all_the_same(shown: str) -> None:
-    alone = "1 process(es) are left on it with an unknown number of GiB: 10 (python3)"
-    beside = "2 process(es) are left on it with 2.0 GiB: 11 (python3), 10 (python3)"
+    alone = "an unknown number of GiB of processes that ended jobs left on it: 10 (python3)"
+    beside = "2.0 GiB of processes that ended jobs left on it: 11 (python3), 10 (python3)"
 
     assert found(node(shown), Limits()) == [("0", alone)]
     assert found(node(shown, on("0", 11, "python3", 2)), Limits()) == [("0", beside)]
@@ -133,7 +133,7 @@ def test_recording_is_read_once_for_nothing_ends_in_it(recorded: str) -> None:
     """`check` gave the processes of a recording five minutes to end."""
     done = check("--check.stage=full", f"--driver.capture={ROOT}/tests/captures/{recorded}.json")
 
-    left = "1 process(es) are left on it with 8.7 GiB: 1334000" in done.stdout
+    left = "8.7 GiB of processes that ended jobs left on it: 1334000" in done.stdout
     assert (done.returncode, left) == ((2, True) if recorded.startswith("sim") else (0, False)), done.stdout
 
 
@@ -168,7 +168,7 @@ def test_program_of_the_site_that_fails_is_a_finding_with_its_last_line() -> Non
     ("more", "verdict", "status"),
     [
         ((), "unknown: --check.program: dcgmi: cannot be run: No such file or directory", 3),
-        (("--expect.gpus", "2"), "failed (simulated): 1 GPU answers (1 x H200)", 2),
+        (("--expect.gpus", "2"), "failed (simulated): 1 GPU reachable (1 x H200)", 2),
     ],
 )
 def test_program_that_is_not_there_says_nothing_of_the_gpus(more: tuple[str, ...], verdict: str, status: int) -> None:

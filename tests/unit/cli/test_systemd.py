@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.daemon.systemd import Notifier, Watchdog
+from exporter.daemon.serve import Notifier, Watchdog
 from exporter.sampling.snapshot import Snapshot
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from exporter.core.families import Block, Family, Type, Unit, one
+import pytest
+
+from exporter.core.families import Block, Columns, Family, Type, Unit, one
 from exporter.exposition.page import PageStore
 from exporter.sampling.snapshot import Snapshot
 
@@ -45,6 +47,14 @@ def test_page_store_leaves_hidden_families_out() -> None:
     store.publish(snapshot(1.0))
 
     assert values(store.page("")) == set()
+
+
+def test_page_store_refuses_series_without_a_value() -> None:
+    store = PageStore()
+    store.publish(Snapshot(series=lambda: iter([Block(VALUE, ("0",), Columns(((), ()), (1.0,)))])))
+
+    with pytest.raises(ValueError, match="zip"):
+        store.page("")
 
 
 def test_scrapes_at_the_same_time_get_whole_pages_of_one_snapshot() -> None:

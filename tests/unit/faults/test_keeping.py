@@ -258,7 +258,7 @@ def test_gres_conf_says_how_many_gpus_there_should_be(text: str, count: int | No
         ("IDLE", "", False),
         ("IDLE+DRAIN", "replace fan [root@2026-11-21T10:00:00]", True),
         ("DOWN+DRAIN", "moving racks [ada@2026-11-21T10:00:00]", True),
-        ("IDLE+DRAIN", "GPU3 lost (XID 79) [gpu-exporter: mend by hand] [root@2026-11-21T10:00:00]", False),
+        ("IDLE+DRAIN", "GPU3 lost (XID 79) [gpu-exporter: repair by hand] [root@2026-11-21T10:00:00]", False),
         ("DOWN*", "Not responding [slurm@2026-11-21T10:00:00]", False),
         ("IDLE+DRAIN", "Kill task failed [root@2026-11-21T10:00:00]", False),
         ("IDLE+DRAIN", "NHC: check_fs [root@2026-11-21T10:00:00]", False),

@@ -112,7 +112,7 @@ def test_fault_is_logged_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptu
             observe(watch, float(second))
 
     assert [record.getMessage() for record in caplog.records] == [
-        "fault: GPU 0 nvlink_down (1 of 18 links down), mended by: inspect",
+        "fault: GPU 0 nvlink_down (1 of 18 links down), repair: inspect",
         "fault over: GPU 0 nvlink_down (1 of 18 links down)",
     ]
 

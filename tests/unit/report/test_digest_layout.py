@@ -21,7 +21,7 @@ def said(**more: float) -> str:
     ("more", "head", "cell"),
     [
         ({"model_flops_utilization": 0.41}, "Utilization   MFU  Wasted", "80 %  41 %"),
-        ({"model_flops_utilization_bound": 0.62}, "Utilization  MFU upper bound  Wasted", "80 %             62 %"),
+        ({"model_flops_utilization_bound": 0.62}, "Utilization  MFU bound  Wasted", "80 %       62 %"),
     ],
 )
 def test_model_flops_stand_beside_utilization(more: dict[str, float], head: str, cell: str) -> None:

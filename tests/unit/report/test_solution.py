@@ -42,7 +42,7 @@ def test_throughput_is_told_by_time_by_gpu_hour_and_by_energy() -> None:
 def test_what_is_still_needed_is_told_in_time_energy_and_money() -> None:
     text = said(REPORT)
 
-    assert "To the end   6 h to go as the program says, 30.0 kWh, 144.00 $" in text
+    assert "To the end   6 h to go as the program reports, 30.0 kWh, 144.00 $" in text
     assert "In all       8 h from start to end, 40.0 kWh, 192.00 $" in text
 
 
@@ -80,7 +80,7 @@ def test_model_flops_stand_beside_utilization_and_a_bound_is_called_one() -> Non
     bound = replace(REPORT, progress=Progress(model_flops_utilization_bound=0.62))
 
     assert "Utilization  50 %, MFU 41 %" in said(REPORT)
-    assert "Utilization  50 %, MFU upper bound 62 %" in said(bound)
+    assert "Utilization  50 %, MFU bound 62 %" in said(bound)
     assert formats.short(REPORT).startswith("GPU 50 % used, MFU 41 %; ")
 
 

@@ -7,7 +7,7 @@ from exporter.core.clock import Moment, MonotonicTime, UnixTime
 from exporter.host.network_ports import NetworkPorts
 from exporter.sampling.host_view import HostQuestion
 from exporter.tools.simulator import simulate
-from exporter.tools.simulator.host import SimulatedHost
+from exporter.tools.simulator.driver import SimulatedHost
 from tests.unit.simulator.simulation import EPOCH
 
 

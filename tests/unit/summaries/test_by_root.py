@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporter import commands
-from exporter.tools.report.summaries import hints
+from exporter.tools.report.summaries.worker import update_hints
 
 ANOTHER = 4321
 ROUND = ("--slurm.sacct=", "--slurm.scontrol=true", "--prometheus.url", "http://127.0.0.1:1")
@@ -22,7 +22,7 @@ def test_a_round_by_root_leaves_all_to_whom_the_folder_is(tmp_path: Path) -> Non
     try:
         commands.run("summaries", [*ROUND, "--state.dir", str(tmp_path)], {})
         for _ in range(2):
-            hints.update(tmp_path / "hints", [HINT], lambda _: 1000)
+            update_hints(tmp_path / "hints", [HINT], lambda _: 1000)
     finally:
         os.umask(before)
 
@@ -34,4 +34,4 @@ def test_what_is_no_folder_is_told(tmp_path: Path) -> None:
     (tmp_path / "hints").touch()
 
     with pytest.raises(OSError, match="exists"):
-        hints.update(tmp_path / "hints", [HINT], lambda _: 1000)
+        update_hints(tmp_path / "hints", [HINT], lambda _: 1000)

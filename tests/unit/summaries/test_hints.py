@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from exporter.tools.report.summaries.hints import uid_of, update
+from exporter.tools.report.summaries.worker import uid_of, update_hints
 
 
 def made(job: str, name: str, *flags: str, user: str = "alice") -> dict[str, Any]:
@@ -24,8 +24,8 @@ def told(folder: Path, number: int = 1000) -> dict[str, str]:
 
 def test_last_job_of_a_name_counts(tmp_path: Path) -> None:
     folder = tmp_path / "hints"
-    update(folder, [made("1", "train", "--mem=4G"), made("2", "train", "--mem=8G", "--gpus=1")], uid)
-    update(folder, [made("3", "eval", "--gpus=1"), made("4", "x", "--gpus=1", user="bob")], uid)
+    update_hints(folder, [made("1", "train", "--mem=4G"), made("2", "train", "--mem=8G", "--gpus=1")], uid)
+    update_hints(folder, [made("3", "eval", "--gpus=1"), made("4", "x", "--gpus=1", user="bob")], uid)
 
     assert told(folder) == {
         "train": "the last such job, 2, used 12 % of its GPUs; next time --mem=8G --gpus=1",
@@ -35,8 +35,8 @@ def test_last_job_of_a_name_counts(tmp_path: Path) -> None:
 
 
 def test_hint_is_gone_once_a_job_asked_for_what_it_used(tmp_path: Path) -> None:
-    update(tmp_path, [made("1", "train", "--mem=4G")], uid)
-    update(tmp_path, [made("2", "train")], uid)
+    update_hints(tmp_path, [made("1", "train", "--mem=4G")], uid)
+    update_hints(tmp_path, [made("2", "train")], uid)
 
     assert told(tmp_path) == {}
 
@@ -50,14 +50,14 @@ def test_hint_is_gone_once_a_job_asked_for_what_it_used(tmp_path: Path) -> None:
     ],
 )
 def test_text_of_users_makes_no_line_and_no_file(tmp_path: Path, summary: dict[str, Any], expected: set[str]) -> None:
-    update(tmp_path, [summary], uid)
+    update_hints(tmp_path, [summary], uid)
 
     assert {name for file in tmp_path.iterdir() for name in told(tmp_path, int(file.name))} == expected
 
 
 def test_names_are_bounded_and_the_oldest_go(tmp_path: Path) -> None:
     for number in range(80):
-        update(tmp_path, [made(str(number), f"name{number}", "--gpus=1")], uid)
+        update_hints(tmp_path, [made(str(number), f"name{number}", "--gpus=1")], uid)
 
     assert list(told(tmp_path)) == [f"name{number}" for number in range(30, 80)]
 
@@ -69,6 +69,6 @@ def test_user_is_looked_up() -> None:
 
 def test_file_that_a_round_left_half_written_stops_no_later_one(tmp_path: Path) -> None:
     (tmp_path / ".1000.new").write_text("half")
-    update(tmp_path, [made("1", "train", "--mem=4G")], uid)
+    update_hints(tmp_path, [made("1", "train", "--mem=4G")], uid)
 
     assert set(told(tmp_path)) == {"train"}

@@ -9,7 +9,7 @@ from urllib.parse import urljoin, urlsplit
 
 import pytest
 
-from exporter.core.project import REPOSITORY
+from exporter import REPOSITORY
 from exporter.faults.rules import RULES
 from exporter.web import runbooks
 from exporter.web.app import App, RouteHandlers

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from exporter.accounting.model import HOUR_SECONDS
+from exporter.accounting.tracker import hours_between
 from exporter.attribution.owner import Owner
 from exporter.tools.report.accounting.prices import Prices
 
@@ -229,19 +230,13 @@ class Database:
 
     def job(self, job: str, since: float, until: float) -> JobUsage:
         """Return what one Slurm job got between two moments, over all its starts and nodes."""
-        rows = self._database.execute(
-            'SELECT h.states, a.user, a.account, a.start, coalesce(a."end", h.until) FROM hours h'
-            " JOIN allocations a ON a.node = h.node AND a.id = h.allocation"
-            ' WHERE a.job = ? AND a.start < ? AND coalesce(a."end", h.until) > ? ORDER BY a.start',
+        states, *rest = self._database.execute(
+            'SELECT add_states(h.states), a.user, a.account, min(a.start), max(coalesce(a."end", h.until))'
+            " FROM hours h JOIN allocations a ON a.node = h.node AND a.id = h.allocation"
+            ' WHERE a.job = ? AND a.start < ? AND coalesce(a."end", h.until) > ?',
             (job, until, since),
-        ).fetchall()
-        found: dict[str, float] = {}
-        for states, *_ in rows:
-            for state, seconds in json.loads(states).items():
-                found[state] = found.get(state, 0.0) + seconds
-        if not rows:
-            return JobUsage()
-        return JobUsage(found, rows[-1][1], rows[-1][2], rows[0][3], max(row[4] for row in rows))
+        ).fetchone()
+        return JobUsage(json.loads(states), *rest) if states and states != "{}" else JobUsage()
 
     def compare(self, jobs: Iterable[SchedulerJob], tolerance: float) -> Sequence[Difference]:
         """Compare with the scheduler's jobs. What nodes lack is added as unobserved time.
@@ -297,7 +292,7 @@ class Database:
                 "until": min(job.end, (hour + 1) * HOUR_SECONDS),
                 "states": {"unobserved": seconds * part},
             }
-            for hour, part in _parts(job.start, job.end)
+            for hour, part in hours_between(job.start, job.end)
         ]  # fmt: skip
         self._insert(_SCHEDULER, rows)
 
@@ -306,7 +301,8 @@ class Database:
         ids = json.dumps([Owner(*row["facts"]["owner"]).slurm_job for row in rows])
         added = self._database.execute(
             "SELECT id, json_extract(facts, '$.scheduler') FROM allocations"
-            " WHERE node = 'scheduler' AND job != '' AND job IN (SELECT value FROM json_each(?))",
+            " WHERE node = 'scheduler' AND json_extract(facts, '$.scheduler') IS NOT NULL"
+            " AND job != '' AND job IN (SELECT value FROM json_each(?))",
             (ids,),
         ).fetchall()
         for allocation, text in added:
@@ -352,11 +348,3 @@ def _hour(node: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
         *(node, row["allocation"], row["hour"], row["model"], row["profile"], row["until"]),
         *(sum(row["states"].values()), row["used"], row["joules"], json.dumps(row["states"])),
     )
-
-
-def _parts(start: float, end: float) -> Iterable[tuple[int, float]]:
-    """Yield the hours between two moments, each with its part of the time."""
-    for hour in range(int(start // HOUR_SECONDS), int(end // HOUR_SECONDS) + 1):
-        inside = min(end, (hour + 1) * HOUR_SECONDS) - max(start, hour * HOUR_SECONDS)
-        if inside > 0:
-            yield hour, inside / (end - start)

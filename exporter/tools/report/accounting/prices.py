@@ -9,9 +9,11 @@ from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from exporter import REPOSITORY
 from exporter.config.option import ConfigError
 from exporter.core import site_file
 
+_RUNBOOK = f"{REPOSITORY}/blob/main/docs/how-to/account-teams.md#when-gputeambudget-fires"
 _KEYS = {"model", "profile", "pool", "per_gpu_hour", "from", "to"}
 
 
@@ -97,6 +99,7 @@ def _alert(threshold: float) -> Mapping[str, object]:
         "annotations": {
             "summary": "{{ $labels.team }} has spent {{ $value | humanizePercentage }} of its GPU budget of the month",
             "description": "See its jobs: `gpu-exporter report --month YYYY-MM --team {{ $labels.team }} --by job`.",
+            "runbook_url": _RUNBOOK,
         },
     }
 

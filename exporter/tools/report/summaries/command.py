@@ -9,6 +9,7 @@ import logging
 import os
 import sqlite3
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,18 +22,42 @@ from exporter.daemon import logs
 from exporter.daemon.logs import LogConfig
 from exporter.host.text import make_directory, new_file
 from exporter.tools.report import promql, terminal
+from exporter.tools.report.accounting.database import Database
 from exporter.tools.report.accounting.sacct import Sacct
-from exporter.tools.report.client import Client
+from exporter.tools.report.client import Client, NoDataError
 from exporter.tools.report.command import access
 from exporter.tools.report.document import Document
 from exporter.tools.report.job import slurm_job
+from exporter.tools.report.model import JobReport, Name, Progress, Span
 from exporter.tools.report.options import SummariesConfig
-from exporter.tools.report.summaries.exact import exact
 from exporter.tools.report.summaries.jobstats import Commenter
 from exporter.tools.report.summaries.store import WAITING, Store
 from exporter.tools.report.summaries.worker import Services, Worker
-from exporter.tools.report.summary import table
+from exporter.tools.report.summary import Report, table
 from exporter.tools.report.terminal import paint
+
+
+def exact(path: Path | None, report: Report) -> Report:
+    """Return the report with the hours of the accounting's database; as it is without one."""
+    if path is None:
+        return report
+
+    def corrected(job: str, back: float, until: float) -> JobReport:
+        with contextlib.closing(Database(path)) as database:
+            total = database.job(job, until - back, until)
+        hours = {state: seconds / 3600 for state, seconds in total.states.items() if seconds}
+        try:
+            found = report(job, back, until)
+        except NoDataError:
+            if not hours:
+                raise
+            name = Name(f"Slurm job {job}", f"slurm:{job}", user=total.user, account=total.account)
+            span = Span(total.start, total.end, total.end, truncated=False)
+            found = JobReport(name, span, hours, (), (), Progress(), None)
+        return replace(found, hours=hours) if hours else found
+
+    return corrected
+
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,289 @@
+"""`make test-engines`: a sharded fleet writes to VictoriaMetrics and Thanos, which are down for five minutes.
+
+Two Prometheus scrape a half of the nodes each, record the accounting of it, and write all to a third Prometheus and to
+each engine, with the other rules in the ruler of each. Then the engines have lost nothing, the dashboards give the
+series and values that they give in Prometheus, and so do the totals over the whole time. Needs Go. Rules of the
+accounting run every minute here, not every 15.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from exporter.tools.report import promql
+from tests.contract.dashboards.reading import NAMES, panels
+from tests.e2e.dashboards.history import Span
+from tests.e2e.dashboards.reader import Reader
+from tests.e2e.dashboards.tsdb import RULES, ask_at
+from tests.engines.build import FOLDER, build
+from tests.scale.cluster import exporters
+from tests.stack import free_port, program, prometheus, running
+
+SCRAPE_SECONDS, SHARDS = 10, 2
+TOTAL_TOLERANCE, TOLERANCE = 0.001, 0.1
+"""Rulers evaluate at other seconds than Prometheus does, so values that move differ a little."""
+_RECORDED = re.compile(r"\b[a-z_]+:[a-z0-9_]+:[a-z0-9_]+")
+"""Recorded series over five minutes differ by one evaluation, and are counted apart."""
+_REPLICAS = {"replica", "ruler", "receive", "tenant_id"}
+_REFUSED = "non-recoverable error"
+"""What Prometheus logs about samples that it gives up."""
+_NAMES = 'count by (name) (label_replace({__name__=~"gpu_.+",job="gpu-exporter"}, "name", "$1", "__name__", "(.+)"))'
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How it is started; `{data}` is its folder. The first command is the store, which is stopped and started again."""
+
+    name: str
+    query: str
+    write: str
+    commands: tuple[tuple[str, ...], ...]
+
+
+def engines(rules: Sequence[Path]) -> tuple[Engine, Engine]:
+    ports = [free_port() for _ in range(9)]
+    victoria, alert, receive, grpc, write, query, query_grpc, ruler, ruler_grpc = (
+        f"127.0.0.1:{port}" for port in ports
+    )
+    own = tuple(f"-rule={file}" for file in rules)
+    both = tuple(f"--rule-file={file}" for file in rules)
+    url, thanos = f"http://{victoria}", str(FOLDER / "thanos")
+    return (
+        Engine(
+            "VictoriaMetrics",
+            url,
+            f"{url}/api/v1/write",
+            (
+                (str(FOLDER / "victoria-metrics"), "-storageDataPath={data}/vm", f"-httpListenAddr={victoria}",
+                 "-search.latencyOffset=0s"),
+                (str(FOLDER / "vmalert"), f"-datasource.url={url}", f"-remoteWrite.url={url}", f"-remoteRead.url={url}",
+                 "-notifier.blackhole", f"-httpListenAddr={alert}", *own),
+            ),
+        ),
+        Engine(
+            "Thanos",
+            f"http://{query}",
+            f"http://{write}/api/v1/receive",
+            (
+                (thanos, "receive", "--tsdb.path={data}/receive", f"--grpc-address={grpc}", f"--http-address={receive}",
+                 f"--remote-write.address={write}", "--tsdb.out-of-order.time-window=2h", '--label=receive="a"'),
+                (thanos, "query", f"--http-address={query}", f"--grpc-address={query_grpc}", f"--endpoint={grpc}",
+                 f"--endpoint={ruler_grpc}", *(f"--query.replica-label={label}" for label in ("receive", "ruler"))),
+                (thanos, "rule", "--data-dir={data}/rule", "--eval-interval=1m", f"--query={query}",
+                 '--label=ruler="a"', f"--http-address={ruler}", f"--grpc-address={ruler_grpc}", *both),
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _rule_files(folder: Path) -> tuple[list[Path], Path]:
+    """Return the shipped rules without the group of the accounting, and that group, which runs every minute here."""
+    groups = yaml.safe_load((RULES / "gpu-recording.yaml").read_text())["groups"]
+    rest, accounting = folder / "gpu-recording.yaml", folder / "gpu-accounting.yaml"
+    for file, own in ((rest, False), (accounting, True)):
+        chosen = [group for group in groups if (group["name"] == "gpu-accounting") is own]
+        file.write_text(yaml.safe_dump({"groups": [{**each, "interval": "1m"} if own else each for each in chosen]}))
+    return [rest, RULES / "gpu-alerts.yaml"], accounting
+
+
+def _shard(number: int, nodes: int, port: int, folder: Path, urls: Sequence[str], rules: Path) -> list[str]:
+    """Return the command of a Prometheus that scrapes its part of the nodes, and records their accounting."""
+    data = folder / f"shard{number}"
+    targets = [
+        {
+            "targets": [f"127.0.0.1:{port}"],
+            "labels": {"__metrics_path__": f"/{node}/metrics", "cluster": "c1", "instance": f"n{node}:9836"},
+        }
+        for node in range(nodes)
+    ]
+    shard = [
+        {"source_labels": ["instance"], "modulus": SHARDS, "target_label": "__tmp_shard", "action": "hashmod"},
+        {"source_labels": ["__tmp_shard"], "regex": f"{number}", "action": "keep"},
+    ]
+    scrape = {
+        "job_name": "gpu-exporter",
+        "scrape_interval": f"{SCRAPE_SECONDS}s",
+        "static_configs": targets,
+        "relabel_configs": shard,
+    }
+    config = folder / f"shard{number}.json"
+    document = {
+        "global": {"external_labels": {"shard": f"{number}"}},
+        "rule_files": [str(rules)],
+        "scrape_configs": [scrape],
+        "remote_write": [{"url": url} for url in urls],
+    }
+    config.write_text(json.dumps(document))
+    flags = (f"--storage.tsdb.path={data}", f"--web.listen-address=127.0.0.1:{free_port()}")
+    return [program("prometheus"), *flags, f"--config.file={config}"]
+
+
+def _start(engine: Engine, number: int, folder: Path, stack: ExitStack) -> Any:
+    data = folder / engine.name
+    data.mkdir(exist_ok=True)
+    command = [part.replace("{data}", str(data)) for part in engine.commands[number]]
+    return stack.enter_context(running(command, folder / f"{engine.name}-{number}-{time.time():.0f}.log"))
+
+
+def play(nodes: int, minutes: int, down: int, settle: int) -> list[str]:
+    """Return what is wrong."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpu-engines-")))
+        rules, accounting = _rule_files(folder)
+        config = folder / "prometheus.json"
+        config.write_text(
+            json.dumps({"rule_files": [str(file) for file in rules], "global": {"evaluation_interval": "1m"}})
+        )
+        url = stack.enter_context(prometheus(config, folder, "--web.enable-remote-write-receiver"))
+        port = stack.enter_context(exporters())
+        found = engines(rules)
+        stores = [_start(engine, 0, folder, stack) for engine in found]
+        for engine in found:
+            for number in range(1, len(engine.commands)):
+                _start(engine, number, folder, stack)
+        for number in range(SHARDS):
+            urls = [f"{url}/api/v1/write", *(engine.write for engine in found)]
+            stack.enter_context(
+                running(_shard(number, nodes, port, folder, urls, accounting), folder / f"shard{number}.log")
+            )
+        began = time.time()
+        _wait(minutes)
+        for store in stores:
+            store.terminate()
+            store.wait()
+        _say(f"both engines are down for {down} minutes")
+        _wait(down)
+        for engine in found:
+            _start(engine, 0, folder, stack)
+        _wait(settle)
+        now = time.time() - 2 * SCRAPE_SECONDS
+        wrong = [error for engine in found for error in _compare(engine, url, began, now)]
+        refused = [
+            line for log in folder.glob("shard*.log") for line in log.read_text().splitlines() if _REFUSED in line
+        ]
+        return [*wrong, *refused]
+
+
+def _compare(engine: Engine, url: str, began: float, now: float) -> Iterator[str]:
+    """Say how an engine's answers differ from Prometheus's."""
+    window = f"{now - began - 60:.0f}s"
+    names = [dict(labels)["name"] for labels in _values(url, _NAMES, now)]
+    samples = {
+        name: [
+            _total(_values(each, f'sum(count_over_time({name}{{job="gpu-exporter"}}[{window}]))', now))
+            for each in (url, engine.query)
+        ]
+        for name in names
+    }
+    kept, theirs = (sum(each[number] for each in samples.values()) for number in (0, 1))
+    _say(f"{engine.name}: {theirs:,.0f} of {kept:,.0f} samples of {len(samples)} families")
+    lost = {name: ours - own for name, (ours, own) in samples.items() if ours != own}
+    if lost:
+        yield f"{engine.name}: samples that are not there: {lost}"
+    for level in (*promql.LEVELS, promql.TEAM, "cluster"):
+        months = [
+            _values(each, promql.allocated_gpu_hours(level, promql.EVERYTHING, window), now)
+            for each in (url, engine.query)
+        ]
+        _say(f"{engine.name}: {level:9} {_total(months[1]):.4f} GPU h, in Prometheus {_total(months[0]):.4f}")
+        yield from (f"{engine.name}: total by {level}: {each}" for each in _different(*months, TOTAL_TOLERANCE))
+    yield from _compare_dashboards(engine, url, Span(int(now) - 300, int(now), SCRAPE_SECONDS))
+
+
+def _compare_dashboards(engine: Engine, url: str, span: Span) -> Iterator[str]:
+    seen = Counter[bool]()
+    equal = Counter[bool]()
+    for name in NAMES:
+        try:
+            chosen = Reader(url, span, {}).values(name)
+            both = [dict(Reader(each, span, chosen).asked(name)) for each in (url, engine.query)]
+        except AssertionError as error:  # a refused query, or a variable without a value
+            yield f"{engine.name}: {name}: {error}"
+            continue
+        exprs = {
+            f"{panel['id']} {panel['title']} / {target['refId']}": target["expr"]
+            for panel in panels(name)
+            for target in panel["targets"]
+        }
+        for query, rows in both[0].items():
+            recorded = bool(_RECORDED.search(exprs[query]))
+            errors = list(_different(_latest(rows), _latest(both[1][query]), TOLERANCE))
+            seen[recorded] += 1
+            equal[recorded] += not errors
+            if errors and not recorded:
+                yield f"{engine.name}: {name} / {query}: {'; '.join(errors[:2])}"
+    for recorded, kind in ((False, "exporters"), (True, "rules")):
+        _say(f"{engine.name}: {equal[recorded]} of {seen[recorded]} queries of series of the {kind} are equal")
+
+
+def _different(ours: Mapping[Any, float], theirs: Mapping[Any, float], tolerance: float) -> Iterator[str]:
+    if missing := ours.keys() ^ theirs.keys():
+        yield f"{len(missing)} of {len(ours)} series only in one, as {dict(min(missing, key=sorted))}"
+    most = max((abs(value) for value in ours.values()), default=0.0)
+    for labels in ours.keys() & theirs.keys():
+        if abs(ours[labels] - theirs[labels]) > tolerance * max(abs(ours[labels]), most / 20):
+            yield f"{theirs[labels]:g} for {ours[labels]:g} of {dict(labels)}"
+            return
+
+
+def _values(url: str, expr: str, at: float) -> Mapping[Any, float]:
+    return _latest(ask_at(url, expr, at))
+
+
+def _latest(rows: Sequence[Mapping[str, Any]]) -> Mapping[Any, float]:
+    """Return the last value of each series by its labels."""
+    return {
+        frozenset((name, value) for name, value in row["metric"].items() if name not in _REPLICAS): float(
+            row["value"][1] if "value" in row else row["values"][-1][1]
+        )
+        for row in rows
+    }
+
+
+def _total(values: Mapping[Any, float]) -> float:
+    return sum(values.values())
+
+
+def _wait(minutes: int) -> None:
+    for left in range(minutes, 0, -1):
+        _say(f"  {left} min")
+        time.sleep(60)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=8)
+    parser.add_argument("--minutes", type=int, default=7, help="before the engines are stopped")
+    parser.add_argument("--down", type=int, default=5, help="minutes without the engines")
+    parser.add_argument("--settle", type=int, default=7, help="minutes after it, until rates of five are whole again")
+    options = parser.parse_args()
+    if shutil.which("go") is None and not (FOLDER / "thanos").exists():
+        _say("test-engines: go is missing (1.26 or newer)")
+        return 2
+    build()
+    wrong = play(options.nodes, options.minutes, options.down, options.settle)
+    _say("".join(f"WRONG {each}\n" for each in wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
