@@ -65,6 +65,14 @@ def showback() -> build.Dashboard:
                 Value(
                     "Possibly wasted", _LEDGER.of(among(POSSIBLY_LOST)), GPU_HOURS, decimals=1, width=130, reduce="sum"
                 ),
+                Value(
+                    "Possible cost",
+                    price.of_possible_waste("team", CLUSTER),
+                    style.MONEY,
+                    decimals=0,
+                    width=110,
+                    reduce="sum",
+                ),
                 lost_state("Wasted on", promql.wasted_on("team", CLUSTER, RANGE)),
                 Value("Energy", _ENERGY, KWH, decimals=1, width=100, reduce="sum"),
             ),

@@ -55,7 +55,7 @@ def _programs() -> table.Panel:
         description="One row per workload, with what it gets done in each unit that it reports. Slowest rank: the one whose steps take longest "
         f"without waiting for others. {mfu.MEANING} Click one to see why it is not faster.",
         keys=(
-            Key("cluster", "Cluster", width=75),
+            Key("cluster", "Cluster", hidden=True),
             Key("workload", "Workload", (link.to_pod(name, cluster), link.to_job(name, cluster))),
             Key("user", "User", width=80),
         ),

@@ -194,7 +194,7 @@ def _workloads() -> table.Panel:
     return Table(
         title="Workloads that wasted most",
         description="The 30 workloads that wasted most GPU hours in the range, ended ones too: whose they are, what they wasted them on, "
-        "and the price of the waste; utilization stands beside the target of their class of work. Click one to see why and what to do.",
+        "and the price of the waste, and of what is possibly wasted; utilization stands beside the target of their class of work. Click one to see why and what to do.",
         keys=(
             Key("cluster", "Cluster", width=80),
             Key("workload", "Workload", (link.to_pod(name, cluster), link.to_job(name, cluster))),
@@ -221,10 +221,8 @@ def _workloads() -> table.Panel:
                 width=95,
                 reduce="sum",
             ),
-            Value(
-                "Used", promql.busy_gpu_hours("workload", SHOWN, RANGE), GPU_HOURS, decimals=1, width=95, reduce="sum"
-            ),
             _price("workload", 90, SHOWN),
+            _possible("workload", SHOWN),
             gauge("Utilization", promql.utilization("workload", SHOWN, RANGE), style.PLAIN, width=105),
             *mfu.columns(SHOWN, promql.keys("workload")),
             target_ratio(promql.target_ratio("workload", SHOWN, RANGE)),
@@ -241,10 +239,17 @@ def _price(level: str, width: int, scope: str = CLUSTER) -> Value:
     return Value("Waste cost", priced, style.MONEY, decimals=0, width=width, reduce="sum")
 
 
+def _possible(level: str, scope: str = CLUSTER) -> Value:
+    return Value(
+        "Possible cost", price.of_possible_waste(level, scope), style.MONEY, decimals=0, width=110, reduce="sum"
+    )
+
+
 def _level(level: str, title: str, onward: link.Link) -> table.Panel:
     return Table(
         title=title,
-        description=f"GPU hours by {level}: allocated, wasted, the price of the waste, and on which state most of it went. "
+        description=f"GPU hours by {level}: allocated, wasted, the price of the waste and of what is possibly wasted (waiting for requests, for people, or for a cause unknown), "
+        "and on which state most of it went. "
         f"Target ratio: utilization beside what is good for its classes of work. {mfu.MEANING} A dash: nothing of it could be observed, or "
         "reported. Click one for its workloads.",
         keys=(Key(promql.label(level), level.capitalize(), (onward,)),),
@@ -270,6 +275,7 @@ def _level(level: str, title: str, onward: link.Link) -> table.Panel:
                 reduce="sum",
             ),
             _price(level, 95),
+            _possible(level),
             lost_state("Wasted on", promql.wasted_on(level, CLUSTER, RANGE)),
         ),
         sort="Wasted",

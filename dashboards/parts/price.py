@@ -40,6 +40,11 @@ def in_states(level: str, scope: str, states: str, by: str) -> str:
     return promql.price_in_states(level, scope, RANGE, states, by=by)
 
 
+def of_possible_waste(level: str, scope: str) -> str:
+    """Return the price of hours that may be as they should: waiting for requests, for people, for a cause unknown."""
+    return promql.price_of_possible_waste(level, scope, RANGE)
+
+
 def of_waste(level: str, scope: str) -> str:
     """Return the price of the waste per account, namespace, user or workload: what the digest of the report asks."""
     return promql.price_of_waste(level, scope, RANGE)

@@ -12,10 +12,12 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import alert_titles, link, states, style
 from dashboards.parts.link import Onward
-from dashboards.parts.query import SOURCE, rows
+from dashboards.parts.query import CLUSTER, RANGE, SOURCE, rows
 
 Config = model.DynamicConfigValue
 _FILLED = {"type": "color-background", "mode": "basic"}
+_JOB_NAME = "Job name"
+_JOB_NAMES = "workload_job_name:gpu_workload_start_time_seconds:max"
 STATE_WIDTH, STEP_WIDTH, RUNBOOK_WIDTH = 170, 245, 90
 """Pixels that the longest of these words take: tests/unit/dashboards measures them."""
 
@@ -107,12 +109,27 @@ class Table:
         panel.with_transformation(model.DataTransformerConfig(id_val="organize", options=self._organize()))
         for key in self.keys:
             _override(panel, key.title, _key_config(key))
-        for column in self.columns:
+        for column in self._shown:
             _override(panel, column.title, _value_config(column) if isinstance(column, Value) else _text_config(column))
         return panel
 
+    @property
+    def _shown(self) -> tuple[Column, ...]:
+        """The columns, and the name that its owner gave a job beside its number."""
+        labels = {key.label for key in self.keys}
+        if "workload" not in labels or "job_name" in labels:
+            return self.columns
+        by = ", ".join(key.label for key in self.keys)
+        rows_of = next(_wrapped(column, by) for column in self.columns if isinstance(column, Value))
+        if 'kind!="slurm"' in rows_of:  # pods have no other name
+            return self.columns
+        job = "cluster, workload" if "cluster" in labels else "workload"
+        names = f"max by ({job}, job_name) (last_over_time({_JOB_NAMES}{{{CLUSTER}}}[{RANGE}]))"
+        named = f"0 * ({rows_of}) + on ({job}) group_left (job_name) topk by ({job}) (1, {names})"
+        return (*self.columns, Text(_JOB_NAME, named, "job_name", width=82))
+
     def _refs(self) -> list[tuple[str, Column]]:
-        return [(chr(ord("A") + index), column) for index, column in enumerate(self.columns)]
+        return [(chr(ord("A") + index), column) for index, column in enumerate(self._shown)]
 
     def _expr(self, column: Column) -> str:
         by = ", ".join(key.label for key in self.keys)
@@ -133,11 +150,11 @@ class Table:
         for ref, column in self._refs():
             name = (column.alias or column.label) if isinstance(column, Text) else f"Value #{ref}"
             found.append((name, column.title))
-        first = [pair for title in self.order for pair in found if pair[1] == title]
+        first = [pair for title in (_JOB_NAME, *self.order) for pair in found if pair[1] == title]
         return names + first + [pair for pair in found if pair not in first]
 
     def _organize(self) -> dict[str, object]:
-        single = len(self.columns) == 1
+        single = len(self._shown) == 1
         hidden = ["Time", *(f"Value #{ref}" for ref, column in self._refs() if isinstance(column, Text))]
         hidden += ["Value"] if single and isinstance(self.columns[0], Text) else []
         hidden += [key.label for key in self.keys if key.hidden and not key.links]

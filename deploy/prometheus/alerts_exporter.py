@@ -6,7 +6,7 @@ from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.outages import keep_firing_while_silent, lately
 from deploy.prometheus.recordings_fleet import NEW_NODE
 from deploy.prometheus.targets import exporters
-from deploy.prometheus.wording import GPU, NODE, NODE_HIT
+from deploy.prometheus.wording import GPU, NODE, NODE_HIT, percent
 
 _MISMATCH = "{{ if eq $labels.error `LIB_RM_VERSION_MISMATCH` }}"
 _UNASKED = (
@@ -122,10 +122,14 @@ or label_replace(gpu_accounting_scheduler_difference_ratio > <max_difference_rat
         meaning="A source of the exporter fails (owners, expected GPUs, a group of driver calls), or the "
         "accounting and the scheduler differ.",
         summary="{{ if eq $labels.source `accounting` }}The accounting and the scheduler differ by "
-        "{{ $value | humanizePercentage }}{{ else }}" + NODE + " gets no data from "
+        + percent()
+        + "{{ else }}"
+        + NODE
+        + " gets no data from "
         "{{ or $labels.source $labels.collector }}{{ end }}",
         description="{{ if eq $labels.source `accounting` }}The scheduler and the nodes differ in "
-        "{{ $value | humanizePercentage }} of the GPU time of ended jobs. Read the log of gpu-exporter accounting: "
+        + percent()
+        + " of the GPU time of ended jobs. Read the log of gpu-exporter accounting: "
         "it names the jobs.{{ else if eq $labels.of `shared` }}"
         "GPUs of " + NODE + " that Slurm allocates to several jobs: "
         "{{ $value }}. Each job "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Severity
 from deploy.prometheus.outages import keep_while_silent
-from deploy.prometheus.wording import NODE, NODE_HIT
+from deploy.prometheus.wording import NODE, NODE_HIT, timestamp
 
 SWITCH = Alert(
     name="GpuNvswitchError",
@@ -14,8 +14,7 @@ SWITCH = Alert(
     expr=keep_while_silent("GpuNvswitchError", 'gpu_fault_timestamp_seconds{fault="nvswitch"}'),
     meaning="An NVSwitch reported a fatal error, so that work over its links hangs or ends.",
     summary=f"{NODE} has a fatal NVSwitch error ({{{{ $labels.evidence }}}})",
-    description=f"{NODE} has a fatal NVSwitch error ({{{{ $labels.evidence }}}}) since {{{{ $value | "
-    f"humanizeTimestamp }}}}: "
+    description=f"{NODE} has a fatal NVSwitch error ({{{{ $labels.evidence }}}}) since {timestamp()}: "
     f"work over the links of this switch hangs or ends. Drain the node and reset its GPUs and switches "
     f"together. {NODE_HIT}",
 )

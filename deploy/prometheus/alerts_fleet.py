@@ -47,7 +47,8 @@ max without (level) (
     meaning="Many exporters of a rack, cluster or site are down at the same time.",
     summary=f"{_PLACE}{percent()} of the GPU exporters are down",
     description=f"{_PLACE}{percent()} of the GPU exporters are unreachable: look for a common "
-    "cause (power, network, a rollout). Nodes in maintenance are not counted, nor are targets younger than 15 minutes.",
+    "cause (power, network, a rollout). Nodes in maintenance are not counted, nor are targets younger than 15 minutes."
+    + found("sum(node:gpu_unreachable:count{cluster=%q})", " GPUs not seen now: {{ .Value }}.", "cluster"),
 )
 EXPORTER_DOWN = Alert(
     name="GpuExporterDown",

@@ -7,7 +7,7 @@ from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.outages import keep_while_silent, unless_silent
 from deploy.prometheus.recordings_alert import MARGIN
 from deploy.prometheus.recordings_device import INFO_JOIN
-from deploy.prometheus.wording import GPU, HIT, NODE, NODE_ALLOCATED, of_gpu, percent, threshold
+from deploy.prometheus.wording import GPU, HIT, NODE, NODE_ALLOCATED, of_gpu, percent, size, threshold, timestamp
 
 _GPU = "(cluster, instance, gpu, uuid)"
 _DEVICE = "(cluster, instance, uuid)"
@@ -93,7 +93,7 @@ def _fault(name: str, severity: Severity, expr: str, meaning: str, what: str, ad
 
 
 _EVIDENCE = "({{ $labels.evidence }})"
-_SINCE = "{{ if $labels.fault }}Since {{ $value | humanizeTimestamp }}. {{ end }}"
+_SINCE = "{{ if $labels.fault }}Since " + timestamp() + ". {{ end }}"
 XID_WORKFLOW = _fault(
     "GpuXidWorkflow",
     Severity.WARNING,
@@ -119,7 +119,7 @@ or on {_DEVICE} ({_NOW} == 1 and max_over_time({_NOW}[10m] offset 2m))""",
     "{{ if eq $labels.action `replace` }}must be replaced{{ else if eq $labels.action `page` }}reported an XID "
     "of the site's "
     "list{{ else if eq $labels.fault `` }}needs a "
-    "{{ reReplaceAll `_` ` ` $labels.action }}{{ else }}must be reset{{ end }}"
+    "{{ $labels.action | reReplaceAll `_` ` ` | reReplaceAll `gpu` `GPU` }}{{ else }}must be reset{{ end }}"
     "{{ with $labels.evidence }} ({{ . }}){{ end }}",
     _SINCE + "Results of work that ran meanwhile are in doubt. Drain the node, then "
     "{{ if eq $labels.action `page` }}read the kernel log.{{ else if eq $labels.action `replace` }}have the GPU "
@@ -163,9 +163,8 @@ unless on {_NODE} gpu_exporter_driver_error)""",
     summary=f"{{{{ if $labels.fault }}}}{GPU} {{{{ if $labels.evidence | match `^XID 79` }}}}fell off the PCIe bus"
     f"{{{{ else }}}}is lost{{{{ end }}}} {_EVIDENCE}{{{{ else }}}}{NODE} has fewer GPUs than it should have{{{{ "
     f"end }}}}",
-    description=f"{{{{ if $labels.fault }}}}{GPU} is lost {_EVIDENCE} since {{{{ $value | "
-    f"humanizeTimestamp }}}}: it "
-    f"is off the bus, or calls about it hang. Drain the node and restart it. {HIT}{{{{ else }}}}{NODE} has "
+    description=f"{{{{ if $labels.fault }}}}{GPU} is lost {_EVIDENCE} since {timestamp()}: it is "
+    f"off the bus, or calls about it hang. Drain the node and restart it. {HIT}{{{{ else }}}}{NODE} has "
     f"fewer GPUs than "
     "it should have. " + unless_silent(NODE_ALLOCATED) + " Drain the node and restart it."
     "{{ end }}",
@@ -179,8 +178,8 @@ MEMORY_LEAKED = Alert(
     keep_firing_for="15m",
     params=(Param("max_leaked_bytes", "1073741824", Unit.BYTES, "Used memory that belongs to no process."),),
     meaning="GPU memory is in use that belongs to no process, so that the next job lacks it.",
-    summary=f"{GPU} has {{{{ $value | humanize1024 }}}}B of memory in use that no process owns",
-    description=f"{{{{ $value | humanize1024 }}}}B of {GPU} is in use and belongs to no process: the next job lacks "
+    summary=f"{GPU} has {size()} of memory in use that no process owns",
+    description=f"{size()} of {GPU} is in use and belongs to no process: the next job lacks "
     f"it. Look for processes that cannot end; reset the GPU when it is free. {HIT}",
 )
 MEMORY_WEARING = Alert(

@@ -7,7 +7,7 @@ from deploy.prometheus.hosts import by_host
 from deploy.prometheus.recordings_common import record
 from deploy.prometheus.recordings_fleet import MAINTENANCE
 from deploy.prometheus.targets import exporters
-from deploy.prometheus.wording import NODE, counted
+from deploy.prometheus.wording import NODE, counted, found
 
 SITED = 'site!=""'
 _NODE = "(cluster, node, instance)"
@@ -184,6 +184,13 @@ _CLUSTER_TEXT = (
         "$labels.wave",
     )
 )
+_HIT = found(
+    "count(count by (workload) ((gpu_workload_allocated_gpus{cluster=%[1]q} > 0)"
+    ' and on (instance) ALERTS{cluster=%[1]q,alertname="GpuIncidentNode",alertstate="firing",wave=%[2]q}))',
+    " Workloads on these nodes: {{ .Value }}.",
+    "cluster",
+    "wave",
+)
 _SITE_TEXT = _list(
     "Clusters",
     "count by (cluster) ("
@@ -200,13 +207,19 @@ _SITE_TEXT = _list(
 _WHERE = "{{ with $labels.cluster }}{{ . }}: {{ end }}{{ with $labels.site }}site {{ . }}: {{ end }}"
 _AFTER = "{{ if $labels.wave }}, after an earlier incident{{ end }}"
 _KINDS = "count by (alertname) (alert:gpu_critical:last{cluster=%[1]q})"
+_ONE_OR_MANY = "{{{{ if eq $value 1.0 }}}}{}{{{{ else }}}}{}{{{{ end }}}}"
+_FAULTY = _ONE_OR_MANY.format("has critical GPU faults", "have critical GPU faults")
+_BRAKED = _ONE_OR_MANY.format("is slowed down", "are slowed down") + " by the power brake"
 _WHAT = (
     f"{{{{ with printf `{_KINDS} and on () (count({_KINDS}) == 1)` $labels.cluster | query }}}}{{{{ with first . }}}}"
-    "{{ if eq .Labels.alertname `GpuThermalThrottling` }}overheat{{ else if eq .Labels.alertname `GpuPowerBrake` }}"
-    "are slowed down by the power brake{{ else if eq .Labels.alertname `GpuLost` }}lost GPUs"
-    "{{ else }}have critical GPU faults{{ end }}{{ end }}{{ else }}have critical GPU faults{{ end }}"
+    f"{{{{ if eq .Labels.alertname `GpuThermalThrottling` }}}}{_ONE_OR_MANY.format('overheats', 'overheat')}"
+    f"{{{{ else if eq .Labels.alertname `GpuPowerBrake` }}}}{_BRAKED}"
+    "{{ else if eq .Labels.alertname `GpuLost` }}lost GPUs"
+    f"{{{{ else }}}}{_FAULTY}{{{{ end }}}}{{{{ end }}}}{{{{ else }}}}{_FAULTY}{{{{ end }}}}"
 )
 """Name of the kind of alert that all nodes have; many kinds have no common name."""
+
+_TOGETHER_TEXT = _ONE_OR_MANY.format("", " within minutes of each other")
 
 INCIDENT_OF_MANY = Alert(
     name="GpuIncident",
@@ -219,10 +232,10 @@ or
 {_OF_CLUSTER.record}
 unless on (cluster, wave) ({_SITED_MEMBERS.record} and on (site, wave) {_OF_SITE.record})""",
     meaning="Many nodes of a cluster or site became critical within minutes, so that a common cause is likely.",
-    summary=f"{_WHERE}{counted('node')} {_WHAT} at once{_AFTER}",
-    description=f"{_WHERE}{counted('node')} {_WHAT} within minutes of each other. Look for a common cause first: power "
+    summary=f"{_WHERE}{counted('node')} {_WHAT}{_ONE_OR_MANY.format('', ' at once')}{_AFTER}",
+    description=f"{_WHERE}{counted('node')} {_WHAT}{_TOGETHER_TEXT}. Look for a common cause first: power "
     "of a rack, cooling, network, a rollout."
-    f"{{{{ if $labels.site }}}}{_SITE_TEXT}{{{{ else }}}}{_CLUSTER_TEXT}{{{{ end }}}}",
+    f"{{{{ if $labels.site }}}}{_SITE_TEXT}{{{{ else }}}}{_CLUSTER_TEXT}{_HIT}{{{{ end }}}}",
 )
 INCIDENT = (
     *(_EACH, _CRITICAL, _WAVE, _AGAIN, _JOINING, _TOGETHER, INCIDENT_NODE),

@@ -7,6 +7,7 @@ from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.recordings_alert import COMPUTES, RANK_WAIT, SPINS, STEPS_EXPECTED, WORKLOAD
 from deploy.prometheus.recordings_ranks import RANK_STRAGGLES
 from deploy.prometheus.wording import (
+    HOURLY,
     LATE_NODES,
     OWNER_NAME,
     STATES_OF_LATE_NODES,
@@ -42,7 +43,7 @@ max by {WORKLOAD} ({_STRAGGLES}) > <min_wait_ratio> or on {WORKLOAD} 0 * count b
     summary=f"{OWNER_NAME} waits for {{{{ if $value }}}}{STRAGGLERS}{{{{ else }}}}its ranks on {LATE_NODES}{{{{ "
     f"end }}}}",
     description=f"The other GPUs of {OWNER_NAME} wait for a straggler.{{{{ if $value }}}}{STATES_OF_STRAGGLERS}"
-    f"{{{{ else }}}} Time these nodes waited themselves:{STATES_OF_LATE_NODES}{{{{ end }}}}",
+    f"{{{{ else }}}} Time these nodes waited themselves:{STATES_OF_LATE_NODES}{{{{ end }}}}{HOURLY}",
 )
 
 _OF_OWNER = "{cluster=%[1]q,workload=%[2]q}"
@@ -86,7 +87,7 @@ or on {WORKLOAD} sum by {WORKLOAD} (increase(gpu_workload_steps_total[<step_wind
     "computed nothing. Utilization shows 100 %. Keep the stacks of its ranks (py-spy dump), then end it."
     f"{{{{ else }}}}{OWNER_NAME} reported steps before and none in the last <step_window>. Look for a rank that "
     f"hangs, a "
-    f"full disk, or a checkpoint that does not end.{{{{ end }}}}{_NCCL}",
+    f"full disk, or a checkpoint that does not end.{{{{ end }}}}{_NCCL}{HOURLY}",
 )
 
 RANKS = (STRAGGLER, HUNG)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
-from deploy.prometheus.recordings_alert import ALONE, GPU_IDLE, IDLE_TIME, OWNER, WORKLOAD, WORKLOAD_IDLE
+from deploy.prometheus.recordings_alert import ALONE, GPU_IDLE, OWNER, WORKLOAD, WORKLOAD_IDLE
 from deploy.prometheus.recordings_common import WHOLE
 from deploy.prometheus.states import ADVICE
 from deploy.prometheus.wording import (
     ALLOCATED,
     GPUS_OF_XIDS,
+    HOURLY,
     OWNER_NAME,
-    OWNER_OF_WASTE,
     TOP_STATE,
     XIDS,
     counted,
@@ -84,7 +84,7 @@ and on {WORKLOAD} sum by {WORKLOAD} (max_over_time(gpu_workload_allocated_gpus[2
     meaning="A workload ran kernels on its allocated GPUs for less than the threshold fraction of the window.",
     summary=f"{OWNER_NAME} uses {percent()} of its GPU time",
     description=f"GPU utilization of {OWNER_NAME} was {percent()} over <window> (threshold "
-    f"{threshold('min_utilization_ratio')}).{TOP_STATE}",
+    f"{threshold('min_utilization_ratio')}).{TOP_STATE}{HOURLY}",
 )
 
 
@@ -93,13 +93,15 @@ def _idle(cause: str, window: str, ratio: str) -> str:
     return f"or on {WORKLOAD} {idle} {there_before(window)}"
 
 
-_NO_KERNEL = f" Reason: no process, or none that ran a kernel. {ADVICE['allocated_idle']}"
+_NO_KERNEL = f" for at least <window>: no process, or none that ran a kernel. {ADVICE['allocated_idle']}"
 _WHY = (
     f"{{{{ if ge $value 1.0 }}}}{_NO_KERNEL}{{{{ else }}}}"
     + found(
         f"topk(1, max by (cause) (avg_over_time({WORKLOAD_IDLE.record}{{cluster=%[1]q,workload=%[2]q}}[<window>])))",
-        f"{{{{ if eq .Labels.cause `requests` }}}} Reason: no request came. {ADVICE['wait_requests']}"
-        f"{{{{ else if eq .Labels.cause `user` }}}} Reason: nobody used the session. {ADVICE['wait_user']}"
+        f"{{{{ if eq .Labels.cause `requests` }}}} for at least <service_window>: no request came. "
+        f"{ADVICE['wait_requests']}"
+        f"{{{{ else if eq .Labels.cause `user` }}}} for at least <session_window>: nobody used the "
+        f"session. {ADVICE['wait_user']}"
         f"{{{{ else }}}}{_NO_KERNEL}{{{{ end }}}}",
         "cluster",
         "workload",
@@ -140,39 +142,9 @@ ALLOCATED_IDLE = Alert(
     ),
     meaning="Allocated GPUs ran nothing for the whole window: no process, no kernel, no request or no user.",
     summary=f"{OWNER_NAME} leaves {_SOME} idle",
-    description=f"{OWNER_NAME} left {_SOME} idle for at least <window>.{_WHY}",
+    description=f"{OWNER_NAME} left {_SOME} idle{_WHY}{HOURLY}",
 )
 
-
-def _of_owners(label: str, users: str) -> str:
-    """GPU hours of these owners in which nothing ran, where they are most of what the owners had."""
-    idle = f"sum_over_time({IDLE_TIME.record}{{{users}}}[<window>])"
-    lost = f"sum by (cluster, {label}) ({idle} unless on {WORKLOAD} {told('<except>')})"
-    hours = f"sum by (cluster, {label}) (sum_over_time(workload:gpu_workload_allocated:rate5m{{{users}}}[<window>]))"
-    return f"{lost} / 60 > <min_gpu_hours>\n  and on (cluster, {label}) {lost} / {hours} > <min_idle_ratio>"
-
-
-OWNER_WASTE = Alert(
-    name="GpuOwnerWaste",
-    audience=Audience.OWNER,
-    severity=Severity.WARNING,
-    # Workloads that are too young or too short-lived for the other alerts: chains of jobs, crash loops, many sessions.
-    expr=_of_owners("user", 'user!=""') + "\nor\n" + _of_owners("workload_namespace", 'user="",workload_namespace!=""'),
-    for_="15m",
-    keep_firing_for="1h",
-    params=(
-        Param("window", "6h", Unit.DURATION, "Time over which all workloads of the owner are added up."),
-        Param("min_gpu_hours", 12, Unit.COUNT, "GPU hours that ran nothing."),
-        Param("min_idle_ratio", 0.75, Unit.RATIO, "Fraction of the owner's GPU hours that ran nothing."),
-        EXCEPT,
-    ),
-    meaning="All workloads of one user or namespace together ran nothing for most of their GPU hours.",
-    summary=f"{OWNER_OF_WASTE} left {{{{ $value | printf `%.0f` }}}} GPU hours idle",
-    description=f"The workloads of {OWNER_OF_WASTE} left {{{{ $value | printf `%.0f` }}}} allocated GPU hours "
-    f"idle within "
-    "<window>, possibly wasted. Look for jobs that end early and start again, sessions that nobody uses, and services "
-    "without requests. End them, or ask for fewer GPUs.",
-)
 
 XID_APPLICATION_SERIES = 'gpu_xid_last_timestamp_seconds{class="restart_app"}'
 _NEW = f"""\
@@ -222,4 +194,4 @@ HOST_MEMORY_FULL = Alert(
     "loader workers, less prefetch, or raise the limit.",
 )
 
-WORKLOAD_ALERTS = (UNDERUTILIZED, ALLOCATED_IDLE, OWNER_WASTE, XID_APPLICATION, HOST_MEMORY_FULL)
+WORKLOAD_ALERTS = (UNDERUTILIZED, ALLOCATED_IDLE, XID_APPLICATION, HOST_MEMORY_FULL)

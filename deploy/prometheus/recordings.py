@@ -55,7 +55,7 @@ from deploy.prometheus.recordings_owner import (
 from deploy.prometheus.recordings_progress import PROGRESS, PROGRESS_NOW
 from deploy.prometheus.recordings_ranks import RANKS
 from deploy.prometheus.recordings_serving import SERVING
-from deploy.prometheus.recordings_unreachable import KUBERNETES_NODES, UNREACHABLE
+from deploy.prometheus.recordings_unreachable import LISTED_NODES, SEEN, UNREACHABLE
 from deploy.prometheus.targets import OTHERS, TARGETS
 
 INTERVAL = "1m"
@@ -143,7 +143,7 @@ GROUPS = (
         ),
     ),
     Group("gpu-autoscale", SCALE_INTERVAL, (SCALED_UTILIZATION,)),
-    Group("gpu-alert", INTERVAL, (*recordings_alert.NOW, recordings_alert.WORKLOAD_IDLE, recordings_alert.IDLE_TIME)),
+    Group("gpu-alert", INTERVAL, (*recordings_alert.NOW, *recordings_alert.OWNER_TIME)),
     Group("gpu-alert-rate", RATE_INTERVAL, recordings_alert.RATED),
     Group("gpu-place", INTERVAL, (PLACED, DOWN, NEW_NODE)),
     Group("gpu-state", INTERVAL, (STATE_INDEX,)),
@@ -155,7 +155,8 @@ GROUPS = (
         NOW_INTERVAL,
         (
             *(rule for level in (_NODES, _CLUSTERS, _MODELS) for rule in device_count(level)),
-            KUBERNETES_NODES,
+            LISTED_NODES,
+            SEEN,
             UNREACHABLE,
             *allocation("node", NODE),
             *allocation("cluster", (), "node"),

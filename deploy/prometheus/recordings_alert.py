@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deploy.prometheus.recordings_common import WHOLE, by, record
 from deploy.prometheus.recordings_owner import PART_STATES
-from deploy.prometheus.states import BUSY, regex
+from deploy.prometheus.states import BUSY, OWNERS, regex
 
 WORKLOAD = "(cluster, workload)"
 LATELY = "2m"
@@ -57,11 +57,11 @@ _CAUSES = (("allocated", IDLE), ("requests", 'state="wait_requests"'), ("user", 
 WORKLOAD_IDLE = record(
     "workload_cause:gpu_idle:ratio_rate5m",
     ("workload", "cause"),
-    "\nor\n".join(
+    "\nor ".join(
         f'label_replace(sum by {WORKLOAD} ({_STATES}{{{states}}}) / {_ALLOCATED}, "cause", "{cause}", "", "")'
         for cause, states in _CAUSES
     )
-    + f'\nor\nlabel_replace(0 * {_ALLOCATED}, "cause", "allocated", "", "")',
+    + f'\nor label_replace(0 * {_ALLOCATED}, "cause", "allocated", "", "")',
     "Fraction of the allocated GPU time of a workload that nothing ran, by cause: no kernel (allocated), no "
     "request, or "
     "a user who is away.",
@@ -115,10 +115,8 @@ GPU_RANK_WAIT = record(
 )
 
 _EVALUATES = f"""\
-(
-  sum by {WORKLOAD} (increase(gpu_workload_phase_seconds_total{{phase="evaluation"}}[10m])) > 0
-  and on {WORKLOAD} sum by {WORKLOAD} ({_STATES}{{state=~"{regex(BUSY)}"}}) > 0
-)"""
+(sum by {WORKLOAD} (increase(gpu_workload_phase_seconds_total{{phase="evaluation"}}[10m])) > 0
+  and on {WORKLOAD} sum by {WORKLOAD} ({_STATES}{{state=~"{regex(BUSY)}"}}) > 0)"""
 STEPS_EXPECTED = record(
     "workload:gpu_steps_expected:last",
     ("workload",),
@@ -157,6 +155,23 @@ IDLE_TIME = record(
     f'sum {by(WHOLE)} ({_STATES}{{state=~"allocated_idle|allocated_unused|wait_requests|wait_user"}})',
     "GPUs' worth of allocated time in which nothing ran: no process, no kernel, no request or no user.",
 )
+OWNER_WASTE_TIME = record(
+    "workload:gpu_owner_waste:rate5m",
+    WHOLE,
+    f'sum {by(WHOLE)} ({_STATES}{{state=~"{regex(OWNERS)}"}})',
+    "GPUs' worth of allocated time that its owner wasted or possibly wasted.",
+)
+PRICES = "max by (model, currency) (gpu:price_per_hour)"
+_MODELS = "workload_model:gpu_allocation_ratio:sum"
+OWNER_WASTE_PRICE = record(
+    "workload:gpu_owner_waste_price:rate5m",
+    (*WHOLE, "currency"),
+    f"""\
+sum {by((*WHOLE, "currency"))} ({_MODELS} * on (model) group_left (currency) {PRICES})
+* on (cluster, {", ".join(WHOLE)}) group_left () ({OWNER_WASTE_TIME.record} / sum {by(WHOLE)} ({_MODELS}))""",
+    "Price of an hour of that time, where the site has prices. MIG instances are not in it.",
+)
 NOW = (OWNER, STEPS_EXPECTED, ALONE)
 """What decides at the moment of an error, or who is named."""
+OWNER_TIME = (WORKLOAD_IDLE, IDLE_TIME, OWNER_WASTE_TIME, OWNER_WASTE_PRICE)
 RATED = (GPU_IDLE, SPINS, COMPUTES, RANK_WAIT, GPU_RANK_WAIT, MARGIN)

@@ -87,7 +87,7 @@ class Level:
         return summed(("instance", "state"), NODE_MODEL_STATES.record) + _ONE_NODE
 
 
-_KNOWN = 'gpu_up >= bool 0 or on (cluster, instance, uuid) (gpu_fault_timestamp_seconds{fault="lost"} >= bool 0)'
+KNOWN = 'gpu_up >= bool 0 or on (cluster, instance, uuid) (gpu_fault_timestamp_seconds{fault="lost"} >= bool 0)'
 """A GPU that was lost before its exporter started has its fault alone."""
 
 
@@ -97,7 +97,7 @@ def device_count(level: Level) -> tuple[Recording, ...]:
         record(
             f"{level.name}:gpu_up:count",
             level.labels,
-            f"count {by(level.labels)} ({_INFO})" if level.join else level.total("gpu_up:count", _KNOWN),
+            f"count {by(level.labels)} ({_INFO})" if level.join else level.total("gpu_up:count", KNOWN),
             "GPUs the exporters know, answering or not.",
         ),
         record(f"{level.name}:gpu_up:sum", level.labels, level.total("gpu_up:sum", "gpu_up"), "GPUs that answer."),

@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 from deploy.prometheus.recordings_common import NODE, by, record
+from deploy.prometheus.recordings_device import KNOWN
 from deploy.prometheus.targets import POWERED_DOWN, TARGETS
 
 _MEMORY = "7d"
 """Time for which GPUs of a node that reports nothing stay in the counts."""
 _GPUS = "node:gpu_up:count"
+_PLACE = ("node", "instance", "uuid")
+_SEEN = "gpu:gpu_up:timestamp"
 
-KUBERNETES_NODES = record(
-    "node:gpu_kube_node:last",
-    NODE,
-    f"max {by(NODE)} ({_GPUS} and on (cluster, node) kube_node_info) * 0 + 1",
-    "1 for each node with GPUs that is a node of Kubernetes, by kube-state-metrics.",
+SEEN = record(
+    _SEEN,
+    _PLACE,
+    # A day: rules that are evaluated again after that long know no GPU that was silent before.
+    f"""\
+0 * max {by(_PLACE)} ({KNOWN}) + time()
+or on (cluster, uuid)
+topk by (cluster, uuid) (1, last_over_time({_SEEN}[1d]) > time() - 604800)""",
+    f"Unix time at which a GPU was last reported, by the place where it was, for {_MEMORY}.",
 )
-_REMOVED = (
-    f"(last_over_time({KUBERNETES_NODES.record}[{_MEMORY}]) unless on (cluster, node) kube_node_info"
-    " and on (cluster) kube_node_info)"
+_LISTS = (
+    'label_replace(kube_node_info, "list", "kubernetes", "", "")'
+    ' or label_replace(up{slurm_partition!=""}, "list", "slurm", "", "")'
+)
+LISTED_NODES = record(
+    "node_list:gpu_node:last",
+    ("node", "list"),
+    f"0 * max {by(('node', 'list'))} (({_LISTS}) and on (cluster, node) {_GPUS}) + 1",
+    "1 for each node with GPUs in Kubernetes' list of nodes, by kube-state-metrics, and in Slurm's, by its targets.",
+)
+_LISTED = f"max {by(('node', 'list'))} ({_LISTS})"
+_REMOVED = f"(last_over_time({LISTED_NODES.record}[{_MEMORY}]) unless {_LISTED} and on (cluster, list) {_LISTED})"
+_CORDONED = (
+    "(kube_node_spec_unschedulable == 1"
+    ' or kube_node_spec_taint{key=~".*maintenance.*|node.kubernetes.io/out-of-service"} == 1)'
 )
 UNREACHABLE = record(
     "node:gpu_unreachable:count",
@@ -25,19 +44,12 @@ UNREACHABLE = record(
     # A node's exporter may have had several addresses: its label `node` counts. Without that label only a target counts
     # that discovery still has, because a pod that was replaced looks like a node that fell silent.
     f"""\
-max {by(NODE)} (
-  topk by (cluster, node) (
-    1, last_over_time({_GPUS}{{node!=""}}[{_MEMORY}]) unless on (cluster, node) {_GPUS}
-  )
-  or
-  (
-    last_over_time({_GPUS}{{node=""}}[{_MEMORY}]) unless on (cluster, instance) {_GPUS}
-    and on (cluster, instance) {TARGETS.record}
-  )
-)
+count {by(NODE)} ({_SEEN}{{node!=""}} < time() or {_SEEN} < time() and on (cluster, instance) {TARGETS.record})
+unless on (cluster, node) {_GPUS}{{node!=""}}
+unless on (cluster, instance) ({_GPUS} or instance:gpu_node_maintenance:last)
 unless on (cluster, node) {_REMOVED}
-unless on (cluster, node) {POWERED_DOWN}
-unless on (cluster, instance) instance:gpu_node_maintenance:last""",
-    f"Last known GPUs of each node that reported within {_MEMORY} and reports nothing now. Nodes that were removed "
-    "from Kubernetes, are in maintenance or powered down by Slurm are not in it.",
+unless on (cluster, node) ({POWERED_DOWN} or {_CORDONED})""",
+    f"Last known GPUs of each node that reported within {_MEMORY} and reports nothing now. GPUs that another node "
+    "reports, and nodes that were removed from Kubernetes or Slurm, are in maintenance or powered down by Slurm, are "
+    "not in it.",
 )

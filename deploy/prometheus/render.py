@@ -15,15 +15,17 @@ from deploy.prometheus.alerts_hardware import HARDWARE
 from deploy.prometheus.alerts_incident import INCIDENT
 from deploy.prometheus.alerts_ranks import RANKS
 from deploy.prometheus.alerts_unallocated import UNALLOCATED
+from deploy.prometheus.alerts_waste import OWNER_WASTE
 from deploy.prometheus.alerts_workload import WORKLOAD_ALERTS
 from deploy.prometheus.declaration import Alert, Recording, fill, minutes
 from deploy.prometheus.overrides import Override, Scope, overridable, scopes
 from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.targets import exporters
+from deploy.prometheus.walk import link, report
 from exporter import RUNBOOKS
 
 _SUBJECTS = {
-    "gpu-workload.alerts": (*WORKLOAD_ALERTS, *RANKS, *UNALLOCATED),
+    "gpu-workload.alerts": (*WORKLOAD_ALERTS, OWNER_WASTE, *RANKS, *UNALLOCATED),
     # In one group and in this order: what correlates alerts reads those that were just evaluated.
     "gpu-hardware.alerts": (*HARDWARE, *FABRIC, *INCIDENT),
     "gpu-exporter.alerts": EXPORTER,
@@ -235,6 +237,8 @@ def _rule(alert: Alert, values: dict[str, str], runbook: str, scope: Scope = _AL
             "summary": fill(alert.summary, values),
             "description": fill(alert.description, values),
             "runbook_url": runbook,
+            "dashboard": link(alert),
+            **({"report": command} if (command := report(alert)) else {}),
         },
     }
 

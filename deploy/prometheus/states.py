@@ -6,9 +6,16 @@ from collections.abc import Iterable
 
 from exporter.ledger.states import BUSY, LOST, POSSIBLY_LOST, TABLE
 
-__all__ = ["ADVICE", "BUSY", "LOST", "POSSIBLY_LOST", "TITLES", "regex"]
+__all__ = ["ADVICE", "BUSY", "LOST", "OWNERS", "POSSIBLY_LOST", "TITLES", "regex"]
 
 ADVICE = {state.name: state.advice for state in TABLE if state.name in {*LOST, *POSSIBLY_LOST}}
+
+OWNERS = tuple(
+    state.name
+    for state in TABLE
+    if state.audience == "owner" and (state.name in LOST or state.name in {"wait_requests", "wait_user"})
+)
+"""Time that its owner may have wasted: lost for certain or likely, or without requests or a user."""
 
 TITLES = {state.name: state.title for state in TABLE}
 """As dashboards, report and status page call them."""

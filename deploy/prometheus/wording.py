@@ -6,16 +6,11 @@ from collections.abc import Mapping
 
 from deploy.prometheus.hosts import by_host
 from deploy.prometheus.outages import unless_silent
+from deploy.prometheus.recordings_alert import PRICES
 from deploy.prometheus.states import ADVICE, LOST, POSSIBLY_LOST, TITLES, regex
 
 NODE = "{{ or $labels.node $labels.instance }}"
 GPU = NODE + " GPU {{ $labels.gpu }}"
-OWNER_NAME = (
-    "{{ $labels.workload }}"
-    "{{ if $labels.user }} of {{ $labels.user }}{{ end }}"
-    "{{ if $labels.account }} (account {{ $labels.account }}){{ end }}"
-)
-
 PERCENT = (
     "printf `%.2f` | reReplaceAll `^0[.]0?([0-9]+)$` `${1} %` | reReplaceAll `^([0-9]+)[.]([0-9]{2})$` `${1}${2} %`"
 )
@@ -42,6 +37,43 @@ def found(query: str, text: str, *labels: str) -> str:
     return f"{{{{ with {asked} }}}}{{{{ with first . }}}}{text}{{{{ end }}}}{{{{ end }}}}"
 
 
+def timestamp(value: str = "$value") -> str:
+    """Return Unix seconds as a date with hours and minutes, UTC."""
+    return f"{{{{ {value} | humanizeTimestamp | reReplaceAll `:[0-9]{{2}}([.][0-9]+)? [+]0000` `` }}}}"
+
+
+def size(value: str = "$value") -> str:
+    """Return bytes with their unit: "20 GiB"."""
+    return f"{{{{ {value} | humanize1024 | reReplaceAll `[A-Z]i$` ` ${{0}}` }}}}B"
+
+
+_JOB_NAME = 'max by (job_name) (last_over_time(gpu_workload_info{cluster=%q,workload=%q,job_name!=""}[1h]))'
+
+
+def job_name(cluster: str = "$labels.cluster", workload: str = "$labels.workload") -> str:
+    """Return the name that the owner gave the job, in quotes, where it has one."""
+    return (
+        f"{{{{ with printf `{_JOB_NAME}` {cluster} {workload} | query }}}}"
+        "{{ with first . }} {{ printf `%q` .Labels.job_name }}{{ end }}{{ end }}"
+    )
+
+
+OWNER_NAME = (
+    f"{{{{ $labels.workload }}}}{job_name()}"
+    "{{ if $labels.user }} of {{ $labels.user }}{{ end }}"
+    "{{ if $labels.account }} (account {{ $labels.account }}){{ end }}"
+)
+MONEY = "{{ .Value | printf `%.2f` }} {{ .Labels.currency }}"
+HOURLY = found(
+    "sum by (currency) (workload_model:gpu_allocation_ratio:sum{cluster=%[1]q,workload=%[2]q}"
+    f" * on (model) group_left (currency) {PRICES})",
+    f" Its GPUs cost {MONEY} an hour.",
+    "cluster",
+    "workload",
+)
+"""What the workload's GPUs cost, where the site has prices."""
+
+
 def of_gpu(query: str, text: str) -> str:
     """`text` about what `query` finds of the alert's GPU, which `<gpu>` selects."""
     return found(query.replace("<gpu>", _SAME_GPU), text, "cluster", "instance", "uuid")
@@ -49,7 +81,6 @@ def of_gpu(query: str, text: str) -> str:
 
 _SAME_GPU = "cluster=%[1]q,instance=%[2]q,uuid=%[3]q"
 
-OWNER_OF_WASTE = "{{ if $labels.user }}{{ $labels.user }}{{ else }}namespace {{ $labels.workload_namespace }}{{ end }}"
 _ALLOCATED = "gpu_workload_allocated_gpus{cluster=%[1]q,workload=%[2]q}"
 ALLOCATED = found(
     f"sum(max by (host, workload_pod, workload_container) ({by_host(_ALLOCATED)}))",
@@ -87,11 +118,10 @@ _TOP_STATE = (
 )
 
 
-def _by_state(text: Mapping[str, str], otherwise: str = "") -> str:
-    """The text of the state of the first result; `otherwise` for one that has none."""
+def by_state(text: Mapping[str, str]) -> str:
+    """Return the text of the state of the first result."""
     branches = "{{ else if ".join(f"eq .Labels.state `{state}` }}}}{words}" for state, words in text.items())
-    last = f"{{{{ else }}}}{otherwise}" if otherwise else ""
-    return f"{{{{ if {branches}{last}{{{{ end }}}}"
+    return f"{{{{ if {branches}{{{{ end }}}}"
 
 
 _COMPUTES = "It computes: compare its clocks, its links and its part of the work."
@@ -107,7 +137,7 @@ def _own_state(selector: str, *values: str) -> str:
     query = f"topk(1, sum by (state) (rate({selector}[<window>])) > 0)"
     return (
         f"{{{{ with printf `{query}` {' '.join(values)} | query }}}}"
-        f"{{{{ with first . }}}} Meanwhile mostly: {_by_state(_MEANWHILE)}{{{{ end }}}}{{{{ end }}}}"
+        f"{{{{ with first . }}}} Meanwhile mostly: {by_state(_MEANWHILE)}{{{{ end }}}}{{{{ end }}}}"
     )
 
 
@@ -178,6 +208,6 @@ STATES_OF_LATE_NODES = f"{{{{ range $node := {_LATE_NODES} }}}} {_NAMED_NODE}: {
 
 TOP_STATE = (
     f"{{{{ with printf `{_TOP_STATE}` $labels.cluster $labels.workload | query }}}}{{{{ with first . }}}}"
-    f" Main cause: {_by_state(_LOST_ON)}{{{{ end }}}}{{{{ end }}}}"
+    f" Main cause: {by_state(_LOST_ON)}{{{{ end }}}}{{{{ end }}}}"
 )
 """The state that costs the workload most, and what to do about it. Needs the parameter `window`."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from exporter.core.clock import UnixTime
 from exporter.faults.findings import NO_DRIVER, REFUSED, RELEASED, expected_gpus, gpu_less
 from exporter.faults.model import FaultKind
-from exporter.faults.rule import Facts, Finding, Limits, Rule, Verdict
+from exporter.faults.rule import Facts, Finding, Limits, Rule, Verdict, merged
 from exporter.faults.rules import RULES
 
 AFTER_A_JOB = frozenset({"leftover", "leaked"})
@@ -77,7 +77,7 @@ class Report:
     @property
     def summary(self) -> str:
         """One line: what is wrong, worst first, or how many GPUs are reachable."""
-        return "; ".join(finding.summary for finding in self.findings) or self.remark or self.counted
+        return "; ".join(finding.summary for finding in merged(self.findings)) or self.remark or self.counted
 
     def proven(self) -> Report:
         """Return the report without losses that no second check confirmed: a node is not drained for them."""

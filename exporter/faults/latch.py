@@ -268,7 +268,8 @@ def _new_xids(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault]) -> I
 def _memory(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault], now: UnixTime) -> Iterator[Fault]:
     here = {fault.kind for fault in faults}
     if not known.reset_observations and (seen.uncorrected or 0.0) > known.uncorrected and FaultKind.ECC not in here:
-        count = f"{(seen.uncorrected or 0.0) - known.uncorrected:g} uncorrectable error(s)"
+        new = (seen.uncorrected or 0.0) - known.uncorrected
+        count = f"{new:g} uncorrectable error{'' if new == 1 else 's'}"
         contained = _recent(seen, now, (_CONTAINED,)) and not _recent(seen, now, _UNCONTAINED)
         action = RepairAction.RESET_WHEN_IDLE if contained else RepairAction.RESET
         yield Fault(seen.uuid, seen.index, FaultKind.ECC, count + (", contained" if contained else ""), action, now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from exporter.attribution.devices import DeviceName
 from exporter.core.clock import UnixTime
@@ -127,7 +127,7 @@ class Finding:
     rule: str
     verdict: Verdict
     gpu: str
-    """Index; empty for the node."""
+    """Index; empty for the node; several in one that is merged."""
     uuid: str
     reason: str
     action: str
@@ -138,7 +138,15 @@ class Finding:
     @property
     def summary(self) -> str:
         """`GPU 3: heat lowers the clocks`."""
-        return f"GPU {self.gpu}: {self.reason}" if self.gpu else self.reason
+        return f"GPU{'s' if ',' in self.gpu else ''} {self.gpu}: {self.reason}" if self.gpu else self.reason
+
+
+def merged(findings: Iterable[Finding]) -> Iterable[Finding]:
+    """Return the findings, those that differ in their GPU alone as one that names all of them."""
+    gpus: dict[Finding, list[str]] = {}
+    for finding in findings:
+        gpus.setdefault(replace(finding, gpu="", uuid=""), []).append(finding.gpu)
+    return (replace(finding, gpu=", ".join(dict.fromkeys(names))) for finding, names in gpus.items())
 
 
 def above(family: str, limit: float = 0.0, **labels: str) -> Find:

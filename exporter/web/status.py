@@ -10,7 +10,7 @@ from exporter import __version__
 from exporter.core.clock import UnixTime, unix_time
 from exporter.core.printable import html_text
 from exporter.faults.evaluate import STAGES, Report, evaluate
-from exporter.faults.rule import Finding, Verdict, from_blocks
+from exporter.faults.rule import Finding, Verdict, from_blocks, merged
 from exporter.faults.rules import runbook
 from exporter.ledger.palette import STYLES, page_colours, stacked, style_of
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
@@ -217,7 +217,7 @@ def _verdict(site: PageLinks, snapshot: Snapshot, report: Report) -> str:
     simulated = " (simulated GPUs)" if snapshot.status.simulated else ""
     ready = f" Not ready: {html_text(snapshot.not_ready)}." if snapshot.not_ready else ""
     remark = html_text(report.remark or _SAYS[report.verdict])
-    items = "".join(_item(site, finding) for finding in report.findings)
+    items = "".join(_item(site, finding) for finding in merged(report.findings))
     word = f'<b style="color:{colour}">{report.verdict.word}</b>'
     return (
         f'<section class="verdict" style="border-left-color:{colour}">{word}'

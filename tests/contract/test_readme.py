@@ -39,12 +39,14 @@ def test_every_command_is_understood(typed: str) -> None:
 def test_mail_in_the_routing_guide_is_one_that_the_rules_send() -> None:
     page = (ROOT / "docs/how-to/route-alerts.md").read_text()
     cases = yaml.safe_load((ROOT / "tests/contract/rules/expected.yaml").read_text())
-    alert = cases["GpuUnderutilized: waits for storage"][0]["exp_annotations"]
+    alert = cases["GpuOwnerWaste: two jobs that have an alert, the worst first, with its price"][0]["exp_annotations"]
     (mail,) = re.findall(r"```\nTo: .*?\nSubject: (.*?)```", page, re.DOTALL)
     subject, _, body = mail.partition("\n\n")
 
     assert subject == alert["summary"]
-    assert f"{alert['description']} Runbook: {alert['runbook_url']} Since " in " ".join(body.split())
+    dashboard = f"https://grafana.example.org{alert['dashboard']}"
+    links = f"Runbook: {alert['runbook_url']} Dashboard: {dashboard} Report: {alert['report']} Since "
+    assert " ".join(f"{alert['description']} {links}".split()) in " ".join(body.split())
 
 
 MAKEFILES = (ROOT / "Makefile", *sorted((ROOT / ".ci/make").glob("*.mk")))

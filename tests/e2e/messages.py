@@ -77,7 +77,7 @@ def events() -> tuple[Event, ...]:
         return Event(name, title, tuple(each for some in alerts for each in some), messages)
 
     lost = tuple(_nodes("GpuLost", "pair", 1, 1))
-    letter = "GpuAllocatedIdle"
+    letter, waste = "GpuAllocatedIdle", "GpuOwnerWaste"
     return (
         event(
             "rack",
@@ -100,22 +100,37 @@ def events() -> tuple[Event, ...]:
             _incident("lost", 32, "forty nodes at once"),
             _nodes("GpuLost", "lost", 32, 1),
         ),
-        event("array", "an array of 100 underused tasks", 1, _tasks("GpuUnderutilized", "array", 100)),
+        event(
+            "array",
+            "an array of 100 underused tasks",
+            1,
+            _tasks("GpuUnderutilized", "array", 100),
+            [_alert(f"{waste}: an array of 100", "array")],
+        ),
         event("hang", "an array of 100 tasks that hang", 1, _tasks("GpuWorkloadHung", "hang", 100)),
         event(
             "pods",
             "a job of 64 pods that idles",
             1,
-            [_alert(f"{letter}: a controller", "pods"), _alert("GpuUnderutilized", "pods", workload="ml/agent")],
+            [
+                _alert(f"{letter}: a controller", "pods"),
+                _alert("GpuUnderutilized", "pods", workload="ml/agent"),
+                _alert(f"{waste}: a crash loop", "pods"),
+            ],
         ),
-        event("service", "a service without requests for 24 h", 1, [_alert(f"{letter}: a service", "service")]),
+        event(
+            "service",
+            "a service without requests for 24 h",
+            1,
+            [_alert(f"{letter}: a service", "service"), _alert(f"{waste}: a service", "service")],
+        ),
         event(
             "notebook",
             "a notebook that nobody uses over night",
             1,
-            [_alert(f"{letter}: a forgotten notebook", "notebook")],
+            [_alert(f"{letter}: a forgotten notebook", "notebook"), _alert(f"{waste}: a notebook", "notebook")],
         ),
-        event("chain", "a chain of short jobs that idle", 1, [_alert("GpuOwnerWaste: jobs of 25 minutes", "chain")]),
+        event("chain", "a chain of short jobs that idle", 1, [_alert(f"{waste}: jobs of 25 minutes", "chain")]),
         event(
             "new",
             "16 new nodes that are not ready yet",
@@ -124,11 +139,15 @@ def events() -> tuple[Event, ...]:
             _nodes("GpuNodeWithoutExporter", "new", 16),
         ),
         event("pair", "a lost GPU, told by both of a pair of Prometheus", 1, lost, lost),
+        event("flap", "30 targets flap", 1, _nodes("GpuSampleStale: every second", "flap", 30)),
         event(
-            "flap",
-            "30 targets flap",
-            1,
-            _nodes("GpuSampleStale", "flap", 30),
+            "receivers",
+            "a lost GPU, to each receiver of receivers.yaml",
+            3,
+            (
+                _alert("GpuLost", "receivers", audience="test", **{"try": name})
+                for name in ("page-opsgenie", "ticket-slack", "ticket-teams")
+            ),
         ),
     )
 
@@ -198,11 +217,16 @@ def _messages(event: str, sink: Receiver, mail: str) -> Iterator[str]:
             message.body["payload"]["custom_details"]["firing"]
         ):
             yield f"PagerDuty: {message.body['payload']['summary']}{message.body['payload']['custom_details']['text']}"
-        elif message.path != "/pagerduty" and message.body.get("commonLabels", {}).get("cluster") == event:
-            yield f"{message.path}: " + message.body["alerts"][0]["annotations"]["summary"]
+        elif message.path == "/chat" and f"%2Ccluster%3D%22{event}%22" in str(message.body):
+            yield "Slack: {title}{text}".format(**message.body["attachments"][0])
+        elif message.path == "/opsgenie/v2/alerts" and f"%2Ccluster%3D%22{event}%22" in str(message.body):
+            yield "Opsgenie: {message}{description}".format(**message.body)
+        elif message.body.get("commonLabels", {}).get("cluster") == event:
+            texts = message.body["alerts"][0]["annotations"]
+            yield f"{message.path}: " + "\n".join(f"{name}: {text}" for name, text in texts.items())
     for entry in requests.get(f"{mail}/messages?limit=500", timeout=10).json()["messages"]:
-        if any(to["Address"] == f"{event}@example.org" for to in entry["To"]):
-            text = requests.get(f"{mail}/message/{entry['ID']}", timeout=10).json()["Text"]
+        text = requests.get(f"{mail}/message/{entry['ID']}", timeout=10).json()["Text"]
+        if any(to["Address"] == f"{event}@example.org" for to in entry["To"]) or f"%2Ccluster%3D%22{event}%22" in text:
             yield f"Mail: {entry['Subject']}\n{text}"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from exporter.tools.report.definitions import (
     ALLOCATED,
     LOST,
+    POSSIBLY_LOST,
     RULE_SECONDS,
     SCRAPE,
     UTILIZATION,
@@ -157,6 +158,15 @@ def price_of_waste(level: str, scope: str, window: str, prices: str = PRICES) ->
     if level != "workload":
         return price_in_states(level, scope, window, among(LOST), prices)
     return f"sum by ({keys(level)}) ({waste_price(owned(level, scope), window, prices)})"
+
+
+def price_of_possible_waste(level: str, scope: str, window: str) -> str:
+    states = among(POSSIBLY_LOST)
+    if level != "workload":
+        return price_in_states(level, scope, window, states)
+    by = keys(level)
+    hours_by_workload = ledger(level, owned(level, scope), window, by).of(states)
+    return f"sum by ({by}) ({hours_by_workload} * {_mean_price(owned(level, scope), window)})"
 
 
 def owned(level: str, scope: str) -> str:

@@ -182,7 +182,7 @@ def test_second_alert_on_the_same_idle_gpus_is_no_second_message(url: str, mail:
     post(url, *(wasted(name, "dora", "slurm:5") for name in names))
 
     letter = mail[0].to("dora@example.org")
-    assert letter["Subject"] == "GpuAllocatedIdle of slurm:5"
+    assert letter["Subject"] == "GpuOwnerWaste of slurm:5"
 
 
 def test_hundred_tasks_that_hang_are_one_mail(url: str, mail: tuple[MailServer, int]) -> None:

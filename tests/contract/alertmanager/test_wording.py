@@ -6,6 +6,8 @@ import json
 import subprocess
 from typing import Any
 
+import pytest
+
 from tests.contract.alertmanager.example import EXAMPLE
 from tests.stack import program
 
@@ -15,14 +17,26 @@ def told(summary: str, status: str, of: str = "1") -> dict[str, Any]:
     return {
         "status": status,
         "labels": {"workload": "ml/train-0"},
-        "annotations": {"summary": summary, "description": f"{summary}.", "runbook_url": f"http://r{of}"},
+        "annotations": {
+            "summary": summary,
+            "description": f"{summary}.",
+            "runbook_url": f"http://r{of}",
+            "dashboard": "/d/gpu-node?var-instance=n1%3A9836",
+            "report": "gpu-exporter report 7",
+        },
         "startsAt": "2026-11-21T10:00:00Z",
         "endsAt": ended,
     }
 
 
 def render(name: str, *alerts: dict[str, Any], status: str = "firing") -> str:
-    data = {"status": status, "alerts": alerts, "commonLabels": {"workload": "ml/train-0"}}
+    data = {
+        "status": status,
+        "alerts": alerts,
+        "commonLabels": {"workload": "ml/train-0", "alertname": "GpuLost"},
+        "groupLabels": {"cluster": "c1", "user": "ada b"},
+        "externalURL": "http://alerts.example.org",
+    }
     text = f'{{{{ template "{name}" . }}}}'
     command = [program("amtool"), "template", "render", f"--template.glob={EXAMPLE / 'gpu.tmpl'}"]
     command += [f"--template.text={text}", "--template.data=/dev/stdin"]
@@ -31,19 +45,37 @@ def render(name: str, *alerts: dict[str, Any], status: str = "firing") -> str:
     return done.stdout.strip()
 
 
+SILENCE = "http://alerts.example.org/#/silences/new?filter=%7Balertname%3D%22GpuLost%22%2Ccluster%3D%22c1%22%2Cuser%3D%22ada+b%22%7D"
+
+
+@pytest.mark.parametrize("template", ["gpu.text", "gpu.text.short", "gpu.slack.text", "gpu.html"])
+def test_body_of_every_receiver_has_all_links(template: str) -> None:
+    body = render(template, told("S", "firing"))
+
+    assert "http://r1" in body
+    assert "/d/gpu-node?var-instance=n1%3A9836&from=1795251600000&to=now" in body
+    assert "gpu-exporter report 7" in body
+    assert SILENCE in body
+
+
 def test_template_is_readable() -> None:
     two = [told("S", "firing", "")] * 2
 
     assert render("gpu.title", *two) == "S (and 1 more)"
+    # 2026-11-21 09:00 UTC, an hour before the alerts began, is 1795251600 in Unix seconds.
+    dashboard = "https://grafana.example.org/d/gpu-node?var-instance=n1%3A9836&from=1795251600000&to=now"
+    each = [
+        "S.",
+        "Runbook: http://r",
+        f"Dashboard: {dashboard}",
+        "Report: gpu-exporter report 7",
+        "Since 2026-11-21 10:00 UTC",
+        "",
+    ]
     assert render("gpu.owner.text", *two).splitlines() == [
-        "S.",
-        "Runbook: http://r",
-        "Since 2026-11-21 10:00 UTC",
-        "",
-        "S.",
-        "Runbook: http://r",
-        "Since 2026-11-21 10:00 UTC",
-        "",
+        *each,
+        *each,
+        f"Silence: {SILENCE}",
         "You get this because the GPUs are allocated to ml/train-0.",
     ]
 

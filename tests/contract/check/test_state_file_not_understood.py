@@ -17,7 +17,7 @@ from tests.contract.check.node import CheckedNode, FakeNvml
 from tests.exporter_process import exporter
 
 QUIET = {"memory_used": 0, "utilization": 0}
-FAULTY = Fault("GPU-x", 0, FaultKind.ECC, "1 uncorrectable error(s)", RepairAction.RESET, UnixTime(1000.0))
+FAULTY = Fault("GPU-x", 0, FaultKind.ECC, "1 uncorrectable error", RepairAction.RESET, UnixTime(1000.0))
 
 
 def newer(text: str) -> str:

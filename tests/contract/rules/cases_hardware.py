@@ -36,7 +36,7 @@ XID = (
     fires("GpuXidWorkflow", "a pattern", "22m", fault("xid_pattern", "XID 31 of many programs", "inspect", "1200x30")),
     silent("GpuXidWorkflow", "of the hardware", "22m", fault("xid", "XID 79", "restart", "1200x30")),
 )
-ONE = "1 uncorrectable error(s)"
+ONE = "1 uncorrectable error"
 _UNCORRECTED, _CORRECTED = ',type="uncorrected"', ',type="corrected"'
 
 
@@ -78,7 +78,7 @@ MEMORY = (
         "GpuRecoveryActionNeeded",
         "SRAM errors over the threshold",
         "20m",
-        fault("ecc_sram_threshold", "over", "replace", "600x30"),
+        fault("ecc_sram_threshold", "over NVIDIA's threshold", "replace", "600x30"),
     ),
     silent(
         "GpuRecoveryActionNeeded", "SRAM errors not over it", "20m", gauge("gpu_ecc_sram_threshold_exceeded", "0x30")

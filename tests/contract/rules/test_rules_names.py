@@ -33,7 +33,7 @@ TARGET = {"job", "instance", "node", "cluster", "rack", "site"}
 OF_SCRAPERS = set(SCRAPE.split(", "))
 """Labels that whoever scrapes, or a site's ruler, may add."""
 OTHERS = {
-    "up": set(),
+    "up": {"slurm_partition"},
     "gpu_accounting_scheduler_difference_ratio": set(),
     "gpu_accounting_unread_nodes": set(),
     "gpu_accounting_waiting_gpus": {"reason"},
@@ -50,12 +50,23 @@ OTHERS = {
     "kueue_cluster_queue_resource_reservation": {"cohort", "cluster_queue", "flavor", "resource"},
     "kube_node_created": set(),
     "kube_node_info": set(),
+    "gpu:price_per_hour": {"model", "currency"},
     "kube_node_status_condition": {"condition", "status"},
     "kube_node_spec_unschedulable": set(),
     "kube_node_status_capacity": {"resource", "unit"},
     "kube_node_spec_taint": {"key"},
     "process_cpu_seconds_total": set(),
-    "ALERTS": {"alertstate", "alertname", "severity", "audience", "runbook", "uuid", "wave"},
+    "ALERTS": {
+        "alertstate",
+        "alertname",
+        "severity",
+        "audience",
+        "runbook",
+        "uuid",
+        "wave",
+        "user",
+        "workload_namespace",
+    },
     "ALERTS_FOR_STATE": {"alertname", "severity", "audience", "runbook"},
 }
 ENGINES = Path(__file__).with_name("engines")

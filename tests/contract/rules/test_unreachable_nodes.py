@@ -16,12 +16,12 @@ _UP, _FAILS, _LEAVES = "1x20", "1x8 0x12", "1x8 stale"
 Series = Mapping[str, str]
 
 
-def reporting(node: str, up: str, address: str = "", served: str = "") -> Series:
-    """Return the target of a node of four GPUs and what it serves while it is up."""
+def reporting(node: str, up: str, address: str = "", served: str = "", machine: str = "", more: str = "") -> Series:
+    """Return the target of a node of four GPUs and what it serves while it is up. The GPUs are those of a machine."""
     named = f'node="{node}",' if node else ""
-    target = f'cluster="c1",job="gpu-exporter",{named}instance="{address or node}:9836"'
+    target = f'cluster="c1",job="gpu-exporter",{named}instance="{address or node}:9836"{more}'
     served = served or up.replace(" 0x12", " stale")
-    gpus = {f'gpu_up{{{target},gpu="{gpu}",uuid="{address}{node}-{gpu}"}}': served for gpu in range(4)}
+    gpus = {f'gpu_up{{{target},gpu="{gpu}",uuid="{machine or node or address}-{gpu}"}}': served for gpu in range(4)}
     return {f"up{{{target}}}": up, f"gpu_exporter_build_info{{{target}}}": served, **gpus}
 
 
@@ -85,9 +85,53 @@ def test_sum_of_reachable_and_unreachable_gpus_stays_what_it_was(silent: int, tm
             {},
             id="it is in maintenance",
         ),
+        pytest.param(
+            {**reporting("old", _FAILS, machine="m"), **reporting("new", "_x9 1x12", machine="m")},
+            {},
+            id="another name has its GPUs",
+        ),
+        pytest.param(
+            {**reporting("n1", _FAILS), 'kube_node_spec_unschedulable{cluster="c1",node="n1"}': _UP},
+            {},
+            id="it is cordoned in Kubernetes",
+        ),
+        pytest.param(
+            {
+                **reporting("n1", _LEAVES, more=',slurm_partition="gpu"'),
+                **reporting("n2", _UP, more=',slurm_partition="gpu"'),
+            },
+            {},
+            id="it was removed from Slurm",
+        ),
+        pytest.param(
+            {
+                **reporting("n1", _FAILS, more=',slurm_partition="gpu"'),
+                **reporting("n2", _UP, more=',slurm_partition="gpu"'),
+            },
+            {of_node("n1"): 4},
+            id="it is in Slurm",
+        ),
+        pytest.param(
+            {'up{cluster="c1",job="gpu-exporter",node="n1",instance="n1:9836"}': "_x9 0x12", **reporting("n2", _UP)},
+            {},
+            id="it never reported",
+        ),
+        pytest.param(
+            {**reporting("n1", _FAILS), **{k.replace('"c1"', '"c2"'): v for k, v in reporting("n1", _UP).items()}},
+            {of_node("n1"): 4},
+            id="another cluster has a node of that name",
+        ),
+        pytest.param(
+            {**reporting("n1", _FAILS, more=',replica="a"'), **reporting("n1", _FAILS, more=',replica="b"')},
+            {of_node("n1"): 4},
+            id="two replicas of Prometheus",
+        ),
         pytest.param(reporting("", _FAILS, "10.0.0.1"), {of_node("", "10.0.0.1"): 4}, id="without a label node, down"),
         pytest.param(
-            {**reporting("", _LEAVES, "10.0.0.1"), **reporting("", "_x9 1x12", "10.0.0.2")},
+            {
+                **reporting("", _LEAVES, "10.0.0.1", machine="m"),
+                **reporting("", "_x9 1x12", "10.0.0.2", machine="m"),
+            },
             {},
             id="without a label node, its pod was replaced",
         ),

@@ -83,7 +83,7 @@ FIRES = {
     "gpu_slow": fault("gpu_slow", "late answers", "inspect"),
     "xid": fault("xid", "XID 119", "reset"),
     "xid_pattern": fault("xid_pattern", "XID 31 of many programs", "inspect"),
-    "ecc_uncorrectable": fault("ecc_uncorrectable", "1 uncorrectable error(s)", "reset"),
+    "ecc_uncorrectable": fault("ecc_uncorrectable", "1 uncorrectable error", "reset"),
     "ecc_sram_threshold": fault("ecc_sram_threshold", "over NVIDIA's threshold", "replace"),
     "row_remap_failed": fault("row_remap_failed", "no spare rows", "replace"),
     "nvlink_down": fault("nvlink_down", "2 of 18 links down", "inspect"),

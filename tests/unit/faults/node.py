@@ -88,7 +88,7 @@ def gone(node: Node) -> None:
 FAULTS: dict[str, tuple[Callable[[Node], None], tuple[str, str]]] = {
     "XID 119 once": (lambda n: xid(n, 119), ("xid", "XID 119")),
     "XID 79": (lambda n: xid(n, 79), ("lost", "XID 79")),
-    "an uncorrectable error": (lambda n: n.change(uncorrected=1.0), ("ecc_uncorrectable", "1 uncorrectable error(s)")),
+    "an uncorrectable error": (lambda n: n.change(uncorrected=1.0), ("ecc_uncorrectable", "1 uncorrectable error")),
     "all links": (lambda n: n.change(links=0), ("nvlink_down", "18 of 18 links down")),
     "two links": (lambda n: n.change(links=16), ("nvlink_down", "2 of 18 links down")),
     "gone from the driver": (gone, ("lost", "not shown by the driver")),

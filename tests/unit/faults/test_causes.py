@@ -30,7 +30,7 @@ def test_uncorrectable_error_and_its_xid_are_one_fault() -> None:
     node.change(uncorrected=1.0, xids={48: node.now})
     node.observe(60)
 
-    assert node.faults == [("ecc_uncorrectable", "1 uncorrectable error(s)")]
+    assert node.faults == [("ecc_uncorrectable", "1 uncorrectable error")]
 
 
 def test_xid_of_something_else_stays_beside_a_failed_row_remap() -> None:

@@ -25,7 +25,7 @@ SEEN = ObservedGpu("GPU-0", 0, "S", "0000:00:00.0", up=True, joules=5.1e6, uncor
 MARKED = replace(KNOWN, joules=5.1e6, baseline_time=NOW)
 """What is kept after a look that found nothing new."""
 XID = Fault("GPU-0", 0, FaultKind.XID, "XID 119", RepairAction.RESET, NOW - 100)
-ECC = Fault("GPU-0", 0, FaultKind.ECC, "1 uncorrectable error(s)", RepairAction.RESET, NOW - 100)
+ECC = Fault("GPU-0", 0, FaultKind.ECC, "1 uncorrectable error", RepairAction.RESET, NOW - 100)
 LINK = Fault("GPU-0", 0, FaultKind.NVLINK, "1 of 18 links down", RepairAction.INSPECT, NOW - 100)
 REMAP = Fault("GPU-0", 0, FaultKind.REMAP, "no spare rows", RepairAction.REPLACE, NOW - 100)
 SRAM = Fault("GPU-0", 0, FaultKind.SRAM, "over NVIDIA's threshold", RepairAction.REPLACE, NOW - 100)
@@ -44,7 +44,7 @@ def test_first_look_marks_what_it_finds() -> None:
 
     assert after.boot == "b"
     assert after.devices == {"GPU-0": MARKED}
-    assert after.faults == (Fault("GPU-0", 0, FaultKind.ECC, "3 uncorrectable error(s)", RepairAction.RESET, NOW),)
+    assert after.faults == (Fault("GPU-0", 0, FaultKind.ECC, "3 uncorrectable errors", RepairAction.RESET, NOW),)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_errors_are_those_since_the_mark_and_contained_where_an_xid_of_then_says
     contained: bool,  # noqa: FBT001
 ) -> None:
     action = RepairAction.RESET_WHEN_IDLE if contained else RepairAction.RESET
-    evidence = "2 uncorrectable error(s)" + (", contained" if contained else "")
+    evidence = "2 uncorrectable errors" + (", contained" if contained else "")
 
     found = observe(replace(KNOWN, last_reset=NOW), uncorrected=5.0, xids=xids)[1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from exporter.attribution.owner import Owner, SourceHealth
 from exporter.core.clock import UnixTime
 from exporter.core.units import Bytes, Fraction
 from exporter.faults.evaluate import Report
-from exporter.faults.rule import Finding, Verdict
+from exporter.faults.rule import Finding, Verdict, merged
 from exporter.sampling.snapshot import CollectorStatus, GpuStatus, NodeStatus, Snapshot
 from exporter.web import status as status_page
 from exporter.web.history import GpuHistory
@@ -151,3 +152,14 @@ def test_line_stays_in_its_frame() -> None:
 
     assert '<path d="M0.0 2.0L240.0 42.0"/>' in text
     assert text.count("a&lt;b") == 2
+
+
+def test_finding_of_every_gpu_is_said_once() -> None:
+    lost = [
+        Finding("lost", Verdict.FAILED, str(gpu), f"GPU-{gpu}", "lost (XID 79)", "Drain the node and restart it.")
+        for gpu in range(8)
+    ]
+
+    shown = [finding.summary for finding in merged([lost[0], replace(lost[1], reason="slow"), *lost[2:]])]
+
+    assert shown == ["GPUs 0, 2, 3, 4, 5, 6, 7: lost (XID 79)", "GPU 1: slow"]
