@@ -40,5 +40,11 @@ def test_every_expected_alert_is_one_of_a_case_that_fires_and_has_all_its_texts(
     for alerts in expected.values():
         for alert in alerts:
             assert {"severity", "audience", "runbook"} <= set(alert["exp_labels"])
-            assert set(alert["exp_annotations"]) == {"meaning", "summary", "description", "runbook_url"}
+            assert set(alert["exp_annotations"]) - {"report"} == {
+                "meaning",
+                "summary",
+                "description",
+                "runbook_url",
+                "dashboard",
+            }
             assert "<no value>" not in str(alert)
