@@ -148,7 +148,7 @@ def assemble(
     between = min(pace.interval, _SOON) if once else pace.interval
     loop = Loop(sampler.run_cycle, between, published, sampler.extra_reads, sampler.read_again)
     followers = {**_xid_sources(config, driver, sampler)}
-    if config.kubernetes.enabled and not (once or driver.simulated):
+    if config.kubernetes.node_health and not (once or driver.simulated):
         from exporter.attribution.kubernetes.api_server import ApiServer  # noqa: PLC0415 - 7 ms that few need
         from exporter.daemon.node_health import NodeHealth  # noqa: PLC0415 - the same
 

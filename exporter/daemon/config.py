@@ -10,7 +10,7 @@ from pathlib import Path
 
 from exporter.attribution.assembly.config import AttributionConfig
 from exporter.collectors import CollectorsConfig
-from exporter.config.kinds import boolean, choice, duration, path, text
+from exporter.config.kinds import Subset, duration, path, text
 from exporter.config.option import option, options_of, section, values_of
 from exporter.daemon.logs import LogConfig
 from exporter.exposition import MetricsConfig
@@ -22,6 +22,9 @@ from exporter.sampling.usage.nccl_status import NcclConfig
 from exporter.web.config import WebConfig
 
 log = logging.getLogger(__name__)
+
+TAINT_PREFIX = "taint:"
+NODE_HEALTH = ("condition", "events", f"{TAINT_PREFIX}NoSchedule", f"{TAINT_PREFIX}PreferNoSchedule")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,22 +57,18 @@ class InputConfig:
 class NodeHealthConfig:
     """`--kubernetes.*`."""
 
-    node_condition: bool = option(
-        "false", boolean, "Write the node condition GPUHealthy. Needs `patch` on `nodes/status`."
-    )
-    node_taint: str = option(
+    node_health: Sequence[str] = option(
         "",
-        choice("", "NoSchedule", "PreferNoSchedule"),
-        "Effect of the taint gpu-exporter/gpu-unhealthy while a GPU has failed; empty: none. Needs `patch` on `nodes`.",
-        metavar="EFFECT",
-    )
-    pod_events: bool = option(
-        "false", boolean, "Write an event on each pod whose GPU failed. Needs `create` on `events`."
+        Subset(NODE_HEALTH),
+        "Write faults of GPUs to Kubernetes: condition is GPUHealthy of the node, taint is gpu-exporter/gpu-unhealthy "
+        "with that effect, events are of the pods whose GPU failed. Each needs its rights.",
+        metavar="NAMES",
     )
 
     @property
-    def enabled(self) -> bool:
-        return self.node_condition or bool(self.node_taint) or self.pod_events
+    def taint_effect(self) -> str:
+        """Return the effect of the taint; empty: none."""
+        return next((name.removeprefix(TAINT_PREFIX) for name in self.node_health if name.startswith(TAINT_PREFIX)), "")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -81,20 +81,20 @@ class NodeHealth:
         if self._written[0] != state or now - self._written[1] >= _HEARTBEAT_SECONDS:
             self._write_node(report, _rfc3339(now))
             self._written = state, now
-        if self._config.pod_events:
+        if "events" in self._config.node_health:
             self._write_events(facts, {each.uuid: each for each in reversed(failed) if each.uuid}, _rfc3339(now))
 
     def _write_node(self, report: Report, now: str) -> None:
         path = node_path(self._node)
         node = self._server.document(path)
-        if self._config.node_condition:
+        if "condition" in self._config.node_health:
             change = {"status": {"conditions": [_condition(report, node, now)]}}
             node = self._server.document(f"{path}/status", Write("PATCH", change, STRATEGIC))
-        if self._config.node_taint and report.verdict is not Verdict.UNKNOWN:
+        if self._config.taint_effect and report.verdict is not Verdict.UNKNOWN:
             taints = [*parts(part(node, "spec"), "taints")]
             wanted = [each for each in taints if each.get("key") != TAINT]
             if report.verdict is Verdict.FAILED:
-                wanted.append({"key": TAINT, "effect": self._config.node_taint})
+                wanted.append({"key": TAINT, "effect": self._config.taint_effect})
             if wanted != taints:  # refused if somebody else has changed the node meanwhile
                 version = {"resourceVersion": part(node, "metadata").get("resourceVersion")}
                 self._server.document(path, Write("PATCH", {"metadata": version, "spec": {"taints": wanted}}, MERGE))

@@ -43,14 +43,12 @@
 {{- if $v.nccl.ras.enabled }}
 - --nccl.ras
 {{- end }}
-{{- if $v.nodeHealth.condition }}
-- --kubernetes.node-condition
-{{- end }}
+{{- $health := list (ternary "condition" "" $v.nodeHealth.condition) (ternary "events" "" $v.nodeHealth.events) }}
 {{- with $v.nodeHealth.taint }}
-- --kubernetes.node-taint={{ . }}
+{{- $health = append $health (printf "taint:%s" .) }}
 {{- end }}
-{{- if $v.nodeHealth.events }}
-- --kubernetes.pod-events
+{{- with compact $health }}
+- --kubernetes.node-health={{ join "," . }}
 {{- end }}
 {{- with $v.extraArgs }}
 {{ toYaml . }}

@@ -109,12 +109,12 @@ def api() -> Iterator[Api]:
 class Node:
     """A node of two GPUs whose findings and clock the test sets."""
 
-    def __init__(self, api: Api, account: Path, **options: Any) -> None:
+    def __init__(self, api: Api, account: Path, *parts: str) -> None:
         (account / "token").write_text("x")
         self.now = 1_000_000_000.0
         self.rows: dict[str, list[tuple[dict[str, str], float]]] = {}
         server = ApiServer(f"http://127.0.0.1:{api.server.server_address[1]}", account)
-        config = NodeHealthConfig(**{"node_condition": True, "node_taint": "", "pod_events": False, **options})
+        config = NodeHealthConfig(node_health=parts or ("condition",))
         self.health = NodeHealth(server, "n1", config, self.snapshot, lambda: UnixTime(self.now))
         self.mend()
 
@@ -201,7 +201,7 @@ def test_degraded_node_is_healthy_with_the_reason(api: Api, tmp_path: Path) -> N
 
 
 def test_node_without_a_driver_is_not_healthy_and_one_that_let_go_of_it_is_unknown(api: Api, tmp_path: Path) -> None:
-    node = Node(api, tmp_path, node_taint="NoSchedule")
+    node = Node(api, tmp_path, "condition", "taint:NoSchedule")
     node.without_driver("DRIVER_NOT_LOADED", pci=2)
     node.ticks()
     assert (api.condition["status"], api.condition["reason"]) == ("False", "Driver")
@@ -222,7 +222,7 @@ def test_node_without_gpus_gets_no_condition(api: Api, tmp_path: Path) -> None:
 
 
 def test_taint_comes_with_the_failure_and_goes_with_the_cure(api: Api, tmp_path: Path) -> None:
-    node = Node(api, tmp_path, node_taint="NoSchedule", node_condition=False)
+    node = Node(api, tmp_path, "taint:NoSchedule")
     node.fail()
     node.ticks()
     assert api.taints == [*OTHERS, {"key": "gpu-exporter/gpu-unhealthy", "effect": "NoSchedule"}]
@@ -234,7 +234,7 @@ def test_taint_comes_with_the_failure_and_goes_with_the_cure(api: Api, tmp_path:
 
 
 def test_taint_of_somebody_else_is_never_overwritten(api: Api, tmp_path: Path) -> None:
-    node = Node(api, tmp_path, node_taint="NoSchedule")
+    node = Node(api, tmp_path, "condition", "taint:NoSchedule")
     node.fail()
     api.interfere = True
     with pytest.raises(SourceError, match="409"):
@@ -247,7 +247,7 @@ def test_taint_of_somebody_else_is_never_overwritten(api: Api, tmp_path: Path) -
 
 
 def test_pod_on_the_failed_gpu_gets_one_event(api: Api, tmp_path: Path) -> None:
-    node = Node(api, tmp_path, pod_events=True)
+    node = Node(api, tmp_path, "condition", "events")
     node.fail()
     owner = {"namespace": "team-a", "pod": "train-0"}
     node.rows["gpu_workload_info"] = [({**owner, "pod_uid": "u-1"}, 1)]
@@ -265,7 +265,7 @@ def test_pod_on_the_failed_gpu_gets_one_event(api: Api, tmp_path: Path) -> None:
     }  # fmt: skip
     assert (event["type"], event["reason"], event["source"]["host"]) == ("Warning", "GPUFailed", "n1")
     assert "XID 79" in event["message"]
-    again = Node(api, tmp_path, pod_events=True)  # a new process of the exporter
+    again = Node(api, tmp_path, "condition", "events")  # a new process of the exporter
     again.rows = node.rows
     again.now = node.now
     again.ticks(6)

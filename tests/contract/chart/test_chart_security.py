@@ -115,9 +115,9 @@ def test_network_policy_leaves_the_api_server_in_reach(render: Render, one: One)
 @pytest.mark.parametrize(
     ("given", "option", "right"),
     [
-        ({"condition": True}, "--kubernetes.node-condition", (["nodes/status"], ["patch"])),
-        ({"taint": "NoSchedule"}, "--kubernetes.node-taint=NoSchedule", (["nodes"], ["patch"])),
-        ({"events": True}, "--kubernetes.pod-events", (["events"], ["create"])),
+        ({"condition": True}, "--kubernetes.node-health=condition", (["nodes/status"], ["patch"])),
+        ({"taint": "NoSchedule"}, "--kubernetes.node-health=taint:NoSchedule", (["nodes"], ["patch"])),
+        ({"events": True}, "--kubernetes.node-health=events", (["events"], ["create"])),
     ],
 )
 def test_each_part_of_the_nodes_health_brings_its_own_right_alone(
