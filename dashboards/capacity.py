@@ -12,6 +12,7 @@ from dashboards.parts import link, panel, price, style, uid
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, now, over_time
 from dashboards.parts.table import Key, Table, Value, cause
+from exporter.ledger import palette
 from exporter.tools.report import promql
 
 _DEMAND, _WAITING = "cluster:gpu_demand:sum", "cluster:gpu_pending:sum"
@@ -21,7 +22,7 @@ _MONTH_HOURS = 730
 _DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _SUPPLY = {
     "allocated": style.GREEN, "reclaimable": style.ORANGE, "free": style.BLUE, "fragmented": style.YELLOW,
-    "no CPU or memory": "#B97CA9", "out of service": style.GREY, "unhealthy": style.RED,
+    "no CPU or memory": palette.STYLES["allocated_unused"].colour, "out of service": style.GREY, "unhealthy": style.RED,
 }  # fmt: skip
 _NO_QUEUE = "No work waits for GPUs, or no metrics of a scheduler are scraped"
 

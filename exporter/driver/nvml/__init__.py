@@ -6,7 +6,7 @@ from typing import Any
 
 from exporter.driver.interface import Device, Driver, DriverGoneError, XidEvent
 from exporter.driver.nvml.apart import Apart
-from exporter.driver.nvml.devices import devices
+from exporter.driver.nvml.devices import enumerate_devices
 from exporter.driver.nvml.gpm import TimedLock
 from exporter.driver.nvml.library import Library
 from exporter.driver.nvml.session import Session
@@ -41,7 +41,7 @@ class NvmlDriver(Driver):
 
     def devices(self) -> tuple[Device, ...]:
         session = self._opened()
-        found = session.run(None, devices, session, self._apart)
+        found = session.run(None, enumerate_devices, session, self._apart)
         self.refused = session.refused
         return found
 

@@ -80,7 +80,7 @@ class NvmlDevice(Device):
         return known
 
 
-def devices(session: Session, apart: Apart) -> tuple[Device, ...]:
+def enumerate_devices(session: Session, apart: Apart) -> tuple[Device, ...]:
     """All GPUs that give a handle, in index order, MIG instances inside.
 
     A lost GPU gives none, nor does one that this process may not use: the others are shown all the same. One that hangs

@@ -118,13 +118,13 @@ def test_gpu_that_hangs_from_the_start_costs_itself_alone(fake_nvml: Make) -> No
     code = f"""
 {_SHORT_TIMEOUT}
 driver.open()
-while not driver.devices(): cycle
+while not driver.devices(): pass
 {_GENEROUS}
 for _ in range(2):
     {_SHOWN}
     print(driver.refused, len([each for each in threading.enumerate() if each.name == "apart"]))
 scenario()
-while len(driver.devices()) < 2: cycle
+while len(driver.devices()) < 2: pass
 print(driver.refused)
 """
     shown = "[(1, '0000:1b:00.0', 1, 0)]"
