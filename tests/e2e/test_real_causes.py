@@ -62,7 +62,7 @@ def settle(
         ledger, before = advance(ledger, step), now
         for _ in range(extra):
             time.sleep(INTERVAL / (extra + 1))
-            host.threads.look_again(pids)
+            host.threads.reread(pids)
         time.sleep(INTERVAL / (extra + 1))  # the pace of the sampler: what is measured is the time between two cycles
     return dict(zip(STATES, map(sub, ledger.owners[OWNER].seconds, began), strict=True))
 
