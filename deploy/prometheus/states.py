@@ -13,9 +13,9 @@ ADVICE = {state.name: state.advice for state in TABLE if state.name in {*LOST, *
 OWNERS = tuple(
     state.name
     for state in TABLE
-    if state.audience == "owner" and (state.name in LOST or state.name in {"wait_requests", "wait_user"})
+    if state.audience == "owner" and state.name in {*LOST, *POSSIBLY_LOST} and state.name not in BUSY
 )
-"""Time that its owner may have wasted: lost for certain or likely, or without requests or a user."""
+"""Time that its owner may have wasted: lost for certain or likely, or possibly while no kernel ran."""
 
 TITLES = {state.name: state.title for state in TABLE}
 """As dashboards, report and status page call them."""

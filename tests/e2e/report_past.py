@@ -158,4 +158,5 @@ def recorded(past: Past, now: float) -> None:
             grown(level, {level: whose}, {"computing": allocated - wasted, state: wasted})
         flat("workload_model:gpu_allocation_ratio:sum", {**owner, "model": MODEL}, allocated)
     flat("cluster_state:gpu_state_seconds:rate5m", {"state": "computing"}, 5.5)
+    flat("cluster:gpu_exporters:count", {}, 5.0)
     past.add("gpu_exporter_build_info", {"version": "1"}, [(t, 1.0) for t in times])

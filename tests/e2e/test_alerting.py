@@ -190,7 +190,7 @@ def test_owner_hears_of_low_utilization_with_cause_and_advice(stack: Stack, reco
     message, alert = stack.told("owner-letter", "firing", alertname="GpuUnderutilized", user="bob", slurm_job="77")
 
     measured(record_property, message, stack.start, "12 s")
-    assert "slurm:77 of bob" in alert["annotations"]["summary"]
+    assert 'slurm:77 "slow" of bob' in alert["annotations"]["summary"]
     assert "Waits for storage" in alert["annotations"]["description"]
     assert "Cache the data on local disk" in alert["annotations"]["description"]
 

@@ -257,7 +257,7 @@ def test_digest_has_the_numbers_of_the_waste_dashboard(known: Known) -> None:
     board = json.loads((Path(__file__).parents[2] / "dashboards/json/waste.json").read_text())
     found = as_json(known, "--all", "--since", "12h")
     for panel, level in (("Slurm accounts", "account"), ("Users", "user")):
-        allocated, *_, wasted, price, _ = (
+        allocated, *_, wasted, price, _, _ = (
             ask(known, target["expr"], level, found["until"]) for target in targets(board, panel)
         )
         rows = {row["labels"][level]: row for row in found["tables"][level]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ RULES: Values = {"prometheusRule": {"enabled": True}}
 def named_files(text: str) -> set[Path]:
     """Return the YAML files of the chart that a text names, from the repository's root or the chart's folder."""
     names: list[str] = re.findall(r"[\w.-]+(?:/[\w.-]+)*\.yaml", text)
-    found = {(folder / name).resolve() for name in names for folder in (ROOT, CHART)}
+    found = {Path(os.path.normpath(folder / name)) for name in names for folder in (ROOT, CHART)}
     return {path for path in found if path.is_file() and CHART in path.parents} - OWN_VALUES
 
 

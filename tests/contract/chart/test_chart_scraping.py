@@ -263,14 +263,15 @@ def test_every_alert_carries_the_given_labels_and_keeps_its_own(render: Render) 
 
 
 def test_every_alert_carries_the_given_annotations_and_keeps_its_own(render: Render) -> None:
-    given = {"annotations": {"dashboard": "https://grafana/d/gpu", "summary": "mine"}}
+    given = {"annotations": {"team_page": "https://wiki/gpu", "summary": "mine", "dashboard": "https://grafana/d/gpu"}}
     made, own = (
         [rule for group in groups(render(alerts(**each)), "alerts") for rule in group["rules"] if "alert" in rule]
         for each in (given, {})
     )
 
-    assert all(rule["annotations"]["dashboard"] == "https://grafana/d/gpu" for rule in made)
-    assert [rule["annotations"]["summary"] for rule in made] == [rule["annotations"]["summary"] for rule in own]
+    assert all(rule["annotations"]["team_page"] == "https://wiki/gpu" for rule in made)
+    for name in ("summary", "dashboard"):
+        assert [rule["annotations"][name] for rule in made] == [rule["annotations"][name] for rule in own]
 
 
 def test_labels_of_alerts_are_prometheus_labels(render: Render, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_price_of_the_loss_is_the_dashboards(level: str) -> None:
     assert is_asked(promql.price_of_waste(level, SHOWN if level == "workload" else SCOPE, RANGE))
 
 
-def test_price_of_use_is_the_dashboards() -> None:
+def test_price_of_used_hours_is_the_dashboards() -> None:
     price_of_all = f"sum({promql.price_of_use(promql.TEAM, SCOPE, RANGE)})"
 
     assert any(price_of_all in each for each in EXPRS)

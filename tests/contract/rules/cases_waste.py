@@ -89,6 +89,12 @@ CASES: tuple[Case, ...] = (
         "90m",
         _told("GpuAllocatedIdle", _SERVICE, wait_user=1),
     ),
+    fires(
+        "GpuOwnerWaste",
+        "an underused job that waits for a cause unknown, told in the letter",
+        "90m",
+        _told("GpuUnderutilized", _job("9", "joe"), computing=1 / 5, wait_other=4 / 5),
+    ),
     fires("GpuOwnerWaste", "jobs of 25 minutes that hold 8 GPUs and idle", "390m", _jobs("eve", 25)),
     fires("GpuOwnerWaste", "a crash loop, by its namespace", "420m", _crash_loop("")),
     silent("GpuOwnerWaste", "jobs of 25 minutes that compute", "390m", _jobs("ada", 25, idle=0.2)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -24,8 +25,8 @@ from exporter.tools.simulator.spec import parse
 from tests.e2e.dashboards.nodes import Node
 
 JOB = "gpu-exporter"
-_PERIOD = 4.0
-"""Seconds between the driver's own samples: its buffer must reach from one cycle to the next, here a minute or two."""
+_PERIOD = 1.0
+"""Seconds between the driver's own samples: the longest that NVML documents."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ def write_history(nodes: tuple[Node, ...], span: Span, folder: Path) -> Path:
 
 def _write_node(job: tuple[Node, Span, Path]) -> Path:
     node, span, path = job
-    sampling.PERIOD = _PERIOD  # in this child process alone
+    # In this child process alone. The driver's buffer must reach from one cycle to the next, here a minute or two.
+    sampling.PERIOD, sampling.DEPTH = _PERIOD, math.ceil(2 * span.step / _PERIOD)
     with path.open("w") as out:
         writer = Writer(node, out)
         for at, seconds, snapshot in _cycles(node, span):

@@ -84,9 +84,10 @@ class Reader:
     def column(self, name: str, title: str, column: str) -> list[dict[str, Any]]:
         """What the query of one column answers; of a panel that is no table, its first query."""
         panel = self._panel(name, title)
-        fields = [field for field, shown in renamed(panel).items() if shown == column]
-        ref = fields[0].removeprefix("Value").removeprefix(" #") if fields else ""
-        return self.rows(name, title, ref or "A")
+        if panel["type"] != "table":
+            return self.rows(name, title)
+        (field,) = (field for field, shown in renamed(panel).items() if shown == column)
+        return self.rows(name, title, field.removeprefix("Value").removeprefix(" #") or "A")
 
     def _panel(self, name: str, title: str) -> dict[str, Any]:
         """The first one so called: a number at the top may have its graph below."""
