@@ -146,7 +146,8 @@ class Reconciliation:
         stepless = {job for job in settled - steps.jobs if job in silent or self._steps_visible}
         ended = {job: each for job, each in self._ended.items() if job in present}
         left = {job for job, each in ended.items() if each.left_programs}
-        lost = set(present) if present and self._slurmd_is_lost() else set[str]()
+        # Only a slurmd that has answered can be lost: until a job has settled, a first round asks nothing.
+        lost = set(present) if (settled or (present and self._slurmd_seen)) and self._slurmd_is_lost() else set[str]()
         doubtful = stepless | (contested & present.keys()) | left | lost
         asked = {job for job in doubtful if now - self._checked_at(job) >= RECHECK_SECONDS}
         asked |= {job for job in ended if job in steps.jobs or job not in left} - lost  # they may be back

@@ -35,6 +35,7 @@ class Asked(Scontrol):
         self.running, self.known, self.jobs = steps, settings, jobs
         self.questions: list[str] = []
         self.slurmd = True
+        self.slurmd_questions = 0
         self.now = 0.0
         self.reconciliation = Reconciliation(
             self, self.ask, lambda job: not job.runs_on({"n1"}), lambda: MonotonicTime(self.now)
@@ -45,6 +46,7 @@ class Asked(Scontrol):
         return Steps(frozenset(self.running), visible=bool(self.running))
 
     def slurmd_runs(self) -> bool:
+        self.slurmd_questions += 1
         return self.slurmd
 
     def settings(self) -> Mapping[str, str]:
@@ -103,7 +105,7 @@ def test_nothing_is_asked_while_no_job_is_silent_or_not_for_long() -> None:
 
     assert slurm.after() == {}
     assert slurm.after("7", seconds=SETTLE_SECONDS - 1) == {}
-    assert slurm.questions == []
+    assert (slurm.questions, slurm.slurmd_questions) == ([], 0)
 
 
 def test_slurmd_alone_decides_while_slurmctld_is_away() -> None:
