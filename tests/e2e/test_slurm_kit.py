@@ -104,7 +104,9 @@ def _check_nodes(kit: Kit, url: str) -> None:
     command = [sys.executable, str(KIT / "gpuinfo.py"), "--prometheus.url", url, "--scontrol", str(kit.scontrol)]
     head, line = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
     assert head.split() == ["NODE", "PARTITION", "STATE", "GPUS", "ALLOC", "BUSY", "ALLOCATED_IDLE", "FAULTS"]
-    assert line.split() == [kit.node, "gpu", "idle", "8", "0", "40%", "0.0", "0"]
+    *known, idle, faults = line.split()
+    assert (known, faults) == ([kit.node, "gpu", "idle", "8", "0", "40%"], "0")
+    assert float(idle) <= 0.3  # on a machine under load the program starts later than the job
 
 
 def _summarize(kit: Kit, url: str) -> list[dict[str, Any]]:
