@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +36,8 @@ class Archive:
 
     def add(self, text: Path) -> None:
         command = [program("promtool"), "tsdb", "create-blocks-from", "openmetrics", "--quiet", text, self.data]
-        subprocess.run(command, check=True, capture_output=True, timeout=300)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[-2000:]
 
     @property
     def data(self) -> Path:
@@ -158,10 +160,13 @@ def _names(expr: str) -> set[str]:
 
 
 def _recorded(url: str, rules: Mapping[str, str], span: Span) -> Iterator[str]:
+    """Lines in order of time: a series that is now of a metric, now of a calculation is one when it is recorded."""
     for name, expr in rules.items():
+        found: dict[str, list[tuple[float, str]]] = defaultdict(list)
         for series in ask(url, expr, span):
-            text = _series(name, series["metric"])
-            yield from (f"{text} {value} {at}" for at, value in series["values"])
+            found[_series(name, series["metric"])] += ((float(at), value) for at, value in series["values"])
+        for text, samples in found.items():
+            yield from (f"{text} {value} {at:.0f}" for at, value in sorted(samples))
 
 
 def _alerts(url: str, span: Span) -> Iterator[str]:
