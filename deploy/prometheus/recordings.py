@@ -69,7 +69,7 @@ sums are as exact as if each minute were rated anew.
 NOW_INTERVAL = "4m"
 """Of what is only asked of this moment. Prometheus looks back five minutes: it always finds one."""
 SCALE_INTERVAL = "15s"
-"""Of what autoscalers follow."""
+"""Interval of the series that autoscalers follow."""
 DAY_INTERVAL = "5m"
 """Of what is about a whole day."""
 

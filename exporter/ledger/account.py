@@ -101,7 +101,7 @@ class TargetEntry:
     """The last that could be read: what this device can report."""
     clocks: ClockHistory = NO_CLOCKS
     power_cap_seconds: float | None = None
-    """What its power limit took: no state, for the limit is as it should be. None: the driver does not count it."""
+    """Seconds that its power limit took. No state: the limit is as it should be. None: the driver does not count it."""
     unowned_seconds: float = 0.0
     """GPU seconds run by nobody known, those on the instances of a GPU included; 0 for an instance."""
     seen: float = 0.0

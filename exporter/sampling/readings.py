@@ -37,10 +37,10 @@ class Throttled:
     power_brake: float | None
     monotonic: MonotonicTime
     sm_clock: float | None = None
-    """While heat or the power brake throttled it."""
+    """Clock while heat or the power brake lowered it."""
     power_cap: float | None = None
     sm_clock_capped: float | None = None
-    """While its power limit alone lowered it."""
+    """Clock while its power limit alone lowered it."""
 
 
 def processes_are_listed(gpu: Gpu) -> bool:

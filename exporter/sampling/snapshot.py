@@ -103,7 +103,7 @@ class Snapshot:
     processes: Sequence[ProcessRow] = ()
     monotonic: MonotonicTime = NEVER
     limits: Limits = field(default_factory=Limits)
-    """What the GPUs are compared with."""
+    """Levels that the GPUs are compared with."""
 
     @property
     def blocks(self) -> Iterable[Block]:

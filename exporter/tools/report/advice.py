@@ -11,7 +11,7 @@ from exporter.tools.report.definitions import BUSY, LOST, Hours, allocated, lost
 from exporter.tools.report.model import Advice, DeviceUse, NodeUse
 
 _WORTH_SAYING = 0.02
-"""Of the allocated hours: less is left unsaid."""
+"""Fraction of the allocated hours: less is left unsaid."""
 _LITTLE_MEMORY = 0.25
 """Of a GPU's memory, at its peak: below it, with the GPU mostly idle, a part of a GPU would do."""
 _LITTLE_USE = 0.3

@@ -23,7 +23,7 @@ they had at that sample is not to be subtracted."""
 _AFTER = 60.0
 """Seconds after its last sample with GPUs: the sample in which they are complete comes a scrape after its end."""
 _ALWAYS = 0.98
-"""Of the time of its GPUs: a shorter one did not have each of them from its start to its end."""
+"""Fraction of the time of its GPUs: a shorter one did not have each of them from its start to its end."""
 _Key = tuple[str, str]
 
 

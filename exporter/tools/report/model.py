@@ -92,7 +92,7 @@ class Run:
 
     @property
     def seconds(self) -> float | None:
-        """How long its GPUs were allocated."""
+        """Time its GPUs were allocated."""
         return self.gpu_hours * 3600 / self.gpus if self.gpus > 0 else None
 
 
@@ -170,7 +170,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When GPUs were allocated, Unix seconds. `end` is None while they still are."""
+    """Begin and end of the allocation, Unix seconds. `end` is None while it lasts."""
 
     start: float
     end: float | None
@@ -246,7 +246,7 @@ class JobReport:
     gpus_at_once: float | None = None
     """The most GPUs allocated on all its nodes together, where it had several."""
     moved: bool = False
-    """Whether it had some of its GPUs after others: a requeued job, pods that followed one another."""
+    """True if it had some of its GPUs after others: a requeued job, pods that followed one another."""
 
     @property
     def throughput(self) -> Mapping[str, Throughput]:

@@ -358,7 +358,7 @@ class Turns:
         return self._over("avg_over_time", f"max by ({DEVICE}) ({gauge} and {own} > 0)", selector, window)
 
     def seconds(self, selector: str, window: str) -> str:
-        """For how long each was allocated."""
+        """Return the query for the time in which each was allocated."""
         step = self._step(window)
         return f"count_over_time(({self._holding(selector)})[{window}:{step}s]) * {step}"
 

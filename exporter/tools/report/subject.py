@@ -117,7 +117,7 @@ def counted(selector: str) -> str:
 
 
 def began_before(selector: str) -> str:
-    """For how long its GPUs have been allocated, by what its counters say."""
+    """Return the query for how long its GPUs have been allocated, by its counters."""
     return f"{counted(selector)} / (sum ({ONCE} (gpu_workload_allocated_gpus{{{selector}}})) > 0)"
 
 

@@ -25,7 +25,7 @@ from tests.unit.collectors.answers import FakeDevice, hopper
 
 BEGIN = 1_700_000_000.0
 UPTIME = 5_000.0
-"""Of the monotonic clock, at the first cycle."""
+"""Time of the monotonic clock at the first cycle."""
 DEADLINE = 30.0
 """Seconds of this machine that GPUs and node may take: no case is about that."""
 _TIMED = {"time", "cycle_seconds", "interval", "driver_calls", "cycles", "collectors", "gpus", "process"}
