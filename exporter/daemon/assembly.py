@@ -132,7 +132,6 @@ def assemble(
     warn_ignored_options(config)
     options = AccountingOptions(
         interval=config.sample.interval,
-        retention=config.attribution.ended_retention,
         process_limit=config.process.limit,
         class_rules=config.attribution.classes,
         limits=config.ledger.thresholds,

@@ -97,7 +97,7 @@ IGNORED_OPTIONS = (
     "attribution.kubernetes",
     "attribution.kubernetes.api",
     "attribution.containers*",
-    "attribution.nomad.*",
+    "attribution.nomad",
     "attribution.slurm",
     "attribution.slurm.*",
     "progress.*",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from exporter.attribution.containers.source import Folders
+from exporter.attribution.nomad.source import Agent
 from exporter.attribution.work_class import ClassRule, parse_rules
-from exporter.config.kinds import Choice, Pairs, boolean, choice, duration, http_url, names, optional_path, path, text
+from exporter.config.kinds import Choice, Pairs, boolean, choice, http_url, names, optional_path, path, text
 from exporter.config.option import option, section
 
 AUTO, ON, OFF = "auto", "on", "off"
@@ -64,19 +67,10 @@ class ContainersConfig:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class NomadConfig:
-    """`--attribution.nomad.*`."""
-
-    address: str = option(
-        "", http_url, "Nomad's local agent, e.g. http://127.0.0.1:4646; empty: it is not asked.", metavar="URL"
-    )
-    token_file: Path | None = option(
-        "", optional_path, "Token for it, with node:read, agent:read and read-job.", metavar="FILE"
-    )
-    ca_file: Path | None = option(
-        "", optional_path, "CA file to verify the Nomad agent's certificate, for https.", metavar="FILE"
-    )
+def _agent(given: Mapping[str, Any]) -> Agent | None:
+    if given and "address" not in given:
+        raise ValueError("address=URL,...; address is missing")
+    return Agent(given["address"], given.get("token-file"), given.get("ca-file")) if given else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,12 +106,17 @@ class AttributionConfig:
 
     kubernetes: KubernetesConfig = section(KubernetesConfig)
     containers: ContainersConfig = section(ContainersConfig)
-    nomad: NomadConfig = section(NomadConfig)
     slurm: SlurmConfig = section(SlurmConfig)
+    nomad: Agent | None = option(
+        "",
+        Pairs({"address": http_url, "token-file": path, "ca-file": path}, _agent),
+        "Nomad's local agent, address=http://127.0.0.1:4646; token-file has a token with node:read, agent:read and "
+        "read-job, ca-file verifies https. Empty: it is not asked.",
+        metavar="NAME=VALUE",
+    )
     classes: tuple[ClassRule, ...] = option(
         "",
         parse_rules,
         "Class of work by owner, e.g. namespace=serving:service,partition=debug*:interactive.",
         metavar="RULES",
     )
-    ended_retention: float = option("2m", duration, "Time an ended workload stays on the metrics.", metavar="DURATION")

@@ -23,7 +23,7 @@ from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch, admi
 from exporter.attribution.kubernetes.owner_objects import OwnerObjects
 from exporter.attribution.kubernetes.pod_owners import PodCgroups, PodOwners
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
-from exporter.attribution.nomad.source import Agent, AgentPoller, Nomad
+from exporter.attribution.nomad.source import AgentPoller, Nomad
 from exporter.attribution.slurm.jobs import Cgroups, Controller, Environment, JobCgroups, Jobs, Prolog
 from exporter.attribution.slurm.local_view import SlurmSite
 from exporter.attribution.slurm.scontrol import ShowJob
@@ -86,11 +86,10 @@ def attribution(
     user_name: Callable[[int], str] = user_name,
 ) -> Attribution:
     """Return the attribution for the options, without starting it."""
-    nomad = config.nomad
     parts = Parts(
         _kubernetes(config.kubernetes, mounts, environment),
         _slurm(config.slurm, mounts, environment, user_name),
-        AgentPoller(Agent(nomad.address, nomad.token_file, nomad.ca_file)) if nomad.address else None,
+        AgentPoller(config.nomad) if config.nomad else None,
         ContainerNames(
             None if config.containers.mode == OFF else config.containers.folders,
             required=config.containers.mode == ON,
