@@ -5,6 +5,9 @@ YAML has each key once, and is nested no further than a person would nest it.
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     import yaml
 
 _KIB, _MIB = 1 << 10, 1 << 20
-_LARGEST = 1 << 20
+LARGEST = 1 << 20
 """Bytes; a ConfigMap cannot hold more either."""
 _MOST = 100_000
 """Values, each counted as often as anchors repeat it: nine lines of them can stand for a billion."""
@@ -23,27 +26,41 @@ class SiteFileError(ValueError):
     """Fault of the file, in words that follow its name."""
 
 
-def read(path: Path, limit: int) -> str:
-    """The text of a file of at most `limit` bytes. Raises SiteFileError: a device without end is not read for ever."""
+def read_bytes(path: str | os.PathLike[str], limit: int = LARGEST) -> bytes:
+    """Return the content of a regular file. Raises OSError for anything else, and above `limit` bytes.
+
+    Nothing is waited for: a pipe without a writer would stop the reader, and a device may have no end.
+    """
+    with open(path, "rb", opener=_open_at_once) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        size = f"{limit // _MIB} MiB" if limit >= _MIB else f"{limit // _KIB} KiB"
+        raise OSError(errno.EFBIG, f"larger than {size}")
+    return content
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def read(path: Path, limit: int = LARGEST) -> str:
+    """Return the text of a regular file of at most `limit` bytes. Raises SiteFileError."""
     try:
-        with path.open("rb") as file:
-            content = file.read(limit + 1)
+        return read_bytes(path, limit).decode()
     except OSError as error:
         raise SiteFileError(error.strerror or str(error)) from None
-    except ValueError:  # a NUL in its name
-        raise SiteFileError("not the name of a file") from None
-    if len(content) > limit:
-        raise SiteFileError(f"larger than {limit // _MIB} MiB" if limit >= _MIB else f"larger than {limit // _KIB} KiB")
-    try:
-        return content.decode()
     except UnicodeDecodeError as error:
         raise SiteFileError(f"not UTF-8: {error.reason} at byte {error.start}") from None
+    except ValueError:  # a NUL in its name
+        raise SiteFileError("not the name of a file") from None
 
 
 def load_yaml(path: Path) -> Any:
     """Return the contents of the file. Raises SiteFileError, in words that follow the file's name."""
     try:
-        found = _parsed(read(path, _LARGEST))
+        found = _parsed(read(path))
         size = _size(found, {})
     except RecursionError:
         raise SiteFileError("not YAML: nested too deeply") from None

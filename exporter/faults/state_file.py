@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from exporter.collectors.xid_catalogue import FALLEN_OFF
 from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime
+from exporter.core.site_file import read_bytes
 from exporter.faults.model import (
     XID_EVIDENCE,
     Fault,
@@ -254,7 +255,7 @@ def read(path: Path) -> Loaded:
     try:
         if path.stat().st_size > _MAX_BYTES:
             return Loaded(FaultState(), _TOO_LARGE, f"larger than {_MAX_BYTES} bytes")
-        return parse(path.read_bytes())
+        return parse(read_bytes(path, _MAX_BYTES))
     except FileNotFoundError:
         return Loaded(FaultState())
     except OSError as error:

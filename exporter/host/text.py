@@ -42,7 +42,7 @@ def read_text(path: str, limit: int = _MAX_BYTES) -> str:
 def read_bytes(path: str, limit: int = _MAX_BYTES) -> bytes:
     """Return `limit` bytes at most; none where the file is gone, refused, or fails half way."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe has nothing
     except OSError:
         return b""
     try:

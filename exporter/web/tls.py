@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.config.option import ConfigError
+from exporter.core.site_file import read_bytes
 from exporter.web.connection import ClientCertificatePolicy
 from exporter.web.fields import Section, file_signatures
 
@@ -155,11 +156,6 @@ def context(tls: Tls) -> ssl.SSLContext:
     """Build the server's context. Raises ConfigError with one line that names the file."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.minimum_version, made.maximum_version = tls.min_version, tls.max_version
-    for path in tls.files:
-        try:
-            path.read_bytes()
-        except OSError as error:
-            raise ConfigError(f"--web.config.file: {path}: {error.strerror or error}") from None
     try:
         _configure(made, tls)
     except (OSError, ValueError) as error:
@@ -193,16 +189,23 @@ def _refused() -> str:
 
 @contextlib.contextmanager
 def _readable(pem: Path | str) -> Generator[str]:
-    """A path OpenSSL can read: the file, or memory that holds the text, so that no key is written to a disk."""
-    if isinstance(pem, Path):
-        yield str(pem)
-        return
-    memory = os.memfd_create("pem")
+    """A path OpenSSL can read: memory that holds the text. It would wait at a pipe, and no key is written to a disk."""
+    text, memory = _text(pem), os.memfd_create("pem")
     try:
-        os.write(memory, pem.encode())
+        os.write(memory, text.encode("utf-8", "surrogateescape"))
         yield f"/proc/self/fd/{memory}"
     finally:
         os.close(memory)
+
+
+def _text(pem: Path | str) -> str:
+    """The text of a file, or the text itself. Raises ConfigError."""
+    if isinstance(pem, str):
+        return pem
+    try:
+        return read_bytes(pem).decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise ConfigError(f"--web.config.file: {pem}: {error.strerror or error}") from None
 
 
 class Certificates:
@@ -216,13 +219,13 @@ class Certificates:
         """Whether the files as they are now are in use."""
         self.demands = _demands(tls)
         """What a client must prove now."""
-        self.expiry = _expiry(tls)
+        self.expiry = expiry(_text(tls.cert))
         """Unix seconds of the end of the certificate in use; None where it does not say."""
 
     def use(self, tls: Tls) -> None:
         """Other settings from now on. Raises ConfigError, and keeps those that work."""
         self._context, self._tls, self._seen = context(tls), tls, file_signatures(tls.files)
-        self.success, self.expiry, self.demands = True, _expiry(tls), _demands(tls)
+        self.success, self.expiry, self.demands = True, expiry(_text(tls.cert)), _demands(tls)
 
     def context(self) -> ssl.SSLContext:
         seen = file_signatures(self._tls.files)
@@ -239,15 +242,7 @@ class Certificates:
 
 
 def _demands(tls: Tls) -> ClientCertificatePolicy:
-    authority = tls.client_ca if isinstance(tls.client_ca, str) else tls.client_ca.read_text(errors="replace")
-    return ClientCertificatePolicy(int(tls.client_auth), frozenset(tls.allowed_sans), authority)
-
-
-def _expiry(tls: Tls) -> float | None:
-    try:
-        return expiry(tls.cert if isinstance(tls.cert, str) else tls.cert.read_text())
-    except (OSError, ValueError):
-        return None
+    return ClientCertificatePolicy(int(tls.client_auth), frozenset(tls.allowed_sans), _text(tls.client_ca))
 
 
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"

@@ -31,6 +31,7 @@ from exporter.attribution.documents import Document, decoded, lines, part, parts
 from exporter.attribution.kubernetes.pod import Pod, pod_of
 from exporter.attribution.owner import SourceHealth
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.site_file import read_bytes
 from exporter.core.threads import Threads
 from exporter.host.text import exists, natural
 
@@ -99,7 +100,7 @@ class ApiServer:
 
         authority, began = self.account / "ca.crt", monotonic_time()
         try:
-            token = (self.account / "token").read_text().strip()
+            token = read_bytes(self.account / "token").decode().strip()
             with requests.request(
                 write.method if write else "GET",
                 self.url + path,

@@ -20,6 +20,7 @@ from exporter.attribution.owner import INFERRED, Owner, WorkloadInfo
 from exporter.attribution.source import Amounts, FirstSeen, ProcessIndex, View, by_pid, own_cgroups
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.record import record
+from exporter.core.site_file import read_bytes
 from exporter.host.text import bounded, count
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ class Agent:
         if parts.scheme == "https":
             import ssl  # noqa: PLC0415 - the same
 
-            context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
+            context = ssl.create_default_context(
+                cadata=read_bytes(self.ca_file).decode("ascii", "ignore") if self.ca_file else None
+            )
             connection = http.client.HTTPSConnection(
                 parts.hostname or "", parts.port, timeout=self.deadline, context=context
             )
@@ -75,8 +78,7 @@ class Agent:
     def _headers(self) -> Mapping[str, str]:
         if not self.token_file:
             return {}
-        with self.token_file.open("rb") as file:
-            token = file.read(_MAX_TOKEN).decode("ascii", "replace").strip()
+        token = read_bytes(self.token_file, _MAX_TOKEN).decode("ascii", "replace").strip()
         if not token.isprintable():
             raise SourceError(f"{self.token_file}: not a token")
         return {"X-Nomad-Token": token}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm.job import hosts
+from exporter.core.site_file import read_bytes
 from exporter.host.text import lines, read_text
 
 _FIELD = re.compile(r'(\w+)\s*=\s*(?:"([^"]*)"|(\S+))')
@@ -54,7 +55,7 @@ def _kind(gres: str) -> str:
 
 def _with_included(conf: Path, left: list[int]) -> Iterator[str]:
     """Yield the lines of a file and of its included files, of which `left` more may be read."""
-    for line in _lines(conf.read_bytes().decode("utf-8", "replace")):
+    for line in _lines(read_bytes(conf).decode("utf-8", "replace")):
         included = _INCLUDE.fullmatch(line)
         if not included:
             yield line

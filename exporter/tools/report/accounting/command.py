@@ -47,7 +47,6 @@ _SHOW_EVERY = 120.0
 _CHECK_EVERY = 86400.0
 _SETTLED = 3600.0
 """Seconds after a job's end until it is compared: its nodes have been asked by then."""
-_SECRET_BYTES = 1 << 10
 
 PAGE = Page(
     "gpu-exporter accounting",
@@ -132,7 +131,10 @@ def run(config: AccountingConfig) -> int:
 
 
 def _collect(config: AccountingConfig, database: Database) -> int:
-    access = NodeAccess(config.username, _password(config.password_file), str(config.ca_file or ""))
+    access = NodeAccess(
+        config.username, _content("password-file", config.password_file).strip(), str(config.ca_file or "")
+    )
+    _content("ca-file", config.ca_file)
     if config.interval:
         _serve_metrics(*config.listen)
     failing: dict[str, str] = {}
@@ -208,8 +210,8 @@ def _compare(config: AccountingConfig, database: Database, since: float, now: fl
     return len(found)
 
 
-def _password(file: Path | None) -> str:
+def _content(option: str, file: Path | None) -> str:
     try:
-        return site_file.read(file, _SECRET_BYTES).strip() if file else ""
+        return site_file.read(file) if file else ""
     except site_file.SiteFileError as error:
-        raise ConfigError(f"--password-file {file}: {error}") from None
+        raise ConfigError(f"--{option} {file}: {error}") from None
