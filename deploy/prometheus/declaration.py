@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 _PLACEHOLDER = re.compile(r"<([a-z][a-z0-9_]*)>")
@@ -71,6 +72,8 @@ class Recording:
     help: str
     by: tuple[str, ...]
     """The labels of the result, without `cluster`, which every rule keeps."""
+    arms: tuple[tuple[Mapping[str, str], str], ...] = ()
+    """Labels and expression of each rule, where several record this name. `expr` is then all of them in one query."""
 
     def __post_init__(self) -> None:
         if not _RECORD.fullmatch(self.record):

@@ -42,7 +42,7 @@ from deploy.prometheus.recordings_fleet import DOWN, GONE_DAY, GONE_WEEK, MOST, 
 from deploy.prometheus.recordings_owner import (
     PART_STATES,
     PART_USED,
-    SCALED_UTILIZATION,
+    SCALED,
     STARTS,
     TARGET_UTILIZATION,
     WORKLOAD_ALLOCATED,
@@ -55,7 +55,7 @@ from deploy.prometheus.recordings_owner import (
 from deploy.prometheus.recordings_progress import PROGRESS, PROGRESS_NOW
 from deploy.prometheus.recordings_ranks import RANKS
 from deploy.prometheus.recordings_serving import SERVING
-from deploy.prometheus.recordings_unreachable import LISTED_NODES, SEEN, UNREACHABLE
+from deploy.prometheus.recordings_unreachable import LISTED, SEEN, UNREACHABLE
 from deploy.prometheus.targets import OTHERS, TARGETS
 
 INTERVAL = "1m"
@@ -142,7 +142,7 @@ GROUPS = (
             WORKLOAD_MODELS,
         ),
     ),
-    Group("gpu-autoscale", SCALE_INTERVAL, (SCALED_UTILIZATION,)),
+    Group("gpu-autoscale", SCALE_INTERVAL, SCALED),
     Group("gpu-alert", INTERVAL, (*recordings_alert.NOW, *recordings_alert.OWNER_TIME)),
     Group("gpu-alert-rate", RATE_INTERVAL, recordings_alert.RATED),
     Group("gpu-place", INTERVAL, (PLACED, DOWN, NEW_NODE)),
@@ -155,7 +155,7 @@ GROUPS = (
         NOW_INTERVAL,
         (
             *(rule for level in (_NODES, _CLUSTERS, _MODELS) for rule in device_count(level)),
-            LISTED_NODES,
+            *LISTED,
             SEEN,
             UNREACHABLE,
             *allocation("node", NODE),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deploy.prometheus.recordings_common import WHOLE, by, record
+from deploy.prometheus.recordings_common import WHOLE, by, each_value, record, record_each
 from deploy.prometheus.recordings_owner import PART_STATES
 from deploy.prometheus.states import BUSY, OWNERS, regex
 
@@ -21,16 +21,21 @@ def _named(labels: tuple[str, ...], matchers: str = "") -> str:
 
 _OWNER = "workload:gpu_owner:first"
 _KNOWN = '{user!=""}'
-_AGREED = f"({_named(_IDENTITY, _KNOWN)} or {_named(_IDENTITY)})"
+AGREED = record(
+    "workload:gpu_identity:last",
+    _IDENTITY,
+    f"{_named(_IDENTITY, _KNOWN)}\nor\n{_named(_IDENTITY)}",
+    "Allocated GPUs of each workload whose parts agree on its scheduler, namespace, job and user.",
+)
 OWNER = record(
     _OWNER,
     WHOLE,
     # Two exporters, or two versions of one, may name other labels of one workload differently. Programs outside a
     # scheduler share their name with those of other people: where the users differ, none is named.
     f"""\
-({_OWNER} and on (cluster, {", ".join(_IDENTITY)}) {_AGREED})
+({_OWNER} and on (cluster, {", ".join(_IDENTITY)}) {AGREED.record})
 or on {WORKLOAD} ({_named(WHOLE)} > bool 0)
-or on {WORKLOAD} ({_AGREED} > bool 0)
+or on {WORKLOAD} ({AGREED.record} > bool 0)
 or on {WORKLOAD} (sum by {WORKLOAD} (max_over_time(gpu_workload_allocated_gpus[{LATELY}])) > 0) > bool 0""",
     "1 for each workload with allocated GPUs, with the labels that all its parts have. An account or partition that "
     "changes meanwhile changes no label here, so that no alert begins anew.",
@@ -53,36 +58,43 @@ GPU_IDLE = record(
 )
 _STATES = "workload_state:gpu_workload_gpu_seconds:rate5m"
 _ALLOCATED = f"sum by {WORKLOAD} (workload:gpu_workload_allocated:rate5m)"
-_CAUSES = (("allocated", IDLE), ("requests", 'state="wait_requests"'), ("user", 'state="wait_user"'))
-WORKLOAD_IDLE = record(
+_CAUSES = {"allocated": IDLE, "requests": 'state="wait_requests"', "user": 'state="wait_user"'}
+
+
+def _idle(states: str) -> str:
+    """Return the GPUs' worth of time in these states; 0 of a workload that was idle in none."""
+    none = f" or 0 * {_ALLOCATED}" if states == IDLE else ""
+    return f"(sum by {WORKLOAD} ({_STATES}{{{states}}}){none})"
+
+
+WORKLOAD_IDLE = record_each(
     "workload_cause:gpu_idle:ratio_rate5m",
     ("workload", "cause"),
-    "\nor ".join(
-        f'label_replace(sum by {WORKLOAD} ({_STATES}{{{states}}}) / {_ALLOCATED}, "cause", "{cause}", "", "")'
-        for cause, states in _CAUSES
-    )
-    + f'\nor label_replace(0 * {_ALLOCATED}, "cause", "allocated", "", "")',
+    each_value("cause", {cause: f"{_idle(states)} / {_ALLOCATED}" for cause, states in _CAUSES.items()}),
     "Fraction of the allocated GPU time of a workload that nothing ran, by cause: no kernel (allocated), no "
     "request, or "
     "a user who is away.",
 )
 
 _APART = 'kind=~"process|unit"'
-_RUNS = (("cluster, workload", _APART.replace("=~", "!~")), ("cluster, instance, workload, user", _APART))
-"""A program outside a scheduler shares its name with others: each node and user is a run of its own."""
+_SCHEDULED = _APART.replace("=~", "!~")
+_RUN_LABELS = ("instance", "workload", "user")
+RUN_STATES = record(
+    "run_state:gpu_workload_gpu_seconds:rate5m",
+    (*_RUN_LABELS, "state"),
+    # A program outside a scheduler shares its name with others: each node and user is a run of its own.
+    f"sum by (cluster, workload, state) ({PART_STATES.record}{{{_SCHEDULED}}})\nor\n"
+    f"sum by (cluster, instance, workload, user, state) ({PART_STATES.record}{{{_APART}}})",
+    "GPUs' worth of allocated time of a job, or of a program on one node, by state.",
+)
 
 
 def _of_runs(states: str) -> str:
     """Return the fraction of allocated GPU time in these states, 0 where there was none."""
-    parts = PART_STATES.record
-    return "\nor\n".join(
-        f"(sum by ({labels}) ({parts}{{{states},{kinds}}}) or 0 * sum by ({labels}) ({parts}{{{kinds}}}))"
-        f" / sum by ({labels}) ({parts}{{{kinds}}})"
-        for labels, kinds in _RUNS
-    )
+    whole = f"sum without (state) ({RUN_STATES.record})"
+    return f"(sum without (state) ({RUN_STATES.record}{{{states}}}) or 0 * {whole}) / {whole}"
 
 
-_RUN_LABELS = ("instance", "workload", "user")
 SPINS = record(
     "run:gpu_collective_wait:ratio_rate5m",
     _RUN_LABELS,
@@ -96,7 +108,6 @@ COMPUTES = record(
     "Fraction of the GPU time of a job, or of a program on one node, that a kernel ran and did more than wait.",
 )
 _ON_NODE = "sum by (cluster, instance, workload)"
-_SCHEDULED = 'kind!~"process|unit"'
 RANK_WAIT = record(
     "workload_instance:gpu_rank_wait:ratio_rate5m",
     ("instance", "workload"),
@@ -171,7 +182,7 @@ sum {by((*WHOLE, "currency"))} ({_MODELS} * on (model) group_left (currency) {PR
 * on (cluster, {", ".join(WHOLE)}) group_left () ({OWNER_WASTE_TIME.record} / sum {by(WHOLE)} ({_MODELS}))""",
     "Price of an hour of that time, where the site has prices. MIG instances are not in it.",
 )
-NOW = (OWNER, STEPS_EXPECTED, ALONE)
+NOW = (AGREED, OWNER, STEPS_EXPECTED, ALONE)
 """What decides at the moment of an error, or who is named."""
 OWNER_TIME = (WORKLOAD_IDLE, IDLE_TIME, OWNER_WASTE_TIME, OWNER_WASTE_PRICE)
-RATED = (GPU_IDLE, SPINS, COMPUTES, RANK_WAIT, GPU_RANK_WAIT, MARGIN)
+RATED = (GPU_IDLE, RUN_STATES, SPINS, COMPUTES, RANK_WAIT, GPU_RANK_WAIT, MARGIN)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Recording
-from deploy.prometheus.recordings_common import NODE, by, record
+from deploy.prometheus.recordings_common import NODE, by, each_value, record, record_each
 
 _POD = ("namespace", "pod")
 _WAITING = "pod:gpu_unschedulable:sum"
@@ -13,14 +13,6 @@ _OF_WAITING = f"and on (cluster, namespace, pod) {_WAITING}"
 def _requests(resource: str) -> str:
     containers = by((*_POD, "container", "node"))
     return f'max {containers} (kube_pod_container_resource_requests{{resource="{resource}"}})'
-
-
-def _named(label: str, value: str, expr: str) -> str:
-    return f'label_replace({expr}, "{label}", "{value}", "", "")'
-
-
-def _any(label: str, arms: dict[str, str]) -> str:
-    return "\nor\n".join(_named(label, value, expr) for value, expr in arms.items())
 
 
 _QUEUE = ("cluster_queue",)
@@ -41,6 +33,7 @@ _QUANTILES = ("0.5", "0.95", "1")
 
 _FREE, _OUT, _ROOM = "node:gpu_free:sum", "node:gpu_out_of_service:last", "node:gpu_no_room:last"
 _PENDING = "cluster:gpu_pending:sum"
+_SOLD_OUT = "node_resource:kube_node_left:sum"
 
 
 def _sold_out(resource: str) -> str:
@@ -98,10 +91,10 @@ CAPACITY: tuple[Recording, ...] = (
         f" max {by(_POD)} (kube_pod_status_unschedulable) == 1",
         "Requested GPUs of each pod that no node has room for.",
     ),
-    record(
+    record_each(
         "cluster_source:gpu_pending:sum",
         ("source",),
-        _any("source", _SOURCES),
+        each_value("source", _SOURCES),
         "GPUs that work waits for because there is no room: pods without a node, Slurm jobs, workloads of Kueue "
         "(estimated).",
     ),
@@ -118,15 +111,12 @@ CAPACITY: tuple[Recording, ...] = (
         f'count_values by (cluster) ("size", {_WAITING}) or max by (cluster, size) (gpu_accounting_waiting_jobs)',
         "Waiting pods and jobs by requested GPUs.",
     ),
-    record(
+    record_each(
         "cluster_source_quantile:gpu_pending_seconds:quantile",
         ("source", "quantile"),
-        _any(
-            "source",
-            {
-                "kubernetes": _any("quantile", {q: f"quantile by (cluster) ({q}, {_WAITED})" for q in _QUANTILES}),
-                "slurm": "max by (cluster, quantile) (gpu_accounting_waiting_seconds)",
-            },
+        (
+            *(({"source": "kubernetes", "quantile": q}, f"quantile by (cluster) ({q}, {_WAITED})") for q in _QUANTILES),
+            ({"source": "slurm"}, "max by (cluster, quantile) (gpu_accounting_waiting_seconds)"),
         ),
         "Time that pods and jobs have waited so far, seconds: median, 95th percentile, longest.",
     ),
@@ -137,23 +127,29 @@ CAPACITY: tuple[Recording, ...] = (
         f" or {_FREE} and on (cluster, instance) instance:gpu_node_maintenance:last == 1) * 0 + 1",
         "1 for each node that is cordoned or in maintenance.",
     ),
+    record_each(
+        _SOLD_OUT,
+        ("node", "resource"),
+        each_value("resource", {resource: _sold_out(resource) for resource in ("cpu", "memory")}),
+        "CPU cores and bytes of memory that a node of Kubernetes has left, if too few for any waiting pod.",
+    ),
     record(
         _ROOM,
         ("node",),
-        f"max by (cluster, node) ({_sold_out('cpu')} or {_sold_out('memory')}) * 0 + 1",
+        f"max by (cluster, node) ({_SOLD_OUT}) * 0 + 1",
         "1 for each node of Kubernetes with too little CPU or memory for any waiting pod.",
     ),
-    record(
+    record_each(
         _KINDS,
         ("supply",),
-        _any("supply", _SUPPLY),
+        each_value("supply", _SUPPLY),
         "All GPUs, each in one kind of supply. `reclaimable` is allocated and lost. What waits fits on no GPU that is "
         "`fragmented` or has `no CPU or memory` beside it.",
     ),
-    record(
+    record_each(
         "cluster_answer:gpu_shortage:sum",
         ("answer",),
-        _any(
+        each_value(
             "answer",
             {
                 "repair": _REPAIR,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import starmap
 
 from deploy.prometheus.declaration import Recording
 from exporter.attribution.owner import KEPT_OWNER_LABELS
@@ -26,10 +27,30 @@ def record(record: str, labels: tuple[str, ...], expr: str, help: str) -> Record
     return Recording(record=record, expr=expr, help=help, by=labels)
 
 
-STATE_INDEX = record(
+def record_each(
+    record: str, labels: tuple[str, ...], arms: Iterable[tuple[Mapping[str, str], str]], help: str
+) -> Recording:
+    """Return a recording of one rule per expression, each with labels of its own: short to read, one name to ask."""
+    made = tuple(arms)
+    return Recording(record=record, expr="\nor\n".join(starmap(_with, made)), help=help, by=labels, arms=made)
+
+
+def each_value(label: str, exprs: Mapping[str, str]) -> Iterator[tuple[Mapping[str, str], str]]:
+    """Yield the arms of a recording of which each expression has one value of `label`."""
+    for value, expr in exprs.items():
+        yield {label: value}, expr
+
+
+def _with(labels: Mapping[str, str], expr: str) -> str:
+    for label, value in labels.items():
+        expr = f'label_replace({expr}, "{label}", "{value}", "", "")'
+    return expr
+
+
+STATE_INDEX = record_each(
     "state:gpu_state:index",
     ("state",),
-    "\nor\n".join(f'label_replace(vector({place}), "state", "{state}", "", "")' for place, state in enumerate(STATES)),
+    each_value("state", {state: f"vector({place})" for place, state in enumerate(STATES)}),
     "The place of each state in the ledger's table: what state timelines show.",
 )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from deploy.prometheus.recordings_common import record
+from collections.abc import Iterator, Mapping
+
+from deploy.prometheus.recordings_common import each_value, record, record_each
 from deploy.prometheus.targets import POWERED_DOWN, exporters
 
 MAINTENANCE = 'instance:gpu_node_maintenance:last or ALERTS{alertname="GpuNodeMaintenance",alertstate="firing"}'
@@ -18,20 +20,18 @@ _LEVELS = (("rack", "site, cluster, rack"), ("cluster", "site, cluster"), ("site
 _LABELS = ("site", "rack", "level")
 
 
-def _by_level(exporters: str) -> str:
-    """Return their number by rack, cluster and site, of those that targets have as labels."""
-    return "\nor\n".join(
-        f'label_replace(count by ({labels}) ({exporters}), "level", "{level}", "", "")' for level, labels in _LEVELS
-    )
+def _by_level(exporters: str) -> Iterator[tuple[Mapping[str, str], str]]:
+    """Yield their number by rack, cluster and site, of those that targets have as labels."""
+    return each_value("level", {level: f"count by ({labels}) ({exporters})" for level, labels in _LEVELS})
 
 
-PLACED = record(
+PLACED = record_each(
     "place:gpu_exporters:count",
     _LABELS,
     _by_level(_PLACED),
     "Exporters of each rack, cluster and site (`level`), down or not, each once.",
 )
-DOWN = record(
+DOWN = record_each(
     "place:gpu_exporters_down:count",
     _LABELS,
     _by_level(_DOWN),
@@ -58,8 +58,7 @@ def _gone(lately: str, step: str) -> str:
 count by (cluster) (
   {had}
   unless on (cluster, instance) {EXPORTERS}
-  unless on (cluster, node) ({removed})
-  unless on (cluster, node) {POWERED_DOWN}
+  unless on (cluster, node) ({removed} or {POWERED_DOWN})
   unless on (instance) ({renamed})
 )"""
 

@@ -130,13 +130,22 @@ def _scaled(expr: str) -> str:
 
 
 _OF_SCALED = f'{{workload=~"[^/]+/({_SCALED})/.+"}}'
-_SCALED_GPUS = once(KEPT_OWNER_LABELS, f"gpu_workload_allocated_gpus{_OF_SCALED}")
+_SCALED_GPUS = record(
+    "part:gpu_workload_allocated_gpus:scaled",
+    KEPT_OWNER_LABELS,
+    once(KEPT_OWNER_LABELS, f"gpu_workload_allocated_gpus{_OF_SCALED}"),
+    "Allocated GPUs of each part of a workload that autoscalers scale.",
+)
 _SCALED_BUSY = once(("uuid", *KEPT_OWNER_LABELS), f"rate(gpu_workload_busy_gpu_seconds_total{_OF_SCALED}[1m])")
-SCALED_UTILIZATION = record(
-    "workload:gpu_utilization:ratio_rate1m",
-    (*WHOLE, "owner_kind", "owner_name"),
-    _scaled(f"{summed(WHOLE, f'{_SCALED_BUSY} or 0 * {_SCALED_GPUS}')} / ({summed(WHOLE, _SCALED_GPUS)} > 0)"),
-    "Fraction of the last minute in which its allocated GPUs ran kernels, of workloads that autoscalers scale, 0 to 1.",
+_SCALED_SUM = summed(WHOLE, f"{_SCALED_BUSY} or 0 * {_SCALED_GPUS.record}")
+SCALED = (
+    _SCALED_GPUS,
+    record(
+        "workload:gpu_utilization:ratio_rate1m",
+        (*WHOLE, "owner_kind", "owner_name"),
+        _scaled(f"\n{_SCALED_SUM}\n/ ({summed(WHOLE, _SCALED_GPUS.record)} > 0)"),
+        "Fraction of the last minute in which the GPUs of a workload that autoscalers scale ran kernels, 0 to 1.",
+    ),
 )
 
 

@@ -7,7 +7,7 @@ busy second lacks of the level of work is spin, and spin beyond that of the leas
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Recording
-from deploy.prometheus.recordings_common import once, record
+from deploy.prometheus.recordings_common import each_value, once, record, record_each
 
 _RANK = ("node", "instance", "gpu", "uuid", "workload")
 _RANKS = f"({', '.join(('cluster', *_RANK))})"
@@ -30,33 +30,25 @@ RANK_BUSY = record(
 )
 
 
-def _rate(metric: str, unit: str) -> str:
-    return f'label_replace({once(_GPU, f"rate({metric}[5m])")}, "unit", "{unit}", "", "")'
+def _rate(metric: str) -> str:
+    return once(_GPU, f"rate({metric}[5m])")
 
 
-def _vector() -> str:
-    pipes = (once(_GPU, f"rate(gpu_{pipe}_active_seconds_total[5m])") for pipe in ("fp64", "fp32", "fp16"))
-    return f'label_replace({" + ".join(pipes)}, "unit", "vector", "", "")'
-
-
-_OLDER = (
-    f"{_rate('gpu_memory_busy_seconds_total', 'memory')}"
-    " unless on (cluster, instance, uuid) rate(gpu_dram_active_seconds_total[5m])"
-)
-RANK_UNITS = record(
+_UNITS = {unit: _rate(f"gpu_{unit}_active_seconds_total") for unit in ("tensor", "dram", "sm")} | {
+    "vector": " + ".join(_rate(f"gpu_{pipe}_active_seconds_total") for pipe in ("fp64", "fp32", "fp16")),
+    "memory": f"{_rate('gpu_memory_busy_seconds_total')}"
+    " unless on (cluster, instance, uuid) rate(gpu_dram_active_seconds_total[5m])",
+}
+RANK_UNITS = record_each(
     "rank_unit:gpu_active:rate5m",
     (*_RANK, "unit"),
-    "("
-    + "\n  or\n".join(
-        (
-            _rate("gpu_tensor_active_seconds_total", "tensor"),
-            _rate("gpu_dram_active_seconds_total", "dram"),
-            _rate("gpu_sm_active_seconds_total", "sm"),
-            _vector(),
-            _OLDER,
-        )
-    )
-    + f")\n* on (cluster, instance, uuid) group_left (node, workload) ({RANK_BUSY.record} >= bool 0)",
+    each_value(
+        "unit",
+        {
+            unit: f"({rate})\n* on (cluster, instance, uuid) group_left (node, workload) ({RANK_BUSY.record} >= bool 0)"
+            for unit, rate in _UNITS.items()
+        },
+    ),
     "Fraction of its time in which each unit of such a GPU was active: tensor, dram, vector, sm; before Hopper memory.",
 )
 UNIT_LEVELS = record(
@@ -91,23 +83,37 @@ JOB_WAITS = record(
     "Fraction of the time that the other ranks wait for the one that spins least, on the average.",
 )
 _TYPICAL = JOB_WAITS.record
-_WORK = f"({RANK_BUSY.record} - on {_RANKS} {RANK_SPINS.record})"
-_SM_LACKS = f"({RANK_BUSY.record} - on {_RANKS} max by {_RANKS} ({_parts(_SM)}))"
+RANK_WORKS = record(
+    "rank:gpu_works:rate5m",
+    _RANK,
+    f"{RANK_BUSY.record} - on {_RANKS} {RANK_SPINS.record}",
+    "Fraction of its time in which each rank ran a kernel and did not spin.",
+)
+RANK_SM_LACKS = record(
+    "rank:gpu_sm_lacks:rate5m",
+    _RANK,
+    f"{RANK_BUSY.record} - on {_RANKS} max by {_RANKS} ({_parts(_SM)})",
+    "Fraction of its time that each rank spun by its SM activity alone.",
+)
+_WORK, _SM_LACKS, _WAITS = RANK_WORKS.record, RANK_SM_LACKS.record, RANK_WAITS.record
+COMPARABLE = record(
+    "workload:gpu_ranks_comparable:last",
+    ("workload",),
+    f"""\
+{_TYPICAL} > {_SHORT_WAIT}
+and on {_JOB} stddev by {_JOB} ({_WORK}) <= {_LIKE_WORK} * avg by {_JOB} ({_WORK})
+unless on {_JOB} avg by {_JOB} ({_SM_LACKS}) - min by {_JOB} ({_SM_LACKS}) < {_LEAST_FALL} * {_TYPICAL}""",
+    "Fraction of the time that the other ranks wait, of workloads whose ranks do like work, wait for more than 15 % "
+    "of the time, and whose SM activity falls too.",
+)
+_MOST_WAIT = f"""\
+2 * count by {_JOB} ({_WAITS} > on {_JOB} group_left () (0.5 * {_TYPICAL})) >= count by {_JOB} ({_WAITS})"""
 RANK_STRAGGLES = record(
     "rank:gpu_straggling:ratio_rate5m",
     _RANK,
     f"""\
-{_TYPICAL} * on {_JOB} group_right ()
-  (({RANK_WAITS.record} < on {_JOB} group_left () ({_NAMED} * {_TYPICAL})) ^ 0)
-and on {_JOB} {_TYPICAL} > {_SHORT_WAIT}
-and on {_JOB} (
-  2 * count by {_JOB} ({RANK_WAITS.record} > on {_JOB} group_left () (0.5 * {_TYPICAL}))
-  >= count by {_JOB} ({RANK_WAITS.record})
-)
-and on {_JOB} stddev by {_JOB} ({_WORK}) <= {_LIKE_WORK} * avg by {_JOB} ({_WORK})
-unless on {_JOB} (
-  avg by {_JOB} ({_SM_LACKS}) - min by {_JOB} ({_SM_LACKS}) < {_LEAST_FALL} * {_TYPICAL}
-)""",
+({COMPARABLE.record} and on {_JOB} {_MOST_WAIT})
+* on {_JOB} group_right () (({_WAITS} < on {_JOB} group_left () ({_NAMED} * {_TYPICAL})) ^ 0)""",
     "Fraction of the time that most ranks wait for this one in a collective. Only if ranks on several nodes do like "
     "work, wait for more than 15 % of the time, and whose SM activity falls too.",
 )
@@ -119,5 +125,8 @@ RANKS: tuple[Recording, ...] = (
     RANK_SPINS,
     RANK_WAITS,
     JOB_WAITS,
+    RANK_WORKS,
+    RANK_SM_LACKS,
+    COMPARABLE,
     RANK_STRAGGLES,
 )

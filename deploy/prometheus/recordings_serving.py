@@ -7,10 +7,11 @@ What an engine does not report has no series.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from deploy.prometheus.declaration import Recording
+from deploy.prometheus.recordings_common import record_each
 from deploy.prometheus.recordings_device import PART_MODELS
 from deploy.prometheus.recordings_owner import PART_STATES
 from exporter.tools.report.definitions import SCRAPE
@@ -109,12 +110,11 @@ def _labelled(expr: str, engine: str) -> str:
     label = ENGINES[engine].label
     if label != "model_name":
         expr = f'sum without ({label}) (label_replace({expr}, "model_name", "$1", "{label}", "(.*)"))'
-    return f'label_replace({expr}, "engine", "{engine}", "", "")'
+    return expr
 
 
-def _of_all(field: str, expr: str) -> str:
+def _of_all(field: str, expr: str) -> Iterator[tuple[Mapping[str, str], str]]:
     """`expr` of the series of this kind (`<series>`, `<rate>`), by engine; `<scale>` is to seconds."""
-    found: list[str] = []
     for name, engine in ENGINES.items():
         metric = getattr(engine, field)
         if metric:
@@ -122,8 +122,7 @@ def _of_all(field: str, expr: str) -> str:
             rates = _rates(f"{metric}_bucket" if histogram else metric, name)
             made = expr.replace("<rate>", rates).replace("<series>", _named(metric, name))
             made = made.replace("<label>", engine.label).replace("<scale>", engine.scale)
-            found.append(_labelled(made, name))
-    return _of_pods(" or ".join(found))
+            yield {"engine": name}, _of_pods(_labelled(made, name))
 
 
 def _of_pods(expr: str) -> str:
@@ -143,18 +142,19 @@ _ONCE = f"max without ({SCRAPE})"
 
 
 def _total(name: str, field: str, text: str) -> Recording:
-    return _record(f"engine:llm_{name}:rate5m", _of_all(field, f"sum {_EACH} ({_ONCE} (<rate>))"), text)
+    return record_each(f"engine:llm_{name}:rate5m", BY, _of_all(field, f"sum {_EACH} ({_ONCE} (<rate>))"), text)
 
 
 def _level(name: str, field: str, text: str) -> Recording:
-    return _record(f"engine:llm_{name}:sum", _of_all(field, f"sum {_EACH} ({_ONCE} (<series>))"), text)
+    return record_each(f"engine:llm_{name}:sum", BY, _of_all(field, f"sum {_EACH} ({_ONCE} (<series>))"), text)
 
 
 def _quantiles(name: str, field: str, text: str) -> tuple[Recording, ...]:
     per = "by (cluster, namespace, pod, instance, <label>, le)"
     return tuple(
-        _record(
+        record_each(
             f"engine:llm_{name}_seconds:{quantile}_5m",
+            BY,
             _of_all(field, f"histogram_quantile({number}, sum {per} (<rate>))<scale>"),
             f"{text}, {quantile} of the last five minutes.",
         )

@@ -26,14 +26,20 @@ _LISTS = (
     'label_replace(kube_node_info, "list", "kubernetes", "", "")'
     ' or label_replace(up{slurm_partition!=""}, "list", "slurm", "", "")'
 )
-LISTED_NODES = record(
+_NOW = record(
+    "node_list:node_listed:last",
+    ("node", "list"),
+    f"0 * max {by(('node', 'list'))} ({_LISTS}) + 1",
+    "1 for each node in Kubernetes' list of nodes, by kube-state-metrics, and in Slurm's, by its targets.",
+)
+_WITH_GPUS = record(
     "node_list:gpu_node:last",
     ("node", "list"),
-    f"0 * max {by(('node', 'list'))} (({_LISTS}) and on (cluster, node) {_GPUS}) + 1",
-    "1 for each node with GPUs in Kubernetes' list of nodes, by kube-state-metrics, and in Slurm's, by its targets.",
+    f"{_NOW.record} and on (cluster, node) {_GPUS}",
+    "1 for each of those nodes that reports GPUs.",
 )
-_LISTED = f"max {by(('node', 'list'))} ({_LISTS})"
-_REMOVED = f"(last_over_time({LISTED_NODES.record}[{_MEMORY}]) unless {_LISTED} and on (cluster, list) {_LISTED})"
+LISTED = (_NOW, _WITH_GPUS)
+_REMOVED = f"(last_over_time({_WITH_GPUS.record}[{_MEMORY}]) unless {_NOW.record} and on (cluster, list) {_NOW.record})"
 _CORDONED = (
     "(kube_node_spec_unschedulable == 1"
     ' or kube_node_spec_taint{key=~".*maintenance.*|node.kubernetes.io/out-of-service"} == 1)'

@@ -133,20 +133,19 @@ def render_templates() -> dict[str, Any]:
             {
                 "name": group.name,
                 "interval": "<slowInterval>" if group.slow else "<interval>",
-                "rules": [
-                    recorded(each)
-                    if isinstance(each, Recording)
-                    else _rule(
-                        each,
-                        {key: f"<{each.name}.{key}>" for key in defaults(each)},
-                        _while_up(_ANY_EXPORTER, f"<runbooks>{each.runbook}", each),
-                    )
-                    for each in group.rules
-                ],
+                "rules": [made for each in group.rules for made in _marked(each)],
             }
             for group in _groups()
         ]
     }
+
+
+def _marked(rule: Alert | Recording) -> Iterator[dict[str, Any]]:
+    if isinstance(rule, Recording):
+        yield from recorded(rule)
+        return
+    values = {key: f"<{rule.name}.{key}>" for key in defaults(rule)}
+    yield _rule(rule, values, _while_up(_ANY_EXPORTER, f"<runbooks>{rule.runbook}", rule))
 
 
 def render_recordings(interval: str | None = None) -> dict[str, Any]:
@@ -156,15 +155,19 @@ def render_recordings(interval: str | None = None) -> dict[str, Any]:
             {
                 "name": group.name,
                 "interval": interval or group.interval,
-                "rules": [recorded(rule) for rule in group.rules],
+                "rules": [made for rule in group.rules for made in recorded(rule)],
             }
             for group in GROUPS
         ]
     }
 
 
-def recorded(rule: Recording) -> dict[str, Any]:
-    return {"record": rule.record, "expr": rule.expr}
+def recorded(rule: Recording) -> Iterator[dict[str, Any]]:
+    """Yield the rules of this name."""
+    if not rule.arms:
+        yield {"record": rule.record, "expr": rule.expr}
+    for labels, expr in rule.arms:
+        yield {"record": rule.record, "expr": expr, "labels": dict(labels)}
 
 
 def chart_values() -> dict[str, dict[str, Any]]:
@@ -190,7 +193,7 @@ _Blocks.add_representer(str, _text)
 def _rules(rule: Alert | Recording, settings: Settings) -> Iterator[dict[str, Any]]:
     """The rule, and once more for each override of an alert."""
     if isinstance(rule, Recording):
-        yield recorded(rule)
+        yield from recorded(rule)
         return
     for scope, values in scopes(rule, settings.overrides):
         page = settings.runbooks.format(name=rule.runbook) or _while_up(_ITS_EXPORTER, _OWN_PAGE + rule.runbook, rule)

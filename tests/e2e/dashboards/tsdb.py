@@ -13,6 +13,7 @@ import promql_parser as promql
 import requests
 import yaml
 
+from deploy.prometheus.recordings import GROUPS
 from exporter.tools.report.accounting.prices import PriceRow, Prices
 from exporter.tools.report.accounting.prices import promql as site_prices
 from tests.e2e.dashboards.history import Span
@@ -90,7 +91,7 @@ def _rules(file: str, kind: str) -> list[dict[str, Any]]:
 
 
 def _recordings() -> dict[str, str]:
-    found = {rule["record"]: rule["expr"] for rule in _rules("gpu-recording.yaml", "record")}
+    found = {rule.record: rule.expr for group in GROUPS for rule in group.rules}
     return {**found, "gpu:price_per_hour": site_prices(PRICES)}
 
 
