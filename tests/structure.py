@@ -26,7 +26,7 @@ MAX_LINES = {
     "tools/simulator": 2725, "tools/capture": 715, "tools/report": 5795, "tools/check": 1100, "tools/reference": 750,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
-MAX_MODULES = 266
+MAX_MODULES = 265
 MAX_FLOORS = 8
 """Floors of the daemon."""
 MAX_FILE_LINES = 400

@@ -95,7 +95,7 @@ class AllocationTracker:
         kind = Kind(info.qos, cycle.classes.get(owner, ""))
         entry = self._entry(owner, info, kind, cycle)
         entry.kind = kind
-        seen = entry.cycle == self._cycle - 1 and entry.cycle > 0
+        seen = entry.cycle == self._cycle - 1
         begin = now - cycle.seconds
         first = entry.until if not seen and entry.until > begin else begin
         entry.gpus = _gpus(rows, cycle.models)

@@ -31,8 +31,7 @@ from exporter.accounting.writer import RETENTION_SECONDS
 from exporter.tools.report import promql
 from exporter.tools.report.accounting.collector import collect
 from exporter.tools.report.accounting.database import Database, SchedulerJob
-from exporter.tools.report.accounting.month import Month, month
-from exporter.tools.report.accounting.prices import PriceRow, Prices
+from exporter.tools.report.accounting.prices import Month, PriceRow, Prices, month
 from exporter.tools.report.showback import showback
 from tests.replay.accounting import EVERYTHING, TOLERANCE, recorded
 from tests.unit.accounting.node import Job, Node

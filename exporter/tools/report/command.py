@@ -23,8 +23,7 @@ from exporter.daemon.logs import print_error, write_utf8
 from exporter.host.text import exists
 from exporter.tools.report import formats, layout, promql, terminal
 from exporter.tools.report.accounting.database import Database
-from exporter.tools.report.accounting.month import Month
-from exporter.tools.report.accounting.prices import Prices, rules
+from exporter.tools.report.accounting.prices import Month, Prices, rules
 from exporter.tools.report.accounting.prices import promql as site_prices
 from exporter.tools.report.accounting.prices import read as read_prices
 from exporter.tools.report.accounting.sacct import Sacct, SacctError

@@ -9,7 +9,7 @@ from pathlib import Path
 from exporter.config.kinds import boolean, choice, optional_path, path, positive_duration, text, web_address
 from exporter.config.option import option, options_of, positional, section
 from exporter.tools.report.accounting.database import GROUPS
-from exporter.tools.report.accounting.month import Month, month
+from exporter.tools.report.accounting.prices import Month, month
 
 
 def optional_moment(value: str) -> float | None:

@@ -11,8 +11,7 @@ from prometheus_client.registry import Collector
 
 from exporter.accounting.model import HOUR_SECONDS
 from exporter.tools.report.accounting.database import Database
-from exporter.tools.report.accounting.month import month_at
-from exporter.tools.report.accounting.prices import Prices
+from exporter.tools.report.accounting.prices import Prices, month_at
 
 
 class TeamMonth(NamedTuple):

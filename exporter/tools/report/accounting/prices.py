@@ -1,4 +1,4 @@
-"""Prices of the site, one file: what a GPU hour costs by exact model, MIG profile and pool, and from when to when."""
+"""Prices of the site, one file: what a GPU hour costs by exact model, MIG profile and pool, and when. Billed months."""
 
 from __future__ import annotations
 
@@ -15,6 +15,34 @@ from exporter.core import site_file
 
 _RUNBOOK = f"{REPOSITORY}/blob/main/docs/how-to/account-teams.md#when-gputeambudget-fires"
 _KEYS = {"model", "profile", "pool", "per_gpu_hour", "from", "to"}
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """A calendar month in local time, Unix seconds."""
+
+    name: str
+    begin: float
+    end: float
+
+    @property
+    def days(self) -> int:
+        return round((self.end - self.begin) / 86400)
+
+
+def month(value: str) -> Month:
+    """Read `2026-10`. Raises ValueError."""
+    try:
+        begin = datetime.strptime(value, "%Y-%m")  # noqa: DTZ007 - the site's own time
+        end = begin.replace(year=begin.year + begin.month // 12, month=begin.month % 12 + 1)
+        return Month(value, begin.timestamp(), end.timestamp())
+    except (ValueError, OverflowError):
+        raise ValueError("a month such as 2026-10") from None
+
+
+def month_at(time: float) -> Month:
+    """Return the month of a Unix time."""
+    return month(datetime.fromtimestamp(time).strftime("%Y-%m"))  # noqa: DTZ006 - the site's own time
 
 
 @dataclass(frozen=True, slots=True)
