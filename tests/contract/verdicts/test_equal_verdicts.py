@@ -59,6 +59,17 @@ def repaired_and_restarted(event: Event, folder: Path) -> Node:
     return node
 
 
+def repaired_while_stopped(event: Event, folder: Path) -> Node:
+    """The exporter is stopped for an hour, in which the event is repaired."""
+    node = running(event, folder)
+    node.seconds += 30 * MINUTE
+    event.repair(node)
+    node.seconds += 30 * MINUTE
+    node = node.restarted()
+    node.run(2 * MINUTE)
+    return node
+
+
 def acknowledged(event: Event, folder: Path) -> Node:
     node = running(event, folder)
     append(folder, Acknowledgement(*event.subject, "ada", "seen to", UnixTime(node.now)))
@@ -72,9 +83,10 @@ MOMENTS: Mapping[str, Callable[[Event, Path], Node]] = {
     "after a restart": after_restart,
     "after the repair": after_repair,
     "repaired, restarted": repaired_and_restarted,
+    "repaired while stopped": repaired_while_stopped,
     "acknowledged": acknowledged,
 }
-GONE = {"after the repair", "repaired, restarted"}
+GONE = {"after the repair", "repaired, restarted", "repaired while stopped"}
 
 
 Cell = tuple[str, str]

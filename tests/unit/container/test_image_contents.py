@@ -3,8 +3,9 @@
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
-REQUIREMENTS = (ROOT / "deploy/container/requirements.txt").read_text()
 
 
 def listed(heading: str) -> list[str]:
@@ -20,25 +21,28 @@ def name(requirement: str) -> str:
     return found[0].lower()
 
 
-def test_every_dependency_is_pinned_by_hash() -> None:
-    pinned = dict(re.findall(r"^([a-z0-9._-]+)==(\S+) \\$", REQUIREMENTS, flags=re.MULTILINE))
+def pins(file: str) -> dict[str, str]:
+    """Return the version of each requirement, and fail where one has no hash."""
+    text = (ROOT / file).read_text()
+    found = re.findall(r"^([a-z0-9._-]+)==(\S+)(?: ;.*)? \\\n +--hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
+    assert len(found) == len(re.findall(r"^[^\s#]", text, re.MULTILINE)), file
+    return dict(found)
 
-    assert {name(each) for each in listed("dependencies")} <= pinned.keys()
-    assert all(
-        re.search(rf"^{re.escape(each)}==\S+ \\\n +--hash=sha256:", REQUIREMENTS, re.MULTILINE) for each in pinned
-    )
+
+def test_every_dependency_is_pinned_by_hash() -> None:
+    assert {name(each) for each in listed("dependencies")} <= pins("deploy/container/requirements.txt").keys()
 
 
 def test_pins_are_those_the_tests_run_with() -> None:
     tested = dict(each.split("==") for each in listed("dev") if re.fullmatch(r"[\w-]+==[\w.]+", each))
-    pinned = dict(re.findall(r"^([a-z0-9._-]+)==(\S+) \\$", REQUIREMENTS, flags=re.MULTILINE))
+    pinned = pins("deploy/container/requirements.txt")
 
     assert {each: version for each, version in pinned.items() if tested.get(each, version) != version} == {}
 
 
-def test_build_backend_is_pinned_to_what_the_project_asks_for() -> None:
-    constraints = (ROOT / "deploy/container/build-constraints.txt").read_text()
-    pinned = dict(re.findall(r"^([a-z0-9-]+)==(\S+)$", constraints, re.MULTILINE))
+@pytest.mark.parametrize("file", ["deploy/container/build-requirements.txt", "deploy/package/requirements.txt"])
+def test_build_backend_is_pinned_to_what_the_project_asks_for(file: str) -> None:
+    pinned = pins(file)
 
     assert 'requires = ["hatchling>=1.27"]' in (ROOT / "pyproject.toml").read_text()
     assert pinned["hatchling"].startswith("1.27.")
