@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 to=$PWD/.cache/kubernetes/kinds
-[ ! -e "$to" ] || exit 0
+[ ! -e "$to/keda.sh_scaledobjects.json" ] || exit 0
 rm -rf "$to.new" && mkdir -p "$to.new"
 
 crds() { # MODULE@VERSION FILE…, below its directory
@@ -20,6 +20,7 @@ crds github.com/kubeflow/trainer/v2@v2.0.0 manifests/base/crds/trainer.kubeflow.
 crds github.com/ray-project/kuberay/ray-operator@v1.4.2 config/crd/bases/ray.io_ray{clusters,jobs,services}.yaml
 crds github.com/kserve/kserve@v0.15.2 config/crd/full/serving.kserve.io_inferenceservices.yaml
 crds knative.dev/serving@v0.42.2 config/core/300-resources/{service,configuration,revision}.yaml
+crds github.com/kedacore/keda/v2@v2.17.2 config/crd/bases/keda.sh_scaledobjects.yaml
 crds volcano.sh/volcano@v1.10.0 config/crd/volcano/bases/batch.volcano.sh_jobs.yaml
 # Without the descriptions of fields and what they copy of a pod's own definition, which cost the API server minutes.
 .venv/bin/python - "$to.new" << "END"
@@ -43,4 +44,4 @@ for path in pathlib.Path(sys.argv[1]).glob("*.yaml"):
     path.with_suffix(".json").write_text(json.dumps(bare(found)))
     path.unlink()
 END
-mv "$to.new" "$to"
+rm -rf "$to" && mv "$to.new" "$to"

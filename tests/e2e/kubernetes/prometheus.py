@@ -147,14 +147,18 @@ def start(cluster: Cluster, holds: Sequence[str]) -> None:
 
     wait_for(made)
     write(cluster)
-    folder = cluster.home / "prometheus"
+    run(cluster, cluster.home / "prometheus")
+
+
+def run(cluster: Cluster, folder: Path) -> None:
+    """Prometheus with the configuration of a folder, in place of the one before."""
     if "prometheus" in cluster.processes:
         cluster.stop("prometheus")
     cluster.start(
         "prometheus",
         f"--config.file={folder / 'prometheus.yaml'}",
         f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address={settings.GATEWAY}:{cluster.ports.prometheus}",
+        f"--web.listen-address={url(cluster).removeprefix('http://')}",
         program="prometheus",
     )
     wait_for(lambda: ask(cluster, "/-/ready"))

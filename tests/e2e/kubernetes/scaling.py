@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.e2e.kubernetes import prometheus, release, settings
-from tests.e2e.kubernetes.cluster import ROOT, Cluster
+from tests.e2e.kubernetes.cluster import ROOT, TOOLS, Cluster
 from tests.e2e.kubernetes.conftest import EXCLUSIVE, GPUS, pod
 from tests.e2e.kubernetes.release import NAMESPACE, RELEASE, deploy, exporter, metrics, samples
 from tests.e2e.kubernetes.waiting import NotYetError, wait_for
@@ -94,15 +94,7 @@ def _start_prometheus(cluster: Cluster) -> None:
     }
     for name, content in (("rules", rules), ("prometheus", config)):
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
-    if "prometheus" in cluster.processes:
-        cluster.stop("prometheus")
-    cluster.start(
-        "prometheus",
-        f"--config.file={folder / 'prometheus.yaml'}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address=127.0.0.1:{cluster.ports.prometheus}",
-        program="prometheus",
-    )
+    prometheus.run(cluster, folder)
     prometheus.query(cluster, RECORD)
 
 
@@ -114,7 +106,7 @@ def _start_adapter(cluster: Cluster) -> None:
         "prometheus-adapter",
         *(f"--{use}-kubeconfig={kubeconfig}" for use in ("lister", "authentication", "authorization")),
         "--authentication-skip-lookup",
-        f"--prometheus-url=http://127.0.0.1:{cluster.ports.prometheus}",
+        f"--prometheus-url={prometheus.url(cluster)}",
         f"--config={cluster.home / 'adapter.yaml'}",
         "--metrics-relist-interval=15s",
         f"--bind-address={settings.GATEWAY}",
@@ -206,3 +198,15 @@ def test_scaler_follows_a_step_of_utilization(cluster: Cluster, gpu: int, driver
     driver.set({f"gpu{gpu}.utilization": 0})
     fell = _seconds_until(lambda: _recorded(cluster) < 0.25, CROSS_SECONDS)
     print(f"recorded above 50 % after {crossed:.0f} s, scaled out after {scaled:.0f} s, fell after {fell:.0f} s")  # noqa: T201
+
+
+def test_scaled_object_is_valid_by_the_definition_of_keda(cluster: Cluster) -> None:
+    cluster.kubectl("apply", "--server-side", "-f", str(TOOLS / "kinds/keda.sh_scaledobjects.json"))
+    cluster.kubectl("create", "namespace", "serving-keda")
+    (made,) = yaml.safe_load_all((FILES / "keda.yaml").read_text())
+    made["metadata"]["namespace"] = "serving-keda"
+
+    def accepted() -> str:
+        return cluster.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", given=json.dumps(made))
+
+    assert "scaledobject.keda.sh/chat created" in wait_for(accepted, 60)
