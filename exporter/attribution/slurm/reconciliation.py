@@ -145,12 +145,13 @@ class Reconciliation:
     def watch(self, present: Collection[str], silent: Collection[str]) -> bool:
         """Note the jobs with an allocation here, and those of them without a program of their own.
 
-        Returns whether a round is due at once, because slurmd has exited.
+        Returns whether a round is due at once: slurmd has exited, or has its first jobs and is not known yet.
         """
         now = self._clock()
+        first = bool(present) and not (self._present_since or self._slurmd_seen)
         self._present_since = {job: self._present_since.get(job, now) for job in {*present, *silent}}
         self._silent_since = {job: self._silent_since.get(job, now) for job in silent}
-        return self._scontrol.slurmd_exited()
+        return first or self._scontrol.slurmd_exited()
 
     def contest(self, jobs: AbstractSet[str]) -> None:
         """Note the jobs with a GPU that another job has too, without sharing."""
@@ -167,8 +168,7 @@ class Reconciliation:
         stepless = {job for job in settled - steps.jobs if job in silent or self._steps_visible}
         ended = {job: each for job, each in self._ended.items() if job in present}
         left = {job for job, each in ended.items() if each.left_programs}
-        # Only a slurmd that has answered can be lost: until a job has settled, a first round asks nothing.
-        lost = set(present) if (settled or (present and self._slurmd_seen)) and self._slurmd_is_lost() else set[str]()
+        lost = set(present) if present and self._slurmd_is_lost() else set[str]()
         doubtful = stepless | (contested & present.keys()) | left | lost
         asked = {job for job in doubtful if now - self._checked_at(job) >= RECHECK_SECONDS}
         asked |= {job for job in ended if job in steps.jobs or job not in left} - lost  # they may be back

@@ -105,7 +105,10 @@ def test_nothing_is_asked_while_no_job_is_silent_or_not_for_long() -> None:
 
     assert slurm.after() == {}
     assert slurm.after("7", seconds=SETTLE_SECONDS - 1) == {}
-    assert (slurm.questions, slurm.slurmd_questions) == ([], 0)
+    assert (slurm.questions, slurm.slurmd_questions) == (
+        [],
+        1,
+    )  # slurmd alone: its loss shows only once it has answered
 
 
 def test_slurmd_alone_decides_while_slurmctld_is_away() -> None:
@@ -197,6 +200,17 @@ def test_job_that_was_just_asked_about_is_asked_about_again_once_slurmd_is_lost(
     slurm.jobs = {"7": "RUNNING", "8": "RUNNING"}
     slurm.after(programs="8", seconds=INTERVAL)
     assert slurm.questions[asked:].count("8") == 0
+
+
+def test_job_whose_slurmd_is_lost_a_second_after_its_start_is_asked_about_at_once() -> None:
+    slurm = Asked(set(), CONTAIN, {"7": "RUNNING"})
+
+    assert slurm.reconciliation.watch(set(), set()) is False
+    assert slurm.reconciliation.watch({"7"}, set()) is True
+    assert slurm.after(programs="7", seconds=0) == {}
+    slurm.slurmd, slurm.jobs = False, {"7": "PENDING"}
+    assert set(slurm.after(programs="7", seconds=1)) == {"7"}
+    assert slurm.reconciliation.watch({"7", "8"}, set()) is False
 
 
 def test_round_is_due_once_when_the_process_of_slurmd_exits(tmp_path: Path) -> None:
