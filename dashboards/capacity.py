@@ -104,7 +104,7 @@ def _answer(made: build.Dashboard) -> None:
                 ),
             ),
             sort="GPUs",
-            size=(12, 7),
+            size=(11, 7),
             empty="No work waited for GPUs",
         ).build()
     )
@@ -116,10 +116,11 @@ def _answer(made: build.Dashboard) -> None:
                 now(f"quantile_over_time({quantile}, {_HISTORY})", name)
                 for name, quantile in (("median", 0.5), ("95 %", 0.95), ("peak", 1))
             ],
-            size=(8, 7),
+            size=(6, 7),
             decimals=1,
         )
     )
+    made.with_panel(panel.covered((3, 7)))
 
 
 def _supply(made: build.Dashboard) -> None:

@@ -24,7 +24,7 @@ def waste() -> build.Dashboard:
         "Waste",
         uid.WASTE,
         "Where the GPU hours go: by state, team, user and model; what they cost; with whom to talk first.",
-        (variable.shown(CLUSTER, 30),),
+        (variable.shown_of_month(CLUSTER, 30),),
         scope=CLUSTER,
         span="now-24h",
         refresh="15m",
@@ -193,7 +193,7 @@ def _workloads() -> table.Panel:
     name, cluster = link.cell("Workload"), link.cell("Cluster")
     return Table(
         title="Workloads that wasted most",
-        description="The 30 workloads that wasted most GPU hours in the range, ended ones too: whose they are, what they wasted them on, "
+        description="The 30 workloads that wasted most GPU hours in the range, ended ones too, of the 200 that did so in some half hour: whose they are, what they wasted them on, "
         "and the price of the waste, and of what is possibly wasted; utilization stands beside the target of their class of work. Click one to see why and what to do.",
         keys=(
             Key("cluster", "Cluster", width=80),

@@ -20,15 +20,10 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-<<<<<<< HEAD
-    "core": 930, "config": 780, "driver": 2845, "host": 2655, "collectors": 2820, "attribution": 7345,
+    "core": 930, "config": 780, "driver": 2845, "host": 2655, "collectors": 2820, "attribution": 7370,
     "progress": 1215, "ledger": 3045, "accounting": 1015, "faults": 2870, "sampling": 3860, "exposition": 195,
-=======
-    "core": 915, "config": 780, "driver": 2845, "host": 2655, "collectors": 2820, "attribution": 7365,
-    "progress": 1215, "ledger": 3045, "accounting": 1015, "faults": 2865, "sampling": 3860, "exposition": 195,
->>>>>>> h46-ready
-    "web": 2090, "daemon": 1090,
-    "tools/simulator": 2725, "tools/capture": 715, "tools/report": 5795, "tools/check": 1100, "tools/reference": 750,
+    "web": 2085, "daemon": 1090,
+    "tools/simulator": 2725, "tools/capture": 715, "tools/report": 5785, "tools/check": 1100, "tools/reference": 750,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
 MAX_MODULES = 265

@@ -102,10 +102,23 @@ def allocated_to(owner: str) -> build.QueryVariable:
 
 def shown(scope: str, count: int = 12) -> build.QueryVariable:
     """Return, hidden, the workloads of the selection that wasted most in the range, for graphs and long tables."""
-    waste, allocated = (
-        f"sum by (workload) (sum_over_time(workload:{each}{{{scope}}}[$__range]))"
-        for each in ("gpu_waste:rate5m", "gpu_workload_allocated:rate5m")
+    return _worst(
+        count,
+        *(
+            f"sum by (workload) (sum_over_time(workload:{each}{{{scope}}}[$__range]))"
+            for each in ("gpu_waste:rate5m", "gpu_workload_allocated:rate5m")
+        ),
     )
+
+
+def shown_of_month(scope: str, count: int) -> build.QueryVariable:
+    """Return the same by the recorded top lists, and of those that work now: a month has too many workloads to read."""
+    now = "max by (workload) (workload:{}:rate5m{{{}}})".format
+    listed = f"max by (workload) (sum_over_time(workload:gpu_waste_hours:topk30m{{{scope}}}[$__range]))"
+    return _worst(count, f"{listed} or {now('gpu_waste', scope)}", now("gpu_workload_allocated", scope))
+
+
+def _worst(count: int, waste: str, allocated: str) -> build.QueryVariable:
     return (
         _query("shown", "Shown", f"query_result(topk({count}, {waste} or 0 * {allocated}))")
         .regex('/workload="([^"]*)"/')

@@ -90,6 +90,13 @@ def _waste_hours(level: str, labels: tuple[str, ...]) -> Recording:
     )
 
 
+_TOP_WASTE = record(
+    "workload:gpu_waste_hours:topk30m",
+    ("workload",),
+    "topk by (cluster) (200, sum by (cluster, workload)"
+    f" (sum_over_time(workload:gpu_waste:rate5m[{ACCOUNTING_INTERVAL}])) / 60 > 0)",
+    "Wasted GPU hours of the 200 workloads of a cluster that wasted most in 30 minutes: who to list of a month.",
+)
 _EXPORTERS = record(
     "cluster:gpu_exporters:count",
     (),
@@ -184,5 +191,6 @@ GROUPS = (
         ),
     ),
     Group("gpu-capacity", NOW_INTERVAL, CAPACITY),
+    Group("gpu-top-waste", ACCOUNTING_INTERVAL, (_TOP_WASTE,)),
     Group("gpu-accounting", ACCOUNTING_INTERVAL, ACCOUNTING),
 )

@@ -11,8 +11,8 @@ from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import by, record
 from exporter.accounting.families import OWNER_COUNTER_LABELS
 
-INTERVAL = "15m"
-"""A month has 2,880 values of each series, and the last quarter of an hour is not in it yet."""
+INTERVAL = "30m"
+"""A month has 1,440 values of each series, and the last half hour is not in it yet."""
 _LATEST = "1h"
 """Age up to which a counter has a value. Later growth is caught up with."""
 _REACH = "25h"

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from tests.e2e.dashboards.reader import Reader
 from tests.scale.measure import cpu
 from tests.stack import program, prometheus
 
-DAY, QUARTER = 86400, 900
+DAY, HALF_HOUR = 86400, 1800
 TEAMS, USERS, WORKLOADS = 40, 200, 300_000
 """Of 1,000 nodes in a month. A team or user has one class of work on two models."""
 MODELS = ("NVIDIA H100", "NVIDIA A100")
@@ -39,6 +39,8 @@ _PER_WORKLOAD = (
     "gpu_workload_used",
 )  # fmt: skip
 _JOB_SECONDS = 4 * 3600
+_LISTED = 8
+"""Of so many workloads one is in the top lists: 200 of the 1,670 that run at a time."""
 _REPEATS = 5
 _SLOWEST = 5
 YEAR_BOARDS, MONTH_BOARDS = ("showback",), ("showback", "waste", "capacity")
@@ -66,7 +68,7 @@ class Text:
 def write_teams(out: TextIO, now: int, teams: int, days: int) -> int:
     """Write the roll-ups of teams. Return the samples."""
     text = Text(out, random.Random(1))  # noqa: S311 - values
-    _level(text, "team", teams, range(now - days * DAY, now + 1, QUARTER))
+    _level(text, "team", teams, range(now - days * DAY, now + 1, HALF_HOUR))
     out.write("# EOF\n")
     return text.samples
 
@@ -76,26 +78,32 @@ def write_month(out: TextIO, now: int, teams: int, users: int, workloads: int) -
     draw = random.Random(2)  # noqa: S311 - values
     text = Text(out, draw)
     for level, count in (("account", teams), ("user", users), ("cluster", 1)):
-        _level(text, level, count, range(now - 30 * DAY, now + 1, QUARTER))
+        _level(text, level, count, range(now - 30 * DAY, now + 1, HALF_HOUR))
     for name, labels in _of_cluster():
         text.family(name)
         for each in labels:
             step = 60 if name.startswith(("cluster:gpu_exporters", "cluster_state")) else 300
             text.series(name, {"cluster": "c1", **each}, range(now - 30 * DAY, now + 1, step))
-    starts = [now - draw.randrange(_JOB_SECONDS, 30 * DAY) for _ in range(workloads)]
-    for name in _PER_WORKLOAD:
-        text.family(f"workload:{name}:rate5m")
-        for number, start in enumerate(starts):
-            text.series(f"workload:{name}:rate5m", _workload(number), range(start, start + _JOB_SECONDS, 60))
-    text.family("workload_state:gpu_workload_gpu_seconds:rate5m")
-    for number, start in enumerate(starts):
-        for state in STATES[:4]:
-            labels = {**_workload(number), "state": state}
-            text.series(
-                "workload_state:gpu_workload_gpu_seconds:rate5m", labels, range(start, start + _JOB_SECONDS, 60)
-            )
+    _workloads(text, now, [now - draw.randrange(HALF_HOUR, 30 * DAY) for _ in range(workloads)])
     out.write("# EOF\n")
     return text.samples
+
+
+def _workloads(text: Text, now: int, starts: Sequence[int]) -> None:
+    lives = [range(start, min(start + _JOB_SECONDS, now + 1)) for start in starts]
+    for name in _PER_WORKLOAD:
+        text.family(f"workload:{name}:rate5m")
+        for number, life in enumerate(lives):
+            text.series(f"workload:{name}:rate5m", _workload(number), life[::60])
+    text.family("workload_state:gpu_workload_gpu_seconds:rate5m")
+    for number, life in enumerate(lives):
+        for state in STATES[:4]:
+            labels = {**_workload(number), "state": state}
+            text.series("workload_state:gpu_workload_gpu_seconds:rate5m", labels, life[::60])
+    text.family("workload:gpu_waste_hours:topk30m")
+    for number in range(0, len(starts), _LISTED):
+        labels = {"cluster": "c1", "workload": _workload(number)["workload"]}
+        text.series("workload:gpu_waste_hours:topk30m", labels, lives[number][::HALF_HOUR])
 
 
 def _level(text: Text, level: str, count: int, times: range) -> None:
@@ -170,7 +178,7 @@ def main() -> int:
     parser.add_argument("--workloads", type=int, default=6000)
     parser.add_argument("--days", type=int, default=365)
     options = parser.parse_args()
-    now = int(time.time()) // QUARTER * QUARTER
+    now = int(time.time()) // HALF_HOUR * HALF_HOUR
     with tempfile.TemporaryDirectory(prefix="gpu-month-") as scratch:
         folder = Path(scratch)
         samples = 0

@@ -125,6 +125,9 @@ def _month(config: ReportConfig, of: Month, prices: Prices) -> int:
     except sqlite3.Error as error:
         raise ConfigError(f"--accounting.database {path}: {error}") from None
     print_error(f"{of.name}: {found.coverage}")
+    if not found.rows:
+        print_error(f"report: no GPU time{' of ' + config.team if config.team else ''} in {of.name}")
+        return NoDataError.status
     if config.format in ("focus", "opencost"):
         write = to_focus if config.format == "focus" else to_opencost
         return _write(write(charges, of, prices.currency), config)

@@ -186,6 +186,16 @@ def test_month_as_a_page_has_rank_cost_and_coverage(listed: Any) -> None:
     assert '<td class="n">10.00 EUR</td>' in page
 
 
+def test_month_or_team_without_gpu_time_is_no_empty_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Database(tmp_path / DATABASE).close()
+    options = ("--accounting.database", str(tmp_path / DATABASE), "--month", "2026-10", "--team", "visoin")
+
+    assert run(load(ReportConfig, options, {})) == 3
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert "no GPU time of visoin in 2026-10" in error
+
+
 def test_focus_has_a_charge_for_each_team_model_and_price(listed: Any) -> None:
     rows = list(csv.DictReader(io.StringIO(listed("--format", "focus").out)))
 
