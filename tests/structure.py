@@ -7,6 +7,7 @@ import functools
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1] / "exporter"
@@ -68,18 +69,26 @@ def arrows() -> Mapping[Arrow, int]:
 
 
 @functools.cache
-def inner_circles() -> Mapping[str, int]:
-    """Return how many subfolders of a folder import each other in both directions."""
-    found: Counter[str] = Counter()
+def inner_arrows() -> Mapping[str, set[Arrow]]:
+    """Return which subfolders of each folder import from which; an empty name is the folder itself."""
+    found: dict[str, set[Arrow]] = {}
     for folder in folders():
-        inside: set[Arrow] = set()
+        inside = found[folder] = set[Arrow]()
         for path in (ROOT / folder).rglob("*.py"):
             here = _subfolder(folder, ".".join(path.relative_to(ROOT).with_suffix("").parts))
             for module in _imported(path):
                 if _folder_of(module) == folder and _subfolder(folder, module) != here:
                     inside.add((here, _subfolder(folder, module)))
-        found[folder] = sum((end, start) in inside for start, end in inside) // 2
-    return +found
+    return found
+
+
+def inner_floors(inside: set[Arrow]) -> int:
+    """Return the longest way of imports through the subfolders; fails if they import each other in a circle."""
+    order = TopologicalSorter[str]({start: {end for begin, end in inside if begin == start} for start, _ in inside})
+    found: dict[str, int] = {}
+    for each in order.static_order():
+        found[each] = 1 + max((found[end] for start, end in inside if start == each), default=0)
+    return max(found.values(), default=1)
 
 
 def upward(found: Iterable[Arrow]) -> list[Arrow]:
@@ -110,14 +119,15 @@ def table() -> Iterator[str]:
     for folder in ORDER:
         targets = ", ".join(sorted(end for start, end in arrow if start == folder)) or "nothing"
         modules, lines = size[folder]
-        yield f"{floor[folder]:2} {folder:15} {modules:3} modules, {lines:5} lines, imports {targets}"
+        inside = inner_arrows()[folder]
+        within = f", inside {inner_floors(inside)} floors and {len(inside)} arrows" if inside else ""
+        yield f"{floor[folder]:2} {folder:15} {modules:3} modules, {lines:5} lines, imports {targets}{within}"
     for name, part in (("daemon", DAEMON), ("tools", TOOLS)):
         modules, lines = (sum(size[folder][each] for folder in part) for each in (0, 1))
         yield f"{name}: {len(part)} folders, {modules} modules, {lines} lines"
-    both = sum(inner_circles().values())
     yield (
         f"{max(floor.values())} floors, {len(arrow)} arrows, {len(upward(arrow))} upward, "
-        f"{both} pairs of subfolders that import each other, {len(loose())} loose modules"
+        f"{sum(map(len, inner_arrows().values()))} arrows inside folders, {len(loose())} loose modules"
     )
     longest = max(lengths().items(), key=lambda each: each[1])
     yield f"{len(lengths())} files, the longest {longest[0]} with {longest[1]} lines"

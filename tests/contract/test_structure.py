@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from graphlib import CycleError
+
+import pytest
 
 from tests.structure import (
     DAEMON,
@@ -16,6 +19,8 @@ from tests.structure import (
     arrows,
     floors,
     folders,
+    inner_arrows,
+    inner_floors,
     lengths,
     loose,
     sizes,
@@ -29,6 +34,27 @@ def test_every_folder_has_its_place_in_the_order() -> None:
 
 def test_no_import_points_to_a_later_folder() -> None:
     assert upward(arrows()) == []
+
+
+@pytest.mark.parametrize(
+    ("inside", "count"),
+    [
+        (set[tuple[str, str]](), 1),
+        ({("kubernetes", "")}, 2),
+        ({("assembly", "kubernetes"), ("assembly", "slurm"), ("kubernetes", ""), ("assembly", "")}, 3),
+    ],
+)
+def test_floors_inside_a_folder(inside: set[tuple[str, str]], count: int) -> None:
+    assert inner_floors(inside) == count
+
+
+def test_no_subfolders_import_each_other_in_a_circle() -> None:
+    assert all(inner_floors(inside) for inside in inner_arrows().values())
+
+
+def test_a_circle_of_three_subfolders_is_refused() -> None:
+    with pytest.raises(CycleError):
+        inner_floors({("a", "b"), ("b", "c"), ("c", "a")})
 
 
 def test_modules_are_in_folders() -> None:
