@@ -32,6 +32,7 @@ incident are muted since GpuIncident tells of them: without it there are none. *
 {{- range $each := prepend $more $rule -}}
 {{- if eq (default "" $each.keep_firing_for) "0s" }}{{ $_ := unset $each "keep_firing_for" }}{{ end -}}
 {{- $_ := set $each "labels" (mergeOverwrite (dict) $alerts.labels $each.labels) -}}
+{{- with $alerts.grafanaUrl }}{{ $_ := set $each.annotations "dashboard" (print (trimSuffix "/" .) $each.annotations.dashboard) -}}{{ end -}}
 {{- if $.Values.runbooks.baseUrl }}{{ $_ := set $each.annotations "runbook_url" (print $.Values.runbooks.baseUrl $each.labels.runbook) -}}
 {{- else if not $.Values.service.enabled }}{{ $_ := set $each.annotations "runbook_url" (regexReplaceAll `^.*else }}(.*){{ end }}$` $each.annotations.runbook_url "${1}") }}{{ end -}}
 {{- $_ := set $each "annotations" (mergeOverwrite (dict) $alerts.annotations $each.annotations) -}}

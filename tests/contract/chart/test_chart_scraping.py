@@ -168,6 +168,19 @@ def test_promtool_accepts_the_rules(suffix: str, given: Values, render: Render, 
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+def test_dashboard_links_begin_with_the_sites_grafana(render: Render) -> None:
+    values = {"prometheusRule": {**RULES["prometheusRule"], "alerts": {"grafanaUrl": "https://dash.example.org/"}}}
+    found = {
+        rule["alert"]: rule["annotations"]["dashboard"]
+        for group in groups(render({**RULES, **values}), "alerts")
+        for rule in group["rules"]
+        if "alert" in rule
+    }
+
+    assert found["GpuExportersDown"].startswith("https://dash.example.org/d/gpu-fleet?")
+    assert all(link.startswith("https://dash.example.org{{ ") or "org/d/" in link for link in found.values())
+
+
 def test_no_mark_is_left_in_the_rules(render: Render) -> None:
     text = json.dumps(groups(render(RULES), "alerts"))
 
