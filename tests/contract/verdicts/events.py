@@ -15,7 +15,7 @@ Step = Callable[[Node], None]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`finding` is its one name, `alert` the one that fires.
+    """`finding` is its one name, `alert` the one that fires; words of several, where several things are wrong.
 
     `latched` is whether it is a fault, which stays until it is repaired or acknowledged.
     """
@@ -117,6 +117,31 @@ def put_back(rig: Node) -> None:
     rig.enumerate()
 
 
+def swap(rig: Node) -> None:
+    """Put each card into the other's slot; their counters began anew."""
+    one, other = rig.gpus
+    one.pci_bus_id, other.pci_bus_id = other.pci_bus_id, one.pci_bus_id
+    one.index, other.index, one.minor, other.minor = other.index, one.index, other.minor, one.minor
+    rig.gpus.reverse()
+    reset(rig)
+    rig.enumerate()
+
+
+def a_minute(rig: Node) -> None:
+    rig.run(60.0)
+
+
+def both(step: Step) -> Step:
+    """The same with each GPU, one after the other."""
+
+    def run(rig: Node) -> None:
+        for _ in range(2):
+            step(rig)
+            rig.gpus.reverse()
+
+    return run
+
+
 def option(count: int | None) -> Step:
     return lambda rig: rig.expected.update(option=count)
 
@@ -213,4 +238,33 @@ EVENTS: Mapping[str, Event] = {
         answers(CurrentClocksEventReasons=0x4),
         latched=False,
     ),
+    "XID 119, and two NVLinks down": Event(
+        "nvlink_down xid",
+        "GpuNvlinkFabricDegraded GpuRecoveryActionNeeded",
+        each(xids(119), fields(LINKS_DOWN)),
+        each(fields(dict.fromkeys(LINKS_DOWN, 1)), reset),
+    ),
+    "uncorrectable error, and 8 of 16 lanes": Event(
+        "ecc_uncorrectable pcie_width",
+        "GpuPcieDegraded GpuRecoveryActionNeeded",
+        each(ECC_ERROR, answers(CurrPcieLinkWidth=8)),
+        each(NO_ECC_ERROR, reset, answers(CurrPcieLinkWidth=16)),
+    ),
+    "off the bus, and the failed row remap of before": Event(
+        "lost row_remap_failed",
+        "GpuLost GpuRecoveryActionNeeded",
+        each(REMAP_FAILED, a_minute, xids(79), fall_off),
+        each(come_back, reset),
+    ),
+    "both GPUs off the bus": Event("lost", "GpuLost", both(fall_off), both(come_back), left="lost"),
+    "XID 119, and no GPU after the module is loaded": Event(
+        "gpu_missing",
+        "GpuDriverUnavailable",
+        each(xids(119), LOADED, on_pci(0), driver(GONE)),
+        each(on_pci(2), driver(None)),
+        latched=False,
+        known=True,
+    ),
+    "cards in each other's slots": Event("", "", swap, swap),
+    "XID 119, then cards in each other's slots": Event("", "", each(xids(119), a_minute, swap), swap),
 }

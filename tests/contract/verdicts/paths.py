@@ -13,7 +13,7 @@ from deploy.prometheus.alerts_fabric import SWITCH
 from deploy.prometheus.alerts_hardware import HARDWARE
 from exporter.exposition.page import Renderer
 from exporter.faults.evaluate import STAGES, Report, evaluate
-from exporter.faults.rule import Facts, Limits, from_blocks
+from exporter.faults.rule import Facts, Limits, from_blocks, merged
 from exporter.tools.check.exporter_page import parse
 from exporter.tools.check.reading import from_json, to_json
 from exporter.web import status
@@ -70,7 +70,8 @@ def by_page(rig: Node) -> set[tuple[str, str]]:
     """What the status page shows: its verdict words, by the findings whose sentences they stand before."""
     page = status.render_status_page("n1", WebConfig(), rig.snapshot, GpuHistory())
     shown = {(_AGE.sub("", unescape(item["summary"])), item["verdict"]) for item in _ITEM.finditer(page)}
-    known = {_AGE.sub("", f.summary): f.rule for f in _evaluated(parse(text(rig), rig.now)).findings}
+    findings = _evaluated(parse(text(rig), rig.now)).findings
+    known = {_AGE.sub("", f.summary): f.rule for f in (*findings, *merged(findings))}
     return {(known.get(summary, summary), verdict) for summary, verdict in shown}
 
 

@@ -119,11 +119,11 @@ def test_verdict_of_every_event_is_the_same_by_every_path(
 
 
 def _expected(event: Event, moment: str) -> tuple[set[str], set[str]]:
-    """Return the finding and the alert of an event at a moment."""
+    """Return the findings and the alerts of an event at a moment."""
     finding = "" if moment in GONE else event.finding
     if moment == "acknowledged" and event.latched:
         finding = event.left
-    return ({finding}, {event.alert}) if finding else (set(), set())
+    return (set(finding.split()), set(event.alert.split())) if finding else (set(), set())
 
 
 def _page(table: Mapping[Cell, str]) -> str:
