@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 
 from exporter.attribution.owner import Owner, Ownership, Target
+from exporter.core.clock import MonotonicTime, UnixTime
+from exporter.core.units import Fraction
 from exporter.host.process import ProcessReader
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
@@ -43,17 +45,23 @@ def settle(
     processes, host = ProcessReader(), HostReader(cgroupfs=CGROUPFS)
     ownership = Ownership(processes=dict.fromkeys(pids, OWNER), cgroups={OWNER: own.path} if own else {})
     readings = tuple(
-        Reading(Target(f"GPU-{index}", index, ""), Signals(busy=share), (Allocation(OWNER, 1.0, (pid,)),))
+        Reading(Target(f"GPU-{index}", index, ""), Signals(busy=share), (Allocation(OWNER, Fraction(1), (pid,)),))
         for index, (pid, share) in enumerate(zip(pids, busy, strict=True))
     )
-    ledger, before, began = Ledger(), None, ()
+    ledger, before = Ledger(), None
+    began: Sequence[float] = ()
     for _ in range(CYCLES + 1):
-        now = time.monotonic()
+        now = MonotonicTime(time.monotonic())
         found = {pid: process for pid in pids if (process := processes.read(pid)) is not None}
         _, signals = host.read(ownership, found, now)
         seconds = 0.0 if before is None else now - before
         step = LedgerInput(
-            time=time.time(), seconds=seconds, interval=5.0, readings=readings, hosts=signals, work={OWNER: work}
+            time=UnixTime(time.time()),
+            seconds=seconds,
+            interval=5.0,
+            readings=readings,
+            hosts=signals,
+            work={OWNER: work},
         )
         if before is None:  # the past of the ranks, without waiting for it
             for _ in range(WARM):
