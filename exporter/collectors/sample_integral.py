@@ -182,7 +182,8 @@ def with_clock_of(samples: Samples, before: Integral, seconds: float) -> Integra
 def _learned(buffer: SampleBuffer, samples: Samples, reading: float | None) -> SampleBuffer:
     """Return the buffer with what one answer shows.
 
-    Irregular distances lower the span only, for some are of holes. Without any sample of 0 the holes are idle time, if
+    Irregular distances lower the span only, for some are of holes. A span beyond what NVML documents is believed until
+    idle time turns out to have no samples: then the distances are of bursts. Without any sample of 0 the holes are idle time, if
     the buffer dropped none; so is a `reading` of 0 after a sample of work. An answer of regular samples shows nothing
     new.
     """
@@ -200,12 +201,15 @@ def _learned(buffer: SampleBuffer, samples: Samples, reading: float | None) -> S
         ordered = sorted(distances)
         number = len(ordered)
         low, middle, high = ordered[number // 4], ordered[number // 2], ordered[3 * number // 4]
-        regular = high <= min(_REGULAR * low, _MAX_UNKNOWN_SPAN)
+        longest = _MAX_UNKNOWN_SPAN if keeps_idle is False else _MAX_READING_SECONDS
+        regular = high <= min(_REGULAR * low, longest)
         if regular and (not span or keeps_idle is not False):
             span = middle
         elif low <= _MAX_UNKNOWN_SPAN:
             span = min(span or low, low)
         keeps_idle = False if keeps_idle is None and not regular else keeps_idle
+    if keeps_idle is False and span > _MAX_UNKNOWN_SPAN:
+        span = 0.0
     return SampleBuffer(span, distances, max(buffer.extent, _extent(samples)), buffer.depth, keeps_idle)
 
 

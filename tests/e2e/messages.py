@@ -235,7 +235,10 @@ def _support(mail: str) -> list[str]:
     found: list[str] = []
     worst = 100.0
     for entry in requests.get(f"{mail}/messages?limit=500", timeout=10).json()["messages"]:
-        total = requests.get(f"{mail}/message/{entry['ID']}/html-check", timeout=30).json()["Total"]
+        answer = requests.get(f"{mail}/message/{entry['ID']}/html-check", timeout=30)
+        if not answer.ok:
+            raise RuntimeError(f"{entry['Subject']}: {answer.text}")
+        total = answer.json()["Total"]
         worst = min(worst, total["Supported"])
         if total["Supported"] < MIN_SUPPORT:
             found.append(f"{entry['Subject']}: supported by {total['Supported']:.0f} % of mail clients")

@@ -45,11 +45,11 @@ def settle(
     processes, host = ProcessReader(), HostReader(cgroupfs=CGROUPFS)
     ownership = Ownership(processes=dict.fromkeys(pids, OWNER), cgroups={OWNER: own.path} if own else {})
     readings = tuple(
-        Reading(Target(f"GPU-{index}", index, ""), Signals(busy=share), (Allocation(OWNER, Fraction(1.0), (pid,)),))
+        Reading(Target(f"GPU-{index}", index, ""), Signals(busy=share), (Allocation(OWNER, Fraction(1), (pid,)),))
         for index, (pid, share) in enumerate(zip(pids, busy, strict=True))
     )
     ledger, before = Ledger(), None
-    began: tuple[float, ...] = ()
+    began: Sequence[float] = ()
     for _ in range(CYCLES + 1):
         now = MonotonicTime(time.monotonic())
         found = {pid: process for pid in pids if (process := processes.read(pid)) is not None}

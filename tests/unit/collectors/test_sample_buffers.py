@@ -64,6 +64,25 @@ def test_share_of_a_cycle_has_the_idle_time_without_samples() -> None:
     assert shares == [pytest.approx(0.4)] * 12
 
 
+def test_samples_two_seconds_apart_cover_all_the_time() -> None:
+    """Slower than NVML documents. Half of each two seconds is work, so there is no sample of 0 and no reading of 0."""
+    reads = [numbered(range(max(0, 10 * (n // 2 - 6)), 5 * n + 1, 10), 50) for n in range(12, 52)]
+    integral = counted(*reads, reading=0.5)
+
+    assert integral.buffer.span == pytest.approx(2.0)
+    assert integral.exact == pytest.approx(0.5 * 38)
+    assert integral.lost == 0.0
+
+
+def test_span_of_two_seconds_is_forgotten_when_idle_time_has_no_samples() -> None:
+    integral = counted(numbered(range(0, 61, 10)), reading=1.0)
+    assert integral.buffer.span == pytest.approx(2.0)
+
+    integral = advance(integral, numbered(range(0, 61, 10)), 1.0, reading=0.0)
+
+    assert (integral.buffer.span, integral.buffer.keeps_idle) == (0.0, False)
+
+
 def test_reading_of_zero_after_a_sample_of_work_shows_that_idle_time_has_no_samples() -> None:
     """One sample every four seconds, so no distance is the span: each counts the least that NVML documents."""
     integral = counted(numbered([0, 20, 40, 60, 80]), *[numbered([80 + 20 * n]) for n in range(1, 11)], reading=0.0)
