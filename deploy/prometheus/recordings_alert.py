@@ -27,16 +27,18 @@ AGREED = record(
     f"{_named(_IDENTITY, _KNOWN)}\nor\n{_named(_IDENTITY)}",
     "Allocated GPUs of each workload whose parts agree on its scheduler, namespace, job and user.",
 )
+_THERE = f"sum by {WORKLOAD} (max_over_time(gpu_workload_allocated_gpus[{LATELY}])) > 0"
 OWNER = record(
     _OWNER,
     WHOLE,
     # Two exporters, or two versions of one, may name other labels of one workload differently. Programs outside a
-    # scheduler share their name with those of other people: where the users differ, none is named.
+    # scheduler share their name with those of other people: where the users differ, none is named. The identity may be
+    # there twice for a moment, where a ruler reads what it wrote later.
     f"""\
 ({_OWNER} and on (cluster, {", ".join(_IDENTITY)}) {AGREED.record})
 or on {WORKLOAD} ({_named(WHOLE)} > bool 0)
-or on {WORKLOAD} ({AGREED.record} > bool 0)
-or on {WORKLOAD} (sum by {WORKLOAD} (max_over_time(gpu_workload_allocated_gpus[{LATELY}])) > 0) > bool 0""",
+or on {WORKLOAD} (topk by {WORKLOAD} (1, {AGREED.record} and on {WORKLOAD} {_THERE}) > bool 0)
+or on {WORKLOAD} ({_THERE}) > bool 0""",
     "1 for each workload with allocated GPUs, with the labels that all its parts have. An account or partition that "
     "changes meanwhile changes no label here, so that no alert begins anew.",
 )

@@ -58,11 +58,11 @@ def test_body_of_every_receiver_has_all_links(template: str) -> None:
     assert SILENCE in body
 
 
-def test_dashboard_of_whole_address_is_not_prefixed_again() -> None:
+def test_dashboard_is_at_the_grafana_of_the_templates_whatever_the_rules_name() -> None:
     alert = told("S", "firing")
-    alert["annotations"]["dashboard"] = "https://dash.example.org/d/gpu-node?var-instance=n1"
+    alert["annotations"]["dashboard"] = "https://dash.example.org/g/d/gpu-node?var-instance=n1"
 
-    assert "Dashboard: https://dash.example.org/d/gpu-node?var-instance=n1&from=" in render("gpu.text", alert)
+    assert "Dashboard: https://grafana.example.org/d/gpu-node?var-instance=n1&from=" in render("gpu.text", alert)
 
 
 def test_template_is_readable() -> None:
