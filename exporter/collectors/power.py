@@ -10,7 +10,7 @@ from exporter.driver.interface import Device, UnsupportedError
 
 
 @record
-class Limits:
+class PowerLimits:
     """Watts. `enforced` is the lowest of all limiters, in force now."""
 
     enforced: Watts | None
@@ -26,7 +26,7 @@ class Power:
     watts: Watts | None
     joules: Joules | None
     """Energy by the driver's counter."""
-    limits: Paced[Limits]
+    limits: Paced[PowerLimits]
     integrated: Joules | None = None
     """Energy integrated from power since the second reading, for a GPU without a counter (Pascal, vGPU)."""
     counts: bool = False
@@ -47,9 +47,9 @@ class Power:
 
 
 def read(device: Device, previous: Power | None, tick: Tick) -> Power:
-    def limits() -> Limits:
+    def limits() -> PowerLimits:
         lowest, highest = device.get("nvmlDeviceGetPowerManagementLimitConstraints") or (None, None)
-        return Limits(
+        return PowerLimits(
             enforced=_watts_of(device.get("nvmlDeviceGetEnforcedPowerLimit")),
             default=_watts_of(device.get("nvmlDeviceGetPowerManagementDefaultLimit")),
             minimum=_watts_of(lowest),
@@ -67,7 +67,7 @@ def read(device: Device, previous: Power | None, tick: Tick) -> Power:
         integrated = _integrated(previous, watts, tick.seconds)
     counts = counts or (joules is not None and integrated is None)
     power = Power(watts, joules, paced, integrated, counts)
-    if watts is None and joules is None and power.limits.value == Limits(None, None, None, None):
+    if watts is None and joules is None and power.limits.value == PowerLimits(None, None, None, None):
         raise UnsupportedError("no power readings")
     return power
 

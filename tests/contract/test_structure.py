@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from graphlib import CycleError
 
 import pytest
@@ -80,6 +81,14 @@ def test_lines_end_with_a_newline_alone() -> None:
     users = [path.relative_to(ROOT) for path in ROOT.rglob("*.py") if ".splitlines(" in path.read_text()]
 
     assert [str(path) for path in users] == ["host/text.py"]
+
+
+def test_no_class_name_stands_in_three_modules() -> None:
+    classes = [
+        name for path in ROOT.rglob("*.py") for name in re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE)
+    ]
+
+    assert [name for name, count in Counter(classes).items() if count > 2] == []  # noqa: PLR2004 - as the name says
 
 
 def test_nothing_is_looked_for_in_a_way_that_raises() -> None:

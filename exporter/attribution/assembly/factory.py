@@ -24,7 +24,7 @@ from exporter.attribution.kubernetes.owner_objects import OwnerObjects
 from exporter.attribution.kubernetes.pod_owners import PodCgroups, PodOwners
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
 from exporter.attribution.nomad.source import AgentPoller, Nomad
-from exporter.attribution.slurm.jobs import Cgroups, Controller, Environment, JobCgroups, Jobs, Prolog
+from exporter.attribution.slurm.jobs import Controller, DevicePrograms, Environment, JobCgroups, Jobs, Prolog
 from exporter.attribution.slurm.local_view import SlurmSite
 from exporter.attribution.slurm.scontrol import ShowJob
 from exporter.attribution.slurm.source import Slurm
@@ -61,7 +61,7 @@ MakeSource = Callable[[Parts], OwnerSource | None]
 
 SOURCES: tuple[MakeSource, ...] = (
     lambda parts: Prolog(parts.jobs) if parts.jobs else None,
-    lambda parts: Cgroups(parts.jobs) if parts.jobs else JobCgroups(),
+    lambda parts: DevicePrograms(parts.jobs) if parts.jobs else JobCgroups(),
     lambda parts: Controller(parts.jobs) if parts.jobs else None,
     lambda parts: PodOwners(parts.kubernetes) if parts.kubernetes else PodCgroups(),
     lambda parts: Nomad(parts.containers, parts.nomad),

@@ -372,7 +372,7 @@ class Prolog(_JobSource):
     name = MAPPING
 
 
-class Cgroups(_JobSource):
+class DevicePrograms(_JobSource):
     """The cgroups of jobs: they name processes, and slurmd's device programs on them say what a job may open."""
 
     name = PROGRAM

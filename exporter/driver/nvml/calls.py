@@ -9,11 +9,11 @@ from typing import Any
 from exporter.driver.interface import Call
 from exporter.driver.nvml import structs
 from exporter.driver.nvml.lists import process_utilization, processes, samples
-from exporter.driver.nvml.session import Target
+from exporter.driver.nvml.session import DeviceHandle
 from exporter.driver.nvml.structs import UINT, ULONGLONG
 
 
-def prepare(target: Target, function: str, args: Sequence[Any]) -> Call:
+def prepare(target: DeviceHandle, function: str, args: Sequence[Any]) -> Call:
     """Return the call, to be made with what changes alone. Its answers are plain data.
 
     What is not in the tables below goes through the binding's own wrapper.
@@ -33,23 +33,23 @@ def prepare(target: Target, function: str, args: Sequence[Any]) -> Call:
     return target.guarded(partial(target.library.bound, function, *handle, *args))
 
 
-def _memory(target: Target) -> Call:
+def _memory(target: DeviceHandle) -> Call:
     versions = (structs.MEMORY_V2, structs.MEMORY_V1)
     return structs.newer_or_older(*(structs.record(target, each) for each in versions))
 
 
-def _fabric(target: Target) -> Call:
+def _fabric(target: DeviceHandle) -> Call:
     versions = (structs.FABRIC_V3, structs.FABRIC_V2)
     return structs.newer_or_older(*(structs.record(target, each) for each in versions))
 
 
-def _temperature(target: Target, sensor: int = 0) -> Call:
+def _temperature(target: DeviceHandle, sensor: int = 0) -> Call:
     """The older call (before R570) is announced to go."""
     older = structs.number(target, "nvmlDeviceGetTemperature", UINT, sensor)
     return structs.newer_or_older(structs.record(target, structs.TEMPERATURE, sensor), older)
 
 
-def _activity(target: Target, metrics: Sequence[int]) -> Call:
+def _activity(target: DeviceHandle, metrics: Sequence[int]) -> Call:
     return partial(target.meter.read, tuple(metrics))
 
 

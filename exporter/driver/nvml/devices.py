@@ -27,7 +27,7 @@ from exporter.driver.nvml import structs
 from exporter.driver.nvml.apart import Apart, HungError
 from exporter.driver.nvml.calls import prepare
 from exporter.driver.nvml.gpm import Meter
-from exporter.driver.nvml.session import Session, Target
+from exporter.driver.nvml.session import DeviceHandle, Session
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class NvmlDevice(Device):
 
     system_memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
-    def __init__(self, session: Session, target: Target, index: int, uuid: str) -> None:
+    def __init__(self, session: Session, target: DeviceHandle, index: int, uuid: str) -> None:
         self._session = session
         self.target = target
         self.index = index
@@ -216,14 +216,16 @@ def _instance(session: Session, gpu: NvmlDevice, handle: ctypes.c_void_p, slots:
     return device
 
 
-def _attributes(target: Target) -> Any:
+def _attributes(target: DeviceHandle) -> Any:
     try:
         return structs.record(target, structs.ATTRIBUTES)()
     except UnsupportedError:
         return None
 
 
-def _target(session: Session, uuid: str, handle: ctypes.c_void_p, instance_of: tuple[Any, int] | None = None) -> Target:
+def _target(
+    session: Session, uuid: str, handle: ctypes.c_void_p, instance_of: tuple[Any, int] | None = None
+) -> DeviceHandle:
     """The device as it was met before in this session, with its buffers, or as a new one."""
     known = session.targets.get(uuid)
     if known is not None and known.handle.value == handle.value:
@@ -234,7 +236,7 @@ def _target(session: Session, uuid: str, handle: ctypes.c_void_p, instance_of: t
         meter = Meter(session.library, session.gate, handle)
     else:
         meter = Meter(session.library, session.gate, instance_of[0], (handle, instance_of[1]))
-    target = session.targets[uuid] = Target(session, handle, meter)
+    target = session.targets[uuid] = DeviceHandle(session, handle, meter)
     return target
 
 

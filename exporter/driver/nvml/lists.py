@@ -12,7 +12,7 @@ from typing import Any
 
 from exporter.driver.interface import Call, Record, UnsupportedError
 from exporter.driver.nvml.binding import INSUFFICIENT_SIZE, NOT_FOUND, SUCCESS, error_for
-from exporter.driver.nvml.session import Target
+from exporter.driver.nvml.session import DeviceHandle
 
 _ROOM = 32
 _LARGEST = 1 << 20
@@ -38,7 +38,7 @@ Arguments = Callable[["_Array"], Sequence[Any]]
 class _Array:
     """An array of structs that is offered to one function again and again, with the arguments beside it."""
 
-    def __init__(self, target: Target, symbol: str, size: int, room: int, arguments: Arguments) -> None:
+    def __init__(self, target: DeviceHandle, symbol: str, size: int, room: int, arguments: Arguments) -> None:
         self._target = target
         self._symbol = symbol
         self._size = size
@@ -79,7 +79,7 @@ class _Array:
         self._call = (self._symbol, self._target.handle, *self._arguments(self))
 
 
-def processes(target: Target, function: str) -> Call:
+def processes(target: DeviceHandle, function: str) -> Call:
     """The processes of one kind on the device. `usedGpuMemory` is None where the driver does not know it."""
     lists = [(form, _kept(target, symbol, form.size, _listing)) for symbol, form in _process_calls(target, function)]
 
@@ -99,7 +99,7 @@ def _listing(array: _Array) -> Sequence[Any]:
     return array.count_pointer, array.buffer
 
 
-def _process_calls(target: Target, function: str) -> Iterator[tuple[str, Struct]]:
+def _process_calls(target: DeviceHandle, function: str) -> Iterator[tuple[str, Struct]]:
     # Early R535 drivers gave the struct of _v3 one more field. What shows them: they export the first of these
     # two functions and not yet the second.
     library = target.library
@@ -120,7 +120,7 @@ def _process(pid: int, memory: int, gpu: int = _NO_INSTANCE, compute: int = _NO_
     )
 
 
-def process_utilization(target: Target) -> Call:
+def process_utilization(target: DeviceHandle) -> Call:
     """Return the use of each process since a timestamp (µs), less the old samples and the nonsense some drivers add."""
 
     def arguments(array: _Array) -> Sequence[Any]:
@@ -141,7 +141,7 @@ def process_utilization(target: Target) -> Call:
     return call
 
 
-def samples(target: Target, type_: int) -> Call:
+def samples(target: DeviceHandle, type_: int) -> Call:
     """(timestamp µs, value) newer than a timestamp, oldest first."""
 
     def arguments(array: _Array) -> Sequence[Any]:
@@ -163,7 +163,7 @@ def samples(target: Target, type_: int) -> Call:
     return call
 
 
-def _depth(target: Target, type_: int, last: int) -> int:
+def _depth(target: DeviceHandle, type_: int, last: int) -> int:
     """Return how many samples the driver's buffer has room for, which a call without an array reports."""
     value_type, count, since = ctypes.c_uint(), ctypes.c_uint(), ctypes.c_ulonglong(last)
     out, found = ctypes.byref(value_type), ctypes.byref(count)
@@ -173,7 +173,7 @@ def _depth(target: Target, type_: int, last: int) -> int:
     return min(max(count.value, _ROOM), _LARGEST // _SAMPLE_SIZE)
 
 
-def _kept(target: Target, symbol: str, size: int, arguments: Arguments) -> _Array:
+def _kept(target: DeviceHandle, symbol: str, size: int, arguments: Arguments) -> _Array:
     array: _Array | None = target.buffers.get(symbol)
     if array is None:
         array = target.buffers[symbol] = _Array(target, symbol, size, _ROOM, arguments)

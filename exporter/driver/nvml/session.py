@@ -28,7 +28,7 @@ _DRAIN = 1.0
 
 
 @dataclass(slots=True, eq=False)
-class Target:
+class DeviceHandle:
     """A device's handle, with what is kept for its calls from one to the next. One thread uses it at a time."""
 
     session: Session
@@ -98,7 +98,7 @@ class Session:
         self.library = library
         self.gate = gate
         self.feed = Feed(library, partial(self.run, None))
-        self.targets: dict[str, Target] = {}
+        self.targets: dict[str, DeviceHandle] = {}
         """By uuid."""
         self.gpus: dict[int, str] = {}
         """Uuid by handle; replaced as a whole, since the thread of the events reads it."""
@@ -112,11 +112,11 @@ class Session:
     def closed(self) -> bool:
         return self.ended
 
-    def inside(self, target: Target | None) -> Inside:
+    def inside(self, target: DeviceHandle | None) -> Inside:
         """A context manager: this thread is inside the driver, for calls of this device if it is about one."""
         return Inside(self._inside, target)
 
-    def run(self, target: Target | None, call: Callable[..., T], *args: Any) -> T:
+    def run(self, target: DeviceHandle | None, call: Callable[..., T], *args: Any) -> T:
         """Make a driver call, unless the session has ended or the device has gone."""
         with self.inside(target):
             if self.ended or (target is not None and target.retired):
@@ -171,7 +171,7 @@ class Inside:
 
     __slots__ = ("_notes", "target", "thread")
 
-    def __init__(self, notes: set[Inside], target: Target | None) -> None:
+    def __init__(self, notes: set[Inside], target: DeviceHandle | None) -> None:
         self._notes = notes
         self.target = target
         self.thread = threading.get_ident()

@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Any
 
 from exporter.driver.interface import Call, Record, UnsupportedError
-from exporter.driver.nvml.session import Target
+from exporter.driver.nvml.session import DeviceHandle
 
 UINT, ULONGLONG = Struct("=I"), Struct("=Q")
 
@@ -76,7 +76,7 @@ ATTRIBUTES = Layout("nvmlDeviceGetAttributes_v2", 0, Struct("=8IQ"), _ATTRIBUTES
 # fmt: on
 
 
-def record(target: Target, layout: Layout, *given: int) -> Call:
+def record(target: DeviceHandle, layout: Layout, *given: int) -> Call:
     """Prepare a call that fills the struct; `given` are the fields that the caller sets, which come first."""
     blank = _blank(layout, given)
     unpack, names, first = layout.form.unpack, layout.names, 1 if layout.version else 0
@@ -109,13 +109,13 @@ def newer_or_older(newer: Call, older: Call) -> Call:
     return call
 
 
-def number(target: Target, function: str, form: Struct, *given: int) -> Call:
+def number(target: DeviceHandle, function: str, form: Struct, *given: int) -> Call:
     """Prepare a call that fills one number, after the arguments that are `given`."""
     buffer, unpack = ctypes.create_string_buffer(form.size), form.unpack
     return target.filling(function, (*given, buffer), buffer, bytes(form.size), lambda view: unpack(view)[0])
 
 
-def pair(target: Target, function: str) -> Call:
+def pair(target: DeviceHandle, function: str) -> Call:
     """Prepare a call that fills two unsigned ints: the binding keeps one buffer for all threads in these."""
     buffer, form = ctypes.create_string_buffer(8), Struct("=II")
     pointers = (ctypes.byref(buffer), ctypes.byref(buffer, 4))
@@ -148,7 +148,7 @@ _VALUES: Mapping[int, Callable[[int], Number]] = {
 }
 
 
-def field_values(target: Target, fields: Sequence[tuple[int, int]]) -> Call:
+def field_values(target: DeviceHandle, fields: Sequence[tuple[int, int]]) -> Call:
     """One value per (field, scope); None where the device has none."""
     # One entry more than asked: the driver reads past the last one in NVLink queries.
     blank = b"".join(_ENTRY.pack(field, scope, 0, 0, 0, 0, 0) for field, scope in (*fields, (0, 0)))

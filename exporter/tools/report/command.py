@@ -73,14 +73,14 @@ _SUBJECTS = ("pod", "workload", *_DIGESTS, "all")
 """Options that say what the report is of."""
 
 
-class Report(NamedTuple):
+class NamedReport(NamedTuple):
     """A report, and what Slurm's accounting calls the job that it is of."""
 
     report: JobReport | Digest
     job: str = ""
 
 
-Subject = Callable[[Client, float], Report]
+Subject = Callable[[Client, float], NamedReport]
 
 
 def run(config: ReportConfig) -> int:
@@ -193,16 +193,16 @@ def _subject(config: ReportConfig, prices: str) -> Subject:
     if config.all or wanted[0] in _DIGESTS:
         level = "" if config.all else wanted[0]
         group = Group(level, getattr(config, level) if level else "", config.cluster)
-        return lambda client, now: Report(digest(client, group, config.since, prices, now))
+        return lambda client, now: NamedReport(digest(client, group, config.since, prices, now))
     wanted_one = _named(config)
     cluster = promql.matchers(cluster=config.cluster) if config.cluster else ""
 
-    def one(client: Client, now: float) -> Report:
+    def one(client: Client, now: float) -> NamedReport:
         found = selected(client, wanted_one, cluster, window(config.since), now)
         if found is None:
             raise nothing(client, wanted_one.title, config.since, now)
         request = ReportRequest(found.selector, found.title, config.since, config.changed_at)
-        return Report(job_report(client, request, prices, now), found.job)
+        return NamedReport(job_report(client, request, prices, now), found.job)
 
     return one
 

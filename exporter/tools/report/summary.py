@@ -203,11 +203,11 @@ MAX_JOBS = 30
 _PREFIX = "slurm:"
 
 
-class Accounts(Protocol):
+class JobAccounts(Protocol):
     def jobs(self, raw_ids: Sequence[str]) -> Mapping[str, AccountedJob]: ...
 
 
-def jobs(digest: Digest, accounts: Accounts, report: Report) -> Sequence[Summary]:
+def jobs(digest: Digest, accounts: JobAccounts, report: Report) -> Sequence[Summary]:
     """Most wasted first. Raises SacctError; a job of which Prometheus does not report (any more) is left out."""
     rows = [row for row in digest.tables.get("workload", ()) if _id(row)][:MAX_JOBS]
     known = accounts.jobs([_id(row) for row in rows]) if rows else dict[str, AccountedJob]()

@@ -12,7 +12,7 @@ from exporter.collectors.ecc import Ecc, RemappedRows
 from exporter.collectors.health import Health
 from exporter.collectors.info import Info
 from exporter.collectors.nvlink import Nvlink
-from exporter.collectors.power import Limits, Power
+from exporter.collectors.power import Power, PowerLimits
 from exporter.collectors.xid import XidReport
 from exporter.core.clock import UnixTime
 from exporter.core.counters import NO_COUNTS
@@ -22,7 +22,7 @@ from tests.unit.collectors.answers import FakeDevice
 
 NO_FIELDS = Fields((), {}, 0.0)
 INFO = Info("H200", "0000:1a:00.0", "S1", "", "", "", "", "", None, None, None, None)
-POWER = Power(400.0, 5e6, Paced(Limits(None, None, None, None), 0.0))
+POWER = Power(400.0, 5e6, Paced(PowerLimits(None, None, None, None), 0.0))
 ECC = Ecc(
     {"corrected": 7.0, "uncorrected": 2.0}, {"uncorrected": 9.0}, {}, sram_threshold_exceeded=True, fields=NO_FIELDS
 )

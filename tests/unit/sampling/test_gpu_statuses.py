@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from exporter.collectors.base import Pace
-from exporter.collectors.power import Limits, Power
+from exporter.collectors.power import Power, PowerLimits
 from exporter.collectors.sample_integral import Integral
 from exporter.collectors.temperature import Temperature
 from exporter.collectors.utilization import Utilization
@@ -31,7 +31,7 @@ def shown(gpu: Gpu) -> GpuStatus:
 
 def read(moment: float) -> Gpu:
     device = Scripted(0, lambda _: None)
-    limits: Any = SimpleNamespace(value=Limits(Watts(700.0), None, None, None))
+    limits: Any = SimpleNamespace(value=PowerLimits(Watts(700.0), None, None, None))
     temperature: Any = Temperature.__new__(Temperature)
     temperature.gpu = 61.0
     readings: dict[str, Any] = {

@@ -14,7 +14,7 @@ from exporter.collectors.clocks import Clocks
 from exporter.collectors.gpm import Activity, Gpm, Traffic
 from exporter.collectors.nvlink import Nvlink
 from exporter.collectors.pcie import Pcie, Slower
-from exporter.collectors.power import Limits, Power
+from exporter.collectors.power import Power, PowerLimits
 from exporter.collectors.processes import NO_PROCESSES
 from exporter.collectors.sample_integral import Integral
 from exporter.collectors.throttle import Plan, Throttle
@@ -105,7 +105,7 @@ def test_link_activity_is_of_what_the_links_that_are_up_carry_both_ways(
     now = MonotonicTime(14.0)
     readings: dict[str, Any] = {
         "gpm": Gpm(Activity(), Traffic({}, pcie, NONE), Traffic({}, nvlink, NONE), 0.0),  # type: ignore[arg-type]
-        "power": Power(Watts(350.0), None, Paced(Limits(Watts(700.0), None, None, None), 0.0)),  # type: ignore[arg-type]
+        "power": Power(Watts(350.0), None, Paced(PowerLimits(Watts(700.0), None, None, None), 0.0)),  # type: ignore[arg-type]
         "nvlink": Nvlink({0: True, 1: True, 2: False}, {}, NO_COUNTS, 50e9, 3, NONE, NONE, ()),
         "pcie": Pcie(6, 16, Paced(Slower(6, 16, None, {}, NONE), 0.0)),  # type: ignore[arg-type]
     }

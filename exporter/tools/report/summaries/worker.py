@@ -32,7 +32,7 @@ from exporter.tools.report.options import SummariesConfig
 from exporter.tools.report.summaries import jobstats
 from exporter.tools.report.summaries.jobstats import CommentError
 from exporter.tools.report.summaries.store import MADE, NO_DATA, NO_GPUS, Store, Waiting
-from exporter.tools.report.summary import MARGIN, Report, Summary, summary
+from exporter.tools.report.summary import MARGIN, JobAccounts, Report, Summary, summary
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +51,7 @@ _UNKNOWN_SPAN = 2 * 86400.0
 """How far to look back for a job of which slurmdbd does not say when it began."""
 
 
-class Accounts(Protocol):
-    def jobs(self, raw_ids: Sequence[str]) -> Mapping[str, AccountedJob]: ...
+class Accounts(JobAccounts, Protocol):
     def ended(self, since: float, until: float) -> Sequence[AccountedJob]: ...
 
 
