@@ -234,8 +234,8 @@ count_over_time(gpu_finding{{finding=~"limited|hw_slowdown"}}[<window>])
     meaning="A GPU is slowed down by a low power limit or a low clock under load.",
     summary=f"{GPU} is slower than it can be",
     description=f"The power limit or the SM clock under load of {GPU} is below half of what it can be, or the hardware "
-    "holds its clocks down. Look for limits that were set and forgotten (nvidia-smi -q -d POWER,CLOCK), for power "
-    f"supplies and cables. {HIT}",
+    "holds its clocks down. Restore the limits (nvidia-smi -i GPU -pl WATTS, nvidia-smi -i GPU -rgc). With none "
+    f"set, look at power supplies and cables. {HIT}",
 )
 
 HARDWARE = (

@@ -36,7 +36,7 @@ max without (job, fault, evidence, action, finding, severity, type) (
     meaning="NVLink of a GPU is degraded: links are down, its fabric is unhealthy, or transfers are repeated.",
     summary=f"{GPU} has a degraded NVLink fabric",
     description=f"{GPU} has a degraded NVLink fabric.{_DOWN}{_UNHEALTHY}{_REPEATED} Jobs over several GPUs slow down "
-    f"or hang. Drain the node and reset its GPUs; look at the fabric manager's log. {HIT}",
+    f"or hang. Drain the node and reset its GPUs together; look at the fabric manager's log. {HIT}",
 )
 _NARROW = of_gpu('gpu_fault_timestamp_seconds{<gpu>,fault=~"pcie_.*"}', " It has {{ .Labels.evidence }}.")
 _REPLAYED = of_gpu(
