@@ -14,7 +14,7 @@ _MHZ = 1e6
 _LOW = 0.5
 """Of what a GPU can do; the same as the alert's."""
 BUSY = 0.5
-"""Utilization from which on the clocks are judged: idle GPUs lower them by themselves."""
+"""Utilization from which on the clocks are compared: idle GPUs lower them by themselves."""
 _ALL_POWER = 0.9
 """Part of the power that the GPU may draw by default."""
 
@@ -84,7 +84,7 @@ def stated_levels(limits: Limits) -> Mapping[str, int]:
 
 
 def unlike_reference(facts: Facts, limits: Limits) -> Iterable[Cause]:
-    """GPUs that differ from what the site expects of all of them. What a GPU does not report is not judged."""
+    """GPUs that differ from what the site expects of all of them. What a GPU does not report is not compared."""
     for name, wanted in limits.reference.items():
         reference = REFERENCES[name]
         for series in facts.of(reference.family, **reference.labels):

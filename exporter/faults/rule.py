@@ -24,7 +24,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Series by family. `time` is the Unix time they are judged at."""
+    """Series by family. `time` is the Unix time they are evaluated at."""
 
     series: Mapping[str, tuple[Series, ...]]
     time: UnixTime

@@ -121,7 +121,7 @@ class HostSignals:
     connected: Mapping[int, int] = field(default_factory=dict[int, int])
     """The lowest pid of the owner's GPU processes that TCP connections link a pid to, by pid; empty: not known."""
     processes: Mapping[int, ProcessSignals] = field(default_factory=dict[int, ProcessSignals])
-    """Processes that were read, keyed by pid: a waiting GPU is judged by its own processes."""
+    """Processes that were read, keyed by pid: a waiting GPU is explained by its own processes."""
 
 
 _TIE_MARGIN = 0.1

@@ -273,7 +273,7 @@ def _claims(rules: Sequence[tuple[int, Claim]], evidence: Evidence, limits: Limi
 
 
 def _busy_states(evidence: Evidence, limits: Limits) -> StateFractions:
-    """Divide busy time. Where ranks were compared, what was no wait is judged by its activity over the window."""
+    """Divide busy time. Where ranks were compared, what was no wait is divided by its activity over the window."""
     rank, busy = evidence.rank, evidence.busy
     if rank is None:
         return _claims(OF_BUSY_TIME, evidence, limits)

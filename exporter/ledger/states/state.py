@@ -1,4 +1,4 @@
-"""One state of a GPU second: its row in the table, and the evidence that its rule judges."""
+"""One state of a GPU second: its row in the table, and the evidence that its rule reads."""
 
 from __future__ import annotations
 
