@@ -94,6 +94,13 @@ def events() -> tuple[Event, ...]:
             _nodes("GpuThermalThrottling", "room", 24, 8),
         ),
         event(
+            "brake",
+            "the power brake of a rack with 4 nodes (32 GPUs)",
+            1,
+            _incident("brake", 4, "the power brake of a rack"),
+            _nodes("GpuPowerBrake: the whole time", "brake", 4, 8),
+        ),
+        event(
             "lost",
             "32 nodes lose a GPU at once",
             1,
@@ -130,6 +137,7 @@ def events() -> tuple[Event, ...]:
             1,
             [_alert(f"{letter}: a forgotten notebook", "notebook"), _alert(f"{waste}: a notebook", "notebook")],
         ),
+        event("crash", "a crash loop for ten hours", 1, [_alert(f"{waste}: a crash loop", "crash")]),
         event("chain", "a chain of short jobs that idle", 1, [_alert(f"{waste}: jobs of 25 minutes", "chain")]),
         event(
             "new",
@@ -177,9 +185,13 @@ def _try(folder: Path) -> int:
     command = [str(PROGRAM), "--smtp", f"127.0.0.1:{smtp}", "--listen", f"127.0.0.1:{web}", "--disable-version-check"]
     with running(command, folder / "mailpit.log"), receiver() as sink:
         poll("mailpit to answer", lambda: _ready(f"{mail}/messages"))
-        with alertmanager(local(folder, sink.url, f"127.0.0.1:{smtp}", wait="3s"), folder) as url:
+        config = local(folder, sink.url, f"127.0.0.1:{smtp}", wait="3s")
+        with alertmanager(config, folder) as url:
             wrong = [each for each in (_tell(event, url, sink, mail) for event in events()) if each]
             low = _support(mail)
+        again = tuple(each for each in events() if each.name in {"rack", "array"})
+        with alertmanager(config, folder) as url:
+            wrong += [each for each in (_tell(event, url, sink, mail, "restart") for event in again) if each]
     for each in (*wrong, *low):
         sys.stdout.write(f"FAILED  {each}\n")
     return 1 if wrong or low else 0
@@ -192,9 +204,9 @@ def _ready(url: str) -> bool | None:
         return None
 
 
-def _tell(event: Event, url: str, sink: Receiver, mail: str) -> str:
+def _tell(event: Event, url: str, sink: Receiver, mail: str, after: str = "start") -> str:
     """Post the alerts of an event, and then one of a cluster of its own by each way, after which all has been sent."""
-    last = f"{event.name}-last"
+    last = f"{event.name}-last-{after}"
     ways = (
         _alert("GpuTargetsGone", last),
         _alert("GpuMemoryLeaked", last),
@@ -207,7 +219,10 @@ def _tell(event: Event, url: str, sink: Receiver, mail: str) -> str:
         requests.post(f"{url}/api/v2/alerts", json=body, timeout=10).raise_for_status()
     poll(f"what was sent after {event.title}", lambda: len(list(_messages(last, sink, mail))) >= len(ways) - 1 or None)
     found = list(_messages(event.name, sink, mail))
-    sys.stdout.write(f"| {event.title} | {len(event.alerts)} | {len(found)} |\n" + "".join(f"\n{m}\n" for m in found))
+    sys.stdout.write(
+        f"| {event.title}, {after} of Alertmanager | {len(event.alerts)} | {len(found)} |\n"
+        + "".join(f"\n{m}\n" for m in found)
+    )
     return "" if len(found) == event.messages else f"{event.title}: {len(found)} messages, not {event.messages}"
 
 
