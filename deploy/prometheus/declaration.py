@@ -72,7 +72,7 @@ class Recording:
     help: str
     by: tuple[str, ...]
     """The labels of the result, without `cluster`, which every rule keeps."""
-    arms: tuple[tuple[Mapping[str, str], str], ...] = ()
+    rules: tuple[tuple[Mapping[str, str], str], ...] = ()
     """Labels and expression of each rule, where several record this name. `expr` is then all of them in one query."""
 
     def __post_init__(self) -> None:

@@ -33,7 +33,7 @@ _QUANTILES = ("0.5", "0.95", "1")
 
 _FREE, _OUT, _ROOM = "node:gpu_free:sum", "node:gpu_out_of_service:last", "node:gpu_no_room:last"
 _PENDING = "cluster:gpu_pending:sum"
-_SOLD_OUT = "node_resource:kube_node_left:sum"
+_SOLD_OUT = "node_resource:kube_node_available:sum"
 
 
 def _sold_out(resource: str) -> str:

@@ -28,15 +28,15 @@ def record(record: str, labels: tuple[str, ...], expr: str, help: str) -> Record
 
 
 def record_each(
-    record: str, labels: tuple[str, ...], arms: Iterable[tuple[Mapping[str, str], str]], help: str
+    record: str, labels: tuple[str, ...], rules: Iterable[tuple[Mapping[str, str], str]], help: str
 ) -> Recording:
     """Return a recording of one rule per expression, each with labels of its own: short to read, one name to ask."""
-    made = tuple(arms)
-    return Recording(record=record, expr="\nor\n".join(starmap(_with, made)), help=help, by=labels, arms=made)
+    made = tuple(rules)
+    return Recording(record=record, expr="\nor\n".join(starmap(_with, made)), help=help, by=labels, rules=made)
 
 
 def each_value(label: str, exprs: Mapping[str, str]) -> Iterator[tuple[Mapping[str, str], str]]:
-    """Yield the arms of a recording of which each expression has one value of `label`."""
+    """Yield the rules of a recording: one per value of `label`."""
     for value, expr in exprs.items():
         yield {label: value}, expr
 

@@ -83,26 +83,26 @@ JOB_WAITS = record(
     "Fraction of the time that the other ranks wait for the one that spins least, on the average.",
 )
 _TYPICAL = JOB_WAITS.record
-RANK_WORKS = record(
-    "rank:gpu_works:rate5m",
+RANK_WORKING = record(
+    "rank:gpu_working:rate5m",
     _RANK,
     f"{RANK_BUSY.record} - on {_RANKS} {RANK_SPINS.record}",
     "Fraction of its time in which each rank ran a kernel and did not spin.",
 )
-RANK_SM_LACKS = record(
-    "rank:gpu_sm_lacks:rate5m",
+RANK_SM_SPINS = record(
+    "rank:gpu_sm_spins:rate5m",
     _RANK,
     f"{RANK_BUSY.record} - on {_RANKS} max by {_RANKS} ({_parts(_SM)})",
     "Fraction of its time that each rank spun by its SM activity alone.",
 )
-_WORK, _SM_LACKS, _WAITS = RANK_WORKS.record, RANK_SM_LACKS.record, RANK_WAITS.record
+_WORK, _SM_SPINS, _WAITS = RANK_WORKING.record, RANK_SM_SPINS.record, RANK_WAITS.record
 COMPARABLE = record(
     "workload:gpu_ranks_comparable:last",
     ("workload",),
     f"""\
 {_TYPICAL} > {_SHORT_WAIT}
 and on {_JOB} stddev by {_JOB} ({_WORK}) <= {_LIKE_WORK} * avg by {_JOB} ({_WORK})
-unless on {_JOB} avg by {_JOB} ({_SM_LACKS}) - min by {_JOB} ({_SM_LACKS}) < {_LEAST_FALL} * {_TYPICAL}""",
+unless on {_JOB} avg by {_JOB} ({_SM_SPINS}) - min by {_JOB} ({_SM_SPINS}) < {_LEAST_FALL} * {_TYPICAL}""",
     "Fraction of the time that the other ranks wait, of workloads whose ranks do like work, wait for more than 15 % "
     "of the time, and whose SM activity falls too.",
 )
@@ -125,8 +125,8 @@ RANKS: tuple[Recording, ...] = (
     RANK_SPINS,
     RANK_WAITS,
     JOB_WAITS,
-    RANK_WORKS,
-    RANK_SM_LACKS,
+    RANK_WORKING,
+    RANK_SM_SPINS,
     COMPARABLE,
     RANK_STRAGGLES,
 )

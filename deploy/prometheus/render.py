@@ -164,9 +164,9 @@ def render_recordings(interval: str | None = None) -> dict[str, Any]:
 
 def recorded(rule: Recording) -> Iterator[dict[str, Any]]:
     """Yield the rules of this name."""
-    if not rule.arms:
+    if not rule.rules:
         yield {"record": rule.record, "expr": rule.expr}
-    for labels, expr in rule.arms:
+    for labels, expr in rule.rules:
         yield {"record": rule.record, "expr": expr, "labels": dict(labels)}
 
 

@@ -31,8 +31,8 @@ _LONGEST = 64
 
 
 @record
-class FabricPosition:
-    """Position of the GPU as labels; empty where the driver does not report. Read once."""
+class FabricPlace:
+    """Place of the GPU as labels; empty where the driver does not report. Read once."""
 
     chassis: str = ""
     slot: str = ""
@@ -51,14 +51,14 @@ class Fabric:
     """UUID of the fabric, of several nodes or of one; empty where it has none."""
     clique: str = ""
     """Within the cluster: GPUs that reach each other over NVLink."""
-    place: FabricPosition = FabricPosition()
+    place: FabricPlace = FabricPlace()
 
 
 def read(device: Device, previous: Fabric | None, _tick: Tick) -> Fabric:
     info = device.get("nvmlDeviceGetGpuFabricInfoV")
     seat = previous.place if previous else place(device)
     if info is None or not info.state:
-        if seat == FabricPosition():
+        if seat == FabricPlace():
             raise UnsupportedError("not in a fabric")
         return Fabric("", {}, place=seat)
     cluster = _cluster(getattr(info, "clusterUuid", "")) if info.state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED else ""
@@ -71,7 +71,7 @@ def read(device: Device, previous: Fabric | None, _tick: Tick) -> Fabric:
     )
 
 
-def place(device: Device) -> FabricPosition:
+def place(device: Device) -> FabricPlace:
     """Return the place by the platform, else the module's number on its baseboard alone.
 
     Without a chassis (Hopper, virtual machines) the driver fills the rest of its place with numbers that mean nothing.
@@ -80,10 +80,10 @@ def place(device: Device) -> FabricPosition:
     if info is not None:
         chassis = printable(str(info.chassisSerialNumber)[:_LONGEST])
         if not chassis:
-            return FabricPosition(module=str(info.moduleId))
-        return FabricPosition(chassis, str(info.slotNumber), str(info.trayIndex), str(info.hostId), str(info.moduleId))
+            return FabricPlace(module=str(info.moduleId))
+        return FabricPlace(chassis, str(info.slotNumber), str(info.trayIndex), str(info.hostId), str(info.moduleId))
     module = device.get("nvmlDeviceGetModuleId")
-    return FabricPosition(module="" if module is None else str(module))
+    return FabricPlace(module="" if module is None else str(module))
 
 
 def _cluster(digits: str) -> str:

@@ -182,10 +182,10 @@ def with_clock_of(samples: Samples, before: Integral, seconds: float) -> Integra
 def _learned(buffer: SampleBuffer, samples: Samples, reading: float | None) -> SampleBuffer:
     """Return the buffer with what one answer shows.
 
-    Irregular distances lower the span only, for some are of holes. A span beyond what NVML documents is believed until
-    idle time turns out to have no samples: then the distances are of bursts. Without any sample of 0 the holes are idle time, if
-    the buffer dropped none; so is a `reading` of 0 after a sample of work. An answer of regular samples shows nothing
-    new.
+    Irregular distances lower the span only, for some are of holes. A span beyond what NVML documents counts until
+    idle time turns out to have no samples: then the distances are of bursts. Without any sample of 0 the holes are
+    idle time, if the buffer dropped none; so is a `reading` of 0 after a sample of work. An answer of regular samples
+    shows nothing new.
     """
     keeps_idle = buffer.keeps_idle or (True if 0 in [value for _, value in samples] else buffer.keeps_idle)
     found = [(later - earlier) / 1e6 for (earlier, _), (later, _) in pairwise(samples)]
