@@ -110,7 +110,7 @@ WAIT_COLLECTIVE = State(
 
 POSSIBLE_SPIN = State(
     name="possible_spin",
-    title="May wait in a collective",
+    title="Possible spin",
     step="Report steps of the program",
     colour="#12027A",
     audience="owner",
