@@ -48,8 +48,6 @@ back together."""
 _GONE = 410
 _OK = (200, 201)
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
-
-
 _JSON = "application/json"
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 

@@ -97,6 +97,7 @@ _PROJECTS = (
         "app.kubernetes.io/part-of", "PodCliqueSet", beside="app.kubernetes.io/managed-by", value="grove-operator"
     ),
     _Project("actions.github.com/scale-set-name", "AutoscalingRunnerSet"),
+    _Project("runner-deployment-name", "RunnerDeployment"),
     _Project("skypilot-cluster-name", "SkyPilotCluster"),
     _Project("dag_id", "DAG", beside="airflow_version"),
     _Project("kueue.x-k8s.io/pod-group-name", "PodGroup"),
@@ -173,6 +174,7 @@ _PATTERNS = tuple(
         ("SparkApplication", ".+-[0-9a-f]{16}", "-(?:driver|exec-[0-9]{1,6})"),
         ("Job", ".+-[0-9]{8,10}", _RANDOM),
         ("", ".+", _RANDOM),
+        ("", ".{58}", _RANDOM.removeprefix("-")),  # as much as the API server keeps of a longer name
     )
 )
 """The first that fits counts. A random end alone is a Job's, a DaemonSet's or somebody's own `generateName`."""

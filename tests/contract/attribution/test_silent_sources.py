@@ -207,7 +207,7 @@ def test_pauses_after_failures_stay_below_a_quarter_of_a_minute(tmp_path: Path) 
     kubernetes = Kubernetes(KubernetesSite(tmp_path / "none.sock", required=True))
     for _ in range(20):
         kubernetes._poller.ask_once()
-    assert kubernetes._poller._pause() + 5.0 <= 15.0  # the kubelet's own time-out is five seconds
+    assert kubernetes._poller._pause() + 5.0 <= 13.0  # a question takes five seconds at most, and a cycle comes after
 
 
 def _drain(connection: socket.socket) -> None:
