@@ -112,6 +112,7 @@ class ApiServer:
                 verify=str(authority) if exists(authority) else True,
                 timeout=(_CONNECT_SECONDS, _ANSWER_SECONDS),
                 stream=True,
+                allow_redirects=False,
             ) as response:
                 if response.status_code not in _OK:
                     raise StatusError(self.url, response.status_code)

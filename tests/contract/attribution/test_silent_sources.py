@@ -75,6 +75,14 @@ def status(code: int) -> Callable[[BaseHTTPRequestHandler], None]:
     return lambda handler: handler.send_error(code)
 
 
+def redirect(handler: BaseHTTPRequestHandler) -> None:
+    """A portal's answer, which leads to itself."""
+    handler.send_response(302)
+    handler.send_header("Location", handler.path)
+    handler.send_header("Content-Length", "0")
+    handler.end_headers()
+
+
 def body(handler: BaseHTTPRequestHandler, text: bytes, length: int | None = None) -> None:
     handler.send_response(200)
     handler.send_header("Content-Length", str(len(text) if length is None else length))
@@ -94,6 +102,7 @@ KINDS: dict[str, tuple[Callable[[Server], Callable[[BaseHTTPRequestHandler], Non
     "unauthorized": (lambda _: status(401), "refused"),
     "forbidden": (lambda _: status(403), "refused"),
     "error": (lambda _: status(500), "bad_answer"),
+    "redirect": (lambda _: redirect, "bad_answer"),
     "garbage": (lambda _: lambda handler: body(handler, b"\xff<html>"), "bad_answer"),
     "another document": (lambda _: lambda handler: body(handler, b"{}"), "bad_answer"),
     "empty": (lambda _: lambda handler: body(handler, b""), "bad_answer"),
