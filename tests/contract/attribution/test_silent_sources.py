@@ -98,11 +98,19 @@ def server() -> Iterator[Server]:
     made.close()
 
 
+def watched(line: bytes) -> Callable[[BaseHTTPRequestHandler], None]:
+    """A good list, and watches that open and then say something."""
+    return lambda handler: body(handler, line if "watch=1" in handler.path else GOOD)
+
+
+OVERLOADED = b'{"type": "ERROR", "object": {"code": 500, "message": "etcdserver: no leader"}}\n'
 KINDS: dict[str, tuple[Callable[[Server], Callable[[BaseHTTPRequestHandler], None]], str]] = {
     "unauthorized": (lambda _: status(401), "refused"),
     "forbidden": (lambda _: status(403), "refused"),
     "error": (lambda _: status(500), "bad_answer"),
     "redirect": (lambda _: redirect, "bad_answer"),
+    "error of a watch": (lambda _: watched(OVERLOADED), "bad_answer"),
+    "garbage of a watch": (lambda _: watched(b"\x00\xff{{\n"), "bad_answer"),
     "garbage": (lambda _: lambda handler: body(handler, b"\xff<html>"), "bad_answer"),
     "another document": (lambda _: lambda handler: body(handler, b"{}"), "bad_answer"),
     "empty": (lambda _: lambda handler: body(handler, b""), "bad_answer"),
@@ -118,6 +126,7 @@ def test_api_server_that_fails_is_one_log_line_with_a_reason_and_is_back(
     kind: str, server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(api_server, "_ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(api_server, "_SETTLE_SECONDS", 0.2)
     (tmp_path / "token").write_text("x")
     make, reason = KINDS[kind]
     failures: list[str] = []
