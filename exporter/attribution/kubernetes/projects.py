@@ -99,6 +99,7 @@ _PROJECTS = (
     _Project("actions.github.com/scale-set-name", "AutoscalingRunnerSet"),
     _Project("runner-deployment-name", "RunnerDeployment"),
     _Project("skypilot-cluster-name", "SkyPilotCluster"),
+    _Project("skypilot-cluster", "SkyPilotCluster"),
     _Project("dag_id", "DAG", beside="airflow_version"),
     _Project("kueue.x-k8s.io/pod-group-name", "PodGroup"),
     _Project("workflows.argoproj.io/workflow", "Workflow"),
@@ -138,8 +139,6 @@ def named(labels: Mapping[str, str]) -> LabelledWorkload | None:
 
 
 _RAY_LABEL = ("RayCluster", "RayJob", "RayService")
-
-
 _RANDOM = "-(?![0-9]{5})[bcdfghjklmnpqrstvwxz2456789]{5}"
 """Ending that the API server adds for `generateName`: no vowels and no digits that look like letters.
 

@@ -273,6 +273,7 @@ _SPARK = {"spark-app-selector": "spark-b1f8840227074b62996f66b915044ee6"}
             [
                 _named("train-head", {"skypilot-cluster-name": "train-1a2b"}),
                 _named("train-worker1", {"skypilot-cluster-name": "train-1a2b"}),
+                _named("train-worker2", {"skypilot-cluster": "train-1a2b"}),  # as releases before that label do
             ],
             "SkyPilotCluster/train-1a2b",
         ),
