@@ -123,8 +123,10 @@ RIGHT: list[tuple[Values, list[Object]]] = [
     ({}, [quota({"limits.cpu": "1"}, scopes=["BestEffort"])]),
     (
         {},
-        [quota({"pods": "3", "memory": "1", "limits.memory": "1Gi"}, {"pods": "1", "limits.memory": "512Mi"})]
-        + [node("a", LABELLED), node("b", LABELLED), node("c", {"kubernetes.io/os": "linux"})],
+        [
+            quota({"pods": "3", "memory": "1", "limits.memory": "1Gi"}, {"pods": "1", "limits.memory": "512Mi"}),
+            *(node("a", LABELLED), node("b", LABELLED), node("c", {"kubernetes.io/os": "linux"})),
+        ],
     ),
     ({"resources": {"requests": {"cpu": None}}}, [limits(defaultRequest={"cpu": "1"}), quota({"cpu": "10"})]),
     ({}, [{**named("LimitRange", "none"), "spec": {}}, {**named("ResourceQuota", "none"), "spec": {}}]),
