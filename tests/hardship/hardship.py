@@ -133,8 +133,8 @@ def _shell(script: str) -> Sequence[str]:
 
 def _disk(folder: Path) -> Sequence[str]:
     disk = folder / "disk"
-    fill = f"head -c 1M /dev/zero > {disk}/filled 2>/dev/null || true"
-    return _shell(f"mkdir {disk}; mount -t tmpfs -o size=64k tmpfs {disk}; {fill}")
+    fill = f"head -c 2M /dev/zero > {disk}/filled 2>/dev/null || true"
+    return _shell(f"mkdir {disk}; mount -t tmpfs -o size=1m tmpfs {disk}; {fill}")
 
 
 def _unseen(_: Path) -> Sequence[str]:
