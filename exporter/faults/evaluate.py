@@ -176,4 +176,5 @@ def _findings(facts: Facts, limits: Limits, rules: Iterable[Rule]) -> Iterator[F
             stated = values.get("verdict")
             verdict = stated if isinstance(stated, Verdict) else rule.verdict
             hands = rule.hands and verdict is Verdict.FAILED
-            yield Finding(rule.name, verdict, gpu, uuid, reason, action, short, hands, rule.confirm)
+            page = rule.runbook.format(**values)
+            yield Finding(rule.name, verdict, gpu, uuid, reason, action, short, hands, rule.confirm, page)

@@ -109,7 +109,7 @@ class Rule:
     short: str
     """Text for `sinfo -R`, which shows 20 characters, `GPU3` included."""
     runbook: str
-    """Name of the page in docs/runbooks; empty if there is none."""
+    """Name of the page in docs/runbooks."""
     text: str
     action: str
     source: str
@@ -134,6 +134,7 @@ class Finding:
     short: str = ""
     hands: bool = False
     confirm: bool = False
+    runbook: str = ""
 
     @property
     def summary(self) -> str:
