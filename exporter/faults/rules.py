@@ -24,7 +24,7 @@ RECOVERY: Mapping[str, tuple[Verdict, str]] = {
     "bus_reset":       (FAILED,   "Drain the node and reset the PCIe bus of the GPU, or restart the node."),
     "drain_and_reset": (FAILED,   findings.RESET_WHEN_IDLE),
     "drain_p2p":       (DEGRADED, findings.RESET_WHEN_IDLE),
-    "recover_imex":    (DEGRADED, "Restart the IMEX service of the NVLink domain (nvidia-imex)."),
+    "recover_imex":    (DEGRADED, "Restart the IMEX service (nvidia-imex)."),
     "unknown":         (DEGRADED, "Read what it is (nvidia-smi -q, GPU Recovery Action): it is newer than this program."),
 }  # fmt: skip
 """By the driver's advice, gpu_recovery_action."""
