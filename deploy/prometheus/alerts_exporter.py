@@ -15,7 +15,7 @@ _UNASKED = (
     ' and on (cluster, instance) last_over_time(gpu_exporter_driver_error{error="NOT_OPENED"}[6m])`'
     " $labels.cluster $labels.instance | query }}"
 )
-"""Where no thread could be started that would ask the driver."""
+"""Condition that no thread could be started that would ask the driver."""
 
 _MAINTENANCE = Param(
     "maintenance",

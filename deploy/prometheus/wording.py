@@ -74,7 +74,7 @@ HOURLY = found(
     "cluster",
     "workload",
 )
-"""What the workload's GPUs cost, where the site has prices."""
+"""Cost of the workload's GPUs, where the site has prices."""
 
 
 def of_gpu(query: str, text: str, otherwise: str = "") -> str:
@@ -106,12 +106,12 @@ HIT = unless_silent(
     f"{{{{ with printf `{_HOLDERS}` $labels.cluster $labels.instance $labels.uuid | query }}}}"
     f"Affected: {_LIST}.{{{{ else }}}}The GPU is allocated to no workload.{{{{ end }}}}"
 )
-"""Who has the GPU. Some alerts outlast the series of a node that falls silent, with those of its owners."""
+"""Owners of the GPU. Some alerts outlast the series of a node that falls silent, with those of its owners."""
 NODE_ALLOCATED = (
     f"{{{{ with printf `{_NODE_HOLDERS}` $labels.cluster $labels.instance | query }}}}"
     f"Workloads on the node: {_LIST}.{{{{ else }}}}No GPU of the node is allocated.{{{{ end }}}}"
 )
-"""For a text that says itself where the node is silent."""
+"""Part of a text that says itself where the node is silent."""
 NODE_HIT = unless_silent(NODE_ALLOCATED)
 
 _SECONDS = "gpu_workload_gpu_seconds_total{cluster=%[1]q,workload=%[2]q"

@@ -57,7 +57,7 @@ class Report:
     models: tuple[str, ...]
     simulated: bool = False
     remark: str = ""
-    """Why the verdict is unknown, or ok without a GPU."""
+    """Reason of an unknown verdict, or of ok without a GPU."""
     confirmed: bool = True
     """False if losses of GPUs were found by one check alone."""
 

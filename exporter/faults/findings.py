@@ -272,7 +272,7 @@ _BRIEF = 3
 """Processes that are named."""
 _MEMORY = "gpu_process_memory_bytes"
 _OF_PROCESSES = (_MEMORY, "gpu_process_utilization_ratio", "gpu_process_start_time_seconds")
-"""What shows that a process is there: the driver does not always know its memory, nor the host the process."""
+"""Series that show that a process is there: the driver does not always know its memory, nor the host the process."""
 _REPEATED = ("replay", "recovery", "link_recovery")
 
 

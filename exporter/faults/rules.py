@@ -27,7 +27,7 @@ RECOVERY: Mapping[str, tuple[Verdict, str]] = {
     "recover_imex":    (DEGRADED, "Restart the IMEX service (nvidia-imex)."),
     "unknown":         (DEGRADED, "Read what it is (nvidia-smi -q, GPU Recovery Action): it is newer than this program."),
 }  # fmt: skip
-"""By the driver's advice, gpu_recovery_action."""
+"""Verdict and action by the driver's advice, gpu_recovery_action."""
 
 
 def _recovery(action: str) -> Rule:
