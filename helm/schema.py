@@ -263,7 +263,7 @@ SET_BY_CHART = frozenset(
 
 
 _BARE = (True, False, "true", "false")
-"""What YAML 1.1 makes of a bare `on` and `off`, and what the exporter takes for them."""
+"""Values that YAML 1.1 makes of a bare `on` and `off`, and that the exporter takes for them."""
 
 
 def config(options: Iterable[Option]) -> Schema:

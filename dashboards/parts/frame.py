@@ -17,7 +17,7 @@ from dashboards.parts.query import ALERTS, SOURCE
 from dashboards.parts.style import ORANGE, RED
 
 SCHEMA = 39
-"""Of Grafana 10 and newer. Nothing here needs more, and newer ones convert it when they load it."""
+"""Schema of Grafana 10 and newer. Nothing here needs more, and newer ones convert it when they load it."""
 
 
 def dashboard(

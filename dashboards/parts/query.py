@@ -153,7 +153,7 @@ def notable_state_of_fractions(shares: Callable[[str], str], by: str, only: str 
 
 
 _MOST_GPUS = 1000
-"""Of a node: a loss that is shown comes before whatever took more."""
+"""Limit for a node: a loss that is shown comes before whatever took more."""
 
 
 def _code(top: str, by: str) -> str:

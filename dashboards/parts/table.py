@@ -33,7 +33,7 @@ class Key:
     hidden: bool = False
     mappings: tuple[model.ValueMapping, ...] = ()
     filled: bool = False
-    """Whether the colour of its mapping fills the cell: colours of states are made for areas, not for text."""
+    """True if the colour of its mapping fills the cell: colours of states are made for areas, not for text."""
 
 
 @dataclass(frozen=True, slots=True)

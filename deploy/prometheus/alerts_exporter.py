@@ -6,7 +6,8 @@ from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.outages import keep_firing_while_silent, lately
 from deploy.prometheus.recordings_fleet import NEW_NODE
 from deploy.prometheus.targets import exporters
-from deploy.prometheus.wording import GPU, NODE, NODE_HIT, percent
+from deploy.prometheus.wording import GPU, NODE, NODE_HIT, first_step, percent
+from exporter.faults.findings import LOAD, RELOAD
 
 _MISMATCH = "{{ if eq $labels.error `LIB_RM_VERSION_MISMATCH` }}"
 _UNASKED = (
@@ -14,7 +15,7 @@ _UNASKED = (
     ' and on (cluster, instance) last_over_time(gpu_exporter_driver_error{error="NOT_OPENED"}[6m])`'
     " $labels.cluster $labels.instance | query }}"
 )
-"""Where no thread could be started that would ask the driver."""
+"""Condition that no thread could be started that would ask the driver."""
 
 _MAINTENANCE = Param(
     "maintenance",
@@ -70,7 +71,11 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
         "network, the "
         "scrape time-out and the node.{{ else }}{{ if $labels.uuid }}" + GPU + " was last read "
         "{{ $value | humanizeDuration }} ago{{ else }}The exporter of " + NODE + " takes no samples{{ end }}: "
-        "the driver hangs, or the node is out of CPU, memory or processes. " + NODE_HIT + "{{ end }}",
+        "the driver hangs, or the node is out of CPU, memory or processes.{{ if $labels.uuid }} "
+        + first_step("gpu_slow")
+        + ".{{ end }} "
+        + NODE_HIT
+        + "{{ end }}",
     ),
     Alert(
         name="GpuDriverUnavailable",
@@ -83,12 +88,13 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
         summary=NODE + f" has a GPU driver that {_MISMATCH}differs in version from its library{{{{ else }}}}does not "
         f"open{{{{ end }}}}",
         description=f"{_MISMATCH}The kernel module and the user-space library of {NODE} differ in version (an upgrade "
-        "without a restart): no new GPU program can start. Drain the node, then reload the module or restart."
+        f"without a restart): no new GPU program can start. {RELOAD}"
         f"{{{{ else }}}}{_UNASKED}The exporter of {NODE} cannot start the thread that opens the driver, mostly for a "
         "limit on processes or memory: the driver may be well. No GPU of the node is watched."
         f"{{{{ else }}}}The exporter of {NODE} cannot open the driver: {{{{ $labels.error }}}}"
         "{{ if eq $labels.error `NOT_OPENED` }} (it was asked, and has not answered){{ end }}. No GPU of the node is "
-        "watched, and most likely none can be used. Load the driver (modprobe nvidia), or restart the node."
+        "watched, and most likely none can be used. "
+        f"{{{{ if eq $labels.error `NOT_OPENED` }}}}{first_step('driver_hangs')}.{{{{ else }}}}{LOAD}{{{{ end }}}}"
         "{{ end }}{{ end }}",
     ),
     Alert(
@@ -143,7 +149,7 @@ or label_replace(gpu_accounting_scheduler_difference_ratio > <max_difference_rat
         "in maintenance, is known from the other sources alone.{{ else }}Collector {{ $labels.collector }} of "
         + NODE
         + " fails: {{ if eq $labels.collector `xid` }}no XID arrives from the driver or from the kernel log"
-        "{{ else }}its series are missing{{ end }}.{{ end }} Read the exporter's log.",
+        "{{ else }}its series are missing{{ end }}.{{ end }} " + first_step("owners") + ".",
     ),
     Alert(
         name="GpuExporterSimulated",

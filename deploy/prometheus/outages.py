@@ -11,7 +11,7 @@ _SILENT = f"on (cluster, instance) max by (cluster, instance) {exporters()}"
 
 
 _OF_RULERS = "rule_replica, ruler_replica, thanos_ruler_replica"
-"""What rulers that share a database put on the series they write, such as those of the Prometheus operator."""
+"""Labels that rulers with a shared database put on the series they write, such as those of the Prometheus operator."""
 
 
 def keep_while_silent(alert: str, expr: str) -> str:

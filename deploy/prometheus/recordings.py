@@ -59,19 +59,19 @@ from deploy.prometheus.recordings_unreachable import LISTED, SEEN, UNREACHABLE
 from deploy.prometheus.targets import OTHERS, TARGETS
 
 INTERVAL = "1m"
-"""Of what is summed. `sum_over_time(x[range]) / 60` is then GPU hours: `…:gpu_waste_hours:sum1d` relies on it."""
+"""Interval of sums. `sum_over_time(x[range]) / 60` is then GPU hours: `…:gpu_waste_hours:sum1d` relies on it."""
 RATE_INTERVAL = "150s"
-"""Of what is rated over five minutes for others to add up, and of allocations.
+"""Interval of what is rated over five minutes for others to add up, and of allocations.
 
 Half of the five minutes: two rates tell of each second, and five of the minutes that sum them, whenever it was. So the
 sums are as exact as if each minute were rated anew.
 """
 NOW_INTERVAL = "4m"
-"""Of what is only asked of this moment. Prometheus looks back five minutes: it always finds one."""
+"""Interval of what is only asked of this moment. Prometheus looks back five minutes: it always finds one."""
 SCALE_INTERVAL = "15s"
 """Interval of the series that autoscalers follow."""
 DAY_INTERVAL = "5m"
-"""Of what is about a whole day."""
+"""Interval of what is about a whole day."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,6 +185,6 @@ sum {by((*WHOLE, "currency"))} ({_MODELS} * on (model) group_left (currency) {PR
     "Price of an hour of that time, where the site has prices. MIG instances are not in it.",
 )
 NOW = (AGREED, OWNER, STEPS_EXPECTED, ALONE)
-"""What decides at the moment of an error, or who is named."""
+"""Rules that decide at the moment of an error, or who is named."""
 OWNER_TIME = (WORKLOAD_IDLE, IDLE_TIME, OWNER_WASTE_TIME, OWNER_WASTE_PRICE)
 RATED = (GPU_IDLE, RUN_STATES, SPINS, COMPUTES, RANK_WAIT, GPU_RANK_WAIT, MARGIN)

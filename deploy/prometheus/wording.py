@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from deploy.prometheus.hosts import by_host
 from deploy.prometheus.outages import unless_silent
 from deploy.prometheus.recordings_alert import PRICES
 from deploy.prometheus.states import ADVICE, LOST, POSSIBLY_LOST, TITLES, regex
+from exporter.faults.rules import RULES
 
 NODE = "{{ or $labels.node $labels.instance }}"
 GPU = NODE + " GPU {{ $labels.gpu }}"
@@ -31,10 +33,11 @@ def counted(noun: str, value: str = "$value", more: str = "s") -> str:
     return f"{{{{ {value} }}}} {noun}{{{{ if ne {value} 1.0 }}}}{more}{{{{ end }}}}"
 
 
-def found(query: str, text: str, *labels: str) -> str:
+def found(query: str, text: str, *labels: str, otherwise: str = "") -> str:
     """`text` about the first series that `query` finds, with these labels of the alert in its places."""
     asked = f"printf `{query}` {' '.join(f'$labels.{label}' for label in labels)} | query"
-    return f"{{{{ with {asked} }}}}{{{{ with first . }}}}{text}{{{{ end }}}}{{{{ end }}}}"
+    nothing = f"{{{{ else }}}}{otherwise}" if otherwise else ""
+    return f"{{{{ with {asked} }}}}{{{{ with first . }}}}{text}{{{{ end }}}}{nothing}{{{{ end }}}}"
 
 
 def timestamp(value: str = "$value") -> str:
@@ -71,12 +74,12 @@ HOURLY = found(
     "cluster",
     "workload",
 )
-"""What the workload's GPUs cost, where the site has prices."""
+"""Cost of the workload's GPUs, where the site has prices."""
 
 
-def of_gpu(query: str, text: str) -> str:
+def of_gpu(query: str, text: str, otherwise: str = "") -> str:
     """`text` about what `query` finds of the alert's GPU, which `<gpu>` selects."""
-    return found(query.replace("<gpu>", _SAME_GPU), text, "cluster", "instance", "uuid")
+    return found(query.replace("<gpu>", _SAME_GPU), text, "cluster", "instance", "uuid", otherwise=otherwise)
 
 
 _SAME_GPU = "cluster=%[1]q,instance=%[2]q,uuid=%[3]q"
@@ -103,12 +106,12 @@ HIT = unless_silent(
     f"{{{{ with printf `{_HOLDERS}` $labels.cluster $labels.instance $labels.uuid | query }}}}"
     f"Affected: {_LIST}.{{{{ else }}}}The GPU is allocated to no workload.{{{{ end }}}}"
 )
-"""Who has the GPU. Some alerts outlast the series of a node that falls silent, with those of its owners."""
+"""Owners of the GPU. Some alerts outlast the series of a node that falls silent, with those of its owners."""
 NODE_ALLOCATED = (
     f"{{{{ with printf `{_NODE_HOLDERS}` $labels.cluster $labels.instance | query }}}}"
     f"Workloads on the node: {_LIST}.{{{{ else }}}}No GPU of the node is allocated.{{{{ end }}}}"
 )
-"""For a text that says itself where the node is silent."""
+"""Part of a text that says itself where the node is silent."""
 NODE_HIT = unless_silent(NODE_ALLOCATED)
 
 _SECONDS = "gpu_workload_gpu_seconds_total{cluster=%[1]q,workload=%[2]q"
@@ -120,8 +123,23 @@ _TOP_STATE = (
 
 def by_state(text: Mapping[str, str]) -> str:
     """Return the text of the state of the first result."""
-    branches = "{{ else if ".join(f"eq .Labels.state `{state}` }}}}{words}" for state, words in text.items())
+    return by_value(".Labels.state", text)
+
+
+def by_value(label: str, text: Mapping[str, str]) -> str:
+    """Return the text of the value that a label has."""
+    branches = "{{ else if ".join(f"eq {label} `{value}` }}}}{words}" for value, words in text.items())
     return f"{{{{ if {branches}{{{{ end }}}}"
+
+
+def first_step(rule: str) -> str:
+    """Return what the check says to do first about a finding: the alert says the same."""
+    return step_of(next(each.action for each in RULES if each.name == rule))
+
+
+def step_of(action: str) -> str:
+    """Return the first part of an action, without its point: what follows a semicolon or a colon is detail."""
+    return re.split(r"[;:]", action)[0].removesuffix(".")
 
 
 _COMPUTES = "It computes: compare its clocks, its links and its part of the work."

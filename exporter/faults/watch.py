@@ -113,9 +113,9 @@ class FaultTracker:
         self._saver = Saver(site.folder / NAME) if site.folder and not site.read_only else None
         self._expected: tuple[MonotonicTime, Mapping[str, int]] = (NEVER, {})
         self._file: tuple[bool, str] = (False, "")
-        """Whether the file of maintenance is there, by the last answer; and why there is none now."""
+        """Presence of the file of maintenance by the last answer, and the reason if there is no answer now."""
         self._incomplete = ""
-        """Why the state file was not understood in full, if it could not be set aside."""
+        """Reason why the state file was not understood in full, if it could not be set aside."""
         if site.folder:
             self._state, self._incomplete = _load(site.folder / NAME, read_only=site.read_only)
 

@@ -69,7 +69,7 @@ class _Sum:
     joules: Joules = _NO_ENERGY
     active: bool = False
     observed: bool = False
-    """Of at least one of its targets it is known whether it was busy."""
+    """True if it is known of one of its targets whether it was busy."""
     past: dict[str, UsageHistory] = field(default_factory=dict[str, UsageHistory])
     used: dict[str, float] = field(default_factory=dict[str, float])
 

@@ -64,11 +64,14 @@ def _pages() -> list[Path]:
         for folder in ("tutorials", "how-to", "explanation", "kubernetes", "runbooks")
         for page in sorted((DOCS / folder).glob("*.md"))
     ]
-    return [ROOT / "README.md", DOCS / "index.md", *guides]
+    folders = [*sorted((ROOT / "deploy").glob("*/README.md")), ROOT / "helm/gpu-exporter/README.md"]
+    return [ROOT / "README.md", DOCS / "index.md", *folders, *guides]
 
 
 def _every_page() -> list[Path]:
-    return [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+    return list(
+        dict.fromkeys([*_pages(), ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))])
+    )
 
 
 def _name(page: Path) -> str:

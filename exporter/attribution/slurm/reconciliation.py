@@ -121,7 +121,7 @@ class Reconciliation:
         self._controller_away = False
         """True once a question of this round had no answer: the others of the round are not asked."""
         self._steps_visible = False
-        """Whether scontrol has seen a step: it looks in the folder of slurmd's sockets."""
+        """True once scontrol has seen a step: it looks in the folder of slurmd's sockets."""
         self._slurmd_seen = False
         """True once slurmd has answered: in a container, scontrol may not reach it."""
 

@@ -168,7 +168,7 @@ def _without_gpus(config: ReportConfig) -> str:
 
 
 def _accounted(report: JobReport | Digest, job: str, config: ReportConfig, client: Client) -> SlurmPart | None:
-    """What slurmdbd has of the job, or of the digest's jobs, where there is a sacct to ask."""
+    """Return what slurmdbd has of the job, or of the digest's jobs, where there is a sacct to ask."""
     if not shutil.which(config.sacct):
         return None
     sacct = Sacct(config.sacct)
@@ -183,7 +183,7 @@ def _accounted(report: JobReport | Digest, job: str, config: ReportConfig, clien
 
 
 def _subject(config: ReportConfig, prices: str) -> Subject:
-    """What is asked for. Raises ConfigError unless it is exactly one thing."""
+    """Return what is asked for. Raises ConfigError unless it is exactly one thing."""
     options = [option for option in _SUBJECTS if getattr(config, option)]
     wanted = options + ([_ARGUMENT] if config.name else [])
     if len(wanted) != 1:
@@ -208,7 +208,7 @@ def _subject(config: ReportConfig, prices: str) -> Subject:
 
 
 def _named(config: ReportConfig) -> Named:
-    """What the argument, or the option that names one workload, may mean. Raises ConfigError."""
+    """Return what the argument, or the option that names one workload, may mean. Raises ConfigError."""
     if config.name:
         found = named(config.name)
         if not found:
@@ -223,7 +223,7 @@ def _named(config: ReportConfig) -> Named:
 
 
 def access(config: PrometheusConfig) -> Access:
-    """How to reach the Prometheus that the options name. Raises ConfigError."""
+    """Return the access to the Prometheus that the options name. Raises ConfigError."""
     if not config.url:
         raise ConfigError("--prometheus.url: expected http://HOST or https://HOST, got ''")
     if config.ca_file:

@@ -14,7 +14,7 @@ from exporter.tools.report.model import Digest, Row
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Whose digest it is: everybody's, or one `level` (user, account, namespace) called `name`."""
+    """Owner of a digest: everybody, or one `level` (user, account, namespace) called `name`."""
 
     level: str = ""
     name: str = ""

@@ -29,7 +29,7 @@ _Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ReportRequest:
-    """What is asked for: matchers that select its series, and how it is called."""
+    """A question: matchers that select its series, and how it is called."""
 
     selector: str
     title: str
@@ -82,7 +82,7 @@ def job_report(client: Client, request: ReportRequest, prices: str, now: float) 
 
 
 def slurm_job(client: Client, cluster: str, job: str, back: float, until: float) -> JobReport:
-    """Of a job's raw id, looking back so many seconds from `until`; `cluster` may be empty. Raises ReportError."""
+    """Return the report of a raw job id, `back` seconds up to `until`; `cluster` may be empty. Raises ReportError."""
     own = {"cluster": cluster} if cluster else {}
     request = ReportRequest(promql.matchers(slurm_job=job, **own), f"Slurm job {job}", back)
     return job_report(client, request, promql.PRICES, until)
@@ -111,7 +111,7 @@ def _name(title: str, info: Sequence[Sample]) -> Name:
 
 
 def _said(info: Sequence[Sample], label: str) -> str:
-    """What all say who say anything: of programs of one name that belong to several people none is named."""
+    """Return the value that all series agree on: programs of several people have no owner."""
     said = {sample.labels.get(label, "") for sample in info} - {""}
     return said.pop() if len(said) == 1 else ""
 
@@ -156,7 +156,7 @@ def _nodes(ask: Ask) -> Iterable[NodeUse]:
 
 
 def _devices(ask: Ask, span: Span, hours: float) -> Iterable[DeviceUse]:
-    """With each the time in which it was allocated: all of the span, unless these hours are fewer than that makes."""
+    """Yield each device with its allocated time: all of the span, unless these hours are fewer."""
     named = ask(promql.models)
     models = {_key(s): s.labels.get("model", "") for s in named}
     of_gpu = {(_node(s.labels), s.labels.get("gpu", "")): s.labels.get("model", "") for s in named}
@@ -221,7 +221,7 @@ def _readings(ask: Ask, prefix: str, span: Span) -> _Readings:
 
 
 def _readings_in_turn(ask: Ask, prefix: str, devices: int) -> _Readings:
-    """What others did on a GPU before the workload came, and after it left, is not its own."""
+    """Return readings of allocated time only, without what others did on a GPU before and after."""
     mig = prefix == "gpu_mig_"
     turns = promql.Turns(devices, mig=mig)
     ledger: dict[_Key, dict[str, float]] = defaultdict(dict)

@@ -23,7 +23,7 @@ from exporter.tools.report.model import (
 )
 
 _NEARLY_OUT = 0.95
-"""Of the memory there is: as in the alerts on it."""
+"""Fraction of the memory there is, as in its alerts."""
 _SHORT_SECONDS = 60.0
 """A shorter job has no advice and no tables: they would judge its start."""
 _LITTLE_BYTES = 0.05 * (1 << 30)
@@ -101,7 +101,7 @@ def _tone(state: str) -> str:
 
 
 def steps(advice: Sequence[Advice], *, known: bool) -> Block:
-    """What was not observed is not praised."""
+    """Return the steps to do. What was not observed is not praised."""
     if not advice and not known:
         return Paragraph("Unknown: no state of it was recorded.")
     if not advice:
@@ -211,7 +211,7 @@ _MLPERF = "from its start to its target quality, the time to train as MLPerf Tra
 
 
 def model_flops(progress: Progress) -> str:
-    """To stand behind the utilization; empty where nothing is known."""
+    """Return the text behind the utilization; empty where nothing is known."""
     if progress.model_flops_utilization is not None:
         return f", MFU {words.percent(progress.model_flops_utilization)}"
     if progress.model_flops_utilization_bound is not None:

@@ -47,7 +47,7 @@ def matchers(**labels: str) -> str:
 
 
 def exact_increase(counter: str, window: str) -> str:
-    """How far a counter got in the window, exactly: no extrapolation, and a counter born in it counts from 0.
+    """Return how far a counter got in the window, exactly: no extrapolation, and a counter born in it counts from 0.
 
     `increase()` misses what a counter had before its first scrape, up to one interval of a short job. Only where the
     exporter restarted (the counter was reset) it is the best there is.
@@ -175,7 +175,7 @@ def owned(level: str, scope: str) -> str:
 
 
 def allocated_price(owner: str, window: str, prices: str = PRICES) -> str:
-    """Of the GPUs allocated to each workload; a MIG instance is priced as the part of a GPU it is."""
+    """Return the price of the GPUs allocated to each workload; a MIG instance is priced as the part of a GPU it is."""
     return f"{ALLOCATED.promql(totals('workload', owner, window))} * {_mean_price(owner, window, prices)}"
 
 
@@ -184,7 +184,7 @@ def waste_price(owner: str, window: str, prices: str = PRICES) -> str:
 
 
 def _mean_price(owner: str, window: str, prices: str = PRICES) -> str:
-    """Of an hour of each workload's GPUs, each counted by the time it was allocated."""
+    """Return the mean price of an hour of each workload's GPUs, each counted by the time it was allocated."""
     by = keys("workload")
 
     allocated = hours(f"workload_model:gpu_allocation_ratio:sum{{{owner}}}", window)
@@ -232,7 +232,7 @@ def _at_once(sum_: str, window: str) -> str:
 
 
 def of_nodes(counter: str, selector: str, window: str, *more: str) -> str:
-    """How far a counter of the workload got, per node."""
+    """Return how far a counter of the workload got, per node."""
     return f"sum by ({', '.join((PLACE, *more))}) ({ONCE} ({exact_increase(f'{counter}{{{selector}}}', window)}))"
 
 
@@ -252,7 +252,7 @@ def last(gauge: str, selector: str, window: str) -> str:
 
 
 def any_of(names: Sequence[str], selector: str, window: str) -> str:
-    """How many series of the first of these metrics there were; nothing where there was none of any."""
+    """Return how many series of the first of these metrics there were; nothing where there was none of any."""
     return " or ".join(f"count (last_over_time({name}{{{selector}}}[{window}]))" for name in names)
 
 
@@ -261,7 +261,7 @@ _TOGETHER = frozenset({"steps"})
 
 
 def reported(counter: str, selector: str, window: str, by: str = "") -> str:
-    """How far a counter that programs report got, over all nodes; `by` may be ` by (LABELS)`."""
+    """Return how far a counter that programs report got, over all nodes; `by` may be ` by (LABELS)`."""
     amount = exact_increase(f"gpu_workload_{counter}_total{{{selector}}}", window)
     return f"{'max' if counter in _TOGETHER else 'sum'}{by} ({ONCE} ({amount}))"
 
@@ -279,7 +279,7 @@ def last_of_workloads(gauge: str, selector: str, window: str) -> str:
 
 
 def newest(selector: str, window: str, most: int) -> str:
-    """When the newest workloads began that `selector` picks by their information."""
+    """Return when the newest workloads began that `selector` picks by their information."""
     began = f"min by (cluster, workload) (last_over_time(gpu_workload_start_time_seconds[{window}]))"
     return f"topk({most}, {began} and on (cluster, workload) last_over_time(gpu_workload_info{{{selector}}}[{window}]))"
 
@@ -327,14 +327,14 @@ _MOST, _LEAST, _SERIES = 4_000, 100, 32_000
 
 
 class Turns:
-    """Of so many GPUs, or MIG instances, in a window."""
+    """Turns of so many GPUs, or MIG instances, in a window."""
 
     def __init__(self, devices: int, *, mig: bool) -> None:
         self._devices = max(1, devices)
         self._share = "gpu_mig_allocation_ratio" if mig else "gpu_allocation_ratio"
 
     def grown(self, counter: str, selector: str, window: str, *more: str) -> str:
-        """How far a counter of the devices got: what it gained from moment to moment while they were allocated.
+        """Return how far a counter of the devices got: what it gained from moment to moment while they were allocated.
 
         A state that a device was never in before is counted from 0; where the exporter restarted, what it had first is
         left out. Replicas of one series are one before they are compared with the moment before: each sees it grow a
@@ -347,13 +347,13 @@ class Turns:
         return self._over("sum_over_time", gained, selector, window)
 
     def highest(self, gauge: str, selector: str, window: str) -> str:
-        """Of all its samples from one moment to the next, where it was allocated at both."""
+        """Return the highest of the samples at which it was allocated, then and a moment before."""
         step, own = f"{self._step(window)}s", f"on ({DEVICE}, {SCRAPE}) {self._share}{{{selector}}}"
         between = f"max_over_time({gauge}[{step}]) and {own} offset {step} > 0"
         return self._over("max_over_time", f"max by ({DEVICE}) ({between} or {gauge} and {own} > 0)", selector, window)
 
     def mean(self, gauge: str, selector: str, window: str) -> str:
-        """As the same scrape has it that saw the workload there: another replica's is of a little earlier or later."""
+        """Return the mean of the scrape that saw the workload there: another replica's is a little earlier or later."""
         own = f"on ({DEVICE}, {SCRAPE}) {self._share}{{{selector}}}"
         return self._over("avg_over_time", f"max by ({DEVICE}) ({gauge} and {own} > 0)", selector, window)
 

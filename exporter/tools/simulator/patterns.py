@@ -43,7 +43,7 @@ class Pattern:
     duty: float = 0.0
     jitter: float = 0.0
     power: float = 0.0
-    """Of the room between idle and limit."""
+    """Part of the room between idle and limit."""
     sm: float = 0.0
     occupancy: float = 0.0
     tensor: float = 0.0
@@ -51,9 +51,9 @@ class Pattern:
     fp32: float = 0.0
     fp16: float = 0.0
     activity: float = 0.0
-    """What NVML calls memory utilization."""
+    """Memory utilization as NVML defines it."""
     nvlink: float = 0.0
-    """Of what the links carry; goes over PCIe where there are none."""
+    """Part of what the links carry; goes over PCIe where there are none."""
     pcie: float = 0.0
     codec: float = 0.0
     """Encoder and decoder."""
@@ -67,7 +67,7 @@ class Pattern:
     peer_duty: float | None = None
     """Duty of all its GPUs but the first, where they differ."""
     others: Pattern | None = None
-    """What all its GPUs but the first do, where that is something else."""
+    """Pattern of all its GPUs but the first, where that is something else."""
     command: str = "python3"
     host: Host = field(default_factory=Host)
 
@@ -170,7 +170,7 @@ _ROWS = (
 PATTERNS: Mapping[str, Pattern] = {pattern.name: pattern for pattern in _ROWS}
 
 MIX = ("training", "training", "training", "training", "inference", "input-bound", "idle-loaded", "free")
-"""What eight GPUs do where the specification names no pattern."""
+"""Patterns of eight GPUs where the specification names no pattern."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
