@@ -114,12 +114,24 @@ def evaluate(facts: Facts, limits: Limits, ignored: Collection[str] = (), least:
         simulated=bool(facts.value("gpu_exporter_simulated")),
         remark="no NVIDIA GPU in this node" if gpu_less(facts, limits) else "",
     )
-    if not facts.of("gpu_up") and not report.findings and not report.remark:
+    shown = any(series.value in {0, 1} for series in facts.of("gpu_up"))
+    if not shown and not report.findings and not report.remark:
         return unknown("no GPU is shown, and no reason for it is known")
+    missing = "" if report.verdict is Verdict.FAILED else _missing_faults(facts)
+    return unknown(missing) if missing else report
+
+
+def _missing_faults(facts: Facts) -> str:
+    """Return why faults may stand that no rule finds; empty without a reason."""
     causes = sorted(series.labels["cause"] for series in facts.of("gpu_exporter_faults_incomplete"))
-    if causes and report.verdict is not Verdict.FAILED:
-        return unknown(f"known faults may be missing: the state file was not understood ({', '.join(causes)})")
-    return report
+    if causes:
+        return f"known faults may be missing: the state file was not understood ({', '.join(causes)})"
+    unknown_kinds = {series.labels.get("fault", "") for series in facts.of("gpu_fault_timestamp_seconds")} - _KINDS
+    return (
+        f"the exporter reports faults that are newer than this check: {', '.join(sorted(unknown_kinds))}"
+        if unknown_kinds
+        else ""
+    )
 
 
 def _worst_first(finding: Finding) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from exporter.collectors.power import Power
 from exporter.collectors.utilization import Utilization
 from exporter.collectors.xid import XidReport
 from exporter.collectors.xid_catalogue import RECOVERY_CHANGED
-from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime, boot_time
+from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime, boot_time, monotonic_time
 from exporter.core.threads import Threads
+from exporter.core.worker import Worker
 from exporter.driver.interface import Device
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.families import FaultStatus, acknowledged_faults
@@ -81,6 +83,8 @@ NAME = "faults.json"
 _EVERY = 5.0
 """Seconds between two observations: their files are read no more often."""
 _EXPECTED_EVERY = 60.0
+FILES_SECONDS = 2.0
+"""Seconds that a cycle waits for the files of the site. Their mount may hang."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +105,21 @@ class FaultWatchConfig:
     limits: Limits = field(default_factory=Limits)
 
 
+@dataclass(frozen=True, slots=True)
+class _SiteFiles:
+    """Contents of the files that other programs and people write; `complaint` is what is wrong with them."""
+
+    counts: Mapping[str, int] = field(default_factory=dict[str, int])
+    counted_at: MonotonicTime = NEVER
+    maintenance: tuple[bool, str] = (False, "")
+    """Whether the file of maintenance is there, by the last answer; and why there is none now."""
+    acknowledged: tuple[Acknowledgement, ...] = ()
+    aside: tuple[str, ...] = ()
+    complaint: str = ""
+
+
 class FaultTracker:
-    """Belongs to the thread that runs the cycles; only saving has one of its own, since a disk may hang."""
+    """Belongs to the thread that runs the cycles. Threads of their own save, and read files: a disk may hang."""
 
     def __init__(self, site: FaultWatchConfig) -> None:
         self._site = site
@@ -111,9 +128,8 @@ class FaultTracker:
         self.status = FaultStatus()
         self._complaint = ""
         self._saver = Saver(site.folder / NAME) if site.folder and not site.read_only else None
-        self._expected: tuple[MonotonicTime, Mapping[str, int]] = (NEVER, {})
-        self._file: tuple[bool, str] = (False, "")
-        """Presence of the file of maintenance by the last answer, and the reason if there is no answer now."""
+        self._files = _SiteFiles()
+        self._reader: Worker[_SiteFiles] | None = None
         self._incomplete = ""
         """Reason why the state file was not understood in full, if it could not be set aside."""
         if site.folder:
@@ -122,12 +138,15 @@ class FaultTracker:
     def start(self, threads: Threads) -> None:
         if self._saver:
             threads.start("faults", self._saver.run)
+        self._reader = Worker("site-files", threads)
         for source in self._sources():
             source.start(threads)
 
     def stop(self) -> None:
         if self._saver:
             self._saver.stop(self._state)
+        if self._reader:
+            self._reader.stop()
         for source in self._sources():
             source.stop()
 
@@ -141,7 +160,7 @@ class FaultTracker:
         named = (("slurm", None if absent else slurm), ("kubernetes", self._site.kubernetes))
         states = ((name, source.answer.error, source.health(name, now)) for name, source in named if source)
         return {
-            **({"file": self._file[1]} if self._site.maintenance_file else {}),
+            **({"file": self._files.maintenance[1]} if self._site.maintenance_file else {}),
             **({"acknowledgements": self._complaint} if self._complaint else {}),
             **{
                 name: "" if health.success else error or f"no answer for {HANGS_SECONDS:g} s"
@@ -153,7 +172,7 @@ class FaultTracker:
     @property
     def released(self) -> bool:
         """Return whether the driver is to be left alone, by the file of maintenance."""
-        return self._file[0] and not self._site.read_only
+        return self._files.maintenance[0] and not self._site.read_only
 
     @property
     def site_xids(self) -> Mapping[int, str]:
@@ -181,8 +200,8 @@ class FaultTracker:
         """Advance the faults by what this cycle read of the GPUs, and update `status`."""
         self._observed_at = monotonic
         before = self._state
-        acknowledged = self._acknowledged()
-        counts = self._counts(monotonic)
+        self._read_files(monotonic)
+        acknowledged, counts = self._files.acknowledged, self._counts()
         stated = counts.get("option") or counts.get("slurm") or 0
         observation = Observation(
             time, self._site.boot, driver, gpus, refused, acknowledged, sxids or {}, unclaimed or {}, stated, booted
@@ -192,12 +211,9 @@ class FaultTracker:
         _log_changes(before, self._state)
         if self._saver:
             self._saver.offer(self._state, monotonic, urgent=_substance(before) != _substance(self._state))
-        if self._site.maintenance_file:
-            self._file = _there(self._site.maintenance_file, self._file[0])
-        aside = state_file.causes_set_aside(self._site.folder / NAME, boot_time()) if self._site.folder else ()
         slurm, kubernetes = self._site.slurm, self._site.kubernetes
         maintenance = {
-            "file": self._file[0],
+            "file": self._files.maintenance[0],
             "slurm": bool(slurm and slurm.answer.value),
             "kubernetes": bool(kubernetes and kubernetes.answer.value.maintenance),
         }
@@ -206,36 +222,30 @@ class FaultTracker:
         self.status = FaultStatus(
             self._state.faults,
             self._state.switches,
-            self._counts(monotonic),
+            self._counts(),
             tuple(source for source, out in maintenance.items() if out),
             self._saver.success if self._saver else None,
             acknowledged_faults(self._state),
-            tuple(sorted({*aside, *((self._incomplete,) if self._incomplete else ())})),
+            tuple(sorted({*self._files.aside, *((self._incomplete,) if self._incomplete else ())})),
             {source: not error for source, error in errors.items()},
         )
 
-    def _counts(self, monotonic: MonotonicTime) -> Mapping[str, int]:
-        """Files of the site are read once a minute."""
-        if monotonic - self._expected[0] >= _EXPECTED_EVERY:
-            kubernetes = self._site.kubernetes
-            counts = {**self._site.expected(), **({"kubernetes": kubernetes.answer.value.gpus} if kubernetes else {})}
-            self._expected = (monotonic, {source: count for source, count in counts.items() if count})
+    def _counts(self) -> Mapping[str, int]:
         devices = sum(known.expected for known in self._state.confirmed_devices.values())
-        return {**self._expected[1], **({"history": devices} if devices else {})}
+        return {**self._files.counts, **({"history": devices} if devices else {})}
 
-    def _acknowledged(self) -> tuple[Acknowledgement, ...]:
-        if not self._site.folder:
-            return ()
-        try:
-            found = acknowledgements.read(self._site.folder)
-        except StateError as error:
-            self._complain(str(error))
-            return ()
-        path = self._site.folder / acknowledgements.NAME
-        self._complain(
-            f"{path}: {found.skipped} lines are no acknowledgements, and are skipped" if found.skipped else ""
-        )
-        return found.entries
+    def _read_files(self, monotonic: MonotonicTime) -> None:
+        """Read the files of the site. While they do not answer, they stay as they were."""
+        read = partial(_read_files, self._site, self._files, monotonic)
+        if self._reader is None:
+            self._files = read()
+        elif self._reader.submit(read) and (found := self._reader.wait(monotonic_time() + FILES_SECONDS)):
+            self._files = found
+        else:
+            complaint = f"the files of the site do not answer in {FILES_SECONDS:g} s"
+            maintenance = (self._files.maintenance[0], complaint)
+            self._files = replace(self._files, complaint=complaint, maintenance=maintenance)
+        self._complain(self._files.complaint)
 
     def _complain(self, complaint: str) -> None:
         """Log what is wrong with the acknowledgements, once."""
@@ -262,6 +272,25 @@ def _load(path: Path, *, read_only: bool) -> tuple[FaultState, str]:
         return found.state, found.cause
     log.warning("some known faults may be lost: %s: %s; kept as %s", path, found.reason, kept)
     return found.state, found.cause if read_only else ""
+
+
+def _read_files(site: FaultWatchConfig, before: _SiteFiles, now: MonotonicTime) -> _SiteFiles:
+    """Return what the files hold now. The numbers of GPUs are read once a minute."""
+    counts, counted_at = before.counts, before.counted_at
+    if now - counted_at >= _EXPECTED_EVERY:
+        kubernetes = {"kubernetes": site.kubernetes.answer.value.gpus} if site.kubernetes else {}
+        expected = {**site.expected(), **kubernetes}
+        counts, counted_at = {source: count for source, count in expected.items() if count}, now
+    there = _there(site.maintenance_file, before.maintenance[0]) if site.maintenance_file else before.maintenance
+    if not site.folder:
+        return _SiteFiles(counts, counted_at, there)
+    aside = state_file.causes_set_aside(site.folder / NAME, boot_time())
+    try:
+        found = acknowledgements.read(site.folder)
+    except StateError as error:
+        return _SiteFiles(counts, counted_at, there, (), aside, str(error))
+    skipped = f"{site.folder / acknowledgements.NAME}: {found.skipped} lines are no acknowledgements, and are skipped"
+    return _SiteFiles(counts, counted_at, there, found.entries, aside, skipped if found.skipped else "")
 
 
 def _there(file: Path, before: bool) -> tuple[bool, str]:  # noqa: FBT001 - the last answer

@@ -13,6 +13,7 @@ from exporter.collectors.base import AnyCollector
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, monotonic_time
 from exporter.core.record import record
 from exporter.core.threads import Threads
+from exporter.core.worker import Worker
 from exporter.driver.interface import Device, DriverError
 from exporter.sampling.reader import (
     NO_STATE,
@@ -25,7 +26,6 @@ from exporter.sampling.reader import (
     read_again,
     read_gpu,
 )
-from exporter.sampling.worker import Worker
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -11,11 +11,11 @@ from exporter.collectors.processes import GpuProcess, Processes
 from exporter.core.clock import Moment, MonotonicClock, MonotonicTime, UnixTime, monotonic_time
 from exporter.core.record import record
 from exporter.core.threads import Threads
+from exporter.core.worker import Worker
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.network_ports import NO_PORTS, NetworkPorts
 from exporter.progress.progress import Reported
 from exporter.sampling.usage.nccl_status import NcclStatus, Statuses
-from exporter.sampling.worker import Worker
 
 SOURCE = "host"
 

@@ -157,7 +157,7 @@ def _gpu(session: Session, index: int, claimed: dict[str, int]) -> NvmlDevice:
     library = session.library
     handle = _address(library.handle("nvmlDeviceGetHandleByIndex", index))
     uuid = library.bound("nvmlDeviceGetUUID", handle)
-    if claimed.setdefault(uuid, index) != index:  # series, owners and faults go by UUID
+    if not uuid or claimed.setdefault(uuid, index) != index:  # series, owners and faults go by UUID
         uuid = f"{uuid}@{index}"
     gpu = NvmlDevice(session, _target(session, uuid, handle), index, uuid)
     gpu.pci_bus_id = sysfs_address(getattr(gpu.told("nvmlDeviceGetPciInfo"), "busId", None) or "")
@@ -201,6 +201,8 @@ def _at_place(session: Session, gpu: NvmlDevice, place: int, slots: int) -> Nvml
 def _instance(session: Session, gpu: NvmlDevice, handle: ctypes.c_void_p, slots: int) -> NvmlDevice:
     library = session.library
     uuid = library.bound("nvmlDeviceGetUUID", handle)
+    if not uuid:
+        raise DriverError("nvmlDeviceGetUUID: none of a MIG instance", "IMPLAUSIBLE")
     gpu_instance = library.bound("nvmlDeviceGetGpuInstanceId", handle)
     compute_instance = library.bound("nvmlDeviceGetComputeInstanceId", handle)
     target = _target(session, uuid, handle, (gpu.target.handle, gpu_instance))

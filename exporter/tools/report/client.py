@@ -69,6 +69,10 @@ def _read(send: Callable[[], requests.Response], end: MonotonicTime, limit: int)
         raise requests.RequestException("ends in the middle of its answer") from None
     except requests.exceptions.ContentDecodingError:
         raise requests.RequestException("does not compress its answer as it says") from None
+    except requests.RequestException:
+        raise
+    except ValueError:  # of the URL parser
+        raise requests.RequestException("leads to an address that is none") from None
 
 
 class ReportError(Exception):

@@ -106,6 +106,12 @@ for g in driver.devices(): print(g.uuid, g.call("nvmlDeviceGetPowerUsage"))
     assert printed(fake, code, READ + code) == [f"{uuid(0)} 350000", f"{uuid(0)}@1 1000"] * 2
 
 
+def test_gpu_of_an_empty_uuid_is_named_by_its_index(fake_nvml: Make) -> None:
+    fake = fake_nvml({"gpu1.uuid": ""})
+
+    assert printed(fake, "print([gpu.uuid for gpu in driver.devices()])") == [f"{[uuid(0), '@1']}"]
+
+
 _SHORT_TIMEOUT = """
 from exporter.driver.nvml import apart
 apart.NEXT_AFTER_SECONDS = apart.ANSWER_TIMEOUT_SECONDS = 0.05

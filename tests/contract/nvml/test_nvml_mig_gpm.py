@@ -35,6 +35,12 @@ print([i.call("nvmlDeviceGetComputeRunningProcesses") for i in gpus[1].instances
     ]
 
 
+def test_mig_instance_without_a_uuid_is_none(fake_nvml: Make) -> None:
+    fake = fake_nvml({**mig_instance(0, 0, 1, "1g.10gb"), **mig_instance(0, 1, 2, "1g.10gb"), "gpu0.mig0.uuid": ""})
+
+    assert printed(fake, "print([each.mig.gpu_instance for each in gpu.instances])") == ["[2]"]
+
+
 def test_mig_share_by_name_where_the_driver_tells_no_attributes(fake_nvml: Make) -> None:
     fake = fake_nvml(
         {**mig_instance(0, 0, 1, "2g.12gb"), "gpu0.mig_places": 4, "call.nvmlDeviceGetAttributes_v2": "ERR 3"}

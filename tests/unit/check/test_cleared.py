@@ -59,6 +59,20 @@ def test_evaluate_without_all_known_faults_is_unknown_or_failed(finding: str, ve
 
 
 @pytest.mark.parametrize(
+    ("finding", "verdict"),
+    [
+        ("", Verdict.UNKNOWN),
+        (FIRES["pcie_width"], Verdict.UNKNOWN),
+        (fault("xid", "XID 119", "reset"), Verdict.FAILED),
+    ],
+)
+def test_evaluate_with_a_fault_of_a_newer_exporter_is_unknown_or_failed(finding: str, verdict: Verdict) -> None:
+    newer = fault("melted", "by heat", "replace").replace('gpu="0"', 'gpu="1"')
+
+    assert evaluate(facts(newer, *([finding] if finding else [])), Limits()).verdict is verdict
+
+
+@pytest.mark.parametrize(
     ("found", "rules"),
     [
         (("row_remap_pending", "ecc_uncorrectable"), ["ecc_uncorrectable"]),

@@ -208,6 +208,12 @@ def test_finding_joins_a_report_in_its_place() -> None:
             "",
         ),
         ("gpu_exporter_build_info 1\n", Limits(), "no GPU is shown, and no reason for it is known"),
+        ("gpu_exporter_build_info 1\ngpu_up NaN\n", Limits(), "no GPU is shown, and no reason for it is known"),
+        (
+            "gpu_exporter_build_info 1\ngpu_up 1\ngpu_fault_timestamp_seconds 1\n",
+            Limits(),
+            "the exporter reports faults that are newer than this check: ",
+        ),
         (
             'gpu_exporter_build_info 1\ngpu_exporter_driver_error{error="DRIVER_NOT_LOADED"} 1\n',
             Limits(),

@@ -6,17 +6,19 @@ import errno
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from exporter.attribution.background_source import BackgroundSource, SourceError
+from exporter.core.threads import Threads
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.model import FaultState, GpuRecord, ObservedGpu
 from exporter.faults.state_file import Saver, StateError
 from exporter.faults.watch import NAME, FaultTracker, FaultWatchConfig
+from tests.attribution_kit.nodes import until
 
 HEALTHY = ObservedGpu("GPU-0", 0, "S", "0000:00:00.0", up=True, joules=5e6, uncorrected=0.0, links=18)
 
@@ -224,7 +226,8 @@ class Started:
     def __init__(self) -> None:
         self.threads: dict[str, Callable[[], None]] = {}
 
-    def start(self, name: str, run: Callable[[], None]) -> None:
+    def start(self, name: str, run: Callable[[], None], longest_pause: float = 1.0) -> None:
+        assert longest_pause > 0
         self.threads[name] = run
 
 
@@ -238,9 +241,39 @@ def test_faults_are_saved_by_a_thread_of_their_own_to_the_end(tmp_path: Path) ->
     thread.start()
     thread.join(30)
 
-    assert list(started.threads) == ["faults"]
+    assert list(started.threads) == ["faults", "site-files"]
     assert not thread.is_alive()
     assert saved(tmp_path) == watch._state
+
+
+def test_files_on_a_mount_that_hangs_stay_as_they_were_while_faults_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back, asked, threads = threading.Event(), list[float](), Threads()
+
+    def expected() -> Mapping[str, int | None]:
+        asked.append(0.0)
+        assert len(asked) == 1 or back.wait(60)
+        return {"slurm": 4 + len(asked)}
+
+    watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b", expected=expected, maintenance_file=tmp_path / "file"))
+    watch.start(threads)
+    observe(watch, 0.0)
+    assert (watch.status.expected["slurm"], watch.status.sources) == (5, {"file": True})
+
+    monkeypatch.setattr("exporter.faults.watch.FILES_SECONDS", 0.01)
+    observe(watch, 60.0)
+    observe(watch, 65.0, replace(HEALTHY, xids={79: 1062.0}))
+    assert [fault.evidence for fault in watch.status.faults] == ["XID 79"]
+    assert (watch.status.expected["slurm"], watch.status.sources) == (5, {"file": False, "acknowledgements": False})
+
+    back.set()
+    until(lambda: not watch._reader.busy_seconds)  # type: ignore[union-attr]
+    monkeypatch.setattr("exporter.faults.watch.FILES_SECONDS", 60.0)
+    observe(watch, 70.0)
+    assert (watch.status.expected["slurm"], watch.status.sources) == (7, {"file": True})
+    watch.stop()
+    threads.stop()
 
 
 def fifo(path: Path) -> None:

@@ -83,6 +83,16 @@ def test_answer_that_breaks_off_is_told_in_words(head: bytes, body: bytes, says:
         Client(Access(url)).instant("up", 0)
 
 
+@pytest.mark.parametrize("address", [b"http://[::1", b"http://\xff\xfe", b"http://a..b/"])
+def test_redirect_to_what_is_no_address_is_told_in_words(address: bytes) -> None:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
+        handler.wfile.write(b"HTTP/1.0 302 Found\r\nLocation: " + address + b"\r\n\r\n")
+
+    with api(answer) as url, pytest.raises(UnreachableError, match="leads to an address that is none"):
+        Client(Access(url)).instant("up", 0)
+
+
 def test_what_the_request_raises_is_raised() -> None:
     def send() -> requests.Response:
         raise requests.ConnectionError("refused")

@@ -13,9 +13,9 @@ from exporter.collectors.base import Paced
 from exporter.collectors.processes import GpuProcess, Processes
 from exporter.core.clock import Moment, MonotonicTime, UnixTime
 from exporter.core.threads import Threads
+from exporter.core.worker import Worker
 from exporter.host.model import HostUsage
 from exporter.sampling.host_view import HostDeadline, HostQuestion, HostView
-from exporter.sampling.worker import Worker
 from tests.attribution_kit.nodes import host_process, until
 
 ALICE = Owner("process:x", "process", user="alice")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from exporter.sampling.worker import Worker
+from exporter.core.worker import Worker
 from tests.unit.sampling.scripted import DEADLINE, until
 
 
