@@ -24,7 +24,7 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Workloads or owners that one rule of an alert is about: those of `only` (empty: all), without those of `others`."""
+    """Workloads or owners that one rule is about: those of `only` (empty: all), without those of `others`."""
 
     on: str = WORKLOAD
     only: str = ""
