@@ -97,7 +97,9 @@ _HOLDERS = (
 _NODE_HOLDERS = "sum by (workload) (gpu_workload_allocated_gpus{cluster=%[1]q,instance=%[2]q}) > 0"
 _LIST = (
     '{{ range $i, $holder := sortByLabel "workload" . }}'
-    "{{ if $i }}, {{ end }}{{ $holder.Labels.workload }}{{ with $holder.Labels.user }} ({{ . }}){{ end }}{{ end }}"
+    "{{ if $i }}, {{ end }}{{ $holder.Labels.workload }}"
+    + job_name(workload="$holder.Labels.workload")
+    + "{{ with $holder.Labels.user }} ({{ . }}){{ end }}{{ end }}"
 )
 HIT = unless_silent(
     f"{{{{ with printf `{_HOLDERS}` $labels.cluster $labels.instance $labels.uuid | query }}}}"
@@ -118,9 +120,9 @@ _TOP_STATE = (
 )
 
 
-def by_state(text: Mapping[str, str]) -> str:
-    """Return the text of the state of the first result."""
-    branches = "{{ else if ".join(f"eq .Labels.state `{state}` }}}}{words}" for state, words in text.items())
+def by_state(text: Mapping[str, str], label: str = "state") -> str:
+    """Return the text of the state, or of another label, of the first result."""
+    branches = "{{ else if ".join(f"eq .Labels.{label} `{state}` }}}}{words}" for state, words in text.items())
     return f"{{{{ if {branches}{{{{ end }}}}"
 
 
