@@ -12,6 +12,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as model
 
 from dashboards.parts import absence, uid, variable
+from dashboards.parts.lines import lines
 from dashboards.parts.once import once
 from dashboards.parts.query import ALERTS, SOURCE
 from dashboards.parts.style import ORANGE, RED
@@ -108,6 +109,7 @@ def _name_constants(panels: list[dict[str, Any]]) -> None:
         for target in targets:
             for name, text in variable.CONSTANTS.items():
                 target["expr"] = target["expr"].replace(text, f"${name}")
+            target["expr"] = lines(target["expr"])
 
 
 def _drop_unused_constants(data: dict[str, Any]) -> None:

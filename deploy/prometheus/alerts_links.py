@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
-from deploy.prometheus.wording import GPU, HIT, first_step, of_gpu
+from deploy.prometheus.wording import GPU, HIT, by_value, first_step, of_gpu
 
 _REPEATS = 'gpu_nvlink_errors_total{<gpu>type=~"replay|recovery|link_recovery"}'
 _DOWN = of_gpu('gpu_fault_timestamp_seconds{<gpu>,fault="nvlink_down"}', " {{ .Labels.evidence }}.")
+_FABRIC = {
+    "fabric_state": "is not started",
+    "fabric_join": "was not joined",
+    "fabric_route": "has an unhealthy route",
+    "fabric_configuration": "is configured wrongly",
+    "fabric_bandwidth": "has less bandwidth",
+    "fabric_recovery": "recovers a route",
+    "fabric_timeout": "recovers from access time-outs",
+    "fabric_cliques": "is another clique than that of the node's other GPUs",
+}
 _UNHEALTHY = of_gpu(
-    'gpu_finding{<gpu>,finding=~"fabric_.*"}',
-    " It reports {{ reReplaceAll `_` ` ` .Labels.finding }} of its NVLink fabric.",
+    'gpu_finding{<gpu>,finding=~"fabric_.*"}', f" Its NVLink fabric {by_value('.Labels.finding', _FABRIC)}."
 )
 _STEP = of_gpu(
     'gpu_finding{<gpu>,finding=~"fabric_state|fabric_configuration"}',

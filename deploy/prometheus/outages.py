@@ -52,4 +52,4 @@ def unless_silent(text: str) -> str:
     """`text` of an alert that asks for other series of the target, where there are any."""
     target = exporters("cluster=%q,instance=%q")
     query = f"printf `max{target} == 0` $labels.cluster $labels.instance | query"
-    return f"{{{{ with {query} }}}}Its node does not answer now.{{{{ else }}}}{text}{{{{ end }}}}"
+    return f"{{{{ with {query} }}}}Its node is unreachable now.{{{{ else }}}}{text}{{{{ end }}}}"

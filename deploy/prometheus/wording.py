@@ -100,7 +100,9 @@ _HOLDERS = (
 _NODE_HOLDERS = "sum by (workload) (gpu_workload_allocated_gpus{cluster=%[1]q,instance=%[2]q}) > 0"
 _LIST = (
     '{{ range $i, $holder := sortByLabel "workload" . }}'
-    "{{ if $i }}, {{ end }}{{ $holder.Labels.workload }}{{ with $holder.Labels.user }} ({{ . }}){{ end }}{{ end }}"
+    "{{ if $i }}, {{ end }}{{ $holder.Labels.workload }}"
+    + job_name(workload="$holder.Labels.workload")
+    + "{{ with $holder.Labels.user }} ({{ . }}){{ end }}{{ end }}"
 )
 HIT = unless_silent(
     f"{{{{ with printf `{_HOLDERS}` $labels.cluster $labels.instance $labels.uuid | query }}}}"

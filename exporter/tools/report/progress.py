@@ -28,6 +28,8 @@ def reported(scope: str, by: str, window: str = "") -> str:
 def bound(scope: str, by: str, window: str = "") -> str:
     """The mean of the bounds, each weighted by what its GPUs could do."""
     most = f"avg_over_time({BOUND}{{{scope}}}[{window}])" if window else f"{BOUND}{{{scope}}}"
+    if "workload" in by.split(", "):
+        return f"max by ({by}) ({most})"
     peaks = _summed(PEAKS, scope, window)
     return f"sum by ({by}) ({most} * {peaks}) / (sum by ({by}) ({peaks} and {most}) > 0)"
 
