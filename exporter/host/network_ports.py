@@ -74,7 +74,7 @@ class _PortHistory:
 
 @dataclass(slots=True)
 class PortWatch:
-    """Judges ports by their own past and by others of their kind on this node."""
+    """Evaluates ports by their own past and by others of their kind on this node."""
 
     _past: dict[Key, _PortHistory] = field(default_factory=dict[Key, _PortHistory])
 

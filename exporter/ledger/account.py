@@ -47,7 +47,7 @@ class Counted(NamedTuple):
 class Reading:
     """One target in one cycle. `signals` is None where it could not be read.
 
-    A GPU whose instances are among the readings of the cycle is booked as their sum: its own signals and allocations
+    A GPU whose instances are among the readings of the cycle counts as their sum: its own signals and allocations
     are not used. `joules` is the energy since the last cycle, known for whole GPUs only.
     """
 

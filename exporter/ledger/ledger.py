@@ -247,7 +247,7 @@ def _sums(
     rows = iter(usage)
     for reading in current.readings:
         target = reading.target
-        if target.uuid in instances:  # booked as its instances
+        if target.uuid in instances:  # counts as its instances
             continue
         division = divisions[target.uuid]
         for part, row in zip(division.owner_usages, rows):  # noqa: B905 - the rows of the next targets follow

@@ -25,7 +25,7 @@ from exporter.tools.report.model import (
 _NEARLY_OUT = 0.95
 """Fraction of the memory there is, as in its alerts."""
 _SHORT_SECONDS = 60.0
-"""A shorter job has no advice and no tables: they would judge its start."""
+"""A shorter job has no advice and no tables: they would describe its start."""
 _LITTLE_BYTES = 0.05 * (1 << 30)
 _MAX_DEVICES = 64
 """Rows of the GPU table; of larger jobs the worst are shown."""
