@@ -90,7 +90,11 @@ WRONG: list[tuple[Values, list[Object], str]] = [
         [quota({"pods": "3"}, {"pods": "2"}), node("a", LABELLED), node("b", LABELLED)],
         "ResourceQuota team of namespace mon has pods=3 with 2 in use, and this release needs 2 times 1:",
     ),
-    ({}, [quota({"limits.memory": "200Mi"})], "has limits.memory=200Mi with 0 in use, and this release needs 1 times 256Mi:"),
+    (
+        {},
+        [quota({"limits.memory": "200Mi"})],
+        "with 0 in use, and this release needs 1 times 256Mi:",
+    ),
     (
         {"runtimeClass": {"name": "nvidia"}},
         [named("RuntimeClass", "nvidia-cdi"), named("RuntimeClass", "kata")],
@@ -123,8 +127,10 @@ RIGHT: list[tuple[Values, list[Object]]] = [
     ({}, [quota({"limits.cpu": "1"}, scopes=["BestEffort"])]),
     (
         {},
-        [quota({"pods": "3", "memory": "1", "limits.memory": "1Gi"}, {"pods": "1", "limits.memory": "512Mi"})]
-        + [node("a", LABELLED), node("b", LABELLED), node("c", {"kubernetes.io/os": "linux"})],
+        [
+            quota({"pods": "3", "memory": "1", "limits.memory": "1Gi"}, {"pods": "1", "limits.memory": "512Mi"}),
+            *(node("a", LABELLED), node("b", LABELLED), node("c", {"kubernetes.io/os": "linux"})),
+        ],
     ),
     ({"resources": {"requests": {"cpu": None}}}, [limits(defaultRequest={"cpu": "1"}), quota({"cpu": "10"})]),
     ({}, [{**named("LimitRange", "none"), "spec": {}}, {**named("ResourceQuota", "none"), "spec": {}}]),
