@@ -91,11 +91,11 @@ def _waste_hours(level: str, labels: tuple[str, ...]) -> Recording:
 
 
 _TOP_WASTE = record(
-    "workload:gpu_waste_hours:topk30m",
+    "workload:gpu_waste_hours:topk1h",
     ("workload",),
     "topk by (cluster) (200, sum by (cluster, workload)"
     f" (sum_over_time(workload:gpu_waste:rate5m[{ACCOUNTING_INTERVAL}])) / 60 > 0)",
-    "Wasted GPU hours of the 200 workloads of a cluster that wasted most in 30 minutes: who to list of a month.",
+    "Wasted GPU hours of the 200 workloads of a cluster that wasted most in an hour: who to list of a month.",
 )
 _EXPORTERS = record(
     "cluster:gpu_exporters:count",

@@ -11,10 +11,10 @@ from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import by, record
 from exporter.accounting.families import OWNER_COUNTER_LABELS
 
-INTERVAL = "30m"
-"""A month has 1,440 values of each series, and the last half hour is not in it yet."""
-_LATEST = "1h"
-"""Age up to which a counter has a value. Later growth is caught up with."""
+INTERVAL = "1h"
+"""A month has 720 values of each series, and the last hour is not in it yet."""
+_LATEST = "2h"
+"""Age up to which a counter has a value: longer than the interval, for nodes that went between two evaluations."""
 _REACH = "25h"
 """Range in which the last recorded value is searched. Counters outlive their owner's work by 24 hours."""
 _REACH_SECONDS = 25 * 3600

@@ -54,7 +54,7 @@ def digest(client: Client, group: Group, since: float, prices: str, now: float) 
     )
     covered = client.instant(promql.covered_seconds(group.in_cluster, window), now)
     compared = () if group.level else client.instant(promql.SCHEDULER_DIFFERENCE.format(window=window), now)
-    if not allocated:  # levels are recorded every 30 minutes: the first hours are the workloads'
+    if not allocated:  # levels are recorded every hour: the first hours are the workloads'
         allocated = [row.allocated for row in rows]
         wasted = [row.wasted for row in rows if row.wasted is not None]
     return Digest(

@@ -40,7 +40,7 @@ def counter(labels: str, values: str) -> Mapping[str, str]:
 CASES: dict[str, tuple[Mapping[str, str], float]] = {
     # `increase` gives nothing for the first sample: 60 of 7200 s were in it.
     "birth in the look-back": (counter(life("a", 180), "_x4 60+60x119 7200x600"), 7200),
-    # `x - (x offset 30m or 0)` counts the 3600 s of the past again.
+    # `x - (x offset 1h or 0)` counts the 3600 s of the past again.
     "not scraped for five hours": (counter(life("a", 0), "0+60x60 _x299 21600x300"), 21600),
     # A reset is no guess: the second life is a series of its own, even where it grows above the first.
     "restart that lost the disk": (
@@ -80,7 +80,7 @@ CASES: dict[str, tuple[Mapping[str, str], float]] = {
 def _document(series: Mapping[str, str], rules: Path, expected: Mapping[str, float]) -> Mapping[str, object]:
     return {
         "rule_files": [str(rules)],
-        "evaluation_interval": "30m",
+        "evaluation_interval": "1h",
         "tests": [
             {
                 "interval": "1m",
