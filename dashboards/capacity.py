@@ -41,7 +41,7 @@ _ANSWERS = f"sum by (cluster, answer) ({_mean('cluster_answer:gpu_shortage:sum')
 _COUNTED = f"sum by (cluster, model) ({_now('model:gpu_up:count')})"
 _MEAN_PRICE = (
     f"(sum by (cluster) {promql.priced(_COUNTED)}"
-    f" / sum by (cluster) ({_COUNTED} and on (model) {promql.PRICES}) * {_MONTH_HOURS})"
+    f" / sum by (cluster) ({_COUNTED} and on ({promql.WHOLE}) {promql.PRICES.of_whole}) * {_MONTH_HOURS})"
 )
 _DEMANDED = f"sum({_now(_DEMAND)})"
 _HISTORY = f"({_DEMANDED})[{RANGE}:5m]"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import by, record
 from exporter.accounting.families import OWNER_COUNTER_LABELS
+from exporter.tools.report.accounting.prices import KINDS
 
 INTERVAL = "1h"
 """A month has 720 values of each series, and the last hour is not in it yet."""
@@ -87,3 +88,11 @@ ACCOUNTING = (
     ),
 )
 """Rules of one group, in this order: the increase reads the last recorded value before it is replaced."""
+
+GPU_KINDS = record(
+    KINDS,
+    ("model", "profile"),
+    "group by (cluster, model, profile) (last_over_time(cluster_state:gpu_owner_gpu_seconds:increase[35d]))"
+    " or group by (cluster, model) (gpu_info)",
+    "1 for each model and MIG profile of the last 35 days: prices are looked up for them.",
+)

@@ -130,7 +130,7 @@ def _of_cluster() -> Iterator[tuple[str, list[Labels]]]:
     yield "cluster_supply:gpus:sum", [{"supply": name} for name in _SUPPLY]
     yield "cluster_answer:gpu_shortage:sum", [{"answer": name} for name in ("repair", "tune", "buy")]
     yield "model:gpu_up:count", [{"model": name} for name in MODELS]
-    yield "gpu:price_per_hour", [{"model": name, "currency": "USD"} for name in MODELS]
+    yield "gpu:price_per_hour", [{"cluster": "c1", "model": name, "currency": "USD"} for name in MODELS]
     yield "gpu_info", [{"model": MODELS[0], "instance": "n1:9836", "uuid": "GPU-1"}]
     yield "gpu_exporter_build_info", [{"instance": "n1:9836"}]
 

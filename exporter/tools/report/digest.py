@@ -34,11 +34,8 @@ class Group:
         return promql.matchers(cluster=self.cluster) if self.cluster else promql.EVERYTHING
 
 
-def digest(client: Client, group: Group, since: float, prices: str, now: float) -> Digest:
-    """`prices` is PromQL of a series per model.
-
-    Raises ReportError: NoMetricsError where no rule has recorded anything, NoDataError where the group had no GPUs.
-    """
+def digest(client: Client, group: Group, since: float, prices: promql.PriceQueries, now: float) -> Digest:
+    """Raises ReportError: NoMetricsError where no rule recorded anything, NoDataError where the group had no GPUs."""
     window = f"{math.ceil(since)}s"
     levels = ("workload",) if group.level else (*promql.LEVELS, "workload")
     tables = {level: _table(client, level, group.scope, window, prices, now) for level in levels}
@@ -71,7 +68,9 @@ def digest(client: Client, group: Group, since: float, prices: str, now: float) 
     )
 
 
-def _table(client: Client, level: str, scope: str, window: str, prices: str, now: float) -> tuple[Row, ...]:
+def _table(
+    client: Client, level: str, scope: str, window: str, prices: promql.PriceQueries, now: float
+) -> tuple[Row, ...]:
     labels = promql.keys(level).split(", ")
 
     def by_key(expr: str) -> Mapping[tuple[str, ...], Sample]:
