@@ -76,6 +76,26 @@ def test_accounting_is_one_pod_that_no_selector_of_the_exporters_finds(render: R
     assert ("PersistentVolumeClaim", deployment["metadata"]["name"]) in made
 
 
+def test_accounting_is_scraped_and_may_read_the_exporters(render: Render) -> None:
+    """Budgets are alerts of its metrics, and a policy that lets only Prometheus in would keep its pod out."""
+    peers = [{"podSelector": {"matchLabels": {"app": "prometheus"}}}]
+    values = {
+        **ON,
+        "serviceMonitor": {"enabled": True, "labels": {"release": "stack"}},
+        "networkPolicy": {"enabled": True, "from": peers},
+    }
+    made = {(each["kind"], each["metadata"]["name"]): each for each in render(values)}
+    (monitor,) = (each for (kind, _), each in made.items() if kind == "PodMonitor")
+    (deployment,) = (each for (kind, _), each in made.items() if kind == "Deployment")
+    (policy,) = (each for (kind, _), each in made.items() if kind == "NetworkPolicy")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+
+    assert monitor["metadata"]["labels"]["release"] == "stack"
+    assert monitor["spec"]["selector"]["matchLabels"] == labels
+    assert monitor["spec"]["podMetricsEndpoints"] == [{"port": "metrics"}]
+    assert {"podSelector": {"matchLabels": labels}} in policy["spec"]["ingress"][0]["from"]
+
+
 def test_accounting_is_off_by_default(render: Render) -> None:
     assert not [each for each in render({}) if each["kind"] in ("Deployment", "PersistentVolumeClaim")]
 
