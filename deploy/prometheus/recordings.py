@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from deploy.prometheus import recordings_alert
 from deploy.prometheus.declaration import Recording
-from deploy.prometheus.recordings_accounting import ACCOUNTING, GPU_KINDS
+from deploy.prometheus.recordings_accounting import ACCOUNTING, DIFFERENCE, GPU_KINDS
 from deploy.prometheus.recordings_accounting import INTERVAL as ACCOUNTING_INTERVAL
 from deploy.prometheus.recordings_capacity import CAPACITY
 from deploy.prometheus.recordings_common import MODEL, NODE, STATE_INDEX, by, once, record
@@ -188,6 +188,7 @@ GROUPS = (
             MOST,
             GONE_DAY,
             GONE_WEEK,
+            DIFFERENCE,
             *(_waste_hours(level, labels) for level, labels in (("cluster", ()), ("node", NODE), ("model", MODEL))),
         ),
     ),

@@ -11,6 +11,7 @@ from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import by, record
 from exporter.accounting.families import OWNER_COUNTER_LABELS
 from exporter.tools.report.accounting.prices import KINDS
+from exporter.tools.report.definitions import grown_in
 
 INTERVAL = "1h"
 """A month has 720 values of each series, and the last hour is not in it yet."""
@@ -95,4 +96,13 @@ GPU_KINDS = record(
     "group by (cluster, model, profile) (last_over_time(cluster_state:gpu_owner_gpu_seconds:increase[35d]))"
     " or group by (cluster, model) (gpu_info)",
     "1 for each model and MIG profile of the last 35 days: prices are looked up for them.",
+)
+_DAY = "gpu_accounting_day_gpu_seconds > 0"
+_RECORDED = "cluster_state:gpu_owner_gpu_seconds:increase"
+DIFFERENCE = record(
+    "cluster:gpu_accounting_difference:ratio",
+    (),
+    f"abs(sum by (cluster) ({grown_in('1d')(_RECORDED)}) * 3600 / max by (cluster) ({_DAY}) - 1)"
+    f" and on (cluster) last_over_time({_RECORDED}[{_LATEST}] offset {_REACH})",
+    "GPU time of the last day that the recorded totals and the accounting service count differently, of all.",
 )

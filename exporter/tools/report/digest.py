@@ -50,7 +50,7 @@ def digest(client: Client, group: Group, since: float, prices: promql.PriceQueri
         for query in (promql.allocated_gpu_hours, promql.wasted)
     )
     covered = client.instant(promql.covered_seconds(group.in_cluster, window), now)
-    compared = () if group.level else client.instant(promql.SCHEDULER_DIFFERENCE.format(window=window), now)
+    compared = () if group.level else client.instant(promql.DIFFERENCE.format(window=window), now)
     if not allocated:  # levels are recorded every hour: the first hours are the workloads'
         allocated = [row.allocated for row in rows]
         wasted = [row.wasted for row in rows if row.wasted is not None]
@@ -64,7 +64,7 @@ def digest(client: Client, group: Group, since: float, prices: promql.PriceQueri
         tables={level: table for level, table in tables.items() if table},
         causes=hours,
         advice=advice.of_states(hours, of_whole=sum(allocated)),
-        scheduler_difference=compared[0].value if compared else None,
+        accounting_difference=compared[0].value if compared else None,
     )
 
 

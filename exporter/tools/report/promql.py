@@ -329,7 +329,10 @@ def models(selector: str, window: str) -> str:
 
 
 RULE, ANY_METRICS = "cluster_state:gpu_state_seconds:rate5m", "count(gpu_exporter_build_info)"
-SCHEDULER_DIFFERENCE = "max(max_over_time(gpu_accounting_scheduler_difference_ratio[{window}]))"
+DIFFERENCE = (
+    "max(max_over_time(gpu_accounting_scheduler_difference_ratio[{window}])"
+    " or max_over_time(cluster:gpu_accounting_difference:ratio[{window}])) >= 0.01"
+)
 
 
 def covered_seconds(scope: str, window: str) -> str:

@@ -35,6 +35,7 @@ OF_SCRAPERS = set(SCRAPE.split(", "))
 OTHERS = {
     "up": {"slurm_partition"},
     "gpu_accounting_scheduler_difference_ratio": set(),
+    "gpu_accounting_day_gpu_seconds": set(),
     "gpu_accounting_unread_nodes": set(),
     "gpu_accounting_waiting_gpus": {"reason"},
     "gpu_accounting_waiting_jobs": {"size"},

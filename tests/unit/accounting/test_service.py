@@ -324,6 +324,22 @@ def test_difference_to_the_scheduler_is_a_metric_of_the_service(tmp_path: Path) 
     assert (status, values) == (1, [1.0, 0.5])
 
 
+@pytest.mark.parametrize(("hours", "seconds"), [(24, 24 * 3600.0), (23, 0.0)])
+def test_gpu_time_of_a_whole_day_is_a_metric_of_the_service(tmp_path: Path, hours: int, seconds: float) -> None:
+    now = int(time.time()) // 3600
+    database = Database(tmp_path / command.DATABASE)
+    rows = [
+        {**LATE, "allocation": f"{back}", "hour": now - back, "states": {"free": 3600.0}} for back in range(hours + 1)
+    ]
+    database.add("n1", "n1", Cursor("s", 1), rows, 0.0)
+    database.close()
+    options = ("--nodes", "http://127.0.0.1:1", "--interval", "0", "--state.dir", str(tmp_path))
+
+    command.run(load(command.AccountingConfig, options, {}))
+
+    assert command._REGISTRY.get_sample_value("gpu_accounting_day_gpu_seconds") == seconds  # pyright: ignore[reportPrivateUsage]
+
+
 def test_price_file_with_an_error_is_refused_at_the_start(tmp_path: Path) -> None:
     prices = tmp_path / "prices.yaml"
     prices.write_text("prices: none\n")

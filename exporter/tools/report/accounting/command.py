@@ -10,6 +10,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
+from exporter.accounting.model import HOUR_SECONDS
 from exporter.accounting.writer import RETENTION_SECONDS
 from exporter.config.command_line import Page
 from exporter.config.kinds import address, address_text, duration, names, optional_path, path, text
@@ -37,6 +38,11 @@ _DIFFERENCE = Gauge(
     "gpu_accounting_scheduler_difference_ratio",
     "GPU time of ended jobs that the scheduler and the nodes count differently, of all that the scheduler counts, at"
     " the last daily check. Jobs that differ by less than 1 % are left out. 0 before the first check.",
+    registry=_REGISTRY,
+)
+_DAY = Gauge(
+    "gpu_accounting_day_gpu_seconds",
+    "GPU time of all GPUs, free or not, in the last 24 whole hours; 0 before it has collected for as long.",
     registry=_REGISTRY,
 )
 _QUEUE = Queue(lambda: float(unix_time()))
@@ -166,7 +172,11 @@ def _collect(config: AccountingConfig, database: Database) -> int:
 
 
 def _show_months(database: Database, config: AccountingConfig, now: float) -> dict[str, str]:
-    """Count the month of each team with a budget anew. Return what went wrong."""
+    """Count the last day and the month of each team with a budget anew. Return what went wrong."""
+    hour = now // HOUR_SECONDS * HOUR_SECONDS
+    day = hour - 24 * HOUR_SECONDS, hour
+    whole = database.hours_covered(*day) == 24  # noqa: PLR2004 - hours
+    _DAY.set(sum(each.seconds for each in database.totals("model", *day)) if whole else 0)
     try:
         if config.prices:
             _BUDGETS.teams = months(database, read_prices(config.prices).of(config.cluster), now)
