@@ -95,7 +95,7 @@ GPU_KINDS = record(
     ("model", "profile"),
     "group by (cluster, model, profile) (last_over_time(cluster_state:gpu_owner_gpu_seconds:increase[35d]))"
     " or group by (cluster, model) (gpu_info)",
-    "1 for each model and MIG profile of the last 35 days: prices are looked up for them.",
+    "1 for each model and MIG profile of the last 35 days, which prices select.",
 )
 _DAY = "gpu_accounting_day_gpu_seconds > 0"
 _RECORDED = "cluster_state:gpu_owner_gpu_seconds:increase"

@@ -13,7 +13,7 @@ from typing import Any
 
 from exporter.accounting.model import Allocation, Amount, Batch, CounterKey, CounterRow, HourKey, HourRow, Stored
 from exporter.attribution.owner import Owner
-from exporter.host.text import new_file
+from exporter.host.text import exists, new_file
 
 NAME = "accounting.sqlite"
 VERSION = 1
@@ -84,7 +84,7 @@ class AccountingStore:
 
     def write(self, batch: Batch) -> None:
         """Write all of the batch or nothing. Each row that changed gets the next numbers."""
-        if not self._path.exists():
+        if not exists(self._path):
             self._restore()
         database = self._database
         database.execute("BEGIN IMMEDIATE")
