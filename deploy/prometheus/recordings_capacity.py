@@ -55,6 +55,7 @@ _WASTED = f"(cluster:gpu_waste:rate5m or 0 * {_ALLOCATED})"
 
 
 def _least(first: str, second: str) -> str:
+    """Return the lesser of two, nothing without the second."""
     return f"(({first}) <= ({second}) or ({second}))"
 
 
@@ -83,7 +84,7 @@ _BROKEN = _of("unhealthy", "out of service")
 _TUNABLE = _of("reclaimable", "no CPU or memory", "fragmented", "free")
 
 
-_REPAIR = _least(_PENDING, _BROKEN)
+_REPAIR = _least(_BROKEN, _PENDING)
 _REST = f"clamp_min({_PENDING} - {_BROKEN}, 0)"
 CAPACITY: tuple[Recording, ...] = (
     record(
@@ -160,7 +161,7 @@ CAPACITY: tuple[Recording, ...] = (
             "answer",
             {
                 "repair": _REPAIR,
-                "tune": _least(_REST, _TUNABLE),
+                "tune": _least(_TUNABLE, _REST),
                 "buy": f"clamp_min({_REST} - {_TUNABLE}, 0)",
             },
         ),
