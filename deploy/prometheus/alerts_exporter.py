@@ -115,8 +115,8 @@ or label_replace(gpu_exporter_attribution_conflicts{source="slurm_steps"} > 0, "
 or label_replace(gpu_exporter_node_source_success == 0, "of", "node", "", "")
 or gpu_scrape_collector_success == 0
 or label_replace(max without (source) (gpu_exporter_xid_source_up) == 0, "collector", "xid", "", "")
-or label_replace(gpu_accounting_scheduler_difference_ratio > <max_difference_ratio>, "source", "accounting", "", "")
-or label_replace(cluster:gpu_accounting_difference:ratio > <max_difference_ratio>, "source", "accounting", "", "")""",
+or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accounting_difference:ratio)\
+ > <max_difference_ratio>, "source", "accounting", "", "")""",
         params=(
             Param(
                 "max_difference_ratio",
