@@ -40,7 +40,7 @@ _PRICE: Schema = {
     "additionalProperties": False,
     "required": ["per_gpu_hour"],
     "properties": {
-        **{name: {"type": "string"} for name in ("model", "profile", "pool")},
+        **{name: {"type": "string"} for name in ("model", "profile", "cluster", "pool")},
         "per_gpu_hour": {"type": "number", "minimum": 0},
         "from": _DAY,
         "to": _DAY,

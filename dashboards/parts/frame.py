@@ -59,6 +59,12 @@ def dashboard(
             .include_vars(True)
             .keep_time(not live)
         )
+        .link(
+            build.DashboardLink("Cost of last month")
+            .type(model.DashboardLinkType.LINK)
+            .url(f"/d/{uid.SHOWBACK}?from=now-1M/M&to=now-1M/M")
+            .include_vars(True)
+        )
         .annotation(_firing("Critical alerts", "critical", RED, scope))
         .annotation(_firing("Warnings", "warning", ORANGE, scope))
         .with_variable(variable.datasource())

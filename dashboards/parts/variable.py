@@ -120,7 +120,7 @@ def shown(scope: str, count: int = 12) -> build.QueryVariable:
 def shown_of_month(scope: str, count: int) -> build.QueryVariable:
     """Return the same by the recorded top lists, and of those that work now: a month has too many workloads to read."""
     now = "max by (workload) (workload:{}:rate5m{{{}}})".format
-    listed = f"max by (workload) (sum_over_time(workload:gpu_waste_hours:topk30m{{{scope}}}[$__range]))"
+    listed = f"max by (workload) (sum_over_time(workload:gpu_waste_hours:topk1h{{{scope}}}[$__range]))"
     return _worst(count, f"{listed} or {now('gpu_waste', scope)}", now("gpu_workload_allocated", scope))
 
 

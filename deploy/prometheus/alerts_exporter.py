@@ -121,22 +121,28 @@ or label_replace(gpu_exporter_attribution_conflicts{source="slurm_steps"} > 0, "
 or label_replace(gpu_exporter_node_source_success == 0, "of", "node", "", "")
 or gpu_scrape_collector_success == 0
 or label_replace(max without (source) (gpu_exporter_xid_source_up) == 0, "collector", "xid", "", "")
-or label_replace(gpu_accounting_scheduler_difference_ratio > <max_difference_ratio>, "source", "accounting", "", "")""",
-        params=(Param("max_difference_ratio", 0.05, Unit.RATIO, "GPU time that the scheduler counts differently."),),
+or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accounting_difference:ratio)\
+ > <max_difference_ratio>, "source", "accounting", "", "")""",
+        params=(
+            Param(
+                "max_difference_ratio",
+                0.05,
+                Unit.RATIO,
+                "GPU time that the scheduler or the recorded totals count differently.",
+            ),
+        ),
         for_="15m",
         keep_firing_for="15m",
         meaning="A source of the exporter fails (owners, expected GPUs, a group of driver calls), or the "
-        "accounting and the scheduler differ.",
-        summary="{{ if eq $labels.source `accounting` }}The accounting and the scheduler differ by "
-        + percent()
-        + "{{ else }}"
-        + NODE
-        + " gets no data from "
+        "accounting differs from the scheduler or the recorded totals.",
+        summary="{{ if eq $labels.source `accounting` }}The accounting differs from the scheduler "
+        "or the recorded totals by " + percent() + "{{ else }}" + NODE + " gets no data from "
         "{{ or $labels.source $labels.collector }}{{ end }}",
-        description="{{ if eq $labels.source `accounting` }}The scheduler and the nodes differ in "
+        description="{{ if eq $labels.source `accounting` }}The accounting and the scheduler, or the "
+        "recorded totals of a day, differ in "
         + percent()
-        + " of the GPU time of ended jobs. Read the log of gpu-exporter accounting: "
-        "it names the jobs.{{ else if eq $labels.of `shared` }}"
+        + " of the GPU time. Read the log of gpu-exporter accounting: "
+        "it names jobs and unread nodes.{{ else if eq $labels.of `shared` }}"
         "GPUs of " + NODE + " that Slurm allocates to several jobs: "
         "{{ $value }}. Each job "
         "has a fraction of them.{{ else if eq $labels.of `owners` }}Source {{ $labels.source }} of " + NODE + " "

@@ -69,7 +69,7 @@ OWNER_NAME = (
 MONEY = "{{ .Value | printf `%.2f` }} {{ .Labels.currency }}"
 HOURLY = found(
     "sum by (currency) (workload_model:gpu_allocation_ratio:sum{cluster=%[1]q,workload=%[2]q}"
-    f" * on (model) group_left (currency) {PRICES})",
+    f" * on (cluster, model) group_left (currency) {PRICES})",
     f" Its GPUs cost {MONEY} an hour.",
     "cluster",
     "workload",

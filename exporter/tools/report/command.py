@@ -33,6 +33,7 @@ from exporter.tools.report.document import Document
 from exporter.tools.report.job import ReportRequest, job_report, nothing, slurm_job, window
 from exporter.tools.report.model import Digest, JobReport
 from exporter.tools.report.options import MONTH_FORMATS, PrometheusConfig, ReportConfig
+from exporter.tools.report.promql import PriceQueries
 from exporter.tools.report.showback import document, showback, to_csv, to_focus, to_json, to_opencost
 from exporter.tools.report.subject import EXPECTED, Named, named, selected
 from exporter.tools.report.summary import SlurmPart, is_of, jobs, slurm, slurm_facts, slurm_jobs
@@ -92,10 +93,10 @@ def run(config: ReportConfig) -> int:
         sys.stdout.write(rules(prices))
         return 0
     if config.month:
-        return _month(config, config.month, prices or Prices("", ()))
+        return _month(config, config.month, (prices or Prices("", ())).of(config.cluster))
     if config.format in MONTH_FORMATS or config.team:
         raise ConfigError("--team and --format csv, focus and opencost: expected with --month")
-    recorded = promql.PRICES if prices is None else site_prices(prices)
+    recorded = PriceQueries(site_prices(prices), site_prices(prices, whole=True)) if prices else promql.PRICES
     subject = _subject(config, recorded)
     client = Client(access(config.prometheus))
     try:
@@ -182,7 +183,7 @@ def _accounted(report: JobReport | Digest, job: str, config: ReportConfig, clien
     return slurm(report, known) if known and is_of(report, known) else None
 
 
-def _subject(config: ReportConfig, prices: str) -> Subject:
+def _subject(config: ReportConfig, prices: PriceQueries) -> Subject:
     """Return what is asked for. Raises ConfigError unless it is exactly one thing."""
     options = [option for option in _SUBJECTS if getattr(config, option)]
     wanted = options + ([_ARGUMENT] if config.name else [])

@@ -39,11 +39,8 @@ class ReportRequest:
     """Unix time that the runs of its name are compared before and after."""
 
 
-def job_report(client: Client, request: ReportRequest, prices: str, now: float) -> JobReport:
-    """`prices` is PromQL of a series per model.
-
-    Raises ReportError; NoDataError where nothing is known of it in the range, or of several of that name.
-    """
+def job_report(client: Client, request: ReportRequest, prices: promql.PriceQueries, now: float) -> JobReport:
+    """Raises ReportError; NoDataError where nothing is known of it in the range, or of several of that name."""
     span = allocated_span(client, request.selector, request.since, now)
     if span is None:
         raise nothing(client, request.title, request.since, now)
@@ -72,7 +69,7 @@ def job_report(client: Client, request: ReportRequest, prices: str, now: float) 
         nodes=nodes,
         devices=devices,
         progress=steps,
-        cost=_cost(allocated(hours), devices, _prices(client, prices, now)),
+        cost=_cost(allocated(hours), devices, _prices(client, prices, *clusters, now=now)),
         advice=advice.of_job(hours, devices, nodes, moved=moved),
         used_hours=used,
         runs=runs(client, info, window(request.since), now, request.changed_at) if counted else None,
@@ -265,14 +262,24 @@ def _summed(ledgers: Iterable[Hours]) -> Hours:
     return _ordered(found)
 
 
-def _prices(client: Client, prices: str, now: float) -> Mapping[str, float]:
-    return {sample.labels.get("model", ""): sample.value for sample in client.instant(prices, now)}
+def _prices(client: Client, prices: promql.PriceQueries, cluster: str = "", *, now: float) -> Mapping[str, float]:
+    """Return the prices of a cluster by what devices are called."""
+    own = (sample for sample in client.instant(prices.by_kind, now) if sample.labels.get("cluster", "") == cluster)
+    return {
+        " MIG ".join(each.labels[name] for name in ("model", "profile") if each.labels.get(name)): each.value
+        for each in own
+    }
 
 
 def _cost(hours: float | None, devices: Sequence[DeviceUse], prices: Mapping[str, float]) -> float | None:
     """So many GPU hours at the mean price of its GPUs, each counted by its share; None if a model has no price."""
-    weights = [(device.model.partition(" MIG ")[0], device.share) for device in devices if device.model]
+    weights = [
+        (prices.get(device.model, prices.get(device.model.partition(" MIG ")[0])), device.share)
+        for device in devices
+        if device.model
+    ]
     whole = sum(share for _, share in weights)
-    if not whole or hours is None or any(model not in prices for model, _ in weights):
+    priced = [price * share for price, share in weights if price is not None]
+    if not whole or hours is None or len(priced) < len(weights):
         return None
-    return hours * sum(prices[model] * share for model, share in weights) / whole
+    return hours * sum(priced) / whole

@@ -327,11 +327,9 @@ def digest_document(digest: Digest, currency: str) -> Document:
         ("Allocated", words.hours(digest.allocated)),
         ("Wasted", wasted),
     ]
-    if digest.scheduler_difference:
-        differing = (
-            f"{words.percent(digest.scheduler_difference)} of GPU time; the log of gpu-exporter accounting names jobs"
-        )
-        facts.append(("Slurm differs", differing))
+    if digest.accounting_difference:
+        differing = f"{words.percent(digest.accounting_difference)} of GPU time: see the log of gpu-exporter accounting"
+        facts.append(("Accounts differ", differing))
     blocks: list[Block] = [Facts(tuple(facts))]
     if digest.causes:
         blocks += [Heading("What it was wasted on"), bars(digest.causes)]

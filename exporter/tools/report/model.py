@@ -315,7 +315,7 @@ class Digest:
     """Rows by level, most wasted first."""
     causes: Hours
     advice: tuple[Advice, ...] = field(default=())
-    scheduler_difference: float | None = None
-    """GPU time that Slurm and the nodes count differently, of all; None if it was not compared."""
+    accounting_difference: float | None = None
+    """GPU time that nodes, Slurm and recorded totals count differently, of all, from 1 % on."""
     covered: float | None = None
     """Seconds of the period for which there are recordings; None if that is unknown."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from exporter.tools.report.definitions import (
     ALLOCATED,
@@ -26,8 +27,19 @@ EVERYTHING = 'cluster=~".*"'
 
 LEVELS = ("account", "namespace", "user")
 
-PRICES = "max by (model) (gpu:price_per_hour)"
-"""Price of a GPU hour by exact model, recorded from the site's file of prices."""
+KIND, WHOLE = "cluster, model, profile", "cluster, model"
+"""Labels by which GPU hours have a price: with the profile of MIG instances, and of whole GPUs."""
+
+
+class PriceQueries(NamedTuple):
+    """PromQL for the price of a GPU hour by exact model."""
+
+    by_kind: str = f"max by ({KIND}) (gpu:price_per_hour)"
+    of_whole: str = f'max by ({WHOLE}) (gpu:price_per_hour{{profile=""}})'
+
+
+PRICES = PriceQueries()
+"""Recorded from the site's file of prices."""
 
 TEAM = "team"
 """The level that all work is in: the account, else the namespace."""
@@ -114,7 +126,7 @@ def _ran_of(level: str, scope: str, window: str) -> str:
     return grown_in(window)(f"{level}:gpu_owner_busy_gpu_seconds:increase{{{owned(level, scope)}}}")
 
 
-def price_of_use(level: str, scope: str, window: str, prices: str = PRICES) -> str:
+def price_of_use(level: str, scope: str, window: str, prices: PriceQueries = PRICES) -> str:
     """Return the price of the hours in which kernels ran, by owner of a level."""
     return priced_level(keys(level), _ran_of(level, scope, window), prices)
 
@@ -137,24 +149,27 @@ def wasted_on(level: str, scope: str, window: str) -> str:
     return f"topk by ({by}) (1, {lost} > 0)"
 
 
-def priced(gpu_hours: str, prices: str = PRICES) -> str:
-    """Return the price of GPU hours that have a series per model. Hours of a model without a price are not in it."""
-    return f"(({gpu_hours}) * on (model) group_left () {prices})"
+def priced(gpu_hours: str, prices: PriceQueries = PRICES) -> str:
+    """Return the price of hours of whole GPUs by cluster and model. Those of a model without a price are not in it."""
+    return f"(({gpu_hours}) * on ({WHOLE}) group_left () {prices.of_whole})"
 
 
-def priced_level(by: str, gpu_hours: str, prices: str = PRICES) -> str:
-    """Return the price of GPU hours by owner, of a series per owner and model."""
-    return f"sum by ({by}) {priced(f'sum by ({by}, model) ({gpu_hours})', prices)}"
+def priced_level(by: str, gpu_hours: str, prices: PriceQueries = PRICES) -> str:
+    """Return the price of GPU hours by owner, of a series per owner, cluster, model and profile."""
+    by_kind = f"sum by ({by}, {KIND}) ({gpu_hours})"
+    return f"sum by ({by}) ({by_kind} * on ({KIND}) group_left () {prices.by_kind})"
 
 
-def price_in_states(level: str, scope: str, window: str, states: str, prices: str = PRICES, by: str = "") -> str:
+def price_in_states(
+    level: str, scope: str, window: str, states: str, prices: PriceQueries = PRICES, by: str = ""
+) -> str:
     """The price of the hours that owners of a level had in some states, by the labels `by`."""
     series = f"{level}_state:gpu_owner_gpu_seconds:increase"
 
     return priced_level(by or keys(level), grown_in(window)(f"{series}{{{owned(level, scope)}, {states}}}"), prices)
 
 
-def price_of_waste(level: str, scope: str, window: str, prices: str = PRICES) -> str:
+def price_of_waste(level: str, scope: str, window: str, prices: PriceQueries = PRICES) -> str:
     if level != "workload":
         return price_in_states(level, scope, window, among(LOST), prices)
     return f"sum by ({keys(level)}) ({waste_price(owned(level, scope), window, prices)})"
@@ -174,16 +189,16 @@ def owned(level: str, scope: str) -> str:
     return scope if level in {"workload", "cluster"} else f'{scope}, {label(level)}!=""'
 
 
-def allocated_price(owner: str, window: str, prices: str = PRICES) -> str:
+def allocated_price(owner: str, window: str, prices: PriceQueries = PRICES) -> str:
     """Return the price of the GPUs allocated to each workload; a MIG instance is priced as the part of a GPU it is."""
     return f"{ALLOCATED.promql(totals('workload', owner, window))} * {_mean_price(owner, window, prices)}"
 
 
-def waste_price(owner: str, window: str, prices: str = PRICES) -> str:
+def waste_price(owner: str, window: str, prices: PriceQueries = PRICES) -> str:
     return f"({WASTED.promql(totals('workload', owner, window))}) * {_mean_price(owner, window, prices)}"
 
 
-def _mean_price(owner: str, window: str, prices: str = PRICES) -> str:
+def _mean_price(owner: str, window: str, prices: PriceQueries = PRICES) -> str:
     """Return the mean price of an hour of each workload's GPUs, each counted by the time it was allocated."""
     by = keys("workload")
 
@@ -314,7 +329,10 @@ def models(selector: str, window: str) -> str:
 
 
 RULE, ANY_METRICS = "cluster_state:gpu_state_seconds:rate5m", "count(gpu_exporter_build_info)"
-SCHEDULER_DIFFERENCE = "max(max_over_time(gpu_accounting_scheduler_difference_ratio[{window}]))"
+DIFFERENCE = (
+    "max(max_over_time(gpu_accounting_scheduler_difference_ratio[{window}])"
+    " or max_over_time(cluster:gpu_accounting_difference:ratio[{window}])) >= 0.01"
+)
 
 
 def covered_seconds(scope: str, window: str) -> str:

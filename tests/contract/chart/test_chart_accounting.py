@@ -16,8 +16,11 @@ PRICES: Values = {
         {"model": "NVIDIA H100 80GB HBM3", "per_gpu_hour": 3, "to": "2026-10-16"},
         {"model": "NVIDIA H100 80GB HBM3", "per_gpu_hour": 2.6, "from": "2026-10-16"},
         {"model": "NVIDIA A100-SXM4-80GB", "pool": "spot", "per_gpu_hour": 0.6},
+        {"model": "NVIDIA A100-SXM4-80GB", "profile": "1g.10gb", "cluster": "west", "per_gpu_hour": 1.4},
         {"per_gpu_hour": 0.5, "from": "2026-01-01"},
     ],
+    "budgets": {"vision": 5000},
+    "budget_thresholds": [0.85, 1],
 }
 ON: Values = {"accounting": {"enabled": True}, "web": {"basicAuth": {"enabled": True}}}
 
@@ -33,6 +36,20 @@ def test_chart_records_the_prices_that_the_report_reads(render: Render, tmp_path
     ]
 
     assert made == [yaml.safe_load(rules(read(file)))]
+
+
+def test_chart_alerts_at_the_thresholds_that_the_report_has_by_default(render: Render, tmp_path: Path) -> None:
+    values: Values = {name: value for name, value in PRICES.items() if name != "budget_thresholds"}
+    file = tmp_path / "prices.yaml"
+    file.write_text(yaml.safe_dump(values))
+
+    (made,) = (
+        each["spec"]
+        for each in render({"prices": values, "prometheusRule": {"enabled": True}})
+        if each["metadata"]["name"].endswith("-prices")
+    )
+
+    assert made == yaml.safe_load(rules(read(file)))
 
 
 def test_chart_without_prices_records_none(render: Render) -> None:
@@ -57,6 +74,26 @@ def test_accounting_is_one_pod_that_no_selector_of_the_exporters_finds(render: R
     assert made["Service", service]["spec"]["clusterIP"] == "None"
     assert yaml.safe_load(config["data"]["prices.yaml"]) == PRICES
     assert ("PersistentVolumeClaim", deployment["metadata"]["name"]) in made
+
+
+def test_accounting_is_scraped_and_may_read_the_exporters(render: Render) -> None:
+    """Budgets are alerts of its metrics, and a policy that lets only Prometheus in would keep its pod out."""
+    peers = [{"podSelector": {"matchLabels": {"app": "prometheus"}}}]
+    values = {
+        **ON,
+        "serviceMonitor": {"enabled": True, "labels": {"release": "stack"}},
+        "networkPolicy": {"enabled": True, "from": peers},
+    }
+    made = {(each["kind"], each["metadata"]["name"]): each for each in render(values)}
+    (monitor,) = (each for (kind, _), each in made.items() if kind == "PodMonitor")
+    (deployment,) = (each for (kind, _), each in made.items() if kind == "Deployment")
+    (policy,) = (each for (kind, _), each in made.items() if kind == "NetworkPolicy")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+
+    assert monitor["metadata"]["labels"]["release"] == "stack"
+    assert monitor["spec"]["selector"]["matchLabels"] == labels
+    assert monitor["spec"]["podMetricsEndpoints"] == [{"port": "metrics"}]
+    assert {"podSelector": {"matchLabels": labels}} in policy["spec"]["ingress"][0]["from"]
 
 
 def test_accounting_is_off_by_default(render: Render) -> None:

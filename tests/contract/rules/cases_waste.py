@@ -63,7 +63,7 @@ _TWO_JOBS = {
     **_told("GpuUnderutilized", _job("9", "fay"), computing=1 / 3, wait_storage=1 / 6),
     **_told("GpuAllocatedIdle", _job("8", "fay"), computing=1 / 3, wait_cpu=2 / 3),
     f'gpu_workload_info{{{NODE},workload="slurm:8",job_name="train"}}': "1x120",
-    'gpu:price_per_hour{model="H200",currency="EUR"}': "2x120",
+    'gpu:price_per_hour{cluster="c1",model="H200",currency="EUR"}': "2x120",
     f'gpu_info{{{_ON_GPU_3},model="H200"}}': "1x120",
     f"gpu_allocation_ratio{{{_ON_GPU_3},{_job('8', 'fay')}}}": "1x120",
 }
