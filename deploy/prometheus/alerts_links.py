@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
-from deploy.prometheus.wording import GPU, HIT, by_state, of_gpu
+from deploy.prometheus.wording import GPU, HIT, by_label, of_gpu
 
 _REPEATS = 'gpu_nvlink_errors_total{<gpu>type=~"replay|recovery|link_recovery"}'
 _DOWN = of_gpu('gpu_fault_timestamp_seconds{<gpu>,fault="nvlink_down"}', " {{ .Labels.evidence }}.")
@@ -17,7 +17,7 @@ _FABRIC = {
     "fabric_timeout": "recovers from access time-outs",
     "fabric_cliques": "is another clique than that of the node's other GPUs",
 }
-_UNHEALTHY = of_gpu('gpu_finding{<gpu>,finding=~"fabric_.*"}', f" Its NVLink fabric {by_state(_FABRIC, 'finding')}.")
+_UNHEALTHY = of_gpu('gpu_finding{<gpu>,finding=~"fabric_.*"}', f" Its NVLink fabric {by_label('finding', _FABRIC)}.")
 _REPEATED = of_gpu(
     f"max(sum without (type) (rate({_REPEATS.replace('<gpu>', '<gpu>,')}[<window>]))) > <max_errors_per_second>",
     " It repeats NVLink transfers {{ .Value | printf `%.2f` }} times a second.",
