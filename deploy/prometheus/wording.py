@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from deploy.prometheus.hosts import by_host
 from deploy.prometheus.outages import unless_silent
 from deploy.prometheus.recordings_alert import PRICES
-from deploy.prometheus.states import ADVICE, LOST, POSSIBLY_LOST, TITLES, regex
+from deploy.prometheus.recordings_common import STATE_INDEX
+from deploy.prometheus.states import LOST, POSSIBLY_LOST, regex
 from exporter.faults.rules import RULES
 
 NODE = "{{ or $labels.node $labels.instance }}"
@@ -116,22 +117,24 @@ NODE_ALLOCATED = (
 """Part of a text that says itself where the node is silent."""
 NODE_HIT = unless_silent(NODE_ALLOCATED)
 
+
+def by_value(label: str, text: Mapping[str, str]) -> str:
+    """Return the text of the value that a label has, such as `.Labels.state` in a query or `$labels.action`."""
+    branches = "{{ else if ".join(f"eq {label} `{value}` }}}}{words}" for value, words in text.items())
+    return f"{{{{ if {branches}{{{{ end }}}}"
+
+
+def in_words(query: str) -> str:
+    """Return the query of states with the labels `title` and `advice`."""
+    words = f"max by (state, title, advice) ({STATE_INDEX.record}) ^ 0"
+    return f"({query}) * on (state) group_left (title, advice) {words}"
+
+
 _SECONDS = "gpu_workload_gpu_seconds_total{cluster=%[1]q,workload=%[2]q"
-_TOP_STATE = (
+_TOP_STATE = in_words(
     f'topk(1, sum by (state) (rate({_SECONDS},state=~"{regex((*LOST, *POSSIBLY_LOST))}"}}[<window>]))'
     f' / scalar(sum(rate({_SECONDS},state!="unobserved"}}[<window>]))) > 0)'
 )
-
-
-def by_state(text: Mapping[str, str]) -> str:
-    """Return the text of the state of the first result."""
-    return by_value(".Labels.state", text)
-
-
-def by_value(label: str, text: Mapping[str, str]) -> str:
-    """Return the text of the value that a label has."""
-    branches = "{{ else if ".join(f"eq {label} `{value}` }}}}{words}" for value, words in text.items())
-    return f"{{{{ if {branches}{{{{ end }}}}"
 
 
 def first_step(rule: str) -> str:
@@ -145,19 +148,17 @@ def step_of(action: str) -> str:
 
 
 _COMPUTES = "It computes: compare its clocks, its links and its part of the work."
-_MEANWHILE = {state: f"{title}. {ADVICE.get(state, _COMPUTES)}" for state, title in TITLES.items()}
-_LOST_ON = {
-    state: f"{TITLES[state]}, {percent('.Value')} of its GPU time. Try: {text}" for state, text in ADVICE.items()
-}
+_MEANWHILE = f"{{{{ .Labels.title }}}}. {{{{ or .Labels.advice `{_COMPUTES}` }}}}"
+_LOST_ON = f"{{{{ .Labels.title }}}}, {percent('.Value')} of its GPU time. Try: {{{{ .Labels.advice }}}}"
 _OF_OTHERS = 'state!~"wait_collective|wait_peer|free|unobserved"'
 
 
 def _own_state(selector: str, *values: str) -> str:
     """Return what a GPU, or the GPUs of a node, that others wait for do meanwhile."""
-    query = f"topk(1, sum by (state) (rate({selector}[<window>])) > 0)"
+    query = in_words(f"topk(1, sum by (state) (rate({selector}[<window>])) > 0)")
     return (
         f"{{{{ with printf `{query}` {' '.join(values)} | query }}}}"
-        f"{{{{ with first . }}}} Meanwhile mostly: {by_state(_MEANWHILE)}{{{{ end }}}}{{{{ end }}}}"
+        f"{{{{ with first . }}}} Meanwhile mostly: {_MEANWHILE}{{{{ end }}}}{{{{ end }}}}"
     )
 
 
@@ -228,6 +229,6 @@ STATES_OF_LATE_NODES = f"{{{{ range $node := {_LATE_NODES} }}}} {_NAMED_NODE}: {
 
 TOP_STATE = (
     f"{{{{ with printf `{_TOP_STATE}` $labels.cluster $labels.workload | query }}}}{{{{ with first . }}}}"
-    f" Main cause: {by_state(_LOST_ON)}{{{{ end }}}}{{{{ end }}}}"
+    f" Main cause: {_LOST_ON}{{{{ end }}}}{{{{ end }}}}"
 )
 """The state that costs the workload most, and what to do about it. Needs the parameter `window`."""
