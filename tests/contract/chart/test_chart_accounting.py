@@ -59,7 +59,7 @@ def test_chart_without_prices_records_none(render: Render) -> None:
 
 
 def test_accounting_is_one_pod_that_no_selector_of_the_exporters_finds(render: Render) -> None:
-    documents = render({**ON, "prices": PRICES})
+    documents = render({**ON, "accounting": {"enabled": True, "cluster": "west"}, "prices": PRICES})
     made = {(each["kind"], each["metadata"]["name"]): each for each in documents}
     (deployment,) = (each for each in documents if each["kind"] == "Deployment")
     (daemonset,) = (each for each in documents if each["kind"] == "DaemonSet")
@@ -71,6 +71,7 @@ def test_accounting_is_one_pod_that_no_selector_of_the_exporters_finds(render: R
     assert deployment["spec"]["strategy"] == {"type": "Recreate"}
     assert not daemonset["spec"]["selector"]["matchLabels"].items() <= labels.items()
     assert f"--nodes=http://{service}:9836" in container["args"]
+    assert {"name": "GPU_EXPORTER_CLUSTER", "value": "west"} in container["env"]
     assert made["Service", service]["spec"]["clusterIP"] == "None"
     assert yaml.safe_load(config["data"]["prices.yaml"]) == PRICES
     assert ("PersistentVolumeClaim", deployment["metadata"]["name"]) in made
