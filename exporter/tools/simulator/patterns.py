@@ -203,7 +203,7 @@ _FAULT_ROWS = (
     Kind(name="power-brake",       help="The server pulls the power brake.",               clock=0.5,  power=0.55, power_brake=0.7),
     Kind(name="ecc-storm",         help="Memory errors, some of them uncorrectable.",      xid=94, corrected=4.0, uncorrected=1 / 30, recovery=1),
     Kind(name="row-remap-pending", help="A row wants remapping: reset needed.",            xid=63, recovery=4),
-    Kind(name="row-remap-failed",  help="No spare row left: replace the board.",           xid=64, recovery=4),
+    Kind(name="row-remap-failed",  help="No spare row left: the GPU must be replaced.",           xid=64, recovery=4),
     Kind(name="nvlink-down",       help="NVLink 2 is down.",                               xid=74, link_errors=0.5, recovery=1),
     Kind(name="port-down",         help="The network port beside the GPU is down."),
     Kind(name="port-errors",       help="The network port beside the GPU counts errors.",  port_errors=5.0),
