@@ -115,11 +115,13 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
         audience=Audience.ONCALL,
         severity=Severity.WARNING,
         # XIDs come by themselves, to threads of their own: nobody who asks would notice that none is heard of any more.
+        # Of a GPU that is down, no collector reads anything: that is one alert.
         expr="""\
-label_replace(gpu_exporter_attribution_success == 0, "of", "owners", "", "")
+gpu_finding{finding=~"utilization_stuck|inventory"} \
+or label_replace(gpu_exporter_attribution_success == 0, "of", "owners", "", "")
 or label_replace(gpu_exporter_attribution_conflicts{source="slurm_steps"} > 0, "of", "shared", "", "")
 or label_replace(gpu_exporter_node_source_success == 0, "of", "node", "", "")
-or gpu_scrape_collector_success == 0
+or gpu_scrape_collector_success == 0 unless on (cluster, instance) gpu_up == 0
 or label_replace(max without (source) (gpu_exporter_xid_source_up) == 0, "collector", "xid", "", "")
 or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accounting_difference:ratio)\
  > <max_difference_ratio>, "source", "accounting", "", "")""",
@@ -133,10 +135,20 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         ),
         for_="15m",
         keep_firing_for="15m",
+<<<<<<< HEAD
         meaning="A source of the exporter fails (owners, expected GPUs, a group of driver calls), or the "
         "accounting differs from the scheduler or the recorded totals.",
         summary="{{ if eq $labels.source `accounting` }}The accounting differs from the scheduler "
         "or the recorded totals by " + percent() + "{{ else }}" + NODE + " gets no data from "
+=======
+        meaning="A source of the exporter fails or contradicts another, or a GPU's utilization is stuck.",
+        summary="{{ if eq $labels.source `accounting` }}The accounting and the scheduler differ by "
+        + percent()
+        + "{{ else if $labels.finding }}"
+        + NODE
+        + "{{ if $labels.gpu }} GPU {{ $labels.gpu }} has a stuck utilization{{ else }} has two numbers of expected "
+        "GPUs{{ end }}{{ else }}" + NODE + " gets no data from "
+>>>>>>> h44-ready
         "{{ or $labels.source $labels.collector }}{{ end }}",
         description="{{ if eq $labels.source `accounting` }}The accounting and the scheduler, or the "
         "recorded totals of a day, differ in "
@@ -152,7 +164,13 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         "does not reply to the exporter of "
         + NODE
         + ", or refuses: how many GPUs the node should have, and whether it is "
-        "in maintenance, is known from the other sources alone.{{ else }}Collector {{ $labels.collector }} of "
+        "in maintenance, is known from the other sources alone.{{ else if eq $labels.finding `inventory` }}gres.conf "
+        "and Kubernetes state different numbers of GPUs for "
+        + NODE
+        + ": correct one, or set --expect.gpus.{{ else if $labels.finding }}"
+        + GPU
+        + " reports full use in an idle performance state, without a process. Its utilization means nothing: reload "
+        "the driver, or reset the GPU when it is free.{{ else }}Collector {{ $labels.collector }} of "
         + NODE
         + " fails: {{ if eq $labels.collector `xid` }}no XID arrives from the driver or from the kernel log"
         "{{ else }}its series are missing{{ end }}.{{ end }} " + first_step("owners") + ".",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.contract.rules.case import DEV, NODE, OTHER, OWNER, Case, fires, silent
+from tests.contract.rules.series import finding, gauge
 
 SECOND_NODE = NODE.replace("n1", "n2")
 
@@ -278,6 +279,20 @@ CASES: tuple[Case, ...] = (
         "20m 50m",
         node("gpu_exporter_node_source_success", "1x10 0x10 1x40", ',source="slurm"'),
     ),
+    fires("GpuSourceFailing", "a stuck utilization", "40m", finding("utilization_stuck", "1x50")),
+    fires(
+        "GpuSourceFailing",
+        "gres.conf and Kubernetes contradict each other",
+        "40m",
+        node("gpu_finding", "1x50", ',finding="inventory",severity="degraded"'),
+    ),
+    silent(
+        "GpuSourceFailing",
+        "the GPU itself is down",
+        "40m",
+        node("gpu_scrape_collector_success", "0x50", ',collector="power"') | gauge("gpu_up", "0x50"),
+    ),
+    silent("GpuSourceFailing", "another finding", "40m", finding("hw_thermal", "1x50")),
     fires("GpuSourceFailing", "for long", "40m", node("gpu_scrape_collector_success", "1x10 0x40", ',collector="ecc"')),
     fires(
         "GpuSourceFailing",

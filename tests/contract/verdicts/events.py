@@ -83,6 +83,13 @@ def come_back(rig: Node) -> None:
     rig.gpus[0].answers = gpu(0).answers
 
 
+def fail_telemetry(rig: Node) -> None:
+    """Let the calls of GPU 0 fail that its handle, its memory and its processes do not need."""
+    unknown = DriverError("Unknown Error", "UNKNOWN")
+    words = ("Utilization", "Power", "Energy", "Clock", "Temperature", "Samples")
+    rig.gpus[0].answers |= {name: unknown for name in rig.gpus[0].answers if any(word in name for word in words)}
+
+
 def late(rig: Node) -> None:
     rig.late.add(0)
 
@@ -204,6 +211,14 @@ EVENTS: Mapping[str, Event] = {
         "GpuNvlinkFabricDegraded",
         answers(GpuFabricInfoV=Record(state=2, status=0, healthMask=0)),
         answers(GpuFabricInfoV=Record(state=3, status=0, healthMask=0b0001_10101010)),
+        latched=False,
+    ),
+    "telemetry fails": Event("lost", "GpuLost", fail_telemetry, come_back),
+    "full use in an idle state": Event(
+        "utilization_stuck",
+        "GpuSourceFailing",
+        answers(UtilizationRates=Record(gpu=100, memory=0), PerformanceState=8, ComputeRunningProcesses=()),
+        come_back,
         latched=False,
     ),
     "late call": Event("gpu_slow", "GpuSampleStale", late, in_time, latched=False),

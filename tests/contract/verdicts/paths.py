@@ -27,9 +27,9 @@ _SERIES = re.compile(r"^(?P<name>\w+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)$")
 _GOT = re.compile(r"alertname=\"(\w+)\"")
 _ITEM = re.compile(r"<li><b [^>]*>(?P<verdict>\w+)</b> (?P<summary>.*?)<br>", re.DOTALL)
 _AGE = re.compile(r"\d+ (?:s|min|h) ago")
-_DRIVER = {"GpuSampleStale", "GpuDriverUnavailable"}
+_OF_EXPORTER = {"GpuSampleStale", "GpuDriverUnavailable", "GpuSourceFailing"}
 _ALERTS = {alert.name: alert.expr for alert in (*HARDWARE, SWITCH)}
-_ALERTS |= {alert.name: alert.expr for alert in EXPORTER if alert.name in _DRIVER}
+_ALERTS |= {alert.name: alert.expr for alert in EXPORTER if alert.name in _OF_EXPORTER}
 _ASKED = " ".join(_ALERTS.values())
 """Series that no alert asks for are left out: promtool is slow with many."""
 _GROWING, _FROZEN = "gpu_exporter_sampling_cycles_total", "gpu_throttled_seconds_total"
