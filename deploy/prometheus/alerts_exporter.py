@@ -135,20 +135,15 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         ),
         for_="15m",
         keep_firing_for="15m",
-<<<<<<< HEAD
-        meaning="A source of the exporter fails (owners, expected GPUs, a group of driver calls), or the "
-        "accounting differs from the scheduler or the recorded totals.",
+        meaning="A source of the exporter fails or contradicts another, the accounting differs from the scheduler or "
+        "the recorded totals, or a GPU's utilization is stuck.",
         summary="{{ if eq $labels.source `accounting` }}The accounting differs from the scheduler "
-        "or the recorded totals by " + percent() + "{{ else }}" + NODE + " gets no data from "
-=======
-        meaning="A source of the exporter fails or contradicts another, or a GPU's utilization is stuck.",
-        summary="{{ if eq $labels.source `accounting` }}The accounting and the scheduler differ by "
+        "or the recorded totals by "
         + percent()
         + "{{ else if $labels.finding }}"
         + NODE
         + "{{ if $labels.gpu }} GPU {{ $labels.gpu }} has a stuck utilization{{ else }} has two numbers of expected "
         "GPUs{{ end }}{{ else }}" + NODE + " gets no data from "
->>>>>>> h44-ready
         "{{ or $labels.source $labels.collector }}{{ end }}",
         description="{{ if eq $labels.source `accounting` }}The accounting and the scheduler, or the "
         "recorded totals of a day, differ in "

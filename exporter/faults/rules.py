@@ -79,13 +79,8 @@ RULES: tuple[Rule, ...] = (
     _fault(FaultKind.NVLINK, DEGRADED, "NVLink down", "gpunvlinkfabricdegraded", action="Drain the node and reset its GPUs together; if they stay down, run field diagnostics on GPU, bridge or baseboard.", source="debug"),
     _fault(FaultKind.PCIE_WIDTH, DEGRADED, "PCIe width", "gpupciedegraded", action=_RESEAT, source="ours"),
     _fault(FaultKind.PCIE_GENERATION, DEGRADED, "PCIe generation", "gpupciedegraded", action=_RESEAT, source="ours"),
-<<<<<<< HEAD
     _fault(FaultKind.NVSWITCH, FAILED, "NVSwitch SXID", "gpunvswitcherror", action="Drain the node and reset its GPUs and NVSwitches together, or restart it.", source="sxid"),
-    Rule("inventory", DEGRADED, findings.inventory, "GPUs not known", "gpulost",
-=======
-    _fault(FaultKind.NVSWITCH, FAILED, "NVSwitch SXID", "gpunvswitcherror", action="Drain the node; reset all GPUs and NVSwitches together, or restart it.", source="sxid"),
     Rule("inventory", DEGRADED, findings.inventory, "GPUs not known", "gpusourcefailing",
->>>>>>> h44-ready
          "how many GPUs there should be is not known: {slurm} by gres.conf, {kubernetes} by Kubernetes", "Correct the wrong one, or set --expect.gpus.", "ours"),
     *(_recovery(action) for action in RECOVERY),
     Rule("row_remap_pending", DEGRADED, above("gpu_row_remap_pending"), "remap pending", "gpuresetpending",
