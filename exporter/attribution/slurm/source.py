@@ -62,10 +62,11 @@ class Slurm:
         if site.scontrol:
             self._job_cache = JobCache(ask, delay=self._delay, clock=clock)
             self._gpu_cache = JobCache(with_gpus or ask, delay=self._delay, clock=clock)
-            self._reconciliation = Reconciliation(Scontrol(site.scontrol), ask, self._elsewhere, clock)
+            self._reconciliation = Reconciliation(Scontrol(site.scontrol, site.procfs), ask, self._elsewhere, clock)
             self._ended = BackgroundSource(
                 self._reconciliation.check, {}, name="slurm-steps", interval=lambda _: CHECK_INTERVAL, clock=clock
             )
+            self._ended.ask_once()  # without jobs nobody is asked: a first answer, until slurmd's
         self._noticed: frozenset[str] = frozenset()
         self._local_files = BackgroundSource(
             self._read_node,
@@ -212,8 +213,10 @@ class Slurm:
         self._local.evident = self._local.evident or bool(files.old)
         view = self._local.read(files.devices.keys(), self.job)
         present = self._files().devices.keys() | (view.cgroups.keys() - view.finished_jobs)
-        if self._reconciliation:
-            self._reconciliation.watch(present | self._noticed, view.silent - view.finished_jobs)
+        if self._reconciliation and self._ended:
+            due = self._reconciliation.watch(present | self._noticed, view.silent - view.finished_jobs)
+            if due:
+                self._ended.wake()
         self._ask_about(present, view)
         return view
 
