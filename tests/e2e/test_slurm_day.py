@@ -46,6 +46,8 @@ RECORDED_SECONDS = 45.0
 DATABASE = "collected.sqlite"
 LATEST_END = 60.0
 """Seconds for which a lost allocation may stay."""
+WORKED = 30.0
+"""Seconds for which a node has had jobs when it is lost."""
 _HOOK = """\
 #!/bin/sh
 gpus=$(echo "$SLURM_JOB_GPUS" | awk -F, '{{ print $1 == "" ? 0 : NF }}')
@@ -162,13 +164,21 @@ def _running_on(kit: DayKit, node: str) -> Sequence[str]:
     return kit.run("squeue", "-h", "-t", "R", "-w", node, "-o", "%A %b").replace("gres/", "").splitlines()
 
 
+def _works(kit: DayKit, node: str) -> bool:
+    """Return whether the node has had jobs for a while, and has some on its GPUs."""
+    began = [at for (_, name), times in _hooks(kit, "prolog")[0].items() if name == node for at in times]
+    return time.time() - min(began, default=time.time()) > WORKED and any(
+        "gpu" in line for line in _running_on(kit, node)
+    )
+
+
 def _crash(kit: DayKit, lost: str) -> float:
     """Kill the slurmstepds of a job, then the slurmd of a node. Return when Slurm gave the node up."""
     holders = [line.split()[0] for line in _running_on(kit, kit.nodes[0]) if "gpu" in line]
     for job in holders[:1]:
         _kill_stepds(job)
         kit.run("scancel", job)
-    poll("a job on the node that is lost", lambda: _running_on(kit, lost) or None, 60)
+    poll("jobs on the node that is lost", lambda: True if _works(kit, lost) else None, 240)
     kit.stop_daemon(f"slurmd-{lost}", signal.SIGKILL)
     kit.run("scontrol", "update", f"NodeName={lost}", "State=DOWN", "Reason=lost")
     return time.time()
