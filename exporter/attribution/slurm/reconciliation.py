@@ -17,7 +17,7 @@ from typing import NamedTuple
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.job import Job
 from exporter.attribution.slurm.scontrol import TIMEOUT_SECONDS, run
-from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, monotonic_time, unix_time
 from exporter.host import program
 from exporter.host.text import lines, read_text
 
@@ -111,6 +111,7 @@ class Ended(NamedTuple):
 
     reason: str
     left_programs: bool
+    asked_at: UnixTime
 
 
 class Reconciliation:
@@ -160,7 +161,7 @@ class Reconciliation:
 
     def check(self) -> Mapping[str, Ended]:
         """Run one round and return the ended jobs. Raises SourceError if slurmd cannot be asked."""
-        now, self._controller_away = self._clock(), False
+        now, asked_at, self._controller_away = self._clock(), unix_time(), False
         present, silent, contested = self._present_since, self._silent_since, self._contested
         settled = {job for job, since in present.items() if now - silent.get(job, since) >= SETTLE_SECONDS}
         self._checked = {job: at for job, at in self._checked.items() if job in present}
@@ -180,7 +181,7 @@ class Reconciliation:
                 self._checked[job] = now
             why = self._why(job, contained=contained and job not in steps.jobs and job in silent)
             if why:
-                ended[job] = Ended(why, job not in silent)
+                ended[job] = Ended(why, job not in silent, asked_at)
             elif why is not None:
                 ended.pop(job, None)
         for job in ended.keys() - self._ended.keys():

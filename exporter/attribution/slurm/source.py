@@ -21,7 +21,7 @@ from exporter.attribution.slurm.reconciliation import INTERVAL as CHECK_INTERVAL
 from exporter.attribution.slurm.reconciliation import Ended, Reconciliation, Scontrol, runs
 from exporter.attribution.slurm.scontrol import JobCache
 from exporter.attribution.source import Reader
-from exporter.core.clock import MonotonicClock, MonotonicTime, UnixTime, monotonic_time
+from exporter.core.clock import EPOCH, MonotonicClock, MonotonicTime, UnixTime, monotonic_time
 from exporter.host.process import user_name
 
 MAPPING, PROGRAM, SCONTROL, ENVIRON = "slurm_mapping", "slurm_device_program", "slurm_scontrol", "slurm_environ"
@@ -152,8 +152,10 @@ class Slurm:
     def ended(self) -> AbstractSet[str]:
         """Return the jobs that have no allocation here any more, although they left something."""
         checked = self._ended.answer.value if self._ended else dict[str, Ended]()
-        silent = self.node.silent
-        return {job for job, each in checked.items() if each.left_programs or job in silent} | self._files().old
+        silent, files = self.node.silent, self._files()
+        gone = {job for job, each in checked.items() if each.left_programs or job in silent}
+        again = {job for job in gone if files.written.get(job, EPOCH) > checked[job].asked_at}
+        return (gone - again) | files.old
 
     def ends(self) -> Mapping[str, UnixTime]:
         """Return the ends of the last jobs, by the files of the prolog."""

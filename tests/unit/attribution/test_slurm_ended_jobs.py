@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -127,3 +128,29 @@ def test_round_of_questions_shows_in_the_health_once_it_has_an_answer(
     monkeypatch.setattr(conflict.reconciliation, "_clock", lambda: MonotonicTime(later))
     conflict.ask()
     assert not _answered(conflict.join(4.0))
+
+
+def test_job_that_begins_again_on_the_node_that_lost_it_has_its_gpus_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was requeued, and no epilog had removed its file: the prolog has written it again."""
+    node = Node(tmp_path, controller={"7": Job("7", "alice", state="PENDING")})
+    reconciliation, ended, file = node.slurm._reconciliation, node.slurm._ended, node.mapping / "job_7"
+    assert reconciliation
+    assert ended
+    file.write_text("SLURM_JOB_ID=7\nSLURM_JOB_USER=alice\nSLURM_JOB_GPUS=0\n")
+    before = file.stat().st_mtime - 60.0
+    os.utime(file, (before, before))
+    node.read()
+    later = monotonic_time() - MonotonicTime(0.0) + SETTLE_SECONDS
+    monkeypatch.setattr(reconciliation, "_clock", lambda: MonotonicTime(later))
+    monkeypatch.setattr(reconciliation._scontrol, "steps", lambda: Steps(frozenset(), visible=True))
+    monkeypatch.setattr(reconciliation._scontrol, "slurmd_runs", lambda: True)
+    monkeypatch.setattr(reconciliation._scontrol, "settings", dict)
+    ended.ask_once()
+    assert node.slurm.ended() == {"7"}
+
+    os.utime(file, (before, before + 120.0))
+    node.read()
+    assert node.slurm.ended() == set()
+    assert node.slurm.present() == {"7"}
