@@ -22,7 +22,13 @@ def render(header: Mapping[str, Any], parts: Mapping[str, Results], statuses: Ma
         (name, ended, parts.get(name, {}).get("loads_missing", ()),
          parts.get(name, {}).get("loads_failed", ())) for name, ended in statuses.items()
     ])]  # fmt: skip
-    sections = {"comparisons": _comparisons, "diagnosis": _diagnosis, "cost": _cost, "answers": _answers}
+    sections = {
+        "comparisons": _comparisons,
+        "collective": _collective,
+        "diagnosis": _diagnosis,
+        "cost": _cost,
+        "answers": _answers,
+    }
     for name, section in sections.items():
         lines += section(parts[name]) if name in parts else []
     return "\n".join(lines)
@@ -46,6 +52,10 @@ def _diagnosis(found: Results) -> list[str]:
             for row in found.get("programs", ())]  # fmt: skip
     return ["## The ledger on real programs\n",
             table(("Program", "Expected", "Its share", "Shares of the time", "Verdict"), rows)]  # fmt: skip
+
+
+def _collective(found: Results) -> list[str]:
+    return ["## A rank that waits in NCCL's all-reduce\n", _rows(found.get("waits", ()))]
 
 
 def _shares(shares: Mapping[str, float]) -> str:

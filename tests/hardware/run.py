@@ -1,7 +1,7 @@
 """Measure against a real NVIDIA driver and GPU: `python -m tests.hardware.run FOLDER`. See docs/dev/hardware.md.
 
 Each part is a process of its own, so that a crash of the driver's library or a hung call costs one part. Into FOLDER
-goes a JSON file for each part, report.md, log.txt and exporter.log: eight files at most.
+goes a JSON file for each part, report.md, log.txt and exporter.log: nine files at most.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter.driver.nvml import NvmlDriver
-from tests.hardware import answers, captures, comparisons, exported, report
+from tests.hardware import answers, captures, collective, comparisons, exported, report
 from tests.hardware.bench import Bench
 from tests.hardware.loads import Loads, NoLoads, torch_loads
 
@@ -29,6 +29,7 @@ PARTS: Mapping[str, Callable[[Bench], None]] = {
     "answers": answers.measure,
     "captures": captures.measure,
     "comparisons": comparisons.measure,
+    "collective": collective.measure,
     "diagnosis": exported.diagnosis,
     "cost": exported.cost,
 }

@@ -3,8 +3,8 @@
 torch_load.py KIND [NUMBER]
 
 The first line has `event` "ready", then "progress" twice a second or so, "mark" after each line of input, at last
-"end". Each has the Unix `time`, and since "ready": `steps`, `kernel_seconds` (by CUDA events), `flops`, `bytes`;
-and of torch's allocator `reserved` bytes.
+"end". Each has the Unix `time`, and since "ready": `steps`, `kernel_seconds` (by CUDA events), `waited_seconds` (of
+those, in a collective), `flops`, `bytes`; and of torch's allocator `reserved` bytes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from nccl_wait import waiting  # beside this program
 
 _REPORT = 0.5
 _PERIOD = 0.4
@@ -33,6 +34,7 @@ class Done:
     kernel_seconds: float = 0.0
     flops: float = 0.0
     bytes: float = 0.0
+    waited_seconds: float = 0.0
     started: Any = field(default_factory=lambda: torch.cuda.Event(enable_timing=True))
     ended: Any = field(default_factory=lambda: torch.cuda.Event(enable_timing=True))
 
@@ -50,7 +52,7 @@ class Done:
 
 
 def say(event: str, done: Done, **more: Any) -> None:
-    names = ("steps", "kernel_seconds", "flops", "bytes")
+    names = ("steps", "kernel_seconds", "waited_seconds", "flops", "bytes")
     found = {name: getattr(done, name) for name in names}
     line = {"event": event, "time": time.time(), "pid": os.getpid(), **found, **more}
     print(json.dumps(line | {"reserved": torch.cuda.memory_reserved()}), flush=True)  # noqa: T201 - the parent reads it
@@ -169,7 +171,7 @@ def memory(done: Done) -> Callable[[], None]:
 
 KINDS: dict[str, Callable[..., Callable[[], None]]] = {
     "dense": dense, "copy": copy, "tiny": tiny, "input": input_bound, "held": held, "duty": duty, "pcie": pcie,
-    "memory": memory,
+    "memory": memory, "collective": waiting,
 }  # fmt: skip
 
 
@@ -179,7 +181,7 @@ def main(kind: str, *numbers: str) -> None:
     for _ in range(2):
         step()
     torch.cuda.synchronize()
-    done.steps, done.kernel_seconds, done.flops, done.bytes = 0, 0.0, 0.0, 0.0
+    done.steps, done.kernel_seconds, done.waited_seconds, done.flops, done.bytes = 0, 0.0, 0.0, 0.0, 0.0
     properties = torch.cuda.get_device_properties(0)
     capability = f"{properties.major}.{properties.minor}"
     say("ready", done, multiprocessors=properties.multi_processor_count, capability=capability, torch=torch.__version__)
