@@ -114,13 +114,13 @@ class Slurm:
         known = cached or noted
         if known is None or noted is None:
             return known
-        start = known.start_time
+        start, written = known.start_time, files.written[job]
         return replace(
             known,
             user=noted.user or known.user,
             account=noted.account or known.account,
             partition=noted.partition or known.partition,
-            start_time=start and min(max(start, files.written[job]), UnixTime(float(start) + 1.0)),
+            start_time=written if start is None else min(max(start, written), UnixTime(float(start) + 1.0)),
         )
 
     def pending(self, job: str) -> bool:
