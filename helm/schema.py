@@ -207,7 +207,7 @@ def schema(values: Mapping[str, Any], options: Iterable[Option], foreign: Iterab
         at = made
         for parent in parents:
             at = at["properties"][parent]
-        at["properties"][last] = {}
+        at.setdefault("properties", {})[last] = {}
     return {"$schema": "http://json-schema.org/draft-07/schema#", "title": "gpu-exporter", **made}
 
 

@@ -32,5 +32,5 @@ rulers: venv ## The rules in Mimir's own parser (needs Go; builds for minutes th
 	$(BIN)/python -m tests.rulers.run
 
 .PHONY: otel
-otel: venv setup-rules ## Every series through OpenTelemetry's collector and the agents of Prometheus 2 and 3 (needs Go; builds for twenty minutes the first time)
+otel: venv setup-rules ## Every series through OpenTelemetry's collector, the agents of Prometheus 2 and 3, and vmagent (needs Go; builds for twenty minutes the first time)
 	$(BIN)/python -m tests.otel.run

@@ -277,19 +277,19 @@ def _busy_states(evidence: Evidence, limits: Limits) -> StateFractions:
     rank, busy = evidence.rank, evidence.busy
     if rank is None:
         return _claims(OF_BUSY_TIME, evidence, limits)
-    (_, spin_claim), (unclear, unclear_claim), *others = OF_BUSY_TIME
+    (_, spin_claim), (possible, possible_claim), *others = OF_BUSY_TIME
     state = _WAITS_FOR[evidence.work] if rank.requests else SPINNING
     spun = min(1.0, rank.requests / busy + spin_claim(evidence, limits))
-    doubtful = min(1.0 - spun, unclear_claim(evidence, limits))
+    doubtful = min(1.0 - spun, possible_claim(evidence, limits))
     work = {name: part * busy for name, part in (rank.work or {}).items() if name != "busy"}
     window = evidence._replace(signals=replace(evidence.signals, **work))
     full, sm = rank.activity.computing.get("sm_active", 0.0), evidence.of_busy(window.signals.sm_active)
     worked = min(1.0, (sm or 0.0) / full) if full >= limits[SM_LOW] else None
-    shares = [(state, spun), (unclear, doubtful)]
+    shares = [(state, spun), (possible, doubtful)]
     for other, part in _claims(others, window, limits):
         rest = part * (1.0 - spun - doubtful)
         if other == LOW_SM_ACTIVITY and worked is not None:  # of work and of waits, as full cycles show
-            shares += [(COMPUTING, worked * rest), (unclear, (1.0 - worked) * rest)]
+            shares += [(COMPUTING, worked * rest), (possible, (1.0 - worked) * rest)]
         else:
             shares.append((other, rest))
     return [(state, part) for state, part in shares if part > 0]

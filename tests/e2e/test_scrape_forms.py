@@ -21,6 +21,11 @@ FORMS: dict[str, dict[str, Any]] = {
     "annotations": {"honor_labels": False, "labels": OURS},
     "enforced": {"honor_labels": True, "metric_relabel_configs": ENFORCED},
     "job of another name": {"honor_labels": False, "labels": {**OURS, "job": "kubernetes-pods"}},
+    "ScrapeConfig": {"honor_labels": False, "labels": {**OURS, "job": "scrapeConfig/monitoring/gpus"}},
+    # OpenShift's user workload monitoring: `enforcedNamespaceLabel` and `overrideHonorLabels`.
+    "OpenShift": {"honor_labels": False, "labels": OURS, "metric_relabel_configs": ENFORCED},
+    # Google's Managed Service for Prometheus: no label of a sample wins over one of the target.
+    "GMP": {"honor_labels": False, "labels": {**OURS, "project_id": "shop", "location": "europe-west4"}},
 }
 """By the label `cluster`, which keeps their rows apart."""
 SEEN_LEAST = 40

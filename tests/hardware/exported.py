@@ -32,6 +32,11 @@ EXPECTED: Mapping[str, tuple[str, ...]] = {
     "tiny": ("low_sm_activity", "wait_cpu"),
     "input": ("wait_cpu",),
     "pcie": ("communication",),
+    # A CPU moves what is not pinned; the driver counts the parts of each copy that its engine makes as use of the GPU.
+    "pageable": ("wait_cpu", "communication"),
+    "checkpoint": ("wait_storage", "wait_checkpoint", "wait_cpu"),
+    "compiling": ("wait_cpu",),
+    "polling": ("wait_requests", "wait_other"),
 }
 """States that are right for a load; where there are several, it is their sum that counts."""
 _FIRST: Mapping[str, float] = {"held": 15.0}

@@ -9,10 +9,13 @@ those, in a collective), `flops`, `bytes`; and of torch's allocator `reserved` b
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
+import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -169,9 +172,69 @@ def memory(done: Done) -> Callable[[], None]:
     return step
 
 
+def pageable(done: Done) -> Callable[[], None]:
+    """Copies from memory that is not pinned: the CPU moves each through the driver's own buffers."""
+    host = torch.empty(_GIB // 4, dtype=torch.uint8)
+    work = multiply(done, _SMALL_SIDE, 20)
+
+    def step() -> None:
+        host.to("cuda")
+        torch.cuda.synchronize()
+        done.bytes += host.numel()
+        work()
+
+    return step
+
+
+def checkpoint(done: Done) -> Callable[[], None]:
+    """Work for some 0.2 s, then 1 GiB of it to the disk."""
+    kept = torch.empty(_GIB // 4, device="cuda", dtype=torch.float32)
+    work = multiply(done, _SMALL_SIDE, 1000)
+
+    def step() -> None:
+        work()
+        with tempfile.TemporaryFile() as file:
+            torch.save(kept, file)
+            file.flush()
+            os.fsync(file.fileno())
+
+    return step
+
+
+def compiling(done: Done) -> Callable[[], None]:
+    """A function compiled anew in each step, as with shapes that change, and run once."""
+    numbers = torch.ones(1 << 20, device="cuda")
+
+    def step() -> None:
+        torch.compiler.reset()
+        factor = 1.0 + done.steps
+        compiled = torch.compile(lambda x: torch.sin(x * factor) + torch.cos(x).sum())
+        done.burst(lambda: compiled(numbers), 1)
+
+    return step
+
+
+def polling(done: Done) -> Callable[[], None]:
+    """A server whose thread asks for requests without a pause: two a second, each some 5 ms of work."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.setblocking(False)  # noqa: FBT003 - the name of the argument is not known to socket
+    work = multiply(done, _SMALL_SIDE, 20)
+    due = [time.monotonic()]
+
+    def step() -> None:
+        while time.monotonic() < due[0]:
+            with contextlib.suppress(BlockingIOError):
+                listening.accept()
+        due[0] = time.monotonic() + 0.5
+        work()
+
+    return step
+
+
 KINDS: dict[str, Callable[..., Callable[[], None]]] = {
     "dense": dense, "copy": copy, "tiny": tiny, "input": input_bound, "held": held, "duty": duty, "pcie": pcie,
-    "memory": memory, "collective": waiting,
+    "memory": memory, "collective": waiting, "pageable": pageable, "checkpoint": checkpoint, "compiling": compiling,
+    "polling": polling,
 }  # fmt: skip
 
 

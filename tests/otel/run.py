@@ -1,4 +1,4 @@
-"""`make otel`: each family keeps its name through OpenTelemetry's collector and the agents of Prometheus 2 and 3.
+"""`make otel`: families keep their names through OpenTelemetry's collector, agents of Prometheus 2 and 3, and vmagent.
 
 Needs Go: the first run builds the collector and Prometheus 3, which takes twenty minutes and more. Ends with status 1
 where a name is lost.
@@ -16,17 +16,20 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.exporter_process import exporter
-from tests.stack import ROOT, poll, prometheus, running
+from tests.stack import ROOT, free_port, poll, prometheus, running
 
 HERE = Path(__file__).resolve().parent
 FOLDER = ROOT / ".cache/otel"
 COLLECTOR = FOLDER / "otelcol"
 PROMETHEUS3 = FOLDER / "prometheus3"
+VMAGENT = ROOT / ".cache/prometheus/unpacked/usr/bin/vmagent"
+"""From Debian's package of victoria-metrics."""
 PROMETHEUS3_MODULE = "github.com/prometheus/prometheus/cmd/prometheus"
 PROMETHEUS3_VERSION = "v0.305.0"
 BUILDER = "go.opentelemetry.io/collector/cmd/builder@v0.155.0"
@@ -103,12 +106,27 @@ def agent(
     program: str, mode: str, folder: Path, target: str, database: str
 ) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """Run Prometheus in agent mode."""
-    config = folder / "agent.json"
-    scrape = [{"job_name": "gpu", "scrape_interval": "1s", "static_configs": [{"targets": [target]}]}]
-    config.write_text(json.dumps({"scrape_configs": scrape, "remote_write": [{"url": f"{database}/api/v1/write"}]}))
+    config = _config(folder, target, remote_write=[{"url": f"{database}/api/v1/write"}])
     state = Path(tempfile.mkdtemp(dir=folder))
     flags = (mode, f"--storage.agent.path={state}", "--web.listen-address=127.0.0.1:0")
     return running([program, *flags, f"--config.file={config}"], folder / "agent.log")
+
+
+def vmagent(folder: Path, target: str, database: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    flags = (
+        f"-promscrape.config={_config(folder, target)}",
+        f"-remoteWrite.url={database}/api/v1/write",
+        f"-remoteWrite.tmpDataPath={tempfile.mkdtemp(dir=folder)}",
+        f"-httpListenAddr=127.0.0.1:{free_port()}",
+    )
+    return running([str(VMAGENT), *flags], folder / "vmagent.log")
+
+
+def _config(folder: Path, target: str, **more: Any) -> Path:
+    config = folder / "agent.json"
+    scrape = [{"job_name": "gpu", "scrape_interval": "1s", "static_configs": [{"targets": [target]}]}]
+    config.write_text(json.dumps({"scrape_configs": scrape, **more}))
+    return config
 
 
 Scraper = Callable[[Path, str, str], AbstractContextManager["subprocess.Popen[bytes]"]]
@@ -116,6 +134,7 @@ SCRAPERS: Mapping[str, Scraper] = {
     "otelcol": collector,
     "prometheus-2-agent": partial(agent, "prometheus", "--enable-feature=agent"),
     "prometheus-3-agent": partial(agent, str(PROMETHEUS3), "--agent"),
+    "vmagent": vmagent,
 }
 
 

@@ -42,14 +42,14 @@ _READ_SECONDS = WATCH_SECONDS + 30.0
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 10.0
 """Time for the first byte of an answer, and for all of an answer that is no watch."""
+_SETTLE_SECONDS = 1.0
+"""Time after which an open watch counts as good: some servers open it and then send an error."""
 _LONGEST_PAUSE_SECONDS = 10.0
 """Longest pause from the start of an attempt that failed. A random part is left out: the nodes of a cluster do not come
 back together."""
 _GONE = 410
 _OK = (200, 201)
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
-
-
 _JSON = "application/json"
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 
@@ -114,6 +114,7 @@ class ApiServer:
                 verify=str(authority) if exists(authority) else True,
                 timeout=(_CONNECT_SECONDS, _ANSWER_SECONDS),
                 stream=True,
+                allow_redirects=False,
             ) as response:
                 if response.status_code not in _OK:
                     raise StatusError(self.url, response.status_code)
@@ -225,26 +226,41 @@ class PodWatch:
         self.pods = dict(self._objects.values())
         return text(part(document, "metadata"), "resourceVersion")
 
-    def _follow(self, version: str) -> None:
+    def _follow(self, version: str | None) -> None:
         """Watch, again and again from the last version, until the server wants a new list or fails."""
-        while not self._stopped.is_set():
-            parameters = {
-                **self._selector,
-                "watch": "1",
-                "allowWatchBookmarks": "true",
-                "timeoutSeconds": str(WATCH_SECONDS),
-                "resourceVersion": version,
-            }
+        while version is not None:
+            version = self._watched(version)
+            if self._stopped.is_set():
+                return
+            self._good()
+            self._stopped.wait(self._backoff)  # a server that ends every watch at once is not to be pressed
+
+    def _watched(self, version: str) -> str | None:
+        """Watch from a version until the server ends the watch. Returns the last version; None if it is too old."""
+        parameters = {
+            **self._selector,
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_SECONDS),
+            "resourceVersion": version,
+        }
+        lasts = threading.Timer(_SETTLE_SECONDS, self._good)
+        lasts.daemon = True
+        try:
             for line in self._server.lines("/api/v1/pods", parameters, stream=True):
                 if self._stopped.is_set():
-                    return
+                    return None
+                if lasts.ident is None:
+                    lasts.start()
                 event: Document = decoded(line) if line.strip() else {}
                 if event.get("type") == "ERROR":
                     if part(event, "object").get("code") == _GONE:
-                        return
+                        return None
                     raise SourceError(f"watch: {text(part(event, 'object'), 'message') or 'error'}")
                 version = self._take(event) or version
-            self._stopped.wait(self._backoff)  # a server that ends every watch at once is not to be pressed
+        finally:
+            lasts.cancel()
+        return version
 
     def _take(self, event: Document) -> str:
         document = part(event, "object")
@@ -254,7 +270,6 @@ class PodWatch:
         elif event.get("type") == "DELETED":
             self._objects.pop(pod.uid, None)
         self.pods = dict(self._objects.values())
-        self._good()
         return text(part(document, "metadata"), "resourceVersion")
 
     def _good(self) -> None:

@@ -97,7 +97,9 @@ _PROJECTS = (
         "app.kubernetes.io/part-of", "PodCliqueSet", beside="app.kubernetes.io/managed-by", value="grove-operator"
     ),
     _Project("actions.github.com/scale-set-name", "AutoscalingRunnerSet"),
+    _Project("runner-deployment-name", "RunnerDeployment"),
     _Project("skypilot-cluster-name", "SkyPilotCluster"),
+    _Project("skypilot-cluster", "SkyPilotCluster"),
     _Project("dag_id", "DAG", beside="airflow_version"),
     _Project("kueue.x-k8s.io/pod-group-name", "PodGroup"),
     _Project("workflows.argoproj.io/workflow", "Workflow"),
@@ -137,8 +139,6 @@ def named(labels: Mapping[str, str]) -> LabelledWorkload | None:
 
 
 _RAY_LABEL = ("RayCluster", "RayJob", "RayService")
-
-
 _RANDOM = "-(?![0-9]{5})[bcdfghjklmnpqrstvwxz2456789]{5}"
 """Ending that the API server adds for `generateName`: no vowels and no digits that look like letters.
 
@@ -173,6 +173,7 @@ _PATTERNS = tuple(
         ("SparkApplication", ".+-[0-9a-f]{16}", "-(?:driver|exec-[0-9]{1,6})"),
         ("Job", ".+-[0-9]{8,10}", _RANDOM),
         ("", ".+", _RANDOM),
+        ("", ".{58}", _RANDOM.removeprefix("-")),  # as much as the API server keeps of a longer name
     )
 )
 """The first that fits counts. A random end alone is a Job's, a DaemonSet's or somebody's own `generateName`."""

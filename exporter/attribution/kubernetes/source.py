@@ -31,10 +31,8 @@ INTERVAL = 5.0
 _ALLOCATABLE_EVERY = 24
 """Questions between two questions about allocatable devices: they change with the node's devices."""
 _FORGET_SECONDS = 600.0
-_LONGEST_PAUSE_SECONDS = 10.0
-"""Pause between two questions to a kubelet that fails: it is on this node, and it is back soon after a repair."""
-
-
+_LONGEST_PAUSE_SECONDS = 8.0
+"""Pause between two questions to a kubelet that fails: with the time-out of the next one it is below 15 s."""
 POD_LOGS = Path("/var/log/pods")
 _PARTS = 3
 

@@ -35,7 +35,7 @@ TABLE: tuple[State, ...] = (
     idle.WAIT_USER,
     given.WAIT_OTHER,
     peers.WAIT_COLLECTIVE,
-    peers.BUSY_UNCLEAR,
+    peers.POSSIBLE_SPIN,
     activity.THROTTLED_THERMAL,
     activity.THROTTLED_POWER_BRAKE,
     activity.COMMUNICATION,

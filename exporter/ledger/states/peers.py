@@ -57,7 +57,7 @@ def collective_claim(evidence: Evidence, _limits: Limits) -> float:
     return (collective or 0.0) / evidence.busy
 
 
-def unclear_claim(evidence: Evidence, _limits: Limits) -> float:
+def possible_spin_claim(evidence: Evidence, _limits: Limits) -> float:
     """Return the part that may be a spin, where the witnesses disagree or one is missing."""
     return (evidence.rank.doubtful if evidence.rank else 0.0) / evidence.busy
 
@@ -108,9 +108,9 @@ WAIT_COLLECTIVE = State(
     claim=collective_claim,
 )
 
-BUSY_UNCLEAR = State(
-    name="busy_unclear",
-    title="Busy, possibly waits",
+POSSIBLE_SPIN = State(
+    name="possible_spin",
+    title="Possible spin",
     step="Report steps of the program",
     colour="#12027A",
     audience="owner",
@@ -127,5 +127,5 @@ BUSY_UNCLEAR = State(
     of_time="busy",
     needs=WAIT_COLLECTIVE.needs,
     thresholds=WAIT_COLLECTIVE.thresholds,
-    claim=unclear_claim,
+    claim=possible_spin_claim,
 )

@@ -102,7 +102,7 @@ def _refuse(config: CheckConfig) -> None:
     if check.program and check.stage != "full":
         raise ConfigError("--check.program: expected with --check.stage=full, the only one that has the time")
     if check.url and STAGES[check.stage].emptied:
-        raise ConfigError("--check.url: an exporter's last look is too old to say that a GPU is empty: leave it out")
+        raise ConfigError("--check.url: an exporter's last reading is too old to say that a GPU is empty: leave it out")
     if check.url and made_up:
         raise ConfigError("--check.url and --simulate or --driver.capture: expected one of them")
 

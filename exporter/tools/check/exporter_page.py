@@ -44,7 +44,7 @@ def read(address: str, deadline: float, verdict: Callable[[Facts], Report]) -> R
     except requests.RequestException as error:
         return unknown(f"{url} does not answer: {_short(error)}")
     except _ODD_FACTS_ERRORS:
-        return unknown(f"{url} does not serve metrics")
+        return unknown(f"{url} does not serve metrics: expected the address of an exporter's /metrics")
 
 
 def _short(error: requests.RequestException) -> str:

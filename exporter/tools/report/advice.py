@@ -25,7 +25,7 @@ BETTER = tuple(state for state in BUSY if state not in {*LOST, *POSSIBLY_LOST, "
 """Kernels ran, and could run faster: how much of these hours a change gives back nobody can say beforehand."""
 
 
-_UNCLEAR = (*BETTER, "wait_cpu", "wait_other", "wait_peer", "wait_collective", "busy_unclear")
+_POSSIBLE = (*BETTER, "wait_cpu", "wait_other", "wait_peer", "wait_collective", "possible_spin")
 _UNPINNED = (
     "{} went from host to GPU while a CPU was full and kernels waited: use pinned memory,"
     " `DataLoader(pin_memory=True)` and `tensor.to(device, non_blocking=True)`."
@@ -73,7 +73,7 @@ def of_job(
     """The above, and what only the sight of all its GPUs shows. Who moved had some after others: none was too many."""
     unused = () if moved else _unused(devices)
     found = (("more_loaders", _INPUT, _idle_cpus(nodes)), ("unpinned", ("wait_cpu",), _copies(hours, devices)),
-             ("mixed_precision", ("computing",), _precision(devices)), ("profile", _UNCLEAR, _PROFILE))  # fmt: skip
+             ("mixed_precision", ("computing",), _precision(devices)), ("profile", _POSSIBLE, _PROFILE))  # fmt: skip
     least = _WORTH_SAYING * allocated(hours)
     amounts = [(state, sum([hours.get(each, 0.0) for each in states]), text) for state, states, text in found]
     more = [Advice(state, amount, text) for state, amount, text in amounts if text and amount > least]

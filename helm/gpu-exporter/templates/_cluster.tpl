@@ -40,11 +40,15 @@ A quota with scopes is for some pods only, and is left out.
 {{- $requests := default (dict) .Values.resources.requests -}}
 {{- $limits := default (dict) .Values.resources.limits -}}
 {{- $filled := dict -}}
+{{- $requested := dict -}}
+{{- $nodes := include "gpu-exporter.nodes" (dict "root" . "items" (default (list) (lookup "v1" "Node" "" "").items)) | fromYaml -}}
+{{- $pods := max 1 (ternary (len $nodes.fit) 1 (and .Values.gpuNodesOnly (not .Values.affinity))) -}}
 {{- range (lookup "v1" "LimitRange" $name "").items -}}
 {{- $range := .metadata.name -}}
 {{- range default (list) (default (dict) .spec).limits -}}
 {{- if eq (default "" .type) "Container" -}}
 {{- $filled = merge $filled (default (dict) .default) (default (dict) .max) -}}
+{{- $requested = merge $requested (default (dict) .defaultRequest) (default (dict) .min) -}}
 {{- range $resource, $least := default (dict) .min -}}
 {{- $asked := get $requests $resource -}}
 {{- if and (hasKey $requests $resource) (lt (include "gpu-exporter.milli" $asked | int64) (include "gpu-exporter.milli" $least | int64)) -}}
@@ -63,9 +67,21 @@ A quota with scopes is for some pods only, and is left out.
 {{- $spec := default (dict) .spec -}}
 {{- if not (or $spec.scopes $spec.scopeSelector) -}}
 {{- $quota := .metadata.name -}}
-{{- range $resource := list "cpu" "memory" -}}
-{{- if and (hasKey (default (dict) $spec.hard) (printf "limits.%s" $resource)) (not (hasKey $limits $resource)) (not (hasKey $filled $resource)) -}}
-{{- fail (printf "ResourceQuota %s of namespace %s counts limits.%s, and would refuse every pod, which has no such limit: set resources.limits.%s" $quota $name $resource $resource) -}}
+{{- $status := default (dict) .status -}}
+{{- range $counted, $hard := default (dict) $spec.hard -}}
+{{- $resource := $counted | trimPrefix "requests." | trimPrefix "limits." -}}
+{{- $kind := ternary "limits" "requests" (hasPrefix "limits." $counted) -}}
+{{- /* A pod without a request has its limit as one. */ -}}
+{{- $own := ternary $limits (merge (dict) $requests $limits) (eq $kind "limits") -}}
+{{- $isMissing := and (has $resource (list "cpu" "memory")) (not (hasKey $own $resource)) (not (hasKey $filled $resource)) -}}
+{{- if and $isMissing (not (and (eq $kind "requests") (hasKey $requested $resource))) -}}
+{{- fail (printf "ResourceQuota %s of namespace %s counts %s, and would refuse every pod, which has none: set resources.%s.%s" $quota $name $counted $kind $resource) -}}
+{{- end -}}
+{{- $each := ternary 1 (get $own $resource) (has $counted (list "pods" "count/pods")) -}}
+{{- $used := dig "used" $counted "0" $status -}}
+{{- $left := sub (include "gpu-exporter.milli" $hard | int64) (include "gpu-exporter.milli" $used | int64) | max 0 -}}
+{{- if and $.Release.IsInstall $each (gt (mul (include "gpu-exporter.milli" $each | int64) $pods) $left) -}}
+{{- fail (printf "ResourceQuota %s of namespace %s has %s=%v with %v in use, and %d pods need %v each: raise it, or install into another namespace" $quota $name $counted $hard $used $pods $each) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -153,7 +153,12 @@ asked, or has no Prometheus object. `missing` are the labels of each that does n
 {{- end -}}
 {{- end -}}
 {{- if not (or (include "gpu-exporter.makes" (list . "serviceMonitor")) (include "gpu-exporter.makes" (list . "podMonitor"))) -}}{{- $off = append $off "monitor" -}}{{- end -}}
-{{- if not (include "gpu-exporter.makes" (list . "prometheusRule")) -}}{{- $off = append $off "rules" -}}{{- end -}}
+{{- if not (include "gpu-exporter.makes" (list . "prometheusRule")) -}}
+{{- $off = append $off "rules" -}}
+{{- else -}}
+{{- if not .Values.prometheusRule.recordings }}{{ $off = append $off "recordings" }}{{ end -}}
+{{- if not .Values.prometheusRule.alerts.enabled }}{{ $off = append $off "alerts" }}{{ end -}}
+{{- end -}}
 {{- if include "gpu-exporter.makes" (list . "dashboards") -}}{{- $on = append $on "dashboards" -}}{{- else -}}{{- $off = append $off "dashboards" -}}{{- end -}}
 {{- $upgrade := printf "helm upgrade %s CHART -n %s --reset-then-reuse-values --set" .Release.Name .Release.Namespace -}}
 {{- $next := printf "kubectl -n %s port-forward service/prometheus-operated 9090 # of Prometheus; then ask http://localhost:9090 for gpu_exporter_build_info" $home -}}

@@ -75,6 +75,14 @@ def status(code: int) -> Callable[[BaseHTTPRequestHandler], None]:
     return lambda handler: handler.send_error(code)
 
 
+def redirect(handler: BaseHTTPRequestHandler) -> None:
+    """A portal's answer, which leads to itself."""
+    handler.send_response(302)
+    handler.send_header("Location", handler.path)
+    handler.send_header("Content-Length", "0")
+    handler.end_headers()
+
+
 def body(handler: BaseHTTPRequestHandler, text: bytes, length: int | None = None) -> None:
     handler.send_response(200)
     handler.send_header("Content-Length", str(len(text) if length is None else length))
@@ -90,10 +98,19 @@ def server() -> Iterator[Server]:
     made.close()
 
 
+def watched(line: bytes) -> Callable[[BaseHTTPRequestHandler], None]:
+    """A good list, and watches that open and then say something."""
+    return lambda handler: body(handler, line if "watch=1" in handler.path else GOOD)
+
+
+OVERLOADED = b'{"type": "ERROR", "object": {"code": 500, "message": "etcdserver: no leader"}}\n'
 KINDS: dict[str, tuple[Callable[[Server], Callable[[BaseHTTPRequestHandler], None]], str]] = {
     "unauthorized": (lambda _: status(401), "refused"),
     "forbidden": (lambda _: status(403), "refused"),
     "error": (lambda _: status(500), "bad_answer"),
+    "redirect": (lambda _: redirect, "bad_answer"),
+    "error of a watch": (lambda _: watched(OVERLOADED), "bad_answer"),
+    "garbage of a watch": (lambda _: watched(b"\x00\xff{{\n"), "bad_answer"),
     "garbage": (lambda _: lambda handler: body(handler, b"\xff<html>"), "bad_answer"),
     "another document": (lambda _: lambda handler: body(handler, b"{}"), "bad_answer"),
     "empty": (lambda _: lambda handler: body(handler, b""), "bad_answer"),
@@ -109,6 +126,7 @@ def test_api_server_that_fails_is_one_log_line_with_a_reason_and_is_back(
     kind: str, server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(api_server, "_ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(api_server, "_SETTLE_SECONDS", 0.2)
     (tmp_path / "token").write_text("x")
     make, reason = KINDS[kind]
     failures: list[str] = []
@@ -207,7 +225,7 @@ def test_pauses_after_failures_stay_below_a_quarter_of_a_minute(tmp_path: Path) 
     kubernetes = Kubernetes(KubernetesSite(tmp_path / "none.sock", required=True))
     for _ in range(20):
         kubernetes._poller.ask_once()
-    assert kubernetes._poller._pause() + 5.0 <= 15.0  # the kubelet's own time-out is five seconds
+    assert kubernetes._poller._pause() + 5.0 <= 13.0  # a question takes five seconds at most, and a cycle comes after
 
 
 def _drain(connection: socket.socket) -> None:

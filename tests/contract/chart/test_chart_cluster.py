@@ -53,8 +53,8 @@ def limits(**of_containers: Any) -> Object:
     return {**named("LimitRange", "team"), "spec": spec}
 
 
-def quota(hard: dict[str, str], **spec: Any) -> Object:
-    return {**named("ResourceQuota", "team"), "spec": {"hard": hard, **spec}}
+def quota(hard: dict[str, str], used: dict[str, str] | None = None, **spec: Any) -> Object:
+    return {**named("ResourceQuota", "team"), "spec": {"hard": hard, **spec}, "status": {"used": used or {}}}
 
 
 NO_REGISTRY = [
@@ -80,6 +80,17 @@ WRONG: list[tuple[Values, list[Object], str]] = [
     ({}, [limits(min={"cpu": "10m"})], "LimitRange team of namespace mon asks for 10m of cpu at least"),
     ({}, [limits(max={"memory": "128Mi"})], "LimitRange team of namespace mon allows 128Mi of memory at most"),
     ({}, [quota({"limits.cpu": "10"})], "ResourceQuota team of namespace mon counts limits.cpu"),
+    (
+        {"resources": {"requests": {"cpu": None}}},
+        [quota({"requests.cpu": "10"})],
+        "counts requests.cpu, and would refuse every pod, which has none: set resources.requests.cpu",
+    ),
+    (
+        {},
+        [quota({"pods": "3"}, {"pods": "2"}), node("a", LABELLED), node("b", LABELLED)],
+        "ResourceQuota team of namespace mon has pods=3 with 2 in use, and 2 pods need 1 each",
+    ),
+    ({}, [quota({"limits.memory": "200Mi"})], "has limits.memory=200Mi with 0 in use, and 1 pods need 256Mi each"),
     (
         {"runtimeClass": {"name": "nvidia"}},
         [named("RuntimeClass", "nvidia-cdi"), named("RuntimeClass", "kata")],
@@ -110,6 +121,14 @@ RIGHT: list[tuple[Values, list[Object]]] = [
     ({}, [limits(default={"cpu": "500m"}), quota({"limits.cpu": "10", "limits.memory": "10Gi", "pods": "50"})]),
     ({"resources": {"limits": {"cpu": 1}}}, [quota({"limits.cpu": "10", "requests.cpu": "10"})]),
     ({}, [quota({"limits.cpu": "1"}, scopes=["BestEffort"])]),
+    (
+        {},
+        [
+            quota({"pods": "3", "memory": "1", "limits.memory": "1Gi"}, {"pods": "1", "limits.memory": "512Mi"}),
+            *(node("a", LABELLED), node("b", LABELLED), node("c", {"kubernetes.io/os": "linux"})),
+        ],
+    ),
+    ({"resources": {"requests": {"cpu": None}}}, [limits(defaultRequest={"cpu": "1"}), quota({"cpu": "10"})]),
     ({}, [{**named("LimitRange", "none"), "spec": {}}, {**named("ResourceQuota", "none"), "spec": {}}]),
     ({"runtimeClass": {"name": "nvidia"}}, [named("RuntimeClass", "nvidia")]),
     ({"runtimeClass": {"name": "nvidia", "create": True}}, []),

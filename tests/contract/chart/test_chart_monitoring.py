@@ -114,6 +114,16 @@ def test_notes_name_the_label_that_is_missing() -> None:
     assert "--reset-then-reuse-values --set 'prometheusRule.labels.release=STACK' " in lines["Next"]
 
 
+def test_notes_name_what_is_off_of_the_rules() -> None:
+    rules = {"recordings": False, "alerts": {"enabled": False}}
+
+    assert told(install({"prometheusRule": rules}, OPERATOR).notes)["Monitoring off"] == "recordings, alerts"
+    assert (
+        told(install({"prometheusRule": rules, "monitoring": {"enabled": False}}, OPERATOR).notes)["Monitoring off"]
+        == "monitor, rules, dashboards"
+    )
+
+
 def test_notes_of_the_preset_for_the_stack_lead_to_prometheus() -> None:
     given = strict_yaml.load_all(PRESETS["kube-prometheus-stack"].read_text())
     lines = told(install(next(iter(given)), OPERATOR).notes)

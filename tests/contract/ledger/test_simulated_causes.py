@@ -92,7 +92,7 @@ def ampere() -> Mapping[str, Mapping[str, float]]:
 
 
 def share_of_lost(seconds: Mapping[str, float], state: str) -> float:
-    lost = sum(seconds.values()) - seconds["computing"] - seconds["free"] - seconds["busy_unclear"]
+    lost = sum(seconds.values()) - seconds["computing"] - seconds["free"] - seconds["possible_spin"]
     assert lost > 0
     return seconds[state] / lost
 

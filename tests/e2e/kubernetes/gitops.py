@@ -53,7 +53,7 @@ def diff(cluster: Cluster, values: Path, *more: str) -> subprocess.CompletedProc
 
 def test_helm_diff_is_quiet_where_nothing_changes(cluster: Cluster, released: Path) -> None:
     quiet = diff(cluster, released, *SECURED)
-    assert (quiet.returncode, quiet.stdout) == (0, ""), quiet.stderr
+    assert (quiet.returncode, quiet.stdout) == (0, ""), quiet.stdout + quiet.stderr
 
     loud = diff(cluster, released, *SECURED, "--set", "config.sample.interval=2s")
     assert loud.returncode == 2, loud.stderr

@@ -210,6 +210,15 @@ def test_pods_of_one_replica_set_are_merged_by_its_hash() -> None:
     assert by_name("chat-fd76765cd-lk52m") == by_name("chat-fd76765cd-zc4q6")
 
 
+def test_names_that_the_api_server_cut_at_63_letters_are_of_one_workload() -> None:
+    """It keeps 58 letters of `generateName` and appends five, here to a Deployment's name of 64."""
+    made = "recommender-of-the-shop-with-a-name-that-somebody-made-longer-a"[:58]
+
+    assert by_name(f"{made}x7k2p") == by_name(f"{made}bxbvk") == TopLevelOwner(made, inferred=True)
+    assert by_name(f"{made}alpha").name == f"{made}alpha"
+    assert by_name(f"{made[:57]}x7k2p").name == f"{made[:57]}x7k2p"
+
+
 def test_executors_of_spark_are_of_the_application_that_its_operator_runs() -> None:
     """Their driver's pod made them: no object that is above pods is."""
     driver = Reference("v1", "Pod", "nightly-etl-driver", "d")
@@ -264,6 +273,7 @@ _SPARK = {"spark-app-selector": "spark-b1f8840227074b62996f66b915044ee6"}
             [
                 _named("train-head", {"skypilot-cluster-name": "train-1a2b"}),
                 _named("train-worker1", {"skypilot-cluster-name": "train-1a2b"}),
+                _named("train-worker2", {"skypilot-cluster": "train-1a2b"}),  # as releases before that label do
             ],
             "SkyPilotCluster/train-1a2b",
         ),
@@ -287,6 +297,15 @@ _SPARK = {"spark-app-selector": "spark-b1f8840227074b62996f66b915044ee6"}
                 for name in ("gpu-runners-8xk2p-runner-a", "gpu-runners-8xk2p-runner-b")
             ],
             "AutoscalingRunnerSet/gpu-runners",
+        ),
+        (
+            [
+                _named(
+                    name, {"runner-deployment-name": "gpu"}, _made_by("actions.summerwind.dev/v1alpha1", "Runner", name)
+                )
+                for name in ("gpu-x7k2p-bxbvk", "gpu-x7k2p-zc4q6")
+            ],
+            "RunnerDeployment/gpu",
         ),
         (
             [_named("retrain-fit-1", {**_AIRFLOW, "task_id": "fit"}), _named("retrain-eval-2", _AIRFLOW)],

@@ -213,7 +213,7 @@ def test_only_the_first_look_can_say_that_the_driver_hangs(
             "--check.program: expected a command as a shell takes it",
         ),
         (["--check.program", "true"], "--check.program: expected with --check.stage=full"),
-        (["--check.stage", "epilog", "--check.url", "http://127.0.0.1:1/"], "--check.url: an exporter's last look"),
+        (["--check.stage", "epilog", "--check.url", "http://127.0.0.1:1/"], "--check.url: an exporter's last reading"),
         (["--check.stage", "burn"], "--check.stage: expected one of prolog, epilog, periodic, full"),
     ],
 )

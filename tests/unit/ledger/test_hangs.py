@@ -60,12 +60,12 @@ def test_hang_is_found_after_light_work_heavy_work_and_none(before: Sequence[Sig
 
 def test_tiny_kernels_without_gpm_are_neither_a_collective_nor_small_kernels() -> None:
     """Memory at 4 % and 90 of 400 W: a spin may look the same, so nothing is accused."""
-    assert hang(TINY_ON_AMPERE) == {"busy_unclear": pytest.approx(1.0)}
+    assert hang(TINY_ON_AMPERE) == {"possible_spin": pytest.approx(1.0)}
 
 
 @pytest.mark.parametrize(
     ("verdict", "state"),
-    [("rank_lags", "wait_collective"), ("rank_missing", "wait_collective"), ("in_step", "busy_unclear")],
+    [("rank_lags", "wait_collective"), ("rank_missing", "wait_collective"), ("in_step", "possible_spin")],
 )
 def test_nccl_decides_where_the_signs_are_in_doubt(verdict: str, state: str) -> None:
     assert hang(TINY_ON_AMPERE, verdict=verdict)[state] >= 0.9

@@ -153,7 +153,7 @@ def test_gpus_that_the_others_never_needed_are_unused_and_hide_no_hang() -> None
     found = run([[SPINS] * 5 + [NOTHING] * 3] * 600, ledger=before)
 
     assert [shares(found, gpu, before) for gpu in range(5)] == [
-        {"wait_collective": pytest.approx(1.0, abs=0.01), "busy_unclear": pytest.approx(0.0, abs=0.01)}
+        {"wait_collective": pytest.approx(1.0, abs=0.01), "possible_spin": pytest.approx(0.0, abs=0.01)}
     ] * 5
     assert [shares(found, gpu, before) for gpu in range(5, 8)] == [{"allocated_unused": pytest.approx(1.0)}] * 3
     assert not any(straggling(found).values())
@@ -264,7 +264,7 @@ def test_stages_that_work_and_spin_in_turn_have_no_small_kernels() -> None:
 
     assert "low_sm_activity" not in found
     assert found["computing"] == pytest.approx(0.25, abs=0.15)
-    assert found["busy_unclear"] >= 0.35
+    assert found["possible_spin"] >= 0.35
 
 
 def test_small_kernels_are_found_a_minute_after_large_ones() -> None:

@@ -144,8 +144,8 @@ def test_ranks_without_common_traffic_or_with_full_power_are_not_accused(
 
     assert max(found.straggling) == 0.0
     assert all(found.share(rank, state) <= 0.01 for rank in range(4) for state in ACCUSED)
-    assert found.share(1, "busy_unclear") == pytest.approx(unclear, abs=0.02)
-    assert found.share(1, "computing") + found.share(1, "busy_unclear") >= 0.95
+    assert found.share(1, "possible_spin") == pytest.approx(unclear, abs=0.02)
+    assert found.share(1, "computing") + found.share(1, "possible_spin") >= 0.95
 
 
 def test_ranks_without_gpm_that_no_launcher_started_are_not_known_to_work_together() -> None:

@@ -168,7 +168,7 @@ def test_every_state_that_is_decided_has_a_signature() -> None:
     here = {row[1] for row in SIGNATURES} | {"wait_peer", "computing"}
     of_the_owner = {
         "wait_collective",
-        "busy_unclear",
+        "possible_spin",
         "wait_requests",
         "wait_user",
     }  # test_accusations.py, test_hangs.py
