@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 10.0
 """Time that a job may have no process or step, in its prolog and in its epilog."""
-INTERVAL = 15.0
+INTERVAL, SOON_SECONDS = 15.0, 3.0
 RECHECK_SECONDS = 45.0
 """Time between two questions about a job: with INTERVAL, an ended job has its GPUs for another 60 s at most."""
 MAX_ASKED = 16
@@ -155,6 +155,11 @@ class Reconciliation:
         self._silent_since = {job: self._silent_since.get(job, now) for job in silent}
         return first or self._scontrol.slurmd_exited()
 
+    @property
+    def pause(self) -> float:
+        """Seconds from one round to the next: at first short when slurmd is lost, then twice as long each time."""
+        return min(INTERVAL, max(SOON_SECONDS, self._clock() - self._lost_at))
+
     def contest(self, jobs: AbstractSet[str]) -> None:
         """Note the jobs with a GPU that another job has too, without sharing."""
         self._contested = jobs
@@ -172,8 +177,7 @@ class Reconciliation:
         left = {job for job, each in ended.items() if each.left_programs}
         lost = set(present) if present and self._slurmd_is_lost(now) else set[str]()
         doubtful = stepless | (contested & present.keys()) | left | lost
-        # A lost slurmd's jobs are asked about at once, whatever slurmctld has just said, and again in the next round.
-        asked = {job for job in doubtful if now - self._checked_at(job) >= min(RECHECK_SECONDS, now - self._lost_at)}
+        asked = {job for job in doubtful if self._is_due(job, now)}
         asked |= {job for job in ended if job in steps.jobs or job not in left} - lost  # they may be back
         contained = bool(asked) and self._steps_visible and "Contain" in self._setting("PrologFlags")
         for job in sorted(sorted(asked), key=self._checked_at)[:MAX_ASKED]:
@@ -196,6 +200,10 @@ class Reconciliation:
         lost = self._slurmd_seen and not runs_now
         self._lost_at = max(self._lost_at, NEVER if self._lost_at > NEVER else now) if lost else NEVER
         return lost
+
+    def _is_due(self, job: str, now: MonotonicTime) -> bool:
+        """Return whether to ask: of a lost slurmd at once, and soon again, as slurmctld gives its jobs up later."""
+        return now - self._checked_at(job) >= min(RECHECK_SECONDS, (now - self._lost_at) / 2)
 
     def _checked_at(self, job: str) -> MonotonicTime:
         return self._checked.get(job, NEVER)

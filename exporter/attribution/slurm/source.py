@@ -17,7 +17,6 @@ from exporter.attribution.slurm import device_program, gres
 from exporter.attribution.slurm.job import Job, JobVariables
 from exporter.attribution.slurm.local_view import Allocation, LocalFiles, NodeView, SlurmSite
 from exporter.attribution.slurm.prolog_files import MappedDevice, MappingFolder, PrologFiles
-from exporter.attribution.slurm.reconciliation import INTERVAL as CHECK_INTERVAL
 from exporter.attribution.slurm.reconciliation import Ended, Reconciliation, Scontrol, runs
 from exporter.attribution.slurm.scontrol import JobCache
 from exporter.attribution.source import Reader
@@ -62,9 +61,10 @@ class Slurm:
         if site.scontrol:
             self._job_cache = JobCache(ask, delay=self._delay, clock=clock)
             self._gpu_cache = JobCache(with_gpus or ask, delay=self._delay, clock=clock)
-            self._reconciliation = Reconciliation(Scontrol(site.scontrol, site.procfs), ask, self._elsewhere, clock)
+            rounds = Reconciliation(Scontrol(site.scontrol, site.procfs), ask, self._elsewhere, clock)
+            self._reconciliation = rounds
             self._ended = BackgroundSource(
-                self._reconciliation.check, {}, name="slurm-steps", interval=lambda _: CHECK_INTERVAL, clock=clock
+                rounds.check, {}, name="slurm-steps", interval=lambda _: rounds.pause, clock=clock
             )
             self._ended.ask_once()  # without jobs nobody is asked: a first answer, until slurmd's
         self._noticed: frozenset[str] = frozenset()
