@@ -41,8 +41,10 @@ _ANSWERS = f"sum by (cluster, answer) ({_mean('cluster_answer:gpu_shortage:sum')
 _COUNTED = f"sum by (cluster, model) ({_now('model:gpu_up:count')})"
 _MEAN_PRICE = (
     f"(sum by (cluster) {promql.priced(_COUNTED)}"
-    f" / sum by (cluster) ({_COUNTED} and on (model) {promql.PRICES}) * {_MONTH_HOURS})"
+    f" / sum by (cluster) ({_COUNTED} and on ({promql.WHOLE}) {promql.PRICES.of_whole}) * {_MONTH_HOURS})"
 )
+_TREND = 5 * 288
+"""Moments of five days, below which there is no trend."""
 _DEMANDED = f"sum({_now(_DEMAND)})"
 _HISTORY = f"({_DEMANDED})[{RANGE}:5m]"
 
@@ -80,6 +82,7 @@ def _answer(made: build.Dashboard) -> None:
             now(f"topk(1, {most}) or on () {enough}"),
             "answer",
             size=(4, 7),
+            empty="No metrics of a scheduler are scraped",
         )
     )
     made.with_panel(
@@ -241,9 +244,10 @@ def _pattern(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Demand in 30 days",
-            "The linear trend of the range, continued. Choose a range of 30 days or more.",
-            now(f"clamp_min(predict_linear({_HISTORY}, 2592000), 0)"),
+            "The linear trend of the range, continued, from five days of data on. Choose a range of 30 days or more.",
+            now(f"clamp_min(predict_linear({_HISTORY}, 2592000), 0) and count_over_time({_HISTORY}) >= {_TREND}"),
             size=(4, 8),
             decimals=1,
+            empty="Less than five days of data",
         )
     )

@@ -15,7 +15,7 @@ from dashboards.parts.query import NODE, now, rate
 from dashboards.parts.table import Key, Table, Text, Value, cause
 
 UP = f"max by (cluster, instance) (up and {SAME_TARGET} target:gpu_exporter:last{{{NODE}}})"
-"""As the alert GpuExporterDown."""
+"""Query like that of the alert GpuExporterDown."""
 
 
 def exporter() -> build.Dashboard:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from grafana_foundation_sdk.builders import dashboard as build
-from grafana_foundation_sdk.builders import stat, table
+from grafana_foundation_sdk.builders import stat, statetimeline, table
+from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, health_errors, health_links, link, panel, style, uid, variable
+from dashboards.parts import alert_titles, block, health_errors, health_links, link, panel, style, uid, variable
 from dashboards.parts.absence import ZERO
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import ALERTS, NODE, THERMAL, answering, in_range, known, now, over_time, rate
@@ -40,16 +41,21 @@ def health() -> build.Dashboard:
     made.with_panel(health_links.nvlink())
     made.with_panel(health_links.pcie())
     made.with_row(build.Row("When alerts fired"))
-    made.with_panel(
-        panel.timeline(
-            "Alerts over time",
-            "When each GPU alert fired, in the colour of its severity; of many, the 20 that fired most in the time range.",
-            over_time(_fired(), "{{alertname}}"),
-            style.words({"2": ("critical", style.SEVERITY["critical"]), "1": ("warning", style.SEVERITY["warning"])}),
-            size=(24, 13),
-            empty="No GPU alert fired in the time range",
-        )
+    made.with_panel(_over_time())
+    return made
+
+
+def _over_time() -> statetimeline.Panel:
+    made = panel.timeline(
+        "Alerts over time",
+        "When each GPU alert fired, in the colour of its severity; of many, the 20 that fired most in the time range.",
+        over_time(_fired(), "{{alertname}}"),
+        style.words({"2": ("critical", style.SEVERITY["critical"]), "1": ("warning", style.SEVERITY["warning"])}),
+        size=(24, 13),
+        empty="No GPU alert fired in the time range",
     )
+    for name, title in alert_titles.TITLES.items():
+        made.override_by_name(name, [model.DynamicConfigValue("displayName", title)])
     return made
 
 

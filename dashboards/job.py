@@ -18,7 +18,7 @@ from dashboards.parts.query import (
     NODE,
     SOURCE,
     main_states,
-    notable_state_of_fractions,
+    notable_state,
     now,
     over_time,
     owner_states,
@@ -172,7 +172,7 @@ def _first_ranks() -> statetimeline.Panel:
         "The ranks that the others wait for, over time",
         "The twelve GPUs that at the end of the time range wait least for others: where most wait and one computes, reads "
         "or is throttled, that is the one.",
-        notable_state_of_fractions(_states, _BY_GPU, f" and on ({_BY_GPU}) bottomk({_FIRST}, {_waiting(' @ end()')})"),
+        notable_state(_states, _BY_GPU, f" and on ({_BY_GPU}) bottomk({_FIRST}, {_waiting(' @ end()')})"),
         "{{instance}} {{gpu}}",
         height=10,
         page=_FIRST,
@@ -186,15 +186,15 @@ def _more_than(count: int, by: str, allocated: str) -> str:
 
 
 def _nodes() -> statetimeline.Panel:
-    allocated = f"count by ({_BY_NODE}) (max by ({_BY_GPU}) (gpu_allocation_ratio{{{SCOPE}}} > 0))"
+    by_node = f"part_state:gpu_workload_gpu_seconds:rate5m{{{SCOPE}"
     return _rows(
         "By node",
         "A row for each of its nodes, where they are two or more. A row that computes while the others wait is the one they wait for.",
-        notable_state_of_fractions(
-            lambda more: f"sum by ({_BY_NODE}, state) ({_states(more)} {_OWNED})",
+        notable_state(
+            lambda more: f"{by_node}{more}}}",
             _BY_NODE,
             f" {_more_than(1, _BY_NODE, 'gpu_workload_allocated_gpus')}",
-            gpus=allocated,
+            whole=f"sum by ({_BY_NODE}) ({by_node}}})",
         ),
         "{{instance}}",
         height=12,
@@ -208,9 +208,7 @@ def _ranks() -> statetimeline.Panel:
         "By GPU",
         f"A row for each of its GPUs, where they are more than {_FIRST}, in the order of nodes: one rank each where a process has one GPU. Of many, drag over "
         "a part of the time to see it in more steps.",
-        notable_state_of_fractions(
-            _states, _BY_GPU, f" {_OWNED} {_more_than(_FIRST, _BY_GPU, 'gpu_allocation_ratio')}"
-        ),
+        notable_state(_states, _BY_GPU, f" {_OWNED} {_more_than(_FIRST, _BY_GPU, 'gpu_allocation_ratio')}"),
         "{{instance}} {{gpu}}",
         height=22,
         page=40,

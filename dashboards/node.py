@@ -161,7 +161,9 @@ def _ledger(made: build.Dashboard) -> None:
 
 def _owners() -> table.Panel:
     mine = Ledger("gpu_workload_gpu_seconds_total", ONE_NODE, "workload, user", rate)
-    main_state = main_states(lambda more: rate(f"gpu_workload_gpu_seconds_total{{{ONE_NODE}{more}}}"), "workload, user")
+    by = "workload, user"
+    allocated = f"sum by ({by}) (gpu_workload_allocated_gpus{{{ONE_NODE}}})"
+    main_state = main_states(lambda more: rate(f"gpu_workload_gpu_seconds_total{{{ONE_NODE}{more}}}"), by, allocated)
     workload = link.cell("Workload")
     return Table(
         title="Owners on this node",

@@ -112,6 +112,7 @@ def _ledger(made: build.Dashboard) -> None:
             "cluster, workload",
             BY_WORKLOAD,
             only=f" {reports}",
+            whole=f"sum by (cluster, workload) (workload:gpu_workload_allocated:rate5m{{{SHOWN}}})",
             size=(12, 10),
             empty=reported.SILENT,
         )

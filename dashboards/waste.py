@@ -193,7 +193,7 @@ def _workloads() -> table.Panel:
     name, cluster = link.cell("Workload"), link.cell("Cluster")
     return Table(
         title="Workloads that wasted most",
-        description="The 30 workloads that wasted most GPU hours in the range, ended ones too, of the 200 that did so in some half hour: whose they are, what they wasted them on, "
+        description="The 30 workloads that wasted most GPU hours in the range, ended ones too, of the 200 that did so in some hour: whose they are, what they wasted them on, "
         "and the price of the waste, and of what is possibly wasted; utilization stands beside the target of their class of work. Click one to see why and what to do.",
         keys=(
             Key("cluster", "Cluster", width=80),
@@ -286,6 +286,7 @@ def _level(level: str, title: str, onward: link.Link) -> table.Panel:
 
 def _models() -> table.Panel:
     by_model = promql.ledger("cluster", CLUSTER, RANGE, "model")
+    priced = promql.ledger("cluster", CLUSTER, RANGE, promql.KIND)
     lost = promql.ledger("cluster", CLUSTER, RANGE, "model, state").of(among(LOST))
     return Table(
         title="Models",
@@ -304,8 +305,8 @@ def _models() -> table.Panel:
                 reduce="sum",
             ),
             *(
-                Value(title, price.priced(gpu_hours), style.MONEY, decimals=0, width=100, reduce="sum")
-                for title, gpu_hours in (("Cost of all", by_model.of()), ("Waste cost", WASTED.promql(by_model)))
+                Value(title, promql.priced_level("model", gpu_hours), style.MONEY, decimals=0, width=100, reduce="sum")
+                for title, gpu_hours in (("Cost of all", priced.of()), ("Waste cost", WASTED.promql(priced)))
             ),
             lost_state("Wasted on", f"{lost} > 0"),
         ),

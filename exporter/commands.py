@@ -67,7 +67,7 @@ STAND_INS: Mapping[str, str] = {
     "simulate": "exporter.tools.simulator:simulate",
     "driver.capture": "exporter.tools.capture.replay:load",
 }
-"""By option: what opens a driver in place of NVIDIA's, as MODULE:FUNCTION."""
+"""Functions by option. Each opens a driver in place of NVIDIA's, as MODULE:FUNCTION."""
 
 DAEMON = Page(
     "gpu-exporter",

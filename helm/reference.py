@@ -67,5 +67,6 @@ def _alerts(alerts: Mapping[str, Mapping[str, Any]]) -> str:
     lines = ["| alert | severity | parameters |", "|---|---|---|"]
     for name, settings in alerts.items():
         rest = ", ".join(f"`{key}: {value}`" for key, value in settings.items() if key not in {"enabled", "severity"})
-        lines.append(f"| `{name}` | {settings['severity']} | {rest} |")
+        escaped = rest.replace("|", r"\|")
+        lines.append(f"| `{name}` | {settings['severity']} | {escaped} |")
     return "\n".join(lines)

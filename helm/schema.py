@@ -40,7 +40,7 @@ _PRICE: Schema = {
     "additionalProperties": False,
     "required": ["per_gpu_hour"],
     "properties": {
-        **{name: {"type": "string"} for name in ("model", "profile", "pool")},
+        **{name: {"type": "string"} for name in ("model", "profile", "cluster", "pool")},
         "per_gpu_hour": {"type": "number", "minimum": 0},
         "from": _DAY,
         "to": _DAY,
@@ -263,7 +263,7 @@ SET_BY_CHART = frozenset(
 
 
 _BARE = (True, False, "true", "false")
-"""What YAML 1.1 makes of a bare `on` and `off`, and what the exporter takes for them."""
+"""Values that YAML 1.1 makes of a bare `on` and `off`, and that the exporter takes for them."""
 
 
 def config(options: Iterable[Option]) -> Schema:

@@ -1,5 +1,5 @@
 .PHONY: accounting
-accounting: venv setup-rules ## A thousand jobs of 5 to 300 s: Waste, digest and summaries within 1 % of the truth (two minutes; JOBS=1000 SEED=1)
+accounting: venv setup-rules ## A thousand jobs of 5 to 300 s: Waste, digest, Showback, months and summaries within 1 % of the truth (two minutes; JOBS=1000 SEED=1)
 	$(BIN)/python -m tests.replay.accounting --jobs $(or $(JOBS),1000) --seed $(or $(SEED),1)
 
 .PHONY: scale-month
@@ -15,10 +15,11 @@ test-engines: venv setup-rules ## A sharded fleet writes to VictoriaMetrics and 
 	$(BIN)/python -m tests.engines.run
 
 FOCUS := .cache/focus
+PYTHON312 ?= $(lastword python3.12 $(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python3.12))
 
 $(FOCUS)/.installed: .ci/make/accounting.mk
 	@echo "== focus-validator in $(FOCUS) (Python 3.12, 650 MB)"
-	@python3.12 -m venv $(FOCUS)
+	@$(PYTHON312) -m venv $(FOCUS)
 	@.ci/make/pip.sh $(FOCUS)/bin/pip install -q --disable-pip-version-check focus-validator==2.2.1
 	@.ci/make/pip.sh $(FOCUS)/bin/pip install -q --disable-pip-version-check 'numpy>=2' # of the version that it asks for, its own rules do not run
 	@touch $@

@@ -13,6 +13,7 @@ from dashboards.parts.panel import timeline
 from dashboards.parts.query import (
     ALERTS,
     CLUSTER,
+    NODE,
     THERMAL,
     answering,
     counted,
@@ -76,10 +77,13 @@ def firing(scope: str, *, size: tuple[int, int] = (24, 8)) -> table.Panel:
 
 
 def firing_for_owner(owner: str) -> table.Panel:
-    """The same of workloads: of their own, of their allocated GPUs, and of the nodes these are in."""
+    """The same of workloads: of their own, of their allocated GPUs, and of the nodes these are in.
+
+    A hidden variable of their dashboards has those nodes.
+    """
     allocated = f"(gpu_allocation_ratio{{{owner}}} > 0)"
     of_gpus = f"{_firing(CLUSTER)} and on (cluster, instance, gpu) {allocated}"
-    of_nodes = f"""{_firing(CLUSTER, ', gpu="", instance!=""')} and on (cluster, instance) {allocated}"""
+    of_nodes = _firing(f'{NODE}, gpu="", instance!=""')
     return _one_by_one(
         f"""({_firing(f'{owner}, workload!=""')} or {of_gpus} or {of_nodes})""",
         CLUSTER,
@@ -89,8 +93,8 @@ def firing_for_owner(owner: str) -> table.Panel:
     )
 
 
-def _firing(scope: str, more: str = "") -> str:
-    return f'ALERTS{{{ALERTS}, {scope}{more}, severity!="info"}}'
+def _firing(scope: str) -> str:
+    return f'ALERTS{{{ALERTS}, {scope}, severity!="info"}}'
 
 
 def _one_by_one(fires: str, scope: str, what: str, empty: str, size: tuple[int, int]) -> table.Panel:
@@ -111,6 +115,7 @@ def _one_by_one(fires: str, scope: str, what: str, empty: str, size: tuple[int, 
             Value("Active for", _since(fires, scope), units.Seconds, decimals=1, width=100),
             runbook(fires),
         ),
+        rows=fires,
         sort="Severity",
         ascending=True,
         size=size,
@@ -191,11 +196,15 @@ def told(
     legend: str,
     *,
     only: str = "",
+    whole: str = "",
     size: tuple[int, int] = (12, 8),
     empty: str = "",
 ) -> statetimeline.Panel:
-    """Return a timeline of each row: its largest loss where that took a tenth, else what took most."""
-    query = over_time(notable_state(seconds, by, only), legend)
+    """Return a timeline of each row: its largest loss where that took a tenth, else what took most.
+
+    `whole` is the time of each row that is not one GPU.
+    """
+    query = over_time(notable_state(seconds, by, only, whole), legend)
     return timeline(title, f"{description} {TOLD}", query, states.by_code(), size=size, empty=empty)
 
 

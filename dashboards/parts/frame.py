@@ -12,12 +12,13 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as model
 
 from dashboards.parts import absence, uid, variable
+from dashboards.parts.lines import lines
 from dashboards.parts.once import once
 from dashboards.parts.query import ALERTS, SOURCE
 from dashboards.parts.style import ORANGE, RED
 
 SCHEMA = 39
-"""Of Grafana 10 and newer. Nothing here needs more, and newer ones convert it when they load it."""
+"""Schema of Grafana 10 and newer. Nothing here needs more, and newer ones convert it when they load it."""
 
 
 def dashboard(
@@ -57,6 +58,12 @@ def dashboard(
             .as_dropdown(True)
             .include_vars(True)
             .keep_time(not live)
+        )
+        .link(
+            build.DashboardLink("Cost of last month")
+            .type(model.DashboardLinkType.LINK)
+            .url(f"/d/{uid.SHOWBACK}?from=now-1M/M&to=now-1M/M")
+            .include_vars(True)
         )
         .annotation(_firing("Critical alerts", "critical", RED, scope))
         .annotation(_firing("Warnings", "warning", ORANGE, scope))
@@ -108,6 +115,7 @@ def _name_constants(panels: list[dict[str, Any]]) -> None:
         for target in targets:
             for name, text in variable.CONSTANTS.items():
                 target["expr"] = target["expr"].replace(text, f"${name}")
+            target["expr"] = lines(target["expr"])
 
 
 def _drop_unused_constants(data: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ class Link:
     target: str
     variables: tuple[tuple[str, str], ...] = ()
     cluster: str = ""
-    """Where the cluster comes from, if the row or series has it; else the reader's choice is carried on."""
+    """Source of the cluster, if the row or series has it; else the reader's choice is carried on."""
 
     @property
     def url(self) -> str:

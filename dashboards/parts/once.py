@@ -14,7 +14,7 @@ _RECORDED = {rule.record for group in GROUPS for rule in group.rules}
 _OF_EVALUATED = dict.fromkeys(_RECORDED, REPLICAS) | dict.fromkeys(
     ("ALERTS", "ALERTS_FOR_STATE"), f"job, endpoint, service, {REPLICAS}"
 )
-"""What differs in what rules made of the same thing, by who evaluated it; of alerts also by who scraped its exporter.
+"""Labels that differ between evaluators of the same rule; of alerts also by who scraped its exporter.
 
 Their other labels may be a site's own, by which it distinguishes its clusters.
 """

@@ -88,12 +88,17 @@ def number(
 
 
 def facts(
-    title: str, description: str, query: prometheus.Dataquery, label: str, *, size: tuple[int, int] = (4, 3)
+    title: str,
+    description: str,
+    query: prometheus.Dataquery,
+    label: str,
+    *,
+    size: tuple[int, int] = (4, 3),
+    empty: str = "n/a",
 ) -> stat.Panel:
     """A label's text (a model, a version) in place of a number."""
-    panel = _finish(
-        _start(stat.Panel(), title, description, query.legend_format(f"{{{{{label}}}}}"), size), "none", "n/a", ()
-    )
+    panel = _start(stat.Panel(), title, description, query.legend_format(f"{{{{{label}}}}}"), size)
+    _finish(panel, "none", empty, ())
     return (
         panel.text_mode(shared.BigValueTextMode.NAME)
         .color_mode(shared.BigValueColorMode.NONE)

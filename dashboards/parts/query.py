@@ -27,7 +27,7 @@ POD_SHOWN, SLURM_SHOWN = (scope.replace("$workload", "$shown") for scope in (POD
 """The same, of the workloads that `variable.shown` chooses: a graph of all of a cluster's is a graph of none."""
 
 THERMAL = 'reason=~"sw_thermal|hw_thermal|thermal"'
-ALERTS = 'runbook=~"gpu.+", alertstate="firing"'
+ALERTS = "runbook=~`gpu.+`, alertstate=`firing`"
 """Ours: each names its runbook in a label."""
 GPU_HOURS = "suffix:GPU h"
 """Not the unit for hours, which turns 48 of them into two days."""
@@ -82,11 +82,6 @@ def gpu_busy(scope: str, by: str) -> str:
     return definitions.BUSY_RATIO.promql(Ledger("gpu_state_seconds_total", scope, by, rate))
 
 
-def gpu_used(scope: str, by: str) -> str:
-    """The same of their allocated time: the free part of a GPU under MIG says nothing of the owners of the rest."""
-    return definitions.UTILIZATION.promql(Ledger("gpu_state_seconds_total", scope, by, rate))
-
-
 def counted(counter: str, above_zero: str = "") -> str:
     """Return the increase in the range of a counter that is born with its first event, which increase() misses.
 
@@ -122,38 +117,28 @@ def in_range(moments: str) -> str:
     return f"(time() - {latest(moments)} < $__range_s)"
 
 
-def main_states(seconds: Callable[[str], str], by: str) -> str:
+def main_states(seconds: Callable[[str], str], by: str, whole: str = "") -> str:
     """Return for each `by` and state how much it is worth reporting.
 
-    The largest loss, a possible one too, that took a tenth of the time or more comes first, then the state that took most. `seconds` gets
-    matchers to add to its selector.
+    The largest loss, a possible one too, that took a tenth of the time or more comes first, then the state that took
+    most. `seconds` gets matchers to add to its selector. `whole` is all time of each `by`; without it, `by` names one
+    GPU, whose states sum up to 1.
     """
-    whole = f"on ({by}) group_left () (sum by ({by}) ({seconds('')}) > 0)"
-    share = f"sum by ({by}, state) ({seconds('')}) / {whole}"
-    lost = f"sum by ({by}, state) ({seconds(', ' + among((*LOST, *POSSIBLY_LOST)))}) / {whole} >= {NOTABLE}"
-    return f"(1 + ({lost})) or ({share})"
+
+    def states_of(more: str) -> str:
+        return f"sum by ({by}, state) ({seconds(more)})" if whole else seconds(more)
+
+    notable = f"on ({by}) group_left () ({NOTABLE} * {whole} > 0)" if whole else f"{NOTABLE}"
+    lost = f"{states_of(', ' + among((*LOST, *POSSIBLY_LOST)))} >= {notable}"
+    return f"(1e6 + ({lost})) or ({states_of('')} > 0)"
 
 
-def notable_state(seconds: Callable[[str], str], by: str, only: str = "") -> str:
+def notable_state(seconds: Callable[[str], str], by: str, only: str = "", whole: str = "") -> str:
     """Return PromQL for the state to report of each `by`, as its place in the table of states: for a state timeline.
 
     `only` chooses among the rows.
     """
-    return _code(f"(topk by ({by}) (1, {main_states(seconds, by)}){only})", by)
-
-
-def notable_state_of_fractions(shares: Callable[[str], str], by: str, only: str = "", gpus: str = "") -> str:
-    """The same of what each GPU's time is shared into, which need not be divided by its sum.
-
-    `only` chooses among the rows; `gpus` counts the GPUs of each, where they are more than one.
-    """
-    notable = f"on ({by}) group_left () ({NOTABLE} * {gpus})" if gpus else NOTABLE
-    lost = f"{shares(', ' + among((*LOST, *POSSIBLY_LOST)))} >= {notable}"
-    return _code(f"(topk by ({by}) (1, ({_MOST_GPUS} + ({lost})) or {shares('')}){only})", by)
-
-
-_MOST_GPUS = 1000
-"""Of a node: a loss that is shown comes before whatever took more."""
+    return _code(f"(topk by ({by}) (1, {main_states(seconds, by, whole)}){only})", by)
 
 
 def _code(top: str, by: str) -> str:

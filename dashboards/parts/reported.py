@@ -14,12 +14,13 @@ from exporter.tools.report.model import WORK
 SILENT = "No program of the selection reports its progress"
 LEGEND = "{{workload}}, {{unit}}"
 _BY = "cluster, workload"
+_WORK = "workload_unit:gpu_workload_work:rate5m"
 _WIDTHS = {"steps": 95, "requests": 110}
 
 
 def work(scope: str) -> str:
     """A second, one series per workload and unit that it reports; steps have a graph of their own."""
-    return f"sum by ({_BY}, unit) ({' or '.join(_of(name, scope) for name in WORK if name != 'steps')})"
+    return f'sum by ({_BY}, unit) ({_WORK}{{{scope}, unit!="steps"}})'
 
 
 def steps(scope: str) -> str:
@@ -39,11 +40,7 @@ def joules(scope: str) -> str:
 
 def _any(scope: str) -> str:
     """Work in its units, and steps of those that report nothing else."""
-    return f"({work(scope)} or on ({_BY}) sum by ({_BY}, unit) ({_of('steps', scope)}))"
-
-
-def _of(name: str, scope: str) -> str:
-    return f'label_replace({_rate(name)}{{{scope}}}, "unit", "{name}", "", "")'
+    return f"sum by ({_BY}, unit) ({_WORK}{{{scope}}})"
 
 
 def columns(scope: str, only: str = "") -> tuple[Value, ...]:

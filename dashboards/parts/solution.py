@@ -7,7 +7,7 @@ from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import link, price, style, variable
-from dashboards.parts.query import JOULES_PER_KWH, KWH, RANGE, hours
+from dashboards.parts.query import CLUSTER, JOULES_PER_KWH, KWH, RANGE, hours
 from dashboards.parts.table import Key, Table, Text, Value, gauge
 
 _SILENT = "No program of the selection reports its progress"
@@ -58,12 +58,12 @@ def to_the_end(scope: str) -> table.Panel:
 
 def _runs(scope: str, named: str = "") -> str:
     """Return the work of each run per GPU hour, over the range."""
-    amount = f"sum by (cluster, workload, user, unit) (sum_over_time(workload_unit:gpu_workload_throughput:rate5m{{{scope}}}[{RANGE}]) * 60)"
-    allocated = f"sum by ({_ON}) ({hours(f'workload:gpu_workload_allocated:rate5m{{{scope}}}')})"
+    amount = f"max by (cluster, workload, user, unit) (sum_over_time(workload_unit:gpu_workload_throughput:rate5m{{{scope}}}[{RANGE}]))"
+    allocated = f"max by ({_ON}) (sum_over_time(workload:gpu_workload_allocated:rate5m{{{scope}}}[{RANGE}]))"
     named = (
         named or f'max by ({_ON}, job_name) (last_over_time(gpu_workload_info{{{scope}, job_name!=""}}[{RANGE}:5m]))'
     )
-    return f"({amount} / on ({_ON}) group_left () ({allocated} > 0)) * on ({_ON}) group_left (job_name) {named}"
+    return f"3600 * {amount} / on ({_ON}) group_left () ({allocated} > 0) * on ({_ON}) group_left (job_name) {named}"
 
 
 def _started(scope: str) -> str:
@@ -103,7 +103,7 @@ def runs(scope: str) -> table.Panel:
 
 
 def before_and_after(scope: str) -> table.Panel:
-    started = f"max by ({_ON}, job_name) (last_over_time(workload_job_name:gpu_workload_start_time_seconds:max{{{scope}}}[{RANGE}]))"
+    started = f"max by ({_ON}, job_name) (last_over_time(workload_job_name:gpu_workload_start_time_seconds:max{{{CLUSTER}}}[{RANGE}]))"
     before, after = (_runs(scope, f"({started} {sign} time() - 3600 * $changed) ^ 0") for sign in ("<", ">="))
     median_before, median_after = (f"quantile by ({_NAME}) (0.5, {some})" for some in (before, after))
     return Table(

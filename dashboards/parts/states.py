@@ -11,7 +11,7 @@ from exporter.tools.report.definitions import LOST
 UNREACHABLE = "unreachable"
 """Beside the states: GPUs of nodes that report nothing."""
 STATES = tuple(state.name for state in TABLE)
-"""In the ledger's order; a state's code in a state timeline is its place here."""
+"""States in the ledger's order; a state's code in a state timeline is its place here."""
 TITLES = {state.name: state.title for state in TABLE}
 COLOURS = {state.name: state.colour for state in TABLE}
 STEPS = {state.name: state.step for state in TABLE}

@@ -29,7 +29,7 @@ Steps = tuple[tuple[float | None, str], ...]
 
 PLAIN: Steps = ((None, BLUE),)
 NO_FILL: Steps = ((None, "transparent"),)
-"""Of cells that only their mapping colours."""
+"""Steps of cells that only their mapping colours."""
 TARGET_RATIO: Steps = ((None, RED), (round(LOW / HIGH, 3), ORANGE), (0.995, GREEN))
 """Utilization of allocated GPUs, as a fraction of the target of its class of work: of batch work, 30 % and 70 % of its time. What is
 shown as 100 % is green."""
@@ -43,7 +43,7 @@ HEAT: Steps = ((None, GREEN), (75, YELLOW), (83, ORANGE), (90, RED))
 MARGIN: Steps = ((None, RED), (3, ORANGE), (10, GREEN))
 """Degrees left before the GPU slows itself down."""
 FRACTION_OF_TIME: Steps = ((None, GREEN), (0.01, YELLOW), (0.1, ORANGE), (0.3, RED))
-"""Of time throttled."""
+"""Steps of time throttled."""
 STALENESS: Steps = ((None, GREEN), (10, ORANGE), (60, RED))
 
 SEVERITY = {"critical": RED, "warning": ORANGE, "info": BLUE}
@@ -86,7 +86,7 @@ REASONS = {
     "hw_power_brake": "Power brake", "display_clock": "Display clocks", "board_limit": "Board limit",
     "low_utilization": "Low utilization", "reliability": "Reliability",
 }
-"""Why clocks are lowered."""
+"""Reasons of lowered clocks."""
 _RECOVERY = {
     "gpu_reset":       ("Reset the GPU",            RED),
     "node_reboot":     ("Restart the node",         RED),
@@ -97,6 +97,6 @@ _RECOVERY = {
     "recover_imex":    ("Restart nvidia-imex",      ORANGE),
 }
 RECOVERY = words(_RECOVERY)
-"""What the driver asks for."""
+"""Actions that the driver asks for."""
 RECOVERY_NAMES = {action: text for action, (text, _) in _RECOVERY.items()}
 # fmt: on

@@ -33,7 +33,7 @@ class Key:
     hidden: bool = False
     mappings: tuple[model.ValueMapping, ...] = ()
     filled: bool = False
-    """Whether the colour of its mapping fills the cell: colours of states are made for areas, not for text."""
+    """True if the colour of its mapping fills the cell: colours of states are made for areas, not for text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,8 @@ class Table:
     then_ascending: bool = True
     size: tuple[int, int] = (24, 10)
     empty: str = ""
+    rows: str = ""
+    """Series with the labels of each row, where those of the first column are more than the job's name needs."""
     order: tuple[str, ...] = field(default=())
     """Titles of columns that come first, behind the keys."""
 
@@ -120,12 +122,12 @@ class Table:
         if "workload" not in labels or "job_name" in labels:
             return self.columns
         by = ", ".join(key.label for key in self.keys)
-        rows_of = next(_wrapped(column, by) for column in self.columns if isinstance(column, Value))
+        rows_of = self.rows or next(column.expr for column in self.columns if isinstance(column, Value))
         if 'kind!="slurm"' in rows_of:  # pods have no other name
             return self.columns
         job = "cluster, workload" if "cluster" in labels else "workload"
         names = f"max by ({job}, job_name) (last_over_time({_JOB_NAMES}{{{CLUSTER}}}[{RANGE}]))"
-        named = f"0 * ({rows_of}) + on ({job}) group_left (job_name) topk by ({job}) (1, {names})"
+        named = f"0 * (max by ({by}) ({rows_of})) + on ({job}) group_left (job_name) topk by ({job}) (1, {names})"
         return (*self.columns, Text(_JOB_NAME, named, "job_name", width=82))
 
     def _refs(self) -> list[tuple[str, Column]]:
@@ -201,8 +203,18 @@ def runbook(expr: str) -> Text:
 
 
 def _wrapped(column: Value, by: str) -> str:
-    reduced = f"{column.reduce} by ({by}) ({column.expr})"
+    reduced = column.expr if _is_sum(column.expr, by) else f"{column.reduce} by ({by}) ({column.expr})"
     return column.wrap.format(reduced) if column.wrap else reduced
+
+
+def _is_sum(expr: str, by: str) -> bool:
+    """Whether the whole expression is one sum by these labels, which there is one of for each row."""
+    begin, depth = f"sum by ({by}) (", 0
+    for at, letter in enumerate(expr):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 and letter == ")" and at > len(begin):
+            return expr.startswith(begin) and at == len(expr) - 1
+    return False
 
 
 def _override(panel: table.Panel, title: str, config: Sequence[Config]) -> None:

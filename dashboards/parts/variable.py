@@ -8,10 +8,10 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard as model
 
 from dashboards.parts import absence
-from dashboards.parts.query import CLUSTER, SOURCE
+from dashboards.parts.query import ALERTS, CLUSTER, SOURCE
 from exporter.attribution.owner import OWNER_LABELS
 from exporter.ledger.states import POSSIBLY_LOST
-from exporter.tools.report.definitions import LOST, REPLICAS
+from exporter.tools.report.definitions import BUSY, LOST, REPLICAS
 
 DOCS = "https://github.com/gpu-exporter/gpu-exporter/blob/main/docs/"
 _ALL = model.VariableOption(text="All", value="$__all")
@@ -44,6 +44,9 @@ def docs() -> build.ConstantVariable:
 CONSTANTS = {
     "replicas": REPLICAS,
     "lost_states": "|".join((*LOST, *POSSIBLY_LOST)),
+    "busy_states": "|".join(BUSY),
+    "firing": ALERTS,
+    "xid_labels": "cluster, instance, gpu, uuid, xid, class",
     "owner_labels": ", ".join(OWNER_LABELS),
     **absence.CONSTANTS,
 }
@@ -51,6 +54,9 @@ CONSTANTS = {
 _DESCRIPTIONS = {
     "replicas": "Labels by which replicas of Prometheus and of rulers differ",
     "lost_states": "States in which allocated GPU time is lost, or possibly lost",
+    "busy_states": "States in which a kernel ran",
+    "firing": "Alerts of these rules that fire",
+    "xid_labels": "Labels of the XIDs of a GPU",
     "owner_labels": "Labels of the owner of a GPU",
     "not_scraped": "What a panel says where no exporter is scraped",
     "no_rules": "What a panel says where the recording rules are missing, or younger than their window",
@@ -114,7 +120,7 @@ def shown(scope: str, count: int = 12) -> build.QueryVariable:
 def shown_of_month(scope: str, count: int) -> build.QueryVariable:
     """Return the same by the recorded top lists, and of those that work now: a month has too many workloads to read."""
     now = "max by (workload) (workload:{}:rate5m{{{}}})".format
-    listed = f"max by (workload) (sum_over_time(workload:gpu_waste_hours:topk30m{{{scope}}}[$__range]))"
+    listed = f"max by (workload) (sum_over_time(workload:gpu_waste_hours:topk1h{{{scope}}}[$__range]))"
     return _worst(count, f"{listed} or {now('gpu_waste', scope)}", now("gpu_workload_allocated", scope))
 
 

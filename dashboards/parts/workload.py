@@ -222,6 +222,7 @@ def _back(kind: Kind) -> statetimeline.Panel:
         lambda more: f"workload_state:gpu_workload_gpu_seconds:rate5m{{{kind.shown}{more}}}",
         "cluster, workload",
         BY_WORKLOAD,
+        whole=f"sum by (cluster, workload) (workload:gpu_workload_allocated:rate5m{{{kind.shown}}})",
         size=(24, 10),
         empty=f"No {kind.noun} of the selection had a GPU allocated in the time range",
     )

@@ -12,7 +12,7 @@ from dashboards.parts.query import (
     NOTABLE,
     THERMAL,
     answering,
-    gpu_used,
+    devices,
     main_states,
     now,
     over_time,
@@ -21,10 +21,10 @@ from dashboards.parts.query import (
 )
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
-from exporter.tools.report.definitions import UTILIZATION, among, identity
+from exporter.tools.report.definitions import UTILIZATION, identity
 
-PEERS = among(("wait_peer", "wait_collective"))
-"""States in which a GPU waits for another one of the same workload."""
+_WAITS = f"gpu:gpu_rank_wait:ratio_rate5m{{{NODE}}}"
+"""Fraction of its time that each GPU waits for another one of the same workload."""
 
 
 def gpus(kind: Kind) -> table.Panel:
@@ -51,8 +51,8 @@ def gpus(kind: Kind) -> table.Panel:
             Key("gpu", "GPU", (link.to_gpu(node, gpu, cluster),), width=60),
         ),
         columns=(
-            gauge("Busy", own(gpu_used(NODE, by)), style.PLAIN, width=130),
-            gauge("Others wait", _lead(own(_waits(by))), style.FRACTION_OF_TIME, width=130),
+            gauge("Busy", own(UTILIZATION.promql(devices("gpu", NODE, by, identity))), style.PLAIN, width=130),
+            gauge("Others wait", _lead(own(_WAITS)), style.FRACTION_OF_TIME, width=130),
             lost_state("State", own(f"topk by ({by}) (1, {main_state})", "state")),
             gauge(
                 "SM active",
@@ -81,19 +81,13 @@ def gpus(kind: Kind) -> table.Panel:
             ),
             Value("Power", own(f"gpu_power_watts{{{NODE}}}"), units.Watt, width=80),
         ),
+        rows=f"gpu_allocation_ratio{{{kind.shown}}} > 0",
         sort="Others wait",
         then="Busy",
         order=("Others wait", "State"),
         size=(24, 8),
         empty="The selection has no GPU allocated now",
     ).build()
-
-
-def _waits(by: str) -> str:
-    """Fraction of its observed time that each GPU waits for its peers; 0 for one that never does."""
-    waits = f"sum by ({by}) ({rate(f'gpu_state_seconds_total{{{NODE}, {PEERS}}}')})"
-    seen = rate(f'gpu_state_seconds_total{{{NODE}, state!="unobserved"}}')
-    return f"{waits} / (sum by ({by}) ({seen}) > 0)"
 
 
 def _lead(own: str) -> str:

@@ -51,7 +51,7 @@ _DIAGNOSED = ("data", "checkpoint", "evaluation", "communication")
 """Phases that explain a GPU that waits: they have their room first."""
 _COUNTERS = ("samples", "images", "tokens", "requests", "steps", "epochs", "model_flops")
 _REPORTED = frozenset({*_COUNTERS, "progress", "remaining_seconds", "time_to_target_seconds"})
-"""What the protocol knows: a program's other numbers would only fill the report, or take the place of its `version`."""
+"""Names of the protocol: other numbers would only fill the report, or take the place of its `version`."""
 _MOST = 1 << 63
 """Whole numbers below it are added as they are; a float may not hold a greater one."""
 _clock = time.perf_counter

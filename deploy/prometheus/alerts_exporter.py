@@ -6,7 +6,8 @@ from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.outages import keep_firing_while_silent, lately
 from deploy.prometheus.recordings_fleet import NEW_NODE
 from deploy.prometheus.targets import exporters
-from deploy.prometheus.wording import GPU, NODE, NODE_HIT, percent
+from deploy.prometheus.wording import GPU, NODE, NODE_HIT, first_step, percent
+from exporter.faults.findings import LOAD, RELOAD
 
 _MISMATCH = "{{ if eq $labels.error `LIB_RM_VERSION_MISMATCH` }}"
 _UNASKED = (
@@ -14,7 +15,7 @@ _UNASKED = (
     ' and on (cluster, instance) last_over_time(gpu_exporter_driver_error{error="NOT_OPENED"}[6m])`'
     " $labels.cluster $labels.instance | query }}"
 )
-"""Where no thread could be started that would ask the driver."""
+"""Condition that no thread could be started that would ask the driver."""
 
 _MAINTENANCE = Param(
     "maintenance",
@@ -70,7 +71,11 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
         "network, the "
         "scrape time-out and the node.{{ else }}{{ if $labels.uuid }}" + GPU + " was last read "
         "{{ $value | humanizeDuration }} ago{{ else }}The exporter of " + NODE + " takes no samples{{ end }}: "
-        "the driver hangs, or the node is out of CPU, memory or processes. " + NODE_HIT + "{{ end }}",
+        "the driver hangs, or the node is out of CPU, memory or processes.{{ if $labels.uuid }} "
+        + first_step("gpu_slow")
+        + ".{{ end }} "
+        + NODE_HIT
+        + "{{ end }}",
     ),
     Alert(
         name="GpuDriverUnavailable",
@@ -83,12 +88,13 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
         summary=NODE + f" has a GPU driver that {_MISMATCH}differs in version from its library{{{{ else }}}}does not "
         f"open{{{{ end }}}}",
         description=f"{_MISMATCH}The kernel module and the user-space library of {NODE} differ in version (an upgrade "
-        "without a restart): no new GPU program can start. Drain the node, then reload the module or restart."
+        f"without a restart): no new GPU program can start. {RELOAD}"
         f"{{{{ else }}}}{_UNASKED}The exporter of {NODE} cannot start the thread that opens the driver, mostly for a "
         "limit on processes or memory: the driver may be well. No GPU of the node is watched."
         f"{{{{ else }}}}The exporter of {NODE} cannot open the driver: {{{{ $labels.error }}}}"
         "{{ if eq $labels.error `NOT_OPENED` }} (it was asked, and has not answered){{ end }}. No GPU of the node is "
-        "watched, and most likely none can be used. Load the driver (modprobe nvidia), or restart the node."
+        "watched, and most likely none can be used. "
+        f"{{{{ if eq $labels.error `NOT_OPENED` }}}}{first_step('driver_hangs')}.{{{{ else }}}}{LOAD}{{{{ end }}}}"
         "{{ end }}{{ end }}",
     ),
     Alert(
@@ -117,22 +123,33 @@ or label_replace(gpu_exporter_attribution_conflicts{source="slurm_steps"} > 0, "
 or label_replace(gpu_exporter_node_source_success == 0, "of", "node", "", "")
 or gpu_scrape_collector_success == 0 unless on (cluster, instance) gpu_up == 0
 or label_replace(max without (source) (gpu_exporter_xid_source_up) == 0, "collector", "xid", "", "")
-or label_replace(gpu_accounting_scheduler_difference_ratio > <max_difference_ratio>, "source", "accounting", "", "")""",
-        params=(Param("max_difference_ratio", 0.05, Unit.RATIO, "GPU time that the scheduler counts differently."),),
+or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accounting_difference:ratio)\
+ > <max_difference_ratio>, "source", "accounting", "", "")""",
+        params=(
+            Param(
+                "max_difference_ratio",
+                0.05,
+                Unit.RATIO,
+                "GPU time that the scheduler or the recorded totals count differently.",
+            ),
+        ),
         for_="15m",
         keep_firing_for="15m",
-        meaning="A source of the exporter fails or contradicts another, or a GPU's utilization is stuck.",
-        summary="{{ if eq $labels.source `accounting` }}The accounting and the scheduler differ by "
+        meaning="A source of the exporter fails or contradicts another, the accounting differs from the scheduler or "
+        "the recorded totals, or a GPU's utilization is stuck.",
+        summary="{{ if eq $labels.source `accounting` }}The accounting differs from the scheduler "
+        "or the recorded totals by "
         + percent()
         + "{{ else if $labels.finding }}"
         + NODE
         + "{{ if $labels.gpu }} GPU {{ $labels.gpu }} has a stuck utilization{{ else }} has two numbers of expected "
         "GPUs{{ end }}{{ else }}" + NODE + " gets no data from "
         "{{ or $labels.source $labels.collector }}{{ end }}",
-        description="{{ if eq $labels.source `accounting` }}The scheduler and the nodes differ in "
+        description="{{ if eq $labels.source `accounting` }}The accounting and the scheduler, or the "
+        "recorded totals of a day, differ in "
         + percent()
-        + " of the GPU time of ended jobs. Read the log of gpu-exporter accounting: "
-        "it names the jobs.{{ else if eq $labels.of `shared` }}"
+        + " of the GPU time. Read the log of gpu-exporter accounting: "
+        "it names jobs and unread nodes.{{ else if eq $labels.of `shared` }}"
         "GPUs of " + NODE + " that Slurm allocates to several jobs: "
         "{{ $value }}. Each job "
         "has a fraction of them.{{ else if eq $labels.of `owners` }}Source {{ $labels.source }} of " + NODE + " "
@@ -151,7 +168,7 @@ or label_replace(gpu_accounting_scheduler_difference_ratio > <max_difference_rat
         "the driver, or reset the GPU when it is free.{{ else }}Collector {{ $labels.collector }} of "
         + NODE
         + " fails: {{ if eq $labels.collector `xid` }}no XID arrives from the driver or from the kernel log"
-        "{{ else }}its series are missing{{ end }}.{{ end }} Read the exporter's log.",
+        "{{ else }}its series are missing{{ end }}.{{ end }} " + first_step("owners") + ".",
     ),
     Alert(
         name="GpuExporterSimulated",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Severity
 from deploy.prometheus.outages import keep_while_silent
-from deploy.prometheus.wording import NODE, NODE_HIT, timestamp
+from deploy.prometheus.wording import NODE, NODE_HIT, first_step, timestamp
 
 SWITCH = Alert(
     name="GpuNvswitchError",
@@ -15,8 +15,7 @@ SWITCH = Alert(
     meaning="An NVSwitch reported a fatal error, so that work over its links hangs or ends.",
     summary=f"{NODE} has a fatal NVSwitch error ({{{{ $labels.evidence }}}})",
     description=f"{NODE} has a fatal NVSwitch error ({{{{ $labels.evidence }}}}) since {timestamp()}: "
-    f"work over the links of this switch hangs or ends. Drain the node and reset its GPUs and switches "
-    f"together. {NODE_HIT}",
+    f"work over the links of this switch hangs or ends. {first_step('nvswitch')}. {NODE_HIT}",
 )
 
 _NEAREST = (
@@ -38,7 +37,7 @@ PORT = Alert(
     description=f"{NODE} network port {{{{ $labels.device }}}}/{{{{ $labels.port }}}}{_NEAREST} is "
     "{{ if eq $labels.reason `down` }}down{{ else if eq $labels.reason `slow` }}slower than it was, or than its like"
     "{{ else }}counting errors{{ end }}. Jobs over several nodes wait for it, or fall back to a slower network. "
-    f"Look at cable, optics and the switch's port. {NODE_HIT}",
+    f"{first_step('port_degraded')}. {NODE_HIT}",
 )
 
 FABRIC = (SWITCH, PORT)

@@ -7,7 +7,22 @@ from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.outages import keep_while_silent, unless_silent
 from deploy.prometheus.recordings_alert import MARGIN
 from deploy.prometheus.recordings_device import INFO_JOIN
-from deploy.prometheus.wording import GPU, HIT, NODE, NODE_ALLOCATED, of_gpu, percent, size, threshold, timestamp
+from deploy.prometheus.wording import (
+    GPU,
+    HIT,
+    NODE,
+    NODE_ALLOCATED,
+    by_value,
+    first_step,
+    of_gpu,
+    percent,
+    size,
+    step_of,
+    threshold,
+    timestamp,
+)
+from exporter.faults.findings import REPAIRS
+from exporter.faults.rules import RECOVERY as ADVISED
 
 _GPU = "(cluster, instance, gpu, uuid)"
 _DEVICE = "(cluster, instance, uuid)"
@@ -32,7 +47,8 @@ _BY_HEAT = of_gpu(
     f"{threshold('max_throttled_ratio')}).",
 )
 _STANDS = of_gpu(
-    "(gpu_fan_speed_rpm{<gpu>} or gpu_fan_speed_ratio{<gpu>}) == 0", " Fan {{ .Labels.fan }} stands still."
+    "(gpu_fan_speed_rpm{<gpu>} or gpu_fan_speed_ratio{<gpu>}) == 0",
+    f" Fan {{{{ .Labels.fan }}}} stands still: {first_step('fan').lower()}.",
 )
 _LEFT = of_gpu(
     f"min({MARGIN.record}{{<gpu>}})",
@@ -61,7 +77,7 @@ max without (job, sensor, fan) (
     ),
     meaning="A GPU is too hot: heat lowers its clocks, or it is about to, or a fan of a hot card stands still.",
     summary=f"{GPU} overheats",
-    description=f"{GPU} overheats.{_BY_HEAT}{_STANDS}{_LEFT} Look at fans, air flow and inlet temperature. {HIT}",
+    description=f"{GPU} overheats.{_BY_HEAT}{_STANDS}{_LEFT} {first_step('hw_thermal')}. {HIT}",
 )
 POWER_BRAKE = Alert(
     name="GpuPowerBrake",
@@ -75,7 +91,7 @@ POWER_BRAKE = Alert(
     meaning="The power brake, a signal of power supply or rack, lowers the clocks of a GPU.",
     summary=f"{GPU} is slowed down by the power brake",
     description=f"The power brake lowered the clocks of {GPU} for {percent()} of the last <window> (threshold "
-    f"{threshold('max_throttled_ratio')}). Look at power supplies, cables and the rack's power limit. {HIT}",
+    f"{threshold('max_throttled_ratio')}). {first_step('power_brake')}. {HIT}",
 )
 
 
@@ -101,11 +117,16 @@ XID_WORKFLOW = _fault(
     "The driver reported an XID that has a procedure of its own, needs the vendor, or is not in the catalogue.",
     "reported {{ $labels.evidence }}",
     _SINCE
-    + "{{ if eq $labels.fault `xid_pattern` }}Many programs fail on this GPU and on no other: test it when it is free."
-    "{{ else if eq $labels.action `procedure` }}NVIDIA has a procedure for it: see the runbook."
-    "{{ else if eq $labels.action `vendor` }}Keep a bug report (nvidia-bug-report.sh) and ask the vendor."
-    "{{ else }}It is not in the catalogue: look at the kernel log.{{ end }}",
+    + "{{ if eq $labels.fault `xid_pattern` }}Many programs fail on this GPU and on no other. "
+    + first_step("xid_pattern")
+    + ".{{ else }}"
+    + by_value("$labels.action", {each: f"{step_of(REPAIRS[each][2])}." for each in ("procedure", "vendor", "inspect")})
+    + "{{ end }}",
 )
+_STEPS = {
+    **{action: f"{step_of(what)}." for action, (_, _, what) in REPAIRS.items()},
+    **{action: f"{step_of(what)}." for action, (_, what) in ADVISED.items() if not action.startswith("drain_")},
+}
 _NOW = 'gpu_recovery_action{action!~"none|drain_and_reset|drain_p2p"}'
 RECOVERY = _fault(
     "GpuRecoveryActionNeeded",
@@ -121,10 +142,7 @@ or on {_DEVICE} ({_NOW} == 1 and max_over_time({_NOW}[10m] offset 2m))""",
     "list{{ else if eq $labels.fault `` }}needs a "
     "{{ $labels.action | reReplaceAll `_` ` ` | reReplaceAll `gpu` `GPU` }}{{ else }}must be reset{{ end }}"
     "{{ with $labels.evidence }} ({{ . }}){{ end }}",
-    _SINCE + "Results of work that ran meanwhile are in doubt. Drain the node, then "
-    "{{ if eq $labels.action `page` }}read the kernel log.{{ else if eq $labels.action `replace` }}have the GPU "
-    "replaced.{{ else if eq $labels.fault `` }}do what the driver "
-    "advises.{{ else }}reset the GPU.{{ end }}",
+    _SINCE + "Results of work that ran meanwhile are in doubt. " + by_value("$labels.action", _STEPS),
 )
 RESET_PENDING = Alert(
     name="GpuResetPending",
@@ -140,7 +158,7 @@ or on {_DEVICE} gpu_fault_timestamp_seconds{{action="reset_when_idle"}}""",
     meaning="A GPU waits for a reset that can wait until the work on it has ended.",
     summary=f"{GPU} needs a reset when it is idle",
     description=f"{GPU} waits for a reset: bad memory to replace, an error that was contained, or the driver's advice. "
-    f"Put no new work on it, and reset it when what runs has ended. {HIT}",
+    f"{first_step('row_remap_pending')}. {HIT}",
 )
 _MISSING = 'gpu_finding{finding="gpu_missing"}'
 _GONE = 'gpu_fault_timestamp_seconds{fault="lost"}'
@@ -164,9 +182,9 @@ unless on {_NODE} gpu_exporter_driver_error)""",
     f"{{{{ else }}}}is lost{{{{ end }}}} {_EVIDENCE}{{{{ else }}}}{NODE} has fewer GPUs than it should have{{{{ "
     f"end }}}}",
     description=f"{{{{ if $labels.fault }}}}{GPU} is lost {_EVIDENCE} since {timestamp()}: it is "
-    f"off the bus, or calls about it hang. Drain the node and restart it. {HIT}{{{{ else }}}}{NODE} has "
+    f"off the bus, or calls about it hang. {first_step('gpu_down')}. {HIT}{{{{ else }}}}{NODE} has "
     f"fewer GPUs than "
-    "it should have. " + unless_silent(NODE_ALLOCATED) + " Drain the node and restart it."
+    "it should have. " + unless_silent(NODE_ALLOCATED) + f" {first_step('gpu_missing')}."
     "{{ end }}",
 )
 MEMORY_LEAKED = Alert(
@@ -180,7 +198,7 @@ MEMORY_LEAKED = Alert(
     meaning="GPU memory is in use that belongs to no process, so that the next job lacks it.",
     summary=f"{GPU} has {size()} of memory in use that no process owns",
     description=f"{size()} of {GPU} is in use and belongs to no process: the next job lacks "
-    f"it. Look for processes that cannot end; reset the GPU when it is free. {HIT}",
+    f"it. {first_step('leaked')}, then reset the GPU when it is free. {HIT}",
 )
 MEMORY_WEARING = Alert(
     name="GpuMemoryWearing",
@@ -234,8 +252,9 @@ count_over_time(gpu_finding{{finding=~"limited|hw_slowdown"}}[<window>])
     meaning="A GPU is slowed down by a low power limit or a low clock under load.",
     summary=f"{GPU} is slower than it can be",
     description=f"The power limit or the SM clock under load of {GPU} is below half of what it can be, or the hardware "
-    "holds its clocks down. Restore the limits (nvidia-smi -i GPU -pl WATTS, nvidia-smi -i GPU -rgc). With none "
-    f"set, look at power supplies and cables. {HIT}",
+    "holds its clocks down. "
+    + by_value("$labels.finding", {each: f"{first_step(each)}." for each in ("limited", "hw_slowdown")})
+    + f" {HIT}",
 )
 
 HARDWARE = (

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
-from deploy.prometheus.wording import GPU, HIT, of_gpu
+from deploy.prometheus.wording import GPU, HIT, by_value, first_step, of_gpu
 
 _REPEATS = 'gpu_nvlink_errors_total{<gpu>type=~"replay|recovery|link_recovery"}'
 _DOWN = of_gpu('gpu_fault_timestamp_seconds{<gpu>,fault="nvlink_down"}', " {{ .Labels.evidence }}.")
+_FABRIC = {
+    "fabric_state": "is not started",
+    "fabric_join": "was not joined",
+    "fabric_route": "has an unhealthy route",
+    "fabric_configuration": "is configured wrongly",
+    "fabric_bandwidth": "has less bandwidth",
+    "fabric_recovery": "recovers a route",
+    "fabric_timeout": "recovers from access time-outs",
+    "fabric_cliques": "is another clique than that of the node's other GPUs",
+}
 _UNHEALTHY = of_gpu(
-    'gpu_finding{<gpu>,finding=~"fabric_.*"}',
-    " It reports {{ reReplaceAll `_` ` ` .Labels.finding }} of its NVLink fabric.",
+    'gpu_finding{<gpu>,finding=~"fabric_.*"}', f" Its NVLink fabric {by_value('.Labels.finding', _FABRIC)}."
+)
+_STEP = of_gpu(
+    'gpu_finding{<gpu>,finding=~"fabric_state|fabric_configuration"}',
+    f"{first_step('fabric_configuration')}.",
+    otherwise=f"{first_step('nvlink_down')}.",
 )
 _REPEATED = of_gpu(
     f"max(sum without (type) (rate({_REPEATS.replace('<gpu>', '<gpu>,')}[<window>]))) > <max_errors_per_second>",
@@ -36,7 +50,7 @@ max without (job, fault, evidence, action, finding, severity, type) (
     meaning="NVLink of a GPU is degraded: links are down, its fabric is unhealthy, or transfers are repeated.",
     summary=f"{GPU} has a degraded NVLink fabric",
     description=f"{GPU} has a degraded NVLink fabric.{_DOWN}{_UNHEALTHY}{_REPEATED} Jobs over several GPUs slow down "
-    f"or hang. Drain the node and reset its GPUs together; look at the fabric manager's log. {HIT}",
+    f"or hang. {_STEP} {HIT}",
 )
 _NARROW = of_gpu('gpu_fault_timestamp_seconds{<gpu>,fault=~"pcie_.*"}', " It has {{ .Labels.evidence }}.")
 _REPLAYED = of_gpu(
@@ -62,8 +76,7 @@ max without (job, fault, evidence, action) (
     meaning="The PCIe link of a GPU is degraded: fewer lanes, a lower generation, or repeated transfers.",
     summary=f"{GPU} has a degraded PCIe link",
     description=f"{GPU} has a degraded PCIe link.{_NARROW}{_REPLAYED} Transfers from the host are slow. "
-    f"Restart the "
-    f"node; if it stays, reseat the card, or replace riser and cable. {HIT}",
+    f"{first_step('pcie_width')}. {HIT}",
 )
 
 LINKS = (NVLINK, PCIE)

@@ -56,7 +56,7 @@ _NCCL = (
     "{{ range sortByLabel `rank` . }} rank {{ .Labels.rank }} on {{ .Labels.host }} (GPU {{ .Labels.host_gpu }})"
     "{{ end }}.{{ end }}"
 )
-"""What the job's own NCCL answered, where it was asked (--nccl.ras)."""
+"""Answer of the job's own NCCL, where it was asked (--nccl.ras)."""
 
 HUNG = Alert(
     name="GpuWorkloadHung",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from deploy.prometheus.alerts_workload import EXCEPT, told
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.recordings_alert import IDLE_TIME, OWNER_WASTE_PRICE, OWNER_WASTE_TIME, WORKLOAD
-from deploy.prometheus.states import ADVICE, OWNERS, TITLES, regex
-from deploy.prometheus.wording import MONEY, by_state, job_name
+from deploy.prometheus.states import OWNERS, regex
+from deploy.prometheus.wording import MONEY, in_words, job_name
 
 _TOLD = 'ALERTS{alertname=~"GpuAllocatedIdle|GpuUnderutilized",alertstate="firing"'
 
@@ -29,7 +29,7 @@ _COST = f"sum by (currency) (sum_over_time({OWNER_WASTE_PRICE.record}{{<owner>}}
 _ALLOCATED = "sum(sum_over_time(workload:gpu_workload_allocated:rate5m{<owner>}[1d])) / 60"
 _WORST = f"sort_desc(topk({_SHOWN}, {_HOURS} >= 0.1))"
 _MORE = f"count({_HOURS} >= 0.1) - {_SHOWN} > 0"
-_CAUSE = (
+_CAUSE = in_words(
     "topk(1, sum by (state) (sum_over_time(workload_state:gpu_workload_gpu_seconds:rate5m"
     f'{{<owner>,state=~"{regex(OWNERS)}"}}[1d])))'
 )
@@ -53,11 +53,11 @@ _ROW = (
     + job_name(workload="$of.Labels.workload")
     + ": {{ $of.Value | printf `%.1f` }} GPU hours"
     + _of_workload(_COST, f", {MONEY}")
-    + _of_workload(_CAUSE, f". {by_state({state: TITLES[state] for state in OWNERS})}.")
+    + _of_workload(_CAUSE, ". {{ .Labels.title }}.")
 )
 _FIRST = _each(
     f"topk(1, {_HOURS})",
-    _of_workload(_CAUSE, "\nFirst action: " + by_state({state: ADVICE[state] for state in OWNERS})),
+    _of_workload(_CAUSE, "\nFirst action: {{ .Labels.advice }}"),
 )
 
 OWNER_WASTE = Alert(

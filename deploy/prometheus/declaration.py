@@ -96,7 +96,7 @@ class Alert:
     keep_firing_for: str = "0s"
     params: tuple[Param, ...] = ()
     asks_for_days: bool = False
-    """Of each exporter: dear in a large fleet, so that it is evaluated rarely, although it pages."""
+    """True if it asks about days of each exporter: evaluated rarely, although it pages."""
     correlated: bool = False
     """GpuIncident reads it: evaluated each minute, so that many nodes are one message."""
 

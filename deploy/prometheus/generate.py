@@ -116,6 +116,7 @@ def _alerts() -> str:
 
 def _alert(alert: Alert) -> str:
     params = "; ".join(f"`{param.name}` {param.default}: {param.help.rstrip('.')}" for param in alert.params)
+    params = params.replace("|", r"\|")
     page = f"[{alert.name}](../../docs/runbooks/{alert.runbook}.md)"
     return f"| {page} | {alert.severity.value} | {alert.audience.value} | {alert.for_} | {params} |\n"
 

@@ -11,7 +11,7 @@ _SILENT = f"on (cluster, instance) max by (cluster, instance) {exporters()}"
 
 
 _OF_RULERS = "rule_replica, ruler_replica, thanos_ruler_replica"
-"""What rulers that share a database put on the series they write, such as those of the Prometheus operator."""
+"""Labels that rulers with a shared database put on the series they write, such as those of the Prometheus operator."""
 
 
 def keep_while_silent(alert: str, expr: str) -> str:
@@ -52,4 +52,4 @@ def unless_silent(text: str) -> str:
     """`text` of an alert that asks for other series of the target, where there are any."""
     target = exporters("cluster=%q,instance=%q")
     query = f"printf `max{target} == 0` $labels.cluster $labels.instance | query"
-    return f"{{{{ with {query} }}}}Its node does not answer now.{{{{ else }}}}{text}{{{{ end }}}}"
+    return f"{{{{ with {query} }}}}Its node is unreachable now.{{{{ else }}}}{text}{{{{ end }}}}"

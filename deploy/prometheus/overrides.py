@@ -12,7 +12,10 @@ from deploy.prometheus.recordings_alert import OWNER, WORKLOAD
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """Values for the workloads that `where` selects by gpu_workload_info: `account="lab"`. The first fit counts."""
+    """Values for the workloads that `where` selects by gpu_workload_info: `account="lab"`. The first fit counts.
+
+    An alert about all workloads of an owner takes them for owners of such a workload.
+    """
 
     alert: str
     where: str
@@ -21,23 +24,34 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Workloads that one rule of an alert is about: those of `only` (empty: all), without those of `others`."""
+    """Workloads or owners that one rule is about: those of `only` (empty: all), without those of `others`."""
 
+    on: str = WORKLOAD
     only: str = ""
     others: Sequence[str] = ()
 
     def narrow(self, expr: str) -> str:
         if self.only:
-            expr = f"(\n{expr.rstrip()}\n)\nand on {WORKLOAD} {told(self.only)}"
+            expr = f"(\n{expr.rstrip()}\n)\nand on {self.on} {self.only}"
         if self.others:
-            others = " or ".join(map(told, self.others))
-            expr = f"(\n{expr.rstrip()}\n)\nunless on {WORKLOAD} ({others})"
+            expr = f"(\n{expr.rstrip()}\n)\nunless on {self.on} ({' or '.join(self.others)})"
         return expr
 
 
 def overridable(alert: Alert) -> bool:
-    """Those about one workload, which say whom they leave alone."""
-    return OWNER.record in alert.expr and any(param.name == EXCEPT.name for param in alert.params)
+    """Those to owners, which say whom they leave alone."""
+    return any(param.name == EXCEPT.name for param in alert.params)
+
+
+_LETTER = "(cluster, user, workload_namespace)"
+"""Of an alert about all workloads of an owner: a user, or the namespace of work without one."""
+
+
+def _owners(where: str) -> str:
+    """Return the owners of workloads that `where` selected within a day: a chain of jobs has pauses."""
+    users = f'max by (cluster, user) (last_over_time(gpu_workload_info{{{where},user!=""}}[1d]))'
+    others = f'{where},user="",workload_namespace!=""'
+    return f"({users} or max by (cluster, workload_namespace) (last_over_time(gpu_workload_info{{{others}}}[1d])))"
 
 
 def scopes(alert: Alert, overrides: Collection[Override]) -> Iterator[tuple[Scope, Mapping[str, float | str]]]:
@@ -47,7 +61,8 @@ def scopes(alert: Alert, overrides: Collection[Override]) -> Iterator[tuple[Scop
     those that an override names.
     """
     own = [each for each in overrides if each.alert == alert.name]
-    wheres = [each.where for each in own]
-    yield Scope(others=wheres), {}
+    on, select = (WORKLOAD, told) if OWNER.record in alert.expr else (_LETTER, _owners)
+    selected = [select(each.where) for each in own]
+    yield Scope(on, others=selected), {}
     for number, each in enumerate(own):
-        yield Scope(each.where, wheres[:number]), {EXCEPT.name: EXCEPT.default, **each.values}
+        yield Scope(on, selected[number], selected[:number]), {EXCEPT.name: EXCEPT.default, **each.values}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from deploy.prometheus import recordings_alert
 from deploy.prometheus.declaration import Recording
-from deploy.prometheus.recordings_accounting import ACCOUNTING
+from deploy.prometheus.recordings_accounting import ACCOUNTING, DIFFERENCE, GPU_KINDS
 from deploy.prometheus.recordings_accounting import INTERVAL as ACCOUNTING_INTERVAL
 from deploy.prometheus.recordings_capacity import CAPACITY
 from deploy.prometheus.recordings_common import MODEL, NODE, STATE_INDEX, by, once, record
@@ -59,19 +59,19 @@ from deploy.prometheus.recordings_unreachable import LISTED, SEEN, UNREACHABLE
 from deploy.prometheus.targets import OTHERS, TARGETS
 
 INTERVAL = "1m"
-"""Of what is summed. `sum_over_time(x[range]) / 60` is then GPU hours: `…:gpu_waste_hours:sum1d` relies on it."""
+"""Interval of sums. `sum_over_time(x[range]) / 60` is then GPU hours: `…:gpu_waste_hours:sum1d` relies on it."""
 RATE_INTERVAL = "150s"
-"""Of what is rated over five minutes for others to add up, and of allocations.
+"""Interval of what is rated over five minutes for others to add up, and of allocations.
 
 Half of the five minutes: two rates tell of each second, and five of the minutes that sum them, whenever it was. So the
 sums are as exact as if each minute were rated anew.
 """
 NOW_INTERVAL = "4m"
-"""Of what is only asked of this moment. Prometheus looks back five minutes: it always finds one."""
+"""Interval of what is only asked of this moment. Prometheus looks back five minutes: it always finds one."""
 SCALE_INTERVAL = "15s"
 """Interval of the series that autoscalers follow."""
 DAY_INTERVAL = "5m"
-"""Of what is about a whole day."""
+"""Interval of what is about a whole day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,11 @@ def _waste_hours(level: str, labels: tuple[str, ...]) -> Recording:
 
 
 _TOP_WASTE = record(
-    "workload:gpu_waste_hours:topk30m",
+    "workload:gpu_waste_hours:topk1h",
     ("workload",),
     "topk by (cluster) (200, sum by (cluster, workload)"
     f" (sum_over_time(workload:gpu_waste:rate5m[{ACCOUNTING_INTERVAL}])) / 60 > 0)",
-    "Wasted GPU hours of the 200 workloads of a cluster that wasted most in 30 minutes: who to list of a month.",
+    "Wasted GPU hours of the 200 workloads of a cluster that wasted most in an hour: who to list of a month.",
 )
 _EXPORTERS = record(
     "cluster:gpu_exporters:count",
@@ -177,6 +177,7 @@ GROUPS = (
             *WORKLOAD_NOW,
             WORKLOAD_UTILIZATION,
             *PROGRESS_NOW,
+            GPU_KINDS,
         ),
     ),
     Group(
@@ -187,6 +188,7 @@ GROUPS = (
             MOST,
             GONE_DAY,
             GONE_WEEK,
+            DIFFERENCE,
             *(_waste_hours(level, labels) for level, labels in (("cluster", ()), ("node", NODE), ("model", MODEL))),
         ),
     ),

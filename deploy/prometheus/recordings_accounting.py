@@ -10,11 +10,13 @@ from __future__ import annotations
 from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import by, record
 from exporter.accounting.families import OWNER_COUNTER_LABELS
+from exporter.tools.report.accounting.prices import KINDS
+from exporter.tools.report.definitions import grown_in
 
-INTERVAL = "30m"
-"""A month has 1,440 values of each series, and the last half hour is not in it yet."""
-_LATEST = "1h"
-"""Age up to which a counter has a value. Later growth is caught up with."""
+INTERVAL = "1h"
+"""A month has 720 values of each series, and the last hour is not in it yet."""
+_LATEST = "2h"
+"""Age up to which a counter has a value: longer than the interval, for nodes that went between two evaluations."""
 _REACH = "25h"
 """Range in which the last recorded value is searched. Counters outlive their owner's work by 24 hours."""
 _REACH_SECONDS = 25 * 3600
@@ -87,3 +89,20 @@ ACCOUNTING = (
     ),
 )
 """Rules of one group, in this order: the increase reads the last recorded value before it is replaced."""
+
+GPU_KINDS = record(
+    KINDS,
+    ("model", "profile"),
+    "group by (cluster, model, profile) (last_over_time(cluster_state:gpu_owner_gpu_seconds:increase[35d]))"
+    " or group by (cluster, model) (gpu_info)",
+    "1 for each model and MIG profile of the last 35 days, which prices select.",
+)
+_DAY = "gpu_accounting_day_gpu_seconds > 0"
+_RECORDED = "cluster_state:gpu_owner_gpu_seconds:increase"
+DIFFERENCE = record(
+    "cluster:gpu_accounting_difference:ratio",
+    (),
+    f"abs(sum by (cluster) ({grown_in('1d')(_RECORDED)}) * 3600 / max by (cluster) ({_DAY}) - 1)"
+    f" and on (cluster) last_over_time({_RECORDED}[{_LATEST}] offset {_REACH})",
+    "GPU time of the last day that the recorded totals and the accounting service count differently, of all.",
+)

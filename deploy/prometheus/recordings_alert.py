@@ -174,17 +174,17 @@ OWNER_WASTE_TIME = record(
     f'sum {by(WHOLE)} ({_STATES}{{state=~"{regex(OWNERS)}"}})',
     "GPUs' worth of allocated time that its owner wasted or possibly wasted.",
 )
-PRICES = "max by (model, currency) (gpu:price_per_hour)"
+PRICES = 'max by (cluster, model, currency) (gpu:price_per_hour{profile=""})'
 _MODELS = "workload_model:gpu_allocation_ratio:sum"
 OWNER_WASTE_PRICE = record(
     "workload:gpu_owner_waste_price:rate5m",
     (*WHOLE, "currency"),
     f"""\
-sum {by((*WHOLE, "currency"))} ({_MODELS} * on (model) group_left (currency) {PRICES})
+sum {by((*WHOLE, "currency"))} ({_MODELS} * on (cluster, model) group_left (currency) {PRICES})
 * on (cluster, {", ".join(WHOLE)}) group_left () ({OWNER_WASTE_TIME.record} / sum {by(WHOLE)} ({_MODELS}))""",
     "Price of an hour of that time, where the site has prices. MIG instances are not in it.",
 )
 NOW = (AGREED, OWNER, STEPS_EXPECTED, ALONE)
-"""What decides at the moment of an error, or who is named."""
+"""Rules that decide at the moment of an error, or who is named."""
 OWNER_TIME = (WORKLOAD_IDLE, IDLE_TIME, OWNER_WASTE_TIME, OWNER_WASTE_PRICE)
 RATED = (GPU_IDLE, RUN_STATES, SPINS, COMPUTES, RANK_WAIT, GPU_RANK_WAIT, MARGIN)

@@ -28,6 +28,8 @@ _SOURCES = {
     "kueue": f"sum by (cluster) (sum {by(_QUEUE)} (max {by((*_QUEUE, 'status'))} (kueue_pending_workloads))"
     f" * on (cluster, cluster_queue) ({_RESERVED}))",
 }
+_QUEUES = "group by (cluster) (kube_node_spec_unschedulable or kueue_pending_workloads or gpu_accounting_waiting_gpus)"
+"""Whether the queue of a scheduler is known."""
 _WAITED = f"(time() - max {by(_POD)} (kube_pod_created) {_OF_WAITING})"
 _QUANTILES = ("0.5", "0.95", "1")
 
@@ -53,6 +55,7 @@ _WASTED = f"(cluster:gpu_waste:rate5m or 0 * {_ALLOCATED})"
 
 
 def _least(first: str, second: str) -> str:
+    """Return the lesser of two, nothing without the second."""
     return f"(({first}) <= ({second}) or ({second}))"
 
 
@@ -81,7 +84,7 @@ _BROKEN = _of("unhealthy", "out of service")
 _TUNABLE = _of("reclaimable", "no CPU or memory", "fragmented", "free")
 
 
-_REPAIR = _least(_PENDING, _BROKEN)
+_REPAIR = _least(_BROKEN, _PENDING)
 _REST = f"clamp_min({_PENDING} - {_BROKEN}, 0)"
 CAPACITY: tuple[Recording, ...] = (
     record(
@@ -101,10 +104,15 @@ CAPACITY: tuple[Recording, ...] = (
     record(
         _PENDING,
         (),
-        _sum("cluster_source:gpu_pending:sum"),
-        "Waiting GPUs of all schedulers; 0 where none wait.",
+        f"sum by (cluster) (cluster_source:gpu_pending:sum) or 0 * {_QUEUES}",
+        "Waiting GPUs of all schedulers; 0 where none wait, nothing where no scheduler is scraped.",
     ),
-    record("cluster:gpu_demand:sum", (), f"{_PENDING} + {_ALLOCATED}", "Allocated and waiting GPUs."),
+    record(
+        "cluster:gpu_demand:sum",
+        (),
+        f"{_PENDING} + {_ALLOCATED} or {_ALLOCATED}",
+        "Allocated and waiting GPUs; allocated ones where no scheduler is scraped.",
+    ),
     record(
         "cluster_size:gpu_pending_jobs:count",
         ("size",),
@@ -153,7 +161,7 @@ CAPACITY: tuple[Recording, ...] = (
             "answer",
             {
                 "repair": _REPAIR,
-                "tune": _least(_REST, _TUNABLE),
+                "tune": _least(_TUNABLE, _REST),
                 "buy": f"clamp_min({_REST} - {_TUNABLE}, 0)",
             },
         ),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import starmap
 
 from deploy.prometheus.declaration import Recording
+from deploy.prometheus.states import ADVICE, TITLES
 from exporter.attribution.owner import KEPT_OWNER_LABELS
 from exporter.ledger.states import STATES
 
@@ -49,9 +50,12 @@ def _with(labels: Mapping[str, str], expr: str) -> str:
 
 STATE_INDEX = record_each(
     "state:gpu_state:index",
-    ("state",),
-    each_value("state", {state: f"vector({place})" for place, state in enumerate(STATES)}),
-    "The place of each state in the ledger's table: what state timelines show.",
+    ("state", "title", "advice"),
+    (
+        ({"state": state, "title": TITLES[state], "advice": ADVICE.get(state, "")}, f"vector({place})")
+        for place, state in enumerate(STATES)
+    ),
+    "The place of each state in the ledger's table: what state timelines show. Alerts read its title and advice.",
 )
 
 

@@ -93,7 +93,7 @@ WORKLOAD_NOW = (
         "Its parts with allocated GPUs: containers of pods, a job on each of its nodes.",
     ),
 )
-"""What is asked of this moment, not summed over time."""
+"""Rules that are asked of this moment, not summed over time."""
 _WORKLOAD_SECONDS = "workload_state:gpu_workload_gpu_seconds:rate5m"
 
 

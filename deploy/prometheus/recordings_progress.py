@@ -29,10 +29,11 @@ def _summed(name: str, what: str) -> Recording:
     )
 
 
-def _first_reported() -> str:
-    """Return the first of the counters of work that the workload reports, by the label `unit`."""
-    told = (f'label_replace(workload:gpu_workload_{name}:rate5m, "unit", "{name}", "", "")' for name in WORK)
-    return f" or {_ON} ".join(told)
+def _reported(otherwise: str = "or") -> str:
+    """Return the counters of work that the workload reports, by the label `unit`; steps where it reports no other."""
+    units = (f'label_replace(workload:gpu_workload_{name}:rate5m, "unit", "{name}", "", "")' for name in WORK)
+    *work, steps = units
+    return f" {otherwise} ".join(work) + f" or {_ON} {steps}"
 
 
 def _steps(stat: str, operation: str, text: str) -> Recording:
@@ -59,8 +60,14 @@ PROGRESS = (
     ),
     _record(
         "workload_unit:gpu_workload_throughput:rate5m",
-        _first_reported(),
+        _reported(f"or {_ON}"),
         "What it gets done a second, in the first of these units that it reports: " + ", ".join(WORK) + ".",
+        ("unit",),
+    ),
+    _record(
+        "workload_unit:gpu_workload_work:rate5m",
+        _reported(),
+        "What it gets done a second, in each of these units that it reports, and in steps if it reports no other.",
         ("unit",),
     ),
     _steps("min", "min {by} (", "Seconds the fastest rank on any node needs for a step without waiting for others."),

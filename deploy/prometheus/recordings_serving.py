@@ -37,7 +37,7 @@ class Engine:
     until_first: str = ""
     between_tokens: str = ""
     scale: str = ""
-    """From the engine's unit of time to seconds."""
+    """Factor from the engine's unit of time to seconds."""
 
 
 def _prefixed(prefix: str, between: str, running: str, waiting: str) -> Engine:

@@ -33,10 +33,10 @@ _SUBJECTS = {
 }
 ALERTS = tuple(rule for rules in _SUBJECTS.values() for rule in rules if isinstance(rule, Alert))
 CORRELATION = tuple(rule for rules in _SUBJECTS.values() for rule in rules if isinstance(rule, Recording))
-"""What is recorded between alerts of one group: it is made of alerts, and others are made of it."""
+"""Rules recorded between alerts of one group: it is made of alerts, and others are made of it."""
 
 _MUTES_FOR = {"GpuIncident": "GpuIncidentNode"}
-"""What mutes others because this one reports them is switched off with it, or nobody would hear. As in the chart."""
+"""Alerts that mute others because the key reports them: switched off with it, as in the chart."""
 
 _LOOKBACK = 5
 """Minutes for which Prometheus finds a series after its last sample; version 3 no longer finds one just as old."""
@@ -66,13 +66,13 @@ class Settings:
     values: Mapping[str, Mapping[str, float | str]] = field(default_factory=dict[str, Mapping[str, float | str]])
     disabled: Collection[str] = ()
     overrides: Sequence[Override] = ()
-    """What differs for some workloads, in order."""
+    """Values that differ for some workloads, in order."""
     runbooks: str = ""
     """URL of a runbook; `{name}` is the alert's name in lower case. Empty: the page of the exporter it is about."""
     interval: str = "1m"
     """Shorter than five minutes."""
     slow_interval: str = "5m"
-    """Of alerts that are `slow`."""
+    """Interval of alerts that are `slow`."""
     keep_firing: bool = True
     """Off for rulers that refuse a file with `keep_firing_for` (Prometheus before 2.42, vmalert before 1.90)."""
 

@@ -18,7 +18,7 @@ OWNERS = tuple(
 """Time that its owner may have wasted: lost for certain or likely, or possibly while no kernel ran."""
 
 TITLES = {state.name: state.title for state in TABLE}
-"""As dashboards, report and status page call them."""
+"""Titles as dashboards, report and status page call them."""
 
 
 def regex(states: Iterable[str]) -> str:

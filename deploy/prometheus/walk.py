@@ -11,12 +11,11 @@ from deploy.prometheus.alerts_incident import INCIDENT
 from deploy.prometheus.alerts_waste import OWNER_WASTE
 from deploy.prometheus.declaration import Alert, Audience
 from deploy.prometheus.recordings_alert import OWNER_WASTE_TIME
-from exporter.faults.rules import NAMES, runbook
+from exporter.faults.rules import NAMES, pages
 
 _NODE = "var-cluster=$cluster&var-instance=$instance"
 _LABEL = re.compile(r"[$](?!__all)([a-z_]+)")
 _JOBS = f'count(last_over_time({OWNER_WASTE_TIME.record}{{cluster=%q,user=%q,user!="",kind="slurm"}}[1d]))'
-_KEPT = ("fault", "fault_degraded")
 _WORKLOAD = "var-cluster=$cluster&var-account=$__all&var-user=$__all&var-workload=$workload"
 _POD = "var-cluster=$cluster&var-namespace=$__all&var-workload=$workload"
 
@@ -73,9 +72,8 @@ def _word(value: str) -> str:
 
 
 def rules(alert: Alert) -> tuple[str, ...]:
-    """Rules of the check that lead to the same page; a fault that stands is named by `fault`, whatever it was."""
-    kept = _KEPT if "gpu_fault_timestamp_seconds" in alert.expr else ()
-    return tuple(name for name in NAMES if runbook(name) == alert.runbook or name in kept)
+    """Rules of the check that lead to the same page."""
+    return tuple(name for name in NAMES if alert.runbook in pages(name))
 
 
 def text(alert: Alert) -> str:

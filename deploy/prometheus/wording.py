@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from deploy.prometheus.hosts import by_host
 from deploy.prometheus.outages import unless_silent
 from deploy.prometheus.recordings_alert import PRICES
-from deploy.prometheus.states import ADVICE, LOST, POSSIBLY_LOST, TITLES, regex
+from deploy.prometheus.recordings_common import STATE_INDEX
+from deploy.prometheus.states import LOST, POSSIBLY_LOST, regex
+from exporter.faults.rules import RULES
 
 NODE = "{{ or $labels.node $labels.instance }}"
 GPU = NODE + " GPU {{ $labels.gpu }}"
@@ -31,10 +34,11 @@ def counted(noun: str, value: str = "$value", more: str = "s") -> str:
     return f"{{{{ {value} }}}} {noun}{{{{ if ne {value} 1.0 }}}}{more}{{{{ end }}}}"
 
 
-def found(query: str, text: str, *labels: str) -> str:
+def found(query: str, text: str, *labels: str, otherwise: str = "") -> str:
     """`text` about the first series that `query` finds, with these labels of the alert in its places."""
     asked = f"printf `{query}` {' '.join(f'$labels.{label}' for label in labels)} | query"
-    return f"{{{{ with {asked} }}}}{{{{ with first . }}}}{text}{{{{ end }}}}{{{{ end }}}}"
+    nothing = f"{{{{ else }}}}{otherwise}" if otherwise else ""
+    return f"{{{{ with {asked} }}}}{{{{ with first . }}}}{text}{{{{ end }}}}{nothing}{{{{ end }}}}"
 
 
 def timestamp(value: str = "$value") -> str:
@@ -66,17 +70,17 @@ OWNER_NAME = (
 MONEY = "{{ .Value | printf `%.2f` }} {{ .Labels.currency }}"
 HOURLY = found(
     "sum by (currency) (workload_model:gpu_allocation_ratio:sum{cluster=%[1]q,workload=%[2]q}"
-    f" * on (model) group_left (currency) {PRICES})",
+    f" * on (cluster, model) group_left (currency) {PRICES})",
     f" Its GPUs cost {MONEY} an hour.",
     "cluster",
     "workload",
 )
-"""What the workload's GPUs cost, where the site has prices."""
+"""Cost of the workload's GPUs, where the site has prices."""
 
 
-def of_gpu(query: str, text: str) -> str:
+def of_gpu(query: str, text: str, otherwise: str = "") -> str:
     """`text` about what `query` finds of the alert's GPU, which `<gpu>` selects."""
-    return found(query.replace("<gpu>", _SAME_GPU), text, "cluster", "instance", "uuid")
+    return found(query.replace("<gpu>", _SAME_GPU), text, "cluster", "instance", "uuid", otherwise=otherwise)
 
 
 _SAME_GPU = "cluster=%[1]q,instance=%[2]q,uuid=%[3]q"
@@ -97,47 +101,64 @@ _HOLDERS = (
 _NODE_HOLDERS = "sum by (workload) (gpu_workload_allocated_gpus{cluster=%[1]q,instance=%[2]q}) > 0"
 _LIST = (
     '{{ range $i, $holder := sortByLabel "workload" . }}'
-    "{{ if $i }}, {{ end }}{{ $holder.Labels.workload }}{{ with $holder.Labels.user }} ({{ . }}){{ end }}{{ end }}"
+    "{{ if $i }}, {{ end }}{{ $holder.Labels.workload }}"
+    + job_name(workload="$holder.Labels.workload")
+    + "{{ with $holder.Labels.user }} ({{ . }}){{ end }}{{ end }}"
 )
 HIT = unless_silent(
     f"{{{{ with printf `{_HOLDERS}` $labels.cluster $labels.instance $labels.uuid | query }}}}"
     f"Affected: {_LIST}.{{{{ else }}}}The GPU is allocated to no workload.{{{{ end }}}}"
 )
-"""Who has the GPU. Some alerts outlast the series of a node that falls silent, with those of its owners."""
+"""Owners of the GPU. Some alerts outlast the series of a node that falls silent, with those of its owners."""
 NODE_ALLOCATED = (
     f"{{{{ with printf `{_NODE_HOLDERS}` $labels.cluster $labels.instance | query }}}}"
     f"Workloads on the node: {_LIST}.{{{{ else }}}}No GPU of the node is allocated.{{{{ end }}}}"
 )
-"""For a text that says itself where the node is silent."""
+"""Part of a text that says itself where the node is silent."""
 NODE_HIT = unless_silent(NODE_ALLOCATED)
 
+
+def by_value(label: str, text: Mapping[str, str]) -> str:
+    """Return the text of the value that a label has, such as `.Labels.state` in a query or `$labels.action`."""
+    branches = "{{ else if ".join(f"eq {label} `{value}` }}}}{words}" for value, words in text.items())
+    return f"{{{{ if {branches}{{{{ end }}}}"
+
+
+def in_words(query: str) -> str:
+    """Return the query of states with the labels `title` and `advice`."""
+    words = f"max by (state, title, advice) ({STATE_INDEX.record}) ^ 0"
+    return f"({query}) * on (state) group_left (title, advice) {words}"
+
+
 _SECONDS = "gpu_workload_gpu_seconds_total{cluster=%[1]q,workload=%[2]q"
-_TOP_STATE = (
+_TOP_STATE = in_words(
     f'topk(1, sum by (state) (rate({_SECONDS},state=~"{regex((*LOST, *POSSIBLY_LOST))}"}}[<window>]))'
     f' / scalar(sum(rate({_SECONDS},state!="unobserved"}}[<window>]))) > 0)'
 )
 
 
-def by_state(text: Mapping[str, str]) -> str:
-    """Return the text of the state of the first result."""
-    branches = "{{ else if ".join(f"eq .Labels.state `{state}` }}}}{words}" for state, words in text.items())
-    return f"{{{{ if {branches}{{{{ end }}}}"
+def first_step(rule: str) -> str:
+    """Return what the check says to do first about a finding: the alert says the same."""
+    return step_of(next(each.action for each in RULES if each.name == rule))
+
+
+def step_of(action: str) -> str:
+    """Return the first part of an action, without its point: what follows a semicolon or a colon is detail."""
+    return re.split(r"[;:]", action)[0].removesuffix(".")
 
 
 _COMPUTES = "It computes: compare its clocks, its links and its part of the work."
-_MEANWHILE = {state: f"{title}. {ADVICE.get(state, _COMPUTES)}" for state, title in TITLES.items()}
-_LOST_ON = {
-    state: f"{TITLES[state]}, {percent('.Value')} of its GPU time. Try: {text}" for state, text in ADVICE.items()
-}
+_MEANWHILE = f"{{{{ .Labels.title }}}}. {{{{ or .Labels.advice `{_COMPUTES}` }}}}"
+_LOST_ON = f"{{{{ .Labels.title }}}}, {percent('.Value')} of its GPU time. Try: {{{{ .Labels.advice }}}}"
 _OF_OTHERS = 'state!~"wait_collective|wait_peer|free|unobserved"'
 
 
 def _own_state(selector: str, *values: str) -> str:
     """Return what a GPU, or the GPUs of a node, that others wait for do meanwhile."""
-    query = f"topk(1, sum by (state) (rate({selector}[<window>])) > 0)"
+    query = in_words(f"topk(1, sum by (state) (rate({selector}[<window>])) > 0)")
     return (
         f"{{{{ with printf `{query}` {' '.join(values)} | query }}}}"
-        f"{{{{ with first . }}}} Meanwhile mostly: {by_state(_MEANWHILE)}{{{{ end }}}}{{{{ end }}}}"
+        f"{{{{ with first . }}}} Meanwhile mostly: {_MEANWHILE}{{{{ end }}}}{{{{ end }}}}"
     )
 
 
@@ -208,6 +229,6 @@ STATES_OF_LATE_NODES = f"{{{{ range $node := {_LATE_NODES} }}}} {_NAMED_NODE}: {
 
 TOP_STATE = (
     f"{{{{ with printf `{_TOP_STATE}` $labels.cluster $labels.workload | query }}}}{{{{ with first . }}}}"
-    f" Main cause: {by_state(_LOST_ON)}{{{{ end }}}}{{{{ end }}}}"
+    f" Main cause: {_LOST_ON}{{{{ end }}}}{{{{ end }}}}"
 )
 """The state that costs the workload most, and what to do about it. Needs the parameter `window`."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """GPUs as a grid in the terminal: a row for each GPU, a column for each moment, in each cell user:utilization.
 
-    gpudash.py --prometheus.url http://prometheus:9090 [--hours 6] [-u alice] [--node 'gpu1.*']
+    gpudash.py [--prometheus.url http://prometheus:9090] [--hours 6] [-u alice] [--node 'gpu1.*']
 
 As many columns as the terminal has room for, so that 80 are enough; the last one is now. Colours only on a terminal,
 and not where NO_COLOR is set. Needs Python 3.8 and a Prometheus that scrapes gpu-exporter.
@@ -21,6 +21,7 @@ import urllib.parse
 import urllib.request
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 _USER, _CELL = 7, 12
@@ -32,6 +33,7 @@ _LOW, _MIDDLE = 0.15, 0.5
 """Utilization below which an allocated GPU is red, and yellow."""
 _RED, _YELLOW, _GREEN, _DIM = 31, 33, 32, 2
 _MAX_BYTES = 64 << 20
+_URL, _SETTINGS = "GPU_EXPORTER_PROMETHEUS_URL", "/etc/default/gpu-exporter-report"
 _TARGET = "(?:([0-9.]+)|([^.:]+)[^:]*)(?::[0-9]+)?"
 """An IP address, or the first part of a name."""
 _NO_DATA, _FREE = "-", "free"
@@ -166,16 +168,26 @@ def _of_user(rows: Mapping[Key, Sequence[Cell]], user: str) -> Mapping[Key, Sequ
     return {key: cells for key, cells in rows.items() if any(user in cell.users for cell in cells)}
 
 
+def usual_url() -> str:
+    """Return the Prometheus of the environment, else of the settings that jobstats reads."""
+    try:
+        text = Path(os.environ.get("GPU_EXPORTER_REPORT_SETTINGS", _SETTINGS)).read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    found = re.search(rf"^{_URL}=[\"']?([^\"'\s]+)", text, re.MULTILINE)
+    return os.environ.get(_URL) or (found[1] if found else "")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--prometheus.url", dest="url", default=os.environ.get("GPU_EXPORTER_PROMETHEUS_URL", ""))
+    parser.add_argument("--prometheus.url", dest="url", default=usual_url())
     parser.add_argument("-u", "--user", default="", help="only the GPUs of this user")
     parser.add_argument("-n", "--no-legend", action="store_true")
     parser.add_argument("--hours", type=float, default=1.0, help="time that the columns reach back (1)")
     parser.add_argument("--node", default="", help="only nodes whose names this regular expression matches")
     given = parser.parse_args(arguments)
     if not given.url.startswith(("http://", "https://")) or not 0 < given.hours <= 24 * 31:
-        parser.error("--prometheus.url is needed (or GPU_EXPORTER_PROMETHEUS_URL), and --hours up to 744")
+        parser.error(f"--prometheus.url is needed (or {_URL} in {_SETTINGS}), and --hours up to 744")
     width = shutil.get_terminal_size((80, 24)).columns
     end, count = int(time.time()), columns_of(width, _USUAL_NAME)
     step = max(60, round(given.hours * 3600 / max(1, count - 1)))

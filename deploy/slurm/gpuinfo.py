@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Nodes with GPUs as sinfo shows nodes: how many are given away, how busy they are, what is wrong with them.
 
-    gpuinfo.py --prometheus.url http://prometheus:9090 [--partition gpu]
+    gpuinfo.py [--prometheus.url http://prometheus:9090] [--partition gpu]
 
 Needs Python 3.8, scontrol and a Prometheus that scrapes gpu-exporter. Columns that Prometheus does not report are
 `-`; while it is away so are all of them, with one line on standard error.
@@ -18,6 +18,7 @@ import sys
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 _FIELD = re.compile(r"(?:^|\s)(NodeName|State|Partitions|Gres|GresUsed)=(\S*)")
@@ -44,6 +45,7 @@ QUERIES: Mapping[str, str] = {
     "faults": f"count by (host) ({_once('gpu_fault_timestamp_seconds', 'fault', 'evidence')})",
 }
 _MAX_BYTES = 16 << 20
+_URL, _SETTINGS = "GPU_EXPORTER_PROMETHEUS_URL", "/etc/default/gpu-exporter-report"
 
 
 class PrometheusError(Exception):
@@ -127,9 +129,19 @@ def told(url: str) -> tuple[Mapping[str, Mapping[str, float]], str]:
     return values, ""
 
 
+def usual_url() -> str:
+    """Return the Prometheus of the environment, else of the settings that jobstats reads."""
+    try:
+        text = Path(os.environ.get("GPU_EXPORTER_REPORT_SETTINGS", _SETTINGS)).read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    found = re.search(rf"^{_URL}=[\"']?([^\"'\s]+)", text, re.MULTILINE)
+    return os.environ.get(_URL) or (found[1] if found else "")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    url = os.environ.get("GPU_EXPORTER_PROMETHEUS_URL", "http://127.0.0.1:9090")
+    url = usual_url() or "http://127.0.0.1:9090"
     parser.add_argument("--prometheus.url", dest="url", default=url, help=f"Prometheus to ask (default: {url})")
     parser.add_argument("--partition", default="", help="only nodes of this partition")
     parser.add_argument("--scontrol", default="scontrol", help="scontrol to ask")

@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Tuple  # noqa: UP035 - Python 3.8
 
 _SETTINGS = Path("/etc/default/gpu-exporter-report")
 _TIMEOUT = 300
@@ -46,12 +46,13 @@ def trend(row: Mapping[str, Any]) -> str:
     return f"{row['gpu_hours'] / before - 1:+.0%}" if before else ""
 
 
-def text_of_user(row: Mapping[str, Any], users: int, month: str) -> str:
+def text_of_user(row: Mapping[str, Any], users: int, month: str, currency: str) -> str:
     change = f", {trend(row)} to the month before" if trend(row) else ""
     lines = [
         f"GPU hours of {row['name']} in {month}: {row['gpu_hours']:.1f}{change}",
         f"Rank {row['rank']} of {users} users",
         f"Used by kernels: {row['used_hours']:.1f} h. Wasted: {row['wasted_hours']:.1f} h",
+        *([f"Cost: {row['cost']:.2f} {currency}, wasted: {row['wasted_cost']:.2f} {currency}"] if row["cost"] else []),
     ]
     return "\n".join([*lines, "", f"Jobs with waste: gpu-exporter report --user {row['name']} --since 30d", ""])
 
@@ -83,17 +84,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if _SETTINGS.exists():
         os.environ.update({**settings(_SETTINGS.read_text(encoding="utf-8")), **os.environ})
 
-    def rows_of(*team: str) -> Sequence[Mapping[str, Any]]:
+    def rows_of(*team: str) -> Tuple[Sequence[Mapping[str, Any]], str]:  # noqa: UP006
         report = (os.environ.get("GPU_EXPORTER", "gpu-exporter"), "report", "--month", given.month, *team)
-        found = json.loads(output(*report, "--by", "user", "--format", "json"))["rows"]
-        return [row for row in found if row["name"]]
+        found = json.loads(output(*report, "--by", "user", "--format", "json"))
+        return [row for row in found["rows"] if row["name"]], found["currency"]
 
     try:
-        rows = rows_of()
-        mails = [(row["name"], text_of_user(row, len(rows), given.month)) for row in rows]
+        rows, currency = rows_of()
+        mails = [(row["name"], text_of_user(row, len(rows), given.month, currency)) for row in rows]
         shown = output("sacctmgr", "-nP", "show", "account", "withcoord", "format=account,coord")
         for account, names in coordinators(shown).items():
-            team = rows_of("--team", account)
+            team, _ = rows_of("--team", account)
             mails += [(name, text_of_account(account, team, given.month)) for name in names if team]
     except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
         sys.stderr.write(f"monthly: {error}\n")

@@ -49,7 +49,7 @@ class Cycle:
 
     at: Moment
     seconds: float
-    """Since the cycle before; 0 in the first of a process."""
+    """Seconds since the cycle before; 0 in the first of a process."""
     usage: Sequence[Usage]
     models: Mapping[str, str] = field(default_factory=dict[str, str])
     """Key: GPU uuid."""

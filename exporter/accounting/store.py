@@ -13,7 +13,7 @@ from typing import Any
 
 from exporter.accounting.model import Allocation, Amount, Batch, CounterKey, CounterRow, HourKey, HourRow, Stored
 from exporter.attribution.owner import Owner
-from exporter.host.text import new_file
+from exporter.host.text import exists, new_file
 
 NAME = "accounting.sqlite"
 VERSION = 1
@@ -84,6 +84,8 @@ class AccountingStore:
 
     def write(self, batch: Batch) -> None:
         """Write all of the batch or nothing. Each row that changed gets the next numbers."""
+        if not exists(self._path):
+            self._restore()
         database = self._database
         database.execute("BEGIN IMMEDIATE")
         try:
@@ -121,6 +123,14 @@ class AccountingStore:
         database.execute("DELETE FROM hours WHERE until < ?", (before,))
         database.execute('DELETE FROM allocations WHERE "end" < ?', (before,))
         database.execute("COMMIT")
+
+    def _restore(self) -> None:
+        """Write the content of a removed file, which is there as long as it is open, to a new one."""
+        with contextlib.closing(sqlite3.connect(":memory:")) as content:
+            self._database.backup(content)
+            self._database.close()  # removes its log by name, which must not be that of the new file
+            self._database = self._opened()
+            content.backup(self._database)
 
     def _opened(self) -> sqlite3.Connection:
         with contextlib.suppress(FileExistsError):

@@ -25,7 +25,7 @@ class DeviceName(NamedTuple):
     claimed: str = ""
     """Name by NVIDIA's DRA driver of a MIG instance at a place on the GPU."""
     slot: bool = False
-    """Whether it is one of several ids of a shared device."""
+    """True if it is one of several ids of a shared device."""
 
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"

@@ -55,7 +55,7 @@ class OwnerRow:
     owner: Owner
     share: Fraction
     unallocated: bool = False
-    """Whether the owner runs on it without an allocation."""
+    """True if the owner runs on it without an allocation."""
 
 
 Rows = Sequence[WorkloadRow]

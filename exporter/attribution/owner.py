@@ -124,7 +124,7 @@ class SourceHealth:
     stale: int | None = None
     """Number of ended workloads that left something here; None for a source that does not count them."""
     reason: str = ""
-    """Why the last question failed: `missing`, `refused`, `timeout`, `unreachable` or `bad_answer`."""
+    """Reason of the last failed question: `missing`, `refused`, `timeout`, `unreachable` or `bad_answer`."""
 
 
 @record

@@ -55,7 +55,7 @@ HELP: Mapping[str, str] = {
     **{collector.name: collector.help for collector in COLLECTORS},
     XID: "XIDs from the driver's events and the kernel log.",
 }
-"""What can be disabled, and what it reads. No collector reads XIDs; they are disabled as one is."""
+"""Collectors that can be disabled, and what each reads. No collector reads XIDs; they are disabled as one is."""
 
 
 @dataclass(frozen=True, kw_only=True)

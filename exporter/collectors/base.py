@@ -125,9 +125,9 @@ class Fields:
     supported: tuple[Field, ...]
     values: Mapping[Field, float]
     probed: UnixTime
-    """When all were asked."""
+    """Time at which all were asked."""
     answers: Sequence[float | None] = ()
-    """As they came, for what is supported: the same answers make the same values."""
+    """Supported answers as they came: the same answers make the same values."""
 
     def get(self, field: int, scope: int = 0) -> float | None:
         return self.values.get((field, scope))

@@ -50,7 +50,7 @@ class Fabric:
     cluster: str = ""
     """UUID of the fabric, of several nodes or of one; empty where it has none."""
     clique: str = ""
-    """Within the cluster: GPUs that reach each other over NVLink."""
+    """Part of the cluster: GPUs that reach each other over NVLink."""
     place: FabricPlace = FabricPlace()
 
 

@@ -139,7 +139,7 @@ class Traffic:
     fields: Fields | None
     """None where GPM counts instead."""
     counts: Mapping[str, float] = field(default_factory=dict[str, float])
-    """What the wrapping counters of PCIe read last, by direction."""
+    """Last values of the wrapping PCIe counters, by direction."""
 
 
 @record
@@ -150,7 +150,7 @@ class Gpm:
     pcie: Traffic
     nvlink: Traffic
     tried_at: UnixTime
-    """When GPM was last asked."""
+    """Time of the last question to GPM."""
 
     @property
     def ratios(self) -> Mapping[str, float]:

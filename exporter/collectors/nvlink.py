@@ -60,7 +60,7 @@ class Nvlink:
     up: Mapping[int, bool]
     whole_errors: Mapping[str, float]
     link_errors: Counts
-    """By field and link."""
+    """Counts by field and link."""
     speed: float | None
     links: int
     whole: Fields
@@ -68,9 +68,9 @@ class Nvlink:
     per_link: tuple[int, ...]
     """Error fields this GPU counts per link."""
     partial_since: UnixTime | None = None
-    """Since when some links have reported no state; None while all do."""
+    """Time since which some links have reported no state; None while all do."""
     recent: bool = False
-    """Whether these are still waited for."""
+    """True while these are still waited for."""
 
     @property
     def links_up(self) -> int | None:

@@ -75,7 +75,7 @@ class Integral:
     share: float | None = None
     """Mean utilization over the newest samples, or by readings where there are none, 0 to 1; None: not known."""
     sampled: bool = True
-    """Whether the driver has a sample buffer; if not, `total` adds up readings."""
+    """True if the driver has a sample buffer; if not, `total` adds up readings."""
     exact: float = 0.0
     cursor: int = 0
     """Timestamp of the last sample counted, µs; 0 when the next samples only set it."""

@@ -111,7 +111,7 @@ _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<address>[0-9a-fA-F:.]+)(?: GPU-I:\d{1,9})?(?: GPU-CI:\d{1,9})?\):"
     r"\s*(?P<xid>\d{1,9})(?!\d)"
 )
-"""With MIG the address is followed by the instances the error is of."""
+"""Pattern of the kernel's line. With MIG the address is followed by the instances the error is of."""
 _ADDRESS = re.compile(
     r"(?:(?P<domain>[0-9a-f]{1,8}):)?(?P<bus>[0-9a-f]{1,2}):(?P<device>[0-9a-f]{1,2})(?:\.(?P<function>[0-7]))?",
     re.IGNORECASE,

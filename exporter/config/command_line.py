@@ -22,7 +22,7 @@ These are the common options. --help-all shows every one.
 _OPEN = re.compile(r"--[^=-][^=]*")
 """A flag that has no value yet."""
 _UNRECOGNIZED = "unrecognized arguments: "
-"""How argparse's complaint of what it does not know begins."""
+"""Start of argparse's complaint about unknown arguments."""
 _NEGATIVE = re.compile(r"-\.?[0-9]")
 _WIDEST, _NARROWEST, _PLAIN = 100, 60, 79
 """Columns: of the options, as the terminal is, and of what is written here."""
@@ -37,11 +37,11 @@ class Page:
     """One line."""
     epilog: str = ""
     argument: str = ""
-    """What the one argument without a flag is; empty where there is none."""
+    """Meaning of the one argument without a flag; empty where there is none."""
     common: tuple[str, ...] = ()
     """Options, by name or group, that `--help` shows; empty: all. `--help-all` shows every option."""
     commands: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What may stand before the options, and what it does."""
+    """Subcommands before the options, and what each does."""
     examples: tuple[str, ...] = ()
 
     @property

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 _LONGEST_SECONDS = 36_500 * 86400.0
-"""What is longer is a slip of the key, and more than a thread can wait."""
+"""Longest duration. A longer one is a slip of the key, and more than a thread can wait."""
 _DIGITS = 18
 
 
@@ -126,7 +126,7 @@ class Choice:
 
     known: tuple[str, ...]
     or_path: bool = False
-    """Whether an absolute path is taken as well."""
+    """True if an absolute path is taken as well."""
 
     def __call__(self, value: str) -> str:
         # YAML 1.1 reads a bare `on` as true.

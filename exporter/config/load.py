@@ -42,7 +42,7 @@ _SHOWN = 200
 _DASHES = "--"
 """The value in `--name=--`, of which argparse before Python 3.12 leaves an empty list."""
 _ON_DISK = frozenset({"FILE", "DIR", "PATH", "COMMAND"})
-"""Of options whose values may be in any encoding, as the names of files are."""
+"""Metavars of options whose values may be in any encoding, as the names of files are."""
 
 
 def load(

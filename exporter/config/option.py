@@ -29,7 +29,7 @@ class Option:
 
     name: str
     default: str
-    """As a user would type it; empty where there is none."""
+    """Default as a user would type it; empty where there is none."""
     parse: Callable[[str], Any]
     metavar: str
     help: str

@@ -57,7 +57,7 @@ class Moment(NamedTuple):
 
 
 NEVER = MonotonicTime(float("-inf"))
-"""Before every moment."""
+"""A time before every other."""
 EPOCH = UnixTime(0.0)
 _STEP_SECONDS = 2.0
 

@@ -61,7 +61,7 @@ class Stability(str, enum.Enum):
 
 
 Values = tuple[str, ...]
-"""Of labels."""
+"""Values of labels."""
 
 
 class Sample(NamedTuple):
@@ -101,7 +101,7 @@ def one(number: float | None) -> Columns:
 DEVICE = ("gpu", "uuid")
 INSTANCE = ("gpu", "uuid", "parent_uuid", "profile", "gi", "ci")
 NODE: tuple[str, ...] = ()
-"""Of families that fill all their labels themselves."""
+"""Prefix of families that fill all their labels themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ class Worker(Generic[T]):
         self.name = name
         self._tasks: SimpleQueue[tuple[int, Callable[[], T]] | None] = SimpleQueue()
         self._results: SimpleQueue[tuple[int, T | None]] = SimpleQueue()
-        """With the number of the task: of one before the last that was submitted, the result is dropped."""
+        """Results with the number of the task. Only that of the last task is kept."""
         self._given = self._done = self._reported = 0
         """Numbers of the last task that was submitted, that has ended, and whose result was given out."""
         self._since = NEVER

@@ -42,7 +42,7 @@ from exporter.sampling.usage.nccl_status import NcclReader
 from exporter.sampling.xids import follow_driver, follow_kernel_log
 
 Followers = Mapping[str, Callable[[threading.Event], None]]
-"""By the name of its thread, what runs beside the sampling cycles until the event is set."""
+"""Functions by the name of their thread. Each runs beside the sampling cycles until the event is set."""
 
 
 _STOPPED_SECONDS = 5.0

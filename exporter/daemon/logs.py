@@ -94,7 +94,7 @@ def print_error(message: str) -> None:
 
 _INPUT, _OUTPUT, _ERROR = range(3)
 _UNKNOWN_THERE = "replace"
-"""What becomes of a character that the locale's encoding lacks: a question mark, not the end of the program."""
+"""Replacement of a character that the locale's encoding lacks: a question mark, not the end of the program."""
 
 
 class _Messages(io.TextIOWrapper):

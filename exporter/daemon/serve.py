@@ -274,7 +274,7 @@ class NodeProbe:
     """State of the node beside the driver. Read only when the driver has been away for long."""
 
     gpus: Callable[[], int | None]
-    """How many NVIDIA GPUs the PCI bus shows; None where it cannot be read."""
+    """Number of NVIDIA GPUs that the PCI bus shows; None where it cannot be read."""
     module_loaded: Callable[[], bool]
 
 

@@ -33,7 +33,7 @@ LARGEST_PID = 1 << 22
 LARGEST_MEMORY = 1 << 50
 
 Answers = tuple[float | None, ...]
-"""To a batch of fields, in their order; None where the device has none."""
+"""Answers to a batch of fields, in their order; None where the device has none."""
 Key = tuple[Any, ...]
 """Function and arguments; for a part of an answer its name too."""
 Validator = Callable[[Any], Any]
@@ -66,9 +66,9 @@ class History:
     def __init__(self, key: Key, rule: Rule | None = None) -> None:
         self._key = key
         self.answered = False
-        """Whether it was ever there."""
+        """True once it was there."""
         self.rule: Range | Followed | Anything = Followed(rule) if isinstance(rule, Growth) else rule or ANYTHING
-        """What the number must keep to."""
+        """Rule that the number must keep."""
 
     @property
     def name(self) -> str:
@@ -169,7 +169,7 @@ class FieldCheck:
         """The last answers, where each of their numbers was believed."""
         self._plausible: Answers = ()
         self._repeated: MonotonicTime | None = None
-        """When they were last answered again."""
+        """Time at which they last came again."""
 
     def believed(self, answer: Answers) -> Answers:
         if answer == self._good and not self._reader.refused:

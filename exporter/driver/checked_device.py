@@ -81,16 +81,16 @@ class CheckedDevice(Device):
         self.now = NEVER
         self.power_limit = 0.0
         self.refused: dict[History, tuple[str, MonotonicTime]] = {}
-        """What had been answered and is refused now: by which collector it was asked, and since when."""
+        """Calls that once worked and are refused now: the collector that asks, and since when."""
         self.failing: dict[_Question, Failing] = {}
         self._collector = ""
         self.rejected: list[str] = []
-        """In words, what was implausible of what the collector at hand was answered."""
+        """Descriptions of what was implausible of what the collector at hand was answered."""
         self._histories: dict[Key, History] = {}
         self._paused: dict[_Question, tuple[int, MonotonicTime]] = {}
         """Refusals in a row of a call that was never answered or failed alone, and the time of its next try."""
         self._checks: dict[_Question, Check] = {}
-        """Of the calls that were made to this device object."""
+        """Checks of the calls that were made to this device object."""
         self._meet(device)
 
     def begin(self, device: Device, monotonic: MonotonicTime) -> None:

@@ -179,7 +179,7 @@ nvmlEventTypeXidCriticalError = 0x8
 
 _REASONS = ("sw_thermal", "hw_thermal", "hw_power_brake")
 _EARLY = (251, 252, 253)
-"""Without a name in nvml.h any more."""
+"""Fields that nvml.h no longer names."""
 _LATE = (
     NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN,
     NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN,

@@ -72,7 +72,7 @@ class DriverMismatchError(DriverGoneError):
 
 
 GPM_SECONDS = 0
-"""In an answer of GPM the number under which the seconds stand that it covers, where they are known: of no metric."""
+"""Key of the seconds that an answer of GPM covers, where they are known. It is no metric."""
 
 
 class Record(SimpleNamespace):
@@ -107,7 +107,7 @@ class Device(ABC):
     """NVML index of the GPU; an instance carries its parent's."""
     uuid: str
     pci_bus_id: str
-    """As sysfs writes it: `0000:1a:00.0`."""
+    """Address as sysfs writes it: `0000:1a:00.0`."""
     minor: int | None
     """N of /dev/nvidiaN."""
     parent_uuid: str = ""

@@ -108,9 +108,9 @@ _FLAG = Range(0, 1)
 _PERCENT = Range(0, 100)
 _MILLIWATTS = Range(0, 20e6)
 _CELSIUS = Range(-60, 250)
-"""Of thresholds and of margins, which may be negative."""
+"""Range of thresholds and of margins, which may be negative."""
 _SENSOR_CELSIUS = Range(0, 150)
-"""Of a sensor on the chip: all bits set read as -1 or 255."""
+"""Range of a sensor on the chip: all bits set read as -1 or 255."""
 _MEGAHERTZ = Range(0, 20_000)
 _BYTES = Range(0, 2.0**50)
 _ROWS = Growth(per_second=10, at_once=1024, highest=1e6)
@@ -131,7 +131,7 @@ _ENGINE = (_PERCENT, Range(0, 2.0**32))
 _MEMORY = {"total": _BYTES, "used": _BYTES, "free": _BYTES, "reserved": _BYTES}
 
 Shape = Rule | tuple[Rule, ...] | Mapping[str, Rule]
-"""Of one number, of the numbers of a tuple, or of the fields of a Record; a field that is not named is not checked."""
+"""Rules of one number, of a tuple's numbers, or of a Record's fields; a field that is not named is not checked."""
 
 FUNCTIONS: Mapping[str, Shape] = {
     "nvmlDeviceGetPowerUsage": _MILLIWATTS,

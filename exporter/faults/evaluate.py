@@ -57,7 +57,7 @@ class Report:
     models: tuple[str, ...]
     simulated: bool = False
     remark: str = ""
-    """Why the verdict is unknown, or ok without a GPU."""
+    """Reason of an unknown verdict, or of ok without a GPU."""
     confirmed: bool = True
     """False if losses of GPUs were found by one check alone."""
 
@@ -188,4 +188,5 @@ def _findings(facts: Facts, limits: Limits, rules: Iterable[Rule]) -> Iterator[F
             stated = values.get("verdict")
             verdict = stated if isinstance(stated, Verdict) else rule.verdict
             hands = rule.hands and verdict is Verdict.FAILED
-            yield Finding(rule.name, verdict, gpu, uuid, reason, action, short, hands, rule.confirm)
+            page = rule.runbook.format(**values)
+            yield Finding(rule.name, verdict, gpu, uuid, reason, action, short, hands, rule.confirm, page)

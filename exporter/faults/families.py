@@ -33,7 +33,7 @@ class FaultStatus:
     saved: bool | None = None
     acknowledged: tuple[AcknowledgedFault, ...] = ()
     incomplete: tuple[str, ...] = ()
-    """Why faults of an earlier state file may be missing."""
+    """Reasons why faults of an earlier state file may be missing."""
     sources: Mapping[str, bool] = field(default_factory=dict[str, bool])
 
 

@@ -59,6 +59,12 @@ def _none_found(facts: Facts) -> bool:
     return facts.value("gpu_devices", source="pci") == 0 and bool(errors & NO_DRIVER)
 
 
+MISMATCH = "LIB_RM_VERSION_MISMATCH"
+LOAD, RELOAD = (
+    "Load the driver (modprobe nvidia), or restart the node.",
+    "Drain the node, then reload the module or restart.",
+)
+"""Repair of a driver that does not open, and of one that differs in version from its library."""
 _ERRORS = {"LIBRARY_NOT_FOUND": "LIBRARY_NOT_FOUND (libnvidia-ml.so.1 is not where the dynamic linker looks)"}
 
 _HANGS = "NOT_OPENED"
@@ -72,7 +78,7 @@ def driver_error(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     for series in facts.of("gpu_exporter_driver_error"):
         if series.value and series.labels["error"] != _HANGS:
             code = series.labels["error"]
-            yield "", {"error": _ERRORS.get(code, code)}
+            yield "", {"error": _ERRORS.get(code, code), "repair": RELOAD if code == MISMATCH else LOAD}
 
 
 def silent_sources(facts: Facts, _limits: Limits) -> Iterable[Cause]:
@@ -112,17 +118,21 @@ def missing(facts: Facts, limits: Limits) -> Iterable[Cause]:
         yield "", {"driver": f"{driver:g}", "wanted": wanted, "by": _SOURCES.get(source, "expected")}
 
 
-REPAIRS: Mapping[str, tuple[Verdict, str]] = {
-    "reset":           (Verdict.FAILED,   "End what runs on the GPU and reset it."),
-    "reset_when_idle": (Verdict.DEGRADED, "Reset the GPU when what runs has ended."),
-    "restart":         (Verdict.FAILED,   "Drain the node and restart it."),
-    "replace":         (Verdict.FAILED,   "Run NVIDIA's field diagnostics; replace the board (RMA)."),
-    "procedure":       (Verdict.DEGRADED, "Follow NVIDIA's procedure for it (docs.nvidia.com/deploy/xid-errors)."),
-    "vendor":          (Verdict.DEGRADED, "Keep the report of nvidia-bug-report.sh and ask the vendor."),
-    "page":            (Verdict.FAILED,   "The site's list of XIDs asks for a page. Look at the kernel log."),
-    "inspect":         (Verdict.DEGRADED, "Look at the kernel log; run field diagnostics."),
+RESET = "Drain the node, then reset the GPU: nvidia-smi --gpu-reset -i GPU."
+RESET_WHEN_IDLE = "Put no new work on the GPU, and reset it when what runs has ended."
+RESTART = "Drain the node and restart it."
+_NOW, _XID = "gpurecoveryactionneeded", "gpuxidworkflow"
+REPAIRS: Mapping[str, tuple[Verdict, str, str]] = {
+    "reset":           (Verdict.FAILED,   _NOW, RESET),
+    "reset_when_idle": (Verdict.DEGRADED, "gpuresetpending", RESET_WHEN_IDLE),
+    "restart":         (Verdict.FAILED,   "gpulost", RESTART),
+    "replace":         (Verdict.FAILED,   _NOW, "Drain the node, run field diagnostics, have the GPU replaced (RMA)."),
+    "procedure":       (Verdict.DEGRADED, _XID, "Follow NVIDIA's procedure (docs.nvidia.com/deploy/xid-errors)."),
+    "vendor":          (Verdict.DEGRADED, _XID, "Keep a bug report (nvidia-bug-report.sh) and ask the vendor."),
+    "page":            (Verdict.FAILED,   _NOW, "Drain the node, then read the kernel log."),
+    "inspect":         (Verdict.DEGRADED, _XID, "Read the kernel log; run field diagnostics."),
 }  # fmt: skip
-"""Verdict and action of a fault, by the repair that it needs."""
+"""Verdict, runbook and action of a fault, by the repair that it needs. Alerts and runbooks use the same words."""
 
 
 def age(seconds: float) -> str:
@@ -142,7 +152,7 @@ def fault(kind: FaultKind) -> Find:
             others = (up.labels.get("uuid") for up in facts.of("gpu_up", gpu=series.gpu) if up.value)
             if uuid and any(other != uuid for other in others):
                 evidence = f"{evidence}; it was {uuid}"  # another GPU has its index now
-            verdict, repair = REPAIRS.get(series.labels["action"], REPAIRS["inspect"])
+            verdict, page, repair = REPAIRS.get(series.labels["action"], REPAIRS["inspect"])
             ago = age(facts.time - UnixTime(series.value))
             yield (
                 series.gpu,
@@ -151,6 +161,7 @@ def fault(kind: FaultKind) -> Find:
                     "verdict": verdict,
                     "evidence": evidence,
                     "repair": repair,
+                    "page": page,
                     "short": f"lost ({evidence})" if evidence.startswith(XID_EVIDENCE) else "lost",
                     "since": f"{ago} ago, not repaired since",
                 },
@@ -261,7 +272,7 @@ _BRIEF = 3
 """Processes that are named."""
 _MEMORY = "gpu_process_memory_bytes"
 _OF_PROCESSES = (_MEMORY, "gpu_process_utilization_ratio", "gpu_process_start_time_seconds")
-"""What shows that a process is there: the driver does not always know its memory, nor the host the process."""
+"""Series that show that a process is there: the driver does not always know its memory, nor the host the process."""
 _REPEATED = ("replay", "recovery", "link_recovery")
 
 

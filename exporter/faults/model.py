@@ -10,7 +10,7 @@ from exporter.collectors.xid import XidReport
 from exporter.core.clock import EPOCH, UnixTime
 
 XID_EVIDENCE = "XID "
-"""How the evidence of faults begins that an XID reports."""
+"""Start of the evidence of faults that an XID reports."""
 _YEAR_10000 = 253_402_300_800.0
 
 
@@ -38,7 +38,7 @@ class FaultKind(str, enum.Enum):
     """Its calls are late: it may still compute."""
     LOST = "lost"
     NVSWITCH = "nvswitch"
-    """Of the node, not of a GPU."""
+    """Fault of the node, not of a GPU."""
 
 
 class RepairAction(str, enum.Enum):
@@ -48,7 +48,7 @@ class RepairAction(str, enum.Enum):
     RESET_WHEN_IDLE = "reset_when_idle"
     """The damage is contained: what runs may end first."""
     RESTART = "restart"
-    """Of the node."""
+    """Restart of the node."""
     REPLACE = "replace"
     PROCEDURE = "procedure"
     """NVIDIA has one for this XID."""
@@ -116,9 +116,9 @@ class GpuRecord:
     last_boot: UnixTime = EPOCH
     """Unix seconds of the last start of the node that was noticed."""
     missing_since: UnixTime | None = None
-    """Since when it is unreachable."""
+    """Time since which it is unreachable."""
     returned_at: UnixTime | None = None
-    """Since when it answers again, while a fault stands by which it does not."""
+    """Time since which it answers again, while a fault stands by which it does not."""
     expected: bool = True
     """False when somebody reported that it is gone for good, until the driver shows it again."""
 
@@ -203,7 +203,7 @@ class ObservedGpu:
     reset: UnixTime = EPOCH
     """Unix seconds of the last reset or load of the driver that the kernel log shows."""
     present: bool = True
-    """Whether the driver's last enumeration has it."""
+    """True if the driver's last enumeration has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from exporter.faults.rule import Cause, Facts, Limits, Series
 _SWITCH = {1.0: "on", 0.0: "off"}
 _MHZ = 1e6
 _LOW = 0.5
-"""Of what a GPU can do; the same as the alert's."""
+"""Fraction of what a GPU can do; the same as the alert's."""
 BUSY = 0.5
 """Utilization from which on the clocks are compared: idle GPUs lower them by themselves."""
 _ALL_POWER = 0.9
@@ -74,7 +74,7 @@ REFERENCES: Mapping[str, Reference] = {
     "pcie-width": Reference("gpu_pcie_link_width", _value, {}, _number, FaultKind.PCIE_WIDTH.value),
     "memory-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "memory"}, _number),
 }
-"""By name. Clocks are the highest of their domain, in MHz; the power limit is in watts."""
+"""References by name. Clocks are the highest of their domain, in MHz; the power limit is in watts."""
 
 
 def stated_levels(limits: Limits) -> Mapping[str, int]:

@@ -82,9 +82,9 @@ class Limits:
     stale: float = 60.0
     """Age in seconds at which what an exporter reports is no longer news."""
     reference: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What every GPU of the site must have, by the names of `reference.REFERENCES`."""
+    """Values that every GPU of the site must have, by the names of `reference.REFERENCES`."""
     link_errors: float = 1000.0
-    """What links may have counted."""
+    """Errors that links may have counted."""
     emptied: tuple[DeviceName, ...] | None = None
     """GPUs that must be empty; None: all of them."""
     job: str = ""
@@ -109,13 +109,13 @@ class Rule:
     short: str
     """Text for `sinfo -R`, which shows 20 characters, `GPU3` included."""
     runbook: str
-    """Name of the page in docs/runbooks; empty if there is none."""
+    """Name of the page in docs/runbooks."""
     text: str
     action: str
     source: str
-    """Where the threshold and the action come from."""
+    """Source of the threshold and the action."""
     hands: bool = False
-    """Whether somebody has to fix it. The end of the others is observed by each check of the stage `periodic`."""
+    """True if somebody has to fix it. The end of the others is observed by each check of the stage `periodic`."""
     confirm: bool = False
     """True if it counts only when a second check finds it too: a GPU reset takes seconds."""
 
@@ -134,6 +134,7 @@ class Finding:
     short: str = ""
     hands: bool = False
     confirm: bool = False
+    runbook: str = ""
 
     @property
     def summary(self) -> str:

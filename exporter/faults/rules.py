@@ -18,16 +18,16 @@ from exporter.faults.rule import Rule, Verdict, above, stated
 OK, DEGRADED, FAILED = Verdict.OK, Verdict.DEGRADED, Verdict.FAILED
 
 RECOVERY: Mapping[str, tuple[Verdict, str]] = {
-    "gpu_reset":       (FAILED,   "End what runs on the GPU and reset it: nvidia-smi --gpu-reset."),
-    "node_reboot":     (FAILED,   "Drain the node and restart it."),
-    "system_reboot":   (FAILED,   "Drain the node and restart it."),
+    "gpu_reset":       (FAILED,   findings.RESET),
+    "node_reboot":     (FAILED,   findings.RESTART),
+    "system_reboot":   (FAILED,   findings.RESTART),
     "bus_reset":       (FAILED,   "Drain the node and reset the PCIe bus of the GPU, or restart the node."),
-    "drain_and_reset": (FAILED,   "Put no new work on the GPU; reset it when what runs has ended."),
-    "drain_p2p":       (DEGRADED, "End the work that uses this GPU together with others; then reset it."),
-    "recover_imex":    (DEGRADED, "Restart the IMEX service of the NVLink domain (nvidia-imex)."),
+    "drain_and_reset": (FAILED,   findings.RESET_WHEN_IDLE),
+    "drain_p2p":       (DEGRADED, findings.RESET_WHEN_IDLE),
+    "recover_imex":    (DEGRADED, "Restart the IMEX service (nvidia-imex)."),
     "unknown":         (DEGRADED, "Read what it is (nvidia-smi -q, GPU Recovery Action): it is newer than this program."),
 }  # fmt: skip
-"""By the driver's advice, gpu_recovery_action."""
+"""Verdict and action by the driver's advice, gpu_recovery_action."""
 
 
 def _recovery(action: str) -> Rule:
@@ -36,18 +36,20 @@ def _recovery(action: str) -> Rule:
     text, short = f"the driver advises: {words}", words
     if action == "unknown":
         text, short = "the driver advises: something that is not known here", "unknown advice"
-    return Rule(f"recovery_{action}", verdict, find, short, "gpurecoveryactionneeded", text, what, "nvml")
+    page = "gpuresetpending" if what == findings.RESET_WHEN_IDLE else "gpurecoveryactionneeded"
+    return Rule(f"recovery_{action}", verdict, find, short, page, text, what, "nvml")
 
 
 _RETURN = "Drain the node and restart it; if the GPU stays away, power the node off and on, then reseat the card."
 _RESEAT = "Drain the node and restart it; if the link stays degraded, reseat the card and its riser."
+_WAIT = "Drain the node and reset its GPUs together; do nothing if it ends by itself."
 
 
 def _fault(  # noqa: PLR0913, PLR0917 - a row
     kind: FaultKind,
     verdict: Verdict,
     short: str,
-    page: str,
+    page: str = "{page}",
     text: str = "{evidence}, {since}",
     action: str = "{repair}",
     source: str = "xid",
@@ -60,65 +62,65 @@ def _fault(  # noqa: PLR0913, PLR0917 - a row
 # fmt: off
 RULES: tuple[Rule, ...] = (
     Rule("driver", FAILED, findings.driver_error, "no driver", "gpudriverunavailable",
-         "the driver is not available: {error}", "Load the driver (modprobe nvidia), or restart the node after a driver update.", "nvml"),
+         "the driver is not available: {error}", "{repair}", "nvml"),
     Rule("driver_hangs", FAILED, findings.driver_hangs, "driver hangs", "gpudriverunavailable",
-         "the driver, or one of its GPUs, hangs", "Look for XIDs in the kernel log; drain the node and restart it.", "xid", confirm=True),
+         "the driver, or one of its GPUs, hangs", "Drain the node and restart it; look for XIDs in the kernel log.", "xid", confirm=True),
     Rule("gpu_missing", FAILED, findings.missing, "{driver} of {wanted} GPUs", "gpulost",
          "the driver shows {driver} of {wanted} GPUs {by}", _RETURN, "xid", confirm=True),
     Rule("gpu_down", FAILED, findings.down, "lost", "gpulost",
          "lost, its driver gets no answer from it", _RETURN, "xid", confirm=True),
     _fault(FaultKind.LOST, FAILED, "{short}", "gpulost", "lost ({evidence}), {since}"),
-    _fault(FaultKind.SLOW, DEGRADED, "slow", "gpusamplestale", "its readings are stale, {since}", "Run nvidia-smi for this GPU; if that hangs, drain the node and restart it.", "ours"),
-    _fault(FaultKind.XID, FAILED, "{evidence}", "gpurecoveryactionneeded"),
+    _fault(FaultKind.SLOW, DEGRADED, "slow", "gpusamplestale", "its readings are stale, {since}", "Run timeout 10 nvidia-smi -i GPU; if it hangs, drain the node and restart it.", "ours"),
+    _fault(FaultKind.XID, FAILED, "{evidence}"),
     _fault(FaultKind.PATTERN, DEGRADED, "XID pattern", "gpuxidworkflow", "{evidence} on this GPU alone, {since}", "Run field diagnostics on the GPU when it is free.", "ours"),
-    _fault(FaultKind.ECC, FAILED, "ECC error", "gpurecoveryactionneeded", action="{repair} Doubt the results of what ran."),
-    _fault(FaultKind.SRAM, FAILED, "SRAM errors", "gpurecoveryactionneeded", "on-chip memory has failed {evidence}, {since}", source="nvml"),
-    _fault(FaultKind.REMAP, FAILED, "no spare rows", "gpurecoveryactionneeded", "a memory row could not be remapped ({evidence}), {since}", source="memory"),
+    _fault(FaultKind.ECC, FAILED, "ECC error", action="{repair} Doubt the results of what ran."),
+    _fault(FaultKind.SRAM, FAILED, "SRAM errors", text="on-chip memory has failed {evidence}, {since}", source="nvml"),
+    _fault(FaultKind.REMAP, FAILED, "no spare rows", text="a memory row could not be remapped ({evidence}), {since}", source="memory"),
     _fault(FaultKind.NVLINK, DEGRADED, "NVLink down", "gpunvlinkfabricdegraded", action="Drain the node and reset its GPUs together; if they stay down, run field diagnostics on GPU, bridge or baseboard.", source="debug"),
     _fault(FaultKind.PCIE_WIDTH, DEGRADED, "PCIe width", "gpupciedegraded", action=_RESEAT, source="ours"),
     _fault(FaultKind.PCIE_GENERATION, DEGRADED, "PCIe generation", "gpupciedegraded", action=_RESEAT, source="ours"),
-    _fault(FaultKind.NVSWITCH, FAILED, "NVSwitch SXID", "gpunvswitcherror", action="Drain the node; reset all GPUs and NVSwitches together, or restart it.", source="sxid"),
+    _fault(FaultKind.NVSWITCH, FAILED, "NVSwitch SXID", "gpunvswitcherror", action="Drain the node and reset its GPUs and NVSwitches together, or restart it.", source="sxid"),
     Rule("inventory", DEGRADED, findings.inventory, "GPUs not known", "gpusourcefailing",
          "how many GPUs there should be is not known: {slurm} by gres.conf, {kubernetes} by Kubernetes", "Correct the wrong one, or set --expect.gpus.", "ours"),
     *(_recovery(action) for action in RECOVERY),
     Rule("row_remap_pending", DEGRADED, above("gpu_row_remap_pending"), "remap pending", "gpuresetpending",
-         "a memory row waits to be remapped", "Reset the GPU when what runs has ended.", "memory"),
+         "a memory row waits to be remapped", findings.RESET_WHEN_IDLE, "memory"),
     Rule("page_pending", DEGRADED, above("gpu_retired_pages_pending"), "page pending", "gpuresetpending",
-         "a memory page waits to be retired", "Reset the GPU, or reload the driver, when what runs has ended.", "memory"),
+         "a memory page waits to be retired", findings.RESET_WHEN_IDLE, "memory"),
     Rule("fabric_state", FAILED, stated("gpu_fabric_state", "state", ["not_started", "in_progress"]), "fabric {state}", "gpunvlinkfabricdegraded",
-         "has not joined the NVLink fabric: {state}", "Look at the fabric manager: systemctl status nvidia-fabricmanager.", "nvml"),
+         "has not joined the NVLink fabric: {state}", "Read the fabric manager's log; start it if it does not run (systemctl status nvidia-fabricmanager).", "nvml"),
     Rule("fabric_join", FAILED, above("gpu_fabric_unhealthy", check="join_failed"), "fabric not joined", "gpunvlinkfabricdegraded",
-         "has failed to join the NVLink fabric", "Drain the node and reset its GPUs together, or restart nvidia-fabricmanager with no jobs on the node; look at its log.", "nvml"),
+         "has failed to join the NVLink fabric", "Drain the node and reset its GPUs together; or restart nvidia-fabricmanager with no jobs on the node.", "nvml"),
     Rule("fabric_route", FAILED, above("gpu_fabric_unhealthy", check="route_unhealthy"), "fabric route", "gpunvlinkfabricdegraded",
-         "the NVLink fabric has an unhealthy route", "Drain the node and reset its GPUs together; look at the fabric manager's log.", "nvml"),
+         "the NVLink fabric has an unhealthy route", "Drain the node and reset its GPUs together; read the fabric manager's log.", "nvml"),
     Rule("fabric_configuration", FAILED, above("gpu_fabric_unhealthy", check="incorrect_configuration"), "fabric config", "gpunvlinkfabricdegraded",
-         "the NVLink fabric is configured wrongly", "Look at the fabric manager's configuration and log.", "nvml"),
+         "the NVLink fabric is configured wrongly", "Read the fabric manager's log; correct its configuration.", "nvml"),
     Rule("fabric_bandwidth", DEGRADED, above("gpu_fabric_unhealthy", check="degraded_bandwidth"), "fabric slow", "gpunvlinkfabricdegraded",
          "the NVLink fabric runs at degraded bandwidth", "Drain the node and reset its GPUs together; look for links that are down (nvidia-smi nvlink -s).", "nvml"),
     Rule("fabric_recovery", DEGRADED, above("gpu_fabric_unhealthy", check="route_recovery"), "fabric recovery", "gpunvlinkfabricdegraded",
-         "the NVLink fabric recovers a route", "Wait for it; if it stays, drain the node and reset its GPUs together.", "nvml"),
+         "the NVLink fabric recovers a route", _WAIT, "nvml"),
     Rule("fabric_timeout", DEGRADED, above("gpu_fabric_unhealthy", check="access_timeout_recovery"), "fabric time-out", "gpunvlinkfabricdegraded",
-         "the NVLink fabric recovers from an access time-out", "Wait for it; if it stays, drain the node and reset its GPUs together.", "nvml"),
+         "the NVLink fabric recovers from an access time-out", _WAIT, "nvml"),
     Rule("fabric_cliques", DEGRADED, findings.cliques, "other clique", "gpunvlinkfabricdegraded",
-         "its NVLink clique is {clique}, that of most GPUs here {most}", "Drain the node and reset its GPUs together; look at the fabric manager's partitions and log.", "ours"),
+         "its NVLink clique is {clique}, that of most GPUs here {most}", "Drain the node and reset its GPUs together; read the fabric manager's log, and compare its partitions.", "ours"),
     Rule("nvswitch_error", DEGRADED, findings.sxids, "NVSwitch SXID {sxid}", "gpunvswitcherror",
-         "NVSwitch {switch}: SXID {sxid}, {minutes} min ago", "Look at the fabric manager's log; if it comes again, run field diagnostics.", "sxid"),
+         "NVSwitch {switch}: SXID {sxid}, {minutes} min ago", "Read the fabric manager's log; if it comes again, run field diagnostics.", "sxid"),
     Rule("port_degraded", DEGRADED, findings.ports, "port {port}", "gpunetworkportdegraded",
-         "network port {port} is {what}", "Look at cable, optics and switch port (ibstat, ethtool); compare gpu_rdma_port_speed_bytes.", "ours"),
+         "network port {port} is {what}", "Check cable, optics and switch port; compare ibstat, ethtool and gpu_rdma_port_speed_bytes.", "ours"),
     Rule("reference", DEGRADED, reference.unlike_reference, "{name} {value}", "gpudriverskew",
-         "{name} is {value}, not {wanted} as in --expect.reference", "Bring it in line with the other nodes: firmware, driver, or nvidia-smi -e, -pm, -pl.", "ours"),
+         "{name} is {value}, not {wanted} as in --expect.reference", "Bring it in line with the other nodes; firmware and driver by an update, the rest by nvidia-smi -e, -pm, -pl.", "ours"),
     Rule("limited", DEGRADED, reference.limited, "{what} low", "gpuperformancelimited",
          "the {what} is {value} of {most}", "Restore the limits (nvidia-smi -i GPU -pl WATTS, nvidia-smi -i GPU -rgc); at 345 MHz with none set, reseat the power cable.", "ours"),
     Rule("nvlink_errors", DEGRADED, findings.nvlink_errors, "NVLink errors", "gpunvlinkfabricdegraded",
          "NVLink repeated {count} transfers since the driver was loaded", "Drain the node and reset its GPUs together; if they come again, look at bridges, cables and seating.", "debug"),
     Rule("leftover", FAILED, findings.leftover, "{count} leftover", "gpumemoryleaked",
-         "{size} GiB of processes that ended jobs left on it: {processes}", "End them; with state D, restart the node.", "ours", hands=True),
+         "{size} GiB of processes that ended jobs left on it: {processes}", "End these processes; with state D, restart the node.", "ours", hands=True),
     Rule("leaked", FAILED, findings.leaked, "leaked {size} GiB", "gpumemoryleaked",
-         "{size} GiB in use that no process owns", "End what has the device open (fuser -v /dev/nvidia*), then reset the GPU: nvidia-smi --gpu-reset.", "ours", hands=True),
+         "{size} GiB in use that no process owns", "End the processes that have the device open (fuser -v /dev/nvidia*); then reset the GPU.", "ours", hands=True),
     Rule("hw_slowdown", DEGRADED, findings.slowed, "HW slowdown", "gpuperformancelimited",
-         "the hardware lowers the clocks (HW slowdown)", "Check power supplies and cables, and whether the chassis supports the card.", "nvml"),
+         "the hardware lowers the clocks (HW slowdown)", "Check power supplies and cables; ask whether the chassis supports the card.", "nvml"),
     Rule("power_brake", DEGRADED, above("gpu_throttle_active", reason="hw_power_brake"), "power brake", "gpupowerbrake",
-         "the power brake lowers the clocks", "Check power supplies, cables and the rack's power budget.", "nvml"),
+         "the power brake lowers the clocks", "Check power supplies, cables and the power budget of the rack.", "nvml"),
     Rule("hw_thermal", DEGRADED, above("gpu_throttle_active", reason="hw_thermal"), "heat", "gputhermalthrottling",
          "heat lowers the clocks", "Check fans, air flow and inlet temperature.", "nvml"),
     Rule("temperature", DEGRADED, findings.hot, "hot", "gputhermalthrottling",
@@ -126,17 +128,18 @@ RULES: tuple[Rule, ...] = (
     Rule("fan", DEGRADED, findings.fan_stands, "fan {fan} stands", "gputhermalthrottling",
          "fan {fan} stands still at {celsius} °C", "Replace the fan or the card.", "ours"),
     Rule("utilization_stuck", DEGRADED, above("gpu_utilization_stuck"), "utilization stuck", "gpusourcefailing",
-         "reports full use in an idle performance state, without a process", "Reload the driver or reset the GPU when it is free; its utilization means nothing.", "ours"),
+         "reports full use in an idle performance state, without a process", "Reload the driver or reset the GPU when it is free; until then its utilization means nothing.", "ours"),
     Rule("owners", OK, findings.silent_sources, "no {source}", "gpusourcefailing",
-         "owners may be missing: source {source} fails ({reason})", "Look at the exporter's log; the GPUs themselves are not affected.", "ours"),
+         "owners may be missing: source {source} fails ({reason})", "Read the exporter's log; the GPUs themselves are not affected.", "ours"),
     Rule("reading", DEGRADED, findings.collector_failed, "no {collector}", "gpusourcefailing",
-         "the driver fails to answer for {collector}", "Look at the log of the check or of the exporter (--log.level debug).", "ours"),
+         "the driver fails to answer for {collector}", "Read the exporter's log; without an exporter, run the check with --log.level debug.", "ours"),
 )
 # fmt: on
 
 NAMES = tuple(rule.name for rule in RULES)
 
 
-def runbook(rule: str) -> str:
-    """Return the name of a rule's runbook; empty if there is none."""
-    return next((each.runbook for each in RULES if each.name == rule), "")
+def pages(rule: str) -> frozenset[str]:
+    """Return the runbooks that a rule's findings can lead to: of a fault, those of its repairs."""
+    found = {each.runbook for each in RULES if each.name == rule}
+    return frozenset(page for _, page, _ in findings.REPAIRS.values()) if found == {"{page}"} else frozenset(found)

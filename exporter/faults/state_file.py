@@ -56,9 +56,9 @@ _EARLIER_NAMES = {
     "back": "returned_at",
     "switches_cured": "switches_last_reset",
 }
-"""What earlier versions call the same."""
+"""Names in earlier versions."""
 RECORD_ERRORS = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
-"""What parsing a record raises if it is none."""
+"""Errors that parsing raises if it is no record."""
 _CHECKSUM = re.compile(rb',"checksum":"([^"]*)"}\s*\Z')
 """CRC-32 of all before it: a changed digit is valid JSON, too. Earlier versions wrote none."""
 T = TypeVar("T")
@@ -243,7 +243,7 @@ _MAX_BYTES = 4 << 20
 _TOO_LARGE = "large"
 UNREADABLE = "unreadable"
 CAUSES = (DAMAGED, OTHER_VERSION, UNKNOWN, _TOO_LARGE, UNREADABLE)
-"""Why a file was not understood in full."""
+"""Reasons why a file was not understood in full."""
 
 
 class StateError(Exception):
@@ -343,7 +343,7 @@ class Saver:
         self._stopped = False
         self._saved = NEVER
         self.success: bool | None = None
-        """Of the last write; None before the first has ended."""
+        """Result of the last write; None before the first has ended."""
 
     def offer(self, state: FaultState, monotonic: MonotonicTime, *, urgent: bool) -> None:
         """Save it soon where something `urgent` changed or long enough ago; else a later one."""

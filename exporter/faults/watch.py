@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from exporter.attribution.background_source import HANGS_SECONDS, BackgroundSource
-from exporter.attribution.kubernetes.api_server import NodeObject
 from exporter.collectors.ecc import Ecc, RemappedRows
 from exporter.collectors.health import NO_ACTION, Health
 from exporter.collectors.info import Info
@@ -31,6 +30,9 @@ from exporter.faults.model import Acknowledgement, Fault, FaultState, Observatio
 from exporter.faults.reference import BUSY, stated_levels
 from exporter.faults.rule import Limits
 from exporter.faults.state_file import Saver, StateError
+
+if TYPE_CHECKING:
+    from exporter.attribution.kubernetes.api_server import NodeObject
 
 
 def observed_gpu(  # noqa: PLR0913 - what is known of a GPU
@@ -131,7 +133,7 @@ class FaultTracker:
         self._files = _SiteFiles()
         self._reader: Worker[_SiteFiles] | None = None
         self._incomplete = ""
-        """Why the state file was not understood in full, if it could not be set aside."""
+        """Reason why the state file was not understood in full, if it could not be set aside."""
         if site.folder:
             self._state, self._incomplete = _load(site.folder / NAME, read_only=site.read_only)
 

@@ -128,7 +128,7 @@ def parse_blkio(text: str, key: str = "Read") -> Bytes | None:
 
 
 READ_INTERVAL_SECONDS = 3.0
-"""Whether a cgroup is frozen is read this often."""
+"""Seconds between two reads of whether a cgroup is frozen."""
 _MAX_REMEMBERED = 256
 """Cgroups remembered."""
 

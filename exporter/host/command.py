@@ -12,7 +12,7 @@ from exporter.host.text import read_bytes
 MASK = "***"
 _MAX_CHARACTERS = 200
 _MAX_BYTES = 1 << 14
-"""Of the arguments: more is never shown."""
+"""Limit of the arguments: more is never shown."""
 _WORDS = (
     r"passw|passphrase|pass(?![a-z])|pwd|secret|token|credential|auth|cookie|signature|sig(?![a-z])|"
     r"key(?![a-z])|keyid|apikey"
@@ -28,7 +28,7 @@ _HEADER = re.compile(rf"(?P<name>{_NAME}):")
 _BEARER = re.compile(r"(?P<name>\bbearer\s{1,4})\S+", re.IGNORECASE)
 _QUERY = re.compile(r"(?P<name>://[^\s?]{1,512}\?)\S+")
 _USER_INFO = re.compile(r"://[^/?#\s]*@")
-"""What stands before the `@` of a URL's host: a password, or a token in place of a name."""
+"""Text before the `@` of a URL's host: a password, or a token in place of a name."""
 _KNOWN = re.compile(r"\b(?:hf_|sk-|ghp_|github_pat_|glpat-|AKIA|ASIA|xox[abp]-|eyJ)[A-Za-z0-9_.-]{8,}")
 """Beginnings that well-known services give their keys."""
 _LOGIN_OPTIONS = ("-u", "--user", "--proxy-user")

@@ -40,11 +40,11 @@ class HostUsage:
     read_bytes: Bytes | None = None
     written_bytes: Bytes | None = None
     network_bytes: Mapping[str, Bytes] = field(default_factory=dict[str, Bytes])
-    """Over its own network namespace, by direction (`receive`, `transmit`); empty where it shares the host's."""
+    """Bytes over its own network namespace, by direction (`receive`, `transmit`); empty where it shares the host's."""
     ports: tuple[int, ...] = ()
     """TCP ports it listens on for clients, the lowest few."""
     pressure_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By resource (`cpu`, `io`, `memory`): seconds some task was stalled (PSI `some`). Empty without PSI."""
+    """Seconds by resource (`cpu`, `io`, `memory`) that some task was stalled (PSI `some`). Empty without PSI."""
     full_pressure_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     """Seconds all its tasks that wanted to run were stalled (PSI `full`)."""
 
@@ -61,19 +61,19 @@ class ProcessSignals:
     polling: bool | None = None
     """Its full threads neither read nor took memory: they poll for work."""
     stopped: bool = False
-    """By a signal (SIGSTOP, as `scontrol suspend` sends), by a debugger, or with its container (`docker pause`)."""
+    """True if stopped by a signal (SIGSTOP, as `scontrol suspend` sends), a debugger or `docker pause`."""
     read_bytes_per_second: BytesPerSecond | None = None
     written_bytes_per_second: BytesPerSecond | None = None
-    """Of the last half minute or so, also those that the page cache still holds."""
+    """Rate over the last half minute or so, also those that the page cache still holds."""
     reading_bytes_per_second: BytesPerSecond | None = None
     writing_bytes_per_second: BytesPerSecond | None = None
-    """Of the last few seconds."""
+    """Rate over the last few seconds."""
     main_thread: float | None = None
-    """As `hottest_thread`, of its main thread alone: where that is full it waits for nothing that another one does."""
+    """Load of its main thread alone: where that is full it waits for nothing that another one does."""
     main_writing_bytes_per_second: BytesPerSecond | None = None
-    """Of the last few seconds, by the main thread itself; None too where the whole process hardly writes."""
+    """Rate over the last few seconds, by the main thread itself; None too where the whole process hardly writes."""
     cpu: float | None = None
-    """That all its own threads used together: 2.0 are two cores."""
+    """CPUs that all its own threads used together: 2.0 are two cores."""
     computes: bool = False
     """A full thread of it stays in its own code, as one that polls by system calls does not."""
     from_peer: bool = False
@@ -115,9 +115,9 @@ class HostSignals:
     serves: bool | None = None
     """It listens for clients over TCP."""
     programs: tuple[str, ...] = ()
-    """How its GPU processes, and what started them in the same cgroup, were called: begin of the command line."""
+    """Start of the command lines of its GPU processes, and of what started them in the same cgroup."""
     launchers: Mapping[int, int] = field(default_factory=dict[int, int])
-    """By pid: the pid of the launcher of ranks that started it."""
+    """Map of pid to the pid of the launcher of ranks that started it."""
     connected: Mapping[int, int] = field(default_factory=dict[int, int])
     """The lowest pid of the owner's GPU processes that TCP connections link a pid to, by pid; empty: not known."""
     processes: Mapping[int, ProcessSignals] = field(default_factory=dict[int, ProcessSignals])
@@ -125,7 +125,7 @@ class HostSignals:
 
 
 _TIE_MARGIN = 0.1
-"""Of a CPU: between threads that are full all the time, it is the kernel's ticks that choose which has used more."""
+"""Part of a CPU. Between threads that are full all the time, the kernel's ticks choose which has used more."""
 
 
 class ThreadLoad(NamedTuple):

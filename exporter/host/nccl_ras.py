@@ -20,7 +20,7 @@ from exporter.host.text import bounded, count, lines, natural, read_text
 
 ADDRESS = ("localhost", 28028)
 LOOPBACK = ("127.0.0.1", "::1")
-"""What `localhost` stands for: NCCL listens on the one that the job's own resolver names first."""
+"""Addresses of `localhost`: NCCL listens on the one that the job's own resolver names first."""
 ANSWER_TIMEOUT_SECONDS = 12.0
 """Seconds for the whole question: NCCL gathers for up to 3, and then gives up within another 5."""
 CONNECT_TIMEOUT_SECONDS = 1.0
@@ -28,7 +28,7 @@ CONNECT_TIMEOUT_SECONDS = 1.0
 _TRIES = 8
 """Connections to one address."""
 MAX_BYTES = 4 << 20
-"""Of one answer: 16,000 ranks."""
+"""Size limit of one answer: 16,000 ranks."""
 _MAX_RANKS = 1 << 20
 _POINT_TO_POINT = frozenset({"Send", "Recv", "SendRecv"})
 """Their counts differ between ranks that are well."""
@@ -68,7 +68,7 @@ class Communicator:
 class RasAnswer:
     communicators: tuple[Communicator, ...] = ()
     pids: frozenset[int] = frozenset()
-    """Of all processes it names, as they are called in their own pid namespaces."""
+    """Pids of all processes it names, as they are in their own pid namespaces."""
     operations: int | None = None
     """Collectives launched by all ranks together; None where the answer does not count those of all."""
     user: int | None = None
@@ -270,7 +270,7 @@ class _Page:
     missing: dict[int, Rank] = field(default_factory=dict[int, Rank])
     incomplete: bool = False
     count: int | None = None
-    """Of the group whose ranks follow."""
+    """Size of the group whose ranks follow."""
 
     def read(self, line: str) -> None:
         head, group, one = _COMMUNICATOR.match(line), _GROUP.match(line), _RANK.match(line)

@@ -34,7 +34,7 @@ _ABOVE = 3
 _COMMAND = 512
 """Characters of a command line."""
 _SHELLS = frozenset({"ash", "bash", "csh", "dash", "fish", "ksh", "sh", "tcsh", "zsh", "screen", "tmux", "sshd"})
-"""What these start is no part of who started them."""
+"""Programs whose children are no part of who started them."""
 
 
 def related_pids(procfs: Path, processes: Iterable[HostProcess]) -> Sequence[int]:
@@ -66,18 +66,18 @@ _IPV4_MAPPED = "0000000000000000FFFF0000"
 _EPHEMERAL = 32768
 """First port the kernel gives out by itself: clients do not know such a port beforehand."""
 _GRPC = 50051
-"""But for this one, where servers of gRPC listen by custom."""
+"""Port where servers of gRPC listen by custom: the one exception."""
 _STORES = range(29400, 29600)
 """Ports at which ranks of torch meet (rendezvous and store)."""
 _OF_TRAINING = frozenset({22, 2222, 6006, 6379, 8265, *range(15000, 15100), 28028, *_STORES})
 """ssh (MPI starts its ranks by it, people log in), TensorBoard, Ray, Istio's sidecar, NCCL's RAS, and stores."""
 _OF_RAY = frozenset({8080, *range(10001, 20000)})
-"""Where each program of Ray listens for the others: they stay connected from elsewhere too, as from the head node. And
-the metrics of its agent, as KubeRay sets them."""
+"""Ports where each program of Ray listens for the others, which stay connected from elsewhere too, and the metrics
+port of its agent, as KubeRay sets it."""
 _RAY = re.compile(r"ray::|\S*/raylet(?:\s|$)")
 """Begin of the command lines of its workers, and of what starts them."""
 _TABLE_BYTES = 1 << 16
-"""Of a namespace's sockets: listening ones stand first, and a host's table can be megabytes."""
+"""Size limit of a namespace's table of sockets: listening ones stand first, and a host's table can be megabytes."""
 _MEETING_BYTES = 1 << 20
 """The same, where somebody listens: connections stand after those who listen."""
 _FILES = 512
@@ -148,7 +148,7 @@ class Listeners:
     def __init__(self, procfs: Path) -> None:
         self._procfs = procfs
         self._ports: dict[int | None, Mapping[int, int]] = {}
-        """By namespace: port by inode of the sockets that clients may look for."""
+        """Port by inode, by namespace, of the sockets that clients may look for."""
         self._connections: dict[int | None, Collection[Connection]] = {}
 
     def ports(self, pids: Iterable[int], *, own_namespace: bool) -> frozenset[int] | None:

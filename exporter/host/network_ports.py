@@ -11,7 +11,7 @@ from exporter.core.families import NODE, Family, Sample, Shown, Unit, counters, 
 from exporter.host.rdma import PciPath, Port
 
 NEAR = ("PIX", "PXB", "PHB", "NODE")
-"""How GPU and card meet, nearest first, in the words of `nvidia-smi topo`: one bridge, several bridges, the root
+"""Meeting points of GPU and card, nearest first, in the words of `nvidia-smi topo`: one bridge, several bridges, the root
 complex, the NUMA node. What is further away (SYS) is near to none."""
 TROUBLES = ("down", "slow", "errors")
 
@@ -74,7 +74,7 @@ class _PortHistory:
 
 @dataclass(slots=True)
 class PortWatch:
-    """Judges ports by their own past and by others of their kind on this node."""
+    """Evaluates ports by their own past and by others of their kind on this node."""
 
     _past: dict[Key, _PortHistory] = field(default_factory=dict[Key, _PortHistory])
 

@@ -190,7 +190,7 @@ class ProcessReader:
     monotonic: MonotonicClock = monotonic_time
     name_of: Callable[[int], str] = user_name
     own_cgroup: str = ""
-    """Where this reader's cgroup namespace begins (`namespace.own_cgroup`); empty on the host."""
+    """Root of this reader's cgroup namespace (`namespace.own_cgroup`); empty on the host."""
     _boot: float | None = None
     _identities: dict[int, _Identity] = field(default_factory=dict[int, _Identity])
     _turns: RoundRobin[int] = field(default_factory=lambda: RoundRobin[int](CYCLE_PROCESSES))

@@ -36,7 +36,7 @@ _ERRORS = (
     "excessive_buffer_overrun_errors",
     "VL15_dropped",
 )
-"""Of `counters/`, by the architecture's names."""
+"""Files of `counters/`, by the architecture's names."""
 _HARDWARE_ERRORS = (
     "out_of_sequence",
     "packet_seq_err",
@@ -48,10 +48,10 @@ _HARDWARE_ERRORS = (
     "resp_cqe_error",
     "rx_icrc_encapsulated",
 )
-"""Of `hw_counters/`, where the card has them: mostly RoCE's."""
+"""Files of `hw_counters/`, where the card has them: mostly RoCE's."""
 
 PciPath = tuple[str, ...]
-"""From the root complex to the device, as sysfs nests them; empty where it is not shown."""
+"""Path from the root complex to the device, as sysfs nests them; empty where it is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,10 @@ class Port:
     rate: float | None = None
     """Bytes per second, one direction, of the link as it is trained."""
     bytes: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By direction: `receive`, `transmit`."""
+    """Bytes by direction: `receive`, `transmit`."""
     errors: Mapping[str, float] = field(default_factory=dict[str, float])
     board: str = ""
-    """What kind of card it is: ports of the same kind are compared."""
+    """Kind of card: ports of the same kind are compared."""
     netdev: str = ""
     path: PciPath = ()
     numa_node: str = ""

@@ -91,7 +91,7 @@ def parse_schedstat(text: str) -> SchedStat | None:
 
 
 _ANY_READ = "wait_woken"
-"""From a socket, and just as well from a terminal: who waits for a key to be pressed."""
+"""Wait for a socket, or just as well for a key of a terminal."""
 RECEIVING = frozenset(
     {
         _ANY_READ,
@@ -237,12 +237,12 @@ class Task(NamedTuple):
     """These two of main threads and children only; None where they are not read, or not reported. `io` is the
     whole process's."""
     stopped: bool = False
-    """By a signal or a debugger."""
+    """True if stopped by a signal or a debugger."""
     ready: SchedStat | None = None
-    """Of a task that has a CPU or waits for one. The same at two reads: it waited all the time between them, which the
-    kernel adds to `run_delay` only once it has a CPU."""
+    """Statistics of a task that has a CPU or waits for one. The same at two reads: it waited all the time between them.
+    The kernel adds that to `run_delay` only once it has a CPU."""
     own_io: IoRates | None = None
-    """Of a main thread itself, where its process writes much."""
+    """Rates of a main thread itself, where its process writes much."""
     system_seconds: float = 0.0
     """Part of `cpu_seconds`, in the kernel."""
     socket: int = 0

@@ -30,7 +30,7 @@ _MAX_BYTES = 1 << 20
 """Bytes read of any file: what a user can make longer is cut."""
 _MAX_LABEL = 256
 _DIGITS = 20
-"""Of 2^64."""
+"""Digits of 2^64."""
 _MAX_COUNT = 1 << 53
 
 

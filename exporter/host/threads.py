@@ -19,7 +19,7 @@ from exporter.host.task import Task, TaskReader
 from exporter.host.text import natural, read_text
 
 _WHOLE_SCANS = 3
-"""In one scan of so many all threads are asked for children, in the others those that had some and the main thread."""
+"""Scans of which one asks all threads for children. The others ask those that had some, and the main thread."""
 
 
 class Workers:
@@ -93,7 +93,7 @@ class _Watched:
     heat: float = 0.0
     """CPU of its hottest task between the last two scans."""
     again: MonotonicTime = NEVER
-    """When it is to be scanned again."""
+    """Time of its next scan."""
     workers: Workers = field(default_factory=Workers)
 
 

@@ -47,7 +47,7 @@ class Counted(NamedTuple):
 class Reading:
     """One target in one cycle. `signals` is None where it could not be read.
 
-    A GPU whose instances are among the readings of the cycle is booked as their sum: its own signals and allocations
+    A GPU whose instances are among the readings of the cycle counts as their sum: its own signals and allocations
     are not used. `joules` is the energy since the last cycle, known for whole GPUs only.
     """
 
@@ -56,7 +56,7 @@ class Reading:
     allocations: tuple[Allocation, ...] = ()
     joules: Joules = Joules(0.0)
     profile: str = ""
-    """Of a MIG instance, for its label."""
+    """Profile of a MIG instance, for its label."""
     counted: Counted | None = None
     """None where it was not read in this cycle, or never before, or has no such count (MIG)."""
 
@@ -81,7 +81,7 @@ class LedgerInput:
     starts: Mapping[Owner, UnixTime] = field(default_factory=dict[Owner, UnixTime])
     """Unix seconds each workload started, where known."""
     ranks: Mapping[Owner, Sequence[Rank]] = field(default_factory=dict[Owner, Sequence[Rank]])
-    """What the owners' processes report of themselves."""
+    """Reports of the owners' processes."""
     nccl: Mapping[Owner, str] = field(default_factory=dict[Owner, str])
     """The verdict of NCCL's RAS on the owners that seem to hang."""
     host_signals_known: frozenset[str] = frozenset()
@@ -119,7 +119,7 @@ class OwnerEntry:
     """GPU seconds that it ran on a GPU and its instances, keyed by GPU uuid, whatever its allocated fraction."""
     joules: Joules = Joules(0.0)
     idle_seconds: float = 0.0
-    """Since any of its targets last did something for it."""
+    """Seconds since any of its targets last did something for it."""
     start_time: UnixTime | None = None
     first_kernel_seconds: float | None = None
     """Absent also where the exporter began after the workload did, and may have missed it."""
@@ -149,7 +149,7 @@ class Ledger:
     clock: float = 0.0
     """Seconds of all cycles together: a clock that no wall clock correction moves."""
     began: UnixTime | None = None
-    """When the first cycle was."""
+    """Time of the first cycle."""
     targets: Mapping[str, TargetEntry] = field(default_factory=dict[str, TargetEntry])
     owners: Mapping[Owner, OwnerEntry] = field(default_factory=dict[Owner, OwnerEntry])
     host_signals_known: frozenset[str] = frozenset()

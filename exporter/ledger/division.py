@@ -63,7 +63,7 @@ class BusyTime(NamedTuple):
     demands: tuple[float, ...] = ()
     """Busy time each owner caused."""
     states: StateFractions = ()
-    """What the busy time was; parts that sum to 1."""
+    """States of the busy time; parts that sum to 1."""
 
 
 NO_EVIDENCE = Evidence(Signals(), 0.0)

@@ -69,7 +69,7 @@ class _Sum:
     joules: Joules = _NO_ENERGY
     active: bool = False
     observed: bool = False
-    """Of at least one of its targets it is known whether it was busy."""
+    """True if it is known of one of its targets whether it was busy."""
     past: dict[str, UsageHistory] = field(default_factory=dict[str, UsageHistory])
     used: dict[str, float] = field(default_factory=dict[str, float])
 
@@ -247,7 +247,7 @@ def _sums(
     rows = iter(usage)
     for reading in current.readings:
         target = reading.target
-        if target.uuid in instances:  # booked as its instances
+        if target.uuid in instances:  # counts as its instances
             continue
         division = divisions[target.uuid]
         for part, row in zip(division.owner_usages, rows):  # noqa: B905 - the rows of the next targets follow

@@ -129,7 +129,7 @@ def _state_fraction(part: OwnerUsage, state: int) -> float:
 
 
 _SLOWER = 1.1
-"""Over what the other ranks need for a step, from which a rank is one that they wait for."""
+"""Ratio to the step time of the other ranks, from which they wait for a rank."""
 
 
 def phases(ranks: Sequence[Rank], pids: Sequence[int], readings: Sequence[Reading]) -> Mapping[str, float]:

@@ -30,7 +30,7 @@ _SUMMED = ("busy", *_LEAST_LEVELS, *_LEAST_LEVELS_WITHOUT_GPM, "sm_active", "pow
 _TOLERANCE, _SHORT_WAIT = 0.05, 0.15
 """Fractions of the time: what GPUs of one model differ by, and waits too short for SM activity and power to show."""
 _LEAST_FALL, _IDLE_POWER = 0.3, 0.15
-"""How far SM activity and power fall in a spin, over the spin; power over the limit of an idle GPU."""
+"""Fall of SM activity and power in a spin, over the spin; power over the limit of an idle GPU."""
 _LIKE_TRAFFIC, _LIKE_WORK = 0.15, 1.15
 """Least over highest traffic of ranks that work together; work of the rank that others wait for over theirs."""
 _DIFFERING_UNITS = 0.08

@@ -91,7 +91,7 @@ class Group:
     help: str
     families: tuple[AnyFamily, ...]
     source: str = ""
-    """What they are made from; empty for collectors, of which each family has driver calls of its own."""
+    """Source of the series; empty for collectors, of which each family has driver calls of its own."""
 
 
 _OWNERS = "cgroups, kubelet, API server, slurmctld, the prolog's files"

@@ -47,7 +47,7 @@ class GpuThreads(Generic[T]):
         """`thread_name` returns the name of a GPU's thread."""
         self._thread_name = thread_name
         self.threads = Threads()
-        """Where threads from now on are started."""
+        """Starter of all threads from now on."""
         self._workers: dict[str, Worker[T]] = {}
         self.unasked: frozenset[str] = frozenset()
         """GPUs that the last read did not ask, as their thread does not run: nothing is known of them."""
@@ -114,14 +114,14 @@ class Gpu:
     device: Device
     states: Mapping[str, TargetState] = field(default_factory=dict[str, TargetState])
     present: bool = True
-    """Whether the driver's last enumeration has it."""
+    """True if the driver's last enumeration has it."""
     answered: MonotonicTime = NEVER
-    """When it last answered."""
+    """Time of its last answer."""
     reading: bool = False
-    """Whether it answered in this cycle."""
+    """True if it answered in this cycle."""
     failure: str = ""
     asked: bool = True
-    """Whether this cycle could ask it: not while the thread that would does not run."""
+    """True if this cycle could ask it: not while the thread that would does not run."""
 
     def answers(self, monotonic: MonotonicTime, grace_seconds: float) -> bool | None:
         """Late is not lost: one that missed a deadline, or failed, answers until `grace_seconds` after it did.

@@ -43,26 +43,26 @@ class HostView:
     """The machine around the GPUs in one cycle. Never changed once made."""
 
     processes: Mapping[int, HostProcess] = field(default_factory=dict[int, HostProcess])
-    """By pid, without those that have ended."""
+    """Processes by pid, without those that have ended."""
     running: Mapping[str, Sequence[GpuProcess]] | None = None
     """The GPU processes that have not ended, by GPU uuid; None where only the driver's lists are known."""
     ownership: Ownership = field(default_factory=Ownership)
     usage: Mapping[Owner, HostUsage] = field(default_factory=dict[Owner, HostUsage])
     signals: Mapping[Owner, HostSignals] = field(default_factory=dict[Owner, HostSignals])
-    """What the host side of each owner did since the cycle before."""
+    """Activity of each owner's host side since the cycle before."""
     known_signals: frozenset[str] = frozenset()
     """Names of the `HostSignals` that this host can report; `reported_phases` where programs can report theirs."""
     skipped_tasks: int = 0
     """Threads worth watching that had no place in the budget, summed over cycles."""
     reported: Reported = field(default_factory=Reported)
-    """What the owners' programs report of themselves."""
+    """Reports of the owners' programs."""
     pci_gpus: int | None = None
     """NVIDIA GPUs on the PCI bus; None where it cannot be read."""
     ports: NetworkPorts = NO_PORTS
     unexplained: frozenset[str] | None = frozenset()
     """GPUs by uuid whose memory no list of processes accounts for; None where that holds for all."""
     nccl: Statuses = field(default_factory=dict[Owner, NcclStatus])
-    """What NCCL reports of the suspects."""
+    """Reports of NCCL about the suspects."""
 
 
 NOTHING = HostView(unexplained=None)
@@ -194,7 +194,7 @@ class ExitedProcesses:
     def __init__(self) -> None:
         self._shown: frozenset[int] = frozenset()
         self._left: dict[tuple[str, int], UnixTime] = {}
-        """By GPU uuid and pid: when the list was read that still has it."""
+        """Time of the list that still has it, by GPU uuid and pid."""
 
     def remaining(
         self, listed: Mapping[str, Processes], shown: Collection[int]

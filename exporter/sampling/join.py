@@ -21,13 +21,13 @@ class Join:
     """Never changed once made."""
 
     running: Mapping[str, Sequence[GpuProcess]]
-    """By GPU uuid."""
+    """Processes by GPU uuid."""
     everyone: Sequence[GpuProcess]
     """The same, over all GPUs."""
     hosts: Mapping[int, HostProcess]
     ownership: Ownership
     starts: Mapping[Owner, UnixTime]
-    """When each workload started: its allocation where a source reports it, else its oldest process."""
+    """Start of each workload: its allocation where a source reports it, else its oldest process."""
     unattributed: int
     """Processes whose owner is not known."""
     targets: Mapping[str, Target]

@@ -109,7 +109,7 @@ class TargetState:
 
 
 NO_STATE = TargetState()
-"""Of a target that was never read."""
+"""State of a target that was never read."""
 
 
 class CollectorResult(NamedTuple):
@@ -123,7 +123,7 @@ class CollectorResult(NamedTuple):
     rejected: int = 0
     """Answers that were implausible and left out."""
     answered: bool = True
-    """Whether it brought a reading."""
+    """True if it brought a reading."""
 
 
 @record
@@ -132,13 +132,13 @@ class GpuRead:
 
     device: Device
     at: MonotonicTime
-    """When it began."""
+    """Time at which it began."""
     states: Mapping[str, TargetState]
     outcomes: tuple[CollectorResult, ...]
     answered: bool
     device_error: DriverError | None = None
     silence: DriverError | None = None
-    """Why nothing that was asked was answered."""
+    """Reason why no question was answered."""
 
 
 def read_gpu(  # noqa: PLR0913 - what a read goes by
@@ -224,7 +224,7 @@ class _TargetRead:
         self._monotonic = monotonic
         self._tick = tick
         self._ended = time.perf_counter()
-        """When the attempt before did, and this one begins."""
+        """End of the attempt before, and start of this one."""
 
     def due(self, collectors: Iterable[AnyCollector]) -> Sequence[AnyCollector]:
         scope = Scope.GPU if self._target.mig is None else Scope.INSTANCE

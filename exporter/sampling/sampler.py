@@ -238,7 +238,7 @@ class Loop:
         self._stopped = threading.Event()
         self.snapshot = Snapshot()
         self.alive_at = monotonic_time()
-        """When the last cycle ended; before there is one, when the loop was made."""
+        """Time at which the last cycle ended; before the first, at which the loop was made."""
 
     def start(self, threads: Threads) -> None:
         threads.start("sampler", self._run, longest_pause=self._interval)

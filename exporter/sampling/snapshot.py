@@ -23,7 +23,7 @@ class GpuStatus:
     uuid: str
     model: str
     up: bool | None
-    """Whether it answers; None where no thread of the exporter could ask it."""
+    """True if it answers; None where no thread of the exporter could ask it."""
     age: float
     """Seconds since it last answered; infinite when it never did."""
     hung_seconds: float = 0.0
@@ -36,7 +36,7 @@ class GpuStatus:
     """True if the GPU shares its memory with the machine."""
     power_watts: float | None = None
     joules: float | None = None
-    """Since driver load."""
+    """Joules since driver load."""
     temperature_celsius: float | None = None
     unattributed_bytes: float | None = None
     stuck: bool = False
@@ -61,7 +61,7 @@ class ProcessHealth:
 
     threads: Mapping[str, ThreadState] = field(default_factory=dict[str, ThreadState])
     web_reload_success: bool | None = None
-    """Whether the web configuration file as it is now is in force; None without one."""
+    """True if the web configuration file as it is now is in force; None without one."""
     certificate_expiry: float | None = None
     """Unix seconds; None without TLS."""
 
@@ -91,7 +91,7 @@ class NodeStatus:
     dropped: Mapping[str, int] = field(default_factory=dict[str, int])
     process: ProcessHealth = field(default_factory=ProcessHealth)
     xid_sources: Mapping[str, bool] = field(default_factory=dict[str, bool])
-    """Whether each source of XIDs is being followed."""
+    """State of each source of XIDs: True while it is followed."""
 
 
 @record

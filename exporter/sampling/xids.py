@@ -109,7 +109,7 @@ class XidLog:
         """Wall-clock time at which the monotonic clock began; EPOCH before the first record."""
         self._sources: dict[str, bool] = {}
         self._asked: dict[str, MonotonicTime] = {}
-        """Since when a source is being asked that has not answered yet."""
+        """Time since which each source that has not answered yet is asked."""
         self.switches = SxidCounts()
         """Those of NVSwitches. Replaced, never changed in place."""
 

@@ -90,7 +90,7 @@ _HTML = "text/html; charset=utf-8"
 _TEXT = "text/plain; charset=utf-8"
 _GZIP_FROM = 1024
 _GZIP_LEVEL = 1
-"""Of a page, level 6 saves 14 % of the bytes for three times the CPU time."""
+"""Level of compression: level 6 saves 14 % of the bytes for three times the CPU time."""
 _JSON = "application/json"
 ALLOCATIONS = "/api/v1/allocations"
 RUNBOOKS = "/runbooks/"
@@ -135,7 +135,7 @@ class PendingResponse:
 @dataclass(frozen=True, slots=True)
 class _Route:
     lane: QueueName | None
-    """Where `make` may run; None where it takes no time."""
+    """Queue in which `make` may run; None where it takes no time."""
     make: Callable[[Environ], Response]
     private: bool = False
     """Served only where requests need a password."""

@@ -67,7 +67,7 @@ class BasicAuth:
         self._clock = clock
         self._salt = os.urandom(16)
         self._right: dict[str, bytes] = {}
-        """By user, what stands for the right password."""
+        """Stand-in for the right password, by user."""
         self._guesses: dict[str, TokenBucket] = {}
         self._lock = threading.Lock()
         # Compared against for unknown names, so that the time taken does not show which names exist.

@@ -13,17 +13,17 @@ import h11
 from exporter.web.app import Environ, Response
 
 HEAD_BYTES = 16 * 1024
-"""Of request line and headers together."""
+"""Limit of request line and headers together."""
 HEAD_SECONDS = 5.0
-"""From the first byte (on a new connection: from its beginning) to the end of the head, TLS included."""
+"""Time from the first byte (on a new connection: from its beginning) to the end of the head, TLS included."""
 ANSWER_SECONDS = 10.0
-"""For the client to take the whole answer."""
+"""Time for the client to take the whole answer."""
 REFUSED_SECONDS = 1.0
-"""What is no request is answered so late; a client that sends nothing else gets no further."""
+"""Delay of the answer to what is no request; a client that sends nothing else gets no further."""
 CLOSING_SECONDS = 1.0
-"""For the client to take part in the end of TLS."""
+"""Time for the client to take part in the end of TLS."""
 IDLE_SECONDS = 120.0
-"""Between two requests: more than the usual scrape interval, so that scrapes share one connection."""
+"""Time between two requests: more than the usual scrape interval, so that scrapes share one connection."""
 
 
 class ClientCertificatePolicy(NamedTuple):
@@ -33,7 +33,7 @@ class ClientCertificatePolicy(NamedTuple):
     allowed_sans: frozenset[str] = frozenset()
     """One of these names; any, where there are none."""
     authority: str = ""
-    """Of those who sign: their certificates."""
+    """Certificates of those who sign."""
 
 
 def names_of(certificate: Mapping[str, Any] | None) -> frozenset[str]:

@@ -28,7 +28,7 @@ class Point:
 
 
 _Ledger = tuple[UnixTime, Mapping[str, float]]
-"""When it was read, and the seconds of the GPU in each state since start."""
+"""Time of the reading, and the seconds of the GPU in each state since start."""
 
 
 class _Totals(NamedTuple):

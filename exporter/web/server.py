@@ -39,7 +39,7 @@ _UNREAD = 32 * 1024
 """Bytes that the kernel takes from a client ahead of us; twice a head."""
 if sys.version_info >= (3, 11):
     sslproto.SSLProtocol.max_size = HEAD_BYTES
-    """Of the buffer that each TLS connection keeps; asyncio's own 256 KiB would be 64 MiB for all there is room for."""
+    """Size of each TLS connection's buffer; asyncio's own 256 KiB would be 64 MiB for all connections."""
 _UNTAKEN = 128 * 1024
 """Bytes of answers that the kernel keeps for a client that does not take them; of itself it keeps up to 4 MiB."""
 _NETWORK = 8

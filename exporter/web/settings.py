@@ -126,7 +126,7 @@ _GUARDS: Mapping[str, Callable[[WebFile], int]] = {
     "client certificates": lambda config: config.tls.client_auth if config.tls else 0,
     "names in client certificates": lambda config: bool(config.tls and config.tls.allowed_sans),
 }
-"""What keeps strangers out, and how strictly: a file that is half-written as it is read must not let them in."""
+"""Means that keep strangers out, and how strictly: a file that is half-written as it is read must not let them in."""
 
 
 @dataclass(frozen=True, slots=True)

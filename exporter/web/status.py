@@ -11,7 +11,6 @@ from exporter.core.clock import UnixTime, unix_time
 from exporter.core.printable import html_text
 from exporter.faults.evaluate import STAGES, Report, evaluate
 from exporter.faults.rule import Finding, Verdict, from_blocks, merged
-from exporter.faults.rules import runbook
 from exporter.ledger.palette import STYLES, page_colours, stacked, style_of
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.web.config import WebConfig
@@ -226,9 +225,8 @@ def _verdict(site: PageLinks, snapshot: Snapshot, report: Report) -> str:
 
 
 def _item(site: PageLinks, finding: Finding) -> str:
-    name = runbook(finding.rule)
-    address = html_text(site.runbooks.replace("{name}", name))  # which may have other braces
-    link = f' <a href="{address}">runbook</a>' if name and address else ""
+    address = html_text(site.runbooks.replace("{name}", finding.runbook))  # which may have other braces
+    link = f' <a href="{address}">runbook</a>' if finding.runbook and address else ""
     return (
         f'<li><b style="color:{VERDICTS[finding.verdict]}">{finding.verdict.word}</b> {html_text(finding.summary)}<br>'
         f'<span class="dim">{html_text(finding.action)}</span>{link}</li>'

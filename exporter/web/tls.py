@@ -216,9 +216,9 @@ class Certificates:
         self._context = context(tls)
         self._seen = file_signatures(tls.files)
         self.success = True
-        """Whether the files as they are now are in use."""
+        """True if the files as they are now are in use."""
         self.demands = _demands(tls)
-        """What a client must prove now."""
+        """Demands that a client must meet now."""
         self.expiry = expiry(_text(tls.cert))
         """Unix seconds of the end of the certificate in use; None where it does not say."""
 

@@ -31,7 +31,7 @@ MAX_WORDS = {
     "docs/explanation/security.md": 500,
     "docs/explanation/cost.md": 400,
 }
-FOLDER_WORDS = {"how-to": 400, "kubernetes": 150}
+FOLDER_WORDS = {"how-to": 400, "kubernetes": 150, "slurm-sites": 150}
 MEAN_SENTENCE_WORDS = 15.0
 LONG_SENTENCE_WORDS = 25
 LONG_SENTENCES = 0.05  # of a page's sentences
@@ -61,14 +61,17 @@ BANNED_IN_RUNBOOKS = {
 def _pages() -> list[Path]:
     guides = [
         page
-        for folder in ("tutorials", "how-to", "explanation", "kubernetes", "runbooks")
+        for folder in ("tutorials", "how-to", "explanation", "kubernetes", "slurm-sites", "runbooks")
         for page in sorted((DOCS / folder).glob("*.md"))
     ]
-    return [ROOT / "README.md", DOCS / "index.md", *guides]
+    folders = [*sorted((ROOT / "deploy").glob("*/README.md")), ROOT / "helm/gpu-exporter/README.md"]
+    return [ROOT / "README.md", DOCS / "index.md", *folders, *guides]
 
 
 def _every_page() -> list[Path]:
-    return [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+    return list(
+        dict.fromkeys([*_pages(), ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))])
+    )
 
 
 def _name(page: Path) -> str:

@@ -22,6 +22,7 @@ import requests
 import yaml
 
 from tests.contract.alertmanager.example import local
+from tests.e2e import letters
 from tests.stack import ROOT, Receiver, alertmanager, free_port, poll, receiver, running
 
 MAILPIT = "github.com/axllent/mailpit@v1.27.11"
@@ -189,6 +190,7 @@ def _try(folder: Path) -> int:
         with alertmanager(config, folder) as url:
             wrong = [each for each in (_tell(event, url, sink, mail) for event in events()) if each]
             low = _support(mail)
+        wrong += _letters(folder, smtp, mail)
         again = tuple(each for each in events() if each.name in {"rack", "array"})
         with alertmanager(config, folder) as url:
             wrong += [each for each in (_tell(event, url, sink, mail, "restart") for event in again) if each]
@@ -224,6 +226,18 @@ def _tell(event: Event, url: str, sink: Receiver, mail: str, after: str = "start
         + "".join(f"\n{m}\n" for m in found)
     )
     return "" if len(found) == event.messages else f"{event.title}: {len(found)} messages, not {event.messages}"
+
+
+def _letters(folder: Path, smtp: int, mail: str) -> list[str]:
+    """Send the letters of the accounting service, and return those that are wrong."""
+    letters.send(folder, smtp)
+    found = {name: list(_messages(name, Receiver("", []), mail)) for name in letters.LETTERS}
+    sys.stdout.write("".join(f"\n{text}\n" for texts in found.values() for text in texts))
+    return [
+        f"letter to {name}: {found[name]}"
+        for name, lines in letters.LETTERS.items()
+        if len(found[name]) != 1 or not all(line in found[name][0].splitlines() for line in lines)
+    ]
 
 
 def _messages(event: str, sink: Receiver, mail: str) -> Iterator[str]:

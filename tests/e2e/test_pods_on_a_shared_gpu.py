@@ -44,7 +44,7 @@ def pod_process(uid: str) -> Iterator[int]:
 
 
 def pod(name: str) -> Owner:
-    return Owner(f"ml/{name}", "pod", namespace="ml", pod=name, container="main")
+    return Owner(f"ml/Pod/{name}", "pod", namespace="ml", pod=name, container="main")
 
 
 def test_shares_sum_to_one_and_each_pod_has_its_own_memory_and_utilization(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
@@ -39,6 +39,9 @@ def _asked(cluster: LargeCluster, before: Mapping[str, int]) -> dict[str, int]:
     }
 
 
+Record = Callable[[str, object], None]
+
+
 def _start(cluster: LargeCluster, name: str, *options: str) -> str:
     """Return the job's id. squeue is not asked: it costs RPCs itself."""
     return cluster.run(
@@ -53,7 +56,7 @@ def _named(observer: Observer, job: str, name: str) -> bool:
     return infos == [name] and weights == [1.0, 1.0]
 
 
-def test_start_of_a_job_with_the_prolog_is_one_rpc_below_10_kb(cluster: LargeCluster) -> None:
+def test_start_of_a_job_with_the_prolog_is_one_rpc_below_10_kb(cluster: LargeCluster, record_property: Record) -> None:
     with observing(cluster) as observer:
         before, connections, answered = cluster.requests(), cluster.relay.connections, cluster.relay.answered_bytes
         job = _start(cluster, "prolog", "--gres=gpu:2")
@@ -62,6 +65,7 @@ def test_start_of_a_job_with_the_prolog_is_one_rpc_below_10_kb(cluster: LargeClu
         assert _asked(cluster, before) == {"REQUEST_JOB_INFO_SINGLE": 1}
         assert cluster.relay.connections - connections == 1
         assert 0 < cluster.relay.answered_bytes - answered < MAX_BYTES
+        record_property("measured", f"sdiag: 1 RPC, {cluster.relay.answered_bytes - answered} bytes with the prolog")
     cluster.run("scancel", job)
     until(lambda: not cluster.run("squeue", "-h"))
 
@@ -83,7 +87,9 @@ def test_slow_slurmctld_is_asked_about_a_job_once(cluster: LargeCluster) -> None
     until(lambda: not cluster.run("squeue", "-h"))
 
 
-def test_start_of_a_job_without_prolog_costs_as_little_where_scontrol_has_json(cluster: LargeCluster) -> None:
+def test_start_of_a_job_without_prolog_costs_as_little_where_scontrol_has_json(
+    cluster: LargeCluster, record_property: Record
+) -> None:
     """Slurm 22.05 has the GPUs of a job only beside the table of all nodes: its nodes need the prolog.
 
     Until that answer, the GPUs are those of the job's own environment.
@@ -99,6 +105,8 @@ def test_start_of_a_job_without_prolog_costs_as_little_where_scontrol_has_json(c
         else:
             until(lambda: _asked(cluster, before) == {"REQUEST_JOB_INFO_SINGLE": 2, "REQUEST_NODE_INFO": 1})
             assert cluster.relay.answered_bytes - answered > 1_000_000
+        asked, answered = _asked(cluster, before), cluster.relay.answered_bytes - answered
+        record_property("measured", f"sdiag: {asked}, {answered} bytes without the prolog")
     cluster.run("scancel", job)
     until(lambda: not cluster.run("squeue", "-h"))
 

@@ -74,6 +74,12 @@ class ConfiglessCluster(SlurmCluster):
     def kept(self) -> Path:
         return self.work / f"spool/{self.node}/conf-cache/gres.conf"
 
+    def by_a_user(self, *command: str) -> str:
+        """Run a command of the page as a user on the node, which has no /etc/slurm."""
+        pid = (self.work / f"run/slurmd-{self.node}.pid").read_text().strip()
+        user = ("setpriv", "--reuid=nobody", "--clear-groups", "env", "-u", "SLURM_CONF")
+        return self.run("nsenter", "-m", "-t", pid, *user, *command)
+
 
 def test_configless_slurmd_keeps_the_gres_conf_that_the_exporter_reads() -> None:
     cluster = ConfiglessCluster(TRACKING[0])
@@ -86,6 +92,8 @@ def test_configless_slurmd_keeps_the_gres_conf_that_the_exporter_reads() -> None
         with observing(cluster) as observer:
             until(lambda: _weights(observer.observe()) == {job: [1.0, 1.0]})
             assert of_jobs(observer.observe()) == dict.fromkeys(cluster.allocated_to(), job)
+        assert cluster.by_a_user("head", "-1", "/run/slurm/conf/gres.conf").startswith("NodeName=")
+        assert "is UP" in cluster.by_a_user("scontrol", "ping")
 
 
 class PrivateTmpCluster(SlurmCluster):
@@ -279,8 +287,9 @@ def test_id_that_slurm_uses_again_belongs_to_the_new_job(cluster: SlurmCluster) 
     with observing(cluster) as observer:
         until(lambda: _info(observer) == {owner(first): "first"})
         cluster.run("scancel", first)
-        ended = time.monotonic()
         until(lambda: not cluster.run("squeue", "-h") and not list((cluster.work / "gpumap").glob("job_*")))
+        until(lambda: _info(observer) == {})
+        ended = time.monotonic()
         cluster.stop_daemon("slurmctld", signal.SIGTERM)
         shutil.rmtree(cluster.work / "state")
         (cluster.work / "state").mkdir()

@@ -32,6 +32,7 @@ from tests.e2e.dashboards.reader import Reader
 from tests.e2e.dashboards.tsdb import RULES, ask_at
 from tests.engines.build import FOLDER, build
 from tests.scale.cluster import exporters
+from tests.scale.moulds import SPECS
 from tests.stack import free_port, program, prometheus, running
 
 SCRAPE_SECONDS, SHARDS = 10, 2
@@ -291,11 +292,13 @@ def _say(text: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--nodes", type=int, default=8)
+    parser.add_argument("--nodes", type=int, default=len(SPECS), help=f"at least {len(SPECS)}: one of each kind")
     parser.add_argument("--minutes", type=int, default=7, help="before the engines are stopped")
     parser.add_argument("--down", type=int, default=5, help="minutes without the engines")
-    parser.add_argument("--settle", type=int, default=7, help="minutes after it, until rates of five are whole again")
+    parser.add_argument("--settle", type=int, default=12, help="minutes after it, until rates of five are whole again")
     options = parser.parse_args()
+    if options.nodes < len(SPECS):
+        parser.error(f"--nodes: expected {len(SPECS)} or more")
     if shutil.which("go") is None and not (FOLDER / "thanos").exists():
         _say("test-engines: go is missing (1.26 or newer)")
         return 2

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dashboards.parts.absence import NO_RULES, NOT_SCRAPED, REASONS, UNREACHABLE, YOUNG, Reason
-from tests.contract.dashboards.reading import NAMES
+from tests.contract.dashboards.reading import NAMES, stand_in
 from tests.contract.dashboards.vocabulary import RECORDED
 from tests.e2e.dashboards.reader import Reader
 from tests.e2e.dashboards.tsdb import ask, ask_at
@@ -70,7 +70,11 @@ def silent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Answered]]
 
 def _own(each: Answered) -> list[str]:
     """The queries of a panel, without what they answer when something is missing."""
-    return [_REASON.sub(")", target["expr"]) for target in each.panel["targets"]]
+    return [_REASON.sub(")", _on_one_line(target)) for target in each.panel["targets"]]
+
+
+def _on_one_line(target: Mapping[str, Any]) -> str:
+    return " ".join(target["expr"].split())
 
 
 def _reads_rules(each: Answered) -> bool:
@@ -94,7 +98,7 @@ def _facts(each: Answered) -> int:
 
 
 def _counts_from_zero(each: Answered) -> bool:
-    return any(target["expr"].endswith((_ZERO, " or vector(0)")) for target in each.panel["targets"])
+    return any(_on_one_line(target).endswith((_ZERO, " or vector(0)")) for target in each.panel["targets"])
 
 
 def claims(panels: Sequence[Answered], reason: Reason) -> list[str]:
@@ -159,8 +163,8 @@ def test_panel_without_the_construction_is_found(tmp_path: Path, title: str) -> 
 
 def _ask_bare(url: str, each: Answered) -> list[dict[str, object]]:
     target = each.panel["targets"][0]
-    expr = _own(each)[0] + (_ZERO if target["expr"].endswith(_ZERO) else "")
-    expr = expr.replace("$cluster", ".*").replace("$replicas", "replica")
+    expr = _own(each)[0] + (_ZERO if _on_one_line(target).endswith(_ZERO) else "")
+    expr = stand_in(expr).replace("$cluster", ".*")
     return ask_at(url, expr, END) if target.get("instant") else ask(url, expr, SHOWN)
 
 

@@ -1,5 +1,7 @@
 """A thousand jobs of 5 to 300 s against the truth: `make accounting`.
 
+Waste, digest and Showback are read from the recorded totals, summaries and months from the service.
+
 Twenty nodes run the real tracker and store in virtual time, with jobs that are requeued, exporters that are killed, a
 rollout of the DaemonSet in the middle, ten nodes that cannot be scraped for two minutes and six minutes without any
 scrape. The service collects the rows; it is killed now and then. The rules run in promtool on what was scraped.
@@ -25,6 +27,9 @@ from exporter.accounting.store import read_after
 from exporter.tools.report import promql
 from exporter.tools.report.accounting.collector import collect
 from exporter.tools.report.accounting.database import Database, SchedulerJob
+from exporter.tools.report.accounting.prices import Prices, month_at
+from exporter.tools.report.definitions import grown_in
+from exporter.tools.report.showback import showback
 from tests.contract.rules.promtool import RULES, complaint
 from tests.unit.accounting.node import Job, Node, by_account
 
@@ -144,7 +149,7 @@ def recorded(
     }
     test: Mapping[str, Any] = {
         "rule_files": [str(rules)],
-        "evaluation_interval": "15m",
+        "evaluation_interval": "1h",
         "tests": [
             {
                 "interval": f"{interval}s",
@@ -200,15 +205,19 @@ def play(count: int, seed: int, folder: Path) -> Mapping[str, tuple[float, float
         collecting(T0 + minute * 60).close()
     every = [job for own in schedule.values() for job in own]
     truth = by_account(every)
-    queries = [promql.allocated_gpu_hours(level, EVERYTHING, WINDOW) for level in ("account", "team")]
+    queries = [
+        *(promql.allocated_gpu_hours(level, EVERYTHING, WINDOW) for level in ("account", "team")),
+        f"sum by (team) ({grown_in(WINDOW)('team:gpu_owner_gpu_seconds:increase')})",
+    ]
     scraped = [each.samples for each in exporters]
-    waste, digest = recorded(scraped, queries, folder, (SECONDS + DRAIN) // SCRAPE, SCRAPE)
+    waste, digest, teams = recorded(scraped, queries, folder, (SECONDS + DRAIN) // SCRAPE, SCRAPE)
     database = collecting(T0 + SECONDS + DRAIN)
     unseen = sum(not each.seen(job) for each in exporters for job in each.jobs)
     database.compare(
         [SchedulerJob(job.id, job.start, job.end, 1.0) for job in every if not _again(job, every)], TOLERANCE
     )
     service = {each.name: each.seconds for each in database.totals("account", T0, T0 + 4 * 3600) if each.name}
+    months = {row.name: row.gpu_hours for row in showback(database, month_at(T0), "team", "", Prices("", ()), T0).rows}
     truths = {job.id: _of(job, every) for job in every}
     wrong = sum(abs(database.job(job, T0, T0 + 1e5).seconds - own) > own / 100 for job, own in truths.items())
     database.close()
@@ -218,7 +227,13 @@ def play(count: int, seed: int, folder: Path) -> Mapping[str, tuple[float, float
         f"seed {seed}: {len(every)} allocations, {sum(truth.values()):.0f} GPU s, {unseen} while an exporter was down\n"
         f"jobs that differ by more than 1 % in summaries: {wrong}\n"
     )
-    hours = {"Waste": waste, "digest": digest, "summaries": {name: each / 3600 for name, each in service.items()}}
+    hours = {
+        "Waste": waste,
+        "digest": digest,
+        "Showback": teams,
+        "summaries": {name: each / 3600 for name, each in service.items()},
+        "month": {name: each for name, each in months.items() if name},
+    }
     return {name: _errors(found, truth) for name, found in hours.items()}
 
 

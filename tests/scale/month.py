@@ -25,7 +25,7 @@ from tests.e2e.dashboards.reader import Reader
 from tests.scale.measure import cpu
 from tests.stack import program, prometheus
 
-DAY, HALF_HOUR = 86400, 1800
+DAY, HOUR = 86400, 3600
 TEAMS, USERS, WORKLOADS = 40, 200, 300_000
 """Of 1,000 nodes in a month. A team or user has one class of work on two models."""
 MODELS = ("NVIDIA H100", "NVIDIA A100")
@@ -68,7 +68,7 @@ class Text:
 def write_teams(out: TextIO, now: int, teams: int, days: int) -> int:
     """Write the roll-ups of teams. Return the samples."""
     text = Text(out, random.Random(1))  # noqa: S311 - values
-    _level(text, "team", teams, range(now - days * DAY, now + 1, HALF_HOUR))
+    _level(text, "team", teams, range(now - days * DAY, now + 1, HOUR))
     out.write("# EOF\n")
     return text.samples
 
@@ -78,13 +78,13 @@ def write_month(out: TextIO, now: int, teams: int, users: int, workloads: int) -
     draw = random.Random(2)  # noqa: S311 - values
     text = Text(out, draw)
     for level, count in (("account", teams), ("user", users), ("cluster", 1)):
-        _level(text, level, count, range(now - 30 * DAY, now + 1, HALF_HOUR))
+        _level(text, level, count, range(now - 30 * DAY, now + 1, HOUR))
     for name, labels in _of_cluster():
         text.family(name)
         for each in labels:
             step = 60 if name.startswith(("cluster:gpu_exporters", "cluster_state")) else 300
             text.series(name, {"cluster": "c1", **each}, range(now - 30 * DAY, now + 1, step))
-    _workloads(text, now, [now - draw.randrange(HALF_HOUR, 30 * DAY) for _ in range(workloads)])
+    _workloads(text, now, [now - draw.randrange(HOUR, 30 * DAY) for _ in range(workloads)])
     out.write("# EOF\n")
     return text.samples
 
@@ -100,10 +100,10 @@ def _workloads(text: Text, now: int, starts: Sequence[int]) -> None:
         for state in STATES[:4]:
             labels = {**_workload(number), "state": state}
             text.series("workload_state:gpu_workload_gpu_seconds:rate5m", labels, life[::60])
-    text.family("workload:gpu_waste_hours:topk30m")
+    text.family("workload:gpu_waste_hours:topk1h")
     for number in range(0, len(starts), _LISTED):
         labels = {"cluster": "c1", "workload": _workload(number)["workload"]}
-        text.series("workload:gpu_waste_hours:topk30m", labels, lives[number][::HALF_HOUR])
+        text.series("workload:gpu_waste_hours:topk1h", labels, lives[number][::HOUR])
 
 
 def _level(text: Text, level: str, count: int, times: range) -> None:
@@ -130,7 +130,7 @@ def _of_cluster() -> Iterator[tuple[str, list[Labels]]]:
     yield "cluster_supply:gpus:sum", [{"supply": name} for name in _SUPPLY]
     yield "cluster_answer:gpu_shortage:sum", [{"answer": name} for name in ("repair", "tune", "buy")]
     yield "model:gpu_up:count", [{"model": name} for name in MODELS]
-    yield "gpu:price_per_hour", [{"model": name, "currency": "USD"} for name in MODELS]
+    yield "gpu:price_per_hour", [{"cluster": "c1", "model": name, "currency": "USD"} for name in MODELS]
     yield "gpu_info", [{"model": MODELS[0], "instance": "n1:9836", "uuid": "GPU-1"}]
     yield "gpu_exporter_build_info", [{"instance": "n1:9836"}]
 
@@ -178,7 +178,7 @@ def main() -> int:
     parser.add_argument("--workloads", type=int, default=6000)
     parser.add_argument("--days", type=int, default=365)
     options = parser.parse_args()
-    now = int(time.time()) // HALF_HOUR * HALF_HOUR
+    now = int(time.time()) // HOUR * HOUR
     with tempfile.TemporaryDirectory(prefix="gpu-month-") as scratch:
         folder = Path(scratch)
         samples = 0

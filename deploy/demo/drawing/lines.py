@@ -27,7 +27,7 @@ class _Curve:
     field: Field
     colour: str
     points: Points
-    """As drawn: stacked ones on top of those below."""
+    """Points as drawn: stacked ones on top of those below."""
     base: Mapping[float, float]
     own: Points
 

@@ -188,7 +188,7 @@ def guess(pod: str) -> Guess:
     for kind, pattern in _PATTERNS:
         if match := pattern.fullmatch(pod):
             return Guess(match["name"], kind, whole(match["name"]) if kind == "Job" else "")
-    return Guess(pod)
+    return Guess(pod, "Pod")
 
 
 def of_ray_cluster(cluster: str) -> str:

@@ -56,7 +56,7 @@ class KubernetesView:
     """Reports at one moment."""
 
     silent: bool = True
-    """Whether the kubelet has not reported its allocations for long, or never."""
+    """True if the kubelet has not reported its allocations for long, or never."""
     given: tuple[PodDevice, ...] = ()
     allocatable: frozenset[DeviceName] = frozenset()
     """Devices that the kubelet may allocate; empty if not reported (before Kubernetes 1.23, or DRA alone)."""

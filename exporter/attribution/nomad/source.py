@@ -182,7 +182,7 @@ class AgentReport:
     tasks: Mapping[tuple[str, str], Task] = field(default_factory=dict[tuple[str, str], Task])
     offered: tuple[DeviceName, ...] = ()
     silent: bool = True
-    """Whether the agent has not reported for long, or never, or is not asked."""
+    """True if the agent has not reported for long, or never, or is not asked."""
 
 
 class AgentPoller(BackgroundSource[AgentReport]):

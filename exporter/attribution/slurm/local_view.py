@@ -28,9 +28,9 @@ class NodeView:
     """Slurm on this node at one moment."""
 
     present: bool = False
-    """Whether Slurm may be here, such as with a configured folder of the prolog's files."""
+    """True if Slurm may be here, such as with a configured folder of the prolog's files."""
     evident: bool = False
-    """Whether Slurm must be here, or has shown by a job or by GPUs in gres.conf since the start."""
+    """True if Slurm must be here, or has shown by a job or by GPUs in gres.conf since the start."""
     cgroups: Mapping[str, str] = field(default_factory=dict[str, str])
     """Job to its cgroup."""
     sluids: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -59,7 +59,7 @@ class SlurmSite:
     names: frozenset[str] = frozenset()
     """Possible names of this node in Slurm."""
     required: bool = False
-    """Whether Slurm must be here."""
+    """True if Slurm must be here."""
 
 
 class DevicePrograms:

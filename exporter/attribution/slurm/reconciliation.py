@@ -11,20 +11,21 @@ import logging
 import re
 from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 from typing import NamedTuple
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.job import Job
 from exporter.attribution.slurm.scontrol import TIMEOUT_SECONDS, run
-from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, monotonic_time, unix_time
 from exporter.host import program
-from exporter.host.text import lines
+from exporter.host.text import lines, read_text
 
 log = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 10.0
 """Time that a job may have no process or step, in its prolog and in its epilog."""
-INTERVAL = 15.0
+INTERVAL, SOON_SECONDS = 15.0, 3.0
 RECHECK_SECONDS = 45.0
 """Time between two questions about a job: with INTERVAL, an ended job has its GPUs for another 60 s at most."""
 MAX_ASKED = 16
@@ -39,6 +40,7 @@ _STEP_GONE = re.compile(
     r"|[\w.=+ ]+ does not exist on this node\."
 )
 """Message of `scontrol listpids` about a step that just ended or whose slurmstepd was killed. The status is 1."""
+_SLURMD_PID = re.compile(rb"^Slurmd PID\s*=\s*([0-9]+)", re.MULTILINE)
 _LIVE = frozenset({"CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"})
 
 
@@ -58,8 +60,11 @@ class Steps(NamedTuple):
 class Scontrol:
     """Questions to scontrol about steps and settings. Methods raise SourceError."""
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, procfs: Path = Path("/proc")) -> None:
         self._command = command
+        self._procfs = procfs
+        self._slurmd = ""
+        """Command line file of the slurmd that answered last; empty where procfs does not show it."""
 
     def steps(self) -> Steps:
         """Return the steps of this node, the one that `PrologFlags=Contain` makes included."""
@@ -76,9 +81,20 @@ class Scontrol:
     def slurmd_runs(self) -> bool:
         """Return whether this node's slurmd answers; this costs slurmctld nothing."""
         try:
-            return run(self._command, "show", "slurmd").status == 0
+            done = run(self._command, "show", "slurmd")
         except SourceError:
             return False
+        found = _SLURMD_PID.search(done.output)
+        process = f"{self._procfs}/{found[1].decode()}/cmdline" if found else ""
+        self._slurmd = process if process and "slurmd" in read_text(process) else ""
+        return done.status == 0
+
+    def slurmd_exited(self) -> bool:
+        """Return whether the slurmd that answered last has exited, once."""
+        exited = bool(self._slurmd) and not read_text(self._slurmd)
+        if exited:
+            self._slurmd = ""
+        return exited
 
     def settings(self) -> Mapping[str, str]:
         """Return the settings of slurmctld's slurm.conf."""
@@ -95,6 +111,7 @@ class Ended(NamedTuple):
 
     reason: str
     left_programs: bool
+    asked_at: UnixTime
 
 
 class Reconciliation:
@@ -121,15 +138,27 @@ class Reconciliation:
         self._controller_away = False
         """True once a question of this round had no answer: the others of the round are not asked."""
         self._steps_visible = False
-        """Whether scontrol has seen a step: it looks in the folder of slurmd's sockets."""
+        """True once scontrol has seen a step: it looks in the folder of slurmd's sockets."""
         self._slurmd_seen = False
         """True once slurmd has answered: in a container, scontrol may not reach it."""
+        self._lost_at = NEVER
+        """Time when slurmd was found lost; NEVER while it answers."""
 
-    def watch(self, present: Collection[str], silent: Collection[str]) -> None:
-        """Note the jobs with an allocation here, and those of them without a program of their own."""
+    def watch(self, present: Collection[str], silent: Collection[str]) -> bool:
+        """Note the jobs with an allocation here, and those of them without a program of their own.
+
+        Returns whether a round is due at once: slurmd has exited, or has its first jobs and is not known yet.
+        """
         now = self._clock()
+        first = bool(present) and not (self._present_since or self._slurmd_seen)
         self._present_since = {job: self._present_since.get(job, now) for job in {*present, *silent}}
         self._silent_since = {job: self._silent_since.get(job, now) for job in silent}
+        return first or self._scontrol.slurmd_exited()
+
+    @property
+    def pause(self) -> float:
+        """Seconds from one round to the next: at first short when slurmd is lost, then twice as long each time."""
+        return min(INTERVAL, max(SOON_SECONDS, self._clock() - self._lost_at))
 
     def contest(self, jobs: AbstractSet[str]) -> None:
         """Note the jobs with a GPU that another job has too, without sharing."""
@@ -137,7 +166,7 @@ class Reconciliation:
 
     def check(self) -> Mapping[str, Ended]:
         """Run one round and return the ended jobs. Raises SourceError if slurmd cannot be asked."""
-        now, self._controller_away = self._clock(), False
+        now, asked_at, self._controller_away = self._clock(), unix_time(), False
         present, silent, contested = self._present_since, self._silent_since, self._contested
         settled = {job for job, since in present.items() if now - silent.get(job, since) >= SETTLE_SECONDS}
         self._checked = {job: at for job, at in self._checked.items() if job in present}
@@ -146,10 +175,9 @@ class Reconciliation:
         stepless = {job for job in settled - steps.jobs if job in silent or self._steps_visible}
         ended = {job: each for job, each in self._ended.items() if job in present}
         left = {job for job, each in ended.items() if each.left_programs}
-        # Only a slurmd that has answered can be lost: until a job has settled, a first round asks nothing.
-        lost = set(present) if (settled or (present and self._slurmd_seen)) and self._slurmd_is_lost() else set[str]()
+        lost = set(present) if present and self._slurmd_is_lost(now) else set[str]()
         doubtful = stepless | (contested & present.keys()) | left | lost
-        asked = {job for job in doubtful if now - self._checked_at(job) >= RECHECK_SECONDS}
+        asked = {job for job in doubtful if self._is_due(job, now)}
         asked |= {job for job in ended if job in steps.jobs or job not in left} - lost  # they may be back
         contained = bool(asked) and self._steps_visible and "Contain" in self._setting("PrologFlags")
         for job in sorted(sorted(asked), key=self._checked_at)[:MAX_ASKED]:
@@ -157,7 +185,7 @@ class Reconciliation:
                 self._checked[job] = now
             why = self._why(job, contained=contained and job not in steps.jobs and job in silent)
             if why:
-                ended[job] = Ended(why, job not in silent)
+                ended[job] = Ended(why, job not in silent, asked_at)
             elif why is not None:
                 ended.pop(job, None)
         for job in ended.keys() - self._ended.keys():
@@ -166,10 +194,16 @@ class Reconciliation:
         self._ended = ended
         return ended
 
-    def _slurmd_is_lost(self) -> bool:
+    def _slurmd_is_lost(self, now: MonotonicTime) -> bool:
         runs_now = self._scontrol.slurmd_runs()
         self._slurmd_seen = self._slurmd_seen or runs_now
-        return self._slurmd_seen and not runs_now
+        lost = self._slurmd_seen and not runs_now
+        self._lost_at = max(self._lost_at, NEVER if self._lost_at > NEVER else now) if lost else NEVER
+        return lost
+
+    def _is_due(self, job: str, now: MonotonicTime) -> bool:
+        """Return whether to ask: of a lost slurmd at once, and soon again, as slurmctld gives its jobs up later."""
+        return now - self._checked_at(job) >= min(RECHECK_SECONDS, (now - self._lost_at) / 2)
 
     def _checked_at(self, job: str) -> MonotonicTime:
         return self._checked.get(job, NEVER)

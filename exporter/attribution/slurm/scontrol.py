@@ -157,8 +157,6 @@ def parse_jobs(answer: bytes) -> Mapping[str, Job]:
     except RecursionError:
         raise ValueError("nested without end") from None
     fields = cast("Document", document if isinstance(document, dict) else {})
-    if not isinstance(fields.get("jobs"), list) or (not fields["jobs"] and fields.get("errors")):
-        raise ValueError("no list of jobs")
     found = (_job(each) for each in parts(fields, "jobs"))
     return {job.id: job for job in found if job.id}
 
@@ -257,7 +255,7 @@ class ShowJob:
             log.info("%s --json is not to be had: %s", self._command, error)
             self._json = answer.cut
             return by_text
-        return known.get(job)
+        return known.get(job) if known else self._by_text(job)  # JSON is empty also where slurmctld is away
 
     def with_gpus(self, job: str) -> Job | None:
         """Ask for the GPUs too, by text: it fetches the table of all nodes."""

@@ -17,11 +17,10 @@ from exporter.attribution.slurm import device_program, gres
 from exporter.attribution.slurm.job import Job, JobVariables
 from exporter.attribution.slurm.local_view import Allocation, LocalFiles, NodeView, SlurmSite
 from exporter.attribution.slurm.prolog_files import MappedDevice, MappingFolder, PrologFiles
-from exporter.attribution.slurm.reconciliation import INTERVAL as CHECK_INTERVAL
 from exporter.attribution.slurm.reconciliation import Ended, Reconciliation, Scontrol, runs
 from exporter.attribution.slurm.scontrol import JobCache
 from exporter.attribution.source import Reader
-from exporter.core.clock import MonotonicClock, MonotonicTime, UnixTime, monotonic_time
+from exporter.core.clock import EPOCH, MonotonicClock, MonotonicTime, UnixTime, monotonic_time
 from exporter.host.process import user_name
 
 MAPPING, PROGRAM, SCONTROL, ENVIRON = "slurm_mapping", "slurm_device_program", "slurm_scontrol", "slurm_environ"
@@ -62,10 +61,12 @@ class Slurm:
         if site.scontrol:
             self._job_cache = JobCache(ask, delay=self._delay, clock=clock)
             self._gpu_cache = JobCache(with_gpus or ask, delay=self._delay, clock=clock)
-            self._reconciliation = Reconciliation(Scontrol(site.scontrol), ask, self._elsewhere, clock)
+            rounds = Reconciliation(Scontrol(site.scontrol, site.procfs), ask, self._elsewhere, clock)
+            self._reconciliation = rounds
             self._ended = BackgroundSource(
-                self._reconciliation.check, {}, name="slurm-steps", interval=lambda _: CHECK_INTERVAL, clock=clock
+                rounds.check, {}, name="slurm-steps", interval=lambda _: rounds.pause, clock=clock
             )
+            self._ended.ask_once()  # without jobs nobody is asked: a first answer, until slurmd's
         self._noticed: frozenset[str] = frozenset()
         self._local_files = BackgroundSource(
             self._read_node,
@@ -113,13 +114,13 @@ class Slurm:
         known = cached or noted
         if known is None or noted is None:
             return known
-        start = known.start_time
+        start, written = known.start_time, files.written[job]
         return replace(
             known,
             user=noted.user or known.user,
             account=noted.account or known.account,
             partition=noted.partition or known.partition,
-            start_time=start and min(max(start, files.written[job]), UnixTime(float(start) + 1.0)),
+            start_time=written if start is None else min(max(start, written), UnixTime(float(start) + 1.0)),
         )
 
     def pending(self, job: str) -> bool:
@@ -151,8 +152,10 @@ class Slurm:
     def ended(self) -> AbstractSet[str]:
         """Return the jobs that have no allocation here any more, although they left something."""
         checked = self._ended.answer.value if self._ended else dict[str, Ended]()
-        silent = self.node.silent
-        return {job for job, each in checked.items() if each.left_programs or job in silent} | self._files().old
+        silent, files = self.node.silent, self._files()
+        gone = {job for job, each in checked.items() if each.left_programs or job in silent}
+        again = {job for job in gone if files.written.get(job, EPOCH) > checked[job].asked_at}
+        return (gone - again) | files.old
 
     def ends(self) -> Mapping[str, UnixTime]:
         """Return the ends of the last jobs, by the files of the prolog."""
@@ -212,8 +215,10 @@ class Slurm:
         self._local.evident = self._local.evident or bool(files.old)
         view = self._local.read(files.devices.keys(), self.job)
         present = self._files().devices.keys() | (view.cgroups.keys() - view.finished_jobs)
-        if self._reconciliation:
-            self._reconciliation.watch(present | self._noticed, view.silent - view.finished_jobs)
+        if self._reconciliation and self._ended:
+            due = self._reconciliation.watch(present | self._noticed, view.silent - view.finished_jobs)
+            if due:
+                self._ended.wake()
         self._ask_about(present, view)
         return view
 

@@ -87,7 +87,7 @@ LIBRARY_MISMATCH: type[Exception] = getattr(nvml, "NVMLLibraryMismatchError", nv
 """The binding's word for a function too new for this driver. No NVMLError, and not in the oldest bindings."""
 
 BINDING_ERRORS = (AttributeError, TypeError, ValueError)
-"""What the binding itself raises where it has a bug, or lacks a function that a newer release has."""
+"""Errors of the binding itself, where it has a bug, or lacks a function that a newer release has."""
 
 
 def code_name(code: int) -> str:

@@ -32,7 +32,7 @@ from exporter.driver.nvml.session import DeviceHandle, Session
 log = logging.getLogger(__name__)
 
 _MAX_GPUS, _MAX_INSTANCES = 256, 64
-"""Of a node, and of a GPU: more is garbage, and each would be asked for its handle."""
+"""Limits for a node, and for a GPU: more is garbage, and each would be asked for its handle."""
 DEVICES = Path("/dev")
 _NODE = re.compile(r"nvidia\d+")
 _PROFILE = re.compile(r"(?:(?P<compute>\d+)c\.)?(?P<gpu>\d+)g\.\d+gb\S*")

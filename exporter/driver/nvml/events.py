@@ -37,11 +37,11 @@ class Feed:
         self._apart = Apart()
         self._set: ctypes.c_void_p | None = None
         self._watched: dict[int, bool] = {}
-        """By handle: whether the GPU reports XIDs."""
+        """Map of handle to whether the GPU reports XIDs."""
         self._names: dict[int, str] = {}
         """uuid by handle, of GPUs that have gone too: the XID that shows why comes as they go."""
         self._unheard: set[int] = set()
-        """Of the GPUs that hung when they were to be registered."""
+        """Handles of the GPUs that hung when they were to be registered."""
         self._buffer = ctypes.create_string_buffer(_EVENT.size)
 
     def wait(self, gpus: Mapping[int, str], timeout: float, closed: Callable[[], bool]) -> tuple[XidEvent, ...]:

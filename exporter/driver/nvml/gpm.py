@@ -114,13 +114,13 @@ class Meter:
         self._samples: list[Any] = []
         """Pointers to buffers of the driver."""
         self._taken: MonotonicTime | None = None
-        """When the first of the samples was filled."""
+        """Time at which the first sample was filled."""
         self._again = NEVER
-        """Until then nothing is read."""
+        """Time before which nothing is read."""
         self._slow = False
-        """Whether the last reading took long."""
+        """True if the last reading took long."""
         self._failed: DriverError | None = None
-        """How the last reading did, where it took so long that the device rests: it stands until the next one."""
+        """Error of the last reading, where it took so long that the device rests: it stands until the next one."""
 
     def read(self, metrics: Sequence[int]) -> Mapping[int, float]:
         """Values since the call before, and the seconds they cover.

@@ -14,7 +14,7 @@ from exporter.driver.nvml.binding import BINDING_ERRORS, LIBRARY_MISMATCH, SUCCE
 log = logging.getLogger(__name__)
 
 _MPS_VIEW = "NVML_MPS_DEVICE_ENUMERATION"
-"""Where this is set, NVML shows the devices as MPS clients see them, and most readings are not supported."""
+"""Variable of MPS. With it, NVML shows the devices as MPS clients see them, and most readings are not supported."""
 
 
 def _not_found() -> str:

@@ -32,7 +32,7 @@ _SAMPLES_OF, _UTILIZATION = "nvmlDeviceGetSamples", "nvmlDeviceGetProcessUtiliza
 _PERCENT = 100
 
 Arguments = Callable[["_Array"], Sequence[Any]]
-"""What the function is called with after the device's handle."""
+"""Arguments of the function after the device's handle."""
 
 
 class _Array:

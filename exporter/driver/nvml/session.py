@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _DOUBTFUL = frozenset({"UNINITIALIZED", "DRIVER_NOT_LOADED"})
-"""What one call may say though the driver is there: it is asked once more before every GPU is given up."""
+"""Errors that one call may raise though the driver is there: it is asked once more before every GPU is given up."""
 _DRAIN = 1.0
 """Seconds that closing waits for the calls under way."""
 
@@ -39,7 +39,7 @@ class DeviceHandle:
     buffers: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
     """Those that grow with what the driver has to say, by function."""
     told: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What described the device when it was last enumerated, by function."""
+    """Values that described the device when it was last enumerated, by function."""
     instances: dict[int, Any] = field(default_factory=dict[int, Any])
     """Its MIG instances as last enumerated, by place."""
     retired: bool = False
@@ -99,7 +99,7 @@ class Session:
         self.gate = gate
         self.feed = Feed(library, partial(self.run, None))
         self.targets: dict[str, DeviceHandle] = {}
-        """By uuid."""
+        """Handles by uuid."""
         self.gpus: dict[int, str] = {}
         """Uuid by handle; replaced as a whole, since the thread of the events reads it."""
         self.shown: dict[int, Any] = {}

@@ -28,7 +28,7 @@ class Layout:
     form: Struct
     names: tuple[str, ...]
     convert: Callable[[Any], Any] | None = None
-    """From the struct to the answer, where that is not the struct itself."""
+    """Function from the struct to the answer, where that is not the struct itself."""
 
 
 def _hex_uuid(info: Any) -> Any:

@@ -37,7 +37,7 @@ ON_DEMAND = frozenset({"service", "interactive"})
 """Classes of work that wait for somebody: without a kernel for a while they are neither unused nor short of CPU."""
 
 _LOGGING_BYTES_PER_SECOND = 16384.0
-"""What a program logs and polls is less."""
+"""Rate above that of logs and polls."""
 _ASLEEP_CPU = 0.005
 """Less than one tick of the kernel's clock in a second."""
 

@@ -33,7 +33,7 @@ def checkpoint_claim(evidence: Evidence, limits: Limits) -> float:
 
 
 def _writes(evidence: Evidence, limits: Limits) -> bool:
-    """Judge by what it moves now; where that is little, as in `fsync`, by what it did lately."""
+    """Decide by what it moves now; where that is little, as in `fsync`, by what it did lately."""
     own, host = evidence.own, evidence.host
     if own.io_bytes_per_second is None:
         return _mostly_writes(host.read_bytes_per_second, host.written_bytes_per_second, limits)

@@ -24,7 +24,7 @@ class Signals:
     busy: float | None = None
     """Time in which a kernel ran."""
     engine_active: float | None = None
-    """Of its engines for video, images and optical flow, the one that was in use most: they work without a kernel."""
+    """Use of the busiest engine for video, images or optical flow: they work without a kernel."""
     sm_active: float | None = None
     tensor_active: float | None = None
     dram_active: float | None = None
@@ -39,7 +39,7 @@ class Signals:
     throttled_thermal: float | None = None
     throttled_power_brake: float | None = None
     throttled_power_cap: float | None = None
-    """By the driver's counters."""
+    """Fraction by the driver's counters."""
     sm_clock: float | None = None
     """Hertz, as are the other three."""
     sm_clock_throttled: float | None = None
@@ -70,11 +70,11 @@ class RankActivity:
 
     seconds: float = 0.0
     units: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By field of `Signals`."""
+    """Values by field of `Signals`."""
     led: float = 0.0
-    """In which another rank of the job ran kernels and this one did not."""
+    """Seconds in which another rank of the job ran kernels and this one did not."""
     debt: float = 0.0
-    """What noise has booked too much as waits: 0 or less."""
+    """Seconds that noise has counted too much as waits: 0 or less."""
     stuck: float = 0.0
     """Seconds without a pause until now in which a kernel ran and seemed to do nothing."""
     computing: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -89,16 +89,16 @@ class UsageHistory:
     """The activity of one owner on one target in the cycles so far."""
 
     straggling_seconds: float = 0.0
-    """In which the owner's other targets waited for this one."""
+    """Seconds in which the owner's other targets waited for this one."""
     quiet_seconds: float = 0.0
     """Observed time since its last kernel here; since it was first seen where it ran none yet."""
     ran: bool = False
     unblocked_cycles: int = 0
-    """Since a process of it was last seen in D state."""
+    """Cycles since a process of it was last seen in D state."""
     uncomputed_seconds: float = 0.0
-    """Since it last ran a kernel that did not only spin; since it was first seen where it ran none yet."""
+    """Seconds since it last ran a kernel that did not only spin; since it was first seen where it ran none yet."""
     activity: RankActivity = NO_ACTIVITY
-    """Of an owner with several targets."""
+    """Activity of an owner with several targets."""
     kept_seconds: float = 0.0
     """Time in which something on this node kept it from running a kernel; fades over a minute, as does the next."""
     received_seconds: float = 0.0
@@ -139,7 +139,7 @@ class Evidence(NamedTuple):
     """Part of that in which nobody else ran either: a neighbour on a shared GPU may run beyond its own fraction."""
     host: HostSignals = NO_HOST
     own: ProcessSignals = NO_PROCESS
-    """Of this GPU's processes where they were measured, else of the owner's."""
+    """Signals of this GPU's processes where they were measured, else of the owner's."""
     reported: Mapping[str, float] = NOTHING_REPORTED
     """Parts of the cycle that this GPU's programs say they spent in each of their phases."""
     peer_late: float = 0.0
@@ -230,7 +230,7 @@ class State:
     signature: str
     advice: str
     advice_when_full: str = ""
-    """In place of the advice where GPU memory is full, so that the batch cannot grow."""
+    """Advice where GPU memory is full, so that the batch cannot grow."""
     of_time: Literal["given", "waiting", "busy"]
     """The time that the rule divides: without a kernel, or with one. `given` follows from allocation and reading."""
     spins: bool = False

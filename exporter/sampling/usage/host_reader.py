@@ -26,11 +26,11 @@ from exporter.sampling.usage.totals import CarriedUsage, ProcessTotals
 MEMORY_SECONDS = 5.0
 """Memory is read this often."""
 LIMIT_SECONDS = 30.0
-"""And limits this often."""
+"""Seconds between two reads of limits."""
 PROGRAMS_SECONDS, MAX_PROGRAMS_SECONDS = 30.0, 120.0
-"""And who its programs are, and whether they listen: at first, and at most, where it was the same again and again."""
+"""Seconds between two reads of its programs and their ports: at first, and at most, where nothing changes."""
 NETWORK_SECONDS = 3.0
-"""And the bytes over a network namespace this often."""
+"""Seconds between two reads of the bytes over a network namespace."""
 _ASKED_PROCESSES = 4
 """Processes of an owner that are asked whether they listen."""
 _MAX_RANKS = 32
@@ -55,7 +55,7 @@ class _Programs(NamedTuple):
     seconds: float = 0.0
     """Time until the next read."""
     processes: tuple[int, ...] = ()
-    """That were asked."""
+    """Pids that were asked."""
     ports: frozenset[int] | None = None
     """None: not shown."""
     names: tuple[str, ...] = ()
@@ -74,14 +74,14 @@ class OwnerHost:
         self._cores = cores
         self.usage = HostUsage()
         self.signals: HostSignals | None = None
-        """Of the time between its last two turns."""
+        """Signals of the time between its last two turns."""
         self._counters: Counters | None = None
         self._counted_at: MonotonicTime = NEVER
         self._limits = Limits()
         self._limits_at = self._resident_at = NEVER
         self._resident: Bytes | None = None
         self._processes = ProcessTotals(procfs)
-        """Where the owner has no cgroup of its own."""
+        """Totals where the owner has no cgroup of its own."""
         self._programs = _Programs()
         self._carried = CarriedUsage()
         self._network: _Network | None = None

@@ -26,7 +26,7 @@ SOURCE = "nccl_ras"
 _FIRST_INTERVAL_SECONDS = 15.0
 """Seconds between the first and the second question to a workload: what moved in between does not hang."""
 _LATER_INTERVAL_SECONDS = 60.0
-"""Between later ones, as long as it seems to hang."""
+"""Seconds between later ones, as long as it seems to hang."""
 _MAX_WORKLOADS = 8
 """Asked in one round."""
 _MAX_RANKS = 16

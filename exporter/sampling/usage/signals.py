@@ -20,7 +20,7 @@ class Counters:
     usage: HostUsage = field(default_factory=HostUsage)
     tasks: Mapping[int, Tasks] = field(default_factory=dict[int, Tasks])
     cpu_seconds: Mapping[int, float] = field(default_factory=dict[int, float])
-    """Of each of these processes."""
+    """Seconds of each of these processes."""
     network_bytes_per_second: BytesPerSecond | None = None
     serves: bool | None = None
     programs: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ def _paused(process: ProcessSignals) -> ProcessSignals:
 
 
 _THREAD = "/task/"
-"""In the place of a thread of the process itself; a child's has none."""
+"""Part of the place of a thread of the process itself; a child's has none."""
 
 
 def _hot(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) -> ThreadLoad:

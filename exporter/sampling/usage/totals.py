@@ -33,7 +33,7 @@ class CarriedUsage:
         self._raws: dict[_Key, float] = {}
         """The totals that this source counted last."""
         self._shown: dict[_Key, float] = {}
-        """What was shown of each, whatever counted it."""
+        """Values shown of each, whatever counted it."""
         self._added: dict[_Key, float] = {}
 
     def of(self, raw: HostUsage, source: object) -> HostUsage:
@@ -103,7 +103,7 @@ class ProcessTotals:
         self._read: Bytes | None = None
         self._written: Bytes | None = None
         self.joined = False
-        """Whether the last `usage` has in it what a process used before it was first seen here."""
+        """True if the last `usage` contains what a process used before it was first seen here."""
 
     def usage(self, running: Sequence[HostProcess]) -> HostUsage:
         """Return the totals; nothing is known without processes."""

@@ -142,7 +142,7 @@ class _Recorder:
         self._logs: dict[str, _Log] = {}
         self._devices: dict[str, Device] = {}
         self._instances: dict[str, dict[str, Device]] = {}
-        """By uuid of the GPU and by their own; those that are gone, too."""
+        """Instances by uuid of the GPU and by their own; those that are gone, too."""
         self._presence: dict[str, _Log] = {}
         self._read: dict[tuple[str, str], tuple[float, Any]] = {}
         self._events: list[list[Any]] = []

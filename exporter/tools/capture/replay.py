@@ -142,7 +142,7 @@ class CaptureDriver(Driver):
         self._sleep = sleep
         self._seen = -1.0
         self._last: dict[str, Device] = {}
-        """What was shown last, by uuid, of GPUs whose instances have changed."""
+        """Devices shown last, by uuid, of GPUs whose instances have changed."""
         if capture.get("format") != FORMAT or capture.get("version") != VERSION:
             raise ValueError(f"not a capture; expected format {FORMAT!r}, version {VERSION}")
         try:

@@ -199,7 +199,8 @@ def _check_once(config: CheckConfig, stage: Stage, seconds: float) -> Report | N
 def _hangs(why: str) -> Report:
     rule = next(rule for rule in RULES if rule.name == "driver_hangs")
     reason = f"{rule.text}: {why}"
-    finding = Finding(rule.name, rule.verdict, "", "", reason, rule.action, rule.short, rule.hands, rule.confirm)
+    texts = (reason, rule.action, rule.short, rule.hands, rule.confirm, rule.runbook)
+    finding = Finding(rule.name, rule.verdict, "", "", *texts)
     return Report(Verdict.FAILED, (finding,), 0, ())
 
 

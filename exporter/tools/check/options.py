@@ -30,7 +30,7 @@ class HealthConfig:
     url: str = option(
         "",
         web_address,
-        "Judge what this exporter serves, e.g. http://127.0.0.1:9836/metrics, in place of the driver.",
+        "Evaluate what this exporter serves, e.g. http://127.0.0.1:9836/metrics, in place of the driver.",
         metavar="URL",
     )
     stage: str = option(

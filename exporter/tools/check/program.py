@@ -12,7 +12,7 @@ from exporter.host.text import lines
 
 NAME = "program"
 _MEBIBYTES = 16
-"""What it may say."""
+"""Limit of its output."""
 _LONGEST = 200
 """Characters of what it reports."""
 

@@ -41,10 +41,10 @@ from exporter.sampling.xids import past_xids
 from exporter.tools.report.terminal import progress_message
 
 _SAMPLING_RATIO = 0.45
-"""Of the deadline: for opening the driver, and again for reading the GPUs; the rest is for starting and writing."""
+"""Fraction of the deadline for opening the driver, and again for reading the GPUs; the rest starts and writes."""
 
 _ASKING = ("driver", "gpus-")
-"""What the names of the threads that call the driver begin with."""
+"""Prefixes of the names of the threads that call the driver."""
 _OURS = "the check itself failed"
 _FAILED = "# FAILED "
 _LONGEST = 200
@@ -110,7 +110,7 @@ class ChildError(Exception):
     def __init__(self, how: str, *, crashed: bool) -> None:
         super().__init__(how)
         self.crashed = crashed
-        """By a signal of its own making: what runs there beside Python is the driver's library."""
+        """True if ended by a signal of its own making: what runs there beside Python is the driver's library."""
 
 
 def in_child_process(work: Callable[[], str], deadline: float) -> str | None:
@@ -211,7 +211,7 @@ def from_json(text: str, time: UnixTime) -> Facts:
 _MISSED = frozenset({"gpu_missing", "gpu_down", *(kind.value for kind in FaultKind)})
 """Rules that find a GPU which is not there."""
 _DIGITS = 9
-"""Of a place in gres.conf, at most."""
+"""Most digits of a place in gres.conf."""
 
 
 def gres_devices(config: DaemonConfig) -> tuple[DeviceName | None, ...]:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from exporter.core.printable import printable, printable_json
 from exporter.faults.evaluate import Report
 from exporter.faults.rule import Verdict, merged
-from exporter.faults.rules import runbook
 from exporter.tools.report.terminal import Colors
 
 _NAGIOS = {Verdict.OK: "OK", Verdict.DEGRADED: "WARNING", Verdict.FAILED: "CRITICAL", Verdict.UNKNOWN: "UNKNOWN"}
@@ -37,7 +36,7 @@ def text(report: Report, paint: Colors) -> str:
             f"  {paint(f'{finding.verdict.word:<8}', _COLOURS[finding.verdict])}  {printable(finding.summary)}"
         )
         lines.append(f"            {printable(finding.action)}")
-    pages = sorted({f"/runbooks/{name}" for finding in report.findings if (name := runbook(finding.rule))})
+    pages = sorted({f"/runbooks/{finding.runbook}" for finding in report.findings if finding.runbook})
     lines += [f"Runbooks on the exporter's status page: {' '.join(pages)}"] if pages else []
     return "\n".join(lines) + "\n"
 

@@ -235,7 +235,7 @@ def _thresholds() -> Iterable[str]:
 
 
 _BELOW: Mapping[str, Callable[[], Iterable[str]]] = {"Collectors": _collectors, "Ledger": _thresholds}
-"""By group: what stands below its options."""
+"""Functions by group. Each gives the text below the group's options."""
 
 
 def _option(option: Option) -> str:

@@ -133,7 +133,7 @@ SECTIONS: Mapping[str, Section] = {
         lambda: (*_OPTION_HEAD, *map(_option_row, REPORT_OPTIONS)),
     ),
 }
-"""By name of the page in docs/."""
+"""Sections by name of the page in docs/."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What to change, ranked by the GPU hours it could give back."""
+"""Advice on what to change, ranked by the GPU hours it could give back."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from exporter.tools.report.model import Advice, DeviceUse, NodeUse
 _WORTH_SAYING = 0.02
 """Fraction of the allocated hours: less is left unsaid."""
 _LITTLE_MEMORY = 0.25
-"""Of a GPU's memory, at its peak: below it, with the GPU mostly idle, a part of a GPU would do."""
+"""Fraction of a GPU's memory, at its peak: below it, with the GPU mostly idle, a part of a GPU would do."""
 _LITTLE_USE = 0.3
 _INPUT = ("wait_data", "wait_cpu")
 _COPIES_MUCH = 1e9
 """Bytes per second from the host to a GPU: more than the samples of most training."""
 _FULL = 0.92
-"""Of a GPU's memory, at its peak: above it a batch cannot grow by much."""
+"""Fraction of a GPU's memory, at its peak: above it a batch cannot grow by much."""
 
 BETTER = tuple(state for state in BUSY if state not in {*LOST, *POSSIBLY_LOST, "computing"})
 """Kernels ran, and could run faster: how much of these hours a change gives back nobody can say beforehand."""

@@ -29,9 +29,9 @@ class Answer:
     status: int
     content: bytes
     authorized: bool
-    """Whether credentials were sent."""
+    """True if credentials were sent."""
     unposted: bool = False
-    """Whether what was posted was lost on the way: led elsewhere, a request becomes a GET without content."""
+    """True if what was posted was lost on the way: led elsewhere, a request becomes a GET without content."""
 
 
 class TooLargeError(requests.RequestException):
@@ -39,7 +39,7 @@ class TooLargeError(requests.RequestException):
 
 
 def fetched(send: Callable[[], requests.Response], seconds: float, limit: int) -> Answer:
-    """What `send`, a request with `stream`, is answered. Raises a RequestException; requests.Timeout after `seconds`.
+    """Return the answer to `send`, a request with `stream`. Raises RequestException; requests.Timeout after `seconds`.
 
     `limit` is the most bytes that are read; beyond it TooLargeError is raised.
 
@@ -131,7 +131,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach the API. `ca` is a file of certificates; `token` goes before `user`."""
+    """Access to the API. `ca` is a file of certificates; `token` goes before `user`."""
 
     url: str
     timeout: float = 30.0
@@ -203,7 +203,7 @@ class Client:
         return self._ask("query_range", values, "matrix", line)
 
     def has_rule(self, name: str) -> bool:
-        """Whether it says that it evaluates this recording rule itself. Where others do that for it, it cannot tell."""
+        """Return whether it evaluates this recording rule itself. Where others do that for it, it reports nothing."""
         url = f"{self._access.url.rstrip('/')}/api/v1/rules"
         try:
             answer = self._send(lambda: self._session.get(url, params={"type": "record"}, **self._terms))
@@ -275,7 +275,7 @@ def _labels(row: Any) -> Mapping[str, str]:
 
 
 def innermost(error: BaseException) -> str:
-    """What went wrong, without the layers of the HTTP library around it."""
+    """Return what went wrong, without the layers of the HTTP library around it."""
     reason: Any = error.args[0] if error.args else error
     text = " ".join(str(getattr(reason, "reason", reason)).split())
     return re.sub(r"^(<[^>]*>|\w+\([^)]*\)): ", "", text)

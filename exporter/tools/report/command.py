@@ -33,6 +33,7 @@ from exporter.tools.report.document import Document
 from exporter.tools.report.job import ReportRequest, job_report, nothing, slurm_job, window
 from exporter.tools.report.model import Digest, JobReport
 from exporter.tools.report.options import MONTH_FORMATS, PrometheusConfig, ReportConfig
+from exporter.tools.report.promql import PriceQueries
 from exporter.tools.report.showback import document, showback, to_csv, to_focus, to_json, to_opencost
 from exporter.tools.report.subject import EXPECTED, Named, named, selected
 from exporter.tools.report.summary import SlurmPart, is_of, jobs, slurm, slurm_facts, slurm_jobs
@@ -92,10 +93,10 @@ def run(config: ReportConfig) -> int:
         sys.stdout.write(rules(prices))
         return 0
     if config.month:
-        return _month(config, config.month, prices or Prices("", ()))
+        return _month(config, config.month, (prices or Prices("", ())).of(config.cluster))
     if config.format in MONTH_FORMATS or config.team:
         raise ConfigError("--team and --format csv, focus and opencost: expected with --month")
-    recorded = promql.PRICES if prices is None else site_prices(prices)
+    recorded = PriceQueries(site_prices(prices), site_prices(prices, whole=True)) if prices else promql.PRICES
     subject = _subject(config, recorded)
     client = Client(access(config.prometheus))
     try:
@@ -168,7 +169,7 @@ def _without_gpus(config: ReportConfig) -> str:
 
 
 def _accounted(report: JobReport | Digest, job: str, config: ReportConfig, client: Client) -> SlurmPart | None:
-    """What slurmdbd has of the job, or of the digest's jobs, where there is a sacct to ask."""
+    """Return what slurmdbd has of the job, or of the digest's jobs, where there is a sacct to ask."""
     if not shutil.which(config.sacct):
         return None
     sacct = Sacct(config.sacct)
@@ -182,8 +183,8 @@ def _accounted(report: JobReport | Digest, job: str, config: ReportConfig, clien
     return slurm(report, known) if known and is_of(report, known) else None
 
 
-def _subject(config: ReportConfig, prices: str) -> Subject:
-    """What is asked for. Raises ConfigError unless it is exactly one thing."""
+def _subject(config: ReportConfig, prices: PriceQueries) -> Subject:
+    """Return what is asked for. Raises ConfigError unless it is exactly one thing."""
     options = [option for option in _SUBJECTS if getattr(config, option)]
     wanted = options + ([_ARGUMENT] if config.name else [])
     if len(wanted) != 1:
@@ -208,7 +209,7 @@ def _subject(config: ReportConfig, prices: str) -> Subject:
 
 
 def _named(config: ReportConfig) -> Named:
-    """What the argument, or the option that names one workload, may mean. Raises ConfigError."""
+    """Return what the argument, or the option that names one workload, may mean. Raises ConfigError."""
     if config.name:
         found = named(config.name)
         if not found:
@@ -223,7 +224,7 @@ def _named(config: ReportConfig) -> Named:
 
 
 def access(config: PrometheusConfig) -> Access:
-    """How to reach the Prometheus that the options name. Raises ConfigError."""
+    """Return the access to the Prometheus that the options name. Raises ConfigError."""
     if not config.url:
         raise ConfigError("--prometheus.url: expected http://HOST or https://HOST, got ''")
     if config.ca_file:

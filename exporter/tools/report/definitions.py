@@ -1,4 +1,4 @@
-"""What allocated, used, wasted and utilization are, once in PromQL and once in Python.
+"""Definitions of allocated, used, wasted and utilization, once in PromQL and once in Python.
 
 A ledger gives GPU time by state. In PromQL it is a recorded `…_state:…_gpu_seconds:rate5m`, summed over a window; in
 Python it is hours by state. Both forms give the same number of the same time, and nothing where nothing was observed.
@@ -24,9 +24,9 @@ FREE, UNOBSERVED = ("free",), ("unobserved",)
 REPLICAS = "replica, prometheus_replica, __replica__, rule_replica, ruler_replica, thanos_ruler_replica"
 """Labels of those who scrape, or evaluate, the same for one another; a querier that knows of them drops them."""
 SCRAPE = f"job, service, endpoint, prometheus, {REPLICAS}"
-"""And those of the jobs of one Prometheus that scrape the same exporter."""
+"""Labels by which jobs of one Prometheus differ that scrape the same exporter, and those of replicas."""
 RULE_SECONDS = 60
-"""Between two evaluations of a recording rule: sums over time of one, times this, are integrals in seconds."""
+"""Seconds between two evaluations of a recording rule: sums over time of one, times this, are integrals in seconds."""
 
 LOW, HIGH = 0.3, 0.7
 """Utilization under the first is bad, from the second on good: the thresholds of the alert and of the colours."""
@@ -84,7 +84,7 @@ class Totals:
         return self._of("gpu_waste")
 
     def target_gpu_hours(self) -> str:
-        """What would have to be used for the targets of its classes."""
+        """Return the GPU hours that the targets of its classes ask for."""
         return self._of("gpu_workload_good")
 
     def _of(self, name: str) -> str:
@@ -185,7 +185,7 @@ def lost(of: Hours) -> float | None:
 
 
 def cost(of: Hours, per_hour: float) -> float:
-    """Of the allocated hours; `promql.allocated_price` is the other form."""
+    """Return the cost of the allocated hours; `promql.allocated_price` is the other form."""
     return allocated(of) * per_hour
 
 
@@ -218,7 +218,7 @@ class Definition:
     numerator: str
     denominator: str
     unobserved: str
-    """What time in which nobody could report what the GPU did makes of it."""
+    """Effect of time in which nobody could report what the GPU did."""
     promql: Callable[[Amounts], str]
     python: Callable[[Hours], float | None]
 

@@ -14,7 +14,7 @@ from exporter.tools.report.model import Digest, Row
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Whose digest it is: everybody's, or one `level` (user, account, namespace) called `name`."""
+    """Owner of a digest: everybody, or one `level` (user, account, namespace) called `name`."""
 
     level: str = ""
     name: str = ""
@@ -34,11 +34,8 @@ class Group:
         return promql.matchers(cluster=self.cluster) if self.cluster else promql.EVERYTHING
 
 
-def digest(client: Client, group: Group, since: float, prices: str, now: float) -> Digest:
-    """`prices` is PromQL of a series per model.
-
-    Raises ReportError: NoMetricsError where no rule has recorded anything, NoDataError where the group had no GPUs.
-    """
+def digest(client: Client, group: Group, since: float, prices: promql.PriceQueries, now: float) -> Digest:
+    """Raises ReportError: NoMetricsError where no rule recorded anything, NoDataError where the group had no GPUs."""
     window = f"{math.ceil(since)}s"
     levels = ("workload",) if group.level else (*promql.LEVELS, "workload")
     tables = {level: _table(client, level, group.scope, window, prices, now) for level in levels}
@@ -53,8 +50,8 @@ def digest(client: Client, group: Group, since: float, prices: str, now: float) 
         for query in (promql.allocated_gpu_hours, promql.wasted)
     )
     covered = client.instant(promql.covered_seconds(group.in_cluster, window), now)
-    compared = () if group.level else client.instant(promql.SCHEDULER_DIFFERENCE.format(window=window), now)
-    if not allocated:  # levels are recorded every 30 minutes: the first hours are the workloads'
+    compared = () if group.level else client.instant(promql.DIFFERENCE.format(window=window), now)
+    if not allocated:  # levels are recorded every hour: the first hours are the workloads'
         allocated = [row.allocated for row in rows]
         wasted = [row.wasted for row in rows if row.wasted is not None]
     return Digest(
@@ -67,11 +64,13 @@ def digest(client: Client, group: Group, since: float, prices: str, now: float) 
         tables={level: table for level, table in tables.items() if table},
         causes=hours,
         advice=advice.of_states(hours, of_whole=sum(allocated)),
-        scheduler_difference=compared[0].value if compared else None,
+        accounting_difference=compared[0].value if compared else None,
     )
 
 
-def _table(client: Client, level: str, scope: str, window: str, prices: str, now: float) -> tuple[Row, ...]:
+def _table(
+    client: Client, level: str, scope: str, window: str, prices: promql.PriceQueries, now: float
+) -> tuple[Row, ...]:
     labels = promql.keys(level).split(", ")
 
     def by_key(expr: str) -> Mapping[tuple[str, ...], Sample]:

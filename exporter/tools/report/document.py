@@ -45,7 +45,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What to do, the most worthwhile first: title and text."""
+    """Steps to do, the most worthwhile first: title and text."""
 
     rows: Sequence[tuple[str, str]]
 

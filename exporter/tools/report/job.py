@@ -29,7 +29,7 @@ _Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ReportRequest:
-    """What is asked for: matchers that select its series, and how it is called."""
+    """A question: matchers that select its series, and how it is called."""
 
     selector: str
     title: str
@@ -39,11 +39,8 @@ class ReportRequest:
     """Unix time that the runs of its name are compared before and after."""
 
 
-def job_report(client: Client, request: ReportRequest, prices: str, now: float) -> JobReport:
-    """`prices` is PromQL of a series per model.
-
-    Raises ReportError; NoDataError where nothing is known of it in the range, or of several of that name.
-    """
+def job_report(client: Client, request: ReportRequest, prices: promql.PriceQueries, now: float) -> JobReport:
+    """Raises ReportError; NoDataError where nothing is known of it in the range, or of several of that name."""
     span = allocated_span(client, request.selector, request.since, now)
     if span is None:
         raise nothing(client, request.title, request.since, now)
@@ -72,7 +69,7 @@ def job_report(client: Client, request: ReportRequest, prices: str, now: float) 
         nodes=nodes,
         devices=devices,
         progress=steps,
-        cost=_cost(allocated(hours), devices, _prices(client, prices, now)),
+        cost=_cost(allocated(hours), devices, _prices(client, prices, *clusters, now=now)),
         advice=advice.of_job(hours, devices, nodes, moved=moved),
         used_hours=used,
         runs=runs(client, info, window(request.since), now, request.changed_at) if counted else None,
@@ -82,7 +79,7 @@ def job_report(client: Client, request: ReportRequest, prices: str, now: float) 
 
 
 def slurm_job(client: Client, cluster: str, job: str, back: float, until: float) -> JobReport:
-    """Of a job's raw id, looking back so many seconds from `until`; `cluster` may be empty. Raises ReportError."""
+    """Return the report of a raw job id, `back` seconds up to `until`; `cluster` may be empty. Raises ReportError."""
     own = {"cluster": cluster} if cluster else {}
     request = ReportRequest(promql.matchers(slurm_job=job, **own), f"Slurm job {job}", back)
     return job_report(client, request, promql.PRICES, until)
@@ -111,7 +108,7 @@ def _name(title: str, info: Sequence[Sample]) -> Name:
 
 
 def _said(info: Sequence[Sample], label: str) -> str:
-    """What all say who say anything: of programs of one name that belong to several people none is named."""
+    """Return the value that all series agree on: programs of several people have no owner."""
     said = {sample.labels.get(label, "") for sample in info} - {""}
     return said.pop() if len(said) == 1 else ""
 
@@ -156,7 +153,7 @@ def _nodes(ask: Ask) -> Iterable[NodeUse]:
 
 
 def _devices(ask: Ask, span: Span, hours: float) -> Iterable[DeviceUse]:
-    """With each the time in which it was allocated: all of the span, unless these hours are fewer than that makes."""
+    """Yield each device with its allocated time: all of the span, unless these hours are fewer."""
     named = ask(promql.models)
     models = {_key(s): s.labels.get("model", "") for s in named}
     of_gpu = {(_node(s.labels), s.labels.get("gpu", "")): s.labels.get("model", "") for s in named}
@@ -221,7 +218,7 @@ def _readings(ask: Ask, prefix: str, span: Span) -> _Readings:
 
 
 def _readings_in_turn(ask: Ask, prefix: str, devices: int) -> _Readings:
-    """What others did on a GPU before the workload came, and after it left, is not its own."""
+    """Return readings of allocated time only, without what others did on a GPU before and after."""
     mig = prefix == "gpu_mig_"
     turns = promql.Turns(devices, mig=mig)
     ledger: dict[_Key, dict[str, float]] = defaultdict(dict)
@@ -265,14 +262,24 @@ def _summed(ledgers: Iterable[Hours]) -> Hours:
     return _ordered(found)
 
 
-def _prices(client: Client, prices: str, now: float) -> Mapping[str, float]:
-    return {sample.labels.get("model", ""): sample.value for sample in client.instant(prices, now)}
+def _prices(client: Client, prices: promql.PriceQueries, cluster: str = "", *, now: float) -> Mapping[str, float]:
+    """Return the prices of a cluster by what devices are called."""
+    own = (sample for sample in client.instant(prices.by_kind, now) if sample.labels.get("cluster", "") == cluster)
+    return {
+        " MIG ".join(each.labels[name] for name in ("model", "profile") if each.labels.get(name)): each.value
+        for each in own
+    }
 
 
 def _cost(hours: float | None, devices: Sequence[DeviceUse], prices: Mapping[str, float]) -> float | None:
     """So many GPU hours at the mean price of its GPUs, each counted by its share; None if a model has no price."""
-    weights = [(device.model.partition(" MIG ")[0], device.share) for device in devices if device.model]
+    weights = [
+        (prices.get(device.model, prices.get(device.model.partition(" MIG ")[0])), device.share)
+        for device in devices
+        if device.model
+    ]
     whole = sum(share for _, share in weights)
-    if not whole or hours is None or any(model not in prices for model, _ in weights):
+    priced = [price * share for price, share in weights if price is not None]
+    if not whole or hours is None or len(priced) < len(weights):
         return None
-    return hours * sum(prices[model] * share for model, share in weights) / whole
+    return hours * sum(priced) / whole

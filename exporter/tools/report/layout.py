@@ -23,9 +23,9 @@ from exporter.tools.report.model import (
 )
 
 _NEARLY_OUT = 0.95
-"""Of the memory there is: as in the alerts on it."""
+"""Fraction of the memory there is, as in its alerts."""
 _SHORT_SECONDS = 60.0
-"""A shorter job has no advice and no tables: they would judge its start."""
+"""A shorter job has no advice and no tables: they would describe its start."""
 _LITTLE_BYTES = 0.05 * (1 << 30)
 _MAX_DEVICES = 64
 """Rows of the GPU table; of larger jobs the worst are shown."""
@@ -101,7 +101,7 @@ def _tone(state: str) -> str:
 
 
 def steps(advice: Sequence[Advice], *, known: bool) -> Block:
-    """What was not observed is not praised."""
+    """Return the steps to do. What was not observed is not praised."""
     if not advice and not known:
         return Paragraph("Unknown: no state of it was recorded.")
     if not advice:
@@ -211,7 +211,7 @@ _MLPERF = "from its start to its target quality, the time to train as MLPerf Tra
 
 
 def model_flops(progress: Progress) -> str:
-    """To stand behind the utilization; empty where nothing is known."""
+    """Return the text behind the utilization; empty where nothing is known."""
     if progress.model_flops_utilization is not None:
         return f", MFU {words.percent(progress.model_flops_utilization)}"
     if progress.model_flops_utilization_bound is not None:
@@ -327,11 +327,9 @@ def digest_document(digest: Digest, currency: str) -> Document:
         ("Allocated", words.hours(digest.allocated)),
         ("Wasted", wasted),
     ]
-    if digest.scheduler_difference:
-        differing = (
-            f"{words.percent(digest.scheduler_difference)} of GPU time; the log of gpu-exporter accounting names jobs"
-        )
-        facts.append(("Slurm differs", differing))
+    if digest.accounting_difference:
+        differing = f"{words.percent(digest.accounting_difference)} of GPU time: see the log of gpu-exporter accounting"
+        facts.append(("Accounts differ", differing))
     blocks: list[Block] = [Facts(tuple(facts))]
     if digest.causes:
         blocks += [Heading("What it was wasted on"), bars(digest.causes)]

@@ -10,12 +10,12 @@ from exporter.tools.report.definitions import LOST, Hours, allocated, cost_of_wa
 
 JOULES_PER_KWH = 3.6e6
 WORK = ("samples", "tokens", "images", "requests", "steps")
-"""What programs count; the first that all runs tell is what they are compared by."""
+"""Units that programs count; the first that all runs tell is what they are compared by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the program itself reports; None where it does not."""
+    """Progress that the program itself reports; None where it does not."""
 
     steps: float | None = None
     samples: float | None = None
@@ -25,11 +25,11 @@ class Progress:
     ratio: float | None = None
     remaining_seconds: float | None = None
     time_to_target_seconds: float | None = None
-    """From the program's start until it reached its target quality."""
+    """Seconds from the program's start until it reached its target quality."""
     first_kernel_seconds: float | None = None
     model_flops_utilization: float | None = None
     model_flops_utilization_bound: float | None = None
-    """At most so much, by tensor activity and clock: of a program that does not report its operations."""
+    """Upper bound by tensor activity and clock, of a program that does not report its operations."""
 
     @property
     def counted(self) -> Mapping[str, float]:
@@ -39,7 +39,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Of one counter; None where the time, the GPUs or their energy are not known."""
+    """Throughput of one counter; None where the time, the GPUs or their energy are not known."""
 
     total: float
     per_second: float | None
@@ -58,7 +58,7 @@ def throughput(total: float, seconds: float, gpu_hours: float, joules: float | N
 
 @dataclass(frozen=True, slots=True)
 class RemainingWork:
-    """What is still to come, energy and cost at their mean pace so far."""
+    """Work that is still to come, energy and cost at their mean pace so far."""
 
     seconds: float
     joules: float | None
@@ -66,7 +66,7 @@ class RemainingWork:
 
 
 def to_end(progress: Progress, seconds: float, joules: float | None, cost: float | None) -> RemainingWork | None:
-    """By the program's own word, else at the pace of the `seconds` so far; None where it reports neither."""
+    """Return the remaining work as the program reports it, else at the pace of the `seconds` so far; None without."""
     left = progress.remaining_seconds
     if left is None and progress.ratio:
         left = max(0.0, seconds / progress.ratio - seconds)
@@ -85,7 +85,7 @@ class Run:
     gpus: float
     gpu_hours: float
     per_gpu_hour: float
-    """Of the work that is compared."""
+    """Units of the compared work per GPU hour."""
     per_kwh: float | None = None
     joules: float | None = None
     time_to_target_seconds: float | None = None
@@ -118,7 +118,7 @@ class Runs:
 
     @property
     def before(self) -> tuple[Run, ...]:
-        """Of the change; where none is named, of this run."""
+        """Return the runs before the change; where none is named, before this run."""
         change = self.changed_at if self.changed_at is not None else self.this.start
         return tuple(run for run in self.runs if change is not None and run.start is not None and run.start < change)
 
@@ -156,7 +156,7 @@ def worst(hours: Hours) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What was asked for, and who it belongs to; texts are empty where not known."""
+    """Subject of a report, and its owner; texts are empty where not known."""
 
     title: str
     workload: str = ""
@@ -177,7 +177,7 @@ class Span:
     until: float
     """End of what the report covers."""
     truncated: bool
-    """Whether it began before the range that was looked at."""
+    """True if it began before the range of the report."""
     time_limit: float | None = None
     """Seconds."""
 
@@ -237,12 +237,12 @@ class JobReport:
     devices: tuple[DeviceUse, ...]
     progress: Progress
     cost: float | None
-    """At the prices given; None where no model is known."""
+    """Cost at the prices given; None where no model is known."""
     advice: tuple[Advice, ...] = ()
     used_hours: float | None = None
     """GPU hours its kernels ran, whatever its share of each GPU; None from exporters that do not count them."""
     runs: Runs | None = None
-    """Of the same name and user, where they report what they get done."""
+    """Runs of the same name and user, where they report what they get done."""
     gpus_at_once: float | None = None
     """The most GPUs allocated on all its nodes together, where it had several."""
     moved: bool = False
@@ -250,13 +250,13 @@ class JobReport:
 
     @property
     def throughput(self) -> Mapping[str, Throughput]:
-        """By what the program counts."""
+        """Return the throughput by what the program counts."""
         seconds, hours, joules = self.span.seconds, allocated(self.hours), self.energy_joules
         return {name: throughput(total, seconds, hours, joules) for name, total in self.progress.counted.items()}
 
     @property
     def to_end(self) -> RemainingWork | None:
-        """What a running job still needs; not by the pace of a part of it."""
+        """Return what a running job still needs; not by the pace of a part of it."""
         if self.span.end is not None or (self.span.truncated and self.progress.remaining_seconds is None):
             return None
         return to_end(self.progress, self.span.seconds, self.energy_joules, self.cost)
@@ -297,9 +297,9 @@ class Row:
     used: float | None = None
     """Hours its kernels ran, whatever its shares."""
     model_flops_utilization: float | None = None
-    """Of its workloads that report their operations."""
+    """Utilization of its workloads that report their operations."""
     model_flops_utilization_bound: float | None = None
-    """Of those that do not: at most so much."""
+    """Upper bound for the workloads that do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,10 +312,10 @@ class Digest:
     wasted: float | None
     """None where nothing was observed."""
     tables: Mapping[str, tuple[Row, ...]]
-    """By level, most wasted first."""
+    """Rows by level, most wasted first."""
     causes: Hours
     advice: tuple[Advice, ...] = field(default=())
-    scheduler_difference: float | None = None
-    """GPU time that Slurm and the nodes count differently, of all; None if it was not compared."""
+    accounting_difference: float | None = None
+    """GPU time that nodes, Slurm and recorded totals count differently, of all, from 1 % on."""
     covered: float | None = None
     """Seconds of the period for which there are recordings; None if that is unknown."""

@@ -17,7 +17,7 @@ BOUND = "workload:gpu_workload_model_flops_utilization_bound:ratio_rate5m"
 
 
 def reported(scope: str, by: str, window: str = "") -> str:
-    """Of the window, or now: operations over what the GPUs of the same workloads could do at most.
+    """Return the query of the window, or of now: operations over what the GPUs of the same workloads could do at most.
 
     A workload that reports its operations is in this query, any other is in `bound`.
     """
@@ -28,6 +28,8 @@ def reported(scope: str, by: str, window: str = "") -> str:
 def bound(scope: str, by: str, window: str = "") -> str:
     """The mean of the bounds, each weighted by what its GPUs could do."""
     most = f"avg_over_time({BOUND}{{{scope}}}[{window}])" if window else f"{BOUND}{{{scope}}}"
+    if "workload" in by.split(", "):
+        return f"max by ({by}) ({most})"
     peaks = _summed(PEAKS, scope, window)
     return f"sum by ({by}) ({most} * {peaks}) / (sum by ({by}) ({peaks} and {most}) > 0)"
 
@@ -40,7 +42,7 @@ def peak_flops(selector: str, window: str) -> str:
 
 
 def flops_bound(selector: str, window: str) -> str:
-    """As recorded: an upper bound of the model FLOPs utilization of one workload."""
+    """Return the recorded upper bound of the model FLOPs utilization of one workload."""
     return f"avg (avg_over_time({BOUND}{{{selector}}}[{window}]))"
 
 
@@ -63,7 +65,7 @@ Ask = Callable[[Callable[[str, str], str]], Sequence[Sample]]
 
 
 def progress(ask: Ask, devices: Sequence[DeviceUse], gpu_hours: float) -> Progress:
-    """Of one workload, to which `devices` were allocated for so long, together or one after the other."""
+    """Return the progress of one workload with these `devices`, allocated together or one after the other."""
 
     def one(query: Callable[[str, str], str]) -> float | None:
         found = ask(query)
@@ -106,7 +108,7 @@ class _RunNumbers:
 def runs(
     client: Client, info: Sequence[Sample], window: str, now: float, changed_at: float | None = None
 ) -> Runs | None:
-    """Of the name and user of the one workload that `info` is about; None where there is nothing to compare."""
+    """Return the runs of the name and user of the workload of `info`; None where there is nothing to compare."""
     workloads = {sample.labels.get("workload", "") for sample in info}
     named = _named(info[0].labels) if len(workloads) == 1 else None
     if named is None:

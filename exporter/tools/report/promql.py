@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from exporter.tools.report.definitions import (
     ALLOCATED,
@@ -26,8 +27,19 @@ EVERYTHING = 'cluster=~".*"'
 
 LEVELS = ("account", "namespace", "user")
 
-PRICES = "max by (model) (gpu:price_per_hour)"
-"""Price of a GPU hour by exact model, recorded from the site's file of prices."""
+KIND, WHOLE = "cluster, model, profile", "cluster, model"
+"""Labels by which GPU hours have a price: with the profile of MIG instances, and of whole GPUs."""
+
+
+class PriceQueries(NamedTuple):
+    """PromQL for the price of a GPU hour by exact model."""
+
+    by_kind: str = f"max by ({KIND}) (gpu:price_per_hour)"
+    of_whole: str = f'max by ({WHOLE}) (gpu:price_per_hour{{profile=""}})'
+
+
+PRICES = PriceQueries()
+"""Recorded from the site's file of prices."""
 
 TEAM = "team"
 """The level that all work is in: the account, else the namespace."""
@@ -47,7 +59,7 @@ def matchers(**labels: str) -> str:
 
 
 def exact_increase(counter: str, window: str) -> str:
-    """How far a counter got in the window, exactly: no extrapolation, and a counter born in it counts from 0.
+    """Return how far a counter got in the window, exactly: no extrapolation, and a counter born in it counts from 0.
 
     `increase()` misses what a counter had before its first scrape, up to one interval of a short job. Only where the
     exporter restarted (the counter was reset) it is the best there is.
@@ -114,7 +126,7 @@ def _ran_of(level: str, scope: str, window: str) -> str:
     return grown_in(window)(f"{level}:gpu_owner_busy_gpu_seconds:increase{{{owned(level, scope)}}}")
 
 
-def price_of_use(level: str, scope: str, window: str, prices: str = PRICES) -> str:
+def price_of_use(level: str, scope: str, window: str, prices: PriceQueries = PRICES) -> str:
     """Return the price of the hours in which kernels ran, by owner of a level."""
     return priced_level(keys(level), _ran_of(level, scope, window), prices)
 
@@ -137,24 +149,27 @@ def wasted_on(level: str, scope: str, window: str) -> str:
     return f"topk by ({by}) (1, {lost} > 0)"
 
 
-def priced(gpu_hours: str, prices: str = PRICES) -> str:
-    """Return the price of GPU hours that have a series per model. Hours of a model without a price are not in it."""
-    return f"(({gpu_hours}) * on (model) group_left () {prices})"
+def priced(gpu_hours: str, prices: PriceQueries = PRICES) -> str:
+    """Return the price of hours of whole GPUs by cluster and model. Those of a model without a price are not in it."""
+    return f"(({gpu_hours}) * on ({WHOLE}) group_left () {prices.of_whole})"
 
 
-def priced_level(by: str, gpu_hours: str, prices: str = PRICES) -> str:
-    """Return the price of GPU hours by owner, of a series per owner and model."""
-    return f"sum by ({by}) {priced(f'sum by ({by}, model) ({gpu_hours})', prices)}"
+def priced_level(by: str, gpu_hours: str, prices: PriceQueries = PRICES) -> str:
+    """Return the price of GPU hours by owner, of a series per owner, cluster, model and profile."""
+    by_kind = f"sum by ({by}, {KIND}) ({gpu_hours})"
+    return f"sum by ({by}) ({by_kind} * on ({KIND}) group_left () {prices.by_kind})"
 
 
-def price_in_states(level: str, scope: str, window: str, states: str, prices: str = PRICES, by: str = "") -> str:
+def price_in_states(
+    level: str, scope: str, window: str, states: str, prices: PriceQueries = PRICES, by: str = ""
+) -> str:
     """The price of the hours that owners of a level had in some states, by the labels `by`."""
     series = f"{level}_state:gpu_owner_gpu_seconds:increase"
 
     return priced_level(by or keys(level), grown_in(window)(f"{series}{{{owned(level, scope)}, {states}}}"), prices)
 
 
-def price_of_waste(level: str, scope: str, window: str, prices: str = PRICES) -> str:
+def price_of_waste(level: str, scope: str, window: str, prices: PriceQueries = PRICES) -> str:
     if level != "workload":
         return price_in_states(level, scope, window, among(LOST), prices)
     return f"sum by ({keys(level)}) ({waste_price(owned(level, scope), window, prices)})"
@@ -174,17 +189,17 @@ def owned(level: str, scope: str) -> str:
     return scope if level in {"workload", "cluster"} else f'{scope}, {label(level)}!=""'
 
 
-def allocated_price(owner: str, window: str, prices: str = PRICES) -> str:
-    """Of the GPUs allocated to each workload; a MIG instance is priced as the part of a GPU it is."""
+def allocated_price(owner: str, window: str, prices: PriceQueries = PRICES) -> str:
+    """Return the price of the GPUs allocated to each workload; a MIG instance is priced as the part of a GPU it is."""
     return f"{ALLOCATED.promql(totals('workload', owner, window))} * {_mean_price(owner, window, prices)}"
 
 
-def waste_price(owner: str, window: str, prices: str = PRICES) -> str:
+def waste_price(owner: str, window: str, prices: PriceQueries = PRICES) -> str:
     return f"({WASTED.promql(totals('workload', owner, window))}) * {_mean_price(owner, window, prices)}"
 
 
-def _mean_price(owner: str, window: str, prices: str = PRICES) -> str:
-    """Of an hour of each workload's GPUs, each counted by the time it was allocated."""
+def _mean_price(owner: str, window: str, prices: PriceQueries = PRICES) -> str:
+    """Return the mean price of an hour of each workload's GPUs, each counted by the time it was allocated."""
     by = keys("workload")
 
     allocated = hours(f"workload_model:gpu_allocation_ratio:sum{{{owner}}}", window)
@@ -232,7 +247,7 @@ def _at_once(sum_: str, window: str) -> str:
 
 
 def of_nodes(counter: str, selector: str, window: str, *more: str) -> str:
-    """How far a counter of the workload got, per node."""
+    """Return how far a counter of the workload got, per node."""
     return f"sum by ({', '.join((PLACE, *more))}) ({ONCE} ({exact_increase(f'{counter}{{{selector}}}', window)}))"
 
 
@@ -252,7 +267,7 @@ def last(gauge: str, selector: str, window: str) -> str:
 
 
 def any_of(names: Sequence[str], selector: str, window: str) -> str:
-    """How many series of the first of these metrics there were; nothing where there was none of any."""
+    """Return how many series of the first of these metrics there were; nothing where there was none of any."""
     return " or ".join(f"count (last_over_time({name}{{{selector}}}[{window}]))" for name in names)
 
 
@@ -261,7 +276,7 @@ _TOGETHER = frozenset({"steps"})
 
 
 def reported(counter: str, selector: str, window: str, by: str = "") -> str:
-    """How far a counter that programs report got, over all nodes; `by` may be ` by (LABELS)`."""
+    """Return how far a counter that programs report got, over all nodes; `by` may be ` by (LABELS)`."""
     amount = exact_increase(f"gpu_workload_{counter}_total{{{selector}}}", window)
     return f"{'max' if counter in _TOGETHER else 'sum'}{by} ({ONCE} ({amount}))"
 
@@ -279,7 +294,7 @@ def last_of_workloads(gauge: str, selector: str, window: str) -> str:
 
 
 def newest(selector: str, window: str, most: int) -> str:
-    """When the newest workloads began that `selector` picks by their information."""
+    """Return when the newest workloads began that `selector` picks by their information."""
     began = f"min by (cluster, workload) (last_over_time(gpu_workload_start_time_seconds[{window}]))"
     return f"topk({most}, {began} and on (cluster, workload) last_over_time(gpu_workload_info{{{selector}}}[{window}]))"
 
@@ -314,7 +329,10 @@ def models(selector: str, window: str) -> str:
 
 
 RULE, ANY_METRICS = "cluster_state:gpu_state_seconds:rate5m", "count(gpu_exporter_build_info)"
-SCHEDULER_DIFFERENCE = "max(max_over_time(gpu_accounting_scheduler_difference_ratio[{window}]))"
+DIFFERENCE = (
+    "max(max_over_time(gpu_accounting_scheduler_difference_ratio[{window}])"
+    " or max_over_time(cluster:gpu_accounting_difference:ratio[{window}])) >= 0.01"
+)
 
 
 def covered_seconds(scope: str, window: str) -> str:
@@ -327,14 +345,14 @@ _MOST, _LEAST, _SERIES = 4_000, 100, 32_000
 
 
 class Turns:
-    """Of so many GPUs, or MIG instances, in a window."""
+    """Turns of so many GPUs, or MIG instances, in a window."""
 
     def __init__(self, devices: int, *, mig: bool) -> None:
         self._devices = max(1, devices)
         self._share = "gpu_mig_allocation_ratio" if mig else "gpu_allocation_ratio"
 
     def grown(self, counter: str, selector: str, window: str, *more: str) -> str:
-        """How far a counter of the devices got: what it gained from moment to moment while they were allocated.
+        """Return how far a counter of the devices got: what it gained from moment to moment while they were allocated.
 
         A state that a device was never in before is counted from 0; where the exporter restarted, what it had first is
         left out. Replicas of one series are one before they are compared with the moment before: each sees it grow a
@@ -347,13 +365,13 @@ class Turns:
         return self._over("sum_over_time", gained, selector, window)
 
     def highest(self, gauge: str, selector: str, window: str) -> str:
-        """Of all its samples from one moment to the next, where it was allocated at both."""
+        """Return the highest of the samples at which it was allocated, then and a moment before."""
         step, own = f"{self._step(window)}s", f"on ({DEVICE}, {SCRAPE}) {self._share}{{{selector}}}"
         between = f"max_over_time({gauge}[{step}]) and {own} offset {step} > 0"
         return self._over("max_over_time", f"max by ({DEVICE}) ({between} or {gauge} and {own} > 0)", selector, window)
 
     def mean(self, gauge: str, selector: str, window: str) -> str:
-        """As the same scrape has it that saw the workload there: another replica's is of a little earlier or later."""
+        """Return the mean of the scrape that saw the workload there: another replica's is a little earlier or later."""
         own = f"on ({DEVICE}, {SCRAPE}) {self._share}{{{selector}}}"
         return self._over("avg_over_time", f"max by ({DEVICE}) ({gauge} and {own} > 0)", selector, window)
 

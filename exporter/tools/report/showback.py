@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -205,9 +206,11 @@ def _cells(row: Row, currency: str) -> Sequence[str]:
     )
 
 
+_UNIT_PRICES = tuple(f"{unit}{name}UnitPrice" for unit in ("", "PricingCurrency") for name in ("Contracted", "List"))
 _FOCUS = {
     "BillingAccountId": "gpu-exporter", "BillingAccountName": "GPU fleet", "BillingAccountType": "Site",
-    "ChargeCategory": "Usage", "ChargeClass": "", "ChargeFrequency": "Usage-Based", "ConsumedUnit": "Hours",
+    "ChargeCategory": "Usage", "ChargeClass": "", "ChargeFrequency": "Usage-Based", "CommitmentDiscountStatus": "",
+    "ConsumedUnit": "Hours",
     "InvoiceIssuerName": "GPU fleet", "PricingCategory": "Standard", "PricingUnit": "Hours",
     "ProviderName": "GPU fleet",
     "PublisherName": "GPU fleet", "ServiceCategory": "Compute", "ServiceName": "GPU",
@@ -268,7 +271,8 @@ def _focus_row(charge: Charge, price: float, of: Month, currency: str) -> Mappin
                 "ChargePeriodEnd": end,
                 "InvoiceId": of.name, "ChargeDescription": f"GPU hours of {name} on {charge.model}",
                 **dict.fromkeys(("ConsumedQuantity", "PricingQuantity"), f"{charge.hours:.6f}"),
-                **dict.fromkeys(("ContractedUnitPrice", "ListUnitPrice"), f"{price:.6f}"),
+                **dict.fromkeys(_UNIT_PRICES, f"{price:.6f}"),
+                "PricingCurrencyEffectiveCost": cost, "SkuPriceDetails": json.dumps({"GpuModel": charge.model}),
                 **dict.fromkeys(("ResourceId", "ResourceName"), charge.model), "ResourceType": "GPU",
                 "SkuId": charge.model, "SkuPriceId": f"{charge.model} at {price:g}", "SkuMeter": "GPU hours",
                 "SubAccountId": name, "SubAccountName": name, "SubAccountType": "Team",

@@ -20,7 +20,7 @@ EXPECTED = "expected NAMESPACE/NAME, NAMESPACE/KIND/NAME, or a job id such as 47
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What one name may mean. Series carry raw job ids, so that those of arrays are found by their information."""
+    """Meanings of one name. Series carry raw job ids, so that those of arrays are found by their information."""
 
     title: str
     selectors: tuple[str, ...]
@@ -28,12 +28,12 @@ class Named:
     parts: tuple[str, ...] = ()
     """Matchers of the information about its jobs, each of which may tell some."""
     job: str = ""
-    """What Slurm's accounting calls it."""
+    """Name in Slurm's accounting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """What to report on. `job` is empty where Slurm's accounting has no one record of it."""
+    """Subject of the report. `job` is empty where Slurm's accounting has no one record of it."""
 
     title: str
     selector: str
@@ -68,7 +68,7 @@ def _job(match: re.Match[str]) -> Named:
 
 
 def selected(client: Client, wanted: Named, cluster: str, window: str, now: float) -> Selected | None:
-    """What the name means in this Prometheus; None for a part of a job that nothing is known about.
+    """Return what the name means in this Prometheus; None for a part of a job that nothing is known about.
 
     The id of an array, and of a heterogeneous job, is all of its parts. Raises ReportError.
     """
@@ -122,7 +122,7 @@ def began_before(selector: str) -> str:
 
 
 def started(selector: str, window: str) -> str:
-    """When the workload was given its GPUs, Unix seconds."""
+    """Return when the workload was allocated its GPUs, Unix seconds."""
     return f"min (last_over_time(gpu_workload_start_time_seconds{{{selector}}}[{window}]))"
 
 
@@ -152,7 +152,7 @@ def allocated_span(client: Client, selector: str, since: float, now: float) -> S
 
 
 def _began(client: Client, selector: str, first: float, step: float) -> float:
-    """Before its first sample, as far back as its counters reach: nobody may have scraped its node for a while.
+    """Return its start before its first sample, as far back as its counters reach: its node was perhaps not scraped.
 
     What was counted before and is there still (GPUs were allocated a minute earlier) tells nothing of this time.
     """
@@ -166,7 +166,7 @@ def _began(client: Client, selector: str, first: float, step: float) -> float:
 
 
 def _counted(client: Client, selector: str, since: float, now: float) -> Span | None:
-    """From its allocation, where that is reported, to the first sample of its counters."""
+    """Return the span from its allocation, where that is reported, to the first sample of its counters."""
     found = _times(client, counted_since, selector, now - since, now)
     if found is None:
         return None

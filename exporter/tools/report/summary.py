@@ -16,7 +16,7 @@ from exporter.tools.report.model import DeviceUse, Digest, JobReport, Row, worst
 
 _GIB = 1 << 30
 _ROOM = 1.2
-"""Of what was used: so much more is asked for."""
+"""Ratio of what is asked for to what was used."""
 _MUCH = 2.0
 """Asked for so many times what would do: worth a word."""
 _QUARTER = 900.0
@@ -70,7 +70,7 @@ MARGIN = 300.0
 """Seconds around a job's time in which its metrics are looked for."""
 
 Report = Callable[[str, float, float], JobReport]
-"""Of a raw job id, looking back so many seconds from a Unix time; raises ReportError."""
+"""Function from a raw job id to its report, looking back so many seconds from a Unix time; raises ReportError."""
 
 Summary = Mapping[str, Any]
 
@@ -82,7 +82,7 @@ _GOOD_EXIT = "0:0"
 
 
 def is_of(report: JobReport, job: AccountedJob) -> bool:
-    """Whether slurmdbd's job is the reported one: another cluster's, and one before the ids began anew, have its id."""
+    """Return whether slurmdbd's job is the reported one: another cluster's, or an older one, may have its id."""
     if report.name.user and job.user and report.name.user != job.user:
         return False
     begins = job.start is None or job.start <= report.span.until + MARGIN
@@ -90,7 +90,7 @@ def is_of(report: JobReport, job: AccountedJob) -> bool:
 
 
 def summary(name: str, report: JobReport, job: AccountedJob | None) -> Summary:
-    """What is kept of a job, machine-readable: numbers in base units, None where not known."""
+    """Return what is kept of a job, machine-readable: numbers in base units, None where not known."""
     return {
         "job": name,
         "job_name": report.name.job_name,
@@ -144,7 +144,7 @@ def _cpus(slurm: Mapping[str, Any], elapsed: float) -> str:
 
 
 def _memory(slurm: Mapping[str, Any]) -> str:
-    """Of a node: the largest process there beside what the job asked for."""
+    """Return the memory of a node: the largest process there beside what the job asked for."""
     asked, peak = slurm.get("memory_bytes"), slurm.get("memory_peak_bytes")
     if not asked:
         return ""

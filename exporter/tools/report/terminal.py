@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import textwrap
 import threading
@@ -40,8 +39,12 @@ class Colors:
 
 def paint(stream: TextIO) -> Colors:
     """Colours only on a terminal, and not where NO_COLOR is set (no-color.org) or the terminal is dumb."""
-    seen = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return Colors(seen, min(_MAX_WIDTH, shutil.get_terminal_size().columns) if stream.isatty() else _MAX_WIDTH)
+    if not stream.isatty():
+        return Colors(colours=False)
+    from shutil import get_terminal_size  # noqa: PLC0415 - with its archives 9 ms of a health check
+
+    seen = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Colors(seen, min(_MAX_WIDTH, get_terminal_size().columns))
 
 
 @contextmanager

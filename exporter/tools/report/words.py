@@ -12,7 +12,7 @@ _JOULES_PER_KWH = 3.6e6
 _FINDINGS = {"unused": "GPUs not used", "too_large": "GPU too large", "more_loaders": "Idle CPUs beside it",
              "unpinned": "Copies from the host", "mixed_precision": "Precision not known",
              "profile": "Profile it"}  # fmt: skip
-"""Of the report itself, beside the states."""
+"""Findings of the report itself, beside the states."""
 
 
 def title(state: str) -> str:

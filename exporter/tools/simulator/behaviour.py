@@ -86,13 +86,13 @@ class Channel(enum.IntEnum):
 
 
 Rates = tuple[float, ...]
-"""Per second, one for each channel."""
+"""Rates per second, one for each channel."""
 
 ZERO: Rates = (0.0,) * len(Channel)
 _OVER_NODES = 0.06
-"""What leaves the node, of the bytes that a job on several nodes moves between GPUs."""
+"""Part that leaves the node, of the bytes that a job on several nodes moves between GPUs."""
 _CONTEXT_POWER = 0.06
-"""What a live CUDA context draws above idle, of the limit."""
+"""Power of a live CUDA context above idle, as a part of the limit."""
 PCIE_BYTES = {3: 16e9, 4: 32e9, 5: 64e9}
 """Bytes per second and direction of 16 lanes, by generation."""
 CONTEXT_BYTES = 480 * MIB
@@ -121,7 +121,7 @@ class Role:
     rank: int = 0
     share: float = 1.0
     nodes: int = 1
-    """How many the workload is on."""
+    """Number of nodes of the workload."""
 
 
 def behaviour(model: Model, role: Role | None, faults: Sequence[Fault]) -> Behaviour:

@@ -33,7 +33,7 @@ class Episode(NamedTuple):
     end: float
     behaviour: Behaviour
     totals: Rates
-    """At its start."""
+    """Totals at its start."""
     active: float
     """The wave's integral at its start."""
 
@@ -105,7 +105,7 @@ class Running(NamedTuple):
     workload: Workload
     run: int
     rank: int
-    """Of the target among the workload's on this node."""
+    """Rank of the target among the workload's on this node."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class Pattern:
     duty: float = 0.0
     jitter: float = 0.0
     power: float = 0.0
-    """Of the room between idle and limit."""
+    """Part of the room between idle and limit."""
     sm: float = 0.0
     occupancy: float = 0.0
     tensor: float = 0.0
@@ -51,9 +51,9 @@ class Pattern:
     fp32: float = 0.0
     fp16: float = 0.0
     activity: float = 0.0
-    """What NVML calls memory utilization."""
+    """Memory utilization as NVML defines it."""
     nvlink: float = 0.0
-    """Of what the links carry; goes over PCIe where there are none."""
+    """Part of what the links carry; goes over PCIe where there are none."""
     pcie: float = 0.0
     codec: float = 0.0
     """Encoder and decoder."""
@@ -67,7 +67,7 @@ class Pattern:
     peer_duty: float | None = None
     """Duty of all its GPUs but the first, where they differ."""
     others: Pattern | None = None
-    """What all its GPUs but the first do, where that is something else."""
+    """Pattern of all its GPUs but the first, where that is something else."""
     command: str = "python3"
     host: Host = field(default_factory=Host)
 
@@ -170,7 +170,7 @@ _ROWS = (
 PATTERNS: Mapping[str, Pattern] = {pattern.name: pattern for pattern in _ROWS}
 
 MIX = ("training", "training", "training", "training", "inference", "input-bound", "idle-loaded", "free")
-"""What eight GPUs do where the specification names no pattern."""
+"""Patterns of eight GPUs where the specification names no pattern."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +203,7 @@ _FAULT_ROWS = (
     Kind(name="power-brake",       help="The server pulls the power brake.",               clock=0.5,  power=0.55, power_brake=0.7),
     Kind(name="ecc-storm",         help="Memory errors, some of them uncorrectable.",      xid=94, corrected=4.0, uncorrected=1 / 30, recovery=1),
     Kind(name="row-remap-pending", help="A row wants remapping: reset needed.",            xid=63, recovery=4),
-    Kind(name="row-remap-failed",  help="No spare row left: replace the board.",           xid=64, recovery=4),
+    Kind(name="row-remap-failed",  help="No spare row left: the GPU must be replaced.",           xid=64, recovery=4),
     Kind(name="nvlink-down",       help="NVLink 2 is down.",                               xid=74, link_errors=0.5, recovery=1),
     Kind(name="port-down",         help="The network port beside the GPU is down."),
     Kind(name="port-errors",       help="The network port beside the GPU counts errors.",  port_errors=5.0),

@@ -19,16 +19,18 @@ incident are muted since GpuIncident tells of them: without it there are none. *
 {{- else if and (get $values $rule.alert).enabled (or (ne $rule.alert "GpuIncidentNode") (get $values "GpuIncident").enabled) -}}
 {{- $others := list -}}
 {{- $more := list -}}
+{{- $on := contains "workload:gpu_owner:first" $rule.expr | ternary "(cluster, workload)" "(cluster, user, workload_namespace)" -}}
 {{- range $alerts.overrides -}}
 {{- if eq .alert $rule.alert -}}
 {{- $own := include "gpu-exporter.alertOverride" (dict "marked" $marked "override" . "values" (get $values .alert)) | fromYaml -}}
-{{- $_ := set $own "expr" (printf "(\n%s\n)\nand on (cluster, workload) last_over_time(gpu_workload_info{%s}[10m])" (trimSuffix "\n" $own.expr) .where) -}}
-{{- if $others }}{{ $_ := set $own "expr" (include "gpu-exporter.alertWithout" (list $own.expr $others)) }}{{ end -}}
-{{- $others = append $others (printf "last_over_time(gpu_workload_info{%s}[10m])" .where) -}}
+{{- $selected := include "gpu-exporter.alertSelected" (list $on .where) -}}
+{{- $_ := set $own "expr" (printf "(\n%s\n)\nand on %s %s" (trimSuffix "\n" $own.expr) $on $selected) -}}
+{{- if $others }}{{ $_ := set $own "expr" (include "gpu-exporter.alertWithout" (list $own.expr $on $others)) }}{{ end -}}
+{{- $others = append $others $selected -}}
 {{- $more = append $more $own -}}
 {{- end -}}
 {{- end -}}
-{{- if $others }}{{ $_ := set $rule "expr" (include "gpu-exporter.alertWithout" (list $rule.expr $others)) }}{{ end -}}
+{{- if $others }}{{ $_ := set $rule "expr" (include "gpu-exporter.alertWithout" (list $rule.expr $on $others)) }}{{ end -}}
 {{- range $each := prepend $more $rule -}}
 {{- if eq (default "" $each.keep_firing_for) "0s" }}{{ $_ := unset $each "keep_firing_for" }}{{ end -}}
 {{- $_ := set $each "labels" (mergeOverwrite (dict) $alerts.labels $each.labels) -}}
@@ -66,7 +68,18 @@ incident are muted since GpuIncident tells of them: without it there are none. *
 {{- end -}}
 {{- end -}}
 
-{{/* An expression without the workloads of others: a list of it and of them. */}}
+{{/* What the selector of an override selects: workloads, or all that are owners of such a workload. */}}
+{{- define "gpu-exporter.alertSelected" -}}
+{{- $where := index . 1 -}}
+{{- if eq (index . 0) "(cluster, workload)" -}}
+{{- printf "last_over_time(gpu_workload_info{%s}[10m])" $where -}}
+{{- else -}}
+{{- printf "(max by (cluster, user) (last_over_time(gpu_workload_info{%s,user!=\"\"}[1d]))" $where -}}
+{{- printf " or max by (cluster, workload_namespace) (last_over_time(gpu_workload_info{%s,user=\"\",workload_namespace!=\"\"}[1d])))" $where -}}
+{{- end -}}
+{{- end -}}
+
+{{/* An expression without what others are about: a list of it, the labels to match by, and what is left out. */}}
 {{- define "gpu-exporter.alertWithout" -}}
-{{- printf "(\n%s\n)\nunless on (cluster, workload) (%s)" (trimSuffix "\n" (index . 0)) (join " or " (index . 1)) -}}
+{{- printf "(\n%s\n)\nunless on %s (%s)" (trimSuffix "\n" (index . 0)) (index . 1) (join " or " (index . 2)) -}}
 {{- end -}}

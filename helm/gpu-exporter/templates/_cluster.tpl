@@ -81,7 +81,7 @@ A quota with scopes is for some pods only, and is left out.
 {{- $used := dig "used" $counted "0" $status -}}
 {{- $left := sub (include "gpu-exporter.milli" $hard | int64) (include "gpu-exporter.milli" $used | int64) | max 0 -}}
 {{- if and $.Release.IsInstall $each (gt (mul (include "gpu-exporter.milli" $each | int64) $pods) $left) -}}
-{{- fail (printf "ResourceQuota %s of namespace %s has %s=%v with %v in use, and %d pods need %v each: raise it, or install into another namespace" $quota $name $counted $hard $used $pods $each) -}}
+{{- fail (printf "ResourceQuota %s of namespace %s has %s=%v with %v in use, and this release needs %d times %v: raise it, or install into another namespace" $quota $name $counted $hard $used $pods $each) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

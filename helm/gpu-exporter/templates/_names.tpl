@@ -64,6 +64,12 @@ annotations:
 {{- end }}
 {{- end -}}
 
+{{/* Not the exporters' labels: their service and their DaemonSet select by them. */}}
+{{- define "gpu-exporter.accounting.labels" -}}
+app.kubernetes.io/name: {{ include "gpu-exporter.name" . }}-accounting
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
 {{- define "gpu-exporter.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "gpu-exporter.fullname" .) .Values.serviceAccount.name -}}

@@ -66,32 +66,32 @@ podSpec.{{ . }}
 {{- include "gpu-exporter.contextReasons" (list "" (default (dict) $spec.securityContext)) }}
 {{- range include "gpu-exporter.wholeContainers" $spec | fromJsonArray }}
 {{- if ne .name "wait-for-toolkit" }}
-{{- $whose := ternary "" (printf " of container %s" .name) (eq .name "gpu-exporter") }}
-{{- include "gpu-exporter.contextReasons" (list $whose (default (dict) .securityContext)) }}
-{{- include "gpu-exporter.hostReasons" (list $whose .) }}
+{{- $owner := ternary "" (printf " of container %s" .name) (eq .name "gpu-exporter") }}
+{{- include "gpu-exporter.contextReasons" (list $owner (default (dict) .securityContext)) }}
+{{- include "gpu-exporter.hostReasons" (list $owner .) }}
 {{- end }}
 {{- end }}
 {{- end -}}
 
-{{/* What a security context has that level baseline forbids: a list of whose it is and of it. */}}
+{{/* Lists what level baseline forbids of a security context. Takes its owner and the context. */}}
 {{- define "gpu-exporter.contextReasons" -}}
-{{- $whose := index . 0 }}
+{{- $owner := index . 0 }}
 {{- $context := index . 1 }}
 {{- if $context.privileged }}
-privileged container{{ trimPrefix " of container" $whose }}
+privileged container{{ trimPrefix " of container" $owner }}
 {{- end }}
 {{- if eq (toString (default (dict) $context.seccompProfile).type) "Unconfined" }}
-seccomp profile Unconfined{{ $whose }}
+seccomp profile Unconfined{{ $owner }}
 {{- end }}
 {{- if eq (toString (default (dict) $context.appArmorProfile).type) "Unconfined" }}
-AppArmor profile Unconfined{{ $whose }}
+AppArmor profile Unconfined{{ $owner }}
 {{- end }}
 {{- $selinux := default (dict) $context.seLinuxOptions }}
 {{- if or $selinux.user $selinux.role (not (has (default "" $selinux.type) (list "" "container_t" "container_init_t" "container_kvm_t" "container_engine_t"))) }}
-SELinux options{{ $whose }}
+SELinux options{{ $owner }}
 {{- end }}
 {{- if ne (default "Default" $context.procMount) "Default" }}
-procMount {{ $context.procMount }}{{ $whose }}
+procMount {{ $context.procMount }}{{ $owner }}
 {{- end }}
 {{- range $context.sysctls }}
 {{- if not (has .name (include "gpu-exporter.safeSysctls" . | splitList " ")) }}
@@ -100,25 +100,25 @@ sysctl {{ .name }}
 {{- end }}
 {{- range (default (dict) $context.capabilities).add }}
 {{- if not (has . (include "gpu-exporter.baselineCapabilities" $ | fromJsonArray)) }}
-capability {{ . }}{{ $whose }}
+capability {{ . }}{{ $owner }}
 {{- end }}
 {{- end }}
 {{- end -}}
 
-{{/* Ports of the host and hosts that the kubelet is sent to: a list of whose they are and of the container. */}}
+{{/* Lists ports of the host, and hosts that the kubelet is sent to. Takes their owner and the container. */}}
 {{- define "gpu-exporter.hostReasons" -}}
-{{- $whose := index . 0 }}
+{{- $owner := index . 0 }}
 {{- $container := index . 1 }}
 {{- range $container.ports }}
 {{- if .hostPort }}
-host port {{ .hostPort }}{{ $whose }}
+host port {{ .hostPort }}{{ $owner }}
 {{- end }}
 {{- end }}
 {{- $lifecycle := default (dict) $container.lifecycle }}
 {{- range list $container.livenessProbe $container.readinessProbe $container.startupProbe $lifecycle.postStart $lifecycle.preStop }}
 {{- $handler := default (dict) . }}
 {{- with default (default (dict) $handler.tcpSocket).host (default (dict) $handler.httpGet).host }}
-probe of host {{ . }}{{ $whose }}
+probe of host {{ . }}{{ $owner }}
 {{- end }}
 {{- end }}
 {{- end -}}

@@ -1,25 +1,19 @@
-{{/* The rule that records the site's prices, as `gpu-exporter report --format rules` writes it. */}}
+{{/* The rules of the site's prices and budgets, as `gpu-exporter report --format rules` writes them. */}}
 
 {{- define "gpu-exporter.prices" -}}
 {{- $arms := list -}}
-{{- range .Values.prices.prices -}}
-{{- if not (or .pool .profile) -}}
-{{- $value := toString .per_gpu_hour -}}
-{{- if .model -}}
-{{- $value = printf "vector(%s)" $value -}}
-{{- else -}}
-{{- $value = printf "0 * group by (model) (gpu_info) + %s" $value -}}
+{{- range $row := .Values.prices.prices -}}
+{{- if not .pool -}}
+{{- $matchers := list -}}
+{{- range $name := list "cluster" "model" "profile" -}}
+{{- with get $row $name -}}{{- $matchers = append $matchers (printf "%s=%s" $name (quote .)) -}}{{- end -}}
 {{- end -}}
+{{- $value := printf "0 * profile:gpu_info:group{%s} + %s" (join ", " $matchers) (toString .per_gpu_hour) -}}
 {{- with .from -}}
 {{- $value = printf "%s and on () vector(time()) >= %s" $value (include "gpu-exporter.day" .) -}}
 {{- end -}}
 {{- with .to -}}
 {{- $value = printf "%s and on () vector(time()) < %s" $value (include "gpu-exporter.day" .) -}}
-{{- end -}}
-{{- if .model -}}
-{{- $value = printf "label_replace(%s, \"model\", %s, \"\", \"\")" $value (.model | replace "$" "$$" | quote) -}}
-{{- else if or .from .to -}}
-{{- $value = printf "(%s)" $value -}}
 {{- end -}}
 {{- $arms = append $arms $value -}}
 {{- end -}}
@@ -29,8 +23,19 @@ groups:
   interval: 1m
   rules:
   - record: gpu:price_per_hour
-    expr: {{ printf "max by (model) (%s)" (default "vector(0) > 0" (join " or " $arms)) | quote }}
+    expr: {{ printf "max by (cluster, model, profile) (%s)" (default "vector(0) > 0" (join " or " $arms)) | quote }}
     labels: {currency: {{ default "USD" .Values.prices.currency | quote }}}
+{{- if .Values.prices.budgets }}
+{{- range default (list 0.8 1.0) .Values.prices.budget_thresholds }}
+  - alert: GpuTeamBudget
+    expr: max without (instance, pod) (gpu_accounting_month_cost / (gpu_accounting_month_budget > 0)) >= {{ . }}
+    labels: {severity: info, audience: owner, threshold: {{ printf "%.0f%%" (mulf . 100) | quote }}}
+    annotations:
+      summary: {{ "{{ $labels.team }} has spent {{ $value | humanizePercentage }} of its GPU budget of the month" | quote }}
+      description: {{ "See its jobs: `gpu-exporter report --month YYYY-MM --team {{ $labels.team }} --by job`." | quote }}
+      runbook_url: https://github.com/gpu-exporter/gpu-exporter/blob/main/docs/how-to/account-teams.md#when-gputeambudget-fires
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* Unix seconds of the begin of a day in UTC. */}}

@@ -24,7 +24,7 @@
 {{- fail "nodeHealth.admissionPolicy needs Kubernetes 1.30: older API servers do not know the node of a token" -}}
 {{- end -}}
 {{- if and $v.progress.socketHostPath (not $v.attribution.processes.enabled) -}}
-{{- fail "progress.socketHostPath needs attribution.processes.enabled=true: without hostPID no report says whose it is, and each is dropped" -}}
+{{- fail "progress.socketHostPath needs attribution.processes.enabled=true: without hostPID no report has an owner, and each is dropped" -}}
 {{- end -}}
 {{- if and $v.progress.socketHostPath (eq $user "65534") (kindIs "string" $v.security.runAsUser) -}}
 {{- fail "progress.socketHostPath needs uid 0, because the kubelet makes that directory for root: set attribution.pods.enabled=true, or security.runAsUser to 0 or to the directory's owner" -}}

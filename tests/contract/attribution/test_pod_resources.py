@@ -25,7 +25,7 @@ CONTAINER = "3f05ee050f82c0145f1d88c94269c39dff0f07dbf8bba20aafd54b3a75dcaecc"
 
 
 def pod(namespace: str, name: str, container: str = "main") -> Owner:
-    return Owner(workload=f"{namespace}/{name}", kind="pod", namespace=namespace, pod=name, container=container)
+    return Owner(workload=f"{namespace}/Pod/{name}", kind="pod", namespace=namespace, pod=name, container=container)
 
 
 def inside(uid: str) -> str:

@@ -16,8 +16,11 @@ PRICES: Values = {
         {"model": "NVIDIA H100 80GB HBM3", "per_gpu_hour": 3, "to": "2026-10-16"},
         {"model": "NVIDIA H100 80GB HBM3", "per_gpu_hour": 2.6, "from": "2026-10-16"},
         {"model": "NVIDIA A100-SXM4-80GB", "pool": "spot", "per_gpu_hour": 0.6},
+        {"model": "NVIDIA A100-SXM4-80GB", "profile": "1g.10gb", "cluster": "west", "per_gpu_hour": 1.4},
         {"per_gpu_hour": 0.5, "from": "2026-01-01"},
     ],
+    "budgets": {"vision": 5000},
+    "budget_thresholds": [0.85, 1],
 }
 ON: Values = {"accounting": {"enabled": True}, "web": {"basicAuth": {"enabled": True}}}
 
@@ -35,6 +38,20 @@ def test_chart_records_the_prices_that_the_report_reads(render: Render, tmp_path
     assert made == [yaml.safe_load(rules(read(file)))]
 
 
+def test_chart_alerts_at_the_thresholds_that_the_report_has_by_default(render: Render, tmp_path: Path) -> None:
+    values: Values = {name: value for name, value in PRICES.items() if name != "budget_thresholds"}
+    file = tmp_path / "prices.yaml"
+    file.write_text(yaml.safe_dump(values))
+
+    (made,) = (
+        each["spec"]
+        for each in render({"prices": values, "prometheusRule": {"enabled": True}})
+        if each["metadata"]["name"].endswith("-prices")
+    )
+
+    assert made == yaml.safe_load(rules(read(file)))
+
+
 def test_chart_without_prices_records_none(render: Render) -> None:
     assert "gpu:price_per_hour\n" not in yaml.safe_dump_all(
         each for each in render({"prometheusRule": {"enabled": True}}) if each["metadata"]["name"].endswith("-prices")
@@ -42,7 +59,7 @@ def test_chart_without_prices_records_none(render: Render) -> None:
 
 
 def test_accounting_is_one_pod_that_no_selector_of_the_exporters_finds(render: Render) -> None:
-    documents = render({**ON, "prices": PRICES})
+    documents = render({**ON, "accounting": {"enabled": True, "cluster": "west"}, "prices": PRICES})
     made = {(each["kind"], each["metadata"]["name"]): each for each in documents}
     (deployment,) = (each for each in documents if each["kind"] == "Deployment")
     (daemonset,) = (each for each in documents if each["kind"] == "DaemonSet")
@@ -54,9 +71,30 @@ def test_accounting_is_one_pod_that_no_selector_of_the_exporters_finds(render: R
     assert deployment["spec"]["strategy"] == {"type": "Recreate"}
     assert not daemonset["spec"]["selector"]["matchLabels"].items() <= labels.items()
     assert f"--nodes=http://{service}:9836" in container["args"]
+    assert {"name": "GPU_EXPORTER_CLUSTER", "value": "west"} in container["env"]
     assert made["Service", service]["spec"]["clusterIP"] == "None"
     assert yaml.safe_load(config["data"]["prices.yaml"]) == PRICES
     assert ("PersistentVolumeClaim", deployment["metadata"]["name"]) in made
+
+
+def test_accounting_is_scraped_and_may_read_the_exporters(render: Render) -> None:
+    """Budgets are alerts of its metrics, and a policy that lets only Prometheus in would keep its pod out."""
+    peers = [{"podSelector": {"matchLabels": {"app": "prometheus"}}}]
+    values = {
+        **ON,
+        "serviceMonitor": {"enabled": True, "labels": {"release": "stack"}},
+        "networkPolicy": {"enabled": True, "from": peers},
+    }
+    made = {(each["kind"], each["metadata"]["name"]): each for each in render(values)}
+    (monitor,) = (each for (kind, _), each in made.items() if kind == "PodMonitor")
+    (deployment,) = (each for (kind, _), each in made.items() if kind == "Deployment")
+    (policy,) = (each for (kind, _), each in made.items() if kind == "NetworkPolicy")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+
+    assert monitor["metadata"]["labels"]["release"] == "stack"
+    assert monitor["spec"]["selector"]["matchLabels"] == labels
+    assert monitor["spec"]["podMetricsEndpoints"] == [{"port": "metrics"}]
+    assert {"podSelector": {"matchLabels": labels}} in policy["spec"]["ingress"][0]["from"]
 
 
 def test_accounting_is_off_by_default(render: Render) -> None:

@@ -88,9 +88,13 @@ WRONG: list[tuple[Values, list[Object], str]] = [
     (
         {},
         [quota({"pods": "3"}, {"pods": "2"}), node("a", LABELLED), node("b", LABELLED)],
-        "ResourceQuota team of namespace mon has pods=3 with 2 in use, and 2 pods need 1 each",
+        "ResourceQuota team of namespace mon has pods=3 with 2 in use, and this release needs 2 times 1:",
     ),
-    ({}, [quota({"limits.memory": "200Mi"})], "has limits.memory=200Mi with 0 in use, and 1 pods need 256Mi each"),
+    (
+        {},
+        [quota({"limits.memory": "200Mi"})],
+        "with 0 in use, and this release needs 1 times 256Mi:",
+    ),
     (
         {"runtimeClass": {"name": "nvidia"}},
         [named("RuntimeClass", "nvidia-cdi"), named("RuntimeClass", "kata")],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -68,6 +69,19 @@ def test_release_fits_into_its_secret(without: tuple[str, ...], limit: int, file
     given = yaml.safe_load(FIXTURES["everything"].read_text())
 
     assert secret_size(files({**given, **{part: {"enabled": False} for part in without}})) < limit
+
+
+def test_page_and_notes_state_the_size_of_a_release(files: Files) -> None:
+    rendered = [
+        files({"monitoring": {"enabled": enabled}, "dashboards": {"enabled": dashboards}})
+        for enabled, dashboards in ((False, False), (True, False), (True, True))
+    ]
+    line = re.search(r"of at most 1 MiB: [^.]*", (CHART / "README.md").read_text())
+    (notes,) = (text for path, text in rendered[2].items() if path.endswith("NOTES.txt"))
+
+    stated = [1000 * int(number) for number in re.findall(r"(\d+) KB", line[0] if line else "")]
+    assert stated == pytest.approx([secret_size(each) for each in rendered], rel=0.1)
+    assert [1000 * int(number) for number in re.findall(r"(\d+) KB", notes)] == [stated[2], stated[1]]
 
 
 def test_every_value_is_described() -> None:

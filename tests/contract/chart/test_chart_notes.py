@@ -52,6 +52,26 @@ def test_pod_of_helm_test_starts_where_every_node_has_a_taint(render: Render, on
     assert one(render({"tolerations": OWN_NODES}), "Pod")["spec"]["tolerations"] == [every, *OWN_NODES]
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, ""),
+        ({"resources": {"requests": {"cpu": "10m"}}}, "10m of cpu. On a node without that room it stays Pending"),
+        # Kubernetes takes the limit for a request that is absent.
+        ({"resources": {"requests": {"memory": None}}}, "256Mi of memory. On a node without that room it stays"),
+        (
+            {"resources": {"requests": {"cpu": 1}}, "priorityClass": {"preemptionPolicy": "PreemptLowerPriority"}},
+            "1 of cpu. On a node without that room it evicts pods of lower priority, running training too.",
+        ),
+    ],
+)
+def test_requests_that_a_full_node_lacks_are_named(given: Values, said: str, files: Files) -> None:
+    text = notes(files, given)
+
+    assert said in text
+    assert ("each pod requests" in text) == bool(said)
+
+
 def test_version_of_a_build_is_a_label_and_a_tag(tmp_path: Path) -> None:
     """A `+`, which versions may have, is refused in both."""
     made = tmp_path / "gpu-exporter"

@@ -251,6 +251,8 @@ def test_thresholds_of_a_namespace_an_account_and_a_class_are_values(render: Ren
         ("GpuUnderutilized", 'namespace="lab"', {"min_utilization_ratio": 0.1, "severity": "info"}),
         ("GpuUnderutilized", 'class="service",account=~"a|b"', {"window": "6h"}),
         ("GpuAllocatedIdle", 'namespace="lab"', {"window": "4h", "except": 'user="root"'}),
+        ("GpuOwnerWaste", 'account="course"', {"min_gpu_hours": 20}),
+        ("GpuOwnerWaste", 'class="interactive"', {"min_idle_ratio": 0.9}),
     )
     given = [{"alert": alert, "where": where, **values} for alert, where, values in overrides]
     alerts = {"rules": {"GpuUnderutilized": {"max_ignored_gpus": 1}, "GpuAllocatedIdle": {"except": 'class="batch"'}}}

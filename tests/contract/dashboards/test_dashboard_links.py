@@ -134,7 +134,7 @@ def test_links_lead_from_the_fleet_to_the_gpu_and_to_the_workload_in_two_clicks(
 @pytest.mark.parametrize("name", NAMES)
 def test_every_dashboard_lists_the_others(name: str) -> None:
     months = name in {"showback", "capacity"}
-    live, accounting = load(name)["links"]
+    live, accounting, bill = load(name)["links"]
     tags = {each: load(each)["tags"] for each in NAMES}
 
     assert (live["type"], live["tags"], live["keepTime"]) == ("dashboards", [uid.LIVE_TAG], not months)
@@ -143,7 +143,8 @@ def test_every_dashboard_lists_the_others(name: str) -> None:
         [uid.ACCOUNTING_TAG],
         months,
     )
-    assert all(each["includeVars"] and "placement" not in each for each in (live, accounting))
+    assert all(each["includeVars"] and "placement" not in each for each in (live, accounting, bill))
+    assert (bill["type"], bill["url"]) == ("link", f"/d/{uid.SHOWBACK}?from=now-1M/M&to=now-1M/M")
     assert {each for each in NAMES if uid.ACCOUNTING_TAG in tags[each]} == {"showback", "capacity"}
     assert all(len({uid.LIVE_TAG, uid.ACCOUNTING_TAG} & set(each)) == 1 for each in tags.values())
 

@@ -242,6 +242,12 @@ CASES: tuple[Case, ...] = (
         "30m",
         {f"gpu_accounting_scheduler_difference_ratio{_ACCOUNTING}": "0x10 0.07x30"},
     ),
+    fires(
+        "GpuSourceFailing",
+        "a day's recorded totals lack GPU time",
+        "30m",
+        {'cluster:gpu_accounting_difference:ratio{cluster="c1"}': "0x10 0.07x30"},
+    ),
     silent(
         "GpuSourceFailing",
         "the scheduler counts a little more",

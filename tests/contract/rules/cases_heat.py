@@ -19,7 +19,11 @@ THERMAL = (
         "GpuThermalThrottling",
         "a third of the time, by the driver's counters",
         "30m",
-        throttled("sw_thermal", "0+20x40") | throttled("hw_thermal", "0+2x40") | ALLOCATED | share(JOB, "0.5x200"),
+        throttled("sw_thermal", "0+20x40")
+        | throttled("hw_thermal", "0+2x40")
+        | ALLOCATED
+        | share(JOB, "0.5x200")
+        | {f'gpu_workload_info{{{NODE},{JOB},job_name="train"}}': "1x200"},
     ),
     fires(
         "GpuThermalThrottling",

@@ -7,7 +7,7 @@ from tests.contract.rules.case import NODE, Case, fires, silent
 _STATES = "gpu_workload_gpu_seconds_total"
 
 
-def _jobs(user: str, minutes: int, gpus: int = 8, idle: float = 1.0, of: int = 600) -> dict[str, str]:
+def jobs(user: str, minutes: int, gpus: int = 8, idle: float = 1.0, of: int = 600) -> dict[str, str]:
     """Jobs of one user, one after the other, each of so many minutes and this fraction of them idle."""
     found: dict[str, str] = {}
     for number in range(of // minutes):
@@ -23,7 +23,7 @@ def _jobs(user: str, minutes: int, gpus: int = 8, idle: float = 1.0, of: int = 6
     return found
 
 
-def _crash_loop(user: str) -> dict[str, str]:
+def crash_loop(user: str) -> dict[str, str]:
     """Pods of one Deployment, a new one every ten minutes."""
     found: dict[str, str] = {}
     for number in range(60):
@@ -63,7 +63,7 @@ _TWO_JOBS = {
     **_told("GpuUnderutilized", _job("9", "fay"), computing=1 / 3, wait_storage=1 / 6),
     **_told("GpuAllocatedIdle", _job("8", "fay"), computing=1 / 3, wait_cpu=2 / 3),
     f'gpu_workload_info{{{NODE},workload="slurm:8",job_name="train"}}': "1x120",
-    'gpu:price_per_hour{model="H200",currency="EUR"}': "2x120",
+    'gpu:price_per_hour{cluster="c1",model="H200",currency="EUR"}': "2x120",
     f'gpu_info{{{_ON_GPU_3},model="H200"}}': "1x120",
     f"gpu_allocation_ratio{{{_ON_GPU_3},{_job('8', 'fay')}}}": "1x120",
 }
@@ -95,16 +95,16 @@ CASES: tuple[Case, ...] = (
         "90m",
         _told("GpuUnderutilized", _job("9", "joe"), computing=1 / 5, wait_other=4 / 5),
     ),
-    fires("GpuOwnerWaste", "jobs of 25 minutes that hold 8 GPUs and idle", "390m", _jobs("eve", 25)),
-    fires("GpuOwnerWaste", "a crash loop, by its namespace", "420m", _crash_loop("")),
-    silent("GpuOwnerWaste", "jobs of 25 minutes that compute", "390m", _jobs("ada", 25, idle=0.2)),
-    silent("GpuOwnerWaste", "one GPU that idles for three hours", "180m", _jobs("ada", 25, gpus=1)),
+    fires("GpuOwnerWaste", "jobs of 25 minutes that hold 8 GPUs and idle", "390m", jobs("eve", 25)),
+    fires("GpuOwnerWaste", "a crash loop, by its namespace", "420m", crash_loop("")),
+    silent("GpuOwnerWaste", "jobs of 25 minutes that compute", "390m", jobs("ada", 25, idle=0.2)),
+    silent("GpuOwnerWaste", "one GPU that idles for three hours", "180m", jobs("ada", 25, gpus=1)),
     fires("GpuOwnerWaste", "interactive work on one GPU at a tenth", "390m", _SESSION),
-    silent("GpuOwnerWaste", "half an hour of idle jobs", "30m", _jobs("ada", 25)),
+    silent("GpuOwnerWaste", "half an hour of idle jobs", "30m", jobs("ada", 25)),
     silent(
         "GpuOwnerWaste",
         "sessions that the site leaves alone by class are part of the hours alone",
         "390m",
-        _jobs("ada", 25, idle=0.5),
+        jobs("ada", 25, idle=0.5),
     ),
 )

@@ -40,7 +40,7 @@ def counter(labels: str, values: str) -> Mapping[str, str]:
 CASES: dict[str, tuple[Mapping[str, str], float]] = {
     # `increase` gives nothing for the first sample: 60 of 7200 s were in it.
     "birth in the look-back": (counter(life("a", 180), "_x4 60+60x119 7200x600"), 7200),
-    # `x - (x offset 30m or 0)` counts the 3600 s of the past again.
+    # `x - (x offset 1h or 0)` counts the 3600 s of the past again.
     "not scraped for five hours": (counter(life("a", 0), "0+60x60 _x299 21600x300"), 21600),
     # A reset is no guess: the second life is a series of its own, even where it grows above the first.
     "restart that lost the disk": (
@@ -80,7 +80,7 @@ CASES: dict[str, tuple[Mapping[str, str], float]] = {
 def _document(series: Mapping[str, str], rules: Path, expected: Mapping[str, float]) -> Mapping[str, object]:
     return {
         "rule_files": [str(rules)],
-        "evaluation_interval": "30m",
+        "evaluation_interval": "1h",
         "tests": [
             {
                 "interval": "1m",
@@ -150,3 +150,37 @@ def test_levels_are_teams_users_and_the_whole_cluster_by_model_and_state(rules: 
     }
 
     assert complaint(_document(series, rules, expected), tmp_path) == ""
+
+
+@pytest.mark.parametrize(("service", "difference"), [(96 * 3600.0, 0.0), (80 * 3600.0, 0.2)])
+def test_recorded_totals_of_a_day_are_compared_with_the_service(
+    service: float, difference: float, tmp_path: Path
+) -> None:
+    """Four GPUs, one of them free, for more than a day. A young installation is not compared."""
+    groups = yaml.safe_load((RULES / "gpu-recording.yaml").read_text())["groups"]
+    day = next(each for each in groups if each["name"] == "gpu-day")
+    day["rules"] = [each for each in day["rules"] if each["record"] == "cluster:gpu_accounting_difference:ratio"]
+    rules = tmp_path / "day.json"
+    rules.write_text(json.dumps({"groups": [day]}))
+    recorded = 'cluster_state:gpu_owner_gpu_seconds:increase{{cluster="{}",state="{}"}}'
+    rows = {
+        recorded.format("c1", "computing"): "10800x29",
+        recorded.format("c1", "free"): "3600x29",
+        recorded.format("young", "free"): "_x20 3600x9",
+        'gpu_accounting_day_gpu_seconds{cluster="c1"}': f"{service}x29",
+        'gpu_accounting_day_gpu_seconds{cluster="young"}': f"{service}x29",
+    }
+    test = {
+        "interval": "1h",
+        "input_series": [{"series": name, "values": values} for name, values in rows.items()],
+        "promql_expr_test": [
+            {
+                "expr": "round(cluster:gpu_accounting_difference:ratio, 0.001)",
+                "eval_time": "1741m",
+                "exp_samples": [{"labels": '{cluster="c1"}', "value": difference}],
+            }
+        ],
+    }
+    document = {"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": [test]}
+
+    assert complaint(document, tmp_path) == ""

@@ -20,7 +20,7 @@ from helm import pack
 from tests.contract.rules.promtool import RULES
 from tests.stack import program
 
-MAX_ALERTS, MAX_EXPRESSION_LINES, MAX_EXPRESSION = 36, 6, 1100
+MAX_ALERTS, MAX_EXPRESSION_LINES, MAX_EXPRESSION, MAX_TEXT = 36, 6, 1100, 4000
 MARK = re.compile(r"<(?:(Gpu\w+)\.)?(\w+)>")
 
 
@@ -116,6 +116,8 @@ def test_alerts_are_few_and_all_expressions_can_be_read() -> None:
     assert len([rule for rule in rules if "alert" in rule]) <= MAX_ALERTS
     assert [rule for rule in rules if len(rule["expr"].splitlines()) > MAX_EXPRESSION_LINES] == []
     assert [rule for rule in rules if len(rule["expr"]) > MAX_EXPRESSION] == []
+    texts = [text for rule in rules for text in rule.get("annotations", {}).values()]
+    assert [text for text in texts if len(text) > MAX_TEXT] == []
 
 
 def test_every_alert_says_in_one_sentence_what_it_means() -> None:

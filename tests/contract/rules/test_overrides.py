@@ -11,6 +11,7 @@ import yaml
 from deploy.prometheus.overrides import Override
 from deploy.prometheus.render import Settings, render
 from tests.contract.rules.case import JOB, NODE, OWNER
+from tests.contract.rules.cases_waste import crash_loop, jobs
 from tests.contract.rules.cases_workload import UP, allocated, ledger
 from tests.contract.rules.promtool import complaint, only
 from tests.contract.rules.series import share, xid
@@ -47,7 +48,7 @@ def _complaint(alert: str, settings: Settings, series: Mapping[str, str], fired:
     groups = [*recordings, {"name": "overrides", "rules": made}]
     (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": groups}))
     at, labels = fired
-    query = f'count by (alertname, workload, severity) (ALERTS{{alertname="{alert}",alertstate="firing"}})'
+    query = f'count by (alertname, workload, severity, user) (ALERTS{{alertname="{alert}",alertstate="firing"}})'
     samples = [{"labels": labels, "value": 1}] if labels else []
     test = {
         "interval": "1m",
@@ -57,6 +58,34 @@ def _complaint(alert: str, settings: Settings, series: Mapping[str, str], fired:
     order = [group["name"] for group in groups]
     document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "group_eval_order": order, "tests": [test]}
     return complaint(document, folder)
+
+
+_CHAINS = {
+    **jobs("eve", 25),
+    **{
+        name.replace("gpu_workload_allocated_gpus", "gpu_workload_info"): values.replace("8x", "1x")
+        for name, values in jobs("eve", 25).items()
+        if name.startswith("gpu_workload_allocated_gpus")
+    },
+    **crash_loop("bob"),
+}
+"""Two owners of many short workloads that idle: eve's are of account `vision`, bob's are pods."""
+
+
+@pytest.mark.parametrize(
+    ("of_all", "of_account", "told"),
+    [({}, {"min_gpu_hours": 1000}, "bob"), ({"min_gpu_hours": 1000}, {"min_gpu_hours": 4}, "eve")],
+)
+def test_letter_to_an_owner_of_the_account_has_its_thresholds(
+    of_all: Mapping[str, float], of_account: Mapping[str, float], told: str, tmp_path: Path
+) -> None:
+    settings = Settings(
+        values={"GpuOwnerWaste": of_all},
+        overrides=[Override(alert="GpuOwnerWaste", where='account="vision"', values=of_account)],
+    )
+    fired = f'{{alertname="GpuOwnerWaste", severity="warning", user="{told}"}}'
+
+    assert _complaint("GpuOwnerWaste", settings, _CHAINS, ("420m", fired), tmp_path) == ""
 
 
 _CRASHED = {
@@ -79,7 +108,7 @@ _CRASHED = {
                     Override(alert="GpuXidApplication", where='workload_namespace="ml"', values={"severity": "info"})
                 ]
             ),
-            '{alertname="GpuXidApplication", severity="info", workload="ml/train-0"}',
+            '{alertname="GpuXidApplication", severity="info", user="ada", workload="ml/train-0"}',
         ),
     ],
 )

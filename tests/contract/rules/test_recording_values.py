@@ -157,7 +157,7 @@ EXPECTED: dict[str, dict[str, float]] = {
     "workload:gpu_utilization_good:ratio": {'cluster="c2", workload="quiet/train-1"': 0.35},
     # 16 minutes at 0.75 GPUs, and four in which the five minutes of the rate were not full yet.
     "cluster:gpu_waste_hours:sum1d": {WEST: 0.225, EAST: 0},
-    "workload:gpu_waste_hours:topk30m": {f'{WEST}, workload="ml/train-0"': 0.225},
+    "workload:gpu_waste_hours:topk1h": {f'{WEST}, workload="ml/train-0"': 0.225},
 }
 
 

@@ -35,6 +35,7 @@ OF_SCRAPERS = set(SCRAPE.split(", "))
 OTHERS = {
     "up": {"slurm_partition"},
     "gpu_accounting_scheduler_difference_ratio": set(),
+    "gpu_accounting_day_gpu_seconds": set(),
     "gpu_accounting_unread_nodes": set(),
     "gpu_accounting_waiting_gpus": {"reason"},
     "gpu_accounting_waiting_jobs": {"size"},
@@ -50,7 +51,7 @@ OTHERS = {
     "kueue_cluster_queue_resource_reservation": {"cohort", "cluster_queue", "flavor", "resource"},
     "kube_node_created": set(),
     "kube_node_info": set(),
-    "gpu:price_per_hour": {"model", "currency"},
+    "gpu:price_per_hour": {"cluster", "model", "profile", "currency"},
     "kube_node_status_condition": {"condition", "status"},
     "kube_node_spec_unschedulable": set(),
     "kube_node_status_capacity": {"resource", "unit"},

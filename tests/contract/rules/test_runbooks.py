@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from promql_parser import parse
 
+from deploy.prometheus.recordings_common import STATE_INDEX
 from deploy.prometheus.render import ALERTS, RUNBOOKS, Settings, render
 from deploy.prometheus.states import LOST
 from exporter.collectors.xid_catalogue import class_of
@@ -127,7 +128,9 @@ def test_classes_in_the_runbook_are_those_of_the_catalogue() -> None:
 
 @pytest.mark.parametrize("state", LOST)
 def test_low_utilization_has_advice_for_every_lost_state(state: str) -> None:
-    description = texts("GpuUnderutilized", Settings())["description"]
+    asked = texts("GpuUnderutilized", Settings())["description"]
+    words = [labels for labels, _ in STATE_INDEX.rules if labels["state"] == state]
 
-    assert f"eq .Labels.state `{state}`" in description
+    assert f"|{state}|" in re.sub('[~"]', "|", asked)
+    assert [set(labels) for labels in words if labels["title"] and labels["advice"]] == [{"state", "title", "advice"}]
     assert f"| `{state}` |" in page("GpuUnderutilized")

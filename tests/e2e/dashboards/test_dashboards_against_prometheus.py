@@ -38,8 +38,9 @@ EMPTY = {
     ("showback", "Budget at the end of the month"),
     *(
         ("capacity", panel)  # nothing waits, and no kube-state-metrics tells of pods
-        for panel in ("Waiting GPUs", "Waiting time", "Requested sizes", "GPUs that work waited for")
+        for panel in ("Answer", "Waiting GPUs", "Waiting time", "Requested sizes", "GPUs that work waited for")
     ),
+    ("capacity", "Demand in 30 days"),  # an hour is no trend
     ("job", "Cost so far"),
     ("job", "Progress"),  # the job it opens on does not report
     ("job", "By node"),  # runs on one node

@@ -52,10 +52,10 @@ def published() -> dict[str, Any]:
     return {"apiVersion": API, "kind": "ResourceSlice", "metadata": {"name": "gpu-node-1-gpu"}, "spec": spec}
 
 
-def claiming(name: str, uuid: str) -> list[dict[str, Any]]:
+def claiming(name: str, uuid: str, **more: Any) -> list[dict[str, Any]]:
     """A claim of one instance, and the pod that holds it."""
     wish = {"cel": {"expression": f"device.attributes['{DRIVER}'].uuid == '{uuid}'"}}
-    request = {"name": "mig", "exactly": {"deviceClassName": "mig.nvidia.com", "selectors": [wish]}}
+    request = {"name": "mig", "exactly": {"deviceClassName": "mig.nvidia.com", "selectors": [wish], **more}}
     spec = {"devices": {"requests": [request]}}
     claim = {"apiVersion": API, "kind": "ResourceClaim", "metadata": {"name": name, "namespace": "team-a"}}
     holder = pod(name, EXCLUSIVE, 0)
@@ -92,7 +92,7 @@ def values(cluster: Cluster) -> Iterator[Path]:
 def holders(text: str) -> dict[str, str]:
     """Pod by UUID of the instance it holds."""
     found = samples(text, "gpu_mig_allocation_ratio")
-    return {labels["pod"]: labels["uuid"] for labels, _ in found if labels["pod"] in {"alone", "like"}}
+    return {labels["pod"]: labels["uuid"] for labels, _ in found if labels["pod"] in {"alone", "like", "monitor"}}
 
 
 def unresolved(text: str) -> float:
@@ -125,3 +125,26 @@ def test_resource_slices_tell_which_of_two_alike_a_claim_means(cluster: Cluster,
             raise NotYetError(text)
 
     wait_for(told, 60)
+
+
+@pytest.mark.usefixtures("claimed")
+def test_claim_with_admin_access_holds_nothing(cluster: Cluster, values: Path) -> None:
+    """The kubelet lists the monitor beside the holder; the API server tells that its claim only watches."""
+    metadata = {"name": "team-a", "labels": {"resource.kubernetes.io/admin-access": "true"}}
+    cluster.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, *claiming("monitor", ALONE, adminAccess=True)
+    )
+
+    def told(expected: dict[str, str]) -> None:
+        if holders(text := metrics(cluster)) != expected:
+            raise NotYetError(text)
+
+    try:
+        cluster.kubectl("wait", "-n", "team-a", "--for=condition=Ready", "pod/monitor", "--timeout=120s")
+        deploy(cluster, values, "--set", "attribution.pods.api=false")
+        wait_for(lambda: told({"alone": ALONE, "monitor": ALONE}), 60)
+        deploy(cluster, values)
+        wait_for(lambda: told({"alone": ALONE, "like": LIKE}), 60)
+    finally:
+        cluster.kubectl("delete", "pod", "-n", "team-a", "monitor")
+        cluster.kubectl("delete", "resourceclaim", "-n", "team-a", "monitor")

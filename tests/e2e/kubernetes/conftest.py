@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,9 @@ def images(home: Path) -> list[Path]:
 def cluster(home: Path, runtime: Path, images: list[Path]) -> Iterator[Cluster]:
     with running(home, runtime, images) as made:
         made.kubectl("apply", "--server-side", "-f", str(TOOLS / "crds"))
+        # Discovery knows the kinds a moment later. Until then `monitoring.enabled=auto` makes none of them.
+        for kind in ("servicemonitors", "podmonitors", "prometheusrules"):
+            wait_for(partial(made.kubectl, "get", f"{kind}.monitoring.coreos.com"), 60)
         made.kubectl("label", "node", "--all", "nvidia.com/gpu.present=true")
         yield made
 

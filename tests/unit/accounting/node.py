@@ -28,6 +28,8 @@ class Job:
     end: float
     gpus: tuple[str, ...] = ("GPU-0",)
     account: str = "vision"
+    user: str = "ada"
+    state: str = "computing"
     reports_end: bool = True
     reports_start: bool = True
     fraction: float = 1.0
@@ -41,7 +43,7 @@ class Job:
         if self.namespace:
             workload = f"{self.namespace}/Job/{self.id}"
             return Owner(workload, "pod", namespace=self.namespace, pod=self.id, container="main")
-        return Owner(f"slurm:{self.id}", "slurm", slurm_job=self.id, user="ada", account=self.account)
+        return Owner(f"slurm:{self.id}", "slurm", slurm_job=self.id, user=self.user, account=self.account)
 
     @property
     def gpu_seconds(self) -> float:
@@ -117,7 +119,7 @@ class Node:
     def _cycle(self) -> Cycle:
         running = [job for job in self.jobs if job.start <= self.now < job.end]
         usage = [
-            Usage(job.owner, gpu, job.profile, {"computing": job.fraction}, 0.0, 100.0)
+            Usage(job.owner, gpu, job.profile, {job.state: job.fraction}, 0.0, 100.0)
             for job in running
             for gpu in job.gpus
         ]

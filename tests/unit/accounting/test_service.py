@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -19,6 +21,7 @@ from exporter.core.threads import Threads
 from exporter.tools.report.accounting import command
 from exporter.tools.report.accounting.collector import NodeAccess, collect
 from exporter.tools.report.accounting.database import Cursor, Database, SchedulerJob
+from exporter.tools.report.accounting.prices import PriceRow, Prices
 from exporter.web.app import ALLOCATIONS, App, Policy, Response, RouteHandlers
 from exporter.web.auth import BasicAuth
 from exporter.web.server import Server
@@ -195,6 +198,50 @@ def test_sums_of_hours_change_nothing(fleet: Fleet, database: Database) -> None:
     assert accounts(database)["robots"] == 60
 
 
+def test_database_of_an_older_service_goes_on(tmp_path: Path) -> None:
+    """Its view of allocations had no pool of pods, and nothing was added up."""
+    path, owner = tmp_path / "service.sqlite", Owner("web/Pod/x", "pod", namespace="web")
+    old = Database(path)
+    old.add("a", "a", Cursor("s", 1), [{**LATE, "facts": {"owner": owner, "details": {"label_pool": "spot"}}}], T0)
+    old.close()
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.executescript(
+            "DROP VIEW owned; DROP VIEW allocated; DELETE FROM changed; DELETE FROM observed; PRAGMA user_version = 1;"
+            "CREATE VIEW allocated AS SELECT 1 AS hour; CREATE VIEW owned AS SELECT hour FROM allocated;"
+        )
+    spot = Prices("EUR", (PriceRow("A100", 0.5, pool="spot"), PriceRow("", 2.0)))
+
+    for _ in range(2):
+        with contextlib.closing(Database(path)) as new:
+            new.sum_hours()
+            (charge,) = new.charges("team", T0 - 7200, T0 + 7200, spot)
+            assert new.hours_covered(T0 - 7200, T0 + 7200) == 1
+        assert (charge.name, charge.price, charge.hours) == ("web", 0.5, 60 / 3600)
+
+
+def test_sums_outlive_the_rows_that_are_forgotten(fleet: Fleet, database: Database) -> None:
+    fleet.run(T0 + 3600)
+    collect(database, NODES, fleet.ask, lambda: T0)
+    database.sum_hours()
+    before = accounts(database)
+
+    database.forget(T0 + 1800)  # in the middle of the hour: a late row adds it up anew
+    database.add("gpu09", "gpu09", Cursor("s", 1), [LATE], T0)
+    database.sum_hours()
+    assert accounts(database) == before
+
+    database.forget(T0 + 3601)
+    assert accounts(database) == before
+    assert database.totals("job", T0, T0 + 3600) == []
+
+
+def test_retention_of_the_service_is_longer_than_that_of_the_nodes(tmp_path: Path) -> None:
+    options = ("--nodes", "http://127.0.0.1:1", "--interval", "0", "--state.dir", str(tmp_path), "--retention", "7d")
+
+    with pytest.raises(ConfigError, match="--retention: expected more than 7d"):
+        command.run(load(command.AccountingConfig, options, {}))
+
+
 def test_total_names_the_nodes_without_data(database: Database) -> None:
     """Hours of which only the scheduler knows, or that the exporter did not see, have no data."""
     hour = int(T0 // 3600)
@@ -275,6 +322,22 @@ def test_difference_to_the_scheduler_is_a_metric_of_the_service(tmp_path: Path) 
     metrics = ("unread_nodes", "scheduler_difference_ratio")
     values = [command._REGISTRY.get_sample_value(f"gpu_accounting_{name}") for name in metrics]  # pyright: ignore[reportPrivateUsage]
     assert (status, values) == (1, [1.0, 0.5])
+
+
+@pytest.mark.parametrize(("hours", "seconds"), [(24, 24 * 3600.0), (23, 0.0)])
+def test_gpu_time_of_a_whole_day_is_a_metric_of_the_service(tmp_path: Path, hours: int, seconds: float) -> None:
+    now = int(time.time()) // 3600
+    database = Database(tmp_path / command.DATABASE)
+    rows = [
+        {**LATE, "allocation": f"{back}", "hour": now - back, "states": {"free": 3600.0}} for back in range(hours + 1)
+    ]
+    database.add("n1", "n1", Cursor("s", 1), rows, 0.0)
+    database.close()
+    options = ("--nodes", "http://127.0.0.1:1", "--interval", "0", "--state.dir", str(tmp_path))
+
+    command.run(load(command.AccountingConfig, options, {}))
+
+    assert command._REGISTRY.get_sample_value("gpu_accounting_day_gpu_seconds") == seconds  # pyright: ignore[reportPrivateUsage]
 
 
 def test_price_file_with_an_error_is_refused_at_the_start(tmp_path: Path) -> None:

@@ -252,12 +252,35 @@ def test_rule_file_has_the_price_of_each_exact_model_from_its_day_on(listed: Any
 
     assert (rule["record"], rule["labels"]) == ("gpu:price_per_hour", {"currency": "EUR"})
     assert promql_parser.parse(rule["expr"])
-    h100 = '"model", "NVIDIA H100 80GB HBM3", "", "")'
+    h100 = '0 * profile:gpu_info:group{model="NVIDIA H100 80GB HBM3"}'
     assert rule["expr"] == (
-        f"max by (model) (label_replace(vector(3) and on () vector(time()) < 1792108800, {h100}"
-        f" or label_replace(vector(2) and on () vector(time()) >= 1792108800, {h100}"
-        ' or label_replace(vector(1.5), "model", "NVIDIA A100-SXM4-80GB", "", ""))'
+        f"max by (cluster, model, profile) ({h100} + 3 and on () vector(time()) < 1792108800"
+        f" or {h100} + 2 and on () vector(time()) >= 1792108800"
+        ' or 0 * profile:gpu_info:group{model="NVIDIA A100-SXM4-80GB"} + 1.5)'
     )
+
+
+CLUSTERS = """
+prices:
+  - {cluster: west, profile: 1g.10gb, per_gpu_hour: 2}
+  - {cluster: west, per_gpu_hour: 1}
+  - {per_gpu_hour: 3}
+"""
+
+
+@pytest.mark.parametrize(("cluster", "instance", "whole"), [("west", 2, 1), ("east", 3, 3), ("", 3, 3)])
+def test_row_of_a_cluster_is_of_that_cluster(
+    listed: Any, tmp_path: Path, cluster: str, instance: float, whole: float
+) -> None:
+    database = Database(tmp_path / DATABASE)
+    sliced = {**row("8", "bio", moment(5, 0), A100, 2.0), "profile": "1g.10gb"}
+    database.add("gpu01", "gpu01", Cursor("s", 2), (sliced,), 0.0)
+    database.close()
+    (tmp_path / "prices.yaml").write_text(CLUSTERS)
+
+    teams = by_name(listed("--format", "json", "--cluster", cluster).out)
+
+    assert (teams["bio"]["cost"], teams["vision"]["cost"]) == (2 * instance, 5 * whole)
 
 
 def test_team_has_its_budget_and_a_forecast_to_the_end_of_the_month(listed: Any, tmp_path: Path) -> None:

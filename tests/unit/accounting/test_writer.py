@@ -115,6 +115,26 @@ def test_damaged_file_is_set_aside_and_a_new_store_begins(tmp_path: Path, conten
     store.close()
 
 
+def test_file_that_is_removed_while_it_is_open_comes_back_whole(writer: Writer, tmp_path: Path) -> None:
+    """The service goes on at its cursor: the store has its id and its numbers."""
+    path = tmp_path / "a.sqlite"
+    writer.offer(batch(1.0))
+    writer.write_once()
+    before = read_after(path, 0, 10)
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(f"a.sqlite{suffix}").unlink()
+
+    writer.offer(batch(2.0, job="2"))
+    writer.write_once()
+
+    after = read_after(path, 0, 10)
+    assert (after["store"], after["rows"][0]) == (before["store"], before["rows"][0])
+    assert [row["seq"] for row in after["rows"]] == [1, 2]
+    writer.offer(batch(3.0, job="2"))
+    writer.write_once()
+    assert states(path) == [1.0, 3.0]
+
+
 def test_file_of_a_newer_version_is_set_aside(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     with sqlite3.connect(path) as database:

@@ -40,7 +40,7 @@ def test_deleted_pods_process_keeps_its_name(tmp_path: Path) -> None:
     before = joined.join([A], {A.uuid: [7]}, process, 1.0).processes
     kubernetes._poller.answer = type(kubernetes._poller.answer)((), 2.0)
 
-    assert joined.join([A], {A.uuid: [7]}, process, 3.0).processes[7].workload == before[7].workload == "ml/train"
+    assert joined.join([A], {A.uuid: [7]}, process, 3.0).processes[7].workload == before[7].workload == "ml/Pod/train"
 
 
 def test_pod_that_was_given_nothing_goes_by_its_uid_after_a_while(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_pod_that_was_given_nothing_goes_by_its_uid_after_a_while(tmp_path: Path
 
 
 def _container(name: str, pod: str = "train-0") -> Owner:
-    return Owner(f"ml/{pod}", "pod", "ml", pod, name)
+    return Owner(f"ml/Pod/{pod}", "pod", "ml", pod, name)
 
 
 def test_containers_of_one_pod_hold_what_each_was_given_of_a_gpu(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_job_in_a_pod_is_both_and_outranks_the_pod(tmp_path: Path) -> None:
     ownership = joined.join([A, B], {A.uuid: [70]}, of([host_process(70, cgroup(path))]), 1.0)
 
     both = Owner("slurm:7", "slurm", namespace="slurm", pod="n1-0", container="slurmd", slurm_job="7", user="alice")
-    pod = Owner("slurm/n1-0", "pod", namespace="slurm", pod="n1-0", container="slurmd")
+    pod = Owner("slurm/Pod/n1-0", "pod", namespace="slurm", pod="n1-0", container="slurmd")
     assert ownership.holders == {A.uuid: (both,), B.uuid: (pod,)}
 
 
@@ -128,7 +128,7 @@ def test_idle_job_in_a_pod_that_a_dra_driver_gave_gpus_holds_what_its_prolog_sai
     ownership = joined.join([A, B], {}, {}, 1.0)
 
     both = Owner("slurm:7", "slurm", namespace="slurm", pod="n1-0", container="slurmd", slurm_job="7", user="alice")
-    pod = Owner("slurm/n1-0", "pod", namespace="slurm", pod="n1-0", container="slurmd")
+    pod = Owner("slurm/Pod/n1-0", "pod", namespace="slurm", pod="n1-0", container="slurmd")
     assert ownership.holders == {A.uuid: (pod,), B.uuid: (both,)}
 
 
@@ -160,7 +160,7 @@ def test_cluster_inside_a_pod_is_that_pods(tmp_path: Path, logged: dict[str, tup
         for now in (1.0, 1.0 + HOLD_SECONDS):
             ownership = joined.join([A, B], {A.uuid: [7], B.uuid: [8]}, processes, now)
 
-    pod = Owner("ml/node-0", "pod", "ml", "node-0", "main")
+    pod = Owner("ml/Pod/node-0", "pod", "ml", "node-0", "main")
     assert ownership.processes == {7: pod, 8: pod}
     assert ownership.holders == {A.uuid: (pod,), B.uuid: (pod,)}
     assert ownership.cgroups == {pod: f"/kubepods/burstable/pod{POD}/{CONTAINER_ID}"}
@@ -195,8 +195,7 @@ def test_plain_pods_are_a_workload_each_and_a_guessed_name_is_inferred(tmp_path:
         ownership = attribution_of(Parts(source)).join([A, B], {A.uuid: [7], B.uuid: [8]}, processes, 1.0)
 
     assert {owner.workload: info.trust for owner, info in ownership.info.items()} == dict.fromkeys(
-        ("ml/Pod/llama-2", "ml/Pod/llama-3") if known else ("ml/llama-2", "ml/llama-3"),
-        "exact" if known else "inferred",
+        ("ml/Pod/llama-2", "ml/Pod/llama-3"), "exact" if known else "inferred"
     )
 
 

@@ -33,7 +33,7 @@ _STATIC: Mapping[str, Any] = {
         "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "gpu01", "uid": "n", "controller": True}],
     },
     "root": "Pod/monitor-gpu01",
-    "by_name": "/monitor-gpu01",
+    "by_name": "Pod/monitor-gpu01",
 }
 
 
@@ -204,6 +204,11 @@ def test_all_pods_of_a_cluster_have_one_name_and_those_of_another_have_another(p
 )
 def test_pod_names_that_people_write_too_are_not_merged(one: str, other: str) -> None:
     assert by_name(one).name != by_name(other).name
+
+
+def test_plain_pod_is_not_merged_with_pods_of_a_controller_of_its_name() -> None:
+    assert by_name("same") == TopLevelOwner("same", "Pod", inferred=True)
+    assert by_name("same-x7k2p") == TopLevelOwner("same", "", inferred=True)
 
 
 def test_pods_of_one_replica_set_are_merged_by_its_hash() -> None:

@@ -253,6 +253,24 @@ def test_json_that_is_none_is_passed_over(tmp_path: Path, document: str) -> None
     assert ask("7") == ALICE
 
 
+def test_empty_json_is_of_an_unknown_job_or_of_a_slurmctld_that_is_away(tmp_path: Path) -> None:
+    """Slurm 24.11 writes no error into either, and ends with status 0."""
+    by_json(tmp_path)
+    (tmp_path / "empty").write_text('{"jobs": [], "last_update": {"set": true, "number": 0}, "errors": []}')
+    body = f'[ "$2" = --json ] && exec cat {tmp_path}/empty; cat {tmp_path}/why >&2; exit 1'
+    ask = ShowJob(script(tmp_path, body), timeout=60.0)
+    (tmp_path / "why").write_text("slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n")
+    with pytest.raises(SourceError, match="Unable to contact"):
+        ask("7")
+    (tmp_path / "why").write_text("slurm_load_jobs error: Invalid job id specified\n")
+    assert ask("7") is None
+
+    (tmp_path / "said.json").rename(tmp_path / "empty")
+    found = ask("7")
+    assert found
+    assert found.user == "alice"
+
+
 @pytest.mark.parametrize(
     "odd", [{"job_id": "7"}, {"user_name": 1}, {"nodes": ["a"]}, {"gres_detail": [1, None]}, {"job_state": [{}]}]
 )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from exporter.attribution.background_source import SourceError
 from exporter.attribution.join import SETTLE_SECONDS
 from exporter.attribution.owner import Owner, Ownership
 from exporter.attribution.slurm.job import Job, NodeGres
 from exporter.attribution.slurm.reconciliation import Steps
-from exporter.core.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime, monotonic_time
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
 from tests.attribution_kit.slurm_node import STEP, Node, job
 
@@ -51,6 +53,10 @@ def _running(number: str) -> Job:
 
 def _steps(ownership: Ownership) -> tuple[int, int | None]:
     return next((each.conflicts, each.stale) for each in ownership.health if each.source == "slurm_steps")
+
+
+def _answered(ownership: Ownership) -> bool:
+    return next(each.success for each in ownership.health if each.source == "slurm_steps")
 
 
 def _fractions(ownership: Ownership) -> Mapping[Owner, float]:
@@ -93,3 +99,58 @@ def test_shared_gpu_of_two_jobs_is_no_contradiction(tmp_path: Path, monkeypatch:
     conflict = _Conflict(tmp_path, monkeypatch)
 
     assert _steps(conflict.join(1.0)) == (0, 0)
+
+
+def test_round_of_questions_shows_in_the_health_once_it_has_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slurmd is first asked when its first job appears, or exits; a busy machine's scontrol takes a second."""
+    conflict = _Conflict(tmp_path, monkeypatch)
+    assert conflict.reconciliation
+    assert _answered(conflict.join(1.0))
+
+    meanwhile: list[bool] = []
+    scontrol = conflict.reconciliation._scontrol
+
+    def slurmd_runs() -> bool:
+        meanwhile.append(_answered(conflict.join(2.0)))
+        return True
+
+    monkeypatch.setattr(scontrol, "slurmd_runs", slurmd_runs)
+    conflict.ask()
+    assert (meanwhile, _answered(conflict.join(3.0))) == ([True], True)
+
+    def refuse() -> Steps:
+        raise SourceError("no answer")
+
+    monkeypatch.setattr(scontrol, "steps", refuse)
+    later = monotonic_time() - MonotonicTime(0.0) + SETTLE_SECONDS
+    monkeypatch.setattr(conflict.reconciliation, "_clock", lambda: MonotonicTime(later))
+    conflict.ask()
+    assert not _answered(conflict.join(4.0))
+
+
+def test_job_that_begins_again_on_the_node_that_lost_it_has_its_gpus_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was requeued, and no epilog had removed its file: the prolog has written it again."""
+    node = Node(tmp_path, controller={"7": Job("7", "alice", state="PENDING")})
+    reconciliation, ended, file = node.slurm._reconciliation, node.slurm._ended, node.mapping / "job_7"
+    assert reconciliation
+    assert ended
+    file.write_text("SLURM_JOB_ID=7\nSLURM_JOB_USER=alice\nSLURM_JOB_GPUS=0\n")
+    before = file.stat().st_mtime - 60.0
+    os.utime(file, (before, before))
+    node.read()
+    later = monotonic_time() - MonotonicTime(0.0) + SETTLE_SECONDS
+    monkeypatch.setattr(reconciliation, "_clock", lambda: MonotonicTime(later))
+    monkeypatch.setattr(reconciliation._scontrol, "steps", lambda: Steps(frozenset(), visible=True))
+    monkeypatch.setattr(reconciliation._scontrol, "slurmd_runs", lambda: True)
+    monkeypatch.setattr(reconciliation._scontrol, "settings", dict)
+    ended.ask_once()
+    assert node.slurm.ended() == {"7"}
+
+    os.utime(file, (before, before + 120.0))
+    node.read()
+    assert node.slurm.ended() == set()
+    assert node.slurm.present() == {"7"}

@@ -206,3 +206,15 @@ def test_start_of_a_job_is_the_prologs_moment_within_slurms_second(
 
     found = [node.slurm.job(job) for job in ("7", "8")]
     assert [each and each.start_time for each in found] == [pytest.approx(begin)] * 2
+
+
+def test_start_of_a_job_is_the_time_of_its_file_until_slurmctld_answers(tmp_path: Path) -> None:
+    """Slurm 22.05 gives its prolog no start."""
+    node = Node(tmp_path, controller={})
+    (node.mapping / "job_7").write_text("SLURM_JOB_ID=7\nSLURM_JOB_GPUS=0\n")
+    os.utime(node.mapping / "job_7", (1000.4, 1000.4))
+    node.read()
+
+    known = node.slurm.job("7")
+    assert known
+    assert known.start_time == pytest.approx(1000.4)

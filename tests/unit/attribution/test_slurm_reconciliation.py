@@ -105,7 +105,7 @@ def test_nothing_is_asked_while_no_job_is_silent_or_not_for_long() -> None:
 
     assert slurm.after() == {}
     assert slurm.after("7", seconds=SETTLE_SECONDS - 1) == {}
-    assert (slurm.questions, slurm.slurmd_questions) == ([], 0)
+    assert (slurm.questions, slurm.slurmd_questions) == ([], 1)  # slurmd alone: it is lost only once it has answered
 
 
 def test_slurmd_alone_decides_while_slurmctld_is_away() -> None:
@@ -173,10 +173,12 @@ def test_job_with_a_step_has_ended_where_slurmctld_says_so_after_slurmd_is_lost(
     slurm.slurmd = False
 
     assert set(slurm.after("7", programs="8", seconds=INTERVAL)) == {"7"}
-    slurm.questions.clear()
-    for _ in range(2):
-        slurm.after("7", programs="8", seconds=INTERVAL)
-    assert slurm.questions == ["steps", "steps"]
+    asked, lost_at = list[float](), slurm.now
+    while slurm.now < lost_at + 200:
+        slurm.questions.clear()
+        slurm.after("7", programs="8", seconds=slurm.reconciliation.pause)
+        asked += [slurm.now - lost_at] * slurm.questions.count("8")
+    assert asked == [3, 6, 12, 24, 54, 99, 144, 189]
 
 
 def test_job_that_had_just_begun_when_slurmd_was_lost_is_asked_about_in_the_first_round() -> None:
@@ -185,6 +187,45 @@ def test_job_that_had_just_begun_when_slurmd_was_lost_is_asked_about_in_the_firs
     slurm.slurmd = False
 
     assert set(slurm.after(programs="78", seconds=SETTLE_SECONDS / 2)) == {"7"}
+
+
+def test_job_that_was_just_asked_about_is_asked_about_again_once_slurmd_is_lost() -> None:
+    slurm = Asked({"8"}, CONTAIN, {"7": "RUNNING", "8": "RUNNING"})
+    assert slurm.after("7", programs="8") == {}
+    slurm.slurmd = False
+    slurm.after("7", programs="8", seconds=1)
+    assert slurm.questions == ["steps", "7", "steps", "8", "7"]
+
+    slurm.jobs = {"7": "NODE_FAIL", "8": "PENDING"}  # slurmctld gives the node up a moment later
+    assert set(slurm.after("7", programs="8", seconds=slurm.reconciliation.pause)) == {"7", "8"}
+    slurm.slurmd = True
+    slurm.after("7", programs="8")
+    assert slurm.reconciliation.pause == INTERVAL
+
+
+def test_job_whose_slurmd_is_lost_a_second_after_its_start_is_asked_about_at_once() -> None:
+    slurm = Asked(set(), CONTAIN, {"7": "RUNNING"})
+
+    assert slurm.reconciliation.watch(set(), set()) is False
+    assert slurm.reconciliation.watch({"7"}, set()) is True
+    assert slurm.after(programs="7", seconds=0) == {}
+    slurm.slurmd, slurm.jobs = False, {"7": "PENDING"}
+    assert set(slurm.after(programs="7", seconds=1)) == {"7"}
+    assert slurm.reconciliation.watch({"7", "8"}, set()) is False
+
+
+def test_round_is_due_once_when_the_process_of_slurmd_exits(tmp_path: Path) -> None:
+    command, process = tmp_path / "scontrol", tmp_path / "4711"
+    command.write_text("#!/bin/sh\nprintf 'Active Steps = NONE\\nSlurmd PID               = 4711\\n'\n")
+    command.chmod(0o755)
+    scontrol = Scontrol(str(command), tmp_path)
+
+    assert (scontrol.slurmd_runs(), scontrol.slurmd_exited()) == (True, False)  # in another pid namespace
+    process.mkdir()
+    (process / "cmdline").write_text("/usr/sbin/slurmd\0-D\0")
+    assert (scontrol.slurmd_runs(), scontrol.slurmd_exited()) == (True, False)
+    (process / "cmdline").write_text("")  # a zombie
+    assert [scontrol.slurmd_exited() for _ in range(2)] == [True, False]
 
 
 def test_slurmd_that_never_answered_is_not_lost() -> None:

@@ -7,9 +7,11 @@ BEGAN, ENDED = NOW - 40_000.0, NOW - 4_000.0
 """Ten hours."""
 
 JOB = {
-    r"^max by \(model\) \(gpu:price_per_hour\)$": """
-        {model="NVIDIA H200"} 3
-        {model="NVIDIA H100 80GB HBM3"} 3
+    r"^max by \(cluster, model, profile\) \(gpu:price_per_hour\)$": """
+        {cluster="north",model="NVIDIA H200"} 3
+        {cluster="north",model="NVIDIA H200",profile="1g.18gb"} 99
+        {cluster="south",model="NVIDIA H200"} 99
+        {cluster="north",model="NVIDIA H100 80GB HBM3"} 3
     """,
     r"^sum \(gpu_workload_allocated_gpus": "",
     r"^max_over_time\(sum \(.*gpu_workload_allocated_gpus": "{} 3.5",
@@ -144,7 +146,7 @@ _OF_LEVELS = {
     "used": rf"^\({_SUM}{{level}}:gpu_owner_busy",
     "wasted": rf'^\({_SUM}{_STATES}=~"(?![^"]*computing)',
     "utilization": rf'^\({_SUM}{_STATES}=~"[^"]*computing',
-    "price of waste": rf"^sum by \({{by}}\) \(\(sum by \({{by}}, model\) [^:]*{_STATES}",
+    "price of waste": rf"^sum by \({{by}}\) \(sum by \({{by}}, cluster, model, profile\) [^:]*{_STATES}",
 }
 
 

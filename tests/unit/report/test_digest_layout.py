@@ -71,8 +71,8 @@ def test_digest_says_for_how_much_of_the_period_there_is_data() -> None:
     assert "data for 17 min of 30 d" in terminal.render(layout.digest_document(found, "$"), Colors(colours=False))
 
 
-@pytest.mark.parametrize(("difference", "line"), [("0.034", "Slurm differs  3 % of GPU time"), ("0", "")])
-def test_difference_to_slurm_is_a_line_of_everybodys_digest(difference: str, line: str) -> None:
+@pytest.mark.parametrize(("difference", "line"), [("0.034", "Accounts differ  3 % of GPU time"), ("0", "")])
+def test_difference_of_the_accounts_is_a_line_of_everybodys_digest(difference: str, line: str) -> None:
     key = 'cluster="n",workload="slurm:8",user="bob",workload_namespace="",account=""'
     answers = {
         r"^sum by \(cluster, workload.*gpu_workload_allocated": f"{{{key}}} 5",
@@ -82,7 +82,7 @@ def test_difference_to_slurm_is_a_line_of_everybodys_digest(difference: str, lin
     text = terminal.render(layout.digest_document(found, "$"), Colors(colours=False))
 
     assert line in text
-    assert ("Slurm differs" in text) == bool(line)
+    assert ("Accounts differ" in text) == bool(line)
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,34 @@ def test_only_what_is_asked_for_is_shown(more: tuple[str, ...], shown: bool) -> 
     assert ("alice:77" in _dash(*more).stdout) is shown
 
 
+@pytest.mark.parametrize("program", ["gpudash.py", "gpuinfo.py"])
+@pytest.mark.parametrize(
+    ("settings", "environment", "asked"),
+    [
+        ("GPU_EXPORTER_PROMETHEUS_URL=http://127.0.0.1:1\n", "", "http://127.0.0.1:1"),
+        (
+            "#GPU_EXPORTER_PROMETHEUS_URL=x\nGPU_EXPORTER_PROMETHEUS_URL='http://127.0.0.1:1' \n",
+            "",
+            "http://127.0.0.1:1",
+        ),
+        ("GPU_EXPORTER_PROMETHEUS_URL=http://127.0.0.1:1\n", "http://127.0.0.1:2", "http://127.0.0.1:2"),
+    ],
+)
+def test_prometheus_is_that_of_the_environment_or_of_the_settings_of_jobstats(
+    tmp_path: Path, program: str, settings: str, environment: str, asked: str
+) -> None:
+    (tmp_path / "settings").write_text(settings)
+    own = {"GPU_EXPORTER_REPORT_SETTINGS": str(tmp_path / "settings"), "GPU_EXPORTER_PROMETHEUS_URL": environment}
+    (tmp_path / "scontrol").write_text("#!/bin/sh\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, str(FILE.with_name(program))], env={**os.environ, **own, "PATH": f"{tmp_path}:/bin:/usr/bin"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert asked in done.stderr
+
+
 def test_prometheus_that_is_away_is_one_line() -> None:
     done = subprocess.run(
         [sys.executable, str(FILE), "--prometheus.url", "http://127.0.0.1:1"],

@@ -126,7 +126,20 @@ def test_mail_is_sent_without_any_report(tmp_path: Path) -> None:
     assert _mail(tmp_path, *ENDED) == [ENDED[1], "alice"]
 
 
-def test_mail_of_a_job_that_begins_has_no_report(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        ("Failed, Run time 00:00:09, OUT_OF_MEMORY", ["report"]),
+        ("Requeued, Run time 00:00:09", ["report"]),
+        ("Reached time limit, Run time 00:01:00", ["report"]),
+        ("Reached 80% of time limit, Run time 00:00:48", []),
+        ("Began, Queued time 00:00:01", []),
+        ("Invalid dependency, Run time 00:00:00", []),
+    ],
+)
+def test_mail_has_a_report_where_slurmctld_says_that_the_job_has_run(
+    tmp_path: Path, event: str, expected: list[str]
+) -> None:
     _script(tmp_path, "gpu-exporter", "echo report")
 
-    assert _mail(tmp_path, "-s", "Slurm Job_id=7 Name=Began Began, Queued time 00:00:01", "alice")[2:] == []
+    assert _mail(tmp_path, "-s", f"Slurm Job_id=7 Name=Ended {event}", "alice")[2:] == expected

@@ -10,9 +10,14 @@ from pathlib import Path
 
 from tests.attribution_kit.slurm_cluster import KIT
 
-ROW = {"rank": 2, "gpu_hours": 120.0, "used_hours": 90.0, "wasted_hours": 12.0, "gpu_hours_before": 100.0}
+ROW = {"rank": 2, "gpu_hours": 120.0, "used_hours": 90.0, "wasted_hours": 12.0, "gpu_hours_before": 100.0, "cost": 0.0}
 ROWS = {
-    "rows": [{**ROW, "name": "alice"}, {**ROW, "name": "bob", "rank": 1, "gpu_hours_before": 0}, {**ROW, "name": ""}]
+    "rows": [
+        {**ROW, "name": "alice", "cost": 240.0, "wasted_cost": 24.5},
+        {**ROW, "name": "bob", "rank": 1, "gpu_hours_before": 0},
+        {**ROW, "name": ""},
+    ],
+    "currency": "EUR",
 }
 
 
@@ -24,7 +29,7 @@ def _run(folder: Path, *arguments: str) -> str:
         "mail": f'{{ echo "$2 to $3"; cat; }} >> {folder}/mails\n',
     }
     (folder / "rows").write_text(json.dumps(ROWS))
-    (folder / "none").write_text('{"rows": []}')
+    (folder / "none").write_text('{"rows": [], "currency": "EUR"}')
     for name, text in scripts.items():
         (folder / name).write_text(f"#!/bin/sh\n{text}")
         (folder / name).chmod(0o755)
@@ -40,6 +45,7 @@ def test_users_get_rank_and_trend_and_coordinators_their_account(tmp_path: Path)
     subject = "GPU hours in 2026-10 to"
     assert f"{subject} alice@site.edu\nGPU hours of alice in 2026-10: 120.0, +20% to the month before\n" in mails
     assert "Rank 2 of 2 users\n" in mails
+    assert mails.count("Cost: ") == mails.count("\nCost: 240.00 EUR, wasted: 24.50 EUR\n") == 1
     assert f"{subject} bob@site.edu\nGPU hours of bob in 2026-10: 120.0\nRank 1 of 2 users\n" in mails
     account = """\
 GPU hours of account physics in 2026-10: 240.0

@@ -87,7 +87,15 @@ def rich() -> str:
         ProcessRow("0", "GPU-a", "18", "", Owner(), None, {}, None, None, None),
     )
     findings = (
-        Finding("row_remap_failed", Verdict.FAILED, "0", "GPU-a", "a row <could not> be remapped", "Replace it."),
+        Finding(
+            "row_remap_failed",
+            Verdict.FAILED,
+            "0",
+            "GPU-a",
+            "a row <could not> be remapped",
+            "Replace it.",
+            runbook="gpurecoveryactionneeded",
+        ),
         Finding("power_capped", Verdict.DEGRADED, "0", "GPU-a", "it is capped", "Cool it."),
         Finding("no_such_rule", Verdict.DEGRADED, "", "", "the node is odd", "Look."),
     )

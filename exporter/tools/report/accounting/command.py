@@ -10,6 +10,8 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
+from exporter.accounting.model import HOUR_SECONDS
+from exporter.accounting.writer import RETENTION_SECONDS
 from exporter.config.command_line import Page
 from exporter.config.kinds import address, address_text, duration, names, optional_path, path, text
 from exporter.config.option import ConfigError, option
@@ -36,6 +38,11 @@ _DIFFERENCE = Gauge(
     "gpu_accounting_scheduler_difference_ratio",
     "GPU time of ended jobs that the scheduler and the nodes count differently, of all that the scheduler counts, at"
     " the last daily check. Jobs that differ by less than 1 % are left out. 0 before the first check.",
+    registry=_REGISTRY,
+)
+_DAY = Gauge(
+    "gpu_accounting_day_gpu_seconds",
+    "GPU time of all GPUs, free or not, in the last 24 whole hours; 0 before it has collected for as long.",
     registry=_REGISTRY,
 )
 _QUEUE = Queue(lambda: float(unix_time()))
@@ -101,6 +108,9 @@ class AccountingConfig:
         group="Collect",
         name="prices.file",
     )
+    cluster: str = option(
+        "", text, "Cluster of the nodes: prices of others do not count.", metavar="NAME", group="Collect"
+    )
     state_dir: Path = option(
         "/var/lib/gpu-exporter-accounting", path, "Directory of the database.", metavar="DIR", name="state.dir"
     )
@@ -118,6 +128,8 @@ def run(config: AccountingConfig) -> int:
     logs.configure(LogConfig())
     if not config.nodes:
         raise ConfigError("accounting: expected --nodes")
+    if config.retention <= RETENTION_SECONDS:
+        raise ConfigError("--retention: expected more than 7d, for which nodes keep what is not collected")
     if config.prices:
         read_prices(config.prices)  # a bad file is refused; one that turns bad later leaves the months as they were
     try:
@@ -150,7 +162,7 @@ def _collect(config: AccountingConfig, database: Database) -> int:
             database.forget(now - config.retention)
         if now - shown >= _SHOW_EVERY:
             shown = now
-            errors |= _show_months(database, config.prices, now) | _ask_queue(config.squeue)
+            errors |= _show_months(database, config, now) | _ask_queue(config.squeue)
         for source in errors.keys() - failing.keys():
             log.warning("%s is not read: %s", source, errors[source])
         failing = errors
@@ -159,12 +171,17 @@ def _collect(config: AccountingConfig, database: Database) -> int:
         threading.Event().wait(config.interval)
 
 
-def _show_months(database: Database, prices: Path | None, now: float) -> dict[str, str]:
-    """Count the month of each team with a budget anew. Return what went wrong."""
+def _show_months(database: Database, config: AccountingConfig, now: float) -> dict[str, str]:
+    """Count the last day and the month of each team with a budget anew. Return what went wrong."""
+    hour = now // HOUR_SECONDS * HOUR_SECONDS
+    day = hour - 24 * HOUR_SECONDS, hour
+    whole = database.hours_covered(*day) == 24  # noqa: PLR2004 - hours
+    _DAY.set(sum(each.seconds for each in database.totals("model", *day)) if whole else 0)
     try:
-        _BUDGETS.teams = months(database, read_prices(prices), now) if prices else _BUDGETS.teams
+        if config.prices:
+            _BUDGETS.teams = months(database, read_prices(config.prices).of(config.cluster), now)
     except ConfigError as error:
-        return {str(prices): str(error)}
+        return {str(config.prices): str(error)}
     return {}
 
 

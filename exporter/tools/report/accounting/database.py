@@ -31,7 +31,8 @@ CREATE TABLE IF NOT EXISTS cursors (
 );
 CREATE VIEW IF NOT EXISTS allocated AS
 SELECT h.hour, h.node, a.job, a.team, a.account, a.namespace, a.user, h.model, h.profile,
-    json_extract(a.facts, '$.owner[8]') AS pool, h.seconds, h.used, h.joules,
+    coalesce(nullif(json_extract(a.facts, '$.owner[8]'), ''), json_extract(a.facts, '$.details.label_pool')) AS pool,
+    h.seconds, h.used, h.joules,
     CAST(a.start / 3600 AS INTEGER) = h.hour AS began, h.states
 FROM hours h JOIN allocations a ON a.node = h.node AND a.id = h.allocation;
 CREATE TABLE IF NOT EXISTS sums (
@@ -69,12 +70,14 @@ DELETE FROM changed;
 """
 _OF_ROWS = ("job", "node")
 """Groups that sums of hours do not have."""
-_VERSION_1 = """
+_OLD_VIEWS = "DROP VIEW IF EXISTS owned; DROP VIEW IF EXISTS allocated;"
+_VERSION = 2
+_MIGRATE = """
 UPDATE allocations SET job = coalesce(json_extract(facts, '$.owner[0]'), '') WHERE job = '';
 INSERT OR IGNORE INTO changed SELECT DISTINCT hour FROM hours;
 INSERT OR IGNORE INTO observed SELECT DISTINCT node, hour FROM hours WHERE node != 'scheduler'
     AND coalesce(json_extract(states, '$.unobserved'), 0) < seconds;
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 """
 _SCHEDULER = "scheduler"
 """Node of the rows that only the scheduler knows of."""
@@ -163,7 +166,8 @@ class Database:
         # typeshed wants `step` to take any type.
         self._database.create_aggregate("add_states", 1, _StateSums)  # type: ignore[arg-type]
         (version,) = self._database.execute("PRAGMA user_version").fetchone()
-        self._database.executescript(_SCHEMA + _TRIGGERS + ("" if version else _VERSION_1))
+        before, after = (_OLD_VIEWS, _MIGRATE) if version < _VERSION else ("", "")
+        self._database.executescript(before + _SCHEMA + _TRIGGERS + after)
 
     def close(self) -> None:
         self._database.close()
@@ -257,11 +261,12 @@ class Database:
         return found
 
     def forget(self, before: float) -> None:
-        """Delete hours that ended before that, and the allocations that have none left."""
+        """Delete the whole hours before that, and allocations that ended earlier. Sums stay."""
         with self._database as database:
             database.execute("BEGIN IMMEDIATE")
-            database.execute("DELETE FROM hours WHERE until < ?", (before,))
-            database.execute('DELETE FROM allocations WHERE "end" < ?', (before,))
+            first = before // HOUR_SECONDS
+            database.execute("DELETE FROM hours WHERE hour < ?", (first,))
+            database.execute('DELETE FROM allocations WHERE "end" < ?', (first * HOUR_SECONDS,))
 
     def _insert(self, node: str, rows: Sequence[Mapping[str, Any]]) -> None:
         self._database.executemany(

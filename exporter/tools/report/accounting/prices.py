@@ -1,10 +1,10 @@
-"""Prices of the site, one file: what a GPU hour costs by exact model, MIG profile and pool, and when. Billed months."""
+"""Prices of the site, one file: a GPU hour by exact model, MIG profile, cluster and pool, and when. Billed months."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ from exporter.config.option import ConfigError
 from exporter.core import site_file
 
 _RUNBOOK = f"{REPOSITORY}/blob/main/docs/how-to/account-teams.md#when-gputeambudget-fires"
-_KEYS = {"model", "profile", "pool", "per_gpu_hour", "from", "to"}
+KINDS = "profile:gpu_info:group"
+"""Recorded, with 1 for each cluster, model and MIG profile."""
+_KEYS = {"model", "profile", "cluster", "pool", "per_gpu_hour", "from", "to"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,8 @@ class PriceRow:
     per_gpu_hour: float
     profile: str = ""
     pool: str = ""
-    """Partition of Slurm."""
+    """Partition of Slurm, else the label `pool` of the pod."""
+    cluster: str = ""
     begin: float = 0.0
     end: float = float("inf")
 
@@ -80,34 +83,35 @@ class Prices:
     thresholds: tuple[float, ...] = (0.8, 1.0)
     """Fractions of a budget from which on an alert fires."""
 
+    def of(self, cluster: str) -> Prices:
+        """Return the prices of one cluster."""
+        return replace(self, rows=tuple(row for row in self.rows if row.cluster in {"", cluster}))
+
     def per_gpu_hour(self, model: str, profile: str, pool: str, at: float) -> float | None:
         """Return the price; None if no row fits: what has no price is not free."""
         return next((row.per_gpu_hour for row in self.rows if row.fits(model, profile, pool, at)), None)
 
 
-def promql(prices: Prices) -> str:
-    """Return PromQL for the price of a whole GPU of each model now.
+def promql(prices: Prices, *, whole: bool = False) -> str:
+    """Return PromQL for the price of a GPU hour now by cluster, model and MIG profile, or of whole GPUs alone.
 
-    Rows of a pool or a MIG profile are left out: recorded GPU hours name neither.
+    Rows of a pool are left out: recorded GPU hours do not name it.
     """
-    arms = (_arm(row) for row in prices.rows if not row.pool and not row.profile)
-    return f"max by (model) ({' or '.join(arms) or 'vector(0) > 0'})"
+    arms = [_arm(row, whole=whole) for row in prices.rows if not row.pool and not (whole and row.profile)]
+    labels = "cluster, model" if whole else "cluster, model, profile"
+    return f"max by ({labels}) ({' or '.join(arms) or 'vector(0) > 0'})"
 
 
-def _arm(row: PriceRow) -> str:
-    value = (
-        f"vector({row.per_gpu_hour:.15g})"
-        if row.model
-        else f"0 * group by (model) (gpu_info) + {row.per_gpu_hour:.15g}"
-    )
+def _arm(row: PriceRow, *, whole: bool) -> str:
+    named = {"cluster": row.cluster, "model": row.model, "profile": row.profile}
+    matchers = [f"{name}={json.dumps(value)}" for name, value in named.items() if value]
+    matchers += ['profile=""'] if whole else []
+    value = f"0 * {KINDS}{{{', '.join(matchers)}}} + {row.per_gpu_hour:.15g}"
     if row.begin:
         value += f" and on () vector(time()) >= {row.begin:.0f}"
     if row.end < float("inf"):
         value += f" and on () vector(time()) < {row.end:.0f}"
-    if not row.model:
-        return f"({value})" if row.begin or row.end < float("inf") else value
-    model = row.model.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
-    return f'label_replace({value}, "model", "{model}", "", "")'
+    return value
 
 
 def rules(prices: Prices) -> str:
@@ -149,9 +153,9 @@ def _row(entry: Mapping[str, Any]) -> PriceRow:
     if unknown := sorted(entry.keys() - _KEYS):
         raise ValueError(f"unknown key {unknown[0]}")
     price = _amount(entry["per_gpu_hour"])
-    names = {name: str(entry.get(name, "")) for name in ("model", "profile", "pool")}
+    names = {name: str(entry.get(name, "")) for name in _KEYS - {"per_gpu_hour", "from", "to"}}
     begin, end = _moment(entry.get("from"), 0.0), _moment(entry.get("to"), float("inf"))
-    return PriceRow(names["model"], price, names["profile"], names["pool"], begin, end)
+    return PriceRow(per_gpu_hour=price, begin=begin, end=end, **names)
 
 
 def _amount(value: object) -> float:

@@ -21,11 +21,11 @@ from exporter.tools.report.definitions import utilization
 from exporter.tools.report.model import DeviceUse, JobReport, NodeUse
 
 NOTHING = "JS1:None"
-"""For a job of which no metrics are to be had."""
+"""Text for a job without metrics."""
 
 
 def encode(report: JobReport, job: AccountedJob | None) -> str:
-    """Without what slurmdbd and the nodes do not tell: readers average over nodes, and a made-up 0 would count."""
+    """Return the text without values that are not known: readers average over nodes, and a made-up 0 would count."""
     content = document(report, job)
     if not content["nodes"]:
         return NOTHING
@@ -109,7 +109,7 @@ class Commenter:
         self._sacctmgr = sacctmgr
         self._sacct = sacct
         self.exact = exact
-        """Whether slurmdbd keeps a comment as it is; not known before the first one."""
+        """True if slurmdbd keeps a comment as it is; not known before the first one."""
         self._existing = existing
 
     def write(self, name: str, comment: str, plain: str) -> None:

@@ -42,13 +42,13 @@ _SPOOLED = 20_000
 _FIRST_PAUSE, _LONGEST_PAUSE = 60.0, 900.0
 _TRIES_WITHOUT_DATA = 3
 _OF_ONE_JOB = (RefusedError, SlowError, SeveralError)
-"""What is said also when it is one job that is too large for Prometheus, as of weeks on hundreds of GPUs, or whose id
+"""Errors that are raised also when one job is too large for Prometheus, as of weeks on hundreds of GPUs, or whose id
 another cluster there has too."""
 _LONGEST_LAG = 3600.0
-"""How long slurmdbd is waited for that has not seen the job's end: slurmctld has it in a queue, and sends it late."""
+"""Longest wait for slurmdbd to see the job's end: slurmctld has it in a queue, and sends it late."""
 _SCAN_EVERY = _SCAN_OVERLAP = 600.0
 _UNKNOWN_SPAN = 2 * 86400.0
-"""How far to look back for a job of which slurmdbd does not say when it began."""
+"""Range for a job of which slurmdbd does not say when it began."""
 
 
 class Accounts(JobAccounts, Protocol):
@@ -61,21 +61,21 @@ class Outcome:
     skipped: int = 0
     postponed: int = 0
     errors: dict[str, None] = field(default_factory=dict[str, None])
-    """Without repeats, in the order they came."""
+    """Errors without repeats, in the order they came."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What a round asks and writes. Without `accounts` there is no slurmdbd; `name` gives a job's name then."""
+    """Services of a round. Without `accounts` there is no slurmdbd; `name` then gives a job's name."""
 
     accounts: Accounts | None
     report: Report
     write: Callable[[str, str, str], None]
     """Puts the comment of the job that users call so into slurmdbd, or its text in words; raises CommentError."""
     name: Callable[[str], str]
-    """How users call the job with this raw id."""
+    """Name by which users call the job with this raw id."""
     measured: Callable[[], bool]
-    """Whether Prometheus has metrics of the exporter now; raises ReportError."""
+    """Return whether Prometheus has metrics of the exporter now; raises ReportError."""
 
 
 class Worker:
@@ -109,7 +109,7 @@ class Worker:
         return outcome
 
     def _take_spool(self) -> None:
-        """Into the store first, then out of the spool: a round that is killed between them repeats itself."""
+        """Move jobs into the store first, then out of the spool: a round that is killed between them repeats itself."""
         found = list(self._spooled())
         self._store.ended(found, self._config.settle)
         for job, _ in found:
@@ -138,7 +138,7 @@ class Worker:
         self._store.set_timestamp("scan", now)
 
     def _work(self, batch: Sequence[Waiting], began: float, outcome: Outcome) -> bool:
-        """Whether to go on: not once somebody who is needed for all of them is away."""
+        """Return whether to go on: not once somebody who is needed for all of them is away."""
         known: Mapping[str, AccountedJob] = {}
         if self._services.accounts is not None:
             try:
@@ -235,7 +235,7 @@ def uid_of(user: str) -> int | None:
 
 
 def update_hints(folder: Path, summaries: Iterable[Summary], uid: Callable[[str], int | None] = uid_of) -> None:
-    """Of summaries in the order their jobs ended: the last one of a name counts. Raises OSError."""
+    """Write the hints of summaries in the order their jobs ended: the last one of a name counts. Raises OSError."""
     by_user: dict[str, dict[str, str]] = {}
     for each in summaries:
         if each["job_name"]:
