@@ -114,7 +114,7 @@ class _SiteFiles:
     counts: Mapping[str, int] = field(default_factory=dict[str, int])
     counted_at: MonotonicTime = NEVER
     maintenance: tuple[bool, str] = (False, "")
-    """Whether the file of maintenance is there, by the last answer; and why there is none now."""
+    """Last answer whether the file of maintenance is there; and why there is none now."""
     acknowledged: tuple[Acknowledgement, ...] = ()
     aside: tuple[str, ...] = ()
     complaint: str = ""
