@@ -11,7 +11,7 @@ MAX_LINES = 6
 _WIDTH = 100
 """Shorter lines are not broken."""
 _SHORT = 30
-"""Of which a line has at least as many characters."""
+"""Characters that each line has at least."""
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"|`[^`]*`')
 _OPERATOR = re.compile(r" (?=(?:or|and|unless) |[-+*/^] )")
 

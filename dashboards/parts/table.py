@@ -208,7 +208,7 @@ def _wrapped(column: Value, by: str) -> str:
 
 
 def _is_sum(expr: str, by: str) -> bool:
-    """Whether the whole expression is one sum by these labels, which there is one of for each row."""
+    """Return whether the whole expression is one sum by these labels, which there is one of for each row."""
     begin, depth = f"sum by ({by}) (", 0
     for at, letter in enumerate(expr):
         depth += (letter == "(") - (letter == ")")

@@ -44,7 +44,7 @@ def overridable(alert: Alert) -> bool:
 
 
 _LETTER = "(cluster, user, workload_namespace)"
-"""Of an alert about all workloads of an owner: a user, or the namespace of work without one."""
+"""Labels of an alert about all workloads of an owner: a user, or the namespace of work without one."""
 
 
 def _owners(where: str) -> str:

@@ -29,7 +29,7 @@ _SOURCES = {
     f" * on (cluster, cluster_queue) ({_RESERVED}))",
 }
 _QUEUES = "group by (cluster) (kube_node_spec_unschedulable or kueue_pending_workloads or gpu_accounting_waiting_gpus)"
-"""Whether the queue of a scheduler is known."""
+"""Series that exist where the queue of a scheduler is known."""
 _WAITED = f"(time() - max {by(_POD)} (kube_pod_created) {_OF_WAITING})"
 _QUANTILES = ("0.5", "0.95", "1")
 
