@@ -162,10 +162,11 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         "in maintenance, is known from the other sources alone.{{ else if eq $labels.finding `inventory` }}gres.conf "
         "and Kubernetes state different numbers of GPUs for "
         + NODE
-        + ": correct one, or set --expect.gpus.{{ else if $labels.finding }}"
+        + f". {first_step('inventory')}.{{{{ else if $labels.finding }}}}"
         + GPU
-        + " reports full use in an idle performance state, without a process. Its utilization means nothing: reload "
-        "the driver, or reset the GPU when it is free.{{ else }}Collector {{ $labels.collector }} of "
+        + " reports full use in an idle performance state, without a process. Its utilization means nothing. "
+        + first_step("utilization_stuck")
+        + ".{{ else }}Collector {{ $labels.collector }} of "
         + NODE
         + " fails: {{ if eq $labels.collector `xid` }}no XID arrives from the driver or from the kernel log"
         "{{ else }}its series are missing{{ end }}.{{ end }} " + first_step("owners") + ".",

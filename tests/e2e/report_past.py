@@ -141,8 +141,11 @@ def recorded(past: Past, now: float) -> None:
             flat(recording, {**of_model, "state": state}, number * 900, minutes=15)
         flat(f"{level}:gpu_owner_busy_gpu_seconds:increase", of_model, gpus["computing"] * 900, minutes=15)
 
+    h100 = {"model": "NVIDIA H100 80GB HBM3", "currency": "EUR"}
     flat("gpu:price_per_hour", {"model": MODEL, "currency": "EUR"}, 1.8)
-    flat("gpu:price_per_hour", {"model": "NVIDIA H100 80GB HBM3", "currency": "EUR"}, 3.0)
+    flat("gpu:price_per_hour", h100, 3.0)
+    # The jobs' own series have no cluster, as on a Prometheus without external labels.
+    flat("gpu:price_per_hour", {**h100, "cluster": ""}, 3.0)
     for user, (account, allocated, wasted, state) in DIGEST.items():
         owner = {**OWNER, "workload": f"slurm:{JOBS[user]}", "slurm_job": JOBS[user], "user": user, "account": account}
         recording = "workload_state:gpu_workload_gpu_seconds:rate5m"

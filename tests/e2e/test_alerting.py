@@ -148,7 +148,10 @@ def _names(message: Message) -> list[str]:
     return [f"{alert['labels']['alertname']} {alert['status']}" for alert in message.body["alerts"]]
 
 
-NEEDED = ("gpu-target", "gpu-device", "gpu-part", "gpu-node", "gpu-owner", "gpu-alert", "gpu-alert-rate", "gpu-place")
+NEEDED = (
+    "gpu-state", "gpu-target", "gpu-device", "gpu-part", "gpu-node", "gpu-owner", "gpu-alert", "gpu-alert-rate",
+    "gpu-place",
+)  # fmt: skip
 """Groups of recordings that these alerts are made of."""
 LEADS = (10.0, 40.0, 160.0)
 """Seconds from the first program to the start of the scenario: where not all is up by then, all starts again."""
@@ -199,7 +202,7 @@ def test_oncall_hears_of_a_hot_gpu_and_whom_it_hits(stack: Stack, record_propert
     message, alert = stack.told("ticket", "firing", alertname="GpuThermalThrottling", node="gpu-a", gpu="1")
 
     measured(record_property, message, stack.start + 12, "2 s")
-    assert "Affected: slurm:78 (ada)." in alert["annotations"]["description"]
+    assert 'Affected: slurm:78 "train" (ada).' in alert["annotations"]["description"]
 
 
 def test_oncall_is_paged_for_the_first_xid_79(stack: Stack, record_property: Measured) -> None:
