@@ -127,3 +127,38 @@ device and have none, `kubelets` keep the kubelet's directory elsewhere (by dire
 {{- end -}}
 {{- toYaml (dict "fit" $fit "missed" $missed "kubelets" $kubelets) -}}
 {{- end -}}
+
+{{/* Names of the nodes of `fit` on which the scheduler finds no room: no place for one more pod, or too little of what ours requests. */}}
+{{- define "gpu-exporter.crowded" -}}
+{{- $fit := .fit -}}
+{{- $own := .selector -}}
+{{- $needs := merge (dict "pods" 1) (default (dict) .root.Values.resources.requests) -}}
+{{- $used := dict -}}
+{{- range (lookup "v1" "Pod" "" "").items -}}
+{{- $pod := . -}}
+{{- $node := dig "spec" "nodeName" "" $pod -}}
+{{- $isOwn := eq (dig "metadata" "labels" "app.kubernetes.io/instance" "" $pod) $own -}}
+{{- if and (has $node $fit) (not $isOwn) (not (has (dig "status" "phase" "" $pod) (list "Succeeded" "Failed"))) -}}
+{{- range $resource, $_ := $needs -}}
+{{- $sum := ternary 1000 0 (eq $resource "pods") -}}
+{{- range $pod.spec.containers -}}
+{{- $sum = add $sum (include "gpu-exporter.milli" (dig "resources" "requests" $resource "0" .) | int64) -}}
+{{- end -}}
+{{- $key := printf "%s/%s" $node $resource -}}
+{{- $_ := set $used $key (add $sum (default 0 (get $used $key))) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $crowded := list -}}
+{{- range (lookup "v1" "Node" "" "").items -}}
+{{- $node := . -}}
+{{- range $resource, $amount := $needs -}}
+{{- $there := dig "status" "allocatable" $resource "" $node -}}
+{{- $left := sub (include "gpu-exporter.milli" (default "0" $there) | int64) (default 0 (get $used (printf "%s/%s" $node.metadata.name $resource))) -}}
+{{- if and $there (has $node.metadata.name $fit) (lt $left (include "gpu-exporter.milli" $amount | int64)) -}}
+{{- $crowded = append $crowded $node.metadata.name -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- uniq $crowded | join ", " -}}
+{{- end -}}

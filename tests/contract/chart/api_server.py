@@ -17,6 +17,7 @@ Object = dict[str, Any]
 KNOWN = (
     ("/api/v1", "Namespace", "namespaces"),
     ("/api/v1", "Node", "nodes"),
+    ("/api/v1", "Pod", "pods"),
     ("/api/v1", "LimitRange", "limitranges"),
     ("/api/v1", "ResourceQuota", "resourcequotas"),
     ("/apis/node.k8s.io/v1", "RuntimeClass", "runtimeclasses"),

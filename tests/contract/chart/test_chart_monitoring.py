@@ -124,6 +124,37 @@ def test_notes_name_what_is_off_of_the_rules() -> None:
     )
 
 
+def _pod(name: str, node: str, phase: str = "Running", memory: str = "0", instance: str = "job") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "team", "labels": {"app.kubernetes.io/instance": instance}}
+    containers = [{"name": "main", "resources": {"requests": {"memory": memory, "cpu": "500m"}}}, {"name": "sidecar"}]
+    return {
+        "kind": "Pod", "metadata": metadata, "spec": {"nodeName": node, "containers": containers},
+        "status": {"phase": phase},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("requests", "crowded"), [({}, "full"), ({"memory": "50Mi"}, "full, large"), ({"cpu": "10m"}, "full")]
+)
+def test_notes_name_the_nodes_without_room(requests: dict[str, str], crowded: str) -> None:
+    gpus = {"labels": {"nvidia.com/gpu.present": "true", "kubernetes.io/os": "linux"}}
+    room = {"full": ("2", "64Gi"), "large": ("110", "1Gi"), "own": ("1", "64Gi"), "ended": ("1", "64Gi")}
+    nodes = [
+        {"kind": "Node", "metadata": {"name": name, **gpus},
+         "status": {"allocatable": {"pods": pods, "memory": memory, "cpu": "8"}}}
+        for name, (pods, memory) in room.items()
+    ]  # fmt: skip
+    pods = [
+        _pod("a", "full"), _pod("b", "full"), _pod("c", "large", memory="1000Mi"), _pod("d", "own", instance="rel"),
+        _pod("e", "ended", "Succeeded", "64Gi"), _pod("f", ""),
+    ]  # fmt: skip
+
+    notes = install({"resources": {"requests": requests}}, [], [*nodes, *pods]).notes
+
+    assert f"have no room for a pod of this release: {crowded}\n" in notes
+    assert "have no room" not in install({}, [], nodes).notes
+
+
 def test_notes_of_the_preset_for_the_stack_lead_to_prometheus() -> None:
     given = strict_yaml.load_all(PRESETS["kube-prometheus-stack"].read_text())
     lines = told(install(next(iter(given)), OPERATOR).notes)
