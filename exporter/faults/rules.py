@@ -25,7 +25,7 @@ RECOVERY: Mapping[str, tuple[Verdict, str]] = {
     "drain_and_reset": (FAILED,   findings.RESET_WHEN_IDLE),
     "drain_p2p":       (DEGRADED, findings.RESET_WHEN_IDLE),
     "recover_imex":    (DEGRADED, "Restart the IMEX service (nvidia-imex)."),
-    "unknown":         (DEGRADED, "Read what it is (nvidia-smi -q, GPU Recovery Action): it is newer than this program."),
+    "unknown":         (DEGRADED, "Read the GPU Recovery Action (nvidia-smi -q): it is newer than this program."),
 }  # fmt: skip
 """Verdict and action by the driver's advice, gpu_recovery_action."""
 
