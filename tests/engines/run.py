@@ -39,9 +39,7 @@ SCRAPE_SECONDS, SHARDS = 10, 2
 TOTAL_TOLERANCE, TOLERANCE = 0.001, 0.1
 """Rulers evaluate at other seconds than Prometheus does, so values that move differ a little."""
 _RECORDED = re.compile(r"\b[a-z_]+:[a-z0-9_]+:[a-z0-9_]+|\bALERTS")
-"""Recorded series over five minutes differ by one evaluation, and alerts begin anew after the outage of a ruler's store.
-They are counted apart.
-"""
+"""Recorded series over five minutes differ by one evaluation, and alerts begin anew after an outage: counted apart."""
 _REPLICAS = {"replica", "ruler", "receive", "tenant_id"}
 _CHOSEN = re.compile(r"\b(top|bottom)k\(")
 """PromQL leaves open which of equal values are chosen."""
