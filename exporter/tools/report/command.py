@@ -27,7 +27,7 @@ from exporter.tools.report.accounting.prices import Month, Prices, rules
 from exporter.tools.report.accounting.prices import promql as site_prices
 from exporter.tools.report.accounting.prices import read as read_prices
 from exporter.tools.report.accounting.sacct import Sacct, SacctError
-from exporter.tools.report.client import Access, Client, NoDataError, ReportError
+from exporter.tools.report.client import Access, Client, NoDataError, NoMetricsError, ReportError
 from exporter.tools.report.digest import Group, digest
 from exporter.tools.report.document import Document
 from exporter.tools.report.job import ReportRequest, job_report, nothing, slurm_job, window
@@ -103,7 +103,7 @@ def run(config: ReportConfig) -> int:
         with progress_message(f"asking {without_password(config.prometheus.url)}"):
             report, job = subject(client, float(unix_time()))
     except ReportError as error:
-        text = _without_gpus(config) if type(error) is NoDataError else ""
+        text = _without_gpus(config) if type(error) in {NoDataError, NoMetricsError} else ""
         if not text:
             print_error(f"report: {error}")
             return error.status
