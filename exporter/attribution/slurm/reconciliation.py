@@ -198,7 +198,8 @@ class Reconciliation:
         runs_now = self._scontrol.slurmd_runs()
         self._slurmd_seen = self._slurmd_seen or runs_now
         lost = self._slurmd_seen and not runs_now
-        self._lost_at = max(self._lost_at, NEVER if self._lost_at > NEVER else now) if lost else NEVER
+        since = self._lost_at if self._lost_at > NEVER else now
+        self._lost_at = since if lost else NEVER
         return lost
 
     def _is_due(self, job: str, now: MonotonicTime) -> bool:

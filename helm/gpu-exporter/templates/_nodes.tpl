@@ -132,7 +132,9 @@ device and have none, `kubelets` keep the kubelet's directory elsewhere (by dire
 {{- define "gpu-exporter.crowded" -}}
 {{- $fit := .fit -}}
 {{- $own := .selector -}}
-{{- $needs := merge (dict "pods" 1) (default (dict) .root.Values.resources.requests) -}}
+{{- $resources := .root.Values.resources -}}
+{{- /* A pod without a request has its limit as one. */ -}}
+{{- $needs := merge (dict "pods" 1) (default (dict) $resources.requests) (default (dict) $resources.limits) -}}
 {{- $used := dict -}}
 {{- range (lookup "v1" "Pod" "" "").items -}}
 {{- $pod := . -}}

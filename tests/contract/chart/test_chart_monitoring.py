@@ -134,9 +134,15 @@ def _pod(name: str, node: str, phase: str = "Running", memory: str = "0", instan
 
 
 @pytest.mark.parametrize(
-    ("requests", "crowded"), [({}, "full"), ({"memory": "50Mi"}, "full, large"), ({"cpu": "10m"}, "full")]
+    ("resources", "crowded"),
+    [
+        ({}, "full"),
+        ({"requests": {"memory": "50Mi"}}, "full, large"),
+        ({"limits": {"memory": "50Mi"}, "requests": {"memory": None}}, "full, large"),
+        ({"requests": {"cpu": "10m"}}, "full"),
+    ],
 )
-def test_notes_name_the_nodes_without_room(requests: dict[str, str], crowded: str) -> None:
+def test_notes_name_the_nodes_without_room(resources: dict[str, dict[str, str | None]], crowded: str) -> None:
     gpus = {"labels": {"nvidia.com/gpu.present": "true", "kubernetes.io/os": "linux"}}
     room = {"full": ("2", "64Gi"), "large": ("110", "1Gi"), "own": ("1", "64Gi"), "ended": ("1", "64Gi")}
     nodes = [
@@ -149,7 +155,7 @@ def test_notes_name_the_nodes_without_room(requests: dict[str, str], crowded: st
         _pod("e", "ended", "Succeeded", "64Gi"), _pod("f", ""),
     ]  # fmt: skip
 
-    notes = install({"resources": {"requests": requests}}, [], [*nodes, *pods]).notes
+    notes = install({"resources": resources}, [], [*nodes, *pods]).notes
 
     assert f"have no room for a pod of this release: {crowded}\n" in notes
     assert "have no room" not in install({}, [], nodes).notes
