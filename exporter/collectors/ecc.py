@@ -102,7 +102,7 @@ def _sram_threshold(device: Device) -> bool | None:
 
 ECC: Collector[Ecc] = Collector(
     name="ecc",
-    help="ECC errors; 4 driver calls every 30 s.",
+    help="ECC errors. 4 driver calls every 30 s.",
     pace=Pace.SLOW,
     read=read,
     families=(
@@ -142,7 +142,7 @@ def read_retired_pages(device: Device, previous: RetiredPages | None, tick: Tick
 
 RETIRED_PAGES: Collector[RetiredPages] = Collector(
     name="retired_pages",
-    help="Retired memory pages (before Ampere); 1 driver call every 30 s.",
+    help="Retired memory pages (before Ampere). 1 driver call every 30 s.",
     pace=Pace.SLOW,
     read=read_retired_pages,
     families=(
@@ -177,7 +177,7 @@ def read_remapped_rows(device: Device, _previous: RemappedRows | None, _tick: Ti
 
 REMAPPED_ROWS: Collector[RemappedRows] = Collector(
     name="remapped_rows",
-    help="Remapped memory rows (Ampere and newer); 2 driver calls every 30 s.",
+    help="Remapped memory rows (Ampere and newer). 2 driver calls every 30 s.",
     pace=Pace.SLOW,
     read=read_remapped_rows,
     families=(

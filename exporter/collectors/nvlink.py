@@ -142,7 +142,7 @@ def _speed(whole: Fields, by_link: Fields) -> float | None:
 
 NVLINK: Collector[Nvlink] = Collector(
     name="nvlink",
-    help="NVLink states, speed and errors; 2 driver calls every 30 s, and 1 per link on drivers before R525.",
+    help="NVLink states, speed and errors. 2 driver calls every 30 s, and 1 per link on drivers before R525.",
     pace=Pace.SLOW,
     read=read,
     families=(
