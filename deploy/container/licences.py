@@ -27,8 +27,8 @@ _COMMON = re.compile(r"/usr/share/common-licenses/([A-Za-z0-9.+-]*[A-Za-z0-9+])"
 _HEAD = """\
 # Licences
 
-Contents of the image, the packages and the single file beside the exporter (Apache-2.0). `make licences` writes this page
-from what the parts state. A test compares it.
+Contents of the image, the packages and the single file beside the exporter (Apache-2.0). `make licences` writes this
+page from what the parts state. A test compares it.
 
 ## Python distributions
 
