@@ -122,6 +122,9 @@ def rules(prices: Prices) -> str:
     return json.dumps({"groups": [group]}, indent=2) + "\n"
 
 
+_PERCENT = "{{ $value | humanizePercentage | reReplaceAll `([.][0-9]+)?%$` ` %` }}"
+
+
 def _alert(threshold: float) -> Mapping[str, object]:
     spent = "max without (instance, pod) (gpu_accounting_month_cost / (gpu_accounting_month_budget > 0))"
     return {
@@ -129,7 +132,7 @@ def _alert(threshold: float) -> Mapping[str, object]:
         "expr": f"{spent} >= {threshold:g}",
         "labels": {"severity": "info", "audience": "owner", "threshold": f"{threshold:.0%}"},
         "annotations": {
-            "summary": "{{ $labels.team }} has spent {{ $value | humanizePercentage }} of its GPU budget of the month",
+            "summary": f"{{{{ $labels.team }}}} has spent {_PERCENT} of its GPU budget of the month",
             "description": "See its jobs: `gpu-exporter report --month YYYY-MM --team {{ $labels.team }} --by job`.",
             "runbook_url": _RUNBOOK,
         },
