@@ -122,9 +122,6 @@ def rules(prices: Prices) -> str:
     return json.dumps({"groups": [group]}, indent=2) + "\n"
 
 
-_PERCENT = "{{ $value | humanizePercentage | reReplaceAll `([.][0-9]+)?%$` ` %` }}"
-
-
 def _alert(threshold: float) -> Mapping[str, object]:
     spent = "max without (instance, pod) (gpu_accounting_month_cost / (gpu_accounting_month_budget > 0))"
     return {
@@ -132,7 +129,8 @@ def _alert(threshold: float) -> Mapping[str, object]:
         "expr": f"{spent} >= {threshold:g}",
         "labels": {"severity": "info", "audience": "owner", "threshold": f"{threshold:.0%}"},
         "annotations": {
-            "summary": f"{{{{ $labels.team }}}} has spent {_PERCENT} of its GPU budget of the month",
+            "summary": "{{ $labels.team }} has spent {{ $value | humanizePercentage | reReplaceAll `([.].*)?%` ` %` }} "
+            "of its GPU budget of the month",
             "description": "See its jobs: `gpu-exporter report --month YYYY-MM --team {{ $labels.team }} --by job`.",
             "runbook_url": _RUNBOOK,
         },
