@@ -100,8 +100,8 @@ _WHY = (
         f"topk(1, max by (cause) (avg_over_time({WORKLOAD_IDLE.record}{{cluster=%[1]q,workload=%[2]q}}[<window>])))",
         f"{{{{ if eq .Labels.cause `requests` }}}} for at least <service_window>: no request came. "
         f"{ADVICE['wait_requests']}"
-        f"{{{{ else if eq .Labels.cause `user` }}}} for at least <session_window>: nobody used the "
-        f"session. {ADVICE['wait_user']}"
+        f"{{{{ else if eq .Labels.cause `user` }}}} for at least <session_window>: the session "
+        f"was not used. {ADVICE['wait_user']}"
         f"{{{{ else }}}}{_NO_KERNEL}{{{{ end }}}}",
         "cluster",
         "workload",
