@@ -22,15 +22,15 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 1015, "config": 780, "driver": 2845, "host": 2655, "collectors": 2820, "attribution": 7395,
-    "progress": 1215, "ledger": 3045, "accounting": 1025, "faults": 2925, "sampling": 3775, "exposition": 195,
-    "web": 2080, "daemon": 1090,
-    "tools/simulator": 2725, "tools/capture": 715, "tools/report": 5850, "tools/check": 1100, "tools/reference": 750,
+    "core": 1015, "config": 915, "driver": 2830, "host": 2670, "collectors": 2795, "attribution": 7365,
+    "progress": 1200, "ledger": 3030, "accounting": 1020, "faults": 2925, "sampling": 3750, "exposition": 190,
+    "web": 2080, "daemon": 945,
+    "tools/simulator": 2725, "tools/capture": 715, "tools/report": 5825, "tools/check": 1100, "tools/reference": 750,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
 MAX_MODULES = 265
-MAX_FLOORS = 8
-"""Floors of the daemon."""
+MAX_FLOORS = 9
+"""Floors of the daemon and its tools."""
 MAX_FILE_LINES = 400
 """Lines of a file, without its docstrings."""
 
@@ -142,9 +142,9 @@ def small_helpers(source: str) -> Iterator[str]:
         statements = len(inside) - 1 - (ast.get_docstring(helper) is not None)
         if not re.match("_[^_]", name) or uses[name] != 1 or name not in calls or statements > MAX_HELPER_STATEMENTS:
             continue
-        within = [node := calls[name]]
-        while node in parents:
-            within.append(node := parents[node])
+        within: list[ast.AST] = [calls[name]]
+        while within[-1] in parents:
+            within.append(parents[within[-1]])
         last = next(place for place, node in enumerate(within) if isinstance(node, ast.stmt))
         if helper not in within and not any(isinstance(node, _REPEATED) for node in within[: last + 1]):
             yield name

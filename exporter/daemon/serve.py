@@ -18,10 +18,11 @@ from types import FrameType
 from typing import final
 
 from exporter import __version__
+from exporter.config import logs
 from exporter.config.kinds import address_text
 from exporter.core.clock import MonotonicTime, monotonic_time
 from exporter.core.threads import Threads
-from exporter.daemon import assembly, logs
+from exporter.daemon import assembly
 from exporter.daemon.assembly import Exporter, stale_seconds
 from exporter.daemon.config import DaemonConfig
 from exporter.exposition.page import PageStore

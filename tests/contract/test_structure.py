@@ -116,10 +116,8 @@ def test_folders_keep_their_size() -> None:
     assert sum(modules for modules, _ in sizes().values()) <= MAX_MODULES
 
 
-def test_daemon_keeps_its_floors() -> None:
-    found = floors()
-
-    assert max(found[folder] for folder in DAEMON) <= MAX_FLOORS
+def test_tree_keeps_its_floors() -> None:
+    assert max(floors().values()) <= MAX_FLOORS
 
 
 def test_files_are_short() -> None:
