@@ -58,7 +58,7 @@ class AcknowledgeConfig:
         group=_GROUP,
     )
     reason: str = option("", text, "Why it is over; kept and logged.", metavar="TEXT", group=_GROUP)
-    by: str = option("", text, "Who says so (default: $SUDO_USER, else the user).", metavar="NAME", group=_GROUP)
+    by: str = option("", text, "Your name (default: $SUDO_USER, else the user).", metavar="NAME", group=_GROUP)
     state: StateConfig = section(StateConfig, group="Faults")
 
 
