@@ -72,6 +72,19 @@ def _level(level: str, labels: tuple[str, ...], name: str, kept: tuple[str, ...]
     return record(f"{recorded}:{name}:increase", result, f"sum {by(result)} ({source})", f"{what} of the {level}.")
 
 
+_PRICE = f"max by (cluster, model, profile) (avg_over_time(gpu:price_per_hour[{INTERVAL}]))"
+"""The mean of the hour: the price may change within it."""
+
+
+def _cost(recorded: str, labels: tuple[str, ...], source: str, what: str) -> Recording:
+    return record(
+        f"{recorded}:increase",
+        labels,
+        f"sum {by(labels)} ({source}:increase * on (cluster, model, profile) group_left () {_PRICE}) / 3600",
+        f"{what} at the price of that hour, in the currency of the site's price file.",
+    )
+
+
 _ALLOCATED = ("team", "class", "model", "profile")
 _COUNTERS = (
     ("gpu_owner_gpu_seconds", ("state",), "GPU seconds", "GPU seconds by state"),
@@ -86,6 +99,22 @@ ACCOUNTING = (
         _ALLOCATED,
         f'sum {by(_ALLOCATED)} (team_state:gpu_owner_gpu_seconds:increase{{team!="",state!="free"}})',
         "Allocated GPU seconds of the team. A year has a tenth of the series by state.",
+    ),
+    *(
+        _cost(
+            f"{level}_state:gpu_owner_cost",
+            (*(labels or ("model",)), "state"),
+            f"{level}_state:gpu_owner_gpu_seconds",
+            f"Cost of GPU time by state of the {level},",
+        )
+        for level, labels in LEVELS
+    ),
+    _cost("team:gpu_owner_cost", ("team",), "team:gpu_owner_gpu_seconds", "Cost of allocated GPU time of the team,"),
+    _cost(
+        "team:gpu_owner_busy_cost",
+        ("team",),
+        "team:gpu_owner_busy_gpu_seconds",
+        "Cost of GPU time in which kernels ran of the team,",
     ),
 )
 """Rules of one group, in this order: the increase reads the last recorded value before it is replaced."""

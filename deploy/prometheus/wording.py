@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from deploy.prometheus.hosts import by_host
 from deploy.prometheus.outages import unless_silent
-from deploy.prometheus.recordings_alert import PRICES
 from deploy.prometheus.recordings_common import STATE_INDEX
+from deploy.prometheus.recordings_device import PRICES
 from deploy.prometheus.states import LOST, POSSIBLY_LOST, regex
 from exporter.faults.rules import RULES
 

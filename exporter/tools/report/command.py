@@ -24,7 +24,6 @@ from exporter.host.text import exists
 from exporter.tools.report import formats, layout, promql, terminal
 from exporter.tools.report.accounting.database import Database
 from exporter.tools.report.accounting.prices import Month, Prices, rules
-from exporter.tools.report.accounting.prices import promql as site_prices
 from exporter.tools.report.accounting.prices import read as read_prices
 from exporter.tools.report.accounting.sacct import Sacct, SacctError
 from exporter.tools.report.client import Access, Client, NoDataError, NoMetricsError, ReportError
@@ -33,7 +32,6 @@ from exporter.tools.report.document import Document
 from exporter.tools.report.job import ReportRequest, job_report, nothing, slurm_job, window
 from exporter.tools.report.model import Digest, JobReport
 from exporter.tools.report.options import MONTH_FORMATS, PrometheusConfig, ReportConfig
-from exporter.tools.report.promql import PriceQueries
 from exporter.tools.report.showback import document, showback, to_csv, to_focus, to_json, to_opencost
 from exporter.tools.report.subject import EXPECTED, Named, named, selected
 from exporter.tools.report.summary import SlurmPart, is_of, jobs, slurm, slurm_facts, slurm_jobs
@@ -96,8 +94,7 @@ def run(config: ReportConfig) -> int:
         return _month(config, config.month, (prices or Prices("", ())).of(config.cluster))
     if config.format in MONTH_FORMATS or config.team:
         raise ConfigError("--team and --format csv, focus and opencost: expected with --month")
-    recorded = PriceQueries(site_prices(prices), site_prices(prices, whole=True)) if prices else promql.PRICES
-    subject = _subject(config, recorded)
+    subject = _subject(config)
     client = Client(access(config.prometheus))
     try:
         with progress_message(f"asking {without_password(config.prometheus.url)}"):
@@ -108,9 +105,8 @@ def run(config: ReportConfig) -> int:
             print_error(f"report: {error}")
             return error.status
     else:
-        currency = prices.currency if prices else _currency(client)
         part = _accounted(report, job, config, client)
-        text = _render(report, part, config, paint(sys.stdout), currency)
+        text = _render(report, part, config, paint(sys.stdout), _currency(client))
     return _write(text, config)
 
 
@@ -183,7 +179,7 @@ def _accounted(report: JobReport | Digest, job: str, config: ReportConfig, clien
     return slurm(report, known) if known and is_of(report, known) else None
 
 
-def _subject(config: ReportConfig, prices: PriceQueries) -> Subject:
+def _subject(config: ReportConfig) -> Subject:
     """Return what is asked for. Raises ConfigError unless it is exactly one thing."""
     options = [option for option in _SUBJECTS if getattr(config, option)]
     wanted = options + ([_ARGUMENT] if config.name else [])
@@ -194,7 +190,7 @@ def _subject(config: ReportConfig, prices: PriceQueries) -> Subject:
     if config.all or wanted[0] in _DIGESTS:
         level = "" if config.all else wanted[0]
         group = Group(level, getattr(config, level) if level else "", config.cluster)
-        return lambda client, now: NamedReport(digest(client, group, config.since, prices, now))
+        return lambda client, now: NamedReport(digest(client, group, config.since, now))
     wanted_one = _named(config)
     cluster = promql.matchers(cluster=config.cluster) if config.cluster else ""
 
@@ -203,7 +199,7 @@ def _subject(config: ReportConfig, prices: PriceQueries) -> Subject:
         if found is None:
             raise nothing(client, wanted_one.title, config.since, now)
         request = ReportRequest(found.selector, found.title, config.since, config.changed_at)
-        return NamedReport(job_report(client, request, prices, now), found.job)
+        return NamedReport(job_report(client, request, now), found.job)
 
     return one
 

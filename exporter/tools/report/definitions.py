@@ -133,7 +133,12 @@ def hours(recorded: str, window: str) -> str:
 
 def grown_in(window: str) -> Amount:
     """GPU hours in the window, from recorded growth in seconds; by several, it counts once."""
-    return lambda recorded: f"max without ({REPLICAS}) (sum_over_time({recorded}[{window}])) / 3600"
+    return lambda recorded: f"{summed_in(window)(recorded)} / 3600"
+
+
+def summed_in(window: str) -> Amount:
+    """Return the sum of recorded growth in the window; by several, it counts once."""
+    return lambda recorded: f"max without ({REPLICAS}) (sum_over_time({recorded}[{window}]))"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class ReportRequest:
     """Unix time that the runs of its name are compared before and after."""
 
 
-def job_report(client: Client, request: ReportRequest, prices: promql.PriceQueries, now: float) -> JobReport:
+def job_report(client: Client, request: ReportRequest, now: float) -> JobReport:
     """Raises ReportError; NoDataError where nothing is known of it in the range, or of several of that name."""
     span = allocated_span(client, request.selector, request.since, now)
     if span is None:
@@ -69,7 +69,7 @@ def job_report(client: Client, request: ReportRequest, prices: promql.PriceQueri
         nodes=nodes,
         devices=devices,
         progress=steps,
-        cost=_cost(allocated(hours), devices, _prices(client, prices, *clusters, now=now)),
+        cost=_cost(allocated(hours), devices, _prices(ask, *clusters)),
         advice=advice.of_job(hours, devices, nodes, moved=moved),
         used_hours=used,
         runs=runs(client, info, window(request.since), now, request.changed_at) if counted else None,
@@ -82,7 +82,7 @@ def slurm_job(client: Client, cluster: str, job: str, back: float, until: float)
     """Return the report of a raw job id, `back` seconds up to `until`; `cluster` may be empty. Raises ReportError."""
     own = {"cluster": cluster} if cluster else {}
     request = ReportRequest(promql.matchers(slurm_job=job, **own), f"Slurm job {job}", back)
-    return job_report(client, request, promql.PRICES, until)
+    return job_report(client, request, until)
 
 
 def _asker(client: Client, selector: str, window: str, time: float) -> Ask:
@@ -262,9 +262,9 @@ def _summed(ledgers: Iterable[Hours]) -> Hours:
     return _ordered(found)
 
 
-def _prices(client: Client, prices: promql.PriceQueries, cluster: str = "", *, now: float) -> Mapping[str, float]:
+def _prices(ask: Ask, cluster: str = "") -> Mapping[str, float]:
     """Return the prices of a cluster by what devices are called."""
-    own = (sample for sample in client.instant(prices.by_kind, now) if sample.labels.get("cluster", "") == cluster)
+    own = (sample for sample in ask(promql.mean_prices) if sample.labels.get("cluster", "") == cluster)
     return {
         " MIG ".join(each.labels[name] for name in ("model", "profile") if each.labels.get(name)): each.value
         for each in own

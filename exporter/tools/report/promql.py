@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from exporter.tools.report.definitions import (
     ALLOCATED,
@@ -20,6 +19,7 @@ from exporter.tools.report.definitions import (
     grown_in,
     hours,
     hours_in,
+    summed_in,
     target_ratio_promql,
 )
 
@@ -29,17 +29,11 @@ LEVELS = ("account", "namespace", "user")
 
 KIND, WHOLE = "cluster, model, profile", "cluster, model"
 """Labels by which GPU hours have a price: with the profile of MIG instances, and of whole GPUs."""
+PRICE_OF_WHOLE = f'max by ({WHOLE}) (gpu:price_per_hour{{profile=""}})'
+"""Price of a GPU hour by exact model, recorded from the site's file of prices."""
 
-
-class PriceQueries(NamedTuple):
-    """PromQL for the price of a GPU hour by exact model."""
-
-    by_kind: str = f"max by ({KIND}) (gpu:price_per_hour)"
-    of_whole: str = f'max by ({WHOLE}) (gpu:price_per_hour{{profile=""}})'
-
-
-PRICES = PriceQueries()
-"""Recorded from the site's file of prices."""
+WORKLOAD_PRICE = "workload:gpu_price_per_hour:sum"
+"""Recorded price of an hour of the GPUs that are allocated to each workload."""
 
 TEAM = "team"
 """The level that all work is in: the account, else the namespace."""
@@ -126,11 +120,6 @@ def _ran_of(level: str, scope: str, window: str) -> str:
     return grown_in(window)(f"{level}:gpu_owner_busy_gpu_seconds:increase{{{owned(level, scope)}}}")
 
 
-def price_of_use(level: str, scope: str, window: str, prices: PriceQueries = PRICES) -> str:
-    """Return the price of the hours in which kernels ran, by owner of a level."""
-    return priced_level(keys(level), _ran_of(level, scope, window), prices)
-
-
 def wasted(level: str, scope: str, window: str) -> str:
     return WASTED.promql(totals(level, scope, window))
 
@@ -149,36 +138,31 @@ def wasted_on(level: str, scope: str, window: str) -> str:
     return f"topk by ({by}) (1, {lost} > 0)"
 
 
-def priced(gpu_hours: str, prices: PriceQueries = PRICES) -> str:
-    """Return the price of hours of whole GPUs by cluster and model. Those of a model without a price are not in it."""
-    return f"(({gpu_hours}) * on ({WHOLE}) group_left () {prices.of_whole})"
+def priced(gpus: str) -> str:
+    """Return the price of an hour of whole GPUs by cluster and model, without models that have no price."""
+    return f"(({gpus}) * on ({WHOLE}) group_left () {PRICE_OF_WHOLE})"
 
 
-def priced_level(by: str, gpu_hours: str, prices: PriceQueries = PRICES) -> str:
-    """Return the price of GPU hours by owner, of a series per owner, cluster, model and profile."""
-    by_kind = f"sum by ({by}, {KIND}) ({gpu_hours})"
-    return f"sum by ({by}) ({by_kind} * on ({KIND}) group_left () {prices.by_kind})"
+def cost(recorded: str, matchers: str, window: str, by: str) -> str:
+    """Return the recorded cost, each hour at its own price. `recorded` is `team_state:gpu_owner_cost` or alike."""
+    return f"sum by ({by}) ({summed_in(window)(f'{recorded}:increase{{{matchers}}}')})"
 
 
-def price_in_states(
-    level: str, scope: str, window: str, states: str, prices: PriceQueries = PRICES, by: str = ""
-) -> str:
-    """The price of the hours that owners of a level had in some states, by the labels `by`."""
-    series = f"{level}_state:gpu_owner_gpu_seconds:increase"
-
-    return priced_level(by or keys(level), grown_in(window)(f"{series}{{{owned(level, scope)}, {states}}}"), prices)
+def cost_in_states(level: str, scope: str, window: str, states: str, by: str = "") -> str:
+    """Return the cost of the hours that owners of a level had in some states, by the labels `by`."""
+    return cost(f"{level}_state:gpu_owner_cost", f"{owned(level, scope)}, {states}", window, by or keys(level))
 
 
-def price_of_waste(level: str, scope: str, window: str, prices: PriceQueries = PRICES) -> str:
+def price_of_waste(level: str, scope: str, window: str) -> str:
     if level != "workload":
-        return price_in_states(level, scope, window, among(LOST), prices)
-    return f"sum by ({keys(level)}) ({waste_price(owned(level, scope), window, prices)})"
+        return cost_in_states(level, scope, window, among(LOST))
+    return f"sum by ({keys(level)}) ({waste_price(owned(level, scope), window)})"
 
 
 def price_of_possible_waste(level: str, scope: str, window: str) -> str:
     states = among(POSSIBLY_LOST)
     if level != "workload":
-        return price_in_states(level, scope, window, states)
+        return cost_in_states(level, scope, window, states)
     by = keys(level)
     hours_by_workload = ledger(level, owned(level, scope), window, by).of(states)
     return f"sum by ({by}) ({hours_by_workload} * {_mean_price(owned(level, scope), window)})"
@@ -189,21 +173,23 @@ def owned(level: str, scope: str) -> str:
     return scope if level in {"workload", "cluster"} else f'{scope}, {label(level)}!=""'
 
 
-def allocated_price(owner: str, window: str, prices: PriceQueries = PRICES) -> str:
+def allocated_price(owner: str, window: str) -> str:
     """Return the price of the GPUs allocated to each workload; a MIG instance is priced as the part of a GPU it is."""
-    return f"{ALLOCATED.promql(totals('workload', owner, window))} * {_mean_price(owner, window, prices)}"
+    return f"{ALLOCATED.promql(totals('workload', owner, window))} * {_mean_price(owner, window)}"
 
 
-def waste_price(owner: str, window: str, prices: PriceQueries = PRICES) -> str:
-    return f"({WASTED.promql(totals('workload', owner, window))}) * {_mean_price(owner, window, prices)}"
+def waste_price(owner: str, window: str) -> str:
+    return f"({WASTED.promql(totals('workload', owner, window))}) * {_mean_price(owner, window)}"
 
 
-def _mean_price(owner: str, window: str, prices: PriceQueries = PRICES) -> str:
+def _mean_price(owner: str, window: str) -> str:
     """Return the mean price of an hour of each workload's GPUs, each counted by the time it was allocated."""
     by = keys("workload")
-
-    allocated = hours(f"workload_model:gpu_allocation_ratio:sum{{{owner}}}", window)
-    return f"(sum by ({by}) {priced(allocated, prices)} / (sum by ({by}) ({allocated}) > 0))"
+    price, allocated = (
+        f"sum by ({by}) ({hours(f'{name}{{{owner}}}', window)})"
+        for name in (WORKLOAD_PRICE, "workload_model:gpu_allocation_ratio:sum")
+    )
+    return f"({price} / ({allocated} > 0))"
 
 
 def causes(level: str, scope: str, window: str) -> str:
@@ -232,6 +218,11 @@ def nodes(selector: str, window: str) -> str:
 def max_concurrent_gpus(selector: str, window: str) -> str:
     """The most GPUs allocated on all nodes together: of a job that was moved, less than the sum over its nodes."""
     return _at_once(f"sum ({ONCE} (gpu_workload_allocated_gpus{{{selector}}}))", window)
+
+
+def mean_prices(_: str, window: str) -> str:
+    """Return the mean price of a GPU hour in the window, by exact model and MIG profile."""
+    return f"max by ({KIND}) (avg_over_time(gpu:price_per_hour[{window}]) or gpu:price_per_hour)"
 
 
 def devices_at_once(selector: str, window: str) -> str:

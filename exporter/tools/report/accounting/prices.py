@@ -92,20 +92,18 @@ class Prices:
         return next((row.per_gpu_hour for row in self.rows if row.fits(model, profile, pool, at)), None)
 
 
-def promql(prices: Prices, *, whole: bool = False) -> str:
-    """Return PromQL for the price of a GPU hour now by cluster, model and MIG profile, or of whole GPUs alone.
+def promql(prices: Prices) -> str:
+    """Return PromQL for the price of a GPU hour now by cluster, model and MIG profile.
 
     Rows of a pool are left out: recorded GPU hours do not name it.
     """
-    arms = [_arm(row, whole=whole) for row in prices.rows if not row.pool and not (whole and row.profile)]
-    labels = "cluster, model" if whole else "cluster, model, profile"
-    return f"max by ({labels}) ({' or '.join(arms) or 'vector(0) > 0'})"
+    arms = [_arm(row) for row in prices.rows if not row.pool]
+    return f"max by (cluster, model, profile) ({' or '.join(arms) or 'vector(0) > 0'})"
 
 
-def _arm(row: PriceRow, *, whole: bool) -> str:
+def _arm(row: PriceRow) -> str:
     named = {"cluster": row.cluster, "model": row.model, "profile": row.profile}
     matchers = [f"{name}={json.dumps(value)}" for name, value in named.items() if value]
-    matchers += ['profile=""'] if whole else []
     value = f"0 * {KINDS}{{{', '.join(matchers)}}} + {row.per_gpu_hour:.15g}"
     if row.begin:
         value += f" and on () vector(time()) >= {row.begin:.0f}"
