@@ -10,7 +10,6 @@ from __future__ import annotations
 from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import by, record
 from exporter.accounting.families import OWNER_COUNTER_LABELS
-from exporter.tools.report.accounting.prices import KINDS
 from exporter.tools.report.definitions import grown_in
 
 INTERVAL = "1h"
@@ -72,8 +71,8 @@ def _level(level: str, labels: tuple[str, ...], name: str, kept: tuple[str, ...]
     return record(f"{recorded}:{name}:increase", result, f"sum {by(result)} ({source})", f"{what} of the {level}.")
 
 
-_PRICE = f"max by (cluster, model, profile) (avg_over_time(gpu:price_per_hour[{INTERVAL}]))"
-"""The mean of the hour: the price may change within it."""
+_PRICE = f"max by (cluster, model, profile) (last_over_time(gpu:price_per_hour[{_REACH}]))"
+"""The last price: after an outage these rules may be evaluated before the price is."""
 
 
 def _cost(recorded: str, labels: tuple[str, ...], source: str, what: str) -> Recording:
@@ -119,13 +118,6 @@ ACCOUNTING = (
 )
 """Rules of one group, in this order: the increase reads the last recorded value before it is replaced."""
 
-GPU_KINDS = record(
-    KINDS,
-    ("model", "profile"),
-    "group by (cluster, model, profile) (last_over_time(cluster_state:gpu_owner_gpu_seconds:increase[35d]))"
-    " or group by (cluster, model) (gpu_info)",
-    "1 for each model and MIG profile of the last 35 days, which prices select.",
-)
 _DAY = "gpu_accounting_day_gpu_seconds > 0"
 _RECORDED = "cluster_state:gpu_owner_gpu_seconds:increase"
 DIFFERENCE = record(

@@ -27,7 +27,7 @@ from exporter.accounting.store import read_after
 from exporter.tools.report import promql
 from exporter.tools.report.accounting.collector import collect
 from exporter.tools.report.accounting.database import Database, SchedulerJob
-from exporter.tools.report.accounting.prices import KINDS, Prices, month_at
+from exporter.tools.report.accounting.prices import Prices, month_at
 from exporter.tools.report.accounting.prices import rules as price_rules
 from exporter.tools.report.definitions import grown_in
 from exporter.tools.report.showback import showback
@@ -147,9 +147,8 @@ def recorded(
 ) -> Sequence[Mapping[str, float]]:
     """Return what each query gives after the rules of the accounting ran on what was scraped, by its first label."""
     groups = yaml.safe_load((RULES / "gpu-recording.yaml").read_text())["groups"]
-    kinds = [rule for group in groups for rule in group["rules"] if rule["record"] == KINDS]
     (priced,) = json.loads(price_rules(prices))["groups"]
-    own = [{**priced, "interval": f"{interval}s", "rules": [*kinds, *priced["rules"]]}] if prices.rows else []
+    own = [{**priced, "interval": f"{interval}s"}] if prices.rows else []
     rules = folder / "rules.json"
     rules.write_text(json.dumps({"groups": own + [each for each in groups if each["name"] == "gpu-accounting"]}))
     series = {

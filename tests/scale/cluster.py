@@ -57,7 +57,8 @@ def _handler(mould_of: Callable[[int], Mould]) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            with contextlib.suppress(ConnectionError):  # Prometheus reloads
+                self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing of a thousand requests."""

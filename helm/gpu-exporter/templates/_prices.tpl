@@ -22,6 +22,8 @@ groups:
 - name: gpu-prices
   interval: 1m
   rules:
+  - record: profile:gpu_info:group
+    expr: group by (cluster, model, profile) (last_over_time(cluster_state:gpu_owner_gpu_seconds:increase[35d])) or group by (cluster, model) (gpu_info)
   - record: gpu:price_per_hour
     expr: {{ printf "max by (cluster, model, profile) (%s)" (default "vector(0) > 0" (join " or " $arms)) | quote }}
     labels: {currency: {{ default "USD" .Values.prices.currency | quote }}}

@@ -153,7 +153,10 @@ def test_levels_are_teams_users_and_the_whole_cluster_by_model_and_state(rules: 
 
 
 def test_cost_of_each_hour_is_at_the_price_of_that_hour(rules: Path, tmp_path: Path) -> None:
-    """The price falls from 3 to 2 after 5.5 of 11 hours. A MIG instance has its own, and a model may have none."""
+    """The price falls from 3 to 2 in the sixth of eleven hours, and is not recorded at the end of the last one.
+
+    A MIG instance has its own, and a model may have none.
+    """
     series: dict[str, str] = {}
     for labels in (
         life("physics", 0),
@@ -163,12 +166,11 @@ def test_cost_of_each_hour_is_at_the_price_of_that_hour(rules: Path, tmp_path: P
     ):
         series |= counter(labels, "0+60x660")
     price = 'gpu:price_per_hour{{cluster="c1",model="H100"{},currency="EUR"}}'
-    series |= {price.format(""): "3x329 2x330", price.format(',profile="1g.10gb"'): "4x660"}
-    half = 5.5
+    series |= {price.format(""): "3x329 2x300", price.format(',profile="1g.10gb"'): "4x660"}
     expected = {
-        'round(sum(sum_over_time(team:gpu_owner_cost:increase{team="physics"}[11h])), 0.1)': half * 3 + half * 2,
+        'round(sum(sum_over_time(team:gpu_owner_cost:increase{team="physics"}[11h])), 0.1)': 5 * 3 + 6 * 2,
         'round(sum(sum_over_time(account_state:gpu_owner_cost:increase{account="slices"}[11h])), 0.1)': 11 * 4.0,
-        'round(sum(sum_over_time(cluster_state:gpu_owner_cost:increase{model="H100"}[11h])), 0.1)': 55.0 + 44,
+        'round(sum(sum_over_time(cluster_state:gpu_owner_cost:increase{model="H100"}[11h])), 0.1)': 2 * 27.0 + 44,
         "count(sum_over_time(team:gpu_owner_cost:increase[11h]))": 2,
     }
 

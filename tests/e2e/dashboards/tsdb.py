@@ -14,14 +14,15 @@ import requests
 import yaml
 
 from deploy.prometheus.recordings import GROUPS
-from exporter.tools.report.accounting.prices import PriceRow, Prices
+from exporter.tools.report.accounting.prices import KINDS, PriceRow, Prices
 from exporter.tools.report.accounting.prices import promql as site_prices
 from tests.e2e.dashboards.history import Span
 from tests.stack import ROOT, program, prometheus
 
 RULES = ROOT / "deploy/prometheus/rules"
 PRICES = Prices("USD", (PriceRow("NVIDIA H100", 3.0), PriceRow("NVIDIA A100", 1.8), PriceRow("NVIDIA L40S", 1.0)))
-"""What the site pays for the models of the tests."""
+"""Prices of the models of the tests; half of the time the price is as much lower as it is higher in the other half."""
+_CHANGE = 0.2
 RULES_EVERY = 60
 """Seconds; the groups' interval, on which sums of recorded series rely."""
 
@@ -53,7 +54,7 @@ class Archive:
     def evaluate(self) -> None:
         """Add what recording rules and alerts make of the data; each layer of rules needs those below it."""
         span = replace(self.span, step=RULES_EVERY)
-        for number, layer in enumerate(_layers(_recordings())):
+        for number, layer in enumerate(_layers(_recordings(_changed(PRICES, (span.start + span.end) / 2)))):
             for name, rules, part in _parts(layer, span):
                 self._add_lines(f"layer{number}{name}", lambda url, rules=rules, part=part: _recorded(url, rules, part))
         self._add_lines("alerts", lambda url: _alerts(url, span))
@@ -90,9 +91,19 @@ def _rules(file: str, kind: str) -> list[dict[str, Any]]:
     return [rule for group in groups for rule in group["rules"] if kind in rule]
 
 
-def _recordings() -> dict[str, str]:
+def _recordings(prices: Prices) -> dict[str, str]:
     found = {rule.record: rule.expr for group in GROUPS for rule in group.rules}
-    return {**found, "gpu:price_per_hour": site_prices(PRICES)}
+    return {**found, KINDS["record"]: KINDS["expr"], "gpu:price_per_hour": site_prices(prices)}
+
+
+def _changed(prices: Prices, at: float) -> Prices:
+    """Return prices that rise at a moment."""
+    rows = (
+        replace(row, per_gpu_hour=row.per_gpu_hour * factor, begin=begin, end=end)
+        for row in prices.rows
+        for factor, begin, end in ((1 - _CHANGE, 0.0, at), (1 + _CHANGE, at, float("inf")))
+    )
+    return replace(prices, rows=tuple(rows))
 
 
 def _layers(rules: Mapping[str, str]) -> Iterator[dict[str, str]]:

@@ -14,8 +14,12 @@ from exporter.config.option import ConfigError
 from exporter.core import site_file
 
 _RUNBOOK = f"{REPOSITORY}/blob/main/docs/how-to/account-teams.md#when-gputeambudget-fires"
-KINDS = "profile:gpu_info:group"
-"""Recorded, with 1 for each cluster, model and MIG profile."""
+KINDS = {
+    "record": "profile:gpu_info:group",
+    "expr": "group by (cluster, model, profile) (last_over_time(cluster_state:gpu_owner_gpu_seconds:increase[35d]))"
+    " or group by (cluster, model) (gpu_info)",
+}
+"""Rule that records 1 for each cluster, model and MIG profile of the last 35 days, which prices select."""
 _KEYS = {"model", "profile", "cluster", "pool", "per_gpu_hour", "from", "to"}
 
 
@@ -104,7 +108,7 @@ def promql(prices: Prices) -> str:
 def _arm(row: PriceRow) -> str:
     named = {"cluster": row.cluster, "model": row.model, "profile": row.profile}
     matchers = [f"{name}={json.dumps(value)}" for name, value in named.items() if value]
-    value = f"0 * {KINDS}{{{', '.join(matchers)}}} + {row.per_gpu_hour:.15g}"
+    value = f"0 * {KINDS['record']}{{{', '.join(matchers)}}} + {row.per_gpu_hour:.15g}"
     if row.begin:
         value += f" and on () vector(time()) >= {row.begin:.0f}"
     if row.end < float("inf"):
@@ -116,7 +120,7 @@ def rules(prices: Prices) -> str:
     """Return the rule file (YAML, of which JSON is a part) that records the prices for dashboards and digests."""
     rule = {"record": "gpu:price_per_hour", "expr": promql(prices), "labels": {"currency": prices.currency}}
     alerts = [_alert(each) for each in prices.thresholds] if prices.budgets else []
-    group = {"name": "gpu-prices", "interval": "1m", "rules": [rule, *alerts]}
+    group = {"name": "gpu-prices", "interval": "1m", "rules": [KINDS, rule, *alerts]}
     return json.dumps({"groups": [group]}, indent=2) + "\n"
 
 
