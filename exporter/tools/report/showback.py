@@ -45,7 +45,6 @@ class Row:
     cost_before: float
     """Cost of the month before."""
     wasted_cost: float
-    """Cost of the wasted hours at the mean price of all hours."""
     possibly_wasted_hours: float
     """Hours of idle services and notebooks, and those without a certain cause."""
     possibly_wasted_cost: float
@@ -123,9 +122,11 @@ def _rows(database: Database, of: Month, by: str, team: str, prices: Prices) -> 
 
 def _row(total: Total, charges: Sequence[Charge], prices: Prices) -> Row:
     hours = {state: round(seconds / 3600, 3) for state, seconds in total.states.items() if seconds}
-    kwh, cost = total.joules / 3.6e6, sum(charge.hours * (charge.price or 0.0) for charge in charges)
+    kwh = total.joules / 3.6e6
     wasted, possibly = (sum(total.states.get(state, 0.0) for state in states) for states in (LOST, POSSIBLY_LOST))
-    per_second = cost / total.seconds if total.seconds else 0.0
+    cost, wasted_cost, possible = (
+        round(sum(charge.cost(states) for charge in charges), 3) for states in (total.states, LOST, POSSIBLY_LOST)
+    )
     return Row(
         name=total.name,
         rank=None,
@@ -135,15 +136,15 @@ def _row(total: Total, charges: Sequence[Charge], prices: Prices) -> Row:
         unobserved_hours=hours.get("unobserved", 0.0),
         kwh=round(kwh, 3),
         allocations=total.allocations,
-        cost=round(cost, 3),
+        cost=cost,
         unpriced_hours=round(sum(charge.hours for charge in charges if charge.price is None), 3),
         electricity_cost=round(kwh * prices.electricity_per_kwh, 3),
         kg_co2=round(kwh * prices.grams_co2_per_kwh / 1000, 3),
         gpu_hours_before=0.0,
         cost_before=0.0,
-        wasted_cost=round(wasted * per_second, 3),
+        wasted_cost=wasted_cost,
         possibly_wasted_hours=round(possibly / 3600, 3),
-        possibly_wasted_cost=round(possibly * per_second, 3),
+        possibly_wasted_cost=possible,
         forecast_cost=0.0,
         budget=None,
         hours_by_state=hours,

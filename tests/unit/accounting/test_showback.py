@@ -111,6 +111,19 @@ def test_model_that_has_no_price_is_not_free(listed: Any) -> None:
     assert (vision["gpu_hours"], vision["unpriced_hours"]) == (5.0, 1.0)
 
 
+def test_waste_costs_what_its_own_gpus_cost(listed: Any, tmp_path: Path) -> None:
+    """Four idle A100 and two busy H100: at the mean price the waste would cost 6.67."""
+    busy = {**row("6", "bio", moment(20, 4), H100, 2.0), "states": {"computing": 7200.0}}
+    idle = {**row("7", "bio", moment(20, 4), A100, 4.0), "states": {"allocated_idle": 14400.0}}
+    database = Database(tmp_path / DATABASE)
+    database.add("gpu09", "gpu09", Cursor("b", 1), (busy, idle), 0.0)
+    database.close()
+
+    bio = by_name(listed("--format", "json").out)["bio"]
+
+    assert (bio["cost"], bio["wasted_hours"], bio["wasted_cost"]) == (2 * 2 + 4 * 1.5, 4.0, 4 * 1.5)
+
+
 def test_energy_has_its_price_and_its_carbon(listed: Any) -> None:
     vision = by_name(listed("--format", "json").out)["vision"]
 

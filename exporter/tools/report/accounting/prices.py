@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
 from pathlib import Path
@@ -87,6 +87,11 @@ class Prices:
     thresholds: tuple[float, ...] = (0.8, 1.0)
     """Fractions of a budget from which on an alert fires."""
 
+    @property
+    def changes(self) -> Sequence[float]:
+        """Unix seconds at which a price begins or ends."""
+        return sorted({at for row in self.rows for at in (row.begin, row.end) if 0 < at < float("inf")})
+
     def of(self, cluster: str) -> Prices:
         """Return the prices of one cluster."""
         return replace(self, rows=tuple(row for row in self.rows if row.cluster in {"", cluster}))
@@ -157,6 +162,8 @@ def _row(entry: Mapping[str, Any]) -> PriceRow:
     price = _amount(entry["per_gpu_hour"])
     names = {name: str(entry.get(name, "")) for name in _KEYS - {"per_gpu_hour", "from", "to"}}
     begin, end = _moment(entry.get("from"), 0.0), _moment(entry.get("to"), float("inf"))
+    if begin >= end:
+        raise ValueError(f"from {entry['from']} is not before to {entry['to']}")
     return PriceRow(per_gpu_hour=price, begin=begin, end=end, **names)
 
 
