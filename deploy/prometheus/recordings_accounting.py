@@ -10,6 +10,7 @@ from __future__ import annotations
 from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import by, record
 from exporter.accounting.families import OWNER_COUNTER_LABELS
+from exporter.tools.report.accounting.prices import SITE_TEAM
 from exporter.tools.report.definitions import grown_in
 
 INTERVAL = "1h"
@@ -48,11 +49,16 @@ def _growth(counter: str, name: str, labels: tuple[str, ...], unit: str) -> tupl
     )
 
 
-_TEAM = (
+_OWN_TEAM = (
     'label_replace(label_replace(owner:{name}:increase, "team", "$1", "workload_namespace", "(.+)"),'
     ' "team", "$1", "account", "(.+)")'
 )
-"""The account of Slurm, else the namespace."""
+_SITE_TEAM = f"group by (team, site_team) ({SITE_TEAM})"
+_TEAM = (
+    f'label_replace({_OWN_TEAM} * on (team) group_left (site_team) {_SITE_TEAM}, "team", "$1", "site_team", "(.+)")'
+    f" or {_OWN_TEAM} unless on (team) {_SITE_TEAM}"
+)
+"""The account of Slurm, else the namespace, or the team that the site maps it to."""
 LEVELS = (
     ("namespace", ("workload_namespace",)),
     ("account", ("account",)),

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from exporter.core.printable import printable_json
 from exporter.tools.report import words
 from exporter.tools.report.accounting.budget import forecast
-from exporter.tools.report.accounting.database import Charge, Database, Total
+from exporter.tools.report.accounting.database import Charge, Database
 from exporter.tools.report.accounting.prices import Month, Prices, month_at
 from exporter.tools.report.advice import of_states as advise
 from exporter.tools.report.definitions import LOST, POSSIBLY_LOST
@@ -117,25 +117,28 @@ def _rows(database: Database, of: Month, by: str, team: str, prices: Prices) -> 
     charges: dict[str, list[Charge]] = {}
     for charge in database.charges(by, of.begin, of.end, prices, team):
         charges.setdefault(charge.name, []).append(charge)
-    return [_row(each, charges[each.name], prices) for each in database.totals(by, of.begin, of.end, team)]
+    return [_row(name, each, prices) for name, each in charges.items()]
 
 
-def _row(total: Total, charges: Sequence[Charge], prices: Prices) -> Row:
-    hours = {state: round(seconds / 3600, 3) for state, seconds in total.states.items() if seconds}
-    kwh = total.joules / 3.6e6
-    wasted, possibly = (sum(total.states.get(state, 0.0) for state in states) for states in (LOST, POSSIBLY_LOST))
+def _row(name: str, charges: Sequence[Charge], prices: Prices) -> Row:
+    total = Counter[str]()
+    for charge in charges:
+        total.update(charge.states)
+    hours = {state: round(seconds / 3600, 3) for state, seconds in total.items() if seconds}
+    kwh = sum(charge.joules for charge in charges) / 3.6e6
+    wasted, possibly = (sum(total.get(state, 0.0) for state in states) for states in (LOST, POSSIBLY_LOST))
     cost, wasted_cost, possible = (
-        round(sum(charge.cost(states) for charge in charges), 3) for states in (total.states, LOST, POSSIBLY_LOST)
+        round(sum(charge.cost(states) for charge in charges), 3) for states in (total, LOST, POSSIBLY_LOST)
     )
     return Row(
-        name=total.name,
+        name=name,
         rank=None,
-        gpu_hours=round(total.seconds / 3600, 3),
-        used_hours=round(total.used / 3600, 3),
+        gpu_hours=round(sum(total.values()) / 3600, 3),
+        used_hours=round(sum(charge.used for charge in charges) / 3600, 3),
         wasted_hours=round(wasted / 3600, 3),
         unobserved_hours=hours.get("unobserved", 0.0),
         kwh=round(kwh, 3),
-        allocations=total.allocations,
+        allocations=sum(charge.allocations for charge in charges),
         cost=cost,
         unpriced_hours=round(sum(charge.hours for charge in charges if charge.price is None), 3),
         electricity_cost=round(kwh * prices.electricity_per_kwh, 3),

@@ -27,6 +27,15 @@ groups:
   - record: gpu:price_per_hour
     expr: {{ printf "max by (cluster, model, profile) (%s)" (default "vector(0) > 0" (join " or " $arms)) | quote }}
     labels: {currency: {{ default "USD" .Values.prices.currency | quote }}}
+{{- $teams := dict -}}
+{{- range $team, $owners := .Values.prices.teams -}}
+{{- range $owners -}}{{- $_ := set $teams . $team -}}{{- end -}}
+{{- end -}}
+{{- range $owner, $team := $teams }}
+  - record: team:gpu_site_team:group
+    expr: vector(1)
+    labels: {team: {{ quote $owner }}, site_team: {{ quote $team }}}
+{{- end }}
 {{- if .Values.prices.budgets }}
 {{- range default (list 0.8 1.0) .Values.prices.budget_thresholds }}
   - alert: GpuTeamBudget

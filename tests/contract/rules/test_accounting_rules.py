@@ -177,6 +177,24 @@ def test_cost_of_each_hour_is_at_the_price_of_that_hour(rules: Path, tmp_path: P
     assert complaint(_document(series, rules, expected), tmp_path) == ""
 
 
+def test_team_is_what_the_site_maps_the_account_or_namespace_to(rules: Path, tmp_path: Path) -> None:
+    """Two accounts are one team. A third one of the team's name is the team as well."""
+    series: dict[str, str] = {}
+    for labels in (life("physics", 0), life("", 0, workload_namespace="cv"), life("vision", 0), life("bio", 0)):
+        series |= counter(labels, "0+60x660")
+    for owner in ("physics", "cv"):
+        series[f'team:gpu_site_team:group{{team="{owner}",site_team="vision"}}'] = "1x660"
+    total = "sum(sum_over_time(team:gpu_owner_gpu_seconds:increase{}[11h]))"
+    whole = 11 * 3600.0
+    expected = {
+        total.format('{team="vision"}'): 3 * whole,
+        total.format('{team="bio"}'): whole,
+        total.format(""): 4 * whole,
+    }
+
+    assert complaint(_document(series, rules, expected), tmp_path) == ""
+
+
 @pytest.mark.parametrize(("service", "difference"), [(96 * 3600.0, 0.0), (80 * 3600.0, 0.2)])
 def test_recorded_totals_of_a_day_are_compared_with_the_service(
     service: float, difference: float, tmp_path: Path

@@ -124,6 +124,16 @@ def test_waste_costs_what_its_own_gpus_cost(listed: Any, tmp_path: Path) -> None
     assert (bio["cost"], bio["wasted_hours"], bio["wasted_cost"]) == (2 * 2 + 4 * 1.5, 4.0, 4 * 1.5)
 
 
+def test_accounts_that_the_site_maps_to_a_team_are_one(listed: Any, tmp_path: Path) -> None:
+    (tmp_path / "prices.yaml").write_text(PRICES + "teams: {perception: [vision, speech]}\nbudgets: {perception: 9}\n")
+
+    teams = by_name(listed("--format", "json").out)
+    jobs = by_name(listed("--format", "json", "--team", "perception", "--by", "job").out)
+
+    assert {name: (each["cost"], each["budget"]) for name, each in teams.items()} == {"perception": (18.0, 9)}
+    assert set(jobs) == {"1", "2", "3", "4", "5"}
+
+
 def test_energy_has_its_price_and_its_carbon(listed: Any) -> None:
     vision = by_name(listed("--format", "json").out)["vision"]
 
@@ -344,6 +354,8 @@ def test_rule_file_alerts_at_each_threshold_of_the_budgets(listed: Any, tmp_path
         ("prices: [{modell: H100, per_gpu_hour: 3}]", "unknown key modell"),
         ("prices: [{model: H100, per_gpu_hour: -3}]", "expected an amount of 0 or more, got -3"),
         ("prices: [{model: H100}]", "'per_gpu_hour'"),
+        ("prices: [{per_gpu_hour: 3, from: 2026-10-02, to: 2026-10-01}]", "from 2026-10-02 is not before"),
+        ("prices: []\nelectricity: 0.3", "unknown key electricity"),
         ("prices: [{model: H100, per_gpu_hour: 3, from: soon}]", "soon"),
         ("currency: EUR", "'prices'"),
     ],

@@ -117,6 +117,10 @@ class Charge(NamedTuple):
     """Price of one hour in the currency of the site; None if it has none."""
     states: Mapping[str, float]
     """GPU seconds by state."""
+    used: float
+    joules: float
+    allocations: int
+    """Allocations that began."""
 
     @property
     def hours(self) -> float:
@@ -207,17 +211,23 @@ class Database:
 
     def charges(self, by: str, since: float, until: float, prices: Prices, team: str = "") -> Sequence[Charge]:
         """Return the time of each group by model and price, each hour at the price of its time."""
-        found: dict[tuple[str, str, float | None], _StateSums] = {}
+        found: dict[tuple[str, str, float | None], list[Sequence[Any]]] = {}
         period = " + ".join(f"(hour >= {at / HOUR_SECONDS})" for at in (0.0, *prices.changes))
+        self._database.create_function("site_team", 1, prices.site_team)
         rows = self._database.execute(
-            f"SELECT {by}, model, profile, pool, min(hour), add_states(states) FROM {_source(by)}"  # noqa: S608
-            f" WHERE hour >= ?1 AND hour < ?2 AND (?3 = '' OR team = ?3) GROUP BY 1, 2, 3, 4, {period}",
+            f"SELECT {'site_team(team)' if by == 'team' else by}, model, profile, pool, min(hour),"  # noqa: S608
+            f" add_states(states), sum(used), sum(joules), sum(began) FROM {_source(by)}"
+            f" WHERE hour >= ?1 AND hour < ?2 AND (?3 = '' OR site_team(team) = ?3) GROUP BY 1, 2, 3, 4, {period}",
             (since // HOUR_SECONDS, until // HOUR_SECONDS, team),
         )
-        for name, model, profile, pool, hour, states in rows:
+        for name, model, profile, pool, hour, *amounts in rows:
             key = (name, model, prices.per_gpu_hour(model, profile, pool, hour * HOUR_SECONDS))
-            found.setdefault(key, _StateSums()).step(states)
-        return [Charge(*key, sums.states) for key, sums in found.items()]
+            found.setdefault(key, []).append(amounts)
+        return [
+            Charge(*key, _added(states), *map(sum, rest))
+            for key, each in found.items()
+            for states, *rest in [zip(*each, strict=True)]
+        ]
 
     def hours_covered(self, since: float, until: float) -> int:
         """Return the number of hours in which any node observed its GPUs."""
@@ -342,6 +352,13 @@ class _StateSums:
 
     def finalize(self) -> str:
         return json.dumps(self.states)
+
+
+def _added(states: Iterable[str]) -> Mapping[str, float]:
+    sums = _StateSums()
+    for each in states:
+        sums.step(each)
+    return sums.states
 
 
 def _source(by: str) -> str:

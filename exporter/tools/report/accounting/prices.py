@@ -20,6 +20,11 @@ KINDS = {
     " or group by (cluster, model) (gpu_info)",
 }
 """Rule that records 1 for each cluster, model and MIG profile of the last 35 days, which prices select."""
+SITE_TEAM = "team:gpu_site_team:group"
+"""Recorded, with 1 for each account and namespace that the site maps to a team."""
+_FILE_KEYS = {
+    *("currency", "electricity_per_kwh", "grams_co2_per_kwh", "prices", "budgets", "budget_thresholds", "teams"),
+}
 _KEYS = {"model", "profile", "cluster", "pool", "per_gpu_hour", "from", "to"}
 
 
@@ -84,6 +89,8 @@ class Prices:
     grams_co2_per_kwh: float = 0.0
     budgets: Mapping[str, float] = field(default_factory=dict[str, float])
     """Budget of a month by team."""
+    teams: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Team of the site by account or namespace; another one is a team of its own."""
     thresholds: tuple[float, ...] = (0.8, 1.0)
     """Fractions of a budget from which on an alert fires."""
 
@@ -91,6 +98,10 @@ class Prices:
     def changes(self) -> Sequence[float]:
         """Unix seconds at which a price begins or ends."""
         return sorted({at for row in self.rows for at in (row.begin, row.end) if 0 < at < float("inf")})
+
+    def site_team(self, name: str) -> str:
+        """Return the team of an account or namespace."""
+        return self.teams.get(name, name)
 
     def of(self, cluster: str) -> Prices:
         """Return the prices of one cluster."""
@@ -124,8 +135,12 @@ def _arm(row: PriceRow) -> str:
 def rules(prices: Prices) -> str:
     """Return the rule file (YAML, of which JSON is a part) that records the prices for dashboards and digests."""
     rule = {"record": "gpu:price_per_hour", "expr": promql(prices), "labels": {"currency": prices.currency}}
+    teams = [
+        {"record": SITE_TEAM, "expr": "vector(1)", "labels": {"team": owner, "site_team": team}}
+        for owner, team in sorted(prices.teams.items())
+    ]
     alerts = [_alert(each) for each in prices.thresholds] if prices.budgets else []
-    group = {"name": "gpu-prices", "interval": "1m", "rules": [KINDS, rule, *alerts]}
+    group = {"name": "gpu-prices", "interval": "1m", "rules": [KINDS, rule, *teams, *alerts]}
     return json.dumps({"groups": [group]}, indent=2) + "\n"
 
 
@@ -147,24 +162,32 @@ def read(path: Path) -> Prices:
     """Raises ConfigError."""
     try:
         content = site_file.load_yaml(path)
+        _refuse_unknown(content, _FILE_KEYS)
         rows = tuple(_row(each) for each in content["prices"])
         numbers = {name: float(content.get(name, 0)) for name in ("electricity_per_kwh", "grams_co2_per_kwh")}
         budgets = {str(team): _amount(value) for team, value in content.get("budgets", {}).items()}
+        teams = {str(owner): str(team) for team, owners in content.get("teams", {}).items() for owner in owners}
         thresholds = tuple(_amount(value) for value in content.get("budget_thresholds", (0.8, 1.0)))
-        return Prices(str(content.get("currency", "USD")), rows, **numbers, budgets=budgets, thresholds=thresholds)
+        return Prices(
+            str(content.get("currency", "USD")), rows, **numbers, budgets=budgets, teams=teams, thresholds=thresholds
+        )
     except (site_file.SiteFileError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(f"--prices.file {path}: {error}") from None
 
 
 def _row(entry: Mapping[str, Any]) -> PriceRow:
-    if unknown := sorted(entry.keys() - _KEYS):
-        raise ValueError(f"unknown key {unknown[0]}")
+    _refuse_unknown(entry, _KEYS)
     price = _amount(entry["per_gpu_hour"])
     names = {name: str(entry.get(name, "")) for name in _KEYS - {"per_gpu_hour", "from", "to"}}
     begin, end = _moment(entry.get("from"), 0.0), _moment(entry.get("to"), float("inf"))
     if begin >= end:
         raise ValueError(f"from {entry['from']} is not before to {entry['to']}")
     return PriceRow(per_gpu_hour=price, begin=begin, end=end, **names)
+
+
+def _refuse_unknown(entry: Mapping[str, Any], keys: set[str]) -> None:
+    if unknown := sorted(entry.keys() - keys):
+        raise ValueError(f"unknown key {unknown[0]}")
 
 
 def _amount(value: object) -> float:
