@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from exporter.config.command_line import Page
 from exporter.config.kinds import without_password
+from exporter.config.logs import print_error, write_utf8
 from exporter.config.option import ConfigError
 from exporter.core import site_file
 from exporter.core.clock import unix_time
 from exporter.core.printable import printable, printable_json
-from exporter.daemon.logs import print_error, write_utf8
 from exporter.host.text import exists
 from exporter.tools.report import formats, layout, promql, terminal
 from exporter.tools.report.accounting.database import Database
@@ -106,7 +106,9 @@ def run(config: ReportConfig) -> int:
             return error.status
     else:
         part = _accounted(report, job, config, client)
-        text = _render(report, part, config, paint(sys.stdout), _currency(client))
+        priced = client.instant("gpu:price_per_hour", float(unix_time()))
+        currency = priced[0].labels.get("currency", "") if priced else ""
+        text = _render(report, part, config, paint(sys.stdout), currency)
     return _write(text, config)
 
 
@@ -131,12 +133,6 @@ def _month(config: ReportConfig, of: Month, prices: Prices) -> int:
     if config.format in ("csv", "json"):
         return _write(to_csv(found) if config.format == "csv" else to_json(found), config)
     return _write(_formatted(document(found), config, paint(sys.stdout)), config)
-
-
-def _currency(client: Client) -> str:
-    """Return the currency of the recorded prices; empty if there are none."""
-    found = client.instant("gpu:price_per_hour", float(unix_time()))
-    return found[0].labels.get("currency", "") if found else ""
 
 
 def _write(text: str, config: ReportConfig) -> int:

@@ -112,12 +112,8 @@ def busy_gpu_hours(level: str, scope: str, window: str) -> str:
     of = totals(level, scope, window)
     ran = hours(f"workload:gpu_workload_used:rate5m{{{of.matchers}}}", window)
     if level != "workload":
-        ran = _ran_of(level, scope, window)
+        ran = grown_in(window)(f"{level}:gpu_owner_busy_gpu_seconds:increase{{{owned(level, scope)}}}")
     return f"(sum by ({of.by}) ({ran}) or 0 * ({of.used()} == 0 and {of.observed()} > 0))"
-
-
-def _ran_of(level: str, scope: str, window: str) -> str:
-    return grown_in(window)(f"{level}:gpu_owner_busy_gpu_seconds:increase{{{owned(level, scope)}}}")
 
 
 def wasted(level: str, scope: str, window: str) -> str:
