@@ -51,7 +51,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Down",
-            "Exporters that Prometheus does not reach: their nodes are in the dark.",
+            "Exporters that Prometheus does not reach: nothing is known of their nodes.",
             now(f"count({UP} == 0){ZERO}"),
             style.COUNT,
             steps=style.RED_FROM_ONE,

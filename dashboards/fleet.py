@@ -127,7 +127,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "GPUs wasted",
-            "GPUs' worth of allocated time that is idle, waiting or throttled. 12 means: as if 12 GPUs were switched off. Click to see whose.",
+            "GPUs' worth of allocated time that is idle, waiting or throttled. 12 means: as if 12 GPUs were switched off. Click to see the owners.",
             over_time(WASTED.promql(everything)),
             steps=style.ORANGE_FROM_ONE,
             size=(3, 4),

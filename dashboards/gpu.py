@@ -211,7 +211,7 @@ def _ledger(made: build.Dashboard) -> None:
 def _instances() -> table.Panel:
     return Table(
         title="MIG instances",
-        description="The parts a GPU is divided into under MIG, each with its own holder and ledger.",
+        description="The MIG instances of the GPU, each with its own owner and states.",
         keys=(
             Key("gi", "GI", width=60),
             Key("ci", "CI", width=60),

@@ -99,7 +99,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         _count(
             "Reset pending",
-            "GPUs that mend their memory at the next reset: row remaps or retired pages are pending, or an error was contained.",
+            "GPUs whose memory is repaired by the next reset: row remaps or retired pages are pending, or an error was contained.",
             f"count(count by (cluster, instance, gpu) (gpu_row_remap_pending{{{NODE}}} == 1 or gpu_retired_pages_pending{{{NODE}}} == 1 or "
             f'gpu_fault_timestamp_seconds{{{NODE}, action="reset_when_idle"}}))',
             steps=style.ORANGE_FROM_ONE,

@@ -149,7 +149,7 @@ def _slowest() -> table.Panel:
     return Table(
         title="The ranks that the others wait for now",
         description="Of all its GPUs the twelve that spend least of their time waiting for others now, as less than the "
-        "average of all; who waits more than that is not among them. State: its largest loss where that takes a tenth of its time, else what takes most. Straggled: for how long the "
+        "average of all. Ranks that wait longer are left out. State: its largest loss where that takes a tenth of its time, else what takes most. Straggled: for how long the "
         "others on its node waited for it, in the time range; less than half of a cycle does not count. What a row shows is of the whole GPU, with whatever others do on a shared one.",
         keys=(
             Key("cluster", "Cluster", hidden=True),

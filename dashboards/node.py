@@ -59,9 +59,7 @@ def node() -> build.Dashboard:
 def _numbers(made: build.Dashboard) -> None:
     onward = (link.to_health(),)
     made.with_panel(
-        panel.number(
-            "GPUs", "GPUs the exporter knows, answering or not.", now(f"count({known(ONE_NODE)})"), size=(3, 4)
-        )
+        panel.number("GPUs", "GPUs of the exporter, reachable or not.", now(f"count({known(ONE_NODE)})"), size=(3, 4))
     )
     made.with_panel(
         panel.number(

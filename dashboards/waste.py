@@ -193,7 +193,7 @@ def _workloads() -> table.Panel:
     name, cluster = link.cell("Workload"), link.cell("Cluster")
     return Table(
         title="Workloads that wasted most",
-        description="The 30 workloads that wasted most GPU hours in the range, ended ones too, of the 200 that did so in some hour: whose they are, what they wasted them on, "
+        description="The 30 workloads that wasted most GPU hours in the range, ended ones too, of the 200 that did so in some hour: their owners, what they wasted them on, "
         "and the price of the waste, and of what is possibly wasted; utilization stands beside the target of their class of work. Click one to see why and what to do.",
         keys=(
             Key("cluster", "Cluster", width=80),

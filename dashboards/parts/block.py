@@ -36,7 +36,7 @@ def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
     return Table(
         title="Alerts",
         description="GPU alerts that fire now (those of severity info left out), the worst first: on how many GPUs, nodes or workloads, "
-        "for how long its condition holds, and where it has held longest. Click Runbook for what to do.",
+        "for how long its condition holds, and where it lasts longest. Click Runbook for what to do.",
         keys=(
             Key("severity", "Severity", width=88, mappings=tuple(style.SEVERITIES)),
             Key("alertname", "Alert", (link.to_health(),), mappings=tuple(alert_titles.mappings())),
@@ -267,7 +267,7 @@ def processes(scope: str, *, size: tuple[int, int] = (24, 8)) -> table.Panel:
     node, workload = link.cell("Node"), link.cell("Workload")
     return Table(
         title="Processes",
-        description="Processes on the GPUs of this selection, and whose they are. "
+        description="Processes on the GPUs of this selection, and their owners. "
         "Those beyond the exporter's limit are summed up as pid 'other'. Memory is a dash where the driver does not report it.",
         keys=(
             Key("cluster", "Cluster", hidden=True),

@@ -18,7 +18,7 @@ XID_ADVICE = style.words({
     "1 restart_bm":      ("Drain, restart the node",   style.RED),
     "1 workflow":        ("Follow NVIDIA's workflow",  style.RED),
     "1 contact_support": ("Drain, contact the vendor", style.RED),
-    "2 restart_app":     ("Owner: mend the program",   style.ORANGE),
+    "2 restart_app":     ("Owner: fix the program",    style.ORANGE),
     "3 ignore":          ("Nothing by itself",         style.GREY),
     "3 injected":        ("A test",                    style.GREY),
     "2 unknown":         ("Not in the catalogue",      style.ORANGE),

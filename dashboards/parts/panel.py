@@ -22,6 +22,14 @@ Queries = prometheus.Dataquery | Sequence[prometheus.Dataquery]
 _P = TypeVar("_P", timeseries.Panel, stat.Panel, bargauge.Panel, statetimeline.Panel, heatmap.Panel)
 
 
+_NO_NUMBER = model.SpecialValueMap(
+    model.DashboardSpecialValueMapOptions(
+        match=model.SpecialValueMatch.NULL_AND_NAN, result=model.ValueMappingResult(text="-")
+    )
+)
+"""The series that names why a panel is empty has no number. Without this, its legend states the panel's `noValue`."""
+
+
 def _start(panel: _P, title: str, description: str, queries: Queries, size: tuple[int, int]) -> _P:
     width, height = size
     panel.title(title).description(description).datasource(SOURCE).span(width).height(height)
@@ -132,6 +140,8 @@ def lines(
     mode = shared.LegendDisplayMode.TABLE if calcs else shared.LegendDisplayMode.LIST
     shown = common.VizLegendOptions().display_mode(mode).placement(legend).show_legend(True).calcs(calcs)
     panel.legend(shown.sort_by("Last").sort_desc(True) if calcs else shown)
+    if calcs:
+        panel.mappings([_NO_NUMBER])
     panel.tooltip(common.VizTooltipOptions().mode(shared.TooltipDisplayMode.MULTI).sort(shared.SortOrder.DESCENDING))
     if floor is not None:
         panel.min(floor)

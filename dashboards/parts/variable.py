@@ -58,10 +58,10 @@ _DESCRIPTIONS = {
     "firing": "Alerts of these rules that fire",
     "xid_labels": "Labels of the XIDs of a GPU",
     "owner_labels": "Labels of the owner of a GPU",
-    "not_scraped": "What a panel says where no exporter is scraped",
-    "no_rules": "What a panel says where the recording rules are missing, or younger than their window",
-    "no_alerts": "What a panel says where the alert rules are missing, or younger than their window",
-    "unreachable": "What an empty panel says where some nodes are unreachable",
+    "not_scraped": "Text of a panel where no exporter is scraped",
+    "no_rules": "Text of a panel where the recording rules are missing, or younger than their window",
+    "no_alerts": "Text of a panel where the alert rules are missing, or younger than their window",
+    "unreachable": "Text of an empty panel where some nodes are unreachable",
 }
 
 

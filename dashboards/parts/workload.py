@@ -107,7 +107,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
     made.with_panel(
         panel.number(
             "Energy",
-            "Of the GPUs, in the time range, by its share of each.",
+            "Of the GPUs, in the time range, by its fraction of each.",
             now(
                 f"sum(sum_over_time(workload:gpu_workload_energy_joules:rate5m{{{scope}}}[$__range])) * 60 / {JOULES_PER_KWH}"
             ),

@@ -27,12 +27,12 @@ _COMMON = re.compile(r"/usr/share/common-licenses/([A-Za-z0-9.+-]*[A-Za-z0-9+])"
 _HEAD = """\
 # Licences
 
-What image, packages and single file hold beside the exporter (Apache-2.0). Written by `make licences` from what
-the parts say of themselves; a test compares.
+Contents of the image, the packages and the single file beside the exporter (Apache-2.0). `make licences` writes this
+page from what the parts state. A test compares it.
 
 ## Python distributions
 
-In the image, the packages and the single file; the licence texts lie in the `dist-info` folders.
+In the image, the packages and the single file. The licence texts are in the `dist-info` folders.
 
 | distribution | licence |
 |---|---|
@@ -40,8 +40,8 @@ In the image, the packages and the single file; the licence texts lie in the `di
 _DEBIAN = """
 ## Debian's packages
 
-In the image only; each package's own file is `/usr/share/doc/PACKAGE/copyright` there. The names are those that it
-has for the whole source package, build files and tests included.
+In the image only. Each package's own file is `/usr/share/doc/PACKAGE/copyright` there. The names cover the whole source
+package, with build files and tests.
 
 | package | licences named |
 |---|---|

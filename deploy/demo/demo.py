@@ -88,7 +88,7 @@ def _opened(site: str, nodes: Sequence[Service], metrics: Service, seconds: floa
     lines += [
         f"  {metrics.url + '/graph':<35} Prometheus",
         f"  {site + '/d/gpu-fleet':<35} dashboards",
-        f"  {site + '/report':<35} report of everybody's GPU hours",
+        f"  {site + '/report':<35} report of all GPU hours",
         f"  {site + '/inbox':<35} messages as people get them",
         "",
         "  Messages appear here too. Ctrl-C ends everything.",

@@ -26,7 +26,7 @@ _FIGURES: Sequence[tuple[str, str, str]] = (
     ("GPUs online", "sum(gpu_up)", "{:.0f}"),
     ("GPUs busy", f'sum(rate(gpu_state_seconds_total{{state=~"{regex(BUSY)}"}}[{_WINDOW}]))', "{:.1f}"),
     (
-        "GPUs allocated, wasted",
+        "GPUs wasted",
         f'sum(rate(gpu_workload_gpu_seconds_total{{state=~"{regex(LOST)}"}}[{_WINDOW}]))',
         "{:.1f}",
     ),
@@ -190,9 +190,11 @@ def _workload(name: str, user: str, states: Mapping[str, float]) -> str:
             f'{100 * lost[top] / gpus:.0f} %: <span class="dim">{escape(rule.advice)}</span></td></tr>'
         )
     whose = f' <span class="dim">{escape(user)}</span>' if user else ""
+    count = f"{gpus:.1f}".removesuffix(".0")
+    title = escape(name).replace("/", "/<wbr>")
     return (
-        f'<tr><td><a href="/report/{quote(name, safe=":")}">{escape(name)}</a>{whose}</td>'
-        f"<td>{gpus:.1f}&nbsp;GPU</td><td>{100 * busy:.0f}&nbsp;%&nbsp;busy</td></tr>{note}"
+        f'<tr><td><a href="/report/{quote(name, safe=":")}">{title}</a>{whose}</td>'
+        f"<td>{count}&nbsp;GPU{'s' if count != '1' else ''}</td><td>{100 * busy:.0f}&nbsp;%&nbsp;busy</td></tr>{note}"
     )
 
 

@@ -91,7 +91,7 @@ or absent({exporters()} or last_over_time(gpu_exporter_build_info[5m]))
     params=(
         Param("max_gone_ratio", 0.2, Unit.RATIO, "Fraction of the exporters of a cluster that discovery has lost."),
     ),
-    meaning="Prometheus no longer looks for exporters that it scraped within the last day, or has none to scrape.",
+    meaning="Prometheus no longer lists exporters that it scraped within the last day, or has none to scrape.",
     summary="{{ if eq $value 1.0 }}{{ with $labels.cluster }}{{ . }}: {{ end }}Prometheus has no GPU exporter to scrape"
     f"{{{{ else }}}}{_PLACE}{percent()} of the GPU exporters are no scrape targets any more{{{{ end }}}}",
     description=f"{_PLACE}{percent()} of the GPU exporters of the last day are no scrape targets now, so that "

@@ -100,8 +100,8 @@ _WHY = (
         f"topk(1, max by (cause) (avg_over_time({WORKLOAD_IDLE.record}{{cluster=%[1]q,workload=%[2]q}}[<window>])))",
         f"{{{{ if eq .Labels.cause `requests` }}}} for at least <service_window>: no request came. "
         f"{ADVICE['wait_requests']}"
-        f"{{{{ else if eq .Labels.cause `user` }}}} for at least <session_window>: nobody used the "
-        f"session. {ADVICE['wait_user']}"
+        f"{{{{ else if eq .Labels.cause `user` }}}} for at least <session_window>: the session "
+        f"was not used. {ADVICE['wait_user']}"
         f"{{{{ else }}}}{_NO_KERNEL}{{{{ end }}}}",
         "cluster",
         "workload",
@@ -140,7 +140,7 @@ ALLOCATED_IDLE = Alert(
         Param("min_session_idle_ratio", 0.98, Unit.RATIO, "Fraction of that time."),
         EXCEPT,
     ),
-    meaning="Allocated GPUs ran nothing for the whole window: no process, no kernel, no request or no user.",
+    meaning="Allocated GPUs ran nothing for 95 % of the window or more: no process, no kernel, no request or no user.",
     summary=f"{OWNER_NAME} leaves {_SOME} idle",
     description=f"{OWNER_NAME} left {_SOME} idle{_WHY}{HOURLY}",
 )

@@ -77,11 +77,12 @@ def _facts(alert: Alert) -> str:
     """Meaning, whom it reaches and where to look; the query folded away."""
     to = {"oncall": "on-call", "owner": "the owner of the workload"}[alert.audience.value]
     values = {param.name: f"{param.default}" for param in alert.params}
+    since = "at once" if alert.for_ == "0s" else f"after {alert.for_}"
     params = [f"- `{param.name}` = {param.default} ({param.unit.value}): {param.help}\n" for param in alert.params]
     return "".join(
         [
             f"**Meaning**: {alert.meaning}\n\n",
-            f"**{alert.severity.value}**, to {to}, after {alert.for_}. {walk.text(alert)}\n",
+            f"**{alert.severity.value}**, to {to}, {since}. {walk.text(alert)}\n",
             "<details><summary>Query and parameters</summary>\n\n",
             *([*params, "\n"] if params else []),
             *("```promql\n", fill(alert.expr, values), "\n```\n\n"),

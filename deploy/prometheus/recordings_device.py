@@ -99,9 +99,9 @@ def device_count(level: Level) -> tuple[Recording, ...]:
             f"{level.name}:gpu_up:count",
             level.labels,
             f"count {by(level.labels)} ({_INFO})" if level.join else level.total("gpu_up:count", KNOWN),
-            "GPUs the exporters know, answering or not.",
+            "GPUs of the exporters, reachable or not.",
         ),
-        record(f"{level.name}:gpu_up:sum", level.labels, level.total("gpu_up:sum", "gpu_up"), "GPUs that answer."),
+        record(f"{level.name}:gpu_up:sum", level.labels, level.total("gpu_up:sum", "gpu_up"), "GPUs that respond."),
     )
 
 

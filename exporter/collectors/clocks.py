@@ -49,7 +49,7 @@ def _clocks(device: Device, function: str) -> Mapping[str, float]:
 
 CLOCKS: Collector[Clocks] = Collector(
     name="clocks",
-    help="Clocks and performance state; 5 driver calls every 5 s, 4 more every 30 s.",
+    help="Clocks and performance state. 5 driver calls every 5 s, 4 more every 30 s.",
     pace=Pace.FAST,
     read=read,
     families=(

@@ -98,7 +98,7 @@ def _locations(device: Device, fields: Fields) -> Mapping[tuple[str, str], float
 
 ECC: Collector[Ecc] = Collector(
     name="ecc",
-    help="ECC errors; 4 driver calls every 30 s.",
+    help="ECC errors. 4 driver calls every 30 s.",
     pace=Pace.SLOW,
     read=read,
     families=(
@@ -138,7 +138,7 @@ def read_retired_pages(device: Device, previous: RetiredPages | None, tick: Tick
 
 RETIRED_PAGES: Collector[RetiredPages] = Collector(
     name="retired_pages",
-    help="Retired memory pages (before Ampere); 1 driver call every 30 s.",
+    help="Retired memory pages (before Ampere). 1 driver call every 30 s.",
     pace=Pace.SLOW,
     read=read_retired_pages,
     families=(
@@ -173,7 +173,7 @@ def read_remapped_rows(device: Device, _previous: RemappedRows | None, _tick: Ti
 
 REMAPPED_ROWS: Collector[RemappedRows] = Collector(
     name="remapped_rows",
-    help="Remapped memory rows (Ampere and newer); 2 driver calls every 30 s.",
+    help="Remapped memory rows (Ampere and newer). 2 driver calls every 30 s.",
     pace=Pace.SLOW,
     read=read_remapped_rows,
     families=(

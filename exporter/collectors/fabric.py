@@ -109,7 +109,7 @@ def _seat(fabric: Fabric) -> Iterable[Sample]:
 
 FABRIC: Collector[Fabric] = Collector(
     name="fabric",
-    help="State of the NVLink fabric; 1 driver call every 30 s, and 2 once for the GPU's place.",
+    help="State of the NVLink fabric. 1 driver call every 30 s, and 2 once for the GPU's place.",
     pace=Pace.SLOW,
     read=read,
     families=(

@@ -270,7 +270,7 @@ def _seconds_of(unit: str, what: str) -> Family[Gpm]:
 
 GPM: Collector[Gpm] = Collector(
     name="gpm",
-    help="Activity of SMs, tensor cores, memory and pipes, bytes over PCIe and NVLink; up to 3 driver calls a cycle.",
+    help="Activity of SMs, tensor cores, memory and pipes, bytes over PCIe and NVLink. Up to 3 driver calls a cycle.",
     pace=Pace.CYCLE,
     read=read,
     families=(

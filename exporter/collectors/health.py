@@ -38,7 +38,7 @@ def read(device: Device, previous: Health | None, tick: Tick) -> Health:
 
 HEALTH: Collector[Health] = Collector(
     name="health",
-    help="The driver's advice on recovery; 1 driver call every 5 s.",
+    help="The driver's advice on recovery. 1 driver call every 5 s.",
     pace=Pace.FAST,
     read=read,
     families=(

@@ -150,7 +150,7 @@ def _description(info: Info) -> Iterable[Sample]:
 
 INFO: Collector[Info] = Collector(
     name="info",
-    help="Model, bus id, serial, firmware and modes; 9 driver calls every 30 s.",
+    help="Model, bus id, serial, firmware and modes. 9 driver calls every 30 s.",
     pace=Pace.SLOW,
     read=read,
     families=(

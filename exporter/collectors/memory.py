@@ -52,7 +52,7 @@ def _of_processes(device: Device) -> int | None:
 
 MEMORY: Collector[Memory] = Collector(
     name="memory",
-    help="Device memory and BAR1; 2 driver calls every 5 s.",
+    help="Device memory and BAR1. 2 driver calls every 5 s.",
     pace=Pace.FAST,
     read=read,
     families=(

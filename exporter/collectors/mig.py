@@ -91,7 +91,7 @@ def _bytes_of(kind: str, text: str, value: Callable[[MigMemory], int | None]) ->
 
 MIG: Collector[MigInstance] = Collector(
     name="mig",
-    help="MIG instances; per instance 1 driver call a cycle (with GPM), 1 every 5 s and 1 every 30 s.",
+    help="MIG instances. Per instance 1 driver call a cycle (with GPM), 1 every 5 s and 1 every 30 s.",
     pace=Pace.CYCLE,
     scope=Scope.INSTANCE,
     read=read,

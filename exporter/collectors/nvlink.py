@@ -135,7 +135,7 @@ def _errors(nvlink: Nvlink, by_link: Mapping[Field, float]) -> Mapping[str, floa
 
 NVLINK: Collector[Nvlink] = Collector(
     name="nvlink",
-    help="NVLink states, speed and errors; 2 driver calls every 30 s, and 1 per link on drivers before R525.",
+    help="NVLink states, speed and errors. 2 driver calls every 30 s, and 1 per link on drivers before R525.",
     pace=Pace.SLOW,
     read=read,
     families=(

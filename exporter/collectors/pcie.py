@@ -74,7 +74,7 @@ def _slower(device: Device, before: Slower | None, tick: Tick) -> Slower:
 
 PCIE: Collector[Pcie] = Collector(
     name="pcie",
-    help="PCIe generation, width and errors; 2 driver calls every 5 s, 3 more every 30 s.",
+    help="PCIe generation, width and errors. 2 driver calls every 5 s, 3 more every 30 s.",
     pace=Pace.FAST,
     read=read,
     families=(

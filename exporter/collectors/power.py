@@ -89,7 +89,7 @@ def _watts_of(milliwatts: int | None) -> Watts | None:
 
 POWER: Collector[Power] = Collector(
     name="power",
-    help="Power, energy and power limits; 2 driver calls a cycle, 3 more every 30 s.",
+    help="Power, energy and power limits. 2 driver calls a cycle, 3 more every 30 s.",
     pace=Pace.CYCLE,
     read=read,
     families=(

@@ -164,7 +164,7 @@ def by_process(samples: Sequence[Record], cursor: int) -> Mapping[int, Mapping[s
 
 PROCESSES = Collector(
     name="processes",
-    help="Processes with their memory and utilization; 1 driver call a cycle, 3 more every 5 s and when one appears.",
+    help="Processes with their memory and utilization. 1 driver call a cycle, 3 more every 5 s and when one appears.",
     pace=Pace.CYCLE,
     read=read,
     families=(),

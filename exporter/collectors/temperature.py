@@ -103,7 +103,7 @@ def _thresholds(device: Device, before: Thresholds | None, tick: Tick) -> Thresh
 
 TEMPERATURE: Collector[Temperature] = Collector(
     name="temperature",
-    help="Temperatures, thresholds and fans; 3 driver calls every 5 s and 1 per fan, 6 more every 30 s.",
+    help="Temperatures, thresholds and fans. 3 driver calls every 5 s and 1 per fan, 6 more every 30 s.",
     pace=Pace.FAST,
     read=read,
     families=(

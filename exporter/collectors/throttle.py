@@ -133,7 +133,7 @@ def _plan(device: Device, fields: Mapping[str, int], batch: Fields) -> Plan:
 
 THROTTLE: Collector[Throttle] = Collector(
     name="throttle",
-    help="Reasons for lowered clocks; 2 driver calls a cycle, 1 more while throttled, up to 6 on old drivers.",
+    help="Reasons for lowered clocks. 2 driver calls a cycle, 1 more while throttled, up to 6 on old drivers.",
     pace=Pace.CYCLE,
     read=read,
     families=(

@@ -84,7 +84,7 @@ def _integrated(
 
 UTILIZATION: Collector[Utilization] = Collector(
     name="utilization",
-    help="Utilization of GPU and memory, and busy seconds from the driver's sample buffers; 3 driver calls a cycle, and up to 4 more where its buffers keep too little.",
+    help="Utilization of GPU and memory, and busy seconds from the driver's sample buffers. 3 driver calls a cycle, and up to 4 more where its buffers keep too little.",
     pace=Pace.CYCLE,
     read=read,
     extra_reads=lambda reading, interval: reading.busy.extra_reads(interval) if reading.busy else 0,
@@ -138,7 +138,7 @@ def _ratio(engine: str, title: str, value: Callable[[Engines], float | None]) ->
 
 ENGINES: Collector[Engines] = Collector(
     name="engines",
-    help="Utilization of encoder, decoder, JPEG and optical-flow engines; 4 driver calls every 5 s.",
+    help="Utilization of encoder, decoder, JPEG and optical-flow engines. 4 driver calls every 5 s.",
     pace=Pace.FAST,
     read=read_engines,
     families=(

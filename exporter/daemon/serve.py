@@ -60,7 +60,7 @@ class Notifier:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
                 sender.sendto("\n".join(lines).encode(), name)
         except OSError as error:
-            log.debug("systemd is not told %s: %s", lines, error)
+            log.debug("systemd was not notified of %s: %s", lines, error)
 
 
 def status_line(snapshot: Snapshot) -> str:

@@ -110,14 +110,14 @@ def groups(pod_labels: Sequence[str] = ()) -> tuple[Group, ...]:
         ),
         Group(
             "faults",
-            "Faults, each until it is fixed, and the GPUs there should be; read every 5 s.",
+            "Faults, each until it is fixed, and the GPUs there should be. Read every 5 s.",
             (*FAULT_FAMILIES, FINDINGS),
             "the readings of the GPUs, XIDs, gres.conf, the state file",
         ),
         Group("ledger", "Where each GPU second went, settled every cycle.", tuple(LEDGER_FAMILIES), "the ledger"),
         Group(
             "accounting",
-            "What each owner got in all, exact over restarts; written to `--state.dir`.",
+            "What each owner got in all, exact over restarts. Written to `--state.dir`.",
             ACCOUNTING_FAMILIES,
             "the ledger, the sources of owners",
         ),
@@ -143,17 +143,17 @@ def groups(pod_labels: Sequence[str] = ()) -> tuple[Group, ...]:
         ),
         Group(
             "nccl",
-            "NCCL's own verdict on workloads that seem to hang; only with --nccl.ras, and absent while none does.",
+            "NCCL's own verdict on workloads that seem to hang. Only with --nccl.ras, and absent while none does.",
             NCCL_FAMILIES,
             "NCCL's RAS client (ncclras)",
         ),
         Group(
             "rdma",
-            "InfiniBand and RoCE ports of the node, read every 10 s from sysfs; absent without.",
+            "InfiniBand and RoCE ports of the node, read every 10 s from sysfs. Absent without.",
             NETWORK_PORT_FAMILIES,
             "/sys/class/infiniband",
         ),
-        Group("node", "The node and the exporter itself; always there.", tuple(NODE_FAMILIES), "the exporter"),
+        Group("node", "The node and the exporter itself. Always there.", tuple(NODE_FAMILIES), "the exporter"),
     )
 
 

@@ -113,7 +113,7 @@ def card(gpu: GpuStatus, findings: Sequence[Finding], limit: float | None, histo
     """`limit` is the power limit in watts, where the driver reports it."""
     owners = ""
     for owner, share in gpu.owners:
-        part = "" if share >= 1 else f" <small>{share:.0%}</small>"
+        part = "" if share >= 1 else f" <small>{percent(share)}</small>"
         who = " · ".join(filter(None, (owner.user, owner.account)))
         user = f' <small class="dim">{html_text(who)}</small>' if who else ""
         owners += f"<li>{html_text(owner.workload or 'unknown')}{part}{user}</li>"
@@ -164,7 +164,7 @@ def _memory(gpu: GpuStatus) -> str:
 
 
 def percent(value: float | None) -> str:
-    return _UNKNOWN if value is None else f"{value:.0%}"
+    return _UNKNOWN if value is None else f"{100 * value:.0f} %"
 
 
 def _number(value: float | None, unit: str) -> str:
@@ -263,12 +263,12 @@ def _processes(snapshot: Snapshot) -> str:
 
 
 def _health(status: NodeStatus) -> str:
-    """Return whether the collectors and the sources of owners answer."""
+    """Return whether the collectors and the sources of owners respond."""
     lines = [
         f'<li style="color:{_NOT}">collector {html_text(c.name)} fails</li>' for c in status.collectors if not c.success
     ]
     for source in status.sources:
-        state = "answers" if source.success else f"no answer for {source.age:.0f} s"
+        state = "responds" if source.success else f"no response for {source.age:.0f} s"
         colour = _GOOD if source.success else _NOT
         lines.append(f'<li style="color:{colour}">attribution {html_text(source.source)}: {state}</li>')
     good = f'<li style="color:{_GOOD}">all collectors succeed</li>'

@@ -17,6 +17,7 @@ DOCS = ROOT / "docs"
 
 MAX_WORDS = {
     "README.md": 600,
+    "CHANGELOG.md": 300,
     "docs/index.md": 200,
     "docs/tutorials/demo.md": 500,
     "docs/tutorials/first-node.md": 500,
@@ -38,9 +39,15 @@ LONG_SENTENCES = 0.05  # of a page's sentences
 
 # Private words of earlier pages, and what the field says instead.
 BANNED = {
+    "told": "reported",
+    "tells?": "reports",
+    "said": "reported",
+    "says?": "reports, states",
+    "mend(ed|ing)?": "fixed",
+    "nobody": "no user, no alert",
+    "whoever": "the team that",
     "held": "allocated",
     "holds": "has allocated",
-    "mended": "fixed",
     "cured": "cleared",
     "whose it is": "owner",
     "is taken for": "is classified as",
@@ -48,30 +55,15 @@ BANNED = {
 }
 BANNED_IN_RUNBOOKS = {
     "holder": "owner",
-    "tells?": "reports",
-    "told": "reported",
-    "mend": "fix",
     "shares?": "fraction, or several use one GPU",
     "pass": "sampling cycle",
     "looks at it": "counts",
-    "whoever": "the team that",
 }
 
 
 def _pages() -> list[Path]:
-    guides = [
-        page
-        for folder in ("tutorials", "how-to", "explanation", "kubernetes", "slurm-sites", "runbooks")
-        for page in sorted((DOCS / folder).glob("*.md"))
-    ]
     folders = [*sorted((ROOT / "deploy").glob("*/README.md")), ROOT / "helm/gpu-exporter/README.md"]
-    return [ROOT / "README.md", DOCS / "index.md", *folders, *guides]
-
-
-def _every_page() -> list[Path]:
-    return list(
-        dict.fromkeys([*_pages(), ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))])
-    )
+    return [*sorted(ROOT.glob("*.md")), *folders, *sorted(DOCS.rglob("*.md"))]
 
 
 def _name(page: Path) -> str:
@@ -92,7 +84,7 @@ def _prose(text: str) -> str:
 
 
 def _words(text: str) -> int:
-    return len(re.findall(r"[A-Za-z0-9][\w'/.-]*", re.sub(r"`[^`]*`", "code", text)))
+    return sum(any(map(str.isalnum, word)) for word in text.split())
 
 
 def _sentences(text: str) -> Iterator[int]:
@@ -130,7 +122,7 @@ def test_runbook_comes_to_its_query_within_150_words(page: Path) -> None:
 
     assert query
     assert _words(_visible(before)) <= 150
-    assert _words(_prose(text)) <= 200
+    assert _words(_prose(text)) <= 220
 
 
 JOBS = (DOCS / "dev/testing.md").read_text().partition("## Words of a job")[2]
@@ -150,6 +142,7 @@ def test_sentences_are_short(page: Path) -> None:
     lengths = list(_sentences(page.read_text()))
 
     assert mean(lengths) <= MEAN_SENTENCE_WORDS
+    assert ";" not in re.sub(r"`[^`]*`", "", _prose(page.read_text()))
     assert sum(length > LONG_SENTENCE_WORDS for length in lengths) <= max(1, LONG_SENTENCES * len(lengths))
 
 
@@ -161,7 +154,7 @@ def test_pages_use_the_words_of_the_field(page: Path) -> None:
     assert {word: field for word, field in banned.items() if re.search(rf"\b{word}\b", prose, re.IGNORECASE)} == {}
 
 
-@pytest.mark.parametrize("page", _every_page(), ids=_name)
+@pytest.mark.parametrize("page", _pages(), ids=_name)
 def test_rows_have_the_cells_of_their_table(page: Path) -> None:
     wrong, header = [], 0
     text = re.sub(r"^( *)(```+).*?^ *\2 *$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)

@@ -198,9 +198,9 @@ def option_table() -> str:
         "# Options\n\n",
         _NOTE,
         (
-            "\nA flag wins over its environment variable, that over the YAML file (`--config.file`, "
-            "`GPU_EXPORTER_CONFIG_FILE`), that over the default. A YAML key is the flag's name, written whole "
-            "(`web.listen-address: …`) or nested (`web: {listen-address: …}`); an option that has others below it is "
+            "\nA flag wins over its environment variable. The environment wins over the YAML file (`--config.file`, "
+            "`GPU_EXPORTER_CONFIG_FILE`). A YAML key is the flag's name, written whole "
+            "(`web.listen-address: …`) or nested (`web: {listen-address: …}`). An option that has others below it is "
             "set by the key `value` (`attribution: {kubernetes: {value: on, api: true}}`). A list of names may be a "
             "YAML list, and a list of NAME=VALUE a mapping.\n"
         ),

@@ -48,7 +48,7 @@ class Section:
 def _check() -> Iterable[str]:
     """Yield the rules and options of the health check."""
     rules = ((f"`{r.name}`", r.verdict.word, r.text, r.action, r.source) for r in RULES)
-    yield from _table(("Rule", "Verdict", "What it says", "What to do", "Source"), rules)
+    yield from _table(("Rule", "Verdict", "Meaning", "What to do", "Source"), rules)
     yield from ("", *_OPTION_HEAD)
     yield from (_option_row(option) for option in CHECK_OPTIONS if option.name != "check.ignore")
     yield "| `--check.ignore=RULES` |  | Names of rules of the table above to leave out, with commas. |"

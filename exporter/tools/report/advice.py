@@ -64,7 +64,7 @@ def _advice(state: State, devices: Sequence[DeviceUse]) -> str:
     text = state.advice_when_full if max(peaks) > _FULL else state.advice
     free = min(each.memory_total_bytes - each.memory_peak_bytes for each in devices if each.memory_peak_bytes
                and each.memory_total_bytes)  # fmt: skip
-    return f"{text} (At its peak {max(peaks):.0%} of a GPU's memory was in use, {words.gib(free)} were free.)"
+    return f"{text} (At its peak {words.percent(max(peaks))} of a GPU's memory was used, {words.gib(free)} were free.)"
 
 
 def of_job(

@@ -14,7 +14,7 @@ from exporter.tools.report.model import Digest, Row
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Owner of a digest: everybody, or one `level` (user, account, namespace) called `name`."""
+    """Owner of a digest: all owners, or one `level` (user, account, namespace) called `name`."""
 
     level: str = ""
     name: str = ""
@@ -22,7 +22,7 @@ class Group:
 
     @property
     def title(self) -> str:
-        return f"{self.level} {self.name}" if self.level else "everybody"
+        return f"{self.level} {self.name}" if self.level else "all owners"
 
     @property
     def scope(self) -> str:

@@ -185,7 +185,7 @@ def _devices(devices: Sequence[DeviceUse]) -> Table:
     shown = sorted(devices, key=lambda d: utilization(d.hours) or 0.0)[:_MAX_DEVICES]
     order = {id(device): place for place, device in enumerate(devices)}
     rows = [_device(device, several=several) for device in sorted(shown, key=lambda d: order[id(d)])]
-    head = ("GPU", ">Utilization", ">SM active", ">Memory at most", ">Power", ">Wasted", "Wasted on")
+    head = ("GPU", ">Utilization", ">SM active", ">Peak memory", ">Power", ">Wasted", "Wasted on")
     return _table(("Node", *head) if several else head, rows)
 
 
@@ -359,7 +359,7 @@ def _owners(rows: Sequence[Row], currency: str) -> Table:
         (">Price of waste", lambda row: "-" if row.price_wasted is None else words.money(row.price_wasted, currency)),
         ("Wasted on", lambda row: words.title(row.state)),
     )
-    head = (*(label.capitalize() for label in labels), *(title for title, _ in columns))
+    head = (*(label.removeprefix("workload_").capitalize() for label in labels), *(title for title, _ in columns))
     return _table(
         head, [(*(row.labels[label] for label in labels), *(text(row) for _, text in columns)) for row in rows]
     )

@@ -77,7 +77,7 @@ class ReportConfig:
     user: str = option("", text, "Digest of this user's GPU hours.", metavar="NAME", group=_WHAT)
     account: str = option("", text, "Digest of this Slurm account's GPU hours.", metavar="NAME", group=_WHAT)
     namespace: str = option("", text, "Digest of this namespace's GPU hours.", metavar="NAME", group=_WHAT)
-    all: bool = option("false", boolean, "Digest of everybody's GPU hours, ranked by what was wasted.", group=_WHAT)
+    all: bool = option("false", boolean, "Digest of all GPU hours, ranked by what was wasted.", group=_WHAT)
     since: float = option("7d", positive_duration, "How far to look back.", metavar="DURATION", group=_WHAT)
     month: Month | None = option(
         "", optional_month, "What each team got in this month, e.g. 2026-10.", metavar="YYYY-MM", group=_WHAT

@@ -37,6 +37,13 @@ is `auto` too, the kinds that the cluster knows decide. Grafana's sidecar has no
 {{- if $enabled -}}yes{{- end -}}
 {{- end -}}
 
+{{/* "yes" where annotations of the service take the place of a monitor. They name no password and no certificate authority. */}}
+{{- define "gpu-exporter.annotated" -}}
+{{- $v := .Values -}}
+{{- $automatic := list $v.monitoring.enabled $v.serviceMonitor.enabled $v.podMonitor.enabled | uniq | join "" | eq "auto" -}}
+{{- if and $automatic $v.service.enabled (not (include "gpu-exporter.web.on" .)) (not (include "gpu-exporter.makes" (list . "serviceMonitor"))) -}}yes{{- end -}}
+{{- end -}}
+
 {{/* "yes" where a label selector matches, from (list SELECTOR LABELS). */}}
 {{- define "gpu-exporter.matches" -}}
 {{- $selector := index . 0 -}}
@@ -152,6 +159,7 @@ asked, or has no Prometheus object. `missing` are the labels of each that does n
 {{- $on = append $on (printf "%s%s" $name $state) -}}
 {{- end -}}
 {{- end -}}
+{{- if include "gpu-exporter.annotated" . -}}{{- $on = append $on "scrape annotations of the Service" -}}{{- end -}}
 {{- if not (or (include "gpu-exporter.makes" (list . "serviceMonitor")) (include "gpu-exporter.makes" (list . "podMonitor"))) -}}{{- $off = append $off "monitor" -}}{{- end -}}
 {{- if not (include "gpu-exporter.makes" (list . "prometheusRule")) -}}
 {{- $off = append $off "rules" -}}
@@ -167,8 +175,12 @@ asked, or has no Prometheus object. `missing` are the labels of each that does n
 {{- else if $why -}}
 {{- $next = "kubectl get prometheuses -A -o yaml # serviceMonitorSelector and ruleSelector are not set, or ask for labels by expressions" -}}
 {{- end -}}
-{{- if has "monitor" $off -}}
-{{- $next = printf "%s monitoring.enabled=true" $upgrade -}}
+{{- $part := ternary "serviceMonitor" "podMonitor" .Values.service.enabled -}}
+{{- if not (has "monitor" $off) -}}
+{{- else if and (include "gpu-exporter.connected" .) (not (.Capabilities.APIVersions.Has (include "gpu-exporter.kind" (list . $part) | replace "|" "/"))) -}}
+{{- $next = printf "%s %s/blob/main/docs/how-to/prometheus-grafana.md#without-the-operator" (ternary "add rules and dashboards:" "add a scrape job:" (include "gpu-exporter.annotated" . | eq "yes")) .Chart.Home -}}
+{{- else -}}
+{{- $next = printf "%s monitoring.enabled=true,%s.enabled=auto" $upgrade $part | trimSuffix (printf ",%s.enabled=auto" (ternary $part "-" (eq (toString (index .Values $part).enabled) "auto"))) -}}
 {{- end -}}
 Monitoring on:  {{ default "nothing" (join ", " $on) }}
 Monitoring off: {{ default "nothing" (join ", " $off) }}

@@ -42,7 +42,7 @@ groups:
     expr: max without (instance, pod) (gpu_accounting_month_cost / (gpu_accounting_month_budget > 0)) >= {{ . }}
     labels: {severity: info, audience: owner, threshold: {{ printf "%.0f%%" (mulf . 100) | quote }}}
     annotations:
-      summary: {{ "{{ $labels.team }} has spent {{ $value | humanizePercentage }} of its GPU budget of the month" | quote }}
+      summary: {{ "{{ $labels.team }} has spent {{ $value | humanizePercentage | reReplaceAll `([.].*)?%` ` %` }} of its GPU budget of the month" | quote }}
       description: {{ "See its jobs: `gpu-exporter report --month YYYY-MM --team {{ $labels.team }} --by job`." | quote }}
       runbook_url: https://github.com/gpu-exporter/gpu-exporter/blob/main/docs/how-to/account-teams.md#when-gputeambudget-fires
 {{- end }}

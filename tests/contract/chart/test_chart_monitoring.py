@@ -96,11 +96,65 @@ def test_missing_operator_is_refused_where_monitoring_is_asked_for() -> None:
         install({"monitoring": {"enabled": True}}, [])
 
 
-def test_notes_without_an_operator_give_the_switch(files: Files) -> None:
+GUIDE = "https://github.com/gpu-exporter/gpu-exporter/blob/main/docs/how-to/prometheus-grafana.md#without-the-operator"
+PASSWORD: Values = {"web": {"existingSecret": "web", "basicAuth": {"enabled": True}}}
+SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": "9836", "prometheus.io/path": "/metrics"}
+
+
+@pytest.mark.parametrize(
+    ("given", "kinds", "annotations"),
+    [
+        ({}, [], SCRAPED),
+        (
+            {"service": {"annotations": {"prometheus.io/scrape": "false"}}},
+            [],
+            SCRAPED | {"prometheus.io/scrape": "false"},
+        ),
+        ({}, OPERATOR, None),
+        ({"monitoring": {"enabled": False}}, [], None),
+        ({"serviceMonitor": {"enabled": False}}, OPERATOR, None),
+        ({"podMonitor": {"enabled": True}}, OPERATOR, None),
+        (PASSWORD, [], None),
+    ],
+)
+def test_service_has_scrape_annotations_where_there_is_no_operator(
+    given: Values, kinds: Sequence[tuple[str, str, str]], annotations: dict[str, str] | None
+) -> None:
+    (service,) = (each for each in install(given, kinds).documents if each["kind"] == "Service")
+
+    assert service["metadata"].get("annotations") == annotations
+
+
+@pytest.mark.parametrize(
+    ("given", "kinds", "on", "next_"),
+    [
+        ({}, [], "scrape annotations of the Service", f"add rules and dashboards: {GUIDE}"),
+        (PASSWORD, [], "nothing", f"add a scrape job: {GUIDE}"),
+        ({"monitoring": {"enabled": False}}, OPERATOR, "nothing", "monitoring.enabled=true"),
+        ({"monitoring": {"enabled": False}, "serviceMonitor": {"enabled": False}}, OPERATOR, "nothing",
+         "monitoring.enabled=true,serviceMonitor.enabled=auto"),
+        ({"service": {"enabled": False}, "podMonitor": {"enabled": False}, "monitoring": {"enabled": False}}, OPERATOR,
+         "nothing", "monitoring.enabled=true,podMonitor.enabled=auto"),
+    ],
+)  # fmt: skip
+def test_notes_without_a_monitor_give_a_next_step_that_works(
+    given: Values, kinds: Sequence[tuple[str, str, str]], on: str, next_: str
+) -> None:
+    lines = told(install(given, kinds).notes)
+    upgrade = "helm upgrade rel CHART -n mon --reset-then-reuse-values --set "
+
+    assert lines == {
+        "Monitoring on": on,
+        "Monitoring off": "monitor, rules, dashboards",
+        "Next": next_ if GUIDE in next_ else f"{upgrade}{next_}",
+    }
+
+
+def test_notes_without_a_cluster_give_the_switch(files: Files) -> None:
     (notes,) = (text for path, text in files().items() if path.endswith("NOTES.txt"))
 
     assert told(notes) == {
-        "Monitoring on": "nothing",
+        "Monitoring on": "scrape annotations of the Service",
         "Monitoring off": "monitor, rules, dashboards",
         "Next": "helm upgrade rel CHART -n mon --reset-then-reuse-values --set monitoring.enabled=true",
     }

@@ -67,6 +67,14 @@ def _lost(before: Any, after: Any, path: str = "") -> Iterator[str]:
         yield f"{path}: {before!r} != {after!r}"
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_legend_of_a_missing_number_is_a_dash_and_not_the_words_of_an_empty_panel(name: str) -> None:
+    legends = [each for each in panels(name) if each["type"] == "timeseries" and each["options"]["legend"]["calcs"]]
+    dash = {"type": "special", "options": {"match": "null+nan", "result": {"text": "-"}}}
+
+    assert [each["title"] for each in legends if dash not in each["fieldConfig"]["defaults"].get("mappings", [])] == []
+
+
 def test_uids_never_change() -> None:
     assert {name: load(name)["uid"] for name in NAMES} == UIDS
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from promql_parser import parse
 
+from deploy.prometheus.declaration import Alert, Unit
 from deploy.prometheus.recordings_common import STATE_INDEX
 from deploy.prometheus.render import ALERTS, RUNBOOKS, Settings, render
 from deploy.prometheus.states import LOST
@@ -23,6 +24,21 @@ SECTIONS = ["Check", "Repair", "Details", "Escalate"]
 MAX_WORDS_BEFORE_QUERY = 150
 QUERY = re.compile(r"```promql\n(.*?)```|`([^`\n]*\b(?:gpu_|ALERTS|up\{)[^`\n]*)`", re.DOTALL)
 LINK = re.compile(r"\]\(([a-z]+\.md)\)")
+
+
+FIGURE = re.compile(r"\b(\d+ (?:%|minute|hour|day))")
+FIXED = {
+    "GpuDriverSkew": {"15 minute"},  # last_over_time(gpu_driver_info[15m])
+    "GpuDriverUnavailable": {"2 minute"},  # helm/gpu-exporter/values.yaml: driver.exitAfter
+    "GpuExportersDown": {"15 minute"},  # place:gpu_exporters_down:count
+    "GpuNetworkPortDegraded": {"5 minute"},  # exporter/host/network_ports.py
+    "GpuNodeMaintenance": {"30 minute"},  # node:gpu_kube_node_new:last
+    "GpuPerformanceLimited": {"90 %"},  # exporter/faults/reference.py
+    "GpuSampleStale": {"3 minute"},  # exporter/faults/latch.py
+    "GpuWorkloadHung": {"100 %"},  # the utilization that is seen, no threshold
+    "GpuXidWorkflow": {"6 hour"},  # exporter/faults/causes.py
+}
+"""Figures that no parameter of the alert sets, and where each is set."""
 
 
 def page(name: str) -> str:
@@ -41,6 +57,17 @@ def test_runbook_has_every_part_in_order_and_none_is_empty(name: str) -> None:
     found = [part.splitlines()[0] for part in parts]
     assert found == [section for section in SECTIONS if section != "Repair" or section in found]
     assert all("".join(part.splitlines()[1:]).strip() for part in parts)
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+def test_figures_of_a_page_are_those_of_its_rule(alert: Alert) -> None:
+    text = page(alert.name)
+    said = text.partition("**Meaning**")[2].partition("\n")[0] + text.partition("## Details")[2].partition("## ")[0]
+    values = [f"{param.default}" for param in alert.params if param.unit is Unit.DURATION]
+    known = {value.replace("m", " minute").replace("h", " hour").replace("d", " day") for value in values}
+    known |= {f"{param.default:.0%}".replace("%", " %") for param in alert.params if param.unit is Unit.RATIO}
+
+    assert set(FIGURE.findall(said)) - known == FIXED.get(alert.name, set())
 
 
 @pytest.mark.parametrize("name", [alert.name for alert in ALERTS])

@@ -51,3 +51,18 @@ def test_columns_of_alerts_have_names() -> None:
 
     assert "<th>alert</th>" in text
     assert "gpuallocatedidle" in text
+
+
+def test_counts_of_gpus_are_written_as_people_write_them() -> None:
+    labels = {"node": "mig-1", "state": "computing", "user": ""}
+    counts = {"a": 1.0, "ml/Job/b": 4.0, "c": 0.25}
+    rows = [Sample({**labels, "workload": name}, gpus) for name, gpus in counts.items()]
+
+    class Busy(Fake):
+        def instant(self, expression: str) -> Sequence[Sample]:
+            return rows if "gpu_workload_gpu_seconds_total" in expression and "workload" in expression else []
+
+    text = body(cast("Prometheus", Busy()), (), LINKS)
+
+    assert all(f"<td>{shown}</td>" in text for shown in ("1&nbsp;GPU", "4&nbsp;GPUs", "0.2&nbsp;GPUs"))
+    assert ">ml/<wbr>Job/<wbr>b</a>" in text

@@ -181,7 +181,7 @@ _NOTHING_RECORDED = (
             {r"^max\(count_over_time\(cluster:gpu_exporters:count": "{} 1"},
             Group(),
             NoDataError,
-            "no data about everybody in the range: unknown here, or no GPU was allocated",
+            "no data about all owners in the range: unknown here, or no GPU was allocated",
         ),
     ],
 )

@@ -48,9 +48,9 @@ def test_advice_about_batches_says_whether_memory_is_left_for_them() -> None:
     roomy, full = (advice.of_job(hours, [device(0, hours, peak=peak)])[0].text for peak in (70.0, 137.0))
 
     assert roomy.startswith("Enlarge the batch where GPU memory has room")
-    assert "(At its peak 50% of a GPU's memory was in use," in roomy
+    assert "(At its peak 50 % of a GPU's memory was used," in roomy
     assert full.startswith("GPU memory is full, so the batch cannot grow")
-    assert "97%" in full
+    assert "97 %" in full
 
 
 def test_what_may_be_lost_comes_after_what_is() -> None:

@@ -126,7 +126,7 @@ def test_page_is_what_it_was(name: str, monkeypatch: pytest.MonkeyPatch, request
     ("said", "expected"),
     [
         (percent(None), "&ndash;"),
-        (percent(0.005), "0%"),
+        (percent(0.005), "0 %"),
         (duration(0.4), "0 s"),
         (duration(59.0), "59 s"),
         (duration(60.0), "1 min"),

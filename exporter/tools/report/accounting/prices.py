@@ -151,7 +151,8 @@ def _alert(threshold: float) -> Mapping[str, object]:
         "expr": f"{spent} >= {threshold:g}",
         "labels": {"severity": "info", "audience": "owner", "threshold": f"{threshold:.0%}"},
         "annotations": {
-            "summary": "{{ $labels.team }} has spent {{ $value | humanizePercentage }} of its GPU budget of the month",
+            "summary": "{{ $labels.team }} has spent {{ $value | humanizePercentage | reReplaceAll `([.].*)?%` ` %` }} "
+            "of its GPU budget of the month",
             "description": "See its jobs: `gpu-exporter report --month YYYY-MM --team {{ $labels.team }} --by job`.",
             "runbook_url": _RUNBOOK,
         },
