@@ -80,12 +80,12 @@ def missing(expr: str, scope: str) -> str:
 def explain(data: dict[str, Any]) -> None:
     """Give each panel of a dashboard's JSON its reasons."""
     scope = _scope({each["name"]: each for each in data["templating"]["list"]})
-    for panel in _panels(data["panels"]):
+    for panel in panels(data["panels"]):
         if panel.get("targets"):
             _explain(panel, scope)
 
 
-def _panels(panels: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def panels(panels: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the panels, also those inside of collapsed rows."""
     for panel in panels:
         yield panel

@@ -7,7 +7,7 @@ from grafana_foundation_sdk.builders import statetimeline, table, timeseries
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, mfu, panel, price, style, workload_resources
-from dashboards.parts.query import GPU_HOURS, JOULES_PER_KWH, KWH, now, over_time, owner_states, owners, some
+from dashboards.parts.query import CLUSTER, GPU_HOURS, JOULES_PER_KWH, KWH, now, over_time, owner_states, owners, some
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, step, target_ratio
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
 from exporter.tools.report.definitions import ALLOCATED, LOST, UTILIZATION, WASTED, among, identity, target_ratio_promql
@@ -222,7 +222,8 @@ def _back(kind: Kind) -> statetimeline.Panel:
         lambda more: f"workload_state:gpu_workload_gpu_seconds:rate5m{{{kind.shown}{more}}}",
         "cluster, workload",
         BY_WORKLOAD,
-        whole=f"sum by (cluster, workload) (workload:gpu_workload_allocated:rate5m{{{kind.shown}}})",
+        # By id alone: a short query, which what is lost narrows to the selection.
+        whole=f'sum by (cluster, workload) (workload:gpu_workload_allocated:rate5m{{{CLUSTER}, workload=~"$shown"}})',
         size=(24, 10),
         empty=f"No {kind.noun} of the selection had a GPU allocated in the time range",
     )

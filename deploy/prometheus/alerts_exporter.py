@@ -135,8 +135,7 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         ),
         for_="15m",
         keep_firing_for="15m",
-        meaning="A source of the exporter fails or contradicts another, the accounting differs from the scheduler or "
-        "the recorded totals, or a GPU's utilization is stuck.",
+        meaning="A source of the exporter or of the accounting fails, is stuck, or contradicts another one.",
         summary="{{ if eq $labels.source `accounting` }}The accounting differs from the scheduler "
         "or the recorded totals by "
         + percent()

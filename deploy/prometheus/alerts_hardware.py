@@ -114,7 +114,7 @@ XID_WORKFLOW = _fault(
     "GpuXidWorkflow",
     Severity.WARNING,
     'gpu_fault_timestamp_seconds{fault=~"xid|xid_pattern",action=~"procedure|vendor|inspect"}',
-    "The driver reported an XID that has a procedure of its own, needs the vendor, or is not in the catalogue.",
+    "The driver reported an XID that needs a procedure or the vendor, or that no catalogue has.",
     "reported {{ $labels.evidence }}",
     _SINCE
     + "{{ if eq $labels.fault `xid_pattern` }}Many programs fail on this GPU and on no other. "

@@ -79,7 +79,7 @@ def _on_one_line(target: Mapping[str, Any]) -> str:
 
 def _reads_rules(each: Answered) -> bool:
     """A query that adds the job's name to the rows of another one does not count: without rules they have no name."""
-    rows = [expr for expr in _own(each) if "group_left (job_name)" not in expr]
+    rows = [expr for expr in _own(each) if "workload_job_name:" not in expr]
     return any("ALERTS" in expr or any(name in expr for name in RECORDED) for expr in rows)
 
 
