@@ -36,7 +36,7 @@ class Key:
     filled: bool = False
     """True if the colour of its mapping fills the cell: colours of states are made for areas, not for text."""
     wrapped: bool = False
-    """True if its texts are sentences, which take several lines."""
+    """True if its texts take two lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,8 @@ class Table:
     def build(self) -> table.Panel:
         width, height = self.size
         panel = table.Panel().title(self.title).description(self.description).datasource(SOURCE)
-        panel.span(width).height(height).cell_height(shared.TableCellHeight.SM).show_header(True)
+        lines = shared.TableCellHeight.LG if any(key.wrapped for key in self.keys) else shared.TableCellHeight.SM
+        panel.span(width).height(height).cell_height(lines).show_header(True)
         panel.sort_by(
             [
                 _sorted(self.sort, down=not self.ascending),
@@ -254,7 +255,7 @@ def _key_config(key: Key) -> list[Config]:
         cell = _FILLED if key.filled else {"type": "color-text"}
         config.append(Config("custom.cellOptions", cell | {"wrapText": True} if key.wrapped else cell))
     if key.wrapped:  # Grafana 11 reads it of the cell, newer ones of the column
-        config.append(Config("custom.wrapText", True))  # noqa: FBT003 - the value of an option
+        config.append(Config("custom.wrapText", True))
     return config
 
 

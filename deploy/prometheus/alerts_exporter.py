@@ -63,7 +63,7 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
             Param("max_changes", 6, Unit.COUNT, "Times the target may go down or come back."),
             Param("window", "30m", Unit.DURATION, "Time these are counted over."),
         ),
-        meaning="Readings of a node are stale or have gaps: GPUs are not read, or scrapes fail again and again.",
+        meaning="Readings of a node are stale, or scrapes of its exporter fail again and again.",
         summary=NODE + "{{ if $labels.uuid }} GPU {{ $labels.gpu }}{{ end }} has {{ if $labels.scrape }}gaps in its"
         "{{ else }}stale{{ end }} readings",
         description="{{ if $labels.scrape }}{{ $labels.instance }} (job {{ $labels.job }}) went down or came back "
@@ -84,7 +84,7 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
         # An exporter that restarts to get the driver back is away for minutes between its tries.
         expr=keep_firing_while_silent("GpuDriverUnavailable", lately('gpu_exporter_driver_error{error!="RELEASED"}')),
         for_="10m",
-        meaning="The exporter cannot open the driver of a node, so that most likely none of its GPUs can be used.",
+        meaning="The exporter cannot open the driver of a node: most likely no GPU works there.",
         summary=NODE + f" has a GPU driver that {_MISMATCH}differs in version from its library{{{{ else }}}}does not "
         f"open{{{{ end }}}}",
         description=f"{_MISMATCH}The kernel module and the user-space library of {NODE} differ in version (an upgrade "
@@ -135,7 +135,7 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         ),
         for_="15m",
         keep_firing_for="15m",
-        meaning="A source of the exporter or of the accounting fails, is stuck, or contradicts another one.",
+        meaning="A source of data fails, is stuck, or contradicts another one.",
         summary="{{ if eq $labels.source `accounting` }}The accounting differs from the scheduler "
         "or the recorded totals by "
         + percent()
@@ -196,7 +196,7 @@ or on (cluster, instance)
         # A scrape of kube-state-metrics that fails must not let loose what this alert inhibits.
         keep_firing_for="5m",
         params=(_MAINTENANCE,),
-        meaning="A node is out of service on purpose, or is new and not ready yet, so that its faults are not paged.",
+        meaning="A node is in maintenance, or new and not ready: its faults are not paged.",
         summary=f"{NODE} is in maintenance",
         description=f"{NODE} is out of service on purpose, or is new and not ready yet. Alertmanager inhibits "
         f"its other "

@@ -62,7 +62,7 @@ unless on (cluster, instance) {EXPORTERS} == 1
 unless on (cluster, job, instance) (target:gpu_exporter:last == 0 unless target:gpu_exporter:last offset 1h)""",
     for_="5m",
     keep_firing_for="10m",
-    meaning="Prometheus cannot scrape the exporter of a node, so that nothing is known of its GPUs.",
+    meaning="Prometheus cannot scrape a node's exporter, so that nothing is known of its GPUs.",
     summary=f"{NODE} is unreachable: its GPU exporter is down",
     description=f"Prometheus cannot scrape {{{{ $labels.instance }}}} (job {{{{ $labels.job }}}}): the node or its "
     f"exporter is down, and nothing is known of its GPUs.{_LAST_KNOWN} Look at the node first, then start the "
@@ -91,7 +91,7 @@ or absent({exporters()} or last_over_time(gpu_exporter_build_info[5m]))
     params=(
         Param("max_gone_ratio", 0.2, Unit.RATIO, "Fraction of the exporters of a cluster that discovery has lost."),
     ),
-    meaning="Prometheus no longer looks for exporters that it scraped within the last day, or has none to scrape.",
+    meaning="Exporters of the last day are no scrape targets any more, or there are none at all.",
     summary="{{ if eq $value 1.0 }}{{ with $labels.cluster }}{{ . }}: {{ end }}Prometheus has no GPU exporter to scrape"
     f"{{{{ else }}}}{_PLACE}{percent()} of the GPU exporters are no scrape targets any more{{{{ end }}}}",
     description=f"{_PLACE}{percent()} of the GPU exporters of the last day are no scrape targets now, so that "
@@ -106,7 +106,7 @@ DUPLICATED = Alert(
     expr="count by (cluster) (count by (cluster, uuid) (gpu_up) > 1)",
     for_="15m",
     keep_firing_for="15m",
-    meaning="A GPU comes from more than one scrape target, so that sums of its node are too high.",
+    meaning="A GPU comes from several scrape targets, so that sums of its node are too high.",
     summary=f"{_PLACE}{_GPUS} from more than one target",
     description=f"{_PLACE}{_GPUS} from more than one target "
     "(two scrape jobs, two exporters on one node, two replicas of Prometheus that are not deduplicated): sums of these "

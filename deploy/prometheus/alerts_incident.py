@@ -231,7 +231,7 @@ INCIDENT_OF_MANY = Alert(
 or
 {_OF_CLUSTER.record}
 unless on (cluster, wave) ({_SITED_MEMBERS.record} and on (site, wave) {_OF_SITE.record})""",
-    meaning="Many nodes of a cluster or site became critical within minutes, so that a common cause is likely.",
+    meaning="Many nodes became critical within minutes, so that a common cause is likely.",
     summary=f"{_WHERE}{counted('node')} {_WHAT}{_ONE_OR_MANY.format('', ' at once')}{_AFTER}",
     description=f"{_WHERE}{counted('node')} {_WHAT}{_TOGETHER_TEXT}. Look for a common cause first: power "
     "of a rack, cooling, network, a rollout."
