@@ -6,7 +6,7 @@ from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.outages import keep_firing_while_silent, lately
 from deploy.prometheus.recordings_fleet import NEW_NODE
 from deploy.prometheus.targets import exporters
-from deploy.prometheus.wording import GPU, NODE, NODE_HIT, first_step, percent
+from deploy.prometheus.wording import GPU, NODE, NODE_HIT, counted, first_step, percent
 from exporter.faults.findings import LOAD, RELOAD
 
 _MISMATCH = "{{ if eq $labels.error `LIB_RM_VERSION_MISMATCH` }}"
@@ -39,8 +39,8 @@ and on (cluster) count by (cluster) {exporters('node!=""')}""",
         keep_firing_for="10m",
         params=(_MAINTENANCE,),
         meaning="A node of Kubernetes has GPUs, and Prometheus scrapes no GPU exporter there.",
-        summary="{{ $labels.node }} has {{ $value }} GPUs and no exporter",
-        description="Kubernetes counts {{ $value }} NVIDIA devices on {{ $labels.node }}, and Prometheus scrapes "
+        summary="{{ $labels.node }} has GPUs and no exporter",
+        description=f"Kubernetes counts {counted('NVIDIA device')} on {{{{ $labels.node }}}}, and Prometheus scrapes "
         "no GPU exporter there: nothing is known of its GPUs. Most likely the node lacks the label or the room that "
         "the exporter's pod asks for.",
     ),
