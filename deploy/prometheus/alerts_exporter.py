@@ -5,7 +5,7 @@ from __future__ import annotations
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.outages import keep_firing_while_silent, lately
 from deploy.prometheus.recordings_fleet import NEW_NODE
-from deploy.prometheus.targets import exporters
+from deploy.prometheus.targets import POWERED_DOWN, exporters
 from deploy.prometheus.wording import GPU, NODE, NODE_HIT, counted, first_step, percent
 from exporter.faults.findings import LOAD, RELOAD
 
@@ -191,15 +191,14 @@ instance:gpu_node_maintenance:last
 or on (cluster, instance)
 (
   max by (cluster, node, instance) {exporters()} * 0 + 1
-  and on (cluster, node) (max by (cluster, node) (<maintenance>) or {NEW_NODE.record})
+  and on (cluster, node) (max by (cluster, node) (<maintenance>) or {NEW_NODE.record} or {POWERED_DOWN})
 )""",
         # A scrape of kube-state-metrics that fails must not let loose what this alert inhibits.
         keep_firing_for="5m",
         params=(_MAINTENANCE,),
         meaning="A node is in maintenance, or new and not ready: its faults are not paged.",
         summary=f"{NODE} is in maintenance",
-        description=f"{NODE} is out of service on purpose, or is new and not ready yet. Alertmanager inhibits "
-        f"its other "
-        "alerts to on-call.",
+        description=f"{NODE} is out of service on purpose, switched off by Slurm, or is new and not ready yet. "
+        "Alertmanager inhibits its other alerts to on-call.",
     ),
 )

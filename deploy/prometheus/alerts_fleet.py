@@ -5,7 +5,7 @@ from __future__ import annotations
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.recordings_fleet import DOWN, EXPORTERS, GONE_DAY, GONE_WEEK, MOST, PLACED
 from deploy.prometheus.targets import exporters
-from deploy.prometheus.wording import NODE, found, percent
+from deploy.prometheus.wording import NODE, found, listed, nodes_by, percent
 
 _PLACE = (
     "{{ with $labels.cluster }}{{ . }}{{ else }}{{ with $labels.site }}site {{ . }}{{ end }}{{ end }}"
@@ -18,6 +18,18 @@ _LAST_KNOWN = found(
     " It had {{ .Value }} GPU{{ if ne .Value 1.0 }}s{{ end }}.",
     "cluster",
     "instance",
+)
+
+
+def _parts(level: str, title: str, place: str) -> str:
+    """The parts of a larger place in which exporters are down: of a cluster its racks, of a site its clusters."""
+    query = f'{DOWN.record}{{level="{level}",{level}!="",{place}=%q}} > 0'
+    return listed(title, query, nodes_by(level), f"$labels.{place}")
+
+
+_PARTS = (
+    f"{{{{ if $labels.rack }}}}{{{{ else if $labels.cluster }}}}{_parts('rack', 'Racks', 'cluster')}"
+    f"{{{{ else }}}}{_parts('cluster', 'Clusters', 'site')}{{{{ end }}}}"
 )
 
 
@@ -48,6 +60,7 @@ max without (level) (
     summary=f"{_PLACE}{percent()} of the GPU exporters are down",
     description=f"{_PLACE}{percent()} of the GPU exporters are unreachable: look for a common "
     "cause (power, network, a rollout). Nodes in maintenance are not counted, nor are targets younger than 15 minutes."
+    + _PARTS
     + found("sum(node:gpu_unreachable:count{cluster=%q})", " GPUs not seen now: {{ .Value }}.", "cluster"),
 )
 EXPORTER_DOWN = Alert(
