@@ -129,7 +129,7 @@ def _numbers(made: build.Dashboard) -> None:
             "GPUs wasted",
             "GPUs' worth of allocated time that is idle, waiting or throttled. 12 means: as if 12 GPUs were switched off. Click to see the owners.",
             over_time(WASTED.promql(everything)),
-            steps=style.ORANGE_FROM_ONE,
+            steps=style.WASTE,
             size=(3, 4),
             decimals=1,
             spark=True,

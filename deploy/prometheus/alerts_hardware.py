@@ -75,7 +75,7 @@ max without (job, sensor, fan) (
         Param("min_margin_celsius", 3, Unit.CELSIUS, "Degrees left before the GPU slows itself down."),
         Param("max_fanless_celsius", 70, Unit.CELSIUS, "Temperature from which on a fan must turn."),
     ),
-    meaning="A GPU is too hot: heat lowers its clocks, or it is about to, or a fan of a hot card stands still.",
+    meaning="Heat lowers the clocks of a GPU or soon will, or the fan of a hot card stands still.",
     summary=f"{GPU} overheats",
     description=f"{GPU} overheats.{_BY_HEAT}{_STANDS}{_LEFT} {first_step('hw_thermal')}. {HIT}",
 )
@@ -114,7 +114,7 @@ XID_WORKFLOW = _fault(
     "GpuXidWorkflow",
     Severity.WARNING,
     'gpu_fault_timestamp_seconds{fault=~"xid|xid_pattern",action=~"procedure|vendor|inspect"}',
-    "The driver reported an XID that has a procedure of its own, needs the vendor, or is not in the catalogue.",
+    "An XID needs a procedure of its own or the vendor, or is not in the catalogue.",
     "reported {{ $labels.evidence }}",
     _SINCE
     + "{{ if eq $labels.fault `xid_pattern` }}Many programs fail on this GPU and on no other. "
@@ -215,7 +215,7 @@ or on {_DEVICE}
         Param("max_errors_per_minute", 100, Unit.COUNT, "Corrected errors a minute."),
         Param("window", "15m", Unit.DURATION, "Time they are counted over."),
     ),
-    meaning="The memory of a GPU wears out: banks have no spare row, or ECC corrects many errors.",
+    meaning="The memory of a GPU wears out: banks without spare rows, or many corrected errors.",
     summary=f"{GPU} has memory that wears out",
     description=f"{GPU} has {{{{ $value | printf `%.0f` }}}}"
     "{{ if $labels.availability }} memory bank{{ if ne $value 1.0 }}s{{ end }} without a spare row: the next "

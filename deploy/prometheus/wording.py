@@ -41,6 +41,19 @@ def found(query: str, text: str, *labels: str, otherwise: str = "") -> str:
     return f"{{{{ with {asked} }}}}{{{{ with first . }}}}{text}{{{{ end }}}}{nothing}{{{{ end }}}}"
 
 
+def listed(title: str, query: str, shown: str, *values: str) -> str:
+    """Return the text of the series that `query` finds with these values in its places."""
+    return f"{{{{ with printf `{query}` {' '.join(values)} | query }}}} {title}:{shown}.{{{{ end }}}}"
+
+
+def nodes_by(label: str) -> str:
+    """Return the text of series that count nodes: "r1 (3 nodes), r2 (1 node)"."""
+    return (
+        f'{{{{ range $i, $in := sortByLabel "{label}" . }}}}{{{{ if $i }}}},{{{{ end }}}} {{{{ $in.Labels.{label} }}}}'
+        f" ({counted('node', '$in.Value')}){{{{ end }}}}"
+    )
+
+
 def timestamp(value: str = "$value") -> str:
     """Return Unix seconds as a date with hours and minutes, UTC."""
     return f"{{{{ {value} | humanizeTimestamp | reReplaceAll `:[0-9]{{2}}([.][0-9]+)? [+]0000` `` }}}}"

@@ -12,6 +12,7 @@ from dashboards.parts import style
 from dashboards.parts.lines import MAX_LINES, lines
 from dashboards.parts.states import codes
 from deploy.prometheus.recordings_common import STATE_INDEX
+from deploy.prometheus.render import MEANINGS
 from exporter.collectors.xid_catalogue import CATALOGUE, PAGE
 from tests.contract.dashboards.inference import WrongLabelError, labels, matchers, ranged, selectors, walk
 from tests.contract.dashboards.reading import (
@@ -27,7 +28,7 @@ from tests.contract.dashboards.reading import (
 )
 from tests.contract.dashboards.vocabulary import METRICS, RECORDED
 
-MAX_EXPRESSION = 1300
+MAX_EXPRESSION = 1500
 _LEGEND = re.compile(r"{{\s*(\w+)\s*}}")
 _LABEL_VALUES = re.compile(r"label_values\((?P<selector>.+), (?P<label>\w+)\)")
 _QUERY_RESULT = re.compile(r"query_result\((?P<expr>.+)\)")
@@ -35,6 +36,7 @@ _PRESENT = "gpu_exporter_build_info"
 """Of each exporter one series: whether any is scraped, which no recorded series can say."""
 _JOINED = {
     STATE_INDEX.record,
+    MEANINGS.record,
     "gpu:price_per_hour",
     "cluster:gpu_exporters:count",
     "up",
@@ -102,10 +104,19 @@ def test_rates_are_of_counters(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_expression_of_a_panel_has_six_lines_and_1300_characters_at_most(name: str) -> None:
+def test_expression_of_a_panel_has_six_lines_and_1500_characters_at_most(name: str) -> None:
     long = [query for query in queries(name) if query.expr.count("\n") >= MAX_LINES or len(query.expr) > MAX_EXPRESSION]
 
     assert long == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_legend_that_names_a_job_has_its_name(name: str) -> None:
+    legends = [query for query in queries(name) if "{{workload}}" in query.legend and 'kind!="slurm"' not in query.expr]
+
+    assert all("{{workload}} {{job_name}}" in query.legend for query in legends)
+    joined = "group_left (job_name) 0 * topk by (cluster, workload)"
+    assert all(joined in " ".join(query.expr.split()) for query in legends)
 
 
 def test_expression_breaks_before_its_outermost_operators() -> None:
