@@ -191,7 +191,7 @@ def _states(kind: Kind) -> table.Panel:
         columns=(
             Value("GPU hours", by_state, GPU_HOURS, decimals=1, width=105, reduce="sum"),
             gauge(
-                "Share",
+                "Fraction",
                 f"({by_state}) / on () group_left () (sum({by_state}) > 0)",
                 style.PLAIN,
                 width=100,

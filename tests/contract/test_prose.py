@@ -171,3 +171,24 @@ def test_rows_have_the_cells_of_their_table(page: Path) -> None:
 def test_a_bare_bar_inside_code_is_found() -> None:
     assert _cells("| `a|b` | c |") == 3
     assert _cells(r"| `a\|b` | c |") == 2
+
+
+HOW_TOS = sorted((DOCS / "how-to").glob("*.md"))
+SEEN = re.compile(
+    r"\b(you see|shows?|prints?|printed|lists|appears?|rises|becomes|returns?|sees|is drained|equal|is written|result|"
+    r"up again|stays|follows|receives)\b|```console",
+    re.IGNORECASE,
+)
+"""Words that introduce what a step leads to."""
+
+
+@pytest.mark.parametrize("page", HOW_TOS, ids=_name)
+def test_how_to_has_its_reader_needs_results_and_next_step(page: Path) -> None:
+    text = page.read_text()
+    head, *sections = re.split(r"^##+ ", text, flags=re.MULTILINE)
+    steps = {section.splitlines()[0]: section for section in sections if re.match(r"\d+\. ", section)}
+
+    assert re.search(r"^For ((cluster |Slurm )?administrators|owners|people)\b", head, re.MULTILINE)
+    assert "## Before you start\n" in text
+    assert sections[-1].startswith("Next\n")
+    assert [title for title, step in steps.items() if not SEEN.search(step)] == []
