@@ -92,7 +92,7 @@ def main() -> int:
             say(f"{nodes} nodes: {samples / 1e6:.1f} M samples")
             (folder / "prometheus.yml").write_text("global: {}\n")
             with prometheus(folder / "prometheus.yml", folder, "--storage.tsdb.retention.time=500d") as url:
-                _measure(Reader(url, Span(times[0], now, options.days * DAY // 1000), {}), options.days)
+                _measure(Reader(url, Span(times[0], now, options.days * DAY // 1000), {}, STEP), options.days)
     return 0
 
 
