@@ -79,9 +79,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=[25, 50])
     parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--only", default="", help="write the metrics whose names begin so, a sample every 30 s")
     options = parser.parse_args()
     now = int(time.time()) // STEP * STEP
-    times, series = range(now - options.days * DAY, now + 1, STEP), page()
+    step = SCRAPE if options.only else STEP
+    times = range(now - options.days * DAY, now + 1, step)
+    series = {name: each for name, each in page().items() if name.startswith((options.only, "gpu_exporter_build_info"))}
     for nodes in options.nodes:
         with tempfile.TemporaryDirectory(prefix="gpu-raw-") as scratch:
             folder = Path(scratch)
@@ -92,7 +95,7 @@ def main() -> int:
             say(f"{nodes} nodes: {samples / 1e6:.1f} M samples")
             (folder / "prometheus.yml").write_text("global: {}\n")
             with prometheus(folder / "prometheus.yml", folder, "--storage.tsdb.retention.time=500d") as url:
-                _measure(Reader(url, Span(times[0], now, options.days * DAY // 1000), {}, STEP), options.days)
+                _measure(Reader(url, Span(times[0], now, options.days * DAY // 1000), {}, step), options.days)
     return 0
 
 
@@ -103,7 +106,7 @@ def _measure(reader: Reader, days: int) -> None:
         try:
             chosen = {"workload": ".+", "shown": ".+"} if name == "workload-slurm" else {}
             answers = costs(reader.url, replace(reader, chosen=chosen), [name])
-            asked = [(each.seconds * STEP / SCRAPE, each) for _, each in answers]
+            asked = [(each.seconds * reader.scrape / SCRAPE, each) for _, each in answers]
         except AssertionError as error:  # the node runs no pods, or a variable asks for recorded series
             say(f"  {name}: not asked: {error}")
             continue
