@@ -43,14 +43,14 @@ def showback() -> build.Dashboard:
             keys=(Key("team", "Team", (link.to_waste(),)),),
             columns=(
                 Value("Cost", price.of_teams(CLUSTER), style.MONEY, decimals=0, width=90, reduce="sum"),
-                Value("Allocated", _ALLOCATED, GPU_HOURS, decimals=1, width=110, reduce="sum"),
-                Value("Before", _BEFORE, GPU_HOURS, decimals=1, width=110, reduce="sum"),
+                Value("Allocated", _ALLOCATED, GPU_HOURS, decimals=1, width=125, reduce="sum"),
+                Value("Before", _BEFORE, GPU_HOURS, decimals=1, width=125, reduce="sum"),
                 Value(
                     "Used",
                     _USED,
                     GPU_HOURS,
                     decimals=1,
-                    width=110,
+                    width=125,
                     reduce="sum",
                 ),
                 Value(

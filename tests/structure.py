@@ -22,8 +22,8 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 1015, "config": 915, "driver": 2830, "host": 2670, "collectors": 2835, "attribution": 7365,
-    "progress": 1200, "ledger": 3040, "accounting": 1020, "faults": 2925, "sampling": 3750, "exposition": 190,
+    "core": 1015, "config": 915, "driver": 2830, "host": 2670, "collectors": 2795, "attribution": 7365,
+    "progress": 1200, "ledger": 3030, "accounting": 1025, "faults": 2925, "sampling": 3750, "exposition": 190,
     "web": 2080, "daemon": 945,
     "tools/simulator": 2725, "tools/capture": 715, "tools/report": 5870, "tools/check": 1100, "tools/reference": 750,
 }  # fmt: skip

@@ -120,14 +120,15 @@ def _month(config: ReportConfig, of: Month, prices: Prices) -> int:
     try:
         with contextlib.closing(Database(path)) as database:
             found = showback(database, of, config.by, config.team, prices, float(unix_time()))
-            charges = database.charges(config.by, of.begin, of.end, prices, config.team)
+            exported = config.format in ("focus", "opencost")
+            charges = database.charges(config.by, of.begin, of.end, prices, config.team) if exported else ()
     except sqlite3.Error as error:
         raise ConfigError(f"--accounting.database {path}: {error}") from None
     print_error(f"{of.name}: {found.coverage}")
     if not found.rows:
         print_error(f"report: no GPU time{' of ' + config.team if config.team else ''} in {of.name}")
         return NoDataError.status
-    if config.format in ("focus", "opencost"):
+    if exported:
         write = to_focus if config.format == "focus" else to_opencost
         return _write(write(charges, of, prices.currency), config)
     if config.format in ("csv", "json"):

@@ -21,8 +21,9 @@ from tests.stack import ROOT, program, prometheus
 
 RULES = ROOT / "deploy/prometheus/rules"
 PRICES = Prices("USD", (PriceRow("NVIDIA H100", 3.0), PriceRow("NVIDIA A100", 1.8), PriceRow("NVIDIA L40S", 1.0)))
-"""Prices of the models of the tests; half of the time the price is as much lower as it is higher in the other half."""
+"""What the site pays for the models of the tests."""
 _CHANGE = 0.2
+"""Part by which prices are lower in the first half of a span, and higher in the other."""
 RULES_EVERY = 60
 """Seconds; the groups' interval, on which sums of recorded series rely."""
 
@@ -35,6 +36,7 @@ class Archive:
     span: Span
     lookback: str = "5m"
     """For how long a series counts after its last sample: text that promtool reads cannot say that one ended."""
+    prices: Prices = PRICES
 
     def add(self, text: Path) -> None:
         command = [program("promtool"), "tsdb", "create-blocks-from", "openmetrics", "--quiet", text, self.data]
@@ -54,7 +56,7 @@ class Archive:
     def evaluate(self) -> None:
         """Add what recording rules and alerts make of the data; each layer of rules needs those below it."""
         span = replace(self.span, step=RULES_EVERY)
-        for number, layer in enumerate(_layers(_recordings(_changed(PRICES, (span.start + span.end) / 2)))):
+        for number, layer in enumerate(_layers(_recordings(self.prices))):
             for name, rules, part in _parts(layer, span):
                 self._add_lines(f"layer{number}{name}", lambda url, rules=rules, part=part: _recorded(url, rules, part))
         self._add_lines("alerts", lambda url: _alerts(url, span))
@@ -96,8 +98,8 @@ def _recordings(prices: Prices) -> dict[str, str]:
     return {**found, KINDS["record"]: KINDS["expr"], "gpu:price_per_hour": site_prices(prices)}
 
 
-def _changed(prices: Prices, at: float) -> Prices:
-    """Return prices that rise at a moment."""
+def rising(prices: Prices, at: float) -> Prices:
+    """Return prices of the same mean that rise at a moment."""
     rows = (
         replace(row, per_gpu_hour=row.per_gpu_hour * factor, begin=begin, end=end)
         for row in prices.rows
