@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dashboards.parts.query import CLUSTER
+from dashboards.parts.query import CLUSTER, RANGE
 
 JOB_NAME = "job_name"
 JOB_NAMES = "workload_job_name:gpu_workload_start_time_seconds:max"
@@ -22,7 +22,11 @@ def with_job_names(expr: str, every: str = "", moment: str = "{}") -> str:
     """
     chosen = _CHOSEN.search(expr)
     scope = f"{CLUSTER}, {chosen[0]}" if chosen else CLUSTER
-    names = f"{JOB_NAMES}{{{CLUSTER}}}" if every else moment.format(f'gpu_workload_info{{{scope}, {JOB_NAME}!=""}}')
+    names = (
+        f"last_over_time({JOB_NAMES}{{{CLUSTER}}}[{RANGE}])"
+        if every
+        else moment.format(f'gpu_workload_info{{{scope}, {JOB_NAME}!=""}}')
+    )
     every = every or moment.format(f"gpu_workload_info{{{scope}}}")
     both = f"2 * max by ({_JOB}, {JOB_NAME}) ({names}) ^ 0 or max by ({_JOB}) ({every})"
     return f"({expr}) + on ({_JOB}) group_left ({JOB_NAME}) 0 * topk by ({_JOB}) (1, {both})"
