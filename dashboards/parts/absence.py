@@ -137,7 +137,7 @@ def _is_total(panel: dict[str, Any]) -> bool:
 
 
 def _say_what_it_covers(panel: dict[str, Any], scope: str) -> None:
-    """While GPUs are unreachable, a number says how many are not in it, and good news is a plain number."""
+    """Name the GPUs that are not in a number while they are unreachable, and show good news as a plain number."""
     target, defaults = panel["targets"][0], panel["fieldConfig"]["defaults"]
     silent = once(f"sum({_UNREACHABLE_GPUS}{{{scope}}} @ end())")
     left_out = _named(f'count_values("{_COVERS}", {silent} > 0)', _COVERS, "without $1 unreachable", _COVERS)

@@ -30,7 +30,7 @@ from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state, r
 from exporter.tools.report.definitions import LOST, UTILIZATION, WASTED, among, identity, target_ratio_promql
 
 
-def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
+def alerts(scope: str, *, size: tuple[int, int] = (14, 9)) -> table.Panel:
     """One row per alert that fires, however many things it fires for."""
     fires = _firing(scope)
     return Table(
@@ -44,7 +44,7 @@ def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
         columns=(
             Value("Times", fires, style.COUNT, width=56, reduce="count"),
             Value("Firing for", _since(fires, scope), units.Seconds, decimals=1, width=80),
-            Text("Where", _on(_since(fires, scope)), "thing", width=128, links=_THINGS),
+            Text("Where", _on(_since(fires, scope)), "thing", width=128, links=_THINGS, jobs=fires),
             runbook(fires),
         ),
         sort="Severity",

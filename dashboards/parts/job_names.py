@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dashboards.parts.query import CLUSTER
+from dashboards.parts.query import CLUSTER, RANGE
 
 JOB_NAME = "job_name"
+JOB_NAMES = "workload_job_name:gpu_workload_start_time_seconds:max"
 _WORKLOAD = "{{workload}}"
 _CHOSEN = re.compile(r'workload=~?"\$\w+"|instance="\$instance"')
 _JOB = "cluster, workload"
@@ -16,13 +17,18 @@ _JOB = "cluster, workload"
 def with_job_names(expr: str, every: str = "", moment: str = "{}") -> str:
     """Return `expr`, of workloads, with the name of each job as a label; pods have an empty one.
 
-    `every` has one or more series of each workload, where gpu_workload_info has not. `moment` is what to read of series.
+    `every` has series of all that `expr` is of, also of what is no workload: names are then the recorded ones. `moment`
+    is what to read of series.
     """
     chosen = _CHOSEN.search(expr)
     scope = f"{CLUSTER}, {chosen[0]}" if chosen else CLUSTER
-    names = moment.format(f'gpu_workload_info{{{scope}, {JOB_NAME}!=""}}')
+    names = (
+        f"last_over_time({JOB_NAMES}{{{CLUSTER}}}[{RANGE}])"
+        if every
+        else moment.format(f'gpu_workload_info{{{scope}, {JOB_NAME}!=""}}')
+    )
     every = every or moment.format(f"gpu_workload_info{{{scope}}}")
-    both = f"2 * max by ({_JOB}, {JOB_NAME}) ({names}) or max by ({_JOB}) ({every})"
+    both = f"2 * max by ({_JOB}, {JOB_NAME}) ({names}) ^ 0 or max by ({_JOB}) ({every})"
     return f"({expr}) + on ({_JOB}) group_left ({JOB_NAME}) 0 * topk by ({_JOB}) (1, {both})"
 
 

@@ -11,14 +11,13 @@ from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import alert_titles, link, states, style
-from dashboards.parts.job_names import JOB_NAME, with_job_names
+from dashboards.parts.job_names import JOB_NAME, JOB_NAMES, with_job_names
 from dashboards.parts.link import Onward
 from dashboards.parts.query import CLUSTER, RANGE, SOURCE, rows
 
 Config = model.DynamicConfigValue
 _FILLED = {"type": "color-background", "mode": "basic"}
 _TITLE, _NAME_WIDTH = "Job name", 82
-_JOB_NAMES = "workload_job_name:gpu_workload_start_time_seconds:max"
 STATE_WIDTH, STEP_WIDTH, RUNBOOK_WIDTH = 170, 245, 90
 """Pixels that the longest of these words take: tests/unit/dashboards measures them."""
 
@@ -73,6 +72,8 @@ class Text:
     filled: bool = False
     alias: str = ""
     """Another name for the label, where two columns show the same one."""
+    jobs: str = ""
+    """Set where cells may be workloads, to series of each row: the name of each job stands beside it."""
 
 
 Column = Value | Text
@@ -132,7 +133,7 @@ class Table:
         if 'kind!="slurm"' in rows_of:  # pods have no other name
             return self.columns
         job = "cluster, workload" if "cluster" in labels else "workload"
-        names = f"max by ({job}, job_name) (last_over_time({_JOB_NAMES}{{{CLUSTER}}}[{RANGE}]))"
+        names = f"max by ({job}, job_name) (last_over_time({JOB_NAMES}{{{CLUSTER}}}[{RANGE}]))"
         named = f"0 * (max by ({by}) ({rows_of})) + on ({job}) group_left (job_name) topk by ({job}) (1, {names})"
         return (*self.columns, Text(_TITLE, named, JOB_NAME, width=_NAME_WIDTH))
 
@@ -150,7 +151,7 @@ class Table:
             expr = f'label_replace({expr}, "{column.alias}", "$1", "{labels}", "(.*)")'
             labels = column.alias
         if _names_jobs(column):
-            labels, expr = f"{labels}, {JOB_NAME}", with_job_names(expr)
+            labels, expr = f"{labels}, {JOB_NAME}", with_job_names(expr, column.jobs)
         return f"topk by ({by}) (1, max by ({by}, {labels}) ({expr})){among}"
 
     def _names(self) -> list[tuple[str, str]]:
@@ -180,8 +181,7 @@ class Table:
 
 
 def _names_jobs(column: Column) -> bool:
-    """Return whether the cells are workloads: the name of each job stands beside it."""
-    return isinstance(column, Text) and column.label == "workload"
+    return isinstance(column, Text) and (column.label == "workload" or bool(column.jobs))
 
 
 def _sorted(title: str, *, down: bool = False) -> common.TableSortByFieldState:

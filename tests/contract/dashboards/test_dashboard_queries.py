@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import promql_parser as promql
@@ -27,6 +28,7 @@ from tests.contract.dashboards.reading import (
     variables,
 )
 from tests.contract.dashboards.vocabulary import METRICS, RECORDED
+from tests.contract.rules.promtool import complaint
 
 MAX_EXPRESSION = 1500
 _LEGEND = re.compile(r"{{\s*(\w+)\s*}}")
@@ -227,6 +229,29 @@ def test_fleet_wide_panels_ask_recorded_series_only(name: str) -> None:
 def test_annotations_ask_for_what_there_is(name: str) -> None:
     for each in load(name)["annotations"]["list"]:
         labels(promql.parse(each["expr"]))
+
+
+@pytest.mark.parametrize(("recorded", "text"), [("GpuLost", "A GPU is lost."), ("GpuOther", "GpuLost")])
+def test_annotation_is_the_sentence_of_the_alert_or_its_name(recorded: str, text: str, tmp_path: Path) -> None:
+    (annotation,) = (each for each in load("fleet")["annotations"]["list"] if each["name"] == "Critical alerts")
+    alert = 'alertname="GpuLost",cluster="c1",instance="n1",gpu="3",severity="critical",runbook="gpulost"'
+    series = {
+        f'ALERTS{{{alert},alertstate="firing"}}': "1x5",
+        f"ALERTS_FOR_STATE{{{alert}}}": "60x5",
+        f'alert:gpu_alert:index{{alertname="{recorded}",meaning="A GPU is lost."}}': "0x5",
+    }
+    labels = alert.replace('"3"', '"GPU 3"')
+    asked = {
+        "expr": annotation["expr"].replace("$cluster", ".*").replace("@ end()", ""),
+        "eval_time": "5m",
+        "exp_samples": [{"labels": f'{{{labels},meaning="{text}"}}', "value": 60000}],
+    }
+    planted = [{"series": name, "values": values} for name, values in series.items()]
+
+    assert (
+        complaint({"tests": [{"interval": "1m", "input_series": planted, "promql_expr_test": [asked]}]}, tmp_path) == ""
+    )
+    assert annotation["titleFormat"] == "{{meaning}}"
 
 
 @pytest.mark.parametrize("name", NAMES)
