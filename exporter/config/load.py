@@ -70,21 +70,21 @@ def load(
             (f"{file}: {option.name}", from_file.get(option.name)),
         ):
             if raw is not None:
-                found[option.name] = _parsed(option, source, raw)
+                found[option.name] = _parse_option(option, source, raw)
                 break
     return build(kind, found, argument)
 
 
-def _parsed(option: Option, source: str, raw: str) -> Any:
+def _parse_option(option: Option, source: str, raw: str) -> Any:
     try:
-        return option.parse(_writable(option, raw))
+        return option.parse(_checked_path(option, raw))
     except ValueError as error:
         shown = repr(without_password(raw[: 2 * _SHOWN]))
         shown = f"{shown[:_SHOWN]}…" if len(shown) > _SHOWN else shown
         raise ConfigError(f"{source}: expected {error}, got {shown}") from None
 
 
-def _writable(option: Option, raw: str) -> str:
+def _checked_path(option: Option, raw: str) -> str:
     """Given as it is where the system, or whoever is asked with it, can be checked. Raises ValueError where not."""
     try:
         if option.metavar in _ON_DISK:
@@ -161,11 +161,11 @@ class _ConfigFile:
             pairs = cast("Mapping[object, object]", value)
             if any(isinstance(each, list | dict) for each in pairs.values()):
                 raise self._error(f"{name}: expected a mapping of plain values")
-            return ",".join(f"{key}={_plain(each)}" for key, each in pairs.items())
-        return _plain(value)
+            return ",".join(f"{key}={_scalar_text(each)}" for key, each in pairs.items())
+        return _scalar_text(value)
 
 
-def _plain(value: object) -> str:
+def _scalar_text(value: object) -> str:
     """Return a scalar of YAML as a user would type it."""
     if value is None:
         return ""

@@ -115,7 +115,7 @@ _TURN = 0.001
 def run(config: DaemonConfig) -> int:
     """Serve until SIGTERM or SIGINT: status 0; 1 when only a new process or container can have the driver back."""
     logs.configure(config.log)
-    stopping, reload = _signals()
+    stopping, reload = _signal_events()
     web = WebSettings(config.web.config_file)
     history, pages = GpuHistory(), PageStore(assembly.hidden(config))
 
@@ -126,7 +126,7 @@ def run(config: DaemonConfig) -> int:
     threads = Threads()
     exporter = assembly.assemble(config, published, threads, lambda: process_health(threads, web))
     keeping = Housekeeping(exporter, threads, web, pages, stale_seconds(config.sample), reload)
-    app = App(_pages(config.web, exporter, keeping, pages, history), config.web.telemetry_path, web.policy)
+    app = App(_route_handlers(config.web, exporter, keeping, pages, history), config.web.telemetry_path, web.policy)
     server = Server(app, config.web.listen_address, _PAGE_THREADS, web.certificates, threads)
     tune_runtime()
     exporter.start()
@@ -138,7 +138,9 @@ def run(config: DaemonConfig) -> int:
     with Watchdog(
         Notifier.of(os.environ), config.sample.interval, lambda: exporter.snapshot, lambda: exporter.silent_seconds
     ) as watchdog:
-        status = _wait(exporter, RestartRule(config.input.exit_after, probe), stopping, (watchdog.tick, keeping.tick))
+        status = _wait_for_end(
+            exporter, RestartRule(config.input.exit_after, probe), stopping, (watchdog.tick, keeping.tick)
+        )
     server.stop()
     exporter.stop()
     sys.stderr.flush()
@@ -160,19 +162,19 @@ def tune_runtime() -> None:
         library.mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
-def _signals() -> tuple[threading.Event, threading.Event]:
+def _signal_events() -> tuple[threading.Event, threading.Event]:
     """Set by SIGTERM and SIGINT, and by SIGHUP: the end, and a read of the web configuration file."""
     stopping, reload = threading.Event(), threading.Event()
     for number, event in ((signal.SIGTERM, stopping), (signal.SIGINT, stopping), (signal.SIGHUP, reload)):
-        signal.signal(number, functools.partial(_set, event))
+        signal.signal(number, functools.partial(_set_event, event))
     return stopping, reload
 
 
-def _set(event: threading.Event, _number: int, _frame: FrameType | None) -> None:
+def _set_event(event: threading.Event, _number: int, _frame: FrameType | None) -> None:
     event.set()
 
 
-def _pages(
+def _route_handlers(
     config: WebConfig, exporter: Exporter, keeping: Housekeeping, metrics: PageStore, history: GpuHistory
 ) -> RouteHandlers:
     def draw(snapshot: Snapshot) -> str:
@@ -186,7 +188,9 @@ def _pages(
     )
 
 
-def _wait(exporter: Exporter, rule: RestartRule, stopping: threading.Event, ticks: Sequence[Callable[[], None]]) -> int:
+def _wait_for_end(
+    exporter: Exporter, rule: RestartRule, stopping: threading.Event, ticks: Sequence[Callable[[], None]]
+) -> int:
     """`ticks` are called every two seconds."""
     while not stopping.wait(_TICK):
         for tick in ticks:

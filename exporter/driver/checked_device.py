@@ -171,7 +171,7 @@ class CheckedDevice(Device):
         before = self.failing.get((function, args))
         reads = 1 if before is None else before.reads + (before.at != self.now)
         self.failing[function, args] = Failing(self._collector, reads, self.now, str(error))
-        history = self._histories.get(_key(function, args))
+        history = self._histories.get(_reading_key(function, args))
         return reads >= FAILS_ALONE_AFTER or history is None or not history.answered
 
     def _pause(self, times: int, longest: float) -> tuple[int, MonotonicTime]:
@@ -207,12 +207,14 @@ class CheckedDevice(Device):
     def _checked(self, function: str, fixed: tuple[Any, ...]) -> Check:
         call = self._device.prepared(function, *fixed)
         check = (
-            FieldCheck(self, call, *fixed) if function == _FIELDS else AnswerCheck(self, call, _key(function, fixed))
+            FieldCheck(self, call, *fixed)
+            if function == _FIELDS
+            else AnswerCheck(self, call, _reading_key(function, fixed))
         )
         self._checks[function, fixed] = check
         return check
 
 
-def _key(function: str, args: tuple[Any, ...]) -> Key:
+def _reading_key(function: str, args: tuple[Any, ...]) -> Key:
     """Return what distinguishes a reading that is not checked from another: the function, and which samples."""
     return (function, *args) if function in FUNCTIONS or function in CURSORS else (function,)

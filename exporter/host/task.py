@@ -58,12 +58,12 @@ class ProcessIo:
                 if before is not None and after is not None
             ]
             known = same and len(moved) == len(totals)
-            self._rates = _smoothed(self._rates or _NO_RATES, moved, seconds) if known else None
+            self._rates = _smooth_rates(self._rates or _NO_RATES, moved, seconds) if known else None
             self._totals, self._start_ticks, self.read_at = totals, start_ticks, now
         return self._rates
 
 
-def _smoothed(rates: IoRates, moved: Sequence[int], seconds: float) -> IoRates:
+def _smooth_rates(rates: IoRates, moved: Sequence[int], seconds: float) -> IoRates:
     """Return the rates after `moved` bytes: read and written, by calls and past the page cache."""
     fades = math.exp(-seconds / SMOOTHING_SECONDS)
     ratio = (1.0 - fades) / seconds

@@ -40,14 +40,14 @@ class Workers:
         whole = self._scans < 2 or not self._scans % _WHOLE_SCANS  # noqa: PLR2004 - workers start soon after a process
         self._scans += 1
         asked = threads if whole else [place for place in threads if place is threads[0] or place in self._parents]
-        found = {place: _children(procfs, place, apart) for place in asked}
+        found = {place: _child_pids(procfs, place, apart) for place in asked}
         if whole:
             self._parents = frozenset(place for place, children in found.items() if children)
         own = [child for children in found.values() for child in children][:most]
-        return [*own, *[each for child in own for each in _children(procfs, f"{child}/task/{child}", apart)]]
+        return [*own, *[each for child in own for each in _child_pids(procfs, f"{child}/task/{child}", apart)]]
 
 
-def _children(procfs: str, thread: str, apart: Container[int | None]) -> Sequence[str]:
+def _child_pids(procfs: str, thread: str, apart: Container[int | None]) -> Sequence[str]:
     return [child for child in read_text(f"{procfs}/{thread}/children").split() if natural(child) not in apart]
 
 
@@ -123,7 +123,7 @@ class ThreadReader:
         found = self._scanned(mine, now)
         for pid, readers in self._select(mine).items():
             if pid not in found:
-                found[pid] = _read(readers, now)
+                found[pid] = _read_tasks(readers, now)
         return {pid: self._with_blocked_reads(pid, tasks) for pid, tasks in found.items() if tasks}
 
     def reread(self, pids: Iterable[int]) -> None:
@@ -160,7 +160,7 @@ class ThreadReader:
         own = {main: str(pid)} | {place: place for place in where if "/" not in place}
         """Tasks whose `io` counts the reads of the process: the main thread and loader workers."""
         readers = {place: known.get(place) or TaskReader(self._procfs, place, own.get(place, "")) for place in where}
-        tasks = _read(readers.values(), now)
+        tasks = _read_tasks(readers.values(), now)
         used = {place: task.cpu_seconds - watched.used.get(place, 0.0) for place, task in tasks.items()}
         hot = sorted(used, key=lambda place: -used[place])[:STAND_OUT]
         blocked = [place for place, task in tasks.items() if task.blocked][:STAND_OUT]
@@ -189,6 +189,6 @@ class ThreadReader:
         return [each for turn in rounds for each in turn if each is not None]
 
 
-def _read(readers: Iterable[TaskReader], now: MonotonicTime) -> Mapping[str, Task]:
+def _read_tasks(readers: Iterable[TaskReader], now: MonotonicTime) -> Mapping[str, Task]:
     every = [(reader.place, reader.read(now)) for reader in readers]
     return {place: task for place, task in every if task is not None}

@@ -17,7 +17,7 @@ from exporter.progress.reporters import Process, of_user
 def process(pid: int, procfs: Path) -> Process | None:
     """Return the process that has this pid now; None if there is none."""
     stat = parse_stat(read_text(f"{procfs}/{pid}/stat")) if pid > 0 else None
-    ids = _field(pid, "Uid:", procfs) if stat else []
+    ids = _status_words(pid, "Uid:", procfs) if stat else []
     user = natural(ids[0]) if ids else None
     return None if stat is None or user is None else Process(pid, stat.start_ticks, user)
 
@@ -31,10 +31,10 @@ def lives(known: Process, procfs: Path) -> bool:
 
 def in_host_namespace(pid: int, procfs: Path) -> bool:
     """Return whether the process has one pid, and none of a container's own namespace."""
-    return len(_field(pid, "NSpid:", procfs)) <= 1
+    return len(_status_words(pid, "NSpid:", procfs)) <= 1
 
 
-def _field(pid: int, name: str, procfs: Path) -> list[str]:
+def _status_words(pid: int, name: str, procfs: Path) -> list[str]:
     """Return the words of a line of /proc/PID/status."""
     found = (line.split()[1:] for line in lines(read_text(f"{procfs}/{pid}/status")) if line.startswith(name))
     return next(found, list[str]())

@@ -82,13 +82,13 @@ class Reporters:
             if known is not None and known.report.rank not in (None, report.rank):
                 report = replace(report, rank=known.report.rank)  # a process has one rank, which is a label
             if known is None:
-                taken, full = self._places[_account(process)], len(self._entries) >= REPORTERS
+                taken, full = self._places[_account_of(process)], len(self._entries) >= REPORTERS
                 limit = OWN_PLACES if full else REPORTERS_PER_ACCOUNT
                 if taken >= limit or len(self._entries) >= 2 * REPORTERS:
                     self._results["over_quota"] += 1
                     return
                 self._enter(Reporter(process, report, now, report, now))
-            elif _account(known.process) != _account(process):
+            elif _account_of(known.process) != _account_of(process):
                 self._leave(known.process)
                 self._enter(Reporter(process, report, now, known.earlier, known.earlier_time))
             elif "steps" in report.counters and known.earlier and "steps" not in known.earlier.counters:
@@ -120,11 +120,11 @@ class Reporters:
 
     def _enter(self, reporter: Reporter) -> None:
         process = reporter.process
-        self._places[_account(process)] += 1
+        self._places[_account_of(process)] += 1
         self._entries[process] = reporter
 
     def _leave(self, process: Process) -> None:
-        account = _account(process)
+        account = _account_of(process)
         del self._entries[process]
         if self._by_pid.get(process.pid) == process:
             del self._by_pid[process.pid]
@@ -148,5 +148,5 @@ def of_user(user: int) -> str:
     return f"user {user}"
 
 
-def _account(process: Process) -> str:
+def _account_of(process: Process) -> str:
     return process.account or of_user(process.user)

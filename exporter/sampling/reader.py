@@ -163,7 +163,7 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
     answered = False
     device_error: DriverError | None = None
     silence: DriverError | None = None
-    tick = Tick(now, 0.0, partial(_late, clock, monotonic) if clock else in_time)
+    tick = Tick(now, 0.0, partial(_late_seconds, clock, monotonic) if clock else in_time)
     for target in (device, *device.instances):
         checked = memories.get(target.uuid)
         if checked is None:
@@ -276,6 +276,6 @@ class _TargetRead:
         return TargetState(self._readings, self._again, self._refusals)
 
 
-def _late(clock: MonotonicClock, began: MonotonicTime) -> float:
+def _late_seconds(clock: MonotonicClock, began: MonotonicTime) -> float:
     late = clock() - began
     return late if late > _LATE_SECONDS else 0.0

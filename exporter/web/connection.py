@@ -165,7 +165,7 @@ class Connection(asyncio.BufferedProtocol):
         except h11.RemoteProtocolError:
             self._close_after = True
         self._handler.on_request(self)
-        self._handler.handle_request(_environ(request, self._peer), self._answer)
+        self._handler.handle_request(_request_environ(request, self._peer), self._answer)
 
     def _refuse(self, status: str) -> None:
         assert self._transport is not None  # noqa: S101 - data came through it
@@ -227,7 +227,7 @@ class Connection(asyncio.BufferedProtocol):
             self._loop.call_soon(self._next)  # a request that came with the last one
 
 
-def _environ(request: Any, peer: str) -> Environ:
+def _request_environ(request: Any, peer: str) -> Environ:
     """The request in WSGI's words."""
     target = request.target.decode("latin-1")
     scheme, absolute, rest = target.partition("://")

@@ -73,20 +73,20 @@ def load(path: Path) -> WebFile:
         tls = parse_tls(section)
     return WebFile(
         tls=tls,
-        users=_users(top.section("basic_auth_users")),
-        headers=tuple(_headers(http.section("headers"))),
+        users=_parse_users(top.section("basic_auth_users")),
+        headers=tuple(_parse_headers(http.section("headers"))),
         rate_limit=_rate_limit(top.section("rate_limit")),
     )
 
 
-def _users(users: Section) -> dict[str, str]:
+def _parse_users(users: Section) -> dict[str, str]:
     for name, hashed in users.values.items():
         if not isinstance(hashed, str) or not _BCRYPT.fullmatch(hashed):
             raise users.wrong(str(name), "expected a bcrypt hash")
     return {str(name): str(hashed) for name, hashed in users.values.items()}
 
 
-def _headers(headers: Section) -> list[tuple[str, str]]:
+def _parse_headers(headers: Section) -> list[tuple[str, str]]:
     headers.only(*_HEADERS)
     made: list[tuple[str, str]] = []
     for name, value in headers.values.items():
@@ -101,7 +101,7 @@ def _headers(headers: Section) -> list[tuple[str, str]]:
 
 def _rate_limit(limit: Section) -> RateLimit | None:
     limit.only("interval", "burst")
-    interval, burst = _seconds(limit, limit.values.get("interval", 0)), limit.values.get("burst", 0)
+    interval, burst = _parse_seconds(limit, limit.values.get("interval", 0)), limit.values.get("burst", 0)
     if not interval:
         return None
     if isinstance(burst, bool) or not isinstance(burst, int) or burst < 1:
@@ -109,7 +109,7 @@ def _rate_limit(limit: Section) -> RateLimit | None:
     return RateLimit(interval, burst)
 
 
-def _seconds(limit: Section, value: Any) -> float:
+def _parse_seconds(limit: Section, value: Any) -> float:
     text = str(value)
     if text == "0":
         return 0.0

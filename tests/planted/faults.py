@@ -277,7 +277,7 @@ FAULTS = (
     ),
     Fault("host/text.py", "if not stat.S_ISREG(status.st_mode) or (owners", "if (owners", "unit/host/test_text.py"),
     Fault("host/text.py", "os.O_NOFOLLOW | ", "", "unit/attribution/test_slurm_mapping.py"),
-    Fault("host/command.py", "_after(before, argument) or ", "", "unit/host/test_command.py"),
+    Fault("host/command.py", "_mask_after(before, argument) or ", "", "unit/host/test_command.py"),
     Fault("progress/folder_source.py", "[-_FILES_PER_USER:]", "", "unit/progress/test_progress_folder.py"),
     Fault("progress/folder_source.py", "known.user != user or ", "", "unit/progress/test_progress_folder.py"),
     # ... and what fails by itself

@@ -61,7 +61,7 @@ class OwnerObjects:
     def above(self, namespace: str, reference: Reference) -> OwnerLookup | OwnerUnavailable:
         """Return the object of a reference. Waits for a moment at most."""
         key = Key(namespace, reference)
-        if not _path(key):
+        if not _object_path(key):
             return OwnerUnavailable.UNKNOWN
         found = self._lookup.get(key)
         return found or (OwnerUnavailable.PENDING if self._lookup.waits(key) else OwnerUnavailable.UNKNOWN)
@@ -102,7 +102,7 @@ class OwnerObjects:
     def _request(self, key: Key) -> OwnerLookup | None:
         """Return the object; None if its uid is another one: users can write any reference."""
         accept = _WHOLE if projects.group(key.reference) == "batch" and key.reference.kind == "Job" else _METADATA
-        answer = decoded(whole(self._server.lines(_path(key), {}, stream=False, accept=accept)))
+        answer = decoded(whole(self._server.lines(_object_path(key), {}, stream=False, accept=accept)))
         metadata = part(answer, "metadata")
         if not key.reference.uid or text(metadata, "uid") != key.reference.uid:
             return None
@@ -113,7 +113,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _VERSION = re.compile(r"[a-z0-9.-]{1,100}/v[0-9][a-z0-9]{0,15}")
 
 
-def _path(key: Key) -> str:
+def _object_path(key: Key) -> str:
     """Return the path of an object; empty for an unknown kind or an invalid name."""
     reference = key.reference
     resource = projects.resource(reference)

@@ -62,7 +62,7 @@ class Agent:
         try:
             connection.request("GET", f"{path}?{urlencode(parameters or {})}", headers=self._headers())
             response = connection.getresponse()
-            content = _whole(response, self.deadline)
+            content = _read_answer(response, self.deadline)
         except http.client.HTTPException as error:
             raise SourceError(f"{self.url}: {error or type(error).__name__}") from None
         finally:
@@ -84,7 +84,7 @@ class Agent:
         return {"X-Nomad-Token": token}
 
 
-def _whole(response: http.client.HTTPResponse, seconds: float) -> bytes:
+def _read_answer(response: http.client.HTTPResponse, seconds: float) -> bytes:
     """Return all of an answer that ends within the deadline."""
     found, began = bytearray(), monotonic_time()
     while chunk := response.read1(_CHUNK):
@@ -243,7 +243,9 @@ class Nomad:
         waiting = self._first.recent(unknown, now)
         if self._agent and waiting:
             self._agent.wake()
-        owners = {task: _owner(task, report.tasks.get(task)) for task in {*running.values(), *report.tasks} - waiting}
+        owners = {
+            task: _task_owner(task, report.tasks.get(task)) for task in {*running.values(), *report.tasks} - waiting
+        }
         allocated: dict[Owner, Amounts] = {
             owners[task]: amounts
             for task, known in report.tasks.items()
@@ -255,7 +257,7 @@ class Nomad:
             ),
             allocated=allocated,
             offered=frozenset(target.uuid for name in report.offered for target in processes.devices.find(name)),
-            info={owner: _info(report.tasks.get(task)) for task, owner in owners.items()},
+            info={owner: _task_info(report.tasks.get(task)) for task, owner in owners.items()},
             cgroups=own_cgroups(
                 (owners[task], cgroup.container_path or cgroup.allocation_path)
                 for cgroup, task in running.items()
@@ -281,7 +283,7 @@ def task_of(container: Container) -> TaskName | None:
     return (name["allocation"], name["task"]) if name and name["allocation"] == labelled else None
 
 
-def _owner(name: TaskName, task: Task | None) -> Owner:
+def _task_owner(name: TaskName, task: Task | None) -> Owner:
     """Return the owner of a task; of one that the agent does not report, the allocation's id is all there is."""
     short = name[0].partition("-")[0]
     return Owner(
@@ -292,7 +294,7 @@ def _owner(name: TaskName, task: Task | None) -> Owner:
     )
 
 
-def _info(task: Task | None) -> WorkloadInfo:
+def _task_info(task: Task | None) -> WorkloadInfo:
     if task is None:
         return WorkloadInfo(trust=INFERRED)
     part_of = f"nomad:{task.namespace}/{task.parent}" if task.parent else ""

@@ -206,7 +206,7 @@ class Jobs:
         allocations, conflicts, unresolved = job_allocations(
             {job: slurm.allocations(job, self._variables(job)) for job in everyone}, index.devices
         )
-        inferred = _inferred(index, environs, allocations)
+        inferred = _infer_jobs(index, environs, allocations)
         attributed, taken = _unattributed_processes(index, {*untracked, *inferred}, allocations, self._user)
         inferred = {**inferred, **attributed}
         trust = dict.fromkeys((job for job, each in allocations.items() if each.low_trust), LOW)
@@ -221,7 +221,7 @@ class Jobs:
         slurm.noticed({job for job in seen if job.isdecimal()}, parents)
         recent = self._first.recent(everyone, now)
         waiting = {job for job in recent if slurm.job(job) is None and slurm.pending(job)}
-        users, steps = _users(running), _steps(running)
+        users, steps = _users_by_job(running), _steps_by_job(running)
         owners = {
             job: job_owner(job, slurm.job(job), self._variables(job), users.get(job, "") or node.users.get(job, ""))
             for job in everyone - waiting
@@ -244,7 +244,7 @@ class Jobs:
         self, index: ProcessIndex, running: Sequence[_Running]
     ) -> tuple[Mapping[int, JobVariables], Mapping[int, str]]:
         """Return the variables of processes outside the cgroups of jobs, and the jobs that they may name."""
-        tracked = _users(running)
+        tracked = _users_by_job(running)
         present = self.slurm.node.present or running
         readable = [group for group in index.groups if _is_untracked(group.cgroup)] if present else []
         environs = self.environments.of({pid: index.hosts[pid].start_time for group in readable for pid in group.pids})
@@ -277,7 +277,7 @@ def _is_untracked(cgroup: Cgroup) -> bool:
     return cgroup.of_host and not cgroup.delegated and (not cgroup.unit or cgroup.unit.endswith(_SLURMD))
 
 
-def _inferred(
+def _infer_jobs(
     index: ProcessIndex, environs: Mapping[int, JobVariables], allocations: Mapping[str, JobAllocation]
 ) -> Mapping[int, str]:
     """Return slurmd's processes that name no job, each with the only job that the prolog's files put on its GPUs."""
@@ -322,7 +322,7 @@ def _unattributed_processes(
     return found, conflicts
 
 
-def _users(running: Iterable[_Running]) -> Mapping[str, str]:
+def _users_by_job(running: Iterable[_Running]) -> Mapping[str, str]:
     """Return the user of each job's processes; root only if there is no other."""
     found: dict[str, set[str]] = defaultdict(set)
     for each in running:
@@ -330,7 +330,7 @@ def _users(running: Iterable[_Running]) -> Mapping[str, str]:
     return {job: min(users - {"root", ""} or users) for job, users in found.items()}
 
 
-def _steps(running: Iterable[_Running]) -> Mapping[str, str]:
+def _steps_by_job(running: Iterable[_Running]) -> Mapping[str, str]:
     """Return the step of each job's processes, if they have one in common."""
     found: dict[str, set[str]] = defaultdict(set)
     for each in running:

@@ -173,7 +173,7 @@ class Slurm:
         """
         view = self.node
         own = view.job_environ.get(job) or job_environ
-        by_environ = own and (own.devices or tuple(_device(view.devices, index) for index in own.gpus))
+        by_environ = own and (own.devices or tuple(_device_name(view.devices, index) for index in own.gpus))
         known = self.job(job)
         mapped = self._files().devices.get(job)
         found: dict[str, Allocation | None] = {
@@ -269,17 +269,17 @@ class Slurm:
         for each in here:
             shared = each.name != "gpu" and len(each.indices) > 0
             part = each.amount / len(each.indices) if shared else None
-            found |= {_device(devices, index): part for index in each.indices}
+            found |= {_device_name(devices, index): part for index in each.indices}
         return found
 
 
 def _mapped_device(devices: tuple[DeviceName | None, ...], mapped: MappedDevice) -> DeviceName | None:
     if mapped.device:
         return mapped.device
-    found = _device(devices, mapped.index) if mapped.index is not None else None
+    found = _device_name(devices, mapped.index) if mapped.index is not None else None
     return found._replace(gpu_instance=mapped.gpu_instance) if found and mapped.gpu_instance is not None else found
 
 
-def _device(devices: tuple[DeviceName | None, ...], index: int) -> DeviceName:
+def _device_name(devices: tuple[DeviceName | None, ...], index: int) -> DeviceName:
     """Return the device of a GRES index; without one in gres.conf, a name that no device of this node has."""
     return gres.by_index(devices, index) or DeviceName(claimed=f"gres/gpu:{index}")

@@ -232,7 +232,7 @@ class HostReader:
 
         Where it is not an owner's turn, both are of its last one.
         """
-        pids = _pids(ownership, hosts)
+        pids = _owner_pids(ownership, hosts)
         self._update_owners(pids.keys())
         turn = self._turns.next({owner: len(own) or 1 for owner, own in pids.items()})
         tasks = self.threads.read(pids, now, turn)
@@ -282,7 +282,7 @@ class HostReader:
         return threads | ({"cpu_pressure", "io_pressure"} if has_pressure else frozenset[str]())
 
 
-def _pids(ownership: Ownership, hosts: Mapping[int, HostProcess]) -> Mapping[Owner, Sequence[int]]:
+def _owner_pids(ownership: Ownership, hosts: Mapping[int, HostProcess]) -> Mapping[Owner, Sequence[int]]:
     """Every owner that is allocated or runs something, with those of its GPU processes that /proc shows."""
     found: dict[Owner, list[int]] = {owner: [] for holders in ownership.holders.values() for owner in holders}
     for pid, owner in ownership.processes.items():

@@ -187,7 +187,7 @@ class NcclReader:
                 yield from (number for word in words if (number := natural(word)) is not None)
 
 
-def _ranks(statuses: Statuses) -> Iterable[Sample]:
+def _rank_samples(statuses: Statuses) -> Iterable[Sample]:
     for owner, status in statuses.items():
         for rank in status.ranks:
             pid = "" if rank.pid is None else str(rank.pid)
@@ -206,7 +206,7 @@ NCCL_FAMILIES: tuple[Family[Statuses], ...] = (
     info(
         "gpu_workload_nccl_lagging_rank_info",
         "A rank that the collectives of the workload wait for, by NCCL: on which host, GPU of it, and process.",
-        _ranks,
+        _rank_samples,
         (*OWNER_LABELS, "rank", "host", "host_gpu", "pid"),
         NODE,
     ),

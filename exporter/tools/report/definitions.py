@@ -164,29 +164,29 @@ def without(states: Iterable[str]) -> str:
     return f'state!~"{"|".join(states)}"'
 
 
-def _sum(of: Hours, states: Iterable[str]) -> float:
+def _sum_states(of: Hours, states: Iterable[str]) -> float:
     return sum(of.get(state, 0.0) for state in states)
 
 
 def allocated(of: Hours) -> float:
-    return sum(of.values()) - _sum(of, FREE)
+    return sum(of.values()) - _sum_states(of, FREE)
 
 
 def observed(of: Hours) -> float:
-    return allocated(of) - _sum(of, UNOBSERVED)
+    return allocated(of) - _sum_states(of, UNOBSERVED)
 
 
 def used(of: Hours) -> float | None:
-    return _sum(of, BUSY) if observed(of) > 0 else None
+    return _sum_states(of, BUSY) if observed(of) > 0 else None
 
 
 def busy_ratio(of: Hours) -> float | None:
-    known = sum(of.values()) - _sum(of, UNOBSERVED)
-    return _sum(of, BUSY) / known if known > 0 else None
+    known = sum(of.values()) - _sum_states(of, UNOBSERVED)
+    return _sum_states(of, BUSY) / known if known > 0 else None
 
 
 def lost(of: Hours) -> float | None:
-    return _sum(of, LOST) if observed(of) > 0 else None
+    return _sum_states(of, LOST) if observed(of) > 0 else None
 
 
 def cost(of: Hours, per_hour: float) -> float:
@@ -201,7 +201,7 @@ def cost_of_waste(of: Hours, per_hour: float) -> float | None:
 
 
 def utilization(of: Hours) -> float | None:
-    return _sum(of, BUSY) / observed(of) if observed(of) > 0 else None
+    return _sum_states(of, BUSY) / observed(of) if observed(of) > 0 else None
 
 
 def target_ratio(of: Hours, work_class: str = "") -> float | None:

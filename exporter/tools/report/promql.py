@@ -58,7 +58,7 @@ def exact_increase(counter: str, window: str) -> str:
     `increase()` misses what a counter had before its first scrape, up to one interval of a short job. Only where the
     exporter restarted (the counter was reset) it is the best there is.
     """
-    return _advanced(counter, window, f"max_over_time({counter}[{window}])")
+    return _counter_increase(counter, window, f"max_over_time({counter}[{window}])")
 
 
 def increase_since_first_sample(counter: str, window: str) -> str:
@@ -67,10 +67,12 @@ def increase_since_first_sample(counter: str, window: str) -> str:
     Only a state that it was never in before is counted from 0.
     """
     most, least = f"max_over_time({counter}[{window}])", f"min_over_time({counter}[{window}])"
-    return _advanced(counter, window, f"({most} and on ({DEVICE}) {counter} offset {window}) or ({most} - {least})")
+    return _counter_increase(
+        counter, window, f"({most} and on ({DEVICE}) {counter} offset {window}) or ({most} - {least})"
+    )
 
 
-def _advanced(counter: str, window: str, without_earlier: str) -> str:
+def _counter_increase(counter: str, window: str, without_earlier: str) -> str:
     whole = f"(max_over_time({counter}[{window}]) - {counter} offset {window} or {without_earlier})"
     return f"({whole} unless resets({counter}[{window}]) > 0 or increase({counter}[{window}]))"
 
@@ -286,14 +288,14 @@ def newest(selector: str, window: str, most: int) -> str:
     return f"topk({most}, {began} and on (cluster, workload) last_over_time(gpu_workload_info{{{selector}}}[{window}]))"
 
 
-def _allocated(share: str, selector: str, window: str) -> str:
+def _allocated_devices(share: str, selector: str, window: str) -> str:
     """1 for each device allocated to the workload at any time of the window."""
     allocated = f"max by ({DEVICE}) (max_over_time({share}{{{selector}}}[{window}]))"
     return f"({allocated} > 0)"
 
 
 def shares(selector: str, window: str) -> str:
-    return _allocated("gpu_allocation_ratio", selector, window)
+    return _allocated_devices("gpu_allocation_ratio", selector, window)
 
 
 def mig_fractions(selector: str, window: str) -> str:
@@ -305,13 +307,13 @@ def on_devices(expr: str, selector: str, window: str, *more: str, mig: bool = Fa
     """A device's series, summed by `more`, on the devices allocated to the workload."""
     share = "gpu_mig_allocation_ratio" if mig else "gpu_allocation_ratio"
     each = f"sum by ({', '.join((DEVICE, *more))}) ({ONCE} ({expr}))"
-    return f"{each} and on ({DEVICE}) {_allocated(share, selector, window)}"
+    return f"{each} and on ({DEVICE}) {_allocated_devices(share, selector, window)}"
 
 
 def models(selector: str, window: str) -> str:
     return (
         f"max by ({DEVICE}, model) (last_over_time(gpu_info[{window}]))"
-        f" and on ({DEVICE}) {_allocated('gpu_allocation_ratio', selector, window)}"
+        f" and on ({DEVICE}) {_allocated_devices('gpu_allocation_ratio', selector, window)}"
     )
 
 

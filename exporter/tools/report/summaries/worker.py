@@ -239,24 +239,24 @@ def update_hints(folder: Path, summaries: Iterable[Summary], uid: Callable[[str]
     by_user: dict[str, dict[str, str]] = {}
     for each in summaries:
         if each["job_name"]:
-            by_user.setdefault(each["user"], {})[_line(each["job_name"])[:_LONGEST_NAME]] = _hint(each)
+            by_user.setdefault(each["user"], {})[_first_line(each["job_name"])[:_LONGEST_NAME]] = _efficiency_hint(each)
     for user, hints in by_user.items():
         number = uid(user)
         if number is not None:
-            _rewrite(folder / str(number), hints)
+            _rewrite_file(folder / str(number), hints)
 
 
-def _hint(summary: Summary) -> str:
+def _efficiency_hint(summary: Summary) -> str:
     """Empty where the job asked for nothing that was much too much."""
     if not summary["next_time"]:
         return ""
     used = words.percent(summary["utilization"])
-    return _line(
+    return _first_line(
         f"the last such job, {summary['job']}, used {used} of its GPUs; next time {' '.join(summary['next_time'])}"
     )
 
 
-def _rewrite(file: Path, hints: Mapping[str, str]) -> None:
+def _rewrite_file(file: Path, hints: Mapping[str, str]) -> None:
     text = file.read_text("utf-8", "replace") if exists(file) else ""
     known = dict(line.split("\t", 1) for line in text.split("\n") if "\t" in line)
     for name, hint in hints.items():
@@ -272,5 +272,5 @@ def _rewrite(file: Path, hints: Mapping[str, str]) -> None:
     new.replace(file)
 
 
-def _line(text: str) -> str:
+def _first_line(text: str) -> str:
     return _UNPRINTABLE.sub(" ", text)
