@@ -17,7 +17,7 @@ from urllib.request import urlopen
 from PIL import Image
 
 FIRST = "http://127.0.0.1:8080/"
-SIZE = (1200, 760)
+SIZE = (1300, 760)
 SHOWN_MILLISECONDS = 3500
 COLOURS = 96
 

@@ -21,7 +21,7 @@ def known(unit: str) -> bool:
 def show(value: float, unit: str = "none", decimals: int | None = None) -> str:
     """`value` as a reader sees it; a unit that is not known is written behind the number."""
     if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
+        return "-" if math.isnan(value) else "∞" if value > 0 else "-∞"
     if unit.startswith("suffix:"):
         return f"{_digits(value, decimals, 1)} {unit.removeprefix('suffix:')}"
     if unit.startswith("prefix:"):
