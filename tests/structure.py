@@ -21,9 +21,9 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 1015, "config": 780, "driver": 2845, "host": 2655, "collectors": 2820, "attribution": 7395,
-    "progress": 1215, "ledger": 3045, "accounting": 1025, "faults": 2925, "sampling": 3775, "exposition": 195,
-    "web": 2080, "daemon": 1090,
+    "core": 1020, "config": 780, "driver": 2850, "host": 2655, "collectors": 2820, "attribution": 7395,
+    "progress": 1215, "ledger": 3045, "accounting": 1025, "faults": 2975, "sampling": 3775, "exposition": 195,
+    "web": 2110, "daemon": 1090,
     "tools/simulator": 2725, "tools/capture": 715, "tools/report": 5850, "tools/check": 1100, "tools/reference": 750,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
