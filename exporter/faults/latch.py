@@ -55,7 +55,11 @@ def lost_without_uuid(state: FaultState, refused: Mapping[int, UnixTime], observ
         if index in standing:
             yield standing[index]
         elif observation.time - since >= LOST_AFTER_SECONDS:
-            yield Fault("", index, FaultKind.LOST, codes[index], RepairAction.RESTART, since)
+            yield Fault("", index, FaultKind.LOST, codes[index], _repair_of_loss(codes[index]), since)
+
+
+def _repair_of_loss(code: str) -> RepairAction:
+    return RepairAction.RESET if code == "RESET_REQUIRED" else RepairAction.RESTART
 
 
 RETURN_CONFIRM_SECONDS = 30.0
@@ -292,7 +296,7 @@ def _record_missing(
     late = why in (LATE, SILENT)
     kinds = {fault.kind for fault in standing}
     if now - since >= (_LATE_LOST_SECONDS if late else LOST_AFTER_SECONDS):
-        lost = Fault(uuid, known.index, FaultKind.LOST, why, RepairAction.RESTART, since)
+        lost = Fault(uuid, known.index, FaultKind.LOST, why, _repair_of_loss(why), since)
         return known, () if FaultKind.LOST in kinds else (lost,)
     slow = Fault(uuid, known.index, FaultKind.SLOW, "late answers", RepairAction.INSPECT, since)
     return known, (slow,) if late and not kinds & {FaultKind.LOST, FaultKind.SLOW} else ()

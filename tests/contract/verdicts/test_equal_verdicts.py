@@ -100,7 +100,7 @@ def test_verdict_of_every_event_is_the_same_by_every_path(
         for number, (name, event) in enumerate(EVENTS.items())
         for moment, make in MOMENTS.items()
     }
-    fired = paths.alerts({" / ".join(cell): node for cell, node in nodes.items()}, tmp_path)
+    fired = paths.alerts({" / ".join(cell): paths.text(node) for cell, node in nodes.items()}, tmp_path)
     wrong: list[str] = []
     table: dict[Cell, str] = {}
     for (name, moment), node in nodes.items():
