@@ -139,7 +139,7 @@ def _worst_first(finding: Finding) -> tuple[int, int]:
 
 _KINDS = frozenset(kind.value for kind in FaultKind)
 _PENDING = frozenset({"row_remap_pending", "page_pending"})
-_RESETS = frozenset({"ecc_uncorrectable", "ecc_sram_threshold", "row_remap_failed", "lost"})
+_RESETS = frozenset({"xid", "ecc_uncorrectable", "ecc_sram_threshold", "row_remap_failed", "lost"})
 _LINKS = frozenset(name for name in NAMES if name.startswith(("fabric_", "nvlink_")))
 _CAUSES = _PENDING | _LINKS | _KINDS - {"pcie_width", "pcie_generation"} | {"gpu_down"}
 """Rules that can be the cause of the driver's advice. PCIe, heat and power are not."""
@@ -163,16 +163,12 @@ def _of_one_gpu(found: Sequence[Finding]) -> Iterator[Finding]:
     links = [each for each in causes if each.rule in _LINKS]
     said = [each for each in found if each.rule.startswith("recovery_") or each.short == ADVICE_EVIDENCE]
     advice = [each for each in said if causes and each is not causes[0]]
-    resets = bool(advice) or any(each.rule in _RESETS or _is_reset(each) for each in found)
+    resets = bool(advice) or any(each.rule in _RESETS and each.runbook != "gpuxidworkflow" for each in found)
     for finding in found:
         first, explained = finding in causes[:1], finding.rule in _PENDING and resets
         if finding not in (*links[1:], *advice) and (first or not explained):
             parts = [*(links[1:] if finding in links else ()), *(advice if first else ())]
             yield reduce(_joined, parts, finding)
-
-
-def _is_reset(finding: Finding) -> bool:
-    return finding.rule == "xid" and _strength(finding, -1) >= 0
 
 
 def _joined(finding: Finding, part: Finding) -> Finding:

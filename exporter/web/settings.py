@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -148,7 +147,6 @@ class WebSettings:
         """With `threads`, only `refresh` looks at the files: their mount may hang. Raises ConfigError."""
         self._path = path
         self._clock = clock
-        self._lock = threading.Lock()
         self._seen = self._stamp()
         self._config = load(path) if path else WebFile()
         self._policy = self._made(self._config, None)
@@ -177,9 +175,9 @@ class WebSettings:
         return self._policy
 
     def _read(self) -> bool:
-        if self._path is not None and self._stamp() != self._seen:
-            with self._lock:
-                self._reload(self._path)
+        if self._path is not None and (seen := self._stamp()) != self._seen:
+            self._seen = seen
+            self._reload(self._path)
         if self.certificates and self.certificates.watched:
             self.certificates.refresh()
         return True
@@ -196,10 +194,6 @@ class WebSettings:
         return WebHealth(success and self.certificates.success, self.certificates.expiry)
 
     def _reload(self, path: Path) -> None:
-        seen = self._stamp()
-        if seen == self._seen:
-            return
-        self._seen = seen
         try:
             found = self._loaded(path)
             if found.tls and self.certificates and found.tls != self._config.tls:

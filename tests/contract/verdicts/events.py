@@ -260,13 +260,6 @@ EVENTS: Mapping[str, Event] = {
     "the driver advises to restart IMEX": Event(
         "recovery_recover_imex", "GpuResetPending", fields({ADVICE: 5}), fields({ADVICE: 0}), latched=False
     ),
-    "XID 74, and a row that waits for a remap": Event(
-        "row_remap_pending xid",
-        "GpuResetPending GpuXidWorkflow",
-        each(xids(74), answers(RemappedRows=(0, 1, 1, 0))),
-        each(REMAPPED, reset),
-        left="row_remap_pending",
-    ),
     "NVLink repeats transfers": Event(
         "nvlink_errors", "GpuNvlinkFabricDegraded", fields({REPLAYS: 5000}), fields({REPLAYS: 0}), latched=False
     ),
@@ -328,7 +321,7 @@ EVENTS: Mapping[str, Event] = {
     ),
     "XID 119, and two NVLinks down": Event(
         "nvlink_down xid",
-        "GpuNvlinkFabricDegraded GpuRecoveryActionNeeded",
+        "GpuRecoveryActionNeeded",
         each(xids(119), fields(LINKS_DOWN)),
         each(fields(dict.fromkeys(LINKS_DOWN, 1)), reset),
     ),
@@ -340,7 +333,7 @@ EVENTS: Mapping[str, Event] = {
     ),
     "off the bus, and the failed row remap of before": Event(
         "lost row_remap_failed",
-        "GpuLost GpuRecoveryActionNeeded",
+        "GpuLost",
         each(REMAP_FAILED, a_minute, xids(79), fall_off),
         each(come_back, reset),
     ),

@@ -82,6 +82,9 @@ def test_evaluate_with_a_fault_of_a_newer_exporter_is_unknown_or_failed(
         (("row_remap_pending", "recovery_drain_and_reset"), ["row_remap_pending"]),
         (("recovery_gpu_reset", "xid"), ["xid"]),
         (("recovery_gpu_reset", "gpu_slow"), ["gpu_slow"]),
+        (("row_remap_pending", "xid"), ["xid"]),
+        (("row_remap_pending", "xid_pattern"), ["row_remap_pending", "xid_pattern"]),
+        (("fabric_route", "nvlink_down", "nvlink_errors"), ["fabric_route"]),
         (("row_remap_pending", "pcie_width"), ["row_remap_pending", "pcie_width"]),
     ],
 )
