@@ -175,8 +175,8 @@ class WebSettings:
         return self._policy
 
     def _read(self) -> bool:
-        if self._path is not None and (seen := self._stamp()) != self._seen:
-            self._seen = seen
+        if self._path is not None and self._stamp() != self._seen:
+            self._seen = self._stamp()
             self._reload(self._path)
         if self.certificates and self.certificates.watched:
             self.certificates.refresh()
