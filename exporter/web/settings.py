@@ -144,7 +144,7 @@ class WebSettings:
     def __init__(
         self, path: Path | None, threads: Threads | None = None, clock: MonotonicClock = monotonic_time
     ) -> None:
-        """With `threads`, only `refresh` looks at the files: their mount may hang. Raises ConfigError."""
+        """Read the file. With `threads`, only `refresh` does it again: its mount may hang. Raises ConfigError."""
         self._path = path
         self._clock = clock
         self._seen = self._stamp()
@@ -169,7 +169,7 @@ class WebSettings:
             self._answers = answers
 
     def policy(self) -> Policy:
-        """Without threads it reads the file's time stamp, and the file where that has changed."""
+        """Return what the file says of requests; without threads, after a look at its time stamp."""
         if self._threads is None:
             self._read()
         return self._policy
