@@ -117,7 +117,7 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
         # XIDs come by themselves, to threads of their own: nobody who asks would notice that none is heard of any more.
         # Of a GPU that is down, no collector reads anything: that is one alert.
         expr="""\
-gpu_finding{finding=~"utilization_stuck|inventory"} \
+gpu_finding{finding=~"utilization_stuck|inventory|reference"} \
 or label_replace(gpu_exporter_attribution_success == 0, "of", "owners", "", "")
 or label_replace(gpu_exporter_attribution_conflicts{source="slurm_steps"} > 0, "of", "shared", "", "")
 or label_replace(gpu_exporter_node_source_success == 0, "of", "node", "", "")
@@ -135,13 +135,14 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         ),
         for_="15m",
         keep_firing_for="15m",
-        meaning="A source of data fails, is stuck, or contradicts another one.",
+        meaning="A source of data fails, is stuck, or contradicts another one, or a GPU differs from the reference.",
         summary="{{ if eq $labels.source `accounting` }}The accounting differs from the scheduler "
         "or the recorded totals by "
         + percent()
         + "{{ else if $labels.finding }}"
         + NODE
-        + "{{ if $labels.gpu }} GPU {{ $labels.gpu }} has a stuck utilization{{ else }} has two numbers of expected "
+        + "{{ if eq $labels.finding `reference` }} GPU {{ $labels.gpu }} is unlike --expect.reference"
+        "{{ else if $labels.gpu }} GPU {{ $labels.gpu }} has a stuck utilization{{ else }} has two numbers of expected "
         "GPUs{{ end }}{{ else }}" + NODE + " gets no data from "
         "{{ or $labels.source $labels.collector }}{{ end }}",
         description="{{ if eq $labels.source `accounting` }}The accounting and the scheduler, or the "
@@ -161,7 +162,8 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         "in maintenance, is known from the other sources alone.{{ else if eq $labels.finding `inventory` }}gres.conf "
         "and Kubernetes state different numbers of GPUs for "
         + NODE
-        + f". {first_step('inventory')}.{{{{ else if $labels.finding }}}}"
+        + f". {first_step('inventory')}.{{{{ else if eq $labels.finding `reference` }}}}{GPU} differs from "
+        f"--expect.reference. {first_step('reference')}.{{{{ else if $labels.finding }}}}"
         + GPU
         + " reports full use in an idle performance state, without a process. Its utilization means nothing. "
         + first_step("utilization_stuck")

@@ -38,7 +38,7 @@ NVLINK = Alert(
     expr=f"""\
 max without (job, fault, evidence, action, finding, severity, type) (
   gpu_fault_timestamp_seconds{{fault="nvlink_down"}}
-  or gpu_finding{{finding=~"fabric_.*"}}
+  or gpu_finding{{finding=~"fabric_.*|nvlink_errors"}}
   or sum without (type) (rate({_REPEATS.replace("<gpu>", "")}[<window>])) > <max_errors_per_second>
 )""",
     for_="10m",

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _KIB, _MIB = 1 << 10, 1 << 20
 LARGEST = 1 << 20
 """Bytes; a ConfigMap cannot hold more either."""
+FILES_SECONDS = 2.0
+"""Seconds to wait for such files in all. Their mount may hang: then they stay as they were."""
 _MOST = 100_000
 """Values, each counted as often as anchors repeat it: nine lines of them can stand for a billion."""
 

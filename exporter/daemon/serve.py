@@ -116,14 +116,14 @@ def run(config: DaemonConfig) -> int:
     """Serve until SIGTERM or SIGINT: status 0; 1 when only a new process or container can have the driver back."""
     logs.configure(config.log)
     stopping, reload = _signal_events()
-    web = WebSettings(config.web.config_file)
+    threads = Threads()
+    web = WebSettings(config.web.config_file, threads)
     history, pages = GpuHistory(), PageStore(assembly.hidden(config))
 
     def published(snapshot: Snapshot) -> None:
         pages.publish(snapshot)
         history.add(snapshot)
 
-    threads = Threads()
     exporter = assembly.assemble(config, published, threads, lambda: process_health(threads, web))
     keeping = Housekeeping(exporter, threads, web, pages, stale_seconds(config.sample), reload)
     app = App(_route_handlers(config.web, exporter, keeping, pages, history), config.web.telemetry_path, web.policy)
@@ -234,11 +234,12 @@ class Housekeeping:
         return stale_snapshot(found, silent, process_health(self.threads, self.web))
 
     def tick(self) -> None:
-        """Start the threads that could not be started; after SIGHUP read the web configuration; let pages age."""
+        """Start the threads that could not be started; read the web configuration; let pages age."""
         self.threads.revive()
         if self.reload.is_set():
             self.reload.clear()
             self.web.reload()
+        self.web.refresh()
         if self.exporter.silent_seconds > self.stale:
             self.pages.publish(self.snapshot)
 

@@ -53,6 +53,8 @@ ANYTHING = Anything()
 Rule = Range | Growth
 """A number alone can be true from `lowest` to `highest`."""
 
+_ALL_BITS = 2.0**32 - 1
+"""Answer of a GPU that has none to give."""
 CONFIRMATIONS = 3
 """Reads in a row that must agree before a counter that went back, or leapt, is believed to have done so."""
 
@@ -79,7 +81,7 @@ class Followed:
         if last is not None and self.odd is None and last <= raw <= last + rule.at_once and raw <= rule.highest:
             self.raw, self.time = raw, time  # as nearly always: it goes on from there
             return raw - self.excess if self.excess else raw
-        if not rule.lowest <= raw <= rule.highest:
+        if not rule.lowest <= raw <= rule.highest or raw == _ALL_BITS:
             return None
         steady = (
             last is None or last <= raw <= last + rule.at_once or _grows_plausibly(last, raw, time - self.time, rule)

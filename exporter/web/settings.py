@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from exporter.config.option import ConfigError
 from exporter.core.clock import MonotonicClock, monotonic_time
-from exporter.core.site_file import SiteFileError, load_yaml
+from exporter.core.site_file import FILES_SECONDS, SiteFileError, load_yaml
+from exporter.core.threads import Threads
+from exporter.core.worker import Worker
 from exporter.web.app import Policy
 from exporter.web.auth import BasicAuth, TokenBucket
 from exporter.web.fields import OPTION, Section, file_signatures
@@ -140,43 +141,59 @@ class WebHealth:
 class WebSettings:
     """Current contents of the file. Where it cannot be used, the last good contents stay, and `health` reports it."""
 
-    def __init__(self, path: Path | None, clock: MonotonicClock = monotonic_time) -> None:
-        """Raises ConfigError."""
+    def __init__(
+        self, path: Path | None, threads: Threads | None = None, clock: MonotonicClock = monotonic_time
+    ) -> None:
+        """Read the file. With `threads`, only `refresh` does it again: its mount may hang. Raises ConfigError."""
         self._path = path
         self._clock = clock
-        self._lock = threading.Lock()
         self._seen = self._stamp()
         self._config = load(path) if path else WebFile()
         self._policy = self._made(self._config, None)
-        self._success = True
+        self._success = self._answers = True
+        self._threads = threads
+        self._reader: Worker[bool] | None = None
         self.certificates: Certificates | None = None
         if self._config.tls:
             from exporter.web.tls import Certificates  # noqa: PLC0415 - OpenSSL is loaded where TLS is served
 
-            self.certificates = Certificates(self._config.tls)
+            self.certificates = Certificates(self._config.tls, watched=threads is not None)
+
+    def refresh(self) -> None:
+        """Read the files that have changed, in a thread of their own. While they do not answer, all stays as it was."""
+        if self._path is not None and self._threads is not None:
+            self._reader = self._reader or Worker("web-files", self._threads)
+            answers = bool(self._reader.run(self._read, FILES_SECONDS))
+            if self._answers and not answers:
+                log.warning("%s and its certificates do not answer in %g s", self._path, FILES_SECONDS)
+            self._answers = answers
 
     def policy(self) -> Policy:
-        """Reads the file's time stamp, and reads it where that has changed."""
-        if self._path is not None and self._stamp() != self._seen:
-            with self._lock:
-                self._reload(self._path)
+        """Return what the file says of requests; without threads, after a look at its time stamp."""
+        if self._threads is None:
+            self._read()
         return self._policy
+
+    def _read(self) -> bool:
+        if self._path is not None and self._stamp() != self._seen:
+            self._seen = self._stamp()
+            self._reload(self._path)
+        if self.certificates and self.certificates.watched:
+            self.certificates.refresh()
+        return True
 
     def health(self) -> WebHealth | None:
         """None without a file."""
         if self._path is None:
             return None
         self.policy()
+        success = self._success and self._answers
         if self.certificates is None:
-            return WebHealth(self._success)
+            return WebHealth(success)
         self.certificates.context()
-        return WebHealth(self._success and self.certificates.success, self.certificates.expiry)
+        return WebHealth(success and self.certificates.success, self.certificates.expiry)
 
     def _reload(self, path: Path) -> None:
-        seen = self._stamp()
-        if seen == self._seen:
-            return
-        self._seen = seen
         try:
             found = self._loaded(path)
             if found.tls and self.certificates and found.tls != self._config.tls:
@@ -201,6 +218,7 @@ class WebSettings:
     def reload(self) -> None:
         """Read the file, changed or not."""
         self._seen = ()
+        self.refresh()
         self.policy()
 
     def _made(self, config: WebFile, before: Policy | None) -> Policy:
