@@ -145,7 +145,7 @@ class WebSettings:
         self._path = path
         self._clock = clock
         self._lock = threading.Lock()
-        self._seen = self._stamp()
+        self._seen = self._file_stamps()
         self._config = load(path) if path else WebFile()
         self._policy = self._made(self._config, None)
         self._success = True
@@ -157,9 +157,9 @@ class WebSettings:
 
     def policy(self) -> Policy:
         """Reads the file's time stamp, and reads it where that has changed."""
-        if self._path is not None and self._stamp() != self._seen:
+        if self._path is not None and self._file_stamps() != self._seen:
             with self._lock:
-                self._reload(self._path)
+                self._reload_file(self._path)
         return self._policy
 
     def health(self) -> WebHealth | None:
@@ -172,13 +172,13 @@ class WebSettings:
         self.certificates.context()
         return WebHealth(self._success and self.certificates.success, self.certificates.expiry)
 
-    def _reload(self, path: Path) -> None:
-        seen = self._stamp()
+    def _reload_file(self, path: Path) -> None:
+        seen = self._file_stamps()
         if seen == self._seen:
             return
         self._seen = seen
         try:
-            found = self._loaded(path)
+            found = self._load_file(path)
             if found.tls and self.certificates and found.tls != self._config.tls:
                 self.certificates.use(found.tls)
         except ConfigError as error:
@@ -189,7 +189,7 @@ class WebSettings:
         self._config, self._success = found, True
         log.info("%s read again", path)
 
-    def _loaded(self, path: Path) -> WebFile:
+    def _load_file(self, path: Path) -> WebFile:
         found = load(path)
         if (found.tls is None) != (self.certificates is None):
             raise ConfigError(f"--web.config.file {path}: TLS is switched on or off by a restart only")
@@ -210,5 +210,5 @@ class WebSettings:
         allows = TokenBucket(limit.interval, limit.burst, self._clock).take if limit else lambda: True
         return Policy(before.auth if before and keep else BasicAuth(config.users), config.headers, allows)
 
-    def _stamp(self) -> tuple[tuple[int, int, int], ...]:
+    def _file_stamps(self) -> tuple[tuple[int, int, int], ...]:
         return file_signatures((self._path,)) if self._path else ()
