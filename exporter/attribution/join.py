@@ -78,13 +78,13 @@ class Attribution:
             view = source.view(index, now)
             views.append(view)
             index = index.beside(view.cgroups.values())
-        self._last = self._joined(index, views, now)
+        self._last = self._join_views(index, views, now)
         return self._last
 
-    def _joined(self, index: ProcessIndex, views: Sequence[View], now: MonotonicTime) -> Ownership:
+    def _join_views(self, index: ProcessIndex, views: Sequence[View], now: MonotonicTime) -> Ownership:
         names = [view.names for view in views if view.names]
         matches = {pid: tuple(_known_matches(pid, names)) for group in index.groups for pid in group.pids}
-        self._labels = self._completed(matches, views)
+        self._labels = self._complete_labels(matches, views)
         if self._labels:
             views = [_relabel_view(view, self._labels) for view in views]
         owners, running = self._owners(index, matches, now)
@@ -120,7 +120,7 @@ class Attribution:
             ended={name: end for view in reversed(views) for name, end in view.ended.items()},
         )
 
-    def _completed(self, matches: Mapping[int, Sequence[Match]], views: Sequence[View]) -> Mapping[Owner, Owner]:
+    def _complete_labels(self, matches: Mapping[int, Sequence[Match]], views: Sequence[View]) -> Mapping[Owner, Owner]:
         """Return owners with labels from less trusted sources. A label on which its processes differ stays empty.
 
         Once complete, an owner stays as it is for as long as it is there: labels of a series never change.

@@ -114,9 +114,9 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         said = message.replace("ignored explicit argument", "expected no value, got")
         left = said.removeprefix(_UNRECOGNIZED)
-        raise ConfigError(f"{said}{self._hint(left) if left != said else ''} (see --help)")
+        raise ConfigError(f"{said}{self._near_option(left) if left != said else ''} (see --help)")
 
-    def _hint(self, left: str) -> str:
+    def _near_option(self, left: str) -> str:
         """Return what was probably meant by words that are no options."""
         if left in self._commands:
             return f"; the command comes first: gpu-exporter {left}"

@@ -289,20 +289,20 @@ class RestartRule:
     def reason(self, state: DriverState, now: MonotonicTime) -> str:
         """Return why to end now; empty to stay."""
         seconds = _OLD_LIBRARY_SECONDS if any(state.versions) else _MISMATCH_SECONDS
-        if self._lasts("mismatch", state.mismatch, now, seconds):
+        if self._has_lasted("mismatch", state.mismatch, now, seconds):
             return "driver library and kernel module differ: leaving, so that a new process loads the new library"
         lacking = state.error in _NOT_GIVEN or state.error == _NO_DEVICES
-        if not (self._exit_after and self._lasts("lack", lacking, now, self._exit_after)):
+        if not (self._exit_after and self._has_lasted("lack", lacking, now, self._exit_after)):
             return ""
-        return self._lack(state.error)
+        return self._what_lacks(state.error)
 
-    def _lasts(self, what: str, holds: bool, now: MonotonicTime, seconds: float) -> bool:  # noqa: FBT001 - a fact, not a mode
+    def _has_lasted(self, what: str, holds: bool, now: MonotonicTime, seconds: float) -> bool:  # noqa: FBT001 - a fact, not a mode
         if not holds:
             self._since.pop(what, None)
             return False
         return now - self._since.setdefault(what, now) >= seconds
 
-    def _lack(self, error: str) -> str:
+    def _what_lacks(self, error: str) -> str:
         if not self._surroundings.gpus():
             return ""  # nobody can give what is not there, or not known to be
         found = _NOT_GIVEN.get(error, "")

@@ -178,13 +178,13 @@ class FieldCheck:
         if self._repeated is not None:
             for history in self._histories:
                 history.rule.repeated(self._repeated)
-        return self._check(answer)
+        return self._check_fields(answer)
 
     def refused(self) -> None:
         for history in self._histories:
             self._reader.refuse(history)
 
-    def _check(self, answers: Answers) -> Answers:
+    def _check_fields(self, answers: Answers) -> Answers:
         reader = self._reader
         found, all_believed = list(answers), True
         for place, history in enumerate(self._histories):

@@ -146,7 +146,7 @@ class Cgroups:
         return hierarchy(self._root)
 
     @cached_property
-    def _unified(self) -> str:
+    def _unified_mount(self) -> str:
         return str(self._root if self.hierarchy is Hierarchy.V2 else self._root / "unified")
 
     def usage(self, path: str, limit: Limits) -> HostUsage:
@@ -154,7 +154,7 @@ class Cgroups:
         if not _is_inside(path):
             return HostUsage()
         path = path.strip("/")
-        some, full = pressure_seconds(f"{self._unified}/{path}")
+        some, full = pressure_seconds(f"{self._unified_mount}/{path}")
         if self.hierarchy is Hierarchy.V2:
             cpu, second = parse_flat(self._read(f"{path}/cpu.stat")).get("usage_usec"), 1e6
             io = self._read(f"{path}/io.stat")
@@ -227,7 +227,7 @@ class Cgroups:
             if ".." in path.split("/"):
                 continue
             if not controllers:
-                yield parse_flat(read_text(f"{self._unified}{path}/cgroup.events")).get("frozen") == 1
+                yield parse_flat(read_text(f"{self._unified_mount}{path}/cgroup.events")).get("frozen") == 1
             elif controllers == "freezer":
                 yield self._read(f"freezer{path}/freezer.state") == "FROZEN"
 

@@ -170,7 +170,7 @@ class _Conversation:
         """The one line that answers."""
         self.send(line)
         while b"\n" not in self._pending:
-            self._more()
+            self._receive_more()
         first, _, self._pending = self._pending.partition(b"\n")
         return first.decode("utf-8", "replace").strip()
 
@@ -178,11 +178,11 @@ class _Conversation:
         """All up to the end that the other side makes."""
         try:
             while True:
-                self._more()
+                self._receive_more()
         except EOFError:
             return self._pending.decode("utf-8", "replace")
 
-    def _more(self) -> None:
+    def _receive_more(self) -> None:
         self._connection.settimeout(self._left())
         chunk = self._connection.recv(65536)
         if not chunk:
@@ -282,9 +282,9 @@ class _Page:
             name = -1 - len(self.ranks)
             self.ranks[name] = Rank(name, operations=self.count)
         elif one:
-            self._rank(one)
+            self._add_rank(one)
 
-    def _rank(self, one: re.Match[str]) -> None:
+    def _add_rank(self, one: re.Match[str]) -> None:
         counted = one["operation"] is not None or one["none"] is not None
         count = int(one["operation"] or 0) if counted else self.count
         pid = int(one["pid"]) if one["pid"] else None

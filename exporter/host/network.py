@@ -161,7 +161,7 @@ class Listeners:
         pids = tuple(pids)
         if not pids:
             return None
-        ports = self._of(pids[0])
+        ports = self._ports_of(pids[0])
         if not ports:
             return frozenset()
         shown = [each for pid in pids if (each := _open_sockets(self._procfs, pid)) is not None]
@@ -172,9 +172,9 @@ class Listeners:
             found = frozenset(port for inode, port in ports.items() if inode in mine)
         else:
             return None
-        return found - self._met(pids[0], mine) if found and mine else found
+        return found - self._connected_ports(pids[0], mine) if found and mine else found
 
-    def _of(self, pid: int) -> Mapping[int, int]:
+    def _ports_of(self, pid: int) -> Mapping[int, int]:
         where = namespace(self._procfs, pid)
         found = self._ports.get(where) if where is not None else None
         if found is None:
@@ -188,9 +188,9 @@ class Listeners:
             }
         return found
 
-    def _met(self, pid: int, mine: Collection[int]) -> frozenset[int]:
+    def _connected_ports(self, pid: int, mine: Collection[int]) -> frozenset[int]:
         """Ports in the namespace of `pid` to which sockets are connected that are among `mine`."""
-        where, ports = namespace(self._procfs, pid), frozenset(self._of(pid).values())
+        where, ports = namespace(self._procfs, pid), frozenset(self._ports_of(pid).values())
         found = self._connections.get(where) if where is not None else None
         if found is None:
             found = self._connections[where] = [
@@ -231,7 +231,7 @@ class Peers:
         new = {inode: pid for inode, pid in sockets.items() if inode not in self._known}
         table = self._table(pids) if new else _Table({}, frozenset())
         owned = {pid: _open_sockets(self._procfs, pid) or frozenset[int]() for pid in pids} if new else {}
-        nodes = self._nodes(table, owned) if spread else frozenset[str]()
+        nodes = self._other_nodes(table, owned) if spread else frozenset[str]()
         places = {inode: end for end, inode in table.ends.items()}
         for inode, pid in new.items():
             local, remote = places.get(inode, ("", ""))
@@ -257,7 +257,7 @@ class Peers:
                 lowest = {pid: min(linked) if each in linked else each for pid, each in lowest.items()}
         return lowest
 
-    def _nodes(self, table: _Table, owned: Mapping[int, Collection[int]]) -> frozenset[str]:
+    def _other_nodes(self, table: _Table, owned: Mapping[int, Collection[int]]) -> frozenset[str]:
         """Return the addresses of the workload's other nodes.
 
         They connect to a port on which it listens, as no server of data does; or it is connected to the port of their

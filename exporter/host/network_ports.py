@@ -82,10 +82,10 @@ class PortWatch:
         """A port that is not shown any more is forgotten."""
         self._past = {key: self._past.get(key, _PortHistory()) for key in ((port.device, port.port) for port in ports)}
         for port in ports:
-            self._remember(port, now)
+            self._remember_port(port, now)
         return NetworkPorts(tuple(PortStatus(port, nearest(port, gpus), self._troubles(port, ports)) for port in ports))
 
-    def _remember(self, port: Port, now: MonotonicTime) -> None:
+    def _remember_port(self, port: Port, now: MonotonicTime) -> None:
         past = self._past[port.device, port.port]
         past.active = past.active or port.state == "active"
         if port.state == "active":

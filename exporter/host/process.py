@@ -213,7 +213,7 @@ class ProcessReader:
         stat = parse_stat(read_text(f"{self.procfs}/{pid}/stat"))
         if stat is None:
             return None
-        identity = self._identity(pid, stat)
+        identity = self._read_identity(pid, stat)
         return HostProcess(
             pid=pid,
             command=stat.command,
@@ -225,7 +225,7 @@ class ProcessReader:
             parent=stat.parent,
         )
 
-    def _identity(self, pid: int, stat: Stat) -> _Identity:
+    def _read_identity(self, pid: int, stat: Stat) -> _Identity:
         """Read user and cgroup now and then. The start time distinguishes a reused pid, the name an exec."""
         known, now = self._identities.get(pid), self.monotonic()
         if known and known[:2] == (stat.start_ticks, stat.command) and now - known.read_at < IDENTITY_SECONDS:

@@ -209,9 +209,9 @@ class DeviceFiles:
         given = sum(self.may_open(file) for file in files)
         if not given:
             return shown
-        return shown - (len(files) - given) if self._complete() else min(shown, given)
+        return shown - (len(files) - given) if self._is_complete() else min(shown, given)
 
-    def _complete(self) -> bool:
+    def _is_complete(self) -> bool:
         """Return whether a missing device file means a GPU that failed, and not one that was withheld."""
         if os.environ.get("NVIDIA_VISIBLE_DEVICES", "").endswith("all"):
             return True

@@ -120,8 +120,8 @@ class ThreadReader:
         self._watched = {pid: self._watched.get(pid) or _Watched() for pid in pids}
         self._blocked_reads = {pid: reads for pid, reads in self._blocked_reads.items() if pid in pids}
         mine = workloads if turn is None else {name: each for name, each in workloads.items() if name in turn}
-        found = self._scanned(mine, now)
-        for pid, readers in self._select(mine).items():
+        found = self._scan_due(mine, now)
+        for pid, readers in self._select_tasks(mine).items():
             if pid not in found:
                 found[pid] = _read_tasks(readers, now)
         return {pid: self._with_blocked_reads(pid, tasks) for pid, tasks in found.items() if tasks}
@@ -140,7 +140,7 @@ class ThreadReader:
             return tasks
         return {place: task._replace(blocked=sum(reads) / len(reads)) for place, task in tasks.items()}
 
-    def _scanned(self, workloads: Workloads, now: MonotonicTime) -> dict[int, Mapping[str, Task]]:
+    def _scan_due(self, workloads: Workloads, now: MonotonicTime) -> dict[int, Mapping[str, Task]]:
         """Tasks of the processes whose scan is due: of those never scanned first, then of who waits longest."""
         watched = self._watched
         due = [pid for each in workloads.values() for pid in each if now >= watched[pid].again]
@@ -148,11 +148,11 @@ class ThreadReader:
         left = CYCLE_TASKS
         for pid in sorted(set(due), key=lambda pid: (watched[pid].again, pid)):
             if left > 0:
-                found[pid] = self._scan(pid, now)
+                found[pid] = self._scan_process(pid, now)
                 left -= len(found[pid])
         return found
 
-    def _scan(self, pid: int, now: MonotonicTime) -> Mapping[str, Task]:
+    def _scan_process(self, pid: int, now: MonotonicTime) -> Mapping[str, Task]:
         watched = self._watched[pid]
         known = {reader.place: reader for reader in watched.stood_out}
         where = task_paths(self._procfs, pid, watched.workers, self._watched.keys())
@@ -171,7 +171,7 @@ class ThreadReader:
         watched.used = {place: task.cpu_seconds for place, task in tasks.items()}
         return tasks
 
-    def _select(self, workloads: Workloads) -> Mapping[int, Sequence[TaskReader]]:
+    def _select_tasks(self, workloads: Workloads) -> Mapping[int, Sequence[TaskReader]]:
         """Return the tasks to read of each process, and add those over budget to `skipped`."""
         found: dict[int, list[TaskReader]] = {}
         for pids in workloads.values():

@@ -87,7 +87,7 @@ class Accounts:
         text = read_text(f"{self._procfs}/{pid}/cgroup")
         if not text:
             return ""
-        place = self._place(text)
+        place = self._place_of(text)
         job = place.job or place.sluid
         contained = place.pod or ("" if place.delegated else place.container) or place.allocation
         if contained and not job:
@@ -100,7 +100,7 @@ class Accounts:
         by_root = f"job {job}" if job else of_user(int(place.login)) if place.login else place.delegated or place.unit
         return by_root or outermost
 
-    def _place(self, text: str) -> Cgroup:
+    def _place_of(self, text: str) -> Cgroup:
         if text not in self._places:
             if len(self._places) >= _MOST:
                 self._places.clear()

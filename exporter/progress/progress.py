@@ -199,7 +199,7 @@ class Phases:
         self._seen: dict[Process, _PhaseTotals] = {}
 
     def ranks(self, reporters: Sequence[Reporter], now: MonotonicTime) -> Mapping[Process, Rank]:
-        seen = {each.process: self._measure(each) for each in reporters}
+        seen = {each.process: self._measure_phases(each) for each in reporters}
         self._seen = seen
         return {
             each.process: Rank(
@@ -212,7 +212,7 @@ class Phases:
             for each in reporters
         }
 
-    def _measure(self, reporter: Reporter) -> _PhaseTotals:
+    def _measure_phases(self, reporter: Reporter) -> _PhaseTotals:
         before, totals = self._seen.get(reporter.process), reporter.report.phases
         if before is None:
             return _PhaseTotals(reporter.time, totals, {})

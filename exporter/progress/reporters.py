@@ -87,10 +87,10 @@ class Reporters:
                 if taken >= limit or len(self._entries) >= 2 * REPORTERS:
                     self._results["over_quota"] += 1
                     return
-                self._enter(Reporter(process, report, now, report, now))
+                self._enter_reporter(Reporter(process, report, now, report, now))
             elif _account_of(known.process) != _account_of(process):
-                self._leave(known.process)
-                self._enter(Reporter(process, report, now, known.earlier, known.earlier_time))
+                self._leave_process(known.process)
+                self._enter_reporter(Reporter(process, report, now, known.earlier, known.earlier_time))
             elif "steps" in report.counters and known.earlier and "steps" not in known.earlier.counters:
                 self._entries[process] = Reporter(process, report, now, report, now)  # its first steps
             elif now - known.earlier_time >= 2 * pace_seconds and (
@@ -114,16 +114,16 @@ class Reporters:
         with self._lock:
             gone = [each.process for each in counted if self._entries.get(each.process) is each]
             for process in gone:
-                self._leave(process)
+                self._leave_process(process)
             if len(self._buckets) > REPORTERS:
                 self._buckets = {each: self._buckets[each] for each in self._places if each in self._buckets}
 
-    def _enter(self, reporter: Reporter) -> None:
+    def _enter_reporter(self, reporter: Reporter) -> None:
         process = reporter.process
         self._places[_account_of(process)] += 1
         self._entries[process] = reporter
 
-    def _leave(self, process: Process) -> None:
+    def _leave_process(self, process: Process) -> None:
         account = _account_of(process)
         del self._entries[process]
         if self._by_pid.get(process.pid) == process:

@@ -244,7 +244,7 @@ class _TargetRead:
             reading = collector.read(device, before.reading if before else None, self._tick)
             self._readings[name] = next_reading(collector, before, reading, now)
         except UnsupportedError:
-            failure, refused, again = self._without(collector)
+            failure, refused, again = self._without_answer(collector)
         except DriverError as caught:
             failure, error = caught, f"{type(caught).__name__} {caught.code}: {caught}"
             refused, again = (0, now) if isinstance(caught, _GONE) else self._after_failure(name)
@@ -258,7 +258,7 @@ class _TargetRead:
         seconds = self._ended - started
         return CollectorResult(device.uuid, name, seconds, error or losses.words, losses.rejected, brought), failure
 
-    def _without(self, collector: AnyCollector) -> tuple[DriverError | None, int, MonotonicTime]:
+    def _without_answer(self, collector: AnyCollector) -> tuple[DriverError | None, int, MonotonicTime]:
         """Return the failure, the refusals in a row and the next time to read of an unsupported collector."""
         if self._target.fails():  # it has nothing since all its calls fail: that may be over soon
             return DriverError(self._target.losses().words), *self._after_failure(collector.name)

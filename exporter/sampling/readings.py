@@ -208,9 +208,9 @@ class LedgerReadings:
         """Busy seconds by uuid, and when they were read."""
 
     def of(self, gpus: Sequence[Gpu], join: Join, monotonic: MonotonicTime) -> tuple[Reading, ...]:
-        return tuple([each for gpu in gpus for each in self._of(gpu, join, monotonic)])
+        return tuple([each for gpu in gpus for each in self._gpu_readings(gpu, join, monotonic)])
 
-    def _of(self, gpu: Gpu, join: Join, monotonic: MonotonicTime) -> Iterator[Reading]:
+    def _gpu_readings(self, gpu: Gpu, join: Join, monotonic: MonotonicTime) -> Iterator[Reading]:
         uuid = gpu.device.uuid
         running, ownership, listed = join.running[uuid], join.ownership, processes_are_listed(gpu)
         held_back = throttled(gpu, monotonic)
@@ -221,7 +221,7 @@ class LedgerReadings:
             join.targets[uuid],
             whole,
             allocations(uuid, running, ownership, join.hosts, listed=listed),
-            self._energy(gpu),
+            self._energy_gain(gpu),
             counted=self._counted(gpu, monotonic),
         )
         for instance in gpu.device.instances:
@@ -232,7 +232,7 @@ class LedgerReadings:
         if held_back:
             self._throttled[uuid] = held_back
 
-    def _energy(self, gpu: Gpu) -> Joules:
+    def _energy_gain(self, gpu: Gpu) -> Joules:
         """Joules since the last cycle; a counter that went back was reset and counts from 0."""
         total = joules(gpu)
         if total is None:

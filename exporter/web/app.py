@@ -167,7 +167,7 @@ class App:
 
     def begin(self, environ: Environ) -> Response | PendingResponse:
         """The answer where it is at hand, else what makes it. Takes no time and never raises."""
-        return self._safely(environ, lambda: self._begin(environ, self._policy()))
+        return self._make_safely(environ, lambda: self._begin(environ, self._policy()))
 
     def respond(self, environ: Environ) -> Response:
         """The answer, however long it takes; never raises."""
@@ -180,7 +180,7 @@ class App:
         verdict = policy.auth.known(_authorization_header(environ), _peer_address(environ))
         if verdict is None:
             return self._work(QueueName.SLOW, environ, policy, lambda: self._checked(environ, policy))
-        found = self._route(environ, verdict)
+        found = self._find_route(environ, verdict)
         if isinstance(found, Response):
             return _complete_response(environ, policy, found)
         if found.private and not policy.auth.required:
@@ -191,13 +191,15 @@ class App:
         return self._work(found.lane, environ, policy, lambda: found.make(environ))
 
     def _checked(self, environ: Environ, policy: Policy) -> Response:
-        found = self._route(environ, policy.auth.check(_authorization_header(environ), _peer_address(environ)))
+        found = self._find_route(environ, policy.auth.check(_authorization_header(environ), _peer_address(environ)))
         return found if isinstance(found, Response) else found.make(environ)
 
     def _work(self, lane: QueueName, environ: Environ, policy: Policy, make: Callable[[], Response]) -> PendingResponse:
-        return PendingResponse(lane, lambda: self._safely(environ, lambda: _complete_response(environ, policy, make())))
+        return PendingResponse(
+            lane, lambda: self._make_safely(environ, lambda: _complete_response(environ, policy, make()))
+        )
 
-    def _route(self, environ: Environ, verdict: Verdict) -> _Route | Response:
+    def _find_route(self, environ: Environ, verdict: Verdict) -> _Route | Response:
         """Return the handler of the request, or the refusal."""
         if verdict is Verdict.WAIT:
             retry = (("Retry-After", "10"),)
@@ -211,7 +213,7 @@ class App:
         path = RUNBOOKS if _request_path(environ).startswith(RUNBOOKS) else _request_path(environ)
         return self._routes.get(path) or _text_response("404 Not Found", "not found")
 
-    def _safely(self, environ: Environ, make: Callable[[], R]) -> R | Response:
+    def _make_safely(self, environ: Environ, make: Callable[[], R]) -> R | Response:
         try:
             return make()
         except Exception as error:  # a bug in one page must not end the thread that answers the others

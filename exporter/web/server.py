@@ -140,9 +140,9 @@ class _ConnectionManager:
 
     def call_finish(self) -> None:
         """Call `finish` in the loop. Raises RuntimeError if that has ended."""
-        self._loop.call_soon_threadsafe(self._finish)
+        self._loop.call_soon_threadsafe(self._finish_all)
 
-    def _finish(self) -> None:
+    def _finish_all(self) -> None:
         for _ in range(0, _BACKLOG, _ACCEPTED_AT_ONCE):
             self._accept()
         self._finishing = True
@@ -219,7 +219,7 @@ class _ConnectionManager:
 
     def _take(self, accepted: socket.socket, peer: str) -> None:
         key = next(self._keys)
-        connection = Connection(self, key, peer, self._demands)
+        connection = Connection(self, key, peer, self._certificate_policy)
         task = self._loop.create_task(self._connect(connection, accepted))
 
         def end() -> None:
@@ -232,12 +232,12 @@ class _ConnectionManager:
             return
         self._connections[key] = connection
         self._opening[key] = task
-        task.add_done_callback(lambda task: self._opened(task, connection, accepted))
+        task.add_done_callback(lambda task: self._note_opened(task, connection, accepted))
 
-    def _demands(self) -> ClientCertificatePolicy:
+    def _certificate_policy(self) -> ClientCertificatePolicy:
         return self._certificates.demands if self._certificates else ClientCertificatePolicy()
 
-    def _opened(self, task: asyncio.Task[None], connection: Connection, accepted: socket.socket) -> None:
+    def _note_opened(self, task: asyncio.Task[None], connection: Connection, accepted: socket.socket) -> None:
         self._opening.pop(connection.key, None)
         if task.cancelled():  # before its first step
             accepted.close()

@@ -147,7 +147,7 @@ class WebSettings:
         """Read the file. With `threads`, only `refresh` does it again: its mount may hang. Raises ConfigError."""
         self._path = path
         self._clock = clock
-        self._seen = self._stamp()
+        self._seen = self._file_stamps()
         self._config = load(path) if path else WebFile()
         self._policy = self._made(self._config, None)
         self._success = self._answers = True
@@ -169,15 +169,15 @@ class WebSettings:
             self._answers = answers
 
     def policy(self) -> Policy:
-        """Return what the file says of requests; without threads, after a look at its time stamp."""
+        """Return the rules for requests. Without threads, a changed file is read first."""
         if self._threads is None:
             self._read()
         return self._policy
 
     def _read(self) -> bool:
-        if self._path is not None and self._stamp() != self._seen:
-            self._seen = self._stamp()
-            self._reload(self._path)
+        if self._path is not None and self._file_stamps() != self._seen:
+            self._seen = self._file_stamps()
+            self._reload_file(self._path)
         if self.certificates and self.certificates.watched:
             self.certificates.refresh()
         return True
@@ -193,9 +193,9 @@ class WebSettings:
         self.certificates.context()
         return WebHealth(success and self.certificates.success, self.certificates.expiry)
 
-    def _reload(self, path: Path) -> None:
+    def _reload_file(self, path: Path) -> None:
         try:
-            found = self._loaded(path)
+            found = self._load_file(path)
             if found.tls and self.certificates and found.tls != self._config.tls:
                 self.certificates.use(found.tls)
         except ConfigError as error:
@@ -206,7 +206,7 @@ class WebSettings:
         self._config, self._success = found, True
         log.info("%s read again", path)
 
-    def _loaded(self, path: Path) -> WebFile:
+    def _load_file(self, path: Path) -> WebFile:
         found = load(path)
         if (found.tls is None) != (self.certificates is None):
             raise ConfigError(f"--web.config.file {path}: TLS is switched on or off by a restart only")
@@ -228,5 +228,5 @@ class WebSettings:
         allows = TokenBucket(limit.interval, limit.burst, self._clock).take if limit else lambda: True
         return Policy(before.auth if before and keep else BasicAuth(config.users), config.headers, allows)
 
-    def _stamp(self) -> tuple[tuple[int, int, int], ...]:
+    def _file_stamps(self) -> tuple[tuple[int, int, int], ...]:
         return file_signatures((self._path,)) if self._path else ()

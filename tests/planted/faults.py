@@ -253,7 +253,7 @@ FAULTS = (
         "min(silent)",
         "unit/web/test_admission.py",
     ),
-    Fault("web/settings.py", "and self._stamp() != self._seen", "and False", "unit/web/test_settings.py"),
+    Fault("web/settings.py", "and self._file_stamps() != self._seen", "and False", "unit/web/test_settings.py"),
     Fault("web/tls.py", "if oldest > newest", "if False", "unit/web/test_settings.py"),
     Fault("web/settings.py", "if not (text.isascii() and text.isprintable())", "if False", "unit/web/test_settings.py"),
     Fault("core/site_file.py", "if name in seen", "if False", "unit/host/test_site_yaml.py"),

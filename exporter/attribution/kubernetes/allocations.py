@@ -130,7 +130,7 @@ class AllocationResolver:
         moved = (with_slots & {pod for pod, _ in runs}) - on_their_own
         dropped = {entry for entry in entries - runs if entry[0] in self._refuted | moved}
         without_request = {name for name, pod in pods.items() if pod.requested_devices == 0}
-        taken = self._taken(entries, entries - dropped, runs, listed.exclusive)
+        taken = self._taken_targets(entries, entries - dropped, runs, listed.exclusive)
         taken = {entry for entry in taken if entry[0] not in moved | without_request}
         dropped |= {entry for entry in entries if entry[1] in {uuid for _, uuid in taken}}
         added = taken | {entry for entry in runs if entry[0] in moved}
@@ -140,7 +140,7 @@ class AllocationResolver:
             conflicts=len(dropped) + len(listed.reassigned),
         )
 
-    def _taken(
+    def _taken_targets(
         self,
         entries: AbstractSet[PodTarget],
         standing: AbstractSet[PodTarget],

@@ -229,13 +229,13 @@ class PodWatch:
     def _follow(self, version: str | None) -> None:
         """Watch, again and again from the last version, until the server wants a new list or fails."""
         while version is not None:
-            version = self._watched(version)
+            version = self._watch_once(version)
             if self._stopped.is_set():
                 return
-            self._good()
+            self._note_success()
             self._stopped.wait(self._backoff)  # a server that ends every watch at once is not to be pressed
 
-    def _watched(self, version: str) -> str | None:
+    def _watch_once(self, version: str) -> str | None:
         """Watch from a version until the server ends the watch. Returns the last version; None if it is too old."""
         parameters = {
             **self._selector,
@@ -244,7 +244,7 @@ class PodWatch:
             "timeoutSeconds": str(WATCH_SECONDS),
             "resourceVersion": version,
         }
-        lasts = threading.Timer(_SETTLE_SECONDS, self._good)
+        lasts = threading.Timer(_SETTLE_SECONDS, self._note_success)
         lasts.daemon = True
         try:
             for line in self._server.lines("/api/v1/pods", parameters, stream=True):
@@ -272,7 +272,7 @@ class PodWatch:
         self.pods = dict(self._objects.values())
         return text(part(document, "metadata"), "resourceVersion")
 
-    def _good(self) -> None:
+    def _note_success(self) -> None:
         self._failures.answered()
         self._success, self._good_at, self.error, self._reason = True, self._clock(), "", ""
 

@@ -86,7 +86,7 @@ class OwnerObjects:
             return None
         self._error = ""
         try:
-            found = self._request(key)
+            found = self._request_object(key)
         except SourceError as error:
             status = error.status if isinstance(error, StatusError) else None
             if status not in (*_NOT_ALLOWED, *_NOT_THERE):
@@ -99,7 +99,7 @@ class OwnerObjects:
         self._refused.pop(resource, None)
         return found
 
-    def _request(self, key: Key) -> OwnerLookup | None:
+    def _request_object(self, key: Key) -> OwnerLookup | None:
         """Return the object; None if its uid is another one: users can write any reference."""
         accept = _WHOLE if projects.group(key.reference) == "batch" and key.reference.kind == "Job" else _METADATA
         answer = decoded(whole(self._server.lines(_object_path(key), {}, stream=False, accept=accept)))
@@ -152,7 +152,7 @@ class PodRoots:
             if known_root and _has_same_owners(known_root[0], pod):
                 known[name], found[name] = known_root, known_root[1]
                 continue
-            root = self._resolved(name, pod)
+            root = self._resolve_owner(name, pod)
             if root and (pod or not may_come) and not (root.inferred and self._objects and pod):
                 known[name] = (pod, root)
             late = name not in recent
@@ -165,7 +165,7 @@ class PodRoots:
             self._objects.keep({key for keys in self._keys.values() for key in keys})
         return found
 
-    def _resolved(self, name: PodName, pod: Pod | None) -> TopLevelOwner | None:
+    def _resolve_owner(self, name: PodName, pod: Pod | None) -> TopLevelOwner | None:
         """Return the owner; None while an object is being asked for."""
         if pod is None:
             return by_name(name[1])

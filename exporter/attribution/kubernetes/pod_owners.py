@@ -93,7 +93,7 @@ class PodOwners:
     def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
         view = self._kubernetes.view(now)
         index = of_this_kubelet(processes, {*view.pods, *view.logged})
-        pods = self._join(index, view, now)
+        pods = self._join_pods(index, view, now)
         found = [(group, _pod_owner(group.cgroup, pods)) for group in index.groups if group.cgroup.pod]
         known = ((path, pods.place(cgroup)) for path, cgroup in index.places.items() if cgroup.pod)
         allocated = {owner: amounts for place, amounts in pods.effective.given.items() if (owner := pods.owner(place))}
@@ -115,7 +115,7 @@ class PodOwners:
             },
         )
 
-    def _join(self, index: ProcessIndex, view: KubernetesView, now: MonotonicTime) -> PodOwnersSnapshot:
+    def _join_pods(self, index: ProcessIndex, view: KubernetesView, now: MonotonicTime) -> PodOwnersSnapshot:
         listed = pod_allocations(view, index.devices)
         if listed.unresolved[MIG_PLACE]:
             self._kubernetes.ask_claimable()

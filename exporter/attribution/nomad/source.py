@@ -60,7 +60,7 @@ class Agent:
         else:
             connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=self.deadline)
         try:
-            connection.request("GET", f"{path}?{urlencode(parameters or {})}", headers=self._headers())
+            connection.request("GET", f"{path}?{urlencode(parameters or {})}", headers=self._request_headers())
             response = connection.getresponse()
             content = _read_answer(response, self.deadline)
         except http.client.HTTPException as error:
@@ -75,7 +75,7 @@ class Agent:
         except (ValueError, RecursionError):
             raise SourceError(f"{self.url}{path}: not JSON") from None
 
-    def _headers(self) -> Mapping[str, str]:
+    def _request_headers(self) -> Mapping[str, str]:
         if not self.token_file:
             return {}
         token = read_bytes(self.token_file, _MAX_TOKEN).decode("ascii", "replace").strip()
@@ -237,7 +237,7 @@ class Nomad:
         running = {
             group.cgroup: task
             for group in processes.groups
-            if not group.cgroup.scheduled and (task := self._task(group.cgroup))
+            if not group.cgroup.scheduled and (task := self._running_task(group.cgroup))
         }
         unknown = set(running.values()) - report.tasks.keys() if self._agent else set[TaskName]()
         waiting = self._first.recent(unknown, now)
@@ -267,7 +267,7 @@ class Nomad:
             health=(self._agent.health(SOURCE, now),) if self._agent else (),
         )
 
-    def _task(self, cgroup: Cgroup) -> TaskName | None:
+    def _running_task(self, cgroup: Cgroup) -> TaskName | None:
         """Return the task that runs there."""
         container = self._containers.find(cgroup)
         task = task_of(container) if container else None

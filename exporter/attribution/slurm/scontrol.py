@@ -263,11 +263,11 @@ class ShowJob:
 
     def _by_text(self, job: str, *options: str) -> Job | None:
         """Ask by text. The id of a first array element or component is also that of the whole: all are listed."""
-        answer = self._show(job, *options)
+        answer = self._show_job(job, *options)
         shown = answer.output.decode("utf-8", "replace")
         found = parse_job(shown)
         if found is None and (name := part_name(shown, job)):
-            found = parse_job(self._show(name, *options).output.decode("utf-8", "replace"))
+            found = parse_job(self._show_job(name, *options).output.decode("utf-8", "replace"))
         if found is not None and found.id == job:
             return found
         return self._by_squeue(job) if shown.strip() else None
@@ -294,7 +294,7 @@ class ShowJob:
                 )
         return None
 
-    def _show(self, job: str, *options: str) -> program.CompletedProgram:
+    def _show_job(self, job: str, *options: str) -> program.CompletedProgram:
         answer = self._run(self._command, "--local", "-o", *options, "show", "job", job)
         if answer.status and not answer.cut and _UNKNOWN not in answer.errors:
             message = answer.errors.decode("utf-8", "replace").strip()[:200]

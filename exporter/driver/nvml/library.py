@@ -103,9 +103,9 @@ class Library:
             self._missing.add(function)
             raise _missing_function(function) from None
         except BINDING_ERRORS as error:
-            raise self._defect(function, error) from error
+            raise self._binding_defect(function, error) from error
 
-    def _defect(self, function: str, error: Exception) -> UnsupportedError:
+    def _binding_defect(self, function: str, error: Exception) -> UnsupportedError:
         if not hasattr(nvml, function):
             self._missing.add(function)
             return _missing_function(function)

@@ -48,7 +48,7 @@ class _Array:
         self.since = ctypes.c_ulonglong()
         self.type = ctypes.c_uint()
         self.type_pointer = ctypes.byref(self.type)
-        self._make(room)
+        self._make_room(room)
 
     def filled(self) -> memoryview:
         """The bytes of the entries the driver wrote; none where it found none."""
@@ -65,14 +65,14 @@ class _Array:
             wanted = max(self.count.value, self.room) * 2 + 5
             if wanted * self._size > _LARGEST:
                 break
-            self._make(wanted)
+            self._make_room(wanted)
         raise error_for(INSUFFICIENT_SIZE, self._symbol)
 
     def __len__(self) -> int:
         """Bytes."""
         return len(self.buffer)
 
-    def _make(self, room: int) -> None:
+    def _make_room(self, room: int) -> None:
         self.room = room
         self.buffer = ctypes.create_string_buffer(room * self._size)
         self._bytes = memoryview(self.buffer).cast("B")

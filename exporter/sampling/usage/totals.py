@@ -47,9 +47,9 @@ class CarriedUsage:
             self._raws[key] = number
             self._shown[key] = number + self._added.get(key, 0.0)
         self._source = source
-        return self._with(raw) if self._added else raw
+        return self._with_totals(raw) if self._added else raw
 
-    def _with(self, raw: HostUsage) -> HostUsage:
+    def _with_totals(self, raw: HostUsage) -> HostUsage:
         shown = {key: self._shown[key] for key, _ in _usage_totals(raw)}
         pressure, full = ({each: at for (name, each), at in shown.items() if name == field} for field in _PRESSURE)
         return replace(
@@ -115,7 +115,7 @@ class ProcessTotals:
         for pid in tuple(islice(self._left, max(0, len(self._left) - _MAX_LEFT))):
             del self._left[pid]
         for process in running:
-            self._count(process)
+            self._count_process(process)
         return HostUsage(
             cpu_seconds=self._cpu_seconds,
             resident_bytes=Bytes(sum([process.resident_bytes for process in running])),
@@ -123,7 +123,7 @@ class ProcessTotals:
             written_bytes=self._written,
         )
 
-    def _count(self, process: HostProcess) -> None:
+    def _count_process(self, process: HostProcess) -> None:
         """Add what one has used since it was last counted."""
         known = self._counted.get(process.pid)
         if known is None or known.start_time != process.start_time:

@@ -151,16 +151,16 @@ class _Recorder:
         return round(self._clock() - self._start, 6)
 
     def run_cycle(self) -> None:
-        present = run_with_timeout(self._timeout, self._present)
+        present = run_with_timeout(self._timeout, self._present_devices)
         for device in present.values():
-            self._meet(device)
+            self._meet_device(device)
         self._note_presence(present.values())
         for device in present.values():
             if device.uuid not in self._hanging:
                 self._read_in_time(RecordingDevice(device, self._logs[device.uuid], self.now, self._logs))
         run_with_timeout(self._timeout, self._take_events)
 
-    def _present(self) -> Mapping[str, Device]:
+    def _present_devices(self) -> Mapping[str, Device]:
         for function in _SYSTEM:
             self._system.add(self.now(), key_of(function, ()), _call_outcome(self._driver, function))
         return {device.uuid: device for device in self._driver.devices()}
@@ -182,11 +182,11 @@ class _Recorder:
             "simulated": self._driver.simulated,
             "start": self._start,
             "system": self._system.calls,
-            "devices": [self._entry(device) for device in self._devices.values()],
+            "devices": [self._device_entry(device) for device in self._devices.values()],
             "events": self._events,
         }
 
-    def _meet(self, device: Device) -> None:
+    def _meet_device(self, device: Device) -> None:
         """Take note of a device seen for the first time, and of instances made since."""
         self._devices[device.uuid] = device
         self._instances.setdefault(device.uuid, {}).update({each.uuid: each for each in device.instances})
@@ -210,9 +210,9 @@ class _Recorder:
                     _call_outcome(target, function)
             for collector in self._collectors:
                 if (collector.scope is Scope.INSTANCE) == (target.mig is not None):
-                    self._collect(target, collector)
+                    self._collect_once(target, collector)
 
-    def _collect(self, target: Device, collector: AnyCollector) -> None:
+    def _collect_once(self, target: Device, collector: AnyCollector) -> None:
         key = (target.uuid, collector.name)
         now = self._clock()
         last, previous = self._read.get(key, (now, None))
@@ -230,7 +230,7 @@ class _Recorder:
             return
         self._events += [[self.now(), event.uuid, event.xid, event.timestamp] for event in events]
 
-    def _entry(self, device: Device) -> dict[str, Any]:
+    def _device_entry(self, device: Device) -> dict[str, Any]:
         mig = device.mig
         return {
             "index": device.index,
@@ -241,7 +241,7 @@ class _Recorder:
             "mig": [mig.gpu_instance, mig.compute_instance, mig.profile, mig.share] if mig else None,
             "present": self._presence[device.uuid].calls["present"],
             "calls": self._logs[device.uuid].calls,
-            "instances": [self._entry(each) for each in self._instances.get(device.uuid, {}).values()],
+            "instances": [self._device_entry(each) for each in self._instances.get(device.uuid, {}).values()],
         }
 
 

@@ -219,7 +219,7 @@ class Client:
         if answer.unposted or answer.status == requests.codes.method_not_allowed:
             # A redirection from http to https; a proxy that lets only reads through.
             answer = self._send(lambda: self._session.get(url, params=form, **self._terms))
-        return self._result(answer, kind, made)
+        return self._answer_result(answer, kind, made)
 
     def _send(self, send: Callable[[], requests.Response]) -> Answer:
         url, timeout = without_password(self._access.url), self._access.timeout
@@ -236,7 +236,7 @@ class Client:
         except (requests.RequestException, OSError) as error:  # no scheme, not a host, no such CA file
             raise UnreachableError(f"{url}: {error}") from None
 
-    def _result(self, answer: Answer, kind: str, made: Callable[[Any], T]) -> Sequence[T]:
+    def _answer_result(self, answer: Answer, kind: str, made: Callable[[Any], T]) -> Sequence[T]:
         url, status = without_password(self._access.url), answer.status
         if status in {requests.codes.unauthorized, requests.codes.forbidden}:
             given = "refuses these credentials" if answer.authorized else "asks for credentials"

@@ -351,29 +351,31 @@ class Turns:
         now, then = (f"max by ({by}) ({counter}{at})" for at in ("", f" {before}"))
         known = f"max by ({DEVICE}) ({counter} {before})"
         gained = f"({now} - {then} >= 0 or {now} unless {then} and on ({DEVICE}) {known})"
-        return self._over("sum_over_time", gained, selector, window)
+        return self._over_window("sum_over_time", gained, selector, window)
 
     def highest(self, gauge: str, selector: str, window: str) -> str:
         """Return the highest of the samples at which it was allocated, then and a moment before."""
         step, own = f"{self._step(window)}s", f"on ({DEVICE}, {SCRAPE}) {self._share}{{{selector}}}"
         between = f"max_over_time({gauge}[{step}]) and {own} offset {step} > 0"
-        return self._over("max_over_time", f"max by ({DEVICE}) ({between} or {gauge} and {own} > 0)", selector, window)
+        return self._over_window(
+            "max_over_time", f"max by ({DEVICE}) ({between} or {gauge} and {own} > 0)", selector, window
+        )
 
     def mean(self, gauge: str, selector: str, window: str) -> str:
         """Return the mean of the scrape that saw the workload there: another replica's is a little earlier or later."""
         own = f"on ({DEVICE}, {SCRAPE}) {self._share}{{{selector}}}"
-        return self._over("avg_over_time", f"max by ({DEVICE}) ({gauge} and {own} > 0)", selector, window)
+        return self._over_window("avg_over_time", f"max by ({DEVICE}) ({gauge} and {own} > 0)", selector, window)
 
     def seconds(self, selector: str, window: str) -> str:
         """Return the query for the time in which each was allocated."""
         step = self._step(window)
-        return f"count_over_time(({self._holding(selector)})[{window}:{step}s]) * {step}"
+        return f"count_over_time(({self._holding_selector(selector)})[{window}:{step}s]) * {step}"
 
-    def _over(self, function: str, each: str, selector: str, window: str) -> str:
-        allocated = f"{each} and on ({DEVICE}) ({self._holding(selector)})"
+    def _over_window(self, function: str, each: str, selector: str, window: str) -> str:
+        allocated = f"{each} and on ({DEVICE}) ({self._holding_selector(selector)})"
         return f"{function}(({allocated})[{window}:{self._step(window)}s])"
 
-    def _holding(self, selector: str) -> str:
+    def _holding_selector(self, selector: str) -> str:
         """Also where series that end are there for five minutes more: the workload holds none on the node then."""
         here = f"max by ({PLACE}) (gpu_workload_allocated_gpus{{{selector}}}) > 0"
         return f"max by ({DEVICE}) ({self._share}{{{selector}}}) > 0 and on ({PLACE}) ({here})"

@@ -29,7 +29,7 @@ class Wave:
         """Active seconds from 0 to `time`."""
         whole = math.floor(time / self.period)
         pair, into = divmod(whole, 2 * _CELL)
-        swing = self._swing(pair)
+        swing = self._swing_at(pair)
         extra = swing * min(into, 2 * _CELL - into)
         duty = self.duty + (swing if into < _CELL else -swing)
         return self.period * (self.duty * whole + extra) + min(time - whole * self.period, duty * self.period)
@@ -38,10 +38,10 @@ class Wave:
         """Return whether a kernel runs at this moment."""
         whole = math.floor(time / self.period)
         pair, into = divmod(whole, 2 * _CELL)
-        swing = self._swing(pair)
+        swing = self._swing_at(pair)
         return time - whole * self.period < self.period * (self.duty + (swing if into < _CELL else -swing))
 
-    def _swing(self, pair: int) -> float:
+    def _swing_at(self, pair: int) -> float:
         widest = min(self.jitter, self.duty, 1.0 - self.duty)
         return widest * unit(self.seed, pair) if widest else 0.0
 

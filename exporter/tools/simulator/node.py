@@ -90,7 +90,7 @@ class SimulatedNode:
         holders: dict[str, tuple[Owner, ...]] = {}
         cgroups: dict[Owner, str] = {}
         info: dict[Owner, WorkloadInfo] = {}
-        for run in self._runs(time):
+        for run in self._running_at(time):
             owner = run.owner
             cgroups[owner] = run.workload.cgroup_path(run.number)
             info[owner] = run.workload.info(run.number, self._epoch)
@@ -103,19 +103,19 @@ class SimulatedNode:
 
     def usage(self, now: float) -> Mapping[Owner, HostUsage]:
         time = elapsed(self._epoch, now)
-        return {run.owner: _run_usage(run, run.age(time)) for run in self._runs(time)}
+        return {run.owner: _run_usage(run, run.age(time)) for run in self._running_at(time)}
 
     def signals(self, now: float, seconds: float) -> Mapping[Owner, HostSignals]:
         """Return the signals of the last `seconds`; the patterns are steady, so their length does not matter."""
         del seconds
         time = elapsed(self._epoch, now)
-        return {run.owner: _run_signals(run, time) for run in self._runs(time)}
+        return {run.owner: _run_signals(run, time) for run in self._running_at(time)}
 
     def progress(self, now: float) -> Mapping[Owner, SimulatedProgress]:
         time = elapsed(self._epoch, now)
-        return {run.owner: _run_progress(run, time) for run in self._runs(time) if run.workload.pattern.samples}
+        return {run.owner: _run_progress(run, time) for run in self._running_at(time) if run.workload.pattern.samples}
 
-    def _runs(self, time: float) -> Iterator[_Run]:
+    def _running_at(self, time: float) -> Iterator[_Run]:
         for workload in self._workloads:
             run = workload.run(time)
             if run is not None:

@@ -120,19 +120,19 @@ class Commenter:
         sites = self._shown(name)
         if sites and not _OURS.match(sites):
             if self._existing == "append" and plain.lower() not in sites.lower():
-                self._set(name, f"{sites}; {plain}")
+                self._set_comment(name, f"{sites}; {plain}")
             return
-        self._set(name, comment if self.exact is not False else plain)
+        self._set_comment(name, comment if self.exact is not False else plain)
         if self.exact is None:
             self.exact = comment == comment.lower() or comment in self._shown(name)
             if not self.exact:
                 log.warning("this Slurm's sacctmgr makes letters small: comments are one line of text")
-                self._set(name, plain)
+                self._set_comment(name, plain)
 
     def _shown(self, name: str) -> str:
         return self._output(self._sacct, "-n", "-X", "-P", "-j", name, "-o", "AdminComment").strip()
 
-    def _set(self, name: str, comment: str) -> None:
+    def _set_comment(self, name: str, comment: str) -> None:
         where = ("where", f"jobid={name}", "set", f"AdminComment={comment}")
         self._output(self._sacctmgr, "-i", "modify", "job", *where)
 
