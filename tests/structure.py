@@ -21,8 +21,8 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 1015, "config": 780, "driver": 2845, "host": 2655, "collectors": 2865, "attribution": 7395,
-    "progress": 1215, "ledger": 3045, "accounting": 1025, "faults": 2925, "sampling": 3775, "exposition": 195,
+    "core": 1015, "config": 780, "driver": 2845, "host": 2675, "collectors": 2865, "attribution": 7395,
+    "progress": 1215, "ledger": 3065, "accounting": 1025, "faults": 2925, "sampling": 3780, "exposition": 195,
     "web": 2080, "daemon": 1090,
     "tools/simulator": 2725, "tools/capture": 715, "tools/report": 5850, "tools/check": 1100, "tools/reference": 750,
 }  # fmt: skip
