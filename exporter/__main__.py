@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from exporter import __version__, commands
 from exporter.config import load as config
 from exporter.config.kinds import near_miss
+from exporter.config.logs import prepare_streams, print_error
 from exporter.config.option import ConfigError
-from exporter.daemon.logs import prepare_streams, print_error
 
 _UNKNOWN: Mapping[str, int] = {"check": 3}
 """Status of a command whose 1 and 2 are verdicts, for a wrong input, for output that cannot be written, and for what

@@ -124,7 +124,8 @@ class AllocationTracker:
             self._end(known, min(known.until, start or known.until))
         begin = now - cycle.seconds
         began = min(max(start, self._born), now) if start is not None and owner != NOBODY else begin
-        allocation = Allocation(_id(owner, began), owner, began, reported_start=start)
+        name = hashlib.sha256("\0".join(_identity(owner)).encode(errors="replace")).hexdigest()[:12]
+        allocation = Allocation(f"{began:.3f}-{name}", owner, began, reported_start=start)
         entry = self._entries[_identity(owner)] = _Entry(allocation, kind, began)
         if owner != NOBODY:
             first = next(row for row in cycle.usage if row.owner == owner)
@@ -221,11 +222,6 @@ def _restored(stored: Stored) -> Iterator[tuple[Identity, _Entry]]:
 def _identity(owner: Owner) -> Identity:
     """Return what stays the same while labels are still being learnt."""
     return (owner.kind, owner.workload, owner.namespace, owner.pod, owner.container, owner.slurm_job)
-
-
-def _id(owner: Owner, start: float) -> str:
-    name = hashlib.sha256("\0".join(_identity(owner)).encode(errors="replace")).hexdigest()[:12]
-    return f"{start:.3f}-{name}"
 
 
 def _by_owner(usage: Iterable[Usage]) -> Mapping[Owner, list[Usage]]:

@@ -156,13 +156,10 @@ class BackgroundSource(Generic[T]):
         finally:
             self._asking_since = None
 
-    def _pause(self) -> float:
-        return min(self._longest, self._interval(self.answer.value) * 2.0 ** min(self._failures, 16))
-
     def _run(self) -> None:
         while not self._stopped:
             self._woken.clear()
             self.ask_once()
             if not self._stopped:
-                self._woken.wait(self._pause())
+                self._woken.wait(min(self._longest, self._interval(self.answer.value) * 2.0 ** min(self._failures, 16)))
         self._ended.set()

@@ -135,9 +135,10 @@ def parse_path(path: str) -> Cgroup:
     scheduled = {**_slurm(path), **_pod(path), **_allocation(path)}
     guest = {} if scheduled else _guest(path)
     bundle = _BUNDLE.fullmatch(path)
+    match = _last(_LOGIN, path)
     return Cgroup(
         **(guest or {**scheduled, **_container(path)}),
-        **_named(_LOGIN, path),
+        **({name: value for name, value in match.groupdict().items() if value} if match else {}),
         **_unit(path),
         bundle=path[1:] if bundle and not bundle["id"].endswith(_SYSTEMD) else "",
     )
@@ -149,11 +150,6 @@ def _last(pattern: re.Pattern[str], path: str) -> re.Match[str] | None:
         found = match
         start = max(match.start() + 1, match.end() - 1)  # the closing slash may open the next match
     return found
-
-
-def _named(pattern: re.Pattern[str], path: str) -> dict[str, str]:
-    match = _last(pattern, path)
-    return {name: value for name, value in match.groupdict().items() if value} if match else {}
 
 
 def _slurm(path: str) -> dict[str, str]:

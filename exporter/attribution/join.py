@@ -292,7 +292,12 @@ class UnallocatedUse:
             for uuid, owners in runners.items()
             if uuid in theirs
             for owner in owners
-            if owner != NOBODY and owner not in unsure and not _holds(owner, given.get(uuid, ()))
+            if owner != NOBODY
+            and owner not in unsure
+            and not any(  # not allocated to it, nor to another container of its pod
+                holder == owner or (owner.pod and (holder.namespace, holder.pod) == (owner.namespace, owner.pod))
+                for holder in given.get(uuid, ())
+            )
         }
         self._since = {each: self._since.get(each, now) for each in found}
         settled: dict[str, set[Owner]] = {}
@@ -300,11 +305,3 @@ class UnallocatedUse:
             if now - since >= SETTLE_SECONDS:
                 settled.setdefault(uuid, set()).add(owner)
         return {uuid: frozenset(owners) for uuid, owners in settled.items()}
-
-
-def _holds(owner: Owner, holders: Iterable[Owner]) -> bool:
-    """Return whether a target was allocated to the owner, or to another container of its pod."""
-    return any(
-        holder == owner or (owner.pod and (holder.namespace, holder.pod) == (owner.namespace, owner.pod))
-        for holder in holders
-    )

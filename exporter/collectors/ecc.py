@@ -61,11 +61,13 @@ def read(device: Device, previous: Ecc | None, tick: Tick) -> Ecc:
     for type_, code, load_field, lifetime_field in _TOTALS:
         since_load[type_] = _total(device, fields, load_field, code, nvml.NVML_VOLATILE_ECC)
         lifetime[type_] = _total(device, fields, lifetime_field, code, nvml.NVML_AGGREGATE_ECC)
+    # The driver's verdict that so much SRAM has failed that the board is to be replaced; root may ask it.
+    sram = device.get("nvmlDeviceGetSramEccErrorStatus")
     ecc = Ecc(
         since_load={type_: count for type_, count in since_load.items() if count is not None},
         lifetime={type_: count for type_, count in lifetime.items() if count is not None},
         locations=_locations(device, fields),
-        sram_threshold_exceeded=_sram_threshold(device),
+        sram_threshold_exceeded=None if sram is None else bool(sram.bThresholdExceeded),
         fields=fields,
     )
     if not ecc.since_load and not ecc.lifetime and not ecc.locations:
@@ -92,12 +94,6 @@ def _locations(device: Device, fields: Fields) -> Mapping[tuple[str, str], float
         )
         found.update({} if sram is None else {(type_, "sram"): sram})
     return found
-
-
-def _sram_threshold(device: Device) -> bool | None:
-    """The driver's verdict that so much SRAM has failed that the board is to be replaced; root may ask it."""
-    status = device.get("nvmlDeviceGetSramEccErrorStatus")
-    return None if status is None else bool(status.bThresholdExceeded)
 
 
 ECC: Collector[Ecc] = Collector(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.core.families import Sample, Shown, Unit, by, gauges, info
@@ -54,6 +53,9 @@ class Fabric:
     place: FabricPlace = FabricPlace()
 
 
+_UUID_DIGITS = 32
+
+
 def read(device: Device, previous: Fabric | None, _tick: Tick) -> Fabric:
     info = device.get("nvmlDeviceGetGpuFabricInfoV")
     seat = previous.place if previous else place(device)
@@ -61,10 +63,16 @@ def read(device: Device, previous: Fabric | None, _tick: Tick) -> Fabric:
         if seat == FabricPlace():
             raise UnsupportedError("not in a fabric")
         return Fabric("", {}, place=seat)
-    cluster = _cluster(getattr(info, "clusterUuid", "")) if info.state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED else ""
+    cluster, failed = "", {}
+    if info.state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED:
+        digits = getattr(info, "clusterUuid", "")
+        if len(digits) == _UUID_DIGITS and digits.strip("0"):  # zeros are a fabric within one node
+            cluster = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+        # Joining also ends when it fails, and then the return code says so: CUDA does not start on such a GPU.
+        failed = {"join_failed": getattr(info, "status", _SUCCESS) not in (_SUCCESS, _NOT_SUPPORTED)}
     return Fabric(
         state=_STATES.get(info.state, "unknown"),
-        unhealthy={**_join_failed(info), **unhealthy(getattr(info, "healthMask", 0))},
+        unhealthy={**failed, **unhealthy(getattr(info, "healthMask", 0))},
         cluster=cluster,
         clique=str(info.cliqueId) if cluster else "",
         place=seat,
@@ -84,20 +92,6 @@ def place(device: Device) -> FabricPlace:
         return FabricPlace(chassis, str(info.slotNumber), str(info.trayIndex), str(info.hostId), str(info.moduleId))
     module = device.get("nvmlDeviceGetModuleId")
     return FabricPlace(module="" if module is None else str(module))
-
-
-def _cluster(digits: str) -> str:
-    """Return the cluster in the form of UUIDs; empty for zeros, which is a fabric within one node."""
-    if len(digits) != 32 or not digits.strip("0"):  # noqa: PLR2004 - 16 bytes
-        return ""
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-
-
-def _join_failed(info: Any) -> Mapping[str, bool]:
-    """Joining also ends when it fails, and then the return code says so: CUDA does not start on such a GPU."""
-    if info.state != nvml.NVML_GPU_FABRIC_STATE_COMPLETED:
-        return {}
-    return {"join_failed": getattr(info, "status", _SUCCESS) not in (_SUCCESS, _NOT_SUPPORTED)}
 
 
 def unhealthy(mask: int) -> Mapping[str, bool]:

@@ -159,7 +159,9 @@ class Gpm:
 
 
 def read(device: Device, previous: Gpm | None, tick: Tick) -> Gpm:
-    values, tried_at = _ask(device, previous, tick)
+    values, tried_at = None, previous.tried_at if previous else tick.time
+    if not previous or previous.activity is not None or not 0 <= tick.time - previous.tried_at < _ASK_AGAIN:
+        values, tried_at = device.get("nvmlGpmMetricsGet", _GPM_IDS), tick.time
     before = (previous.activity if previous else None) or Activity()
     nvlink_fields = read_fields(device, _NVLINK_FIELDS, previous.nvlink.fields if previous else None, tick)
     pcie = _pcie(device, values, previous.pcie if previous else None, tick)
@@ -172,13 +174,6 @@ def read(device: Device, previous: Gpm | None, tick: Tick) -> Gpm:
     if values is None or not covers_cycle(values, tick.seconds):
         units = silent(units)
     return Gpm(units, pcie, nvlink, tried_at)
-
-
-def _ask(device: Device, previous: Gpm | None, tick: Tick) -> tuple[Mapping[int, float] | None, UnixTime]:
-    """GPM's answer and when it was asked; None where the GPU has no GPM."""
-    if previous and previous.activity is None and 0 <= tick.time - previous.tried_at < _ASK_AGAIN:
-        return None, previous.tried_at
-    return device.get("nvmlGpmMetricsGet", _GPM_IDS), tick.time
 
 
 def _pcie(device: Device, values: Mapping[int, float] | None, before: Traffic | None, tick: Tick) -> Traffic:

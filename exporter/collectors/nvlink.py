@@ -92,11 +92,14 @@ def read(device: Device, previous: Nvlink | None, tick: Tick) -> Nvlink:
     by_link = read_fields(device, [*fields, (_SPEED, 0)], same.by_link if same else None, tick)
     up = _up(device, by_link, links)
     since = None if len(up) == links else same.partial_since if same and same.partial_since is not None else tick.time
+    errors = {field: number for field, number in by_link.values.items() if field[0] in _PER_LINK_FIELDS}
+    megabytes = whole.get(_COMMON_SPEED)
+    megabytes = megabytes if megabytes is not None else by_link.get(_SPEED)
     return Nvlink(
         up=up,
         whole_errors={name: number for name, field in _TOTALS.items() if (number := whole.get(field)) is not None},
-        link_errors=count(previous.link_errors if previous else NO_COUNTS, _by_link(by_link)),
-        speed=_speed(whole, by_link),
+        link_errors=count(previous.link_errors if previous else NO_COUNTS, errors),
+        speed=None if megabytes is None else megabytes * 1e6,
         links=links,
         whole=whole,
         by_link=by_link,
@@ -121,10 +124,6 @@ def _up(device: Device, by_link: Fields, links: int) -> Mapping[int, bool]:
     return {link: bool(state) for link, state in states.items() if state is not None}
 
 
-def _by_link(fields: Fields) -> Mapping[Field, float]:
-    return {field: number for field, number in fields.values.items() if field[0] in _PER_LINK_FIELDS}
-
-
 def _errors(nvlink: Nvlink, by_link: Mapping[Field, float]) -> Mapping[str, float]:
     """Return the errors by type: the count of each link, else the one count of the GPU."""
     summed: dict[str, float] = {}
@@ -132,12 +131,6 @@ def _errors(nvlink: Nvlink, by_link: Mapping[Field, float]) -> Mapping[str, floa
         name = _PER_LINK_FIELDS[field]
         summed[name] = summed.get(name, 0.0) + number
     return {**nvlink.whole_errors, **summed}
-
-
-def _speed(whole: Fields, by_link: Fields) -> float | None:
-    common = whole.get(_COMMON_SPEED)
-    megabytes = common if common is not None else by_link.get(_SPEED)
-    return None if megabytes is None else megabytes * 1e6
 
 
 NVLINK: Collector[Nvlink] = Collector(

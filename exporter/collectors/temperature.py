@@ -56,8 +56,11 @@ def read(device: Device, previous: Temperature | None, tick: Tick) -> Temperatur
     )
     memory = read_fields(device, ((_MEMORY_FIELD, 0),), previous.memory_field if previous else None, tick)
     fans = thresholds.value.fans
+    # The newer call came with R570; the older is announced to go.
+    sensor = device.get("nvmlDeviceGetTemperatureV", _GPU_SENSOR)
+    sensor = sensor if sensor is not None else device.get("nvmlDeviceGetTemperature", _GPU_SENSOR)
     temperature = Temperature(
-        gpu=_gpu(device),
+        gpu=_plain(sensor, "temperature"),
         memory=memory.get(_MEMORY_FIELD),
         margin=_plain(device.get("nvmlDeviceGetMarginTemperature"), "marginTemperature"),
         thresholds=thresholds,
@@ -72,12 +75,6 @@ def read(device: Device, previous: Temperature | None, tick: Tick) -> Temperatur
     if temperature.gpu is None and temperature.memory is None and temperature.margin is None and not temperature.fans:
         raise UnsupportedError("no temperatures")
     return temperature
-
-
-def _gpu(device: Device) -> float | None:
-    """The newer call came with R570; the older is announced to go."""
-    answer = device.get("nvmlDeviceGetTemperatureV", _GPU_SENSOR)
-    return _plain(answer if answer is not None else device.get("nvmlDeviceGetTemperature", _GPU_SENSOR), "temperature")
 
 
 def _plain(answer: object, name: str) -> float | None:

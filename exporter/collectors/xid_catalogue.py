@@ -37,13 +37,9 @@ class Entry:
     name: str
 
 
-def _read() -> Mapping[int, Entry]:
-    rows = (pkgutil.get_data("exporter.collectors", "xids.tsv") or b"").decode().strip().split("\n")[1:]
-    fields = (["" if each == "-" else each for each in row.split("\t")] for row in rows)
-    return {int(xid): Entry(*rest) for xid, *rest in fields}
-
-
-CATALOGUE = _read()
+_ROWS = (pkgutil.get_data("exporter.collectors", "xids.tsv") or b"").decode().strip().split("\n")[1:]
+_FIELDS = (["" if each == "-" else each for each in row.split("\t")] for row in _ROWS)
+CATALOGUE: Mapping[int, Entry] = {int(xid): Entry(*rest) for xid, *rest in _FIELDS}
 
 HARDWARE = (46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, *NVLINK5, 155, 156, 158)
 """Codes of a GPU that needs a reset, a restart or a procedure, counted from 0 so that `increase()` sees the first one.

@@ -166,7 +166,9 @@ def parser(page: Page, table: Collection[Option]) -> argparse.ArgumentParser:
             continue
         if option.group not in groups:
             groups[option.group] = made.add_argument_group(option.group)
-        _add(groups[option.group], option, _help(option))
+        default = ("on" if option.default_value else "off") if option.switch else option.shown_default
+        text = f"{option.help} (default: {default})" if default else option.help
+        _add(groups[option.group], option, text.replace("%", "%%"))
     return made
 
 
@@ -180,8 +182,3 @@ def _add(group: argparse._ActionsContainer, option: Option, text: str) -> None: 
         group.add_argument(*names, dest=option.name, action=_Switch, nargs=0, help=text)
     else:
         group.add_argument(f"--{option.name}", dest=option.name, metavar=option.metavar, help=text)
-
-
-def _help(option: Option) -> str:
-    default = ("on" if option.default_value else "off") if option.switch else option.shown_default
-    return f"{option.help} (default: {default})".replace("%", "%%") if default else option.help.replace("%", "%%")

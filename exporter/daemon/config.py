@@ -11,8 +11,8 @@ from pathlib import Path
 from exporter.attribution.assembly.config import AttributionConfig
 from exporter.collectors import CollectorsConfig
 from exporter.config.kinds import Subset, duration, path, text
+from exporter.config.logs import LogConfig
 from exporter.config.option import option, options_of, section, values_of
-from exporter.daemon.logs import LogConfig
 from exporter.exposition import MetricsConfig
 from exporter.faults.config import FaultsConfig
 from exporter.ledger.states import LedgerConfig

@@ -6,8 +6,9 @@ import sys
 import threading
 from itertools import count
 
+from exporter.config import logs
 from exporter.config.command_line import Page
-from exporter.daemon import assembly, logs
+from exporter.daemon import assembly
 from exporter.daemon.assembly import pacing
 from exporter.daemon.config import DaemonConfig
 from exporter.exposition.page import Renderer

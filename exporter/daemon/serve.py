@@ -18,10 +18,11 @@ from types import FrameType
 from typing import final
 
 from exporter import __version__
+from exporter.config import logs
 from exporter.config.kinds import address_text
 from exporter.core.clock import MonotonicTime, monotonic_time
 from exporter.core.threads import Threads
-from exporter.daemon import assembly, logs
+from exporter.daemon import assembly
 from exporter.daemon.assembly import Exporter, stale_seconds
 from exporter.daemon.config import DaemonConfig
 from exporter.exposition.page import PageStore
@@ -116,8 +117,7 @@ def run(config: DaemonConfig) -> int:
     logs.configure(config.log)
     stopping, reload = _signals()
     web = WebSettings(config.web.config_file)
-    history = GpuHistory()
-    pages = PageStore(assembly.hidden(config))
+    history, pages = GpuHistory(), PageStore(assembly.hidden(config))
 
     def published(snapshot: Snapshot) -> None:
         pages.publish(snapshot)
@@ -131,13 +131,14 @@ def run(config: DaemonConfig) -> int:
     tune_runtime()
     exporter.start()
     server.start()
-    address = address_text(config.web.listen_address[0] or "*", server.port)
-    log.info("gpu-exporter %s serves %s on %s", __version__, config.web.telemetry_path, address)
-    notifier = Notifier.of(os.environ)
+    host = config.web.listen_address[0] or "*"
+    log.info("gpu-exporter %s serves %s on %s", __version__, config.web.telemetry_path, address_text(host, server.port))
+    sysfs = config.paths.sysfs
+    probe = NodeProbe(gpus=lambda: pci_gpus(sysfs), module_loaded=(sysfs / "module/nvidia").is_dir)
     with Watchdog(
-        notifier, config.sample.interval, lambda: exporter.snapshot, lambda: exporter.silent_seconds
+        Notifier.of(os.environ), config.sample.interval, lambda: exporter.snapshot, lambda: exporter.silent_seconds
     ) as watchdog:
-        status = _wait(exporter, _restart_rule(config), stopping, (watchdog.tick, keeping.tick))
+        status = _wait(exporter, RestartRule(config.input.exit_after, probe), stopping, (watchdog.tick, keeping.tick))
     server.stop()
     exporter.stop()
     sys.stderr.flush()
@@ -169,12 +170,6 @@ def _signals() -> tuple[threading.Event, threading.Event]:
 
 def _set(event: threading.Event, _number: int, _frame: FrameType | None) -> None:
     event.set()
-
-
-def _restart_rule(config: DaemonConfig) -> RestartRule:
-    sysfs = config.paths.sysfs
-    probe = NodeProbe(gpus=lambda: pci_gpus(sysfs), module_loaded=(sysfs / "module/nvidia").is_dir)
-    return RestartRule(config.input.exit_after, probe)
 
 
 def _pages(

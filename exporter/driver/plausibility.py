@@ -83,7 +83,10 @@ class Followed:
             return None
         steady = last is None or last <= raw <= last + rule.at_once or _grows(last, raw, time - self.time, rule)
         if last is not None and not steady:
-            if not self._proven(raw, time):
+            # It is believed when enough reads in a row agree with it.
+            agrees = self.odd is not None and _grows(self.odd, raw, time - self.odd_time, self.rule)
+            self.odd, self.odd_time, self.agreed = raw, time, self.agreed + 1 if agrees else 1
+            if self.agreed < CONFIRMATIONS:
                 return None
             counted = raw <= rule.at_once + rule.per_second * max(time - self.time, 0.0)
             self.excess = 0.0 if raw < last and counted else raw - (last - self.excess)
@@ -92,12 +95,6 @@ class Followed:
 
     def repeated(self, time: MonotonicTime) -> None:
         self.time = time
-
-    def _proven(self, raw: float, time: MonotonicTime) -> bool:
-        """Return whether enough reads in a row agree with this one, which does not go on from the last one believed."""
-        agrees = self.odd is not None and _grows(self.odd, raw, time - self.odd_time, self.rule)
-        self.odd, self.odd_time, self.agreed = raw, time, self.agreed + 1 if agrees else 1
-        return self.agreed >= CONFIRMATIONS
 
 
 def _grows(before: float, after: float, seconds: float, rule: Growth) -> bool:

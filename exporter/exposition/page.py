@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from prometheus_client import REGISTRY
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString  # pyright: ignore[reportUnknownVariableType]
 
 from exporter.core.families import AnyFamily, Block, Columns, Shown, Type, Values
@@ -75,7 +74,10 @@ class Renderer:
                 if text.lines:
                     families.setdefault(name, []).append(text.lines)
         self._texts = texts
-        encode, content_type = _negotiate(accept)
+        try:
+            encode, content_type = choose_encoder(_REWRITING.sub("escaping=underscores", accept))
+        except (TypeError, ValueError):  # a version that is no number
+            encode, content_type = choose_encoder("")
         is_openmetrics = content_type.startswith("application/openmetrics-text")
         parts = [(forms[name], lines) for name, lines in families.items()]
         page = "".join(["".join((form.headers[is_openmetrics], *lines)) for form, lines in parts if form])
@@ -127,14 +129,6 @@ class _Form:
         if not _ESCAPED.isdisjoint("".join(values)):
             values = tuple(map(_escape, values))
         return self._series_format % tuple([values[place] for place in self._order])
-
-
-def _negotiate(accept: str) -> tuple[Callable[[Collector], bytes], str]:
-    """Return the client library's encoder and content type."""
-    try:
-        return choose_encoder(_REWRITING.sub("escaping=underscores", accept))
-    except (TypeError, ValueError):  # a version that is no number
-        return choose_encoder("")
 
 
 def _number(value: float) -> str:

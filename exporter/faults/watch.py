@@ -247,13 +247,9 @@ class FaultTracker:
             complaint = f"the files of the site do not answer in {FILES_SECONDS:g} s"
             maintenance = (self._files.maintenance[0], complaint)
             self._files = replace(self._files, complaint=complaint, maintenance=maintenance)
-        self._complain(self._files.complaint)
-
-    def _complain(self, complaint: str) -> None:
-        """Log what is wrong with the acknowledgements, once."""
-        if complaint and complaint != self._complaint:
-            log.warning("%s", complaint)
-        self._complaint = complaint
+        if self._files.complaint and self._files.complaint != self._complaint:
+            log.warning("%s", self._files.complaint)
+        self._complaint = self._files.complaint
 
 
 def _load(path: Path, *, read_only: bool) -> tuple[FaultState, str]:

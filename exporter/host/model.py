@@ -148,3 +148,18 @@ def busiest(found: Sequence[ThreadLoad]) -> ThreadLoad:
     most = max(shares)
     polling = {each.polling for each in found if each.share is not None and each.share >= most - _TIE_MARGIN}
     return ThreadLoad(most, False if False in polling else None if None in polling else True)
+
+
+@record
+class Rank:
+    """One reporting process. `phases` are the fractions of the last seconds in each phase; they may overlap.
+
+    `step_seconds` is the time of a step without waiting for other ranks; None if it does not report both.
+    """
+
+    pid: int
+    name: str = ""
+    phases: Mapping[str, float] = field(default_factory=dict[str, float])
+    step_seconds: float | None = None
+    advances: bool = False
+    """Its last report is fresh, and has more steps than the one before."""

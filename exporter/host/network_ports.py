@@ -108,7 +108,16 @@ class PortWatch:
             found |= {"slow"} if port.rate is not None and port.rate < best else set()
         elif port.state and (past.active or (alike and port.physical_state != "disabled")):
             found.add("down")
-        if _has_errors(past.errors[0][1], port.errors):
+        before = past.errors[0][1]
+        more = {
+            name: count - before[name]
+            for name, count in port.errors.items()
+            if name in before and name not in _HARMLESS
+        }
+        if (
+            any(more.get(name, 0.0) > 0 for name in _LINK_LOSS_ERRORS)
+            or sum(max(0.0, each) for each in more.values()) > _MAX_ERRORS
+        ):
             found.add("errors")
         return frozenset(found)
 
@@ -116,14 +125,6 @@ class PortWatch:
 def _kind(port: Port) -> tuple[str, str, str, str]:
     function = port.path[-1].rpartition(".")[2] if port.path else ""
     return (port.board, port.link_layer, port.port, function)
-
-
-def _has_errors(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
-    more = {name: count - before[name] for name, count in after.items() if name in before and name not in _HARMLESS}
-    return (
-        any(more.get(name, 0.0) > 0 for name in _LINK_LOSS_ERRORS)
-        or sum(max(0.0, each) for each in more.values()) > _MAX_ERRORS
-    )
 
 
 def nearest(port: Port, gpus: Sequence[GpuSeat]) -> tuple[tuple[GpuSeat, str], ...]:

@@ -10,10 +10,9 @@ from exporter.attribution.owner import Owner, Target
 from exporter.core.clock import UnixTime
 from exporter.core.record import record
 from exporter.core.units import Fraction, Joules
-from exporter.host.model import HostSignals
+from exporter.host.model import HostSignals, Rank
 from exporter.ledger.states import STATES
 from exporter.ledger.states.state import NO_CLOCKS, ClockHistory, Comparison, Signals, UsageHistory
-from exporter.progress.progress import Rank
 
 Seconds = tuple[float, ...]
 """One number per state, in the order of STATES."""

@@ -57,7 +57,8 @@ def spin_of(now: Mapping[str, float], before: RankActivity, limits: Limits) -> S
     power, draws = now.get("power_of_limit"), before.computing.get("power_of_limit", 0.0)
     if power is None or not of_busy.keys() >= rest.keys() or of_busy.get("sm_active", 0.0) > limits[SPIN_SM]:
         return Spin.NO
-    fell, low = _fell(of_busy, before.computing, units), power <= limits[SPIN_POWER] * draws
+    most, low = max([before.computing.get(name, 0.0) for name in units]), power <= limits[SPIN_POWER] * draws
+    fell = most > 0.0 and all(of_busy[name] <= _FELL_TO * most for name in units)
     near = all(of_busy[name] <= _DOUBTFUL[name] * limit for name, limit in rest.items())
     if not (fell or near) or not (low or power < limits[POWER_LOW]):
         return Spin.NO
@@ -67,12 +68,6 @@ def spin_of(now: Mapping[str, float], before: RankActivity, limits: Limits) -> S
     still = before.stuck >= _SUSPECT_AFTER_SECONDS and of_busy["memory_activity"] <= _STILL
     seen = (fell and power < draws) or (at_rest and low and draws >= limits[POWER_LOW])
     return Spin.YES if still or seen else Spin.POSSIBLE
-
-
-def _fell(of_busy: Mapping[str, float], computing: Mapping[str, float], units: Sequence[str]) -> bool:
-    """Return whether all units hardly work now, by what the busiest did when it computed."""
-    most = max([computing.get(name, 0.0) for name in units])
-    return most > 0.0 and all(of_busy[name] <= _FELL_TO * most for name in units)
 
 
 def computing_levels(before: RankActivity, now: Mapping[str, float], spin: Spin, seconds: float) -> Mapping[str, float]:

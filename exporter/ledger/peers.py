@@ -7,12 +7,11 @@ from statistics import median
 from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
-from exporter.host.model import HostSignals
+from exporter.host.model import HostSignals, Rank
 from exporter.ledger.account import OwnerEntry, Reading
 from exporter.ledger.division import Division, OwnerUsage
 from exporter.ledger.states import INDEX
 from exporter.ledger.states.state import NO_HOST, UsageHistory
-from exporter.progress.progress import Rank
 
 _WAITS = 0.5
 """Fraction of a cycle spent waiting from which a target waits."""

@@ -19,7 +19,7 @@ from exporter.ledger.hangs import STUCK_SECONDS, Spin, computing_levels, spin_of
 from exporter.ledger.peers import Peers, works
 from exporter.ledger.states.host_waits import ON_DEMAND, PRESSURE_FLOOR, WAIT_COVER
 from exporter.ledger.states.idle import takes_part
-from exporter.ledger.states.state import NO_HISTORY, NO_HOST, Comparison, Limits, RankActivity, Signals, UsageHistory
+from exporter.ledger.states.state import NO_HISTORY, NO_HOST, Comparison, Limits, RankActivity, Signals
 
 _WINDOW_SECONDS, _WARM_UP_SECONDS = 60.0, 17.0
 """Sums fade over the first. Below the second, which they reach after 20 s, no rank is accused."""
@@ -109,7 +109,8 @@ def compare_ranks(
         past = pasts.get(uuid, NO_HISTORY)
         rank = _sum_activity(uuid, past.activity, signals, current.seconds, limits)
         rank = rank._replace(ran=past.ran, kept=past.kept_seconds, pids=allocations[0].pids)
-        ranks.setdefault(owner, {})[uuid] = rank._replace(takes_part=_takes_part(uuid, pasts, limits))
+        others_last = min([each.uncomputed_seconds for other, each in pasts.items() if other != uuid], default=0.0)
+        ranks.setdefault(owner, {})[uuid] = rank._replace(takes_part=takes_part(past, others_last, limits))
     return {
         (owner, uuid): compared
         for owner, each in ranks.items()
@@ -130,15 +131,11 @@ def _of_owner(
     )
     for work in works(owner, list(ranks), peers):
         if len(work) > 1 or spread:
-            connected = _connected([ranks[uuid].pids for uuid in work], host.connected)
+            pids, connected = [set(ranks[uuid].pids) for uuid in work], None
+            if all(each and host.connected.keys() >= each for each in pids):
+                groups = [{host.connected[pid] for pid in each} for each in pids]
+                connected = bool(set[int].intersection(*groups))  # one group has processes of each rank
             yield from _compare([ranks[uuid] for uuid in work], job._replace(connected=connected), limits).items()
-
-
-def _connected(pids: Sequence[Collection[int]], groups: Mapping[int, int]) -> bool | None:
-    """Return whether one group has processes of each rank. `pids` are those of each."""
-    if not all(each and groups.keys() >= set(each) for each in pids):
-        return None
-    return bool(set[int].intersection(*[{groups[pid] for pid in each} for each in pids]))
 
 
 def _hangs(current: LedgerInput, owner: Owner) -> bool | None:
@@ -147,11 +144,6 @@ def _hangs(current: LedgerInput, owner: Owner) -> bool | None:
     if verdict == "moving" or any(rank.advances for rank in current.ranks.get(owner, ())):
         return False
     return True if verdict in _HANGS else None
-
-
-def _takes_part(uuid: str, pasts: Mapping[str, UsageHistory], limits: Limits) -> bool:
-    others_last = min([past.uncomputed_seconds for other, past in pasts.items() if other != uuid], default=0.0)
-    return takes_part(pasts.get(uuid, NO_HISTORY), others_last, limits)
 
 
 def _sum_activity(uuid: str, before: RankActivity, signals: Signals, seconds: float, limits: Limits) -> _Rank:

@@ -12,23 +12,9 @@ from dataclasses import dataclass, field
 from exporter.attribution.owner import Owner
 from exporter.core.clock import MonotonicTime
 from exporter.core.record import record
+from exporter.host.model import Rank
 from exporter.progress.protocol import Report
 from exporter.progress.reporters import Process, Reporter
-
-
-@record
-class Rank:
-    """One reporting process. `phases` are the fractions of the last seconds in each phase; they may overlap.
-
-    `step_seconds` is the time of a step without waiting for other ranks; None if it does not report both.
-    """
-
-    pid: int
-    name: str = ""
-    phases: Mapping[str, float] = field(default_factory=dict[str, float])
-    step_seconds: float | None = None
-    advances: bool = False
-    """Its last report is fresh, and has more steps than the one before."""
 
 
 @record

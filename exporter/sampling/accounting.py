@@ -151,9 +151,7 @@ class Accounting:
             *_filled(NCCL_FAMILIES if view.nccl else (), view.nccl),
             *_filled(NETWORK_PORT_FAMILIES if view.ports.ports else (), view.ports),
             *self._progress.blocks(view.reported, self._ledger.owners),
-            *self._owner_blocks(
-                Cycle(at, current.seconds, _usage(self._ledger), _models(gpus), joined.ownership, current.work)
-            ),
+            *self._owner_blocks(gpus, current, joined.ownership, at),
         )
         return AccountingResult(
             ownership=joined.ownership,
@@ -170,22 +168,18 @@ class Accounting:
             dropped={"process_limit": self._dropped, "watch_budget": view.skipped_tasks},
         )
 
-    def _owner_blocks(self, cycle: Cycle) -> Iterator[Block]:
-        return _filled(ACCOUNTING_FAMILIES, self._node.update(cycle)) if self._node else iter(())
-
-
-def _usage(ledger: Ledger) -> tuple[Usage, ...]:
-    return tuple(
-        [
+    def _owner_blocks(
+        self, gpus: Sequence[Gpu], current: LedgerInput, ownership: Ownership, at: Moment
+    ) -> Iterator[Block]:
+        if not self._node:
+            return
+        usage = [
             Usage(row.owner, row.gpu, row.profile, {STATES[at]: part for at, part in row.states}, row.used, row.joules)
-            for row in ledger.usage
+            for row in self._ledger.usage
         ]
-    )
-
-
-def _models(gpus: Sequence[Gpu]) -> Mapping[str, str]:
-    """Return the models by GPU uuid."""
-    return {gpu.device.uuid: info.model for gpu in gpus if (info := reading(gpu, "info", Info))}
+        models = {gpu.device.uuid: info.model for gpu in gpus if (info := reading(gpu, "info", Info))}
+        cycle = Cycle(at, current.seconds, tuple(usage), models, ownership, current.work)
+        yield from _filled(ACCOUNTING_FAMILIES, self._node.update(cycle))
 
 
 _MAX_IN_QUESTION = 64

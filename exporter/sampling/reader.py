@@ -263,7 +263,9 @@ class _TargetRead:
         if self._target.fails():  # it has nothing since all its calls fail: that may be over soon
             return DriverError(self._target.losses().words), *self._after_failure(collector.name)
         refused = self._refusals.get(collector.name, 0) + 1
-        return None, refused, self._monotonic + _pause(collector, refused)
+        pause = min(_FIRST_RETRY_SECONDS * 2.0 ** min(refused - 1, 16), _MAX_RETRY_SECONDS)
+        pace = collector.pace.value if collector.pace is not Pace.ONCE else 0.0
+        return None, refused, self._monotonic + max(pause, pace)
 
     def _after_failure(self, name: str) -> tuple[int, MonotonicTime]:
         """Return the failures in a row and the next time to read."""
@@ -277,9 +279,3 @@ class _TargetRead:
 def _late(clock: MonotonicClock, began: MonotonicTime) -> float:
     late = clock() - began
     return late if late > _LATE_SECONDS else 0.0
-
-
-def _pause(collector: AnyCollector, refused: int) -> float:
-    """Seconds until a collector of which the device had nothing, `refused` times in a row, is asked again."""
-    pause = min(_FIRST_RETRY_SECONDS * 2.0 ** min(refused - 1, 16), _MAX_RETRY_SECONDS)
-    return max(pause, collector.pace.value if collector.pace is not Pace.ONCE else 0.0)

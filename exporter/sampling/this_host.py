@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from exporter.core.lookup import Lookup
 from exporter.core.threads import Threads
 from exporter.host import rdma
 from exporter.host.command import masked_command_line
-from exporter.host.model import HostProcess
 from exporter.host.namespace import own_cgroup, sees_all_processes
 from exporter.host.network_ports import NO_PORTS, READ_SECONDS, GpuSeat, NetworkPorts, PortWatch
 from exporter.host.process import SOURCE as USER_DATABASE
@@ -132,7 +131,13 @@ class ThisHost:
         now, progress = question.at.monotonic, self._progress
         processes = self._processes.read_all(question.pids)
         if self._command_lines:
-            processes = self._with_arguments(processes)
+            # Arguments are read once for each process: programs seldom change them, and the kernel may let us wait.
+            keys = {pid: (pid, process.start_time) for pid, process in processes.items()}
+            self._arguments.keep(set(keys.values()))
+            processes = {
+                pid: replace(process, arguments=self._arguments.get(keys[pid]) or "")
+                for pid, process in processes.items()
+            }
         running = self._exited.remaining(question.listed, processes)
         view = HostView(processes=processes, running=running)
         yield view
@@ -157,12 +162,6 @@ class ThisHost:
 
     def reread(self, pids: Sequence[int]) -> None:
         self._usage.threads.reread(pids)
-
-    def _with_arguments(self, found: Mapping[int, HostProcess]) -> Mapping[int, HostProcess]:
-        """Arguments are read once for each process: programs seldom change them, and the kernel may let us wait."""
-        keys = {pid: (pid, process.start_time) for pid, process in found.items()}
-        self._arguments.keep(set(keys.values()))
-        return {pid: replace(process, arguments=self._arguments.get(keys[pid]) or "") for pid, process in found.items()}
 
     def _health(self) -> Iterator[SourceHealth]:
         users = self._users.health()

@@ -80,7 +80,9 @@ class BasicAuth:
         name, password = _credentials(header)
         if not name:
             return Verdict.REFUSED
-        if self._remembered(name, password):
+        import hmac  # noqa: PLC0415 - loads OpenSSL, where there are passwords
+
+        if hmac.compare_digest(self._right.get(name, b""), self._stands_for(password)):
             return Verdict.ALLOWED
         guesses = self._guesses.get(peer)
         return Verdict.WAIT if guesses is not None and guesses.empty() else None
@@ -106,11 +108,6 @@ class BasicAuth:
                 del self._guesses[next(iter(self._guesses))]
             self._guesses[peer] = TokenBucket(_GUESS_SECONDS, _GUESSES, self._clock)
         return self._guesses[peer]
-
-    def _remembered(self, name: str, password: str) -> bool:
-        import hmac  # noqa: PLC0415 - loads OpenSSL, where there are passwords
-
-        return hmac.compare_digest(self._right.get(name, b""), self._stands_for(password))
 
     def _stands_for(self, password: str) -> bytes:
         import hashlib  # noqa: PLC0415 - the same

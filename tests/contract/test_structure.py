@@ -10,6 +10,7 @@ import pytest
 
 from tests.structure import (
     DAEMON,
+    KEPT_HELPERS,
     MAX_FILE_LINES,
     MAX_FLOORS,
     MAX_LINES,
@@ -25,6 +26,7 @@ from tests.structure import (
     lengths,
     loose,
     sizes,
+    small_helpers,
     upward,
 )
 
@@ -114,11 +116,32 @@ def test_folders_keep_their_size() -> None:
     assert sum(modules for modules, _ in sizes().values()) <= MAX_MODULES
 
 
-def test_daemon_keeps_its_floors() -> None:
-    found = floors()
-
-    assert max(found[folder] for folder in DAEMON) <= MAX_FLOORS
+def test_tree_keeps_its_floors() -> None:
+    assert max(floors().values()) <= MAX_FLOORS
 
 
 def test_files_are_short() -> None:
     assert {str(path): lines for path, lines in lengths().items() if lines > MAX_FILE_LINES} == {}
+
+
+@pytest.mark.parametrize(
+    ("call", "found"),
+    [("return _add(1)", ["_add"]), ("return [_add(each) for each in x]", []), ("return x and _add(1)", [])],
+)
+def test_small_helper_is_found_where_it_could_be_written_in_its_caller(call: str, found: list[str]) -> None:
+    source = f"def _add(y):\n    z = y + 1\n    return z\ndef use(x):\n    {call}\n"
+
+    assert list(small_helpers(source)) == found
+
+
+def test_helper_of_four_statements_or_with_two_callers_stays() -> None:
+    assert not list(
+        small_helpers("def _f():\n    a = 1\n    b = 2\n    c = 3\n    return a\ndef g():\n    return _f()\n")
+    )
+    assert not list(small_helpers("def _f():\n    return 1\ndef g():\n    return _f()\ndef h():\n    return _f()\n"))
+
+
+def test_small_helpers_are_written_in_their_callers() -> None:
+    found = {(path.name, name) for path in ROOT.rglob("*.py") for name in small_helpers(path.read_text())}
+
+    assert found == set(KEPT_HELPERS.items())

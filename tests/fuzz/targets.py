@@ -103,7 +103,7 @@ def _head(data: bytes) -> object:
         return None
     found = connection._environ(event, "peer")
     accept, encoding = (str(found.get(name, "")) for name in ("HTTP_ACCEPT", "HTTP_ACCEPT_ENCODING"))
-    return page._negotiate(accept)[1], gzip_accepted(encoding)
+    return page.PageStore().page(accept)[0], gzip_accepted(encoding)
 
 
 def _pod(data: bytes) -> object:

@@ -79,7 +79,7 @@ FAULTS = (
     ),
     Fault(
         "sampling/reader.py",
-        "self._monotonic + _pause(collector, refused)",
+        "self._monotonic + max(pause, pace)",
         "self._monotonic",
         "unit/sampling/test_reader.py",
     ),
@@ -184,7 +184,7 @@ FAULTS = (
         "unit/collectors/test_xid.py",
     ),
     Fault("collectors/xid.py", "{domain:04x}", "{domain:08x}", "unit/collectors/test_xid.py"),
-    Fault("driver/plausibility.py", "agreed >= CONFIRMATIONS", "agreed >= 0", "unit/driver/test_checked_device.py"),
+    Fault("driver/plausibility.py", "agreed < CONFIRMATIONS", "agreed < 0", "unit/driver/test_checked_device.py"),
     Fault(
         "driver/plausibility.py",
         "_PERCENT = Range(0, 100)",

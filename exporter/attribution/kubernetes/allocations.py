@@ -7,7 +7,7 @@ monitors (`adminAccess`), and slots of schedulers that choose the GPU themselves
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
@@ -115,7 +115,16 @@ class AllocationResolver:
         on_their_own = {pod for pod, _ in entries & runs}
         self._used = entries & (self._used | runs)
         known = self._refuted & {pod for pod, _ in entries}
-        self._refuted = (known | _refuted(entries, runs, listed.exclusive)) - on_their_own
+        exclusive = listed.exclusive
+        whole = entries & exclusive.keys()
+        refuted = {  # a device runs another pod that has it whole as well, without a claim in common
+            pod
+            for pod, uuid in whole
+            for other in whole & runs
+            if other[1] == uuid and other[0] != pod
+            if exclusive[other] != exclusive[pod, uuid] or not exclusive[other]
+        }
+        self._refuted = (known | refuted) - on_their_own
         # A pod with slots of shared devices that runs on none of them: its scheduler chose another device.
         with_slots = {pod for pod, _ in entries} - {pod for pod, _ in entries & listed.exclusive.keys()}
         moved = (with_slots & {pod for pod, _ in runs}) - on_their_own
@@ -151,19 +160,6 @@ class AllocationResolver:
         return {(pod, uuid) for pod, uuid in unlisted if uuid in reserved and pod not in monitors}
 
 
-def _refuted(
-    entries: AbstractSet[PodTarget], runs: AbstractSet[PodTarget], exclusive: Mapping[PodTarget, str]
-) -> AbstractSet[PodName]:
-    """Return pods of which a device runs another pod that has it whole as well, without a claim in common."""
-    whole = entries & exclusive.keys()
-    return {
-        pod
-        for pod, uuid in whole
-        for other in whole & runs
-        if other[1] == uuid and other[0] != pod and (exclusive[other] != exclusive[pod, uuid] or not exclusive[other])
-    }
-
-
 def _given(
     listed: PodAllocations,
     kept: AbstractSet[PodTarget],
@@ -195,14 +191,12 @@ def _shared_by_groups(
         for uuid in amounts if members else ():
             exclusive.pop((name, uuid), None)
             for member in members:
-                places = _places(member, uuid, running)
+                # The containers that run there, else its only one.
+                places = [
+                    place for place, uuids in running.items() if place.pod_name == member.pod_name and uuid in uuids
+                ]
+                containers = {container for container, _ in member.containers.values()}
+                places = places or [PodPlace(*member.pod_name, containers.pop() if len(containers) == 1 else "")]
                 fraction = member.gpu_fraction
                 found |= {each: {**found[each], uuid: fraction and fraction / len(places)} for each in places}
     return replace(listed, given=found, exclusive=exclusive)
-
-
-def _places(pod: Pod, uuid: str, running: Mapping[PodPlace, AbstractSet[str]]) -> Sequence[PodPlace]:
-    """Return the containers of a pod that run there, else its only one."""
-    found = [place for place, uuids in running.items() if place.pod_name == pod.pod_name and uuid in uuids]
-    containers = {container for container, _ in pod.containers.values()}
-    return found or [PodPlace(*pod.pod_name, next(iter(containers)) if len(containers) == 1 else "")]

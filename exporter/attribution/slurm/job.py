@@ -111,6 +111,10 @@ def parse_job(text: str) -> Job | None:
         name = _HET_SET.sub("", name)  # Slurm 22.05 has it here
     own = _FREE.split(text[user.end() :], maxsplit=1)[0]
     groups = list(_GROUP.finditer(own))
+    try:  # Slurm's local time, or `Unknown`
+        start = UnixTime(time.mktime(time.strptime(_value(own, "StartTime"), "%Y-%m-%dT%H:%M:%S")))
+    except (ValueError, OverflowError):
+        start = None
     return Job(
         id=head["id"],
         array_job=_number_of(head, "ArrayJobId"),
@@ -124,7 +128,7 @@ def parse_job(text: str) -> Job | None:
         qos=_value(own, "QOS"),
         state=_value(own, "JobState"),
         time_limit_seconds=duration(_value(own, "TimeLimit")),
-        start_time=_timestamp(_value(own, "StartTime")),
+        start_time=start,
         node_count=natural(_value(own, "NumNodes").partition("-")[0]),
         task_count=natural(_value(own, "NumTasks").partition("-")[0]),
         restarts=natural(_value(own, "Restarts")),
@@ -217,14 +221,6 @@ def duration(text: str) -> float | None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
-
-
-def _timestamp(text: str) -> UnixTime | None:
-    """Parse scontrol's local time; None for `Unknown`."""
-    try:
-        return UnixTime(time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S")))
-    except (ValueError, OverflowError):
-        return None
 
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"

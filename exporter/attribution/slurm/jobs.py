@@ -248,10 +248,11 @@ class Jobs:
         present = self.slurm.node.present or running
         readable = [group for group in index.groups if _is_untracked(group.cgroup)] if present else []
         environs = self.environments.of({pid: index.hosts[pid].start_time for group in readable for pid in group.pids})
-        return environs, {
-            pid: environ.job.id
-            for pid, environ in environs.items()
-            if environ.job.id and self._may_be_of(index.hosts[pid].user, environ.job.id, tracked)
+        named = [(pid, environ.job.id, index.hosts[pid].user) for pid, environ in environs.items() if environ.job.id]
+        return environs, {  # an environment is the user's text: it may not name another user's job
+            pid: job
+            for pid, job, user in named
+            if user in ("", "root") or (self._user(job) or tracked.get(job, "")) in ("", user)
         }
 
     def _conflicts(self, running: Iterable[_Running], allocations: Mapping[str, JobAllocation]) -> Counter[str]:
@@ -261,13 +262,6 @@ class Jobs:
         used = {(each.job, uuid) for each in running if each.job in allocations for uuid in each.targets}
         elsewhere = (allocations[job].source for job, uuid in used if uuid not in allocations[job].targets)
         return Counter({STEPS: len(contest)}) + Counter(elsewhere)
-
-    def _may_be_of(self, user: str, job: str, tracked: Mapping[str, str]) -> bool:
-        """Return whether a user's process may name a job: an environment is the user's text, so not another user's job.
-
-        `tracked` are the users that run in the cgroups of jobs.
-        """
-        return user in ("", "root") or (self._user(job) or tracked.get(job, "")) in ("", user)
 
     def _user(self, job: str) -> str:
         """Return the user of a job by Slurm or the kernel; empty where neither reports it."""

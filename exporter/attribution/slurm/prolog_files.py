@@ -208,7 +208,9 @@ class MappingFolder:
 
     def read(self) -> PrologFiles:
         """Raises OSError."""
-        signatures = _signatures(self._folder)
+        # They change whenever a file does: epilogs put new files in place, prologs add lines.
+        listed = _listed(self._folder, _owners(self._folder)).items()
+        signatures = frozenset((name, at.st_ino, at.st_size, at.st_mtime_ns) for name, at in listed)
         if signatures != self._signatures:
             before, changed = self._files, self._folder.stat().st_mtime
             files = read(self._folder)
@@ -217,9 +219,3 @@ class MappingFolder:
             self._files = replace(files, ended={job: end for job, end in ended.items() if job not in files.devices})
             self._signatures = signatures  # as it was before: what was written meanwhile is read next time
         return self._files
-
-
-def _signatures(folder: Path) -> frozenset[tuple[str, int, int, int]]:
-    """Return what changes whenever a file does: epilogs put new files in place, prologs add lines. Raises OSError."""
-    files = _listed(folder, _owners(folder))
-    return frozenset((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in files.items())

@@ -177,7 +177,10 @@ class Reconciliation:
         left = {job for job, each in ended.items() if each.left_programs}
         lost = set(present) if present and self._slurmd_is_lost(now) else set[str]()
         doubtful = stepless | (contested & present.keys()) | left | lost
-        asked = {job for job in doubtful if self._is_due(job, now)}
+        # Of a lost slurmd at once, and soon again, as slurmctld gives its jobs up later.
+        asked = {
+            job for job in doubtful if now - self._checked_at(job) >= min(RECHECK_SECONDS, (now - self._lost_at) / 2)
+        }
         asked |= {job for job in ended if job in steps.jobs or job not in left} - lost  # they may be back
         contained = bool(asked) and self._steps_visible and "Contain" in self._setting("PrologFlags")
         for job in sorted(sorted(asked), key=self._checked_at)[:MAX_ASKED]:
@@ -201,10 +204,6 @@ class Reconciliation:
         since = self._lost_at if self._lost_at > NEVER else now
         self._lost_at = since if lost else NEVER
         return lost
-
-    def _is_due(self, job: str, now: MonotonicTime) -> bool:
-        """Return whether to ask: of a lost slurmd at once, and soon again, as slurmctld gives its jobs up later."""
-        return now - self._checked_at(job) >= min(RECHECK_SECONDS, (now - self._lost_at) / 2)
 
     def _checked_at(self, job: str) -> MonotonicTime:
         return self._checked.get(job, NEVER)

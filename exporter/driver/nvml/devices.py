@@ -207,7 +207,10 @@ def _instance(session: Session, gpu: NvmlDevice, handle: ctypes.c_void_p, slots:
     compute_instance = library.bound("nvmlDeviceGetComputeInstanceId", handle)
     target = _target(session, uuid, handle, (gpu.target.handle, gpu_instance))
     device = NvmlDevice(session, target, gpu.index, uuid)
-    attributes = _attributes(target)
+    try:
+        attributes = structs.record(target, structs.ATTRIBUTES)()
+    except UnsupportedError:
+        attributes = None
     name = device.told("nvmlDeviceGetName") or ""
     profile = name.rpartition("MIG ")[2] if "MIG " in name else ""
     slices = attributes.computeInstanceSliceCount if attributes else compute_slices(profile)
@@ -216,13 +219,6 @@ def _instance(session: Session, gpu: NvmlDevice, handle: ctypes.c_void_p, slots:
     device.pci_bus_id, device.minor, device.parent_uuid = gpu.pci_bus_id, gpu.minor, gpu.uuid
     device.mig = Mig(gpu_instance, compute_instance, profile, Fraction(min(1.0, (slices or 1) / slots)))
     return device
-
-
-def _attributes(target: DeviceHandle) -> Any:
-    try:
-        return structs.record(target, structs.ATTRIBUTES)()
-    except UnsupportedError:
-        return None
 
 
 def _target(

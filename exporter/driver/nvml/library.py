@@ -17,15 +17,6 @@ _MPS_VIEW = "NVML_MPS_DEVICE_ENUMERATION"
 """Variable of MPS. With it, NVML shows the devices as MPS clients see them, and most readings are not supported."""
 
 
-def _not_found() -> str:
-    """Return what was not found, and where."""
-    own = os.environ.get("LD_LIBRARY_PATH", "")
-    return (
-        f"libnvidia-ml.so.1 was not found, neither in LD_LIBRARY_PATH ({own or 'not set'}) nor in the linker's cache "
-        "(ldconfig -p), /lib and /usr/lib: install NVIDIA's driver; a container gets it from NVIDIA's container toolkit"
-    )
-
-
 class Library:
     """libnvidia-ml.so.1, which stays mapped for the life of the process once it was found."""
 
@@ -42,7 +33,13 @@ class Library:
             self.bound("nvmlInit")
         except (DriverGoneError, DriverMismatchError) as error:
             if error.code == "LIBRARY_NOT_FOUND":
-                raise DriverGoneError(_not_found(), error.code) from None
+                own = os.environ.get("LD_LIBRARY_PATH", "")
+                raise DriverGoneError(
+                    f"libnvidia-ml.so.1 was not found, neither in LD_LIBRARY_PATH ({own or 'not set'}) nor in the "
+                    "linker's cache (ldconfig -p), /lib and /usr/lib: install NVIDIA's driver; a container gets it "
+                    "from NVIDIA's container toolkit",
+                    error.code,
+                ) from None
             raise
         except DriverError as error:
             raise DriverGoneError(str(error), error.code) from error
@@ -95,7 +92,11 @@ class Library:
             return getattr(nvml, function)(*args)
         except nvml.NVMLError as error:
             mapped = error_for(error.value, function)
-            if mapped.code == "FUNCTION_NOT_FOUND" and not _exported(function):
+            # Where the library has the C function behind the binding's wrapper, under any version, this was the
+            # answer of one device at one moment, and the next may differ.
+            if mapped.code == "FUNCTION_NOT_FOUND" and not any(
+                hasattr(nvml.nvmlLib, f"{function}{suffix}") for suffix in ("", "_v1", "_v2", "_v3", "_v4")
+            ):
                 self._missing.add(function)
             raise mapped from None
         except LIBRARY_MISMATCH:
@@ -118,11 +119,3 @@ def _lacking(function: str) -> UnsupportedError:
 
 def _lack(symbol: str, *_args: object) -> NoReturn:
     raise _lacking(symbol)
-
-
-def _exported(function: str) -> bool:
-    """Return whether the library has the C function behind the binding's wrapper, under any version.
-
-    Then a FUNCTION_NOT_FOUND was the answer of one device at one moment, and the next may differ.
-    """
-    return any(hasattr(nvml.nvmlLib, f"{function}{suffix}") for suffix in ("", "_v1", "_v2", "_v3", "_v4"))

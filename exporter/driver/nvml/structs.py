@@ -78,7 +78,9 @@ ATTRIBUTES = Layout("nvmlDeviceGetAttributes_v2", 0, Struct("=8IQ"), _ATTRIBUTES
 
 def record(target: DeviceHandle, layout: Layout, *given: int) -> Call:
     """Prepare a call that fills the struct; `given` are the fields that the caller sets, which come first."""
-    blank = _blank(layout, given)
+    size = layout.form.size
+    head = (size | layout.version << 24, *given) if layout.version else given
+    blank = b"".join(number.to_bytes(4, sys.byteorder) for number in head).ljust(size, b"\0")
     unpack, names, first = layout.form.unpack, layout.names, 1 if layout.version else 0
     buffer, convert = ctypes.create_string_buffer(len(blank)), layout.convert
 
@@ -87,12 +89,6 @@ def record(target: DeviceHandle, layout: Layout, *given: int) -> Call:
         return found if convert is None else convert(found)
 
     return target.filling(layout.symbol, (buffer,), buffer, blank, read)
-
-
-def _blank(layout: Layout, given: tuple[int, ...]) -> bytes:
-    size = layout.form.size
-    head = (size | layout.version << 24, *given) if layout.version else given
-    return b"".join(number.to_bytes(4, sys.byteorder) for number in head).ljust(size, b"\0")
 
 
 def newer_or_older(newer: Call, older: Call) -> Call:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -175,28 +175,16 @@ class NcclReader:
         """
         its, nodes = (network.namespace(self._procfs, each) for each in (pids[0], 1))
         alone = its is not None and its != nodes and not namespace.shares_network_namespace(self._procfs, pids[0])
-        names, users = self._names(pids), self._users(pids)
+        names = {*pids, *self._numbers(pids, "NSpid:", 1)}  # here and in their own pid namespaces
+        users = set(self._numbers(pids, "Uid:", 1, 3))  # real and effective
         return lambda answer: alone or (bool(answer.pids & names) and answer.user in users)
 
-    def _users(self, pids: Sequence[int]) -> frozenset[int]:
-        """Return the real and effective user ids of the processes."""
-        return frozenset(
-            number
-            for pid in pids
-            for line in lines(read_text(f"{self._procfs}/{pid}/status"))
-            if line.startswith("Uid:")
-            for word in line.split()[1:3]
-            if (number := natural(word)) is not None
-        )
-
-    def _names(self, pids: Sequence[int]) -> frozenset[int]:
-        """Return how the processes are called here and in their own pid namespaces."""
-        found = set(pids)
+    def _numbers(self, pids: Sequence[int], field: str, begin: int, end: int | None = None) -> Iterator[int]:
+        """Yield numbers from a field of /proc/PID/status of each process."""
         for pid in pids:
             for line in lines(read_text(f"{self._procfs}/{pid}/status")):
-                if line.startswith("NSpid:"):
-                    found.update(number for word in line.split()[1:] if (number := natural(word)) is not None)
-        return frozenset(found)
+                words = line.split()[begin:end] if line.startswith(field) else ()
+                yield from (number for word in words if (number := natural(word)) is not None)
 
 
 def _ranks(statuses: Statuses) -> Iterable[Sample]:

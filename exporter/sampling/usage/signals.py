@@ -45,7 +45,13 @@ def signals(before: Counters, after: Counters, seconds: float, cores: int) -> Ho
     if seconds <= 0:
         return HostSignals()
     found = {pid: _process(pid, before, after, seconds) for pid in sorted(after.tasks)}
-    processes = {pid: _paused(each) if pid in after.frozen else each for pid, each in found.items()}
+    # The kernel shows its tasks as asleep or in D state, by the version of its cgroups.
+    processes = {
+        pid: replace(each, stopped=True, blocked=0.0, receiving=0.0)
+        if pid in after.frozen and not each.stopped
+        else each
+        for pid, each in found.items()
+    }
     blocked = [each.blocked for each in processes.values() if each.blocked is not None]
     receiving = [each.receiving for each in processes.values() if each.receiving is not None]
     hot = busiest([ThreadLoad(each.hottest_thread, each.polling) for each in processes.values()])
@@ -124,13 +130,6 @@ def _process(pid: int, earlier: Counters, later: Counters, seconds: float) -> Pr
 
 _MIN_STARTED = 0.1
 """CPUs of processes that it started and that ended, from which they are part of its work."""
-
-
-def _paused(process: ProcessSignals) -> ProcessSignals:
-    """The kernel shows its tasks as asleep or in D state, by the version of its cgroups."""
-    return process if process.stopped else replace(process, stopped=True, blocked=0.0, receiving=0.0)
-
-
 _THREAD = "/task/"
 """Part of the place of a thread of the process itself; a child's has none."""
 

@@ -8,14 +8,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from exporter.config import logs
 from exporter.config.command_line import Page
 from exporter.config.kinds import boolean, positive_duration, text
+from exporter.config.logs import print_error
 from exporter.config.option import ConfigError, option, positional, section
 from exporter.core.printable import printable
 from exporter.core.threads import run_with_timeout
-from exporter.daemon import assembly, logs
+from exporter.daemon import assembly
 from exporter.daemon.config import DaemonConfig
-from exporter.daemon.logs import print_error
 from exporter.driver.interface import Driver, DriverError
 from exporter.host.text import exists, is_folder
 from exporter.tools.capture import record

@@ -292,7 +292,10 @@ def _masks(capture: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for device in capture["devices"]:
         for target in (device, *device["instances"]):
-            found[target["uuid"]] = _masked_uuid(target["uuid"])
+            prefix, _, rest = target["uuid"].partition("-")
+            digest = hashlib.sha256(rest.encode()).hexdigest()
+            groups = (digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32])
+            found[target["uuid"]] = "-".join((prefix, *groups))
         bus = device["pci_bus_id"]
         masked = f"0000:{0x10 + device['index']:02x}:00.0"
         if bus:
@@ -315,12 +318,6 @@ def _values(calls: Mapping[str, Any], function: str, name: str) -> Iterator[str]
         value = recorded.get(name)
         if isinstance(value, str) and value.strip("0"):
             yield value
-
-
-def _masked_uuid(uuid: str) -> str:
-    prefix, _, rest = uuid.partition("-")
-    digest = hashlib.sha256(rest.encode()).hexdigest()
-    return f"{prefix}-{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
 
 
 def _masked(value: Any, masks: Mapping[str, str]) -> Any:

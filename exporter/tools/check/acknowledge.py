@@ -13,11 +13,11 @@ from pathlib import Path
 
 from exporter.config.command_line import Page
 from exporter.config.kinds import text
+from exporter.config.logs import print_error
 from exporter.config.option import ConfigError, option, section
 from exporter.core.clock import UnixTime, unix_time
 from exporter.core.printable import printable
 from exporter.daemon.assembly import STATE_DIR, state_dir
-from exporter.daemon.logs import print_error
 from exporter.faults import state_file
 from exporter.faults.acknowledgements import NAME as ACKNOWLEDGED
 from exporter.faults.config import StateConfig

@@ -9,11 +9,12 @@ import time
 from dataclasses import replace
 from typing import cast
 
+from exporter.config import logs
 from exporter.config.command_line import Page
+from exporter.config.logs import print_error
 from exporter.config.option import ConfigError
 from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
-from exporter.daemon import assembly, logs
-from exporter.daemon.logs import print_error
+from exporter.daemon import assembly
 from exporter.faults.evaluate import AFTER_A_JOB, STAGES, Report, Stage, evaluate, unknown
 from exporter.faults.latch import LOST_AFTER_SECONDS
 from exporter.faults.model import FaultKind

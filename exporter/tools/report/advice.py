@@ -72,8 +72,12 @@ def of_job(
 ) -> tuple[Advice, ...]:
     """The above, and what only the sight of all its GPUs shows. Who moved had some after others: none was too many."""
     unused = () if moved else _unused(devices)
-    found = (("more_loaders", _INPUT, _idle_cpus(nodes)), ("unpinned", ("wait_cpu",), _copies(hours, devices)),
-             ("mixed_precision", ("computing",), _precision(devices)), ("profile", _POSSIBLE, _PROFILE))  # fmt: skip
+    copied = sum([device.copied_bytes or 0.0 for device in devices])
+    copies = _UNPINNED.format(words.gib(copied)) if copied >= _COPIES_MUCH * 3600 * allocated(hours) > 0 else ""
+    tensor_cores_unknown = bool(devices) and all(each.sm_active is None for each in devices)
+    found = (("more_loaders", _INPUT, _idle_cpus(nodes)), ("unpinned", ("wait_cpu",), copies),
+             ("mixed_precision", ("computing",), _NOT_KNOWN if tensor_cores_unknown else ""),
+             ("profile", _POSSIBLE, _PROFILE))  # fmt: skip
     least = _WORTH_SAYING * allocated(hours)
     amounts = [(state, sum([hours.get(each, 0.0) for each in states]), text) for state, states, text in found]
     more = [Advice(state, amount, text) for state, amount, text in amounts if text and amount > least]
@@ -89,16 +93,6 @@ def _idle_cpus(nodes: Sequence[NodeUse]) -> str:
     free = min([limit - used for limit, used in sizes], default=0.0)
     memory = f" and {words.gib(free)} of host memory" if free > 0 else ""
     return f"{idle:.0f} CPUs{memory} were free while GPUs waited: start more loader workers." if idle >= 1.0 else ""
-
-
-def _copies(hours: Hours, devices: Sequence[DeviceUse]) -> str:
-    copied = sum([device.copied_bytes or 0.0 for device in devices])
-    return _UNPINNED.format(words.gib(copied)) if copied >= _COPIES_MUCH * 3600 * allocated(hours) > 0 else ""
-
-
-def _precision(devices: Sequence[DeviceUse]) -> str:
-    """Return the advice for GPUs that cannot tell whether their tensor cores work."""
-    return _NOT_KNOWN if devices and all(each.sm_active is None for each in devices) else ""
 
 
 def _unused(devices: Sequence[DeviceUse]) -> Iterable[Advice]:

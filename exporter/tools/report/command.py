@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from exporter.config.command_line import Page
 from exporter.config.kinds import without_password
+from exporter.config.logs import print_error, write_utf8
 from exporter.config.option import ConfigError
 from exporter.core import site_file
 from exporter.core.clock import unix_time
 from exporter.core.printable import printable, printable_json
-from exporter.daemon.logs import print_error, write_utf8
 from exporter.host.text import exists
 from exporter.tools.report import formats, layout, promql, terminal
 from exporter.tools.report.accounting.database import Database

@@ -62,14 +62,15 @@ def job_report(client: Client, request: ReportRequest, prices: promql.PriceQueri
     steps = progress(wider, devices, allocated(hours))
     counted = any(steps.counted.values())
     limit = _said(info, "time_limit_seconds")
+    fields = ("workload", "job_name", "user", "account", "workload_namespace", "partition", "image")
     return JobReport(
-        name=_name(request.title, info),
+        name=Name(request.title, *(_said(info, field) for field in fields)),
         span=replace(span, time_limit=float(limit) if re.fullmatch(r"\d+(\.\d+)?", limit) else None),
         hours=hours,
         nodes=nodes,
         devices=devices,
         progress=steps,
-        cost=_cost(allocated(hours), devices, _prices(client, prices, *clusters, now=now)),
+        cost=_cost(allocated(hours), devices, client.instant(prices.by_kind, now), *clusters),
         advice=advice.of_job(hours, devices, nodes, moved=moved),
         used_hours=used,
         runs=runs(client, info, window(request.since), now, request.changed_at) if counted else None,
@@ -100,11 +101,6 @@ def nothing(client: Client, title: str, since: float, now: float) -> Exception:
         return NoMetricsError("this Prometheus has no metrics of gpu-exporter")
     last = f"{since / 86400:g} d" if since >= 86400 else f"{since / 3600:g} h"  # noqa: PLR2004 - a day
     return NoDataError(f"no data about {title} in the last {last}: unknown here, or no GPU was allocated")
-
-
-def _name(title: str, info: Sequence[Sample]) -> Name:
-    fields = ("workload", "job_name", "user", "account", "workload_namespace", "partition", "image")
-    return Name(title, *(_said(info, field) for field in fields))
 
 
 def _said(info: Sequence[Sample], label: str) -> str:
@@ -262,17 +258,15 @@ def _summed(ledgers: Iterable[Hours]) -> Hours:
     return _ordered(found)
 
 
-def _prices(client: Client, prices: promql.PriceQueries, cluster: str = "", *, now: float) -> Mapping[str, float]:
-    """Return the prices of a cluster by what devices are called."""
-    own = (sample for sample in client.instant(prices.by_kind, now) if sample.labels.get("cluster", "") == cluster)
-    return {
-        " MIG ".join(each.labels[name] for name in ("model", "profile") if each.labels.get(name)): each.value
-        for each in own
-    }
-
-
-def _cost(hours: float | None, devices: Sequence[DeviceUse], prices: Mapping[str, float]) -> float | None:
+def _cost(
+    hours: float | None, devices: Sequence[DeviceUse], listed: Iterable[Sample], cluster: str = ""
+) -> float | None:
     """So many GPU hours at the mean price of its GPUs, each counted by its share; None if a model has no price."""
+    prices = {
+        " MIG ".join(each.labels[name] for name in ("model", "profile") if each.labels.get(name)): each.value
+        for each in listed
+        if each.labels.get("cluster", "") == cluster
+    }
     weights = [
         (prices.get(device.model, prices.get(device.model.partition(" MIG ")[0])), device.share)
         for device in devices

@@ -349,28 +349,17 @@ def covers(digest: Digest) -> str:
 
 def _owners(rows: Sequence[Row], currency: str) -> Table:
     labels = tuple(label for label in rows[0].labels if any(row.labels[label] for row in rows))
-    columns = _numbers(currency)
-    head = (*(label.capitalize() for label in labels), *(title for title, _ in columns))
-    return _table(
-        head, [(*(row.labels[label] for label in labels), *(text(row) for _, text in columns)) for row in rows]
-    )
-
-
-_Column = tuple[str, Callable[[Row], str]]
-"""Head, and the text of a row."""
-
-
-def _numbers(currency: str) -> tuple[_Column, ...]:
-    def price(row: Row) -> str:
-        return "-" if row.price_wasted is None else words.money(row.price_wasted, currency)
-
-    return (
+    columns: tuple[tuple[str, Callable[[Row], str]], ...] = (
         (">Allocated", lambda row: words.hours(row.allocated)),
         (">Used", lambda row: words.hours(row.used)),
         (">Utilization", lambda row: words.percent(row.utilization)),
         (">MFU", lambda row: words.percent(row.model_flops_utilization)),
         (">MFU bound", lambda row: words.percent(row.model_flops_utilization_bound)),
         (">Wasted", lambda row: words.hours(row.wasted)),
-        (">Price of waste", price),
+        (">Price of waste", lambda row: "-" if row.price_wasted is None else words.money(row.price_wasted, currency)),
         ("Wasted on", lambda row: words.title(row.state)),
+    )
+    head = (*(label.capitalize() for label in labels), *(title for title, _ in columns))
+    return _table(
+        head, [(*(row.labels[label] for label in labels), *(text(row) for _, text in columns)) for row in rows]
     )

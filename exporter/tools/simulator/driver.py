@@ -132,7 +132,9 @@ class SimulatedGpu(_SimulatedDevice):
         if function == "nvmlDeviceGetSamples":
             return self._samples(now, *args)
         if function in {"nvmlDeviceGetProcessUtilization", "nvmlDeviceGetProcessesUtilizationInfo"}:
-            return self._process_samples(function, now, *args)
+            if self._gpu.mig or (function.endswith("Info") and self._gpu.branch < _DETAILS_SINCE):
+                raise unsupported(function)
+            return process_samples(self._gpu.targets[0], self._moments.epoch, now, *args)
         if function == "nvmlGpmMetricsGet":
             return refuse("GPM") if self._gpu.mig else self._gpm(self._gpu.targets[0], now, *args)
         return self._moments.system(function, *args)
@@ -142,11 +144,6 @@ class SimulatedGpu(_SimulatedDevice):
         if found is None:
             raise unsupported(f"samples of type {type_}")
         return found
-
-    def _process_samples(self, function: str, now: float, after: int) -> tuple[Record, ...]:
-        if self._gpu.mig or (function.endswith("Info") and self._gpu.branch < _DETAILS_SINCE):
-            raise unsupported(function)
-        return process_samples(self._gpu.targets[0], self._moments.epoch, now, after)
 
 
 class SimulatedInstance(_SimulatedDevice):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.daemon.logs import Journal, Json, Logfmt, to_journal
+from exporter.config.logs import Journal, Json, Logfmt, to_journal
 
 
 def record(level: int, message: str) -> logging.LogRecord:

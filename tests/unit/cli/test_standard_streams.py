@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from exporter.daemon.logs import prepare_streams, write_utf8
+from exporter.config.logs import prepare_streams, write_utf8
 
 
 def written(monkeypatch: pytest.MonkeyPatch, *, in_utf8: bool) -> bytes:

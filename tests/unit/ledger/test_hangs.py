@@ -9,10 +9,10 @@ import pytest
 
 from exporter.attribution.owner import Target
 from exporter.core.clock import UnixTime
+from exporter.host.model import Rank
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
 from exporter.ledger.states.state import Signals
-from exporter.progress.progress import Rank
 from tests.unit.ledger.test_accusations import HOPPER, JOB, SPINS, SPINS_WITHOUT_GPM, run, shares, straggling
 from tests.unit.ledger.test_signatures import AMPERE, CALM
 

@@ -8,12 +8,11 @@ from dataclasses import replace
 import pytest
 
 from exporter.attribution.owner import Owner, Target
-from exporter.host.model import HostSignals
+from exporter.host.model import HostSignals, Rank
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import STATES, diagnosable
 from exporter.ledger.states.state import Signals
-from exporter.progress.progress import Rank
 
 JOB = Owner(workload="slurm:7", kind="slurm", slurm_job="7")
 GPUS = tuple(Target(f"GPU-{index}", index, f"0000:0{index}:00.0") for index in range(4))

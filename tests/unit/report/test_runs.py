@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from exporter.tools.report.client import Sample
-from exporter.tools.report.job import _name
-from exporter.tools.report.model import Name, Runs
+from exporter.tools.report.model import Runs
 from exporter.tools.report.progress import runs
 from tests.unit.report.answers import JOB, NOW
 from tests.unit.report.scripted import Scripted, samples
@@ -56,11 +55,3 @@ def test_run_whose_gpu_time_is_not_known_is_compared_with_none() -> None:
     more = {key: JOB[key] + '{workload="slurm:4500"} 5' for key in keys}
 
     assert found({**JOB, **more}) == found(JOB)
-
-
-def test_name_has_all_that_the_labels_tell() -> None:
-    labels = ("workload", "job_name", "user", "account", "workload_namespace", "partition", "image")
-
-    assert _name("a job", [Sample({label: f"its {label}" for label in labels}, 1.0)]) == Name(
-        "a job", *(f"its {label}" for label in labels)
-    )

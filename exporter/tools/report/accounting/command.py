@@ -12,13 +12,13 @@ from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
 from exporter.accounting.model import HOUR_SECONDS
 from exporter.accounting.writer import RETENTION_SECONDS
+from exporter.config import logs
 from exporter.config.command_line import Page
 from exporter.config.kinds import address, address_text, duration, names, optional_path, path, text
+from exporter.config.logs import LogConfig
 from exporter.config.option import ConfigError, option
 from exporter.core import site_file
 from exporter.core.clock import unix_time
-from exporter.daemon import logs
-from exporter.daemon.logs import LogConfig
 from exporter.host.program import ProgramError
 from exporter.tools.report.accounting.budget import Budgets, months
 from exporter.tools.report.accounting.collector import NodeAccess, collect, expand

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.scontrol import ShowJob
+from exporter.config import logs
 from exporter.config.command_line import Page
+from exporter.config.logs import LogConfig
 from exporter.config.option import ConfigError
 from exporter.core.clock import unix_time
-from exporter.daemon import logs
-from exporter.daemon.logs import LogConfig
 from exporter.host.text import make_directory, new_file
 from exporter.tools.report import promql, terminal
 from exporter.tools.report.accounting.database import Database
