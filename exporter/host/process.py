@@ -112,6 +112,8 @@ class Stat(NamedTuple):
     """It belongs to a session with a terminal."""
     system_ticks: int = 0
     """Part of `cpu_ticks`, in the kernel."""
+    ended_ticks: int = 0
+    """CPU of the children of the process that have ended, and of theirs."""
 
 
 class _Identity(NamedTuple):
@@ -144,6 +146,7 @@ def parse_stat(text: str) -> Stat | None:
             resident_pages=int(rest[21]),
             has_terminal=rest[4] != "0",
             system_ticks=int(rest[12]),
+            ended_ticks=int(rest[13]) + int(rest[14]),
         )
     except ValueError:
         return None

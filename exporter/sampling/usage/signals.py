@@ -106,6 +106,9 @@ def _process_signals(pid: int, earlier: Counters, later: Counters, seconds: floa
     hot = busiest([_thread_load(then, task, rates, seconds) for _, then, task in both])
     main = [(then, task) for place, then, task in both if place == f"{pid}{_THREAD}{pid}"]
     own_io = main[0][1].own_io if main else None
+    started = sum([task.started_cpu for task in tasks])
+    children = [task.cpu_seconds - then.cpu_seconds for place, then, task in both if _THREAD not in place]
+    cpu = _increase_rate(earlier.cpu_seconds.get(pid), later.cpu_seconds.get(pid), seconds)
     return ProcessSignals(
         hottest_thread=hot.share,
         blocked=max([float(task.blocked) for task in tasks], default=0.0),
@@ -120,10 +123,13 @@ def _process_signals(pid: int, earlier: Counters, later: Counters, seconds: floa
         main_thread=_cpu_ratio(*main[0], seconds) if main else None,
         main_writing_bytes_per_second=own_io.writing if own_io else None,
         computes=any(_is_computing(then, task, seconds) for _, then, task in both),
-        cpu=_increase_rate(earlier.cpu_seconds.get(pid), later.cpu_seconds.get(pid), seconds),
+        cpu=cpu,
+        tree_cpu=(cpu or 0.0) + sum(children) / seconds + started if started >= _MIN_STARTED else None,
     )
 
 
+_MIN_STARTED = 0.1
+"""CPUs of processes that it started and that ended, from which they are part of its work."""
 _THREAD = "/task/"
 """Part of the place of a thread of the process itself; a child's has none."""
 
