@@ -164,7 +164,7 @@ or on {_DEVICE} gpu_recovery_action{{action=~"{"|".join(_PATIENT)}"}} == 1
 or on {_DEVICE} gpu_fault_timestamp_seconds{{action="reset_when_idle"}}""",
     for_="10m",
     keep_firing_for="10m",
-    meaning="A GPU waits for a reset, or for another repair that its driver advises, until the work on it has ended.",
+    meaning="A GPU waits for a reset or another repair that its driver advises, until its work has ended.",
     summary=f"{GPU} needs a reset or another repair when it is idle",
     description=f"{GPU} waits for a repair: bad memory to replace, a contained error, or the driver's advice. "
     + by_value("$labels.action", {each: f"{step_of(what)}." for each, what in _WAITING.items()})

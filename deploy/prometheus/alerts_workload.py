@@ -140,7 +140,7 @@ ALLOCATED_IDLE = Alert(
         Param("min_session_idle_ratio", 0.98, Unit.RATIO, "Fraction of that time."),
         EXCEPT,
     ),
-    meaning="Allocated GPUs ran nothing for 95 % of the window or more: no process, no kernel, no request or no user.",
+    meaning="Allocated GPUs ran nothing for 95 % of the window: no process, kernel, request or user.",
     summary=f"{OWNER_NAME} leaves {_SOME} idle",
     description=f"{OWNER_NAME} left {_SOME} idle{_WHY}{HOURLY}",
 )
