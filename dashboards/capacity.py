@@ -41,7 +41,7 @@ _ANSWERS = f"sum by (cluster, answer) ({_mean('cluster_answer:gpu_shortage:sum')
 _COUNTED = f"sum by (cluster, model) ({_now('model:gpu_up:count')})"
 _MEAN_PRICE = (
     f"(sum by (cluster) {promql.priced(_COUNTED)}"
-    f" / sum by (cluster) ({_COUNTED} and on ({promql.WHOLE}) {promql.PRICES.of_whole}) * {_MONTH_HOURS})"
+    f" / sum by (cluster) ({_COUNTED} and on ({promql.WHOLE}) {promql.PRICE_OF_WHOLE}) * {_MONTH_HOURS})"
 )
 _TREND = 5 * 288
 """Moments of five days, below which there is no trend."""

@@ -26,13 +26,13 @@ def fleet() -> build.Dashboard:
     )
     made.with_row(build.Row("Now"))
     _numbers(made)
-    made.with_panel(block.alerts(CLUSTER, size=(12, 9)))
+    made.with_panel(block.alerts(CLUSTER))
     made.with_panel(
         panel.ledger(
             "GPUs by state",
             "GPUs' worth of time in each state. The stack is as high as there are GPUs: nothing is left out.",
             over_time(f"{some(devices('cluster', CLUSTER, 'state', identity).of())} or {_AS_STATE}"),
-            size=(12, 9),
+            size=(10, 9),
             links=(link.to_waste(),),
         )
     )
@@ -129,7 +129,7 @@ def _numbers(made: build.Dashboard) -> None:
             "GPUs wasted",
             "GPUs' worth of allocated time that is idle, waiting or throttled. 12 means: as if 12 GPUs were switched off. Click to see the owners.",
             over_time(WASTED.promql(everything)),
-            steps=style.ORANGE_FROM_ONE,
+            steps=style.WASTE,
             size=(3, 4),
             decimals=1,
             spark=True,

@@ -162,8 +162,8 @@ def _numbers(made: build.Dashboard) -> None:
 
 def _ledger(made: build.Dashboard) -> None:
     seconds = f"gpu_state_seconds_total{{{DEVICE}}}"
-    allocated = f"max by (workload) (gpu_allocation_ratio{{{DEVICE}}} > 0)"
-    allocated_mig = f"sum by (workload) (gpu_mig_allocation_ratio{{{DEVICE}}} > 0)"
+    allocated = f"max by (cluster, workload) (gpu_allocation_ratio{{{DEVICE}}} > 0)"
+    allocated_mig = f"sum by (cluster, workload) (gpu_mig_allocation_ratio{{{DEVICE}}} > 0)"
     made.with_panel(
         panel.timeline(
             "Allocated to",

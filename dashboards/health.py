@@ -28,7 +28,7 @@ def health() -> build.Dashboard:
     made.with_row(build.Row("Now"))
     _numbers(made)
     made.with_panel(_unreachable())
-    made.with_panel(block.alerts(NODE, size=(12, 9)))
+    made.with_panel(block.alerts(NODE))
     made.with_panel(_lost())
     made.with_panel(block.firing(NODE, size=(24, 9)))
     made.with_row(build.Row("Errors"))
@@ -140,7 +140,7 @@ def _unreachable() -> table.Panel:
         ),
         columns=(Value("Last known GPUs", gpus, style.COUNT, style.RED_FROM_ONE, width=150),),
         sort="Last known GPUs",
-        size=(24, 6),
+        size=(10, 9),
         empty="Every node that reported within seven days reports now",
     ).build()
 
@@ -259,6 +259,6 @@ def _lost() -> table.Panel:
         ),
         sort="Node",
         ascending=True,
-        size=(12, 9),
+        size=(24, 6),
         empty="The driver reports all GPUs",
     ).build()

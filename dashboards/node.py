@@ -40,7 +40,7 @@ def node() -> build.Dashboard:
     made.with_row(build.Row("Now"))
     _numbers(made)
     made.with_panel(block.gpus(ONE_NODE, size=(24, 10)))
-    made.with_panel(block.alerts(ONE_NODE, size=(11, 7)))
+    made.with_panel(block.alerts(ONE_NODE, size=(24, 7)))
     made.with_panel(_owners())
     made.with_row(build.Row("What the GPUs did"))
     _ledger(made)
@@ -191,7 +191,7 @@ def _owners() -> table.Panel:
             lost_state("State", main_state),
         ),
         sort="GPUs",
-        size=(13, 7),
+        size=(24, 6),
         empty="No GPU of this node is allocated",
     ).build()
 

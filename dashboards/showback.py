@@ -35,7 +35,6 @@ def showback() -> build.Dashboard:
         span="now-30d",
         refresh="15m",
     )
-    allocated = promql.priced_level("team", grown_in(RANGE)(_SERIES))
     made.with_panel(
         Table(
             title="Teams",
@@ -43,15 +42,15 @@ def showback() -> build.Dashboard:
             f"likely, possibly wasted may be as it should. Before: the same time before the range. {price.SOURCE}",
             keys=(Key("team", "Team", (link.to_waste(),)),),
             columns=(
-                Value("Cost", allocated, style.MONEY, decimals=0, width=90, reduce="sum"),
-                Value("Allocated", _ALLOCATED, GPU_HOURS, decimals=1, width=110, reduce="sum"),
-                Value("Before", _BEFORE, GPU_HOURS, decimals=1, width=110, reduce="sum"),
+                Value("Cost", price.of_teams(CLUSTER), style.MONEY, decimals=0, width=90, reduce="sum"),
+                Value("Allocated", _ALLOCATED, GPU_HOURS, decimals=1, width=125, reduce="sum"),
+                Value("Before", _BEFORE, GPU_HOURS, decimals=1, width=125, reduce="sum"),
                 Value(
                     "Used",
                     _USED,
                     GPU_HOURS,
                     decimals=1,
-                    width=110,
+                    width=125,
                     reduce="sum",
                 ),
                 Value(

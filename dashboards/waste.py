@@ -11,7 +11,7 @@ from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, devices, now, over_time, some
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, step, target_ratio
 from exporter.tools.report import promql
-from exporter.tools.report.definitions import FREE, LOST, POSSIBLY_LOST, WASTED, among, identity, without
+from exporter.tools.report.definitions import LOST, POSSIBLY_LOST, WASTED, among, identity
 
 SHOWN = 'cluster=~"$cluster", workload=~"$shown"'
 FLEET = promql.ledger("cluster", CLUSTER, RANGE, "")
@@ -79,7 +79,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Allocated and lost: not used, waiting for a known cause, or throttled.",
             now(lost),
             GPU_HOURS,
-            steps=style.ORANGE_FROM_ONE,
+            steps=style.WASTE,
             size=(2, 4),
             decimals=1,
         )
@@ -109,7 +109,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Cost of allocated",
             f"For the allocated GPUs and fractions of GPUs. {price.SOURCE}",
-            now(price.total(price.in_states(promql.TEAM, CLUSTER, without(FREE), "team"))),
+            now(price.total(price.of_teams(CLUSTER))),
             style.MONEY,
             mappings=price.MAPPINGS,
             size=(3, 4),
@@ -121,7 +121,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Price by use",
             "What the same hours cost where the time is paid for that kernels ran, whatever fraction of a GPU was allocated.",
-            now(price.total(price.used(promql.TEAM, CLUSTER))),
+            now(price.total(price.of_teams(CLUSTER, "team:gpu_owner_busy_cost"))),
             style.MONEY,
             mappings=price.MAPPINGS,
             size=(3, 4),
@@ -136,7 +136,7 @@ def _numbers(made: build.Dashboard) -> None:
             now(price.total(price.in_states(promql.TEAM, CLUSTER, among(LOST), "team"))),
             style.MONEY,
             mappings=price.MAPPINGS,
-            steps=style.ORANGE_FROM_ONE,
+            steps=style.WASTE,
             size=(3, 4),
             decimals=0,
             empty="none allocated",
@@ -207,7 +207,7 @@ def _workloads() -> table.Panel:
                 "Wasted",
                 promql.wasted("workload", SHOWN, RANGE),
                 GPU_HOURS,
-                style.ORANGE_FROM_ONE,
+                style.WASTE,
                 decimals=1,
                 width=95,
                 reduce="sum",
@@ -269,7 +269,7 @@ def _level(level: str, title: str, onward: link.Link) -> table.Panel:
                 "Wasted",
                 promql.wasted(level, CLUSTER, RANGE),
                 GPU_HOURS,
-                style.ORANGE_FROM_ONE,
+                style.WASTE,
                 decimals=1,
                 width=105,
                 reduce="sum",
@@ -286,7 +286,6 @@ def _level(level: str, title: str, onward: link.Link) -> table.Panel:
 
 def _models() -> table.Panel:
     by_model = promql.ledger("cluster", CLUSTER, RANGE, "model")
-    priced = promql.ledger("cluster", CLUSTER, RANGE, promql.KIND)
     lost = promql.ledger("cluster", CLUSTER, RANGE, "model, state").of(among(LOST))
     return Table(
         title="Models",
@@ -299,14 +298,21 @@ def _models() -> table.Panel:
                 "Wasted",
                 WASTED.promql(by_model),
                 GPU_HOURS,
-                style.ORANGE_FROM_ONE,
+                style.WASTE,
                 decimals=1,
                 width=105,
                 reduce="sum",
             ),
             *(
-                Value(title, promql.priced_level("model", gpu_hours), style.MONEY, decimals=0, width=100, reduce="sum")
-                for title, gpu_hours in (("Cost of all", priced.of()), ("Waste cost", WASTED.promql(priced)))
+                Value(
+                    title,
+                    price.in_states("cluster", CLUSTER, states, "model"),
+                    style.MONEY,
+                    decimals=0,
+                    width=100,
+                    reduce="sum",
+                )
+                for title, states in (("Cost of all", 'state!=""'), ("Waste cost", among(LOST)))
             ),
             lost_state("Wasted on", f"{lost} > 0"),
         ),

@@ -154,6 +154,7 @@ RULES: dict[str, Schema] = {
             "grams_co2_per_kwh": {"type": "number", "minimum": 0},
             "prices": {"type": "array", "items": _PRICE},
             "budgets": {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
+            "teams": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}},
             "budget_thresholds": {"type": "array", "items": {"type": "number", "minimum": 0}},
         },
     },

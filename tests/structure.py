@@ -22,10 +22,10 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 1015, "config": 915, "driver": 2830, "host": 2670, "collectors": 2795, "attribution": 7365,
-    "progress": 1200, "ledger": 3030, "accounting": 1020, "faults": 2925, "sampling": 3750, "exposition": 190,
-    "web": 2080, "daemon": 945,
-    "tools/simulator": 2725, "tools/capture": 715, "tools/report": 5825, "tools/check": 1100, "tools/reference": 750,
+    "core": 1020, "config": 915, "driver": 2845, "host": 2690, "collectors": 2835, "attribution": 7380,
+    "progress": 1205, "ledger": 3050, "accounting": 1025, "faults": 2965, "sampling": 3760, "exposition": 190,
+    "web": 2110, "daemon": 950,
+    "tools/simulator": 2735, "tools/capture": 715, "tools/report": 5880, "tools/check": 1100, "tools/reference": 760,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
 MAX_MODULES = 265

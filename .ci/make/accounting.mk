@@ -6,6 +6,10 @@ accounting: venv setup-rules ## A thousand jobs of 5 to 300 s: Waste, digest, Sh
 scale-month: venv setup-rules ## What boards over a month and a year ask of a Prometheus with the recorded totals of 1,000 nodes (ten minutes)
 	$(BIN)/python -m tests.scale.month
 
+.PHONY: scale-raw
+scale-raw: venv setup-rules ## What all boards over a month ask of raw series of 25 and 50 nodes (twenty minutes)
+	$(BIN)/python -m tests.scale.raw
+
 .PHONY: ninety-days
 ninety-days: venv setup-rules ## Ninety days of invoices against a known truth, with every kind of gap (five CPU minutes; SEED=1)
 	$(BIN)/python -m tests.replay.ninety_days $(if $(SEED),--seed $(SEED))

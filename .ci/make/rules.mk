@@ -24,7 +24,7 @@ rules: venv ## Write deploy/prometheus/rules from the declarations
 	$(BIN)/python -m deploy.prometheus.generate
 
 .PHONY: e2e-messages
-e2e-messages: venv setup-rules ## What people get of 15 events: real Alertmanager and mail server (needs Go; builds for a minute the first time)
+e2e-messages: venv setup-rules ## What people get of 19 events: real Alertmanager and mail server (needs Go; builds for a minute the first time)
 	$(BIN)/python -m tests.e2e.messages
 
 .PHONY: rulers

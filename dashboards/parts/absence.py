@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from dashboards.parts.once import once
 from dashboards.parts.query import CLUSTER, NODE, ONE_NODE
+from dashboards.parts.style import BLUE, GREEN
 from deploy.prometheus.recordings_common import STATE_INDEX
 
 ZERO = " or vector(0)"
@@ -44,6 +46,7 @@ REASONS = (NOT_SCRAPED, NO_RULES, NO_ALERTS, YOUNG, UNREACHABLE)
 _RULES = f"{STATE_INDEX.record} @ end()"
 _ALERTS = "ALERTS{alertname=`GpuWatchdog`} @ end()"
 _EXPORTERS = "cluster:gpu_exporters:count @ end()"
+_UNREACHABLE_GPUS = "node:gpu_unreachable:count"
 _WINDOW = "offset 5m"
 """The window of most recording rules. Rules or exporters that are younger have recorded less."""
 
@@ -60,6 +63,8 @@ CONSTANTS = {
 }
 """Texts that every expression has, named by a variable. Grafana fills no variable inside a variable: none has matchers."""
 
+_COVERS = "covers"
+"""Label of a total: how many GPUs are not in it."""
 _RECORDED_NAME = re.compile(r"\b[a-z]\w*:\w+:\w+")
 _LABEL = re.compile(r"{{\s*(\w+)\s*}}")
 
@@ -73,19 +78,23 @@ def missing(expr: str, scope: str) -> str:
     if alerts:
         found.append(CONSTANTS["no_alerts"])
     if not expr.endswith(ZERO):  # a count of 0 is of the reachable nodes, beside the number of the others
-        found.append(UNREACHABLE.sample(f"sum(node:gpu_unreachable:count{{{scope}}} @ end() > 0) ^ 0"))
+        found.append(UNREACHABLE.sample(f"sum({_UNREACHABLE_GPUS}{{{scope}}} @ end() > 0) ^ 0"))
     return " or ".join(found)
 
 
 def explain(data: dict[str, Any]) -> None:
     """Give each panel of a dashboard's JSON its reasons."""
-    scope = _scope({each["name"]: each for each in data["templating"]["list"]})
-    for panel in _panels(data["panels"]):
+    variables = {each["name"]: each for each in data["templating"]["list"]}
+    scope = _scope(variables)
+    for panel in panels(data["panels"]):
         if panel.get("targets"):
+            total = scope != ONE_NODE and _is_total(panel)
             _explain(panel, scope)
+            if total:
+                _say_what_it_covers(panel, NODE if "instance" in variables else CLUSTER)
 
 
-def _panels(panels: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def panels(panels: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the panels, also those inside of collapsed rows."""
     for panel in panels:
         yield panel
@@ -120,8 +129,33 @@ def _explain(panel: dict[str, Any], scope: str) -> None:
     _show(panel, target["refId"])
 
 
-def _named(reason: str, label: str, form: str = "$1") -> str:
-    return f'label_replace({reason}, "{label}", "{form}", "missing", "(.+)")'
+def _is_total(panel: dict[str, Any]) -> bool:
+    """Return whether it is one number, and does not count the unreachable GPUs."""
+    (target, *others) = panel["targets"]
+    number = panel["type"] == "stat" and not others and not _LABEL.search(target["legendFormat"])
+    return number and _UNREACHABLE_GPUS not in target["expr"]
+
+
+def _say_what_it_covers(panel: dict[str, Any], scope: str) -> None:
+    """Name the GPUs that are not in a number while they are unreachable, and show good news as a plain number."""
+    target, defaults = panel["targets"][0], panel["fieldConfig"]["defaults"]
+    silent = once(f"sum({_UNREACHABLE_GPUS}{{{scope}}} @ end())")
+    left_out = _named(f'count_values("{_COVERS}", {silent} > 0)', _COVERS, "without $1 unreachable", _COVERS)
+    everything = f'label_replace(vector(1), "{_COVERS}", " ", "", "")'
+    target["expr"] = f"({target['expr']}) * on () group_left ({_COVERS}) ({left_out} or on () {everything})"
+    target["legendFormat"] = f"{{{{{_COVERS}}}}}"
+    panel["options"]["textMode"] = "value_and_name"
+    steps = [{**step, "color": BLUE} if step["color"] == GREEN else step for step in defaults["thresholds"]["steps"]]
+    panel["fieldConfig"]["overrides"].append(
+        {
+            "matcher": {"id": "byRegexp", "options": "/^without .* unreachable$/"},
+            "properties": [{"id": "thresholds", "value": {"mode": "absolute", "steps": steps}}],
+        }
+    )
+
+
+def _named(reason: str, label: str, form: str = "$1", source: str = "missing") -> str:
+    return f'label_replace({reason}, "{label}", "{form}", "{source}", "(.+)")'
 
 
 def _in_legend(reason: str, target: dict[str, Any]) -> str:

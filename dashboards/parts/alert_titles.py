@@ -1,10 +1,11 @@
-"""Titles of alerts in tables: what is wrong, in a few words. Place and thing stand beside it."""
+"""Texts of alerts: the sentence of what each means in tables, and a title of a few words for the rows of a graph."""
 
 from __future__ import annotations
 
 from grafana_foundation_sdk.models import dashboard as model
 
 from dashboards.parts.style import words
+from deploy.prometheus.render import ALERTS
 
 TITLES = {
     "GpuUnderutilized": "Uses little of its GPU time",
@@ -46,9 +47,9 @@ TITLES = {
 }
 
 
-def mappings() -> list[model.ValueMapping]:
-    """Return the titles by the alert's name; the text keeps the colour of the row."""
-    return words({name: (title, "text") for name, title in TITLES.items()})
+def meanings() -> list[model.ValueMapping]:
+    """Return the sentences by the alert's name; the text keeps the colour of the row."""
+    return words({alert.name: (alert.meaning, "text") for alert in ALERTS})
 
 
 def runbooks() -> list[model.ValueMapping]:

@@ -30,7 +30,7 @@ from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state, r
 from exporter.tools.report.definitions import LOST, UTILIZATION, WASTED, among, identity, target_ratio_promql
 
 
-def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
+def alerts(scope: str, *, size: tuple[int, int] = (14, 9)) -> table.Panel:
     """One row per alert that fires, however many things it fires for."""
     fires = _firing(scope)
     return Table(
@@ -39,12 +39,12 @@ def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
         "for how long its condition holds, and where it lasts longest. Click Runbook for what to do.",
         keys=(
             Key("severity", "Severity", width=88, mappings=tuple(style.SEVERITIES)),
-            Key("alertname", "Alert", (link.to_health(),), mappings=tuple(alert_titles.mappings())),
+            Key("alertname", "Alert", (link.to_health(),), mappings=tuple(alert_titles.meanings()), wrapped=True),
         ),
         columns=(
             Value("Times", fires, style.COUNT, width=56, reduce="count"),
             Value("Firing for", _since(fires, scope), units.Seconds, decimals=1, width=80),
-            Text("Where", _on(_since(fires, scope)), "thing", width=128, links=_THINGS),
+            Text("Where", _on(_since(fires, scope)), "thing", width=128, links=_THINGS, jobs=fires),
             runbook(fires),
         ),
         sort="Severity",
@@ -104,11 +104,11 @@ def _one_by_one(fires: str, scope: str, what: str, empty: str, size: tuple[int, 
         description=f"{what}, the worst first. Active for: how long its condition holds, which is longer than it fires. Click the node, the GPU or the workload to go there.",
         keys=(
             Key("severity", "Severity", width=92, mappings=tuple(style.SEVERITIES)),
-            Key("alertname", "Alert", mappings=tuple(alert_titles.mappings())),
+            Key("alertname", "Alert", mappings=tuple(alert_titles.meanings())),
             Key("cluster", "Cluster", width=80),
             Key("instance", "Node", (link.to_node(node),), width=150),
             Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=60),
-            Key("workload", "Workload", (link.to_pod(workload), link.to_job(workload))),
+            Key("workload", "Workload", (link.to_pod(workload), link.to_job(workload)), width=160),
             Key("user", "User", (link.to_user(link.cell("User")),), width=110),
         ),
         columns=(
@@ -237,7 +237,7 @@ def workloads(
                 "Wasted",
                 WASTED.promql(mine),
                 style.COUNT,
-                style.ORANGE_FROM_ONE,
+                style.WASTE,
                 decimals=1,
                 width=85,
                 reduce="sum",

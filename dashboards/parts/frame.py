@@ -12,10 +12,12 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as model
 
 from dashboards.parts import absence, uid, variable
+from dashboards.parts.job_names import name_jobs
 from dashboards.parts.lines import lines
 from dashboards.parts.once import once
 from dashboards.parts.query import ALERTS, SOURCE
 from dashboards.parts.style import ORANGE, RED
+from deploy.prometheus.render import MEANINGS
 
 SCHEMA = 39
 """Schema of Grafana 10 and newer. Nothing here needs more, and newer ones convert it when they load it."""
@@ -80,17 +82,20 @@ def _firing(name: str, severity: str, colour: str, scope: str) -> build.Annotati
     """One annotation per alert that fires in the range, at the moment its trouble began. The value is that moment in ms."""
     fires = f'ALERTS{{{ALERTS}, severity="{severity}", {scope}}}'
     since = f'ALERTS_FOR_STATE{{severity="{severity}", {scope}}}'
+    began = f'label_replace({since} * 1000 and ignoring (alertstate) {fires}, "gpu", "GPU $1", "gpu", "(.+)")'
+    meanings = f"topk by (alertname) (1, {MEANINGS.record} @ end())"
+    names = f'label_replace(max by (alertname) ({fires}), "meaning", "$1", "alertname", "(.+)")'
     return (
         build.AnnotationQuery()
         .name(name)
         .datasource(SOURCE)
         .enable(True)
         .icon_color(colour)
-        .expr(once(f"{since} * 1000 and ignoring (alertstate) {fires}"))
+        .expr(f"{once(began)} * on (alertname) group_left (meaning) ({meanings} or on (alertname) {names}) ^ 0")
         .use_value_for_time(True)
         .step("60s")
-        .title_format("{{alertname}}")
-        .text_format("{{instance}} GPU {{gpu}} {{workload}}")
+        .title_format("{{meaning}}")
+        .text_format("{{instance}} {{gpu}} {{workload}}")
     )
 
 
@@ -101,6 +106,8 @@ def to_json(made: build.Dashboard) -> str:
     for link in data["links"]:
         link.pop("placement", None)  # hides the link in a menu
     _number(data["panels"], 1)
+    for panel in absence.panels(data["panels"]):
+        name_jobs(panel)
     absence.explain(data)
     _name_constants(data["panels"])
     _drop_unused_constants(data)

@@ -12,7 +12,9 @@ _NO_PRICE = -1
 MAPPINGS: list[model.ValueMapping] = [
     model.ValueMap(options={f"{_NO_PRICE}": model.ValueMappingResult(text="No price is configured", index=0)})
 ]
-SOURCE = "At the prices, and in the currency, of the site's price file. GPUs of a model without a price are not in it."
+SOURCE = (
+    "Each hour at its price, in the currency of the site's price file. GPUs of a model without a price are not in it."
+)
 
 
 def total(expr: str) -> str:
@@ -30,14 +32,14 @@ def lost(owner: str) -> str:
     return promql.waste_price(owner, RANGE)
 
 
-def used(level: str, scope: str) -> str:
-    """Return the price of the hours in which kernels ran."""
-    return promql.price_of_use(level, scope, RANGE)
+def of_teams(scope: str, recorded: str = "team:gpu_owner_cost") -> str:
+    """Return the cost of what was allocated to each team, or of another recorded cost of teams."""
+    return promql.cost(recorded, promql.owned(promql.TEAM, scope), RANGE, promql.TEAM)
 
 
 def in_states(level: str, scope: str, states: str, by: str) -> str:
     """Return the price of the hours that owners had in some states, by exact counters."""
-    return promql.price_in_states(level, scope, RANGE, states, by=by)
+    return promql.cost_in_states(level, scope, RANGE, states, by)
 
 
 def of_possible_waste(level: str, scope: str) -> str:

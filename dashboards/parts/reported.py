@@ -12,7 +12,7 @@ from dashboards.parts.table import Value
 from exporter.tools.report.model import WORK
 
 SILENT = "No program of the selection reports its progress"
-LEGEND = "{{workload}}, {{unit}}"
+LEGEND = "{{workload}} {{unit}}"
 _BY = "cluster, workload"
 _WORK = "workload_unit:gpu_workload_work:rate5m"
 _WIDTHS = {"steps": 95, "requests": 110}

@@ -6,9 +6,10 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, price, style, variable
+from dashboards.parts import link, style, variable
 from dashboards.parts.query import CLUSTER, JOULES_PER_KWH, KWH, RANGE, hours
 from dashboards.parts.table import Key, Table, Text, Value, gauge
+from exporter.tools.report.promql import WORKLOAD_PRICE
 
 _SILENT = "No program of the selection reports its progress"
 _ALONE = "No job name of the selection has runs that report what they get done"
@@ -33,7 +34,7 @@ def to_the_end(scope: str) -> table.Panel:
     summed = f"sum by ({_ON}) ({rate})"
     gpus = f"sum by ({_ON}) (workload:gpu_workload_allocated_gpus:sum{{{scope}}})"
     watts = f"sum by ({_ON}) (workload:gpu_workload_energy_joules:rate5m{{{scope}}})"
-    hourly = price.priced(f"workload_model:gpu_allocation_ratio:sum{{{scope}}}")
+    hourly = f"{WORKLOAD_PRICE}{{{scope}}}"
     return Table(
         title="Estimated completion",
         description="Time to the end as the program reports, else at its mean pace; energy and cost of that time at what they are now, at the prices "

@@ -39,6 +39,8 @@ LOSS: Steps = ((None, GREEN), (0.2, YELLOW), (0.4, ORANGE), (0.6, RED))
 """Fraction of allocated time that was wasted."""
 RED_FROM_ONE: Steps = ((None, GREEN), (1, RED))
 ORANGE_FROM_ONE: Steps = ((None, GREEN), (1, ORANGE))
+WASTE: Steps = ((None, BLUE), (1, ORANGE))
+"""GPUs, hours or money: a row with little of it may be one of which little was observed."""
 HEAT: Steps = ((None, GREEN), (75, YELLOW), (83, ORANGE), (90, RED))
 MARGIN: Steps = ((None, RED), (3, ORANGE), (10, GREEN))
 """Degrees left before the GPU slows itself down."""

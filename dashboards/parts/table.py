@@ -11,13 +11,13 @@ from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import alert_titles, link, states, style
+from dashboards.parts.job_names import JOB_NAME, JOB_NAMES, with_job_names
 from dashboards.parts.link import Onward
 from dashboards.parts.query import CLUSTER, RANGE, SOURCE, rows
 
 Config = model.DynamicConfigValue
 _FILLED = {"type": "color-background", "mode": "basic"}
-_JOB_NAME = "Job name"
-_JOB_NAMES = "workload_job_name:gpu_workload_start_time_seconds:max"
+_TITLE, _NAME_WIDTH = "Job name", 82
 STATE_WIDTH, STEP_WIDTH, RUNBOOK_WIDTH = 170, 245, 90
 """Pixels that the longest of these words take: tests/unit/dashboards measures them."""
 
@@ -34,6 +34,8 @@ class Key:
     mappings: tuple[model.ValueMapping, ...] = ()
     filled: bool = False
     """True if the colour of its mapping fills the cell: colours of states are made for areas, not for text."""
+    wrapped: bool = False
+    """True if its texts take two lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class Text:
     filled: bool = False
     alias: str = ""
     """Another name for the label, where two columns show the same one."""
+    jobs: str = ""
+    """Set where cells may be workloads, to series of each row: the name of each job stands beside it."""
 
 
 Column = Value | Text
@@ -96,7 +100,8 @@ class Table:
     def build(self) -> table.Panel:
         width, height = self.size
         panel = table.Panel().title(self.title).description(self.description).datasource(SOURCE)
-        panel.span(width).height(height).cell_height(shared.TableCellHeight.SM).show_header(True)
+        lines = shared.TableCellHeight.LG if any(key.wrapped for key in self.keys) else shared.TableCellHeight.SM
+        panel.span(width).height(height).cell_height(lines).show_header(True)
         panel.sort_by(
             [
                 _sorted(self.sort, down=not self.ascending),
@@ -113,6 +118,8 @@ class Table:
             _override(panel, key.title, _key_config(key))
         for column in self._shown:
             _override(panel, column.title, _value_config(column) if isinstance(column, Value) else _text_config(column))
+            if _names_jobs(column):
+                _override(panel, _TITLE, [Config("noValue", "-"), Config("custom.width", _NAME_WIDTH)])
         return panel
 
     @property
@@ -126,9 +133,9 @@ class Table:
         if 'kind!="slurm"' in rows_of:  # pods have no other name
             return self.columns
         job = "cluster, workload" if "cluster" in labels else "workload"
-        names = f"max by ({job}, job_name) (last_over_time({_JOB_NAMES}{{{CLUSTER}}}[{RANGE}]))"
+        names = f"max by ({job}, job_name) (last_over_time({JOB_NAMES}{{{CLUSTER}}}[{RANGE}]))"
         named = f"0 * (max by ({by}) ({rows_of})) + on ({job}) group_left (job_name) topk by ({job}) (1, {names})"
-        return (*self.columns, Text(_JOB_NAME, named, "job_name", width=82))
+        return (*self.columns, Text(_TITLE, named, JOB_NAME, width=_NAME_WIDTH))
 
     def _refs(self) -> list[tuple[str, Column]]:
         return [(chr(ord("A") + index), column) for index, column in enumerate(self._shown)]
@@ -139,11 +146,13 @@ class Table:
         among = f" and on ({by}) {_wrapped(first, by)}" if isinstance(first, Value) and first.wrap else ""
         if isinstance(column, Value):
             return _wrapped(column, by) + (among if column is not first else "")
-        label, expr = column.label, column.expr
+        labels, expr = column.label, column.expr
         if column.alias:
-            expr = f'label_replace({expr}, "{column.alias}", "$1", "{label}", "(.*)")'
-            label = column.alias
-        return f"topk by ({by}) (1, max by ({by}, {label}) ({expr})){among}"
+            expr = f'label_replace({expr}, "{column.alias}", "$1", "{labels}", "(.*)")'
+            labels = column.alias
+        if _names_jobs(column):
+            labels, expr = f"{labels}, {JOB_NAME}", with_job_names(expr, column.jobs)
+        return f"topk by ({by}) (1, max by ({by}, {labels}) ({expr})){among}"
 
     def _names(self) -> list[tuple[str, str]]:
         """(field of the merged table, title) of every column, in order of appearance."""
@@ -152,7 +161,10 @@ class Table:
         for ref, column in self._refs():
             name = (column.alias or column.label) if isinstance(column, Text) else f"Value #{ref}"
             found.append((name, column.title))
-        first = [pair for title in (_JOB_NAME, *self.order) for pair in found if pair[1] == title]
+            if _names_jobs(column):
+                found.append((JOB_NAME, _TITLE))
+        job = (_TITLE,) if "workload" in {key.label for key in self.keys} else ()
+        first = [pair for title in (*job, *self.order) for pair in found if pair[1] == title]
         return names + first + [pair for pair in found if pair not in first]
 
     def _organize(self) -> dict[str, object]:
@@ -166,6 +178,10 @@ class Table:
             "indexByName": {name: index for index, (name, _) in enumerate(names)},
             "renameByName": dict(names),
         }
+
+
+def _names_jobs(column: Column) -> bool:
+    return isinstance(column, Text) and (column.label == "workload" or bool(column.jobs))
 
 
 def _sorted(title: str, *, down: bool = False) -> common.TableSortByFieldState:
@@ -236,7 +252,10 @@ def _common(width: int | None, links: tuple[Onward, ...], mappings: tuple[model.
 def _key_config(key: Key) -> list[Config]:
     config = [Config("noValue", "-"), *_common(key.width, key.links, key.mappings)]
     if key.mappings:
-        config.append(Config("custom.cellOptions", _FILLED if key.filled else {"type": "color-text"}))
+        cell = _FILLED if key.filled else {"type": "color-text"}
+        config.append(Config("custom.cellOptions", cell | {"wrapText": True} if key.wrapped else cell))
+    if key.wrapped:  # Grafana 11 reads it of the cell, newer ones of the column
+        config.append(Config("custom.wrapText", True))
     return config
 
 

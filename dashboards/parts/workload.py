@@ -7,7 +7,7 @@ from grafana_foundation_sdk.builders import statetimeline, table, timeseries
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, mfu, panel, price, style, workload_resources
-from dashboards.parts.query import GPU_HOURS, JOULES_PER_KWH, KWH, now, over_time, owner_states, owners, some
+from dashboards.parts.query import CLUSTER, GPU_HOURS, JOULES_PER_KWH, KWH, now, over_time, owner_states, owners, some
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, step, target_ratio
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
 from exporter.tools.report.definitions import ALLOCATED, LOST, UTILIZATION, WASTED, among, identity, target_ratio_promql
@@ -85,7 +85,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
             "Allocated and idle, waiting or throttled, in the time range.",
             now(WASTED.promql(everything)),
             GPU_HOURS,
-            steps=style.ORANGE_FROM_ONE,
+            steps=style.WASTE,
             size=(3, 4),
             decimals=1,
             empty="not observed",
@@ -98,7 +98,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
             now(price.total(price.lost(scope))),
             style.MONEY,
             mappings=price.MAPPINGS,
-            steps=style.ORANGE_FROM_ONE,
+            steps=style.WASTE,
             size=(3, 4),
             decimals=0,
             empty="not observed",
@@ -150,7 +150,7 @@ def _table(kind: Kind) -> table.Panel:
                 "Wasted",
                 WASTED.promql(mine),
                 GPU_HOURS,
-                style.ORANGE_FROM_ONE,
+                style.WASTE,
                 decimals=1,
                 width=95,
                 reduce="sum",
@@ -222,7 +222,8 @@ def _back(kind: Kind) -> statetimeline.Panel:
         lambda more: f"workload_state:gpu_workload_gpu_seconds:rate5m{{{kind.shown}{more}}}",
         "cluster, workload",
         BY_WORKLOAD,
-        whole=f"sum by (cluster, workload) (workload:gpu_workload_allocated:rate5m{{{kind.shown}}})",
+        # By id alone: a short query, which what is lost narrows to the selection.
+        whole=f'sum by (cluster, workload) (workload:gpu_workload_allocated:rate5m{{{CLUSTER}, workload=~"$shown"}})',
         size=(24, 10),
         empty=f"No {kind.noun} of the selection had a GPU allocated in the time range",
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.outages import keep_firing_while_silent, lately
 from deploy.prometheus.recordings_fleet import NEW_NODE
-from deploy.prometheus.targets import exporters
-from deploy.prometheus.wording import GPU, NODE, NODE_HIT, first_step, percent
+from deploy.prometheus.targets import POWERED_DOWN, exporters
+from deploy.prometheus.wording import GPU, NODE, NODE_HIT, counted, first_step, percent
 from exporter.faults.findings import LOAD, RELOAD
 
 _MISMATCH = "{{ if eq $labels.error `LIB_RM_VERSION_MISMATCH` }}"
@@ -39,8 +39,8 @@ and on (cluster) count by (cluster) {exporters('node!=""')}""",
         keep_firing_for="10m",
         params=(_MAINTENANCE,),
         meaning="A node of Kubernetes has GPUs, and Prometheus scrapes no GPU exporter there.",
-        summary="{{ $labels.node }} has {{ $value }} GPUs and no exporter",
-        description="Kubernetes counts {{ $value }} NVIDIA devices on {{ $labels.node }}, and Prometheus scrapes "
+        summary="{{ $labels.node }} has GPUs and no exporter",
+        description=f"Kubernetes counts {counted('NVIDIA device')} on {{{{ $labels.node }}}}, and Prometheus scrapes "
         "no GPU exporter there: nothing is known of its GPUs. Most likely the node lacks the label or the room that "
         "the exporter's pod asks for.",
     ),
@@ -63,7 +63,7 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
             Param("max_changes", 6, Unit.COUNT, "Times the target may go down or come back."),
             Param("window", "30m", Unit.DURATION, "Time these are counted over."),
         ),
-        meaning="Readings of a node are stale or have gaps: GPUs are not read, or scrapes fail again and again.",
+        meaning="Readings of a node are stale, or scrapes of its exporter fail again and again.",
         summary=NODE + "{{ if $labels.uuid }} GPU {{ $labels.gpu }}{{ end }} has {{ if $labels.scrape }}gaps in its"
         "{{ else }}stale{{ end }} readings",
         description="{{ if $labels.scrape }}{{ $labels.instance }} (job {{ $labels.job }}) went down or came back "
@@ -84,7 +84,7 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
         # An exporter that restarts to get the driver back is away for minutes between its tries.
         expr=keep_firing_while_silent("GpuDriverUnavailable", lately('gpu_exporter_driver_error{error!="RELEASED"}')),
         for_="10m",
-        meaning="The exporter cannot open the driver of a node, so that most likely none of its GPUs can be used.",
+        meaning="The exporter cannot open the driver of a node: most likely no GPU works there.",
         summary=NODE + f" has a GPU driver that {_MISMATCH}differs in version from its library{{{{ else }}}}does not "
         f"open{{{{ end }}}}",
         description=f"{_MISMATCH}The kernel module and the user-space library of {NODE} differ in version (an upgrade "
@@ -117,7 +117,7 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
         # XIDs come by themselves, to threads of their own: nobody who asks would notice that none is heard of any more.
         # Of a GPU that is down, no collector reads anything: that is one alert.
         expr="""\
-gpu_finding{finding=~"utilization_stuck|inventory"} \
+gpu_finding{finding=~"utilization_stuck|inventory|reference"} \
 or label_replace(gpu_exporter_attribution_success == 0, "of", "owners", "", "")
 or label_replace(gpu_exporter_attribution_conflicts{source="slurm_steps"} > 0, "of", "shared", "", "")
 or label_replace(gpu_exporter_node_source_success == 0, "of", "node", "", "")
@@ -135,14 +135,14 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         ),
         for_="15m",
         keep_firing_for="15m",
-        meaning="A source of the exporter fails or contradicts another, the accounting differs from the scheduler or "
-        "the recorded totals, or a GPU's utilization is stuck.",
+        meaning="A source of data fails, is stuck, or contradicts another one, or a GPU differs from the reference.",
         summary="{{ if eq $labels.source `accounting` }}The accounting differs from the scheduler "
         "or the recorded totals by "
         + percent()
         + "{{ else if $labels.finding }}"
         + NODE
-        + "{{ if $labels.gpu }} GPU {{ $labels.gpu }} has a stuck utilization{{ else }} has two numbers of expected "
+        + "{{ if eq $labels.finding `reference` }} GPU {{ $labels.gpu }} is unlike --expect.reference"
+        "{{ else if $labels.gpu }} GPU {{ $labels.gpu }} has a stuck utilization{{ else }} has two numbers of expected "
         "GPUs{{ end }}{{ else }}" + NODE + " gets no data from "
         "{{ or $labels.source $labels.collector }}{{ end }}",
         description="{{ if eq $labels.source `accounting` }}The accounting and the scheduler, or the "
@@ -162,7 +162,8 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         "in maintenance, is known from the other sources alone.{{ else if eq $labels.finding `inventory` }}gres.conf "
         "and Kubernetes state different numbers of GPUs for "
         + NODE
-        + f". {first_step('inventory')}.{{{{ else if $labels.finding }}}}"
+        + f". {first_step('inventory')}.{{{{ else if eq $labels.finding `reference` }}}}{GPU} differs from "
+        f"--expect.reference. {first_step('reference')}.{{{{ else if $labels.finding }}}}"
         + GPU
         + " reports full use in an idle performance state, without a process. Its utilization means nothing. "
         + first_step("utilization_stuck")
@@ -192,15 +193,14 @@ instance:gpu_node_maintenance:last
 or on (cluster, instance)
 (
   max by (cluster, node, instance) {exporters()} * 0 + 1
-  and on (cluster, node) (max by (cluster, node) (<maintenance>) or {NEW_NODE.record})
+  and on (cluster, node) (max by (cluster, node) (<maintenance>) or {NEW_NODE.record} or {POWERED_DOWN})
 )""",
         # A scrape of kube-state-metrics that fails must not let loose what this alert inhibits.
         keep_firing_for="5m",
         params=(_MAINTENANCE,),
-        meaning="A node is out of service on purpose, or is new and not ready yet, so that its faults are not paged.",
+        meaning="A node is in maintenance, or new and not ready: its faults are not paged.",
         summary=f"{NODE} is in maintenance",
-        description=f"{NODE} is out of service on purpose, or is new and not ready yet. Alertmanager inhibits "
-        f"its other "
-        "alerts to on-call.",
+        description=f"{NODE} is out of service on purpose, switched off by Slurm, or is new and not ready yet. "
+        "Alertmanager inhibits its other alerts to on-call.",
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.recordings_fleet import DOWN, EXPORTERS, GONE_DAY, GONE_WEEK, MOST, PLACED
 from deploy.prometheus.targets import exporters
-from deploy.prometheus.wording import NODE, found, percent
+from deploy.prometheus.wording import NODE, found, listed, nodes_by, percent
 
 _PLACE = (
     "{{ with $labels.cluster }}{{ . }}{{ else }}{{ with $labels.site }}site {{ . }}{{ end }}{{ end }}"
@@ -18,6 +18,18 @@ _LAST_KNOWN = found(
     " It had {{ .Value }} GPU{{ if ne .Value 1.0 }}s{{ end }}.",
     "cluster",
     "instance",
+)
+
+
+def _parts(level: str, title: str, place: str) -> str:
+    """The parts of a larger place in which exporters are down: of a cluster its racks, of a site its clusters."""
+    query = f'{DOWN.record}{{level="{level}",{level}!="",{place}=%q}} > 0'
+    return listed(title, query, nodes_by(level), f"$labels.{place}")
+
+
+_PARTS = (
+    f"{{{{ if $labels.rack }}}}{{{{ else if $labels.cluster }}}}{_parts('rack', 'Racks', 'cluster')}"
+    f"{{{{ else }}}}{_parts('cluster', 'Clusters', 'site')}{{{{ end }}}}"
 )
 
 
@@ -48,6 +60,7 @@ max without (level) (
     summary=f"{_PLACE}{percent()} of the GPU exporters are down",
     description=f"{_PLACE}{percent()} of the GPU exporters are unreachable: look for a common "
     "cause (power, network, a rollout). Nodes in maintenance are not counted, nor are targets younger than 15 minutes."
+    + _PARTS
     + found("sum(node:gpu_unreachable:count{cluster=%q})", " GPUs not seen now: {{ .Value }}.", "cluster"),
 )
 EXPORTER_DOWN = Alert(
@@ -62,7 +75,7 @@ unless on (cluster, instance) {EXPORTERS} == 1
 unless on (cluster, job, instance) (target:gpu_exporter:last == 0 unless target:gpu_exporter:last offset 1h)""",
     for_="5m",
     keep_firing_for="10m",
-    meaning="Prometheus cannot scrape the exporter of a node, so that nothing is known of its GPUs.",
+    meaning="Prometheus cannot scrape a node's exporter, so that nothing is known of its GPUs.",
     summary=f"{NODE} is unreachable: its GPU exporter is down",
     description=f"Prometheus cannot scrape {{{{ $labels.instance }}}} (job {{{{ $labels.job }}}}): the node or its "
     f"exporter is down, and nothing is known of its GPUs.{_LAST_KNOWN} Look at the node first, then start the "
@@ -106,7 +119,7 @@ DUPLICATED = Alert(
     expr="count by (cluster) (count by (cluster, uuid) (gpu_up) > 1)",
     for_="15m",
     keep_firing_for="15m",
-    meaning="A GPU comes from more than one scrape target, so that sums of its node are too high.",
+    meaning="A GPU comes from several scrape targets, so that sums of its node are too high.",
     summary=f"{_PLACE}{_GPUS} from more than one target",
     description=f"{_PLACE}{_GPUS} from more than one target "
     "(two scrape jobs, two exporters on one node, two replicas of Prometheus that are not deduplicated): sums of these "

@@ -21,8 +21,9 @@ from deploy.prometheus.wording import (
     threshold,
     timestamp,
 )
-from exporter.faults.findings import REPAIRS
+from exporter.faults.findings import REPAIRS, RESET, RESET_WHEN_IDLE
 from exporter.faults.rules import RECOVERY as ADVISED
+from exporter.faults.rules import is_urgent
 
 _GPU = "(cluster, instance, gpu, uuid)"
 _DEVICE = "(cluster, instance, uuid)"
@@ -75,7 +76,7 @@ max without (job, sensor, fan) (
         Param("min_margin_celsius", 3, Unit.CELSIUS, "Degrees left before the GPU slows itself down."),
         Param("max_fanless_celsius", 70, Unit.CELSIUS, "Temperature from which on a fan must turn."),
     ),
-    meaning="A GPU is too hot: heat lowers its clocks, or it is about to, or a fan of a hot card stands still.",
+    meaning="Heat lowers the clocks of a GPU or soon will, or the fan of a hot card stands still.",
     summary=f"{GPU} overheats",
     description=f"{GPU} overheats.{_BY_HEAT}{_STANDS}{_LEFT} {first_step('hw_thermal')}. {HIT}",
 )
@@ -114,7 +115,7 @@ XID_WORKFLOW = _fault(
     "GpuXidWorkflow",
     Severity.WARNING,
     'gpu_fault_timestamp_seconds{fault=~"xid|xid_pattern",action=~"procedure|vendor|inspect"}',
-    "The driver reported an XID that has a procedure of its own, needs the vendor, or is not in the catalogue.",
+    "An XID needs a procedure of its own or the vendor, or is not in the catalogue.",
     "reported {{ $labels.evidence }}",
     _SINCE
     + "{{ if eq $labels.fault `xid_pattern` }}Many programs fail on this GPU and on no other. "
@@ -123,27 +124,35 @@ XID_WORKFLOW = _fault(
     + by_value("$labels.action", {each: f"{step_of(REPAIRS[each][2])}." for each in ("procedure", "vendor", "inspect")})
     + "{{ end }}",
 )
-_STEPS = {
-    **{action: f"{step_of(what)}." for action, (_, _, what) in REPAIRS.items()},
-    **{action: f"{step_of(what)}." for action, (_, what) in ADVISED.items() if not action.startswith("drain_")},
-}
-_NOW = 'gpu_recovery_action{action!~"none|drain_and_reset|drain_p2p"}'
+_STEPS = {action: f"{step_of(what)}." for action, (_, _, what) in REPAIRS.items()}
+_URGENT = [action for action in ADVISED if is_urgent(action)]
+_PATIENT = [action for action in ADVISED if not is_urgent(action)]
+_NOW, _BEYOND_RESET = (f'gpu_recovery_action{{action=~"{"|".join(actions)}"}}' for actions in (_URGENT, _URGENT[1:]))
+_FAULTS = 'gpu_fault_timestamp_seconds{fault=~"xid|ecc_uncorrectable",action=~"%s"}'
 RECOVERY = _fault(
     "GpuRecoveryActionNeeded",
     Severity.CRITICAL,
-    # The driver's advice must stand for two minutes. What can wait for the work on the GPU is GpuResetPending.
+    # The stronger action is named: a driver that advises a reboot is not content with a reset. Without a fault, its
+    # advice must stand for two minutes. What can wait for the work on the GPU is GpuResetPending.
     f"""\
-gpu_fault_timestamp_seconds{{fault=~"xid|ecc_uncorrectable",action=~"reset|page"}}
+{_FAULTS % "page|restart"}
 or gpu_fault_timestamp_seconds{{fault=~"row_remap_failed|ecc_sram_threshold"}}
-or on {_DEVICE} ({_NOW} == 1 and max_over_time({_NOW}[10m] offset 2m))""",
+or on {_DEVICE} ({_FAULTS % "reset"} unless on {_DEVICE} {_BEYOND_RESET})
+or on {_DEVICE} ({_NOW} == 1 and on {_DEVICE} (max_over_time({_NOW}[10m] offset 2m) or gpu_fault_timestamp_seconds))""",
     "A GPU must be reset or replaced before anything else runs on it.",
     "{{ if eq $labels.action `replace` }}must be replaced{{ else if eq $labels.action `page` }}reported an XID "
     "of the site's "
-    "list{{ else if eq $labels.fault `` }}needs a "
+    "list{{ else if eq $labels.action `restart` }}needs a node reboot{{ else if eq $labels.fault `` }}needs a "
     "{{ $labels.action | reReplaceAll `_` ` ` | reReplaceAll `gpu` `GPU` }}{{ else }}must be reset{{ end }}"
     "{{ with $labels.evidence }} ({{ . }}){{ end }}",
-    _SINCE + "Results of work that ran meanwhile are in doubt. " + by_value("$labels.action", _STEPS),
+    _SINCE
+    + "Results of work that ran meanwhile are in doubt. "
+    + by_value("$labels.action", {**_STEPS, **{each: f"{step_of(ADVISED[each][1])}." for each in _URGENT}})
+    + "{{ if eq $labels.fault `` }}"
+    + of_gpu("gpu_fault_timestamp_seconds{<gpu>}", " Its fault: {{ .Labels.evidence }}.")
+    + "{{ end }}",
 )
+_WAITING = {"": RESET_WHEN_IDLE, "reset_when_idle": RESET_WHEN_IDLE, **{each: ADVISED[each][1] for each in _PATIENT}}
 RESET_PENDING = Alert(
     name="GpuResetPending",
     audience=Audience.ONCALL,
@@ -151,14 +160,15 @@ RESET_PENDING = Alert(
     expr=f"""\
 gpu_row_remap_pending == 1
 or gpu_retired_pages_pending == 1
-or on {_DEVICE} gpu_recovery_action{{action=~"drain_and_reset|drain_p2p"}} == 1
+or on {_DEVICE} gpu_recovery_action{{action=~"{"|".join(_PATIENT)}"}} == 1
 or on {_DEVICE} gpu_fault_timestamp_seconds{{action="reset_when_idle"}}""",
     for_="10m",
     keep_firing_for="10m",
-    meaning="A GPU waits for a reset that can wait until the work on it has ended.",
-    summary=f"{GPU} needs a reset when it is idle",
-    description=f"{GPU} waits for a reset: bad memory to replace, an error that was contained, or the driver's advice. "
-    f"{first_step('row_remap_pending')}. {HIT}",
+    meaning="A GPU waits for a reset or another repair that its driver advises, until its work has ended.",
+    summary=f"{GPU} needs a reset or another repair when it is idle",
+    description=f"{GPU} waits for a repair: bad memory to replace, a contained error, or the driver's advice. "
+    + by_value("$labels.action", {each: f"{step_of(what)}." for each, what in _WAITING.items()})
+    + f" {HIT}",
 )
 _MISSING = 'gpu_finding{finding="gpu_missing"}'
 _GONE = 'gpu_fault_timestamp_seconds{fault="lost"}'
@@ -171,7 +181,7 @@ LOST = Alert(
     expr=keep_while_silent(
         "GpuLost",
         f"""\
-max without (job) (gpu_fault_timestamp_seconds{{action="restart",evidence=~"XID .*"}}
+max without (job) (gpu_fault_timestamp_seconds{{fault="lost",evidence=~"XID .*"}}
 or on {_DEVICE} ({_GONE} and last_over_time({_GONE}[4m] offset <wait>)
   or on {_NODE} {_MISSING} and last_over_time({_MISSING}[4m] offset <wait>))
 unless on {_NODE} gpu_exporter_driver_error)""",
@@ -182,7 +192,8 @@ unless on {_NODE} gpu_exporter_driver_error)""",
     f"{{{{ else }}}}is lost{{{{ end }}}} {_EVIDENCE}{{{{ else }}}}{NODE} has fewer GPUs than it should have{{{{ "
     f"end }}}}",
     description=f"{{{{ if $labels.fault }}}}{GPU} is lost {_EVIDENCE} since {timestamp()}: it is "
-    f"off the bus, or calls about it hang. {first_step('gpu_down')}. {HIT}{{{{ else }}}}{NODE} has "
+    f"off the bus, or calls about it hang. {{{{ if eq $labels.action `reset` }}}}{step_of(RESET)}{{{{ else }}}}"
+    f"{first_step('gpu_down')}{{{{ end }}}}. {HIT}{{{{ else }}}}{NODE} has "
     f"fewer GPUs than "
     "it should have. " + unless_silent(NODE_ALLOCATED) + f" {first_step('gpu_missing')}."
     "{{ end }}",
@@ -215,7 +226,7 @@ or on {_DEVICE}
         Param("max_errors_per_minute", 100, Unit.COUNT, "Corrected errors a minute."),
         Param("window", "15m", Unit.DURATION, "Time they are counted over."),
     ),
-    meaning="The memory of a GPU wears out: banks have no spare row, or ECC corrects many errors.",
+    meaning="The memory of a GPU wears out: banks without spare rows, or many corrected errors.",
     summary=f"{GPU} has memory that wears out",
     description=f"{GPU} has {{{{ $value | printf `%.0f` }}}}"
     "{{ if $labels.availability }} memory bank{{ if ne $value 1.0 }}s{{ end }} without a spare row: the next "

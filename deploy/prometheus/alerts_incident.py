@@ -7,7 +7,7 @@ from deploy.prometheus.hosts import by_host
 from deploy.prometheus.recordings_common import record
 from deploy.prometheus.recordings_fleet import MAINTENANCE
 from deploy.prometheus.targets import exporters
-from deploy.prometheus.wording import NODE, counted, found
+from deploy.prometheus.wording import NODE, counted, found, listed, nodes_by
 
 SITED = 'site!=""'
 _NODE = "(cluster, node, instance)"
@@ -141,13 +141,8 @@ _OF_CLUSTER = record(
 )
 
 
-def _list(title: str, query: str, shown: str, *labels: str) -> str:
-    """Return the text of what a query of these labels of the alert finds."""
-    return f"{{{{ with printf `{query}` {' '.join(labels)} | query }}}} {title}:{shown}.{{{{ end }}}}"
-
-
 _CLUSTER_TEXT = (
-    _list(
+    listed(
         "Alerts",
         "count by (alertname) ("
         + _hosts(
@@ -161,7 +156,7 @@ _CLUSTER_TEXT = (
         "$labels.cluster",
         "$labels.wave",
     )
-    + _list(
+    + listed(
         "Racks",
         "count by (rack) ("
         + _hosts(
@@ -170,12 +165,11 @@ _CLUSTER_TEXT = (
             ' and on (instance) ALERTS{cluster=%[1]q,alertname="GpuIncidentNode",alertstate="firing",wave=%[2]q})',
         )
         + ")",
-        '{{ range $i, $rack := sortByLabel "rack" . }}{{ if $i }},{{ end }} {{ $rack.Labels.rack }}'
-        " ({{ $rack.Value }} node{{ if ne $rack.Value 1.0 }}s{{ end }}){{ end }}",
+        nodes_by("rack"),
         "$labels.cluster",
         "$labels.wave",
     )
-    + _list(
+    + listed(
         "Nodes",
         _hosts("cluster", 'ALERTS{cluster=%q,alertname="GpuIncidentNode",alertstate="firing",wave=%q}'),
         '{{ range $i, $node := sortByLabel "host" . }}{{ if lt $i 20 }}{{ if $i }},{{ end }}'
@@ -191,7 +185,7 @@ _HIT = found(
     "cluster",
     "wave",
 )
-_SITE_TEXT = _list(
+_SITE_TEXT = listed(
     "Clusters",
     "count by (cluster) ("
     + _hosts(
@@ -199,8 +193,7 @@ _SITE_TEXT = _list(
         '(up{site=%q} and on (cluster, instance) ALERTS{alertname="GpuIncidentNode",alertstate="firing",wave=%q})',
     )
     + ")",
-    '{{ range $i, $in := sortByLabel "cluster" . }}{{ if $i }},{{ end }} {{ $in.Labels.cluster }}'
-    " ({{ $in.Value }} node{{ if ne $in.Value 1.0 }}s{{ end }}){{ end }}",
+    nodes_by("cluster"),
     "$labels.site",
     "$labels.wave",
 )
@@ -231,7 +224,7 @@ INCIDENT_OF_MANY = Alert(
 or
 {_OF_CLUSTER.record}
 unless on (cluster, wave) ({_SITED_MEMBERS.record} and on (site, wave) {_OF_SITE.record})""",
-    meaning="Many nodes of a cluster or site became critical within minutes, so that a common cause is likely.",
+    meaning="Many nodes became critical within minutes, so that a common cause is likely.",
     summary=f"{_WHERE}{counted('node')} {_WHAT}{_ONE_OR_MANY.format('', ' at once')}{_AFTER}",
     description=f"{_WHERE}{counted('node')} {_WHAT}{_TOGETHER_TEXT}. Look for a common cause first: power "
     "of a rack, cooling, network, a rollout."

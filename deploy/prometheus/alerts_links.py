@@ -38,7 +38,7 @@ NVLINK = Alert(
     expr=f"""\
 max without (job, fault, evidence, action, finding, severity, type) (
   gpu_fault_timestamp_seconds{{fault="nvlink_down"}}
-  or gpu_finding{{finding=~"fabric_.*"}}
+  or gpu_finding{{finding=~"fabric_.*|nvlink_errors"}}
   or sum without (type) (rate({_REPEATS.replace("<gpu>", "")}[<window>])) > <max_errors_per_second>
 )""",
     for_="10m",
@@ -47,7 +47,7 @@ max without (job, fault, evidence, action, finding, severity, type) (
         Param("max_errors_per_second", 0.1, Unit.PER_SECOND, "NVLink replays and recoveries a second."),
         Param("window", "15m", Unit.DURATION, "Time that rate is taken over."),
     ),
-    meaning="NVLink of a GPU is degraded: links are down, its fabric is unhealthy, or transfers are repeated.",
+    meaning="NVLink of a GPU has links down, an unhealthy fabric, or repeats transfers.",
     summary=f"{GPU} has a degraded NVLink fabric",
     description=f"{GPU} has a degraded NVLink fabric.{_DOWN}{_UNHEALTHY}{_REPEATED} Jobs over several GPUs slow down "
     f"or hang. {_STEP} {HIT}",
@@ -73,7 +73,7 @@ max without (job, fault, evidence, action) (
         Param("max_replays_per_second", 0.2, Unit.PER_SECOND, "PCIe replays a second."),
         Param("window", "15m", Unit.DURATION, "Time that rate is taken over."),
     ),
-    meaning="The PCIe link of a GPU is degraded: fewer lanes, a lower generation, or repeated transfers.",
+    meaning="The PCIe link of a GPU has fewer lanes, a lower generation, or repeats transfers.",
     summary=f"{GPU} has a degraded PCIe link",
     description=f"{GPU} has a degraded PCIe link.{_NARROW}{_REPLAYED} Transfers from the host are slow. "
     f"{first_step('pcie_width')}. {HIT}",

@@ -80,7 +80,7 @@ or on {WORKLOAD} sum by {WORKLOAD} (increase(gpu_workload_steps_total[<step_wind
         Param("step_window", "30m", Unit.DURATION, "Time without a step, of a program that reports steps."),
         EXCEPT,
     ),
-    meaning="A job makes no progress: its GPUs spin in a collective, or it made steps before and makes none now.",
+    meaning="A job makes no progress: its GPUs spin in a collective, or its steps have ended.",
     summary=f"{OWNER_NAME} hangs",
     description=f"{{{{ if $value }}}}The GPUs of {OWNER_NAME} spun in a collective for {percent()} of the last "
     f"<window> and "

@@ -81,7 +81,7 @@ and on {WORKLOAD} sum by {WORKLOAD} (max_over_time(gpu_workload_allocated_gpus[2
             "Workloads whose gpu_workload_info this selects are left alone: classes, namespaces, accounts.",
         ),
     ),
-    meaning="A workload ran kernels on its allocated GPUs for less than the threshold fraction of the window.",
+    meaning="A workload ran kernels for a smaller fraction of its GPU time than the threshold.",
     summary=f"{OWNER_NAME} uses {percent()} of its GPU time",
     description=f"GPU utilization of {OWNER_NAME} was {percent()} over <window> (threshold "
     f"{threshold('min_utilization_ratio')}).{TOP_STATE}{HOURLY}",
@@ -140,7 +140,7 @@ ALLOCATED_IDLE = Alert(
         Param("min_session_idle_ratio", 0.98, Unit.RATIO, "Fraction of that time."),
         EXCEPT,
     ),
-    meaning="Allocated GPUs ran nothing for 95 % of the window or more: no process, no kernel, no request or no user.",
+    meaning="Allocated GPUs ran nothing for 95 % of the window: no process, kernel, request or user.",
     summary=f"{OWNER_NAME} leaves {_SOME} idle",
     description=f"{OWNER_NAME} left {_SOME} idle{_WHY}{HOURLY}",
 )
@@ -167,7 +167,7 @@ XID_APPLICATION = Alert(
         Param("recent", "3m", Unit.DURATION, "Time in which an error is new; its owner must have had the GPU before."),
         EXCEPT,
     ),
-    meaning="A program raised an XID that NVIDIA's catalogue calls an error of the application.",
+    meaning="A program raised an XID that NVIDIA calls an error of the application.",
     summary=f"{OWNER_NAME} raised XID {XIDS} on {GPUS_OF_XIDS}",
     description=f"{counted('GPU')} reported XID {XIDS} while allocated to {OWNER_NAME}: {GPUS_OF_XIDS}. Errors of this "
     "class come from the program: an illegal access, a wrong index, or a kernel that does not end. Run "

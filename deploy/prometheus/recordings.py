@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from deploy.prometheus import recordings_alert
 from deploy.prometheus.declaration import Recording
-from deploy.prometheus.recordings_accounting import ACCOUNTING, DIFFERENCE, GPU_KINDS
+from deploy.prometheus.recordings_accounting import ACCOUNTING, DIFFERENCE
 from deploy.prometheus.recordings_accounting import INTERVAL as ACCOUNTING_INTERVAL
 from deploy.prometheus.recordings_capacity import CAPACITY
 from deploy.prometheus.recordings_common import MODEL, NODE, STATE_INDEX, by, once, record
@@ -30,6 +30,7 @@ from deploy.prometheus.recordings_device import (
     PART_MODELS,
     PCIE_REPLAYS,
     WORKLOAD_MODELS,
+    WORKLOAD_PRICES,
     Level,
     allocation,
     device_count,
@@ -147,6 +148,7 @@ GROUPS = (
             *WORKLOAD_LEVEL,
             WORKLOAD_USED,
             WORKLOAD_MODELS,
+            WORKLOAD_PRICES,
         ),
     ),
     Group("gpu-autoscale", SCALE_INTERVAL, SCALED),
@@ -177,7 +179,6 @@ GROUPS = (
             *WORKLOAD_NOW,
             WORKLOAD_UTILIZATION,
             *PROGRESS_NOW,
-            GPU_KINDS,
         ),
     ),
     Group(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import by, record
 from exporter.accounting.families import OWNER_COUNTER_LABELS
-from exporter.tools.report.accounting.prices import KINDS
+from exporter.tools.report.accounting.prices import SITE_TEAM
 from exporter.tools.report.definitions import grown_in
 
 INTERVAL = "1h"
@@ -49,11 +49,16 @@ def _growth(counter: str, name: str, labels: tuple[str, ...], unit: str) -> tupl
     )
 
 
-_TEAM = (
+_OWN_TEAM = (
     'label_replace(label_replace(owner:{name}:increase, "team", "$1", "workload_namespace", "(.+)"),'
     ' "team", "$1", "account", "(.+)")'
 )
-"""The account of Slurm, else the namespace."""
+_SITE_TEAM = f"group by (team, site_team) ({SITE_TEAM})"
+_TEAM = (
+    f'label_replace({_OWN_TEAM} * on (team) group_left (site_team) {_SITE_TEAM}, "team", "$1", "site_team", "(.+)")'
+    f" or {_OWN_TEAM} unless on (team) {_SITE_TEAM}"
+)
+"""The account of Slurm, else the namespace, or the team that the site maps it to."""
 LEVELS = (
     ("namespace", ("workload_namespace",)),
     ("account", ("account",)),
@@ -72,6 +77,19 @@ def _level(level: str, labels: tuple[str, ...], name: str, kept: tuple[str, ...]
     return record(f"{recorded}:{name}:increase", result, f"sum {by(result)} ({source})", f"{what} of the {level}.")
 
 
+_PRICE = f"max by (cluster, model, profile) (last_over_time(gpu:price_per_hour[{_REACH}]))"
+"""The last price: after an outage these rules may be evaluated before the price is."""
+
+
+def _cost(recorded: str, labels: tuple[str, ...], source: str, what: str) -> Recording:
+    return record(
+        f"{recorded}:increase",
+        labels,
+        f"sum {by(labels)} ({source}:increase * on (cluster, model, profile) group_left () {_PRICE}) / 3600",
+        f"{what} at the price of that hour, in the currency of the site's price file.",
+    )
+
+
 _ALLOCATED = ("team", "class", "model", "profile")
 _COUNTERS = (
     ("gpu_owner_gpu_seconds", ("state",), "GPU seconds", "GPU seconds by state"),
@@ -87,16 +105,25 @@ ACCOUNTING = (
         f'sum {by(_ALLOCATED)} (team_state:gpu_owner_gpu_seconds:increase{{team!="",state!="free"}})',
         "Allocated GPU seconds of the team. A year has a tenth of the series by state.",
     ),
+    *(
+        _cost(
+            f"{level}_state:gpu_owner_cost",
+            (*(labels or ("model",)), "state"),
+            f"{level}_state:gpu_owner_gpu_seconds",
+            f"Cost of GPU time by state of the {level},",
+        )
+        for level, labels in LEVELS
+    ),
+    _cost("team:gpu_owner_cost", ("team",), "team:gpu_owner_gpu_seconds", "Cost of allocated GPU time of the team,"),
+    _cost(
+        "team:gpu_owner_busy_cost",
+        ("team",),
+        "team:gpu_owner_busy_gpu_seconds",
+        "Cost of GPU time in which kernels ran of the team,",
+    ),
 )
 """Rules of one group, in this order: the increase reads the last recorded value before it is replaced."""
 
-GPU_KINDS = record(
-    KINDS,
-    ("model", "profile"),
-    "group by (cluster, model, profile) (last_over_time(cluster_state:gpu_owner_gpu_seconds:increase[35d]))"
-    " or group by (cluster, model) (gpu_info)",
-    "1 for each model and MIG profile of the last 35 days, which prices select.",
-)
 _DAY = "gpu_accounting_day_gpu_seconds > 0"
 _RECORDED = "cluster_state:gpu_owner_gpu_seconds:increase"
 DIFFERENCE = record(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from deploy.prometheus.recordings_common import WHOLE, by, each_value, record, record_each
+from deploy.prometheus.recordings_device import WORKLOAD_MODELS, WORKLOAD_PRICES
 from deploy.prometheus.recordings_owner import PART_STATES
 from deploy.prometheus.states import BUSY, OWNERS, regex
 
@@ -174,13 +175,12 @@ OWNER_WASTE_TIME = record(
     f'sum {by(WHOLE)} ({_STATES}{{state=~"{regex(OWNERS)}"}})',
     "GPUs' worth of allocated time that its owner wasted or possibly wasted.",
 )
-PRICES = 'max by (cluster, model, currency) (gpu:price_per_hour{profile=""})'
-_MODELS = "workload_model:gpu_allocation_ratio:sum"
+_MODELS = WORKLOAD_MODELS.record
 OWNER_WASTE_PRICE = record(
     "workload:gpu_owner_waste_price:rate5m",
     (*WHOLE, "currency"),
     f"""\
-sum {by((*WHOLE, "currency"))} ({_MODELS} * on (cluster, model) group_left (currency) {PRICES})
+{WORKLOAD_PRICES.record}
 * on (cluster, {", ".join(WHOLE)}) group_left () ({OWNER_WASTE_TIME.record} / sum {by(WHOLE)} ({_MODELS}))""",
     "Price of an hour of that time, where the site has prices. MIG instances are not in it.",
 )

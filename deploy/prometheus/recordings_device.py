@@ -8,6 +8,7 @@ from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import MODEL, NODE, WHOLE, by, once, record, summed
 from deploy.prometheus.states import BUSY, LOST, regex
 from exporter.attribution.owner import KEPT_OWNER_LABELS
+from exporter.tools.report.promql import WORKLOAD_PRICE
 
 _THERMAL = 'reason=~"sw_thermal|hw_thermal|thermal"'
 
@@ -244,6 +245,13 @@ WORKLOAD_MODELS = record(
     (*WHOLE, "model"),
     summed((*WHOLE, "model"), PART_MODELS.record),
     "Allocated GPUs, by model: what prices multiply (whole GPUs; MIG instances are not in it).",
+)
+PRICES = 'max by (cluster, model, currency) (gpu:price_per_hour{profile=""})'
+WORKLOAD_PRICES = record(
+    WORKLOAD_PRICE,
+    (*WHOLE, "currency"),
+    summed((*WHOLE, "currency"), f"{WORKLOAD_MODELS.record} * on (cluster, model) group_left (currency) {PRICES}"),
+    "Price of an hour of the allocated GPUs, where the site has prices. MIG instances are not in it.",
 )
 MODEL_PEAK = record(
     "model:gpu_peak_bf16_flops:max",

@@ -20,6 +20,7 @@ from deploy.prometheus.alerts_workload import WORKLOAD_ALERTS
 from deploy.prometheus.declaration import Alert, Recording, fill, minutes
 from deploy.prometheus.overrides import Override, Scope, overridable, scopes
 from deploy.prometheus.recordings import GROUPS
+from deploy.prometheus.recordings_common import record_each
 from deploy.prometheus.targets import exporters
 from deploy.prometheus.walk import link, report
 from exporter import RUNBOOKS
@@ -32,8 +33,17 @@ _SUBJECTS = {
     "gpu-fleet.alerts": FLEET,
 }
 ALERTS = tuple(rule for rules in _SUBJECTS.values() for rule in rules if isinstance(rule, Alert))
-CORRELATION = tuple(rule for rules in _SUBJECTS.values() for rule in rules if isinstance(rule, Recording))
-"""Rules recorded between alerts of one group: it is made of alerts, and others are made of it."""
+MEANINGS = record_each(
+    "alert:gpu_alert:index",
+    ("alertname", "meaning"),
+    (({"alertname": alert.name, "meaning": alert.meaning}, f"vector({place})") for place, alert in enumerate(ALERTS)),
+    "The place of each alert in this list. Annotations of dashboards read its sentence.",
+)
+CORRELATION = (
+    *(rule for rules in _SUBJECTS.values() for rule in rules if isinstance(rule, Recording)),
+    MEANINGS,
+)
+"""Rules recorded beside alerts: they are made of alerts, or explain them."""
 
 _MUTES_FOR = {"GpuIncident": "GpuIncidentNode"}
 """Alerts that mute others because the key reports them: switched off with it, as in the chart."""
@@ -52,7 +62,7 @@ class _Group:
 
 def _groups() -> Iterator[_Group]:
     """Rules of one subject that are evaluated together."""
-    for name, rules in _SUBJECTS.items():
+    for name, rules in (*_SUBJECTS.items(), ("gpu-meaning.alerts", (MEANINGS,))):
         for slow in (False, True):
             chosen = tuple(rule for rule in rules if (isinstance(rule, Alert) and rule.slow) is slow)
             if chosen:

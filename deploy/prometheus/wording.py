@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from deploy.prometheus.hosts import by_host
 from deploy.prometheus.outages import unless_silent
-from deploy.prometheus.recordings_alert import PRICES
 from deploy.prometheus.recordings_common import STATE_INDEX
+from deploy.prometheus.recordings_device import PRICES
 from deploy.prometheus.states import LOST, POSSIBLY_LOST, regex
 from exporter.faults.rules import RULES
 
@@ -39,6 +39,19 @@ def found(query: str, text: str, *labels: str, otherwise: str = "") -> str:
     asked = f"printf `{query}` {' '.join(f'$labels.{label}' for label in labels)} | query"
     nothing = f"{{{{ else }}}}{otherwise}" if otherwise else ""
     return f"{{{{ with {asked} }}}}{{{{ with first . }}}}{text}{{{{ end }}}}{nothing}{{{{ end }}}}"
+
+
+def listed(title: str, query: str, shown: str, *values: str) -> str:
+    """Return the text of the series that `query` finds with these values in its places."""
+    return f"{{{{ with printf `{query}` {' '.join(values)} | query }}}} {title}:{shown}.{{{{ end }}}}"
+
+
+def nodes_by(label: str) -> str:
+    """Return the text of series that count nodes: "r1 (3 nodes), r2 (1 node)"."""
+    return (
+        f'{{{{ range $i, $in := sortByLabel "{label}" . }}}}{{{{ if $i }}}},{{{{ end }}}} {{{{ $in.Labels.{label} }}}}'
+        f" ({counted('node', '$in.Value')}){{{{ end }}}}"
+    )
 
 
 def timestamp(value: str = "$value") -> str:

@@ -115,15 +115,18 @@ class AllocationTracker:
         """Return the allocation of the owner: the known one, unless its source reports a later start."""
         now, known = float(cycle.at.unix), self._entries.get(_identity(owner))
         start = None if info.start_time is None else float(info.start_time)
-        if known is not None and self._is_same(known, owner, start, cycle.seconds):
+        # Rows of an hour that is over are final: where the clock is set back to it, another allocation begins.
+        set_back = known is not None and now // HOUR_SECONDS < known.until // HOUR_SECONDS
+        if known is not None and not set_back and self._is_same(known, owner, start, cycle.seconds):
             if known.allocation.reported_start is None and start is not None:
                 known.allocation = replace(known.allocation, reported_start=start)
             known.allocation = replace(known.allocation, end=None)
             return known
         if known is not None and known.allocation.end is None:
-            self._end(known, min(known.until, start or known.until))
+            self._end(known, known.until if set_back else min(known.until, start or known.until))
         begin = now - cycle.seconds
-        began = min(max(start, self._born), now) if start is not None and owner != NOBODY else begin
+        reported = start is not None and owner != NOBODY and not set_back
+        began = min(max(start or 0.0, self._born), now) if reported else begin
         name = hashlib.sha256("\0".join(_identity(owner)).encode(errors="replace")).hexdigest()[:12]
         allocation = Allocation(f"{began:.3f}-{name}", owner, began, reported_start=start)
         entry = self._entries[_identity(owner)] = _Entry(allocation, kind, began)

@@ -132,19 +132,19 @@ def parse_path(path: str) -> Cgroup:
 
     Containers inside a guest are left out: their ids mean nothing outside of it.
     """
-    scheduled = {**_slurm(path), **_pod(path), **_allocation(path)}
-    guest = {} if scheduled else _guest(path)
+    scheduled = {**_parse_slurm(path), **_parse_pod(path), **_parse_allocation(path)}
+    guest = {} if scheduled else _parse_guest(path)
     bundle = _BUNDLE.fullmatch(path)
-    match = _last(_LOGIN, path)
+    match = _last_match(_LOGIN, path)
     return Cgroup(
-        **(guest or {**scheduled, **_container(path)}),
+        **(guest or {**scheduled, **_parse_container(path)}),
         **({name: value for name, value in match.groupdict().items() if value} if match else {}),
-        **_unit(path),
+        **_parse_unit(path),
         bundle=path[1:] if bundle and not bundle["id"].endswith(_SYSTEMD) else "",
     )
 
 
-def _last(pattern: re.Pattern[str], path: str) -> re.Match[str] | None:
+def _last_match(pattern: re.Pattern[str], path: str) -> re.Match[str] | None:
     found, start = None, 0
     while match := pattern.search(path, start):
         found = match
@@ -152,24 +152,24 @@ def _last(pattern: re.Pattern[str], path: str) -> re.Match[str] | None:
     return found
 
 
-def _slurm(path: str) -> dict[str, str]:
-    match = _last(_SLURM, path)
+def _parse_slurm(path: str) -> dict[str, str]:
+    match = _last_match(_SLURM, path)
     if not match:
         return {}
     names = {name: match[name] or "" for name in ("job", "sluid", "step", "job_uid")}
     return names | {"node": match["node1"] or match["node2"] or "", "job_path": path[: match.end("path")]}
 
 
-def _pod(path: str) -> dict[str, str]:
-    match = _last(_POD, path)
+def _parse_pod(path: str) -> dict[str, str]:
+    match = _last_match(_POD, path)
     if not match:
         return {}
     end = match.end("path")
     own = path[:end] if path[end : end + 1] in ("", "/") else ""
-    return {"pod": match["pod"].replace("_", "-"), "pod_path": own, "nested_in": _outermost(path, match)}
+    return {"pod": match["pod"].replace("_", "-"), "pod_path": own, "nested_in": _outermost_pod(path, match)}
 
 
-def _outermost(path: str, innermost: re.Match[str]) -> str:
+def _outermost_pod(path: str, innermost: re.Match[str]) -> str:
     """Return the path of the outermost pod and its container; empty if that is the innermost."""
     pod = _POD.search(path)
     if pod is None or pod["pod"] == innermost["pod"]:
@@ -178,8 +178,8 @@ def _outermost(path: str, innermost: re.Match[str]) -> str:
     return path[: container.end("path") if container and container.end() <= innermost.start() + 1 else pod.end("path")]
 
 
-def _container(path: str) -> dict[str, str]:
-    match = _last(_CONTAINER, path)
+def _parse_container(path: str) -> dict[str, str]:
+    match = _last_match(_CONTAINER, path)
     if not match:
         return {}
     return {
@@ -189,36 +189,36 @@ def _container(path: str) -> dict[str, str]:
     }
 
 
-def _guest(path: str) -> dict[str, str]:
+def _parse_guest(path: str) -> dict[str, str]:
     """Return the guest that the path is in. Its units and sessions have the same names as the host's."""
     match = _GUEST.match(path)
     if not match or (match["machine"] or "").startswith("qemu\\x2d"):  # the program of a VM has no cgroups inside
         return {}
-    name = match["lxc"] or _unescaped(match["machine"] or match["nspawn"])
+    name = match["lxc"] or _without_escapes(match["machine"] or match["nspawn"])
     return {"container": name, "runtime": LXC if match["lxc"] else MACHINE, "container_path": match["path"]}
 
 
-def _allocation(path: str) -> dict[str, str]:
-    match = _last(_ALLOCATION, path)
+def _parse_allocation(path: str) -> dict[str, str]:
+    match = _last_match(_ALLOCATION, path)
     if not match:
         return {}
     end = match.end() - match[0].endswith("/")
     return {"allocation": match["allocation"], "allocation_task": match["task"], "allocation_path": path[:end]}
 
 
-def _unit(path: str) -> dict[str, str]:
-    match = _last(_UNIT, path)
+def _parse_unit(path: str) -> dict[str, str]:
+    match = _last_match(_UNIT, path)
     if not match:
         return {}
-    return {"unit": _unescaped(match["unit"]), "unit_path": path[: match.end("path")]}
+    return {"unit": _without_escapes(match["unit"]), "unit_path": path[: match.end("path")]}
 
 
-def _unescaped(name: str) -> str:
+def _without_escapes(name: str) -> str:
     """Return a name without systemd's escapes."""
     return _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), name)
 
 
-def _parents() -> Iterator[str]:
+def _parent_folders() -> Iterator[str]:
     yield ""
     for qos in ("", "burstable", "besteffort"):
         yield f"/kubepods/{qos}".rstrip("/")
@@ -237,7 +237,7 @@ def _parents() -> Iterator[str]:
     )
 
 
-_PARENTS = tuple(_parents())
+_PARENTS = tuple(_parent_folders())
 
 
 def with_absolute_paths(cgroup: Cgroup, cgroupfs: Path) -> Cgroup:
@@ -272,7 +272,7 @@ def trusted_cgroup(text: str, cgroupfs: Path) -> Cgroup:
     full = parse(text)
     roots = mounts(cgroupfs)
     whole = lines(text)
-    cut = [_cut(line, roots) for line in whole]
+    cut = [_cut_delegated(line, roots) for line in whole]
     if cut == whole:
         return full
     named = parse("\n".join(cut))
@@ -289,7 +289,7 @@ def trusted_cgroup(text: str, cgroupfs: Path) -> Cgroup:
     return replace(found, delegated=(named.unit or "user") if is_users_own else "")
 
 
-def _cut(line: str, roots: Collection[str]) -> str:
+def _cut_delegated(line: str, roots: Collection[str]) -> str:
     """Return the line of /proc/PID/cgroup up to the first folder that a user made."""
     path = line.split(":", 2)[-1]
     head, end = line[: len(line) - len(path)], len(path)

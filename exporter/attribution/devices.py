@@ -85,12 +85,12 @@ class Devices:
             # With MIG, schedulers count instances, in an order of their own: an index alone names no device.
             key = ("index", None if self._mig else name.driver_index)
         found = self._by_name.get(key, ())
-        fitting = tuple(target for target in found if _fits(target, name))
+        fitting = tuple(target for target in found if _fits_name(target, name))
         # Which of several like instances a place means is not known here: no owner is better than a wrong one.
         return () if name.claimed and len(fitting) != 1 else fitting
 
 
-def _fits(target: Target, name: DeviceName) -> bool:
+def _fits_name(target: Target, name: DeviceName) -> bool:
     if name.gpu_instance is not None and target.gpu_instance != name.gpu_instance:
         return False
     if name.profile and target.profile.replace(".", "").replace("+", "-") != name.profile:

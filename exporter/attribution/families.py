@@ -84,7 +84,7 @@ INFO_LABELS = (
 
 def workload_families(pod_labels: Sequence[str] = ()) -> tuple[Family[Rows], ...]:
     """Return the `gpu_workload_*` families; `pod_labels` are the allow-listed labels, columns of gpu_workload_info."""
-    return (_info(pod_labels), *_FAMILIES)
+    return (_info_family(pod_labels), *_FAMILIES)
 
 
 def label_names(pod_labels: Sequence[str]) -> dict[str, str]:
@@ -98,11 +98,11 @@ def label_names(pod_labels: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _info(pod_labels: Sequence[str]) -> Family[Rows]:
+def _info_family(pod_labels: Sequence[str]) -> Family[Rows]:
     columns = label_names(pod_labels)
 
     def samples(rows: Rows) -> Iterable[Sample]:
-        for row in _newest(rows):
+        for row in _newest_rows(rows):
             if row.owner != NOBODY:
                 own = dict(row.info.pod_labels)
                 limit = row.info.time_limit_seconds
@@ -124,7 +124,7 @@ def _info(pod_labels: Sequence[str]) -> Family[Rows]:
     )
 
 
-def _newest(rows: Rows) -> Iterable[WorkloadRow]:
+def _newest_rows(rows: Rows) -> Iterable[WorkloadRow]:
     """Return one row of each workload: once a source has reported more of it, the row with fewer labels has ended."""
     found: dict[tuple[str, str, str], WorkloadRow] = {}
     for row in rows:
@@ -134,7 +134,7 @@ def _newest(rows: Rows) -> Iterable[WorkloadRow]:
     return found.values()
 
 
-def _of(value: Callable[[WorkloadRow], float | None]) -> Callable[[Rows], Iterable[Sample]]:
+def _workload_samples(value: Callable[[WorkloadRow], float | None]) -> Callable[[Rows], Iterable[Sample]]:
     def samples(rows: Rows) -> Columns:
         numbers = [(value(row), row.owner) for row in rows]
         return in_columns(
@@ -144,7 +144,9 @@ def _of(value: Callable[[WorkloadRow], float | None]) -> Callable[[Rows], Iterab
     return samples
 
 
-def _each(values: Callable[[WorkloadRow], Iterable[tuple[str, float]]]) -> Callable[[Rows], Iterable[Sample]]:
+def _labelled_samples(
+    values: Callable[[WorkloadRow], Iterable[tuple[str, float]]],
+) -> Callable[[Rows], Iterable[Sample]]:
     """Return one sample for each label value of a workload."""
 
     def samples(rows: Rows) -> Iterable[Sample]:
@@ -157,23 +159,23 @@ def _each(values: Callable[[WorkloadRow], Iterable[tuple[str, float]]]) -> Calla
 
 
 _FAMILIES: tuple[Family[Rows], ...] = (
-    gauges("gpu_workload_memory_bytes", "GPU memory of the workload's processes.", Unit.BYTES, _of(lambda row: row.memory_bytes), OWNER_LABELS, NODE),
-    gauges("gpu_workload_allocated_gpus", "GPUs allocated to the workload, as the sum of its fractions.", Unit.NONE, _of(lambda row: row.gpus), OWNER_LABELS, NODE),
-    gauges("gpu_workload_restarts", "How often its scheduler has started it again: restarts of the container, requeues of the job.", Unit.NONE, _of(lambda row: row.info.restarts), OWNER_LABELS, NODE),
-    gauges("gpu_workload_processes", "Processes of the workload on GPUs.", Unit.NONE, _of(lambda row: row.processes), OWNER_LABELS, NODE),
-    counters("gpu_workload_cpu_seconds_total", "CPU time of the workload on this node.", Unit.SECONDS, _of(lambda row: row.usage.cpu_seconds), OWNER_LABELS, NODE),
-    gauges("gpu_workload_cpu_limit_cores", "Cores the workload may use at most.", Unit.CORES, _of(lambda row: row.usage.cpu_limit_cores), OWNER_LABELS, NODE),
-    gauges("gpu_workload_resident_memory_bytes", "Host memory of the workload, without reclaimable page cache.", Unit.BYTES, _of(lambda row: row.usage.resident_bytes), OWNER_LABELS, NODE),
-    gauges("gpu_workload_memory_limit_bytes", "Host memory the workload may use at most.", Unit.BYTES, _of(lambda row: row.usage.memory_limit_bytes), OWNER_LABELS, NODE),
-    counters("gpu_workload_read_bytes_total", "Bytes the workload read from block devices of this node.", Unit.BYTES, _of(lambda row: row.usage.read_bytes), OWNER_LABELS, NODE),
-    counters("gpu_workload_written_bytes_total", "Bytes the workload wrote to block devices of this node.", Unit.BYTES, _of(lambda row: row.usage.written_bytes), OWNER_LABELS, NODE),
-    counters("gpu_workload_network_bytes_total", "Bytes over the workload's own network namespace; absent in the host's namespace.", Unit.BYTES, _each(lambda row: row.usage.network_bytes.items()), (*OWNER_LABELS, "direction"), NODE),
-    gauges("gpu_workload_listen_port", "A TCP port the workload listens on for clients, 8 at most; always 1.", Unit.NONE, _each(lambda row: ((str(port), 1) for port in row.usage.ports)), (*OWNER_LABELS, "port"), NODE),
-    counters("gpu_workload_pressure_seconds_total", "Time some task of the workload was stalled for the resource.", Unit.SECONDS, _each(lambda row: row.usage.pressure_seconds.items()), (*OWNER_LABELS, "resource"), NODE),
+    gauges("gpu_workload_memory_bytes", "GPU memory of the workload's processes.", Unit.BYTES, _workload_samples(lambda row: row.memory_bytes), OWNER_LABELS, NODE),
+    gauges("gpu_workload_allocated_gpus", "GPUs allocated to the workload, as the sum of its fractions.", Unit.NONE, _workload_samples(lambda row: row.gpus), OWNER_LABELS, NODE),
+    gauges("gpu_workload_restarts", "How often its scheduler has started it again: restarts of the container, requeues of the job.", Unit.NONE, _workload_samples(lambda row: row.info.restarts), OWNER_LABELS, NODE),
+    gauges("gpu_workload_processes", "Processes of the workload on GPUs.", Unit.NONE, _workload_samples(lambda row: row.processes), OWNER_LABELS, NODE),
+    counters("gpu_workload_cpu_seconds_total", "CPU time of the workload on this node.", Unit.SECONDS, _workload_samples(lambda row: row.usage.cpu_seconds), OWNER_LABELS, NODE),
+    gauges("gpu_workload_cpu_limit_cores", "Cores the workload may use at most.", Unit.CORES, _workload_samples(lambda row: row.usage.cpu_limit_cores), OWNER_LABELS, NODE),
+    gauges("gpu_workload_resident_memory_bytes", "Host memory of the workload, without reclaimable page cache.", Unit.BYTES, _workload_samples(lambda row: row.usage.resident_bytes), OWNER_LABELS, NODE),
+    gauges("gpu_workload_memory_limit_bytes", "Host memory the workload may use at most.", Unit.BYTES, _workload_samples(lambda row: row.usage.memory_limit_bytes), OWNER_LABELS, NODE),
+    counters("gpu_workload_read_bytes_total", "Bytes the workload read from block devices of this node.", Unit.BYTES, _workload_samples(lambda row: row.usage.read_bytes), OWNER_LABELS, NODE),
+    counters("gpu_workload_written_bytes_total", "Bytes the workload wrote to block devices of this node.", Unit.BYTES, _workload_samples(lambda row: row.usage.written_bytes), OWNER_LABELS, NODE),
+    counters("gpu_workload_network_bytes_total", "Bytes over the workload's own network namespace; absent in the host's namespace.", Unit.BYTES, _labelled_samples(lambda row: row.usage.network_bytes.items()), (*OWNER_LABELS, "direction"), NODE),
+    gauges("gpu_workload_listen_port", "A TCP port the workload listens on for clients, 8 at most; always 1.", Unit.NONE, _labelled_samples(lambda row: ((str(port), 1) for port in row.usage.ports)), (*OWNER_LABELS, "port"), NODE),
+    counters("gpu_workload_pressure_seconds_total", "Time some task of the workload was stalled for the resource.", Unit.SECONDS, _labelled_samples(lambda row: row.usage.pressure_seconds.items()), (*OWNER_LABELS, "resource"), NODE),
 )  # fmt: skip
 
 
-def _whole(rows: OwnerRows) -> Iterable[Sample]:
+def _gpu_fractions(rows: OwnerRows) -> Iterable[Sample]:
     """Return fractions of whole GPUs: owners of MIG instances have the instances' fractions."""
     found: dict[tuple[str, str, Owner], float] = defaultdict(float)
     parents = {row.target.parent_uuid for row in rows} - {""}
@@ -184,7 +186,7 @@ def _whole(rows: OwnerRows) -> Iterable[Sample]:
     return (Sample(share, (gpu, uuid, *owner.labels)) for (gpu, uuid, owner), share in found.items())
 
 
-def _unallocated(rows: OwnerRows) -> Iterable[Sample]:
+def _unallocated_gpus(rows: OwnerRows) -> Iterable[Sample]:
     """Return the GPUs that are used, themselves or in an instance, by owners that they are not allocated to."""
     found = {
         (str(row.target.index), row.target.parent_uuid or row.target.uuid, row.owner): None
@@ -194,7 +196,7 @@ def _unallocated(rows: OwnerRows) -> Iterable[Sample]:
     return (Sample(1, (gpu, uuid, *owner.labels)) for gpu, uuid, owner in found)
 
 
-def _instances(rows: OwnerRows) -> Iterable[Sample]:
+def _instance_fractions(rows: OwnerRows) -> Iterable[Sample]:
     for row in rows:
         target = row.target
         if target.parent_uuid and row.owner != NOBODY:
@@ -204,9 +206,9 @@ def _instances(rows: OwnerRows) -> Iterable[Sample]:
 
 
 OWNER_FAMILIES: tuple[Family[OwnerRows], ...] = (
-    gauges("gpu_allocation_ratio", "Fraction of the GPU allocated to the owner, from 0 to 1; 0 for an owner that runs on a GPU of others.", Unit.NONE, _whole, (*DEVICE, *OWNER_LABELS), NODE),
-    gauges("gpu_mig_allocation_ratio", "Fraction of the MIG instance allocated to the owner, from 0 to 1.", Unit.NONE, _instances, (*INSTANCE, *OWNER_LABELS), NODE),
-    gauges("gpu_unallocated_use", "The owner runs on a scheduler's GPU, and every source reports that it was not allocated to it; always 1.", Unit.NONE, _unallocated, (*DEVICE, *OWNER_LABELS), NODE),
+    gauges("gpu_allocation_ratio", "Fraction of the GPU allocated to the owner, from 0 to 1; 0 for an owner that runs on a GPU of others.", Unit.NONE, _gpu_fractions, (*DEVICE, *OWNER_LABELS), NODE),
+    gauges("gpu_mig_allocation_ratio", "Fraction of the MIG instance allocated to the owner, from 0 to 1.", Unit.NONE, _instance_fractions, (*INSTANCE, *OWNER_LABELS), NODE),
+    gauges("gpu_unallocated_use", "The owner runs on a scheduler's GPU, and every source reports that it was not allocated to it; always 1.", Unit.NONE, _unallocated_gpus, (*DEVICE, *OWNER_LABELS), NODE),
 )  # fmt: skip
 
 """Families of workloads without allow-listed pod labels."""
@@ -248,17 +250,17 @@ def limit(rows: Iterable[ProcessRow], count: int) -> tuple[ProcessRow, ...]:
     by_gpu: dict[str, dict[str, ProcessRow]] = {}
     for row in rows:
         gpu = by_gpu.setdefault(row.uuid, {})
-        gpu[row.pid] = _merged(gpu[row.pid], row) if row.pid in gpu else row
+        gpu[row.pid] = _merge_rows(gpu[row.pid], row) if row.pid in gpu else row
     shown: list[ProcessRow] = []
     for gpu in by_gpu.values():
         ranked = sorted(gpu.values(), key=lambda row: (-(row.memory_bytes or 0), row.pid))
         kept, rest = ranked[:count], ranked[count:]
         shown += kept
-        shown += [_sum(rest)] if rest else []
+        shown += [_sum_rows(rest)] if rest else []
     return tuple(shown)
 
 
-def _merged(row: ProcessRow, more: ProcessRow) -> ProcessRow:
+def _merge_rows(row: ProcessRow, more: ProcessRow) -> ProcessRow:
     known = [each for each in (row.memory_bytes, more.memory_bytes) if each is not None]
     return replace(
         row,
@@ -270,25 +272,25 @@ def _merged(row: ProcessRow, more: ProcessRow) -> ProcessRow:
     )
 
 
-def _sum(rows: Sequence[ProcessRow]) -> ProcessRow:
+def _sum_rows(rows: Sequence[ProcessRow]) -> ProcessRow:
     """Return the sum of some processes, without CPU seconds: over a set that changes they would be no counter."""
     total = replace(
         rows[0], pid=OTHER, command="", owner=NOBODY, cpu_seconds=None, start_time=None, resident_bytes=None
     )
     for row in rows[1:]:
-        total = _merged(total, row)
+        total = _merge_rows(total, row)
     resident = [row.resident_bytes for row in rows if row.resident_bytes is not None]
     return replace(total, resident_bytes=Bytes(sum(resident)) if resident else None)
 
 
-def _one(value: Callable[[ProcessRow], float | None]) -> Callable[[ProcessRows], Iterable[Sample]]:
+def _process_samples(value: Callable[[ProcessRow], float | None]) -> Callable[[ProcessRows], Iterable[Sample]]:
     def samples(rows: ProcessRows) -> Columns:
         return in_columns([(number, row.labels) for row in rows if (number := value(row)) is not None])
 
     return samples
 
 
-def _utilization(rows: ProcessRows) -> Columns:
+def _engine_utilization(rows: ProcessRows) -> Columns:
     """Return the use of the SMs, and of each other engine that is in use."""
     return in_columns(
         [
@@ -301,9 +303,9 @@ def _utilization(rows: ProcessRows) -> Columns:
 
 
 PROCESS_FAMILIES: tuple[Family[ProcessRows], ...] = (
-    gauges("gpu_process_memory_bytes", "Device memory allocated by the process.", Unit.BYTES, _one(lambda r: r.memory_bytes), _LABELS, NODE),
-    gauges("gpu_process_utilization_ratio", "Fraction of the driver's last sampling period in which the process used the engine.", Unit.RATIO, _utilization, (*_LABELS, "engine"), NODE),
-    counters("gpu_process_cpu_seconds_total", "CPU time the process has used.", Unit.SECONDS, _one(lambda r: r.cpu_seconds), _LABELS, NODE),
-    gauges("gpu_process_resident_memory_bytes", "Resident host memory of the process.", Unit.BYTES, _one(lambda r: r.resident_bytes), _LABELS, NODE),
-    gauges("gpu_process_start_time_seconds", "When the process started, Unix time.", Unit.SECONDS, _one(lambda r: None if r.start_time is None else float(r.start_time)), _LABELS, NODE),
+    gauges("gpu_process_memory_bytes", "Device memory allocated by the process.", Unit.BYTES, _process_samples(lambda r: r.memory_bytes), _LABELS, NODE),
+    gauges("gpu_process_utilization_ratio", "Fraction of the driver's last sampling period in which the process used the engine.", Unit.RATIO, _engine_utilization, (*_LABELS, "engine"), NODE),
+    counters("gpu_process_cpu_seconds_total", "CPU time the process has used.", Unit.SECONDS, _process_samples(lambda r: r.cpu_seconds), _LABELS, NODE),
+    gauges("gpu_process_resident_memory_bytes", "Resident host memory of the process.", Unit.BYTES, _process_samples(lambda r: r.resident_bytes), _LABELS, NODE),
+    gauges("gpu_process_start_time_seconds", "When the process started, Unix time.", Unit.SECONDS, _process_samples(lambda r: None if r.start_time is None else float(r.start_time)), _LABELS, NODE),
 )  # fmt: skip

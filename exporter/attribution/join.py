@@ -78,18 +78,18 @@ class Attribution:
             view = source.view(index, now)
             views.append(view)
             index = index.beside(view.cgroups.values())
-        self._last = self._joined(index, views, now)
+        self._last = self._join_views(index, views, now)
         return self._last
 
-    def _joined(self, index: ProcessIndex, views: Sequence[View], now: MonotonicTime) -> Ownership:
+    def _join_views(self, index: ProcessIndex, views: Sequence[View], now: MonotonicTime) -> Ownership:
         names = [view.names for view in views if view.names]
-        matches = {pid: tuple(_of(pid, names)) for group in index.groups for pid in group.pids}
-        self._labels = self._completed(matches, views)
+        matches = {pid: tuple(_known_matches(pid, names)) for group in index.groups for pid in group.pids}
+        self._labels = self._complete_labels(matches, views)
         if self._labels:
-            views = [_relabel(view, self._labels) for view in views]
+            views = [_relabel_view(view, self._labels) for view in views]
         owners, running = self._owners(index, matches, now)
         allocated = allocations(views)
-        runners = _runners(running)
+        runners = _runners_by_target(running)
         parts = {
             uuid: weights(within_pods(allocated.get(uuid, {}), runners.get(uuid, ())), runners.get(uuid, ()))
             for uuid in {*allocated, *runners}
@@ -110,7 +110,7 @@ class Attribution:
             unallocated=self._unallocated.of(
                 allocated_by_any,
                 frozenset[str]().union(*(view.offered for view in views)),
-                _runners(run for run in running if run.own_work),
+                _runners_by_target(run for run in running if run.own_work),
                 frozenset[Owner]().union(*(view.unsure for view in views)),
                 now,
             ),
@@ -120,22 +120,22 @@ class Attribution:
             ended={name: end for view in reversed(views) for name, end in view.ended.items()},
         )
 
-    def _completed(self, matches: Mapping[int, Sequence[Match]], views: Sequence[View]) -> Mapping[Owner, Owner]:
+    def _complete_labels(self, matches: Mapping[int, Sequence[Match]], views: Sequence[View]) -> Mapping[Owner, Owner]:
         """Return owners with labels from less trusted sources. A label on which its processes differ stays empty.
 
         Once complete, an owner stays as it is for as long as it is there: labels of a series never change.
         """
         by_path = [view.places for view in views if view.places]
-        places = {path: tuple(_of(path, by_path)) for each in by_path for path in each}
+        places = {path: tuple(_known_matches(path, by_path)) for each in by_path for path in each}
         known = {owner for view in views for owner in (*view.allocated, *view.cgroups, *view.info)}
         at = {path: owner for view in reversed(views) for owner, path in view.cgroups.items() if path in places}
         found: dict[Owner, set[Owner]] = defaultdict(set)
         for first, *rest in set(matches.values()) - {()}:
             known.add(first.owner)
             if rest and first.owner != NOBODY:
-                found[first.owner].add(_filled(first.owner, rest))
+                found[first.owner].add(_fill_labels(first.owner, rest))
         for path, owner in at.items():
-            found[owner].add(_filled(owner, places[path]))
+            found[owner].add(_fill_labels(owner, places[path]))
         fresh = {
             owner: Owner(*(more[0] if len(set(more)) == 1 else own for own, *more in zip(owner, *filled, strict=True)))
             for owner, filled in found.items()
@@ -191,19 +191,19 @@ def allocations(views: Iterable[View]) -> Mapping[str, Mapping[Owner, float | No
     return found
 
 
-def _of(key: K, words: Iterable[Mapping[K, Match]]) -> Iterator[Match]:
+def _known_matches(key: K, words: Iterable[Mapping[K, Match]]) -> Iterator[Match]:
     """Yield the word of each source that knows a process or a place."""
     return (match for each in words if (match := each.get(key)) is not None)
 
 
-def _filled(owner: Owner, others: Iterable[Match]) -> Owner:
+def _fill_labels(owner: Owner, others: Iterable[Match]) -> Owner:
     """Return an owner with the labels that others fill in."""
     for other in others:
         owner = Owner(*(own or more for own, more in zip(owner, other.owner, strict=True)))
     return owner
 
 
-def _relabel(view: View, labels: Mapping[Owner, Owner]) -> View:
+def _relabel_view(view: View, labels: Mapping[Owner, Owner]) -> View:
     return replace(
         view,
         allocated={labels.get(owner, owner): each for owner, each in view.allocated.items()},
@@ -213,7 +213,7 @@ def _relabel(view: View, labels: Mapping[Owner, Owner]) -> View:
     )
 
 
-def _runners(running: Iterable[_Run]) -> Mapping[str, tuple[Owner, ...]]:
+def _runners_by_target(running: Iterable[_Run]) -> Mapping[str, tuple[Owner, ...]]:
     """Return the owners by target, without repeats."""
     found: dict[str, dict[Owner, None]] = defaultdict(dict)
     for run in running:

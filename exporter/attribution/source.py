@@ -94,14 +94,14 @@ class ProcessIndexer:
                 key = (host.cgroup, host.command, host.user)
                 same = groups.get(key)
                 if same is None:
-                    same = groups[key] = ProcessGroup(self._parse(host.cgroup), host.command, host.user)
+                    same = groups[key] = ProcessGroup(self._parse_cgroup(host.cgroup), host.command, host.user)
                 same.pids.add(pid)
                 same.targets.add(uuid)
         self._parsed = {text: self._parsed[text] for text, _, _ in groups}
         self._cycle += 1
         return ProcessIndex(self._devices, groups.values(), unseen, hosts, processes, cycle=self._cycle)
 
-    def _parse(self, text: str) -> Cgroup:
+    def _parse_cgroup(self, text: str) -> Cgroup:
         found = self._parsed.get(text)
         if found is None:
             found = self._parsed[text] = with_absolute_paths(trusted_cgroup(text, self._cgroupfs), self._cgroupfs)

@@ -44,7 +44,7 @@ def names_of(command_line: str) -> Sequence[str]:
     words = command_line.split()
     if not words or (_WORKER in words[0] and not words[0].startswith(_REPLICA)):
         return ()
-    file = _file(words[0])
+    file = _shorten_path(words[0])
     return (file, *_run_by(words[1:])) if file.startswith(_INTERPRETERS) else (file,)
 
 
@@ -59,11 +59,11 @@ def _run_by(words: Sequence[str]) -> Sequence[str]:
         if word in _WITH_VALUE:
             next(options, "")
         elif not word.startswith("-"):
-            return (_file(word),) if _PACKAGES in word or not word.endswith(".py") else ()
+            return (_shorten_path(word),) if _PACKAGES in word or not word.endswith(".py") else ()
     return ()
 
 
-def _file(path: str) -> str:
+def _shorten_path(path: str) -> str:
     """Return a path without its folder, or its path below the packages of Python."""
     return path.rpartition(_PACKAGES)[2] if _PACKAGES in path else path.rpartition("/")[2]
 

@@ -3,7 +3,8 @@
 The driver samples utilization by itself and keeps the last samples. A sample covers the time since the one before it,
 so summing value x span counts every moment once, however seldom the buffer is read. How long a sample spans, how much
 the buffer holds and whether it has samples of idle time is learned of each GPU (`SampleBuffer`). A sample after a hole
-covers its own span; what no sample covers is idle, or lost.
+covers its own span; what no sample covers is idle, or lost. Samples that may lack idle time count once they agree with
+readings made at random moments; until then the readings count.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ _FULL_BUFFER = 0.9
 """Part of the longest time an answer ever spanned from which the buffer is classified as full."""
 _MAX_EXTRA_READS = 4
 """Further reads in a cycle."""
+_PROBATION_SECONDS = 8.0
+"""Time that samples have to cover before they are compared with readings."""
+_AGREEMENT = 0.75
+"""The lesser over the greater of their busy times, at least. Bursts shorter than a sample look twice as long or more."""
 _SLACK = 2.0
 """Seconds by which the first samples may reach back before the first read."""
 
@@ -58,6 +63,15 @@ class SampleBuffer:
     """Time that it holds; None: it never dropped a sample that was not yet read."""
     keeps_idle: bool | None = None
     """True if it keeps samples of idle time; None: not known."""
+    compared: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Time that samples covered, and the busy time in it by samples and by readings."""
+    agrees: bool = False
+    """True once samples and readings agreed."""
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Return whether distances between samples may be those of bursts."""
+        return not self.keeps_idle and not self.agrees
 
     def is_hole(self, distance: float) -> bool:
         """Return whether a sample so long after another one does not cover all the time between them."""
@@ -99,9 +113,12 @@ class Integral:
     def extra_reads(self, interval: float) -> int:
         """Return how often to read again inside a cycle of `interval` seconds, so that no time is lost.
 
-        A driver that has no samples, or has them late, is asked for its current reading.
+        A driver that has no samples, has them late, or may lack those of idle time is asked for its current reading.
         """
-        if not self.sampled or (self.cursor and self.pending > interval and self.buffer.is_hole(self.pending)):
+        idle = self.buffer.keeps_idle is False and not self.share
+        late = self.pending > interval and self.buffer.is_hole(self.pending) and not idle
+        doubt = self.buffer.is_in_doubt and self.pending < _MAX_PENDING_SECONDS
+        if not self.sampled or (self.cursor and (late or doubt)):
             return _MAX_EXTRA_READS
         depth = self.buffer.depth
         if depth is None or depth >= 2 * interval:
@@ -120,8 +137,20 @@ def advance(
     """Count the samples newer than the cursor, of a read that began `seconds` after the one before.
 
     They came `late` seconds after it had begun. `reading` is the driver's current utilization, 0 to 1. Samples out of
-    order, seen before, or outside 0 to 100 % are dropped.
+    order, seen before, or outside 0 to 100 % are dropped. While samples are in doubt, readings inside the cycle count.
     """
+    after = _advance(before, samples, seconds, late, reading)
+    if reading is None or not before.readings or not before.cursor or not before.buffer.is_in_doubt:
+        return after
+    buffer = _compared(after.buffer, reading * seconds)
+    if not buffer.is_in_doubt or after.cursor == before.cursor:
+        return replace(after, buffer=buffer)
+    exact = before.exact + before.assumed + reading * seconds
+    total, lost = max(before.total, exact), before.lost
+    return replace(after, total=total, exact=exact, share=reading, level=reading, assumed=0.0, lost=lost, buffer=buffer)
+
+
+def _advance(before: Integral, samples: Samples, seconds: float, late: float, reading: float | None) -> Integral:
     known = sorted({time: value for time, value in samples if 0 <= value <= _FULL}.items())
     buffer = _learned(before.buffer, known, reading)
     new = [each for each in known if each[0] > before.cursor]
@@ -131,6 +160,8 @@ def advance(
     continuous = known[0][0] <= before.cursor
     elapsed = before.pending + seconds + late
     busy, covered, lost, accounted = _sum(before, buffer, new, elapsed, 0.0 if continuous else seconds + late)
+    if before.readings:
+        buffer = replace(buffer, compared=_sums(buffer.compared, (covered, busy, 0.0)))
     lag = max(0.0, elapsed - accounted)
     pending = min(lag, seconds + late)
     level = new[-1][1] / _FULL
@@ -147,7 +178,7 @@ def advance(
         level=level,
         pending=pending - late,
         assumed=tail,
-        lost=before.lost + lost + lag - pending,
+        lost=before.lost + lost + (0.0 if buffer.keeps_idle is False else lag - pending),
         slack=before.slack - max(0.0, accounted - elapsed),
         buffer=buffer,
     )
@@ -182,10 +213,9 @@ def with_clock_of(samples: Samples, before: Integral, seconds: float) -> Integra
 def _learned(buffer: SampleBuffer, samples: Samples, reading: float | None) -> SampleBuffer:
     """Return the buffer with what one answer shows.
 
-    Irregular distances lower the span only, for some are of holes. A span beyond what NVML documents counts until
-    idle time turns out to have no samples: then the distances are of bursts. Without any sample of 0 the holes are
-    idle time, if the buffer dropped none; so is a `reading` of 0 after a sample of work. An answer of regular samples
-    shows nothing new.
+    Irregular distances lower the span only, for some are of holes. Without any sample of 0 the holes are idle time, if
+    the buffer dropped none; so is a `reading` of 0 after a sample of work. An answer of regular samples shows nothing
+    new.
     """
     keeps_idle = buffer.keeps_idle or (True if 0 in [value for _, value in samples] else buffer.keeps_idle)
     found = [(later - earlier) / 1e6 for (earlier, _), (later, _) in pairwise(samples)]
@@ -201,16 +231,29 @@ def _learned(buffer: SampleBuffer, samples: Samples, reading: float | None) -> S
         ordered = sorted(distances)
         number = len(ordered)
         low, middle, high = ordered[number // 4], ordered[number // 2], ordered[3 * number // 4]
-        longest = _MAX_UNKNOWN_SPAN if keeps_idle is False else _MAX_READING_SECONDS
-        regular = high <= min(_REGULAR * low, longest)
+        regular = high <= min(_REGULAR * low, _MAX_READING_SECONDS)
         if regular and (not span or keeps_idle is not False):
             span = middle
-        elif low <= _MAX_UNKNOWN_SPAN:
-            span = min(span or low, low)
+        elif ordered[1] <= _MAX_READING_SECONDS:
+            span = min(span or ordered[1], ordered[1])
         keeps_idle = False if keeps_idle is None and not regular else keeps_idle
-    if keeps_idle is False and span > _MAX_UNKNOWN_SPAN:
-        span = 0.0
-    return SampleBuffer(span, distances, max(buffer.extent, _extent(samples)), buffer.depth, keeps_idle)
+    compared = buffer.compared if _REGULAR * span > buffer.span else (0.0, 0.0, 0.0)
+    extent = max(buffer.extent, _extent(samples))
+    return SampleBuffer(span, distances, extent, buffer.depth, keeps_idle, compared, buffer.agrees)
+
+
+def _compared(buffer: SampleBuffer, read: float) -> SampleBuffer:
+    """Return the buffer with what was read in a cycle; sums that samples bear out or contradict for long are halved."""
+    sums = _sums(buffer.compared, (0.0, 0.0, read))
+    covered, *busy = sums
+    agrees = covered >= _PROBATION_SECONDS and min(busy) >= _AGREEMENT * max(busy)
+    if covered >= 2 * _PROBATION_SECONDS:
+        sums = (sums[0] / 2, sums[1] / 2, sums[2] / 2)
+    return replace(buffer, compared=sums, agrees=agrees)
+
+
+def _sums(first: tuple[float, float, float], second: tuple[float, float, float]) -> tuple[float, float, float]:
+    return first[0] + second[0], first[1] + second[1], first[2] + second[2]
 
 
 def _extent(samples: Samples) -> float:
@@ -252,7 +295,8 @@ def _assumed(before: Integral, new: Samples, level: float, seconds: float, late:
     known = min(max(0.0, seconds), _MAX_READING_SECONDS)
     assumed, pending = before.assumed + level * known, before.pending + seconds
     total = max(before.total, before.exact + assumed)
-    if not before.cursor or pending + late > _MAX_PENDING_SECONDS:
+    overdue = assumed if before.buffer.keeps_idle is False else pending + late
+    if not before.cursor or overdue > _MAX_PENDING_SECONDS:
         level = new[-1][1] / _FULL if new else level
         return replace(
             before,
@@ -264,7 +308,7 @@ def _assumed(before: Integral, new: Samples, level: float, seconds: float, late:
             share=level,
             pending=-late,
             assumed=0.0,
-            lost=before.lost + (0.0 if before.buffer.keeps_idle is False else max(0.0, seconds - known)),
+            lost=before.lost + max(0.0, seconds - known),
             slack=before.slack if new else _SLACK,
         )
     idle = before.buffer.keeps_idle is None and not level and before.buffer.is_hole(pending + late)

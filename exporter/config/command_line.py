@@ -114,9 +114,9 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         said = message.replace("ignored explicit argument", "expected no value, got")
         left = said.removeprefix(_UNRECOGNIZED)
-        raise ConfigError(f"{said}{self._hint(left) if left != said else ''} (see --help)")
+        raise ConfigError(f"{said}{self._near_option(left) if left != said else ''} (see --help)")
 
-    def _hint(self, left: str) -> str:
+    def _near_option(self, left: str) -> str:
         """Return what was probably meant by words that are no options."""
         if left in self._commands:
             return f"; the command comes first: gpu-exporter {left}"
@@ -155,28 +155,28 @@ def parser(page: Page, table: Collection[Option]) -> argparse.ArgumentParser:
         return parser(replace(page, common=()), table).format_help()
 
     general.add_argument("--help-all", action=_Printed, text=every, help="Show every option and exit.")
-    general.add_argument("--version", action=_Printed, text=_version, help="Print the version and exit.")
+    general.add_argument("--version", action=_Printed, text=_version_text, help="Print the version and exit.")
     general.add_argument("--config.file", dest="config.file", metavar="FILE", default="", help="YAML file of options.")
     if page.argument:
         made.add_argument(ARGUMENT, nargs="?", metavar=page.argument, default="", help=argparse.SUPPRESS)
     groups: dict[str, argparse._ArgumentGroup] = {}  # pyright: ignore[reportPrivateUsage]
     for option in table:
         if not page.shows(option):
-            _add(made, option, argparse.SUPPRESS)
+            _add_option(made, option, argparse.SUPPRESS)
             continue
         if option.group not in groups:
             groups[option.group] = made.add_argument_group(option.group)
         default = ("on" if option.default_value else "off") if option.switch else option.shown_default
         text = f"{option.help} (default: {default})" if default else option.help
-        _add(groups[option.group], option, text.replace("%", "%%"))
+        _add_option(groups[option.group], option, text.replace("%", "%%"))
     return made
 
 
-def _version(_: object) -> str:
+def _version_text(_: object) -> str:
     return f"gpu-exporter {__version__}\n"
 
 
-def _add(group: argparse._ActionsContainer, option: Option, text: str) -> None:  # pyright: ignore[reportPrivateUsage]
+def _add_option(group: argparse._ActionsContainer, option: Option, text: str) -> None:  # pyright: ignore[reportPrivateUsage]
     if option.switch:
         names = (f"--{option.name}", f"--no-{option.name}")
         group.add_argument(*names, dest=option.name, action=_Switch, nargs=0, help=text)

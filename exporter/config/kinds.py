@@ -201,7 +201,7 @@ _LABEL = 63
 def address(value: str) -> tuple[str, int]:
     """Host and port from `:9836`, `127.0.0.1:9836` or `[::1]:9836`; an empty host is every address."""
     match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^:\[\]]*)):(\d{1,5})", value.strip())
-    if not match or int(match[3]) > 65535 or not (match[1] or _resolvable(match[2])):  # noqa: PLR2004 - the last TCP port
+    if not match or int(match[3]) > 65535 or not (match[1] or _is_resolvable(match[2])):  # noqa: PLR2004 - the last TCP port
         raise ValueError("HOST:PORT, :PORT or [IPV6]:PORT")
     return match[1] or match[2], int(match[3])
 
@@ -211,7 +211,7 @@ def address_text(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _resolvable(host: str) -> bool:
+def _is_resolvable(host: str) -> bool:
     """Return whether the name can be resolved: for an empty or long label Python raises what is no OSError."""
     if host.isascii():  # without the tables of international names, which are large
         return not host or all(0 < len(label) <= _LABEL for label in host.removesuffix(".").split("."))

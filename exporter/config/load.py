@@ -70,21 +70,21 @@ def load(
             (f"{file}: {option.name}", from_file.get(option.name)),
         ):
             if raw is not None:
-                found[option.name] = _parsed(option, source, raw)
+                found[option.name] = _parse_option(option, source, raw)
                 break
     return build(kind, found, argument)
 
 
-def _parsed(option: Option, source: str, raw: str) -> Any:
+def _parse_option(option: Option, source: str, raw: str) -> Any:
     try:
-        return option.parse(_writable(option, raw))
+        return option.parse(_checked_path(option, raw))
     except ValueError as error:
         shown = repr(without_password(raw[: 2 * _SHOWN]))
         shown = f"{shown[:_SHOWN]}…" if len(shown) > _SHOWN else shown
         raise ConfigError(f"{source}: expected {error}, got {shown}") from None
 
 
-def _writable(option: Option, raw: str) -> str:
+def _checked_path(option: Option, raw: str) -> str:
     """Given as it is where the system, or whoever is asked with it, can be checked. Raises ValueError where not."""
     try:
         if option.metavar in _ON_DISK:
@@ -111,31 +111,31 @@ class _ConfigFile:
         try:
             content = load_yaml(self.path)
         except SiteFileError as error:
-            raise self._error(str(error)) from None
+            raise self._file_error(str(error)) from None
         names = {option.name for option in self.table}
         found = dict[str, str]()
-        for name, value in self._flat(content if content is not None else {}):
+        for name, value in self._flat_options(content if content is not None else {}):
             if name not in names:
                 every = names | {option.name for option in self.others()}
                 if name not in every:
-                    raise self._error(f"unknown option {name[:_SHOWN]!r}{near_miss(name[:_SHOWN], every)}")
+                    raise self._file_error(f"unknown option {name[:_SHOWN]!r}{near_miss(name[:_SHOWN], every)}")
                 continue  # it is another command's
             if name in found:
-                raise self._error(f"{name} is there twice, whole and nested")
+                raise self._file_error(f"{name} is there twice, whole and nested")
             found[name] = value
         return found
 
-    def _error(self, what: str) -> ConfigError:
+    def _file_error(self, what: str) -> ConfigError:
         return ConfigError(f"--config.file {self.path}: {what}")
 
-    def _flat(self, content: object, prefix: str = "") -> Iterator[tuple[str, str]]:
+    def _flat_options(self, content: object, prefix: str = "") -> Iterator[tuple[str, str]]:
         """Yield the options of nested mappings; a key `value` sets an option that also has others below it."""
         if not isinstance(content, dict):
-            raise self._error(f"expected a mapping of options, got {type(content).__name__}")
+            raise self._file_error(f"expected a mapping of options, got {type(content).__name__}")
         for key, value in cast("Mapping[object, object]", content).items():
             name = f"{prefix}{key}" if key != "value" else prefix.removesuffix(".")
             if self._is_nested(name, value):
-                yield from self._flat(value, f"{name}.")
+                yield from self._flat_options(value, f"{name}.")
             else:
                 yield name, self._text(name, value)
 
@@ -155,17 +155,17 @@ class _ConfigFile:
         if isinstance(value, list):
             parts = [str(part) for part in cast("Sequence[object]", value) if not isinstance(part, list | dict)]
             if len(parts) < len(cast("Sequence[object]", value)):
-                raise self._error(f"{name}: expected a list of plain values")
+                raise self._file_error(f"{name}: expected a list of plain values")
             return ",".join(parts)
         if isinstance(value, dict):
             pairs = cast("Mapping[object, object]", value)
             if any(isinstance(each, list | dict) for each in pairs.values()):
-                raise self._error(f"{name}: expected a mapping of plain values")
-            return ",".join(f"{key}={_plain(each)}" for key, each in pairs.items())
-        return _plain(value)
+                raise self._file_error(f"{name}: expected a mapping of plain values")
+            return ",".join(f"{key}={_scalar_text(each)}" for key, each in pairs.items())
+        return _scalar_text(value)
 
 
-def _plain(value: object) -> str:
+def _scalar_text(value: object) -> str:
     """Return a scalar of YAML as a user would type it."""
     if value is None:
         return ""

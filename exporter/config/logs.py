@@ -41,7 +41,7 @@ class _Structured(logging.Formatter):
 
 class Logfmt(_Structured):
     def format(self, record: logging.LogRecord) -> str:
-        return " ".join(f"{key}={_quoted(value)}" for key, value in self.fields(record))
+        return " ".join(f"{key}={_quote_value(value)}" for key, value in self.fields(record))
 
 
 class Json(_Structured):
@@ -49,7 +49,7 @@ class Json(_Structured):
         return printable_json(dict(self.fields(record)))
 
 
-def _quoted(value: str) -> str:
+def _quote_value(value: str) -> str:
     plain = value and not any(char in value for char in ' "=\\') and value.isprintable()
     return value if plain else printable_json(value)
 

@@ -110,21 +110,21 @@ def positional() -> str:
 
 def options_of(kind: type[Any]) -> tuple[Option, ...]:
     """Return the options that a dataclass declares, those of its sections included, in their order."""
-    return tuple(_options(kind, "", ""))
+    return tuple(_find_options(kind, "", ""))
 
 
-def _options(kind: type[Any], prefix: str, group: str) -> Iterator[Option]:
-    for _, declared in _declared(kind, prefix):
+def _find_options(kind: type[Any], prefix: str, group: str) -> Iterator[Option]:
+    for _, declared in _declared_fields(kind, prefix):
         if isinstance(declared, Option):
             yield replace(declared, group=declared.group or group)
         elif isinstance(declared, _Section):
-            yield from _options(declared.kind, declared.prefix or "", declared.group or group)
+            yield from _find_options(declared.kind, declared.prefix or "", declared.group or group)
 
 
 def build(kind: type[T], values: Mapping[str, Any], argument: str = "", prefix: str = "") -> T:
     """Return the dataclass with the values by option name; what has none keeps its default."""
     given: dict[str, Any] = {}
-    for attribute, declared in _declared(kind, prefix):
+    for attribute, declared in _declared_fields(kind, prefix):
         if isinstance(declared, _Section):
             given[attribute] = build(declared.kind, values, argument, declared.prefix or "")
         elif isinstance(declared, _Positional):
@@ -137,7 +137,7 @@ def build(kind: type[T], values: Mapping[str, Any], argument: str = "", prefix: 
 def values_of(config: object, prefix: str = "") -> Mapping[str, Any]:
     """Return the values of a dataclass of options by option name."""
     found: dict[str, Any] = {}
-    for attribute, declared in _declared(type(config), prefix):
+    for attribute, declared in _declared_fields(type(config), prefix):
         value = getattr(config, attribute)
         if isinstance(declared, _Section):
             found.update(values_of(value, declared.prefix or ""))
@@ -146,22 +146,22 @@ def values_of(config: object, prefix: str = "") -> Mapping[str, Any]:
     return found
 
 
-def _declared(kind: type[Any], prefix: str) -> Iterator[tuple[str, Option | _Section | _Positional]]:
+def _declared_fields(kind: type[Any], prefix: str) -> Iterator[tuple[str, Option | _Section | _Positional]]:
     """Yield each field's name and what it declares, with whole names."""
     for item in fields(kind):
         declared = item.metadata.get(_DECLARED)
         own = item.name.replace("_", "-")
         if isinstance(declared, Option):
             name = item.metadata[_NAME]
-            yield item.name, replace(declared, name=_joined(prefix, own if name is None else name))
+            yield item.name, replace(declared, name=_join_names(prefix, own if name is None else name))
         elif isinstance(declared, _Section):
             yield (
                 item.name,
-                replace(declared, prefix=_joined(prefix, own if declared.prefix is None else declared.prefix)),
+                replace(declared, prefix=_join_names(prefix, own if declared.prefix is None else declared.prefix)),
             )
         elif isinstance(declared, _Positional):
             yield item.name, declared
 
 
-def _joined(prefix: str, name: str) -> str:
+def _join_names(prefix: str, name: str) -> str:
     return name[1:] if name.startswith("/") else ".".join(filter(None, (prefix, name)))

@@ -78,7 +78,7 @@ class Lookup(Generic[K, V]):
         with self._changed:
             known, now = self._answers.get(key), self._clock()
             if known is None or (known.value is None and now - known.at >= self._retry):
-                self._want(key, now)
+                self._want_key(key, now)
                 known = self._answers.get(key)
             elif len(self._answers) > 1:
                 self._answers[key] = self._answers.pop(key)
@@ -104,9 +104,9 @@ class Lookup(Generic[K, V]):
             waiting = now - min((*self._wanted.values(), *self._left.values()), default=now)
         return waiting < HANGS_SECONDS, waiting
 
-    def _want(self, key: K, now: MonotonicTime) -> None:
+    def _want_key(self, key: K, now: MonotonicTime) -> None:
         if self._threads is None:
-            self._answered(key, self._value(key))
+            self._keep_answer(key, self._value(key))
             return
         if key in self._left:
             return
@@ -138,7 +138,7 @@ class Lookup(Generic[K, V]):
                 self._asking = (key, self._clock())
             value = self._value(key)
             with self._changed:
-                self._answered(key, value)
+                self._keep_answer(key, value)
                 if turn != self._turn:
                     return
                 self._asking = None
@@ -150,7 +150,7 @@ class Lookup(Generic[K, V]):
             log.debug("%s: %s: %r", self._name, key, error)
             return None
 
-    def _answered(self, key: K, value: V | None) -> None:
+    def _keep_answer(self, key: K, value: V | None) -> None:
         self._wanted.pop(key, None)
         self._left.pop(key, None)
         while len(self._answers) >= self._limit:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _KIB, _MIB = 1 << 10, 1 << 20
 LARGEST = 1 << 20
 """Bytes; a ConfigMap cannot hold more either."""
+FILES_SECONDS = 2.0
+"""Seconds to wait for such files in all. Their mount may hang: then they stay as they were."""
 _MOST = 100_000
 """Values, each counted as often as anchors repeat it: nine lines of them can stand for a billion."""
 
@@ -60,8 +62,8 @@ def read(path: Path, limit: int = LARGEST) -> str:
 def load_yaml(path: Path) -> Any:
     """Return the contents of the file. Raises SiteFileError, in words that follow the file's name."""
     try:
-        found = _parsed(read(path))
-        size = _size(found, {})
+        found = _parse_yaml(read(path))
+        size = _value_count(found, {})
     except RecursionError:
         raise SiteFileError("not YAML: nested too deeply") from None
     if size > _MOST:
@@ -69,7 +71,7 @@ def load_yaml(path: Path) -> Any:
     return found
 
 
-def _parsed(text: str) -> Any:
+def _parse_yaml(text: str) -> Any:
     import yaml  # noqa: PLC0415 - few nodes have such a file; else no parser is loaded
 
     class Loader(yaml.SafeLoader):
@@ -96,7 +98,7 @@ def _parsed(text: str) -> Any:
         raise SiteFileError(f"not YAML: {error}") from None
 
 
-def _size(value: Any, known: dict[int, int]) -> int:
+def _value_count(value: Any, known: dict[int, int]) -> int:
     """Return the number of values, each as often as it is repeated; above all limits where one contains itself."""
     if not isinstance(value, dict | list):
         return 1
@@ -104,5 +106,5 @@ def _size(value: Any, known: dict[int, int]) -> int:
     place = id(cast("object", value))
     if place not in known:
         known[place] = _MOST + 1  # until it is counted
-        known[place] = 1 + sum(_size(part, known) for part in parts)
+        known[place] = 1 + sum(_value_count(part, known) for part in parts)
     return known[place]

@@ -87,7 +87,7 @@ class Threads:
         try:
             threading.Thread(target=self._run, args=(name, thread), name=name, daemon=True).start()
         except (RuntimeError, OSError, MemoryError) as error:
-            self._failed(name, thread, error)
+            self._note_failure(name, thread, error)
         else:
             thread.started = True
 
@@ -101,14 +101,14 @@ class Threads:
             except Exception as error:  # noqa: BLE001 - whatever it is, this thread is tried again
                 if self._clock() - began >= _STEADY:
                     thread.state = ThreadState()
-                self._failed(name, thread, error)
+                self._note_failure(name, thread, error)
             if self._stopped.wait(min(PAUSES[min(thread.state.failures, len(PAUSES)) - 1], thread.longest_pause)):
                 break
         with self._lock:
             if self._threads.get(name) is thread:
                 del self._threads[name]
 
-    def _failed(self, name: str, thread: _Thread, error: Exception) -> None:
+    def _note_failure(self, name: str, thread: _Thread, error: Exception) -> None:
         if not thread.state.failures:
             log.error("thread %s failed and is run again: %r", name, error, exc_info=error)
         since = self._clock() if thread.state.down_since is None else thread.state.down_since

@@ -64,6 +64,10 @@ class Worker(Generic[T]):
                 return result
         return None
 
+    def run(self, task: Callable[[], T], seconds: float) -> T | None:
+        """The result of `task`; None where it is not there in time, or the task before still runs."""
+        return self.wait(monotonic_time() + seconds) if self.submit(task) else None
+
     def overdue(self) -> T | None:
         """The result of a task that ended after everybody had stopped waiting; None where there is none, or no more."""
         return self.wait(NEVER) if self._done == self._given else None

@@ -143,7 +143,7 @@ def assemble(
     accounts = Accounting(options, workload_families(config.attribution.kubernetes.pod_labels), node)
     watch = FaultTracker(replace(fault_site(config, driver), read_only=once))
     pace, collectors = pacing(config.sample), config.collectors.enabled
-    sampler = Sampler(driver, _host(config, driver, once=once), collectors, pace, accounts, process, faults=watch)
+    sampler = Sampler(driver, _make_host(config, driver, once=once), collectors, pace, accounts, process, faults=watch)
     between = min(pace.interval, _SOON) if once else pace.interval
     loop = Loop(sampler.run_cycle, between, published, sampler.extra_reads, sampler.read_again)
     followers = {**_xid_sources(config, driver, sampler)}
@@ -275,7 +275,7 @@ def hidden(config: DaemonConfig) -> Sequence[str]:
     return config.metrics.hide
 
 
-def _host(config: DaemonConfig, driver: Driver, *, once: bool) -> Host:
+def _make_host(config: DaemonConfig, driver: Driver, *, once: bool) -> Host:
     if config.input.simulate:
         return cast("Simulation", driver).host()
     if config.input.capture:

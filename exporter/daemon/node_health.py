@@ -79,16 +79,16 @@ class NodeHealth:
         if not confirmed or not snapshot.status.cycles or without_gpu:
             return
         if self._written[0] != state or now - self._written[1] >= _HEARTBEAT_SECONDS:
-            self._write_node(report, _rfc3339(now))
+            self._write_node(report, _rfc3339_time(now))
             self._written = state, now
         if "events" in self._config.node_health:
-            self._write_events(facts, {each.uuid: each for each in reversed(failed) if each.uuid}, _rfc3339(now))
+            self._write_events(facts, {each.uuid: each for each in reversed(failed) if each.uuid}, _rfc3339_time(now))
 
     def _write_node(self, report: Report, now: str) -> None:
         path = node_path(self._node)
         node = self._server.document(path)
         if "condition" in self._config.node_health:
-            change = {"status": {"conditions": [_condition(report, node, now)]}}
+            change = {"status": {"conditions": [_node_condition(report, node, now)]}}
             node = self._server.document(f"{path}/status", Write("PATCH", change, STRATEGIC))
         if self._config.taint_effect and report.verdict is not Verdict.UNKNOWN:
             taints = [*parts(part(node, "spec"), "taints")]
@@ -112,7 +112,7 @@ class NodeHealth:
                 "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": pod, "uid": uid},
                 "type": "Warning",
                 "reason": "GPUFailed",
-                "message": _message(f"{failed[uuid].summary} ({uuid}, node {self._node})"),
+                "message": _condition_message(f"{failed[uuid].summary} ({uuid}, node {self._node})"),
                 "source": {"component": "gpu-exporter", "host": self._node},
                 "firstTimestamp": now,
                 "lastTimestamp": now,
@@ -126,7 +126,7 @@ class NodeHealth:
         self._reported = hit
 
 
-def _condition(report: Report, node: Document, now: str) -> Document:
+def _node_condition(report: Report, node: Document, now: str) -> Document:
     status = _STATUS[report.verdict]
     worst = report.findings[0].rule.title().replace("_", "") if report.findings else "NoFault"
     known = {text(each, "type"): text(each, "status") for each in parts(part(node, "status"), "conditions")}
@@ -134,15 +134,15 @@ def _condition(report: Report, node: Document, now: str) -> Document:
         "type": CONDITION,
         "status": status,
         "reason": "Unknown" if report.verdict is Verdict.UNKNOWN else worst,
-        "message": _message(report.summary),
+        "message": _condition_message(report.summary),
         "lastHeartbeatTime": now,
         **({} if known.get(CONDITION) == status else {"lastTransitionTime": now}),
     }
 
 
-def _message(summary: str) -> str:
+def _condition_message(summary: str) -> str:
     return printable(summary)[:_LONGEST]
 
 
-def _rfc3339(moment: UnixTime) -> str:
+def _rfc3339_time(moment: UnixTime) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(float(moment)))

@@ -115,18 +115,18 @@ _TURN = 0.001
 def run(config: DaemonConfig) -> int:
     """Serve until SIGTERM or SIGINT: status 0; 1 when only a new process or container can have the driver back."""
     logs.configure(config.log)
-    stopping, reload = _signals()
-    web = WebSettings(config.web.config_file)
+    stopping, reload = _signal_events()
+    threads = Threads()
+    web = WebSettings(config.web.config_file, threads)
     history, pages = GpuHistory(), PageStore(assembly.hidden(config))
 
     def published(snapshot: Snapshot) -> None:
         pages.publish(snapshot)
         history.add(snapshot)
 
-    threads = Threads()
     exporter = assembly.assemble(config, published, threads, lambda: process_health(threads, web))
     keeping = Housekeeping(exporter, threads, web, pages, stale_seconds(config.sample), reload)
-    app = App(_pages(config.web, exporter, keeping, pages, history), config.web.telemetry_path, web.policy)
+    app = App(_route_handlers(config.web, exporter, keeping, pages, history), config.web.telemetry_path, web.policy)
     server = Server(app, config.web.listen_address, _PAGE_THREADS, web.certificates, threads)
     tune_runtime()
     exporter.start()
@@ -138,7 +138,9 @@ def run(config: DaemonConfig) -> int:
     with Watchdog(
         Notifier.of(os.environ), config.sample.interval, lambda: exporter.snapshot, lambda: exporter.silent_seconds
     ) as watchdog:
-        status = _wait(exporter, RestartRule(config.input.exit_after, probe), stopping, (watchdog.tick, keeping.tick))
+        status = _wait_for_end(
+            exporter, RestartRule(config.input.exit_after, probe), stopping, (watchdog.tick, keeping.tick)
+        )
     server.stop()
     exporter.stop()
     sys.stderr.flush()
@@ -160,19 +162,19 @@ def tune_runtime() -> None:
         library.mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
-def _signals() -> tuple[threading.Event, threading.Event]:
+def _signal_events() -> tuple[threading.Event, threading.Event]:
     """Set by SIGTERM and SIGINT, and by SIGHUP: the end, and a read of the web configuration file."""
     stopping, reload = threading.Event(), threading.Event()
     for number, event in ((signal.SIGTERM, stopping), (signal.SIGINT, stopping), (signal.SIGHUP, reload)):
-        signal.signal(number, functools.partial(_set, event))
+        signal.signal(number, functools.partial(_set_event, event))
     return stopping, reload
 
 
-def _set(event: threading.Event, _number: int, _frame: FrameType | None) -> None:
+def _set_event(event: threading.Event, _number: int, _frame: FrameType | None) -> None:
     event.set()
 
 
-def _pages(
+def _route_handlers(
     config: WebConfig, exporter: Exporter, keeping: Housekeeping, metrics: PageStore, history: GpuHistory
 ) -> RouteHandlers:
     def draw(snapshot: Snapshot) -> str:
@@ -186,7 +188,9 @@ def _pages(
     )
 
 
-def _wait(exporter: Exporter, rule: RestartRule, stopping: threading.Event, ticks: Sequence[Callable[[], None]]) -> int:
+def _wait_for_end(
+    exporter: Exporter, rule: RestartRule, stopping: threading.Event, ticks: Sequence[Callable[[], None]]
+) -> int:
     """`ticks` are called every two seconds."""
     while not stopping.wait(_TICK):
         for tick in ticks:
@@ -230,11 +234,12 @@ class Housekeeping:
         return stale_snapshot(found, silent, process_health(self.threads, self.web))
 
     def tick(self) -> None:
-        """Start the threads that could not be started; after SIGHUP read the web configuration; let pages age."""
+        """Start the threads that could not be started; read the web configuration; let pages age."""
         self.threads.revive()
         if self.reload.is_set():
             self.reload.clear()
             self.web.reload()
+        self.web.refresh()
         if self.exporter.silent_seconds > self.stale:
             self.pages.publish(self.snapshot)
 
@@ -284,20 +289,20 @@ class RestartRule:
     def reason(self, state: DriverState, now: MonotonicTime) -> str:
         """Return why to end now; empty to stay."""
         seconds = _OLD_LIBRARY_SECONDS if any(state.versions) else _MISMATCH_SECONDS
-        if self._lasts("mismatch", state.mismatch, now, seconds):
+        if self._has_lasted("mismatch", state.mismatch, now, seconds):
             return "driver library and kernel module differ: leaving, so that a new process loads the new library"
         lacking = state.error in _NOT_GIVEN or state.error == _NO_DEVICES
-        if not (self._exit_after and self._lasts("lack", lacking, now, self._exit_after)):
+        if not (self._exit_after and self._has_lasted("lack", lacking, now, self._exit_after)):
             return ""
-        return self._lack(state.error)
+        return self._what_lacks(state.error)
 
-    def _lasts(self, what: str, holds: bool, now: MonotonicTime, seconds: float) -> bool:  # noqa: FBT001 - a fact, not a mode
+    def _has_lasted(self, what: str, holds: bool, now: MonotonicTime, seconds: float) -> bool:  # noqa: FBT001 - a fact, not a mode
         if not holds:
             self._since.pop(what, None)
             return False
         return now - self._since.setdefault(what, now) >= seconds
 
-    def _lack(self, error: str) -> str:
+    def _what_lacks(self, error: str) -> str:
         if not self._surroundings.gpus():
             return ""  # nobody can give what is not there, or not known to be
         found = _NOT_GIVEN.get(error, "")

@@ -178,13 +178,13 @@ class FieldCheck:
         if self._repeated is not None:
             for history in self._histories:
                 history.rule.repeated(self._repeated)
-        return self._check(answer)
+        return self._check_fields(answer)
 
     def refused(self) -> None:
         for history in self._histories:
             self._reader.refuse(history)
 
-    def _check(self, answers: Answers) -> Answers:
+    def _check_fields(self, answers: Answers) -> Answers:
         reader = self._reader
         found, all_believed = list(answers), True
         for place, history in enumerate(self._histories):
@@ -202,19 +202,19 @@ def _validator_of(reader: Reader, key: Key) -> Validator | None:
     """Return the check of the answers to a call; None where they are taken as they are."""
     function: str = key[0]
     if function in _LISTS:
-        return _processes(reader, function)
+        return _process_check(reader, function)
     if function == "nvmlGpmMetricsGet":
-        return _metrics(reader)
+        return _metrics_check(reader)
     shape: Shape | None = FUNCTIONS.get(function)
     if shape is None:
         return None
     validate: Validator
     if isinstance(shape, tuple):
-        validate = _numbers(reader, key, shape)
+        validate = _numbers_check(reader, key, shape)
     elif isinstance(shape, Mapping):
-        validate = _struct(reader, key, shape)
+        validate = _struct_check(reader, key, shape)
     else:
-        validate = _number(reader, key, shape)
+        validate = _number_check(reader, key, shape)
     if function in POWER_LIMITS:
         return _noting_limit(reader, validate)
     return _within_limit(reader, key, validate) if function == POWER_USAGE else validate
@@ -255,13 +255,13 @@ def plausible(reader: Reader, history: History, number: float) -> float | None:
     return believed
 
 
-def _number(reader: Reader, key: Key, rule: Rule) -> Validator:
+def _number_check(reader: Reader, key: Key, rule: Rule) -> Validator:
     """Validate an answer that is one number, or on some drivers the struct around it."""
     history = reader.history(key, rule)
 
     def validate(answer: Any) -> Any:
         if type(answer) is Record:
-            return _struct(reader, key, dict.fromkeys(vars(answer), rule))(answer)
+            return _struct_check(reader, key, dict.fromkeys(vars(answer), rule))(answer)
         believed = history.rule.believed(answer, reader.now)
         if believed is None:
             reader.reject(history.name, answer)
@@ -270,7 +270,7 @@ def _number(reader: Reader, key: Key, rule: Rule) -> Validator:
     return validate
 
 
-def _numbers(reader: Reader, key: Key, rules: Sequence[Rule]) -> Validator:
+def _numbers_check(reader: Reader, key: Key, rules: Sequence[Rule]) -> Validator:
     histories = [reader.history((*key, place), rule) for place, rule in enumerate(rules)]
 
     def validate(answer: Sequence[float]) -> tuple[float, ...] | None:
@@ -286,7 +286,7 @@ def _numbers(reader: Reader, key: Key, rules: Sequence[Rule]) -> Validator:
     return validate
 
 
-def _struct(reader: Reader, key: Key, shape: Mapping[str, Rule]) -> Validator:
+def _struct_check(reader: Reader, key: Key, shape: Mapping[str, Rule]) -> Validator:
     """Its numbers as they are believed are written into it."""
     function: str = key[0]
     histories = {name: reader.history((*key, name), rule) for name, rule in shape.items()}
@@ -310,11 +310,11 @@ def _struct(reader: Reader, key: Key, shape: Mapping[str, Rule]) -> Validator:
     return validate
 
 
-def _processes(reader: Reader, function: str) -> Validator:
+def _process_check(reader: Reader, function: str) -> Validator:
     """Leave out processes that cannot be."""
 
     def validate(answer: Sequence[Record]) -> Sequence[Record]:
-        good = tuple(_possible(answer))
+        good = tuple(_possible_processes(answer))
         if len(good) < len(answer):
             reader.reject(function, "processes that cannot be")
         return good
@@ -322,7 +322,7 @@ def _processes(reader: Reader, function: str) -> Validator:
     return validate
 
 
-def _possible(answer: Sequence[Record]) -> Iterator[Record]:
+def _possible_processes(answer: Sequence[Record]) -> Iterator[Record]:
     for each in answer:
         record = cast("Any", each)
         if 0 < record.pid <= LARGEST_PID:
@@ -331,7 +331,7 @@ def _possible(answer: Sequence[Record]) -> Iterator[Record]:
             yield each
 
 
-def _metrics(reader: Reader) -> Validator:
+def _metrics_check(reader: Reader) -> Validator:
     """Leave out metrics that cannot be. Not a number is GPM's word for no data."""
 
     def validate(answer: Mapping[int, float]) -> Mapping[int, float]:

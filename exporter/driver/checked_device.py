@@ -91,13 +91,13 @@ class CheckedDevice(Device):
         """Refusals in a row of a call that was never answered or failed alone, and the time of its next try."""
         self._checks: dict[_Question, Check] = {}
         """Checks of the calls that were made to this device object."""
-        self._meet(device)
+        self._meet_device(device)
 
     def begin(self, device: Device, monotonic: MonotonicTime) -> None:
         """A read begins: of the device as the driver shows it now, at `monotonic` seconds."""
         self.now = monotonic
         if device is not self._device:
-            self._meet(device)
+            self._meet_device(device)
 
     def asked_by(self, collector: str) -> None:
         """Let this collector read from now on; what the one before lost is forgotten."""
@@ -144,13 +144,13 @@ class CheckedDevice(Device):
             check.refused()
             self.failing.pop((function, fixed), None)
             if not check.answered:
-                self._paused[function, fixed] = self._pause(times, ACCEPTED_AFTER)
+                self._paused[function, fixed] = self._next_pause(times, ACCEPTED_AFTER)
             return None
         except DriverError as error:
             if isinstance(error, DeviceLostError | DriverGoneError) or not self._fails_alone(function, fixed, error):
                 raise
             if self.failing[function, fixed].reads >= FAILS_ALONE_AFTER:
-                self._paused[function, fixed] = self._pause(times, _MAX_RETRY_SECONDS)
+                self._paused[function, fixed] = self._next_pause(times, _MAX_RETRY_SECONDS)
             return None
         if self.failing or times:
             self.failing.pop((function, fixed), None)
@@ -171,10 +171,10 @@ class CheckedDevice(Device):
         before = self.failing.get((function, args))
         reads = 1 if before is None else before.reads + (before.at != self.now)
         self.failing[function, args] = Failing(self._collector, reads, self.now, str(error))
-        history = self._histories.get(_key(function, args))
+        history = self._histories.get(_reading_key(function, args))
         return reads >= FAILS_ALONE_AFTER or history is None or not history.answered
 
-    def _pause(self, times: int, longest: float) -> tuple[int, MonotonicTime]:
+    def _next_pause(self, times: int, longest: float) -> tuple[int, MonotonicTime]:
         return times + 1, self.now + min(_RETRY_SECONDS * 2.0 ** min(times, 16), longest)
 
     def history(self, key: Key, rule: Rule | None = None) -> History:
@@ -197,7 +197,7 @@ class CheckedDevice(Device):
     def reject(self, name: str, answer: object) -> None:
         self.rejected.append(f"{name} answered {str(answer)[:40]}, which is implausible")
 
-    def _meet(self, device: Device) -> None:
+    def _meet_device(self, device: Device) -> None:
         self._device = device
         self._checks, self._paused = {}, {}
         self.index, self.uuid, self.pci_bus_id, self.minor = device.index, device.uuid, device.pci_bus_id, device.minor
@@ -207,12 +207,14 @@ class CheckedDevice(Device):
     def _checked(self, function: str, fixed: tuple[Any, ...]) -> Check:
         call = self._device.prepared(function, *fixed)
         check = (
-            FieldCheck(self, call, *fixed) if function == _FIELDS else AnswerCheck(self, call, _key(function, fixed))
+            FieldCheck(self, call, *fixed)
+            if function == _FIELDS
+            else AnswerCheck(self, call, _reading_key(function, fixed))
         )
         self._checks[function, fixed] = check
         return check
 
 
-def _key(function: str, args: tuple[Any, ...]) -> Key:
+def _reading_key(function: str, args: tuple[Any, ...]) -> Key:
     """Return what distinguishes a reading that is not checked from another: the function, and which samples."""
     return (function, *args) if function in FUNCTIONS or function in CURSORS else (function,)

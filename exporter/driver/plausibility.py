@@ -53,6 +53,8 @@ ANYTHING = Anything()
 Rule = Range | Growth
 """A number alone can be true from `lowest` to `highest`."""
 
+_ALL_BITS = 2.0**32 - 1
+"""Answer of a GPU that has none to give."""
 CONFIRMATIONS = 3
 """Reads in a row that must agree before a counter that went back, or leapt, is believed to have done so."""
 
@@ -79,12 +81,14 @@ class Followed:
         if last is not None and self.odd is None and last <= raw <= last + rule.at_once and raw <= rule.highest:
             self.raw, self.time = raw, time  # as nearly always: it goes on from there
             return raw - self.excess if self.excess else raw
-        if not rule.lowest <= raw <= rule.highest:
+        if not rule.lowest <= raw <= rule.highest or raw == _ALL_BITS:
             return None
-        steady = last is None or last <= raw <= last + rule.at_once or _grows(last, raw, time - self.time, rule)
+        steady = (
+            last is None or last <= raw <= last + rule.at_once or _grows_plausibly(last, raw, time - self.time, rule)
+        )
         if last is not None and not steady:
             # It is believed when enough reads in a row agree with it.
-            agrees = self.odd is not None and _grows(self.odd, raw, time - self.odd_time, self.rule)
+            agrees = self.odd is not None and _grows_plausibly(self.odd, raw, time - self.odd_time, self.rule)
             self.odd, self.odd_time, self.agreed = raw, time, self.agreed + 1 if agrees else 1
             if self.agreed < CONFIRMATIONS:
                 return None
@@ -97,7 +101,7 @@ class Followed:
         self.time = time
 
 
-def _grows(before: float, after: float, seconds: float, rule: Growth) -> bool:
+def _grows_plausibly(before: float, after: float, seconds: float, rule: Growth) -> bool:
     return before <= after <= before + rule.at_once + rule.per_second * max(seconds, 0.0)
 
 
@@ -174,12 +178,12 @@ FUNCTIONS: Mapping[str, Shape] = {
 }
 
 
-def _from(first: int, last: int, rule: Rule) -> Mapping[int, Rule]:
+def _rule_range(first: int, last: int, rule: Rule) -> Mapping[int, Rule]:
     return dict.fromkeys(range(first, last + 1), rule)
 
 
 FIELDS: Mapping[int, Rule] = {
-    **_from(nvml.NVML_FI_DEV_ECC_SBE_VOL_TOTAL, nvml.NVML_FI_DEV_ECC_DBE_AGG_CBU, _ECC_ERRORS),
+    **_rule_range(nvml.NVML_FI_DEV_ECC_SBE_VOL_TOTAL, nvml.NVML_FI_DEV_ECC_DBE_AGG_CBU, _ECC_ERRORS),
     nvml.NVML_FI_DEV_RETIRED_SBE: _PAGES,
     nvml.NVML_FI_DEV_RETIRED_DBE: _PAGES,
     nvml.NVML_FI_DEV_RETIRED_PENDING: _FLAG,
@@ -187,10 +191,12 @@ FIELDS: Mapping[int, Rule] = {
     nvml.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL: _ERRORS,
     nvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL: _ERRORS,
     nvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL: _ERRORS,
-    **_from(nvml.NVML_FI_DEV_NVLINK_ECC_DATA_ERROR_COUNT_TOTAL, nvml.NVML_FI_DEV_NVLINK_ERROR_DL_CRC, _ERRORS),
-    **_from(nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP, nvml.NVML_FI_DEV_PERF_POLICY_RELIABILITY, _NANOSECONDS),
-    **_from(251, 253, _NANOSECONDS),  # the clock event counters before 580.82
-    **_from(
+    **_rule_range(nvml.NVML_FI_DEV_NVLINK_ECC_DATA_ERROR_COUNT_TOTAL, nvml.NVML_FI_DEV_NVLINK_ERROR_DL_CRC, _ERRORS),
+    **_rule_range(
+        nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP, nvml.NVML_FI_DEV_PERF_POLICY_RELIABILITY, _NANOSECONDS
+    ),
+    **_rule_range(251, 253, _NANOSECONDS),  # the clock event counters before 580.82
+    **_rule_range(
         nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN,
         nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN,
         _NANOSECONDS,
@@ -201,15 +207,15 @@ FIELDS: Mapping[int, Rule] = {
     nvml.NVML_FI_DEV_NVLINK_LINK_COUNT: Range(0, 128),
     nvml.NVML_FI_DEV_NVLINK_GET_STATE: Range(0, 255),
     nvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER: _ERRORS,
-    **_from(nvml.NVML_FI_DEV_PCIE_COUNT_CORRECTABLE_ERRORS, nvml.NVML_FI_DEV_PCIE_COUNT_LANE_ERROR, _ERRORS),
-    **_from(nvml.NVML_FI_DEV_TEMPERATURE_SHUTDOWN_TLIMIT, nvml.NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT, _CELSIUS),
+    **_rule_range(nvml.NVML_FI_DEV_PCIE_COUNT_CORRECTABLE_ERRORS, nvml.NVML_FI_DEV_PCIE_COUNT_LANE_ERROR, _ERRORS),
+    **_rule_range(nvml.NVML_FI_DEV_TEMPERATURE_SHUTDOWN_TLIMIT, nvml.NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT, _CELSIUS),
     nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES: _PCIE_BYTES,
     nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES: _PCIE_BYTES,
     nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX: _NVLINK_KIBIBYTES,
     nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX: _NVLINK_KIBIBYTES,
     nvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES: _NVLINK_BYTES,
     nvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES: _NVLINK_BYTES,
-    **_from(
+    **_rule_range(
         nvml.NVML_FI_DEV_NVLINK_COUNT_MALFORMED_PACKET_ERRORS,
         nvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS,
         _ERRORS,

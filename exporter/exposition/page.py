@@ -107,7 +107,7 @@ class _Form:
         unit = f"# UNIT {stem} {family.unit.value}\n" if family.unit.value else ""
         self.headers = (
             f"# HELP {family.name} {help_}\n# TYPE {family.name} {kind}\n",
-            f"# HELP {stem} {_escape(family.help)}\n# TYPE {stem} {kind}\n{unit}",
+            f"# HELP {stem} {_escape_text(family.help)}\n# TYPE {stem} {kind}\n{unit}",
         )
 
     def text(self, block: Block, before: _Text | None) -> _Text:
@@ -122,20 +122,20 @@ class _Form:
         samples: Iterable[tuple[str, float]] = zip(series, columns.values, strict=True)
         if self._shown is not Shown.ALL:
             samples = [(name, value) for name, value in samples if self._shown.has(value)]
-        lines = "".join([f"{name} {_number(value)}\n" for name, value in samples])
+        lines = "".join([f"{name} {_number_text(value)}\n" for name, value in samples])
         return _Text(block.source, columns, series, lines)
 
     def _series(self, values: Values) -> str:
         if not _ESCAPED.isdisjoint("".join(values)):
-            values = tuple(map(_escape, values))
+            values = tuple(map(_escape_text, values))
         return self._series_format % tuple([values[place] for place in self._order])
 
 
-def _number(value: float) -> str:
+def _number_text(value: float) -> str:
     if -_PLAIN_LIMIT < value < _PLAIN_LIMIT:
         return repr(float(value))
     return str(floatToGoString(value))  # type: ignore[no-untyped-call]
 
 
-def _escape(text: str) -> str:
+def _escape_text(text: str) -> str:
     return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from exporter.core.clock import UnixTime
 from exporter.faults.model import (
+    ADVICE_EVIDENCE,
     XID_EVIDENCE,
     Fault,
     FaultKind,
@@ -19,6 +20,8 @@ _OF_MEMORY = frozenset({48, 63, 64, 94, 95})
 """XIDs of memory errors: the driver's counters and flags say more of the same error."""
 _MEMORY_KINDS = (FaultKind.SRAM, FaultKind.REMAP, FaultKind.ECC)
 """Memory faults that the driver reports, the most serious first."""
+_STRENGTH = (RepairAction.RESET_WHEN_IDLE, RepairAction.RESET, RepairAction.RESTART, RepairAction.REPLACE)
+"""Repairs, the weakest first: each does what those before it do."""
 _PATTERN_PROGRAMS, _PATTERN_FACTOR = 5, 5
 """Programs that fail on one GPU and make a pattern, and how many times more they are than on any other GPU."""
 
@@ -26,6 +29,7 @@ _PATTERN_PROGRAMS, _PATTERN_FACTOR = 5, 5
 def one_for_each(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
     """Keep one fault of a GPU for each cause.
 
+    The driver's advice is explained by a fault with a repair that is as strong.
     Of losses it is the one with an XID, which only a proven reset ends. Of memory it is the most serious one.
     """
     kinds = {fault.kind for fault in faults}
@@ -33,6 +37,9 @@ def one_for_each(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
     memory = next((kind for kind in _MEMORY_KINDS if kind in kinds), None)
 
     def is_explained(fault: Fault) -> bool:
+        if fault.evidence == ADVICE_EVIDENCE:
+            others = (_STRENGTH.index(each.action) for each in faults if each != fault and each.action in _STRENGTH)
+            return fault.action in _STRENGTH and _STRENGTH.index(fault.action) <= max(others, default=-1)
         if fault.kind is FaultKind.LOST:
             return lost_by_xid and not fault.by_xid
         if fault.kind is FaultKind.SLOW:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from exporter.core.clock import UnixTime
-from exporter.faults.findings import NO_DRIVER, REFUSED, RELEASED, expected_gpus, gpu_less
-from exporter.faults.model import FaultKind
+from exporter.faults.findings import NO_DRIVER, REFUSED, RELEASED, REPAIRS, expected_gpus, gpu_less
+from exporter.faults.model import ADVICE_EVIDENCE, FaultKind
 from exporter.faults.rule import Facts, Finding, Limits, Rule, Verdict, merged
-from exporter.faults.rules import RULES
+from exporter.faults.rules import NAMES, REPAIRS_BY_STRENGTH, RULES
 
 AFTER_A_JOB = frozenset({"leftover", "leaked"})
 """Rules that do not count while a job runs."""
@@ -126,12 +127,10 @@ def _missing_faults(facts: Facts) -> str:
     causes = sorted(series.labels["cause"] for series in facts.of("gpu_exporter_faults_incomplete"))
     if causes:
         return f"known faults may be missing: the state file was not understood ({', '.join(causes)})"
-    unknown_kinds = {series.labels.get("fault", "") for series in facts.of("gpu_fault_timestamp_seconds")} - _KINDS
-    return (
-        f"the exporter reports faults that are newer than this check: {', '.join(sorted(unknown_kinds))}"
-        if unknown_kinds
-        else ""
-    )
+    faults = facts.of("gpu_fault_timestamp_seconds")
+    newer = {each.labels.get("fault", "") for each in faults} - _KINDS
+    newer |= {each.labels.get("action", "") for each in faults} - REPAIRS.keys()
+    return f"the exporter reports faults that are newer than this check: {', '.join(sorted(newer))}" if newer else ""
 
 
 def _worst_first(finding: Finding) -> tuple[int, int]:
@@ -140,25 +139,49 @@ def _worst_first(finding: Finding) -> tuple[int, int]:
 
 _KINDS = frozenset(kind.value for kind in FaultKind)
 _PENDING = frozenset({"row_remap_pending", "page_pending"})
-_RESETS = frozenset({*_PENDING, "xid", "ecc_uncorrectable", "ecc_sram_threshold", "row_remap_failed", "lost"})
+_RESETS = frozenset({"xid", "ecc_uncorrectable", "ecc_sram_threshold", "row_remap_failed", "lost"})
+_LINKS = frozenset(name for name in NAMES if name.startswith(("fabric_", "nvlink_")))
+_CAUSES = _PENDING | _LINKS | _KINDS - {"pcie_width", "pcie_generation"} | {"gpu_down"}
+"""Rules that can be the cause of the driver's advice. PCIe, heat and power are not."""
 
 
 def _unexplained(found: Sequence[Finding]) -> Iterator[Finding]:
-    """Leave out what another finding of the same GPU explains: one event is reported once, and asks for one repair.
+    """Yield one finding for each event: one event is reported once, and asks for one repair."""
+    by_device: dict[object, list[Finding]] = {}
+    for finding in found:
+        by_device.setdefault((finding.gpu, finding.uuid), []).append(finding)
+    return (finding for mine in by_device.values() for finding in _of_one_gpu(mine))
 
-    A fault explains the driver's advice, unless that is more urgent. Both explain what waits for a reset.
+
+def _of_one_gpu(found: Sequence[Finding]) -> Iterator[Finding]:
+    """Make what the NVLinks show one finding, and the driver's advice a part of the worst one that can be its cause.
+
+    What waits for a reset is explained by the advice, and by a fault that a reset repairs.
     """
-    faults: dict[str, Verdict] = {}
-    advised = {finding.uuid for finding in found if finding.rule.startswith("recovery_")}
+    by_weight = sorted(found, key=lambda each: (each.rule in _PENDING, each.short == ADVICE_EVIDENCE, -each.verdict))
+    causes = [each for each in by_weight if each.rule in _CAUSES]
+    links = [each for each in causes if each.rule in _LINKS]
+    said = [each for each in found if each.rule.startswith("recovery_") or each.short == ADVICE_EVIDENCE]
+    advice = [each for each in said if causes and each is not causes[0]]
+    resets = bool(advice) or any(each.rule in _RESETS and each.runbook != "gpuxidworkflow" for each in found)
     for finding in found:
-        if finding.rule in _RESETS - _PENDING:
-            faults[finding.uuid] = max(finding.verdict, faults.get(finding.uuid, Verdict.OK))
-    for finding in found:
-        if finding.rule.startswith("recovery_") and finding.verdict <= faults.get(finding.uuid, Verdict.OK):
-            continue
-        if finding.rule in _PENDING and finding.uuid in {*faults, *advised}:
-            continue
-        yield finding
+        first, explained = finding in causes[:1], finding.rule in _PENDING and resets
+        if finding not in (*links[1:], *advice) and (first or not explained):
+            parts = [*(links[1:] if finding in links else ()), *(advice if first else ())]
+            yield reduce(_joined, parts, finding)
+
+
+def _joined(finding: Finding, part: Finding) -> Finding:
+    """Return the finding with a part of the same event: the evidence of both, and the stronger verdict and action."""
+    both = replace(finding, reason=f"{finding.reason}; {part.reason}")
+    if (part.verdict, _strength(part, -1)) <= (finding.verdict, _strength(finding, len(REPAIRS_BY_STRENGTH))):
+        return both
+    return replace(both, verdict=part.verdict, action=part.action, runbook=part.runbook)
+
+
+def _strength(finding: Finding, otherwise: int) -> int:
+    known = (rank for rank, action in enumerate(REPAIRS_BY_STRENGTH) if finding.action.startswith(action))
+    return next(known, otherwise)
 
 
 def _unknown_reason(facts: Facts, limits: Limits) -> str:

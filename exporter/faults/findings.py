@@ -125,7 +125,7 @@ _NOW, _XID = "gpurecoveryactionneeded", "gpuxidworkflow"
 REPAIRS: Mapping[str, tuple[Verdict, str, str]] = {
     "reset":           (Verdict.FAILED,   _NOW, RESET),
     "reset_when_idle": (Verdict.DEGRADED, "gpuresetpending", RESET_WHEN_IDLE),
-    "restart":         (Verdict.FAILED,   "gpulost", RESTART),
+    "restart":         (Verdict.FAILED,   _NOW, RESTART),
     "replace":         (Verdict.FAILED,   _NOW, "Drain the node, run field diagnostics, have the GPU replaced (RMA)."),
     "procedure":       (Verdict.DEGRADED, _XID, "Follow NVIDIA's procedure (docs.nvidia.com/deploy/xid-errors)."),
     "vendor":          (Verdict.DEGRADED, _XID, "Keep a bug report (nvidia-bug-report.sh) and ask the vendor."),
@@ -325,7 +325,7 @@ def leaked(facts: Facts, limits: Limits) -> Iterable[Cause]:
 def nvlink_errors(facts: Facts, limits: Limits) -> Iterable[Cause]:
     """Transfers that had to be repeated and links that had to be trained again, since the driver was loaded."""
     counts: dict[tuple[str, str], float] = {}
-    for series in facts.of("gpu_nvlink_errors_total"):
+    for series in facts.of("gpu_nvlink_volatile_errors"):
         if series.labels.get("type") in _REPEATED:
             key = series.gpu, series.labels.get("uuid", "")
             counts[key] = counts.get(key, 0.0) + series.value

@@ -31,6 +31,8 @@ LOST_AFTER_SECONDS = 10.0
 """Seconds without an answer before a GPU is lost: a reset takes a few."""
 LATE, SILENT = "HUNG", "SILENT"
 """The failures of a GPU whose read did not end by the deadline, and of one that has its handle and answers nothing."""
+_LOSSES = {"RESET_REQUIRED": RepairAction.RESET}
+"""Repair by the driver's error. Of other losses it is a restart."""
 _LATE_LOST_SECONDS = 180.0
 """Seconds of late calls alone before a GPU is lost: the driver has not said so, and its job may compute."""
 
@@ -55,7 +57,7 @@ def lost_without_uuid(state: FaultState, refused: Mapping[int, UnixTime], observ
         if index in standing:
             yield standing[index]
         elif observation.time - since >= LOST_AFTER_SECONDS:
-            yield Fault("", index, FaultKind.LOST, codes[index], RepairAction.RESTART, since)
+            yield Fault("", index, FaultKind.LOST, codes[index], _LOSSES.get(codes[index], RepairAction.RESTART), since)
 
 
 RETURN_CONFIRM_SECONDS = 30.0
@@ -292,7 +294,7 @@ def _record_missing(
     late = why in (LATE, SILENT)
     kinds = {fault.kind for fault in standing}
     if now - since >= (_LATE_LOST_SECONDS if late else LOST_AFTER_SECONDS):
-        lost = Fault(uuid, known.index, FaultKind.LOST, why, RepairAction.RESTART, since)
+        lost = Fault(uuid, known.index, FaultKind.LOST, why, _LOSSES.get(why, RepairAction.RESTART), since)
         return known, () if FaultKind.LOST in kinds else (lost,)
     slow = Fault(uuid, known.index, FaultKind.SLOW, "late answers", RepairAction.INSPECT, since)
     return known, (slow,) if late and not kinds & {FaultKind.LOST, FaultKind.SLOW} else ()

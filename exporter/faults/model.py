@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from exporter.collectors.xid import XidReport
+from exporter.collectors.xid_catalogue import RECOVERY_CHANGED
 from exporter.core.clock import EPOCH, UnixTime
 
 XID_EVIDENCE = "XID "
 """Start of the evidence of faults that an XID reports."""
+ADVICE_EVIDENCE = f"{XID_EVIDENCE}{RECOVERY_CHANGED}"
+"""Evidence of a fault by which the driver advises what to do about another one."""
 _YEAR_10000 = 253_402_300_800.0
 
 

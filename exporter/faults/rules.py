@@ -17,11 +17,14 @@ from exporter.faults.rule import Rule, Verdict, above, stated
 
 OK, DEGRADED, FAILED = Verdict.OK, Verdict.DEGRADED, Verdict.FAILED
 
+_BUS_RESET = "Drain the node and reset the PCIe bus of the GPU, or restart the node."
+REPAIRS_BY_STRENGTH = (findings.RESET_WHEN_IDLE, findings.RESET, _BUS_RESET, findings.RESTART)
+"""Actions that the driver advises, the weakest first: each does what those before it do."""
 RECOVERY: Mapping[str, tuple[Verdict, str]] = {
     "gpu_reset":       (FAILED,   findings.RESET),
     "node_reboot":     (FAILED,   findings.RESTART),
     "system_reboot":   (FAILED,   findings.RESTART),
-    "bus_reset":       (FAILED,   "Drain the node and reset the PCIe bus of the GPU, or restart the node."),
+    "bus_reset":       (FAILED,   _BUS_RESET),
     "drain_and_reset": (FAILED,   findings.RESET_WHEN_IDLE),
     "drain_p2p":       (DEGRADED, findings.RESET_WHEN_IDLE),
     "recover_imex":    (DEGRADED, "Restart the IMEX service (nvidia-imex)."),
@@ -30,13 +33,19 @@ RECOVERY: Mapping[str, tuple[Verdict, str]] = {
 """Verdict and action by the driver's advice, gpu_recovery_action."""
 
 
+def is_urgent(action: str) -> bool:
+    """Return whether the driver's advice cannot wait for the work on the GPU."""
+    verdict, what = RECOVERY[action]
+    return verdict is FAILED and what != findings.RESET_WHEN_IDLE
+
+
 def _recovery(action: str) -> Rule:
     verdict, what = RECOVERY[action]
     find, words = stated("gpu_recovery_action", "action", [action]), action.replace("_", " ")
     text, short = f"the driver advises: {words}", words
     if action == "unknown":
         text, short = "the driver advises: something that is not known here", "unknown advice"
-    page = "gpuresetpending" if what == findings.RESET_WHEN_IDLE else "gpurecoveryactionneeded"
+    page = "gpurecoveryactionneeded" if is_urgent(action) else "gpuresetpending"
     return Rule(f"recovery_{action}", verdict, find, short, page, text, what, "nvml")
 
 
@@ -103,11 +112,11 @@ RULES: tuple[Rule, ...] = (
          "the NVLink fabric recovers from an access time-out", _WAIT, "nvml"),
     Rule("fabric_cliques", DEGRADED, findings.cliques, "other clique", "gpunvlinkfabricdegraded",
          "its NVLink clique is {clique}, that of most GPUs here {most}", "Drain the node and reset its GPUs together; read the fabric manager's log, and compare its partitions.", "ours"),
-    Rule("nvswitch_error", DEGRADED, findings.sxids, "NVSwitch SXID {sxid}", "gpunvswitcherror",
+    Rule("nvswitch_error", OK, findings.sxids, "NVSwitch SXID {sxid}", "gpunvswitcherror",
          "NVSwitch {switch}: SXID {sxid}, {minutes} min ago", "Read the fabric manager's log; if it comes again, run field diagnostics.", "sxid"),
     Rule("port_degraded", DEGRADED, findings.ports, "port {port}", "gpunetworkportdegraded",
          "network port {port} is {what}", "Check cable, optics and switch port; compare ibstat, ethtool and gpu_rdma_port_speed_bytes.", "ours"),
-    Rule("reference", DEGRADED, reference.unlike_reference, "{name} {value}", "gpudriverskew",
+    Rule("reference", DEGRADED, reference.unlike_reference, "{name} {value}", "gpusourcefailing",
          "{name} is {value}, not {wanted} as in --expect.reference", "Bring it in line with the other nodes; firmware and driver by an update, the rest by nvidia-smi -e, -pm, -pl.", "ours"),
     Rule("limited", DEGRADED, reference.limited, "{what} low", "gpuperformancelimited",
          "the {what} is {value} of {most}", "Restore the limits (nvidia-smi -i GPU -pl WATTS, nvidia-smi -i GPU -rgc); at 345 MHz with none set, reseat the power cable.", "ours"),

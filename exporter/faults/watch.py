@@ -19,7 +19,8 @@ from exporter.collectors.power import Power
 from exporter.collectors.utilization import Utilization
 from exporter.collectors.xid import XidReport
 from exporter.collectors.xid_catalogue import RECOVERY_CHANGED
-from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime, boot_time, monotonic_time
+from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime, boot_time
+from exporter.core.site_file import FILES_SECONDS
 from exporter.core.threads import Threads
 from exporter.core.worker import Worker
 from exporter.driver.interface import Device
@@ -85,8 +86,6 @@ NAME = "faults.json"
 _EVERY = 5.0
 """Seconds between two observations: their files are read no more often."""
 _EXPECTED_EVERY = 60.0
-FILES_SECONDS = 2.0
-"""Seconds that a cycle waits for the files of the site. Their mount may hang."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +240,7 @@ class FaultTracker:
         read = partial(_read_files, self._site, self._files, monotonic)
         if self._reader is None:
             self._files = read()
-        elif self._reader.submit(read) and (found := self._reader.wait(monotonic_time() + FILES_SECONDS)):
+        elif found := self._reader.run(read, FILES_SECONDS):
             self._files = found
         else:
             complaint = f"the files of the site do not answer in {FILES_SECONDS:g} s"

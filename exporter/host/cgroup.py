@@ -92,7 +92,7 @@ def parse_flat(text: str) -> Mapping[str, int]:
 def parse_cpu_max(text: str) -> float | None:
     """Cores of `200000 100000`; None for `max 100000`."""
     words = text.split()
-    return _cores(words[0], words[1]) if len(words) == 2 else None  # noqa: PLR2004 - quota and period
+    return _quota_cores(words[0], words[1]) if len(words) == 2 else None  # noqa: PLR2004 - quota and period
 
 
 def parse_limit(text: str) -> Bytes | None:
@@ -146,15 +146,15 @@ class Cgroups:
         return hierarchy(self._root)
 
     @cached_property
-    def _unified(self) -> str:
+    def _unified_mount(self) -> str:
         return str(self._root if self.hierarchy is Hierarchy.V2 else self._root / "unified")
 
     def usage(self, path: str, limit: Limits) -> HostUsage:
         """Return what the cgroup used so far. `limit` is `limits()` of it, which changes seldom and costs more."""
-        if not _inside(path):
+        if not _is_inside(path):
             return HostUsage()
         path = path.strip("/")
-        some, full = pressure_seconds(f"{self._unified}/{path}")
+        some, full = pressure_seconds(f"{self._unified_mount}/{path}")
         if self.hierarchy is Hierarchy.V2:
             cpu, second = parse_flat(self._read(f"{path}/cpu.stat")).get("usage_usec"), 1e6
             io = self._read(f"{path}/io.stat")
@@ -178,7 +178,7 @@ class Cgroups:
 
         Apart from `usage`, for the kernel gathers memory.stat over all CPUs: too dear for every cycle.
         """
-        if not _inside(path):
+        if not _is_inside(path):
             return None
         v2 = self.hierarchy is Hierarchy.V2
         folder = path.strip("/") if v2 else f"memory/{path.strip('/')}"
@@ -190,7 +190,7 @@ class Cgroups:
 
     def limits(self, path: str) -> Limits:
         """Return its own limits and those above it. A CPU set is a limit if it leaves out some of the node's CPUs."""
-        parts = [part for part in path.split("/") if part] if _inside(path) else []
+        parts = [part for part in path.split("/") if part] if _is_inside(path) else []
         levels = ["/".join(parts[:length]) for length in range(len(parts), 0, -1)]
         found = [
             self._limits_v2(level) if self.hierarchy is Hierarchy.V2 else self._limits_v1(level) for level in levels
@@ -216,7 +216,7 @@ class Cgroups:
 
     def _limits_v1(self, path: str) -> tuple[tuple[float | None, float | None], Bytes | None]:
         read = self._read
-        quota = _cores(read(f"cpu/{path}/cpu.cfs_quota_us"), read(f"cpu/{path}/cpu.cfs_period_us"))
+        quota = _quota_cores(read(f"cpu/{path}/cpu.cfs_quota_us"), read(f"cpu/{path}/cpu.cfs_period_us"))
         cpus = parse_cpu_list(read(f"cpuset/{path}/cpuset.effective_cpus") or read(f"cpuset/{path}/cpuset.cpus"))
         return (quota, cpus), parse_limit(read(f"memory/{path}/memory.limit_in_bytes"))
 
@@ -227,7 +227,7 @@ class Cgroups:
             if ".." in path.split("/"):
                 continue
             if not controllers:
-                yield parse_flat(read_text(f"{self._unified}{path}/cgroup.events")).get("frozen") == 1
+                yield parse_flat(read_text(f"{self._unified_mount}{path}/cgroup.events")).get("frozen") == 1
             elif controllers == "freezer":
                 yield self._read(f"freezer{path}/freezer.state") == "FROZEN"
 
@@ -235,12 +235,12 @@ class Cgroups:
         return read_text(f"{self._root}/{file}").strip()
 
 
-def _inside(path: str) -> bool:
+def _is_inside(path: str) -> bool:
     """A cgroup namespace shows what is outside it as `/..`; such a path names nothing under this mount."""
     return bool(path.strip("/")) and ".." not in path.split("/")
 
 
-def _cores(quota: str, period: str) -> float | None:
+def _quota_cores(quota: str, period: str) -> float | None:
     """Return the cores; None without a quota, which version 1 writes as -1 and version 2 as `max`."""
     allowed, of = natural(quota), natural(period)
     return allowed / of if allowed and of else None

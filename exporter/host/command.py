@@ -43,22 +43,22 @@ def masked_command_line(pid: int, procfs: Path) -> str:
 
 def shown(arguments: Sequence[str]) -> str:
     """Arguments as one line of at most 200 characters, with the values of secret-sounding names masked."""
-    line = printable(" ".join(_masked(arguments)))
+    line = printable(" ".join(_mask_arguments(arguments)))
     return line if len(line) <= _MAX_CHARACTERS else line[: _MAX_CHARACTERS - 1] + "…"
 
 
-def _masked(arguments: Sequence[str]) -> Iterator[str]:
+def _mask_arguments(arguments: Sequence[str]) -> Iterator[str]:
     before, length = "", 0
     for argument in arguments:
         if length > _MAX_CHARACTERS:
             return
-        masked = _after(before, argument) or _one(argument[:_MAX_BYTES])
+        masked = _mask_after(before, argument) or _mask_argument(argument[:_MAX_BYTES])
         length += len(masked) + 1
         before = argument
         yield masked
 
 
-def _after(before: str, argument: str) -> str:
+def _mask_after(before: str, argument: str) -> str:
     """The mask where the option before makes this argument a secret; else empty."""
     if before in _LOGIN_OPTIONS and ":" in argument:
         return MASK
@@ -66,7 +66,7 @@ def _after(before: str, argument: str) -> str:
     return MASK if option and _SECRET.search(before[:_MAX_CHARACTERS]) else ""
 
 
-def _one(argument: str) -> str:
+def _mask_argument(argument: str) -> str:
     name, equals, _ = argument.partition("=")
     if equals and len(name) <= _MAX_CHARACTERS and not re.search(r"[\s/?&{]", name) and _SECRET.search(name):
         return f"{name}={MASK}"

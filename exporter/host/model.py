@@ -74,6 +74,8 @@ class ProcessSignals:
     """Rate over the last few seconds, by the main thread itself; None too where the whole process hardly writes."""
     cpu: float | None = None
     """CPUs that all its own threads used together: 2.0 are two cores."""
+    tree_cpu: float | None = None
+    """The same with its children, and those that ended lately; None where it starts none that use CPU."""
     computes: bool = False
     """A full thread of it stays in its own code, as one that polls by system calls does not."""
     from_peer: bool = False

@@ -81,7 +81,7 @@ def run_in_network_namespace(procfs: Path, pid: int, work: Callable[[], T], dead
 
     def run() -> None:
         try:
-            _enter(f"{procfs}/{pid}/ns/net")
+            _enter_namespace(f"{procfs}/{pid}/ns/net")
             done.append(work())
         except BaseException as error:  # noqa: BLE001 - raised in the thread that asked
             failed.append(error)
@@ -96,7 +96,7 @@ def run_in_network_namespace(procfs: Path, pid: int, work: Callable[[], T], dead
     return done[0]
 
 
-def _enter(path: str) -> None:
+def _enter_namespace(path: str) -> None:
     """`os.setns`, which Python has from 3.12 on."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

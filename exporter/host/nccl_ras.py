@@ -91,7 +91,7 @@ def ask(
     while left:
         for each in tuple(left):
             try:
-                answer = _once((each, address[1]), until)
+                answer = _ask_once((each, address[1]), until)
             except (TimeoutError, EOFError, ConnectionResetError) as error:
                 failed = RasError(str(error) or type(error).__name__)
             except (OSError, RasError) as error:
@@ -104,7 +104,7 @@ def ask(
     raise failed
 
 
-def _once(address: tuple[str, int], until: MonotonicTime) -> RasAnswer:
+def _ask_once(address: tuple[str, int], until: MonotonicTime) -> RasAnswer:
     """One conversation. Raises RasError, OSError and EOFError."""
     soon = min(until, monotonic_time() + CONNECT_TIMEOUT_SECONDS)
     with socket.create_connection(address, timeout=max(0.001, soon - monotonic_time())) as connection:
@@ -170,7 +170,7 @@ class _Conversation:
         """The one line that answers."""
         self.send(line)
         while b"\n" not in self._pending:
-            self._more()
+            self._receive_more()
         first, _, self._pending = self._pending.partition(b"\n")
         return first.decode("utf-8", "replace").strip()
 
@@ -178,11 +178,11 @@ class _Conversation:
         """All up to the end that the other side makes."""
         try:
             while True:
-                self._more()
+                self._receive_more()
         except EOFError:
             return self._pending.decode("utf-8", "replace")
 
-    def _more(self) -> None:
+    def _receive_more(self) -> None:
         self._connection.settimeout(self._left())
         chunk = self._connection.recv(65536)
         if not chunk:
@@ -205,21 +205,21 @@ def parse_json(text: str) -> RasAnswer:
     except (ValueError, RecursionError):
         raise RasError("an answer that is no JSON") from None
     found = tuple(
-        Communicator(tuple(_ranks(each, "ranks")), tuple(_ranks(each, "missing_ranks")))
-        for each in _dicts(_dict(document), "communicators")
+        Communicator(tuple(_parse_ranks(each, "ranks")), tuple(_parse_ranks(each, "missing_ranks")))
+        for each in _list_dicts(_as_dict(document), "communicators")
     )
     counts = [each.operations for one in found for each in one.ranks if each.operations is not None]
-    return RasAnswer(found, _pids(found), sum(counts) if counts else None)
+    return RasAnswer(found, _rank_pids(found), sum(counts) if counts else None)
 
 
-def _ranks(communicator: Mapping[str, Any], key: str) -> Iterator[Rank]:
-    for each in _dicts(communicator, key):
+def _parse_ranks(communicator: Mapping[str, Any], key: str) -> Iterator[Rank]:
+    for each in _list_dicts(communicator, key):
         rank = count(each.get("rank"))
         if rank is None or rank > _MAX_RANKS:
             continue
         counts = [
             number
-            for name, value in _dict(each.get("collective_counts")).items()
+            for name, value in _as_dict(each.get("collective_counts")).items()
             if name not in _POINT_TO_POINT and (number := count(value)) is not None
         ]
         host, gpu = each.get("host"), count(each.get("nvml_dev"))
@@ -232,13 +232,13 @@ def _ranks(communicator: Mapping[str, Any], key: str) -> Iterator[Rank]:
         )
 
 
-def _dict(value: object) -> Mapping[str, Any]:
+def _as_dict(value: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def _dicts(document: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
+def _list_dicts(document: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
     listed = document.get(key)
-    return [_dict(each) for each in cast("list[object]", listed)] if isinstance(listed, list) else []
+    return [_as_dict(each) for each in cast("list[object]", listed)] if isinstance(listed, list) else []
 
 
 _COMMUNICATOR = re.compile(r"#\d{1,9}-\d{1,9} \([0-9a-f]{1,32}\) (?P<status>[A-Z,]+)")
@@ -258,8 +258,8 @@ def parse_text(text: str) -> RasAnswer:
     for line in lines(text):
         page.read(line)
     page.close()
-    found = tuple(Communicator(_named(each.ranks), each.missing) for each in page.found)
-    return RasAnswer(found, _pids(found))
+    found = tuple(Communicator(_without_groups(each.ranks), each.missing) for each in page.found)
+    return RasAnswer(found, _rank_pids(found))
 
 
 @dataclass(slots=True)
@@ -282,9 +282,9 @@ class _Page:
             name = -1 - len(self.ranks)
             self.ranks[name] = Rank(name, operations=self.count)
         elif one:
-            self._rank(one)
+            self._add_rank(one)
 
-    def _rank(self, one: re.Match[str]) -> None:
+    def _add_rank(self, one: re.Match[str]) -> None:
         counted = one["operation"] is not None or one["none"] is not None
         count = int(one["operation"] or 0) if counted else self.count
         pid = int(one["pid"]) if one["pid"] else None
@@ -298,13 +298,13 @@ class _Page:
         self.ranks, self.missing, self.count = {}, {}, None
 
 
-def _named(ranks: Sequence[Rank]) -> tuple[Rank, ...]:
+def _without_groups(ranks: Sequence[Rank]) -> tuple[Rank, ...]:
     """A group that was named rank by rank stands for itself no more."""
     counted = {each.operations for each in ranks if each.rank >= 0}
     return tuple(each for each in ranks if each.rank >= 0 or each.operations not in counted)
 
 
-def _pids(communicators: Sequence[Communicator]) -> frozenset[int]:
+def _rank_pids(communicators: Sequence[Communicator]) -> frozenset[int]:
     return frozenset(
         rank.pid for each in communicators for rank in (*each.ranks, *each.missing) if rank.pid is not None
     )

@@ -161,10 +161,10 @@ class Listeners:
         pids = tuple(pids)
         if not pids:
             return None
-        ports = self._of(pids[0])
+        ports = self._ports_of(pids[0])
         if not ports:
             return frozenset()
-        shown = [each for pid in pids if (each := _sockets(self._procfs, pid)) is not None]
+        shown = [each for pid in pids if (each := _open_sockets(self._procfs, pid)) is not None]
         mine = frozenset[int]().union(*shown)
         if own_namespace:
             found = frozenset(ports.values())
@@ -172,9 +172,9 @@ class Listeners:
             found = frozenset(port for inode, port in ports.items() if inode in mine)
         else:
             return None
-        return found - self._met(pids[0], mine) if found and mine else found
+        return found - self._connected_ports(pids[0], mine) if found and mine else found
 
-    def _of(self, pid: int) -> Mapping[int, int]:
+    def _ports_of(self, pid: int) -> Mapping[int, int]:
         where = namespace(self._procfs, pid)
         found = self._ports.get(where) if where is not None else None
         if found is None:
@@ -188,9 +188,9 @@ class Listeners:
             }
         return found
 
-    def _met(self, pid: int, mine: Collection[int]) -> frozenset[int]:
+    def _connected_ports(self, pid: int, mine: Collection[int]) -> frozenset[int]:
         """Ports in the namespace of `pid` to which sockets are connected that are among `mine`."""
-        where, ports = namespace(self._procfs, pid), frozenset(self._of(pid).values())
+        where, ports = namespace(self._procfs, pid), frozenset(self._ports_of(pid).values())
         found = self._connections.get(where) if where is not None else None
         if found is None:
             found = self._connections[where] = [
@@ -230,19 +230,19 @@ class Peers:
         self._known = {inode: each for inode, each in self._known.items() if inode in sockets}
         new = {inode: pid for inode, pid in sockets.items() if inode not in self._known}
         table = self._table(pids) if new else _Table({}, frozenset())
-        owned = {pid: _sockets(self._procfs, pid) or frozenset[int]() for pid in pids} if new else {}
-        nodes = self._nodes(table, owned) if spread else frozenset[str]()
+        owned = {pid: _open_sockets(self._procfs, pid) or frozenset[int]() for pid in pids} if new else {}
+        nodes = self._other_nodes(table, owned) if spread else frozenset[str]()
         places = {inode: end for end, inode in table.ends.items()}
         for inode, pid in new.items():
             local, remote = places.get(inode, ("", ""))
             other = table.ends.get((remote, local))
             owners = [each for each in pids if other in owned[each]] if other else []
-            self._known[inode] = (bool(owners) and pid not in owners) or _address(remote) in nodes
+            self._known[inode] = (bool(owners) and pid not in owners) or _end_address(remote) in nodes
         return frozenset(inode for inode, is_peer in self._known.items() if is_peer)
 
     def groups(self, pids: Collection[int]) -> Mapping[int, int]:
         """Return for each of `pids` the lowest one of those that connections link it to; empty where none is shown."""
-        owned = {pid: _sockets(self._procfs, pid) for pid in pids}
+        owned = {pid: _open_sockets(self._procfs, pid) for pid in pids}
         if len(owned) < 2 or None in owned.values():  # noqa: PLR2004 - one alone is connected to none
             return {}
         owners: dict[int, set[int]] = {}
@@ -257,20 +257,20 @@ class Peers:
                 lowest = {pid: min(linked) if each in linked else each for pid, each in lowest.items()}
         return lowest
 
-    def _nodes(self, table: _Table, owned: Mapping[int, Collection[int]]) -> frozenset[str]:
+    def _other_nodes(self, table: _Table, owned: Mapping[int, Collection[int]]) -> frozenset[str]:
         """Return the addresses of the workload's other nodes.
 
         They connect to a port on which it listens, as no server of data does; or it is connected to the port of their
         store. An environment is the user's text: it adds a port, and no address.
         """
         mine = frozenset[int]().union(*owned.values())
-        stores = {f"{port:04X}" for port in (*_STORES, *(_store(self._procfs, pid) for pid in owned))}
+        stores = {f"{port:04X}" for port in (*_STORES, *(_store_port(self._procfs, pid) for pid in owned))}
         found = {
-            _address(remote)
+            _end_address(remote)
             for (local, remote), inode in table.ends.items()
-            if inode in mine and (_port(local) in table.listening or _port(remote) in stores)
+            if inode in mine and (_end_port(local) in table.listening or _end_port(remote) in stores)
         }
-        return frozenset(found - {_address(local) for local, _ in table.ends})
+        return frozenset(found - {_end_address(local) for local, _ in table.ends})
 
     def _table(self, pids: Iterable[int]) -> _Table:
         places = {namespace(self._procfs, pid): pid for pid in pids}
@@ -283,7 +283,7 @@ class Peers:
                 for words in rows
                 if words[3] == _ESTABLISHED
             },
-            frozenset(_port(words[1]) for words in rows if words[3] == _LISTEN),
+            frozenset(_end_port(words[1]) for words in rows if words[3] == _LISTEN),
         )
 
 
@@ -291,17 +291,17 @@ _STORE_PORT = re.compile(r"(?:^|\0)MASTER_PORT=([0-9]{1,5})(?:\0|$)")
 _ENVIRONMENT_BYTES = 1 << 16
 
 
-def _store(procfs: Path, pid: int) -> int:
+def _store_port(procfs: Path, pid: int) -> int:
     """Return the port of the store that torch was given; 0: none."""
     found = _STORE_PORT.search(read_text(f"{procfs}/{pid}/environ", _ENVIRONMENT_BYTES))
     return int(found[1]) if found else 0
 
 
-def _address(end: str) -> str:
+def _end_address(end: str) -> str:
     return end.rpartition(":")[0]
 
 
-def _port(end: str) -> str:
+def _end_port(end: str) -> str:
     return end.rpartition(":")[2]
 
 
@@ -309,16 +309,16 @@ def _whole_lines(path: str, limit: int) -> str:
     return read_text(path, limit).rpartition("\n")[0]
 
 
-def _sockets(procfs: Path, pid: int) -> frozenset[int] | None:
+def _open_sockets(procfs: Path, pid: int) -> frozenset[int] | None:
     try:
         with os.scandir(f"{procfs}/{pid}/fd") as entries:
             names = [entry.name for _, entry in zip(range(_FILES), entries, strict=False)]
     except OSError:
         return None
-    return frozenset(inode for name in names if (inode := _inode(f"{procfs}/{pid}/fd/{name}")))
+    return frozenset(inode for name in names if (inode := _namespace_inode(f"{procfs}/{pid}/fd/{name}")))
 
 
-def _inode(path: str) -> int | None:
+def _namespace_inode(path: str) -> int | None:
     try:
         link = os.readlink(path)  # noqa: PTH115 - hundreds of them
     except OSError:

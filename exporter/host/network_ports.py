@@ -82,10 +82,10 @@ class PortWatch:
         """A port that is not shown any more is forgotten."""
         self._past = {key: self._past.get(key, _PortHistory()) for key in ((port.device, port.port) for port in ports)}
         for port in ports:
-            self._remember(port, now)
+            self._remember_port(port, now)
         return NetworkPorts(tuple(PortStatus(port, nearest(port, gpus), self._troubles(port, ports)) for port in ports))
 
-    def _remember(self, port: Port, now: MonotonicTime) -> None:
+    def _remember_port(self, port: Port, now: MonotonicTime) -> None:
         past = self._past[port.device, port.port]
         past.active = past.active or port.state == "active"
         if port.state == "active":
@@ -101,7 +101,7 @@ class PortWatch:
         The second port of a card is of another kind than the first: often no card has a cable in it.
         """
         past = self._past[port.device, port.port]
-        alike = [each for each in ports if _kind(each) == _kind(port) and each.state == "active"]
+        alike = [each for each in ports if _port_kind(each) == _port_kind(port) and each.state == "active"]
         found: set[str] = set()
         if port.state == "active":
             best = max([past.rate, *(each.rate or 0.0 for each in alike)])
@@ -122,7 +122,7 @@ class PortWatch:
         return frozenset(found)
 
 
-def _kind(port: Port) -> tuple[str, str, str, str]:
+def _port_kind(port: Port) -> tuple[str, str, str, str]:
     function = port.path[-1].rpartition(".")[2] if port.path else ""
     return (port.board, port.link_layer, port.port, function)
 
@@ -130,11 +130,11 @@ def _kind(port: Port) -> tuple[str, str, str, str]:
 def nearest(port: Port, gpus: Sequence[GpuSeat]) -> tuple[tuple[GpuSeat, str], ...]:
     """The GPUs that share the longest part of their way to the CPU with the port."""
     ways = [(gpu, way) for gpu in gpus if (way := meeting(port, gpu))]
-    best = min((_rank(way) for _, way in ways), default=None)
-    return tuple((gpu, way[0]) for gpu, way in ways if _rank(way) == best)
+    best = min((_path_rank(way) for _, way in ways), default=None)
+    return tuple((gpu, way[0]) for gpu, way in ways if _path_rank(way) == best)
 
 
-def _rank(way: tuple[str, int]) -> tuple[int, int]:
+def _path_rank(way: tuple[str, int]) -> tuple[int, int]:
     return NEAR.index(way[0]), -way[1]
 
 
@@ -156,58 +156,58 @@ _PORT = ("device", "port")
 Samples = Callable[[NetworkPorts], Iterable[Sample]]
 
 
-def _labels(port: Port) -> tuple[str, str]:
+def _port_labels(port: Port) -> tuple[str, str]:
     return (port.device, port.port)
 
 
-def _each(value: Callable[[Port], float | None]) -> Samples:
+def _port_samples(value: Callable[[Port], float | None]) -> Samples:
     def samples(found: NetworkPorts) -> Iterable[Sample]:
         for each in found.ports:
             number = value(each.port)
             if number is not None:
-                yield Sample(number, _labels(each.port))
+                yield Sample(number, _port_labels(each.port))
 
     return samples
 
 
-def _by(values: Callable[[Port], Mapping[str, float]]) -> Samples:
+def _labelled_samples(values: Callable[[Port], Mapping[str, float]]) -> Samples:
     def samples(found: NetworkPorts) -> Iterable[Sample]:
         for each in found.ports:
             for key, number in values(each.port).items():
-                yield Sample(number, (*_labels(each.port), key))
+                yield Sample(number, (*_port_labels(each.port), key))
 
     return samples
 
 
-def _info(found: NetworkPorts) -> Iterable[Sample]:
+def _info_samples(found: NetworkPorts) -> Iterable[Sample]:
     for each in found.ports:
         port, near = each.port, ",".join(str(gpu.index) for gpu, _ in each.near)
         bus = port.path[-1] if port.path else ""
         labels = (port.link_layer, port.netdev, bus, port.numa_node, port.board, near)
-        yield Sample(1, (*_labels(port), *labels))
+        yield Sample(1, (*_port_labels(port), *labels))
 
 
-def _near(found: NetworkPorts) -> Iterable[Sample]:
+def _nearest_samples(found: NetworkPorts) -> Iterable[Sample]:
     for each in found.ports:
         for gpu, way in each.near:
-            yield Sample(1, (*_labels(each.port), str(gpu.index), gpu.uuid, way))
+            yield Sample(1, (*_port_labels(each.port), str(gpu.index), gpu.uuid, way))
 
 
-def _troubles(found: NetworkPorts) -> Iterable[Sample]:
+def _trouble_samples(found: NetworkPorts) -> Iterable[Sample]:
     for each in found.ports:
         for trouble in TROUBLES:
-            yield Sample(float(trouble in each.troubles), (*_labels(each.port), trouble))
+            yield Sample(float(trouble in each.troubles), (*_port_labels(each.port), trouble))
 
 
 # fmt: off
 NETWORK_PORT_FAMILIES: tuple[Family[NetworkPorts], ...] = (
-    info("gpu_rdma_port_info", "An InfiniBand or RoCE port of the node (link_layer), and the GPUs it is nearest to over PCIe; empty where none is near.", _info, (*_PORT, "link_layer", "netdev", "pci_bus_id", "numa_node", "board", "nearest_gpu"), NODE),
-    info("gpu_rdma_port_nearest_gpu_info", "The same, a series for each GPU the port is nearest to, to join on; path is how they meet, in the words of nvidia-smi topo.", _near, (*_PORT, "gpu", "uuid", "path"), NODE),
-    gauges("gpu_rdma_port_up", "Whether the port's logical state is active.", Unit.NONE, _each(lambda port: float(port.state == "active") if port.state else None), _PORT, NODE),
-    gauges("gpu_rdma_port_state", "Logical state of the port: 1 for the state in the label.", Unit.NONE, _by(lambda port: {port.state: 1.0} if port.state else {}), (*_PORT, "state"), NODE),
-    gauges("gpu_rdma_port_speed_bytes", "Speed of the port's link as trained, in bytes per second and direction.", Unit.BYTES, _each(lambda port: port.rate), _PORT, NODE),
-    counters("gpu_rdma_port_bytes_total", "Bytes over the port.", Unit.BYTES, _by(lambda port: port.bytes), (*_PORT, "direction"), NODE),
-    counters("gpu_rdma_port_errors_total", "Errors of the port by the kernel's counters.", Unit.NONE, _by(lambda port: port.errors), (*_PORT, "type"), NODE, shown=Shown.NONZERO),
-    gauges("gpu_rdma_port_degraded", "Whether the port is down (others of its kind are up, or it was), slow (below its best rate, or theirs), or counts errors (a link that went down, or many, within 5 minutes).", Unit.NONE, _troubles, (*_PORT, "reason"), NODE, shown=Shown.NONZERO),
+    info("gpu_rdma_port_info", "An InfiniBand or RoCE port of the node (link_layer), and the GPUs it is nearest to over PCIe; empty where none is near.", _info_samples, (*_PORT, "link_layer", "netdev", "pci_bus_id", "numa_node", "board", "nearest_gpu"), NODE),
+    info("gpu_rdma_port_nearest_gpu_info", "The same, a series for each GPU the port is nearest to, to join on; path is how they meet, in the words of nvidia-smi topo.", _nearest_samples, (*_PORT, "gpu", "uuid", "path"), NODE),
+    gauges("gpu_rdma_port_up", "Whether the port's logical state is active.", Unit.NONE, _port_samples(lambda port: float(port.state == "active") if port.state else None), _PORT, NODE),
+    gauges("gpu_rdma_port_state", "Logical state of the port: 1 for the state in the label.", Unit.NONE, _labelled_samples(lambda port: {port.state: 1.0} if port.state else {}), (*_PORT, "state"), NODE),
+    gauges("gpu_rdma_port_speed_bytes", "Speed of the port's link as trained, in bytes per second and direction.", Unit.BYTES, _port_samples(lambda port: port.rate), _PORT, NODE),
+    counters("gpu_rdma_port_bytes_total", "Bytes over the port.", Unit.BYTES, _labelled_samples(lambda port: port.bytes), (*_PORT, "direction"), NODE),
+    counters("gpu_rdma_port_errors_total", "Errors of the port by the kernel's counters.", Unit.NONE, _labelled_samples(lambda port: port.errors), (*_PORT, "type"), NODE, shown=Shown.NONZERO),
+    gauges("gpu_rdma_port_degraded", "Whether the port is down (others of its kind are up, or it was), slow (below its best rate, or theirs), or counts errors (a link that went down, or many, within 5 minutes).", Unit.NONE, _trouble_samples, (*_PORT, "reason"), NODE, shown=Shown.NONZERO),
 )
 # fmt: on

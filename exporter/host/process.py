@@ -112,6 +112,8 @@ class Stat(NamedTuple):
     """It belongs to a session with a terminal."""
     system_ticks: int = 0
     """Part of `cpu_ticks`, in the kernel."""
+    ended_ticks: int = 0
+    """CPU of the children of the process that have ended, and of theirs."""
 
 
 class _Identity(NamedTuple):
@@ -144,6 +146,7 @@ def parse_stat(text: str) -> Stat | None:
             resident_pages=int(rest[21]),
             has_terminal=rest[4] != "0",
             system_ticks=int(rest[12]),
+            ended_ticks=int(rest[13]) + int(rest[14]),
         )
     except ValueError:
         return None
@@ -213,7 +216,7 @@ class ProcessReader:
         stat = parse_stat(read_text(f"{self.procfs}/{pid}/stat"))
         if stat is None:
             return None
-        identity = self._identity(pid, stat)
+        identity = self._read_identity(pid, stat)
         return HostProcess(
             pid=pid,
             command=stat.command,
@@ -225,7 +228,7 @@ class ProcessReader:
             parent=stat.parent,
         )
 
-    def _identity(self, pid: int, stat: Stat) -> _Identity:
+    def _read_identity(self, pid: int, stat: Stat) -> _Identity:
         """Read user and cgroup now and then. The start time distinguishes a reused pid, the name an exec."""
         known, now = self._identities.get(pid), self.monotonic()
         if known and known[:2] == (stat.start_ticks, stat.command) and now - known.read_at < IDENTITY_SECONDS:

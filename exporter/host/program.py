@@ -75,7 +75,7 @@ def run(
         env=environment,
     ) as process:
         try:
-            written, errors, cut = _read(process, deadline, limit)
+            written, errors, cut = _read_output(process, deadline, limit)
             if not cut:
                 process.wait(max(0.0, deadline - monotonic_time()))
         except subprocess.TimeoutExpired:
@@ -87,7 +87,7 @@ def run(
     return CompletedProgram(process.returncode, written, errors, cut)
 
 
-def _read(process: subprocess.Popen[bytes], deadline: MonotonicTime, limit: int) -> tuple[bytes, bytes, bool]:
+def _read_output(process: subprocess.Popen[bytes], deadline: MonotonicTime, limit: int) -> tuple[bytes, bytes, bool]:
     """Both streams to their end, or to `limit` bytes together."""
     found: dict[IO[bytes], bytearray] = {stream: bytearray() for stream in (process.stdout, process.stderr) if stream}
     with selectors.DefaultSelector() as selector:

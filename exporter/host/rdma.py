@@ -80,7 +80,7 @@ class Port:
 
 def ports(sysfs: Path) -> tuple[Port, ...]:
     """Return the ports of this machine's cards, not of virtual functions; none if the kernel has no such class."""
-    return tuple(islice(_ports(sysfs), _MAX_PORTS))
+    return tuple(islice(_card_ports(sysfs), _MAX_PORTS))
 
 
 def present(sysfs: Path) -> bool:
@@ -89,11 +89,11 @@ def present(sysfs: Path) -> bool:
 
 def pci_path(sysfs: Path, bus_id: str) -> PciPath:
     """Return the path of the device with this address (`0000:1a:00.0`)."""
-    return _path(sysfs / "bus/pci/devices" / bus_id)
+    return _pci_path(sysfs / "bus/pci/devices" / bus_id)
 
 
 def pci_numa_node(sysfs: Path, bus_id: str) -> str:
-    return _numa(sysfs / "bus/pci/devices" / bus_id)
+    return _numa_node(sysfs / "bus/pci/devices" / bus_id)
 
 
 def memory_is_numa_node(procfs: Path, bus_id: str) -> bool:
@@ -102,63 +102,63 @@ def memory_is_numa_node(procfs: Path, bus_id: str) -> bool:
     return re.search(r"^Node:\s*\d", text, re.MULTILINE) is not None
 
 
-def _ports(sysfs: Path) -> Iterator[Port]:
-    for device in sorted(_names(sysfs / _CLASS), key=_natural):
+def _card_ports(sysfs: Path) -> Iterator[Port]:
+    for device in sorted(_folder_names(sysfs / _CLASS), key=_natural_order):
         folder = sysfs / _CLASS / device
         if exists(folder / "device/physfn"):  # a virtual function: its port is the card's, or is down until it is used
             continue
-        path, numa = _path(folder / "device"), _numa(folder / "device")
-        board = _word(folder / "board_id") or _word(folder / "hca_type")
-        for port in _names(folder / "ports"):
-            yield _port(folder / "ports" / port, device, port, (board, path, numa))
+        path, numa = _pci_path(folder / "device"), _numa_node(folder / "device")
+        board = _read_word(folder / "board_id") or _read_word(folder / "hca_type")
+        for port in _folder_names(folder / "ports"):
+            yield _read_port(folder / "ports" / port, device, port, (board, path, numa))
 
 
-def _port(folder: Path, device: str, port: str, card: tuple[str, PciPath, str]) -> Port:
+def _read_port(folder: Path, device: str, port: str, card: tuple[str, PciPath, str]) -> Port:
     board, path, numa = card
-    rate = _RATE.match(_word(folder / "rate"))
-    state, physical = (_STATE.match(_word(folder / name)) for name in ("state", "phys_state"))
+    rate = _RATE.match(_read_word(folder / "rate"))
+    state, physical = (_STATE.match(_read_word(folder / name)) for name in ("state", "phys_state"))
     moved = {"receive": "port_rcv_data", "transmit": "port_xmit_data"}
-    words = {direction: _count(folder / "counters" / name) for direction, name in moved.items()}
-    errors = {name: _count(folder / "counters" / name) for name in _ERRORS}
-    errors |= {name: _count(folder / "hw_counters" / name) for name in _HARDWARE_ERRORS}
+    words = {direction: _read_count(folder / "counters" / name) for direction, name in moved.items()}
+    errors = {name: _read_count(folder / "counters" / name) for name in _ERRORS}
+    errors |= {name: _read_count(folder / "hw_counters" / name) for name in _HARDWARE_ERRORS}
     return Port(
         device=bounded(device),
         port=bounded(port),
         state=state["state"].lower() if state else "",
         physical_state=physical["state"].lower() if physical else "",
-        link_layer=_word(folder / "link_layer"),
+        link_layer=_read_word(folder / "link_layer"),
         rate=float(rate["gigabits"]) * 1e9 / 8 if rate else None,
         bytes={direction: count * _WORDS_BYTES for direction, count in words.items() if count is not None},
         errors={name: count for name, count in errors.items() if count is not None},
         board=board,
-        netdev=_word(folder / "gid_attrs/ndevs/0"),
+        netdev=_read_word(folder / "gid_attrs/ndevs/0"),
         path=path,
         numa_node=numa,
     )
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
+def _natural_order(name: str) -> list[tuple[int, str]]:
     """`mlx5_2` before `mlx5_10`."""
     return [(int(part[:9]), "") if part.isdecimal() else (-1, part) for part in _NUMBER.split(name)]
 
 
-def _names(folder: Path) -> list[str]:
+def _folder_names(folder: Path) -> list[str]:
     try:
         return sorted(entry.name for entry in folder.iterdir())
     except OSError:
         return []
 
 
-def _word(path: Path) -> str:
+def _read_word(path: Path) -> str:
     return bounded(read_text(str(path)).strip())
 
 
-def _count(path: Path) -> float | None:
-    number = natural(_word(path))
+def _read_count(path: Path) -> float | None:
+    number = natural(_read_word(path))
     return None if number is None else float(number)
 
 
-def _path(link: Path) -> PciPath:
+def _pci_path(link: Path) -> PciPath:
     """`/sys/devices/pci0000:00/0000:00:01.0/0000:1a:00.0` without what stands before the root complex."""
     try:
         parts = Path(os.path.realpath(link, strict=True)).parts
@@ -168,9 +168,9 @@ def _path(link: Path) -> PciPath:
     return parts[roots[0] :] if roots else ()
 
 
-def _numa(folder: Path) -> str:
+def _numa_node(folder: Path) -> str:
     """The kernel writes -1 for a machine without NUMA."""
-    number = natural(_word(folder / "numa_node"))
+    number = natural(_read_word(folder / "numa_node"))
     return "" if number is None else str(number)
 
 
@@ -209,9 +209,9 @@ class DeviceFiles:
         given = sum(self.may_open(file) for file in files)
         if not given:
             return shown
-        return shown - (len(files) - given) if self._complete() else min(shown, given)
+        return shown - (len(files) - given) if self._is_complete() else min(shown, given)
 
-    def _complete(self) -> bool:
+    def _is_complete(self) -> bool:
         """Return whether a missing device file means a GPU that failed, and not one that was withheld."""
         if os.environ.get("NVIDIA_VISIBLE_DEVICES", "").endswith("all"):
             return True

@@ -15,6 +15,8 @@ from exporter.host.text import natural, read_text
 
 READ_INTERVAL_SECONDS = 3.0
 SMOOTHING_SECONDS = 20.0
+_STARTED_SMOOTHING_SECONDS, _MAX_ENDED_SECONDS = 10.0, 4.0
+"""The CPU of a child counts when it ends. More than the second at once is that of a time too long ago."""
 
 
 class IoRates(NamedTuple):
@@ -58,12 +60,12 @@ class ProcessIo:
                 if before is not None and after is not None
             ]
             known = same and len(moved) == len(totals)
-            self._rates = _smoothed(self._rates or _NO_RATES, moved, seconds) if known else None
+            self._rates = _smooth_rates(self._rates or _NO_RATES, moved, seconds) if known else None
             self._totals, self._start_ticks, self.read_at = totals, start_ticks, now
         return self._rates
 
 
-def _smoothed(rates: IoRates, moved: Sequence[int], seconds: float) -> IoRates:
+def _smooth_rates(rates: IoRates, moved: Sequence[int], seconds: float) -> IoRates:
     """Return the rates after `moved` bytes: read and written, by calls and past the page cache."""
     fades = math.exp(-seconds / SMOOTHING_SECONDS)
     ratio = (1.0 - fades) / seconds
@@ -247,12 +249,14 @@ class Task(NamedTuple):
     """Part of `cpu_seconds`, in the kernel."""
     socket: int = 0
     """Inode of the socket that it receives from; 0: none, or not known."""
+    started_cpu: float = 0.0
+    """CPUs lately of processes that it started and that ended; of main threads and children only."""
 
 
 class TaskReader:
     """Reads one task, cycle after cycle."""
 
-    __slots__ = ("_folder", "_io", "_main", "_own_io", "_seen", "_wait", "place")
+    __slots__ = ("_ended", "_folder", "_io", "_main", "_own_io", "_seen", "_started", "_wait", "_watched", "place")
 
     def __init__(self, procfs: str, place: str, process: str = "") -> None:
         """`place` is below procfs; `process` is the pid of a main thread or a child, which is read in more detail."""
@@ -264,6 +268,10 @@ class TaskReader:
         """Reads of another thread from its second read on: of hundreds, only few are read again."""
         self._main = bool(process) and place != process
         self._seen = False
+        self._ended: tuple[float, MonotonicTime] | None = None
+        """CPU of its children that have ended, in seconds, and the time of that."""
+        self._started, self._watched = 0.0, 0.0
+        """What these used lately, and how long they were watched, in seconds."""
 
     def read(self, now: MonotonicTime) -> Task | None:
         """Return the task, or None if it has ended."""
@@ -296,7 +304,16 @@ class TaskReader:
             own_io=own_io,
             system_seconds=stat.system_ticks / CLOCK_TICKS,
             socket=self._wait.socket if self._wait and sleep is Sleep.RECEIVE else 0,
+            started_cpu=self._started_cpu(stat.ended_ticks / CLOCK_TICKS, now) if self._io else 0.0,
         )
+
+    def _started_cpu(self, ended: float, now: MonotonicTime) -> float:
+        before, self._ended = self._ended or (ended, now), (ended, now)
+        seconds = now - before[1]
+        fades = math.exp(-seconds / _STARTED_SMOOTHING_SECONDS)
+        self._started = self._started * fades + min(max(0.0, ended - before[0]), _MAX_ENDED_SECONDS)
+        self._watched = self._watched * fades + seconds
+        return self._started / max(self._watched, 1.0)
 
     def is_blocked(self) -> bool:
         """Return whether the task is in D state for storage now."""

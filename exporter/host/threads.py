@@ -40,14 +40,14 @@ class Workers:
         whole = self._scans < 2 or not self._scans % _WHOLE_SCANS  # noqa: PLR2004 - workers start soon after a process
         self._scans += 1
         asked = threads if whole else [place for place in threads if place is threads[0] or place in self._parents]
-        found = {place: _children(procfs, place, apart) for place in asked}
+        found = {place: _child_pids(procfs, place, apart) for place in asked}
         if whole:
             self._parents = frozenset(place for place, children in found.items() if children)
         own = [child for children in found.values() for child in children][:most]
-        return [*own, *[each for child in own for each in _children(procfs, f"{child}/task/{child}", apart)]]
+        return [*own, *[each for child in own for each in _child_pids(procfs, f"{child}/task/{child}", apart)]]
 
 
-def _children(procfs: str, thread: str, apart: Container[int | None]) -> Sequence[str]:
+def _child_pids(procfs: str, thread: str, apart: Container[int | None]) -> Sequence[str]:
     return [child for child in read_text(f"{procfs}/{thread}/children").split() if natural(child) not in apart]
 
 
@@ -120,10 +120,10 @@ class ThreadReader:
         self._watched = {pid: self._watched.get(pid) or _Watched() for pid in pids}
         self._blocked_reads = {pid: reads for pid, reads in self._blocked_reads.items() if pid in pids}
         mine = workloads if turn is None else {name: each for name, each in workloads.items() if name in turn}
-        found = self._scanned(mine, now)
-        for pid, readers in self._select(mine).items():
+        found = self._scan_due(mine, now)
+        for pid, readers in self._select_tasks(mine).items():
             if pid not in found:
-                found[pid] = _read(readers, now)
+                found[pid] = _read_tasks(readers, now)
         return {pid: self._with_blocked_reads(pid, tasks) for pid, tasks in found.items() if tasks}
 
     def reread(self, pids: Iterable[int]) -> None:
@@ -140,7 +140,7 @@ class ThreadReader:
             return tasks
         return {place: task._replace(blocked=sum(reads) / len(reads)) for place, task in tasks.items()}
 
-    def _scanned(self, workloads: Workloads, now: MonotonicTime) -> dict[int, Mapping[str, Task]]:
+    def _scan_due(self, workloads: Workloads, now: MonotonicTime) -> dict[int, Mapping[str, Task]]:
         """Tasks of the processes whose scan is due: of those never scanned first, then of who waits longest."""
         watched = self._watched
         due = [pid for each in workloads.values() for pid in each if now >= watched[pid].again]
@@ -148,11 +148,11 @@ class ThreadReader:
         left = CYCLE_TASKS
         for pid in sorted(set(due), key=lambda pid: (watched[pid].again, pid)):
             if left > 0:
-                found[pid] = self._scan(pid, now)
+                found[pid] = self._scan_process(pid, now)
                 left -= len(found[pid])
         return found
 
-    def _scan(self, pid: int, now: MonotonicTime) -> Mapping[str, Task]:
+    def _scan_process(self, pid: int, now: MonotonicTime) -> Mapping[str, Task]:
         watched = self._watched[pid]
         known = {reader.place: reader for reader in watched.stood_out}
         where = task_paths(self._procfs, pid, watched.workers, self._watched.keys())
@@ -160,7 +160,7 @@ class ThreadReader:
         own = {main: str(pid)} | {place: place for place in where if "/" not in place}
         """Tasks whose `io` counts the reads of the process: the main thread and loader workers."""
         readers = {place: known.get(place) or TaskReader(self._procfs, place, own.get(place, "")) for place in where}
-        tasks = _read(readers.values(), now)
+        tasks = _read_tasks(readers.values(), now)
         used = {place: task.cpu_seconds - watched.used.get(place, 0.0) for place, task in tasks.items()}
         hot = sorted(used, key=lambda place: -used[place])[:STAND_OUT]
         blocked = [place for place, task in tasks.items() if task.blocked][:STAND_OUT]
@@ -171,7 +171,7 @@ class ThreadReader:
         watched.used = {place: task.cpu_seconds for place, task in tasks.items()}
         return tasks
 
-    def _select(self, workloads: Workloads) -> Mapping[int, Sequence[TaskReader]]:
+    def _select_tasks(self, workloads: Workloads) -> Mapping[int, Sequence[TaskReader]]:
         """Return the tasks to read of each process, and add those over budget to `skipped`."""
         found: dict[int, list[TaskReader]] = {}
         for pids in workloads.values():
@@ -189,6 +189,6 @@ class ThreadReader:
         return [each for turn in rounds for each in turn if each is not None]
 
 
-def _read(readers: Iterable[TaskReader], now: MonotonicTime) -> Mapping[str, Task]:
+def _read_tasks(readers: Iterable[TaskReader], now: MonotonicTime) -> Mapping[str, Task]:
     every = [(reader.place, reader.read(now)) for reader in readers]
     return {place: task for place, task in every if task is not None}

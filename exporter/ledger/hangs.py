@@ -25,6 +25,8 @@ _FELL_TO = 0.2
 """Activity over what the same work showed when it computed, at most, in a spin."""
 _REST = {"tensor_active": SPIN_REST, "vector_active": SPIN_REST, "dram_active": SPIN_MEMORY}
 """Units that rest in a spin, with their limits. Where one is not measured, memory activity (NVML) must show it too."""
+_AT_REST = {"vector_active": 0.3}
+"""Times the limits: up to there a unit surely rests. Vector pipes stop in a spin; very small kernels use them."""
 _DOUBTFUL = {"tensor_active": 2.0, "vector_active": 1.0, "dram_active": 2.0, "memory_activity": 3.0}
 """Times the limits: up to there small kernels and a spin are indistinguishable."""
 _STILL = 0.02
@@ -60,7 +62,7 @@ def spin_of(now: Mapping[str, float], before: RankActivity, limits: Limits) -> S
     near = all(of_busy[name] <= _DOUBTFUL[name] * limit for name, limit in rest.items())
     if not (fell or near) or not (low or power < limits[POWER_LOW]):
         return Spin.NO
-    at_rest = all(of_busy[name] <= limit for name, limit in rest.items())
+    at_rest = all(of_busy[name] <= _AT_REST.get(name, 1.0) * limit for name, limit in rest.items())
     if with_gpm:
         return Spin.YES if at_rest or (fell and low) else Spin.POSSIBLE
     still = before.stuck >= _SUSPECT_AFTER_SECONDS and of_busy["memory_activity"] <= _STILL

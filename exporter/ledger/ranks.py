@@ -169,7 +169,9 @@ def _compare(members: Sequence[_Rank], job: _Job, limits: Limits) -> Mapping[str
     ]
     members = [each._replace(sums=sums) for each, sums in zip(members, added, strict=True)]
     ranks = [each for each in members if each.takes_part]
-    mixed = _mixtures(ranks, job, limits) if len(ranks) > 1 else [Comparison(each.sums) for each in ranks]
+    all_stuck = all(each.sums.stuck >= STUCK_SECONDS for each in ranks)  # then none waits for the one that spins least
+    compare = len(ranks) > 1 and not all_stuck
+    mixed = _mixtures(ranks, job, limits) if compare else [Comparison(each.sums) for each in ranks]
     found = mixed if any(each.collective is not None for each in mixed) else _stuck(ranks, mixed, job, limits)
     compared = {rank.uuid: each for rank, each in zip(ranks, found, strict=True)}
     return {
@@ -181,14 +183,18 @@ def _compare(members: Sequence[_Rank], job: _Job, limits: Limits) -> Mapping[str
 
 
 def _stuck(ranks: Sequence[_Rank], mixed: Sequence[Comparison], job: _Job, limits: Limits) -> Sequence[Comparison]:
-    """Return the verdict on ranks that spin without a pause: they wait for those that do not, or hang together."""
+    """Return the verdict on ranks that spin without a pause: they wait for those that do not, or hang together.
+
+    Where most of those that may spin look a little busier than a spin, all of them may run very small kernels.
+    """
     least = 0.0 if job.on_demand else STUCK_SECONDS
     sure = Spin.POSSIBLE if job.hangs else Spin.YES
-    may_hang = job.hangs is not False
+    seen = [rank.spin for rank in ranks if rank.spin]
+    may_hang = job.hangs is not False and 2 * sum(each >= sure for each in seen) > len(seen)
     stuck = [rank.spin >= sure and rank.sums.stuck >= least and may_hang for rank in ranks]
     asked = job.on_demand and any(rank.now["busy"] < 1.0 - limits[WAIT_COVER] for rank in ranks)
     slow = [rank.uuid in job.slow_ports for rank in ranks]
-    culprits = [not each for each in stuck]
+    culprits = [not rank.spin for rank in ranks]
     if all(stuck) and 2 * sum(slow) < len(ranks):  # all are in the same collective: the bad link holds it up
         culprits = slow
     found: list[Comparison] = []
@@ -200,7 +206,7 @@ def _stuck(ranks: Sequence[_Rank], mixed: Sequence[Comparison], job: _Job, limit
             each._replace(
                 collective=busy if stuck[at] and not asked else None,
                 requests=busy if stuck[at] and asked else 0.0,
-                doubtful=busy if rank.spin and not stuck[at] and may_hang else each.doubtful,
+                doubtful=busy if rank.spin and not stuck[at] and job.hangs is not False else each.doubtful,
                 straggling=0.0 if job.on_demand else held_up,
                 follows=each.follows and not (culprits[at] and rest),
             )

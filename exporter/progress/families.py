@@ -10,7 +10,7 @@ from exporter.core.families import NODE, Block, Family, Sample, Type, Unit, coun
 from exporter.progress.progress import Progress, Reported
 
 
-def _of(value: Callable[[Progress], float | None]) -> Callable[[Reported], Iterable[Sample]]:
+def _owner_samples(value: Callable[[Progress], float | None]) -> Callable[[Reported], Iterable[Sample]]:
     return lambda reported: (
         Sample(number, owner.labels)
         for owner, progress in reported.owners.items()
@@ -18,7 +18,9 @@ def _of(value: Callable[[Progress], float | None]) -> Callable[[Reported], Itera
     )
 
 
-def _each(values: Callable[[Progress], Iterable[tuple[str, float]]]) -> Callable[[Reported], Iterable[Sample]]:
+def _labelled_samples(
+    values: Callable[[Progress], Iterable[tuple[str, float]]],
+) -> Callable[[Reported], Iterable[Sample]]:
     """Return one sample for each label value of a workload."""
     return lambda reported: (
         Sample(number, (*owner.labels, label))
@@ -27,20 +29,20 @@ def _each(values: Callable[[Progress], Iterable[tuple[str, float]]]) -> Callable
     )
 
 
-def _counter(name: str, help: str) -> Family[Reported]:
+def _counter_family(name: str, help: str) -> Family[Reported]:
     """Return the counter with this name in the protocol."""
     return counters(
         f"gpu_workload_{name}_total",
         help,
         Unit.NONE,
-        _of(lambda progress: progress.counters.get(name)),
+        _owner_samples(lambda progress: progress.counters.get(name)),
         OWNER_LABELS,
         NODE,
     )
 
 
-def _gauge(name: str, help: str, unit: Unit, value: Callable[[Progress], float | None]) -> Family[Reported]:
-    return gauges(name, help, unit, _of(value), OWNER_LABELS, NODE)
+def _gauge_family(name: str, help: str, unit: Unit, value: Callable[[Progress], float | None]) -> Family[Reported]:
+    return gauges(name, help, unit, _owner_samples(value), OWNER_LABELS, NODE)
 
 
 def _step_times(progress: Progress) -> Iterable[tuple[str, float]]:
@@ -49,20 +51,20 @@ def _step_times(progress: Progress) -> Iterable[tuple[str, float]]:
 
 
 _FAMILIES: tuple[Family[Reported], ...] = (
-    _counter("samples", "Samples the workload's programs report to have worked off on this node."),
-    _counter("images", "Images the workload's programs report to have worked off on this node."),
-    _counter("tokens", "Tokens the workload's programs report to have worked off or made on this node."),
-    _counter("requests", "Requests the workload's programs report to have answered on this node."),
-    _counter("steps", "Steps the workload's programs report to have taken; all ranks take them together."),
-    _counter("epochs", "Epochs the workload's programs report to have ended; all ranks end them together."),
-    _counter("model_flops", "Floating point operations of the model itself that the programs report to have done."),
-    counters("gpu_workload_phase_seconds_total", "Seconds the workload's processes report to have spent in a phase, summed over the processes.", Unit.SECONDS, _each(lambda progress: progress.phases.items()), (*OWNER_LABELS, "phase"), NODE),
-    _gauge("gpu_workload_progress_ratio", "Part of its work the workload reports to have done.", Unit.RATIO, lambda progress: progress.ratio),
+    _counter_family("samples", "Samples the workload's programs report to have worked off on this node."),
+    _counter_family("images", "Images the workload's programs report to have worked off on this node."),
+    _counter_family("tokens", "Tokens the workload's programs report to have worked off or made on this node."),
+    _counter_family("requests", "Requests the workload's programs report to have answered on this node."),
+    _counter_family("steps", "Steps the workload's programs report to have taken; all ranks take them together."),
+    _counter_family("epochs", "Epochs the workload's programs report to have ended; all ranks end them together."),
+    _counter_family("model_flops", "Floating point operations of the model itself that the programs report to have done."),
+    counters("gpu_workload_phase_seconds_total", "Seconds the workload's processes report to have spent in a phase, summed over the processes.", Unit.SECONDS, _labelled_samples(lambda progress: progress.phases.items()), (*OWNER_LABELS, "phase"), NODE),
+    _gauge_family("gpu_workload_progress_ratio", "Part of its work the workload reports to have done.", Unit.RATIO, lambda progress: progress.ratio),
     # Without unit: a family with a UNIT line of OpenMetrics must end in it.
-    _gauge("gpu_workload_expected_seconds_remaining", "Seconds the workload expects to need to its end.", Unit.NONE, lambda progress: progress.remaining),
-    _gauge("gpu_workload_time_to_target_seconds", "Seconds from the program's start until it reached its target quality, as it reports: MLPerf's time to train.", Unit.SECONDS, lambda progress: progress.time_to_target),
-    gauges("gpu_workload_step_duration_seconds", "Seconds a rank needs for a step, without what it waits for others: least, median and most of all ranks.", Unit.SECONDS, _each(_step_times), (*OWNER_LABELS, "stat"), NODE),
-    gauges("gpu_workload_slowest_rank_step_seconds", "Seconds the slowest rank of this node needs for a step, and which rank it is.", Unit.SECONDS, _each(lambda progress: [(progress.steps.slowest, progress.steps.maximum)] if progress.steps else ()), (*OWNER_LABELS, "rank"), NODE),
+    _gauge_family("gpu_workload_expected_seconds_remaining", "Seconds the workload expects to need to its end.", Unit.NONE, lambda progress: progress.remaining),
+    _gauge_family("gpu_workload_time_to_target_seconds", "Seconds from the program's start until it reached its target quality, as it reports: MLPerf's time to train.", Unit.SECONDS, lambda progress: progress.time_to_target),
+    gauges("gpu_workload_step_duration_seconds", "Seconds a rank needs for a step, without what it waits for others: least, median and most of all ranks.", Unit.SECONDS, _labelled_samples(_step_times), (*OWNER_LABELS, "stat"), NODE),
+    gauges("gpu_workload_slowest_rank_step_seconds", "Seconds the slowest rank of this node needs for a step, and which rank it is.", Unit.SECONDS, _labelled_samples(lambda progress: [(progress.steps.slowest, progress.steps.maximum)] if progress.steps else ()), (*OWNER_LABELS, "rank"), NODE),
     counters("gpu_exporter_progress_reports_total", "Reports of programs, by what became of them.", Unit.NONE, lambda r: (Sample(count, (result,)) for result, count in r.results.items()), ("result",), NODE),
 )  # fmt: skip
 

@@ -68,7 +68,7 @@ class FolderSource:
     def read_changed(self) -> None:
         """Read the files that have changed."""
         try:
-            found, total = _names(self._folder, self._from)
+            found, total = _round_names(self._folder, self._from)
             of_users = _by_user(self._folder, self._reporting.union(found))
         except OSError as error:
             self.error = f"{self._folder}: {error.strerror or error}"
@@ -85,7 +85,7 @@ class FolderSource:
 
     def _take(self, path: Path) -> bool:
         """Read one file. Returns whether its process runs."""
-        read = _file(path)
+        read = _read_file(path)
         if read is None:
             self._reporters.refuse("malformed")
             return False
@@ -107,7 +107,7 @@ class FolderSource:
         return True
 
 
-def _names(folder: Path, start: int) -> tuple[list[str], int]:
+def _round_names(folder: Path, start: int) -> tuple[list[str], int]:
     """Return the names of this round, and the number of all."""
     found: list[str] = []
     total = 0
@@ -129,7 +129,7 @@ def _by_user(folder: Path, names: Iterable[str]) -> Mapping[int, Sequence[tuple[
     return found
 
 
-def _file(path: Path) -> tuple[int, bytes] | None:
+def _read_file(path: Path) -> tuple[int, bytes] | None:
     """Return user and text of a file; links, pipes and large files are refused, because users write here."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

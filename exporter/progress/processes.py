@@ -17,7 +17,7 @@ from exporter.progress.reporters import Process, of_user
 def process(pid: int, procfs: Path) -> Process | None:
     """Return the process that has this pid now; None if there is none."""
     stat = parse_stat(read_text(f"{procfs}/{pid}/stat")) if pid > 0 else None
-    ids = _field(pid, "Uid:", procfs) if stat else []
+    ids = _status_words(pid, "Uid:", procfs) if stat else []
     user = natural(ids[0]) if ids else None
     return None if stat is None or user is None else Process(pid, stat.start_ticks, user)
 
@@ -31,10 +31,10 @@ def lives(known: Process, procfs: Path) -> bool:
 
 def in_host_namespace(pid: int, procfs: Path) -> bool:
     """Return whether the process has one pid, and none of a container's own namespace."""
-    return len(_field(pid, "NSpid:", procfs)) <= 1
+    return len(_status_words(pid, "NSpid:", procfs)) <= 1
 
 
-def _field(pid: int, name: str, procfs: Path) -> list[str]:
+def _status_words(pid: int, name: str, procfs: Path) -> list[str]:
     """Return the words of a line of /proc/PID/status."""
     found = (line.split()[1:] for line in lines(read_text(f"{procfs}/{pid}/status")) if line.startswith(name))
     return next(found, list[str]())
@@ -87,7 +87,7 @@ class Accounts:
         text = read_text(f"{self._procfs}/{pid}/cgroup")
         if not text:
             return ""
-        place = self._place(text)
+        place = self._place_of(text)
         job = place.job or place.sluid
         contained = place.pod or ("" if place.delegated else place.container) or place.allocation
         if contained and not job:
@@ -100,7 +100,7 @@ class Accounts:
         by_root = f"job {job}" if job else of_user(int(place.login)) if place.login else place.delegated or place.unit
         return by_root or outermost
 
-    def _place(self, text: str) -> Cgroup:
+    def _place_of(self, text: str) -> Cgroup:
         if text not in self._places:
             if len(self._places) >= _MOST:
                 self._places.clear()

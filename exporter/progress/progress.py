@@ -96,13 +96,13 @@ class Totals:
             self._add_per_rank(last, reporter)
             for name, seconds in reporter.report.phases.items():
                 if name in self.phases or len(self.phases) < _MAX_PHASES:
-                    self.phases[name] = self.phases.get(name, 0.0) + _gained(last, f"phase {name}", seconds)
+                    self.phases[name] = self.phases.get(name, 0.0) + _gain_since(last, f"phase {name}", seconds)
             # a group of a stated size is divided by it, and counts by process
             group = "" if reporter.report.group_size > 1 else reporter.report.group
             if group:
                 groups[group].append(reporter)
             else:
-                self._add(last, _summed(reporter))
+                self._add(last, _summed_counters(reporter))
         current = {each.process: group for group, members in groups.items() for each in members}
         for name, known in self._groups.items():
             known.members -= {each for each in known.members if current.get(each, name) != name}
@@ -110,7 +110,7 @@ class Totals:
         for group, members in groups.items():
             self._add_group(group, members, ended)
         if len(self._ranks) > _MAX_RANKS:
-            reported = {_rank(each) for each in reporters}
+            reported = {_rank_key(each) for each in reporters}
             self._ranks = {key: reached for key, reached in self._ranks.items() if key[0] in reported}
 
     def counts(self, processes: Collection[Process]) -> bool:
@@ -133,7 +133,7 @@ class Totals:
 
     def _add(self, last: dict[str, float], values: Mapping[str, float]) -> None:
         for name, value in values.items():
-            self.counters[name] = self.counters.get(name, 0.0) + _gained(last, name, value)
+            self.counters[name] = self.counters.get(name, 0.0) + _gain_since(last, name, value)
 
     def _add_group(self, name: str, reporters: Sequence[Reporter], ended: Ended) -> None:
         """Count the furthest member of a group.
@@ -146,30 +146,30 @@ class Totals:
             group.members |= new
         furthest: dict[str, float] = {}
         for reporter in reporters:
-            for counter, value in _summed(reporter).items() if reporter.process in group.members else ():
+            for counter, value in _summed_counters(reporter).items() if reporter.process in group.members else ():
                 furthest[counter] = max(furthest.get(counter, 0.0), value)
         self._add(group.last, furthest)
 
     def _add_per_rank(self, last: dict[str, float], reporter: Reporter) -> None:
-        rank = _rank(reporter)
+        rank = _rank_key(reporter)
         for name in _PER_RANK & reporter.report.counters.keys():
-            gained = _gained(last, name, reporter.report.counters[name])
+            gained = _gain_since(last, name, reporter.report.counters[name])
             reached = self._ranks[rank, name] = self._ranks.get((rank, name), 0.0) + gained
             self.counters[name] = max(self.counters.get(name, 0.0), reached)
 
 
-def _gained(last: dict[str, float], name: str, value: float) -> float:
+def _gain_since(last: dict[str, float], name: str, value: float) -> float:
     """Return the gain of a value since it was last counted; 0 if it decreased."""
     before = last.get(name, 0.0)
     last[name] = max(value, before)
     return max(0.0, value - before)
 
 
-def _rank(reporter: Reporter) -> object:
+def _rank_key(reporter: Reporter) -> object:
     return reporter.process if reporter.report.rank is None else reporter.report.rank
 
 
-def _summed(reporter: Reporter) -> Mapping[str, float]:
+def _summed_counters(reporter: Reporter) -> Mapping[str, float]:
     """Return the counters that add up over the groups, divided by a stated group size."""
     report = reporter.report
     return {name: value / report.group_size for name, value in report.counters.items() if name not in _PER_RANK}
@@ -199,7 +199,7 @@ class Phases:
         self._seen: dict[Process, _PhaseTotals] = {}
 
     def ranks(self, reporters: Sequence[Reporter], now: MonotonicTime) -> Mapping[Process, Rank]:
-        seen = {each.process: self._measure(each) for each in reporters}
+        seen = {each.process: self._measure_phases(each) for each in reporters}
         self._seen = seen
         return {
             each.process: Rank(
@@ -207,12 +207,12 @@ class Phases:
                 rank_name(each),
                 seen[each.process].parts if now - each.time <= _FRESH else {},
                 step_seconds(each) if COMMUNICATION in each.report.phases else None,
-                now - each.time <= _FRESH and _steps(each.report) > _steps(each.earlier or each.report),
+                now - each.time <= _FRESH and _step_count(each.report) > _step_count(each.earlier or each.report),
             )
             for each in reporters
         }
 
-    def _measure(self, reporter: Reporter) -> _PhaseTotals:
+    def _measure_phases(self, reporter: Reporter) -> _PhaseTotals:
         before, totals = self._seen.get(reporter.process), reporter.report.phases
         if before is None:
             return _PhaseTotals(reporter.time, totals, {})
@@ -224,7 +224,7 @@ class Phases:
         return _PhaseTotals(reporter.time, totals, parts)
 
 
-def _steps(report: Report) -> float:
+def _step_count(report: Report) -> float:
     return report.counters.get("steps", 0.0)
 
 

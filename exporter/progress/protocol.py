@@ -58,45 +58,49 @@ def parse(text: bytes) -> Report | None:
     fields = cast("dict[str, Any]", content)
     if fields.get("version", VERSION) != VERSION:
         return None
-    ratio, total, done = _number(fields.get("progress")), _number(fields.get("total")), _number(fields.get("steps"))
+    ratio, total, done = (
+        _parse_number(fields.get("progress")),
+        _parse_number(fields.get("total")),
+        _parse_number(fields.get("steps")),
+    )
     if ratio is None and total and done is not None:
         ratio = done / total
     report = Report(
-        pid=_whole(fields.get("pid"), 1 << 22) or 0,
-        rank=_whole(fields.get("rank"), MAX_RANK),
-        group=_name(fields.get("group")),
-        group_size=_whole(fields.get("group_size"), MAX_RANK) or 1,
-        counters={name: number for name in COUNTERS if (number := _number(fields.get(name))) is not None},
-        phases=_phases(fields.get("phases")),
+        pid=_parse_integer(fields.get("pid"), 1 << 22) or 0,
+        rank=_parse_integer(fields.get("rank"), MAX_RANK),
+        group=_parse_name(fields.get("group")),
+        group_size=_parse_integer(fields.get("group_size"), MAX_RANK) or 1,
+        counters={name: number for name in COUNTERS if (number := _parse_number(fields.get(name))) is not None},
+        phases=_parse_phases(fields.get("phases")),
         ratio=None if ratio is None else min(ratio, 1.0),
-        remaining=_number(fields.get("remaining_seconds")),
-        step_seconds=_number(fields.get("step_seconds")),
-        time_to_target=_number(fields.get("time_to_target_seconds")),
+        remaining=_parse_number(fields.get("remaining_seconds")),
+        step_seconds=_parse_number(fields.get("step_seconds")),
+        time_to_target=_parse_number(fields.get("time_to_target_seconds")),
     )
     has_content = report.counters or report.phases or report.ratio is not None or report.remaining is not None
     return report if has_content else None
 
 
-def _phases(content: object) -> Mapping[str, float]:
+def _parse_phases(content: object) -> Mapping[str, float]:
     if not isinstance(content, dict):
         return {}
     found: dict[str, float] = {}
     for key, value in cast("dict[str, Any]", content).items():
-        name, seconds = _name(key), _number(value)
+        name, seconds = _parse_name(key), _parse_number(value)
         if name and seconds is not None and len(found) < MAX_PHASES:
             found[name] = seconds
     return found
 
 
-def _name(value: object) -> str:
+def _parse_name(value: object) -> str:
     return bounded(value, MAX_NAME) if isinstance(value, str) and value.isprintable() else ""
 
 
-def _whole(value: object, limit: int) -> int | None:
+def _parse_integer(value: object, limit: int) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= limit else None
 
 
-def _number(value: Any) -> float | None:
+def _parse_number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:

@@ -88,7 +88,7 @@ class ProgressReader:
         reporters = self.reporters.all()
         by_owner: dict[Owner, list[Reporter]] = {}
         for reporter in reporters:
-            owner = self._owner(reporter.process, ownership)
+            owner = self._process_owner(reporter.process, ownership)
             if owner != NOBODY:
                 by_owner.setdefault(owner, []).append(reporter)
         present = {*by_owner, *(owner for owners in ownership.holders.values() for owner in owners)}
@@ -98,11 +98,11 @@ class ProgressReader:
         }
         ranks = self._phases.ranks(reporters, self._clock())
         owners = {owner: self._progress(owner, found) for owner, found in by_owner.items()}
-        self._forget(reporters)
+        self._forget_ended(reporters)
         ranks_by_owner = {owner: tuple(ranks[each.process] for each in found) for owner, found in by_owner.items()}
         return Reported(owners, self.reporters.results(), ranks_by_owner)
 
-    def _forget(self, reporters: Iterable[Reporter]) -> None:
+    def _forget_ended(self, reporters: Iterable[Reporter]) -> None:
         """Forget ended processes once their reports are counted."""
         now = self._clock()
         if now - self._checked_at < _CHECK_SECONDS:
@@ -116,7 +116,7 @@ class ProgressReader:
         for totals in self._totals.values():
             totals.keep(left)
 
-    def _owner(self, process: Process, ownership: Ownership) -> Owner:
+    def _process_owner(self, process: Process, ownership: Ownership) -> Owner:
         """Return the owner of a process; of an ended one its last owner, because its pid may have been reused."""
         known = self._owners.get(process, NOBODY)
         owner = ownership.processes.get(process.pid) or self._by_cgroup(process, ownership)

@@ -82,15 +82,15 @@ class Reporters:
             if known is not None and known.report.rank not in (None, report.rank):
                 report = replace(report, rank=known.report.rank)  # a process has one rank, which is a label
             if known is None:
-                taken, full = self._places[_account(process)], len(self._entries) >= REPORTERS
+                taken, full = self._places[_account_of(process)], len(self._entries) >= REPORTERS
                 limit = OWN_PLACES if full else REPORTERS_PER_ACCOUNT
                 if taken >= limit or len(self._entries) >= 2 * REPORTERS:
                     self._results["over_quota"] += 1
                     return
-                self._enter(Reporter(process, report, now, report, now))
-            elif _account(known.process) != _account(process):
-                self._leave(known.process)
-                self._enter(Reporter(process, report, now, known.earlier, known.earlier_time))
+                self._enter_reporter(Reporter(process, report, now, report, now))
+            elif _account_of(known.process) != _account_of(process):
+                self._leave_process(known.process)
+                self._enter_reporter(Reporter(process, report, now, known.earlier, known.earlier_time))
             elif "steps" in report.counters and known.earlier and "steps" not in known.earlier.counters:
                 self._entries[process] = Reporter(process, report, now, report, now)  # its first steps
             elif now - known.earlier_time >= 2 * pace_seconds and (
@@ -114,17 +114,17 @@ class Reporters:
         with self._lock:
             gone = [each.process for each in counted if self._entries.get(each.process) is each]
             for process in gone:
-                self._leave(process)
+                self._leave_process(process)
             if len(self._buckets) > REPORTERS:
                 self._buckets = {each: self._buckets[each] for each in self._places if each in self._buckets}
 
-    def _enter(self, reporter: Reporter) -> None:
+    def _enter_reporter(self, reporter: Reporter) -> None:
         process = reporter.process
-        self._places[_account(process)] += 1
+        self._places[_account_of(process)] += 1
         self._entries[process] = reporter
 
-    def _leave(self, process: Process) -> None:
-        account = _account(process)
+    def _leave_process(self, process: Process) -> None:
+        account = _account_of(process)
         del self._entries[process]
         if self._by_pid.get(process.pid) == process:
             del self._by_pid[process.pid]
@@ -148,5 +148,5 @@ def of_user(user: int) -> str:
     return f"user {user}"
 
 
-def _account(process: Process) -> str:
+def _account_of(process: Process) -> str:
     return process.account or of_user(process.user)

@@ -58,12 +58,12 @@ class SocketSource:
         """Serve until stopped. Raises OSError if the socket cannot be made: the thread is run again later."""
         while not self._stopped.is_set():
             try:
-                server = _bound(self._path)
+                server = _bind_socket(self._path)
             except OSError as error:
                 self.error = f"{self._path}: {error.strerror or error}"
                 raise
             with server:
-                self._serve(server, _identity(self._path))
+                self._serve(server, _path_identity(self._path))
             self._stopped.wait(_PAUSE)
 
     def _serve(self, server: socket.socket, own: _Identity) -> None:
@@ -73,7 +73,7 @@ class SocketSource:
             self.error = "" if found == own else f"{self._path}: another program's now"
             if self.read(server) >= _BATCH:
                 self._stopped.wait(_PAUSE)
-            found = _identity(self._path)
+            found = _path_identity(self._path)
         if found == own:
             self._path.unlink(missing_ok=True)
 
@@ -96,7 +96,7 @@ class SocketSource:
         return count
 
     def _take(self, text: bytes, ancillary: list[tuple[int, int, bytes]], *, truncated: bool) -> None:
-        sender = _sender(ancillary)
+        sender = _sender_ids(ancillary)
         if sender is None:
             self._reporters.refuse("unknown_sender")
             return
@@ -119,7 +119,7 @@ class SocketSource:
         self._reporters.add(known, report, now)
 
 
-def _bound(path: Path) -> socket.socket:
+def _bind_socket(path: Path) -> socket.socket:
     """Return the socket at `path`, to which all users may send. An old socket is replaced, any other file is not."""
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     if path.is_socket():
@@ -136,7 +136,7 @@ def _bound(path: Path) -> socket.socket:
     return server
 
 
-def _identity(path: Path) -> _Identity:
+def _path_identity(path: Path) -> _Identity:
     """Return device and inode of the path; None if nothing is there."""
     try:
         found = path.lstat()
@@ -145,7 +145,7 @@ def _identity(path: Path) -> _Identity:
     return found.st_dev, found.st_ino
 
 
-def _sender(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int] | None:
+def _sender_ids(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int] | None:
     """Return pid and user id; None if the kernel reports none, or none in this PID namespace."""
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS and len(content) >= _CREDENTIALS.size:

@@ -144,12 +144,12 @@ class Accounting:
             gpu = owners.setdefault(uuid, {})
             gpu[owner] = Fraction(gpu.get(owner, 0.0) + share)
         blocks: tuple[Block, ...] = (
-            *_filled(LEDGER_FAMILIES, self._ledger),
-            *_filled(OWNER_FAMILIES, shares),
-            *_filled(self._workload_families, workloads),
-            *_filled(PROCESS_FAMILIES, processes),
-            *_filled(NCCL_FAMILIES if view.nccl else (), view.nccl),
-            *_filled(NETWORK_PORT_FAMILIES if view.ports.ports else (), view.ports),
+            *_fill_families(LEDGER_FAMILIES, self._ledger),
+            *_fill_families(OWNER_FAMILIES, shares),
+            *_fill_families(self._workload_families, workloads),
+            *_fill_families(PROCESS_FAMILIES, processes),
+            *_fill_families(NCCL_FAMILIES if view.nccl else (), view.nccl),
+            *_fill_families(NETWORK_PORT_FAMILIES if view.ports.ports else (), view.ports),
             *self._progress.blocks(view.reported, self._ledger.owners),
             *self._owner_blocks(gpus, current, joined.ownership, at),
         )
@@ -179,7 +179,7 @@ class Accounting:
         ]
         models = {gpu.device.uuid: info.model for gpu in gpus if (info := reading(gpu, "info", Info))}
         cycle = Cycle(at, current.seconds, tuple(usage), models, ownership, current.work)
-        yield from _filled(ACCOUNTING_FAMILIES, self._node.update(cycle))
+        yield from _fill_families(ACCOUNTING_FAMILIES, self._node.update(cycle))
 
 
 _MAX_IN_QUESTION = 64
@@ -201,7 +201,7 @@ def _in_question(cycle: LedgerInput) -> Sequence[int]:
     return found[:_MAX_IN_QUESTION]
 
 
-def _filled(families: Iterable[Family[R]], content: R) -> Iterator[Block]:
+def _fill_families(families: Iterable[Family[R]], content: R) -> Iterator[Block]:
     return (Block(family, (), content) for family in families)
 
 

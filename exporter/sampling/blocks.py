@@ -53,14 +53,14 @@ def device_blocks(gpu: Gpu, monotonic: MonotonicTime, stale: float, broken: set[
             continue
         labels = prefix(target)
         for cached in state.readings.values():
-            made = _made(cached, labels, broken)
+            made = _make_blocks(cached, labels, broken)
             if not is_fresh(cached, monotonic, gpu.answered, stale):
                 made = tuple([block for block in made if outlives_device(block.family)])
             found += made
     return found
 
 
-def _made(cached: CachedReading, labels: tuple[str, ...], broken: set[str] | None) -> tuple[Block, ...]:
+def _make_blocks(cached: CachedReading, labels: tuple[str, ...], broken: set[str] | None) -> tuple[Block, ...]:
     try:
         return cached.blocks(labels)
     except Exception:  # a bug in one family must not take the page with it
@@ -136,10 +136,10 @@ def gpu_statuses(
         up = gpu.answers(monotonic, stale)
         info = reading(gpu, "info", Info)
         utilization, memory, power, temperature = (
-            _shown(gpu, "utilization", Utilization, monotonic, stale),
-            _shown(gpu, "memory", Memory, monotonic, stale),
-            _shown(gpu, "power", Power, monotonic, stale),
-            _shown(gpu, "temperature", Temperature, monotonic, stale),
+            _shown_reading(gpu, "utilization", Utilization, monotonic, stale),
+            _shown_reading(gpu, "memory", Memory, monotonic, stale),
+            _shown_reading(gpu, "power", Power, monotonic, stale),
+            _shown_reading(gpu, "temperature", Temperature, monotonic, stale),
         )
         yield GpuStatus(
             index=gpu.device.index,
@@ -163,7 +163,7 @@ def gpu_statuses(
         )
 
 
-def _shown(gpu: Gpu, name: str, kind: type[R], monotonic: MonotonicTime, stale: float) -> R | None:
+def _shown_reading(gpu: Gpu, name: str, kind: type[R], monotonic: MonotonicTime, stale: float) -> R | None:
     """Return the reading; None if the GPU has none, or it is stale."""
     cached = readings_of(gpu).get(name)
     if cached is None or not is_fresh(cached, monotonic, gpu.answered, stale):

@@ -111,7 +111,7 @@ class DriverConnection:
                 self._driver.close()
                 self._driver.open()
             known = DriverState().versions if reopen else self.state.versions
-            devices, versions = self._driver.devices(), _versions(self._driver, known)
+            devices, versions = self._driver.devices(), _driver_versions(self._driver, known)
             state = DriverState(devices, versions, "", refused=self._driver.refused)
         except DriverError as error:
             self._failures += 1
@@ -133,7 +133,7 @@ class DriverConnection:
         self.state = state
 
 
-def _versions(driver: Driver, known: tuple[str, str, str]) -> tuple[str, str, str]:
+def _driver_versions(driver: Driver, known: tuple[str, str, str]) -> tuple[str, str, str]:
     """Driver, NVML and CUDA; what the open driver does not say for once is as it was `known`."""
 
     def ask(function: str) -> str:

@@ -31,7 +31,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-def _none(_: object) -> bool:
+def _never_present(_: object) -> bool:
     return False
 
 
@@ -53,7 +53,7 @@ class GpuThreads(Generic[T]):
         """GPUs that the last read did not ask, as their thread does not run: nothing is known of them."""
 
     def read(
-        self, tasks: Mapping[str, Callable[[], T]], deadline: MonotonicTime, takes: Callable[[T], bool] = _none
+        self, tasks: Mapping[str, Callable[[], T]], deadline: MonotonicTime, takes: Callable[[T], bool] = _never_present
     ) -> Mapping[str, T | None]:
         """Return the results by uuid; None for one that is not there by `deadline` (monotonic seconds).
 
@@ -285,7 +285,7 @@ class Gpus:
             words = {SILENT: f"answers nothing ({result.silence})", SICK: "answers errors to most of its telemetry"}
             log.warning("GPU %s: %s", uuid, result.device_error or words.get(failure, "answers again"))
         alive = result.answered and not result.device_error and not sick
-        answered = _answered(result, monotonic) if alive else gpu.answered
+        answered = _answer_time(result, monotonic) if alive else gpu.answered
         self._gpus[uuid] = Gpu(
             gpu.device, self._without_gone(gpu.device, result), gpu.present, answered, alive, failure
         )
@@ -300,7 +300,7 @@ class Gpus:
         return {target: state for target, state in result.states.items() if target in targets}
 
 
-def _answered(result: GpuRead, monotonic: MonotonicTime) -> MonotonicTime:
+def _answer_time(result: GpuRead, monotonic: MonotonicTime) -> MonotonicTime:
     """Return when the GPU last answered in a read that this cycle takes: of a late one, when its last call returned."""
     if result.at >= monotonic:
         return result.at

@@ -41,7 +41,7 @@ def host_question(gpus: Sequence[Gpu], at: Moment, suspects: Mapping[Owner, Sequ
     """Ask about GPUs that have gone too: they can still be allocated, for their jobs do not know yet."""
     return HostQuestion(
         at,
-        {gpu.device.uuid: _listed(gpu) for gpu in gpus},
+        {gpu.device.uuid: _listed_processes(gpu) for gpu in gpus},
         tuple(target_of(gpu.device) for gpu in gpus),
         tuple(target_of(device) for gpu in gpus for device in gpu.device.instances or (gpu.device,)),
         suspects,
@@ -65,7 +65,7 @@ def join(question: HostQuestion, view: HostView) -> Join:
     return Join(running, everyone, hosts, ownership, starts, unattributed, targets)
 
 
-def _listed(gpu: Gpu) -> Processes:
+def _listed_processes(gpu: Gpu) -> Processes:
     """Processes on the GPU as last read; those of a GPU that has gone are not known any more."""
     found = reading(gpu, "processes", Processes)
     return found if found and gpu.present else NO_PROCESSES
@@ -102,10 +102,12 @@ def allocations(
     holder = _only_holder(uuid, by_owner, ownership, shown)
     if holder:
         by_owner = {holder: by_owner[NOBODY]}
-    shares = _fractions(uuid, tuple(by_owner), ownership)
+    shares = _owner_fractions(uuid, tuple(by_owner), ownership)
     return tuple(
         [
-            Allocation(owner, shares[owner], tuple([each.pid for each in processes]), _utilization(processes), listed)
+            Allocation(
+                owner, shares[owner], tuple([each.pid for each in processes]), _summed_utilization(processes), listed
+            )
             for owner, processes in by_owner.items()
         ]
     )
@@ -124,7 +126,7 @@ def _only_holder(
     return known[0] if ownership.weights.get((uuid, known[0]), 1.0) >= 1.0 else None
 
 
-def _fractions(uuid: str, owners: Sequence[Owner], ownership: Ownership) -> Mapping[Owner, Fraction]:
+def _owner_fractions(uuid: str, owners: Sequence[Owner], ownership: Ownership) -> Mapping[Owner, Fraction]:
     known = [owner for owner in owners if owner != NOBODY]
     weights = {owner: ownership.weights.get((uuid, owner), 1.0 / len(known)) for owner in known}
     total = max(sum(weights.values()), 1.0)
@@ -132,6 +134,6 @@ def _fractions(uuid: str, owners: Sequence[Owner], ownership: Ownership) -> Mapp
     return {**shares, NOBODY: Fraction(max(1.0 - sum(shares.values()), 0.0))}
 
 
-def _utilization(processes: Iterable[GpuProcess]) -> float | None:
+def _summed_utilization(processes: Iterable[GpuProcess]) -> float | None:
     known = [process.utilization["sm"] for process in processes if "sm" in process.utilization]
     return min(sum(known), 1.0) if known else None

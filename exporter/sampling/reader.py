@@ -163,7 +163,7 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
     answered = False
     device_error: DriverError | None = None
     silence: DriverError | None = None
-    tick = Tick(now, 0.0, partial(_late, clock, monotonic) if clock else in_time)
+    tick = Tick(now, 0.0, partial(_late_seconds, clock, monotonic) if clock else in_time)
     for target in (device, *device.instances):
         checked = memories.get(target.uuid)
         if checked is None:
@@ -244,7 +244,7 @@ class _TargetRead:
             reading = collector.read(device, before.reading if before else None, self._tick)
             self._readings[name] = next_reading(collector, before, reading, now)
         except UnsupportedError:
-            failure, refused, again = self._without(collector)
+            failure, refused, again = self._without_answer(collector)
         except DriverError as caught:
             failure, error = caught, f"{type(caught).__name__} {caught.code}: {caught}"
             refused, again = (0, now) if isinstance(caught, _GONE) else self._after_failure(name)
@@ -258,7 +258,7 @@ class _TargetRead:
         seconds = self._ended - started
         return CollectorResult(device.uuid, name, seconds, error or losses.words, losses.rejected, brought), failure
 
-    def _without(self, collector: AnyCollector) -> tuple[DriverError | None, int, MonotonicTime]:
+    def _without_answer(self, collector: AnyCollector) -> tuple[DriverError | None, int, MonotonicTime]:
         """Return the failure, the refusals in a row and the next time to read of an unsupported collector."""
         if self._target.fails():  # it has nothing since all its calls fail: that may be over soon
             return DriverError(self._target.losses().words), *self._after_failure(collector.name)
@@ -276,6 +276,6 @@ class _TargetRead:
         return TargetState(self._readings, self._again, self._refusals)
 
 
-def _late(clock: MonotonicClock, began: MonotonicTime) -> float:
+def _late_seconds(clock: MonotonicClock, began: MonotonicTime) -> float:
     late = clock() - began
     return late if late > _LATE_SECONDS else 0.0

@@ -60,24 +60,24 @@ def signals(gpu: Gpu, before: Throttled | None, now: Throttled | None, monotonic
     power = reading(gpu, "power", Power, monotonic)
     gpm = reading(gpu, "gpm", Gpm, monotonic)
     ratios: Mapping[str, float] = gpm.ratios if gpm else {}
-    busy = _busy(utilization, ratios)
+    busy = _busy_ratio(utilization, ratios)
     if busy is None and gpm is None and not (processes_are_listed(gpu) or gpu.device.instances):
         return None  # integrated GPUs report neither
     clocks = reading(gpu, "clocks", Clocks)
     since = now.monotonic - before.monotonic if now and before else 0.0
     return Signals(
         busy=busy,
-        engine_active=_engines(gpu, monotonic),
+        engine_active=_busiest_engine(gpu, monotonic),
         sm_active=ratios.get("sm"),
         tensor_active=ratios.get("tensor"),
         dram_active=ratios.get("dram"),
-        vector_active=_vector(ratios),
+        vector_active=_vector_activity(ratios),
         memory_activity=utilization.memory_ratio if utilization else None,
         link_activity=_link_activity(gpu, gpm) if gpm else None,
         power_of_limit=power.of_limit if power else None,
-        throttled_thermal=_ratio(before.thermal, now.thermal, since) if now and before else None,
-        throttled_power_brake=_ratio(before.power_brake, now.power_brake, since) if now and before else None,
-        throttled_power_cap=_ratio(before.power_cap, now.power_cap, since) if now and before else None,
+        throttled_thermal=_increase_ratio(before.thermal, now.thermal, since) if now and before else None,
+        throttled_power_brake=_increase_ratio(before.power_brake, now.power_brake, since) if now and before else None,
+        throttled_power_cap=_increase_ratio(before.power_cap, now.power_cap, since) if now and before else None,
         sm_clock=clocks.now.get("sm") if clocks else None,
         sm_clock_throttled=now.sm_clock if now else None,
         sm_clock_capped=now.sm_clock_capped if now else None,
@@ -85,7 +85,7 @@ def signals(gpu: Gpu, before: Throttled | None, now: Throttled | None, monotonic
     )
 
 
-def _busy(utilization: Utilization | None, ratios: Mapping[str, float]) -> float | None:
+def _busy_ratio(utilization: Utilization | None, ratios: Mapping[str, float]) -> float | None:
     """Return the busy ratio. Without a sample buffer NVML's figure is of another window than GPM's."""
     graphics = ratios.get("graphics")
     if utilization is None or (graphics is not None and (utilization.busy is None or not utilization.busy.sampled)):
@@ -97,7 +97,7 @@ _ENGINES_SECONDS = 12.0
 """Two of the collector's turns and a late cycle."""
 
 
-def _engines(gpu: Gpu, monotonic: MonotonicTime) -> float | None:
+def _busiest_engine(gpu: Gpu, monotonic: MonotonicTime) -> float | None:
     """The one that was in use most, by its last reading: they are asked every few cycles."""
     found = reading(gpu, "engines", Engines, monotonic - _ENGINES_SECONDS)
     if found is None:
@@ -106,7 +106,7 @@ def _engines(gpu: Gpu, monotonic: MonotonicTime) -> float | None:
     return max([share for share in shares if share is not None], default=None)
 
 
-def _vector(ratios: Mapping[str, float]) -> float | None:
+def _vector_activity(ratios: Mapping[str, float]) -> float | None:
     """Fractions of the pipes' own peak; several at once are more work than one, and never more than all the time."""
     pipes = [ratios[pipe] for pipe in ("fp64", "fp32", "fp16") if pipe in ratios]
     return min(1.0, sum(pipes)) if pipes else None
@@ -123,7 +123,7 @@ def instance_signals(gpu: Gpu, uuid: str, whole: Signals | None, monotonic: Mono
         sm_active=ratios.get("sm"),
         tensor_active=ratios.get("tensor"),
         dram_active=ratios.get("dram"),
-        vector_active=_vector(ratios),
+        vector_active=_vector_activity(ratios),
         throttled_thermal=whole.throttled_thermal,
         throttled_power_brake=whole.throttled_power_brake,
         sm_clock=whole.sm_clock,
@@ -138,11 +138,11 @@ def throttled(gpu: Gpu, monotonic: MonotonicTime) -> Throttled | None:
         return None
     slowed = any(found.active.get(reason) for reason in (*_THERMAL, *_POWER_BRAKE))
     return Throttled(
-        _longest(found, _THERMAL),
-        _longest(found, _POWER_BRAKE),
+        _longest_reason(found, _THERMAL),
+        _longest_reason(found, _POWER_BRAKE),
         monotonic,
         found.sm_clock if slowed else None,
-        _longest(found, _POWER_CAP),
+        _longest_reason(found, _POWER_CAP),
         None if slowed else found.sm_clock,
     )
 
@@ -159,12 +159,12 @@ def busy_integral(gpu: Gpu, monotonic: MonotonicTime) -> Integral | None:
     return found.busy if found else None
 
 
-def _longest(found: Throttle, reasons: tuple[str, ...]) -> float | None:
+def _longest_reason(found: Throttle, reasons: tuple[str, ...]) -> float | None:
     """Reasons hold at the same time, so the longest stands for all; None where the driver counts none of them."""
     return max([found.seconds[reason] for reason in reasons if reason in found.seconds], default=None)
 
 
-def _ratio(earlier: float | None, later: float | None, seconds: float) -> float | None:
+def _increase_ratio(earlier: float | None, later: float | None, seconds: float) -> float | None:
     if later is None or earlier is None or seconds <= 0:
         return None
     return min(max(later - earlier, 0.0) / seconds, 1.0)
@@ -208,9 +208,9 @@ class LedgerReadings:
         """Busy seconds by uuid, and when they were read."""
 
     def of(self, gpus: Sequence[Gpu], join: Join, monotonic: MonotonicTime) -> tuple[Reading, ...]:
-        return tuple([each for gpu in gpus for each in self._of(gpu, join, monotonic)])
+        return tuple([each for gpu in gpus for each in self._gpu_readings(gpu, join, monotonic)])
 
-    def _of(self, gpu: Gpu, join: Join, monotonic: MonotonicTime) -> Iterator[Reading]:
+    def _gpu_readings(self, gpu: Gpu, join: Join, monotonic: MonotonicTime) -> Iterator[Reading]:
         uuid = gpu.device.uuid
         running, ownership, listed = join.running[uuid], join.ownership, processes_are_listed(gpu)
         held_back = throttled(gpu, monotonic)
@@ -221,7 +221,7 @@ class LedgerReadings:
             join.targets[uuid],
             whole,
             allocations(uuid, running, ownership, join.hosts, listed=listed),
-            self._energy(gpu),
+            self._energy_gain(gpu),
             counted=self._counted(gpu, monotonic),
         )
         for instance in gpu.device.instances:
@@ -232,7 +232,7 @@ class LedgerReadings:
         if held_back:
             self._throttled[uuid] = held_back
 
-    def _energy(self, gpu: Gpu) -> Joules:
+    def _energy_gain(self, gpu: Gpu) -> Joules:
         """Joules since the last cycle; a counter that went back was reset and counts from 0."""
         total = joules(gpu)
         if total is None:

@@ -97,7 +97,7 @@ class Sampler:
             self.connection.release(on=self._faults.released)
         result = self._accounting.update(self._gpus.all, self._host, at)
         self._cycles += 1
-        snapshot = self._publish(state, result, at, monotonic_time() - began)
+        snapshot = self._publish_snapshot(state, result, at, monotonic_time() - began)
         if due:
             ignored = STAGES["periodic"].left_out  # jobs run: what they have is no fault
             self._findings = evaluate(
@@ -163,7 +163,7 @@ class Sampler:
             booted=booted,
         )
 
-    def _publish(self, state: DriverState, result: AccountingResult, at: Moment, seconds: float) -> Snapshot:
+    def _publish_snapshot(self, state: DriverState, result: AccountingResult, at: Moment, seconds: float) -> Snapshot:
         now, started = at
         gpus, stale = () if state.error == RELEASED else self._gpus.all, self._pacing.stale
         hung = {gpu.device.uuid: self._gpus.hung_seconds(gpu.device.uuid) for gpu in gpus}

@@ -142,7 +142,7 @@ class ThisHost:
         view = HostView(processes=processes, running=running)
         yield view
         owners = self._attribution.join(question.targets, pids_by_target(running), processes, now)
-        owners = replace(owners, health=(*owners.health, *self._health()))
+        owners = replace(owners, health=(*owners.health, *self._source_health()))
         view = replace(view, ownership=owners)
         yield view
         usage, signals = self._usage.read(owners, processes, now)
@@ -163,7 +163,7 @@ class ThisHost:
     def reread(self, pids: Sequence[int]) -> None:
         self._usage.threads.reread(pids)
 
-    def _health(self) -> Iterator[SourceHealth]:
+    def _source_health(self) -> Iterator[SourceHealth]:
         users = self._users.health()
         if users is not None:
             yield SourceHealth(USER_DATABASE, users[0], users[1])

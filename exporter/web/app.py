@@ -56,7 +56,7 @@ class WorkerQueues:
 
     def start(self) -> None:
         for lane, number in self._workers:
-            self._threads.start(f"web-{lane.value}-{number}", functools.partial(_work, self._queues[lane]))
+            self._threads.start(f"web-{lane.value}-{number}", functools.partial(_run_waiting, self._queues[lane]))
 
     def submit(self, lane: QueueName, task: Task) -> bool:
         """Return whether there was room for the task."""
@@ -73,7 +73,7 @@ class WorkerQueues:
                 self._queues[lane].put_nowait(None)
 
 
-def _work(waiting: queue.Queue[Task | None]) -> None:
+def _run_waiting(waiting: queue.Queue[Task | None]) -> None:
     while True:
         task = waiting.get()
         if task is None:
@@ -149,21 +149,25 @@ class App:
         self._policy = policy
         self._failed = ""
         self._routes: Mapping[str, _Route] = {
-            telemetry_path: _Route(QueueName.PAGE, lambda env: _ok(*pages.metrics(str(env.get("HTTP_ACCEPT", ""))))),
-            "/-/healthy": _Route(None, lambda _: _probe("healthy", "unhealthy", pages.unhealthy())),
-            "/-/ready": _Route(None, lambda _: _probe("ready", "not ready", pages.ready())),
-            "/": _Route(QueueName.SLOW, lambda _: _ok(_HTML, pages.status().encode(errors="replace"))),
-            RUNBOOKS: _Route(QueueName.SLOW, _runbook),
+            telemetry_path: _Route(
+                QueueName.PAGE, lambda env: _ok_response(*pages.metrics(str(env.get("HTTP_ACCEPT", ""))))
+            ),
+            "/-/healthy": _Route(None, lambda _: _probe_response("healthy", "unhealthy", pages.unhealthy())),
+            "/-/ready": _Route(None, lambda _: _probe_response("ready", "not ready", pages.ready())),
+            "/": _Route(QueueName.SLOW, lambda _: _ok_response(_HTML, pages.status().encode(errors="replace"))),
+            RUNBOOKS: _Route(QueueName.SLOW, _runbook_page),
         }
         if (rows := pages.allocations) is not None:
             self._routes = {
                 **self._routes,
-                ALLOCATIONS: _Route(QueueName.SLOW, lambda env: _ok(_JSON, rows(_after(env))), private=True),
+                ALLOCATIONS: _Route(
+                    QueueName.SLOW, lambda env: _ok_response(_JSON, rows(_after_number(env))), private=True
+                ),
             }
 
     def begin(self, environ: Environ) -> Response | PendingResponse:
         """The answer where it is at hand, else what makes it. Takes no time and never raises."""
-        return self._safely(environ, lambda: self._begin(environ, self._policy()))
+        return self._make_safely(environ, lambda: self._begin(environ, self._policy()))
 
     def respond(self, environ: Environ) -> Response:
         """The answer, however long it takes; never raises."""
@@ -171,53 +175,55 @@ class App:
         return begun if isinstance(begun, Response) else begun.make()
 
     def _begin(self, environ: Environ, policy: Policy) -> Response | PendingResponse:
-        if _path(environ) not in _PROBES and not policy.allows():
-            return _response(environ, policy, _text("429 Too Many Requests", "too many requests"))
-        verdict = policy.auth.known(_authorization(environ), _peer(environ))
+        if _request_path(environ) not in _PROBES and not policy.allows():
+            return _complete_response(environ, policy, _text_response("429 Too Many Requests", "too many requests"))
+        verdict = policy.auth.known(_authorization_header(environ), _peer_address(environ))
         if verdict is None:
             return self._work(QueueName.SLOW, environ, policy, lambda: self._checked(environ, policy))
-        found = self._route(environ, verdict)
+        found = self._find_route(environ, verdict)
         if isinstance(found, Response):
-            return _response(environ, policy, found)
+            return _complete_response(environ, policy, found)
         if found.private and not policy.auth.required:
             text = "allocations name users: set basic_auth_users in --web.config.file"
-            return _response(environ, policy, _text("403 Forbidden", text))
+            return _complete_response(environ, policy, _text_response("403 Forbidden", text))
         if found.lane is None:
-            return _response(environ, policy, found.make(environ))
+            return _complete_response(environ, policy, found.make(environ))
         return self._work(found.lane, environ, policy, lambda: found.make(environ))
 
     def _checked(self, environ: Environ, policy: Policy) -> Response:
-        found = self._route(environ, policy.auth.check(_authorization(environ), _peer(environ)))
+        found = self._find_route(environ, policy.auth.check(_authorization_header(environ), _peer_address(environ)))
         return found if isinstance(found, Response) else found.make(environ)
 
     def _work(self, lane: QueueName, environ: Environ, policy: Policy, make: Callable[[], Response]) -> PendingResponse:
-        return PendingResponse(lane, lambda: self._safely(environ, lambda: _response(environ, policy, make())))
+        return PendingResponse(
+            lane, lambda: self._make_safely(environ, lambda: _complete_response(environ, policy, make()))
+        )
 
-    def _route(self, environ: Environ, verdict: Verdict) -> _Route | Response:
+    def _find_route(self, environ: Environ, verdict: Verdict) -> _Route | Response:
         """Return the handler of the request, or the refusal."""
         if verdict is Verdict.WAIT:
             retry = (("Retry-After", "10"),)
-            return _text("429 Too Many Requests", "too many wrong passwords", *retry, after=_WRONG_SECONDS)
+            return _text_response("429 Too Many Requests", "too many wrong passwords", *retry, after=_WRONG_SECONDS)
         if verdict is Verdict.REFUSED:
             realm = (("WWW-Authenticate", 'Basic realm="gpu-exporter", charset="UTF-8"'),)
-            after = _WRONG_SECONDS if _authorization(environ) else 0.0  # a browser asks without one first
-            return _text("401 Unauthorized", "unauthorized", *realm, after=after)
+            after = _WRONG_SECONDS if _authorization_header(environ) else 0.0  # a browser asks without one first
+            return _text_response("401 Unauthorized", "unauthorized", *realm, after=after)
         if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
-            return _text("405 Method Not Allowed", "only GET and HEAD", ("Allow", "GET, HEAD"))
-        path = RUNBOOKS if _path(environ).startswith(RUNBOOKS) else _path(environ)
-        return self._routes.get(path) or _text("404 Not Found", "not found")
+            return _text_response("405 Method Not Allowed", "only GET and HEAD", ("Allow", "GET, HEAD"))
+        path = RUNBOOKS if _request_path(environ).startswith(RUNBOOKS) else _request_path(environ)
+        return self._routes.get(path) or _text_response("404 Not Found", "not found")
 
-    def _safely(self, environ: Environ, make: Callable[[], R]) -> R | Response:
+    def _make_safely(self, environ: Environ, make: Callable[[], R]) -> R | Response:
         try:
             return make()
         except Exception as error:  # a bug in one page must not end the thread that answers the others
             if repr(error) != self._failed:
-                log.exception("%s failed", _path(environ))
+                log.exception("%s failed", _request_path(environ))
             self._failed = repr(error)
             return Response("500 Internal Server Error")
 
 
-def _response(environ: Environ, policy: Policy, answer: Response) -> Response:
+def _complete_response(environ: Environ, policy: Policy, answer: Response) -> Response:
     body = answer.body
     headers: Headers = [*answer.headers, *policy.headers]
     if len(body) >= _GZIP_FROM and gzip_accepted(str(environ.get("HTTP_ACCEPT_ENCODING", ""))):
@@ -232,42 +238,42 @@ def _response(environ: Environ, policy: Policy, answer: Response) -> Response:
     return Response(answer.status, tuple(headers), shown, answer.after)
 
 
-def _path(environ: Environ) -> str:
+def _request_path(environ: Environ) -> str:
     return str(environ.get("PATH_INFO", ""))
 
 
-def _after(environ: Environ) -> int:
+def _after_number(environ: Environ) -> int:
     """Return the number after which rows are asked for: 0 where it is missing or none."""
     match = re.search(r"(?:^|&)after=([0-9]{1,18})(?:&|$)", str(environ.get("QUERY_STRING", "")))
     return int(match[1]) if match else 0
 
 
-def _peer(environ: Environ) -> str:
+def _peer_address(environ: Environ) -> str:
     return str(environ.get("REMOTE_ADDR", ""))
 
 
-def _authorization(environ: Environ) -> str:
+def _authorization_header(environ: Environ) -> str:
     return str(environ.get("HTTP_AUTHORIZATION", ""))
 
 
-def _ok(content_type: str, body: bytes) -> Response:
+def _ok_response(content_type: str, body: bytes) -> Response:
     return Response("200 OK", (("Content-Type", content_type),), body)
 
 
-def _text(status: str, text: str, *headers: tuple[str, str], after: float = 0.0) -> Response:
+def _text_response(status: str, text: str, *headers: tuple[str, str], after: float = 0.0) -> Response:
     return Response(status, (("Content-Type", _TEXT), *headers), f"{text}\n".encode(), after)
 
 
-def _runbook(environ: Environ) -> Response:
+def _runbook_page(environ: Environ) -> Response:
     from exporter.web.runbooks import page  # noqa: PLC0415 - few nodes are asked for one
 
-    found = page(_path(environ).removeprefix(RUNBOOKS))
-    return _ok(_HTML, found.encode()) if found else _text("404 Not Found", "not found")
+    found = page(_request_path(environ).removeprefix(RUNBOOKS))
+    return _ok_response(_HTML, found.encode()) if found else _text_response("404 Not Found", "not found")
 
 
-def _probe(good: str, bad: str, reason: str) -> Response:
+def _probe_response(good: str, bad: str, reason: str) -> Response:
     """Return 200, or 503 with the reason."""
-    return _text("503 Service Unavailable", f"{bad}: {reason}") if reason else _text("200 OK", good)
+    return _text_response("503 Service Unavailable", f"{bad}: {reason}") if reason else _text_response("200 OK", good)
 
 
 class CachedStatusPage:

@@ -77,7 +77,7 @@ class BasicAuth:
         """The verdict on an `Authorization` header where no password has to be checked for it."""
         if not self._users:
             return Verdict.ALLOWED
-        name, password = _credentials(header)
+        name, password = _parse_credentials(header)
         if not name:
             return Verdict.REFUSED
         import hmac  # noqa: PLC0415 - loads OpenSSL, where there are passwords
@@ -92,11 +92,11 @@ class BasicAuth:
         known = self.known(header, peer)
         if known is not None:
             return known
-        name, password = _credentials(header)
+        name, password = _parse_credentials(header)
         with self._lock:
             if not self._guess(peer).take():
                 return Verdict.WAIT
-            right = _matches(password, self._users.get(name, self._decoy)) and name in self._users
+            right = _password_matches(password, self._users.get(name, self._decoy)) and name in self._users
             if right:
                 self._right[name] = self._stands_for(password)
                 self._guesses.pop(peer, None)
@@ -115,7 +115,7 @@ class BasicAuth:
         return hashlib.blake2b(password.encode(), key=self._salt).digest()
 
 
-def _credentials(header: str) -> tuple[str, str]:
+def _parse_credentials(header: str) -> tuple[str, str]:
     scheme, _, encoded = header.partition(" ")
     if scheme.lower() != "basic":
         return "", ""
@@ -126,7 +126,7 @@ def _credentials(header: str) -> tuple[str, str]:
     return name, password
 
 
-def _matches(password: str, hashed: str) -> bool:
+def _password_matches(password: str, hashed: str) -> bool:
     import bcrypt  # noqa: PLC0415 - loaded where there are passwords
 
     try:

@@ -96,9 +96,9 @@ class Connection(asyncio.BufferedProtocol):
         return self._handler.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._received(bytes(self._handler.buffer[:nbytes]))
+        self._take_data(bytes(self._handler.buffer[:nbytes]))
 
-    def _received(self, data: bytes) -> None:
+    def _take_data(self, data: bytes) -> None:
         if self._transport is None or self._transport.is_closing():
             return
         if self._idle:
@@ -114,7 +114,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._handler.on_write_resumed(self)
         if self._written:  # else it was the TLS handshake that has left
-            self._sent()
+            self._after_answer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
@@ -165,7 +165,7 @@ class Connection(asyncio.BufferedProtocol):
         except h11.RemoteProtocolError:
             self._close_after = True
         self._handler.on_request(self)
-        self._handler.handle_request(_environ(request, self._peer), self._answer)
+        self._handler.handle_request(_request_environ(request, self._peer), self._answer)
 
     def _refuse(self, status: str) -> None:
         assert self._transport is not None  # noqa: S101 - data came through it
@@ -205,9 +205,9 @@ class Connection(asyncio.BufferedProtocol):
         transport.write(b"".join((head, body or b"", end or b"")))
         self._written = True
         if transport.get_write_buffer_size() == 0:
-            self._sent()
+            self._after_answer()
 
-    def _sent(self) -> None:
+    def _after_answer(self) -> None:
         """The answer has left: the next request, or the end."""
         transport, self._written = self._transport, False
         if transport is None or transport.is_closing():
@@ -227,7 +227,7 @@ class Connection(asyncio.BufferedProtocol):
             self._loop.call_soon(self._next)  # a request that came with the last one
 
 
-def _environ(request: Any, peer: str) -> Environ:
+def _request_environ(request: Any, peer: str) -> Environ:
     """The request in WSGI's words."""
     target = request.target.decode("latin-1")
     scheme, absolute, rest = target.partition("://")

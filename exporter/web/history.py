@@ -54,14 +54,14 @@ class _GpuSeries:
         """A bucket ends."""
         before, self.totals = self.totals, _Totals(at, gpu.busy_seconds, gpu.joules)
         seconds = at - before.at
-        busy = _mean(before.busy_seconds, gpu.busy_seconds, seconds, gpu.busy_ratio)
-        watts = _mean(before.joules, gpu.joules, seconds, gpu.power_watts)
+        busy = _mean_increase(before.busy_seconds, gpu.busy_seconds, seconds, gpu.busy_ratio)
+        watts = _mean_increase(before.joules, gpu.joules, seconds, gpu.power_watts)
         self.points.append(Point(now, None if busy is None else min(busy, 1.0), watts))
         if gpu.states and (not self.ledger or now - self.ledger[-1][0] >= _LEDGER):
             self.ledger.append((now, gpu.states))
 
 
-def _mean(before: float | None, now: float | None, seconds: float, at_once: float | None) -> float | None:
+def _mean_increase(before: float | None, now: float | None, seconds: float, at_once: float | None) -> float | None:
     """Return the mean increase since the bucket before, or `at_once` where it is unknown."""
     if before is None or now is None or now < before or seconds <= 0:
         return at_once

@@ -25,8 +25,8 @@ def page(name: str) -> str:
     if not name:
         links = "".join(f'<li><a href="{each}">{html_text(page["title"])}</a>: {html_text(page["meaning"])}</li>'
                         for each, page in found.items())  # fmt: skip
-        return _document("Runbooks", f"<h1>Runbooks</h1><ul>{links}</ul>")
-    return _document(found[name]["title"], found[name]["html"]) if name in found else ""
+        return _html_document("Runbooks", f"<h1>Runbooks</h1><ul>{links}</ul>")
+    return _html_document(found[name]["title"], found[name]["html"]) if name in found else ""
 
 
 def pages() -> Mapping[str, Mapping[str, str]]:
@@ -35,7 +35,7 @@ def pages() -> Mapping[str, Mapping[str, str]]:
     return content
 
 
-def _document(title: str, body: str) -> str:
+def _html_document(title: str, body: str) -> str:
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
 <link rel="icon" href="data:,"><title>{html_text(title)}</title><style>{STYLE}{_STYLE}</style></head><body>

@@ -67,7 +67,7 @@ class Server:
         self._certificates = certificates
         self._threads = threads or Threads()
         self._workers = WorkerQueues(self._threads, workers)
-        self._listening = _bound(address)
+        self._listening = _bind_socket(address)
         self._manager: _ConnectionManager | None = None
         self._stopped, self._ended = False, threading.Event()
 
@@ -140,9 +140,9 @@ class _ConnectionManager:
 
     def call_finish(self) -> None:
         """Call `finish` in the loop. Raises RuntimeError if that has ended."""
-        self._loop.call_soon_threadsafe(self._finish)
+        self._loop.call_soon_threadsafe(self._finish_all)
 
-    def _finish(self) -> None:
+    def _finish_all(self) -> None:
         for _ in range(0, _BACKLOG, _ACCEPTED_AT_ONCE):
             self._accept()
         self._finishing = True
@@ -215,11 +215,11 @@ class _ConnectionManager:
                 self._loop.call_later(_FULL_PAUSE, self.open)
                 return
             accepted.setblocking(False)  # noqa: FBT003 - the socket's own signature
-            self._take(accepted, _peer(str(address[0])))
+            self._take(accepted, _peer_network(str(address[0])))
 
     def _take(self, accepted: socket.socket, peer: str) -> None:
         key = next(self._keys)
-        connection = Connection(self, key, peer, self._demands)
+        connection = Connection(self, key, peer, self._certificate_policy)
         task = self._loop.create_task(self._connect(connection, accepted))
 
         def end() -> None:
@@ -232,12 +232,12 @@ class _ConnectionManager:
             return
         self._connections[key] = connection
         self._opening[key] = task
-        task.add_done_callback(lambda task: self._opened(task, connection, accepted))
+        task.add_done_callback(lambda task: self._note_opened(task, connection, accepted))
 
-    def _demands(self) -> ClientCertificatePolicy:
+    def _certificate_policy(self) -> ClientCertificatePolicy:
         return self._certificates.demands if self._certificates else ClientCertificatePolicy()
 
-    def _opened(self, task: asyncio.Task[None], connection: Connection, accepted: socket.socket) -> None:
+    def _note_opened(self, task: asyncio.Task[None], connection: Connection, accepted: socket.socket) -> None:
         self._opening.pop(connection.key, None)
         if task.cancelled():  # before its first step
             accepted.close()
@@ -261,7 +261,7 @@ class _ConnectionManager:
             self.on_closed(connection)
 
 
-def _peer(address: str) -> str:
+def _peer_network(address: str) -> str:
     """Return whose connections count together: an address, of IPv6 the network that one machine has to itself."""
     plain = address.removeprefix("::ffff:").partition("%")[0]
     if ":" not in plain or plain.startswith("fe80:"):
@@ -269,25 +269,25 @@ def _peer(address: str) -> str:
     return socket.inet_pton(socket.AF_INET6, plain)[:_NETWORK].hex(":", 2) + "::"
 
 
-def _bound(address: tuple[str, int]) -> socket.socket:
+def _bind_socket(address: tuple[str, int]) -> socket.socket:
     """A socket that listens. An empty host is every address, over IPv6 too where there is any."""
     host, port = address
     try:
         if not host and socket.has_dualstack_ipv6():
             with contextlib.suppress(OSError):
-                return _listening(("::", port), socket.AF_INET6, dual_stack=True)
+                return _listening_socket(("::", port), socket.AF_INET6, dual_stack=True)
         # As bytes, where it can be: for a text Python loads the tables of international domain names.
         name = host.encode() if host.isascii() else host
         family, _, _, _, found = socket.getaddrinfo(
             name or b"0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        return _listening(found, family, dual_stack=False)
+        return _listening_socket(found, family, dual_stack=False)
     except OSError as error:
         reason = (error.strerror or str(error)).partition(" (while")[0]  # Python adds the address once more
         raise ConfigError(f"--web.listen-address {address_text(host, port)}: {reason}") from None
 
 
-def _listening(address: tuple[object, ...], family: socket.AddressFamily, *, dual_stack: bool) -> socket.socket:
+def _listening_socket(address: tuple[object, ...], family: socket.AddressFamily, *, dual_stack: bool) -> socket.socket:
     made = socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=dual_stack)
     # Those that are accepted have all of it from here; asyncio sets NODELAY only where the protocol is named.
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNREAD)

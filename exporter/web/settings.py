@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from exporter.config.option import ConfigError
 from exporter.core.clock import MonotonicClock, monotonic_time
-from exporter.core.site_file import SiteFileError, load_yaml
+from exporter.core.site_file import FILES_SECONDS, SiteFileError, load_yaml
+from exporter.core.threads import Threads
+from exporter.core.worker import Worker
 from exporter.web.app import Policy
 from exporter.web.auth import BasicAuth, TokenBucket
 from exporter.web.fields import OPTION, Section, file_signatures
@@ -73,20 +74,20 @@ def load(path: Path) -> WebFile:
         tls = parse_tls(section)
     return WebFile(
         tls=tls,
-        users=_users(top.section("basic_auth_users")),
-        headers=tuple(_headers(http.section("headers"))),
+        users=_parse_users(top.section("basic_auth_users")),
+        headers=tuple(_parse_headers(http.section("headers"))),
         rate_limit=_rate_limit(top.section("rate_limit")),
     )
 
 
-def _users(users: Section) -> dict[str, str]:
+def _parse_users(users: Section) -> dict[str, str]:
     for name, hashed in users.values.items():
         if not isinstance(hashed, str) or not _BCRYPT.fullmatch(hashed):
             raise users.wrong(str(name), "expected a bcrypt hash")
     return {str(name): str(hashed) for name, hashed in users.values.items()}
 
 
-def _headers(headers: Section) -> list[tuple[str, str]]:
+def _parse_headers(headers: Section) -> list[tuple[str, str]]:
     headers.only(*_HEADERS)
     made: list[tuple[str, str]] = []
     for name, value in headers.values.items():
@@ -101,7 +102,7 @@ def _headers(headers: Section) -> list[tuple[str, str]]:
 
 def _rate_limit(limit: Section) -> RateLimit | None:
     limit.only("interval", "burst")
-    interval, burst = _seconds(limit, limit.values.get("interval", 0)), limit.values.get("burst", 0)
+    interval, burst = _parse_seconds(limit, limit.values.get("interval", 0)), limit.values.get("burst", 0)
     if not interval:
         return None
     if isinstance(burst, bool) or not isinstance(burst, int) or burst < 1:
@@ -109,7 +110,7 @@ def _rate_limit(limit: Section) -> RateLimit | None:
     return RateLimit(interval, burst)
 
 
-def _seconds(limit: Section, value: Any) -> float:
+def _parse_seconds(limit: Section, value: Any) -> float:
     text = str(value)
     if text == "0":
         return 0.0
@@ -140,45 +141,61 @@ class WebHealth:
 class WebSettings:
     """Current contents of the file. Where it cannot be used, the last good contents stay, and `health` reports it."""
 
-    def __init__(self, path: Path | None, clock: MonotonicClock = monotonic_time) -> None:
-        """Raises ConfigError."""
+    def __init__(
+        self, path: Path | None, threads: Threads | None = None, clock: MonotonicClock = monotonic_time
+    ) -> None:
+        """Read the file. With `threads`, only `refresh` does it again: its mount may hang. Raises ConfigError."""
         self._path = path
         self._clock = clock
-        self._lock = threading.Lock()
-        self._seen = self._stamp()
+        self._seen = self._file_stamps()
         self._config = load(path) if path else WebFile()
         self._policy = self._made(self._config, None)
-        self._success = True
+        self._success = self._answers = True
+        self._threads = threads
+        self._reader: Worker[bool] | None = None
         self.certificates: Certificates | None = None
         if self._config.tls:
             from exporter.web.tls import Certificates  # noqa: PLC0415 - OpenSSL is loaded where TLS is served
 
-            self.certificates = Certificates(self._config.tls)
+            self.certificates = Certificates(self._config.tls, watched=threads is not None)
+
+    def refresh(self) -> None:
+        """Read the files that have changed, in a thread of their own. While they do not answer, all stays as it was."""
+        if self._path is not None and self._threads is not None:
+            self._reader = self._reader or Worker("web-files", self._threads)
+            answers = bool(self._reader.run(self._read, FILES_SECONDS))
+            if self._answers and not answers:
+                log.warning("%s and its certificates do not answer in %g s", self._path, FILES_SECONDS)
+            self._answers = answers
 
     def policy(self) -> Policy:
-        """Reads the file's time stamp, and reads it where that has changed."""
-        if self._path is not None and self._stamp() != self._seen:
-            with self._lock:
-                self._reload(self._path)
+        """Return the rules for requests. Without threads, a changed file is read first."""
+        if self._threads is None:
+            self._read()
         return self._policy
+
+    def _read(self) -> bool:
+        if self._path is not None and self._file_stamps() != self._seen:
+            self._seen = self._file_stamps()
+            self._reload_file(self._path)
+        if self.certificates and self.certificates.watched:
+            self.certificates.refresh()
+        return True
 
     def health(self) -> WebHealth | None:
         """None without a file."""
         if self._path is None:
             return None
         self.policy()
+        success = self._success and self._answers
         if self.certificates is None:
-            return WebHealth(self._success)
+            return WebHealth(success)
         self.certificates.context()
-        return WebHealth(self._success and self.certificates.success, self.certificates.expiry)
+        return WebHealth(success and self.certificates.success, self.certificates.expiry)
 
-    def _reload(self, path: Path) -> None:
-        seen = self._stamp()
-        if seen == self._seen:
-            return
-        self._seen = seen
+    def _reload_file(self, path: Path) -> None:
         try:
-            found = self._loaded(path)
+            found = self._load_file(path)
             if found.tls and self.certificates and found.tls != self._config.tls:
                 self.certificates.use(found.tls)
         except ConfigError as error:
@@ -189,7 +206,7 @@ class WebSettings:
         self._config, self._success = found, True
         log.info("%s read again", path)
 
-    def _loaded(self, path: Path) -> WebFile:
+    def _load_file(self, path: Path) -> WebFile:
         found = load(path)
         if (found.tls is None) != (self.certificates is None):
             raise ConfigError(f"--web.config.file {path}: TLS is switched on or off by a restart only")
@@ -201,6 +218,7 @@ class WebSettings:
     def reload(self) -> None:
         """Read the file, changed or not."""
         self._seen = ()
+        self.refresh()
         self.policy()
 
     def _made(self, config: WebFile, before: Policy | None) -> Policy:
@@ -210,5 +228,5 @@ class WebSettings:
         allows = TokenBucket(limit.interval, limit.burst, self._clock).take if limit else lambda: True
         return Policy(before.auth if before and keep else BasicAuth(config.users), config.headers, allows)
 
-    def _stamp(self) -> tuple[tuple[int, int, int], ...]:
+    def _file_stamps(self) -> tuple[tuple[int, int, int], ...]:
         return file_signatures((self._path,)) if self._path else ()

@@ -119,31 +119,31 @@ def card(gpu: GpuStatus, findings: Sequence[Finding], limit: float | None, histo
         owners += f"<li>{html_text(owner.workload or 'unknown')}{part}{user}</li>"
     worst = max((finding.verdict for finding in findings), default=None)
     border = f' style="border-color:{VERDICTS[worst]}"' if worst is not None else ""
-    down = "" if gpu.up else f'<span class="badge" style="color:{VERDICTS[Verdict.FAILED]}">{_silence(gpu)}</span>'
+    down = "" if gpu.up else f'<span class="badge" style="color:{VERDICTS[Verdict.FAILED]}">{_silence_text(gpu)}</span>'
     points = history.points(gpu.uuid)
     top = limit or max([point.power_watts or 0.0 for point in points] + [1.0])
     power = f"power, last hour, 0 to {top:.0f} W{' (its limit)' if limit else ''}"
     return f"""<section class="gpu"{border}>
 <h2>GPU {gpu.index} <small>{html_text(gpu.model)}</small> {down}</h2>
-{"".join(_finding(finding) for finding in findings)}
+{"".join(_finding_html(finding) for finding in findings)}
 <dl><div><dt>busy</dt><dd>{percent(gpu.busy_ratio if gpu.up else None)}</dd></div>
-<div><dt>memory</dt><dd>{_memory(gpu)}</dd></div>
-<div><dt>power</dt><dd>{_number(gpu.power_watts, "W")}</dd></div>
-<div><dt>temperature</dt><dd>{_number(gpu.temperature_celsius, "°C")}</dd></div></dl>
+<div><dt>memory</dt><dd>{_memory_text(gpu)}</dd></div>
+<div><dt>power</dt><dd>{_number_text(gpu.power_watts, "W")}</dd></div>
+<div><dt>temperature</dt><dd>{_number_text(gpu.temperature_celsius, "°C")}</dd></div></dl>
 {line("busy, last hour, 0 to 100 %", [(p.time, p.busy_ratio) for p in points], 1.0, now)}
 {line(power, [(p.time, p.power_watts) for p in points], top, now)}
 {bar(*history.states(gpu, now))}<ul class="owners">{owners or '<li class="dim">free</li>'}</ul>
 <p class="dim uuid">{html_text(gpu.uuid)}</p></section>"""
 
 
-def _finding(finding: Finding) -> str:
+def _finding_html(finding: Finding) -> str:
     return (
         f'<p class="finding" style="border-left-color:{VERDICTS[finding.verdict]}"><b>{finding.verdict.word}</b>: '
         f'{html_text(finding.reason)}<br><span class="dim">{html_text(finding.action)}</span></p>'
     )
 
 
-def _silence(gpu: GpuStatus) -> str:
+def _silence_text(gpu: GpuStatus) -> str:
     if gpu.up is None:
         return "not asked: a thread of the exporter does not run"
     if gpu.hung_seconds > 1:
@@ -151,7 +151,7 @@ def _silence(gpu: GpuStatus) -> str:
     return f"silent for {gpu.age:.0f} s" if gpu.age != float("inf") else "never answered"
 
 
-def _memory(gpu: GpuStatus) -> str:
+def _memory_text(gpu: GpuStatus) -> str:
     if gpu.memory_used_bytes is None or gpu.memory_total_bytes is None:
         return _UNKNOWN
     leaked = gpu.unattributed_bytes or 0
@@ -167,7 +167,7 @@ def percent(value: float | None) -> str:
     return _UNKNOWN if value is None else f"{100 * value:.0f} %"
 
 
-def _number(value: float | None, unit: str) -> str:
+def _number_text(value: float | None, unit: str) -> str:
     return _UNKNOWN if value is None else f"{value:.0f} {unit}"
 
 
@@ -203,20 +203,20 @@ def page(site: PageLinks, snapshot: Snapshot, report: Report, limits: Mapping[st
 <meta http-equiv="refresh" content="10"><link rel="icon" href="data:,">
 <title>{report.verdict.word}: GPUs of {node}</title><style>{STYLE}</style></head><body>
 <header><h1>GPUs of {node}</h1>
-<p class="dim">{_versions(status)} · {age} · <a href="{html_text(site.telemetry_path)}">metrics</a></p></header>
-{_verdict(site, snapshot, report)}{_legend(status)}<main>{cards or '<p class="dim">No GPU seen yet.</p>'}</main>
-{_processes(snapshot)}{_health(status)}
+<p class="dim">{_version_line(status)} · {age} · <a href="{html_text(site.telemetry_path)}">metrics</a></p></header>
+{_node_html(site, snapshot, report)}{_legend_html(status)}<main>{cards or '<p class="dim">No GPU seen yet.</p>'}</main>
+{_process_rows(snapshot)}{_health_table(status)}
 </body></html>
 """
 
 
-def _verdict(site: PageLinks, snapshot: Snapshot, report: Report) -> str:
+def _node_html(site: PageLinks, snapshot: Snapshot, report: Report) -> str:
     """The verdict on the node, and every finding with what to do about it."""
     colour = VERDICTS[report.verdict]
     simulated = " (simulated GPUs)" if snapshot.status.simulated else ""
     ready = f" Not ready: {html_text(snapshot.not_ready)}." if snapshot.not_ready else ""
     remark = html_text(report.remark or _SAYS[report.verdict])
-    items = "".join(_item(site, finding) for finding in merged(report.findings))
+    items = "".join(_finding_item(site, finding) for finding in merged(report.findings))
     word = f'<b style="color:{colour}">{report.verdict.word}</b>'
     return (
         f'<section class="verdict" style="border-left-color:{colour}">{word}'
@@ -224,7 +224,7 @@ def _verdict(site: PageLinks, snapshot: Snapshot, report: Report) -> str:
     )
 
 
-def _item(site: PageLinks, finding: Finding) -> str:
+def _finding_item(site: PageLinks, finding: Finding) -> str:
     address = html_text(site.runbooks.replace("{name}", finding.runbook))  # which may have other braces
     link = f' <a href="{address}">runbook</a>' if finding.runbook and address else ""
     return (
@@ -233,21 +233,21 @@ def _item(site: PageLinks, finding: Finding) -> str:
     )
 
 
-def _versions(status: NodeStatus) -> str:
+def _version_line(status: NodeStatus) -> str:
     parts = [f"gpu-exporter {__version__}"]
     parts += [f"driver {status.driver}"] if status.driver else []
     parts += [f"CUDA {status.cuda}"] if status.cuda else []
     return html_text(" · ".join(parts))
 
 
-def _legend(status: NodeStatus) -> str:
+def _legend_html(status: NodeStatus) -> str:
     used: Counter[str] = Counter()
     for gpu in status.gpus:
         used.update({state: 1 for state, seconds in gpu.states.items() if seconds > 0})
     return legend(used)
 
 
-def _processes(snapshot: Snapshot) -> str:
+def _process_rows(snapshot: Snapshot) -> str:
     rows = "".join(
         f"<tr><td>{html_text(row.gpu)}</td><td>{html_text(row.pid)}</td><td>{html_text(row.command)}</td>"
         f"<td>{html_text(row.owner.workload)}</td><td>{html_text(row.owner.user)}</td>"
@@ -262,7 +262,7 @@ def _processes(snapshot: Snapshot) -> str:
     return f"<h2>Processes</h2><div class='wide'><table><tr>{heads}</tr>{rows}</table></div>"
 
 
-def _health(status: NodeStatus) -> str:
+def _health_table(status: NodeStatus) -> str:
     """Return whether the collectors and the sources of owners respond."""
     lines = [
         f'<li style="color:{_NOT}">collector {html_text(c.name)} fails</li>' for c in status.collectors if not c.success

@@ -211,10 +211,12 @@ def _text(pem: Path | str) -> str:
 class Certificates:
     """The context for each new connection, with the certificate that is on disk now."""
 
-    def __init__(self, tls: Tls) -> None:
+    def __init__(self, tls: Tls, *, watched: bool = False) -> None:
+        """`watched`: somebody calls `refresh`; else each new connection does."""
         self._tls = tls
         self._context = context(tls)
         self._seen = file_signatures(tls.files)
+        self.watched = watched
         self.success = True
         """True if the files as they are now are in use."""
         self.demands = _demands(tls)
@@ -228,6 +230,11 @@ class Certificates:
         self.success, self.expiry, self.demands = True, expiry(_text(tls.cert)), _demands(tls)
 
     def context(self) -> ssl.SSLContext:
+        if not self.watched:
+            self.refresh()
+        return self._context
+
+    def refresh(self) -> None:
         seen = file_signatures(self._tls.files)
         if seen != self._seen:
             self._seen = seen
@@ -238,7 +245,6 @@ class Certificates:
                 log.warning("certificate not read again: %s", error)
             else:
                 log.info("certificate read again")
-        return self._context
 
 
 def _demands(tls: Tls) -> ClientCertificatePolicy:

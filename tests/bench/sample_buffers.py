@@ -46,8 +46,12 @@ BUFFERS: Mapping[str, Mapping[str, Value]] = {
     "14 s, samples of 17 ms": {"sample_period_ms": 17, "sample_depth": 820},
     "14 s, none while idle": depth(14, samples_idle=0),
     "1 s, none while idle": depth(1, samples_idle=0),
+    "14 s, samples of 0.1 s, none while idle": {"sample_period_ms": 100, "sample_depth": 140, "samples_idle": 0},
+    "14 s, samples of 2 s": {"sample_period_ms": 2000, "sample_depth": 7},
+    "14 s, samples of 2 s, none while idle": {"sample_period_ms": 2000, "sample_depth": 7, "samples_idle": 0},
     "20 s, batches of 10 s": depth(20, sample_batch_s=10),
     "10 s, batches of 10 s": depth(10, sample_batch_s=10),
+    "20 s, batches of 10 s, none while idle": depth(20, sample_batch_s=10, samples_idle=0),
     "none": {"samples": 0},
     "none, readings of 1 s": {"samples": 0, "sample_period_ms": 1000},
 }
@@ -55,7 +59,9 @@ LOADS: Mapping[str, str] = {
     "60 %": "60",
     "0.5 s of 0.8 s": "square 0 100 0.8 0.625",
     "0.3 s of 1 s": "square 0 100 1 0.3",
+    "0.04 s of 0.4 s": "square 0 100 0.4 0.1",
     "1 s of 10 s": "square 0 100 10 0.1",
+    "3.1 s of 41 s": "square 0 100 41 0.0756097561",
     "76 to 90 %": "square 76 90 20 0.5",
 }
 

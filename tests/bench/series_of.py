@@ -35,7 +35,9 @@ START = 1_700_000_000.0
 CYCLES = 20
 _MODELS = ("T4", "V100", "A100", "A100-mig", "L40S", "RTX4090", "H100", "H100-mig", "H200", "B200")
 _DRIVERS = ("470.82.01", "525.60.13", "535.104.05", "550.54.15", "570.86.15", "580.95.05", "590.44.01")
-_OWN = ("process_", "python_", "gpu_exporter_cycle_", "gpu_scrape_collector_duration", "gpu_exporter_build_info")
+_OWN = (
+    "process_", "python_", "gpu_exporter_sampling_cycle_", "gpu_scrape_collector_duration", "gpu_exporter_build_info",
+)  # fmt: skip
 
 
 def main() -> int:

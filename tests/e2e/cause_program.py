@@ -14,6 +14,8 @@ cause_program.py poll PORT       answers requests on PORT, and polls its sockets
 cause_program.py lead PORT       accepts one rank on PORT, and sends it one byte after each step of 0.3 s
 cause_program.py rank PORT       receives from the leader on PORT, and answers
 cause_program.py blinks          sits in D state for half of the time
+cause_program.py saves           computes, then sits in D state, in turns of a quarter of a second
+cause_program.py compile CODE    runs CODE in one child after the other, and computes a little between
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import platform
 import select
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -87,6 +90,27 @@ def blinks() -> None:
     while True:
         block(0.2)
         time.sleep(0.2)
+
+
+def saves() -> None:
+    ready()
+    while True:
+        work(0.25)
+        block(0.25)
+
+
+def compile_(code: str) -> None:
+    work(0.01)
+    ready()
+    while True:
+        subprocess.run([sys.executable, "-S", "-c", code], check=True)
+        work(0.05)
+
+
+def work(seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        bytes(1 << 20)
 
 
 def follow(port: str) -> None:
@@ -180,5 +204,8 @@ def crowd(number: str) -> None:
 
 
 if __name__ == "__main__":
-    programs = (burn, sleep, read, blocked, follow, write, serve, receive, loader, crowd, poll, lead, rank, blinks)
-    {program.__name__: program for program in programs}[sys.argv[1]](*sys.argv[2:])
+    programs = (
+        burn, sleep, read, blocked, follow, write, serve, receive, loader, crowd, poll, lead, rank, blinks, saves,
+        compile_,
+    )  # fmt: skip
+    {program.__name__.rstrip("_"): program for program in programs}[sys.argv[1]](*sys.argv[2:])

@@ -49,7 +49,7 @@ def _alert(title: str, event: str, **labels: str) -> Alert:
     case = next(found for name, found in CASES.items() if name.startswith(title) and found)[0]
     own = case["exp_labels"] | {"alertname": kind, "cluster": event} | labels
     if own["audience"] == "owner":
-        own |= {"user": event}
+        own |= {"user": labels.get("user", event)}
     return {"labels": own, "annotations": case["exp_annotations"]}
 
 
@@ -88,6 +88,13 @@ def events() -> tuple[Event, ...]:
             (each | {"labels": each["labels"] | {"rack": "r1"}} for each in _nodes("GpuExporterDown", "rack", 16)),
         ),
         event(
+            "part",
+            "a rack of 16 nodes that is a fifth of its cluster is down",
+            1,
+            [_alert("GpuExportersDown: a rack", "part", rack="r1"), _alert("GpuExportersDown: 99 of 100", "part")],
+            (each | {"labels": each["labels"] | {"rack": "r1"}} for each in _nodes("GpuExporterDown", "part", 16)),
+        ),
+        event(
             "room",
             "a room with 24 nodes gets hot (192 GPUs)",
             1,
@@ -100,6 +107,13 @@ def events() -> tuple[Event, ...]:
             1,
             _incident("brake", 4, "the power brake of a rack"),
             _nodes("GpuPowerBrake: the whole time", "brake", 4, 8),
+        ),
+        event(
+            "brakes",
+            "the power brake of two racks with 8 nodes (64 GPUs)",
+            1,
+            _incident("brakes", 8, "the power brake of a rack"),
+            _nodes("GpuPowerBrake: the whole time", "brakes", 8, 8),
         ),
         event(
             "lost",
@@ -138,6 +152,17 @@ def events() -> tuple[Event, ...]:
             1,
             [_alert(f"{letter}: a forgotten notebook", "notebook"), _alert(f"{waste}: a notebook", "notebook")],
         ),
+        event(
+            "notebooks",
+            "64 idle notebooks of one user and one of another",
+            2,
+            _tasks(f"{letter}: a forgotten notebook", "notebooks", 64),
+            [
+                _alert(f"{letter}: a forgotten notebook", "notebooks", user="other", workload="nb/other"),
+                _alert(f"{waste}: a notebook", "notebooks"),
+                _alert(f"{waste}: a notebook", "notebooks", user="other"),
+            ],
+        ),
         event("crash", "a crash loop for ten hours", 1, [_alert(f"{waste}: a crash loop", "crash")]),
         event("chain", "a chain of short jobs that idle", 1, [_alert(f"{waste}: jobs of 25 minutes", "chain")]),
         event(
@@ -146,6 +171,13 @@ def events() -> tuple[Event, ...]:
             0,
             _nodes("GpuNodeMaintenance", "new", 16),
             _nodes("GpuNodeWithoutExporter", "new", 16),
+        ),
+        event(
+            "broken",
+            "16 new nodes, of which one stays broken",
+            1,
+            _nodes("GpuNodeMaintenance", "broken", 15),
+            _nodes("GpuNodeWithoutExporter", "broken", 16),
         ),
         event("pair", "a lost GPU, told by both of a pair of Prometheus", 1, lost, lost),
         event("flap", "30 targets flap", 1, _nodes("GpuSampleStale: every second", "flap", 30)),

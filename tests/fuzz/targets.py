@@ -101,7 +101,7 @@ def _head(data: bytes) -> object:
     event = http.next_event()
     if not isinstance(event, h11.Request):
         return None
-    found = connection._environ(event, "peer")
+    found = connection._request_environ(event, "peer")
     accept, encoding = (str(found.get(name, "")) for name in ("HTTP_ACCEPT", "HTTP_ACCEPT_ENCODING"))
     return page.PageStore().page(accept)[0], gzip_accepted(encoding)
 

@@ -29,7 +29,8 @@ class Answered:
 
     def legend(self, ref: str, labels: Mapping[str, str]) -> str:
         (target,) = (each for each in self.panel["targets"] if each["refId"] == ref)
-        return _LABEL.sub(lambda found: labels.get(found[1], ""), target.get("legendFormat", ""))
+        text = _LABEL.sub(lambda found: labels.get(found[1], ""), target.get("legendFormat", ""))
+        return " ".join(text.split())
 
     def columns(self) -> list[str]:
         """Titles of the columns of a table that a person sees."""

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from dashboards.parts.absence import NO_RULES, NOT_SCRAPED, REASONS, UNREACHABLE, YOUNG, Reason
+from dashboards.parts.style import BLUE, GREEN
 from tests.contract.dashboards.reading import NAMES, stand_in
 from tests.contract.dashboards.vocabulary import RECORDED
 from tests.e2e.dashboards.reader import Reader
@@ -70,7 +71,8 @@ def silent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Answered]]
 
 def _own(each: Answered) -> list[str]:
     """The queries of a panel, without what they answer when something is missing."""
-    return [_REASON.sub(")", _on_one_line(target)) for target in each.panel["targets"]]
+    bare = [_REASON.sub(")", _on_one_line(target)) for target in each.panel["targets"]]
+    return [expr.removeprefix("(") if expr.count("(") > expr.count(")") else expr for expr in bare]
 
 
 def _on_one_line(target: Mapping[str, Any]) -> str:
@@ -79,7 +81,7 @@ def _on_one_line(target: Mapping[str, Any]) -> str:
 
 def _reads_rules(each: Answered) -> bool:
     """A query that adds the job's name to the rows of another one does not count: without rules they have no name."""
-    rows = [expr for expr in _own(each) if "group_left (job_name)" not in expr]
+    rows = [expr for expr in _own(each) if "workload_job_name:" not in expr]
     return any("ALERTS" in expr or any(name in expr for name in RECORDED) for expr in rows)
 
 
@@ -98,7 +100,7 @@ def _facts(each: Answered) -> int:
 
 
 def _counts_from_zero(each: Answered) -> bool:
-    return any(_on_one_line(target).endswith((_ZERO, " or vector(0)")) for target in each.panel["targets"])
+    return any(_ZERO in _on_one_line(target) for target in each.panel["targets"])
 
 
 def claims(panels: Sequence[Answered], reason: Reason) -> list[str]:
@@ -151,6 +153,42 @@ def test_totals_count_the_gpus_of_silent_nodes(half: list[Answered]) -> None:
     assert last(fleet["Critical"].series["A"][0]) + last(fleet["Warnings"].series["A"][0]) > 0
 
 
+def test_no_total_looks_good_while_nodes_are_silent(half: list[Answered]) -> None:
+    totals = [each for each in half if each.panel["type"] == "stat" and _facts(each) and _covers(each)]
+    silent = {(each.board, each.title): _covers(each) for each in totals}
+
+    assert [each.title for each in totals if _covers(each) != " " and _colour(each) == GREEN] == []
+    assert {silent["fleet", "GPUs wasted"], silent["health", "NVLinks down"], silent["waste", "Free"]} == {
+        "without 6 unreachable"
+    }
+    assert ("fleet", "GPUs") not in silent
+
+
+def test_total_looks_good_while_all_nodes_report(half: list[Answered]) -> None:
+    (links,) = (each for each in half if (each.board, each.title) == ("health", "NVLinks down"))
+    whole = [{**series, "metric": {"covers": " "}} for series in links.series["A"]]
+
+    assert _colour(links) == BLUE
+    assert _colour(replace(links, series={"A": whole})) == GREEN
+
+
+def _covers(each: Answered) -> str:
+    return next((series["metric"].get("covers", "") for rows in each.series.values() for series in rows), "")
+
+
+def _colour(each: Answered) -> str:
+    """The colour of a number, by the thresholds of its own name or of all."""
+    (value,) = {last(series) for rows in each.series.values() for series in rows}
+    overrides = each.panel["fieldConfig"]["overrides"]
+    own = [
+        found["properties"][0]["value"]
+        for found in overrides
+        if re.search(found["matcher"]["options"].strip("/"), _covers(each))
+    ]
+    thresholds = own[0] if own else each.panel["fieldConfig"]["defaults"]["thresholds"]
+    return [step["color"] for step in thresholds["steps"] if step["value"] is None or value >= step["value"]][-1]
+
+
 @pytest.mark.parametrize("title", ["Pods that waste most", "Critical", "How busy the nodes are"])
 def test_panel_without_the_construction_is_found(tmp_path: Path, title: str) -> None:
     with without_rules(tmp_path) as url:
@@ -163,7 +201,7 @@ def test_panel_without_the_construction_is_found(tmp_path: Path, title: str) -> 
 
 def _ask_bare(url: str, each: Answered) -> list[dict[str, object]]:
     target = each.panel["targets"][0]
-    expr = _own(each)[0] + (_ZERO if _on_one_line(target).endswith(_ZERO) else "")
+    expr = _own(each)[0] + (_ZERO if _ZERO in _on_one_line(target) else "")
     expr = stand_in(expr).replace("$cluster", ".*")
     return ask_at(url, expr, END) if target.get("instant") else ask(url, expr, SHOWN)
 

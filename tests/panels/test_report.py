@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from exporter.tools.report import promql
 from exporter.tools.report.client import Access, Client
 from exporter.tools.report.digest import Group, digest
 from exporter.tools.report.formats import to_json
@@ -37,8 +36,8 @@ def test_report_on_known_cluster_has_true_numbers(url: str, subject: str) -> Non
 
 def _report(client: Client, subject: str) -> JobReport | Digest:
     if subject == "digest":
-        return digest(client, Group(), SECONDS, promql.PRICES, END)
-    return job_report(client, ReportRequest('workload="slurm:7"', "slurm:7", SECONDS), promql.PRICES, END)
+        return digest(client, Group(), SECONDS, END)
+    return job_report(client, ReportRequest('workload="slurm:7"', "slurm:7", SECONDS), END)
 
 
 def _numbers(value: Any, path: str = "") -> Iterator[tuple[str, float]]:

@@ -28,6 +28,7 @@ from exporter.tools.report import promql
 from exporter.tools.report.accounting.collector import collect
 from exporter.tools.report.accounting.database import Database, SchedulerJob
 from exporter.tools.report.accounting.prices import Prices, month_at
+from exporter.tools.report.accounting.prices import rules as price_rules
 from exporter.tools.report.definitions import grown_in
 from exporter.tools.report.showback import showback
 from tests.contract.rules.promtool import RULES, complaint
@@ -41,6 +42,7 @@ SCRAPE = 15
 WINDOW = "3h"
 EVERYTHING = 'cluster=~".*"'
 TOLERANCE = 0.01
+NO_PRICES = Prices("", ())
 
 
 def jobs(count: int, draw: random.Random) -> Mapping[int, list[Job]]:
@@ -136,12 +138,19 @@ Samples = Mapping[str, Mapping[int, float]]
 
 
 def recorded(
-    scraped: Sequence[Samples], queries: Sequence[str], folder: Path, last: int, interval: int
+    scraped: Sequence[Samples],
+    queries: Sequence[str],
+    folder: Path,
+    last: int,
+    interval: int,
+    prices: Prices = NO_PRICES,
 ) -> Sequence[Mapping[str, float]]:
     """Return what each query gives after the rules of the accounting ran on what was scraped, by its first label."""
     groups = yaml.safe_load((RULES / "gpu-recording.yaml").read_text())["groups"]
+    (priced,) = json.loads(price_rules(prices))["groups"]
+    own = [{**priced, "interval": f"{interval}s"}] if prices.rows else []
     rules = folder / "rules.json"
-    rules.write_text(json.dumps({"groups": [each for each in groups if each["name"] == "gpu-accounting"]}))
+    rules.write_text(json.dumps({"groups": own + [each for each in groups if each["name"] == "gpu-accounting"]}))
     series = {
         name: " ".join(f"{values[at]!r}" if at in values else "_" for at in range(last + 1))
         for samples in scraped
@@ -217,7 +226,7 @@ def play(count: int, seed: int, folder: Path) -> Mapping[str, tuple[float, float
         [SchedulerJob(job.id, job.start, job.end, 1.0) for job in every if not _again(job, every)], TOLERANCE
     )
     service = {each.name: each.seconds for each in database.totals("account", T0, T0 + 4 * 3600) if each.name}
-    months = {row.name: row.gpu_hours for row in showback(database, month_at(T0), "team", "", Prices("", ()), T0).rows}
+    months = {row.name: row.gpu_hours for row in showback(database, month_at(T0), "team", "", NO_PRICES, T0).rows}
     truths = {job.id: _of(job, every) for job in every}
     wrong = sum(abs(database.job(job, T0, T0 + 1e5).seconds - own) > own / 100 for job, own in truths.items())
     database.close()

@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from itertools import count
 from pathlib import Path
@@ -42,12 +42,13 @@ DAYS, SCRAPE, CYCLE, ROUND = 90, 300, 120.0, 4 * HOUR
 T0 = datetime(2026, 8, 1, tzinfo=timezone.utc).timestamp()
 END = T0 + DAYS * DAY
 H100, A100, L40S = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", "NVIDIA L40S"
-CHANGE = datetime(2026, 9, 11, tzinfo=timezone.utc).timestamp()
+CHANGES = tuple(datetime(2026, *day, tzinfo=timezone.utc).timestamp() for day in ((9, 11), (10, 23)))
 PRICES = Prices(
     "USD",
     (
-        PriceRow(H100, 3.0, end=CHANGE),
-        PriceRow(H100, 2.5, begin=CHANGE),
+        PriceRow(H100, 3.0, end=CHANGES[0]),
+        PriceRow(H100, 2.5, begin=CHANGES[0], end=CHANGES[1]),
+        PriceRow(H100, 2.0, begin=CHANGES[1]),
         PriceRow(A100, 1.4, "1g.10gb"),
         PriceRow("", 0.8),
     ),
@@ -226,7 +227,10 @@ def true_costs(sites: Sequence[Site], of: Month) -> Mapping[str, float]:
     found: dict[str, float] = defaultdict(float)
     for site in sites:
         model = _KINDS[site.name][0]
-        prices = {H100: ((of.begin, CHANGE, 3.0), (CHANGE, of.end, 2.5)), A100: ((of.begin, of.end, 1.4),)}
+        prices = {
+            H100: ((of.begin, CHANGES[0], 3.0), (*CHANGES, 2.5), (CHANGES[1], of.end, 2.0)),
+            A100: ((of.begin, of.end, 1.4),),
+        }
         for begin, end, price in prices.get(model, ((of.begin, of.end, 0.8),)):
             for job in site.jobs:
                 seconds = max(0.0, min(job.end, end, of.end) - max(job.start, begin, of.begin))
@@ -287,18 +291,26 @@ def _hours(site: Site, of: Month) -> Iterator[float]:
 
 def _recorded(sites: Sequence[Site], folder: Path) -> Iterator[str]:
     """Compare the recorded totals of the last fortnight, of a Prometheus that keeps 15 days, with the truth."""
-    query = promql.allocated_gpu_hours(promql.TEAM, EVERYTHING, f"{FORTNIGHT:.0f}s")
-    last = int(15 * DAY // SCRAPE)
-    (found,) = recorded([site.samples for site in sites], [query], folder, last, SCRAPE)
+    window = f"{FORTNIGHT:.0f}s"
+    queries = (
+        promql.allocated_gpu_hours(promql.TEAM, EVERYTHING, window),
+        promql.cost("team:gpu_owner_cost", EVERYTHING, window, promql.TEAM),
+    )
+    last, shift = int(15 * DAY // SCRAPE), END - 15 * DAY
+    moved = [replace(row, begin=max(0.0, row.begin - shift), end=row.end - shift) for row in PRICES.rows]
+    rows = tuple(row for row in moved if row.end > 0)
+    answers = recorded([site.samples for site in sites], queries, folder, last, SCRAPE, replace(PRICES, rows=rows))
     truth: dict[str, float] = defaultdict(float)
     for job in (job for site in sites for job in site.jobs):
         seconds = max(0.0, job.end - max(job.start, END - FORTNIGHT))
         truth[job.account or job.namespace] += seconds / HOUR * len(job.gpus) * job.fraction
-    errors = {team: found.get(team, 0.0) / hours - 1 for team, hours in truth.items()}
-    worst = max(errors, key=lambda team: abs(errors[team]))
-    whole = sum(found.values()) / sum(truth.values()) - 1
-    sys.stdout.write(f"recorded  {whole:+.3%} in all, {errors[worst]:+.3%} {worst}; the last fortnight\n")
-    yield from (f"recorded {team}: {error:+.2%}" for team, error in errors.items() if abs(error) > TOLERANCE)
+    costs = true_costs(sites, Month("", END - FORTNIGHT, END))
+    for what, found, true in zip(("hours", "cost"), answers, (truth, costs), strict=True):
+        errors = {team: found.get(team, 0.0) / amount - 1 for team, amount in true.items()}
+        worst = max(errors, key=lambda team: abs(errors[team]))
+        whole = sum(found.values()) / sum(true.values()) - 1
+        sys.stdout.write(f"recorded {what}  {whole:+.3%} in all, {errors[worst]:+.3%} {worst}; the last fortnight\n")
+        yield from (f"recorded {what} {team}: {error:+.2%}" for team, error in errors.items() if abs(error) > TOLERANCE)
 
 
 def main() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,9 +22,9 @@ SCRAPE_SECONDS = 30
 
 
 @contextlib.contextmanager
-def exporters(job_nodes: int = 0) -> Iterator[int]:
+def exporters(job_nodes: int = 0, clock: Callable[[], float] = time.time) -> Iterator[int]:
     """The port of a server that answers for copy N at /N/metrics; the first ones run two jobs of so many nodes."""
-    moulds = [Mould(spec, number) for number, spec in enumerate(SPECS)]
+    moulds = [Mould(spec, number, clock=clock) for number, spec in enumerate(SPECS)]
     jobs = [Mould(spec, len(SPECS) + number, one_job=True) for number, spec in enumerate(ONE_JOB if job_nodes else ())]
     for mould in (*moulds, *jobs):
         mould.start()
@@ -57,7 +58,8 @@ def _handler(mould_of: Callable[[int], Mould]) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            with contextlib.suppress(ConnectionError):  # Prometheus reloads
+                self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing of a thousand requests."""

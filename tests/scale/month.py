@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
+from exporter.tools.report.promql import WORKLOAD_PRICE
 from tests.contract.dashboards.reading import panels
 from tests.e2e.dashboards.history import Span
 from tests.e2e.dashboards.reader import Reader
@@ -33,11 +34,14 @@ STATES = (
     "computing", "memory_bound", "host_bound", "wait_cpu", "wait_data", "wait_storage", "wait_collective",
     "allocated_idle", "wait_requests", "unobserved",
 )  # fmt: skip
+_MODELS = tuple({"model": model} for model in MODELS)
 _SUPPLY = ("allocated", "reclaimable", "unhealthy", "out of service", "no CPU or memory", "fragmented", "free")
+_RATES = ("gpu_waste", *(f"gpu_workload_{name}" for name in ("allocated", "observed", "busy", "good", "used")))
 _PER_WORKLOAD = (
-    "gpu_waste", "gpu_workload_allocated", "gpu_workload_observed", "gpu_workload_busy", "gpu_workload_good",
-    "gpu_workload_used",
-)  # fmt: skip
+    *(f"workload:{name}:rate5m" for name in _RATES),
+    WORKLOAD_PRICE,
+    "workload_model:gpu_allocation_ratio:sum",
+)
 _JOB_SECONDS = 4 * 3600
 _LISTED = 8
 """Of so many workloads one is in the top lists: 200 of the 1,670 that run at a time."""
@@ -92,9 +96,9 @@ def write_month(out: TextIO, now: int, teams: int, users: int, workloads: int) -
 def _workloads(text: Text, now: int, starts: Sequence[int]) -> None:
     lives = [range(start, min(start + _JOB_SECONDS, now + 1)) for start in starts]
     for name in _PER_WORKLOAD:
-        text.family(f"workload:{name}:rate5m")
+        text.family(name)
         for number, life in enumerate(lives):
-            text.series(f"workload:{name}:rate5m", _workload(number), life[::60])
+            text.series(name, _workload(number), life[::60])
     text.family("workload_state:gpu_workload_gpu_seconds:rate5m")
     for number, life in enumerate(lives):
         for state in STATES[:4]:
@@ -120,6 +124,15 @@ def _level(text: Text, level: str, count: int, times: range) -> None:
                     own = {} if level == "cluster" else {level: f"{level}{number}"}
                     labels = {"cluster": "c1", **own, "class": "batch", "model": model}
                     text.series(name, {**labels, **({"state": state} if state else {})}, times)
+    for name, states in (
+        (f"{level}_state:gpu_owner_cost:increase", STATES),
+        (f"{level}:gpu_owner_cost:increase", ("",)),
+        (f"{level}:gpu_owner_busy_cost:increase", ("",)),
+    ):
+        text.family(name)
+        for own in ({level: f"{level}{number}"} for number in range(count)) if level != "cluster" else _MODELS:
+            for state in states:
+                text.series(name, {"cluster": "c1", **own, **({"state": state} if state else {})}, times)
 
 
 def _of_cluster() -> Iterator[tuple[str, list[Labels]]]:

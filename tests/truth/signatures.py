@@ -33,6 +33,8 @@ class Signature:
     noise: float = 0.02
     sample_span: float = 1 / 6
     """Seconds of one of the driver's samples of utilization."""
+    tiny_vector: float = 0.05
+    """Activity of the vector pipes in very small kernels."""
 
     def levels(self, rng: random.Random, kind: str) -> Levels:
         """Return the levels of one GPU: the same work shows a little more or less on each."""
@@ -44,7 +46,7 @@ class Signature:
             "eval": (1.0, 0.7, 0.3 if work[2] else 0.0, 0.08, 0.4, 0.5, 0.0, 0.64),
             "decode": (1.0, 0.6, 0.05, 0.05, 0.75, 0.85, 0.03, 0.52),
             "light": (1.0, 0.27, 0.08, 0.02, 0.09, 0.12, 0.01, 0.286),
-            "tiny": (1.0, 0.12, 0.01, 0.05, 0.06, 0.04, 0.0, 0.225),
+            "tiny": (1.0, 0.12, 0.01, self.tiny_vector, 0.06, 0.04, 0.0, 0.225),
             "spin": (
                 1.0, self.spin_sm, self.spin_tensor, 0.0, self.spin_memory / 2, self.spin_memory, 0.0, self.spin_power,
             ),
@@ -66,6 +68,7 @@ def drawn(seed: int) -> Signature:
         apart=0.025,
         noise=0.03,
         sample_span=rng.uniform(0.017, 0.17),
+        tiny_vector=rng.uniform(0.015, 0.05),
     )
 
 

@@ -67,7 +67,7 @@ class ContainersConfig:
     )
 
 
-def _agent(given: Mapping[str, Any]) -> Agent | None:
+def _nomad_agent(given: Mapping[str, Any]) -> Agent | None:
     if given and "address" not in given:
         raise ValueError("address=URL,...; address is missing")
     return Agent(given["address"], given.get("token-file"), given.get("ca-file")) if given else None
@@ -109,7 +109,7 @@ class AttributionConfig:
     slurm: SlurmConfig = section(SlurmConfig)
     nomad: Agent | None = option(
         "",
-        Pairs({"address": http_url, "token-file": path, "ca-file": path}, _agent),
+        Pairs({"address": http_url, "token-file": path, "ca-file": path}, _nomad_agent),
         "Nomad's local agent, address=http://127.0.0.1:4646; token-file has a token with node:read, agent:read and "
         "read-job, ca-file verifies https. Empty: it is not asked.",
         metavar="NAME=VALUE",

@@ -87,8 +87,8 @@ def attribution(
 ) -> Attribution:
     """Return the attribution for the options, without starting it."""
     parts = Parts(
-        _kubernetes(config.kubernetes, mounts, environment),
-        _slurm(config.slurm, mounts, environment, user_name),
+        _make_kubernetes(config.kubernetes, mounts, environment),
+        _make_slurm(config.slurm, mounts, environment, user_name),
         AgentPoller(config.nomad) if config.nomad else None,
         ContainerNames(
             None if config.containers.mode == OFF else config.containers.folders,
@@ -99,7 +99,7 @@ def attribution(
     return attribution_of(parts, mounts.cgroupfs)
 
 
-def _kubernetes(config: KubernetesConfig, mounts: Mounts, environment: Mapping[str, str]) -> Kubernetes | None:
+def _make_kubernetes(config: KubernetesConfig, mounts: Mounts, environment: Mapping[str, str]) -> Kubernetes | None:
     if config.mode == OFF:
         return None
     site = KubernetesSite(config.socket, config.mode != AUTO, mounts.pod_logs)
@@ -111,7 +111,7 @@ def _kubernetes(config: KubernetesConfig, mounts: Mounts, environment: Mapping[s
     return Kubernetes(site, watch=PodWatch(server, node, config.pod_labels), owner_objects=OwnerObjects(server))
 
 
-def _slurm(
+def _make_slurm(
     config: SlurmConfig, mounts: Mounts, environment: Mapping[str, str], user_name: Callable[[int], str]
 ) -> Slurm | None:
     if config.mode == OFF:

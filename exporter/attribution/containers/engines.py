@@ -158,7 +158,7 @@ def find_containerd(folder: Path, container_id: str, namespace: str = "") -> Con
     if not _PLAIN.fullmatch(container_id) or (namespace and not _PLAIN.fullmatch(namespace)):
         return None
     bundles = folder / _BUNDLES
-    for each in (namespace,) if namespace else _namespaces(bundles):
+    for each in (namespace,) if namespace else _containerd_namespaces(bundles):
         content = read_trusted(bundles / each / container_id / "config.json", MAX_BYTES)
         if content is not None:
             return _of_bundle(content, container_id)
@@ -174,7 +174,7 @@ def _of_bundle(content: bytes, container_id: str) -> Container | None:
     return container(CONTAINERD, name, annotations) if name else None
 
 
-def _namespaces(bundles: Path) -> tuple[str, ...]:
+def _containerd_namespaces(bundles: Path) -> tuple[str, ...]:
     try:
         names = sorted(each.name for each in bundles.iterdir())
     except (FileNotFoundError, NotADirectoryError):

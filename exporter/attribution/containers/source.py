@@ -77,16 +77,16 @@ class ContainerNames:
 
     def find(self, cgroup: Cgroup) -> Container | None:
         """Return the container; None if it is not known, or not yet, or rootless. Never waits for long."""
-        key = _key(cgroup)
+        key = _container_key(cgroup)
         return self._lookup.get(key) if key and self._folders else None
 
     def waits(self, cgroup: Cgroup) -> bool:
-        key = _key(cgroup)
+        key = _container_key(cgroup)
         return bool(key and self._lookup.waits(key))
 
     def keep(self, cgroups: Iterable[Cgroup]) -> None:
         """Forget all others."""
-        keys = {key for cgroup in cgroups if (key := _key(cgroup))}
+        keys = {key for cgroup in cgroups if (key := _container_key(cgroup))}
         self._lookup.keep(keys)
         self._failed = {key: broken for key, broken in dict(self._failed).items() if key in keys}
 
@@ -131,7 +131,7 @@ class ContainerNames:
         return engines.find_containerd(folders.containerd, key.id, key.namespace)
 
 
-def _key(cgroup: Cgroup) -> _Key | None:
+def _container_key(cgroup: Cgroup) -> _Key | None:
     if cgroup.delegated:
         return None
     if cgroup.container:
@@ -162,12 +162,12 @@ class Containers:
         owners = {
             (group.cgroup, group.user): None if group.cgroup in waiting else owner
             for group in groups
-            if (owner := _owner(group.cgroup, group.user, found.get(group.cgroup))) or group.cgroup in waiting
+            if (owner := _container_owner(group.cgroup, group.user, found.get(group.cgroup))) or group.cgroup in waiting
         }
         return View(
             names=by_pid((group, owners[key]) for group in groups if (key := (group.cgroup, group.user)) in owners),
             info={
-                _named(each): WorkloadInfo(image=each.image, part_of=each.project and f"compose:{each.project}")
+                _named_owner(each): WorkloadInfo(image=each.image, part_of=each.project and f"compose:{each.project}")
                 for each in found.values()
             },
             cgroups=own_cgroups((owner, cgroup.container_path) for (cgroup, _), owner in owners.items() if owner),
@@ -175,10 +175,10 @@ class Containers:
         )
 
 
-def _owner(cgroup: Cgroup, user: str, container: Container | None) -> Owner | None:
+def _container_owner(cgroup: Cgroup, user: str, container: Container | None) -> Owner | None:
     """Return the owner of what runs in a container; None for a cgroup that is no container's."""
     if container:
-        return _named(container)
+        return _named_owner(container)
     if not cgroup.container:
         return None
     short = cgroup.container if cgroup.runtime in GUESTS else cgroup.container[:_SHORT_ID]
@@ -187,7 +187,7 @@ def _owner(cgroup: Cgroup, user: str, container: Container | None) -> Owner | No
     return Owner(f"{runtime}:{of_user(by, short)}", kind="container", container=short, user=by)
 
 
-def _named(container: Container) -> Owner:
+def _named_owner(container: Container) -> Owner:
     """Return the owner of a named container. Containers of one compose service are one workload."""
     service = f"compose:{container.project}/{container.service}" if container.project else ""
     return Owner(service or f"{container.engine}:{container.name}", kind="container", container=container.name)

@@ -58,12 +58,12 @@ def pod_allocations(view: KubernetesView, devices: Devices) -> PodAllocations:
             if not name.slot:
                 exclusive[(given.namespace, given.pod), target.uuid] = given.claim
     slots = {place: dict(counts) for place, counts in found.items()}
-    moved = _assigned(slots, exclusive, view, devices)
+    moved = _assigned_devices(slots, exclusive, view, devices)
     reassigned = frozenset(place.pod_name for place in moved)
     return PodAllocations({**slots, **moved}, exclusive, dict(unresolved), dict(listed), reassigned)
 
 
-def _assigned(
+def _assigned_devices(
     given: Mapping[PodPlace, Mapping[str, int]],
     exclusive: Mapping[PodTarget, str],
     view: KubernetesView,
@@ -130,17 +130,17 @@ class AllocationResolver:
         moved = (with_slots & {pod for pod, _ in runs}) - on_their_own
         dropped = {entry for entry in entries - runs if entry[0] in self._refuted | moved}
         without_request = {name for name, pod in pods.items() if pod.requested_devices == 0}
-        taken = self._taken(entries, entries - dropped, runs, listed.exclusive)
+        taken = self._taken_targets(entries, entries - dropped, runs, listed.exclusive)
         taken = {entry for entry in taken if entry[0] not in moved | without_request}
         dropped |= {entry for entry in entries if entry[1] in {uuid for _, uuid in taken}}
         added = taken | {entry for entry in runs if entry[0] in moved}
         return EffectiveAllocations(
-            given=_given(listed, entries - dropped, added, running),
+            given=_effective_allocations(listed, entries - dropped, added, running),
             disputed=listed.reassigned.union(pod for pod, _ in {*dropped, *added}),
             conflicts=len(dropped) + len(listed.reassigned),
         )
 
-    def _taken(
+    def _taken_targets(
         self,
         entries: AbstractSet[PodTarget],
         standing: AbstractSet[PodTarget],
@@ -160,7 +160,7 @@ class AllocationResolver:
         return {(pod, uuid) for pod, uuid in unlisted if uuid in reserved and pod not in monitors}
 
 
-def _given(
+def _effective_allocations(
     listed: PodAllocations,
     kept: AbstractSet[PodTarget],
     added: AbstractSet[PodTarget],

@@ -118,7 +118,7 @@ class ApiServer:
             ) as response:
                 if response.status_code not in _OK:
                     raise StatusError(self.url, response.status_code)
-                with _bounded(response, stream=stream):
+                with _time_limit(response, stream=stream):
                     if stream:
                         yield b""
                     yield from lines(response.iter_content(chunk_size=None if stream else 65536))
@@ -135,7 +135,7 @@ class ApiServer:
 
 
 @contextmanager
-def _bounded(response: Any, *, stream: bool) -> Generator[None, None, None]:
+def _time_limit(response: Any, *, stream: bool) -> Generator[None, None, None]:
     """Let a watch be silent for _READ_SECONDS. End other answers after _ANSWER_SECONDS, however slowly they come."""
     connection: socket.socket | None = getattr(response.raw.connection, "sock", None)
     if stream or connection is None:
@@ -229,13 +229,13 @@ class PodWatch:
     def _follow(self, version: str | None) -> None:
         """Watch, again and again from the last version, until the server wants a new list or fails."""
         while version is not None:
-            version = self._watched(version)
+            version = self._watch_once(version)
             if self._stopped.is_set():
                 return
-            self._good()
+            self._note_success()
             self._stopped.wait(self._backoff)  # a server that ends every watch at once is not to be pressed
 
-    def _watched(self, version: str) -> str | None:
+    def _watch_once(self, version: str) -> str | None:
         """Watch from a version until the server ends the watch. Returns the last version; None if it is too old."""
         parameters = {
             **self._selector,
@@ -244,7 +244,7 @@ class PodWatch:
             "timeoutSeconds": str(WATCH_SECONDS),
             "resourceVersion": version,
         }
-        lasts = threading.Timer(_SETTLE_SECONDS, self._good)
+        lasts = threading.Timer(_SETTLE_SECONDS, self._note_success)
         lasts.daemon = True
         try:
             for line in self._server.lines("/api/v1/pods", parameters, stream=True):
@@ -272,7 +272,7 @@ class PodWatch:
         self.pods = dict(self._objects.values())
         return text(part(document, "metadata"), "resourceVersion")
 
-    def _good(self) -> None:
+    def _note_success(self) -> None:
         self._failures.answered()
         self._success, self._good_at, self.error, self._reason = True, self._clock(), "", ""
 
@@ -308,10 +308,10 @@ def node_path(name: str) -> str:
 def node_of(document: Document) -> NodeObject:
     spec = part(document, "spec")
     tainted = any(_OUT.search(text(taint, "key")) for taint in parts(spec, "taints"))
-    return NodeObject(_gpus(document), spec.get("unschedulable") is True or tainted)
+    return NodeObject(_node_gpus(document), spec.get("unschedulable") is True or tainted)
 
 
-def _gpus(document: Document) -> int | None:
+def _node_gpus(document: Document) -> int | None:
     """Return the whole GPUs; None where they are not known.
 
     Time slicing and MPS count each more than once, MIG's single strategy counts instances. A multiple of the GPUs that
@@ -369,10 +369,10 @@ def parse_slices(answer: bytes, node: str) -> Mapping[str, str]:
         raise SourceError("not a list of ResourceSlices")
     specs = [part(item, "spec") for item in parts(document, "items")]
     mine = [spec for spec in specs if text(spec, "driver") == DRIVER and text(spec, "nodeName") == node]
-    uuids = {text(device, "name"): _uuid(device) for spec in mine for device in parts(spec, "devices")}
+    uuids = {text(device, "name"): _device_uuid(device) for spec in mine for device in parts(spec, "devices")}
     return {name: uuid for name, uuid in uuids.items() if name and uuid}
 
 
-def _uuid(device: Document) -> str:
+def _device_uuid(device: Document) -> str:
     attributes = part(device, "attributes") or part(part(device, "basic"), "attributes")
     return text(part(attributes, "uuid"), "string")

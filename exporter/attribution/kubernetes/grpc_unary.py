@@ -41,7 +41,7 @@ def call(path: Path, method: str, request: bytes = b"", timeout: float = 5.0) ->
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout)
             connection.connect(str(path))
-            body = _exchange(connection, method, request, headers, monotonic_time() + timeout)
+            body = _exchange_messages(connection, method, request, headers, monotonic_time() + timeout)
     except TimeoutError:
         raise SourceError(f"{path}: no answer within {timeout:g} s", TIMEOUT) from None
     except (OSError, ProtocolError, ValueError) as error:
@@ -59,7 +59,7 @@ def call(path: Path, method: str, request: bytes = b"", timeout: float = 5.0) ->
     return message
 
 
-def _exchange(
+def _exchange_messages(
     connection: socket.socket, method: str, request: bytes, headers: dict[str, str], deadline: MonotonicTime
 ) -> bytearray:
     """Send the request and return the body of the answer; its headers are put into `headers`."""
@@ -83,12 +83,12 @@ def _exchange(
         if not received:
             raise ConnectionError("closed before the answer was complete")
         for event in protocol.receive_data(received):
-            ended = _take(event, body, headers, protocol) or ended
+            ended = _take_event(event, body, headers, protocol) or ended
         connection.sendall(protocol.data_to_send())
     return body
 
 
-def _take(event: Any, body: bytearray, headers: dict[str, str], protocol: Any) -> bool:
+def _take_event(event: Any, body: bytearray, headers: dict[str, str], protocol: Any) -> bool:
     """Add an event to the answer. Returns whether the answer has ended."""
     if isinstance(event, ResponseReceived | TrailersReceived):
         shown = (

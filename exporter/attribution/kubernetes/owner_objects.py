@@ -61,7 +61,7 @@ class OwnerObjects:
     def above(self, namespace: str, reference: Reference) -> OwnerLookup | OwnerUnavailable:
         """Return the object of a reference. Waits for a moment at most."""
         key = Key(namespace, reference)
-        if not _path(key):
+        if not _object_path(key):
             return OwnerUnavailable.UNKNOWN
         found = self._lookup.get(key)
         return found or (OwnerUnavailable.PENDING if self._lookup.waits(key) else OwnerUnavailable.UNKNOWN)
@@ -86,7 +86,7 @@ class OwnerObjects:
             return None
         self._error = ""
         try:
-            found = self._request(key)
+            found = self._request_object(key)
         except SourceError as error:
             status = error.status if isinstance(error, StatusError) else None
             if status not in (*_NOT_ALLOWED, *_NOT_THERE):
@@ -99,10 +99,10 @@ class OwnerObjects:
         self._refused.pop(resource, None)
         return found
 
-    def _request(self, key: Key) -> OwnerLookup | None:
+    def _request_object(self, key: Key) -> OwnerLookup | None:
         """Return the object; None if its uid is another one: users can write any reference."""
         accept = _WHOLE if projects.group(key.reference) == "batch" and key.reference.kind == "Job" else _METADATA
-        answer = decoded(whole(self._server.lines(_path(key), {}, stream=False, accept=accept)))
+        answer = decoded(whole(self._server.lines(_object_path(key), {}, stream=False, accept=accept)))
         metadata = part(answer, "metadata")
         if not key.reference.uid or text(metadata, "uid") != key.reference.uid:
             return None
@@ -113,7 +113,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _VERSION = re.compile(r"[a-z0-9.-]{1,100}/v[0-9][a-z0-9]{0,15}")
 
 
-def _path(key: Key) -> str:
+def _object_path(key: Key) -> str:
     """Return the path of an object; empty for an unknown kind or an invalid name."""
     reference = key.reference
     resource = projects.resource(reference)
@@ -152,7 +152,7 @@ class PodRoots:
             if known_root and _has_same_owners(known_root[0], pod):
                 known[name], found[name] = known_root, known_root[1]
                 continue
-            root = self._resolved(name, pod)
+            root = self._resolve_owner(name, pod)
             if root and (pod or not may_come) and not (root.inferred and self._objects and pod):
                 known[name] = (pod, root)
             late = name not in recent
@@ -165,7 +165,7 @@ class PodRoots:
             self._objects.keep({key for keys in self._keys.values() for key in keys})
         return found
 
-    def _resolved(self, name: PodName, pod: Pod | None) -> TopLevelOwner | None:
+    def _resolve_owner(self, name: PodName, pod: Pod | None) -> TopLevelOwner | None:
         """Return the owner; None while an object is being asked for."""
         if pod is None:
             return by_name(name[1])

@@ -41,18 +41,18 @@ def requested_devices(pod: Document) -> int | None:
     """
     spec, metadata = part(pod, "spec"), part(pod, "metadata")
     containers = parts(spec, "containers")
-    initial = [request for each in parts(spec, "initContainers") for request in _resources(each)]
+    initial = [request for each in parts(spec, "initContainers") for request in _gpu_resources(each)]
     written = chain(*(part(metadata, key).items() for key in ("labels", "annotations")))
     shared = any(_SHARING.search(name) or _UUID.search(str(value)) for name, value in written)
     if not containers or initial or parts(spec, "resourceClaims") or shared:
         return None
-    asked = [request for each in containers for request in _resources(each)]
+    asked = [request for each in containers for request in _gpu_resources(each)]
     if any(not name.startswith(_DEVICES) or amount is None for name, amount in asked):
         return None
     return sum(amount or 0 for _, amount in asked)
 
 
-def _resources(container: Document) -> Iterator[tuple[str, int | None]]:
+def _gpu_resources(container: Document) -> Iterator[tuple[str, int | None]]:
     """Yield name and amount of the resources that are GPUs, or parts of one."""
     limits = part(part(container, "resources"), "limits")
     for name in limits:
@@ -194,7 +194,7 @@ def pod_of(document: Document, labels: Collection[str]) -> tuple[str, Pod]:
             for each in statuses
             if text(each, "containerID")
         },
-        start_time=_seconds(text(status, "startTime")),
+        start_time=_parse_time(text(status, "startTime")),
         controller=controller_of(metadata),
         projects={name: value for name in LABELS if (value := text(own, name))},
         requested_class=text(own, CLASS_LABEL),
@@ -205,7 +205,7 @@ def pod_of(document: Document, labels: Collection[str]) -> tuple[str, Pod]:
         },
         group_size=group_size(document),
         ended=(ended := text(status, "phase") in ("Succeeded", "Failed")),
-        finished=_finished(statuses) if ended else None,
+        finished=_finish_time(statuses) if ended else None,
         requested_devices=requested_devices(document),
         gpu_groups=gpu_groups(metadata),
         assigned_devices=assigned_devices(metadata),
@@ -218,10 +218,10 @@ def pod_of(document: Document, labels: Collection[str]) -> tuple[str, Pod]:
     return static if is_static else uid, pod
 
 
-def _finished(statuses: Sequence[Document]) -> UnixTime | None:
+def _finish_time(statuses: Sequence[Document]) -> UnixTime | None:
     """Return when the last container ended."""
     states = (part(part(each, "state"), "terminated") for each in statuses)
-    moments = [moment for each in states if (moment := _seconds(text(each, "finishedAt")))]
+    moments = [moment for each in states if (moment := _parse_time(text(each, "finishedAt")))]
     return max(moments, default=None)
 
 
@@ -233,7 +233,7 @@ def controller_of(metadata: Document) -> Reference | None:
     return None
 
 
-def _seconds(moment: str) -> UnixTime | None:
+def _parse_time(moment: str) -> UnixTime | None:
     """Return the moment of the API's RFC 3339 in UTC."""
     import calendar  # noqa: PLC0415 - a node without pods need not load it
 

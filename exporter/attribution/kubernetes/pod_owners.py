@@ -93,8 +93,8 @@ class PodOwners:
     def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
         view = self._kubernetes.view(now)
         index = of_this_kubelet(processes, {*view.pods, *view.logged})
-        pods = self._join(index, view, now)
-        found = [(group, _owner(group.cgroup, pods)) for group in index.groups if group.cgroup.pod]
+        pods = self._join_pods(index, view, now)
+        found = [(group, _pod_owner(group.cgroup, pods)) for group in index.groups if group.cgroup.pod]
         known = ((path, pods.place(cgroup)) for path, cgroup in index.places.items() if cgroup.pod)
         allocated = {owner: amounts for place, amounts in pods.effective.given.items() if (owner := pods.owner(place))}
         owners = {*allocated, *(owner for _, owner in found if owner)}
@@ -115,11 +115,11 @@ class PodOwners:
             },
         )
 
-    def _join(self, index: ProcessIndex, view: KubernetesView, now: MonotonicTime) -> PodOwnersSnapshot:
+    def _join_pods(self, index: ProcessIndex, view: KubernetesView, now: MonotonicTime) -> PodOwnersSnapshot:
         listed = pod_allocations(view, index.devices)
         if listed.unresolved[MIG_PLACE]:
             self._kubernetes.ask_claimable()
-        holders, running = _holders(listed), _targets_by(index, lambda cgroup: cgroup.pod)
+        holders, running = _pods_by_target(listed), _targets_by(index, lambda cgroup: cgroup.pod)
         if any(group.cgroup.pod and not _NESTED.search(group.cgroup.pod_path) for group in index.groups):
             self._kubernetes.expect()
         self._names.learn(view, running, holders, now)
@@ -188,7 +188,7 @@ class PodCgroups:
         )
 
 
-def _owner(cgroup: Cgroup, pods: PodOwnersSnapshot) -> Owner | None:
+def _pod_owner(cgroup: Cgroup, pods: PodOwnersSnapshot) -> Owner | None:
     """Return the owner of what runs in a pod; None while a name is being asked for."""
     place = pods.place(cgroup)
     if place:
@@ -207,7 +207,7 @@ def _own_cgroups(found: Iterable[tuple[ProcessGroup, Owner | None]]) -> Mapping[
     return paths
 
 
-def _holders(listed: PodAllocations) -> Mapping[str, set[PodName]]:
+def _pods_by_target(listed: PodAllocations) -> Mapping[str, set[PodName]]:
     """Return the pods that the kubelet lists, by target."""
     found: dict[str, set[PodName]] = defaultdict(set)
     for place, amounts in listed.given.items():

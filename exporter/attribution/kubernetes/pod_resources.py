@@ -54,11 +54,15 @@ def decode(message: bytes) -> tuple[PodDevice, ...]:
     try:
         return tuple(
             PodDevice(
-                _text(pod, _POD_NAMESPACE), _text(pod, _POD_NAME), _text(container, _CONTAINER_NAME), device, claim
+                _text_field(pod, _POD_NAMESPACE),
+                _text_field(pod, _POD_NAME),
+                _text_field(container, _CONTAINER_NAME),
+                device,
+                claim,
             )
-            for pod in _children(message, _PODS)
-            for container in _children(pod, _POD_CONTAINERS)
-            for device, claim in _devices(container)
+            for pod in _child_messages(message, _PODS)
+            for container in _child_messages(pod, _POD_CONTAINERS)
+            for device, claim in _container_devices(container)
         )
     except (IndexError, ValueError) as error:
         raise SourceError(f"not a pod-resources answer: {error}") from error
@@ -74,67 +78,67 @@ def allocatable(path: Path, timeout: float = 5.0) -> frozenset[DeviceName]:
 def decode_allocatable(message: bytes) -> frozenset[DeviceName]:
     """NVIDIA devices of an AllocatableResourcesResponse. Raises SourceError where it is not one."""
     try:
-        found = (name for devices in _children(message, _ALLOCATABLE_DEVICES) for name in _of_plugin(devices))
+        found = (name for devices in _child_messages(message, _ALLOCATABLE_DEVICES) for name in _of_plugin(devices))
         return frozenset(found) - {DeviceName()}
     except (IndexError, ValueError) as error:
         raise SourceError(f"not a pod-resources answer: {error}") from error
 
 
-def _devices(container: bytes) -> Iterator[tuple[DeviceName, str]]:
+def _container_devices(container: bytes) -> Iterator[tuple[DeviceName, str]]:
     """Yield devices, each with its claim."""
-    for devices in _children(container, _CONTAINER_DEVICES):
+    for devices in _child_messages(container, _CONTAINER_DEVICES):
         for device in _of_plugin(devices):
             yield device, ""
-    for dynamic in _children(container, _CONTAINER_DYNAMIC):
-        name = f"{_text(dynamic, _DYNAMIC_NAMESPACE)}/{_text(dynamic, _DYNAMIC_NAME)}"
-        for claim in _children(dynamic, _DYNAMIC_CLAIMS):
-            if _text(claim, _CLAIM_DRIVER) == _DRA_DRIVER:
-                for device in _named(_text(claim, _CLAIM_DEVICE), ours=True):
+    for dynamic in _child_messages(container, _CONTAINER_DYNAMIC):
+        name = f"{_text_field(dynamic, _DYNAMIC_NAMESPACE)}/{_text_field(dynamic, _DYNAMIC_NAME)}"
+        for claim in _child_messages(dynamic, _DYNAMIC_CLAIMS):
+            if _text_field(claim, _CLAIM_DRIVER) == _DRA_DRIVER:
+                for device in _device_names(_text_field(claim, _CLAIM_DEVICE), ours=True):
                     yield device, name
 
 
 def _of_plugin(devices: bytes) -> Iterator[DeviceName]:
-    ours = _text(devices, _DEVICES_RESOURCE).startswith(_NVIDIA)
-    for text in _children(devices, _DEVICES_IDS):
-        yield from _named(text.decode(), ours=ours)
+    ours = _text_field(devices, _DEVICES_RESOURCE).startswith(_NVIDIA)
+    for text in _child_messages(devices, _DEVICES_IDS):
+        yield from _device_names(text.decode(), ours=ours)
 
 
-def _named(text: str, *, ours: bool) -> Iterator[DeviceName]:
+def _device_names(text: str, *, ours: bool) -> Iterator[DeviceName]:
     """The device; one without any name where it is NVIDIA's and its id is not understood."""
     found = device_of(text)
     if found or ours:
         yield found or DeviceName()
 
 
-def _text(message: bytes, number: int) -> str:
-    return b"".join(_children(message, number)).decode()
+def _text_field(message: bytes, number: int) -> str:
+    return b"".join(_child_messages(message, number)).decode()
 
 
-def _children(message: bytes, number: int) -> list[bytes]:
-    return [value for field, value in _fields(message) if field == number]
+def _child_messages(message: bytes, number: int) -> list[bytes]:
+    return [value for field, value in _message_fields(message) if field == number]
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+def _message_fields(message: bytes) -> Iterator[tuple[int, bytes]]:
     """Length-delimited fields in their order; numbers are stepped over, none of them matters here."""
     at = 0
     while at < len(message):
-        key, at = _varint(message, at)
+        key, at = _read_varint(message, at)
         wire = key & 7
         if wire == _BYTES:
-            length, at = _varint(message, at)
+            length, at = _read_varint(message, at)
             if at + length > len(message):
                 raise ValueError("a field longer than its message")
             yield key >> 3, message[at : at + length]
             at += length
         elif wire == _VARINT:
-            _, at = _varint(message, at)
+            _, at = _read_varint(message, at)
         elif wire in (_FIXED64, _FIXED32):
             at += 8 if wire == _FIXED64 else 4
         else:
             raise ValueError(f"wire type {wire}")
 
 
-def _varint(message: bytes, at: int) -> tuple[int, int]:
+def _read_varint(message: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = message[at]

@@ -72,18 +72,18 @@ def top_level_owner(pod: Pod, ask: Ask) -> TopLevelOwner | None:
             break
         checked.append(above)
         pods, above = max(pods, answer.pods or 0), answer.controller
-    found = _of_checked(checked) if checked and above is None else _inferred(pod, checked, unchecked)
+    found = _of_checked(checked) if checked and above is None else _infer_owner(pod, checked, unchecked)
     return replace(found, pods=pods or None)
 
 
-def _inferred(pod: Pod, checked: Sequence[Reference], unchecked: Reference | None) -> TopLevelOwner:
+def _infer_owner(pod: Pod, checked: Sequence[Reference], unchecked: Reference | None) -> TopLevelOwner:
     """Return the owner if not all of them could be checked: by labels, then by references, then by the pod's name."""
     label = projects.named(pod.projects)
     if label and not (checked and label.name == checked[-1].name):
         agrees = any(each.name == label.name or each.name.startswith(f"{label.name}-") for each in checked)
         made = label.kind == "RayCluster" and not checked
         name = projects.of_ray_cluster(label.name) if made else label.name
-        return TopLevelOwner(name, label.kind, _cron(label.kind, name), inferred=not agrees)
+        return TopLevelOwner(name, label.kind, _cron_job_name(label.kind, name), inferred=not agrees)
     if checked and unchecked and projects.resource(unchecked):
         return replace(_of_checked((*checked, unchecked)), inferred=True)
     if checked:
@@ -95,7 +95,7 @@ def _inferred(pod: Pod, checked: Sequence[Reference], unchecked: Reference | Non
         made_of = f"-{pod.projects.get(TEMPLATE_HASH, '')}"
         if kind == "ReplicaSet" and made_of != "-" and name.endswith(made_of):
             name, kind = name.removesuffix(made_of), "Deployment"
-        return TopLevelOwner(name, kind, _cron(kind, name), inferred=True)
+        return TopLevelOwner(name, kind, _cron_job_name(kind, name), inferred=True)
     alone = pod.controller is None or pod.controller.kind == "Node"
     return TopLevelOwner(pod.name, "Notebook" if JUPYTERHUB in pod.projects else "Pod") if alone else by_name(pod.name)
 
@@ -108,7 +108,7 @@ def _of_checked(checked: Sequence[Reference]) -> TopLevelOwner:
     return TopLevelOwner(top.name, top.kind)
 
 
-def _cron(kind: str, name: str) -> str:
+def _cron_job_name(kind: str, name: str) -> str:
     return projects.whole(name) if kind == "Job" else ""
 
 

@@ -108,7 +108,7 @@ class Kubernetes:
         self._queries = 0
         nothing: tuple[PodDevice, ...] = ()
         self._poller = BackgroundSource(
-            self._listed,
+            self._ask_kubelet,
             nothing,
             name="pod-resources",
             interval=lambda _: interval,
@@ -139,14 +139,14 @@ class Kubernetes:
         pods = self._watch.pods if self._watch else dict[str, Pod]()
         return KubernetesView(
             silent=stale or not self._queries,
-            given=() if stale else self._allocated(answer.value),
+            given=() if stale else self._allocated_devices(answer.value),
             allocatable=frozenset() if stale else self._allocatable,
             pods=pods,
             logged=self._logged,
             claimable=self._claimable,
         )
 
-    def _allocated(self, listed: tuple[PodDevice, ...]) -> tuple[PodDevice, ...]:
+    def _allocated_devices(self, listed: tuple[PodDevice, ...]) -> tuple[PodDevice, ...]:
         """Leave out the devices that a claim only watches."""
         if not self._admin:
             return listed
@@ -164,7 +164,7 @@ class Kubernetes:
         own = self._poller.health(POD_RESOURCES, now, conflicts) if self._met else None
         return tuple(each for each in (own and replace(own, unresolved=unresolved), watch, owners) if each)
 
-    def _listed(self) -> tuple[PodDevice, ...]:
+    def _ask_kubelet(self) -> tuple[PodDevice, ...]:
         """Ask the kubelet. Raises SourceError."""
         self._logged = logged_pods(self._logs)
         if self._claims_wanted and self._ask_slices:

@@ -60,9 +60,9 @@ class Agent:
         else:
             connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=self.deadline)
         try:
-            connection.request("GET", f"{path}?{urlencode(parameters or {})}", headers=self._headers())
+            connection.request("GET", f"{path}?{urlencode(parameters or {})}", headers=self._request_headers())
             response = connection.getresponse()
-            content = _whole(response, self.deadline)
+            content = _read_answer(response, self.deadline)
         except http.client.HTTPException as error:
             raise SourceError(f"{self.url}: {error or type(error).__name__}") from None
         finally:
@@ -75,7 +75,7 @@ class Agent:
         except (ValueError, RecursionError):
             raise SourceError(f"{self.url}{path}: not JSON") from None
 
-    def _headers(self) -> Mapping[str, str]:
+    def _request_headers(self) -> Mapping[str, str]:
         if not self.token_file:
             return {}
         token = read_bytes(self.token_file, _MAX_TOKEN).decode("ascii", "replace").strip()
@@ -84,7 +84,7 @@ class Agent:
         return {"X-Nomad-Token": token}
 
 
-def _whole(response: http.client.HTTPResponse, seconds: float) -> bytes:
+def _read_answer(response: http.client.HTTPResponse, seconds: float) -> bytes:
     """Return all of an answer that ends within the deadline."""
     found, began = bytearray(), monotonic_time()
     while chunk := response.read1(_CHUNK):
@@ -237,13 +237,15 @@ class Nomad:
         running = {
             group.cgroup: task
             for group in processes.groups
-            if not group.cgroup.scheduled and (task := self._task(group.cgroup))
+            if not group.cgroup.scheduled and (task := self._running_task(group.cgroup))
         }
         unknown = set(running.values()) - report.tasks.keys() if self._agent else set[TaskName]()
         waiting = self._first.recent(unknown, now)
         if self._agent and waiting:
             self._agent.wake()
-        owners = {task: _owner(task, report.tasks.get(task)) for task in {*running.values(), *report.tasks} - waiting}
+        owners = {
+            task: _task_owner(task, report.tasks.get(task)) for task in {*running.values(), *report.tasks} - waiting
+        }
         allocated: dict[Owner, Amounts] = {
             owners[task]: amounts
             for task, known in report.tasks.items()
@@ -255,7 +257,7 @@ class Nomad:
             ),
             allocated=allocated,
             offered=frozenset(target.uuid for name in report.offered for target in processes.devices.find(name)),
-            info={owner: _info(report.tasks.get(task)) for task, owner in owners.items()},
+            info={owner: _task_info(report.tasks.get(task)) for task, owner in owners.items()},
             cgroups=own_cgroups(
                 (owners[task], cgroup.container_path or cgroup.allocation_path)
                 for cgroup, task in running.items()
@@ -265,7 +267,7 @@ class Nomad:
             health=(self._agent.health(SOURCE, now),) if self._agent else (),
         )
 
-    def _task(self, cgroup: Cgroup) -> TaskName | None:
+    def _running_task(self, cgroup: Cgroup) -> TaskName | None:
         """Return the task that runs there."""
         container = self._containers.find(cgroup)
         task = task_of(container) if container else None
@@ -281,7 +283,7 @@ def task_of(container: Container) -> TaskName | None:
     return (name["allocation"], name["task"]) if name and name["allocation"] == labelled else None
 
 
-def _owner(name: TaskName, task: Task | None) -> Owner:
+def _task_owner(name: TaskName, task: Task | None) -> Owner:
     """Return the owner of a task; of one that the agent does not report, the allocation's id is all there is."""
     short = name[0].partition("-")[0]
     return Owner(
@@ -292,7 +294,7 @@ def _owner(name: TaskName, task: Task | None) -> Owner:
     )
 
 
-def _info(task: Task | None) -> WorkloadInfo:
+def _task_info(task: Task | None) -> WorkloadInfo:
     if task is None:
         return WorkloadInfo(trust=INFERRED)
     part_of = f"nomad:{task.namespace}/{task.parent}" if task.parent else ""

@@ -67,12 +67,12 @@ def rules(cgroup: Path, bpf: Bpf = kernel_bpf) -> tuple[Rule, ...] | None:
     """Return the rules of the device programs on `cgroup` itself; None if it has none. Raises OSError."""
     descriptor = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        programs = _attached(descriptor, bpf)
+        programs = _attached_programs(descriptor, bpf)
     finally:
         os.close(descriptor)
     if not programs:
         return None
-    return tuple(rule for program in programs for rule in decode(_instructions(program, bpf)))
+    return tuple(rule for program in programs for rule in decode(_program_instructions(program, bpf)))
 
 
 def decode(program: bytes) -> tuple[Rule, ...]:
@@ -94,7 +94,7 @@ def decode(program: bytes) -> tuple[Rule, ...]:
     return tuple(found)
 
 
-def _attached(descriptor: int, bpf: Bpf) -> tuple[int, ...]:
+def _attached_programs(descriptor: int, bpf: Bpf) -> tuple[int, ...]:
     ids = (ctypes.c_uint32 * _MAX_PROGRAMS)()
     head = struct.pack("=IIIIQI", descriptor, _CGROUP_DEVICE, 0, 0, ctypes.addressof(ids), _MAX_PROGRAMS)
     attributes = ctypes.create_string_buffer(head, 72)
@@ -103,19 +103,19 @@ def _attached(descriptor: int, bpf: Bpf) -> tuple[int, ...]:
     return tuple(ids[:count])
 
 
-def _instructions(program: int, bpf: Bpf) -> bytes:
+def _program_instructions(program: int, bpf: Bpf) -> bytes:
     descriptor = bpf(_PROG_GET_FD_BY_ID, ctypes.create_string_buffer(struct.pack("=III", program, 0, 0), 64))
     try:
-        length: int = struct.unpack_from("=I", _information(descriptor, b"", bpf), 20)[0]
+        length: int = struct.unpack_from("=I", _program_information(descriptor, b"", bpf), 20)[0]
         code = ctypes.create_string_buffer(min(length, _MAX_BYTES))
         request = struct.pack("=20xI8xQ", len(code), ctypes.addressof(code))
-        _information(descriptor, request, bpf)
+        _program_information(descriptor, request, bpf)
         return code.raw
     finally:
         os.close(descriptor)
 
 
-def _information(descriptor: int, request: bytes, bpf: Bpf) -> bytes:
+def _program_information(descriptor: int, request: bytes, bpf: Bpf) -> bytes:
     """Return bpf_prog_info with what `request` asks for (xlated_prog_len at 20, xlated_prog_insns at 32)."""
     information = ctypes.create_string_buffer(request, 256)
     head = struct.pack("=IIQ", descriptor, len(information), ctypes.addressof(information))

@@ -29,7 +29,7 @@ def conf_text(conf: Path) -> str:
 
 def conf_fields(conf_text: str) -> Iterator[Mapping[str, str]]:
     """Yield the fields of each line, by names in small letters."""
-    for line in _lines(conf_text):
+    for line in _conf_lines(conf_text):
         yield {key.lower(): quoted or plain for key, quoted, plain in _FIELD.findall(line)}
 
 
@@ -42,11 +42,11 @@ def gpu_kinds(conf_text: str, nodes: frozenset[str]) -> tuple[str, ...]:
         if names == ("DEFAULT",):
             default = given
         elif not nodes.isdisjoint(names):
-            return tuple(kind for part in given.lower().split(",") if (kind := _kind(part)))
+            return tuple(kind for part in given.lower().split(",") if (kind := _gpu_type(part)))
     return ()
 
 
-def _kind(gres: str) -> str:
+def _gpu_type(gres: str) -> str:
     """Return the type of `gpu:h100:4` or `gpu:3090:4`; empty for `gpu:4`, and for other resources."""
     match = _KIND.match(gres)
     kind = match[1].rstrip(":(") if match else ""
@@ -55,7 +55,7 @@ def _kind(gres: str) -> str:
 
 def _with_included(conf: Path, left: list[int]) -> Iterator[str]:
     """Yield the lines of a file and of its included files, of which `left` more may be read."""
-    for line in _lines(read_bytes(conf).decode("utf-8", "replace")):
+    for line in _conf_lines(read_bytes(conf).decode("utf-8", "replace")):
         included = _INCLUDE.fullmatch(line)
         if not included:
             yield line
@@ -65,7 +65,7 @@ def _with_included(conf: Path, left: list[int]) -> Iterator[str]:
                 yield from _with_included(conf.parent / included[1], left)
 
 
-def _lines(conf_text: str) -> Iterator[str]:
+def _conf_lines(conf_text: str) -> Iterator[str]:
     """Yield lines as Slurm reads them: without comments, and joined where one ends with a backslash."""
     begun = ""
     for line in lines(conf_text):

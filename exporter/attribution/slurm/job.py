@@ -112,7 +112,7 @@ def parse_job(text: str) -> Job | None:
     own = _FREE.split(text[user.end() :], maxsplit=1)[0]
     groups = list(_GROUP.finditer(own))
     try:  # Slurm's local time, or `Unknown`
-        start = UnixTime(time.mktime(time.strptime(_value(own, "StartTime"), "%Y-%m-%dT%H:%M:%S")))
+        start = UnixTime(time.mktime(time.strptime(_field_value(own, "StartTime"), "%Y-%m-%dT%H:%M:%S")))
     except (ValueError, OverflowError):
         start = None
     return Job(
@@ -123,20 +123,20 @@ def parse_job(text: str) -> Job | None:
         het_offset=_number_of(head, "HetJobOffset"),
         name=bounded(name),
         user=bounded(user["user"]),
-        account=_value(own, "Account"),
-        partition=_value(own, "Partition"),
-        qos=_value(own, "QOS"),
-        state=_value(own, "JobState"),
-        time_limit_seconds=duration(_value(own, "TimeLimit")),
+        account=_field_value(own, "Account"),
+        partition=_field_value(own, "Partition"),
+        qos=_field_value(own, "QOS"),
+        state=_field_value(own, "JobState"),
+        time_limit_seconds=duration(_field_value(own, "TimeLimit")),
         start_time=start,
-        node_count=natural(_value(own, "NumNodes").partition("-")[0]),
-        task_count=natural(_value(own, "NumTasks").partition("-")[0]),
-        restarts=natural(_value(own, "Restarts")),
+        node_count=natural(_field_value(own, "NumNodes").partition("-")[0]),
+        task_count=natural(_field_value(own, "NumTasks").partition("-")[0]),
+        restarts=natural(_field_value(own, "Restarts")),
         gres=None
         if not groups and _MAY_HAVE_GRES.search(text)
         else tuple(each for group in groups for each in node_gres(frozenset(hosts(group["nodes"])), group["gres"])),
         parts=bool(_PARTS.search(text)),
-        node_list=_value(own, "NodeList", _MANY),
+        node_list=_field_value(own, "NodeList", _MANY),
     )
 
 
@@ -156,7 +156,7 @@ def _number_of(head: re.Match[str], key: str) -> str:
     return match[1] if match else ""
 
 
-def _value(text: str, key: str, limit: int = 256) -> str:
+def _field_value(text: str, key: str, limit: int = 256) -> str:
     match = re.search(rf" {key}=(\S*)", text)
     return bounded(match[1], limit) if match and match[1] not in ("(null)", "N/A") else ""
 
@@ -176,7 +176,7 @@ def node_gres(nodes: frozenset[str], text: str) -> Iterator[NodeGres]:
 
 def indices(text: str) -> tuple[int, ...]:
     """Parse `0-1,3`."""
-    return tuple(int(number) for number in _numbers(text[:_MANY], _MANY_GPUS))
+    return tuple(int(number) for number in _expand_numbers(text[:_MANY], _MANY_GPUS))
 
 
 def hosts(text: str) -> tuple[str, ...]:
@@ -199,12 +199,12 @@ def _host_names(text: str) -> list[str]:
     """Parse one entry of a list: each bracket stands for any of its numbers."""
     found = [""]
     for part in _HOST_PART.finditer(text):
-        ends = [part[1]] if part[1] else list(_numbers(part[2], _MANY // max(1, len(found))))
+        ends = [part[1]] if part[1] else list(_expand_numbers(part[2], _MANY // max(1, len(found))))
         found = [before + end for before in found for end in ends]
     return found
 
 
-def _numbers(text: str, left: int = _MANY) -> Iterator[str]:
+def _expand_numbers(text: str, left: int = _MANY) -> Iterator[str]:
     for match in _RANGE.finditer(text):
         first, last = match[1], match[2] or match[1]
         count = int(last) - int(first) + 1

@@ -188,10 +188,10 @@ class Jobs:
     def at(self, index: ProcessIndex, now: MonotonicTime) -> JobOwnersSnapshot:
         """Return the same jobs to all sources of one sampling cycle."""
         if index.cycle != self._cycle:
-            self._last, self._cycle = self._join(index, now), index.cycle
+            self._last, self._cycle = self._join_jobs(index, now), index.cycle
         return self._last
 
-    def _join(self, index: ProcessIndex, now: MonotonicTime) -> JobOwnersSnapshot:
+    def _join_jobs(self, index: ProcessIndex, now: MonotonicTime) -> JobOwnersSnapshot:
         slurm, node = self.slurm, self.slurm.node
         jobs = JobOwnersSnapshot(sluids=node.sluids, ended=slurm.ended())
         running = [
@@ -199,15 +199,15 @@ class Jobs:
             for group in index.groups
             if (job := jobs.cgroup_of(group.cgroup)) and job not in jobs.ended
         ]
-        environs, claimed = self._claimed(index, running)
+        environs, claimed = self._claimed_jobs(index, running)
         untracked = {pid: job for pid, job in claimed.items() if job not in jobs.ended}
         self._untracked = {environs[pid].job.id: environs[pid] for pid in reversed(untracked)}
         everyone = {*(each.job for each in running), *untracked.values(), *slurm.present()}
         allocations, conflicts, unresolved = job_allocations(
-            {job: slurm.allocations(job, self._variables(job)) for job in everyone}, index.devices
+            {job: slurm.allocations(job, self._job_variables(job)) for job in everyone}, index.devices
         )
-        inferred = _inferred(index, environs, allocations)
-        attributed, taken = _unattributed_processes(index, {*untracked, *inferred}, allocations, self._user)
+        inferred = _infer_jobs(index, environs, allocations)
+        attributed, taken = _unattributed_processes(index, {*untracked, *inferred}, allocations, self._job_user)
         inferred = {**inferred, **attributed}
         trust = dict.fromkeys((job for job, each in allocations.items() if each.low_trust), LOW)
         trust |= dict.fromkeys(untracked.values(), LOW) | dict.fromkeys(inferred.values(), INFERRED)
@@ -221,9 +221,9 @@ class Jobs:
         slurm.noticed({job for job in seen if job.isdecimal()}, parents)
         recent = self._first.recent(everyone, now)
         waiting = {job for job in recent if slurm.job(job) is None and slurm.pending(job)}
-        users, steps = _users(running), _steps(running)
+        users, steps = _users_by_job(running), _steps_by_job(running)
         owners = {
-            job: job_owner(job, slurm.job(job), self._variables(job), users.get(job, "") or node.users.get(job, ""))
+            job: job_owner(job, slurm.job(job), self._job_variables(job), users.get(job, "") or node.users.get(job, ""))
             for job in everyone - waiting
         }
         return replace(
@@ -233,18 +233,18 @@ class Jobs:
             allocations=allocations,
             cgroups={each.job: each.cgroup.job_path for each in running if each.cgroup.job_path} | dict(node.cgroups),
             info={
-                owner: job_info(slurm.job(job), self._variables(job), steps.get(job, ""), trust.get(job, EXACT))
+                owner: job_info(slurm.job(job), self._job_variables(job), steps.get(job, ""), trust.get(job, EXACT))
                 for job, owner in owners.items()
             },
-            conflicts=Counter(conflicts) + taken + self._conflicts(running, allocations),
+            conflicts=Counter(conflicts) + taken + self._count_conflicts(running, allocations),
             unresolved=unresolved,
         )
 
-    def _claimed(
+    def _claimed_jobs(
         self, index: ProcessIndex, running: Sequence[_Running]
     ) -> tuple[Mapping[int, JobVariables], Mapping[int, str]]:
         """Return the variables of processes outside the cgroups of jobs, and the jobs that they may name."""
-        tracked = _users(running)
+        tracked = _users_by_job(running)
         present = self.slurm.node.present or running
         readable = [group for group in index.groups if _is_untracked(group.cgroup)] if present else []
         environs = self.environments.of({pid: index.hosts[pid].start_time for group in readable for pid in group.pids})
@@ -252,10 +252,10 @@ class Jobs:
         return environs, {  # an environment is the user's text: it may not name another user's job
             pid: job
             for pid, job, user in named
-            if user in ("", "root") or (self._user(job) or tracked.get(job, "")) in ("", user)
+            if user in ("", "root") or (self._job_user(job) or tracked.get(job, "")) in ("", user)
         }
 
-    def _conflicts(self, running: Iterable[_Running], allocations: Mapping[str, JobAllocation]) -> Counter[str]:
+    def _count_conflicts(self, running: Iterable[_Running], allocations: Mapping[str, JobAllocation]) -> Counter[str]:
         """Return conflicts by source: jobs with the same GPU, which slurmctld is asked about, and jobs elsewhere."""
         contest = contested({job: each for job, each in allocations.items() if not self.slurm.pending(job)})
         self.slurm.contest({job for jobs in contest.values() for job in jobs})
@@ -263,12 +263,12 @@ class Jobs:
         elsewhere = (allocations[job].source for job, uuid in used if uuid not in allocations[job].targets)
         return Counter({STEPS: len(contest)}) + Counter(elsewhere)
 
-    def _user(self, job: str) -> str:
+    def _job_user(self, job: str) -> str:
         """Return the user of a job by Slurm or the kernel; empty where neither reports it."""
         known = self.slurm.job(job)
         return known.user if known else self.slurm.node.users.get(job, "")
 
-    def _variables(self, job: str) -> JobVariables | None:
+    def _job_variables(self, job: str) -> JobVariables | None:
         return self.slurm.node.job_environ.get(job) or self._untracked.get(job)
 
 
@@ -277,7 +277,7 @@ def _is_untracked(cgroup: Cgroup) -> bool:
     return cgroup.of_host and not cgroup.delegated and (not cgroup.unit or cgroup.unit.endswith(_SLURMD))
 
 
-def _inferred(
+def _infer_jobs(
     index: ProcessIndex, environs: Mapping[int, JobVariables], allocations: Mapping[str, JobAllocation]
 ) -> Mapping[int, str]:
     """Return slurmd's processes that name no job, each with the only job that the prolog's files put on its GPUs."""
@@ -322,7 +322,7 @@ def _unattributed_processes(
     return found, conflicts
 
 
-def _users(running: Iterable[_Running]) -> Mapping[str, str]:
+def _users_by_job(running: Iterable[_Running]) -> Mapping[str, str]:
     """Return the user of each job's processes; root only if there is no other."""
     found: dict[str, set[str]] = defaultdict(set)
     for each in running:
@@ -330,7 +330,7 @@ def _users(running: Iterable[_Running]) -> Mapping[str, str]:
     return {job: min(users - {"root", ""} or users) for job, users in found.items()}
 
 
-def _steps(running: Iterable[_Running]) -> Mapping[str, str]:
+def _steps_by_job(running: Iterable[_Running]) -> Mapping[str, str]:
     """Return the step of each job's processes, if they have one in common."""
     found: dict[str, set[str]] = defaultdict(set)
     for each in running:

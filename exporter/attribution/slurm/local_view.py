@@ -194,7 +194,7 @@ def job_cgroups(cgroupfs: Path, also: Iterable[str] = ()) -> Mapping[str, str]:
     """Return the cgroups by job id or SLUID, as paths under the mount. `also` are more parents of job cgroups."""
     found: dict[str, str] = {}
     for mount in mounts(cgroupfs):
-        for parent in {*_parents(mount), *also}:
+        for parent in {*_parent_cgroups(mount), *also}:
             for name in folders(f"{mount}{parent}"):
                 path = f"{parent}/{name}"
                 seen = parse_path(path)
@@ -206,7 +206,7 @@ def job_cgroups(cgroupfs: Path, also: Iterable[str] = ()) -> Mapping[str, str]:
 def processes(cgroupfs: Path, job_path: str) -> tuple[int, ...]:
     """Return the pids in the job's cgroup and below, in the hierarchy that has it."""
     for mount in mounts(cgroupfs):
-        pids = [pid for folder, _, files in os.walk(f"{mount}{job_path}") for pid in _pids(folder, files)]
+        pids = [pid for folder, _, files in os.walk(f"{mount}{job_path}") for pid in _folder_pids(folder, files)]
         if pids:
             return tuple(pids[:_MAX_PROCESSES])
     return ()
@@ -218,7 +218,7 @@ def occupied(cgroupfs: Path, job_path: str) -> bool:
         events = read_text(f"{mount}{job_path}/cgroup.events")
         if "populated 1" in events:
             return True
-        if not events and any(_pids(folder, files) for folder, _, files in os.walk(f"{mount}{job_path}")):
+        if not events and any(_folder_pids(folder, files) for folder, _, files in os.walk(f"{mount}{job_path}")):
             return True  # version 1 has no such file
     return False
 
@@ -229,7 +229,7 @@ def runs_program(cgroupfs: Path, procfs: Path, job_path: str) -> bool:
         not _is_helper(procfs / str(pid), parse_path(folder).step)
         for mount in mounts(cgroupfs)
         for folder, _, files in os.walk(f"{mount}{job_path}")
-        for pid in _pids(folder, files)
+        for pid in _folder_pids(folder, files)
     )
 
 
@@ -255,7 +255,7 @@ def job_of_sluid(cgroupfs: Path, procfs: Path, job_path: str) -> str:
     return ""
 
 
-def _parents(mount: str) -> Iterator[str]:
+def _parent_cgroups(mount: str) -> Iterator[str]:
     """Yield slurmstepd.scope in the root or in any slice (CgroupSlice may move it), and the users of version 1."""
     for top in folders(mount):
         if top.endswith("slurmstepd.scope"):
@@ -266,7 +266,7 @@ def _parents(mount: str) -> Iterator[str]:
             yield from (f"/{top}/{name}" for name in folders(f"{mount}/{top}") if name.startswith("uid_"))
 
 
-def _pids(folder: str, files: list[str]) -> list[int]:
+def _folder_pids(folder: str, files: list[str]) -> list[int]:
     if "cgroup.procs" not in files:
         return []
     try:

@@ -141,8 +141,8 @@ def read(folder: Path) -> PrologFiles:
     found: dict[str, list[MappedDevice]] = defaultdict(list)
     noted: dict[str, JobFile] = {}
     written: dict[str, UnixTime] = {}
-    owners = _owners(folder)
-    for name, status in sorted(_listed(folder, owners).items()):
+    owners = _trusted_users(folder)
+    for name, status in sorted(_list_files(folder, owners).items()):
         try:
             content = read_regular(folder / name, _MAX_BYTES, owners)
         except OSError:  # the epilog was quicker, or it is a link
@@ -172,12 +172,12 @@ def read(folder: Path) -> PrologFiles:
     )
 
 
-def _owners(folder: Path) -> frozenset[int]:
+def _trusted_users(folder: Path) -> frozenset[int]:
     """Return the users whose files count. Raises OSError."""
     return frozenset({0, os.geteuid(), folder.stat().st_uid})
 
 
-def _listed(folder: Path, owners: Collection[int]) -> Mapping[str, os.stat_result]:
+def _list_files(folder: Path, owners: Collection[int]) -> Mapping[str, os.stat_result]:
     """Return the files of the owners with known names. Raises OSError."""
     found: dict[str, os.stat_result] = {}
     of_others = 0
@@ -209,7 +209,7 @@ class MappingFolder:
     def read(self) -> PrologFiles:
         """Raises OSError."""
         # They change whenever a file does: epilogs put new files in place, prologs add lines.
-        listed = _listed(self._folder, _owners(self._folder)).items()
+        listed = _list_files(self._folder, _trusted_users(self._folder)).items()
         signatures = frozenset((name, at.st_ino, at.st_size, at.st_mtime_ns) for name, at in listed)
         if signatures != self._signatures:
             before, changed = self._files, self._folder.stat().st_mtime

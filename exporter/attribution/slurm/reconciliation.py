@@ -182,11 +182,11 @@ class Reconciliation:
             job for job in doubtful if now - self._checked_at(job) >= min(RECHECK_SECONDS, (now - self._lost_at) / 2)
         }
         asked |= {job for job in ended if job in steps.jobs or job not in left} - lost  # they may be back
-        contained = bool(asked) and self._steps_visible and "Contain" in self._setting("PrologFlags")
+        contained = bool(asked) and self._steps_visible and "Contain" in self._slurm_setting("PrologFlags")
         for job in sorted(sorted(asked), key=self._checked_at)[:MAX_ASKED]:
             if not self._controller_away:
                 self._checked[job] = now
-            why = self._why(job, contained=contained and job not in steps.jobs and job in silent)
+            why = self._why_ended(job, contained=contained and job not in steps.jobs and job in silent)
             if why:
                 ended[job] = Ended(why, job not in silent, asked_at)
             elif why is not None:
@@ -208,7 +208,7 @@ class Reconciliation:
     def _checked_at(self, job: str) -> MonotonicTime:
         return self._checked.get(job, NEVER)
 
-    def _why(self, job: str, *, contained: bool) -> str | None:
+    def _why_ended(self, job: str, *, contained: bool) -> str | None:
         """Return why a job has ended here; empty if it has not; None if slurmctld is unreachable in this round.
 
         `contained`: if the job ran, it would have a step and a program.
@@ -223,10 +223,10 @@ class Reconciliation:
             if not runs(known.state):
                 return f"slurmctld says {known.state}"
             return f"slurmctld says it runs on {known.node_list[:_SHOWN_NODES]}" if self._elsewhere(known) else ""
-        hidden = "jobs" in self._setting("PrivateData")
+        hidden = "jobs" in self._slurm_setting("PrivateData")
         return "slurmd and slurmctld do not know it" if contained or not hidden else ""
 
-    def _setting(self, name: str) -> str:
+    def _slurm_setting(self, name: str) -> str:
         if self._clock() - self._settings_at >= SETTINGS_SECONDS:
             self._settings_at = self._clock()
             try:

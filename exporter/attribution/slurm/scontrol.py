@@ -157,38 +157,38 @@ def parse_jobs(answer: bytes) -> Mapping[str, Job]:
     except RecursionError:
         raise ValueError("nested without end") from None
     fields = cast("Document", document if isinstance(document, dict) else {})
-    found = (_job(each) for each in parts(fields, "jobs"))
+    found = (_parse_fields(each) for each in parts(fields, "jobs"))
     return {job.id: job for job in found if job.id}
 
 
-def _job(fields: Document) -> Job:
-    limit, start = _number(fields, "time_limit"), _number(fields, "start_time")
-    array, het = _number(fields, "array_job_id"), _number(fields, "het_job_id")
+def _parse_fields(fields: Document) -> Job:
+    limit, start = _field_number(fields, "time_limit"), _field_number(fields, "start_time")
+    array, het = _field_number(fields, "array_job_id"), _field_number(fields, "het_job_id")
     node_list, state = text(fields, "nodes", _LONGEST), fields.get("job_state")
     state = state if isinstance(state, str) else next(iter(items(state)), "")
     return Job(
-        id=_id(_number(fields, "job_id")),
+        id=_id_text(_field_number(fields, "job_id")),
         user=text(fields, "user_name"),
         account=text(fields, "account"),
         partition=text(fields, "partition"),
         name=text(fields, "name"),
         qos=text(fields, "qos"),
-        array_job=_id(array) if array else "",
-        array_task=_id(_number(fields, "array_task_id")) if array else "",
-        het_job=_id(het) if het else "",
-        het_offset=_id(_number(fields, "het_job_offset")) if het else "",
+        array_job=_id_text(array) if array else "",
+        array_task=_id_text(_field_number(fields, "array_task_id")) if array else "",
+        het_job=_id_text(het) if het else "",
+        het_offset=_id_text(_field_number(fields, "het_job_offset")) if het else "",
         state=bounded(state) if isinstance(state, str) else "",
         time_limit_seconds=limit * 60.0 if limit else None,
         start_time=UnixTime(float(start)) if start else None,
-        node_count=_number(fields, "node_count") or len(hosts(node_list)) or None,
-        task_count=_number(fields, "tasks") or None,
-        restarts=_number(fields, "restart_cnt"),
-        gres=_gres(fields, hosts(node_list)),
+        node_count=_field_number(fields, "node_count") or len(hosts(node_list)) or None,
+        task_count=_field_number(fields, "tasks") or None,
+        restarts=_field_number(fields, "restart_cnt"),
+        gres=_parse_gres(fields, hosts(node_list)),
         node_list=node_list,
     )
 
 
-def _gres(fields: Document, nodes: tuple[str, ...]) -> tuple[NodeGres, ...] | None:
+def _parse_gres(fields: Document, nodes: tuple[str, ...]) -> tuple[NodeGres, ...] | None:
     """Return the GRES of each node; None if some are missing although GPUs are allocated."""
     gres = [each for each in items(fields.get("gres_detail")) if isinstance(each, str)]
     if not gres:
@@ -200,7 +200,7 @@ def _gres(fields: Document, nodes: tuple[str, ...]) -> tuple[NodeGres, ...] | No
     )
 
 
-def _number(fields: Document, key: str) -> int | None:
+def _field_number(fields: Document, key: str) -> int | None:
     """Return a plain number, or that of `{"set": true, "infinite": false, "number": 7}` as newer versions write it."""
     value = fields.get(key)
     if isinstance(value, dict):
@@ -209,7 +209,7 @@ def _number(fields: Document, key: str) -> int | None:
     return count(value)
 
 
-def _id(number: int | None) -> str:
+def _id_text(number: int | None) -> str:
     return "" if number is None else str(number)
 
 
@@ -263,11 +263,11 @@ class ShowJob:
 
     def _by_text(self, job: str, *options: str) -> Job | None:
         """Ask by text. The id of a first array element or component is also that of the whole: all are listed."""
-        answer = self._show(job, *options)
+        answer = self._show_job(job, *options)
         shown = answer.output.decode("utf-8", "replace")
         found = parse_job(shown)
         if found is None and (name := part_name(shown, job)):
-            found = parse_job(self._show(name, *options).output.decode("utf-8", "replace"))
+            found = parse_job(self._show_job(name, *options).output.decode("utf-8", "replace"))
         if found is not None and found.id == job:
             return found
         return self._by_squeue(job) if shown.strip() else None
@@ -283,10 +283,18 @@ class ShowJob:
             fields = [bounded(field) for field in line.split("|")]
             if len(fields) == _SQUEUE_FIELDS and fields[0] == job:
                 _, user, account, partition, qos, state = fields
-                return Job(job, _known(user), _known(account), partition, qos=_known(qos), state=state, gres=None)
+                return Job(
+                    job,
+                    _known_text(user),
+                    _known_text(account),
+                    partition,
+                    qos=_known_text(qos),
+                    state=state,
+                    gres=None,
+                )
         return None
 
-    def _show(self, job: str, *options: str) -> program.CompletedProgram:
+    def _show_job(self, job: str, *options: str) -> program.CompletedProgram:
         answer = self._run(self._command, "--local", "-o", *options, "show", "job", job)
         if answer.status and not answer.cut and _UNKNOWN not in answer.errors:
             message = answer.errors.decode("utf-8", "replace").strip()[:200]
@@ -297,5 +305,5 @@ class ShowJob:
         return run(*command, timeout=self._timeout)
 
 
-def _known(value: str) -> str:
+def _known_text(value: str) -> str:
     return "" if value in ("(null)", "N/A") else value

@@ -59,9 +59,9 @@ class Slurm:
         self._reconciliation: Reconciliation | None = None
         self._ended: BackgroundSource[Mapping[str, Ended]] | None = None
         if site.scontrol:
-            self._job_cache = JobCache(ask, delay=self._delay, clock=clock)
-            self._gpu_cache = JobCache(with_gpus or ask, delay=self._delay, clock=clock)
-            rounds = Reconciliation(Scontrol(site.scontrol, site.procfs), ask, self._elsewhere, clock)
+            self._job_cache = JobCache(ask, delay=self._question_delay, clock=clock)
+            self._gpu_cache = JobCache(with_gpus or ask, delay=self._question_delay, clock=clock)
+            rounds = Reconciliation(Scontrol(site.scontrol, site.procfs), ask, self._is_elsewhere, clock)
             self._reconciliation = rounds
             self._ended = BackgroundSource(
                 rounds.check, {}, name="slurm-steps", interval=lambda _: rounds.pause, clock=clock
@@ -109,7 +109,7 @@ class Slurm:
         detailed = self._gpu_cache.jobs.get(job) if self._gpu_cache else None
         if cached and detailed and cached.gres is None:
             cached = replace(cached, gres=detailed.gres)
-        files = self._files()
+        files = self._prolog_files()
         noted = files.jobs.get(job)
         known = cached or noted
         if known is None or noted is None:
@@ -147,19 +147,19 @@ class Slurm:
         node = self.node
         if not node.present:  # gres.conf has not been read: what an index means is not known yet
             return frozenset()
-        return (self._files().devices.keys() | (node.cgroups.keys() - node.finished_jobs)) - self.ended()
+        return (self._prolog_files().devices.keys() | (node.cgroups.keys() - node.finished_jobs)) - self.ended()
 
     def ended(self) -> AbstractSet[str]:
         """Return the jobs that have no allocation here any more, although they left something."""
         checked = self._ended.answer.value if self._ended else dict[str, Ended]()
-        silent, files = self.node.silent, self._files()
+        silent, files = self.node.silent, self._prolog_files()
         gone = {job for job, each in checked.items() if each.left_programs or job in silent}
         again = {job for job in gone if files.written.get(job, EPOCH) > checked[job].asked_at}
         return (gone - again) | files.old
 
     def ends(self) -> Mapping[str, UnixTime]:
         """Return the ends of the last jobs, by the files of the prolog."""
-        return self._files().ended
+        return self._prolog_files().ended
 
     def contest(self, jobs: AbstractSet[str]) -> None:
         """Have slurmctld asked about jobs with the same GPU that do not share it."""
@@ -173,15 +173,15 @@ class Slurm:
         """
         view = self.node
         own = view.job_environ.get(job) or job_environ
-        by_environ = own and (own.devices or tuple(_device(view.devices, index) for index in own.gpus))
+        by_environ = own and (own.devices or tuple(_device_name(view.devices, index) for index in own.gpus))
         known = self.job(job)
-        mapped = self._files().devices.get(job)
+        mapped = self._prolog_files().devices.get(job)
         found: dict[str, Allocation | None] = {
             MAPPING: {name: None for each in mapped if (name := _mapped_device(view.devices, each))}
             if mapped
             else None,
             PROGRAM: view.constrained.get(job),
-            SCONTROL: self._scheduled(known, view.devices) if known else None,
+            SCONTROL: self._scheduled_allocation(known, view.devices) if known else None,
             ENVIRON: dict.fromkeys(by_environ) if by_environ else None,
         }
         return {source: allocated for source, allocated in found.items() if allocated is not None}
@@ -191,7 +191,7 @@ class Slurm:
     ) -> tuple[SourceHealth, ...]:
         """Return the health of one source, if it is read; `unresolved` is its number of unknown devices."""
         view = self.node
-        if not (view.evident or self._files().devices):  # the files are read before the node is read anew
+        if not (view.evident or self._prolog_files().devices):  # the files are read before the node is read anew
             return ()
         if source == STEPS and self._ended:
             return (replace(self._ended.health(STEPS, now, conflicts.get(STEPS, 0)), stale=len(self.ended())),)
@@ -210,11 +210,11 @@ class Slurm:
         return (replace(found, conflicts=conflicts.get(source, 0), unresolved=missing),)
 
     def _read_node(self) -> NodeView:
-        files = self._files()
+        files = self._prolog_files()
         self._local.add_names(files.nodes)
         self._local.evident = self._local.evident or bool(files.old)
         view = self._local.read(files.devices.keys(), self.job)
-        present = self._files().devices.keys() | (view.cgroups.keys() - view.finished_jobs)
+        present = self._prolog_files().devices.keys() | (view.cgroups.keys() - view.finished_jobs)
         if self._reconciliation and self._ended:
             due = self._reconciliation.watch(present | self._noticed, view.silent - view.finished_jobs)
             if due:
@@ -226,7 +226,7 @@ class Slurm:
         """Have slurmctld asked about jobs that the prolog does not describe, and for what no other source reports."""
         if not self._job_cache or not self._gpu_cache or not self._mapping_was_read:
             return
-        files, known = self._files(), self._job_cache.jobs
+        files, known = self._prolog_files(), self._job_cache.jobs
         asked = jobs - files.complete - self.ended()  # one that comes back is asked about anew
         self._job_cache.want(asked)
         located = files.devices.keys() | view.constrained.keys()
@@ -238,20 +238,20 @@ class Slurm:
         """Return whether the prolog's files were read or cannot be. Before, slurmctld would be asked for it."""
         return self._mapping is None or self._mapping.answer.success or bool(self._mapping.answer.error)
 
-    def _delay(self, job: str) -> float:
+    def _question_delay(self, job: str) -> float:
         """Return the seconds to wait before slurmctld is asked, so that the nodes of a large job ask in turn."""
-        known = self._files().jobs.get(job) or (self._job_cache.jobs.get(job) if self._job_cache else None)
+        known = self._prolog_files().jobs.get(job) or (self._job_cache.jobs.get(job) if self._job_cache else None)
         others = (known.node_count or 1) - 1 if known else 0
         return self._spread * min(SPREAD_SECONDS, others / NODES_PER_SECOND)
 
-    def _elsewhere(self, job: Job) -> bool:
+    def _is_elsewhere(self, job: Job) -> bool:
         """Return whether the job's node list leaves this node out, by a name that Slurm has used for this node."""
         names = self._local.names
         known = self._job_cache.jobs.values() if self._job_cache else ()
         certain = self._local.slurm_names or any(each.node_list and each.runs_on(names) for each in known)
         return bool(certain) and not job.runs_on(names)
 
-    def _files(self) -> PrologFiles:
+    def _prolog_files(self) -> PrologFiles:
         """Return the prolog's files; for LAST_KNOWN_SECONDS also after they could be read."""
         if not self._mapping:
             return PrologFiles()
@@ -259,7 +259,7 @@ class Slurm:
         known = answer.success or self._clock() - answer.at <= LAST_KNOWN_SECONDS
         return answer.value if known else PrologFiles()
 
-    def _scheduled(self, job: Job, devices: tuple[DeviceName | None, ...]) -> Allocation | None:
+    def _scheduled_allocation(self, job: Job, devices: tuple[DeviceName | None, ...]) -> Allocation | None:
         if not runs(job.state):
             return {}
         here = job.allocation_on(self._local.names)
@@ -269,17 +269,17 @@ class Slurm:
         for each in here:
             shared = each.name != "gpu" and len(each.indices) > 0
             part = each.amount / len(each.indices) if shared else None
-            found |= {_device(devices, index): part for index in each.indices}
+            found |= {_device_name(devices, index): part for index in each.indices}
         return found
 
 
 def _mapped_device(devices: tuple[DeviceName | None, ...], mapped: MappedDevice) -> DeviceName | None:
     if mapped.device:
         return mapped.device
-    found = _device(devices, mapped.index) if mapped.index is not None else None
+    found = _device_name(devices, mapped.index) if mapped.index is not None else None
     return found._replace(gpu_instance=mapped.gpu_instance) if found and mapped.gpu_instance is not None else found
 
 
-def _device(devices: tuple[DeviceName | None, ...], index: int) -> DeviceName:
+def _device_name(devices: tuple[DeviceName | None, ...], index: int) -> DeviceName:
     """Return the device of a GRES index; without one in gres.conf, a name that no device of this node has."""
     return gres.by_index(devices, index) or DeviceName(claimed=f"gres/gpu:{index}")

@@ -40,19 +40,19 @@ class NvmlDriver(Driver):
             session.close()
 
     def devices(self) -> tuple[Device, ...]:
-        session = self._opened()
+        session = self._open_session()
         found = session.run(None, enumerate_devices, session, self._apart)
         self.refused = session.refused
         return found
 
     def call(self, function: str, *args: Any) -> Any:
-        return self._opened().run(None, self._library.bound, function, *args)
+        return self._open_session().run(None, self._library.bound, function, *args)
 
     def events(self, timeout: float) -> tuple[XidEvent, ...]:
-        session = self._opened()
+        session = self._open_session()
         return session.run(None, session.feed.wait, session.gpus, timeout, session.closed)
 
-    def _opened(self) -> Session:
+    def _open_session(self) -> Session:
         session = self._session
         if session is None:
             raise DriverGoneError("the driver is not open", "UNINITIALIZED")

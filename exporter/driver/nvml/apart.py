@@ -49,16 +49,18 @@ class Apart:
             earlier = self._out.get(index)
             if earlier and not earlier.is_set():
                 continue
-            asked[index] = _ask(index, question, answers)
-            while index not in found and _take(answers, found, NEXT_AFTER_SECONDS):
+            asked[index] = _start_question(index, question, answers)
+            while index not in found and _take_answer(answers, found, NEXT_AFTER_SECONDS):
                 pass
-        while len(found) < len(asked) and _take(answers, found, ANSWER_TIMEOUT_SECONDS):
+        while len(found) < len(asked) and _take_answer(answers, found, ANSWER_TIMEOUT_SECONDS):
             pass
         self._out.update((index, returned) for index, returned in asked.items() if index not in found)
-        return {index: found.get(index) or _hung(index) for index in questions}
+        return {index: found.get(index) or _hung_failure(index) for index in questions}
 
 
-def _ask(index: int, question: Callable[[], T], answers: SimpleQueue[tuple[int, Callable[[], T]]]) -> threading.Event:
+def _start_question(
+    index: int, question: Callable[[], T], answers: SimpleQueue[tuple[int, Callable[[], T]]]
+) -> threading.Event:
     """Ask on a thread of its own; what is returned is set once the answer is there."""
     returned = threading.Event()
 
@@ -74,7 +76,9 @@ def _ask(index: int, question: Callable[[], T], answers: SimpleQueue[tuple[int, 
     return returned
 
 
-def _take(answers: SimpleQueue[tuple[int, Callable[[], T]]], found: dict[int, Callable[[], T]], seconds: float) -> bool:
+def _take_answer(
+    answers: SimpleQueue[tuple[int, Callable[[], T]]], found: dict[int, Callable[[], T]], seconds: float
+) -> bool:
     """Wait for one more answer."""
     try:
         index, answer = answers.get(timeout=seconds)
@@ -84,7 +88,7 @@ def _take(answers: SimpleQueue[tuple[int, Callable[[], T]]], found: dict[int, Ca
     return True
 
 
-def _hung(index: int) -> Callable[[], NoReturn]:
+def _hung_failure(index: int) -> Callable[[], NoReturn]:
     def fail() -> NoReturn:
         raise HungError(f"GPU {index}: no answer within {ANSWER_TIMEOUT_SECONDS:g} s")
 

@@ -27,7 +27,7 @@ from exporter.driver.interface import (
 _UNUSED = "ctypes.util"
 
 
-def _loaded() -> ModuleType:
+def _load_binding() -> ModuleType:
     if _UNUSED in sys.modules:
         return importlib.import_module("pynvml")
     stand_in = ModuleType(_UNUSED)
@@ -46,7 +46,7 @@ def _find_library(name: str) -> str | None:
 
 
 # The binding ships no types; every use of it goes through this name.
-nvml: Final[Any] = _loaded()
+nvml: Final[Any] = _load_binding()
 
 SUCCESS = 0
 UNINITIALIZED = 1
@@ -112,25 +112,25 @@ def plain(answer: Any) -> Any:
     return plain(getattr(answer, "value", None))  # c_uint and its like; a pointer means nothing outside of C
 
 
-def _text(answer: bytes) -> str:
+def _decode_text(answer: bytes) -> str:
     return printable(answer.rstrip(b"\0").decode(errors="replace"))
 
 
-def _tuple(answer: Iterable[Any]) -> tuple[Any, ...]:
+def _convert_sequence(answer: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(plain(item) for item in answer)
 
 
-def _struct(answer: Any) -> Record:
+def _convert_struct(answer: Any) -> Record:
     kind: Any = answer.__class__
-    return Record(**{name: plain(getattr(answer, name)) for name in _names(kind)})
+    return Record(**{name: plain(getattr(answer, name)) for name in _field_names(kind)})
 
 
 @cache
-def _names(struct: Any) -> tuple[str, ...]:
+def _field_names(struct: Any) -> tuple[str, ...]:
     return tuple(entry[0] for entry in struct._fields_)
 
 
-def _friendly(answer: Any) -> Record:
+def _friendly_struct(answer: Any) -> Record:
     values: dict[str, Any] = answer.__dict__
     return Record(**{name: plain(value) for name, value in values.items()})
 
@@ -139,11 +139,11 @@ _PLAIN = frozenset({int, float})
 _CONVERTERS: Mapping[type[Any], Callable[[Any], Any]] = {
     bool:                    int,
     int:                     int,
-    bytes:                   _text,
-    list:                    _tuple,
-    tuple:                   _tuple,
-    ctypes.Array:            _tuple,
-    ctypes.Structure:        _struct,
-    ctypes.Union:            _struct,
-    nvml.nvmlFriendlyObject: _friendly,
+    bytes:                   _decode_text,
+    list:                    _convert_sequence,
+    tuple:                   _convert_sequence,
+    ctypes.Array:            _convert_sequence,
+    ctypes.Structure:        _convert_struct,
+    ctypes.Union:            _convert_struct,
+    nvml.nvmlFriendlyObject: _friendly_struct,
 }  # fmt: skip

@@ -33,23 +33,23 @@ def prepare(target: DeviceHandle, function: str, args: Sequence[Any]) -> Call:
     return target.guarded(partial(target.library.bound, function, *handle, *args))
 
 
-def _memory(target: DeviceHandle) -> Call:
+def _memory_call(target: DeviceHandle) -> Call:
     versions = (structs.MEMORY_V2, structs.MEMORY_V1)
     return structs.newer_or_older(*(structs.record(target, each) for each in versions))
 
 
-def _fabric(target: DeviceHandle) -> Call:
+def _fabric_call(target: DeviceHandle) -> Call:
     versions = (structs.FABRIC_V3, structs.FABRIC_V2)
     return structs.newer_or_older(*(structs.record(target, each) for each in versions))
 
 
-def _temperature(target: DeviceHandle, sensor: int = 0) -> Call:
+def _temperature_call(target: DeviceHandle, sensor: int = 0) -> Call:
     """The older call (before R570) is announced to go."""
     older = structs.number(target, "nvmlDeviceGetTemperature", UINT, sensor)
     return structs.newer_or_older(structs.record(target, structs.TEMPERATURE, sensor), older)
 
 
-def _activity(target: DeviceHandle, metrics: Sequence[int]) -> Call:
+def _gpm_call(target: DeviceHandle, metrics: Sequence[int]) -> Call:
     return partial(target.meter.read, tuple(metrics))
 
 
@@ -62,14 +62,14 @@ LISTS: Mapping[str, Callable[..., Call]] = {
     **{function: partial(processes, function=function) for function in _LISTS_OF_PROCESSES},
     "nvmlDeviceGetProcessUtilization": process_utilization,
     "nvmlDeviceGetSamples": samples,
-    "nvmlGpmMetricsGet": _activity,
+    "nvmlGpmMetricsGet": _gpm_call,
 }
 """Calls of several C functions, or of one more than once."""
 OTHERS: Mapping[str, Callable[..., Call]] = {
     "nvmlDeviceGetFieldValues": structs.field_values,
-    "nvmlDeviceGetMemoryInfo": _memory,
-    "nvmlDeviceGetTemperatureV": _temperature,
-    "nvmlDeviceGetGpuFabricInfoV": _fabric,
+    "nvmlDeviceGetMemoryInfo": _memory_call,
+    "nvmlDeviceGetTemperatureV": _temperature_call,
+    "nvmlDeviceGetGpuFabricInfoV": _fabric_call,
 }
 STRUCTS: Mapping[str, structs.Layout] = {
     "nvmlDeviceGetMarginTemperature": structs.MARGIN,

@@ -92,7 +92,7 @@ def enumerate_devices(session: Session, apart: Apart) -> tuple[Device, ...]:
     if count > _MAX_GPUS:
         raise DriverError(f"nvmlDeviceGetCount: {count} GPUs, which is implausible", "IMPLAUSIBLE")
     claimed: dict[str, int] = {}
-    questions = {index: partial(session.run, None, _gpu, session, index, claimed) for index in range(count)}
+    questions = {index: partial(session.run, None, _open_gpu, session, index, claimed) for index in range(count)}
     for index, answer in apart.ask_all(questions).items():
         try:
             found.append(_answer_or_shown(session, index, answer, claimed))
@@ -106,7 +106,7 @@ def enumerate_devices(session: Session, apart: Apart) -> tuple[Device, ...]:
         raise DriverGoneError(str(unknown[0]), unknown[0].code)
     session.shown = {gpu.index: gpu for gpu in found}
     session.gpus = {gpu.target.handle.value: gpu.uuid for gpu in found}
-    session.refused = _lost(failures, count) if failures else ()
+    session.refused = _lost_gpus(failures, count) if failures else ()
     session.retire({device.uuid for gpu in found for device in (gpu, *gpu.instances)})
     return tuple(found)
 
@@ -124,7 +124,7 @@ def _answer_or_shown(
         return known
 
 
-def _lost(failures: Sequence[tuple[int, DriverError]], count: int) -> tuple[tuple[int, str], ...]:
+def _lost_gpus(failures: Sequence[tuple[int, DriverError]], count: int) -> tuple[tuple[int, str], ...]:
     """Return index and code of the GPUs that are lost, without those that this process may not use.
 
     The driver says UNKNOWN of both: it is a loss where this process has device files of as many GPUs as there are.
@@ -152,25 +152,25 @@ def compute_slices(profile: str) -> int | None:
     return None if match is None else int(match["compute"] or match["gpu"])
 
 
-def _gpu(session: Session, index: int, claimed: dict[str, int]) -> NvmlDevice:
+def _open_gpu(session: Session, index: int, claimed: dict[str, int]) -> NvmlDevice:
     """A handle and a UUID make a GPU. What else describes it may be missing: it is read all the same."""
     library = session.library
-    handle = _address(library.handle("nvmlDeviceGetHandleByIndex", index))
+    handle = _handle_address(library.handle("nvmlDeviceGetHandleByIndex", index))
     uuid = library.bound("nvmlDeviceGetUUID", handle)
     if not uuid or claimed.setdefault(uuid, index) != index:  # series, owners and faults go by UUID
         uuid = f"{uuid}@{index}"
-    gpu = NvmlDevice(session, _target(session, uuid, handle), index, uuid)
+    gpu = NvmlDevice(session, _device_handle(session, uuid, handle), index, uuid)
     gpu.pci_bus_id = sysfs_address(getattr(gpu.told("nvmlDeviceGetPciInfo"), "busId", None) or "")
     gpu.minor = gpu.told("nvmlDeviceGetMinorNumber")
     mode = gpu.told("nvmlDeviceGetMigMode")
     if mode and mode[0]:
-        gpu.instances = tuple(_instances(session, gpu))
+        gpu.instances = tuple(_open_instances(session, gpu))
     else:
         gpu.target.instances.clear()
     return gpu
 
 
-def _instances(session: Session, gpu: NvmlDevice) -> Iterator[NvmlDevice]:
+def _open_instances(session: Session, gpu: NvmlDevice) -> Iterator[NvmlDevice]:
     slots = gpu.told("nvmlDeviceGetMaxMigDeviceCount") or 0
     if slots > _MAX_INSTANCES:
         log.warning("nvmlDeviceGetMaxMigDeviceCount: %d for %s, which is implausible", slots, gpu.uuid)
@@ -185,8 +185,10 @@ def _at_place(session: Session, gpu: NvmlDevice, place: int, slots: int) -> Nvml
     """The instance there; None where none is. Where the driver fails for a moment, the one that was there before."""
     known = gpu.target.instances
     try:
-        handle = _address(session.library.handle("nvmlDeviceGetMigDeviceHandleByIndex", gpu.target.handle, place))
-        found = known[place] = _instance(session, gpu, handle, slots)
+        handle = _handle_address(
+            session.library.handle("nvmlDeviceGetMigDeviceHandleByIndex", gpu.target.handle, place)
+        )
+        found = known[place] = _open_instance(session, gpu, handle, slots)
     except UnsupportedError:  # a place where no instance is, or one destroyed just now
         known.pop(place, None)
         return None
@@ -198,14 +200,14 @@ def _at_place(session: Session, gpu: NvmlDevice, place: int, slots: int) -> Nvml
     return found
 
 
-def _instance(session: Session, gpu: NvmlDevice, handle: ctypes.c_void_p, slots: int) -> NvmlDevice:
+def _open_instance(session: Session, gpu: NvmlDevice, handle: ctypes.c_void_p, slots: int) -> NvmlDevice:
     library = session.library
     uuid = library.bound("nvmlDeviceGetUUID", handle)
     if not uuid:
         raise DriverError("nvmlDeviceGetUUID: none of a MIG instance", "IMPLAUSIBLE")
     gpu_instance = library.bound("nvmlDeviceGetGpuInstanceId", handle)
     compute_instance = library.bound("nvmlDeviceGetComputeInstanceId", handle)
-    target = _target(session, uuid, handle, (gpu.target.handle, gpu_instance))
+    target = _device_handle(session, uuid, handle, (gpu.target.handle, gpu_instance))
     device = NvmlDevice(session, target, gpu.index, uuid)
     try:
         attributes = structs.record(target, structs.ATTRIBUTES)()
@@ -221,7 +223,7 @@ def _instance(session: Session, gpu: NvmlDevice, handle: ctypes.c_void_p, slots:
     return device
 
 
-def _target(
+def _device_handle(
     session: Session, uuid: str, handle: ctypes.c_void_p, instance_of: tuple[Any, int] | None = None
 ) -> DeviceHandle:
     """The device as it was met before in this session, with its buffers, or as a new one."""
@@ -238,7 +240,7 @@ def _target(
     return target
 
 
-def _address(handle: Any) -> ctypes.c_void_p:
+def _handle_address(handle: Any) -> ctypes.c_void_p:
     return ctypes.cast(handle, ctypes.c_void_p)
 
 

@@ -49,7 +49,7 @@ class Feed:
         self._names.update(gpus)
         try:
             self._watch(gpus)
-            return self._events(monotonic_time() + timeout, closed)
+            return self._wait_events(monotonic_time() + timeout, closed)
         except UnsupportedError:
             raise
         except DriverError:
@@ -75,13 +75,13 @@ class Feed:
             del self._watched[handle]
         new = gpus.keys() - self._watched.keys()
         if new:
-            self._meet({handle: gpus[handle] for handle in new}, self._set)
+            self._meet_gpus({handle: gpus[handle] for handle in new}, self._set)
         if not any(self._watched.values()):
             raise UnsupportedError("nvmlDeviceRegisterEvents: no GPU reports XIDs", "NOT_SUPPORTED")
 
-    def _meet(self, gpus: Mapping[int, str], event_set: ctypes.c_void_p) -> None:
+    def _meet_gpus(self, gpus: Mapping[int, str], event_set: ctypes.c_void_p) -> None:
         """Register them. One that hangs is registered once its call has returned; the others are heard meanwhile."""
-        questions = {each: partial(self._inside, self._register, ctypes.c_void_p(each), event_set) for each in gpus}
+        questions = {each: partial(self._inside, self._register_gpu, ctypes.c_void_p(each), event_set) for each in gpus}
         for handle, answer in self._apart.ask_all(questions).items():
             try:
                 self._watched[handle] = answer()
@@ -90,7 +90,7 @@ class Feed:
                     log.warning("XIDs of GPU %s are not heard: nvmlDeviceRegisterEvents hangs", gpus[handle])
                 self._unheard.add(handle)
 
-    def _register(self, handle: Any, event_set: Any) -> bool:
+    def _register_gpu(self, handle: Any, event_set: Any) -> bool:
         supported = ctypes.c_ulonglong()
         try:
             self._library.ask("nvmlDeviceGetSupportedEventTypes", handle, ctypes.byref(supported))
@@ -101,7 +101,7 @@ class Feed:
             return False
         return bool(wanted)
 
-    def _events(self, deadline: MonotonicTime, closed: Callable[[], bool]) -> tuple[XidEvent, ...]:
+    def _wait_events(self, deadline: MonotonicTime, closed: Callable[[], bool]) -> tuple[XidEvent, ...]:
         found: list[XidEvent] = []
         while len(found) < _MAX_EVENTS and not closed():
             started = monotonic_time()

@@ -53,7 +53,7 @@ class TimedLock:
     def enter(self, ticket: object) -> None:
         with self._lock:
             if self._holder is not None:
-                self._wait()
+                self._wait_holder()
             self._holder, self._since = ticket, self._clock()
 
     def leave(self, ticket: object) -> None:
@@ -63,7 +63,7 @@ class TimedLock:
                 if self._waiting:
                     self._changed.notify()
 
-    def _wait(self) -> None:
+    def _wait_holder(self) -> None:
         """Wait until the holder has left, or is classified as hung."""
         self._waiting += 1
         while self._holder is not None:
@@ -141,13 +141,13 @@ class Meter:
             except (DeviceLostError, DriverGoneError, UnsupportedError):
                 raise  # what comes back is read at once
             except DriverError as error:
-                if rest := self._rest(began):
+                if rest := self._rest_seconds(began):
                     self._failed, self._again = error, self._clock() + rest
                 raise
-            self._again = (self._taken or began) + (self._rest(began) or _SHORTEST)
+            self._again = (self._taken or began) + (self._rest_seconds(began) or _SHORTEST)
         return found
 
-    def _rest(self, began: MonotonicTime) -> float:
+    def _rest_seconds(self, began: MonotonicTime) -> float:
         """Return how many seconds to leave the device alone after a reading that began then; 0 for none."""
         seconds, before = self._clock() - began, self._slow
         self._slow = seconds > _SLOW

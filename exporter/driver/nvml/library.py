@@ -71,7 +71,7 @@ class Library:
         known = self._functions.get(symbol)
         if known is not None:
             return known
-        function: Callable[..., int] = partial(_lack, symbol)
+        function: Callable[..., int] = partial(_raise_missing, symbol)
         if self.has(symbol):
             function = getattr(nvml.nvmlLib, symbol)
         else:
@@ -86,7 +86,7 @@ class Library:
     def handle(self, function: str, *args: Any) -> Any:
         """Call like `bound` and return the binding's answer as it is: for handles."""
         if function in self._missing:
-            raise _lacking(function)
+            raise _missing_function(function)
         self.calls += 1
         try:
             return getattr(nvml, function)(*args)
@@ -101,21 +101,21 @@ class Library:
             raise mapped from None
         except LIBRARY_MISMATCH:
             self._missing.add(function)
-            raise _lacking(function) from None
+            raise _missing_function(function) from None
         except BINDING_ERRORS as error:
-            raise self._defect(function, error) from error
+            raise self._binding_defect(function, error) from error
 
-    def _defect(self, function: str, error: Exception) -> UnsupportedError:
+    def _binding_defect(self, function: str, error: Exception) -> UnsupportedError:
         if not hasattr(nvml, function):
             self._missing.add(function)
-            return _lacking(function)
+            return _missing_function(function)
         log.debug("nvidia-ml-py fails in %s", function, exc_info=error)
         return UnsupportedError(f"{function}: nvidia-ml-py fails: {error}", "BINDING")
 
 
-def _lacking(function: str) -> UnsupportedError:
+def _missing_function(function: str) -> UnsupportedError:
     return UnsupportedError(f"{function}: not in this driver or its binding", "FUNCTION_NOT_FOUND")
 
 
-def _lack(symbol: str, *_args: object) -> NoReturn:
-    raise _lacking(symbol)
+def _raise_missing(symbol: str, *_args: object) -> NoReturn:
+    raise _missing_function(symbol)

@@ -48,7 +48,7 @@ class _Array:
         self.since = ctypes.c_ulonglong()
         self.type = ctypes.c_uint()
         self.type_pointer = ctypes.byref(self.type)
-        self._make(room)
+        self._make_room(room)
 
     def filled(self) -> memoryview:
         """The bytes of the entries the driver wrote; none where it found none."""
@@ -65,14 +65,14 @@ class _Array:
             wanted = max(self.count.value, self.room) * 2 + 5
             if wanted * self._size > _LARGEST:
                 break
-            self._make(wanted)
+            self._make_room(wanted)
         raise error_for(INSUFFICIENT_SIZE, self._symbol)
 
     def __len__(self) -> int:
         """Bytes."""
         return len(self.buffer)
 
-    def _make(self, room: int) -> None:
+    def _make_room(self, room: int) -> None:
         self.room = room
         self.buffer = ctypes.create_string_buffer(room * self._size)
         self._bytes = memoryview(self.buffer).cast("B")
@@ -81,12 +81,15 @@ class _Array:
 
 def processes(target: DeviceHandle, function: str) -> Call:
     """The processes of one kind on the device. `usedGpuMemory` is None where the driver does not know it."""
-    lists = [(form, _kept(target, symbol, form.size, _listing)) for symbol, form in _process_calls(target, function)]
+    lists = [
+        (form, _kept_array(target, symbol, form.size, _list_entries))
+        for symbol, form in _process_calls(target, function)
+    ]
 
     def call() -> tuple[Record, ...]:
         for form, array in lists:
             try:
-                return tuple([_process(*entry) for entry in form.iter_unpack(array.filled())])
+                return tuple([_process_record(*entry) for entry in form.iter_unpack(array.filled())])
             except UnsupportedError as error:
                 if error.code not in ("FUNCTION_NOT_FOUND", "ARGUMENT_VERSION_MISMATCH"):
                     raise
@@ -95,7 +98,7 @@ def processes(target: DeviceHandle, function: str) -> Call:
     return call
 
 
-def _listing(array: _Array) -> Sequence[Any]:
+def _list_entries(array: _Array) -> Sequence[Any]:
     return array.count_pointer, array.buffer
 
 
@@ -111,7 +114,7 @@ def _process_calls(target: DeviceHandle, function: str) -> Iterator[tuple[str, S
     yield function, _PROCESS_V1
 
 
-def _process(pid: int, memory: int, gpu: int = _NO_INSTANCE, compute: int = _NO_INSTANCE, *_rest: int) -> Record:
+def _process_record(pid: int, memory: int, gpu: int = _NO_INSTANCE, compute: int = _NO_INSTANCE, *_rest: int) -> Record:
     return Record(
         pid=pid,
         usedGpuMemory=None if memory == _NOT_KNOWN else memory,
@@ -126,7 +129,7 @@ def process_utilization(target: DeviceHandle) -> Call:
     def arguments(array: _Array) -> Sequence[Any]:
         return array.buffer, array.count_pointer, array.since
 
-    array = _kept(target, _UTILIZATION, _PROCESS_UTILIZATION.size, arguments)
+    array = _kept_array(target, _UTILIZATION, _PROCESS_UTILIZATION.size, arguments)
 
     def call(last: int) -> tuple[Record, ...]:
         array.since.value = last
@@ -150,7 +153,7 @@ def samples(target: DeviceHandle, type_: int) -> Call:
     def call(last: int) -> tuple[tuple[int, int | float], ...]:
         array: _Array | None = target.buffers.get((_SAMPLES_OF, type_))
         if array is None:
-            room = _depth(target, type_, last)
+            room = _sample_depth(target, type_, last)
             array = _Array(target, _SAMPLES_OF, _SAMPLE_SIZE, room, arguments)
             target.buffers[_SAMPLES_OF, type_] = array
         array.since.value = last
@@ -163,7 +166,7 @@ def samples(target: DeviceHandle, type_: int) -> Call:
     return call
 
 
-def _depth(target: DeviceHandle, type_: int, last: int) -> int:
+def _sample_depth(target: DeviceHandle, type_: int, last: int) -> int:
     """Return how many samples the driver's buffer has room for, which a call without an array reports."""
     value_type, count, since = ctypes.c_uint(), ctypes.c_uint(), ctypes.c_ulonglong(last)
     out, found = ctypes.byref(value_type), ctypes.byref(count)
@@ -173,7 +176,7 @@ def _depth(target: DeviceHandle, type_: int, last: int) -> int:
     return min(max(count.value, _ROOM), _LARGEST // _SAMPLE_SIZE)
 
 
-def _kept(target: DeviceHandle, symbol: str, size: int, arguments: Arguments) -> _Array:
+def _kept_array(target: DeviceHandle, symbol: str, size: int, arguments: Arguments) -> _Array:
     array: _Array | None = target.buffers.get(symbol)
     if array is None:
         array = target.buffers[symbol] = _Array(target, symbol, size, _ROOM, arguments)

@@ -148,7 +148,7 @@ class Session:
 
     def close(self) -> None:
         self.ended = True
-        if not self._drained():
+        if not self._is_drained():
             log.warning("a driver call hangs: the driver is left open under it")
             return
         for target in self.targets.values():
@@ -156,7 +156,7 @@ class Session:
         self.feed.free()
         self.library.stop()
 
-    def _drained(self) -> bool:
+    def _is_drained(self) -> bool:
         own = threading.get_ident()
         deadline = monotonic_time() + _DRAIN
         while any(each.thread != own for each in tuple(self._inside)):

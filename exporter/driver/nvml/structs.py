@@ -36,7 +36,7 @@ def _hex_uuid(info: Any) -> Any:
     return info
 
 
-def _text(info: Any) -> Any:
+def _fabric_text(info: Any) -> Any:
     """Write the serial number as text, and the GUID as hexadecimal digits."""
     info.ibGuid = info.ibGuid.hex()
     info.chassisSerialNumber = info.chassisSerialNumber.partition(b"\0")[0].decode("ascii", "replace")
@@ -68,7 +68,7 @@ FAN_RPM = Layout("nvmlDeviceGetFanSpeedRPM", 1, Struct("=III"), ("fan", "speed")
 MARGIN = Layout("nvmlDeviceGetMarginTemperature", 1, Struct("=Ii"), ("celsius",), lambda info: info.celsius)
 FABRIC_V3 = Layout("nvmlDeviceGetGpuFabricInfoV", 3, Struct("=I16sIIIIB3x"), (*_FABRIC, "healthSummary"), _hex_uuid)
 FABRIC_V2 = Layout("nvmlDeviceGetGpuFabricInfoV", 2, Struct("=I16sIIII"), _FABRIC, _hex_uuid)
-PLATFORM_V2 = Layout("nvmlDeviceGetPlatformInfo", 2, Struct("=I16s16sBBBBB3x"), _PLATFORM, _text)
+PLATFORM_V2 = Layout("nvmlDeviceGetPlatformInfo", 2, Struct("=I16s16sBBBBB3x"), _PLATFORM, _fabric_text)
 SRAM_ECC = Layout("nvmlDeviceGetSramEccErrorStatus", 1, Struct("=I4x11QI4x"), _SRAM)
 BAR1 = Layout("nvmlDeviceGetBAR1MemoryInfo", 0, Struct("=QQQ"), ("bar1Total", "bar1Free", "bar1Used"))
 UTILIZATION = Layout("nvmlDeviceGetUtilizationRates", 0, Struct("=II"), ("gpu", "memory"))
@@ -126,7 +126,7 @@ _LAST_ECC = 31
 _DOUBLE = Struct("=d")
 
 
-def _double(raw: int) -> Number:
+def _read_double(raw: int) -> Number:
     value: float = _DOUBLE.unpack(ULONGLONG.pack(raw))[0]
     return value
 
@@ -134,7 +134,7 @@ def _double(raw: int) -> Number:
 _AS_THEY_ARE = frozenset({2, 3})
 """Types of 64 bits without a sign: what most entries have."""
 _VALUES: Mapping[int, Callable[[int], Number]] = {
-    0: _double,
+    0: _read_double,
     1: lambda raw: raw & 0xFFFFFFFF,
     2: lambda raw: raw,
     3: lambda raw: raw,

@@ -16,7 +16,9 @@ VECTOR_HIGH = Threshold(
     "Activity of the FP64, FP32 and FP16 pipes, of the busy time, that is high where tensor cores rest.",
 )
 SPIN_BUSY = Threshold("spin_min_busy_ratio", 0.95, "Busy part of a cycle from which a GPU can spin in a collective.")
-SPIN_REST = Threshold("spin_max_tensor_activity", 0.03, "Tensor and vector activity of a spinning GPU, at most.")
+SPIN_REST = Threshold(
+    "spin_max_tensor_activity", 0.03, "Tensor activity of a spinning GPU, at most; vector: 0.3 of it."
+)
 
 
 def communication_claim(evidence: Evidence, limits: Limits) -> float:

@@ -63,7 +63,7 @@ def storage_claim(evidence: Evidence, limits: Limits) -> float:
     own, host = evidence.own, evidence.host
     if main_thread_works(evidence, limits):
         return 0.0
-    if own.blocked and own.blocked >= limits[BLOCKED] * evidence.wait:
+    if own.blocked and (own.blocked >= limits[BLOCKED] * evidence.wait or _takes_turns(evidence, limits)):
         return min(1.0, own.blocked / evidence.wait)
     if evidence.stalled_elsewhere:
         return 0.0
@@ -82,6 +82,14 @@ def main_thread_works(evidence: Evidence, limits: Limits) -> bool:
     return at_least(evidence.own.main_thread, limits[HOT_THREAD]) and not polls
 
 
+def _takes_turns(evidence: Evidence, limits: Limits) -> bool:
+    """Return whether its main thread, or it with the processes that it starts, computes or is in D state in turns."""
+    own = evidence.own
+    computes = max(own.main_thread or 0.0, own.tree_cpu or 0.0)
+    turns = own.tree_cpu is not None or bool(own.blocked)
+    return turns and not own.receiving and computes + (own.blocked or 0.0) >= limits[HOT_THREAD]
+
+
 def cpu_claim(evidence: Evidence, limits: Limits) -> float:
     """Return the part in which the owner is short of CPU.
 
@@ -91,7 +99,7 @@ def cpu_claim(evidence: Evidence, limits: Limits) -> float:
     """
     quiet = evidence.past.quiet_seconds >= limits[POLLS_AFTER]
     on_demand = evidence.work in ON_DEMAND
-    full = has_full_thread(evidence, limits)
+    full = has_full_thread(evidence, limits) or _takes_turns(evidence, limits)
     if full and evidence.work == "interactive" and evidence.own.polling is False:
         return evidence.unused_by_others
     if on_demand and quiet:
@@ -166,7 +174,10 @@ WAIT_CPU = State(
     audience="owner",
     certainty=Certainty.LIKELY,
     meaning="The GPU has nothing to run while its owner is short of CPU.",
-    signature="A thread is full and does not poll, or the owner is at its limit, or CPU pressure covers the wait",
+    signature=(
+        "A thread, or a process with those it starts, is full and does not poll, or the owner is at its limit, or CPU"
+        " pressure covers the wait"
+    ),
     advice=(
         "Use more loader workers and CPUs, pinned memory and prefetch; preprocess offline or on the GPU (DALI);"
         " CUDA graphs or torch.compile where Python itself is the full thread."

@@ -112,7 +112,7 @@ class OwnerHost:
         if running:
             self._update_programs(running, now, listeners)
             self._update_network(running[0].pid, now)
-        self.usage = self._used(running, path, now)
+        self.usage = self._read_usage(running, path, now)
         before, counters = self._counters, self._counted(running, tasks, now)
         if before is not None:
             if path is None and self._processes.joined:
@@ -145,15 +145,15 @@ class OwnerHost:
             else frozenset(),
         )
 
-    def _used(self, running: Sequence[HostProcess], path: str | None, now: MonotonicTime) -> HostUsage:
-        counted = self._processes.usage(running) if path is None else self._cgroup(path, now)
+    def _read_usage(self, running: Sequence[HostProcess], path: str | None, now: MonotonicTime) -> HostUsage:
+        counted = self._processes.usage(running) if path is None else self._cgroup_usage(path, now)
         usage = self._carried.of(counted, path)
         total, ports = self._network.total if self._network else usage.network_bytes, self._programs.ports
         if not total and not ports:
             return usage
         return replace(usage, network_bytes=total, ports=tuple(sorted(ports or ())[:_MAX_PORTS]))
 
-    def _cgroup(self, path: str, now: MonotonicTime) -> HostUsage:
+    def _cgroup_usage(self, path: str, now: MonotonicTime) -> HostUsage:
         if now - self._limits_at >= LIMIT_SECONDS:
             self._limits, self._limits_at = self._cgroups.limits(path), now
         if now - self._resident_at >= MEMORY_SECONDS:
@@ -232,7 +232,7 @@ class HostReader:
 
         Where it is not an owner's turn, both are of its last one.
         """
-        pids = _pids(ownership, hosts)
+        pids = _owner_pids(ownership, hosts)
         self._update_owners(pids.keys())
         turn = self._turns.next({owner: len(own) or 1 for owner, own in pids.items()})
         tasks = self.threads.read(pids, now, turn)
@@ -282,7 +282,7 @@ class HostReader:
         return threads | ({"cpu_pressure", "io_pressure"} if has_pressure else frozenset[str]())
 
 
-def _pids(ownership: Ownership, hosts: Mapping[int, HostProcess]) -> Mapping[Owner, Sequence[int]]:
+def _owner_pids(ownership: Ownership, hosts: Mapping[int, HostProcess]) -> Mapping[Owner, Sequence[int]]:
     """Every owner that is allocated or runs something, with those of its GPU processes that /proc shows."""
     found: dict[Owner, list[int]] = {owner: [] for holders in ownership.holders.values() for owner in holders}
     for pid, owner in ownership.processes.items():

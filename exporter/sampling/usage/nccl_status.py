@@ -103,7 +103,7 @@ class NcclReader:
         self._suspects: Mapping[Owner, Sequence[int]] = {}
         self._known: Mapping[Owner, _LastAnswer] = {}
         self._source: BackgroundSource[int] = BackgroundSource(
-            self._round, 0, name="nccl-ras", interval=lambda _: _FIRST_INTERVAL_SECONDS, clock=clock
+            self._ask_round, 0, name="nccl-ras", interval=lambda _: _FIRST_INTERVAL_SECONDS, clock=clock
         )
 
     def start(self, threads: Threads) -> None:
@@ -123,11 +123,11 @@ class NcclReader:
             self._source.wake()
         return {owner: known.status for owner, known in self._known.items() if owner in suspects}
 
-    def _round(self) -> int:
+    def _ask_round(self) -> int:
         """Raises SourceError where this program is kept from asking at all."""
         suspects, now = self._suspects, self._clock()
         known = {owner: each for owner, each in self._known.items() if owner in suspects}
-        due = [owner for owner in suspects if self._due(known.get(owner), now)][:_MAX_WORKLOADS]
+        due = [owner for owner in suspects if self._is_due(known.get(owner), now)][:_MAX_WORKLOADS]
         denied = ""
         for owner in due:
             before = known.get(owner)
@@ -145,7 +145,7 @@ class NcclReader:
             raise SourceError(denied)
         return len(due)
 
-    def _due(self, known: _LastAnswer | None, now: MonotonicTime) -> bool:
+    def _is_due(self, known: _LastAnswer | None, now: MonotonicTime) -> bool:
         return known is None or now - known.at >= (
             _FIRST_INTERVAL_SECONDS if known.queries == 1 else _LATER_INTERVAL_SECONDS
         )
@@ -155,7 +155,7 @@ class NcclReader:
         if not pids:
             return None
         try:
-            mine = self._recognise(pids)
+            mine = self._answer_filter(pids)
             work = partial(self._put, self._address, mine)
             answer = namespace.run_in_network_namespace(self._procfs, pids[0], work, ANSWER_TIMEOUT_SECONDS + 1.0)
         except RasError as error:
@@ -167,7 +167,7 @@ class NcclReader:
             return None
         return answer if mine(answer) else None
 
-    def _recognise(self, pids: Sequence[int]) -> Callable[[RasAnswer], bool]:
+    def _answer_filter(self, pids: Sequence[int]) -> Callable[[RasAnswer], bool]:
         """Return what recognises its answers.
 
         On this program's network, or the node's, any account can listen on the port. There an answer must name one of
@@ -175,11 +175,11 @@ class NcclReader:
         """
         its, nodes = (network.namespace(self._procfs, each) for each in (pids[0], 1))
         alone = its is not None and its != nodes and not namespace.shares_network_namespace(self._procfs, pids[0])
-        names = {*pids, *self._numbers(pids, "NSpid:", 1)}  # here and in their own pid namespaces
-        users = set(self._numbers(pids, "Uid:", 1, 3))  # real and effective
+        names = {*pids, *self._status_numbers(pids, "NSpid:", 1)}  # here and in their own pid namespaces
+        users = set(self._status_numbers(pids, "Uid:", 1, 3))  # real and effective
         return lambda answer: alone or (bool(answer.pids & names) and answer.user in users)
 
-    def _numbers(self, pids: Sequence[int], field: str, begin: int, end: int | None = None) -> Iterator[int]:
+    def _status_numbers(self, pids: Sequence[int], field: str, begin: int, end: int | None = None) -> Iterator[int]:
         """Yield numbers from a field of /proc/PID/status of each process."""
         for pid in pids:
             for line in lines(read_text(f"{self._procfs}/{pid}/status")):
@@ -187,7 +187,7 @@ class NcclReader:
                 yield from (number for word in words if (number := natural(word)) is not None)
 
 
-def _ranks(statuses: Statuses) -> Iterable[Sample]:
+def _rank_samples(statuses: Statuses) -> Iterable[Sample]:
     for owner, status in statuses.items():
         for rank in status.ranks:
             pid = "" if rank.pid is None else str(rank.pid)
@@ -206,7 +206,7 @@ NCCL_FAMILIES: tuple[Family[Statuses], ...] = (
     info(
         "gpu_workload_nccl_lagging_rank_info",
         "A rank that the collectives of the workload wait for, by NCCL: on which host, GPU of it, and process.",
-        _ranks,
+        _rank_samples,
         (*OWNER_LABELS, "rank", "host", "host_gpu", "pid"),
         NODE,
     ),

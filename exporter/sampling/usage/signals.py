@@ -44,7 +44,7 @@ def signals(before: Counters, after: Counters, seconds: float, cores: int) -> Ho
     """
     if seconds <= 0:
         return HostSignals()
-    found = {pid: _process(pid, before, after, seconds) for pid in sorted(after.tasks)}
+    found = {pid: _process_signals(pid, before, after, seconds) for pid in sorted(after.tasks)}
     # The kernel shows its tasks as asleep or in D state, by the version of its cgroups.
     processes = {
         pid: replace(each, stopped=True, blocked=0.0, receiving=0.0)
@@ -55,9 +55,9 @@ def signals(before: Counters, after: Counters, seconds: float, cores: int) -> Ho
     blocked = [each.blocked for each in processes.values() if each.blocked is not None]
     receiving = [each.receiving for each in processes.values() if each.receiving is not None]
     hot = busiest([ThreadLoad(each.hottest_thread, each.polling) for each in processes.values()])
-    pressure = _pressure(before.usage.pressure_seconds, after.usage.pressure_seconds, seconds)
-    full = _pressure(before.usage.full_pressure_seconds, after.usage.full_pressure_seconds, seconds)
-    used = _advance(before.usage.cpu_seconds, after.usage.cpu_seconds, seconds)
+    pressure = _pressure_rates(before.usage.pressure_seconds, after.usage.pressure_seconds, seconds)
+    full = _pressure_rates(before.usage.full_pressure_seconds, after.usage.full_pressure_seconds, seconds)
+    used = _increase_rate(before.usage.cpu_seconds, after.usage.cpu_seconds, seconds)
     return HostSignals(
         cpu_pressure=pressure["cpu"] if "cpu" in pressure else _run_delay(before, after, seconds),
         io_pressure=pressure.get("io"),
@@ -67,8 +67,8 @@ def signals(before: Counters, after: Counters, seconds: float, cores: int) -> Ho
         blocked_threads=sum(blocked) / len(blocked) if blocked else None,
         receiving_threads=sum(receiving) / len(receiving) if receiving else None,
         polling=hot.polling,
-        read_bytes_per_second=_rate(before.usage.read_bytes, after.usage.read_bytes, seconds),
-        written_bytes_per_second=_rate(before.usage.written_bytes, after.usage.written_bytes, seconds),
+        read_bytes_per_second=_byte_rate(before.usage.read_bytes, after.usage.read_bytes, seconds),
+        written_bytes_per_second=_byte_rate(before.usage.written_bytes, after.usage.written_bytes, seconds),
         network_bytes_per_second=after.network_bytes_per_second,
         serves=after.serves,
         programs=after.programs,
@@ -78,34 +78,37 @@ def signals(before: Counters, after: Counters, seconds: float, cores: int) -> Ho
     )
 
 
-def _pressure(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> Mapping[str, float]:
-    found = [(resource, _advance(before.get(resource), total, seconds)) for resource, total in after.items()]
+def _pressure_rates(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> Mapping[str, float]:
+    found = [(resource, _increase_rate(before.get(resource), total, seconds)) for resource, total in after.items()]
     return {resource: min(1.0, share) for resource, share in found if share is not None}
 
 
-def _advance(before: float | None, after: float | None, seconds: float) -> float | None:
+def _increase_rate(before: float | None, after: float | None, seconds: float) -> float | None:
     """Return the increase per second. None where either value is unknown, or the counter fell: it began anew."""
     if before is None or after is None or after < before:
         return None
     return (after - before) / seconds
 
 
-def _rate(before: Bytes | None, after: Bytes | None, seconds: float) -> BytesPerSecond | None:
-    rate = _advance(before, after, seconds)
+def _byte_rate(before: Bytes | None, after: Bytes | None, seconds: float) -> BytesPerSecond | None:
+    rate = _increase_rate(before, after, seconds)
     return None if rate is None else BytesPerSecond(rate)
 
 
-def _process(pid: int, earlier: Counters, later: Counters, seconds: float) -> ProcessSignals:
+def _process_signals(pid: int, earlier: Counters, later: Counters, seconds: float) -> ProcessSignals:
     """A thread that stands ready and gets no CPU counts as full: it delays the work as much as one that computes."""
     before, after = earlier.tasks.get(pid, {}), later.tasks[pid]
     tasks = after.values()
     threads = [task.stopped for place, task in after.items() if _THREAD in place]
     receiving = [task.receiving for task in tasks if task.receiving is not None]
     rates = [task.io for task in tasks if task.io is not None]
-    both = _same(before, after)
-    hot = busiest([_hot(then, task, rates, seconds) for _, then, task in both])
+    both = _same_tasks(before, after)
+    hot = busiest([_thread_load(then, task, rates, seconds) for _, then, task in both])
     main = [(then, task) for place, then, task in both if place == f"{pid}{_THREAD}{pid}"]
     own_io = main[0][1].own_io if main else None
+    started = sum([task.started_cpu for task in tasks])
+    children = [task.cpu_seconds - then.cpu_seconds for place, then, task in both if _THREAD not in place]
+    cpu = _increase_rate(earlier.cpu_seconds.get(pid), later.cpu_seconds.get(pid), seconds)
     return ProcessSignals(
         hottest_thread=hot.share,
         blocked=max([float(task.blocked) for task in tasks], default=0.0),
@@ -119,34 +122,37 @@ def _process(pid: int, earlier: Counters, later: Counters, seconds: float) -> Pr
         writing_bytes_per_second=BytesPerSecond(sum([rate.writing for rate in rates])) if rates else None,
         main_thread=_cpu_ratio(*main[0], seconds) if main else None,
         main_writing_bytes_per_second=own_io.writing if own_io else None,
-        computes=any(_computes(then, task, seconds) for _, then, task in both),
-        cpu=_advance(earlier.cpu_seconds.get(pid), later.cpu_seconds.get(pid), seconds),
+        computes=any(_is_computing(then, task, seconds) for _, then, task in both),
+        cpu=cpu,
+        tree_cpu=(cpu or 0.0) + sum(children) / seconds + started if started >= _MIN_STARTED else None,
     )
 
 
+_MIN_STARTED = 0.1
+"""CPUs of processes that it started and that ended, from which they are part of its work."""
 _THREAD = "/task/"
 """Part of the place of a thread of the process itself; a child's has none."""
 
 
-def _hot(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) -> ThreadLoad:
+def _thread_load(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) -> ThreadLoad:
     share = _cpu_ratio(earlier, task, seconds)
-    return ThreadLoad(share, None if share is None else _polls(earlier, task, rates, seconds))
+    return ThreadLoad(share, None if share is None else _is_polling(earlier, task, rates, seconds))
 
 
 def _cpu_ratio(earlier: Task, task: Task, seconds: float) -> float | None:
     """Return the fraction of the time in which a task used a CPU, or was ready to."""
-    share = _advance(earlier.cpu_seconds, task.cpu_seconds, seconds)
+    share = _increase_rate(earlier.cpu_seconds, task.cpu_seconds, seconds)
     if share is None:
         return None
-    return min(1.0, share + (_waited(earlier, task, seconds) or 0.0))
+    return min(1.0, share + (_run_queue_fraction(earlier, task, seconds) or 0.0))
 
 
-def _waited(earlier: Task, task: Task, seconds: float) -> float | None:
+def _run_queue_fraction(earlier: Task, task: Task, seconds: float) -> float | None:
     """Fraction of the time that a task stood ready and had no CPU."""
-    return 1.0 if _starved(earlier, task) else _advance(earlier.run_delay, task.run_delay, seconds)
+    return 1.0 if _is_starved(earlier, task) else _increase_rate(earlier.run_delay, task.run_delay, seconds)
 
 
-def _starved(earlier: Task, task: Task) -> bool:
+def _is_starved(earlier: Task, task: Task) -> bool:
     """Return whether the task was ready all the time, without a CPU."""
     return task.ready is not None and task.ready == earlier.ready
 
@@ -157,11 +163,11 @@ _MIN_READ_PER_SECOND = 16384.0
 """Bytes per second."""
 
 
-def _polls(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) -> bool:
+def _is_polling(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) -> bool:
     """Return whether a thread takes no memory and its process reads nothing, though it runs."""
-    if _starved(earlier, task):
+    if _is_starved(earlier, task):
         return False
-    faults = _advance(earlier.minor_faults, task.minor_faults, seconds)
+    faults = _increase_rate(earlier.minor_faults, task.minor_faults, seconds)
     return (
         faults is not None
         and faults < _MIN_FAULTS_PER_SECOND
@@ -173,22 +179,22 @@ _MIN_COMPUTING, _MAX_IN_KERNEL = 0.5, 0.02
 """CPU of a thread, and the part of that in the kernel."""
 
 
-def _computes(earlier: Task, task: Task, seconds: float) -> bool:
-    used = _advance(earlier.cpu_seconds, task.cpu_seconds, seconds) or 0.0
+def _is_computing(earlier: Task, task: Task, seconds: float) -> bool:
+    used = _increase_rate(earlier.cpu_seconds, task.cpu_seconds, seconds) or 0.0
     return used >= _MIN_COMPUTING and task.system_seconds - earlier.system_seconds <= _MAX_IN_KERNEL * used * seconds
 
 
 def _run_delay(before: Counters, after: Counters, seconds: float) -> float | None:
     delays = [
-        _waited(earlier, task, seconds)
+        _run_queue_fraction(earlier, task, seconds)
         for pid, tasks in after.tasks.items()
-        for _, earlier, task in _same(before.tasks.get(pid, {}), tasks)
+        for _, earlier, task in _same_tasks(before.tasks.get(pid, {}), tasks)
     ]
     known = [delay for delay in delays if delay is not None]
     return min(1.0, max(known)) if known else None
 
 
-def _same(before: Tasks, after: Tasks) -> Sequence[tuple[str, Task, Task]]:
+def _same_tasks(before: Tasks, after: Tasks) -> Sequence[tuple[str, Task, Task]]:
     """The tasks in both by place, earlier and later; a thread id used again is another task."""
     return [
         (place, earlier, task)

@@ -40,29 +40,29 @@ class CarriedUsage:
         """Return the totals; `raw` is what `source` counts."""
         if source != self._source:
             self._raws.clear()
-        for key, number in _totals(raw):
+        for key, number in _usage_totals(raw):
             before = self._raws.get(key)
             if key in self._shown and (before is None or number < before):
                 self._added[key] = self._shown[key] - number
             self._raws[key] = number
             self._shown[key] = number + self._added.get(key, 0.0)
         self._source = source
-        return self._with(raw) if self._added else raw
+        return self._with_totals(raw) if self._added else raw
 
-    def _with(self, raw: HostUsage) -> HostUsage:
-        shown = {key: self._shown[key] for key, _ in _totals(raw)}
+    def _with_totals(self, raw: HostUsage) -> HostUsage:
+        shown = {key: self._shown[key] for key, _ in _usage_totals(raw)}
         pressure, full = ({each: at for (name, each), at in shown.items() if name == field} for field in _PRESSURE)
         return replace(
             raw,
             cpu_seconds=shown.get(("cpu_seconds", "")),
-            read_bytes=_bytes(shown.get(("read_bytes", ""))),
-            written_bytes=_bytes(shown.get(("written_bytes", ""))),
+            read_bytes=_as_bytes(shown.get(("read_bytes", ""))),
+            written_bytes=_as_bytes(shown.get(("written_bytes", ""))),
             pressure_seconds=pressure,
             full_pressure_seconds=full,
         )
 
 
-def _totals(usage: HostUsage) -> Iterator[tuple[_Key, float]]:
+def _usage_totals(usage: HostUsage) -> Iterator[tuple[_Key, float]]:
     for name in _PLAIN:
         number = getattr(usage, name)
         if number is not None:
@@ -72,7 +72,7 @@ def _totals(usage: HostUsage) -> Iterator[tuple[_Key, float]]:
             yield (name, resource), seconds
 
 
-def _bytes(number: float | None) -> Bytes | None:
+def _as_bytes(number: float | None) -> Bytes | None:
     return None if number is None else Bytes(round(number))
 
 
@@ -115,7 +115,7 @@ class ProcessTotals:
         for pid in tuple(islice(self._left, max(0, len(self._left) - _MAX_LEFT))):
             del self._left[pid]
         for process in running:
-            self._count(process)
+            self._count_process(process)
         return HostUsage(
             cpu_seconds=self._cpu_seconds,
             resident_bytes=Bytes(sum([process.resident_bytes for process in running])),
@@ -123,7 +123,7 @@ class ProcessTotals:
             written_bytes=self._written,
         )
 
-    def _count(self, process: HostProcess) -> None:
+    def _count_process(self, process: HostProcess) -> None:
         """Add what one has used since it was last counted."""
         known = self._counted.get(process.pid)
         if known is None or known.start_time != process.start_time:
@@ -131,8 +131,8 @@ class ProcessTotals:
         if known is None or known.start_time != process.start_time:
             known, self.joined = _Counted(process.start_time), True
         read, written = parse_io(read_text(f"{self._procfs}/{process.pid}/io"), "read_bytes", "write_bytes")
-        self._read = _grown(self._read, known.read, read)
-        self._written = _grown(self._written, known.written, written)
+        self._read = _grown_total(self._read, known.read, read)
+        self._written = _grown_total(self._written, known.written, written)
         self._cpu_seconds += max(0.0, process.cpu_seconds - known.cpu_seconds)
         self._counted[process.pid] = _Counted(
             process.start_time,
@@ -142,5 +142,5 @@ class ProcessTotals:
         )
 
 
-def _grown(total: Bytes | None, before: Bytes | None, now: Bytes | None) -> Bytes | None:
+def _grown_total(total: Bytes | None, before: Bytes | None, now: Bytes | None) -> Bytes | None:
     return total if now is None else Bytes((total or 0) + max(0, now - (before or 0)))

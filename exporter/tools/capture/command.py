@@ -68,10 +68,10 @@ def run(config: CaptureConfig) -> int:
     place = path if exists(path) else path.parent
     if is_folder(path) or not exists(place) or not os.access(place, os.W_OK):  # fails before a recording is lost
         raise ConfigError(f"capture: {file}: not a file that can be written")
-    return _record(assembly.driver_of(config.daemon), path, config)
+    return _write_capture(assembly.driver_of(config.daemon), path, config)
 
 
-def _record(driver: Driver, file: Path, config: CaptureConfig) -> int:
+def _write_capture(driver: Driver, file: Path, config: CaptureConfig) -> int:
     seconds = config.capture.duration
     if seconds > _TELL_AFTER:
         sys.stderr.write(f"recording for {seconds:g} s\n")

@@ -89,7 +89,7 @@ class RecordingDevice(Device):
             args = () if function in {BY_FIELD, BY_METRIC} else args
             self._log.add(self._now(), key_of(function, args), error)
             raise
-        for key, part in _parts(function, args, answer):
+        for key, part in _answer_parts(function, args, answer):
             self._log.add(self._now(), key, part)
         return answer
 
@@ -125,7 +125,7 @@ def record(  # noqa: PLR0913 - the seams of a recording
 
 def write(capture: Mapping[str, Any], path: Path) -> None:
     """Write a capture as JSON, one call a line. Raises OSError."""
-    path.write_text(_lines(capture, 0) + "\n", encoding="utf-8")
+    path.write_text(_json_lines(capture, 0) + "\n", encoding="utf-8")
 
 
 class _Recorder:
@@ -151,18 +151,18 @@ class _Recorder:
         return round(self._clock() - self._start, 6)
 
     def run_cycle(self) -> None:
-        present = run_with_timeout(self._timeout, self._present)
+        present = run_with_timeout(self._timeout, self._present_devices)
         for device in present.values():
-            self._meet(device)
+            self._meet_device(device)
         self._note_presence(present.values())
         for device in present.values():
             if device.uuid not in self._hanging:
                 self._read_in_time(RecordingDevice(device, self._logs[device.uuid], self.now, self._logs))
         run_with_timeout(self._timeout, self._take_events)
 
-    def _present(self) -> Mapping[str, Device]:
+    def _present_devices(self) -> Mapping[str, Device]:
         for function in _SYSTEM:
-            self._system.add(self.now(), key_of(function, ()), _outcome(self._driver, function))
+            self._system.add(self.now(), key_of(function, ()), _call_outcome(self._driver, function))
         return {device.uuid: device for device in self._driver.devices()}
 
     def _read_in_time(self, device: RecordingDevice) -> None:
@@ -182,11 +182,11 @@ class _Recorder:
             "simulated": self._driver.simulated,
             "start": self._start,
             "system": self._system.calls,
-            "devices": [self._entry(device) for device in self._devices.values()],
+            "devices": [self._device_entry(device) for device in self._devices.values()],
             "events": self._events,
         }
 
-    def _meet(self, device: Device) -> None:
+    def _meet_device(self, device: Device) -> None:
         """Take note of a device seen for the first time, and of instances made since."""
         self._devices[device.uuid] = device
         self._instances.setdefault(device.uuid, {}).update({each.uuid: each for each in device.instances})
@@ -207,12 +207,12 @@ class _Recorder:
         for target in (device, *device.instances):
             if not self._logs[target.uuid].calls:
                 for function in _ALWAYS:
-                    _outcome(target, function)
+                    _call_outcome(target, function)
             for collector in self._collectors:
                 if (collector.scope is Scope.INSTANCE) == (target.mig is not None):
-                    self._collect(target, collector)
+                    self._collect_once(target, collector)
 
-    def _collect(self, target: Device, collector: AnyCollector) -> None:
+    def _collect_once(self, target: Device, collector: AnyCollector) -> None:
         key = (target.uuid, collector.name)
         now = self._clock()
         last, previous = self._read.get(key, (now, None))
@@ -230,7 +230,7 @@ class _Recorder:
             return
         self._events += [[self.now(), event.uuid, event.xid, event.timestamp] for event in events]
 
-    def _entry(self, device: Device) -> dict[str, Any]:
+    def _device_entry(self, device: Device) -> dict[str, Any]:
         mig = device.mig
         return {
             "index": device.index,
@@ -241,18 +241,18 @@ class _Recorder:
             "mig": [mig.gpu_instance, mig.compute_instance, mig.profile, mig.share] if mig else None,
             "present": self._presence[device.uuid].calls["present"],
             "calls": self._logs[device.uuid].calls,
-            "instances": [self._entry(each) for each in self._instances.get(device.uuid, {}).values()],
+            "instances": [self._device_entry(each) for each in self._instances.get(device.uuid, {}).values()],
         }
 
 
-def _outcome(source: Device | Driver, function: str) -> Any:
+def _call_outcome(source: Device | Driver, function: str) -> Any:
     try:
         return source.call(function)
     except DriverError as error:
         return error
 
 
-def _parts(function: str, args: Sequence[Any], answer: Any) -> list[tuple[str, Any]]:
+def _answer_parts(function: str, args: Sequence[Any], answer: Any) -> list[tuple[str, Any]]:
     if function == BY_FIELD:
         parts = [(key_of(function, list(arguments)), value) for arguments, value in zip(args[0], answer, strict=True)]
         return [(key_of(function, ()), None), *parts]
@@ -262,16 +262,16 @@ def _parts(function: str, args: Sequence[Any], answer: Any) -> list[tuple[str, A
     return [(key_of(function, args), answer)]
 
 
-def _lines(value: Any, depth: int) -> str:
+def _json_lines(value: Any, depth: int) -> str:
     """JSON broken into lines down to the timelines."""
     indent, end = "\n" + " " * (depth + 1), "\n" + " " * depth
     if isinstance(value, dict):
         entries = cast("Mapping[str, Any]", value)
-        lines = [f"{indent}{json.dumps(key)}: {_lines(item, depth + 1)}" for key, item in entries.items()]
+        lines = [f"{indent}{json.dumps(key)}: {_json_lines(item, depth + 1)}" for key, item in entries.items()]
         return "{" + ",".join(lines) + end + "}"
     if isinstance(value, list) and value and isinstance(value[0], dict):
         items = cast("Sequence[Any]", value)
-        return "[" + ",".join(indent + _lines(item, depth + 1) for item in items) + end + "]"
+        return "[" + ",".join(indent + _json_lines(item, depth + 1) for item in items) + end + "]"
     return json.dumps(value, separators=(",", ":"))
 
 
@@ -284,10 +284,10 @@ _TELLING = 6
 
 def masked(capture: dict[str, Any]) -> dict[str, Any]:
     """Return the capture with other serial numbers, UUIDs, PCI addresses and names of places."""
-    return cast("dict[str, Any]", _masked(capture, _masks(capture)))
+    return cast("dict[str, Any]", _mask_texts(capture, _uuid_masks(capture)))
 
 
-def _masks(capture: Mapping[str, Any]) -> dict[str, str]:
+def _uuid_masks(capture: Mapping[str, Any]) -> dict[str, str]:
     """Return the replacement of every name that shows which machine this was."""
     found: dict[str, str] = {}
     for device in capture["devices"]:
@@ -303,15 +303,17 @@ def _masks(capture: Mapping[str, Any]) -> dict[str, str]:
         for _, serial in device["calls"].get(key_of("nvmlDeviceGetSerial", ()), []):
             if isinstance(serial, str):
                 found[serial] = f"{device['index']:013d}"
-        for value in _values(device["calls"], *_CLUSTER):
+        for value in _reported_values(device["calls"], *_CLUSTER):
             found[value] = hashlib.sha256(value.encode()).hexdigest()[: len(value)]
     for place in _NUMBERED:
-        names = dict.fromkeys(value for device in capture["devices"] for value in _values(device["calls"], *place))
+        names = dict.fromkeys(
+            value for device in capture["devices"] for value in _reported_values(device["calls"], *place)
+        )
         found |= {value: f"{number:0{len(value)}d}" for number, value in enumerate(names, 1)}
     return found
 
 
-def _values(calls: Mapping[str, Any], function: str, name: str) -> Iterator[str]:
+def _reported_values(calls: Mapping[str, Any], function: str, name: str) -> Iterator[str]:
     """Return what the driver reported there: zeros are nothing."""
     for _, answer in calls.get(key_of(function, ()), []):
         recorded: Mapping[str, Any] = cast("Any", answer).get("record", {}) if isinstance(answer, dict) else {}
@@ -320,7 +322,7 @@ def _values(calls: Mapping[str, Any], function: str, name: str) -> Iterator[str]
             yield value
 
 
-def _masked(value: Any, masks: Mapping[str, str]) -> Any:
+def _mask_texts(value: Any, masks: Mapping[str, str]) -> Any:
     """Texts alone hold names: the digits of a short serial number are in every number too."""
     telling = sorted((name for name in masks if len(name) >= _TELLING), key=len, reverse=True)
     pattern = re.compile("|".join(map(re.escape, telling)) or r"(?!)")

@@ -146,7 +146,7 @@ class CaptureDriver(Driver):
         if capture.get("format") != FORMAT or capture.get("version") != VERSION:
             raise ValueError(f"not a capture; expected format {FORMAT!r}, version {VERSION}")
         try:
-            self._system = _timelines(capture["system"])
+            self._system = _parse_timelines(capture["system"])
             self._devices = tuple(_CaptureDevice(entry, self._moment) for entry in capture["devices"])
             self._events = tuple((float(at), XidEvent(str(uuid), int(xid), UnixTime(float(stamp))))
                                  for at, uuid, xid, stamp in capture["events"])  # fmt: skip
@@ -170,7 +170,7 @@ class CaptureDriver(Driver):
         return last
 
     def call(self, function: str, *args: Any) -> Any:
-        return _answer(self._system, function, args, self._moment.now())
+        return _answer_at(self._system, function, args, self._moment.now())
 
     def events(self, timeout: float) -> tuple[XidEvent, ...]:
         deadline = self._moment.now() + timeout
@@ -186,8 +186,8 @@ class CaptureDriver(Driver):
 class _CaptureDevice(Device):
     def __init__(self, entry: Mapping[str, Any], moment: _Moment) -> None:
         self._moment = moment
-        self._calls = _timelines(entry["calls"])
-        self._present = _timeline(entry["present"])
+        self._calls = _parse_timelines(entry["calls"])
+        self._present = _parse_timeline(entry["present"])
         self.index = int(entry["index"])
         self.uuid = str(entry["uuid"])
         self.pci_bus_id = str(entry["pci_bus_id"])
@@ -214,19 +214,19 @@ class _CaptureDevice(Device):
     def call(self, function: str, *args: Any) -> Any:
         now = self._moment.now()
         if function in {BY_FIELD, BY_METRIC}:
-            _answer(self._calls, function, (), now)  # raises where the batch as a whole failed
+            _answer_at(self._calls, function, (), now)  # raises where the batch as a whole failed
         if function == BY_FIELD:
             return tuple([self._part(function, list(field), now) for field in args[0]])
         if function == BY_METRIC:
             found = {metric: self._part(function, [metric], now, early=False) for metric in args[0]}
             return {metric: value for metric, value in found.items() if value is not None}
         if function in PROCESS_SAMPLES or function == SAMPLES:
-            _answer(self._calls, function, args, now)
+            _answer_at(self._calls, function, args, now)
             after, timeline = args[-1] if args else 0, self._calls[key_of(function, args)]
             good = (answer for answer in timeline.until(now) if not isinstance(answer, DriverError))
-            newer = (sample for answer in good for sample in answer if _stamp(sample) > after)
-            return tuple(sorted(newer, key=_stamp))
-        return _answer(self._calls, function, args, now)
+            newer = (sample for answer in good for sample in answer if _sample_time(sample) > after)
+            return tuple(sorted(newer, key=_sample_time))
+        return _answer_at(self._calls, function, args, now)
 
     def _part(self, function: str, part: list[Any], now: float, *, early: bool = True) -> Any:
         """One entry of a batch; None where it was never answered, or unless `early` not yet (the first GPM call)."""
@@ -246,18 +246,18 @@ def load(path: str | Path, clock: Callable[[], float] = wall.time) -> CaptureDri
     return CaptureDriver(cast("Mapping[str, Any]", capture), clock)
 
 
-def _timelines(entries: Mapping[str, Any]) -> dict[str, Timeline]:
-    return {key: _timeline(entry) for key, entry in entries.items()}
+def _parse_timelines(entries: Mapping[str, Any]) -> dict[str, Timeline]:
+    return {key: _parse_timeline(entry) for key, entry in entries.items()}
 
 
-def _timeline(entry: Sequence[Sequence[Any]]) -> Timeline:
+def _parse_timeline(entry: Sequence[Sequence[Any]]) -> Timeline:
     times = tuple(float(time) for time, _ in entry)
     if not times or list(times) != sorted(times):
         raise ValueError("a timeline is empty or out of order")
     return Timeline(times, tuple(decode(answer) for _, answer in entry))
 
 
-def _answer(calls: Mapping[str, Timeline], function: str, args: Sequence[Any], now: float) -> Any:
+def _answer_at(calls: Mapping[str, Timeline], function: str, args: Sequence[Any], now: float) -> Any:
     timeline = calls.get(key_of(function, args))
     if timeline is None:
         raise UnsupportedError(f"{function}: not in the capture")
@@ -267,5 +267,5 @@ def _answer(calls: Mapping[str, Timeline], function: str, args: Sequence[Any], n
     return answer
 
 
-def _stamp(sample: Any) -> int:
+def _sample_time(sample: Any) -> int:
     return int(sample.timeStamp) if isinstance(sample, Record) else int(sample[0])

@@ -87,7 +87,7 @@ def run(config: AcknowledgeConfig) -> int:
             print_error(f"no fault is known in {folder}")
         return 0
     # Later than the last one that was taken, also where the clock was set back since then: it would not be read.
-    acknowledgement = _acknowledgement(config, max(unix_time(), state.acknowledged_until + 0.001))
+    acknowledgement = _make_acknowledgement(config, max(unix_time(), state.acknowledged_until + 0.001))
     if not any(map(acknowledgement.covers, faults)) and not any(map(acknowledgement.covers_switch, state.switches)):
         print_error(f"GPU {acknowledgement.gpu} has no such fault" if config.gpu else "no NVSwitch has such a fault")
         return 1
@@ -98,7 +98,7 @@ def run(config: AcknowledgeConfig) -> int:
     return 0
 
 
-def _acknowledgement(config: AcknowledgeConfig, now: UnixTime) -> Acknowledgement:
+def _make_acknowledgement(config: AcknowledgeConfig, now: UnixTime) -> Acknowledgement:
     kind, reason = config.fault, " ".join(config.reason.split())
     if kind not in ("", *(each.value for each in FaultKind)):
         raise ConfigError(f"--fault: expected one of {_KINDS}, got {kind!r}")

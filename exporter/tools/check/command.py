@@ -75,13 +75,13 @@ def run(config: CheckConfig) -> int:
     """Status as in the page above."""
     log = config.daemon.log
     try:
-        _refuse(config)
+        _refuse_options(config)
         logs.configure(replace(log, level="error") if log.level == "info" else log)
-        report = _report(config)
+        report = _make_report(config)
     except ConfigError as error:
         print_error(str(error))
         return _UNKNOWN
-    failed = _fails(config.check, report)
+    failed = _check_fails(config.check, report)
     if config.drain.on and report.verdict is not Verdict.UNKNOWN:
         _keep_in_step(config, report)
     sys.stdout.write(FORMATS[config.format](report, paint(sys.stdout)))
@@ -92,11 +92,11 @@ def run(config: CheckConfig) -> int:
     return _NPD_PROBLEM if failed else 0
 
 
-def _fails(check: HealthConfig, report: Report) -> bool:
+def _check_fails(check: HealthConfig, report: Report) -> bool:
     return report.verdict is not Verdict.UNKNOWN and report.verdict >= Verdict[check.fail_on.upper()]
 
 
-def _refuse(config: CheckConfig) -> None:
+def _refuse_options(config: CheckConfig) -> None:
     check, made_up = config.check, config.daemon.input.simulate or config.daemon.input.capture
     if config.drain.on and made_up:
         raise ConfigError("--drain: a node is not drained for GPUs that are simulated or recorded")
@@ -108,13 +108,13 @@ def _refuse(config: CheckConfig) -> None:
         raise ConfigError("--check.url and --simulate or --driver.capture: expected one of them")
 
 
-def _report(config: CheckConfig) -> Report:
+def _make_report(config: CheckConfig) -> Report:
     check, stage = config.check, STAGES[config.check.stage]
     end = monotonic_time() + (check.deadline or stage.budget)
-    report = _emptied(config, stage, end)
+    report = _await_empty(config, stage, end)
     if report.losses and not config.daemon.input.capture:
         end += 0.0 if check.deadline else LOST_AFTER_SECONDS
-        report = _confirmed(report, config, stage, end)
+        report = _confirm_report(report, config, stage, end)
     if not (stage.program and check.program):
         return report
     try:
@@ -124,7 +124,7 @@ def _report(config: CheckConfig) -> Report:
     return report.with_finding(found) if found else report
 
 
-def _confirmed(first: Report, config: CheckConfig, stage: Stage, end: MonotonicTime) -> Report:
+def _confirm_report(first: Report, config: CheckConfig, stage: Stage, end: MonotonicTime) -> Report:
     """Check again after the grace that a GPU reset gets: a loss counts if both checks found it.
 
     Without the time for a second check, the first one is returned, unconfirmed.
@@ -132,11 +132,11 @@ def _confirmed(first: Report, config: CheckConfig, stage: Stage, end: MonotonicT
     if monotonic_time() + LOST_AFTER_SECONDS + _RECHECK_SECONDS > end:
         return replace(first, confirmed=False)
     time.sleep(LOST_AFTER_SECONDS)  # no event reports that a reset has ended
-    second = _emptied(config, stage, end)
+    second = _await_empty(config, stage, end)
     return replace(second, confirmed=second.losses <= first.losses)
 
 
-def _emptied(config: CheckConfig, stage: Stage, end: MonotonicTime) -> Report:
+def _await_empty(config: CheckConfig, stage: Stage, end: MonotonicTime) -> Report:
     """A process that was asked to end takes its time: asked again while nothing else is wrong and there is time.
 
     Only the first check has the time to say that the driver hangs: of a later one that finds no end, what was found
@@ -147,7 +147,7 @@ def _emptied(config: CheckConfig, stage: Stage, end: MonotonicTime) -> Report:
         began = monotonic_time()
         report = _check_once(config, stage, end - began)
         if report is None:
-            return last or _hangs(f"no answer within {min(end - began, _LONGEST_READ):.3g} s")
+            return last or _hang_report(f"no answer within {min(end - began, _LONGEST_READ):.3g} s")
         took = monotonic_time() - began
         ends = stage.emptied and not config.daemon.input.capture  # what was recorded does not end
         waits = ends and {finding.rule for finding in report.findings} & AFTER_A_JOB
@@ -189,7 +189,7 @@ def _check_once(config: CheckConfig, stage: Stage, seconds: float) -> Report | N
     try:
         found = in_child_process(lambda: read_node(driver, host, collectors, kmsg, deadline, faults), deadline)
     except ChildError as error:
-        return _hangs(str(error)) if error.crashed else unknown(str(error))
+        return _hang_report(str(error)) if error.crashed else unknown(str(error))
     if found is None:
         return None
     facts = from_json(found, unix_time())
@@ -197,7 +197,7 @@ def _check_once(config: CheckConfig, stage: Stage, seconds: float) -> Report | N
     return seen_within(verdict(facts), facts, "" if driver.simulated else own)
 
 
-def _hangs(why: str) -> Report:
+def _hang_report(why: str) -> Report:
     rule = next(rule for rule in RULES if rule.name == "driver_hangs")
     reason = f"{rule.text}: {why}"
     texts = (reason, rule.action, rule.short, rule.hands, rule.confirm, rule.runbook)
@@ -208,14 +208,14 @@ def _hangs(why: str) -> Report:
 def _keep_in_step(config: CheckConfig, report: Report) -> None:
     """Drain the node for what is proven. Count a good check only if the stage asks enough, and nothing was found."""
     proven = report.proven()
-    failed = _fails(config.check, proven)
+    failed = _check_fails(config.check, proven)
     late = any(finding.rule == FaultKind.SLOW.value for finding in report.findings)  # what it would say is not known
-    good = not late and not _fails(config.check, report) and STAGES[config.check.stage].resumes
+    good = not late and not _check_fails(config.check, report) and STAGES[config.check.stage].resumes
     if failed or good:
-        _drain(config, proven, failed=failed)
+        _drain_node(config, proven, failed=failed)
 
 
-def _drain(config: CheckConfig, report: Report, *, failed: bool) -> None:
+def _drain_node(config: CheckConfig, report: Report, *, failed: bool) -> None:
     node = config.drain.node or os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
     if report.simulated:
         print_error("--drain: the exporter's GPUs are simulated: nothing is drained")

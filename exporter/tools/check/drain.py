@@ -45,15 +45,15 @@ class NodeState:
 
     @property
     def drained(self) -> bool:
-        return bool(self._parts & {"DRAIN", "DRAINED", "DRAINING"})
+        return bool(self._state_parts & {"DRAIN", "DRAINED", "DRAINING"})
 
     @property
     def out_of_service(self) -> bool:
         """Drained, or down or failing for a reason: ours would take its place, and a resume end it, too."""
-        return self.drained or (bool(self._parts & {"DOWN", "FAIL", "FAILING"}) and self.reason != "")
+        return self.drained or (bool(self._state_parts & {"DOWN", "FAIL", "FAILING"}) and self.reason != "")
 
     @property
-    def _parts(self) -> frozenset[str]:
+    def _state_parts(self) -> frozenset[str]:
         return frozenset(re.split(r"[^A-Z_]+", self.state))
 
     @property

@@ -42,12 +42,12 @@ def read(address: str, deadline: float, verdict: Callable[[Facts], Report]) -> R
     except TooLargeError as error:
         return unknown(f"{url} {error}")
     except requests.RequestException as error:
-        return unknown(f"{url} does not answer: {_short(error)}")
+        return unknown(f"{url} does not answer: {_short_error(error)}")
     except _ODD_FACTS_ERRORS:
         return unknown(f"{url} does not serve metrics: expected the address of an exporter's /metrics")
 
 
-def _short(error: requests.RequestException) -> str:
+def _short_error(error: requests.RequestException) -> str:
     if isinstance(error, requests.exceptions.SSLError):
         return f"TLS: {innermost(error)}"
     return "no connection" if isinstance(error, requests.ConnectionError) else str(error)

@@ -34,18 +34,18 @@ def finding_of(words: Sequence[str], seconds: float) -> Finding | None:
     try:
         done = program.run(words, seconds, _MEBIBYTES << 20, together=True)
     except TimeoutError:
-        return _finding(f"does not end within {seconds:.0f} s", words)
+        return _program_finding(f"does not end within {seconds:.0f} s", words)
     except OSError as error:
-        raise NotRunError(f"{_name(words)}: cannot be run: {error.strerror or error}") from None
+        raise NotRunError(f"{_program_name(words)}: cannot be run: {error.strerror or error}") from None
     if done.cut:
-        return _finding(f"prints more than {_MEBIBYTES} MiB", words)
+        return _program_finding(f"prints more than {_MEBIBYTES} MiB", words)
     said = [line.strip() for line in lines(done.output.decode("utf-8", "replace")) if line.strip()]
     last = said[-1][:_LONGEST] if said else f"status {done.status}"
-    return _finding(last, words) if done.status else None
+    return _program_finding(last, words) if done.status else None
 
 
-def _finding(reason: str, words: Sequence[str]) -> Finding:
-    name = _name(words)
+def _program_finding(reason: str, words: Sequence[str]) -> Finding:
+    name = _program_name(words)
     return Finding(
         rule=NAME,
         verdict=Verdict.FAILED,
@@ -58,5 +58,5 @@ def _finding(reason: str, words: Sequence[str]) -> Finding:
     )
 
 
-def _name(words: Sequence[str]) -> str:
+def _program_name(words: Sequence[str]) -> str:
     return os.path.basename(words[0])  # noqa: PTH119 - a name, no path

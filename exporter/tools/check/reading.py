@@ -134,7 +134,7 @@ def in_child_process(work: Callable[[], str], deadline: float) -> str | None:
         with progress_message("asking the driver"):
             text = _all_of(reader, monotonic_time() + deadline)
     except _BrokenOffError as broken:
-        raise _ended(child, str(broken)) from None
+        raise _child_error(child, str(broken)) from None
     finally:
         os.close(reader)
         with contextlib.suppress(ProcessLookupError):
@@ -182,7 +182,7 @@ def _all_of(reader: int, end: MonotonicTime) -> str | None:
     return None
 
 
-def _ended(child: int, failure: str) -> ChildError:
+def _child_error(child: int, failure: str) -> ChildError:
     """A child that has closed its pipe is gone in a moment, but for one with a thread that hangs in the kernel."""
     end = monotonic_time() + _MOMENT
     ended = None

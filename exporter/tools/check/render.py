@@ -30,7 +30,7 @@ def short(report: Report, worst: Verdict) -> str:
 
 def text(report: Report, paint: Colors) -> str:
     word = paint(report.verdict.word, _COLOURS[report.verdict], "bold")
-    lines = [f"{word}{_simulated(report)}: {printable(report.remark or report.counted)}"]
+    lines = [f"{word}{_simulation_note(report)}: {printable(report.remark or report.counted)}"]
     for finding in merged(report.findings):
         lines.append(
             f"  {paint(f'{finding.verdict.word:<8}', _COLOURS[finding.verdict])}  {printable(finding.summary)}"
@@ -41,7 +41,7 @@ def text(report: Report, paint: Colors) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _simulated(report: Report) -> str:
+def _simulation_note(report: Report) -> str:
     return " (simulated)" if report.simulated else ""
 
 
@@ -49,14 +49,13 @@ def nagios(report: Report, _paint: Colors) -> str:
     """One line of the Nagios plugin guidelines; a `|` would begin performance data."""
     counts = Counter(finding.verdict for finding in report.findings)
     data = f"gpus={report.gpus} degraded={counts[Verdict.DEGRADED]} failed={counts[Verdict.FAILED]}"
-    return (
-        f"GPU {_NAGIOS[report.verdict]}{_simulated(report)} - {printable(report.summary).replace('|', '/')} | {data}\n"
-    )
+    summary = printable(report.summary).replace("|", "/")
+    return f"GPU {_NAGIOS[report.verdict]}{_simulation_note(report)} - {summary} | {data}\n"
 
 
 def npd(report: Report, _paint: Colors) -> str:
     """One line for node-problem-detector, which cuts it after 80 characters by default."""
-    return f"{_simulated(report)} {printable(report.summary)}".lstrip() + "\n"
+    return f"{_simulation_note(report)} {printable(report.summary)}".lstrip() + "\n"
 
 
 def json_(report: Report, _paint: Colors) -> str:

@@ -27,18 +27,18 @@ def manual(shown: Page, options: Sequence[Option]) -> str:
     lines = [
         f'.TH {title.upper()} 1 "" "gpu-exporter {__version__}" "User Commands"',
         ".SH NAME",
-        f"{_plain(title)} \\- {_plain(shown.description.rstrip('.'))}",
+        f"{_escape_roff(title)} \\- {_escape_roff(shown.description.rstrip('.'))}",
         ".SH SYNOPSIS",
-        _plain(shown.usage),
+        _escape_roff(shown.usage),
         ".SH DESCRIPTION",
-        _plain(shown.description),
+        _escape_roff(shown.description),
         "Each option is also an environment variable (GPU_EXPORTER_ and its name in capitals, with _ for . and \\-)",
         "and a key of the YAML file of \\-\\-config.file; a flag wins over the environment, that over the file.",
     ]
     if shown.commands:
         lines.append(".SH COMMANDS")
     for name, about in shown.commands.items():
-        lines += [".TP", f".B {_plain(name)}", _plain(about)]
+        lines += [".TP", f".B {_escape_roff(name)}", _escape_roff(about)]
     group = ""
     for option in options:
         if option.group != group:
@@ -46,14 +46,14 @@ def manual(shown: Page, options: Sequence[Option]) -> str:
             lines.append(f".SH {group.upper()}")
         flag = f"--{option.name}, --no-{option.name}" if option.switch else f"--{option.name} {option.metavar}"
         default = f" Default: {option.shown_default}." if option.shown_default else ""
-        lines += [".TP", f".B {_plain(flag)}", _plain(option.help + default)]
+        lines += [".TP", f".B {_escape_roff(flag)}", _escape_roff(option.help + default)]
     if shown.epilog:
-        lines += [".SH NOTES", ".nf", *(_plain(line) for line in shown.epilog.split("\n")), ".fi"]
-    lines += [".SH SEE ALSO", _plain(f"{REPOSITORY}")]
+        lines += [".SH NOTES", ".nf", *(_escape_roff(line) for line in shown.epilog.split("\n")), ".fi"]
+    lines += [".SH SEE ALSO", _escape_roff(f"{REPOSITORY}")]
     return "\n".join(lines) + "\n"
 
 
-def _plain(text: str) -> str:
+def _escape_roff(text: str) -> str:
     """Return the text without what roff would read as its own."""
     safe = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{safe}" if safe.startswith((".", "'")) else safe

@@ -58,15 +58,16 @@ class _Refusing(Device):
     def _fields(self, wanted: Collection[tuple[int, int]]) -> tuple[Any, ...]:
         answers = self._device.call(_FIELD_VALUES, wanted)
         kept = [
-            answer if self._allowed(_name(field)) else None for (field, _), answer in zip(wanted, answers, strict=True)
+            answer if self._allowed(_field_name(field)) else None
+            for (field, _), answer in zip(wanted, answers, strict=True)
         ]
         self._answered.update(
-            _name(field) for (field, _), answer in zip(wanted, kept, strict=True) if answer is not None
+            _field_name(field) for (field, _), answer in zip(wanted, kept, strict=True) if answer is not None
         )
         return tuple(kept)
 
 
-def _name(field: int) -> str:
+def _field_name(field: int) -> str:
     return _FIELD_NAMES.get(field, f"field {field}")
 
 
@@ -77,7 +78,7 @@ def _samples_of(
     now = [_START]
     driver = simulate(spec, lambda: now[0])
     driver.open()
-    target = next(iter(_targets(driver.devices(), collector.scope)), None)
+    target = next(iter(_all_targets(driver.devices(), collector.scope)), None)
     if target is None:
         return {}
     device, reading = _Refusing(target, allowed, answered), None
@@ -91,7 +92,7 @@ def _samples_of(
     return {name: found for name, found in samples.items() if found}
 
 
-def _targets(devices: Iterable[Device], scope: Scope) -> Iterator[Device]:
+def _all_targets(devices: Iterable[Device], scope: Scope) -> Iterator[Device]:
     for device in devices:
         if scope is Scope.GPU:
             yield device
@@ -107,16 +108,18 @@ def sources(collector: AnyCollector) -> Mapping[str, tuple[str, ...]]:
     """
     found: dict[str, set[str]] = {family.name: set() for family in collector.families}
     for spec in _NODES:
-        for name, calls in _needed(collector, spec).items():
+        for name, calls in _needed_calls(collector, spec).items():
             found[name] |= calls
     for spec in _NODES if not all(found.values()) else ():
-        for name, calls in _enough(collector, spec, {name for name, calls in found.items() if not calls}).items():
+        for name, calls in _sufficient_calls(
+            collector, spec, {name for name, calls in found.items() if not calls}
+        ).items():
             found[name] |= calls
     return {name: tuple(sorted(calls)) for name, calls in found.items()}
 
 
-def _needed(collector: AnyCollector, spec: str) -> Mapping[str, set[str]]:
-    whole, answered = _whole(collector, spec)
+def _needed_calls(collector: AnyCollector, spec: str) -> Mapping[str, set[str]]:
+    whole, answered = _all_samples(collector, spec)
     found: dict[str, set[str]] = {name: set() for name in whole}
     for call in answered:
         without = _samples_of(collector, spec, call.__ne__, set())
@@ -126,15 +129,15 @@ def _needed(collector: AnyCollector, spec: str) -> Mapping[str, set[str]]:
     return found
 
 
-def _enough(collector: AnyCollector, spec: str, names: set[str]) -> Mapping[str, set[str]]:
-    whole, answered = _whole(collector, spec)
+def _sufficient_calls(collector: AnyCollector, spec: str, names: set[str]) -> Mapping[str, set[str]]:
+    whole, answered = _all_samples(collector, spec)
     for call in tuple(answered):  # what is asked only where another has no answer
         _samples_of(collector, spec, call.__ne__, answered)
     shown = {call: _samples_of(collector, spec, call.__eq__, set()) for call in answered}
     return {name: {call for call, alone in shown.items() if name in alone} for name in names & whole.keys()}
 
 
-def _whole(collector: AnyCollector, spec: str) -> tuple[SamplesByFamily, set[str]]:
+def _all_samples(collector: AnyCollector, spec: str) -> tuple[SamplesByFamily, set[str]]:
     answered: set[str] = set()
     return _samples_of(collector, spec, lambda _: True, answered), answered
 
@@ -160,10 +163,10 @@ def metrics() -> str:
             "- *Made from* names the driver calls, or the part of the exporter, that the metric needs.\n"
         ),
     ]
-    calls = {name: _calls(found) for each in COLLECTORS for name, found in sources(each).items()}
+    calls = {name: _call_list(found) for each in COLLECTORS for name, found in sources(each).items()}
     for group in groups():
         parts.append(f"\n## {group.name}\n\n{group.help}\n\n{_HEAD}")
-        parts += [_metric(family, group.source or calls.get(family.name, "")) for family in group.families]
+        parts += [_metric_row(family, group.source or calls.get(family.name, "")) for family in group.families]
     return "".join((*parts, "\n## Numbers on dashboards and reports\n\n", definitions(), "\n"))
 
 
@@ -173,7 +176,7 @@ _MAX_FIELDS = 3
 """Fields that are named one by one; more are shown by what their names begin with."""
 
 
-def _calls(found: Sequence[str]) -> str:
+def _call_list(found: Sequence[str]) -> str:
     fields = [name for name in found if name.startswith(_FIELD)]
     functions = [name for name in found if not name.startswith(_FIELD)]
     if len(fields) > _MAX_FIELDS:
@@ -182,7 +185,7 @@ def _calls(found: Sequence[str]) -> str:
     return ", ".join([*functions, *fields])
 
 
-def _metric(family: AnyFamily, source: str) -> str:
+def _metric_row(family: AnyFamily, source: str) -> str:
     if not source:
         raise SystemExit(
             f"{family.name}: no simulated model shows it; say in sampling/families.py what its group is made from"
@@ -210,19 +213,19 @@ def option_table() -> str:
         by_group.setdefault(option.group, []).append(option)
     for name, members in by_group.items():
         parts.append(f"\n## {name}\n\n| Flag | Environment | Default | Meaning |\n|---|---|---|---|\n")
-        parts += [_option(option) for option in members]
+        parts += [_option_row(option) for option in members]
         parts += _BELOW.get(name, tuple)()
     return "".join(parts)
 
 
-def _collectors() -> Iterable[str]:
+def _collector_table() -> Iterable[str]:
     """Yield the table of what `--collectors.disable` may name."""
     yield "\n| Collector | Reads |\n|---|---|\n"
     for name, about in HELP.items():
         yield f"{table_row((f'`{name}`', about))}\n"
 
 
-def _thresholds() -> Iterable[str]:
+def _threshold_table() -> Iterable[str]:
     """Yield the table of what `--ledger.thresholds` may hold."""
     yield (
         "\n`ledger.thresholds` is a mapping in the configuration file "
@@ -234,11 +237,11 @@ def _thresholds() -> Iterable[str]:
         yield f"{table_row((f'`{each.option}`', f'`{each.default:.12g}`', each.help))}\n"
 
 
-_BELOW: Mapping[str, Callable[[], Iterable[str]]] = {"Collectors": _collectors, "Ledger": _thresholds}
+_BELOW: Mapping[str, Callable[[], Iterable[str]]] = {"Collectors": _collector_table, "Ledger": _threshold_table}
 """Functions by group. Each gives the text below the group's options."""
 
 
-def _option(option: Option) -> str:
+def _option_row(option: Option) -> str:
     flag = option.flag if option.switch else f"{option.flag}={option.metavar}"
     default = option.shown_default
     shown = f"`{default}`" if default else ""

@@ -39,7 +39,7 @@ def schema() -> Schema:
     known = {option.name: option for options in commands().values() for option in options}
     properties: Schema = {}
     for option in known.values():
-        _place(properties, option.name.split("."), value(option))
+        _place_leaf(properties, option.name.split("."), value(option))
     properties |= {name: value(option) for name, option in known.items() if "." in name}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -55,45 +55,45 @@ def value(option: Option) -> Schema:
     """Return the schema of an option's value."""
     default = option.shown_default
     description = f"{option.help} Default: {default}." if default else option.help
-    return {**_kind(option.parse), "description": description}
+    return {**_kind_schema(option.parse), "description": description}
 
 
-def _kind(parse: Callable[[str], Any]) -> Schema:
+def _kind_schema(parse: Callable[[str], Any]) -> Schema:
     if isinstance(parse, Choice):
         words: list[str | bool] = [*parse.known, *((True, False) if "on" in parse.known else ())]
         return {"anyOf": [{"enum": words}, {"type": "string", "pattern": "^/"}]} if parse.or_path else {"enum": words}
     if isinstance(parse, Subset):
         return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"enum": list(parse.known)}}]}
     if isinstance(parse, Pairs):
-        each = {name: _kind(kind) for name, kind in parse.kinds.items()}
+        each = {name: _kind_schema(kind) for name, kind in parse.kinds.items()}
         mapping = {"type": "object", "additionalProperties": False, "properties": each}
         if parse.pattern:
-            mapping["patternProperties"] = {f"^{parse.pattern}$": _kind(parse.kind)}
+            mapping["patternProperties"] = {f"^{parse.pattern}$": _kind_schema(parse.kind)}
         return {"anyOf": [{"type": "string"}, mapping]}
     return _DURATION if isinstance(parse, DurationUpTo) else dict(_KINDS.get(parse, {"type": "string"}))
 
 
-def _place(properties: Schema, path: list[str], leaf: Schema) -> None:
+def _place_leaf(properties: Schema, path: list[str], leaf: Schema) -> None:
     """Put a leaf where the dots of its name lead; an option with others below it is also a mapping with `value`."""
     first, *rest = path
     found = properties.get(first)
     if not rest:
-        properties[first] = _merged(leaf, found) if found else leaf
+        properties[first] = _merge_schemas(leaf, found) if found else leaf
         return
-    if found is None or "properties" not in _branch(found):
+    if found is None or "properties" not in _branch_schema(found):
         branch: Schema = {"type": "object", "additionalProperties": False, "properties": {}}
         properties[first] = branch
         if found is not None:
-            properties[first] = _merged(found, branch)
-    _place(_branch(properties[first])["properties"], rest, leaf)
+            properties[first] = _merge_schemas(found, branch)
+    _place_leaf(_branch_schema(properties[first])["properties"], rest, leaf)
 
 
-def _branch(found: Schema) -> Schema:
+def _branch_schema(found: Schema) -> Schema:
     """The mapping among what a key may be."""
     return next((each for each in found.get("anyOf", ()) if "properties" in each), found)
 
 
-def _merged(leaf: Schema, branch: Schema) -> Schema:
+def _merge_schemas(leaf: Schema, branch: Schema) -> Schema:
     branch["properties"]["value"] = leaf
     return {"anyOf": [leaf, branch]}
 

@@ -45,10 +45,10 @@ class Section:
         return f"{before}{begin}\n\n{made}\n\n{END}{after}"
 
 
-def _check() -> Iterable[str]:
+def _check_section() -> Iterable[str]:
     """Yield the rules and options of the health check."""
     rules = ((f"`{r.name}`", r.verdict.word, r.text, r.action, r.source) for r in RULES)
-    yield from _table(("Rule", "Verdict", "Meaning", "What to do", "Source"), rules)
+    yield from _table_lines(("Rule", "Verdict", "Meaning", "What to do", "Source"), rules)
     yield from ("", *_OPTION_HEAD)
     yield from (_option_row(option) for option in CHECK_OPTIONS if option.name != "check.ignore")
     yield "| `--check.ignore=RULES` |  | Names of rules of the table above to leave out, with commas. |"
@@ -63,12 +63,14 @@ def _option_row(option: Option) -> str:
 def definitions() -> str:
     """Return the definitions of the numbers on dashboards and reports, for the end of the metrics page."""
     head = ("Number", "What is counted", "Divided by", "Unobserved time")
-    table = _table(head, ((f"**{d.name}**", d.numerator, d.denominator or "-", d.unobserved) for d in DEFINITIONS))
+    table = _table_lines(
+        head, ((f"**{d.name}**", d.numerator, d.denominator or "-", d.unobserved) for d in DEFINITIONS)
+    )
     examples = "\n\n".join(f"# {each.name}\n{each.promql(_EXAMPLE)}" for each in DEFINITIONS)
     paragraphs = (
         "\n".join(table),
-        *(f"{title}: {_names(of)}." for title, of in (("Busy states", BUSY), ("Lost states", LOST))),
-        f"Possibly lost, which may be as it should: {_names(POSSIBLY_LOST)}.",
+        *(f"{title}: {_state_names(of)}." for title, of in (("Busy states", BUSY), ("Lost states", LOST))),
+        f"Possibly lost, which may be as it should: {_state_names(POSSIBLY_LOST)}.",
         f"In PromQL, of one job in the last minutes:\n\n```promql\n{examples}\n```",
         "\n".join(_NOTES),
     )
@@ -87,11 +89,11 @@ _NOTES = (
 )
 
 
-def _names(states: Iterable[str]) -> str:
+def _state_names(states: Iterable[str]) -> str:
     return ", ".join(f"`{state}` ({style_of(state).title})" for state in states)
 
 
-def _diagnosis() -> Iterable[str]:
+def _diagnosis_section() -> Iterable[str]:
     """Yield the states, their signatures, and where their thresholds are."""
     rows: list[Sequence[str]] = []
     signatures: list[Sequence[str]] = []
@@ -103,13 +105,13 @@ def _diagnosis() -> Iterable[str]:
         needs = " or ".join(" and ".join(f"`{name}`" for name in each) for each in signals)
         options = ", ".join(f"`{threshold.name.replace('_', '-')}`" for threshold in state.thresholds)
         signatures.append((f"`{state.name}`", state.signature, options, needs))
-    yield from _table(("State", "Who acts", "Lost?", "What it means", "What to do"), rows)
+    yield from _table_lines(("State", "Who acts", "Lost?", "What it means", "What to do"), rows)
     yield ""
-    yield from _table(("State", "Signature", "Thresholds", "Signals it needs"), signatures)
+    yield from _table_lines(("State", "Signature", "Thresholds", "Signals it needs"), signatures)
     yield from ("", "Thresholds and their defaults: [options.md](options.md#ledger).")
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
+def _table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
     yield table_row(head)
     yield f"|{'---|' * len(head)}"
     yield from map(table_row, rows)
@@ -126,8 +128,8 @@ def _begin_comment(source: str, target: str) -> str:
 
 
 SECTIONS: Mapping[str, Section] = {
-    "check.md": Section(_begin_comment("exporter/tools/check/", "check-page"), _check),
-    "diagnosis.md": Section(_begin_comment("exporter/ledger/states/", "diagnosis"), _diagnosis),
+    "check.md": Section(_begin_comment("exporter/tools/check/", "check-page"), _check_section),
+    "diagnosis.md": Section(_begin_comment("exporter/ledger/states/", "diagnosis"), _diagnosis_section),
     "report.md": Section(
         _begin_comment("exporter/tools/report/options.py", "report-page"),
         lambda: (*_OPTION_HEAD, *map(_option_row, REPORT_OPTIONS)),

@@ -17,23 +17,25 @@ def commands() -> Mapping[str, Sequence[Option]]:
     return {name: options(name) for name in COMMANDS}
 
 
-def _flags(options: Sequence[Option]) -> Sequence[str]:
+def _option_flags(options: Sequence[Option]) -> Sequence[str]:
     pairs = ((f"--{o.name}", f"--no-{o.name}") if o.switch else (f"--{o.name}",) for o in options)
     return ["--help", "--help-all", "--config.file", *(flag for pair in pairs for flag in pair)]
 
 
-def _values(option: Option) -> Sequence[str]:
+def _option_values(option: Option) -> Sequence[str]:
     """The words it takes, where they are few."""
     return option.parse.known if isinstance(option.parse, Choice | Subset) else ()
 
 
 def bash() -> str:
-    flags = "\n".join(f'        {name}) flags="{" ".join(_flags(found))}" ;;' for name, found in commands().items())
+    flags = "\n".join(
+        f'        {name}) flags="{" ".join(_option_flags(found))}" ;;' for name, found in commands().items()
+    )
     every = [(name, option) for name, found in commands().items() for option in found if not option.switch]
     words = "\n".join(
-        f"        {name}--{option.name}) _gpu_exporter_words '{' '.join(_values(option))}'; return ;;"
+        f"        {name}--{option.name}) _gpu_exporter_words '{' '.join(_option_values(option))}'; return ;;"
         for name, option in every
-        if _values(option)
+        if _option_values(option)
     )
     files = "|".join(sorted({f"--{option.name}" for _, option in every if option.metavar in _FILES}))
     others = "|".join(sorted({f"--{option.name}" for _, option in every if option.metavar not in _FILES}))
@@ -81,7 +83,7 @@ complete -F _gpu_exporter gpu-exporter
 
 
 def zsh() -> str:
-    names = "\n".join(f"        '{name}:{_plain(command.about)}'" for name, command in COMMANDS.items())
+    names = "\n".join(f"        '{name}:{_escape_shell(command.about)}'" for name, command in COMMANDS.items())
     cases = "\n".join(
         f"        {name}) _arguments {' '.join(_zsh_flag(o) for o in found)} '*: :_files' ;;"
         for name, found in commands().items()
@@ -110,18 +112,18 @@ _gpu_exporter "$@"
 """
 
 
-def _plain(text: str) -> str:
+def _escape_shell(text: str) -> str:
     """Return the text without what a shell or _arguments would read as its own."""
     return "".join(" " if char in "'\"`$\\[]:" else char for char in text)
 
 
 def _zsh_flag(option: Option) -> str:
-    about = _plain(option.help)
+    about = _escape_shell(option.help)
     if option.switch:
         return f"'--{option.name}[{about}]' '--no-{option.name}[not - {about}]'"
     action = "_files" if option.metavar in _FILES else " "
-    if _values(option):
-        action = f"({' '.join(_values(option))})"
+    if _option_values(option):
+        action = f"({' '.join(_option_values(option))})"
     return f"'--{option.name}=[{about}]:{option.metavar.lower()}:{action}'"
 
 
@@ -129,7 +131,7 @@ def fish() -> str:
     lines = ["# fish completion of gpu-exporter; made by `gpu-exporter completion fish`", "complete -c gpu-exporter -f"]
     unset = f"not __fish_seen_subcommand_from {' '.join(COMMANDS)}"
     lines += [
-        f"complete -c gpu-exporter -n '{unset}' -a {name} -d '{_plain(command.about)}'"
+        f"complete -c gpu-exporter -n '{unset}' -a {name} -d '{_escape_shell(command.about)}'"
         for name, command in COMMANDS.items()
     ]
     for name, found in commands().items():
@@ -140,11 +142,11 @@ def fish() -> str:
 
 
 def _fish_flag(option: Option, where: str) -> str:
-    start = f"complete -c gpu-exporter -n '{where}' -l '{option.name}' -d '{_plain(option.help)}'"
+    start = f"complete -c gpu-exporter -n '{where}' -l '{option.name}' -d '{_escape_shell(option.help)}'"
     if option.switch:
         return start
-    if _values(option):
-        return f"{start} -x -a '{' '.join(_values(option))}'"
+    if _option_values(option):
+        return f"{start} -x -a '{' '.join(_option_values(option))}'"
     return f"{start} -r -F" if option.metavar in _FILES else f"{start} -x"
 
 

@@ -48,14 +48,14 @@ def of_states(hours: Hours, devices: Sequence[DeviceUse] = (), *, of_whole: floa
     """
     least = _WORTH_SAYING * (allocated(hours) if of_whole is None else of_whole)
     return tuple(
-        Advice(state, hours[state], _advice(BY_STATE[state], devices))
+        Advice(state, hours[state], _batch_advice(BY_STATE[state], devices))
         for group in (LOST, POSSIBLY_LOST, BETTER)
         for state in sorted(group, key=lambda name: -hours.get(name, 0.0))
         if hours.get(state, 0.0) > max(least, 0.0)
     )
 
 
-def _advice(state: State, devices: Sequence[DeviceUse]) -> str:
+def _batch_advice(state: State, devices: Sequence[DeviceUse]) -> str:
     """An advice about batches names how much GPU memory there is for larger ones."""
     peaks = [each.memory_peak_bytes / each.memory_total_bytes for each in devices if each.memory_peak_bytes
              and each.memory_total_bytes]  # fmt: skip
@@ -71,7 +71,7 @@ def of_job(
     hours: Hours, devices: Sequence[DeviceUse], nodes: Sequence[NodeUse] = (), *, moved: bool = False
 ) -> tuple[Advice, ...]:
     """The above, and what only the sight of all its GPUs shows. Who moved had some after others: none was too many."""
-    unused = () if moved else _unused(devices)
+    unused = () if moved else _unused_devices(devices)
     copied = sum([device.copied_bytes or 0.0 for device in devices])
     copies = _UNPINNED.format(words.gib(copied)) if copied >= _COPIES_MUCH * 3600 * allocated(hours) > 0 else ""
     tensor_cores_unknown = bool(devices) and all(each.sm_active is None for each in devices)
@@ -95,7 +95,7 @@ def _idle_cpus(nodes: Sequence[NodeUse]) -> str:
     return f"{idle:.0f} CPUs{memory} were free while GPUs waited: start more loader workers." if idle >= 1.0 else ""
 
 
-def _unused(devices: Sequence[DeviceUse]) -> Iterable[Advice]:
+def _unused_devices(devices: Sequence[DeviceUse]) -> Iterable[Advice]:
     idle = [device for device in devices if utilization(device.hours) == 0]
     if idle and len(idle) < len(devices):
         hours = sum((lost(device.hours) or 0.0) for device in idle)

@@ -48,12 +48,12 @@ def fetched(send: Callable[[], requests.Response], seconds: float, limit: int) -
     """
     end = monotonic_time() + seconds
     try:
-        return run_with_timeout(max(seconds, 0.0), lambda: _read(send, end, limit))
+        return run_with_timeout(max(seconds, 0.0), lambda: _read_answer(send, end, limit))
     except TimeoutError:
         raise requests.Timeout from None
 
 
-def _read(send: Callable[[], requests.Response], end: MonotonicTime, limit: int) -> Answer:
+def _read_answer(send: Callable[[], requests.Response], end: MonotonicTime, limit: int) -> Answer:
     try:
         with send() as answer:
             content = bytearray()
@@ -190,7 +190,7 @@ class Client:
     def instant(self, expr: str, time: float) -> Sequence[Sample]:
         """The vector of an expression at a Unix time. Values that are not numbers (NaN) are left out."""
         values = {"query": expr, "time": f"{time:.3f}"}
-        found = self._ask("query", values, "vector", lambda row: Sample(_labels(row), float(row["value"][1])))
+        found = self._ask("query", values, "vector", lambda row: Sample(_row_labels(row), float(row["value"][1])))
         return [sample for sample in found if math.isfinite(sample.value)]
 
     def over_time(self, expr: str, start: float, end: float, step: float) -> Sequence[Line]:
@@ -198,7 +198,7 @@ class Client:
         values = {"query": expr, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
 
         def line(row: Any) -> Line:
-            return Line(_labels(row), tuple((float(t), float(v)) for t, v in row["values"]))
+            return Line(_row_labels(row), tuple((float(t), float(v)) for t, v in row["values"]))
 
         return self._ask("query_range", values, "matrix", line)
 
@@ -219,7 +219,7 @@ class Client:
         if answer.unposted or answer.status == requests.codes.method_not_allowed:
             # A redirection from http to https; a proxy that lets only reads through.
             answer = self._send(lambda: self._session.get(url, params=form, **self._terms))
-        return self._result(answer, kind, made)
+        return self._answer_result(answer, kind, made)
 
     def _send(self, send: Callable[[], requests.Response]) -> Answer:
         url, timeout = without_password(self._access.url), self._access.timeout
@@ -236,7 +236,7 @@ class Client:
         except (requests.RequestException, OSError) as error:  # no scheme, not a host, no such CA file
             raise UnreachableError(f"{url}: {error}") from None
 
-    def _result(self, answer: Answer, kind: str, made: Callable[[Any], T]) -> Sequence[T]:
+    def _answer_result(self, answer: Answer, kind: str, made: Callable[[Any], T]) -> Sequence[T]:
         url, status = without_password(self._access.url), answer.status
         if status in {requests.codes.unauthorized, requests.codes.forbidden}:
             given = "refuses these credentials" if answer.authorized else "asks for credentials"
@@ -255,10 +255,10 @@ class Client:
             if content.get("errorType") in {"timeout", "canceled"}:
                 raise SlowError(f"{url}: the query timed out: {message}")
             raise RefusedError(f"{url} answers HTTP {status}: {message[:300]}")
-        return _data(content, kind, made, url)
+        return _answer_data(content, kind, made, url)
 
 
-def _data(content: Any, kind: str, made: Callable[[Any], T], url: str) -> Sequence[T]:
+def _answer_data(content: Any, kind: str, made: Callable[[Any], T], url: str) -> Sequence[T]:
     try:
         if content["data"]["resultType"] == kind:
             return [made(row) for row in content["data"]["result"]]
@@ -267,7 +267,7 @@ def _data(content: Any, kind: str, made: Callable[[Any], T], url: str) -> Sequen
     raise UnreachableError(f"{url} is not the API of a Prometheus: no {kind} in its answer")
 
 
-def _labels(row: Any) -> Mapping[str, str]:
+def _row_labels(row: Any) -> Mapping[str, str]:
     labels: Mapping[str, Any] = row["metric"]
     if not all(isinstance(value, str) for value in labels.values()):
         raise TypeError("a label that is no text")

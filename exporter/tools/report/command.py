@@ -24,7 +24,6 @@ from exporter.host.text import exists
 from exporter.tools.report import formats, layout, promql, terminal
 from exporter.tools.report.accounting.database import Database
 from exporter.tools.report.accounting.prices import Month, Prices, rules
-from exporter.tools.report.accounting.prices import promql as site_prices
 from exporter.tools.report.accounting.prices import read as read_prices
 from exporter.tools.report.accounting.sacct import Sacct, SacctError
 from exporter.tools.report.client import Access, Client, NoDataError, NoMetricsError, ReportError
@@ -33,7 +32,6 @@ from exporter.tools.report.document import Document
 from exporter.tools.report.job import ReportRequest, job_report, nothing, slurm_job, window
 from exporter.tools.report.model import Digest, JobReport
 from exporter.tools.report.options import MONTH_FORMATS, PrometheusConfig, ReportConfig
-from exporter.tools.report.promql import PriceQueries
 from exporter.tools.report.showback import document, showback, to_csv, to_focus, to_json, to_opencost
 from exporter.tools.report.subject import EXPECTED, Named, named, selected
 from exporter.tools.report.summary import SlurmPart, is_of, jobs, slurm, slurm_facts, slurm_jobs
@@ -93,11 +91,10 @@ def run(config: ReportConfig) -> int:
         sys.stdout.write(rules(prices))
         return 0
     if config.month:
-        return _month(config, config.month, (prices or Prices("", ())).of(config.cluster))
+        return _print_month(config, config.month, (prices or Prices("", ())).of(config.cluster))
     if config.format in MONTH_FORMATS or config.team:
         raise ConfigError("--team and --format csv, focus and opencost: expected with --month")
-    recorded = PriceQueries(site_prices(prices), site_prices(prices, whole=True)) if prices else promql.PRICES
-    subject = _subject(config, recorded)
+    subject = _requested_subject(config)
     client = Client(access(config.prometheus))
     try:
         with progress_message(f"asking {without_password(config.prometheus.url)}"):
@@ -108,13 +105,14 @@ def run(config: ReportConfig) -> int:
             print_error(f"report: {error}")
             return error.status
     else:
-        currency = prices.currency if prices else _currency(client)
-        part = _accounted(report, job, config, client)
-        text = _render(report, part, config, paint(sys.stdout), currency)
-    return _write(text, config)
+        part = _slurm_part(report, job, config, client)
+        priced = client.instant("gpu:price_per_hour", float(unix_time()))
+        currency = priced[0].labels.get("currency", "") if priced else ""
+        text = _render_report(report, part, config, paint(sys.stdout), currency)
+    return _write_output(text, config)
 
 
-def _month(config: ReportConfig, of: Month, prices: Prices) -> int:
+def _print_month(config: ReportConfig, of: Month, prices: Prices) -> int:
     """Print what each group got in a month. Raises ConfigError."""
     path = config.accounting.database
     if path is None or not exists(path):
@@ -122,28 +120,23 @@ def _month(config: ReportConfig, of: Month, prices: Prices) -> int:
     try:
         with contextlib.closing(Database(path)) as database:
             found = showback(database, of, config.by, config.team, prices, float(unix_time()))
-            charges = database.charges(config.by, of.begin, of.end, prices, config.team)
+            exported = config.format in ("focus", "opencost")
+            charges = database.charges(config.by, of.begin, of.end, prices, config.team) if exported else ()
     except sqlite3.Error as error:
         raise ConfigError(f"--accounting.database {path}: {error}") from None
     print_error(f"{of.name}: {found.coverage}")
     if not found.rows:
         print_error(f"report: no GPU time{' of ' + config.team if config.team else ''} in {of.name}")
         return NoDataError.status
-    if config.format in ("focus", "opencost"):
+    if exported:
         write = to_focus if config.format == "focus" else to_opencost
-        return _write(write(charges, of, prices.currency), config)
+        return _write_output(write(charges, of, prices.currency), config)
     if config.format in ("csv", "json"):
-        return _write(to_csv(found) if config.format == "csv" else to_json(found), config)
-    return _write(_formatted(document(found), config, paint(sys.stdout)), config)
+        return _write_output(to_csv(found) if config.format == "csv" else to_json(found), config)
+    return _write_output(_format_document(document(found), config, paint(sys.stdout)), config)
 
 
-def _currency(client: Client) -> str:
-    """Return the currency of the recorded prices; empty if there are none."""
-    found = client.instant("gpu:price_per_hour", float(unix_time()))
-    return found[0].labels.get("currency", "") if found else ""
-
-
-def _write(text: str, config: ReportConfig) -> int:
+def _write_output(text: str, config: ReportConfig) -> int:
     if config.format in _IN_UTF8:
         write_utf8()
     sys.stdout.write(text)
@@ -165,10 +158,10 @@ def _without_gpus(config: ReportConfig) -> str:
     if config.format == "short":
         return printable("; ".join(f"{name} {value}" for name, value in facts.rows)) + "\n"
     document = Document(f"Slurm job {known.name} of {known.user}: no GPU", (facts,))
-    return _formatted(document, config, paint(sys.stdout))
+    return _format_document(document, config, paint(sys.stdout))
 
 
-def _accounted(report: JobReport | Digest, job: str, config: ReportConfig, client: Client) -> SlurmPart | None:
+def _slurm_part(report: JobReport | Digest, job: str, config: ReportConfig, client: Client) -> SlurmPart | None:
     """Return what slurmdbd has of the job, or of the digest's jobs, where there is a sacct to ask."""
     if not shutil.which(config.sacct):
         return None
@@ -183,7 +176,7 @@ def _accounted(report: JobReport | Digest, job: str, config: ReportConfig, clien
     return slurm(report, known) if known and is_of(report, known) else None
 
 
-def _subject(config: ReportConfig, prices: PriceQueries) -> Subject:
+def _requested_subject(config: ReportConfig) -> Subject:
     """Return what is asked for. Raises ConfigError unless it is exactly one thing."""
     options = [option for option in _SUBJECTS if getattr(config, option)]
     wanted = options + ([_ARGUMENT] if config.name else [])
@@ -194,8 +187,8 @@ def _subject(config: ReportConfig, prices: PriceQueries) -> Subject:
     if config.all or wanted[0] in _DIGESTS:
         level = "" if config.all else wanted[0]
         group = Group(level, getattr(config, level) if level else "", config.cluster)
-        return lambda client, now: NamedReport(digest(client, group, config.since, prices, now))
-    wanted_one = _named(config)
+        return lambda client, now: NamedReport(digest(client, group, config.since, now))
+    wanted_one = _named_argument(config)
     cluster = promql.matchers(cluster=config.cluster) if config.cluster else ""
 
     def one(client: Client, now: float) -> NamedReport:
@@ -203,12 +196,12 @@ def _subject(config: ReportConfig, prices: PriceQueries) -> Subject:
         if found is None:
             raise nothing(client, wanted_one.title, config.since, now)
         request = ReportRequest(found.selector, found.title, config.since, config.changed_at)
-        return NamedReport(job_report(client, request, prices, now), found.job)
+        return NamedReport(job_report(client, request, now), found.job)
 
     return one
 
 
-def _named(config: ReportConfig) -> Named:
+def _named_argument(config: ReportConfig) -> Named:
     """Return what the argument, or the option that names one workload, may mean. Raises ConfigError."""
     if config.name:
         found = named(config.name)
@@ -228,12 +221,12 @@ def access(config: PrometheusConfig) -> Access:
     if not config.url:
         raise ConfigError("--prometheus.url: expected http://HOST or https://HOST, got ''")
     if config.ca_file:
-        _content("ca-file", config.ca_file, _CERTIFICATES)
+        _read_content("ca-file", config.ca_file, _CERTIFICATES)
     if ":" in config.username:
         raise ConfigError(f"--prometheus.username: expected no colon, got {config.username!r}")
     if config.password_file and not config.username:
         raise ConfigError("--prometheus.password-file: expected with --prometheus.username")
-    token = _secret("bearer-token-file", config.bearer_token_file)
+    token = _read_secret("bearer-token-file", config.bearer_token_file)
     if not token.isascii():
         raise ConfigError(
             f"--prometheus.bearer-token-file {config.bearer_token_file}: expected a token of ASCII characters"
@@ -243,30 +236,30 @@ def access(config: PrometheusConfig) -> Access:
         timeout=config.timeout,
         token=token,
         user=config.username,
-        password=_secret("password-file", config.password_file),
+        password=_read_secret("password-file", config.password_file),
         ca=str(config.ca_file or ""),
-        headers=_headers(config.headers),
+        headers=_parse_headers(config.headers),
     )
 
 
-def _secret(option: str, file: Path | None) -> str:
+def _read_secret(option: str, file: Path | None) -> str:
     """The one line of the file that an option names; empty without one."""
     if file is None:
         return ""
-    found = _content(option, file, _SECRET).strip()
+    found = _read_content(option, file, _SECRET).strip()
     if not found or not found.isprintable():
         raise ConfigError(f"--prometheus.{option} {file}: expected one line of text")
     return found
 
 
-def _content(option: str, file: Path, limit: int) -> str:
+def _read_content(option: str, file: Path, limit: int) -> str:
     try:
         return site_file.read(file, limit)
     except site_file.SiteFileError as error:
         raise ConfigError(f"--prometheus.{option} {file}: {error}") from None
 
 
-def _headers(text: str) -> Mapping[str, str]:
+def _parse_headers(text: str) -> Mapping[str, str]:
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
     for name, equals, value in pairs:
         sendable = value.isascii() and value.isprintable()
@@ -275,7 +268,7 @@ def _headers(text: str) -> Mapping[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _render(
+def _render_report(
     report: JobReport | Digest, part: SlurmPart | None, config: ReportConfig, colours: Colors, currency: str
 ) -> str:
     form = config.format
@@ -290,10 +283,10 @@ def _render(
     )
     if part:
         document = replace(document, blocks=(*document.blocks, *part.blocks))
-    return _formatted(document, config, colours)
+    return _format_document(document, config, colours)
 
 
-def _formatted(document: Document, config: ReportConfig, colours: Colors) -> str:
+def _format_document(document: Document, config: ReportConfig, colours: Colors) -> str:
     form = config.format
     if form == "markdown":
         return formats.render_markdown(document)

@@ -133,7 +133,12 @@ def hours(recorded: str, window: str) -> str:
 
 def grown_in(window: str) -> Amount:
     """GPU hours in the window, from recorded growth in seconds; by several, it counts once."""
-    return lambda recorded: f"max without ({REPLICAS}) (sum_over_time({recorded}[{window}])) / 3600"
+    return lambda recorded: f"{summed_in(window)(recorded)} / 3600"
+
+
+def summed_in(window: str) -> Amount:
+    """Return the sum of recorded growth in the window; by several, it counts once."""
+    return lambda recorded: f"max without ({REPLICAS}) (sum_over_time({recorded}[{window}]))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,29 +164,29 @@ def without(states: Iterable[str]) -> str:
     return f'state!~"{"|".join(states)}"'
 
 
-def _sum(of: Hours, states: Iterable[str]) -> float:
+def _sum_states(of: Hours, states: Iterable[str]) -> float:
     return sum(of.get(state, 0.0) for state in states)
 
 
 def allocated(of: Hours) -> float:
-    return sum(of.values()) - _sum(of, FREE)
+    return sum(of.values()) - _sum_states(of, FREE)
 
 
 def observed(of: Hours) -> float:
-    return allocated(of) - _sum(of, UNOBSERVED)
+    return allocated(of) - _sum_states(of, UNOBSERVED)
 
 
 def used(of: Hours) -> float | None:
-    return _sum(of, BUSY) if observed(of) > 0 else None
+    return _sum_states(of, BUSY) if observed(of) > 0 else None
 
 
 def busy_ratio(of: Hours) -> float | None:
-    known = sum(of.values()) - _sum(of, UNOBSERVED)
-    return _sum(of, BUSY) / known if known > 0 else None
+    known = sum(of.values()) - _sum_states(of, UNOBSERVED)
+    return _sum_states(of, BUSY) / known if known > 0 else None
 
 
 def lost(of: Hours) -> float | None:
-    return _sum(of, LOST) if observed(of) > 0 else None
+    return _sum_states(of, LOST) if observed(of) > 0 else None
 
 
 def cost(of: Hours, per_hour: float) -> float:
@@ -196,7 +201,7 @@ def cost_of_waste(of: Hours, per_hour: float) -> float | None:
 
 
 def utilization(of: Hours) -> float | None:
-    return _sum(of, BUSY) / observed(of) if observed(of) > 0 else None
+    return _sum_states(of, BUSY) / observed(of) if observed(of) > 0 else None
 
 
 def target_ratio(of: Hours, work_class: str = "") -> float | None:

@@ -34,14 +34,14 @@ class Group:
         return promql.matchers(cluster=self.cluster) if self.cluster else promql.EVERYTHING
 
 
-def digest(client: Client, group: Group, since: float, prices: promql.PriceQueries, now: float) -> Digest:
+def digest(client: Client, group: Group, since: float, now: float) -> Digest:
     """Raises ReportError: NoMetricsError where no rule recorded anything, NoDataError where the group had no GPUs."""
     window = f"{math.ceil(since)}s"
     levels = ("workload",) if group.level else (*promql.LEVELS, "workload")
-    tables = {level: _table(client, level, group.scope, window, prices, now) for level in levels}
+    tables = {level: _level_rows(client, level, group.scope, window, now) for level in levels}
     rows = tables["workload"]
     if not rows:
-        raise _nothing(client, group, window, now)
+        raise _no_data_error(client, group, window, now)
     level = group.level or promql.TEAM
     causes = {s.labels["state"]: s.value for s in client.instant(promql.causes(level, group.scope, window), now)}
     hours = {state: causes[state] for state in STATES if causes.get(state, 0.0) > 0}
@@ -68,9 +68,7 @@ def digest(client: Client, group: Group, since: float, prices: promql.PriceQueri
     )
 
 
-def _table(
-    client: Client, level: str, scope: str, window: str, prices: promql.PriceQueries, now: float
-) -> tuple[Row, ...]:
+def _level_rows(client: Client, level: str, scope: str, window: str, now: float) -> tuple[Row, ...]:
     labels = promql.keys(level).split(", ")
 
     def by_key(expr: str) -> Mapping[tuple[str, ...], Sample]:
@@ -83,7 +81,7 @@ def _table(
     use = by_key(promql.utilization(level, scope, window))
     owned, by = promql.owned(level, scope), promql.keys(level)
     flops, flops_bound = by_key(progress.reported(owned, by, window)), by_key(progress.bound(owned, by, window))
-    price = by_key(promql.price_of_waste(level, scope, window, prices))
+    price = by_key(promql.price_of_waste(level, scope, window))
     state = by_key(promql.wasted_on(level, scope, window))
     rows = [
         Row(
@@ -103,7 +101,7 @@ def _table(
     return tuple(sorted(rows, key=lambda row: (-(row.wasted or 0.0), -row.allocated, *row.labels.values())))
 
 
-def _nothing(client: Client, group: Group, window: str, now: float) -> Exception:
+def _no_data_error(client: Client, group: Group, window: str, now: float) -> Exception:
     if client.instant(promql.covered_seconds(promql.EVERYTHING, window), now):
         return NoDataError(f"no data about {group.title} in the range: unknown here, or no GPU was allocated")
     if client.instant(promql.ANY_METRICS, now):

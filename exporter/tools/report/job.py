@@ -39,21 +39,21 @@ class ReportRequest:
     """Unix time that the runs of its name are compared before and after."""
 
 
-def job_report(client: Client, request: ReportRequest, prices: promql.PriceQueries, now: float) -> JobReport:
+def job_report(client: Client, request: ReportRequest, now: float) -> JobReport:
     """Raises ReportError; NoDataError where nothing is known of it in the range, or of several of that name."""
     span = allocated_span(client, request.selector, request.since, now)
     if span is None:
         raise nothing(client, request.title, request.since, now)
-    ask = _asker(client, request.selector, window(span.seconds), span.until)
+    ask = _make_asker(client, request.selector, window(span.seconds), span.until)
     before, after = 0.0 if span.truncated else _BEFORE, min(_AFTER, now - span.until)
-    wider = _asker(client, request.selector, window(span.seconds + before + after), span.until + after)
+    wider = _make_asker(client, request.selector, window(span.seconds + before + after), span.until + after)
     info = wider(promql.info)
     clusters = sorted({sample.labels.get("cluster", "") for sample in info} - {""})
     if len(clusters) > 1:  # what is called the same in two clusters is two
         raise SeveralError(f"{request.title} is in several clusters, name one by --cluster: {', '.join(clusters)}")
-    nodes = tuple(_nodes(wider))
-    hours = _summed(node.hours for node in nodes)
-    devices = tuple(_devices(ask, span, allocated(hours)))
+    nodes = tuple(_node_uses(wider))
+    hours = _sum_hours(node.hours for node in nodes)
+    devices = tuple(_device_uses(ask, span, allocated(hours)))
     at_once = wider(promql.max_concurrent_gpus) if len(nodes) > 1 else ()
     together = wider(promql.devices_at_once) if len(devices) > 1 else ()
     moved = bool(together) and len(devices) > together[0].value
@@ -61,16 +61,16 @@ def job_report(client: Client, request: ReportRequest, prices: promql.PriceQueri
     used = sum(sample.value for sample in ran) / _HOUR if ran else None
     steps = progress(wider, devices, allocated(hours))
     counted = any(steps.counted.values())
-    limit = _said(info, "time_limit_seconds")
+    limit = _agreed_label(info, "time_limit_seconds")
     fields = ("workload", "job_name", "user", "account", "workload_namespace", "partition", "image")
     return JobReport(
-        name=Name(request.title, *(_said(info, field) for field in fields)),
+        name=Name(request.title, *(_agreed_label(info, field) for field in fields)),
         span=replace(span, time_limit=float(limit) if re.fullmatch(r"\d+(\.\d+)?", limit) else None),
         hours=hours,
         nodes=nodes,
         devices=devices,
         progress=steps,
-        cost=_cost(allocated(hours), devices, client.instant(prices.by_kind, now), *clusters),
+        cost=_mean_cost(allocated(hours), devices, ask(promql.mean_prices), *clusters),
         advice=advice.of_job(hours, devices, nodes, moved=moved),
         used_hours=used,
         runs=runs(client, info, window(request.since), now, request.changed_at) if counted else None,
@@ -83,10 +83,10 @@ def slurm_job(client: Client, cluster: str, job: str, back: float, until: float)
     """Return the report of a raw job id, `back` seconds up to `until`; `cluster` may be empty. Raises ReportError."""
     own = {"cluster": cluster} if cluster else {}
     request = ReportRequest(promql.matchers(slurm_job=job, **own), f"Slurm job {job}", back)
-    return job_report(client, request, promql.PRICES, until)
+    return job_report(client, request, until)
 
 
-def _asker(client: Client, selector: str, window: str, time: float) -> Ask:
+def _make_asker(client: Client, selector: str, window: str, time: float) -> Ask:
     return lambda query: client.instant(query(selector, window), time)
 
 
@@ -103,27 +103,27 @@ def nothing(client: Client, title: str, since: float, now: float) -> Exception:
     return NoDataError(f"no data about {title} in the last {last}: unknown here, or no GPU was allocated")
 
 
-def _said(info: Sequence[Sample], label: str) -> str:
+def _agreed_label(info: Sequence[Sample], label: str) -> str:
     """Return the value that all series agree on: programs of several people have no owner."""
     said = {sample.labels.get(label, "") for sample in info} - {""}
     return said.pop() if len(said) == 1 else ""
 
 
-def _node(labels: Mapping[str, str]) -> str:
+def _node_name(labels: Mapping[str, str]) -> str:
     return labels.get("node") or labels.get("instance", "")
 
 
 def _by_node(samples: Iterable[Sample]) -> Mapping[str, float]:
     found: dict[str, float] = defaultdict(float)
     for sample in samples:
-        found[_node(sample.labels)] += sample.value
+        found[_node_name(sample.labels)] += sample.value
     return found
 
 
-def _nodes(ask: Ask) -> Iterable[NodeUse]:
+def _node_uses(ask: Ask) -> Iterable[NodeUse]:
     ledgers: dict[str, dict[str, float]] = defaultdict(dict)
     for sample in ask(lambda s, w: promql.of_nodes("gpu_workload_gpu_seconds_total", s, w, "state")):
-        ledgers[_node(sample.labels)][sample.labels["state"]] = sample.value / _HOUR
+        ledgers[_node_name(sample.labels)][sample.labels["state"]] = sample.value / _HOUR
     gpus = _by_node(ask(promql.nodes))
     energy = _by_node(ask(lambda s, w: promql.of_nodes("gpu_workload_energy_joules_total", s, w)))
     cpu = _by_node(ask(lambda s, w: promql.of_nodes("gpu_workload_cpu_seconds_total", s, w)))
@@ -139,7 +139,7 @@ def _nodes(ask: Ask) -> Iterable[NodeUse]:
         yield NodeUse(
             node=node,
             gpus=gpus[node],
-            hours=_ordered(ledgers.get(node, {})),
+            hours=_order_hours(ledgers.get(node, {})),
             energy_joules=energy.get(node),
             cpu_seconds=cpu.get(node),
             cpu_limit_cores=cores.get(node),
@@ -148,30 +148,30 @@ def _nodes(ask: Ask) -> Iterable[NodeUse]:
         )
 
 
-def _devices(ask: Ask, span: Span, hours: float) -> Iterable[DeviceUse]:
+def _device_uses(ask: Ask, span: Span, hours: float) -> Iterable[DeviceUse]:
     """Yield each device with its allocated time: all of the span, unless these hours are fewer."""
     named = ask(promql.models)
-    models = {_key(s): s.labels.get("model", "") for s in named}
-    of_gpu = {(_node(s.labels), s.labels.get("gpu", "")): s.labels.get("model", "") for s in named}
+    models = {_sample_key(s): s.labels.get("model", "") for s in named}
+    of_gpu = {(_node_name(s.labels), s.labels.get("gpu", "")): s.labels.get("model", "") for s in named}
     instances = ask(promql.mig_fractions)
-    cut = {(_node(s.labels), s.labels.get("gpu", "")) for s in instances}
-    whole = [s for s in ask(promql.shares) if (_node(s.labels), s.labels.get("gpu", "")) not in cut]
+    cut = {(_node_name(s.labels), s.labels.get("gpu", "")) for s in instances}
+    whole = [s for s in ask(promql.shares) if (_node_name(s.labels), s.labels.get("gpu", "")) not in cut]
     always = hours * _HOUR >= _ALWAYS * span.seconds * sum(share.value for share in (*whole, *instances))
     for shares, prefix in ((whole, "gpu_"), (instances, "gpu_mig_")):
         if not shares:
             continue
-        readings = _readings(ask, prefix, span) if always else _readings_in_turn(ask, prefix, len(shares))
-        for share in sorted(shares, key=_place):
-            key = _key(share)
+        readings = _device_readings(ask, prefix, span) if always else _readings_in_turn(ask, prefix, len(shares))
+        for share in sorted(shares, key=_sample_place):
+            key = _sample_key(share)
             profile = share.labels.get("profile", "")
-            model = models.get(key) or of_gpu.get((_node(share.labels), share.labels.get("gpu", "")), "")
+            model = models.get(key) or of_gpu.get((_node_name(share.labels), share.labels.get("gpu", "")), "")
             yield DeviceUse(
-                node=_node(share.labels),
+                node=_node_name(share.labels),
                 gpu=share.labels.get("gpu", ""),
                 uuid=share.labels.get("uuid", ""),
                 model=f"{model} MIG {profile}" if profile else model,
                 share=share.value,
-                hours=_ordered(readings.ledger.get(key, {})),
+                hours=_order_hours(readings.ledger.get(key, {})),
                 memory_peak_bytes=readings.peak.get(key),
                 memory_total_bytes=readings.size.get(key),
                 power_watts=readings.power.get(key),
@@ -193,7 +193,7 @@ class _Readings:
     copied: Mapping[_Key, float]
 
 
-def _readings(ask: Ask, prefix: str, span: Span) -> _Readings:
+def _device_readings(ask: Ask, prefix: str, span: Span) -> _Readings:
     mig = prefix == "gpu_mig_"
 
     def read(expr: Callable[[str], str], *more: str) -> Sequence[Sample]:
@@ -201,7 +201,7 @@ def _readings(ask: Ask, prefix: str, span: Span) -> _Readings:
 
     ledger: dict[_Key, dict[str, float]] = defaultdict(dict)
     for sample in read(lambda w: promql.increase_since_first_sample(f"{prefix}state_seconds_total", w), "state"):
-        ledger[_key(sample)][sample.labels["state"]] = sample.value / _HOUR
+        ledger[_sample_key(sample)][sample.labels["state"]] = sample.value / _HOUR
     active = read(lambda w: promql.increase_since_first_sample(f"{prefix}sm_active_seconds_total", w))
     return _Readings(
         ledger=ledger,
@@ -219,7 +219,7 @@ def _readings_in_turn(ask: Ask, prefix: str, devices: int) -> _Readings:
     turns = promql.Turns(devices, mig=mig)
     ledger: dict[_Key, dict[str, float]] = defaultdict(dict)
     for sample in ask(lambda s, w: turns.grown(f"{prefix}state_seconds_total", s, w, "state")):
-        ledger[_key(sample)][sample.labels["state"]] = sample.value / _HOUR
+        ledger[_sample_key(sample)][sample.labels["state"]] = sample.value / _HOUR
     active = _by_key(ask(lambda s, w: turns.grown(f"{prefix}sm_active_seconds_total", s, w)))
     seconds = _by_key(ask(turns.seconds))
     total = ask(lambda s, w: promql.on_devices(f"max_over_time({prefix}memory_total_bytes[{w}])", s, w, mig=mig))
@@ -233,32 +233,32 @@ def _readings_in_turn(ask: Ask, prefix: str, devices: int) -> _Readings:
     )
 
 
-def _key(sample: Sample) -> _Key:
-    return _node(sample.labels), sample.labels.get("uuid", "")
+def _sample_key(sample: Sample) -> _Key:
+    return _node_name(sample.labels), sample.labels.get("uuid", "")
 
 
 def _by_key(samples: Iterable[Sample]) -> Mapping[_Key, float]:
-    return {_key(sample): sample.value for sample in samples}
+    return {_sample_key(sample): sample.value for sample in samples}
 
 
-def _place(sample: Sample) -> tuple[str, int, str]:
+def _sample_place(sample: Sample) -> tuple[str, int, str]:
     gpu = sample.labels.get("gpu", "")
-    return _node(sample.labels), int(gpu) if gpu.isdigit() else 0, sample.labels.get("uuid", "")
+    return _node_name(sample.labels), int(gpu) if gpu.isdigit() else 0, sample.labels.get("uuid", "")
 
 
-def _ordered(hours: Mapping[str, float]) -> Hours:
+def _order_hours(hours: Mapping[str, float]) -> Hours:
     return {state: hours[state] for state in STATES if hours.get(state, 0.0) > 0}
 
 
-def _summed(ledgers: Iterable[Hours]) -> Hours:
+def _sum_hours(ledgers: Iterable[Hours]) -> Hours:
     found: dict[str, float] = defaultdict(float)
     for hours in ledgers:
         for state, amount in hours.items():
             found[state] += amount
-    return _ordered(found)
+    return _order_hours(found)
 
 
-def _cost(
+def _mean_cost(
     hours: float | None, devices: Sequence[DeviceUse], listed: Iterable[Sample], cluster: str = ""
 ) -> float | None:
     """So many GPU hours at the mean price of its GPUs, each counted by its share; None if a model has no price."""

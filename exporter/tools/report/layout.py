@@ -32,17 +32,17 @@ _MAX_DEVICES = 64
 
 
 def job_document(report: JobReport, currency: str) -> Document:
-    blocks: list[Block] = [Facts(tuple(_facts(report, currency)))]
+    blocks: list[Block] = [Facts(tuple(_report_facts(report, currency)))]
     if report.span.truncated:
         blocks.append(Paragraph("It began before the range that was looked at: the numbers are of that range alone."))
     if report.hours:
         blocks += [Heading("Where the GPU hours went"), bars(report.hours)]
     if report.span.seconds >= _SHORT_SECONDS:
-        blocks += _findings(report)
+        blocks += _finding_blocks(report)
     return Document(heading(report), tuple(blocks))
 
 
-def _findings(report: JobReport) -> Sequence[Block]:
+def _finding_blocks(report: JobReport) -> Sequence[Block]:
     blocks: list[Block] = [Heading("What to change"), steps(report.advice, known=lost(report.hours) is not None)]
     if report.runs:
         blocks += compared(report.runs)
@@ -58,10 +58,10 @@ def _findings(report: JobReport) -> Sequence[Block]:
             )
             for node in report.nodes
         ]
-        nodes = _table(("Node", ">GPUs", ">Allocated", ">Utilization", ">Wasted", "Wasted on"), rows)
+        nodes = _make_table(("Node", ">GPUs", ">Allocated", ">Utilization", ">Wasted", "Wasted on"), rows)
         blocks += [Heading("Nodes"), nodes]
     if report.devices:
-        blocks += [Heading("GPUs"), _devices(report.devices)]
+        blocks += [Heading("GPUs"), _device_table(report.devices)]
     if report.moved:
         blocks.append(Paragraph("They were allocated in turn: each row is of the time in which its GPU was."))
     if len(report.devices) > _MAX_DEVICES:
@@ -69,7 +69,7 @@ def _findings(report: JobReport) -> Sequence[Block]:
     return blocks
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+def _make_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Return a table without the columns in which no row has a value."""
     kept = [place for place, column in enumerate(zip(*rows, strict=True)) if set(column) != {"-"}]
     return Table([head[place] for place in kept], [[row[place] for place in kept] for row in rows])
@@ -86,13 +86,13 @@ def bars(hours: Hours) -> Bars:
     whole = allocated(hours)
     return Bars(
         tuple(
-            Bar(words.title(state), words.hours(amount), amount / whole, _tone(state), style_of(state).colour)
+            Bar(words.title(state), words.hours(amount), amount / whole, _state_tone(state), style_of(state).colour)
             for state, amount in sorted(hours.items(), key=lambda item: -item[1])
         )
     )
 
 
-def _tone(state: str) -> str:
+def _state_tone(state: str) -> str:
     if state == "computing":
         return "good"
     if state in LOST:
@@ -110,14 +110,14 @@ def steps(advice: Sequence[Advice], *, known: bool) -> Block:
     return Steps(tuple(rows))
 
 
-def _facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
+def _report_facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
     name, span = report.name, report.span
     owner = [f"account {name.account}"] if name.account else []
     owner += [f"partition {name.partition}"] if name.partition else []
     owner += [f"namespace {name.namespace}"] if name.namespace else []
     if owner:
         yield "Belongs to", ", ".join(owner)
-    yield "Allocated", _allocated(report)
+    yield "Allocated", _allocated_text(report)
     if span.time_limit:
         used = "" if span.truncated else f", {words.percent(span.seconds / span.time_limit)} of it used"
         yield "Time limit", words.span(span.time_limit) + used
@@ -127,12 +127,12 @@ def _facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
     if report.used_hours is not None:
         yield "Used", f"{words.hours(report.used_hours)}: the time its kernels ran, whatever its fraction of a GPU"
     yield "Utilization", words.percent(utilization(report.hours)) + model_flops(report.progress)
-    yield from _spent(report, currency)
-    yield from _memory(report)
+    yield from _spent_facts(report, currency)
+    yield from _memory_facts(report)
     yield from facts(report, currency)
 
 
-def _allocated(report: JobReport) -> str:
+def _allocated_text(report: JobReport) -> str:
     span = report.span
     nodes = "1 node" if len(report.nodes) == 1 else f"{len(report.nodes)} nodes"
     state = f"ended {words.when(span.end)}" if span.end is not None else "still running"
@@ -143,7 +143,7 @@ def _allocated(report: JobReport) -> str:
     return f"{gpus}{kind} on {nodes} for {words.span(span.seconds)} from {words.when(span.start)}, {state}"
 
 
-def _spent(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
+def _spent_facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
     joules = report.energy_joules
     if joules is not None:
         yield "Energy", words.energy(joules)
@@ -152,7 +152,7 @@ def _spent(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
         yield "Price", words.money(report.cost, currency) + part
 
 
-def _memory(report: JobReport) -> Iterable[tuple[str, str]]:
+def _memory_facts(report: JobReport) -> Iterable[tuple[str, str]]:
     peaks: dict[float, float] = {}
     for device in report.devices:
         peak, size = device.memory_peak_bytes, device.memory_total_bytes
@@ -160,14 +160,14 @@ def _memory(report: JobReport) -> Iterable[tuple[str, str]]:
             peaks[size] = max(peak, peaks.get(size, 0.0))
     for size, peak in sorted(peaks.items(), reverse=True):
         spare = f"{words.gib(max(0.0, size - peak))} to spare"
-        yield "GPU memory", f"at most {words.gib(peak)} of {words.gib(size)}: {spare}{_near(peak, size)}"
+        yield "GPU memory", f"at most {words.gib(peak)} of {words.gib(size)}: {spare}{_near_limit(peak, size)}"
     host = [
         (n.resident_bytes, n.memory_limit_bytes) for n in report.nodes if (n.resident_bytes or 0.0) >= _LITTLE_BYTES
     ]
     if host:
         resident, limit = max(host, key=lambda pair: pair[0] or 0.0)
         of = f" of {words.gib(limit)}" if limit else ""
-        yield "Host memory", f"at most {words.gib(resident or 0.0)}{of} on a node{_near(resident, limit)}"
+        yield "Host memory", f"at most {words.gib(resident or 0.0)}{of} on a node{_near_limit(resident, limit)}"
     cpu = [(n.cpu_seconds, n.cpu_limit_cores) for n in report.nodes if n.cpu_seconds is not None]
     if cpu and report.span.seconds > 0:
         cores = sum(seconds or 0.0 for seconds, _ in cpu) / report.span.seconds
@@ -176,20 +176,20 @@ def _memory(report: JobReport) -> Iterable[tuple[str, str]]:
         yield "CPU", f"{cores:.1f}{of} cores busy on average"
 
 
-def _near(peak: float | None, size: float | None) -> str:
+def _near_limit(peak: float | None, size: float | None) -> str:
     return ", close to out of memory" if peak and size and peak > _NEARLY_OUT * size else ""
 
 
-def _devices(devices: Sequence[DeviceUse]) -> Table:
+def _device_table(devices: Sequence[DeviceUse]) -> Table:
     several = len({device.node for device in devices}) > 1
     shown = sorted(devices, key=lambda d: utilization(d.hours) or 0.0)[:_MAX_DEVICES]
     order = {id(device): place for place, device in enumerate(devices)}
-    rows = [_device(device, several=several) for device in sorted(shown, key=lambda d: order[id(d)])]
+    rows = [_device_row(device, several=several) for device in sorted(shown, key=lambda d: order[id(d)])]
     head = ("GPU", ">Utilization", ">SM active", ">Peak memory", ">Power", ">Wasted", "Wasted on")
-    return _table(("Node", *head) if several else head, rows)
+    return _make_table(("Node", *head) if several else head, rows)
 
 
-def _device(device: DeviceUse, *, several: bool) -> Sequence[str]:
+def _device_row(device: DeviceUse, *, several: bool) -> Sequence[str]:
     peak, size = device.memory_peak_bytes, device.memory_total_bytes
     memory = f"{words.gib(peak).removesuffix(' GiB')} of {words.gib(size)}" if peak is not None and size else "-"
     part = f" ({words.percent(device.share)})" if device.share < 0.995 else ""  # noqa: PLR2004 - shown as 100 %
@@ -224,7 +224,7 @@ def facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
     if progress.first_kernel_seconds is not None:
         yield "First kernel", f"{words.span(progress.first_kernel_seconds)} after the start"
     for name, each in report.throughput.items():
-        yield name.capitalize(), ", ".join(_rates(each))
+        yield name.capitalize(), ", ".join(_rate_texts(each))
     end = report.to_end
     if progress.ratio is not None:
         yield "Progress", words.percent(progress.ratio)
@@ -235,14 +235,14 @@ def facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
             ", ".join((f"{words.span(end.seconds)} to go {pace}", *_energy_and_cost(end.joules, end.cost, currency))),
         )
     if end and not report.span.truncated:  # of a part of it nobody knows the whole
-        joules, cost = _sum(report.energy_joules, end.joules), _sum(report.cost, end.cost)
+        joules, cost = _sum_known(report.energy_joules, end.joules), _sum_known(report.cost, end.cost)
         whole = report.span.seconds + end.seconds
         yield "In all", ", ".join((f"{words.span(whole)} from start to end", *_energy_and_cost(joules, cost, currency)))
     if progress.time_to_target_seconds is not None:
         yield "Time to train", f"{words.span(progress.time_to_target_seconds)} {_MLPERF}"
 
 
-def _rates(each: Throughput) -> Iterable[str]:
+def _rate_texts(each: Throughput) -> Iterable[str]:
     yield f"{each.total:,.0f}"
     for rate, of in ((each.per_second, "a second"), (each.per_gpu_hour, "per GPU hour"), (each.per_kwh, "per kWh")):
         if rate is not None:
@@ -256,7 +256,7 @@ def _energy_and_cost(joules: float | None, cost: float | None, currency: str) ->
         yield words.money(cost, currency)
 
 
-def _sum(spent: float | None, more: float | None) -> float | None:
+def _sum_known(spent: float | None, more: float | None) -> float | None:
     return None if spent is None or more is None else spent + more
 
 
@@ -284,12 +284,12 @@ def compared(runs: Runs) -> Sequence[Block]:
             "-" if run.joules is None else words.energy(run.joules),
             "-" if run.time_to_target_seconds is None else words.span(run.time_to_target_seconds),
         )
-        for name, run in _lines(runs)
+        for name, run in _run_lines(runs)
     ]
-    return (Heading(f'Runs of "{runs.name}"{owner}'), _table(head, rows))
+    return (Heading(f'Runs of "{runs.name}"{owner}'), _make_table(head, rows))
 
 
-def _lines(runs: Runs) -> Iterable[tuple[str, Run]]:
+def _run_lines(runs: Runs) -> Iterable[tuple[str, Run]]:
     yield "This one", runs.this
     yield f"Best: {runs.best.workload}", runs.best
     before, after = runs.before, runs.after
@@ -335,7 +335,7 @@ def digest_document(digest: Digest, currency: str) -> Document:
         blocks += [Heading("What it was wasted on"), bars(digest.causes)]
     blocks += [Heading("What to change"), steps(digest.advice, known=digest.wasted == 0 or bool(digest.causes))]
     for level, rows in digest.tables.items():
-        blocks += [Heading(_HEADINGS[level]), _owners(rows[:_MAX_ROWS], currency)]
+        blocks += [Heading(_HEADINGS[level]), _owner_table(rows[:_MAX_ROWS], currency)]
         if len(rows) > _MAX_ROWS:
             blocks.append(Paragraph(f"The first {_MAX_ROWS} of {len(rows)}."))
     return Document(f"GPU hours of {digest.title}", tuple(blocks))
@@ -347,7 +347,7 @@ def covers(digest: Digest) -> str:
     return f"data for {covered} of {words.span(digest.until - digest.since)}"
 
 
-def _owners(rows: Sequence[Row], currency: str) -> Table:
+def _owner_table(rows: Sequence[Row], currency: str) -> Table:
     labels = tuple(label for label in rows[0].labels if any(row.labels[label] for row in rows))
     columns: tuple[tuple[str, Callable[[Row], str]], ...] = (
         (">Allocated", lambda row: words.hours(row.allocated)),
@@ -360,6 +360,6 @@ def _owners(rows: Sequence[Row], currency: str) -> Table:
         ("Wasted on", lambda row: words.title(row.state)),
     )
     head = (*(label.removeprefix("workload_").capitalize() for label in labels), *(title for title, _ in columns))
-    return _table(
+    return _make_table(
         head, [(*(row.labels[label] for label in labels), *(text(row) for _, text in columns)) for row in rows]
     )

@@ -137,13 +137,13 @@ def middle(runs: Sequence[Run]) -> Run | None:
         gpus=median(run.gpus for run in runs),
         gpu_hours=median(run.gpu_hours for run in runs),
         per_gpu_hour=median(run.per_gpu_hour for run in runs),
-        per_kwh=_median(run.per_kwh for run in runs),
-        joules=_median(run.joules for run in runs),
-        time_to_target_seconds=_median(run.time_to_target_seconds for run in runs),
+        per_kwh=_median_known(run.per_kwh for run in runs),
+        joules=_median_known(run.joules for run in runs),
+        time_to_target_seconds=_median_known(run.time_to_target_seconds for run in runs),
     )
 
 
-def _median(values: Iterable[float | None]) -> float | None:
+def _median_known(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return median(known) if known else None
 

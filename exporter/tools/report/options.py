@@ -103,7 +103,7 @@ class ReportConfig:
     prices: Path | None = option(
         "",
         optional_path,
-        "Prices of the site (YAML). Without it, the recorded ones that dashboards show.",
+        "Prices of the site (YAML), of --month and --format rules. Other reports use the recorded ones.",
         metavar="FILE",
         group=_FORM,
         name="prices.file",

@@ -21,7 +21,7 @@ def reported(scope: str, by: str, window: str = "") -> str:
 
     A workload that reports its operations is in this query, any other is in `bound`.
     """
-    done, peaks = _summed(FLOPS, scope, window), _summed(PEAKS, scope, window)
+    done, peaks = _summed_query(FLOPS, scope, window), _summed_query(PEAKS, scope, window)
     return f"sum by ({by}) ({done}) / (sum by ({by}) ({peaks} and {done}) > 0)"
 
 
@@ -30,7 +30,7 @@ def bound(scope: str, by: str, window: str = "") -> str:
     most = f"avg_over_time({BOUND}{{{scope}}}[{window}])" if window else f"{BOUND}{{{scope}}}"
     if "workload" in by.split(", "):
         return f"max by ({by}) ({most})"
-    peaks = _summed(PEAKS, scope, window)
+    peaks = _summed_query(PEAKS, scope, window)
     return f"sum by ({by}) ({most} * {peaks}) / (sum by ({by}) ({peaks} and {most}) > 0)"
 
 
@@ -46,7 +46,7 @@ def flops_bound(selector: str, window: str) -> str:
     return f"avg (avg_over_time({BOUND}{{{selector}}}[{window}]))"
 
 
-def _summed(recorded: str, scope: str, window: str) -> str:
+def _summed_query(recorded: str, scope: str, window: str) -> str:
     return f"sum_over_time({recorded}{{{scope}}}[{window}])" if window else f"{recorded}{{{scope}}}"
 
 
@@ -110,7 +110,7 @@ def runs(
 ) -> Runs | None:
     """Return the runs of the name and user of the workload of `info`; None where there is nothing to compare."""
     workloads = {sample.labels.get("workload", "") for sample in info}
-    named = _named(info[0].labels) if len(workloads) == 1 else None
+    named = _shared_labels(info[0].labels) if len(workloads) == 1 else None
     if named is None:
         return None
     (this,) = workloads
@@ -135,14 +135,14 @@ def runs(
     for work in WORK:
         amounts = by_workload(promql.reported(work, own, window, " by (workload)"))
         if amounts.get(this):
-            found = sorted(_each(amounts, of), key=lambda run: run.start or 0.0)
+            found = sorted(_run_amounts(amounts, of), key=lambda run: run.start or 0.0)
             mine = next((run for run in found if run.workload == this), None)
             name = named.get("job_name") or named.get("part_of", "")
             return Runs(name, user, work, mine, tuple(found), changed_at) if mine and len(found) > 1 else None
     return None
 
 
-def _named(labels: Mapping[str, str]) -> Mapping[str, str] | None:
+def _shared_labels(labels: Mapping[str, str]) -> Mapping[str, str] | None:
     """Labels that runs of the same name and user share; None for what has no name of its own."""
     scope = {"cluster": labels["cluster"]} if "cluster" in labels else {}
     if labels.get("job_name"):
@@ -152,7 +152,7 @@ def _named(labels: Mapping[str, str]) -> Mapping[str, str] | None:
     return None
 
 
-def _each(amounts: Mapping[str, float], of: _RunNumbers) -> Sequence[Run]:
+def _run_amounts(amounts: Mapping[str, float], of: _RunNumbers) -> Sequence[Run]:
     found: list[Run] = []
     for workload, amount in amounts.items():
         hours, gpus, joules = of.seconds.get(workload, 0.0) / 3600, of.gpus.get(workload), of.joules.get(workload)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from exporter.tools.report.definitions import (
     ALLOCATED,
@@ -20,6 +19,7 @@ from exporter.tools.report.definitions import (
     grown_in,
     hours,
     hours_in,
+    summed_in,
     target_ratio_promql,
 )
 
@@ -29,17 +29,11 @@ LEVELS = ("account", "namespace", "user")
 
 KIND, WHOLE = "cluster, model, profile", "cluster, model"
 """Labels by which GPU hours have a price: with the profile of MIG instances, and of whole GPUs."""
+PRICE_OF_WHOLE = f'max by ({WHOLE}) (gpu:price_per_hour{{profile=""}})'
+"""Price of a GPU hour by exact model, recorded from the site's file of prices."""
 
-
-class PriceQueries(NamedTuple):
-    """PromQL for the price of a GPU hour by exact model."""
-
-    by_kind: str = f"max by ({KIND}) (gpu:price_per_hour)"
-    of_whole: str = f'max by ({WHOLE}) (gpu:price_per_hour{{profile=""}})'
-
-
-PRICES = PriceQueries()
-"""Recorded from the site's file of prices."""
+WORKLOAD_PRICE = "workload:gpu_price_per_hour:sum"
+"""Recorded price of an hour of the GPUs that are allocated to each workload."""
 
 TEAM = "team"
 """The level that all work is in: the account, else the namespace."""
@@ -64,7 +58,7 @@ def exact_increase(counter: str, window: str) -> str:
     `increase()` misses what a counter had before its first scrape, up to one interval of a short job. Only where the
     exporter restarted (the counter was reset) it is the best there is.
     """
-    return _advanced(counter, window, f"max_over_time({counter}[{window}])")
+    return _counter_increase(counter, window, f"max_over_time({counter}[{window}])")
 
 
 def increase_since_first_sample(counter: str, window: str) -> str:
@@ -73,10 +67,12 @@ def increase_since_first_sample(counter: str, window: str) -> str:
     Only a state that it was never in before is counted from 0.
     """
     most, least = f"max_over_time({counter}[{window}])", f"min_over_time({counter}[{window}])"
-    return _advanced(counter, window, f"({most} and on ({DEVICE}) {counter} offset {window}) or ({most} - {least})")
+    return _counter_increase(
+        counter, window, f"({most} and on ({DEVICE}) {counter} offset {window}) or ({most} - {least})"
+    )
 
 
-def _advanced(counter: str, window: str, without_earlier: str) -> str:
+def _counter_increase(counter: str, window: str, without_earlier: str) -> str:
     whole = f"(max_over_time({counter}[{window}]) - {counter} offset {window} or {without_earlier})"
     return f"({whole} unless resets({counter}[{window}]) > 0 or increase({counter}[{window}]))"
 
@@ -118,17 +114,8 @@ def busy_gpu_hours(level: str, scope: str, window: str) -> str:
     of = totals(level, scope, window)
     ran = hours(f"workload:gpu_workload_used:rate5m{{{of.matchers}}}", window)
     if level != "workload":
-        ran = _ran_of(level, scope, window)
+        ran = grown_in(window)(f"{level}:gpu_owner_busy_gpu_seconds:increase{{{owned(level, scope)}}}")
     return f"(sum by ({of.by}) ({ran}) or 0 * ({of.used()} == 0 and {of.observed()} > 0))"
-
-
-def _ran_of(level: str, scope: str, window: str) -> str:
-    return grown_in(window)(f"{level}:gpu_owner_busy_gpu_seconds:increase{{{owned(level, scope)}}}")
-
-
-def price_of_use(level: str, scope: str, window: str, prices: PriceQueries = PRICES) -> str:
-    """Return the price of the hours in which kernels ran, by owner of a level."""
-    return priced_level(keys(level), _ran_of(level, scope, window), prices)
 
 
 def wasted(level: str, scope: str, window: str) -> str:
@@ -149,36 +136,31 @@ def wasted_on(level: str, scope: str, window: str) -> str:
     return f"topk by ({by}) (1, {lost} > 0)"
 
 
-def priced(gpu_hours: str, prices: PriceQueries = PRICES) -> str:
-    """Return the price of hours of whole GPUs by cluster and model. Those of a model without a price are not in it."""
-    return f"(({gpu_hours}) * on ({WHOLE}) group_left () {prices.of_whole})"
+def priced(gpus: str) -> str:
+    """Return the price of an hour of whole GPUs by cluster and model, without models that have no price."""
+    return f"(({gpus}) * on ({WHOLE}) group_left () {PRICE_OF_WHOLE})"
 
 
-def priced_level(by: str, gpu_hours: str, prices: PriceQueries = PRICES) -> str:
-    """Return the price of GPU hours by owner, of a series per owner, cluster, model and profile."""
-    by_kind = f"sum by ({by}, {KIND}) ({gpu_hours})"
-    return f"sum by ({by}) ({by_kind} * on ({KIND}) group_left () {prices.by_kind})"
+def cost(recorded: str, matchers: str, window: str, by: str) -> str:
+    """Return the recorded cost, each hour at its own price. `recorded` is `team_state:gpu_owner_cost` or alike."""
+    return f"sum by ({by}) ({summed_in(window)(f'{recorded}:increase{{{matchers}}}')})"
 
 
-def price_in_states(
-    level: str, scope: str, window: str, states: str, prices: PriceQueries = PRICES, by: str = ""
-) -> str:
-    """The price of the hours that owners of a level had in some states, by the labels `by`."""
-    series = f"{level}_state:gpu_owner_gpu_seconds:increase"
-
-    return priced_level(by or keys(level), grown_in(window)(f"{series}{{{owned(level, scope)}, {states}}}"), prices)
+def cost_in_states(level: str, scope: str, window: str, states: str, by: str = "") -> str:
+    """Return the cost of the hours that owners of a level had in some states, by the labels `by`."""
+    return cost(f"{level}_state:gpu_owner_cost", f"{owned(level, scope)}, {states}", window, by or keys(level))
 
 
-def price_of_waste(level: str, scope: str, window: str, prices: PriceQueries = PRICES) -> str:
+def price_of_waste(level: str, scope: str, window: str) -> str:
     if level != "workload":
-        return price_in_states(level, scope, window, among(LOST), prices)
-    return f"sum by ({keys(level)}) ({waste_price(owned(level, scope), window, prices)})"
+        return cost_in_states(level, scope, window, among(LOST))
+    return f"sum by ({keys(level)}) ({waste_price(owned(level, scope), window)})"
 
 
 def price_of_possible_waste(level: str, scope: str, window: str) -> str:
     states = among(POSSIBLY_LOST)
     if level != "workload":
-        return price_in_states(level, scope, window, states)
+        return cost_in_states(level, scope, window, states)
     by = keys(level)
     hours_by_workload = ledger(level, owned(level, scope), window, by).of(states)
     return f"sum by ({by}) ({hours_by_workload} * {_mean_price(owned(level, scope), window)})"
@@ -189,21 +171,23 @@ def owned(level: str, scope: str) -> str:
     return scope if level in {"workload", "cluster"} else f'{scope}, {label(level)}!=""'
 
 
-def allocated_price(owner: str, window: str, prices: PriceQueries = PRICES) -> str:
+def allocated_price(owner: str, window: str) -> str:
     """Return the price of the GPUs allocated to each workload; a MIG instance is priced as the part of a GPU it is."""
-    return f"{ALLOCATED.promql(totals('workload', owner, window))} * {_mean_price(owner, window, prices)}"
+    return f"{ALLOCATED.promql(totals('workload', owner, window))} * {_mean_price(owner, window)}"
 
 
-def waste_price(owner: str, window: str, prices: PriceQueries = PRICES) -> str:
-    return f"({WASTED.promql(totals('workload', owner, window))}) * {_mean_price(owner, window, prices)}"
+def waste_price(owner: str, window: str) -> str:
+    return f"({WASTED.promql(totals('workload', owner, window))}) * {_mean_price(owner, window)}"
 
 
-def _mean_price(owner: str, window: str, prices: PriceQueries = PRICES) -> str:
+def _mean_price(owner: str, window: str) -> str:
     """Return the mean price of an hour of each workload's GPUs, each counted by the time it was allocated."""
     by = keys("workload")
-
-    allocated = hours(f"workload_model:gpu_allocation_ratio:sum{{{owner}}}", window)
-    return f"(sum by ({by}) {priced(allocated, prices)} / (sum by ({by}) ({allocated}) > 0))"
+    price, allocated = (
+        f"sum by ({by}) ({hours(f'{name}{{{owner}}}', window)})"
+        for name in (WORKLOAD_PRICE, "workload_model:gpu_allocation_ratio:sum")
+    )
+    return f"({price} / ({allocated} > 0))"
 
 
 def causes(level: str, scope: str, window: str) -> str:
@@ -232,6 +216,11 @@ def nodes(selector: str, window: str) -> str:
 def max_concurrent_gpus(selector: str, window: str) -> str:
     """The most GPUs allocated on all nodes together: of a job that was moved, less than the sum over its nodes."""
     return _at_once(f"sum ({ONCE} (gpu_workload_allocated_gpus{{{selector}}}))", window)
+
+
+def mean_prices(_: str, window: str) -> str:
+    """Return the mean price of a GPU hour in the window, by exact model and MIG profile."""
+    return f"max by ({KIND}) (avg_over_time(gpu:price_per_hour[{window}]) or gpu:price_per_hour)"
 
 
 def devices_at_once(selector: str, window: str) -> str:
@@ -299,14 +288,14 @@ def newest(selector: str, window: str, most: int) -> str:
     return f"topk({most}, {began} and on (cluster, workload) last_over_time(gpu_workload_info{{{selector}}}[{window}]))"
 
 
-def _allocated(share: str, selector: str, window: str) -> str:
+def _allocated_devices(share: str, selector: str, window: str) -> str:
     """1 for each device allocated to the workload at any time of the window."""
     allocated = f"max by ({DEVICE}) (max_over_time({share}{{{selector}}}[{window}]))"
     return f"({allocated} > 0)"
 
 
 def shares(selector: str, window: str) -> str:
-    return _allocated("gpu_allocation_ratio", selector, window)
+    return _allocated_devices("gpu_allocation_ratio", selector, window)
 
 
 def mig_fractions(selector: str, window: str) -> str:
@@ -318,13 +307,13 @@ def on_devices(expr: str, selector: str, window: str, *more: str, mig: bool = Fa
     """A device's series, summed by `more`, on the devices allocated to the workload."""
     share = "gpu_mig_allocation_ratio" if mig else "gpu_allocation_ratio"
     each = f"sum by ({', '.join((DEVICE, *more))}) ({ONCE} ({expr}))"
-    return f"{each} and on ({DEVICE}) {_allocated(share, selector, window)}"
+    return f"{each} and on ({DEVICE}) {_allocated_devices(share, selector, window)}"
 
 
 def models(selector: str, window: str) -> str:
     return (
         f"max by ({DEVICE}, model) (last_over_time(gpu_info[{window}]))"
-        f" and on ({DEVICE}) {_allocated('gpu_allocation_ratio', selector, window)}"
+        f" and on ({DEVICE}) {_allocated_devices('gpu_allocation_ratio', selector, window)}"
     )
 
 
@@ -362,29 +351,31 @@ class Turns:
         now, then = (f"max by ({by}) ({counter}{at})" for at in ("", f" {before}"))
         known = f"max by ({DEVICE}) ({counter} {before})"
         gained = f"({now} - {then} >= 0 or {now} unless {then} and on ({DEVICE}) {known})"
-        return self._over("sum_over_time", gained, selector, window)
+        return self._over_window("sum_over_time", gained, selector, window)
 
     def highest(self, gauge: str, selector: str, window: str) -> str:
         """Return the highest of the samples at which it was allocated, then and a moment before."""
         step, own = f"{self._step(window)}s", f"on ({DEVICE}, {SCRAPE}) {self._share}{{{selector}}}"
         between = f"max_over_time({gauge}[{step}]) and {own} offset {step} > 0"
-        return self._over("max_over_time", f"max by ({DEVICE}) ({between} or {gauge} and {own} > 0)", selector, window)
+        return self._over_window(
+            "max_over_time", f"max by ({DEVICE}) ({between} or {gauge} and {own} > 0)", selector, window
+        )
 
     def mean(self, gauge: str, selector: str, window: str) -> str:
         """Return the mean of the scrape that saw the workload there: another replica's is a little earlier or later."""
         own = f"on ({DEVICE}, {SCRAPE}) {self._share}{{{selector}}}"
-        return self._over("avg_over_time", f"max by ({DEVICE}) ({gauge} and {own} > 0)", selector, window)
+        return self._over_window("avg_over_time", f"max by ({DEVICE}) ({gauge} and {own} > 0)", selector, window)
 
     def seconds(self, selector: str, window: str) -> str:
         """Return the query for the time in which each was allocated."""
         step = self._step(window)
-        return f"count_over_time(({self._holding(selector)})[{window}:{step}s]) * {step}"
+        return f"count_over_time(({self._holding_selector(selector)})[{window}:{step}s]) * {step}"
 
-    def _over(self, function: str, each: str, selector: str, window: str) -> str:
-        allocated = f"{each} and on ({DEVICE}) ({self._holding(selector)})"
+    def _over_window(self, function: str, each: str, selector: str, window: str) -> str:
+        allocated = f"{each} and on ({DEVICE}) ({self._holding_selector(selector)})"
         return f"{function}(({allocated})[{window}:{self._step(window)}s])"
 
-    def _holding(self, selector: str) -> str:
+    def _holding_selector(self, selector: str) -> str:
         """Also where series that end are there for five minutes more: the workload holds none on the node then."""
         here = f"max by ({PLACE}) (gpu_workload_allocated_gpus{{{selector}}}) > 0"
         return f"max by ({DEVICE}) ({self._share}{{{selector}}}) > 0 and on ({PLACE}) ({here})"

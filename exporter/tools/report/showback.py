@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from exporter.core.printable import printable_json
 from exporter.tools.report import words
 from exporter.tools.report.accounting.budget import forecast
-from exporter.tools.report.accounting.database import Charge, Database, Total
+from exporter.tools.report.accounting.database import Charge, Database
 from exporter.tools.report.accounting.prices import Month, Prices, month_at
 from exporter.tools.report.advice import of_states as advise
 from exporter.tools.report.definitions import LOST, POSSIBLY_LOST
@@ -45,7 +45,6 @@ class Row:
     cost_before: float
     """Cost of the month before."""
     wasted_cost: float
-    """Cost of the wasted hours at the mean price of all hours."""
     possibly_wasted_hours: float
     """Hours of idle services and notebooks, and those without a certain cause."""
     possibly_wasted_cost: float
@@ -86,13 +85,13 @@ def showback(database: Database, of: Month, by: str, team: str, prices: Prices, 
     """Return all groups, or those of one team. A team has its rank among all teams."""
     before = month_at(of.begin - 86400)
     scope = "" if by == "team" else team
-    rows = _rows(database, of, by, scope, prices)
-    earlier = {row.name: row for row in _rows(database, before, by, scope, prices)}
+    rows = _group_rows(database, of, by, scope, prices)
+    earlier = {row.name: row for row in _group_rows(database, before, by, scope, prices)}
     ranked = [
         replace(row, gpu_hours_before=earlier[row.name].gpu_hours, cost_before=earlier[row.name].cost)
         if row.name in earlier
         else row
-        for row in _ranked(rows)
+        for row in _rank_rows(rows)
         if by != "team" or team in ("", row.name)
     ]
     hours = database.hours_covered(of.begin, of.end)
@@ -109,41 +108,46 @@ def showback(database: Database, of: Month, by: str, team: str, prices: Prices, 
     return Showback(of.name, by, of.days, covered, covered_before, missing, prices.currency, ranked)
 
 
-def _ranked(rows: Sequence[Row]) -> Sequence[Row]:
+def _rank_rows(rows: Sequence[Row]) -> Sequence[Row]:
     ordered = sorted(rows, key=lambda row: (not row.name, -row.cost, -row.gpu_hours, row.name))
     return [replace(row, rank=place if row.name else None) for place, row in enumerate(ordered, 1)]
 
 
-def _rows(database: Database, of: Month, by: str, team: str, prices: Prices) -> Sequence[Row]:
+def _group_rows(database: Database, of: Month, by: str, team: str, prices: Prices) -> Sequence[Row]:
     charges: dict[str, list[Charge]] = {}
     for charge in database.charges(by, of.begin, of.end, prices, team):
         charges.setdefault(charge.name, []).append(charge)
-    return [_row(each, charges[each.name], prices) for each in database.totals(by, of.begin, of.end, team)]
+    return [_charged_row(name, each, prices) for name, each in charges.items()]
 
 
-def _row(total: Total, charges: Sequence[Charge], prices: Prices) -> Row:
-    hours = {state: round(seconds / 3600, 3) for state, seconds in total.states.items() if seconds}
-    kwh, cost = total.joules / 3.6e6, sum(charge.hours * (charge.price or 0.0) for charge in charges)
-    wasted, possibly = (sum(total.states.get(state, 0.0) for state in states) for states in (LOST, POSSIBLY_LOST))
-    per_second = cost / total.seconds if total.seconds else 0.0
+def _charged_row(name: str, charges: Sequence[Charge], prices: Prices) -> Row:
+    total = Counter[str]()
+    for charge in charges:
+        total.update(charge.states)
+    hours = {state: round(seconds / 3600, 3) for state, seconds in total.items() if seconds}
+    kwh = sum(charge.joules for charge in charges) / 3.6e6
+    wasted, possibly = (sum(total.get(state, 0.0) for state in states) for states in (LOST, POSSIBLY_LOST))
+    cost, wasted_cost, possible = (
+        round(sum(charge.cost(states) for charge in charges), 3) for states in (total, LOST, POSSIBLY_LOST)
+    )
     return Row(
-        name=total.name,
+        name=name,
         rank=None,
-        gpu_hours=round(total.seconds / 3600, 3),
-        used_hours=round(total.used / 3600, 3),
+        gpu_hours=round(sum(total.values()) / 3600, 3),
+        used_hours=round(sum(charge.used for charge in charges) / 3600, 3),
         wasted_hours=round(wasted / 3600, 3),
         unobserved_hours=hours.get("unobserved", 0.0),
         kwh=round(kwh, 3),
-        allocations=total.allocations,
-        cost=round(cost, 3),
+        allocations=sum(charge.allocations for charge in charges),
+        cost=cost,
         unpriced_hours=round(sum(charge.hours for charge in charges if charge.price is None), 3),
         electricity_cost=round(kwh * prices.electricity_per_kwh, 3),
         kg_co2=round(kwh * prices.grams_co2_per_kwh / 1000, 3),
         gpu_hours_before=0.0,
         cost_before=0.0,
-        wasted_cost=round(wasted * per_second, 3),
+        wasted_cost=wasted_cost,
         possibly_wasted_hours=round(possibly / 3600, 3),
-        possibly_wasted_cost=round(possibly * per_second, 3),
+        possibly_wasted_cost=possible,
         forecast_cost=0.0,
         budget=None,
         hours_by_state=hours,
@@ -166,11 +170,11 @@ def csv_text(rows: Sequence[Mapping[str, object]]) -> str:
     if rows:
         writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+        writer.writerows({key: _csv_cell(value) for key, value in row.items()} for row in rows)
     return text.getvalue()
 
 
-def _cell(value: object) -> object:
+def _csv_cell(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value
 
 
@@ -180,7 +184,7 @@ def document(found: Showback) -> Document:
         *(">Possibly wasted", ">Cost of it", ">Unobserved", ">Energy", ">Cost", ">Without a price"),
         *(">GPU hours before", ">Cost before", ">Trend", ">Forecast", ">Of the budget"),
     )
-    rows = [_cells(row, found.currency) for row in found.rows]
+    rows = [_row_cells(row, found.currency) for row in found.rows]
     total = words.money(sum(row.cost for row in found.rows), found.currency)
     facts = Facts((("Covers", found.coverage), ("Cost of these rows", total)))
     hours = Counter[str]()
@@ -191,7 +195,7 @@ def document(found: Showback) -> Document:
     return Document(f"GPU hours and cost by {found.by}, {found.month}", blocks)
 
 
-def _cells(row: Row, currency: str) -> Sequence[str]:
+def _row_cells(row: Row, currency: str) -> Sequence[str]:
     lost = {state: hours for state, hours in row.hours_by_state.items() if state in LOST}
     trend = words.percent(row.gpu_hours / row.gpu_hours_before - 1) if row.gpu_hours_before else "-"
     return (
@@ -250,7 +254,7 @@ def to_opencost(charges: Sequence[Charge], of: Month, currency: str) -> str:
     ]
     response = {
         "costSource": "gpu", "domain": "gpu-exporter", "version": "v1", "currency": currency,
-        "start": _moment(of.begin), "end": _moment(of.end), "costs": costs,
+        "start": _time_text(of.begin), "end": _time_text(of.end), "costs": costs,
     }  # fmt: skip
     return printable_json(response, 2) + "\n"
 
@@ -260,7 +264,7 @@ def _focus_rows(charges: Sequence[Charge], of: Month, currency: str) -> Sequence
 
 
 def _focus_row(charge: Charge, price: float, of: Month, currency: str) -> Mapping[str, object]:
-    begin, end = _moment(of.begin), _moment(of.end)
+    begin, end = _time_text(of.begin), _time_text(of.end)
     cost, name = f"{charge.hours * price:.6f}", charge.name or "(no owner)"
     costs = ("BilledCost", "ContractedCost", "EffectiveCost", "ListCost")
     return dict(
@@ -281,5 +285,5 @@ def _focus_row(charge: Charge, price: float, of: Month, currency: str) -> Mappin
     )  # fmt: skip
 
 
-def _moment(at: float) -> str:
+def _time_text(at: float) -> str:
     return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -44,7 +44,7 @@ def named(name: str) -> Named | None:
     """None where the name is of no known form."""
     match = _JOB.fullmatch(name)
     if match:
-        return _job(match)
+        return _job_name(match)
     parts = name.split("/")
     if len(parts) in (2, 3) and all(parts):
         itself, namespace, own = promql.matchers(workload=name), parts[0], parts[-1]
@@ -55,7 +55,7 @@ def named(name: str) -> Named | None:
     return Named(name, (promql.matchers(workload=name),)) if colon and kind and rest else None
 
 
-def _job(match: re.Match[str]) -> Named:
+def _job_name(match: re.Match[str]) -> Named:
     job, sign, part = match["job"], match["sign"], match["part"]
     own = f"{job}{sign or ''}{part or ''}"
     of_step = f" (step {match['step']} is a part of it)" if match["step"] else ""
@@ -75,21 +75,21 @@ def selected(client: Client, wanted: Named, cluster: str, window: str, now: floa
     jobs = {
         sample.labels.get("slurm_job", "")
         for matchers in wanted.parts
-        for sample in client.instant(promql.info(_and(matchers, cluster), window), now)
+        for sample in client.instant(promql.info(_with_cluster(matchers, cluster), window), now)
     } - {""}
     if jobs:
         if len(jobs) == 1:
-            return Selected(wanted.title, _and(promql.matchers(slurm_job=jobs.pop()), cluster), wanted.job)
+            return Selected(wanted.title, _with_cluster(promql.matchers(slurm_job=jobs.pop()), cluster), wanted.job)
         ids = promql.quoted("|".join(sorted(jobs, key=lambda job: (len(job), job))))
-        return Selected(f"{wanted.title}: all of its {len(jobs)} jobs", _and(f"slurm_job=~{ids}", cluster))
-    selectors = [_and(selector, cluster) for selector in wanted.selectors]
+        return Selected(f"{wanted.title}: all of its {len(jobs)} jobs", _with_cluster(f"slurm_job=~{ids}", cluster))
+    selectors = [_with_cluster(selector, cluster) for selector in wanted.selectors]
     if len(selectors) > 1:
         there = (each for each in selectors if client.instant(promql.info(each, window), now))
         selectors = [next(there, selectors[0])]
     return Selected(wanted.title, selectors[0], wanted.job) if selectors else None
 
 
-def _and(selector: str, cluster: str) -> str:
+def _with_cluster(selector: str, cluster: str) -> str:
     return ", ".join(part for part in (selector, cluster) if part)
 
 
@@ -104,11 +104,11 @@ Since = Callable[[str, float], str]
 
 def allocated_since(selector: str, seconds: float) -> str:
     """Allocated GPUs at any sample of the last `seconds`; no point while none was."""
-    return f"sum (max_over_time(gpu_workload_allocated_gpus{{{selector}}}[{_milliseconds(seconds)}])) > 0"
+    return f"sum (max_over_time(gpu_workload_allocated_gpus{{{selector}}}[{_milliseconds_text(seconds)}])) > 0"
 
 
 def counted_since(selector: str, seconds: float) -> str:
-    return f"sum (max_over_time(gpu_workload_gpu_seconds_total{{{selector}}}[{_milliseconds(seconds)}])) > 0"
+    return f"sum (max_over_time(gpu_workload_gpu_seconds_total{{{selector}}}[{_milliseconds_text(seconds)}])) > 0"
 
 
 def counted(selector: str) -> str:
@@ -126,7 +126,7 @@ def started(selector: str, window: str) -> str:
     return f"min (last_over_time(gpu_workload_start_time_seconds{{{selector}}}[{window}]))"
 
 
-def _milliseconds(seconds: float) -> str:
+def _milliseconds_text(seconds: float) -> str:
     return f"{math.ceil(seconds * 1000)}ms"
 
 
@@ -141,17 +141,17 @@ def allocated_span(client: Client, selector: str, since: float, now: float) -> S
     Each point stands for all samples since the point before, so that no workload is too short to be seen. One that was
     shorter than a scrape interval was never seen with GPUs, but its counters were: they stay for a while when it ends.
     """
-    found = _times(client, allocated_since, selector, now - since, now)
+    found = _sample_times(client, allocated_since, selector, now - since, now)
     if found is None:
-        return _counted(client, selector, since, now)
+        return _counted_span(client, selector, since, now)
     first, last, step = found
     running = bool(client.instant(allocated_to(selector), now))
     truncated = bool(client.instant(allocated_to(selector), now - since))
-    began = now - since if truncated else _began(client, selector, first, step)
+    began = now - since if truncated else _workload_start(client, selector, first, step)
     return Span(began, None if running else last, now if running else last + step, truncated)
 
 
-def _began(client: Client, selector: str, first: float, step: float) -> float:
+def _workload_start(client: Client, selector: str, first: float, step: float) -> float:
     """Return its start before its first sample, as far back as its counters reach: its node was perhaps not scraped.
 
     What was counted before and is there still (GPUs were allocated a minute earlier) tells nothing of this time.
@@ -165,9 +165,9 @@ def _began(client: Client, selector: str, first: float, step: float) -> float:
     return min(first, max(began, starts[0].value)) if starts else began
 
 
-def _counted(client: Client, selector: str, since: float, now: float) -> Span | None:
+def _counted_span(client: Client, selector: str, since: float, now: float) -> Span | None:
     """Return the span from its allocation, where that is reported, to the first sample of its counters."""
-    found = _times(client, counted_since, selector, now - since, now)
+    found = _sample_times(client, counted_since, selector, now - since, now)
     if found is None:
         return None
     first, _, step = found
@@ -177,18 +177,20 @@ def _counted(client: Client, selector: str, since: float, now: float) -> Span | 
     return Span(min(start, first), first, first + step, truncated=False)
 
 
-def _times(client: Client, query: Since, selector: str, start: float, end: float) -> tuple[float, float, float] | None:
+def _sample_times(
+    client: Client, query: Since, selector: str, start: float, end: float
+) -> tuple[float, float, float] | None:
     """First and last time with a sample, and the exactness of both."""
-    coarse = _between(client, query, selector, start, end, _COARSE)
+    coarse = _times_between(client, query, selector, start, end, _COARSE)
     if coarse is None:
         return None
     first, last, step = coarse
-    begins = _between(client, query, selector, max(start, first - step), min(end, first + step), _FINE) or coarse
-    ends = _between(client, query, selector, max(start, last - step), min(end, last + step), _FINE) or coarse
+    begins = _times_between(client, query, selector, max(start, first - step), min(end, first + step), _FINE) or coarse
+    ends = _times_between(client, query, selector, max(start, last - step), min(end, last + step), _FINE) or coarse
     return begins[0], ends[1], max(begins[2], ends[2])
 
 
-def _between(
+def _times_between(
     client: Client, query: Since, selector: str, start: float, end: float, points: int
 ) -> tuple[float, float, float] | None:
     step = max(_LEAST_STEP, (end - start) / points)

@@ -110,10 +110,10 @@ def summary(name: str, report: JobReport, job: AccountedJob | None) -> Summary:
 
 
 def table(summaries: Iterable[Summary]) -> Table:
-    return Table(_HEAD, [_row(each) for each in summaries])
+    return Table(_HEAD, [_summary_row(each) for each in summaries])
 
 
-def _row(summary: Summary) -> Sequence[str]:
+def _summary_row(summary: Summary) -> Sequence[str]:
     slurm: Mapping[str, Any] = summary["slurm"] or {}
     end = summary["end"] or summary["start"]
     elapsed = slurm.get("elapsed") or end - summary["start"]
@@ -128,22 +128,22 @@ def _row(summary: Summary) -> Sequence[str]:
         words.percent(summary["utilization"]),
         words.hours(summary["gpu_hours_wasted"]),
         words.title(summary["wasted_on"]) if summary["wasted_on"] else "",
-        _cpus(slurm, elapsed),
-        _memory(slurm),
+        _cpu_text(slurm, elapsed),
+        _memory_text(slurm),
         str(slurm.get("qos", "")),
         "" if billing is None else words.count(billing * elapsed / 3600),
         " ".join(summary["next_time"]),
     )
 
 
-def _cpus(slurm: Mapping[str, Any], elapsed: float) -> str:
+def _cpu_text(slurm: Mapping[str, Any], elapsed: float) -> str:
     cpus, seconds = slurm.get("cpus"), slurm.get("cpu_seconds")
     if not cpus:
         return ""
     return f"{words.percent(seconds / (cpus * elapsed))} of {cpus}" if seconds is not None and elapsed else str(cpus)
 
 
-def _memory(slurm: Mapping[str, Any]) -> str:
+def _memory_text(slurm: Mapping[str, Any]) -> str:
     """Return the memory of a node: the largest process there beside what the job asked for."""
     asked, peak = slurm.get("memory_bytes"), slurm.get("memory_peak_bytes")
     if not asked:
@@ -176,10 +176,10 @@ def slurm_jobs(summaries: Sequence[Summary]) -> SlurmPart | None:
 
 
 def slurm_facts(job: AccountedJob) -> Facts:
-    return Facts(tuple(_facts(job)))
+    return Facts(tuple(_job_facts(job)))
 
 
-def _facts(job: AccountedJob) -> Iterable[tuple[str, str]]:
+def _job_facts(job: AccountedJob) -> Iterable[tuple[str, str]]:
     yield "state", f"{job.state}, exit code {job.exit_code}"
     limit = f" of {words.span(job.time_limit)}" if job.time_limit else ""
     yield "time", f"{words.span(job.elapsed)}{limit}"
@@ -209,11 +209,11 @@ class JobAccounts(Protocol):
 
 def jobs(digest: Digest, accounts: JobAccounts, report: Report) -> Sequence[Summary]:
     """Most wasted first. Raises SacctError; a job of which Prometheus does not report (any more) is left out."""
-    rows = [row for row in digest.tables.get("workload", ()) if _id(row)][:MAX_JOBS]
-    known = accounts.jobs([_id(row) for row in rows]) if rows else dict[str, AccountedJob]()
+    rows = [row for row in digest.tables.get("workload", ()) if _job_id(row)][:MAX_JOBS]
+    known = accounts.jobs([_job_id(row) for row in rows]) if rows else dict[str, AccountedJob]()
     found: list[Summary] = []
     for row in rows:
-        job = known.get(_id(row))
+        job = known.get(_job_id(row))
         if job is None or job.start is None or job.user != row.labels.get("user"):  # another cluster's has its id too
             continue
         until = min(digest.until, (job.end or digest.until) + MARGIN)
@@ -224,7 +224,7 @@ def jobs(digest: Digest, accounts: JobAccounts, report: Report) -> Sequence[Summ
     return found
 
 
-def _id(row: Row) -> str:
+def _job_id(row: Row) -> str:
     """The raw id of a Slurm job; empty for any other workload."""
     kind, _, job = row.labels.get("workload", "").partition(_PREFIX)
     return job if not kind and job.isascii() and job.isdecimal() else ""

@@ -66,18 +66,18 @@ _TONES = {"good": ("green",), "fair": ("cyan",), "bad": ("red",), "none": ("dim"
 def render(document: Document, paint: Colors) -> str:
     lines = [paint(printable(document.title), "bold"), ""]
     for block in document.blocks:
-        lines += _block(block, paint)
+        lines += _render_block(block, paint)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _block(block: Block, paint: Colors) -> Iterable[str]:
+def _render_block(block: Block, paint: Colors) -> Iterable[str]:
     if isinstance(block, Heading):
         return ["", paint(printable(block.text), "bold")]
     if isinstance(block, Facts):
         indent = 4 + max((len(printable(name)) for name, _ in block.rows), default=0)
         return [line for name, value in block.rows for line in paint.wrapped(f"  {printable(name)}", value, indent)]
     if isinstance(block, Bars):
-        return _bars(block, paint)
+        return _render_bars(block, paint)
     if isinstance(block, Table):
         return table(block)
     if isinstance(block, Steps):
@@ -89,7 +89,7 @@ def _block(block: Block, paint: Colors) -> Iterable[str]:
     return paint.wrapped("", block.text, 2)
 
 
-def _bars(bars: Bars, paint: Colors) -> Iterable[str]:
+def _render_bars(bars: Bars, paint: Colors) -> Iterable[str]:
     rows = [replace(bar, name=printable(bar.name), amount=printable(bar.amount)) for bar in bars.rows]
     names = max((len(bar.name) for bar in rows), default=0)
     amounts = max((len(bar.amount) for bar in rows), default=0)

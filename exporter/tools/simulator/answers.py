@@ -159,41 +159,41 @@ def process_records(processes: Sequence[Any], target: Target | None) -> tuple[Re
     )
 
 
-def _whole(gpu: Gpu, what: str) -> Target:
+def _whole_gpu(gpu: Gpu, what: str) -> Target:
     """The GPU as one target; under MIG there is none."""
     if gpu.mig:
         raise unsupported(f"{what} in MIG mode")
     return gpu.targets[0]
 
 
-def _utilization(gpu: Gpu, time: float) -> Record:
-    target = _whole(gpu, "utilization")
+def _utilization_record(gpu: Gpu, time: float) -> Record:
+    target = _whole_gpu(gpu, "utilization")
     return Record(
         gpu=round(100 * min(1.0, target.mean(Channel.BUSY, time, RATE_WINDOW))),
         memory=round(100 * min(1.0, target.mean(Channel.MEMORY_BUSY, time, RATE_WINDOW))),
     )
 
 
-def _codec(gpu: Gpu, time: float) -> tuple[int, int]:
-    target = _whole(gpu, "engines")
+def _codec_utilization(gpu: Gpu, time: float) -> tuple[int, int]:
+    target = _whole_gpu(gpu, "engines")
     return round(100 * min(1.0, target.mean(Channel.CODEC, time, RATE_WINDOW))), 1_000_000
 
 
 def _no_codec(gpu: Gpu) -> tuple[int, int]:
-    _whole(gpu, "engines")
+    _whole_gpu(gpu, "engines")
     if gpu.model.architecture < TURING:
         raise unsupported("JPEG and optical flow engines")
     return 0, 1_000_000
 
 
-def _fabric(gpu: Gpu) -> Record:
+def _fabric_record(gpu: Gpu) -> Record:
     if gpu.model.architecture < HOPPER:
         raise unsupported("fabric")
     healthy = 0b10_10_10_10 | 1 << 8
     return Record(clusterUuid="00" * 16, status=0, cliqueId=0, state=3, healthMask=healthy, healthSummary=1)
 
 
-def _same(value: Callable[[Gpu], Any]) -> Answer:
+def _constant_answer(value: Callable[[Gpu], Any]) -> Answer:
     """Answer what never changes, whatever the time and the arguments."""
 
     def answer(gpu: Gpu, *_: Any) -> Any:
@@ -202,7 +202,7 @@ def _same(value: Callable[[Gpu], Any]) -> Answer:
     return answer
 
 
-def _at(value: Callable[[Gpu, float], Any]) -> Answer:
+def _timed_answer(value: Callable[[Gpu, float], Any]) -> Answer:
     """Answer what changes with time, whatever the arguments."""
 
     def answer(gpu: Gpu, time: float, *_: Any) -> Any:
@@ -211,7 +211,7 @@ def _at(value: Callable[[Gpu, float], Any]) -> Answer:
     return answer
 
 
-def _by(value: Callable[[Gpu, float, int], Any]) -> Answer:
+def _argument_answer(value: Callable[[Gpu, float, int], Any]) -> Answer:
     """Answer what goes by time and one argument."""
     return value
 
@@ -220,80 +220,80 @@ def _numa_words(gpu: Gpu, _time: float, words: int = 1, _scope: int = 0) -> tupl
     return (1 << gpu.index // _NODE_GPUS, *(0,) * (words - 1))
 
 
-def _fields(gpu: Gpu, time: float, wanted: Sequence[tuple[int, int]]) -> tuple[float | None, ...]:
+def _field_values(gpu: Gpu, time: float, wanted: Sequence[tuple[int, int]]) -> tuple[float | None, ...]:
     return tuple([field_value(gpu, field, scope, time) for field, scope in wanted])
 
 
 FUNCTIONS: Mapping[str, Function] = {
-    "nvmlDeviceGetName":                          Function(0, _same(lambda gpu: gpu.model.name)),
-    "nvmlDeviceGetUUID":                          Function(0, _same(lambda gpu: gpu.uuid)),
-    "nvmlDeviceGetIndex":                         Function(0, _same(lambda gpu: gpu.index)),
-    "nvmlDeviceGetMinorNumber":                   Function(0, _same(lambda gpu: gpu.index)),
-    "nvmlDeviceGetSerial":                        Function(0, _same(lambda gpu: gpu.serial if gpu.model.ecc else refuse("serial"))),
-    "nvmlDeviceGetBoardPartNumber":               Function(0, _same(lambda gpu: f"900-{gpu.bus:05d}-0000-000")),
-    "nvmlDeviceGetVbiosVersion":                  Function(0, _same(lambda gpu: f"{86 + gpu.model.architecture}.00.99.00.0{gpu.index % 10}")),
-    "nvmlDeviceGetInforomImageVersion":           Function(0, _same(lambda _: "G520.0200.00.05")),
-    "nvmlDeviceGetArchitecture":                  Function(450, _same(lambda gpu: gpu.model.architecture)),
-    "nvmlDeviceGetBrand":                         Function(0, _same(lambda gpu: 14 if gpu.model.ecc else 5)),
-    "nvmlDeviceGetCudaComputeCapability":         Function(0, _same(lambda gpu: gpu.model.compute)),
-    "nvmlDeviceGetNumGpuCores":                   Function(510, _same(lambda gpu: gpu.model.sms * 128)),
-    "nvmlDeviceGetModuleId":                      Function(535, _same(lambda gpu: gpu.index + 1 if gpu.model.links else refuse("module id"))),
-    "nvmlDeviceGetPciInfo":                       Function(0, _same(lambda gpu: Record(busId=f"0000{gpu.pci_bus_id.upper()}", domain=0, bus=gpu.bus, device=0, pciDeviceId=0x233010DE, pciSubSystemId=0x16C110DE))),
+    "nvmlDeviceGetName":                          Function(0, _constant_answer(lambda gpu: gpu.model.name)),
+    "nvmlDeviceGetUUID":                          Function(0, _constant_answer(lambda gpu: gpu.uuid)),
+    "nvmlDeviceGetIndex":                         Function(0, _constant_answer(lambda gpu: gpu.index)),
+    "nvmlDeviceGetMinorNumber":                   Function(0, _constant_answer(lambda gpu: gpu.index)),
+    "nvmlDeviceGetSerial":                        Function(0, _constant_answer(lambda gpu: gpu.serial if gpu.model.ecc else refuse("serial"))),
+    "nvmlDeviceGetBoardPartNumber":               Function(0, _constant_answer(lambda gpu: f"900-{gpu.bus:05d}-0000-000")),
+    "nvmlDeviceGetVbiosVersion":                  Function(0, _constant_answer(lambda gpu: f"{86 + gpu.model.architecture}.00.99.00.0{gpu.index % 10}")),
+    "nvmlDeviceGetInforomImageVersion":           Function(0, _constant_answer(lambda _: "G520.0200.00.05")),
+    "nvmlDeviceGetArchitecture":                  Function(450, _constant_answer(lambda gpu: gpu.model.architecture)),
+    "nvmlDeviceGetBrand":                         Function(0, _constant_answer(lambda gpu: 14 if gpu.model.ecc else 5)),
+    "nvmlDeviceGetCudaComputeCapability":         Function(0, _constant_answer(lambda gpu: gpu.model.compute)),
+    "nvmlDeviceGetNumGpuCores":                   Function(510, _constant_answer(lambda gpu: gpu.model.sms * 128)),
+    "nvmlDeviceGetModuleId":                      Function(535, _constant_answer(lambda gpu: gpu.index + 1 if gpu.model.links else refuse("module id"))),
+    "nvmlDeviceGetPciInfo":                       Function(0, _constant_answer(lambda gpu: Record(busId=f"0000{gpu.pci_bus_id.upper()}", domain=0, bus=gpu.bus, device=0, pciDeviceId=0x233010DE, pciSubSystemId=0x16C110DE))),
     "nvmlDeviceGetMemoryAffinity":                Function(0, _numa_words),
-    "nvmlDeviceGetNumaNodeId":                    Function(550, _same(lambda _: refuse("NUMA node of the GPU's memory"))),
-    "nvmlDeviceGetPersistenceMode":               Function(0, _same(lambda _: 1)),
-    "nvmlDeviceGetComputeMode":                   Function(0, _same(lambda _: 0)),
-    "nvmlDeviceGetGspFirmwareVersion":            Function(520, _same(lambda gpu: gpu.driver)),
-    "nvmlDeviceGetMigMode":                       Function(450, _same(lambda gpu: (int(gpu.mig),) * 2 if gpu.model.slices else refuse("MIG"))),
-    "nvmlDeviceGetMaxMigDeviceCount":             Function(450, _same(lambda gpu: 7 if gpu.model.slices else 0)),
-    "nvmlDeviceGetMemoryInfo":                    Function(0, _at(lambda gpu, time: memory_record(gpu.memory(time)))),
-    "nvmlDeviceGetBAR1MemoryInfo":                Function(0, _at(lambda gpu, time: bar1_record(gpu, None, time))),
-    "nvmlDeviceGetUtilizationRates":              Function(0, _utilization),
-    "nvmlDeviceGetEncoderUtilization":            Function(0, _codec),
-    "nvmlDeviceGetDecoderUtilization":            Function(0, _codec),
-    "nvmlDeviceGetJpgUtilization":                Function(535, _same(_no_codec)),
-    "nvmlDeviceGetOfaUtilization":                Function(535, _same(_no_codec)),
-    "nvmlDeviceGetComputeRunningProcesses":       Function(0, _at(lambda gpu, time: process_records(gpu.processes(time), None if gpu.mig else gpu.targets[0]))),
-    "nvmlDeviceGetGraphicsRunningProcesses":      Function(0, _same(lambda _: ())),
-    "nvmlDeviceGetMPSComputeRunningProcesses":    Function(495, _same(lambda _: ())),
-    "nvmlDeviceGetPowerUsage":                    Function(0, _at(lambda gpu, time: int(gpu.watts(time, 1.0 if gpu.model.architecture >= AMPERE and gpu.model.key != "A100" else 0.05) * 1000))),
-    "nvmlDeviceGetTotalEnergyConsumption":        Function(0, _at(lambda gpu, time: int(gpu.joules(time) * 1000))),
-    "nvmlDeviceGetEnforcedPowerLimit":            Function(0, _same(lambda gpu: gpu.model.limit * 1000)),
-    "nvmlDeviceGetPowerManagementLimit":          Function(0, _same(lambda gpu: gpu.model.limit * 1000)),
-    "nvmlDeviceGetPowerManagementDefaultLimit":   Function(0, _same(lambda gpu: gpu.model.limit * 1000)),
-    "nvmlDeviceGetPowerManagementLimitConstraints": Function(0, _same(lambda gpu: (gpu.model.min_limit * 1000, gpu.model.limit * 1000))),
+    "nvmlDeviceGetNumaNodeId":                    Function(550, _constant_answer(lambda _: refuse("NUMA node of the GPU's memory"))),
+    "nvmlDeviceGetPersistenceMode":               Function(0, _constant_answer(lambda _: 1)),
+    "nvmlDeviceGetComputeMode":                   Function(0, _constant_answer(lambda _: 0)),
+    "nvmlDeviceGetGspFirmwareVersion":            Function(520, _constant_answer(lambda gpu: gpu.driver)),
+    "nvmlDeviceGetMigMode":                       Function(450, _constant_answer(lambda gpu: (int(gpu.mig),) * 2 if gpu.model.slices else refuse("MIG"))),
+    "nvmlDeviceGetMaxMigDeviceCount":             Function(450, _constant_answer(lambda gpu: 7 if gpu.model.slices else 0)),
+    "nvmlDeviceGetMemoryInfo":                    Function(0, _timed_answer(lambda gpu, time: memory_record(gpu.memory(time)))),
+    "nvmlDeviceGetBAR1MemoryInfo":                Function(0, _timed_answer(lambda gpu, time: bar1_record(gpu, None, time))),
+    "nvmlDeviceGetUtilizationRates":              Function(0, _utilization_record),
+    "nvmlDeviceGetEncoderUtilization":            Function(0, _codec_utilization),
+    "nvmlDeviceGetDecoderUtilization":            Function(0, _codec_utilization),
+    "nvmlDeviceGetJpgUtilization":                Function(535, _constant_answer(_no_codec)),
+    "nvmlDeviceGetOfaUtilization":                Function(535, _constant_answer(_no_codec)),
+    "nvmlDeviceGetComputeRunningProcesses":       Function(0, _timed_answer(lambda gpu, time: process_records(gpu.processes(time), None if gpu.mig else gpu.targets[0]))),
+    "nvmlDeviceGetGraphicsRunningProcesses":      Function(0, _constant_answer(lambda _: ())),
+    "nvmlDeviceGetMPSComputeRunningProcesses":    Function(495, _constant_answer(lambda _: ())),
+    "nvmlDeviceGetPowerUsage":                    Function(0, _timed_answer(lambda gpu, time: int(gpu.watts(time, 1.0 if gpu.model.architecture >= AMPERE and gpu.model.key != "A100" else 0.05) * 1000))),
+    "nvmlDeviceGetTotalEnergyConsumption":        Function(0, _timed_answer(lambda gpu, time: int(gpu.joules(time) * 1000))),
+    "nvmlDeviceGetEnforcedPowerLimit":            Function(0, _constant_answer(lambda gpu: gpu.model.limit * 1000)),
+    "nvmlDeviceGetPowerManagementLimit":          Function(0, _constant_answer(lambda gpu: gpu.model.limit * 1000)),
+    "nvmlDeviceGetPowerManagementDefaultLimit":   Function(0, _constant_answer(lambda gpu: gpu.model.limit * 1000)),
+    "nvmlDeviceGetPowerManagementLimitConstraints": Function(0, _constant_answer(lambda gpu: (gpu.model.min_limit * 1000, gpu.model.limit * 1000))),
     "nvmlDeviceGetClockInfo":                     Function(0, clock),
-    "nvmlDeviceGetMaxClockInfo":                  Function(0, _by(lambda gpu, time, domain: clock(gpu, time, domain, highest=True))),
+    "nvmlDeviceGetMaxClockInfo":                  Function(0, _argument_answer(lambda gpu, time, domain: clock(gpu, time, domain, highest=True))),
     "nvmlDeviceGetPerformanceState":              Function(0, performance_state),
     "nvmlDeviceGetCurrentClocksEventReasons":     Function(535, reasons),
     "nvmlDeviceGetCurrentClocksThrottleReasons":  Function(0, reasons),
-    "nvmlDeviceGetSupportedClocksEventReasons":   Function(535, _same(lambda _: 0x1FF)),
-    "nvmlDeviceGetSupportedClocksThrottleReasons": Function(0, _same(lambda _: 0x1FF)),
+    "nvmlDeviceGetSupportedClocksEventReasons":   Function(535, _constant_answer(lambda _: 0x1FF)),
+    "nvmlDeviceGetSupportedClocksThrottleReasons": Function(0, _constant_answer(lambda _: 0x1FF)),
     "nvmlDeviceGetViolationStatus":               Function(0, violation),
     "nvmlDeviceGetTemperature":                   Function(0, temperature),
-    "nvmlDeviceGetTemperatureV":                  Function(570, _at(lambda gpu, time: Record(sensorType=0, temperature=temperature(gpu, time)))),
-    "nvmlDeviceGetMarginTemperature":             Function(570, _at(lambda gpu, time: gpu.model.max_temperature - int(gpu.temperature(time)))),
+    "nvmlDeviceGetTemperatureV":                  Function(570, _timed_answer(lambda gpu, time: Record(sensorType=0, temperature=temperature(gpu, time)))),
+    "nvmlDeviceGetMarginTemperature":             Function(570, _timed_answer(lambda gpu, time: gpu.model.max_temperature - int(gpu.temperature(time)))),
     "nvmlDeviceGetTemperatureThreshold":          Function(0, threshold),
-    "nvmlDeviceGetNumFans":                       Function(515, _same(lambda gpu: gpu.model.fans or refuse("fans"))),
+    "nvmlDeviceGetNumFans":                       Function(515, _constant_answer(lambda gpu: gpu.model.fans or refuse("fans"))),
     "nvmlDeviceGetFanSpeed_v2":                   Function(0, fan),
     "nvmlDeviceGetFanSpeed":                      Function(0, fan),
-    "nvmlDeviceGetFanSpeedRPM":                   Function(570, _at(lambda gpu, time: fan(gpu, time) * 32)),
-    "nvmlDeviceGetCurrPcieLinkGeneration":        Function(0, _at(lambda gpu, time: gpu.model.pcie if gpu.busy(time, 5.0) else _PCIE_IDLE_GENERATION)),
-    "nvmlDeviceGetCurrPcieLinkWidth":             Function(0, _at(lambda gpu, time: 4 if gpu.has("pcie-degraded", time) else 16)),
-    "nvmlDeviceGetMaxPcieLinkGeneration":         Function(0, _same(lambda gpu: gpu.model.pcie)),
-    "nvmlDeviceGetGpuMaxPcieLinkGeneration":      Function(530, _same(lambda gpu: gpu.model.pcie)),
-    "nvmlDeviceGetMaxPcieLinkWidth":              Function(0, _same(lambda _: 16)),
-    "nvmlDeviceGetPcieReplayCounter":             Function(0, _at(lambda gpu, time: int(gpu.total(Channel.REPLAYS, time)))),
-    "nvmlDeviceGetNvLinkState":                   Function(0, _by(lambda gpu, time, link: link_up(gpu, link, time) if link < gpu.model.links else refuse(f"NVLink {link}"))),
-    "nvmlDeviceGetEccMode":                       Function(0, _same(lambda gpu: (1, 1) if gpu.model.ecc else refuse("ECC"))),
+    "nvmlDeviceGetFanSpeedRPM":                   Function(570, _timed_answer(lambda gpu, time: fan(gpu, time) * 32)),
+    "nvmlDeviceGetCurrPcieLinkGeneration":        Function(0, _timed_answer(lambda gpu, time: gpu.model.pcie if gpu.busy(time, 5.0) else _PCIE_IDLE_GENERATION)),
+    "nvmlDeviceGetCurrPcieLinkWidth":             Function(0, _timed_answer(lambda gpu, time: 4 if gpu.has("pcie-degraded", time) else 16)),
+    "nvmlDeviceGetMaxPcieLinkGeneration":         Function(0, _constant_answer(lambda gpu: gpu.model.pcie)),
+    "nvmlDeviceGetGpuMaxPcieLinkGeneration":      Function(530, _constant_answer(lambda gpu: gpu.model.pcie)),
+    "nvmlDeviceGetMaxPcieLinkWidth":              Function(0, _constant_answer(lambda _: 16)),
+    "nvmlDeviceGetPcieReplayCounter":             Function(0, _timed_answer(lambda gpu, time: int(gpu.total(Channel.REPLAYS, time)))),
+    "nvmlDeviceGetNvLinkState":                   Function(0, _argument_answer(lambda gpu, time, link: link_up(gpu, link, time) if link < gpu.model.links else refuse(f"NVLink {link}"))),
+    "nvmlDeviceGetEccMode":                       Function(0, _constant_answer(lambda gpu: (1, 1) if gpu.model.ecc else refuse("ECC"))),
     "nvmlDeviceGetTotalEccErrors":                Function(0, ecc_total),
     "nvmlDeviceGetMemoryErrorCounter":            Function(0, ecc_location),
-    "nvmlDeviceGetSramEccErrorStatus":            Function(550, _same(sram)),
+    "nvmlDeviceGetSramEccErrorStatus":            Function(550, _constant_answer(sram)),
     "nvmlDeviceGetRetiredPages":                  Function(0, retired),
-    "nvmlDeviceGetRetiredPagesPendingStatus":     Function(0, _at(lambda gpu, time: 0 if field_value(gpu, 31, 0, time) is not None else refuse("retired pages"))),
+    "nvmlDeviceGetRetiredPagesPendingStatus":     Function(0, _timed_answer(lambda gpu, time: 0 if field_value(gpu, 31, 0, time) is not None else refuse("retired pages"))),
     "nvmlDeviceGetRemappedRows":                  Function(450, remapped),
     "nvmlDeviceGetRowRemapperHistogram":          Function(460, histogram),
-    "nvmlDeviceGetRepairStatus":                  Function(580, _same(lambda gpu: (0, 0) if gpu.model.ecc and gpu.model.architecture >= AMPERE else refuse("repair status"))),
-    "nvmlDeviceGetGpuFabricInfoV":                Function(550, _same(_fabric)),
-    "nvmlDeviceGetFieldValues":                   Function(0, _fields),
+    "nvmlDeviceGetRepairStatus":                  Function(580, _constant_answer(lambda gpu: (0, 0) if gpu.model.ecc and gpu.model.architecture >= AMPERE else refuse("repair status"))),
+    "nvmlDeviceGetGpuFabricInfoV":                Function(550, _constant_answer(_fabric_record)),
+    "nvmlDeviceGetFieldValues":                   Function(0, _field_values),
 }  # fmt: skip

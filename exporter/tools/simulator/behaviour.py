@@ -29,7 +29,7 @@ class Wave:
         """Active seconds from 0 to `time`."""
         whole = math.floor(time / self.period)
         pair, into = divmod(whole, 2 * _CELL)
-        swing = self._swing(pair)
+        swing = self._swing_at(pair)
         extra = swing * min(into, 2 * _CELL - into)
         duty = self.duty + (swing if into < _CELL else -swing)
         return self.period * (self.duty * whole + extra) + min(time - whole * self.period, duty * self.period)
@@ -38,10 +38,10 @@ class Wave:
         """Return whether a kernel runs at this moment."""
         whole = math.floor(time / self.period)
         pair, into = divmod(whole, 2 * _CELL)
-        swing = self._swing(pair)
+        swing = self._swing_at(pair)
         return time - whole * self.period < self.period * (self.duty + (swing if into < _CELL else -swing))
 
-    def _swing(self, pair: int) -> float:
+    def _swing_at(self, pair: int) -> float:
         widest = min(self.jitter, self.duty, 1.0 - self.duty)
         return widest * unit(self.seed, pair) if widest else 0.0
 
@@ -128,7 +128,7 @@ def behaviour(model: Model, role: Role | None, faults: Sequence[Fault]) -> Behav
     """Rates of one target while `role` runs on it (None: nobody) and `faults` are active."""
     kinds = [fault.kind for fault in faults]
     power = math.prod(kind.power for kind in kinds)
-    always = _with(ZERO, {Channel.CORRECTED: sum(kind.corrected for kind in kinds),
+    always = _changed_rates(ZERO, {Channel.CORRECTED: sum(kind.corrected for kind in kinds),
                           Channel.UNCORRECTED: sum(kind.uncorrected for kind in kinds),
                           Channel.REPLAYS: sum(kind.replays for kind in kinds),
                           Channel.LINK_ERRORS: sum(kind.link_errors for kind in kinds),
@@ -137,18 +137,18 @@ def behaviour(model: Model, role: Role | None, faults: Sequence[Fault]) -> Behav
     connected = not any(kind.name == "port-down" for kind in kinds)
     if role and connected:  # data sets and checkpoints lie on network storage
         host = role.pattern.host
-        always = _with(always, {Channel.NETWORK_RECEIVE: host.read_rate * role.share,
+        always = _changed_rates(always, {Channel.NETWORK_RECEIVE: host.read_rate * role.share,
                                 Channel.NETWORK_TRANSMIT: host.write_rate * role.share})  # fmt: skip
     idle, active = always, always
     if role and pattern and pattern.processes:
         context = _CONTEXT_POWER * model.limit * role.share if pattern.memory else 0.0
-        idle = _with(always, {Channel.ENERGY: context})
-        active = _active(model, role, always, power, connected=connected)
-        active = _with(active, {Channel.SW_THERMAL: min(1.0, sum(kind.sw_thermal for kind in kinds)),
+        idle = _changed_rates(always, {Channel.ENERGY: context})
+        active = _active_rates(model, role, always, power, connected=connected)
+        active = _changed_rates(active, {Channel.SW_THERMAL: min(1.0, sum(kind.sw_thermal for kind in kinds)),
                                 Channel.HW_THERMAL: min(1.0, sum(kind.hw_thermal for kind in kinds)),
                                 Channel.POWER_BRAKE: min(1.0, sum(kind.power_brake for kind in kinds))})  # fmt: skip
     return Behaviour(
-        wave=_wave(role),
+        wave=_load_wave(role),
         idle=idle,
         active=active,
         pattern=pattern,
@@ -158,13 +158,13 @@ def behaviour(model: Model, role: Role | None, faults: Sequence[Fault]) -> Behav
     )
 
 
-def _active(model: Model, role: Role, always: Rates, power: float, *, connected: bool) -> Rates:
+def _active_rates(model: Model, role: Role, always: Rates, power: float, *, connected: bool) -> Rates:
     pattern, share = role.pattern, role.share
     linked = bool(model.links)
     link_bytes = pattern.nvlink * model.links * model.link_speed * 1e6
     pcie = pattern.pcie + (0.0 if linked else pattern.nvlink)
     between = link_bytes * _OVER_NODES * share if role.nodes > 1 and connected else 0.0
-    return _with(always, {
+    return _changed_rates(always, {
         Channel.BUSY: 1.0,
         Channel.MEMORY_BUSY: pattern.activity,
         Channel.SM: pattern.sm,
@@ -184,7 +184,7 @@ def _active(model: Model, role: Role, always: Rates, power: float, *, connected:
     })  # fmt: skip
 
 
-def _wave(role: Role | None) -> Wave:
+def _load_wave(role: Role | None) -> Wave:
     if role is None:
         return Wave(1.0, 0.0)
     pattern = role.pattern
@@ -192,5 +192,5 @@ def _wave(role: Role | None) -> Wave:
     return Wave(pattern.period, duty, pattern.jitter, role.seed)
 
 
-def _with(rates: Rates, changes: dict[Channel, float]) -> Rates:
+def _changed_rates(rates: Rates, changes: dict[Channel, float]) -> Rates:
     return tuple(changes.get(channel, rates[channel]) for channel in Channel)

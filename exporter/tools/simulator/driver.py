@@ -102,7 +102,7 @@ class _SimulatedDevice(Device):
         self.uuid = uuid
         self.pci_bus_id = gpu.pci_bus_id
 
-    def _gpm(self, target: Target, now: float, metrics: Any) -> dict[int, float]:
+    def _gpm_metrics(self, target: Target, now: float, metrics: Any) -> dict[int, float]:
         if not self._gpu.model.gpm or self._gpu.branch < _GPM_SINCE:
             raise unsupported("GPM")
         before, self._gpm_at = self._gpm_at, now
@@ -136,7 +136,7 @@ class SimulatedGpu(_SimulatedDevice):
                 raise unsupported(function)
             return process_samples(self._gpu.targets[0], self._moments.epoch, now, *args)
         if function == "nvmlGpmMetricsGet":
-            return refuse("GPM") if self._gpu.mig else self._gpm(self._gpu.targets[0], now, *args)
+            return refuse("GPM") if self._gpu.mig else self._gpm_metrics(self._gpu.targets[0], now, *args)
         return self._moments.system(function, *args)
 
     def _samples(self, now: float, type_: int, after: int) -> tuple[tuple[int, float], ...]:
@@ -167,7 +167,7 @@ class SimulatedInstance(_SimulatedDevice):
             "nvmlDeviceGetGraphicsRunningProcesses": tuple[Record, ...],
             "nvmlDeviceGetMPSComputeRunningProcesses": tuple[Record, ...],
             "nvmlDeviceGetMemoryErrorCounter": lambda *_: 0,
-            "nvmlGpmMetricsGet": partial(self._gpm, self._target, now),
+            "nvmlGpmMetricsGet": partial(self._gpm_metrics, self._target, now),
         }
         if function not in answers:
             raise unsupported(f"{function} on a MIG instance")

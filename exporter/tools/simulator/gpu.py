@@ -49,7 +49,7 @@ class Track:
 
     def __init__(self, step: Callable[[float], Step]) -> None:
         self._step = step
-        self._episodes: tuple[Episode, ...] = (self._episode(0.0, ZERO),)
+        self._episodes: tuple[Episode, ...] = (self._next_episode(0.0, ZERO),)
         self._points: dict[float, tuple[Episode, float]] = {}
 
     def episode(self, time: float) -> Episode:
@@ -59,12 +59,12 @@ class Track:
         if episodes[-1].start <= time < episodes[-1].end:
             return episodes[-1]
         if time < episodes[0].start:
-            episodes = (self._episode(0.0, ZERO),)
+            episodes = (self._next_episode(0.0, ZERO),)
         while episodes[-1].end <= time:
             last = episodes[-1]
             active = last.behaviour.wave.active(last.end)
             totals = tuple(last.total(channel, last.end, active) for channel in Channel)
-            episodes = (*episodes[-_KEPT:], self._episode(last.end, totals))
+            episodes = (*episodes[-_KEPT:], self._next_episode(last.end, totals))
         self._episodes = episodes
         return next(episode for episode in reversed(episodes) if episode.start <= time)
 
@@ -80,7 +80,7 @@ class Track:
         episode, active = point
         return episode.total(channel, time, active)
 
-    def _episode(self, start: float, totals: Rates) -> Episode:
+    def _next_episode(self, start: float, totals: Rates) -> Episode:
         behaviour, end = self._step(start)
         if not end > start:
             end = math.inf

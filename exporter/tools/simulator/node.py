@@ -90,7 +90,7 @@ class SimulatedNode:
         holders: dict[str, tuple[Owner, ...]] = {}
         cgroups: dict[Owner, str] = {}
         info: dict[Owner, WorkloadInfo] = {}
-        for run in self._runs(time):
+        for run in self._running_at(time):
             owner = run.owner
             cgroups[owner] = run.workload.cgroup_path(run.number)
             info[owner] = run.workload.info(run.number, self._epoch)
@@ -103,19 +103,19 @@ class SimulatedNode:
 
     def usage(self, now: float) -> Mapping[Owner, HostUsage]:
         time = elapsed(self._epoch, now)
-        return {run.owner: _usage(run, run.age(time)) for run in self._runs(time)}
+        return {run.owner: _run_usage(run, run.age(time)) for run in self._running_at(time)}
 
     def signals(self, now: float, seconds: float) -> Mapping[Owner, HostSignals]:
         """Return the signals of the last `seconds`; the patterns are steady, so their length does not matter."""
         del seconds
         time = elapsed(self._epoch, now)
-        return {run.owner: _signals(run, time) for run in self._runs(time)}
+        return {run.owner: _run_signals(run, time) for run in self._running_at(time)}
 
     def progress(self, now: float) -> Mapping[Owner, SimulatedProgress]:
         time = elapsed(self._epoch, now)
-        return {run.owner: _progress(run, time) for run in self._runs(time) if run.workload.pattern.samples}
+        return {run.owner: _run_progress(run, time) for run in self._running_at(time) if run.workload.pattern.samples}
 
-    def _runs(self, time: float) -> Iterator[_Run]:
+    def _running_at(self, time: float) -> Iterator[_Run]:
         for workload in self._workloads:
             run = workload.run(time)
             if run is not None:
@@ -137,7 +137,7 @@ class SimulatedNode:
         )
 
 
-def _usage(run: _Run, age: float) -> HostUsage:
+def _run_usage(run: _Run, age: float) -> HostUsage:
     host, gpus = run.workload.pattern.host, len(run.targets)
     return HostUsage(
         cpu_seconds=host.cpu_of_limit * host.cores * gpus * age,
@@ -154,7 +154,7 @@ def _usage(run: _Run, age: float) -> HostUsage:
     )
 
 
-def _signals(run: _Run, time: float) -> HostSignals:
+def _run_signals(run: _Run, time: float) -> HostSignals:
     host = run.workload.pattern.host
     ranks = enumerate(target for target, _ in run.targets)
     return HostSignals(
@@ -192,7 +192,7 @@ def _process_signals(host: Host) -> ProcessSignals:
     )
 
 
-def _progress(run: _Run, time: float) -> SimulatedProgress:
+def _run_progress(run: _Run, time: float) -> SimulatedProgress:
     workload, track = run.workload, run.targets[0][0].track
     began = workload.began(run.number)
     active = track.total(Channel.BUSY, time) - track.total(Channel.BUSY, began)
@@ -210,20 +210,20 @@ _RATE, _OLDER_RATE = 50e9, 25e9
 
 def ports(gpus: Sequence[Gpu], time: float) -> tuple[Port, ...]:
     """Return the ports by GPU, in their order; `time` is seconds since the start."""
-    return tuple(_port(gpu, time) for gpu in gpus if gpu.model.links)
+    return tuple(_gpu_port(gpu, time) for gpu in gpus if gpu.model.links)
 
 
 def pci_path(gpu: Gpu) -> PciPath:
     """The GPU's way to the CPU."""
-    return (*_bridge(gpu), gpu.pci_bus_id)
+    return (*_bridge_path(gpu), gpu.pci_bus_id)
 
 
-def _bridge(gpu: Gpu) -> PciPath:
+def _bridge_path(gpu: Gpu) -> PciPath:
     """Above the GPU and its port."""
     return (f"pci0000:{gpu.bus:02x}", f"0000:{gpu.bus:02x}:01.0")
 
 
-def _port(gpu: Gpu, time: float) -> Port:
+def _gpu_port(gpu: Gpu, time: float) -> Port:
     down = gpu.has("port-down", time)
     return Port(
         device=f"mlx5_{gpu.index}",
@@ -241,5 +241,5 @@ def _port(gpu: Gpu, time: float) -> Port:
             "port_xmit_discards": 0.0,
         },
         board="MT_0000000838",
-        path=(*_bridge(gpu), f"0000:{gpu.bus + 1:02x}:00.0"),
+        path=(*_bridge_path(gpu), f"0000:{gpu.bus + 1:02x}:00.0"),
     )

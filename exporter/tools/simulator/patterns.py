@@ -97,7 +97,7 @@ _SPIN = Pattern(
 )  # fmt: skip
 
 
-def _faulty(name: str, help: str, fault: str) -> Pattern:
+def _faulty_pattern(name: str, help: str, fault: str) -> Pattern:
     return replace(_TRAINING, name=name, help=help, fault=fault)
 
 
@@ -149,20 +149,20 @@ _ROWS = (
     Pattern(name="square", help="Exactly `duty` of every `period` busy, for tests of accuracy.", period=0.5, duty=0.5,
             power=0.8, sm=0.8, occupancy=0.4, tensor=0.5, dram=0.4, activity=0.5, memory=0.5),
     replace(_TRAINING, name="power-capped", help="Healthy at the power limit, which is normal.", power=1.0, capped=0.92),
-    _faulty("thermal",            "Training on a GPU too hot: clocks lowered.",              "thermal"),
-    _faulty("warm",               "Training near its thermal limit: flagged, clocks hardly lowered.", "warm"),
-    _faulty("power-brake",        "Training under the server's power brake.",                "power-brake"),
-    _faulty("ecc-storm",          "Training on a GPU with memory errors.",                   "ecc-storm"),
-    _faulty("row-remap-pending",  "Training on a GPU that wants a reset to remap rows.",     "row-remap-pending"),
-    _faulty("row-remap-failed",   "Training on a GPU with a failed row remap.",              "row-remap-failed"),
-    _faulty("nvlink-down",        "Training with an NVLink down.",                           "nvlink-down"),
-    _faulty("port-down",          "Training beside a network port that is down.",            "port-down"),
-    _faulty("port-errors",        "Training beside a network port that counts errors.",      "port-errors"),
-    _faulty("pcie-degraded",      "Training on a PCIe link of fewer lanes.",                 "pcie-degraded"),
-    _faulty("fan-failure",        "Training with a fan that stands still.",                  "fan-failure"),
-    _faulty("xid",                "Training whose program faults once (XID 31).",            "xid"),
-    _faulty("lost",               "Training on a GPU that falls off the bus (XID 79).",      "lost"),
-    _faulty("hang",               "Training on a GPU whose driver calls hang.",              "hang"),
+    _faulty_pattern("thermal",            "Training on a GPU too hot: clocks lowered.",              "thermal"),
+    _faulty_pattern("warm",               "Training near its thermal limit: flagged, clocks hardly lowered.", "warm"),
+    _faulty_pattern("power-brake",        "Training under the server's power brake.",                "power-brake"),
+    _faulty_pattern("ecc-storm",          "Training on a GPU with memory errors.",                   "ecc-storm"),
+    _faulty_pattern("row-remap-pending",  "Training on a GPU that wants a reset to remap rows.",     "row-remap-pending"),
+    _faulty_pattern("row-remap-failed",   "Training on a GPU with a failed row remap.",              "row-remap-failed"),
+    _faulty_pattern("nvlink-down",        "Training with an NVLink down.",                           "nvlink-down"),
+    _faulty_pattern("port-down",          "Training beside a network port that is down.",            "port-down"),
+    _faulty_pattern("port-errors",        "Training beside a network port that counts errors.",      "port-errors"),
+    _faulty_pattern("pcie-degraded",      "Training on a PCIe link of fewer lanes.",                 "pcie-degraded"),
+    _faulty_pattern("fan-failure",        "Training with a fan that stands still.",                  "fan-failure"),
+    _faulty_pattern("xid",                "Training whose program faults once (XID 31).",            "xid"),
+    _faulty_pattern("lost",               "Training on a GPU that falls off the bus (XID 79).",      "lost"),
+    _faulty_pattern("hang",               "Training on a GPU whose driver calls hang.",              "hang"),
     Pattern(name="leaked-memory", help="Free, with memory that no process owns.", allocated=False, processes=0,
             fault="leaked-memory"),
 )  # fmt: skip

@@ -33,7 +33,7 @@ def samples(gpu: Gpu, epoch: float, time: float, type_: int, after: int) -> tupl
 
     `epoch` is the start in Unix seconds, `time` seconds since then.
     """
-    level = _level(gpu, epoch, type_)
+    level = _sample_level(gpu, epoch, type_)
     if level is None:
         return None
     newest = math.floor((epoch + time) / PERIOD)
@@ -42,7 +42,7 @@ def samples(gpu: Gpu, epoch: float, time: float, type_: int, after: int) -> tupl
     return tuple([(stamp, level(number)) for stamp, number in stamped if stamp > after])
 
 
-def _level(gpu: Gpu, epoch: float, type_: int) -> Callable[[int], float] | None:
+def _sample_level(gpu: Gpu, epoch: float, type_: int) -> Callable[[int], float] | None:
     """The value of the sample with a given number."""
     if type_ == 0:
         return lambda number: int(gpu.watts(number * PERIOD - epoch, PERIOD) * 1000)
@@ -70,11 +70,11 @@ def process_samples(target: Target, epoch: float, time: float, after: int) -> tu
     for second in range(oldest, newest + 1):
         then = second - epoch
         running = target.processes(then) if then > 0 else ()
-        found += [_process(target, process.pid, process.share, second, then) for process in running]
+        found += [_process_record(target, process.pid, process.share, second, then) for process in running]
     return tuple(found)
 
 
-def _process(target: Target, pid: int, share: float, second: int, then: float) -> Record:
+def _process_record(target: Target, pid: int, share: float, second: int, then: float) -> Record:
     def percent(channel: Channel) -> int:
         return round(100 * share * min(1.0, target.mean(channel, then, 1.0)))
 

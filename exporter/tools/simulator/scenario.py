@@ -76,7 +76,7 @@ def scenario(plans: Sequence[Plan], patterns: Sequence[tuple[Pattern, int]], set
         taken, places = tuple(places[:count]), places[count:]
         faults += _own_faults(pattern, taken)
         if pattern.allocated:
-            workloads.append(_workload(number, tune(pattern, settings), taken, settings))
+            workloads.append(_make_workload(number, tune(pattern, settings), taken, settings))
     return Scenario(
         tuple(plans), tuple(workloads), tuple(faults), settings.seed, settings.driver, settings.node, settings.start
     )
@@ -99,14 +99,14 @@ def _own_faults(pattern: Pattern, places: Sequence[Place]) -> list[Fault]:
     return [Fault(kind, gpu, kind.begins) for gpu in sorted({place.gpu for place in places})]
 
 
-def _name(settings: Settings, pattern: Pattern, number: int) -> str:
+def _workload_name(settings: Settings, pattern: Pattern, number: int) -> str:
     name = pattern.name if pattern.name not in {"training", "square"} else f"{pattern.name}-{number}"
     if settings.node == DEFAULT_NODE or settings.scheduler == "slurm":
         return name
     return f"{name}-{crc32(settings.node.encode()):08x}"[: len(name) + 6]
 
 
-def _workload(number: int, pattern: Pattern, places: tuple[Place, ...], settings: Settings) -> Workload:
+def _make_workload(number: int, pattern: Pattern, places: tuple[Place, ...], settings: Settings) -> Workload:
     user, account, namespace = _PEOPLE[(number + settings.seed) % len(_PEOPLE)]
     mixed = settings.scheduler == "mixed"
     churn = settings.churn * (1 + 0.2 * unit(settings.seed, number))
@@ -115,7 +115,7 @@ def _workload(number: int, pattern: Pattern, places: tuple[Place, ...], settings
     if settings.node == DEFAULT_NODE:
         job = 4000 + 100 * (settings.seed % 50) + number
     return Workload(
-        name=_name(settings, pattern, number),
+        name=_workload_name(settings, pattern, number),
         pattern=pattern,
         places=places,
         slurm=number % 2 == 0 if mixed else settings.scheduler == "slurm",
@@ -156,10 +156,12 @@ def parse_group(text: str) -> tuple[list[Plan], list[tuple[Pattern, int]]]:
         raise ValueError(f"{model.key} has no MIG; expected -mig with one of {known}")
     plans = [Plan(model, bool(match["mig"]))] * count
     places = sum(len(plan.slots) for plan in plans)
-    return plans, _patterns(tail, places, alone=bool(match["mig"])) if colon else _mix(places, alone=bool(match["mig"]))
+    return plans, _parse_patterns(tail, places, alone=bool(match["mig"])) if colon else _mixed_patterns(
+        places, alone=bool(match["mig"])
+    )
 
 
-def _mix(places: int, *, alone: bool) -> list[tuple[Pattern, int]]:
+def _mixed_patterns(places: int, *, alone: bool) -> list[tuple[Pattern, int]]:
     names = [MIX[index % len(MIX)] for index in range(places)]
     if alone:
         return [(PATTERNS[name], 1) for name in names]
@@ -172,9 +174,9 @@ def _mix(places: int, *, alone: bool) -> list[tuple[Pattern, int]]:
     return found
 
 
-def _patterns(text: str, places: int, *, alone: bool) -> list[tuple[Pattern, int]]:
+def _parse_patterns(text: str, places: int, *, alone: bool) -> list[tuple[Pattern, int]]:
     """Patterns with their number of places; on MIG (`alone`) each place is a workload of its own."""
-    named = [_pattern(word.strip()) for word in text.split(",")]
+    named = [_parse_pattern(word.strip()) for word in text.split(",")]
     if len(named) == 1 and named[0][1] is None and not alone:
         return [(named[0][0], places)]
     row = [(pattern, count or 1) for pattern, count in named]
@@ -190,7 +192,7 @@ def _patterns(text: str, places: int, *, alone: bool) -> list[tuple[Pattern, int
     return found
 
 
-def _pattern(text: str) -> tuple[Pattern, int | None]:
+def _parse_pattern(text: str) -> tuple[Pattern, int | None]:
     match = _PATTERN.fullmatch(text)
     pattern = PATTERNS.get(match["name"]) if match else None
     if not match or pattern is None or match["count"] == "0":

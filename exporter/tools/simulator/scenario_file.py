@@ -83,18 +83,18 @@ class _Entry:
         value: Any = self.values.get(key)
         if value is None:
             return known
-        patterns: list[Any] = _list(value) or [value]
+        patterns: list[Any] = _as_list(value) or [value]
         for pattern in patterns:
             if not any(fnmatch.fnmatchcase(name, str(pattern)) for name in known):
-                raise self.wrong(key, pattern, f"a node among {_some(known)}")
+                raise self.wrong(key, pattern, f"a node among {_some_names(known)}")
         return [name for name in known if any(fnmatch.fnmatchcase(name, str(pattern)) for pattern in patterns)]
 
     def entries(self, key: str, keys: Sequence[str]) -> list[_Entry]:
         value: Any = self.values.get(key, [])
-        items = _list(value)
+        items = _as_list(value)
         if items is None:
             raise self.wrong(key, value, "a list")
-        return [_entry(f"{self.where}: {key}[{index}]", item, keys) for index, item in enumerate(items)]
+        return [_check_entry(f"{self.where}: {key}[{index}]", item, keys) for index, item in enumerate(items)]
 
     def wrong(self, key: str, value: object, expected: str) -> ValueError:
         return ValueError(f"{self.where}: {key} is {value!r}; expected {expected}")
@@ -105,17 +105,17 @@ def load_scenario(path: str, settings: Settings) -> Scenario:
 
     Raises ValueError, one line that names the file and what was expected.
     """
-    entry = _entry(f"{path}", _load(path), _TOP)
-    nodes = _nodes(entry)
+    entry = _check_entry(f"{path}", _load_file(path), _TOP)
+    nodes = _expand_nodes(entry)
     node = settings.node if settings.node in nodes else nodes[0]
-    plans = _plans(entry, node)
+    plans = _gpu_plans(entry, node)
     if settings.node not in (node, Settings().node):
-        raise ValueError(f"node={settings.node}; expected a node of {path}: {_some(nodes)}")
+        raise ValueError(f"node={settings.node}; expected a node of {path}: {_some_names(nodes)}")
     workloads = [
-        _workload(item, nodes, plans, node, 4000 + index)
+        _parse_workload(item, nodes, plans, node, 4000 + index)
         for index, item in enumerate(entry.entries("workloads", _WORKLOAD))
     ]
-    faults = [_fault(item, nodes, node, len(plans)) for item in entry.entries("faults", _FAULT)]
+    faults = [_parse_fault(item, nodes, node, len(plans)) for item in entry.entries("faults", _FAULT)]
     return Scenario(
         gpus=tuple(plans),
         workloads=tuple(each for each in workloads if each),
@@ -131,17 +131,17 @@ def load_scenario(path: str, settings: Settings) -> Scenario:
 
 def node_names(path: str) -> tuple[str, ...]:
     """The nodes a file describes."""
-    return tuple(_nodes(_entry(f"{path}", _load(path), _TOP)))
+    return tuple(_expand_nodes(_check_entry(f"{path}", _load_file(path), _TOP)))
 
 
-def _load(path: str) -> Any:
+def _load_file(path: str) -> Any:
     try:
         return load_yaml(Path(path))
     except SiteFileError as error:
         raise ValueError(f"{path}: {error}; expected a readable YAML file") from None
 
 
-def _entry(where: str, value: Any, keys: Sequence[str]) -> _Entry:
+def _check_entry(where: str, value: Any, keys: Sequence[str]) -> _Entry:
     if not isinstance(value, dict):
         raise ValueError(f"{where} is no mapping; expected keys among {', '.join(keys)}")  # noqa: TRY004 - user's input
     mapping = cast("Mapping[Any, Any]", value)
@@ -151,7 +151,7 @@ def _entry(where: str, value: Any, keys: Sequence[str]) -> _Entry:
     return _Entry(where, mapping)
 
 
-def _plans(entry: _Entry, node: str) -> list[Plan]:
+def _gpu_plans(entry: _Entry, node: str) -> list[Plan]:
     value = entry.values.get("gpus", "8xH200")
     if not isinstance(value, dict):
         return parse_gpus(entry.text("gpus", "8xH200"))
@@ -162,17 +162,17 @@ def _plans(entry: _Entry, node: str) -> list[Plan]:
     return parse_gpus(found)
 
 
-def _nodes(entry: _Entry) -> Sequence[str]:
+def _expand_nodes(entry: _Entry) -> Sequence[str]:
     value: Any = entry.values.get("nodes", 1)
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_NODES:
         return [f"node{number:03d}" for number in range(1, value + 1)]
-    names = _list(value)
+    names = _as_list(value)
     if names and all(isinstance(name, str) for name in names):
         return names
     raise entry.wrong("nodes", value, f"a number from 1 to {MAX_NODES} or a list of names")
 
 
-def _workload(item: _Entry, nodes: Sequence[str], plans: Sequence[Plan], node: str, job: int) -> Workload | None:
+def _parse_workload(item: _Entry, nodes: Sequence[str], plans: Sequence[Plan], node: str, job: int) -> Workload | None:
     """None where it does not run on this node."""
     on = item.names("nodes", nodes)
     here = node in on
@@ -180,7 +180,7 @@ def _workload(item: _Entry, nodes: Sequence[str], plans: Sequence[Plan], node: s
     workload = Workload(
         name=item.text("name", pattern.name),
         pattern=pattern,
-        places=_places(item, plans) if here else (),
+        places=_parse_places(item, plans) if here else (),
         slurm=item.choice("scheduler", ("slurm", "kubernetes"), "slurm") == "slurm",
         user=item.text("user", "ada"),
         account=item.text("account", "research"),
@@ -196,7 +196,7 @@ def _workload(item: _Entry, nodes: Sequence[str], plans: Sequence[Plan], node: s
     return replace(workload, rank=on.index(node), nodes=len(on)) if here else None
 
 
-def _places(item: _Entry, plans: Sequence[Plan]) -> tuple[Place, ...]:
+def _parse_places(item: _Entry, plans: Sequence[Plan]) -> tuple[Place, ...]:
     text = item.values.get("gpus")
     if text is None:
         return tuple(Place(gpu, slot) for gpu, plan in enumerate(plans) for slot in plan.slots)
@@ -214,12 +214,12 @@ def _places(item: _Entry, plans: Sequence[Plan]) -> tuple[Place, ...]:
     return tuple(places)
 
 
-def _fault(item: _Entry, nodes: Sequence[str], node: str, gpus: int) -> Fault | None:
+def _parse_fault(item: _Entry, nodes: Sequence[str], node: str, gpus: int) -> Fault | None:
     """None where it hits another node."""
     kind = KINDS[item.choice("kind", tuple(KINDS))]
     where = item.text("node")
     if where and where not in nodes:
-        raise item.wrong("node", where, f"a node among {_some(nodes)}")
+        raise item.wrong("node", where, f"a node among {_some_names(nodes)}")
     at, duration = item.seconds("at", kind.begins), item.seconds("duration", math.inf)
     xid = int(item.number("xid", 0))
     if where not in ("", node):
@@ -230,9 +230,9 @@ def _fault(item: _Entry, nodes: Sequence[str], node: str, gpus: int) -> Fault | 
     return Fault(kind, gpu, at, duration, xid)
 
 
-def _list(value: Any) -> list[Any] | None:
+def _as_list(value: Any) -> list[Any] | None:
     return list(cast("Sequence[Any]", value)) if isinstance(value, list) else None
 
 
-def _some(names: Sequence[str]) -> str:
+def _some_names(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f", … ({len(names)})" if len(names) > 3 else "")  # noqa: PLR2004

@@ -35,7 +35,7 @@ _NODE = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}")
 def parse(text: str) -> Scenario:
     """The scenario of a specification. Raises ValueError, one line that reports what was expected."""
     head, *options = text.strip().split(";")
-    settings = _settings(options)
+    settings = _parse_settings(options)
     if head.startswith("@"):
         return load_scenario(head[1:], settings)
     if head.endswith(_FILES):
@@ -61,7 +61,7 @@ def fault(text: str) -> Fault:
     return Fault(KINDS[match["kind"]], gpu, float(match["at"]), duration)
 
 
-def _settings(options: list[str]) -> Settings:
+def _parse_settings(options: list[str]) -> Settings:
     values: dict[str, Any] = {}
     faults: list[Fault] = []
     for option in options:
@@ -82,7 +82,7 @@ def _on_node(faults: tuple[Fault, ...], gpus: int) -> tuple[Fault, ...]:
     return faults
 
 
-def _number(low: float, high: float) -> Callable[[str, str], float]:
+def _number_parser(low: float, high: float) -> Callable[[str, str], float]:
     def parse_number(name: str, text: str) -> float:
         try:
             number = float(text)
@@ -95,13 +95,13 @@ def _number(low: float, high: float) -> Callable[[str, str], float]:
     return parse_number
 
 
-def _integer(name: str, text: str) -> int:
+def _parse_integer(name: str, text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text):
         raise ValueError(f"{name}={text}; expected a whole number")
     return int(text)
 
 
-def _matching(pattern: re.Pattern[str], expected: str) -> Callable[[str, str], str]:
+def _pattern_parser(pattern: re.Pattern[str], expected: str) -> Callable[[str, str], str]:
     def parse_text(name: str, text: str) -> str:
         if not pattern.fullmatch(text):
             raise ValueError(f"{name}={text}; expected {expected}")
@@ -111,12 +111,12 @@ def _matching(pattern: re.Pattern[str], expected: str) -> Callable[[str, str], s
 
 
 _OPTIONS: Mapping[str, Callable[[str, str], Any]] = {
-    "seed": _integer,
-    "driver": _matching(_VERSION, "a version such as 580.95.05"),
-    "node": _matching(_NODE, "a host name"),
-    "scheduler": _matching(re.compile("|".join(SCHEDULERS)), f"one of {', '.join(SCHEDULERS)}"),
-    "period": _number(0.001, 1e6),
-    "duty": _number(0.0, 1.0),
-    "churn": _number(1.0, 1e7),
-    "start": _number(0.0, 1e11),
+    "seed": _parse_integer,
+    "driver": _pattern_parser(_VERSION, "a version such as 580.95.05"),
+    "node": _pattern_parser(_NODE, "a host name"),
+    "scheduler": _pattern_parser(re.compile("|".join(SCHEDULERS)), f"one of {', '.join(SCHEDULERS)}"),
+    "period": _number_parser(0.001, 1e6),
+    "duty": _number_parser(0.0, 1.0),
+    "churn": _number_parser(1.0, 1e7),
+    "start": _number_parser(0.0, 1e11),
 }

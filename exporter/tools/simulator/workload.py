@@ -90,7 +90,7 @@ class Workload:
             )
         kind = "Job" if self.every else "Deployment" if self.pattern.host.serves else "StatefulSet"
         name = f"{self.namespace}/{kind}/{self._made(run)}"
-        return Owner(name, "pod", namespace=self.namespace, pod=self._pod(run), container="main")
+        return Owner(name, "pod", namespace=self.namespace, pod=self._pod_name(run), container="main")
 
     def info(self, run: int, epoch: float) -> WorkloadInfo:
         """`epoch` is the start of the simulation in Unix seconds."""
@@ -130,7 +130,7 @@ class Workload:
         text = self.cgroup(run).removeprefix("0::").strip()
         return text.partition("/step_")[0] if self.slurm else text.rpartition("/")[0]
 
-    def _pod(self, run: int) -> str:
+    def _pod_name(self, run: int) -> str:
         return f"{self._made(run)}-{self.rank}"
 
     def _made(self, run: int) -> str:
@@ -138,5 +138,5 @@ class Workload:
         return f"{self.name}-{run}" if self.every else self.name
 
     def _pod_uid(self, run: int) -> str:
-        digest = hashlib.sha256(f"{self.namespace}/{self._pod(run)}/{self.job}".encode()).hexdigest()
+        digest = hashlib.sha256(f"{self.namespace}/{self._pod_name(run)}/{self.job}".encode()).hexdigest()
         return f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"

@@ -22,9 +22,20 @@ groups:
 - name: gpu-prices
   interval: 1m
   rules:
+  - record: profile:gpu_info:group
+    expr: group by (cluster, model, profile) (last_over_time(cluster_state:gpu_owner_gpu_seconds:increase[35d])) or group by (cluster, model) (gpu_info)
   - record: gpu:price_per_hour
     expr: {{ printf "max by (cluster, model, profile) (%s)" (default "vector(0) > 0" (join " or " $arms)) | quote }}
     labels: {currency: {{ default "USD" .Values.prices.currency | quote }}}
+{{- $teams := dict -}}
+{{- range $team, $owners := .Values.prices.teams -}}
+{{- range $owners -}}{{- $_ := set $teams . $team -}}{{- end -}}
+{{- end -}}
+{{- range $owner, $team := $teams }}
+  - record: team:gpu_site_team:group
+    expr: vector(1)
+    labels: {team: {{ quote $owner }}, site_team: {{ quote $team }}}
+{{- end }}
 {{- if .Values.prices.budgets }}
 {{- range default (list 0.8 1.0) .Values.prices.budget_thresholds }}
   - alert: GpuTeamBudget

@@ -20,6 +20,7 @@ PRICES: Values = {
         {"per_gpu_hour": 0.5, "from": "2026-01-01"},
     ],
     "budgets": {"vision": 5000},
+    "teams": {"vision": ["physics", "cv-prod"], "language": ["speech"]},
     "budget_thresholds": [0.85, 1],
 }
 ON: Values = {"accounting": {"enabled": True}, "web": {"basicAuth": {"enabled": True}}}

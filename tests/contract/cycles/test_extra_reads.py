@@ -26,7 +26,9 @@ def test_extra_reads_where_the_state_is_in_question(busy: int, thread: float, bl
     device = gpu(0, ComputeRunningProcesses=runs(10))
     rig = Rig([device], node)
     device.answers["nvmlDeviceGetSamples"] = lambda _kind, cursor: [
-        (each * 200_000, float(busy)) for each in range(1, round(rig.seconds * 5) + 6) if each * 200_000 > cursor
+        (each * 200_000, float(busy if each > 1 else 0))  # a sample of 0 shows that the driver keeps idle time
+        for each in range(1, round(rig.seconds * 5) + 6)
+        if each * 200_000 > cursor
     ]
     rig.cycles(5)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import promql_parser as promql
@@ -12,6 +13,7 @@ from dashboards.parts import style
 from dashboards.parts.lines import MAX_LINES, lines
 from dashboards.parts.states import codes
 from deploy.prometheus.recordings_common import STATE_INDEX
+from deploy.prometheus.render import MEANINGS
 from exporter.collectors.xid_catalogue import CATALOGUE, PAGE
 from tests.contract.dashboards.inference import WrongLabelError, labels, matchers, ranged, selectors, walk
 from tests.contract.dashboards.reading import (
@@ -26,8 +28,9 @@ from tests.contract.dashboards.reading import (
     variables,
 )
 from tests.contract.dashboards.vocabulary import METRICS, RECORDED
+from tests.contract.rules.promtool import complaint
 
-MAX_EXPRESSION = 1300
+MAX_EXPRESSION = 1500
 _LEGEND = re.compile(r"{{\s*(\w+)\s*}}")
 _LABEL_VALUES = re.compile(r"label_values\((?P<selector>.+), (?P<label>\w+)\)")
 _QUERY_RESULT = re.compile(r"query_result\((?P<expr>.+)\)")
@@ -35,6 +38,7 @@ _PRESENT = "gpu_exporter_build_info"
 """Of each exporter one series: whether any is scraped, which no recorded series can say."""
 _JOINED = {
     STATE_INDEX.record,
+    MEANINGS.record,
     "gpu:price_per_hour",
     "cluster:gpu_exporters:count",
     "up",
@@ -102,10 +106,19 @@ def test_rates_are_of_counters(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_expression_of_a_panel_has_six_lines_and_1300_characters_at_most(name: str) -> None:
+def test_expression_of_a_panel_has_six_lines_and_1500_characters_at_most(name: str) -> None:
     long = [query for query in queries(name) if query.expr.count("\n") >= MAX_LINES or len(query.expr) > MAX_EXPRESSION]
 
     assert long == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_legend_that_names_a_job_has_its_name(name: str) -> None:
+    legends = [query for query in queries(name) if "{{workload}}" in query.legend and 'kind!="slurm"' not in query.expr]
+
+    assert all("{{workload}} {{job_name}}" in query.legend for query in legends)
+    joined = "group_left (job_name) 0 * topk by (cluster, workload)"
+    assert all(joined in " ".join(query.expr.split()) for query in legends)
 
 
 def test_expression_breaks_before_its_outermost_operators() -> None:
@@ -216,6 +229,29 @@ def test_fleet_wide_panels_ask_recorded_series_only(name: str) -> None:
 def test_annotations_ask_for_what_there_is(name: str) -> None:
     for each in load(name)["annotations"]["list"]:
         labels(promql.parse(each["expr"]))
+
+
+@pytest.mark.parametrize(("recorded", "text"), [("GpuLost", "A GPU is lost."), ("GpuOther", "GpuLost")])
+def test_annotation_is_the_sentence_of_the_alert_or_its_name(recorded: str, text: str, tmp_path: Path) -> None:
+    (annotation,) = (each for each in load("fleet")["annotations"]["list"] if each["name"] == "Critical alerts")
+    alert = 'alertname="GpuLost",cluster="c1",instance="n1",gpu="3",severity="critical",runbook="gpulost"'
+    series = {
+        f'ALERTS{{{alert},alertstate="firing"}}': "1x5",
+        f"ALERTS_FOR_STATE{{{alert}}}": "60x5",
+        f'alert:gpu_alert:index{{alertname="{recorded}",meaning="A GPU is lost."}}': "0x5",
+    }
+    labels = alert.replace('"3"', '"GPU 3"')
+    asked = {
+        "expr": annotation["expr"].replace("$cluster", ".*").replace("@ end()", ""),
+        "eval_time": "5m",
+        "exp_samples": [{"labels": f'{{{labels},meaning="{text}"}}', "value": 60000}],
+    }
+    planted = [{"series": name, "values": values} for name, values in series.items()]
+
+    assert (
+        complaint({"tests": [{"interval": "1m", "input_series": planted, "promql_expr_test": [asked]}]}, tmp_path) == ""
+    )
+    assert annotation["titleFormat"] == "{{meaning}}"
 
 
 @pytest.mark.parametrize("name", NAMES)

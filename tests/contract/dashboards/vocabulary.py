@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deploy.prometheus.recordings import GROUPS
+from deploy.prometheus.render import CORRELATION
 from exporter.attribution.owner import OWNER_LABELS
 from exporter.sampling.families import families
 
@@ -50,7 +51,8 @@ def _declared() -> dict[str, Metric]:
 
 
 def _recorded() -> dict[str, Metric]:
-    return {rule.record: Metric("gauge", frozenset(rule.by)) for group in GROUPS for rule in group.rules}
+    rules = (*(rule for group in GROUPS for rule in group.rules), *CORRELATION)
+    return {rule.record: Metric("gauge", frozenset(rule.by)) for rule in rules}
 
 
 METRICS = _declared() | _recorded() | EXTERNAL

@@ -36,12 +36,6 @@ def test_price_of_the_loss_is_the_dashboards(level: str) -> None:
     assert is_asked(promql.price_of_waste(level, SHOWN if level == "workload" else SCOPE, RANGE))
 
 
-def test_price_of_used_hours_is_the_dashboards() -> None:
-    price_of_all = f"sum({promql.price_of_use(promql.TEAM, SCOPE, RANGE)})"
-
-    assert any(price_of_all in each for each in EXPRS)
-
-
 def test_causes_are_the_dashboards() -> None:
     assert is_asked(promql.causes(promql.TEAM, SCOPE, RANGE))
 

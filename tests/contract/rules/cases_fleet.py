@@ -109,6 +109,14 @@ DOWN: tuple[Case, ...] = (
         node("up", "1x40") | node("up", "1x10 _x30", where=SECOND_NODE),
     ),
     silent("GpuTargetsGone", "targets that are down", "30m", node("up", "0x40")),
+    fires(
+        "GpuExportersDown",
+        "a fifth of the cluster, with the racks",
+        "20m",
+        ups(8, "1x10 0x30", more=',rack="r1"')
+        | ups(1, "1x10 0x30", 9, more=',rack="r2"')
+        | ups(31, "1x40", 10, more=',rack="r2"'),
+    ),
     fires("GpuExportersDown", "99 of 100", "20m", ups(99, "1x10 0x30") | ups(1, "1x40", 100)),
     fires(
         "GpuExportersDown",

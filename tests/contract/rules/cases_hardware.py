@@ -34,7 +34,12 @@ XID = (
     fires("GpuXidWorkflow", "one that needs the vendor", "22m", fault("xid", "XID 61", "vendor", "1200x30")),
     fires("GpuXidWorkflow", "not in the catalogue", "22m", fault("xid", "XID 999", "inspect", "1200x30")),
     fires("GpuXidWorkflow", "a pattern", "22m", fault("xid_pattern", "XID 31 of many programs", "inspect", "1200x30")),
-    silent("GpuXidWorkflow", "of the hardware", "22m", fault("xid", "XID 79", "restart", "1200x30")),
+    silent("GpuXidWorkflow", "of the hardware", "22m", fault("xid", "XID 154", "restart", "1200x30")),
+    silent("GpuLost", "the driver advises a reboot", "22m", fault("xid", "XID 154", "restart", "1200x30")),
+    fires(
+        "GpuRecoveryActionNeeded", "the driver advises a reboot", "22m", fault("xid", "XID 154", "restart", "1200x30")
+    ),
+    fires("GpuLost", "the driver requires a reset", "22m", fault("lost", "RESET_REQUIRED", "reset", "1200x30")),
 )
 ONE = "1 uncorrectable error"
 _UNCORRECTED, _CORRECTED = ',type="uncorrected"', ',type="corrected"'
@@ -168,6 +173,23 @@ RECOVERY = (
         "20m 60m",
         gauge("gpu_recovery_action", "1x70", more=',action="drain_and_reset"'),
     ),
+    fires(
+        "GpuRecoveryActionNeeded",
+        "a reset for links that are down",
+        "11m",
+        fault("nvlink_down", "2 of 18 links down", "inspect", "600x30")
+        | gauge("gpu_recovery_action", "_x10 1x20", more=',action="gpu_reset"'),
+    ),
+    fires(
+        "GpuRecoveryActionNeeded",
+        "a reboot for an XID that a reset would end",
+        "20m",
+        fault("xid", "XID 119", "reset", "600x30") | gauge("gpu_recovery_action", "1x30", more=',action="node_reboot"'),
+    ),
+    silent(
+        "GpuRecoveryActionNeeded", "IMEX", "20m", gauge("gpu_recovery_action", "1x30", more=',action="recover_imex"')
+    ),
+    fires("GpuResetPending", "IMEX", "40m", gauge("gpu_recovery_action", "1x50", more=',action="recover_imex"')),
     silent("GpuRecoveryActionNeeded", "none", "20m", gauge("gpu_recovery_action", "1x30", more=',action="none"')),
 )
 

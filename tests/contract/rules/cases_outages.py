@@ -8,7 +8,7 @@ from tests.contract.rules.cases_hardware import fault, missing
 from tests.contract.rules.cases_workload import allocated, device, ledger
 from tests.contract.rules.series import gauge, share
 
-_XID = fault("xid", "XID 79", "restart", "1200x20 stale")
+_XID = fault("lost", "XID 79", "restart", "1200x20 stale")
 """Gone after 20 minutes: cured, or its node does not answer."""
 
 
@@ -86,7 +86,7 @@ CASES: tuple[Case, ...] = (
         "GpuLost",
         "the node went down while Prometheus restarted: nothing marks the end of its series",
         "22m",
-        fault("xid", "XID 79", "restart", "1200x20 _x60") | _up("1x20 0x60"),
+        fault("lost", "XID 79", "restart", "1200x20 _x60") | _up("1x20 0x60"),
     ),
     fires("GpuLost", "its XID, and the node is down since", "600m", _XID | _up("1x20 0x600")),
     silent("GpuLost", "the node came back without it", "32m", _XID | _up("1x20 0x10 1x30")),

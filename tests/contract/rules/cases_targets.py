@@ -17,7 +17,10 @@ def powered_down(count: int, values: str, first: int = 1) -> dict[str, str]:
 _HALF = ups(4, "1x60") | ups(4, "1x10 _x50", 5) | known("8x10 4x50") | had(4, "1x60") | had(4, "1x10 _x50", 5)
 _ALL = ups(4, "1x70 _x150") | had(4, "1x70 _x150") | known("4x70 _x150")
 
+_OFF = ups(4, "1x10 0x40") | ups(16, "1x50", 5) | powered_down(4, "_x10 1x40")
+
 CASES: tuple[Case, ...] = (
+    fires("GpuNodeMaintenance", "Slurm switched them off, and they are targets still", "30m", _OFF),
     silent(
         "GpuTargetsGone", "Slurm switches half of the nodes off", "22m 40m", _HALF | powered_down(4, "_x10 1x50", 5)
     ),

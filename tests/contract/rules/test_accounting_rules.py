@@ -152,6 +152,49 @@ def test_levels_are_teams_users_and_the_whole_cluster_by_model_and_state(rules: 
     assert complaint(_document(series, rules, expected), tmp_path) == ""
 
 
+def test_cost_of_each_hour_is_at_the_price_of_that_hour(rules: Path, tmp_path: Path) -> None:
+    """The price falls from 3 to 2 in the sixth of eleven hours, and is not recorded at the end of the last one.
+
+    A MIG instance has its own, and a model may have none.
+    """
+    series: dict[str, str] = {}
+    for labels in (
+        life("physics", 0),
+        life("", 0, kind=""),
+        life("slices", 0, profile="1g.10gb"),
+        life("old", 0, model="P100"),
+    ):
+        series |= counter(labels, "0+60x660")
+    price = 'gpu:price_per_hour{{cluster="c1",model="H100"{},currency="EUR"}}'
+    series |= {price.format(""): "3x329 2x300", price.format(',profile="1g.10gb"'): "4x660"}
+    expected = {
+        'round(sum(sum_over_time(team:gpu_owner_cost:increase{team="physics"}[11h])), 0.1)': 5 * 3 + 6 * 2,
+        'round(sum(sum_over_time(account_state:gpu_owner_cost:increase{account="slices"}[11h])), 0.1)': 11 * 4.0,
+        'round(sum(sum_over_time(cluster_state:gpu_owner_cost:increase{model="H100"}[11h])), 0.1)': 2 * 27.0 + 44,
+        "count(sum_over_time(team:gpu_owner_cost:increase[11h]))": 2,
+    }
+
+    assert complaint(_document(series, rules, expected), tmp_path) == ""
+
+
+def test_team_is_what_the_site_maps_the_account_or_namespace_to(rules: Path, tmp_path: Path) -> None:
+    """Two accounts are one team. A third one of the team's name is the team as well."""
+    series: dict[str, str] = {}
+    for labels in (life("physics", 0), life("", 0, workload_namespace="cv"), life("vision", 0), life("bio", 0)):
+        series |= counter(labels, "0+60x660")
+    for owner in ("physics", "cv"):
+        series[f'team:gpu_site_team:group{{team="{owner}",site_team="vision"}}'] = "1x660"
+    total = "sum(sum_over_time(team:gpu_owner_gpu_seconds:increase{}[11h]))"
+    whole = 11 * 3600.0
+    expected = {
+        total.format('{team="vision"}'): 3 * whole,
+        total.format('{team="bio"}'): whole,
+        total.format(""): 4 * whole,
+    }
+
+    assert complaint(_document(series, rules, expected), tmp_path) == ""
+
+
 @pytest.mark.parametrize(("service", "difference"), [(96 * 3600.0, 0.0), (80 * 3600.0, 0.2)])
 def test_recorded_totals_of_a_day_are_compared_with_the_service(
     service: float, difference: float, tmp_path: Path

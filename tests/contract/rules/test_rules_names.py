@@ -52,6 +52,7 @@ OTHERS = {
     "kube_node_created": set(),
     "kube_node_info": set(),
     "gpu:price_per_hour": {"cluster", "model", "profile", "currency"},
+    "team:gpu_site_team:group": {"team", "site_team"},
     "kube_node_status_condition": {"condition", "status"},
     "kube_node_spec_unschedulable": set(),
     "kube_node_status_capacity": {"resource", "unit"},

@@ -74,6 +74,16 @@ def each(*steps: Step) -> Step:
     return run
 
 
+def advised(code: int, words: str) -> Step:
+    text = f"GPU recovery action changed from 0x0 (None) to {code:#x} ({words})"
+    return kernel(f"NVRM: Xid (PCI:{BUS}): 154, {text}")
+
+
+def refuse(rig: Node) -> None:
+    error = DeviceLostError("GPU requires reset", "RESET_REQUIRED")
+    rig.gpus[0].answers = dict.fromkeys((*rig.gpus[0].answers, "nvmlDeviceGetFieldValues"), error)
+
+
 def fall_off(rig: Node) -> None:
     lost = DeviceLostError("GPU is lost", "GPU_IS_LOST")
     rig.gpus[0].answers = dict.fromkeys((*rig.gpus[0].answers, "nvmlDeviceGetFieldValues"), lost)
@@ -161,6 +171,8 @@ REMAP_FAILED, REMAPPED = answers(RemappedRows=(0, 1, 0, 1)), answers(RemappedRow
 UNCORRECTED = (4, 0)
 """NVML_FI_DEV_ECC_DBE_VOL_TOTAL."""
 ECC_ERROR, NO_ECC_ERROR = fields({UNCORRECTED: 1}), fields({UNCORRECTED: 0})
+ADVICE, REPLAYS = (230, 0), (161, 3)
+"""NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, and NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY of a link."""
 LINKS_DOWN = {(165, link): 0 for link in (3, 4)}
 RESET_DONE = kernel(
     f"NVRM: Xid (PCI:{BUS}): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
@@ -199,6 +211,60 @@ EVENTS: Mapping[str, Event] = {
     ),
     "two NVLinks down": Event(
         "nvlink_down", "GpuNvlinkFabricDegraded", fields(LINKS_DOWN), fields(dict.fromkeys(LINKS_DOWN, 1))
+    ),
+    "two NVLinks down, and the driver advises a reset": Event(
+        "nvlink_down",
+        "GpuRecoveryActionNeeded",
+        fields(LINKS_DOWN | {ADVICE: 1}),
+        fields(dict.fromkeys(LINKS_DOWN, 1) | {ADVICE: 0}),
+        left="recovery_gpu_reset",
+    ),
+    "XID 119, and the driver advises a reboot": Event(
+        "xid",
+        "GpuRecoveryActionNeeded",
+        each(xids(119), fields({ADVICE: 2})),
+        each(reset, fields({ADVICE: 0})),
+        left="recovery_node_reboot",
+    ),
+    "off the bus, with XID 79 and 154": Event(
+        "lost", "GpuLost", each(xids(79), advised(2, "Node Reboot Required"), fall_off), each(come_back, reset)
+    ),
+    "uncorrectable error, with XID 95 and 154, and the driver advises a reset": Event(
+        "ecc_uncorrectable",
+        "GpuRecoveryActionNeeded",
+        each(ECC_ERROR, xids(95), advised(1, "GPU Reset Required"), fields({ADVICE: 1})),
+        each(NO_ECC_ERROR, reset, fields({ADVICE: 0})),
+        left="recovery_gpu_reset",
+    ),
+    "XID 154 asks for a reboot": Event(
+        "xid",
+        "GpuRecoveryActionNeeded",
+        each(advised(2, "Node Reboot Required"), fields({ADVICE: 2})),
+        each(reset, fields({ADVICE: 0})),
+        left="recovery_node_reboot",
+    ),
+    "the driver requires a reset": Event("lost", "GpuLost", refuse, come_back),
+    "two NVLinks down, and the fabric has an unhealthy route": Event(
+        "fabric_route",
+        "GpuNvlinkFabricDegraded",
+        each(fields(LINKS_DOWN), answers(GpuFabricInfoV=Record(state=3, status=0, healthMask=0b0001_10011010))),
+        each(
+            fields(dict.fromkeys(LINKS_DOWN, 1)),
+            answers(GpuFabricInfoV=Record(state=3, status=0, healthMask=0b0001_10101010)),
+        ),
+        left="fabric_route",
+    ),
+    "the driver advises a reset": Event(
+        "recovery_gpu_reset", "GpuRecoveryActionNeeded", fields({ADVICE: 1}), fields({ADVICE: 0}), latched=False
+    ),
+    "the driver advises to restart IMEX": Event(
+        "recovery_recover_imex", "GpuResetPending", fields({ADVICE: 5}), fields({ADVICE: 0}), latched=False
+    ),
+    "NVLink repeats transfers": Event(
+        "nvlink_errors", "GpuNvlinkFabricDegraded", fields({REPLAYS: 5000}), fields({REPLAYS: 0}), latched=False
+    ),
+    "ECC off, unlike the site's reference": Event(
+        "reference", "GpuSourceFailing", answers(EccMode=(0, 0)), answers(EccMode=(1, 1)), latched=False
     ),
     "8 of 16 lanes": Event(
         "pcie_width", "GpuPcieDegraded", answers(CurrPcieLinkWidth=8), answers(CurrPcieLinkWidth=16)
@@ -255,7 +321,7 @@ EVENTS: Mapping[str, Event] = {
     ),
     "XID 119, and two NVLinks down": Event(
         "nvlink_down xid",
-        "GpuNvlinkFabricDegraded GpuRecoveryActionNeeded",
+        "GpuRecoveryActionNeeded",
         each(xids(119), fields(LINKS_DOWN)),
         each(fields(dict.fromkeys(LINKS_DOWN, 1)), reset),
     ),
@@ -267,7 +333,7 @@ EVENTS: Mapping[str, Event] = {
     ),
     "off the bus, and the failed row remap of before": Event(
         "lost row_remap_failed",
-        "GpuLost GpuRecoveryActionNeeded",
+        "GpuLost",
         each(REMAP_FAILED, a_minute, xids(79), fall_off),
         each(come_back, reset),
     ),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter.core.clock import UnixTime
+from exporter.faults.rule import Limits
 from exporter.faults.watch import FaultWatchConfig
 from tests.contract.cycles.node import ScriptedNode
 from tests.contract.cycles.rig import BEGIN, UPTIME, Rig, gpu
@@ -67,7 +68,8 @@ def started(folder: Path) -> Node:
     """Return a healthy node of two GPUs that have been on for a day."""
     folder.mkdir(parents=True, exist_ok=True)
     expected: dict[str, int | None] = {}
-    site = FaultWatchConfig(folder, "boot-1", expected=lambda: expected)
+    limits = Limits(reference={"ecc": "on"})
+    site = FaultWatchConfig(folder, "boot-1", expected=lambda: expected, limits=limits)
     node = Node([gpu(0), gpu(1)], ScriptedNode(pci=2), site=site, expected=expected)
     for device in node.gpus:
         device.answers["nvmlDeviceGetTotalEnergyConsumption"] = 9e9

@@ -100,7 +100,7 @@ def test_verdict_of_every_event_is_the_same_by_every_path(
         for number, (name, event) in enumerate(EVENTS.items())
         for moment, make in MOMENTS.items()
     }
-    fired = paths.alerts({" / ".join(cell): node for cell, node in nodes.items()}, tmp_path)
+    fired = paths.alerts({" / ".join(cell): paths.text(node) for cell, node in nodes.items()}, tmp_path)
     wrong: list[str] = []
     table: dict[Cell, str] = {}
     for (name, moment), node in nodes.items():
@@ -131,8 +131,9 @@ def _page(table: Mapping[Cell, str]) -> str:
         "# Verdicts by event, moment and path",
         "",
         "For developers. `pytest --update tests/contract/verdicts` makes this page: the real sampler over scripted",
-        "GPUs, with an injected clock. A cell has the finding and the alert that fires after an hour. The metrics,",
-        "`check`, `check --check.url` and the status page show the same finding, else the cell says DIFFER.",
+        "GPUs, with an injected clock. A cell has the finding, and the alert that on-call gets within an hour with",
+        "the example configuration of Alertmanager. The metrics,",
+        "`check`, `check --check.url` and the status page show the same finding, else the cell is DIFFER.",
         "",
         f"| Event | {' | '.join(MOMENTS)} |",
         f"|---|{'---|' * len(MOMENTS)}",

@@ -236,8 +236,7 @@ def _port(port: Port, counted: float) -> Samples:
 def _owner(owner: Owner, node: Known, seconds: float, counted: float) -> Samples:
     mine = [(gpu, allocated) for gpu in node.gpus for allocated in gpu.allocated if allocated.owner == owner]
     yield "gpu_workload_allocated_gpus", owner.labels, sum(allocated.share for _, allocated in mine)
-    if owner.work_class:
-        yield "gpu_workload_info", owner.labels | {"class": owner.work_class}, 1
+    yield "gpu_workload_info", owner.labels | {"class": owner.work_class}, 1
     for state in STATES:
         spent = 0.0
         for gpu, allocated in mine:

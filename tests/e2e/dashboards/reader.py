@@ -47,6 +47,8 @@ class Reader:
     url: str
     span: Span
     chosen: Mapping[str, str]
+    scrape: int = 0
+    """Seconds between two scrapes; 0: the step."""
 
     def answers(self, name: str) -> Iterator[Answer]:
         """Raises AssertionError, which names the panel, where Prometheus refuses a query."""
@@ -132,7 +134,8 @@ class Reader:
         """Return an expression as Grafana would send it."""
         seconds = self.span.end - self.span.start
         text = text.replace("$__range_s", str(seconds)).replace("$__range", f"{seconds}s")
-        text = text.replace("$__rate_interval", f"{4 * self.span.step}s")
+        scrape = self.scrape or self.span.step
+        text = text.replace("$__rate_interval", f"{max(4 * scrape, self.span.step + scrape)}s")
         for name in sorted(values, key=len, reverse=True):
             text = re.sub(rf"\${name}\b", lambda _, name=name: values[name], text)
         return text

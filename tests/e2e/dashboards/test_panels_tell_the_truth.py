@@ -182,12 +182,10 @@ def test_one_job_has_one_utilization_on_every_panel_in_the_digest_and_in_the_rep
 ) -> None:
     one = {"cluster": "one", "workload": workload}
     client = Client(Access(url))
-    report = job_report(
-        client, ReportRequest(f'cluster="one", workload="{workload}"', workload, 3600.0), promql.PRICES, SPAN.end
-    )
+    report = job_report(client, ReportRequest(f'cluster="one", workload="{workload}"', workload, 3600.0), SPAN.end)
     (row,) = (
         row
-        for row in digest(client, Group(cluster="one"), 3600.0, promql.PRICES, SPAN.end).tables["workload"]
+        for row in digest(client, Group(cluster="one"), 3600.0, SPAN.end).tables["workload"]
         if row.labels["workload"] == workload
     )
 

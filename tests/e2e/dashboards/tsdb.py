@@ -14,7 +14,7 @@ import requests
 import yaml
 
 from deploy.prometheus.recordings import GROUPS
-from exporter.tools.report.accounting.prices import PriceRow, Prices
+from exporter.tools.report.accounting.prices import KINDS, PriceRow, Prices
 from exporter.tools.report.accounting.prices import promql as site_prices
 from tests.e2e.dashboards.history import Span
 from tests.stack import ROOT, program, prometheus
@@ -22,6 +22,8 @@ from tests.stack import ROOT, program, prometheus
 RULES = ROOT / "deploy/prometheus/rules"
 PRICES = Prices("USD", (PriceRow("NVIDIA H100", 3.0), PriceRow("NVIDIA A100", 1.8), PriceRow("NVIDIA L40S", 1.0)))
 """What the site pays for the models of the tests."""
+_CHANGE = 0.2
+"""Part by which prices are lower in the first half of a span, and higher in the other."""
 RULES_EVERY = 60
 """Seconds; the groups' interval, on which sums of recorded series rely."""
 
@@ -34,6 +36,7 @@ class Archive:
     span: Span
     lookback: str = "5m"
     """For how long a series counts after its last sample: text that promtool reads cannot say that one ended."""
+    prices: Prices = PRICES
 
     def add(self, text: Path) -> None:
         command = [program("promtool"), "tsdb", "create-blocks-from", "openmetrics", "--quiet", text, self.data]
@@ -53,7 +56,7 @@ class Archive:
     def evaluate(self) -> None:
         """Add what recording rules and alerts make of the data; each layer of rules needs those below it."""
         span = replace(self.span, step=RULES_EVERY)
-        for number, layer in enumerate(_layers(_recordings())):
+        for number, layer in enumerate(_layers(_recordings(self.prices))):
             for name, rules, part in _parts(layer, span):
                 self._add_lines(f"layer{number}{name}", lambda url, rules=rules, part=part: _recorded(url, rules, part))
         self._add_lines("alerts", lambda url: _alerts(url, span))
@@ -90,9 +93,19 @@ def _rules(file: str, kind: str) -> list[dict[str, Any]]:
     return [rule for group in groups for rule in group["rules"] if kind in rule]
 
 
-def _recordings() -> dict[str, str]:
+def _recordings(prices: Prices) -> dict[str, str]:
     found = {rule.record: rule.expr for group in GROUPS for rule in group.rules}
-    return {**found, "gpu:price_per_hour": site_prices(PRICES)}
+    return {**found, KINDS["record"]: KINDS["expr"], "gpu:price_per_hour": site_prices(prices)}
+
+
+def rising(prices: Prices, at: float) -> Prices:
+    """Return prices of the same mean that rise at a moment."""
+    rows = (
+        replace(row, per_gpu_hour=row.per_gpu_hour * factor, begin=begin, end=end)
+        for row in prices.rows
+        for factor, begin, end in ((1 - _CHANGE, 0.0, at), (1 + _CHANGE, at, float("inf")))
+    )
+    return replace(prices, rows=tuple(rows))
 
 
 def _layers(rules: Mapping[str, str]) -> Iterator[dict[str, str]]:

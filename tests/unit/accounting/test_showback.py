@@ -111,6 +111,29 @@ def test_model_that_has_no_price_is_not_free(listed: Any) -> None:
     assert (vision["gpu_hours"], vision["unpriced_hours"]) == (5.0, 1.0)
 
 
+def test_waste_costs_what_its_own_gpus_cost(listed: Any, tmp_path: Path) -> None:
+    """Four idle A100 and two busy H100: at the mean price the waste would cost 6.67."""
+    busy = {**row("6", "bio", moment(20, 4), H100, 2.0), "states": {"computing": 7200.0}}
+    idle = {**row("7", "bio", moment(20, 4), A100, 4.0), "states": {"allocated_idle": 14400.0}}
+    database = Database(tmp_path / DATABASE)
+    database.add("gpu09", "gpu09", Cursor("b", 1), (busy, idle), 0.0)
+    database.close()
+
+    bio = by_name(listed("--format", "json").out)["bio"]
+
+    assert (bio["cost"], bio["wasted_hours"], bio["wasted_cost"]) == (2 * 2 + 4 * 1.5, 4.0, 4 * 1.5)
+
+
+def test_accounts_that_the_site_maps_to_a_team_are_one(listed: Any, tmp_path: Path) -> None:
+    (tmp_path / "prices.yaml").write_text(PRICES + "teams: {perception: [vision, speech]}\nbudgets: {perception: 9}\n")
+
+    teams = by_name(listed("--format", "json").out)
+    jobs = by_name(listed("--format", "json", "--team", "perception", "--by", "job").out)
+
+    assert {name: (each["cost"], each["budget"]) for name, each in teams.items()} == {"perception": (18.0, 9)}
+    assert set(jobs) == {"1", "2", "3", "4", "5"}
+
+
 def test_energy_has_its_price_and_its_carbon(listed: Any) -> None:
     vision = by_name(listed("--format", "json").out)["vision"]
 
@@ -248,7 +271,7 @@ def test_name_that_a_spreadsheet_would_run_is_text(listed: Any, tmp_path: Path) 
 
 def test_rule_file_has_the_price_of_each_exact_model_from_its_day_on(listed: Any) -> None:
     (group,) = json.loads(listed("--format", "rules").out)["groups"]
-    (rule,) = group["rules"]
+    _, rule = group["rules"]
 
     assert (rule["record"], rule["labels"]) == ("gpu:price_per_hour", {"currency": "EUR"})
     assert promql_parser.parse(rule["expr"])
@@ -321,7 +344,7 @@ def test_rule_file_alerts_at_each_threshold_of_the_budgets(listed: Any, tmp_path
 
     (group,) = json.loads(listed("--format", "rules").out)["groups"]
 
-    assert [rule["labels"]["threshold"] for rule in group["rules"][1:]] == ["50%", "100%"]
+    assert [rule["labels"]["threshold"] for rule in group["rules"][2:]] == ["50%", "100%"]
     assert all(promql_parser.parse(rule["expr"]) for rule in group["rules"])
 
 
@@ -331,6 +354,8 @@ def test_rule_file_alerts_at_each_threshold_of_the_budgets(listed: Any, tmp_path
         ("prices: [{modell: H100, per_gpu_hour: 3}]", "unknown key modell"),
         ("prices: [{model: H100, per_gpu_hour: -3}]", "expected an amount of 0 or more, got -3"),
         ("prices: [{model: H100}]", "'per_gpu_hour'"),
+        ("prices: [{per_gpu_hour: 3, from: 2026-10-02, to: 2026-10-01}]", "from 2026-10-02 is not before"),
+        ("prices: []\nelectricity: 0.3", "unknown key electricity"),
         ("prices: [{model: H100, per_gpu_hour: 3, from: soon}]", "soon"),
         ("currency: EUR", "'prices'"),
     ],

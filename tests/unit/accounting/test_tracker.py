@@ -136,6 +136,21 @@ def test_wall_clock_that_is_set_back_takes_nothing_back(play: Play) -> None:
     assert node.counters()["vision"] >= before
 
 
+def test_clock_that_was_hours_ahead_takes_nothing_from_the_hour_it_is_set_back_to(play: Play) -> None:
+    """The rows of an hour are final once it is over. What comes later in it is another allocation."""
+    node = play(Job("1", T0 + 5, T0 + 1e6))
+    node.cycles(T0 + 35)
+
+    node.set_clock_back(-7200)
+    node.cycles(T0 + 7200 + 65)
+    node.set_clock_back(7200)
+    node.cycles(T0 + 95)
+    node.restart()
+
+    assert node.seconds()["1"] == pytest.approx(90.0, abs=1.1)
+    assert len({row["allocation"] for row in node.rows() if row["facts"]["owner"][5] == "1"}) == 2
+
+
 def test_free_time_is_kept_without_an_owner(play: Play) -> None:
     node = play(Job("1", T0 + 10, T0 + 20))
 

@@ -9,7 +9,7 @@ import pytest
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.documents import MAX_BYTES
-from exporter.attribution.nomad.source import Agent, _whole
+from exporter.attribution.nomad.source import Agent, _read_answer
 
 
 class Response:
@@ -24,7 +24,7 @@ class Response:
 
 
 def taken(response: Any, seconds: float) -> bytes:
-    return _whole(response, seconds)
+    return _read_answer(response, seconds)
 
 
 def test_whole_answer_is_taken() -> None:

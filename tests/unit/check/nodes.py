@@ -105,7 +105,7 @@ FIRES = {
     "nvswitch_error": sxid("non_fatal"),
     "port_degraded": 'gpu_rdma_port_degraded{device="mlx5_0",port="1",reason="slow"} 1',
     "limited": series("gpu_power_limit_watts", 300) + "\n" + series("gpu_power_default_limit_watts", 700),
-    "nvlink_errors": series("gpu_nvlink_errors_total", 1001, type="replay"),
+    "nvlink_errors": series("gpu_nvlink_volatile_errors", 1001, type="replay"),
     "leftover": series("gpu_process_memory_bytes", 2**30, pid="4711", command="python3"),
     "leaked": series("gpu_memory_unattributed_bytes", 2**30 + 1),
     "hw_slowdown": series("gpu_throttle_active", 1, reason="hw_slowdown"),

@@ -275,7 +275,7 @@ def test_what_nobody_expected_is_no_verdict_on_the_node(wrong: Exception, monkey
     def fails(*_: object) -> None:
         raise wrong
 
-    monkeypatch.setattr(command_line, "_report", fails)
+    monkeypatch.setattr(command_line, "_make_report", fails)
     done = run("check", "--simulate", "1xT4")
 
     assert (done.returncode, done.stdout) == (3, "")

@@ -66,8 +66,11 @@ def test_evaluate_without_all_known_faults_is_unknown_or_failed(finding: str, ve
         (fault("xid", "XID 119", "reset"), Verdict.FAILED),
     ],
 )
-def test_evaluate_with_a_fault_of_a_newer_exporter_is_unknown_or_failed(finding: str, verdict: Verdict) -> None:
-    newer = fault("melted", "by heat", "replace").replace('gpu="0"', 'gpu="1"')
+@pytest.mark.parametrize("newer", [fault("melted", "by heat", "replace"), fault("xid", "XID 999", "bury")])
+def test_evaluate_with_a_fault_of_a_newer_exporter_is_unknown_or_failed(
+    finding: str, verdict: Verdict, newer: str
+) -> None:
+    newer = newer.replace('gpu="0"', 'gpu="1"')
 
     assert evaluate(facts(newer, *([finding] if finding else [])), Limits()).verdict is verdict
 
@@ -76,9 +79,12 @@ def test_evaluate_with_a_fault_of_a_newer_exporter_is_unknown_or_failed(finding:
     ("found", "rules"),
     [
         (("row_remap_pending", "ecc_uncorrectable"), ["ecc_uncorrectable"]),
-        (("row_remap_pending", "recovery_drain_and_reset"), ["recovery_drain_and_reset"]),
+        (("row_remap_pending", "recovery_drain_and_reset"), ["row_remap_pending"]),
         (("recovery_gpu_reset", "xid"), ["xid"]),
-        (("recovery_gpu_reset", "gpu_slow"), ["recovery_gpu_reset", "gpu_slow"]),
+        (("recovery_gpu_reset", "gpu_slow"), ["gpu_slow"]),
+        (("row_remap_pending", "xid"), ["xid"]),
+        (("row_remap_pending", "xid_pattern"), ["row_remap_pending", "xid_pattern"]),
+        (("fabric_route", "nvlink_down", "nvlink_errors"), ["fabric_route"]),
         (("row_remap_pending", "pcie_width"), ["row_remap_pending", "pcie_width"]),
     ],
 )

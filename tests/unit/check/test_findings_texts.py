@@ -138,9 +138,9 @@ CASES: Mapping[str, tuple[str, Limits]] = {
         series("gpu_memory_unattributed_bytes", 2**33),
         Limits(emptied=(DeviceName(uuid="GPU-z"),)),
     ),
-    "errors at the limit": (series("gpu_nvlink_errors_total", 7, type="link_recovery"), Limits(link_errors=7)),
+    "errors at the limit": (series("gpu_nvlink_volatile_errors", 7, type="link_recovery"), Limits(link_errors=7)),
     "errors together over it": (
-        "\n".join(series("gpu_nvlink_errors_total", 4, type=kind) for kind in ("link_recovery", "recovery", "crc")),
+        "\n".join(series("gpu_nvlink_volatile_errors", 4, type=kind) for kind in ("link_recovery", "recovery", "crc")),
         Limits(link_errors=7),
     ),
 }

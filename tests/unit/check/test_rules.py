@@ -42,8 +42,8 @@ def test_rule_fires_alone_and_decides_the_verdict(rule: object) -> None:
         (series("gpu_fan_speed_rpm", 0, fan="0"), Limits(hot=80)),
         ('gpu_devices{source="driver"} 2', Limits()),
         (series("gpu_recovery_action", 0, action="gpu_reset"), Limits()),
-        (series("gpu_nvlink_errors_total", 1000, type="recovery"), Limits()),
-        (series("gpu_nvlink_errors_total", 5000, type="crc"), Limits()),
+        (series("gpu_nvlink_volatile_errors", 1000, type="recovery"), Limits()),
+        (series("gpu_nvlink_volatile_errors", 5000, type="crc"), Limits()),
         (series("gpu_memory_unattributed_bytes", 2**30), Limits()),
         (
             f"{series('gpu_clock_hertz', 3.45e8, domain='sm')}\n{series('gpu_clock_max_hertz', 1.98e9, domain='sm')}",

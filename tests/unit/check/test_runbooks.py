@@ -28,7 +28,7 @@ def test_runbook_of_a_rule(rule: str, name: str) -> None:
     [
         ("reset", "gpurecoveryactionneeded"),
         ("reset_when_idle", "gpuresetpending"),
-        ("restart", "gpulost"),
+        ("restart", "gpurecoveryactionneeded"),
         ("vendor", "gpuxidworkflow"),
     ],
 )

@@ -31,8 +31,8 @@ def test_gpu_that_is_gone_is_not_mistaken_for_the_one_that_has_its_index_now() -
         f"gpu_up{{{gone}}} 0",
         f'gpu_fault_timestamp_seconds{{{gone},fault="lost",evidence="no answer",action="restart"}} {NOW - 7200}',
         f'gpu_fault_timestamp_seconds{{{gone},fault="xid",evidence="XID 119",action="reset"}} {NOW - 60}',
-        f'gpu_nvlink_errors_total{{{gone},type="replay"}} 900',
-        series("gpu_nvlink_errors_total", 900, type="replay"),
+        f'gpu_nvlink_volatile_errors{{{gone},type="replay"}} 900',
+        series("gpu_nvlink_volatile_errors", 900, type="replay"),
     )
 
     found = evaluate(facts(*changes), Limits()).findings

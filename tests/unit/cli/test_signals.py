@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from exporter.daemon.serve import _signals
+from exporter.daemon.serve import _signal_events
 
 NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -21,7 +21,7 @@ def handlers_as_before() -> Iterator[None]:
 
 
 def test_hangup_reads_the_web_configuration_and_ends_nothing() -> None:
-    stopping, reload = _signals()
+    stopping, reload = _signal_events()
 
     signal.raise_signal(signal.SIGHUP)
 
@@ -30,7 +30,7 @@ def test_hangup_reads_the_web_configuration_and_ends_nothing() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_end_is_asked_for_by(number: signal.Signals) -> None:
-    stopping, reload = _signals()
+    stopping, reload = _signal_events()
 
     signal.raise_signal(number)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -74,21 +75,53 @@ def test_samples_two_seconds_apart_cover_all_the_time() -> None:
     assert integral.lost == 0.0
 
 
-def test_span_of_two_seconds_is_forgotten_when_idle_time_has_no_samples() -> None:
-    integral = counted(numbered(range(0, 61, 10)), reading=1.0)
-    assert integral.buffer.span == pytest.approx(2.0)
-
-    integral = advance(integral, numbered(range(0, 61, 10)), 1.0, reading=0.0)
-
-    assert (integral.buffer.span, integral.buffer.keeps_idle) == (0.0, False)
-
-
 def test_reading_of_zero_after_a_sample_of_work_shows_that_idle_time_has_no_samples() -> None:
-    """One sample every four seconds, so no distance is the span: each counts the least that NVML documents."""
-    integral = counted(numbered([0, 20, 40, 60, 80]), *[numbered([80 + 20 * n]) for n in range(1, 11)], reading=0.0)
+    """One sample every six seconds, so no distance is the span: each counts the least that NVML documents."""
+    integral = counted(numbered([0, 30, 60, 90, 120]), *[numbered([120 + 30 * n]) for n in range(1, 11)], reading=0.0)
 
     assert (integral.buffer.keeps_idle, integral.buffer.span, integral.lost) == (False, 0.0, 0.0)
     assert integral.exact == pytest.approx(10 / 6)
+
+
+def read_inside(integral: Integral, samples: Samples, reading: float) -> Integral:
+    """One more cycle of a second; the driver's utilization was read inside it."""
+    return advance(replace(integral, readings=(reading,)), samples, 1.0, reading=reading)
+
+
+def test_samples_that_may_be_lone_bursts_count_by_readings() -> None:
+    """Bursts of 40 ms every 0.4 s in samples of 0.2 s: regular distances, as of samples of 0.4 s that are 20 % busy."""
+    integral = counted(numbered(range(0, 11, 2), 20))
+    for second in range(1, 31):
+        integral = read_inside(integral, numbered(range(5 * second - 1 + second % 2, 5 * second + 11, 2), 20), 0.1)
+
+    assert integral.exact == pytest.approx(3.0)
+    assert (integral.lost, integral.extra_reads(1.0)) == (0.0, 4)
+
+
+def test_samples_that_agree_with_readings_need_none_any_more() -> None:
+    """Eight seconds of work, seen without a sample of 0; then two seconds by samples alone."""
+    integral = counted(numbered(range(1, 11)))
+    reads: list[int] = []
+    for second in range(1, 11):
+        reads.append(integral.extra_reads(1.0))
+        integral = read_inside(integral, numbered(range(5 + 5 * second, 11 + 5 * second)), 1.0 if second < 9 else 0.5)
+
+    assert reads == [4] * 8 + [0] * 2
+    assert integral.exact == pytest.approx(10.0)
+
+
+def test_idle_time_without_samples_needs_no_readings() -> None:
+    """Bursts of three samples until the tenth second; a minute later the next burst."""
+    bursts = [number for second in range(10) for number in range(5 * second, 5 * second + 3)]
+    reads = [numbered([each for each in bursts if each < 5 * second + 5]) for second in range(10)]
+    integral = counted(*reads, reading=0.0)
+    for _ in range(60):
+        integral = advance(integral, (), 1.0, reading=0.0)
+    assert integral.extra_reads(1.0) == 0
+
+    began = integral.exact
+    integral = advance(integral, numbered(range(350, 353)), 1.0, reading=0.0)
+    assert (integral.exact - began, integral.lost) == pytest.approx((0.6, 0.0))
 
 
 def test_one_sample_of_zero_shows_that_idle_time_has_samples() -> None:
@@ -103,13 +136,14 @@ def test_buffer_that_dropped_samples_shows_its_depth() -> None:
 
     assert integral.lost == pytest.approx(0.4)
     assert integral.buffer.depth == pytest.approx(1.0)
+    integral = replace(integral, buffer=replace(integral.buffer, agrees=True))
     assert [integral.extra_reads(interval) for interval in (0.25, 1.0, 15.0)] == [0, 2, 4]
 
 
 def test_buffer_that_still_has_the_last_sample_lost_none() -> None:
     integral = advance(counted(numbered(range(1, 6))), numbered(range(5, 12)), 1.2)
 
-    assert (integral.lost, integral.buffer.depth, integral.extra_reads(1.0)) == (0.0, None, 0)
+    assert (integral.lost, integral.buffer.depth) == (0.0, None)
 
 
 def test_time_without_timely_samples_is_counted_by_readings_until_they_come() -> None:

@@ -46,13 +46,13 @@ def test_gpu_that_hangs_is_asked_again_once_it_has_returned(
 def test_gpus_that_hang_are_waited_for_together(monkeypatch: pytest.MonkeyPatch, gate: threading.Event) -> None:
     """Half of a node of eight would have kept the others unseen for forty seconds."""
     waits = list[float]()
-    take = apart._take
+    take = apart._take_answer
 
     def brief(answers: Any, found: Any, seconds: float) -> bool:
         waits.append(seconds)
         return take(answers, found, 60.0 if len(waits) == 5 else 0.01)  # the fifth is the GPU that answers
 
-    monkeypatch.setattr(apart, "_take", brief)
+    monkeypatch.setattr(apart, "_take_answer", brief)
 
     found = Apart().ask_all({**dict.fromkeys(range(4), gate.wait), 4: lambda: True})
 

@@ -28,6 +28,11 @@ def test_one_zero_and_one_burst_of_ones_are_no_readings() -> None:
     assert run([5000.0, 0.0, 5400.0, 2.0**64 - 1, 5800.0]) == [5000.0, None, 5400.0, None, 5800.0]
 
 
+@pytest.mark.parametrize("ones", [2.0**32 - 1, 2.0**64 - 1])
+def test_all_bits_set_are_no_reading_at_the_start_either(ones: float) -> None:
+    assert run([ones, 3.0, ones, 4.0], Growth(per_second=1e6, at_once=1e7)) == [None, 3.0, None, 4.0]
+
+
 def test_reset_is_believed_once_proven() -> None:
     found = run([5000.0, 10.0, 20.0, 30.0, 40.0])
 

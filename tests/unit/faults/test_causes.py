@@ -10,7 +10,8 @@ import pytest
 from exporter.collectors.xid import XidReport
 from exporter.core.clock import UnixTime
 from exporter.faults import state_file
-from exporter.faults.model import FaultState, ObservedGpu, RepairAction
+from exporter.faults.causes import one_for_each
+from exporter.faults.model import Fault, FaultKind, FaultState, ObservedGpu, RepairAction
 from tests.unit.faults.node import WATTS, Node, gone, xid
 
 
@@ -31,6 +32,36 @@ def test_uncorrectable_error_and_its_xid_are_one_fault() -> None:
     node.observe(60)
 
     assert node.faults == [("ecc_uncorrectable", "1 uncorrectable error")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "repair", "advised", "left"),
+    [
+        ("xid", "reset", "reset", ["XID 119"]),
+        ("xid", "reset", "restart", ["XID 119", "XID 154"]),
+        ("lost", "restart", "restart", ["XID 119"]),
+        ("row_remap_failed", "replace", "restart", ["XID 119"]),
+        ("xid", "procedure", "reset_when_idle", ["XID 119", "XID 154"]),
+        ("nvlink_down", "inspect", "reset", ["XID 119", "XID 154"]),
+    ],
+)
+def test_advice_in_the_kernel_log_is_explained_by_a_fault_with_as_strong_a_repair(
+    kind: str, repair: str, advised: str, left: list[str]
+) -> None:
+    cause = Fault("GPU-0", 0, FaultKind(kind), "XID 119", RepairAction(repair), 10.0)
+    advice = Fault("GPU-0", 0, FaultKind.XID, "XID 154", RepairAction(advised), 10.0)
+
+    assert [fault.evidence for fault in one_for_each((cause, advice))] == left
+    assert one_for_each((advice,)) == (advice,)
+
+
+@pytest.mark.parametrize(("code", "repair"), [("RESET_REQUIRED", "reset"), ("GPU_IS_LOST", "restart")])
+def test_repair_of_a_lost_gpu_is_what_the_driver_requires(code: str, repair: str) -> None:
+    node = Node()
+    node.change(up=False, failure=code)
+    node.observe(60)
+
+    assert [(fault.kind.value, fault.action.value) for fault in node.book.faults] == [("lost", repair)]
 
 
 def test_xid_of_something_else_stays_beside_a_failed_row_remap() -> None:

@@ -32,7 +32,7 @@ def write(root: Path, pid: int, *, name: str = "python3", start: int = 500, user
 def test_stat_survives_any_name(name: str, user: int, start: int, rss: int) -> None:
     stat = parse_stat(STAT.format(pid=3, name=name, user=user, system=5, start=start, rss=rss))
 
-    assert stat == (printable(name), "S", 7, 1, user + 5, start, rss, False, 5)
+    assert stat == (printable(name), "S", 7, 1, user + 5, start, rss, False, 5, 0)
 
 
 @given(st.text())

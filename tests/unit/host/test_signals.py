@@ -62,6 +62,17 @@ def test_what_all_threads_of_a_process_used_is_also_of_those_that_are_not_watche
     assert {pid: each.cpu for pid, each in found.processes.items()} == {1: 1.5, 2: None}
 
 
+def test_processes_that_it_started_and_that_ended_are_part_of_what_a_process_used() -> None:
+    """Its own threads used 0.4 of a CPU, a child 0.2, and others that ended lately 0.3. The second started none."""
+    before = Counters(tasks={1: {"1/task/1": task(0.0), "9": task(0.0)}, 2: {}}, cpu_seconds={1: 0.0, 2: 0.0})
+    main = task(0.5)._replace(started_cpu=0.3)
+    after = Counters(tasks={1: {"1/task/1": main, "9": task(0.4)}, 2: {}}, cpu_seconds={1: 0.8, 2: 1.0})
+
+    found = between(before, after).processes
+    assert found[1].tree_cpu == pytest.approx(0.9)
+    assert found[2].tree_cpu is None
+
+
 def test_thread_that_gets_no_cpu_though_ready_counts_as_full() -> None:
     before, after = Counters(tasks={1: {"a": task(0, delay=0)}}), Counters(tasks={1: {"a": task(0.4, delay=1.5)}})
 

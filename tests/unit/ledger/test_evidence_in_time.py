@@ -59,3 +59,26 @@ def test_cpu_work_without_a_kernel_for_ten_minutes_is_unused() -> None:
     found = run([[NOTHING]] * 100, processes={100: replace(POLLS, computes=True)}, ledger=before)
 
     assert shares(found, since=before) == {"allocated_unused": pytest.approx(1.0)}
+
+
+@pytest.mark.parametrize(
+    ("process", "state"),
+    [
+        (ProcessSignals(0.8, 0.0, 0.0, polling=False, main_thread=0.4, tree_cpu=1.1), "wait_cpu"),
+        (ProcessSignals(0.8, 0.0, 0.0, polling=False, main_thread=0.4, tree_cpu=0.7), "wait_other"),
+        (ProcessSignals(0.8, 0.0, 1.0, polling=False, main_thread=0.4, tree_cpu=1.1), "wait_network"),
+        (ProcessSignals(0.8, 0.0, 0.0, polling=False, main_thread=0.4, cpu=1.5), "wait_other"),
+    ],
+)
+def test_process_that_works_by_those_it_starts_waits_for_cpu(process: ProcessSignals, state: str) -> None:
+    """As in a compilation: no thread of it is full. Many threads that each wait most of the time show nothing."""
+    found = run([[idle(0.1)]] * 100, processes={100: process})
+
+    assert shares(found)[state] == pytest.approx(0.9)
+
+
+def test_turns_of_one_thread_in_d_state_and_on_a_cpu_explain_the_wait_together() -> None:
+    process = ProcessSignals(0.55, 0.4, 0.0, polling=False, main_thread=0.55)
+    found = run([[idle(0.1)]] * 100, processes={100: process})
+
+    assert [shares(found)[state] for state in ("wait_storage", "wait_cpu")] == pytest.approx([0.4, 0.5])

@@ -13,7 +13,7 @@ from exporter.host.model import Rank
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
 from exporter.ledger.states.state import Signals
-from tests.unit.ledger.test_accusations import HOPPER, JOB, SPINS, SPINS_WITHOUT_GPM, run, shares
+from tests.unit.ledger.test_accusations import HOPPER, JOB, SPINS, SPINS_WITHOUT_GPM, run, shares, straggling
 from tests.unit.ledger.test_signatures import AMPERE, CALM
 
 LIGHT = replace(
@@ -78,3 +78,31 @@ def test_job_whose_collectives_or_steps_go_on_does_not_hang(verdict: str, *, adv
 
 def test_kernels_of_two_seconds_without_work_are_no_hang_yet() -> None:
     assert "wait_collective" not in hang(HANGS, [HOPPER] * 10, seconds=4)
+
+
+def test_ranks_with_very_small_kernels_do_not_wait_for_each_other() -> None:
+    """Vector pipes of four GPUs at 3 %, a little apart: a spin rests them, and one GPU alone is below the limit."""
+    tiny = [replace(SPINS, tensor_active=0.01, vector_active=part, dram_active=0.03) for part in (0.029, 0.031, 0.032)]
+    ledger = run([[tiny[0], *tiny]] * 120)
+
+    assert [shares(ledger, gpu).get("wait_collective", 0.0) for gpu in range(4)] == [0.0] * 4
+    assert not any(straggling(ledger).values())
+
+
+def test_rank_near_the_limits_of_a_spin_is_not_the_one_that_others_wait_for() -> None:
+    """All hang; tensor cores of one GPU show a little more."""
+    near = replace(HANGS, tensor_active=0.031)
+    ledger = run([[HANGS, HANGS, near, HANGS]] * 120)
+
+    assert shares(ledger, 0)["wait_collective"] >= 0.9
+    assert not any(straggling(ledger).values())
+
+
+def test_ranks_that_all_hang_are_not_compared_with_each_other() -> None:
+    """Light work, then a spin that shows activity, a tenth apart from GPU to GPU: none waits for another one."""
+    spin = replace(HANGS, sm_active=0.09, tensor_active=0.04, dram_active=0.026, memory_activity=0.05)
+    apart = [replace(spin, tensor_active=0.04 * each, dram_active=0.026 * each) for each in (0.9, 1.0)]
+    began = run([[LIGHT, LIGHT]] * 30)
+    ledger = run([apart] * 120, ledger=began)
+
+    assert [shares(ledger, gpu, began)["possible_spin"] for gpu in range(2)] == pytest.approx([1.0, 1.0])

@@ -17,7 +17,7 @@ from exporter.attribution.owner import Owner, Ownership
 from exporter.progress.protocol import LARGEST, MAX_NAME
 from exporter.progress.reader import ProgressReader
 from exporter.progress.reporters import BURST, RATE
-from exporter.progress.socket_source import _BATCH, SocketSource, _bound
+from exporter.progress.socket_source import _BATCH, SocketSource, _bind_socket
 
 PROC = Path("/proc")
 STRANGER = 4242
@@ -41,7 +41,7 @@ class Node:
     def __init__(self, path: Path) -> None:
         self.reader = ProgressReader(None, None, PROC, lambda: 0.0)
         self.source = SocketSource(path, self.reader.reporters, PROC, lambda: 0.0)
-        self.server = _bound(path)
+        self.server = _bind_socket(path)
         self.path = path
 
     def results(self) -> dict[str, int]:

@@ -15,7 +15,7 @@ import pytest
 from exporter.progress.processes import process
 from exporter.progress.protocol import LARGEST
 from exporter.progress.reporters import BURST, Reporters
-from exporter.progress.socket_source import SocketSource, _bound
+from exporter.progress.socket_source import SocketSource, _bind_socket
 
 PROC = Path("/proc")
 ROOT = Path(__file__).resolve().parents[3]
@@ -27,7 +27,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     path = tmp_path / "run" / "progress.sock"
     reporters = Reporters()
     source = SocketSource(path, reporters, PROC, lambda: 0.0)
-    with _bound(path) as server:
+    with _bind_socket(path) as server:
         yield source, reporters, server, path
 
 
@@ -96,13 +96,13 @@ def test_giant_malformed_and_empty_reports_are_counted(
 
 def test_socket_that_was_left_behind_is_replaced_and_a_file_is_not(tmp_path: Path) -> None:
     path = tmp_path / "progress.sock"
-    _bound(path).close()
-    _bound(path).close()
+    _bind_socket(path).close()
+    _bind_socket(path).close()
     path.unlink()
     path.write_text("somebody's file")
 
     with pytest.raises(OSError, match="Address already in use"):
-        _bound(path)
+        _bind_socket(path)
     assert path.read_text() == "somebody's file"
     assert path.stat().st_mode & 0o777 != 0o666
 

@@ -11,7 +11,7 @@ import pytest
 
 from exporter.progress import socket_source
 from exporter.progress.reporters import Reporters
-from exporter.progress.socket_source import SocketSource, _bound
+from exporter.progress.socket_source import SocketSource, _bind_socket
 from tests.stack import poll
 
 
@@ -71,7 +71,7 @@ def test_socket_that_was_removed_is_made_again(tmp_path: Path) -> None:
 def test_successor_that_went_is_followed(tmp_path: Path) -> None:
     path = tmp_path / "progress.sock"
     source, end = running(path)
-    _bound(path).close()
+    _bind_socket(path).close()
     poll("that it is seen", lambda: source.error == f"{path}: another program's now" or None, 20)
     path.unlink()
     poll("the socket", lambda: (path.is_socket() and not source.error) or None, 20)

@@ -7,7 +7,7 @@ BEGAN, ENDED = NOW - 40_000.0, NOW - 4_000.0
 """Ten hours."""
 
 JOB = {
-    r"^max by \(cluster, model, profile\) \(gpu:price_per_hour\)$": """
+    r"^max by \(cluster, model, profile\) \(avg_over_time\(gpu:price_per_hour": """
         {cluster="north",model="NVIDIA H200"} 3
         {cluster="north",model="NVIDIA H200",profile="1g.18gb"} 99
         {cluster="south",model="NVIDIA H200"} 99
@@ -146,7 +146,7 @@ _OF_LEVELS = {
     "used": rf"^\({_SUM}{{level}}:gpu_owner_busy",
     "wasted": rf'^\({_SUM}{_STATES}=~"(?![^"]*computing)',
     "utilization": rf'^\({_SUM}{_STATES}=~"[^"]*computing',
-    "price of waste": rf"^sum by \({{by}}\) \(sum by \({{by}}, cluster, model, profile\) [^:]*{_STATES}",
+    "price of waste": rf"^{_SUM}{{level}}_state:gpu_owner_cost:increase[^[]*state",
 }
 
 

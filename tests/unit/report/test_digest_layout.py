@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.tools.report import formats, layout, promql, terminal
+from exporter.tools.report import formats, layout, terminal
 from exporter.tools.report.digest import Group, digest
 from exporter.tools.report.model import Digest, Row
 from exporter.tools.report.terminal import Colors
@@ -42,7 +42,7 @@ def test_states_that_took_little_of_what_was_held_are_no_advice() -> None:
         r"^sum by \(cluster, workload.*gpu_workload_allocated": f"{{{key}}} 100",
         r"^sum by \(state\)": '{state="wait_cpu"} 1.9\n{state="wait_storage"} 2.1',
     }
-    found = digest(Scripted(answers), Group("user", "bob"), 3600.0, promql.PRICES, 1e9)
+    found = digest(Scripted(answers), Group("user", "bob"), 3600.0, 1e9)
 
     assert [each.state for each in found.advice] == ["wait_storage"]
 
@@ -51,7 +51,7 @@ def test_digest_of_what_nobody_observed_has_no_waste_and_no_verdict() -> None:
     """A row of it had a dash, and the sum above it 0 %."""
     key = 'cluster="n",workload="slurm:8",user="bob",workload_namespace="",account=""'
     allocated = {r"^sum by \(cluster, workload.*gpu_workload_allocated": f"{{{key}}} 5"}
-    found = digest(Scripted(allocated), Group("user", "bob"), 3600.0, promql.PRICES, 1e9)
+    found = digest(Scripted(allocated), Group("user", "bob"), 3600.0, 1e9)
     text = terminal.render(layout.digest_document(found, "$"), Colors(colours=False))
 
     assert found.wasted is None
@@ -66,7 +66,7 @@ def test_digest_says_for_how_much_of_the_period_there_is_data() -> None:
         r"^sum by \(cluster, workload.*gpu_workload_allocated": f"{{{key}}} 5",
         r"^max\(count_over_time\(cluster:gpu_exporters:count": "{} 1020",
     }
-    found = digest(Scripted(answers), Group("user", "bob"), 30 * 86400.0, promql.PRICES, 1e9)
+    found = digest(Scripted(answers), Group("user", "bob"), 30 * 86400.0, 1e9)
 
     assert "data for 17 min of 30 d" in terminal.render(layout.digest_document(found, "$"), Colors(colours=False))
 
@@ -78,7 +78,7 @@ def test_difference_of_the_accounts_is_a_line_of_everybodys_digest(difference: s
         r"^sum by \(cluster, workload.*gpu_workload_allocated": f"{{{key}}} 5",
         "gpu_accounting_scheduler_difference_ratio": f"{{}} {difference}",
     }
-    found = digest(Scripted(answers), Group(), 3600.0, promql.PRICES, 1e9)
+    found = digest(Scripted(answers), Group(), 3600.0, 1e9)
     text = terminal.render(layout.digest_document(found, "$"), Colors(colours=False))
 
     assert line in text

@@ -47,7 +47,7 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def ended() -> tuple[Scripted, JobReport]:
     prometheus = Scripted(JOB, allocated=(BEGAN, ENDED))
     asked = ReportRequest('slurm_job="4711"', "Slurm job 4711", 7 * 86400.0, changed_at=1_699_400_000.0)
-    return prometheus, job_report(prometheus, asked, promql.PRICES, NOW)
+    return prometheus, job_report(prometheus, asked, NOW)
 
 
 def running() -> tuple[Scripted, JobReport]:
@@ -63,7 +63,7 @@ def running() -> tuple[Scripted, JobReport]:
     }
     prometheus = Scripted(whole, allocated=(0.0, NOW))
     asked = ReportRequest('workload_namespace="ml", workload_pod="a"', "Workload ml/a", 36_000.0)
-    return prometheus, job_report(prometheus, asked, promql.PRICES, NOW)
+    return prometheus, job_report(prometheus, asked, NOW)
 
 
 def unseen() -> tuple[Scripted, JobReport]:
@@ -79,13 +79,13 @@ def unseen() -> tuple[Scripted, JobReport]:
 
 def of_everybody() -> tuple[Scripted, Digest]:
     prometheus = Scripted(WEEK)
-    return prometheus, digest(prometheus, Group(), 7 * 86400.0, promql.PRICES, NOW)
+    return prometheus, digest(prometheus, Group(), 7 * 86400.0, NOW)
 
 
 def of_account() -> tuple[Scripted, Digest]:
     prometheus = Scripted(WEEK)
     group = Group("account", "physics", "north")
-    return prometheus, digest(prometheus, group, 3599.5, promql.PRICES, NOW)
+    return prometheus, digest(prometheus, group, 3599.5, NOW)
 
 
 REPORTS = {each.__name__: each for each in (ended, running, unseen, of_everybody, of_account)}
@@ -187,7 +187,7 @@ _NOTHING_RECORDED = (
 )
 def test_digest_of_nothing(answers: dict[str, str], group: Group, kind: type[ReportError], says: str) -> None:
     with pytest.raises(kind) as raised:
-        digest(Scripted(answers), group, 3600.0, promql.PRICES, NOW)
+        digest(Scripted(answers), group, 3600.0, NOW)
 
     assert str(raised.value) == says
 
@@ -198,4 +198,4 @@ def test_digest_of_a_prometheus_that_has_not_evaluated_its_rules_yet() -> None:
     with pytest.raises(
         NoMetricsError, match="are loaded and have recorded nothing in the range: young ones need a few"
     ):
-        digest(young, Group(), 3600.0, promql.PRICES, NOW)
+        digest(young, Group(), 3600.0, NOW)

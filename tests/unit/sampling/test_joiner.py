@@ -55,7 +55,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         running = tuple(GpuProcess(pid, gpu.device.uuid, None, {}) for pid in pids)
         return Processes(running, Paced(running, UnixTime(0.0)), None, 0)
 
-    monkeypatch.setattr(join, "_listed", shown)
+    monkeypatch.setattr(join, "_listed_processes", shown)
     return pids
 
 

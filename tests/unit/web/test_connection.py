@@ -13,7 +13,7 @@ import pytest
 from exporter.config.option import ConfigError
 from exporter.web.app import Environ, Response
 from exporter.web.connection import HEAD_BYTES, Connection
-from exporter.web.server import _MAX_UNSENT, _bound, _ConnectionManager
+from exporter.web.server import _MAX_UNSENT, _bind_socket, _ConnectionManager
 
 
 class Transport:
@@ -119,7 +119,7 @@ def test_next_request_is_read_once_the_answer_before_it_has_left() -> None:
 
 def test_last_part_of_an_answer_does_not_wait_for_the_client_to_acknowledge_the_part_before() -> None:
     """With Nagle's delay the end of an answer over TLS came 40 ms after the rest."""
-    with _bound(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()):
+    with _bind_socket(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()):
         listening.setblocking(True)  # noqa: FBT003 - the socket's own signature
         accepted, _ = listening.accept()
         with accepted:
@@ -165,4 +165,4 @@ def test_address_that_cannot_be_had_says_why_whatever_the_error_is(monkeypatch: 
     monkeypatch.setattr(socket, "getaddrinfo", fails)
 
     with pytest.raises(ConfigError, match="x:1: an odd one"):
-        _bound(("x", 1))
+        _bind_socket(("x", 1))

@@ -12,7 +12,7 @@ import requests
 
 from exporter.web import connection
 from exporter.web.app import App, Response, RouteHandlers
-from exporter.web.server import Server, _bound, _peer
+from exporter.web.server import Server, _bind_socket, _peer_network
 from tests.attribution_kit.nodes import until
 from tests.unit.web.hostile import BODY, client, pages, said, scrape, serving
 
@@ -301,7 +301,7 @@ def test_kernel_takes_little_from_a_client_ahead_of_what_is_read() -> None:
 
 def test_kernel_keeps_little_of_an_answer_that_is_not_taken() -> None:
     """Else 256 clients that do not read make it keep a gigabyte."""
-    listening = _bound(("127.0.0.1", 0))
+    listening = _bind_socket(("127.0.0.1", 0))
     with client(listening.getsockname()[1]):
         while True:
             with contextlib.suppress(BlockingIOError):
@@ -329,4 +329,4 @@ def test_kernel_keeps_little_of_an_answer_that_is_not_taken() -> None:
     ],
 )
 def test_all_addresses_of_one_machine_are_one_peer(one: str, other: str, same: bool) -> None:  # noqa: FBT001 - a parameter
-    assert (_peer(one) == _peer(other)) is same
+    assert (_peer_network(one) == _peer_network(other)) is same

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import bcrypt
@@ -12,9 +14,11 @@ import pytest
 import requests
 
 from exporter.config.option import ConfigError
+from exporter.core.threads import Threads
 from exporter.web.auth import Verdict
 from exporter.web.settings import WebHealth, WebSettings, load
 from exporter.web.tls import expiry
+from tests.attribution_kit.nodes import until
 from tests.unit.web.test_web import certificate
 
 HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
@@ -54,6 +58,39 @@ def test_password_known_to_be_right_is_forgotten_with_its_hash_only(tmp_path: Pa
 
     assert (kept, settings.policy().auth.known(header("secret"))) == (Verdict.ALLOWED, None)
     assert settings.policy().auth.check(header("secret")) is Verdict.REFUSED
+
+
+def test_files_on_a_mount_that_hangs_stay_as_they_were_and_nobody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, back, asked, threads = tmp_path / "web.yaml", threading.Event(), list[Path](), Threads()
+    certificate(tmp_path, "x")
+    write(file, f"{TLS}basic_auth_users: {{prom: {HASH}}}\n")
+    settings = WebSettings(file, threads)
+    expiry = settings.certificates.expiry  # type: ignore[union-attr]
+    settings.refresh()
+    assert settings.health() == WebHealth(reload_success=True, certificate_expiry=expiry)
+
+    def hang(files: Sequence[Path]) -> tuple[int, ...]:
+        asked.extend(files)
+        assert back.wait(60)
+        return (len(asked),)
+
+    monkeypatch.setattr("exporter.web.settings.file_signatures", hang)
+    monkeypatch.setattr("exporter.web.tls.file_signatures", hang)
+    monkeypatch.setattr("exporter.web.settings.FILES_SECONDS", 0.01)
+    settings.refresh()
+    settings.reload()
+    assert settings.policy().auth.check(header("secret")) is Verdict.ALLOWED
+    assert settings.certificates.context()  # type: ignore[union-attr]
+    assert (settings.health(), asked) == (WebHealth(reload_success=False, certificate_expiry=expiry), [file])
+
+    back.set()
+    monkeypatch.setattr("exporter.web.settings.FILES_SECONDS", 60.0)
+    until(lambda: not settings._reader.busy_seconds)  # type: ignore[union-attr]
+    settings.refresh()
+    assert settings.health() == WebHealth(reload_success=True, certificate_expiry=expiry)
+    threads.stop()
 
 
 @pytest.mark.parametrize(

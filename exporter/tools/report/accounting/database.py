@@ -109,13 +109,26 @@ class Total:
 
 
 class Charge(NamedTuple):
-    """GPU hours of one group, model and price."""
+    """GPU time of one group, model and price."""
 
     name: str
     model: str
     price: float | None
     """Price of one hour in the currency of the site; None if it has none."""
-    hours: float
+    states: Mapping[str, float]
+    """GPU seconds by state."""
+    used: float
+    joules: float
+    allocations: int
+    """Allocations that began."""
+
+    @property
+    def hours(self) -> float:
+        return sum(self.states.values()) / 3600
+
+    def cost(self, states: Iterable[str]) -> float:
+        """Return the cost of the hours in some states; 0 without a price."""
+        return sum(self.states.get(state, 0.0) for state in states) / 3600 * (self.price or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,17 +210,24 @@ class Database:
         return sorted(found, key=lambda each: (-each.seconds, each.name))
 
     def charges(self, by: str, since: float, until: float, prices: Prices, team: str = "") -> Sequence[Charge]:
-        """Return the hours of each group by model and price, each hour at the price of its time."""
-        found: dict[tuple[str, str, float | None], float] = {}
+        """Return the time of each group by model and price, each hour at the price of its time."""
+        found: dict[tuple[str, str, float | None], list[Sequence[Any]]] = {}
+        period = " + ".join(f"(hour >= {at / HOUR_SECONDS})" for at in (0.0, *prices.changes))
+        self._database.create_function("site_team", 1, prices.site_team)
         rows = self._database.execute(
-            f"SELECT {by}, model, profile, pool, hour, sum(seconds) FROM {_source(by)}"  # noqa: S608
-            " WHERE hour >= ?1 AND hour < ?2 AND (?3 = '' OR team = ?3) GROUP BY 1, 2, 3, 4, 5",
+            f"SELECT {'site_team(team)' if by == 'team' else by}, model, profile, pool, min(hour),"  # noqa: S608
+            f" add_states(states), sum(used), sum(joules), sum(began) FROM {_source(by)}"
+            f" WHERE hour >= ?1 AND hour < ?2 AND (?3 = '' OR site_team(team) = ?3) GROUP BY 1, 2, 3, 4, {period}",
             (since // HOUR_SECONDS, until // HOUR_SECONDS, team),
         )
-        for name, model, profile, pool, hour, seconds in rows:
+        for name, model, profile, pool, hour, *amounts in rows:
             key = (name, model, prices.per_gpu_hour(model, profile, pool, hour * HOUR_SECONDS))
-            found[key] = found.get(key, 0.0) + seconds / 3600
-        return [Charge(*key, hours) for key, hours in found.items()]
+            found.setdefault(key, []).append(amounts)
+        return [
+            Charge(*key, _added(states), *map(sum, rest))
+            for key, each in found.items()
+            for states, *rest in [zip(*each, strict=True)]
+        ]
 
     def hours_covered(self, since: float, until: float) -> int:
         """Return the number of hours in which any node observed its GPUs."""
@@ -324,14 +344,21 @@ class _StateSums:
     """Aggregate of SQL: adds up the states of rows."""
 
     def __init__(self) -> None:
-        self._sums: dict[str, float] = {}
+        self.states: dict[str, float] = {}
 
     def step(self, states: str) -> None:
         for state, seconds in json.loads(states).items():
-            self._sums[state] = self._sums.get(state, 0.0) + seconds
+            self.states[state] = self.states.get(state, 0.0) + seconds
 
     def finalize(self) -> str:
-        return json.dumps(self._sums)
+        return json.dumps(self.states)
+
+
+def _added(states: Iterable[str]) -> Mapping[str, float]:
+    sums = _StateSums()
+    for each in states:
+        sums.step(each)
+    return sums.states
 
 
 def _source(by: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
 from pathlib import Path
@@ -14,8 +14,17 @@ from exporter.config.option import ConfigError
 from exporter.core import site_file
 
 _RUNBOOK = f"{REPOSITORY}/blob/main/docs/how-to/account-teams.md#when-gputeambudget-fires"
-KINDS = "profile:gpu_info:group"
-"""Recorded, with 1 for each cluster, model and MIG profile."""
+KINDS = {
+    "record": "profile:gpu_info:group",
+    "expr": "group by (cluster, model, profile) (last_over_time(cluster_state:gpu_owner_gpu_seconds:increase[35d]))"
+    " or group by (cluster, model) (gpu_info)",
+}
+"""Rule that records 1 for each cluster, model and MIG profile of the last 35 days, which prices select."""
+SITE_TEAM = "team:gpu_site_team:group"
+"""Recorded, with 1 for each account and namespace that the site maps to a team."""
+_FILE_KEYS = {
+    *("currency", "electricity_per_kwh", "grams_co2_per_kwh", "prices", "budgets", "budget_thresholds", "teams"),
+}
 _KEYS = {"model", "profile", "cluster", "pool", "per_gpu_hour", "from", "to"}
 
 
@@ -80,8 +89,19 @@ class Prices:
     grams_co2_per_kwh: float = 0.0
     budgets: Mapping[str, float] = field(default_factory=dict[str, float])
     """Budget of a month by team."""
+    teams: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Team of the site by account or namespace; another one is a team of its own."""
     thresholds: tuple[float, ...] = (0.8, 1.0)
     """Fractions of a budget from which on an alert fires."""
+
+    @property
+    def changes(self) -> Sequence[float]:
+        """Unix seconds at which a price begins or ends."""
+        return sorted({at for row in self.rows for at in (row.begin, row.end) if 0 < at < float("inf")})
+
+    def site_team(self, name: str) -> str:
+        """Return the team of an account or namespace."""
+        return self.teams.get(name, name)
 
     def of(self, cluster: str) -> Prices:
         """Return the prices of one cluster."""
@@ -92,21 +112,19 @@ class Prices:
         return next((row.per_gpu_hour for row in self.rows if row.fits(model, profile, pool, at)), None)
 
 
-def promql(prices: Prices, *, whole: bool = False) -> str:
-    """Return PromQL for the price of a GPU hour now by cluster, model and MIG profile, or of whole GPUs alone.
+def promql(prices: Prices) -> str:
+    """Return PromQL for the price of a GPU hour now by cluster, model and MIG profile.
 
     Rows of a pool are left out: recorded GPU hours do not name it.
     """
-    arms = [_arm(row, whole=whole) for row in prices.rows if not row.pool and not (whole and row.profile)]
-    labels = "cluster, model" if whole else "cluster, model, profile"
-    return f"max by ({labels}) ({' or '.join(arms) or 'vector(0) > 0'})"
+    arms = [_arm(row) for row in prices.rows if not row.pool]
+    return f"max by (cluster, model, profile) ({' or '.join(arms) or 'vector(0) > 0'})"
 
 
-def _arm(row: PriceRow, *, whole: bool) -> str:
+def _arm(row: PriceRow) -> str:
     named = {"cluster": row.cluster, "model": row.model, "profile": row.profile}
     matchers = [f"{name}={json.dumps(value)}" for name, value in named.items() if value]
-    matchers += ['profile=""'] if whole else []
-    value = f"0 * {KINDS}{{{', '.join(matchers)}}} + {row.per_gpu_hour:.15g}"
+    value = f"0 * {KINDS['record']}{{{', '.join(matchers)}}} + {row.per_gpu_hour:.15g}"
     if row.begin:
         value += f" and on () vector(time()) >= {row.begin:.0f}"
     if row.end < float("inf"):
@@ -117,8 +135,12 @@ def _arm(row: PriceRow, *, whole: bool) -> str:
 def rules(prices: Prices) -> str:
     """Return the rule file (YAML, of which JSON is a part) that records the prices for dashboards and digests."""
     rule = {"record": "gpu:price_per_hour", "expr": promql(prices), "labels": {"currency": prices.currency}}
+    teams = [
+        {"record": SITE_TEAM, "expr": "vector(1)", "labels": {"team": owner, "site_team": team}}
+        for owner, team in sorted(prices.teams.items())
+    ]
     alerts = [_alert(each) for each in prices.thresholds] if prices.budgets else []
-    group = {"name": "gpu-prices", "interval": "1m", "rules": [rule, *alerts]}
+    group = {"name": "gpu-prices", "interval": "1m", "rules": [KINDS, rule, *teams, *alerts]}
     return json.dumps({"groups": [group]}, indent=2) + "\n"
 
 
@@ -141,22 +163,32 @@ def read(path: Path) -> Prices:
     """Raises ConfigError."""
     try:
         content = site_file.load_yaml(path)
+        _refuse_unknown(content, _FILE_KEYS)
         rows = tuple(_row(each) for each in content["prices"])
         numbers = {name: float(content.get(name, 0)) for name in ("electricity_per_kwh", "grams_co2_per_kwh")}
         budgets = {str(team): _amount(value) for team, value in content.get("budgets", {}).items()}
+        teams = {str(owner): str(team) for team, owners in content.get("teams", {}).items() for owner in owners}
         thresholds = tuple(_amount(value) for value in content.get("budget_thresholds", (0.8, 1.0)))
-        return Prices(str(content.get("currency", "USD")), rows, **numbers, budgets=budgets, thresholds=thresholds)
+        return Prices(
+            str(content.get("currency", "USD")), rows, **numbers, budgets=budgets, teams=teams, thresholds=thresholds
+        )
     except (site_file.SiteFileError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(f"--prices.file {path}: {error}") from None
 
 
 def _row(entry: Mapping[str, Any]) -> PriceRow:
-    if unknown := sorted(entry.keys() - _KEYS):
-        raise ValueError(f"unknown key {unknown[0]}")
+    _refuse_unknown(entry, _KEYS)
     price = _amount(entry["per_gpu_hour"])
     names = {name: str(entry.get(name, "")) for name in _KEYS - {"per_gpu_hour", "from", "to"}}
     begin, end = _moment(entry.get("from"), 0.0), _moment(entry.get("to"), float("inf"))
+    if begin >= end:
+        raise ValueError(f"from {entry['from']} is not before to {entry['to']}")
     return PriceRow(per_gpu_hour=price, begin=begin, end=end, **names)
+
+
+def _refuse_unknown(entry: Mapping[str, Any], keys: set[str]) -> None:
+    if unknown := sorted(entry.keys() - keys):
+        raise ValueError(f"unknown key {unknown[0]}")
 
 
 def _amount(value: object) -> float:

@@ -94,14 +94,14 @@ def run(config: SummariesConfig) -> int:
     except (OSError, sqlite3.Error) as error:
         raise ConfigError(f"--state.dir {folder}: {getattr(error, 'strerror', None) or error}") from None
     try:
-        return _show(config, store) if config.list else _work(config, store, folder)
+        return _show_summaries(config, store) if config.list else _run_worker(config, store, folder)
     except sqlite3.DatabaseError as error:
         raise ConfigError(f"--state.dir {folder}: {error}") from None
     finally:
         store.close()
 
 
-def _work(config: SummariesConfig, store: Store, folder: Path) -> int:
+def _run_worker(config: SummariesConfig, store: Store, folder: Path) -> int:
     try:  # one who may read the folder, for --list, need not be one who may write to it
         lock = (folder / _LOCK).open("w")
     except OSError as error:
@@ -116,7 +116,7 @@ def _work(config: SummariesConfig, store: Store, folder: Path) -> int:
         exact = False if now - (store.timestamp(_LOWER_CASE) or 0.0) < _LEARNED_SECONDS else None
         commands = config.slurm
         commenter = Commenter(commands.sacctmgr, commands.sacct, exact=exact, existing=config.comment_existing)
-        outcome = _worker(config, store, commenter).round()
+        outcome = _make_worker(config, store, commenter).round()
         if exact is None and commenter.exact is False:
             store.set_timestamp(_LOWER_CASE, now)
     for problem in outcome.errors:
@@ -129,7 +129,7 @@ def _work(config: SummariesConfig, store: Store, folder: Path) -> int:
     return 1 if outcome.errors else 0
 
 
-def _worker(config: SummariesConfig, store: Store, commenter: Commenter) -> Worker:
+def _make_worker(config: SummariesConfig, store: Store, commenter: Commenter) -> Worker:
     client = Client(access(config.prometheus))
     ask = ShowJob(config.slurm.scontrol)
 
@@ -157,7 +157,7 @@ def _worker(config: SummariesConfig, store: Store, commenter: Commenter) -> Work
     )
 
 
-def _show(config: SummariesConfig, store: Store) -> int:
+def _show_summaries(config: SummariesConfig, store: Store) -> int:
     found = store.summaries(config.user, float(unix_time()) - config.since)
     if config.format == "json":
         sys.stdout.writelines(f"{json.dumps(each)}\n" for each in found)

@@ -37,7 +37,7 @@ def document(report: JobReport, job: AccountedJob | None) -> Mapping[str, Any]:
     devices: dict[str, list[DeviceUse]] = defaultdict(list)
     for device in report.devices:
         devices[device.node].append(device)
-    nodes = {_short(node.node): _node(node, devices[node.node], job) for node in report.nodes}
+    nodes = {_short_node(node.node): _node_entry(node, devices[node.node], job) for node in report.nodes}
     return {
         "total_time": round(job.elapsed if job and job.elapsed else report.span.seconds, 1),
         "gpus": len(report.devices),
@@ -45,7 +45,7 @@ def document(report: JobReport, job: AccountedJob | None) -> Mapping[str, Any]:
     }
 
 
-def _node(node: NodeUse, devices: list[DeviceUse], job: AccountedJob | None) -> Mapping[str, Any]:
+def _node_entry(node: NodeUse, devices: list[DeviceUse], job: AccountedJob | None) -> Mapping[str, Any]:
     """Readers divide by each of the host's four numbers: without all of them a node is left out."""
     cpus = job.cpus / job.nodes if job and job.nodes else node.cpu_limit_cores
     memory = job.memory_bytes / job.nodes if job and job.nodes and job.memory_bytes else node.memory_limit_bytes
@@ -61,10 +61,10 @@ def _node(node: NodeUse, devices: list[DeviceUse], job: AccountedJob | None) -> 
         "total_memory": round(memory),
         "used_memory": round(used),
     }
-    return {**host, **_gpus(devices)}
+    return {**host, **_gpu_entries(devices)}
 
 
-def _gpus(devices: list[DeviceUse]) -> Mapping[str, Any]:
+def _gpu_entries(devices: list[DeviceUse]) -> Mapping[str, Any]:
     """MIG instances of one GPU go by index and place, as 1.0, 1.1."""
     seen: dict[str, int] = defaultdict(int)
     found: dict[str, dict[str, float]] = {"gpu_total_memory": {}, "gpu_used_memory": {}, "gpu_utilization": {}}
@@ -80,7 +80,7 @@ def _gpus(devices: list[DeviceUse]) -> Mapping[str, Any]:
     return found if found["gpu_utilization"] else {}
 
 
-def _short(node: str) -> str:
+def _short_node(node: str) -> str:
     """The node's name as Slurm has it: `instance` carries a port, and perhaps a domain."""
     host = node.rpartition(":")[0] if ":" in node else node
     return host if host.replace(".", "").isdigit() else host.partition(".")[0]
@@ -120,19 +120,19 @@ class Commenter:
         sites = self._shown(name)
         if sites and not _OURS.match(sites):
             if self._existing == "append" and plain.lower() not in sites.lower():
-                self._set(name, f"{sites}; {plain}")
+                self._set_comment(name, f"{sites}; {plain}")
             return
-        self._set(name, comment if self.exact is not False else plain)
+        self._set_comment(name, comment if self.exact is not False else plain)
         if self.exact is None:
             self.exact = comment == comment.lower() or comment in self._shown(name)
             if not self.exact:
                 log.warning("this Slurm's sacctmgr makes letters small: comments are one line of text")
-                self._set(name, plain)
+                self._set_comment(name, plain)
 
     def _shown(self, name: str) -> str:
         return self._output(self._sacct, "-n", "-X", "-P", "-j", name, "-o", "AdminComment").strip()
 
-    def _set(self, name: str, comment: str) -> None:
+    def _set_comment(self, name: str, comment: str) -> None:
         where = ("where", f"jobid={name}", "set", f"AdminComment={comment}")
         self._output(self._sacctmgr, "-i", "modify", "job", *where)
 

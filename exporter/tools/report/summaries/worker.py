@@ -96,7 +96,7 @@ class Worker:
         outcome = Outcome()
         began = self._clock()
         self._take_spool()
-        self._scan(began, outcome)
+        self._scan_jobs(began, outcome)
         while self._clock() - began < self._config.budget:
             batch = self._store.waiting(self._clock(), _BATCH)
             if not batch or not self._work(batch, began, outcome):
@@ -110,12 +110,12 @@ class Worker:
 
     def _take_spool(self) -> None:
         """Move jobs into the store first, then out of the spool: a round that is killed between them repeats itself."""
-        found = list(self._spooled())
+        found = list(self._spooled_files())
         self._store.ended(found, self._config.settle)
         for job, _ in found:
             (self._spool / job).unlink(missing_ok=True)
 
-    def _spooled(self) -> Iterator[tuple[str, float]]:
+    def _spooled_files(self) -> Iterator[tuple[str, float]]:
         with os.scandir(self._spool) as entries:
             for count, entry in enumerate(entries):
                 if count >= _SPOOLED:
@@ -123,7 +123,7 @@ class Worker:
                 if entry.name.isascii() and entry.name.isdecimal() and entry.is_file(follow_symlinks=False):
                     yield entry.name, entry.stat(follow_symlinks=False).st_mtime
 
-    def _scan(self, now: float, outcome: Outcome) -> None:
+    def _scan_jobs(self, now: float, outcome: Outcome) -> None:
         """Jobs whose end the hook did not note: slurmctld was killed, the disk was full, the hook not yet there."""
         last = self._store.timestamp("scan")
         if self._services.accounts is None or (last is not None and now - last < _SCAN_EVERY):
@@ -144,42 +144,42 @@ class Worker:
             try:
                 known = self._services.accounts.jobs([each.job for each in batch])
             except SacctError as error:
-                return self._postpone(batch, str(error), outcome)
+                return self._postpone_batch(batch, str(error), outcome)
         refused = 0
         for place, each in enumerate(batch):
             if self._clock() - began >= self._config.budget:
                 return False
             try:
-                self._summarize(each, known.get(each.job), outcome)
+                self._summarize_job(each, known.get(each.job), outcome)
             except CommentError as error:
-                self._postpone([each], str(error), outcome)
+                self._postpone_batch([each], str(error), outcome)
             except ReportError as error:
-                self._postpone([each], str(error), outcome)
+                self._postpone_batch([each], str(error), outcome)
                 refused += not isinstance(error, SeveralError)
                 if refused > 1 or not isinstance(error, _OF_ONE_JOB):
                     outcome.postponed += len(batch) - place - 1  # as they are: next time they come before this one
                     return False
         return True
 
-    def _postpone(self, batch: Sequence[Waiting], why: str, outcome: Outcome) -> bool:
+    def _postpone_batch(self, batch: Sequence[Waiting], why: str, outcome: Outcome) -> bool:
         outcome.errors[why] = None
         for each in batch:
-            self._later(each, outcome)
+            self._try_later(each, outcome)
         return False
 
-    def _later(self, each: Waiting, outcome: Outcome) -> None:
-        self._tried(each)
+    def _try_later(self, each: Waiting, outcome: Outcome) -> None:
+        self._note_attempt(each)
         outcome.postponed += 1
 
-    def _tried(self, each: Waiting) -> None:
+    def _note_attempt(self, each: Waiting) -> None:
         """Noted before the job is looked at, too: one at which this process is killed must not be the first again."""
         pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(each.tries, 10))
         self._store.later(each.job, self._clock() + pause, each.tries + 1)
 
-    def _summarize(self, each: Waiting, job: AccountedJob | None, outcome: Outcome) -> None:
+    def _summarize_job(self, each: Waiting, job: AccountedJob | None, outcome: Outcome) -> None:
         now = self._clock()
         if self._services.accounts is not None and not (job and job.end) and now - each.ended < _LONGEST_LAG:
-            self._later(each, outcome)
+            self._try_later(each, outcome)
             return
         if job is not None and not job.allocated_gpus:
             self._store.done(each.job, NO_GPUS, now)
@@ -188,11 +188,11 @@ class Worker:
         until = min(now, each.ended + MARGIN)
         # One that was requeued may have begun anew since: where it was before, slurmdbd does not say.
         back = until - job.start + MARGIN if job and job.start and job.start < until else _UNKNOWN_SPAN
-        self._tried(each)
+        self._note_attempt(each)
         report = self._reported(each.job, back, until)
         if report is None:
             if each.tries + 1 < _TRIES_WITHOUT_DATA and job is not None:
-                self._later(each, outcome)
+                self._try_later(each, outcome)
                 return
             self._store.done(each.job, NO_DATA if job else NO_GPUS, now)
             outcome.skipped += 1
@@ -239,24 +239,24 @@ def update_hints(folder: Path, summaries: Iterable[Summary], uid: Callable[[str]
     by_user: dict[str, dict[str, str]] = {}
     for each in summaries:
         if each["job_name"]:
-            by_user.setdefault(each["user"], {})[_line(each["job_name"])[:_LONGEST_NAME]] = _hint(each)
+            by_user.setdefault(each["user"], {})[_first_line(each["job_name"])[:_LONGEST_NAME]] = _efficiency_hint(each)
     for user, hints in by_user.items():
         number = uid(user)
         if number is not None:
-            _rewrite(folder / str(number), hints)
+            _rewrite_file(folder / str(number), hints)
 
 
-def _hint(summary: Summary) -> str:
+def _efficiency_hint(summary: Summary) -> str:
     """Empty where the job asked for nothing that was much too much."""
     if not summary["next_time"]:
         return ""
     used = words.percent(summary["utilization"])
-    return _line(
+    return _first_line(
         f"the last such job, {summary['job']}, used {used} of its GPUs; next time {' '.join(summary['next_time'])}"
     )
 
 
-def _rewrite(file: Path, hints: Mapping[str, str]) -> None:
+def _rewrite_file(file: Path, hints: Mapping[str, str]) -> None:
     text = file.read_text("utf-8", "replace") if exists(file) else ""
     known = dict(line.split("\t", 1) for line in text.split("\n") if "\t" in line)
     for name, hint in hints.items():
@@ -272,5 +272,5 @@ def _rewrite(file: Path, hints: Mapping[str, str]) -> None:
     new.replace(file)
 
 
-def _line(text: str) -> str:
+def _first_line(text: str) -> str:
     return _UNPRINTABLE.sub(" ", text)
