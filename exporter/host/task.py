@@ -271,7 +271,7 @@ class TaskReader:
         self._ended: tuple[float, MonotonicTime] | None = None
         """CPU of its children that have ended, in seconds, and the time of that."""
         self._started, self._watched = 0.0, 0.0
-        """Use of these lately, and how long they were watched, in seconds."""
+        """CPU that they used lately, and the time they were watched, in seconds."""
 
     def read(self, now: MonotonicTime) -> Task | None:
         """Return the task, or None if it has ended."""
