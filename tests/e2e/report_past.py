@@ -122,6 +122,8 @@ TOTALS = {
 
 
 MODEL = "NVIDIA A100-SXM4-80GB"
+PRICE = 1.8
+"""EUR per GPU and hour."""
 
 
 def recorded(past: Past, now: float) -> None:
@@ -134,15 +136,17 @@ def recorded(past: Past, now: float) -> None:
             past.add(family, own, [(t, value) for t in times[::minutes]])
 
     def grown(level: str, labels: Mapping[str, str], gpus: Mapping[str, float]) -> None:
-        """What `gpus` in each state add up to in a quarter of an hour."""
+        """What `gpus` in each state add up to in a quarter of an hour, and what that costs."""
         of_model = {**labels, "model": MODEL}
         for state, number in gpus.items():
-            recording = f"{level}_state:gpu_owner_gpu_seconds:increase"
-            flat(recording, {**of_model, "state": state}, number * 900, minutes=15)
+            flat(
+                f"{level}_state:gpu_owner_gpu_seconds:increase", {**of_model, "state": state}, number * 900, minutes=15
+            )
+            flat(f"{level}_state:gpu_owner_cost:increase", {**labels, "state": state}, number * PRICE / 4, minutes=15)
         flat(f"{level}:gpu_owner_busy_gpu_seconds:increase", of_model, gpus["computing"] * 900, minutes=15)
 
     h100 = {"model": "NVIDIA H100 80GB HBM3", "currency": "EUR"}
-    flat("gpu:price_per_hour", {"model": MODEL, "currency": "EUR"}, 1.8)
+    flat("gpu:price_per_hour", {"model": MODEL, "currency": "EUR"}, PRICE)
     flat("gpu:price_per_hour", h100, 3.0)
     # The jobs' own series have no cluster, as on a Prometheus without external labels.
     flat("gpu:price_per_hour", {**h100, "cluster": ""}, 3.0)
