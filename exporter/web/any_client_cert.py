@@ -5,8 +5,9 @@ Python's ssl either verifies a certificate or does not ask for one, so this is p
 
 from __future__ import annotations
 
+import contextlib
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -14,11 +15,20 @@ from OpenSSL import SSL
 
 T = TypeVar("T")
 
-CURVES = {"prime256v1": ec.SECP256R1, "secp384r1": ec.SECP384R1, "secp521r1": ec.SECP521R1}
+CURVES: Mapping[str, ec.EllipticCurve] = {
+    "prime256v1": ec.SECP256R1(),
+    "secp384r1": ec.SECP384R1(),
+    "secp521r1": ec.SECP521R1(),
+}
 """Curves that pyOpenSSL can be limited to."""
 _CHUNK = 16 * 1024
 """Bytes taken at once from what a client sent: the rest stays where asyncio counts it, and stops reading."""
 _OPTIONS = SSL.OP_ALL | SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION
+
+
+def _accept(*_: object) -> bool:
+    """Whatever is wrong with a certificate. The client still proves that it has the key."""
+    return True
 
 
 class AnyClientCert:
@@ -38,10 +48,9 @@ class AnyClientCert:
             raise ValueError(f"not taken by pyOpenSSL: {error}") from None
         made.set_options(_OPTIONS | like.options & SSL.OP_CIPHER_SERVER_PREFERENCE)
         if curve:
-            made.set_tmp_ecdh(CURVES[curve]())
+            made.set_tmp_ecdh(CURVES[curve])
         made.set_session_id(b"gpu-exporter")  # OpenSSL resumes no session with a client certificate without one
-        # The client still proves that it has the key of its certificate.
-        made.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, lambda *_: True)
+        made.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, _accept)
         self._context = made
 
     def wrap_bio(
@@ -64,7 +73,7 @@ class _Stream:
     def read(self, size: int, buffer: memoryview | None = None) -> bytes | int:
         try:
             return self._run(lambda: self._tls.recv(size) if buffer is None else self._tls.recv_into(buffer, size))
-        except SSL.ZeroReturnError:
+        except ssl.SSLZeroReturnError:
             return b"" if buffer is None else 0
 
     def write(self, data: bytes | memoryview) -> int:
@@ -94,15 +103,10 @@ class _Stream:
                         raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "more is needed") from None
                     self._tls.bio_write(data)
         except SSL.ZeroReturnError:
-            raise
+            raise ssl.SSLZeroReturnError(ssl.SSL_ERROR_ZERO_RETURN, "TLS has ended") from None
         except SSL.Error as error:
             raise ssl.SSLError(ssl.SSL_ERROR_SSL, str(error)) from None
         finally:
-            self._flush()
-
-    def _flush(self) -> None:
-        try:
-            while True:
-                self._outgoing.write(self._tls.bio_read(_CHUNK))
-        except SSL.WantReadError:
-            pass
+            with contextlib.suppress(SSL.WantReadError):  # until there is no more
+                while True:
+                    self._outgoing.write(self._tls.bio_read(_CHUNK))
