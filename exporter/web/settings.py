@@ -124,7 +124,7 @@ log = logging.getLogger(__name__)
 
 _GUARDS: Mapping[str, Callable[[WebFile], int]] = {
     "passwords": lambda config: bool(config.users),
-    "client certificates": lambda config: config.tls.client_auth if config.tls else 0,
+    "client certificates": lambda config: config.tls.strictness if config.tls else 0,
     "names in client certificates": lambda config: bool(config.tls and config.tls.allowed_sans),
 }
 """Means that keep strangers out, and how strictly: a file that is half-written as it is read must not let them in."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from exporter.config.option import ConfigError
 from exporter.core.site_file import read_bytes
@@ -22,9 +23,12 @@ _CLIENT_AUTH = {
     "NoClientCert": ssl.CERT_NONE,
     "RequestClientCert": ssl.CERT_NONE,  # Go lets in a client without a certificate, and one with any
     "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
+    "RequireAnyClientCert": ssl.CERT_REQUIRED,
     "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
+    "RequireClientCert": ssl.CERT_REQUIRED,
 }
 _UNVERIFIED = frozenset({"RequireAnyClientCert", "RequireClientCert"})
+"""Two names of one thing in the toolkit: a certificate is demanded, and any will do."""
 _KEYS = (
     "cert", "cert_file", "key", "key_file", "client_ca", "client_ca_file", "client_auth_type", "client_allowed_sans",
     "min_version", "max_version", "cipher_suites", "prefer_server_cipher_suites", "curve_preferences",
@@ -63,6 +67,8 @@ class Tls:
     key: Path | str
     client_ca: Path | str = ""
     client_auth: ssl.VerifyMode = ssl.CERT_NONE
+    any_client_cert: bool = False
+    """True if the certificate that is demanded is not verified."""
     allowed_sans: tuple[str, ...] = ()
     min_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
     max_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
@@ -75,6 +81,11 @@ class Tls:
     def files(self) -> tuple[Path, ...]:
         return tuple(part for part in (self.cert, self.key, self.client_ca) if isinstance(part, Path))
 
+    @property
+    def strictness(self) -> int:
+        """More is stricter; a certificate of any kind is more than none, and less than a verified one."""
+        return 2 * self.client_auth - self.any_client_cert
+
 
 def parse_tls(section: Section) -> Tls | None:
     """None where the section is empty. Raises ConfigError."""
@@ -82,15 +93,13 @@ def parse_tls(section: Section) -> Tls | None:
         return None
     section.only(*_KEYS)
     authority = _pem(section, "client_ca")
-    if section.text("client_auth_type") in _UNVERIFIED:
-        raise section.wrong(
-            "client_auth_type",
-            f"{section.text('client_auth_type')} takes any certificate, forged ones too, which Python's TLS cannot: "
-            "use RequireAndVerifyClientCert with client_ca_file",
-        )
     auth = section.one_of("client_auth_type", _CLIENT_AUTH, "NoClientCert")
     if authority and section.text("client_auth_type") in {"", "NoClientCert"}:
         raise section.wrong("client_auth_type", "expected RequireAndVerifyClientCert with a client CA")
+    unverified = section.text("client_auth_type") in _UNVERIFIED
+    curve = _curve(section)
+    if unverified:
+        _check_any_client_cert(section, curve)
     oldest = section.one_of("min_version", _VERSIONS, "TLS12")
     newest = section.one_of("max_version", _VERSIONS, "TLS13")
     if oldest > newest:
@@ -100,13 +109,26 @@ def parse_tls(section: Section) -> Tls | None:
         key=_needed(section, "key"),
         client_ca=authority,
         client_auth=auth,
-        allowed_sans=_sans(section, auth),
+        any_client_cert=unverified,
+        allowed_sans=_sans(section, verified=auth is ssl.CERT_REQUIRED and not unverified),
         min_version=oldest,
         max_version=newest,
         ciphers=_ciphers(section),
         prefer_server_ciphers=section.boolean("prefer_server_cipher_suites", default=True),
-        curve=_curve(section),
+        curve=curve,
     )
+
+
+def _check_any_client_cert(section: Section, curve: str) -> None:
+    """Raise ConfigError where pyOpenSSL is missing, or cannot do what else the file asks for."""
+    wanted = section.text("client_auth_type")
+    try:
+        from exporter.web.any_client_cert import CURVES as SETTABLE  # noqa: PLC0415 - an extra, and 16 MiB of memory
+    except ImportError:
+        needs = "needs the Python package pyOpenSSL: install gpu-exporter[any-client-cert]"
+        raise section.wrong("client_auth_type", f"{wanted} {needs}") from None
+    if curve and curve not in SETTABLE:
+        raise section.wrong("curve_preferences", f"{curve} alone cannot be set with {wanted}")
 
 
 def _pem(section: Section, key: str) -> Path | str:
@@ -124,9 +146,9 @@ def _needed(section: Section, key: str) -> Path | str:
     return found
 
 
-def _sans(section: Section, auth: ssl.VerifyMode) -> tuple[str, ...]:
+def _sans(section: Section, *, verified: bool) -> tuple[str, ...]:
     sans = tuple(section.texts("client_allowed_sans"))
-    if sans and auth is not ssl.CERT_REQUIRED:
+    if sans and not verified:
         raise section.wrong("client_allowed_sans", "needs client_auth_type: RequireAndVerifyClientCert")
     return sans
 
@@ -157,16 +179,13 @@ def context(tls: Tls) -> ssl.SSLContext:
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.minimum_version, made.maximum_version = tls.min_version, tls.max_version
     try:
-        _configure(made, tls)
+        return _configure(made, tls)
     except (OSError, ValueError) as error:
         where = ", ".join(map(str, tls.files)) or "tls_server_config"
         raise ConfigError(f"--web.config.file: {where}: {error}") from None
-    return made
 
 
-def _configure(made: ssl.SSLContext, tls: Tls) -> None:
-    with _readable(tls.cert) as cert, _readable(tls.key) as key:
-        made.load_cert_chain(cert, key, password=_refused)
+def _configure(made: ssl.SSLContext, tls: Tls) -> ssl.SSLContext:
     if tls.client_ca:
         with _readable(tls.client_ca) as authority:
             made.load_verify_locations(authority)
@@ -180,6 +199,13 @@ def _configure(made: ssl.SSLContext, tls: Tls) -> None:
         made.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
     if tls.curve:
         made.set_ecdh_curve(tls.curve)
+    with _readable(tls.cert) as cert, _readable(tls.key) as key:
+        made.load_cert_chain(cert, key, password=_refused)
+        if tls.any_client_cert:
+            from exporter.web.any_client_cert import AnyClientCert  # noqa: PLC0415 - the same
+
+            return cast("ssl.SSLContext", AnyClientCert(made, cert, key, tls.curve))  # all that asyncio calls of it
+    return made
 
 
 def _refused() -> str:
@@ -248,7 +274,7 @@ class Certificates:
 
 
 def _demands(tls: Tls) -> ClientCertificatePolicy:
-    return ClientCertificatePolicy(int(tls.client_auth), frozenset(tls.allowed_sans), _text(tls.client_ca))
+    return ClientCertificatePolicy(tls.strictness, frozenset(tls.allowed_sans), _text(tls.client_ca))
 
 
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"

@@ -14,8 +14,6 @@ from exporter.web.settings import load
 from exporter.web.tls import context
 
 DIFFERENT = {
-    "tls_config_noAuth.requireanyclientcert.good": "Python's TLS verifies every certificate",
-    "tls_config_noAuth.requireanyclientcertkeyinline.good": "Python's TLS verifies every certificate",
     "web_config_noAuth_noHTTP2Cipher.bad": "HTTP/2 is not served, so no cipher of it is needed",
     "web_config_auth_clientCAs_missing.bad": "the same as noAuth.good.blocking: the system's authorities",
     "web_config_auth_client_san.bad": "the file is good, and the certificate of the toolkit's test is not",

@@ -117,10 +117,6 @@ def test_empty_web_configuration_is_plain(tmp_path: Path) -> None:
             "tls_server_config: {cert_file: a, key_file: b, min_version: TLS10}",
             "min_version: expected one of TLS12, TLS13",
         ),
-        (
-            "tls_server_config: {cert_file: a, key_file: b, client_auth_type: RequireAnyClientCert}",
-            "use RequireAndVerifyClientCert with client_ca_file",
-        ),
         ("basic_auth_users: {prom: secret}", "basic_auth_users.prom: expected a bcrypt hash"),
         ("tls_config: {}", "unknown key tls_config"),
         ("[]", "expected a mapping"),
