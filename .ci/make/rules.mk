@@ -13,11 +13,10 @@ replay: venv setup-rules ## Replay a week of a simulated 64-GPU cluster with pla
 	$(BIN)/python -m tests.replay.replay --nodes 8 --hours 168 --rounds 3
 	$(BIN)/python -m tests.replay.ranks
 
-NODES ?= 1000
 
 .PHONY: scale
 scale: venv setup-rules ## What 1,000 simulated nodes ask of one Prometheus with the rules and dashboards (half an hour, 10 GiB; BEFORE=REVISION for its rules, too)
-	$(BIN)/python -m tests.scale.scale --nodes $(NODES) --before "$(BEFORE)"
+	$(BIN)/python -m tests.scale.scale --nodes $(or $(NODES),1000) --before "$(BEFORE)"
 
 .PHONY: rules
 rules: venv ## Write deploy/prometheus/rules from the declarations
