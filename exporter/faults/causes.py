@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from exporter.core.clock import UnixTime
 from exporter.faults.model import (
     ADVICE_EVIDENCE,
+    REPAIRS_BY_STRENGTH,
     XID_EVIDENCE,
     Fault,
     FaultKind,
@@ -20,8 +21,6 @@ _OF_MEMORY = frozenset({48, 63, 64, 94, 95})
 """XIDs of memory errors: the driver's counters and flags say more of the same error."""
 _MEMORY_KINDS = (FaultKind.SRAM, FaultKind.REMAP, FaultKind.ECC)
 """Memory faults that the driver reports, the most serious first."""
-_STRENGTH = (RepairAction.RESET_WHEN_IDLE, RepairAction.RESET, RepairAction.RESTART, RepairAction.REPLACE)
-"""Repairs, the weakest first: each does what those before it do."""
 _PATTERN_PROGRAMS, _PATTERN_FACTOR = 5, 5
 """Programs that fail on one GPU and make a pattern, and how many times more they are than on any other GPU."""
 
@@ -38,8 +37,9 @@ def one_for_each(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
 
     def is_explained(fault: Fault) -> bool:
         if fault.evidence == ADVICE_EVIDENCE:
-            others = (_STRENGTH.index(each.action) for each in faults if each != fault and each.action in _STRENGTH)
-            return fault.action in _STRENGTH and _STRENGTH.index(fault.action) <= max(others, default=-1)
+            known = fault.action in REPAIRS_BY_STRENGTH
+            stronger = REPAIRS_BY_STRENGTH[REPAIRS_BY_STRENGTH.index(fault.action) :] if known else ()
+            return any(each.action in stronger for each in faults if each != fault)
         if fault.kind is FaultKind.LOST:
             return lost_by_xid and not fault.by_xid
         if fault.kind is FaultKind.SLOW:

@@ -14,7 +14,7 @@ from exporter.core.clock import UnixTime
 from exporter.faults.findings import NO_DRIVER, REFUSED, RELEASED, REPAIRS, expected_gpus, gpu_less
 from exporter.faults.model import ADVICE_EVIDENCE, FaultKind
 from exporter.faults.rule import Facts, Finding, Limits, Rule, Verdict, merged
-from exporter.faults.rules import NAMES, REPAIRS_BY_STRENGTH, RULES
+from exporter.faults.rules import ACTIONS_BY_STRENGTH, NAMES, RULES
 
 AFTER_A_JOB = frozenset({"leftover", "leaked"})
 """Rules that do not count while a job runs."""
@@ -161,8 +161,8 @@ def _of_one_gpu(found: Sequence[Finding]) -> Iterator[Finding]:
     by_weight = sorted(found, key=lambda each: (each.rule in _PENDING, each.short == ADVICE_EVIDENCE, -each.verdict))
     causes = [each for each in by_weight if each.rule in _CAUSES]
     links = [each for each in causes if each.rule in _LINKS]
-    said = [each for each in found if each.rule.startswith("recovery_") or each.short == ADVICE_EVIDENCE]
-    advice = [each for each in said if causes and each is not causes[0]]
+    advised = [each for each in found if each.rule.startswith("recovery_") or each.short == ADVICE_EVIDENCE]
+    advice = [each for each in advised if causes and each is not causes[0]]
     resets = bool(advice) or any(each.rule in _RESETS and each.runbook != "gpuxidworkflow" for each in found)
     for finding in found:
         first, explained = finding in causes[:1], finding.rule in _PENDING and resets
@@ -174,13 +174,13 @@ def _of_one_gpu(found: Sequence[Finding]) -> Iterator[Finding]:
 def _joined(finding: Finding, part: Finding) -> Finding:
     """Return the finding with a part of the same event: the evidence of both, and the stronger verdict and action."""
     both = replace(finding, reason=f"{finding.reason}; {part.reason}")
-    if (part.verdict, _strength(part, -1)) <= (finding.verdict, _strength(finding, len(REPAIRS_BY_STRENGTH))):
+    if (part.verdict, _strength(part, -1)) <= (finding.verdict, _strength(finding, len(ACTIONS_BY_STRENGTH))):
         return both
     return replace(both, verdict=part.verdict, action=part.action, runbook=part.runbook)
 
 
 def _strength(finding: Finding, otherwise: int) -> int:
-    known = (rank for rank, action in enumerate(REPAIRS_BY_STRENGTH) if finding.action.startswith(action))
+    known = (rank for rank, action in enumerate(ACTIONS_BY_STRENGTH) if finding.action.startswith(action))
     return next(known, otherwise)
 
 

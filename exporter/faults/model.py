@@ -61,6 +61,10 @@ class RepairAction(str, enum.Enum):
     """The site's own list asks for a page."""
 
 
+REPAIRS_BY_STRENGTH = (RepairAction.RESET_WHEN_IDLE, RepairAction.RESET, RepairAction.RESTART, RepairAction.REPLACE)
+"""Repairs, the weakest first: each does what those before it do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One fault of one GPU. `uuid` is empty for a GPU that never gave one, and `index` negative for one without either.

@@ -12,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from exporter.faults import findings, reference
-from exporter.faults.model import FaultKind
+from exporter.faults.model import REPAIRS_BY_STRENGTH, FaultKind
 from exporter.faults.rule import Rule, Verdict, above, stated
 
 OK, DEGRADED, FAILED = Verdict.OK, Verdict.DEGRADED, Verdict.FAILED
 
 _BUS_RESET = "Drain the node and reset the PCIe bus of the GPU, or restart the node."
-REPAIRS_BY_STRENGTH = (findings.RESET_WHEN_IDLE, findings.RESET, _BUS_RESET, findings.RESTART)
-"""Actions that the driver advises, the weakest first: each does what those before it do."""
+_OF_REPAIRS = [findings.REPAIRS[repair][2] for repair in REPAIRS_BY_STRENGTH]
+_RESTARTS = _OF_REPAIRS.index(findings.RESTART)
+ACTIONS_BY_STRENGTH = (*_OF_REPAIRS[:_RESTARTS], _BUS_RESET, *_OF_REPAIRS[_RESTARTS:])
+"""Actions of faults and of the driver's advice, the weakest first. The driver alone advises a reset of the bus."""
 RECOVERY: Mapping[str, tuple[Verdict, str]] = {
     "gpu_reset":       (FAILED,   findings.RESET),
     "node_reboot":     (FAILED,   findings.RESTART),

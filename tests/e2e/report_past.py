@@ -136,7 +136,7 @@ def recorded(past: Past, now: float) -> None:
             past.add(family, own, [(t, value) for t in times[::minutes]])
 
     def grown(level: str, labels: Mapping[str, str], gpus: Mapping[str, float]) -> None:
-        """What `gpus` in each state add up to in a quarter of an hour, and what that costs."""
+        """Add GPU seconds and cost of a quarter of an hour, of `gpus` in each state."""
         of_model = {**labels, "model": MODEL}
         for state, number in gpus.items():
             flat(

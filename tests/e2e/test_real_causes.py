@@ -202,7 +202,7 @@ def test_d_state_for_half_of_the_time_is_found_by_reads_inside_the_cycle() -> No
 
 
 def test_turns_of_cpu_and_storage_leave_no_wait_unexplained() -> None:
-    """As in a save: copies, then `fsync`, in turns shorter than a cycle."""
+    """A save: copies, then `fsync`, in turns shorter than a cycle."""
     with running("saves") as pid:
         for _ in range(LOOKS):
             seconds = settle([pid], [0.05], extra=4)
@@ -216,6 +216,6 @@ def test_turns_of_cpu_and_storage_leave_no_wait_unexplained() -> None:
     ("code", "state"), [("for _ in range(10**7): pass", "wait_cpu"), ("import time; time.sleep(0.4)", "wait_other")]
 )
 def test_work_in_one_child_after_the_other_is_a_wait_for_cpu(code: str, state: str) -> None:
-    """As in a compilation: no process lives long enough to be seen as full. Children that sleep are no work."""
+    """A compilation: no process lives long enough to be seen as full. Children that sleep are no work."""
     with cgroup("compile") as own, running("compile", code, within=own) as pid:
         mostly([pid], [0.05], state, own=own)

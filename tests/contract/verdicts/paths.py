@@ -82,7 +82,7 @@ def by_page(rig: Node) -> set[tuple[str, str]]:
 
 
 def series_of(page: str) -> Mapping[str, str]:
-    """What Prometheus has of a page for an hour, with the labels of its target."""
+    """Series of a page over an hour, with the labels of its target."""
     found: dict[str, str] = {}
     for line in page.splitlines():
         match = _SERIES.match(line)

@@ -15,7 +15,7 @@ from tests.contract.verdicts import paths
 from tests.unit.check.nodes import FIRES, LIMITS, WELL, facts, fault
 
 WITHOUT_ALERT = AFTER_A_JOB | {"gpu_down"}
-"""What a running job excuses; and a GPU that is lost within ten seconds, or back."""
+"""Rules without an alert: a running job excuses them, or the GPU is lost within ten seconds, or back."""
 CAUSES: Mapping[str, str] = {
     **{name: FIRES[name] for name in FIRES if name.startswith("fabric_") and name != "fabric_cliques"},
     **{name: FIRES[name] for name in ("lost", "xid", "xid_pattern", "ecc_uncorrectable", "ecc_sram_threshold")},
@@ -33,7 +33,7 @@ def report_of(*changes: str) -> Report:
 
 
 def page(*changes: str) -> str:
-    """What the exporter publishes of the healthy node with these changes."""
+    """Return the page of the healthy node with these changes."""
     names = tuple(change.rpartition(" ")[0] for change in changes)
     kept = [line for line in WELL.splitlines() if line.rpartition(" ")[0] not in names]
     return "\n".join((*kept, *changes, *map(_series, report_of(*changes).findings)))

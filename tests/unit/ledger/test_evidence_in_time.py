@@ -71,7 +71,7 @@ def test_cpu_work_without_a_kernel_for_ten_minutes_is_unused() -> None:
     ],
 )
 def test_process_that_works_by_those_it_starts_waits_for_cpu(process: ProcessSignals, state: str) -> None:
-    """As in a compilation: no thread of it is full. Many threads that each wait most of the time show nothing."""
+    """A compilation: no thread of it is full. Many threads that each wait most of the time show nothing."""
     found = run([[idle(0.1)]] * 100, processes={100: process})
 
     assert shares(found)[state] == pytest.approx(0.9)

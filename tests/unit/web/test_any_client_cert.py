@@ -44,7 +44,7 @@ def certificate(folder: Path, name: str, key: Sequence[str] = EC) -> None:
 
 
 def expired(folder: Path, name: str) -> None:
-    """As `certificate`, of 2020: `openssl req` makes none of the past."""
+    """Make a certificate that expired in 2020. `openssl req` cannot date one back."""
     key, subject = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     made = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
     made = made.not_valid_before(datetime(2020, 1, 1)).not_valid_after(datetime(2020, 1, 2))  # noqa: DTZ001 - UTC there
