@@ -5,6 +5,7 @@ The GPU itself is constructed: its utilization is what a driver would say of suc
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -218,4 +219,18 @@ def test_turns_of_cpu_and_storage_leave_no_wait_unexplained() -> None:
 def test_work_in_one_child_after_the_other_is_a_wait_for_cpu(code: str, state: str) -> None:
     """A compilation: no process lives long enough to be seen as full. Children that sleep are no work."""
     with cgroup("compile") as own, running("compile", code, within=own) as pid:
-        mostly([pid], [0.05], state, own=own)
+        used, began = cpu_with_children(pid), time.monotonic()
+        for _ in range(LOOKS):
+            seconds = settle([pid], [0.05], own)
+            if share_of_lost(seconds, state) >= 0.8:
+                return
+        cores = (cpu_with_children(pid) - used) / (time.monotonic() - began)
+    if state == "wait_cpu" and cores < 0.95:
+        pytest.skip(f"the machine is busy: the children had {cores:.2f} of a core, and need a whole one")
+    raise AssertionError(seconds)
+
+
+def cpu_with_children(pid: int) -> float:
+    """Return the CPU seconds of a process and of its children that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
