@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import requests
 
-from dashboards.parts.variable import CONSTANTS
 from tests.command import Done, run
+from tests.contract.dashboards.reading import CONSTANTS
 from tests.e2e.backfill import Past
 from tests.e2e.report_past import (
     BRIEF,

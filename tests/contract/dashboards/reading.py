@@ -10,10 +10,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dashboards.parts.variable import CONSTANTS
-
 FOLDER = Path(__file__).parents[3] / "dashboards" / "json"
 NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
+
+
+def _constants() -> dict[str, str]:
+    """Return the texts that expressions name by a hidden text box."""
+    boards = (json.loads((FOLDER / f"{name}.json").read_text()) for name in NAMES)
+    variables = (each for board in boards for each in board["templating"]["list"])
+    return {each["name"]: each["query"] for each in variables if each["type"] == "textbox" and each.get("hide")}
+
+
+CONSTANTS = _constants()
 
 DOCS = "${docs}"
 _STAND_INS = (

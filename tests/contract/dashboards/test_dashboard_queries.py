@@ -9,12 +9,11 @@ from typing import Any
 import promql_parser as promql
 import pytest
 
-from dashboards.parts import style
 from dashboards.parts.lines import MAX_LINES, lines
-from dashboards.parts.states import codes
 from deploy.prometheus.recordings_common import STATE_INDEX
 from deploy.prometheus.render import MEANINGS
 from exporter.collectors.xid_catalogue import CATALOGUE, PAGE
+from exporter.ledger import palette
 from tests.contract.dashboards.inference import WrongLabelError, labels, matchers, ranged, selectors, walk
 from tests.contract.dashboards.reading import (
     NAMES,
@@ -34,6 +33,8 @@ MAX_EXPRESSION = 1500
 _LEGEND = re.compile(r"{{\s*(\w+)\s*}}")
 _LABEL_VALUES = re.compile(r"label_values\((?P<selector>.+), (?P<label>\w+)\)")
 _QUERY_RESULT = re.compile(r"query_result\((?P<expr>.+)\)")
+STATES_IN_ORDER = f"max by (state) (last_over_time({STATE_INDEX.record}[$__range] @ end()))"
+"""One element per state, whose value is its place in a state timeline."""
 _PRESENT = "gpu_exporter_build_info"
 """Of each exporter one series: whether any is scraped, which no recorded series can say."""
 _JOINED = {
@@ -142,7 +143,7 @@ def test_xids_of_the_hardware_come_first(name: str, title: str) -> None:
 
     assert panel["options"]["sortBy"] == [{"desc": False, "displayName": "What to do"}]
     assert {raw.partition(" ")[2] for raw in advised} == {PAGE, *(entry.class_ for entry in CATALOGUE.values())}
-    red = [raw for raw in advised if advised[raw]["color"] == style.RED]
+    red = [raw for raw in advised if advised[raw]["color"] == palette.BAD]
     assert sorted(advised)[: len(red)] == sorted(red)
 
 
@@ -178,7 +179,7 @@ def test_a_choice_of_series_is_the_same_at_every_step_of_a_graph(name: str) -> N
         if isinstance(node, promql.AggregateExpr)
         and str(node.op) in {"topk", "bottomk"}
         and str(node.param) != "1"
-        and "@ end()" not in query.expr.replace(codes(), "")
+        and "@ end()" not in query.expr.replace(STATES_IN_ORDER, "")
     ]
 
     assert loose == []

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dashboards.parts.states import STATES
+from exporter.ledger.states import TABLE
 from tests.e2e.dashboards.reader import Reader
 from tests.e2e.dashboards.truth import SPAN, rows
+
+STATES = [state.name for state in TABLE]
 
 pytestmark = pytest.mark.xdist_group("dashboards")
 
