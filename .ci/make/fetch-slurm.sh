@@ -3,7 +3,7 @@
 #
 # Unpacked, not installed, from Debian's packages with whatever they need that is not here: no service starts, no user
 # is made, nothing is written outside DIR. Programs are in DIR/unpacked/usr/{s,}bin and need DIR/unpacked's libraries.
-# Does nothing when all is there.
+# Does nothing when all is there, or when the release has no Slurm that is supported.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -17,6 +17,11 @@ complete() {
   [ -n "$(find "$dir/unpacked" -name pam_slurm_adopt.so)" ]
 }
 
+supported() { # 22.05 or newer: Ubuntu 22.04 has 21.08
+  apt-cache show slurmctld >/dev/null 2>&1 || apt-get update -q
+  dpkg --compare-versions "$(apt-cache show --no-all-versions slurmctld | sed -n 's/^Version: //p')" ge 22.05
+}
+
 closure() { # names of the packages and of what they need and this machine lacks; parts of Slurm that it has are elsewhere
   awk 'BEGIN { RS = ""; ORS = "\n\n" } !/(^|\n)Source: (slurm-wlm|munge|mariadb)/ && !/^Package: munge\n/' /var/lib/dpkg/status >"$1"
   apt-get -o Dir::State::status="$1" install -qq -y --no-install-recommends --reinstall --print-uris "${packages[@]}" | sed -n "s/^'[^']*' \([^_]*\)_.*/\1/p"
@@ -27,7 +32,6 @@ unpack() {
   work=$(mktemp -d "$dir/unpack.XXXXXX")
   trap 'rm -rf "$work"' RETURN
   chmod 755 "$work" # apt drops its privileges to download
-  apt-cache show "${packages[@]}" >/dev/null 2>&1 || apt-get update -q
   # shellcheck disable=SC2046 # package names hold no blanks
   (cd "$work" && apt-get download -q $(closure "$work/installed"))
   for package in "$work"/*.deb; do dpkg-deb -x "$package" "$dir/unpacked"; done
@@ -72,6 +76,7 @@ mkdir -p "$dir"
 exec 9>"$dir/.lock"
 flock 9 # two test workers may ask at once
 if ! complete; then
+  supported || { echo "fetch-slurm: no Slurm 22.05 or newer in this release: tests on a real Slurm are left out" >&2; exit 0; }
   unpack
   complete || { echo "fetch-slurm: still incomplete in $dir" >&2; exit 1; }
   echo "Slurm unpacked in $dir"

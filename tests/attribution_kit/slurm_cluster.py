@@ -33,6 +33,8 @@ def _lacking() -> str:
     mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     if not any(kind.startswith("cgroup") and Path(place, "cgroup.procs").exists() for _, place, kind, *_ in mounts):
         return "a real Slurm needs cgroups, and no cgroup file system is mounted here"
+    if not (ROOT / "usr/sbin/slurmctld").exists():
+        return "no Slurm 22.05 or newer is here: run .ci/make/fetch-slurm.sh"
     return ""
 
 
