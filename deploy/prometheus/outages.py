@@ -5,7 +5,7 @@ Prometheus ends the series of a target with the first scrape that fails, and an 
 
 from __future__ import annotations
 
-from deploy.prometheus.targets import exporters
+from deploy.prometheus.targets import chosen, exporters
 
 _SILENT = f"on (cluster, instance) max by (cluster, instance) {exporters()}"
 
@@ -50,6 +50,6 @@ def lately(selector: str) -> str:
 
 def unless_silent(text: str) -> str:
     """`text` of an alert that asks for other series of the target, where there are any."""
-    target = exporters("cluster=%q,instance=%q")
+    target = chosen("cluster=%[1]q,instance=%[2]q")
     query = f"printf `max{target} == 0` $labels.cluster $labels.instance | query"
     return f"{{{{ with {query} }}}}Its node is unreachable now.{{{{ else }}}}{text}{{{{ end }}}}"

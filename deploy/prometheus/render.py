@@ -21,7 +21,7 @@ from deploy.prometheus.declaration import Alert, Recording, fill, minutes
 from deploy.prometheus.overrides import Override, Scope, overridable, scopes
 from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.recordings_common import record_each
-from deploy.prometheus.targets import exporters
+from deploy.prometheus.targets import chosen
 from deploy.prometheus.walk import link, report
 from exporter import RUNBOOKS
 
@@ -214,9 +214,9 @@ def _rules(rule: Alert | Recording, settings: Settings) -> Iterator[dict[str, An
 _OWN_PAGE = "http://{{ $labels.instance }}/runbooks/"
 _ITS_EXPORTER = (
     'and (match ":[0-9]+$" $labels.instance) '
-    f"(printf `max{exporters('cluster=%q,instance=%q')} == 1` $labels.cluster $labels.instance | query)"
+    f"(printf `max{chosen('cluster=%[1]q,instance=%[2]q')} == 1` $labels.cluster $labels.instance | query)"
 )
-_ANY_EXPORTER = f"printf `max{exporters('cluster=%q')} == 1` $labels.cluster | query"
+_ANY_EXPORTER = f"printf `max{chosen('cluster=%[1]q')} == 1` $labels.cluster | query"
 
 
 def _while_up(condition: str, page: str, alert: Alert) -> str:

@@ -43,4 +43,9 @@ max {by(_TARGET)} (up == 0 and on (cluster, job) {_KNOWN} unless on (cluster, jo
 def exporters(matchers: str = "") -> str:
     """Return `up` of the exporters, one series per target."""
     selector = f"up{{{matchers}}}" if matchers else "up"
-    return f"({selector} and {_SAME_TARGET} target:gpu_exporter:last)"
+    return f"({selector} and {_SAME_TARGET} {TARGETS.record})"
+
+
+def chosen(matchers: str) -> str:
+    """Return `up` of a few exporters, for an annotation: each alert asks again, and must not ask for all targets."""
+    return f"(up{{{matchers}}} and {_SAME_TARGET} {TARGETS.record}{{{matchers}}})"

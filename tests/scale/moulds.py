@@ -37,6 +37,8 @@ _NODE, _POD_TURN, _JOB_TURN = "\x00", "\x01", "\x02"
 _UUID = re.compile(r'(uuid="(?:GPU|MIG)-)[0-9a-f]{8}')
 _POD = re.compile(r'(pod="|workload="[^":/]+/)(?=[^"])')
 _OWN_POD = re.compile(r'(pod=")(?=[^"])')
+_SIMULATED = re.compile(r"(?m)^(gpu_exporter_simulated) 1.0$")
+"""Copies stand for real nodes: no alert says that all are simulated."""
 _JOB = re.compile(r'(slurm_job="|workload="slurm:)(?=\d)')
 
 
@@ -83,7 +85,7 @@ class Mould:
 
 
 def _template(text: str, *, one_job: bool) -> str:
-    text = _UUID.sub(rf"\g<1>{_NODE}", text)
+    text = _SIMULATED.sub(r"\g<1> 0.0", _UUID.sub(rf"\g<1>{_NODE}", text))
     if one_job:
         return _OWN_POD.sub(rf"\g<1>n{_NODE}-", text)
     text = _POD.sub(rf"\g<1>n{_NODE}-{_POD_TURN}-", text)
