@@ -34,10 +34,17 @@ NODE_MODEL_STATES = record(
     f" {_INFO} or on (cluster, instance, uuid, state) {GPU_STATES.record})",
     "GPUs' worth of time in each state that took any, of each node and model. Nodes, models and clusters add it up.",
 )
+GPU_REASONS = record(
+    "gpu_reason:gpu_throttled_seconds:rate5m",
+    ("node", "instance", "gpu", "uuid", "reason"),
+    once(("node", "gpu", "uuid", "reason"), "rate(gpu_throttled_seconds_total[5m]) > 0"),
+    "Fraction of time the clocks of a GPU were lowered, by reason, of reasons that took any.",
+)
 GPU_HEAT = record(
     "gpu:gpu_thermal_throttle:ratio_rate5m",
     ("instance", "gpu", "uuid"),
-    once(("gpu", "uuid"), f"rate(gpu_throttled_seconds_total{{{_THERMAL}}}[5m])"),
+    f"{once(('gpu', 'uuid'), f'{GPU_REASONS.record}{{{_THERMAL}}}')}"
+    f" or 0 * {once(('gpu', 'uuid'), f'gpu_throttled_seconds_total{{{_THERMAL}}}')}",
     "Fraction of time that the clocks of each GPU were lowered by heat, 0 to 1.",
 )
 LINK_ERRORS = record(
@@ -194,14 +201,12 @@ def allocation(level: str, labels: tuple[str, ...], base: str = "") -> tuple[Rec
     )
 
 
-def reasons(level: str, labels: tuple[str, ...], base: str = "") -> Recording:
+def reasons(level: str, labels: tuple[str, ...], base: str) -> Recording:
     name = "gpu_throttled_seconds:rate5m"
-    raw = summed((*labels, "reason"), "rate(gpu_throttled_seconds_total[5m]) > 0")
-    total = f"{raw} / on (cluster, node, instance) group_left () {COPIES.record}"
     return record(
         f"{level}_reason:{name}",
         (*labels, "reason"),
-        summed((*labels, "reason"), f"{base}_reason:{name}") if base else total,
+        summed((*labels, "reason"), f"{base}_reason:{name}"),
         "GPUs' worth of time the clocks were lowered, by reason, of reasons that took any. "
         "A software power cap is normal at full load.",
     )

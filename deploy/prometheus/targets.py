@@ -10,7 +10,8 @@ _MEMORY = "6h"
 """Time for which a target stays known while rules are not evaluated. Else it is known until discovery drops it."""
 _TARGET = ("job", "instance")
 _SAME_TARGET = "on (cluster, job, instance)"
-_SERVED = "gpu_exporter_build_info or gpu_up"
+_SERVED = 'gpu_exporter_build_info or gpu_up{gpu="0"}'
+"""The first GPU of a node stands for all."""
 _KNOWN = f"({_SERVED} or last_over_time(target:gpu_exporter:last[{_MEMORY}]) == 1)"
 _OTHERWISE = f"unless {_SAME_TARGET} ({_SERVED})"
 

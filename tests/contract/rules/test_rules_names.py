@@ -163,7 +163,7 @@ def test_misspelt_name_is_found(query: str, complaint: str) -> None:
 def test_counters_are_asked_as_counters() -> None:
     """A counter is read through a rate or an increase, or compared with what it was; never summed raw."""
     counters = {family.name for family in families() if family.type is Type.COUNTER}
-    raw = {"gpu_ecc_errors_total", "gpu_xid_errors_total", "gpu_workload_steps_total"}
+    raw = {"gpu_ecc_errors_total", "gpu_xid_errors_total", "gpu_workload_steps_total", "gpu_throttled_seconds_total"}
     levels = re.compile(r"(?<![\w:])(gpu_\w+_total)(?!\w)(?:\{[^}]*\})?(?!\[|\{|\w)")
 
     for name, expr in rules():
