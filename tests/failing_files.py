@@ -41,7 +41,7 @@ def fail(share: float, seed: int = 7) -> None:
                 raise OSError(error, os.strerror(error), place)
             return call(*arguments, **options)
 
-        return instead
+        return staticmethod(instead)  # pathlib of Python 3.10 keeps some as attributes of a class
 
     for name in (*_CALLS, *_CHANGES):
         setattr(os, name, failing(getattr(os, name)))

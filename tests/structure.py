@@ -99,7 +99,8 @@ def inner_arrows() -> Mapping[str, set[Arrow]]:
 
 def inner_floors(inside: set[Arrow]) -> int:
     """Return the longest way of imports through the subfolders; fails if they import each other in a circle."""
-    order = TopologicalSorter[str]({start: {end for begin, end in inside if begin == start} for start, _ in inside})
+    needs = {start: {end for begin, end in inside if begin == start} for start, _ in inside}
+    order: TopologicalSorter[str] = TopologicalSorter(needs)
     found: dict[str, int] = {}
     for each in order.static_order():
         found[each] = 1 + max((found[end] for start, end in inside if start == each), default=0)

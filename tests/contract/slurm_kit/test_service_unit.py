@@ -44,6 +44,8 @@ def test_exposure_is_what_the_page_says(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
+    if "unrecognized option" in done.stderr:
+        pytest.skip("systemd before 250 rates no file, only a unit that it has loaded")
     found = re.search(r"exposure level for \S+: ([\d.]+)", done.stdout)
 
     assert found, done.stderr
