@@ -70,7 +70,14 @@ FAULTS = (
         "target.uuid",
         "unit/ledger/test_used_balance.py",
     ),
+    Fault(
+        "ledger/ranks.py",
+        "for other, each in pasts.items() if other != uuid]",
+        "for _, each in pasts.items()]",
+        "unit/ledger/test_ranks.py",
+    ),
     # Sampling
+    Fault("sampling/reader.py", "max(pause, pace)", "pause", "unit/sampling/test_reader.py"),
     Fault(
         "sampling/reader.py",
         "if monotonic - answered > stale",
@@ -128,6 +135,32 @@ FAULTS = (
         "contract/attribution/test_pod_resources.py unit/attribution/test_join_kubernetes.py",
     ),
     Fault("attribution/background_source.py", "> HANGS_SECONDS", "> 1e9", "unit/attribution/test_background_source.py"),
+    # ... and guesses that must not be made
+    Fault(
+        "attribution/kubernetes/allocations.py",
+        "containers.pop() if len(containers) == 1 else",
+        "containers.pop() if containers else",
+        "unit/attribution/test_kubelet_disagreement.py",
+    ),
+    Fault(
+        "attribution/kubernetes/allocations.py",
+        " and containers[place.pod_name] == 1",
+        "",
+        "unit/attribution/test_kubelet_disagreement.py",
+    ),
+    Fault(
+        "attribution/join.py",
+        "(holder.namespace, holder.pod) == (owner.namespace, owner.pod)",
+        "holder.pod == owner.pod",
+        "unit/attribution/test_unreserved.py",
+    ),
+    Fault(
+        "attribution/slurm/prolog_files.py",
+        "ended={job: end for job, end in ended.items() if job not in files.devices}",
+        "ended=ended",
+        "unit/attribution/test_slurm_mapping.py",
+    ),
+    Fault("sampling/usage/nccl_status.py", '"Uid:", 1, 3', '"Uid:", 1, 2', "unit/sampling/test_nccl_status.py"),
     # What the driver says
     Fault(
         "collectors/power.py",
@@ -227,6 +260,18 @@ FAULTS = (
     # Pages
     Fault("exposition/page.py", """.replace('"', r"\\"")""", "", "contract/test_exposition.py"),
     Fault("exposition/page.py", " or text.source is not block.source", "", "contract/test_exposition.py"),
+    Fault(
+        "exposition/page.py",
+        "before is None or before.columns.labels != columns.labels",
+        "before is None",
+        "unit/exposition/test_page.py",
+    ),
+    Fault(
+        "exposition/page.py",
+        "elif before.columns.values == columns.values:",
+        "elif before:",
+        "unit/exposition/test_page.py",
+    ),
     Fault("web/auth.py", " and name in self._users\n", "\n", "unit/web/test_auth.py"),
     Fault("web/auth.py", "if not self._guess(peer).take()", "if False", "unit/web/test_auth.py"),
     # Commands
