@@ -134,6 +134,24 @@ FAULTS = (
         "now - answer.at > 1e9",
         "contract/attribution/test_pod_resources.py unit/attribution/test_join_kubernetes.py",
     ),
+    Fault(
+        "attribution/kubernetes/source.py",
+        "self._seen = {uid: at for uid, at in self._seen.items() if now - at <= _FORGET_SECONDS}",
+        "self._seen = dict(self._seen)",
+        "unit/attribution/test_attribution_growth.py",
+    ),
+    Fault(
+        "attribution/kubernetes/allocations.py",
+        "known = self._refuted & {pod for pod, _ in entries}",
+        "known = self._refuted",
+        "unit/attribution/test_attribution_growth.py",
+    ),
+    Fault(
+        "attribution/kubernetes/allocations.py",
+        "self._used = entries & (self._used | runs)",
+        "self._used = self._used | (entries & runs)",
+        "unit/attribution/test_attribution_growth.py",
+    ),
     Fault("attribution/background_source.py", "> HANGS_SECONDS", "> 1e9", "unit/attribution/test_background_source.py"),
     # ... and guesses that must not be made
     Fault(
@@ -244,6 +262,43 @@ FAULTS = (
     ),
     Fault("faults/latch.py", "now - since < RETURN_CONFIRM_SECONDS", "now - since < 0", "unit/faults/test_lost_gpu.py"),
     Fault("faults/latch.py", "and time > known.last_reset ", "", "unit/faults/test_acknowledgement.py"),
+    # The accounting
+    Fault(
+        "accounting/tracker.py",
+        "if now - allocation.end > _MEMORY_SECONDS:",
+        "if now < 0:",
+        "unit/accounting/test_tracker.py",
+    ),
+    Fault(
+        "accounting/tracker.py",
+        "entry.hours = {key: each for key, each in entry.hours.items() if key.hour >= current}",
+        "entry.hours = dict(entry.hours) if current else {}",
+        "unit/accounting/test_tracker.py",
+    ),
+    Fault(
+        "accounting/tracker.py",
+        "sums.add(amount, part)",
+        "sums.add(amount, 1.0 if part > 0.5 else 0.0)",
+        "unit/accounting/test_tracker.py",
+    ),
+    Fault(
+        "accounting/tracker.py",
+        "(sums, min(end, (hour + 1) * HOUR_SECONDS))",
+        "(sums, end)",
+        "unit/accounting/test_tracker.py",
+    ),
+    Fault(
+        "accounting/tracker.py",
+        "self._end(known, known.until if set_back else min(known.until, start or known.until))",
+        "self._end(known, known.until)",
+        "unit/accounting/test_tracker.py",
+    ),
+    Fault(
+        "accounting/counters.py",
+        "            self.merged.clear()",
+        "            pass",
+        "unit/accounting/test_counters.py",
+    ),
     # Progress
     Fault(
         "progress/progress.py",
