@@ -99,6 +99,12 @@ FAULTS = (
         "monotonic",
         "unit/sampling/test_late_gpu.py",
     ),
+    Fault(
+        "sampling/gpus.py",
+        "min(monotonic, result.at + sum([outcome.seconds for outcome in result.outcomes]))",
+        "monotonic",
+        "unit/sampling/test_gpus.py",
+    ),
     Fault("sampling/host_view.py", "<= self._stale", "<= self._stale * 100", "unit/sampling/test_host_view.py"),
     # Owners
     Fault("attribution/slurm/scontrol.py", "> RETURN_SECONDS", "> 1e9", "unit/attribution/test_scontrol.py"),
@@ -155,6 +161,12 @@ FAULTS = (
     Fault("attribution/background_source.py", "> HANGS_SECONDS", "> 1e9", "unit/attribution/test_background_source.py"),
     # ... and guesses that must not be made
     Fault(
+        "attribution/kubernetes/source.py",
+        "if len(candidates) == 1:",
+        "if candidates:",
+        "unit/attribution/test_join_kubernetes.py",
+    ),
+    Fault(
         "attribution/kubernetes/allocations.py",
         "containers.pop() if len(containers) == 1 else",
         "containers.pop() if containers else",
@@ -186,6 +198,7 @@ FAULTS = (
         "else Watts(milliwatts / 100)",
         "unit/collectors/test_collectors_readings.py",
     ),
+    Fault("collectors/utilization.py", "late = tick.late()", "late = 0.0", "unit/collectors/test_sample_buffers.py"),
     Fault("collectors/sample_integral.py", "if each[0] > before.cursor]", "]", "unit/collectors/test_busy_seconds.py"),
     Fault(
         "collectors/sample_integral.py",

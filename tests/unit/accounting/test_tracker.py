@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exporter.accounting.model import HOUR_SECONDS
@@ -65,6 +65,7 @@ def test_job_over_the_hour_has_a_row_in_each(play: Play) -> None:
     ]
 
 
+@example(0.5, [7.0])
 @given(st.floats(0.0, 60.0), st.lists(st.floats(0.2, 30.0), min_size=1, max_size=4))
 @examples(25)
 def test_cycle_over_the_end_of_an_hour_gives_each_hour_its_part(

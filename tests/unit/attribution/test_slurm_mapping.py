@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exporter.attribution.devices import DeviceName
@@ -86,6 +86,7 @@ def test_folder_follows_every_kind_of_change(tmp_path: Path) -> None:
     assert [sorted(each.devices) for each in told] == [[], ["1"], ["1", "2"], ["3", "4"], []]
 
 
+@example([frozenset("1"), frozenset(), frozenset("1"), frozenset("12")])
 @given(st.lists(st.frozensets(st.sampled_from("1234567890"), max_size=4), min_size=1, max_size=8))
 def test_job_has_an_end_only_while_its_file_is_gone(listed: list[frozenset[str]]) -> None:
     """A requeued job gets its file back under the same id."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exporter.core.families import Block, Columns, Family, Shown, Type, Unit, in_columns, one
@@ -83,6 +83,7 @@ blocks = st.lists(
 )
 
 
+@example([[(Shown.ALL, "0", in_columns([(value, (label,))]))] for value, label in ((0.0, "a"), (1.0, "a"), (1.0, "b"))])
 @given(st.lists(blocks, min_size=2, max_size=5))
 def test_page_with_kept_texts_equals_a_fresh_one(pages: list[list[tuple[Shown, str, Columns]]]) -> None:
     renderer = Renderer()
