@@ -70,7 +70,14 @@ FAULTS = (
         "target.uuid",
         "unit/ledger/test_used_balance.py",
     ),
+    Fault(
+        "ledger/ranks.py",
+        "for other, each in pasts.items() if other != uuid]",
+        "for _, each in pasts.items()]",
+        "unit/ledger/test_ranks.py",
+    ),
     # Sampling
+    Fault("sampling/reader.py", "max(pause, pace)", "pause", "unit/sampling/test_reader.py"),
     Fault(
         "sampling/reader.py",
         "if monotonic - answered > stale",
@@ -91,6 +98,12 @@ FAULTS = (
         "self.failure in (LATE, SILENT, SICK) and monotonic",
         "monotonic",
         "unit/sampling/test_late_gpu.py",
+    ),
+    Fault(
+        "sampling/gpus.py",
+        "min(monotonic, result.at + sum([outcome.seconds for outcome in result.outcomes]))",
+        "monotonic",
+        "unit/sampling/test_gpus.py",
     ),
     Fault("sampling/host_view.py", "<= self._stale", "<= self._stale * 100", "unit/sampling/test_host_view.py"),
     # Owners
@@ -127,7 +140,57 @@ FAULTS = (
         "now - answer.at > 1e9",
         "contract/attribution/test_pod_resources.py unit/attribution/test_join_kubernetes.py",
     ),
+    Fault(
+        "attribution/kubernetes/source.py",
+        "self._seen = {uid: at for uid, at in self._seen.items() if now - at <= _FORGET_SECONDS}",
+        "self._seen = dict(self._seen)",
+        "unit/attribution/test_attribution_growth.py",
+    ),
+    Fault(
+        "attribution/kubernetes/allocations.py",
+        "known = self._refuted & {pod for pod, _ in entries}",
+        "known = self._refuted",
+        "unit/attribution/test_attribution_growth.py",
+    ),
+    Fault(
+        "attribution/kubernetes/allocations.py",
+        "self._used = entries & (self._used | runs)",
+        "self._used = self._used | (entries & runs)",
+        "unit/attribution/test_attribution_growth.py",
+    ),
     Fault("attribution/background_source.py", "> HANGS_SECONDS", "> 1e9", "unit/attribution/test_background_source.py"),
+    # ... and guesses that must not be made
+    Fault(
+        "attribution/kubernetes/source.py",
+        "if len(candidates) == 1:",
+        "if candidates:",
+        "unit/attribution/test_join_kubernetes.py",
+    ),
+    Fault(
+        "attribution/kubernetes/allocations.py",
+        "containers.pop() if len(containers) == 1 else",
+        "containers.pop() if containers else",
+        "unit/attribution/test_kubelet_disagreement.py",
+    ),
+    Fault(
+        "attribution/kubernetes/allocations.py",
+        " and containers[place.pod_name] == 1",
+        "",
+        "unit/attribution/test_kubelet_disagreement.py",
+    ),
+    Fault(
+        "attribution/join.py",
+        "(holder.namespace, holder.pod) == (owner.namespace, owner.pod)",
+        "holder.pod == owner.pod",
+        "unit/attribution/test_unreserved.py",
+    ),
+    Fault(
+        "attribution/slurm/prolog_files.py",
+        "ended={job: end for job, end in ended.items() if job not in files.devices}",
+        "ended=ended",
+        "unit/attribution/test_slurm_mapping.py",
+    ),
+    Fault("sampling/usage/nccl_status.py", '"Uid:", 1, 3', '"Uid:", 1, 2', "unit/sampling/test_nccl_status.py"),
     # What the driver says
     Fault(
         "collectors/power.py",
@@ -135,6 +198,7 @@ FAULTS = (
         "else Watts(milliwatts / 100)",
         "unit/collectors/test_collectors_readings.py",
     ),
+    Fault("collectors/utilization.py", "late = tick.late()", "late = 0.0", "unit/collectors/test_sample_buffers.py"),
     Fault("collectors/sample_integral.py", "if each[0] > before.cursor]", "]", "unit/collectors/test_busy_seconds.py"),
     Fault(
         "collectors/sample_integral.py",
@@ -211,6 +275,43 @@ FAULTS = (
     ),
     Fault("faults/latch.py", "now - since < RETURN_CONFIRM_SECONDS", "now - since < 0", "unit/faults/test_lost_gpu.py"),
     Fault("faults/latch.py", "and time > known.last_reset ", "", "unit/faults/test_acknowledgement.py"),
+    # The accounting
+    Fault(
+        "accounting/tracker.py",
+        "if now - allocation.end > _MEMORY_SECONDS:",
+        "if now < 0:",
+        "unit/accounting/test_tracker.py",
+    ),
+    Fault(
+        "accounting/tracker.py",
+        "entry.hours = {key: each for key, each in entry.hours.items() if key.hour >= current}",
+        "entry.hours = dict(entry.hours) if current else {}",
+        "unit/accounting/test_tracker.py",
+    ),
+    Fault(
+        "accounting/tracker.py",
+        "sums.add(amount, part)",
+        "sums.add(amount, 1.0 if part > 0.5 else 0.0)",
+        "unit/accounting/test_tracker.py",
+    ),
+    Fault(
+        "accounting/tracker.py",
+        "(sums, min(end, (hour + 1) * HOUR_SECONDS))",
+        "(sums, end)",
+        "unit/accounting/test_tracker.py",
+    ),
+    Fault(
+        "accounting/tracker.py",
+        "self._end(known, known.until if set_back else min(known.until, start or known.until))",
+        "self._end(known, known.until)",
+        "unit/accounting/test_tracker.py",
+    ),
+    Fault(
+        "accounting/counters.py",
+        "            self.merged.clear()",
+        "            pass",
+        "unit/accounting/test_counters.py",
+    ),
     # Progress
     Fault(
         "progress/progress.py",
@@ -227,6 +328,18 @@ FAULTS = (
     # Pages
     Fault("exposition/page.py", """.replace('"', r"\\"")""", "", "contract/test_exposition.py"),
     Fault("exposition/page.py", " or text.source is not block.source", "", "contract/test_exposition.py"),
+    Fault(
+        "exposition/page.py",
+        "before is None or before.columns.labels != columns.labels",
+        "before is None",
+        "unit/exposition/test_page.py",
+    ),
+    Fault(
+        "exposition/page.py",
+        "elif before.columns.values == columns.values:",
+        "elif before:",
+        "unit/exposition/test_page.py",
+    ),
     Fault("web/auth.py", " and name in self._users\n", "\n", "unit/web/test_auth.py"),
     Fault("web/auth.py", "if not self._guess(peer).take()", "if False", "unit/web/test_auth.py"),
     # Commands

@@ -5,6 +5,7 @@ from __future__ import annotations
 from exporter.accounting.counters import OTHER, OwnerCounters
 from exporter.accounting.model import Amount, Kind, Place
 from exporter.attribution.owner import NOBODY, Owner
+from tests.growth import grown
 
 H100 = Place("H100")
 
@@ -42,6 +43,19 @@ def test_owners_above_the_limit_are_one_and_nothing_is_lost() -> None:
     assert sum(sum(row.amount.states.values()) for row in rows.values()) == 2009.0
     assert len(counters.merged) + len(rows) - 2 == 1000
     assert rows[OTHER].amount.states["computing"] == len(counters.merged)
+
+
+def test_counters_do_not_grow_with_owners_that_are_gone() -> None:
+    """Also the names of those that were merged above the limit."""
+    counters = OwnerCounters(limit=80)
+
+    def next_round(number: int) -> None:
+        now = number * 1e6
+        for each in range(5):
+            counters.add(owner(5 * number + each), Kind(), H100, Amount({"computing": 1.0}), now)
+        counters.prune(now)
+
+    assert grown(counters, next_round) == {}
 
 
 def test_owner_that_comes_back_after_a_day_has_a_new_life() -> None:

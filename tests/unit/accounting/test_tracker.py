@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exporter.accounting.model import HOUR_SECONDS
+from exporter.attribution.owner import NOBODY
 from tests.depth import examples
+from tests.growth import grown
 from tests.unit.accounting.node import Job, Node, by_account
 
 T0 = 1_760_000_400.0  # a full hour
+DAY = 24 * HOUR_SECONDS
 NEAR = 1e-6
 
 Play = Callable[..., Node]
@@ -61,6 +65,30 @@ def test_job_over_the_hour_has_a_row_in_each(play: Play) -> None:
     ]
 
 
+@example(0.5, [7.0])
+@given(st.floats(0.0, 60.0), st.lists(st.floats(0.2, 30.0), min_size=1, max_size=4))
+@examples(25)
+def test_cycle_over_the_end_of_an_hour_gives_each_hour_its_part(
+    tmp_path_factory: pytest.TempPathFactory, offset: float, lengths: list[float]
+) -> None:
+    """Whatever the length of the cycles and the phase in which they meet the hour."""
+    turn = T0 + HOUR_SECONDS
+    jobs = (Job("1", turn - 50.0, turn + 40.0),)
+    node = Node(tmp_path_factory.mktemp("node") / "a.sqlite", jobs, turn - 130.0 + offset)
+    for length in itertools.cycle(lengths):
+        node.cycle(length)
+        if node.now > turn + 120.0:
+            break
+
+    assert [(row["hour"], sum(row["states"].values())) for row in node.rows() if row["facts"]["owner"][5] == "1"] == [
+        (T0 // HOUR_SECONDS, pytest.approx(50.0, abs=NEAR)),
+        (T0 // HOUR_SECONDS + 1, pytest.approx(40.0, abs=NEAR)),
+    ]
+    written = [row for batch in node.batches for row in batch.hours.values()]
+    assert [row for row in written if not 0.0 < row.until - row.key.hour * HOUR_SECONDS <= HOUR_SECONDS] == []
+    node.close()
+
+
 def test_exporter_that_is_down_while_a_job_runs_books_the_gap_as_unobserved(play: Play) -> None:
     node = play(Job("1", T0 + 5, T0 + 100))
     node.cycles(T0 + 30)
@@ -93,6 +121,30 @@ def test_requeued_job_is_another_allocation(play: Play) -> None:
 
     assert len({row["allocation"] for row in node.rows() if row["facts"]["owner"][5] == "1"}) == 2
     assert node.seconds()["1"] == pytest.approx(34.0, abs=1.0)
+
+
+def test_allocation_ends_where_the_next_of_its_owner_begins(play: Play) -> None:
+    """The source reports the requeue a moment late: the cycle at 20 s has still seen the run before."""
+    node = play(Job("1", T0 + 5, T0 + 1e6))
+    node.cycles(T0 + 20)
+    node.jobs = (Job("1", T0 + 19.6, T0 + 40),)
+    node.cycles(T0 + 60)
+
+    known = {name: each for batch in node.batches for name, each in batch.allocations.items() if each.owner != NOBODY}
+    assert [(each.start, each.end) for each in known.values()] == [(T0 + 5, T0 + 19.6), (T0 + 19.6, T0 + 40)]
+
+
+def test_tracker_does_not_grow_with_jobs_that_ended(play: Play) -> None:
+    """One of them stays: of its hours, only the last may still change."""
+    length = 1.2 * DAY
+    ended = [Job(str(number), T0 + number * length, T0 + (number + 0.5) * length) for number in range(40)]
+    node = play(Job("stays", T0, T0 + 1e9, ("GPU-1",)), *ended, all_gpus=("GPU-0", "GPU-1"))
+
+    def next_round(_: int) -> None:
+        for _ in range(4):
+            node.cycle(length / 4, write=False)
+
+    assert grown(node._tracker, next_round) == {}
 
 
 def test_source_that_was_silent_reports_the_same_allocation(play: Play) -> None:

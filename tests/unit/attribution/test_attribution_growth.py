@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from exporter.attribution.kubernetes.allocations import AllocationResolver, PodAllocations
+from exporter.attribution.kubernetes.root import PodPlace
+from exporter.attribution.kubernetes.source import KubernetesView, PodNames
 from exporter.attribution.slurm.job import Job
 from exporter.core.clock import MonotonicTime
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, instance, of
@@ -49,3 +52,30 @@ def test_attribution_does_not_grow_with_what_is_gone(kind: str, tmp_path: Path) 
             node.attribution.join(targets, {A.uuid: [pid]}, shown, moment[0])
 
     assert grown(node.attribution, next_round) == {}
+
+
+def test_names_of_pods_are_forgotten_with_the_pods() -> None:
+    names = PodNames()
+
+    def next_round(number: int) -> None:
+        uid = f"uid-{number}"
+        names.learn(
+            KubernetesView(logged={uid: ("ml", uid)}), {uid: {A.uuid}}, {}, MonotonicTime(number * ROUND_SECONDS)
+        )
+
+    assert grown(names, next_round) == {}
+
+
+def test_what_processes_have_shown_is_forgotten_with_the_kubelets_list() -> None:
+    """In each round a pod that has ended is still listed, and refuted by the pod that runs on its GPU."""
+    resolver = AllocationResolver()
+
+    def next_round(number: int) -> None:
+        ended, runs = (PodPlace("ml", f"{name}-{number}", "main") for name in ("ended", "runs"))
+        listed = PodAllocations(
+            given={each: {A.uuid: 1.0} for each in (ended, runs)},
+            exclusive={(each.pod_name, A.uuid): "" for each in (ended, runs)},
+        )
+        assert resolver.resolve(listed, {runs: {A.uuid}}, {}).given == {runs: {A.uuid: 1.0}}
+
+    assert grown(resolver, next_round) == {}

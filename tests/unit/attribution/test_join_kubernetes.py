@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exporter.attribution.assembly.factory import Parts, attribution_of
@@ -135,6 +136,8 @@ def test_idle_job_in_a_pod_that_a_dra_driver_gave_gpus_holds_what_its_prolog_sai
 PODS = [("ml", f"p{number}") for number in range(4)]
 
 
+@example({"a": {"1"}}, {"1": set(PODS[:2])})
+@example({"a": {"1"}, "b": {"1", "2"}}, {"1": set(PODS[:2]), "2": set(PODS[1:3])})
 @given(
     st.dictionaries(st.sampled_from("abcd"), st.sets(st.sampled_from("123"))),
     st.dictionaries(st.sampled_from("123"), st.sets(st.sampled_from(PODS))),
@@ -146,6 +149,13 @@ def test_inferred_names_are_of_pods_that_hold_where_the_process_runs(
 
     assert len(set(found.values())) == len(found)
     assert all(found[uid] in given.get(device, ()) for uid in found for device in running[uid])
+    everyone = (dict(zip(running, pods, strict=True)) for pods in permutations(PODS, len(running)))
+    fitting = [
+        names
+        for names in everyone
+        if all(names[uid] in given.get(device, ()) for uid in running for device in running[uid])
+    ]
+    assert all(names[uid] == name for names in fitting for uid, name in found.items()), "there was another choice"
 
 
 @pytest.mark.parametrize("logged", [{}, {POD: ("ml", "node-0")}])

@@ -30,8 +30,8 @@ def uid(pod: PodName) -> str:
     return f"{sum(map(ord, pod[0] + pod[1])):08x}-fdcc-454b-97bd-aadfdeb4c340"
 
 
-def given(pod: PodName, *devices: str, claims: Sequence[str] = ()) -> GivenPod:
-    return GivenPod(*pod, "main", devices, claims=[(DRA, name) for name in claims])
+def given(pod: PodName, *devices: str, claims: Sequence[str] = (), container: str = "main") -> GivenPod:
+    return GivenPod(*pod, container, devices, claims=[(DRA, name) for name in claims])
 
 
 def known(
@@ -39,13 +39,18 @@ def known(
     resources: Mapping[str, str] | None = None,
     metadata: Mapping[str, Any] | None = None,
     phase: str = "Running",
+    containers: Sequence[str] = ("main",),
     **spec: Any,
 ) -> Pod:
-    """A pod as the API server has it; its container asks for `resources`."""
-    container = {"name": "main", "resources": {"limits": {"cpu": "8", **(resources or {})}}}
+    """A pod as the API server has it; its first container asks for `resources`."""
+    ids = [f"containerd://{number or CONTAINER_ID:0>64}" for number in range(len(containers))]
+    container = {"name": containers[0], "resources": {"limits": {"cpu": "8", **(resources or {})}}}
     status = {
         "phase": phase,
-        "containerStatuses": [{"name": "main", "containerID": f"containerd://{CONTAINER_ID}", "image": "x"}],
+        "containerStatuses": [
+            {"name": name, "containerID": identity, "image": "x"}
+            for name, identity in zip(containers, ids, strict=True)
+        ],
     }
     own = {"namespace": pod[0], "name": pod[1], "uid": uid(pod), **(metadata or {})}
     return pod_of({"metadata": own, "spec": {"containers": [container], **spec}, "status": status}, ())[1]
@@ -119,6 +124,18 @@ def test_idle_pods_of_a_group_hold_by_their_fractions_what_its_reservation_was_g
         SECOND: pytest.approx(1 / 3),
     }
     assert ownership.unallocated == {}
+
+
+@pytest.mark.parametrize(("containers", "named"), [(["main"], "main"), (["main", "proxy"], ""), (["a", "b", "c"], "")])
+def test_idle_pod_of_a_group_names_its_container_only_if_it_has_one(
+    tmp_path: Path, containers: Sequence[str], named: str
+) -> None:
+    """Any of several containers may be the one that computes."""
+    group = {"labels": {"runai-gpu-group": "g1"}}
+    api = [known(RESERVATION, {"nvidia.com/gpu": "1"}, group), known(FIRST, metadata=group, containers=containers)]
+    ownership = Node(tmp_path, [given(RESERVATION, A.uuid)], api).run({})
+
+    assert [(owner.pod_name, owner.container) for owner in ownership.holders[A.uuid]] == [(FIRST, named)]
 
 
 def test_completed_pod_that_is_still_listed_holds_nothing(tmp_path: Path) -> None:
@@ -202,6 +219,15 @@ def test_annotation_takes_no_part_of_a_gpu_that_another_pod_has_whole(tmp_path: 
     )
 
     assert (holders(ownership, A.uuid), holders(ownership, B.uuid)) == ({OLD}, {NEW})
+
+
+def test_annotation_of_a_pod_with_several_containers_moves_none_of_their_slots(tmp_path: Path) -> None:
+    """The annotation does not state which container gets the device."""
+    slots = [given(NEW, f"{B.uuid}-{slot}", container=name) for slot, name in enumerate(("one", "two"))]
+    ownership = Node(tmp_path, slots, [_chosen(NEW, A.uuid)]).run({})
+
+    assert (holders(ownership, A.uuid), holders(ownership, B.uuid)) == (set(), {NEW})
+    assert {owner.container for owner in ownership.holders[B.uuid]} == {"one", "two"}
 
 
 def test_running_use_beats_the_annotation(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exporter.attribution.devices import DeviceName
@@ -16,6 +17,7 @@ from exporter.attribution.slurm.job import Job
 from exporter.attribution.slurm.prolog_files import MappedDevice, MappingFolder, jobs, named, read
 from exporter.core.clock import UnixTime
 from tests.attribution_kit.slurm_node import Node
+from tests.growth import grown
 
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
 
@@ -82,6 +84,37 @@ def test_folder_follows_every_kind_of_change(tmp_path: Path) -> None:
     told.append(folder.read())
 
     assert [sorted(each.devices) for each in told] == [[], ["1"], ["1", "2"], ["3", "4"], []]
+
+
+@example([frozenset("1"), frozenset(), frozenset("1"), frozenset("12")])
+@given(st.lists(st.frozensets(st.sampled_from("1234567890"), max_size=4), min_size=1, max_size=8))
+def test_job_has_an_end_only_while_its_file_is_gone(listed: list[frozenset[str]]) -> None:
+    """A requeued job gets its file back under the same id."""
+    with TemporaryDirectory() as path:
+        folder, before = MappingFolder(Path(path)), frozenset[str]()
+        for jobs_now in listed:
+            for job in before - jobs_now:
+                Path(path, f"job_{job}").unlink()
+            for job in jobs_now - before:
+                Path(path, f"job_{job}").write_text(f"SLURM_JOB_ID={job}\nSLURM_JOB_GPUS=0\n")
+            ended = folder.read().ended.keys()
+
+            assert not ended & jobs_now
+            assert before - jobs_now <= ended
+            before = jobs_now
+
+
+def test_folder_keeps_the_last_ends_alone(tmp_path: Path) -> None:
+    folder = MappingFolder(tmp_path)
+
+    def next_round(number: int) -> None:
+        file = tmp_path / f"job_{number + 1}"
+        file.write_text(f"SLURM_JOB_ID={number + 1}\nSLURM_JOB_GPUS=0\n")
+        folder.read()
+        file.unlink()
+        folder.read()
+
+    assert grown(folder, next_round) == {}
 
 
 def test_folder_is_not_read_again_while_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

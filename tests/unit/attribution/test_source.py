@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import example, given
@@ -15,13 +17,14 @@ from exporter.attribution.assembly.factory import SOURCES, Parts, attribution_of
 from exporter.attribution.join import SETTLE_SECONDS, Attribution
 from exporter.attribution.owner import NOBODY, Owner, Ownership, WorkloadInfo
 from exporter.attribution.source import Amounts, Match, ProcessIndex, View, named
-from exporter.core.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime, UnixTime
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
 
 GPUS = tuple(gpu(number) for number in range(3))
 UUIDS = tuple(each.uuid for each in GPUS)
 PIDS = (7, 8, 9)
 HOSTS = of(host_process(pid, cgroup("/system.slice/a.service")) for pid in PIDS)
+K, V = TypeVar("K"), TypeVar("V")
 NOW, LATER = MonotonicTime(1.0), MonotonicTime(1.0 + SETTLE_SECONDS)
 
 
@@ -137,6 +140,33 @@ def test_owner_is_accused_only_where_no_source_allocated_it_the_gpu(reported: Se
         assert shown.unallocated.get(uuid, frozenset()) == running - claimed
 
 
+described = st.builds(
+    View,
+    cgroups=st.dictionaries(st.sampled_from(OWNERS), st.sampled_from(("/a", "/b", "/c", ""))),
+    info=st.dictionaries(st.sampled_from(OWNERS), st.builds(WorkloadInfo, job_name=st.sampled_from("abc"))),
+    ended=st.dictionaries(st.sampled_from("12"), st.sampled_from((UnixTime(1.0), UnixTime(2.0)))),
+)
+
+
+@example([
+    View(cgroups={OWNERS[0]: f"/{name}"}, info={OWNERS[0]: WorkloadInfo(job_name=name)}, ended={"1": UnixTime(end)})
+    for name, end in (("a", 1.0), ("b", 2.0))
+])  # fmt: skip
+@given(st.lists(described, max_size=3))
+def test_cgroup_info_and_end_come_from_the_most_trusted_source_that_has_them(reported: Sequence[View]) -> None:
+    shown = _join(View(allocated={owner: {UUIDS[0]: None} for owner in OWNERS}), *reported, running={})
+
+    def first(words: Sequence[Mapping[K, V]]) -> Mapping[K, V]:
+        return {key: next(each[key] for each in words if key in each) for word in words for key in word}
+
+    cgroups = first([view.cgroups for view in reported])
+    alone = {path for path, users in Counter(cgroups.values()).items() if users == 1 and path}
+    assert shown.cgroups == {owner: path for owner, path in cgroups.items() if path in alone}
+    assert shown.ended == first([view.ended for view in reported])
+    info = first([view.info for view in reported])
+    assert shown.info == {owner: info.get(owner, WorkloadInfo()) for owner in OWNERS}
+
+
 # Labels from several sources
 
 JOB = Owner("x:job", "x", user="alice")
@@ -168,6 +198,20 @@ def test_idle_owner_gets_the_labels_of_the_place_of_its_cgroup() -> None:
     ])  # fmt: skip
 
     assert joined.join(GPUS, {}, {}, NOW).holders == {UUIDS[0]: (JOB._replace(namespace="y", pod="a"),)}
+
+
+def test_cgroup_that_two_sources_give_to_two_owners_adds_labels_to_the_first() -> None:
+    path, other = "/a.slice/job", JOB._replace(workload="x:other")
+    given_to = {JOB: UUIDS[0], other: UUIDS[1]}
+    joined = Attribution([
+        *(_Fixed(View(allocated={owner: {uuid: None}}, cgroups={owner: path})) for owner, uuid in given_to.items()),
+        _Fixed(View(places={path: named(A_POD)})),
+    ])  # fmt: skip
+
+    assert joined.join(GPUS, {}, {}, NOW).holders == {
+        UUIDS[0]: (JOB._replace(namespace="y", pod="a"),),
+        UUIDS[1]: (other,),
+    }
 
 
 def test_owner_keeps_labels_that_were_added_once() -> None:

@@ -58,6 +58,15 @@ def test_another_container_of_the_pod_may_use_what_one_was_given() -> None:
     assert named({"a": [first]}, {"a": [first, second]}) == {}
 
 
+@pytest.mark.parametrize(("namespace", "pod"), [("web", "train-0"), ("ml", "train-1")])
+def test_pod_in_another_namespace_and_another_pod_in_this_one_may_not(namespace: str, pod: str) -> None:
+    """A StatefulSet `train` has a pod train-0 in every namespace."""
+    theirs = Owner("ml/train", "pod", namespace="ml", pod="train-0", container="main")
+    other = theirs._replace(namespace=namespace, pod=pod)
+
+    assert named({"a": [theirs]}, {"a": [theirs, other]}) == {"a": {other}}
+
+
 def test_a_gpu_that_was_given_out_once_stays_its_schedulers() -> None:
     use = UnallocatedUse()
     use.of({"a": [JOB]}, (), {"a": [JOB]}, (), 0.0)

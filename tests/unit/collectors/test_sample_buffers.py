@@ -198,5 +198,22 @@ def test_reads_inside_the_cycle_replace_the_reading_of_its_begin() -> None:
     assert (reading.busy.total, reading.share, reading.busy.readings) == (0.5, 0.5, ())
 
 
+def test_late_answer_has_samples_of_the_time_until_it_came() -> None:
+    """Half of the time is work. The read that began at 2 s was answered at 5 s, and the next one began at 6 s."""
+    now = [0.0]
+
+    def samples(_kind: int, since: int) -> list[tuple[int, float]]:
+        return [each for each in numbered(range(1, round(now[0] * 5) + 1), 50) if each[0] > since]
+
+    device = FakeDevice({"nvmlDeviceGetSamples": samples, "nvmlDeviceGetUtilizationRates": Record(gpu=50, memory=0)})
+    reading: Utilization | None = None
+    for began, answered, seconds in ((1.0, 1.0, 0.0), (2.0, 5.0, 1.0), (6.0, 6.0, 4.0), (7.0, 7.0, 1.0)):
+        now[0] = answered
+        reading = read(device, reading, Tick(UnixTime(began), seconds, lambda late=answered - began: late))
+        assert reading.busy
+        assert reading.busy.total == pytest.approx(0.5 * (answered - 1.0))
+        assert reading.busy.lost == 0.0
+
+
 def test_reading_stands_for_five_seconds_and_the_rest_is_lost() -> None:
     assert [assume(Integral(), 1.0, 12.0, readings).lost for readings in (1, 4)] == [7.0, 0.0]

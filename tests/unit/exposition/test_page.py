@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import product
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from exporter.core.families import Block, Columns, Family, Type, Unit, one
-from exporter.exposition.page import PageStore
+from exporter.core.families import Block, Columns, Family, Shown, Type, Unit, in_columns, one
+from exporter.exposition.page import PageStore, Renderer
 from exporter.sampling.snapshot import Snapshot
+from tests.growth import grown
 
 VALUE: Family[object] = Family(
     name="gpu_value", help="A test.", type=Type.GAUGE, unit=Unit.NONE, samples=lambda _: (), prefix=("gpu",)
 )
+LABELLED: Mapping[Shown, Family[object]] = {
+    shown: replace(VALUE, name=f"gpu_{shown.value}", labels=("owner",), shown=shown) for shown in Shown
+}
 GPUS = 50
 
 
@@ -27,6 +35,11 @@ def snapshot(number: float) -> Snapshot:
 
 def values(page: tuple[str, bytes]) -> set[str]:
     return {line.rpartition(" ")[2] for line in page[1].decode().splitlines() if line.startswith("gpu_value{")}
+
+
+def lines(page: tuple[str, bytes]) -> list[str]:
+    """Return the lines of a page without the client library's own metrics."""
+    return [line for line in page[1].decode().splitlines() if line.startswith("gpu_")]
 
 
 def test_page_store_serves_the_last_snapshot_in_the_format_asked_for() -> None:
@@ -55,6 +68,38 @@ def test_page_store_refuses_series_without_a_value() -> None:
 
     with pytest.raises(ValueError, match="zip"):
         store.page("")
+
+
+READINGS = tuple(
+    in_columns([(value, (label,)) for label, value in zip(labels, values, strict=True)])
+    for labels in ("a", "b", "ab", "ba")
+    for values in product((0.0, 1.0, 2.0), repeat=len(labels))
+)
+"""Few, so that a page often shows one of the page before, or one with the same labels or the same values."""
+blocks = st.lists(
+    st.tuples(st.sampled_from(list(Shown)), st.sampled_from("01"), st.sampled_from(READINGS)),
+    max_size=4,
+    unique_by=lambda block: block[:2],
+)
+
+
+@example([[(Shown.ALL, "0", in_columns([(value, (label,))]))] for value, label in ((0.0, "a"), (1.0, "a"), (1.0, "b"))])
+@given(st.lists(blocks, min_size=2, max_size=5))
+def test_page_with_kept_texts_equals_a_fresh_one(pages: list[list[tuple[Shown, str, Columns]]]) -> None:
+    renderer = Renderer()
+    for page in pages:
+        made = [Block(LABELLED[shown], (gpu,), columns) for shown, gpu, columns in page]
+
+        assert lines(renderer.render(made, "")) == lines(Renderer().render(made, ""))
+
+
+def test_renderer_does_not_grow_with_series_that_are_gone() -> None:
+    renderer = Renderer()
+
+    def next_round(number: int) -> None:
+        renderer.render([Block(LABELLED[Shown.ALL], (str(number),), in_columns([(1.0, (f"job-{number}",))]))], "")
+
+    assert grown(renderer, next_round) == {}
 
 
 def test_scrapes_at_the_same_time_get_whole_pages_of_one_snapshot() -> None:

@@ -11,13 +11,13 @@ import pytest
 from exporter.attribution.owner import Target
 from exporter.core.clock import UnixTime
 from exporter.core.units import Fraction
-from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
+from exporter.ledger.account import Allocation, Ledger, LedgerInput, OwnerEntry, Reading
 from exporter.ledger.hangs import suspects
 from exporter.ledger.ledger import advance
 from exporter.ledger.peers import peers_of
 from exporter.ledger.ranks import compare_ranks
 from exporter.ledger.states import DEFAULTS, STATES
-from exporter.ledger.states.state import Signals
+from exporter.ledger.states.state import Signals, UsageHistory
 from tests.unit.ledger.synchronous_job import (
     JOB,
     Found,
@@ -26,6 +26,7 @@ from tests.unit.ledger.synchronous_job import (
     late_steps,
     play,
 )
+from tests.unit.ledger.test_hangs import HANGS
 
 ACCUSED = ("wait_collective", "wait_peer", "low_sm_activity")
 STEPS = (0.35, 0.7, 1.3, 2.6, 5.3, 10.0, 37.0)
@@ -187,6 +188,28 @@ def test_gpu_with_instances_and_its_instances_are_no_ranks() -> None:
 
     assert compare_ranks({}, current, peers_of(readings, {}), DEFAULTS) == {}
     assert advance(Ledger(), current).owners[JOB].past.keys() == {"MIG-0", "MIG-1"}
+
+
+@pytest.mark.parametrize(("peer", "waits"), [(None, False), (10.0, False), (3500.0, True), (7200.0, True)])
+def test_rank_that_never_ran_takes_part_only_while_the_others_compute_nothing_either(
+    peer: float | None, *, waits: bool
+) -> None:
+    """A service whose first kernel on a GPU, after an hour without one, looks like a spin.
+
+    `peer`: seconds since its other GPU on this node computed. Without another GPU no rank here waited for this one.
+    """
+    pasts = {"GPU-0": UsageHistory(quiet_seconds=3600.0, uncomputed_seconds=3600.0)}
+    pasts |= {} if peer is None else {"GPU-1": UsageHistory(ran=True, uncomputed_seconds=peer)}
+    readings = tuple(
+        Reading(Target(uuid, index, ""), HANGS, (Allocation(JOB, pids=(100 + index,)),))
+        for index, uuid in enumerate(pasts)
+    )
+    current = LedgerInput(
+        time=UnixTime(0.0), seconds=1.0, readings=readings, work={JOB: "service"}, spread=frozenset({JOB})
+    )
+    compared = compare_ranks({JOB: OwnerEntry(past=pasts)}, current, peers_of(readings, {}), DEFAULTS)
+
+    assert (compared[JOB, "GPU-0"].collective is not None) is waits
 
 
 def test_units_that_are_active_while_no_kernel_runs_are_no_witness() -> None:

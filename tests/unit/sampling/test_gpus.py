@@ -108,6 +108,21 @@ def test_gpu_whose_reads_take_nine_seconds_is_up_between_them_too(monkeypatch: p
     assert up == [False, True, True, True]
 
 
+def test_late_answer_counts_from_its_end_and_not_from_the_cycle_that_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine stood still for four seconds between the end of the read and the next cycle."""
+    clock = [0.0]
+    monkeypatch.setattr("exporter.sampling.reader.time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    slow, gpus = Slow(), Gpus([collector("value")])
+    device = Scripted(0, slow)
+    slow.begin(gpus, device, 100.0)
+    clock[0] += 4.0
+    slow.end(gpus)
+    gpus.read((device,), 0.0, time.monotonic() + DEADLINE, 108.0)
+    gpus.stop()
+
+    assert (gpus.all[0].reading, gpus.all[0].answered) == (True, 104.0)
+
+
 def test_late_read_that_began_long_ago_tells_nothing() -> None:
     slow, gpus = Slow(), Gpus([collector("value")])
     device = Scripted(0, slow)

@@ -15,6 +15,7 @@ from exporter.core.clock import MonotonicTime
 from exporter.host import namespace
 from exporter.host.nccl_ras import RasAnswer, RasError, parse_json
 from exporter.sampling.usage.nccl_status import NCCL_FAMILIES, NcclReader, verdict_of
+from tests.growth import grown
 from tests.unit.host.ras_server import page, rank, ras_server
 
 JOB = Owner(workload="slurm:7", kind="slurm", slurm_job="7")
@@ -90,6 +91,24 @@ def test_answer_of_another_user_that_names_the_jobs_process_is_not_taken(user: i
     assert reader.statuses({JOB: [ME]})[JOB].verdict == "no_answer"
 
 
+@pytest.mark.parametrize(
+    ("user", "verdict"), [(1001, "rank_lags"), (1002, "rank_lags"), (1003, "no_answer"), (0, "no_answer")]
+)
+def test_answer_must_come_from_the_real_or_the_effective_user_of_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, verdict: str
+) -> None:
+    """A socket has the effective user of its process. The saved user (1003) made none."""
+    (tmp_path / str(ME)).mkdir()
+    (tmp_path / f"{ME}/status").write_text(f"Uid:\t1001\t1002\t1003\t1002\nNSpid:\t{ME}\n")
+    monkeypatch.setattr(namespace, "run_in_network_namespace", lambda _procfs, _pid, work, _deadline: work())
+    answer = replace(LAGS, user=user)
+    reader = NcclReader(tmp_path, clock=Clock(), put=lambda _address, _mine: answer)
+    reader.statuses({JOB: [ME]})
+    reader._source.ask_once()
+
+    assert reader.statuses({JOB: [ME]})[JOB].verdict == verdict
+
+
 def test_nor_where_it_is_the_nodes_network_and_not_the_exporters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +126,16 @@ def test_nor_where_it_is_the_nodes_network_and_not_the_exporters(
     reader._source.ask_once()
 
     assert reader.statuses({JOB: [ME]})[JOB].verdict == "no_answer"
+
+
+def test_reader_forgets_workloads_that_are_gone() -> None:
+    reader = _reader(lambda: LAGS, Clock())
+
+    def next_round(number: int) -> None:
+        reader.statuses({JOB._replace(workload=f"slurm:{number}"): [ME]})
+        reader._source.ask_once()
+
+    assert grown(reader, next_round) == {}
 
 
 def test_job_without_nccl_has_no_answer_and_nothing_failed() -> None:

@@ -77,6 +77,28 @@ def test_collector_a_device_has_nothing_of_is_not_asked_at_every_cycle() -> None
     assert len(calls) == 5  # after 5, 10, 20 and 40 s, and so on up to 300
 
 
+@pytest.mark.parametrize(
+    ("pace", "asked"),
+    [
+        (Pace.CYCLE, [0, 5, 15, 35, 75]),
+        (Pace.SLOW, [0, 30, 60, 90]),  # its pace is longer than the first pauses, but for the one of 40 s
+        (Pace.ONCE, [0, 5, 15, 35, 75]),
+    ],
+)
+def test_collector_a_device_has_nothing_of_is_asked_no_more_often_than_its_pace(pace: Pace, asked: list[int]) -> None:
+    seconds: list[int] = []
+    states: Any = {}
+    for second in range(100):
+
+        def answer(_: str, second: int = second) -> Any:
+            seconds.append(second)
+            raise UnsupportedError("no")
+
+        states = read_gpu(Scripted(0, answer), states, [collector("gpm", pace)], 0.0, float(second), {}).states
+
+    assert seconds == asked
+
+
 def test_instances_are_read_by_their_own_collectors() -> None:
     parent = Scripted(0, answers(whole=1.0))
     instance = Scripted(1, answers(part=2.0), Mig(1, 0, "1g.10gb", 1 / 7))
