@@ -36,7 +36,7 @@ MAX_FILE_LINES = 400
 
 MAX_HELPER_STATEMENTS = 3
 KEPT_HELPERS = {
-    "power.py": "_integrated",  # a formula
+    "power.py": "_integrate_power",  # a formula
     "usage.py": "_energy_part",  # a formula
     "accounting.py": "_in_question",  # a rule with its constants, of a caller that is long enough
     "command.py": "_serve_metrics",  # its caller has as many statements as ruff allows

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from random import SystemRandom
 
 from exporter.collectors.base import AnyCollector
-from exporter.collectors.sxid import SXID_FAMILIES, fatal
+from exporter.collectors.sxid import SXID_FAMILIES, last_fatal
 from exporter.core.clock import Moment, MonotonicTime, UnixTime, monotonic_time, unix_time
 from exporter.core.families import Block
 from exporter.core.threads import Threads
@@ -158,7 +158,7 @@ class Sampler:
             gpus,
             state.refused,
             driver=not state.error,
-            sxids=fatal(self.xids.switches),
+            sxids=last_fatal(self.xids.switches),
             unclaimed=self.xids.unclaimed,
             booted=booted,
         )

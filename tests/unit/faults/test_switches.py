@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.collectors.sxid import Sxid, SxidCounts, counted, fatal, moved
+from exporter.collectors.sxid import Sxid, SxidCounts, count_sxid, last_fatal, shift_sxids
 from exporter.core.families import Block
 from exporter.exposition.page import Renderer
 from exporter.faults import state_file
@@ -175,12 +175,12 @@ def test_it_is_shown_as_a_fault_of_no_gpu() -> None:
 def test_fatal_ones_count_once_whatever_their_link(kind: str, found: object) -> None:
     sxids = SxidCounts()
     for link, time in (("30", 5.0), ("31", 9.0), ("30", 7.0)):
-        sxids = counted(sxids, Sxid("2", "0000:c1:00.0", "20034", kind, link), time)
+        sxids = count_sxid(sxids, Sxid("2", "0000:c1:00.0", "20034", kind, link), time)
 
-    assert fatal(sxids) == found
+    assert last_fatal(sxids) == found
 
 
 def test_times_move_with_a_clock_that_is_set() -> None:
     kind = Sxid("2", "0000:c1:00.0", "20034", "fatal", "")
 
-    assert moved(counted(SxidCounts(), kind, 9.0), -4.0) == SxidCounts({kind: (1, 5.0)})
+    assert shift_sxids(count_sxid(SxidCounts(), kind, 9.0), -4.0) == SxidCounts({kind: (1, 5.0)})
