@@ -11,7 +11,7 @@ from exporter.core.clock import UnixTime, unix_time
 from exporter.core.printable import html_text
 from exporter.faults.evaluate import STAGES, Report, evaluate
 from exporter.faults.rule import Finding, Verdict, from_blocks, merged
-from exporter.ledger.palette import STYLES, page_colours, stacked, style_of
+from exporter.ledger.palette import STYLES, page_colours, stack_order, style_of
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.web.config import WebConfig
 from exporter.web.history import SPAN, GpuHistory
@@ -91,7 +91,7 @@ def legend(used: Mapping[str, float]) -> str:
 
 def ordered(states: Mapping[str, float]) -> list[str]:
     """Those that took time, from what the GPU was bought for to free time; unknown ones last."""
-    known = stacked(STYLES)
+    known = stack_order(STYLES)
     return sorted((s for s in states if states[s] > 0), key=lambda s: known.index(s) if s in known else len(known))
 
 
