@@ -179,7 +179,7 @@ class Accounting:
         ]
         models = {gpu.device.uuid: info.model for gpu in gpus if (info := reading(gpu, "info", Info))}
         cycle = Cycle(at, current.seconds, tuple(usage), models, ownership, current.work)
-        yield from _fill_families(ACCOUNTING_FAMILIES, self._node.update(cycle))
+        yield from _fill_families(ACCOUNTING_FAMILIES, self._node.account_cycle(cycle))
 
 
 _MAX_IN_QUESTION = 64
