@@ -91,7 +91,7 @@ class Sampler:
         deadline = began + self._pacing.deadline
         for failure in self._gpus.read(state.devices, at.unix, deadline, at.monotonic, clock=clock):
             self.connection.refresh(failure)
-        due = self._faults.due(at.monotonic)
+        due = self._faults.is_due(at.monotonic)
         if due:
             self._update_faults(state, at)
             self.connection.release(on=self._faults.released)

@@ -10,7 +10,7 @@ from exporter import __version__
 from exporter.core.clock import UnixTime, unix_time
 from exporter.core.printable import html_text
 from exporter.faults.evaluate import STAGES, Report, evaluate
-from exporter.faults.rule import Finding, Verdict, from_blocks, merged
+from exporter.faults.rule import Finding, Verdict, from_blocks, merge_findings
 from exporter.ledger.palette import STYLES, page_colours, stack_order, style_of
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.web.config import WebConfig
@@ -216,7 +216,7 @@ def _node_html(site: PageLinks, snapshot: Snapshot, report: Report) -> str:
     simulated = " (simulated GPUs)" if snapshot.status.simulated else ""
     ready = f" Not ready: {html_text(snapshot.not_ready)}." if snapshot.not_ready else ""
     remark = html_text(report.remark or _SAYS[report.verdict])
-    items = "".join(_finding_item(site, finding) for finding in merged(report.findings))
+    items = "".join(_finding_item(site, finding) for finding in merge_findings(report.findings))
     word = f'<b style="color:{colour}">{report.verdict.word}</b>'
     return (
         f'<section class="verdict" style="border-left-color:{colour}">{word}'

@@ -206,9 +206,9 @@ TARGETS: Mapping[str, Target] = {
     "web-configuration": Target(
         _one_line(_file(settings.load, "web.yaml")), (b"http_server_config: {headers: {X-Frame-Options: deny}}\nrate_limit: {interval: 1s, burst: 5}\n",)
     ),
-    "state-file": Target(_allowed(_file(state_file.read, "faults.json"), state_file.StateError), (seeds.FAULT_STATE,)),
+    "state-file": Target(_allowed(_file(state_file.read_state, "faults.json"), state_file.StateError), (seeds.FAULT_STATE,)),
     "acknowledgements": Target(
-        _allowed(lambda data: (_file(lambda _: None, acknowledgements.NAME)(data), acknowledgements.read(_SCRATCH)), state_file.StateError),
+        _allowed(lambda data: (_file(lambda _: None, acknowledgements.NAME)(data), acknowledgements.read_acknowledgements(_SCRATCH)), state_file.StateError),
         (b'{"time":1,"gpu":"G","fault":"lost","by":"a","why":"b"}\n',),
     ),
 }  # fmt: skip

@@ -25,7 +25,7 @@ from exporter.core.threads import Threads
 from exporter.daemon.assembly import slurm_names
 from exporter.daemon.config import DaemonConfig
 from exporter.driver.interface import Driver
-from exporter.faults.evaluate import Report, unknown
+from exporter.faults.evaluate import Report, unknown_report
 from exporter.faults.model import FaultKind
 from exporter.faults.rule import Facts, Series, from_blocks
 from exporter.faults.watch import FaultTracker
@@ -257,7 +257,7 @@ def seen_within(report: Report, facts: Facts, job: str) -> Report:
     """
     up = {series.labels.get("uuid", "") for series in facts.of("gpu_up") if series.value == 1}
     if job and any(finding.rule in _MISSED and finding.uuid not in up for finding in report.findings):
-        return unknown(
+        return unknown_report(
             f"this runs in the cgroup of Slurm job {job}, which may not open every GPU: run it outside of jobs"
         )
     return report

@@ -151,7 +151,7 @@ def test_exporter_that_is_started_again_knows_it_and_its_cure(tmp_path: Path) ->
     again.observe(1010.0, 10.0, (), (), driver=False)
 
     assert again.status.switches == (fault,)
-    assert state_file.read(tmp_path / NAME).state.switches == (fault,)
+    assert state_file.read_state(tmp_path / NAME).state.switches == (fault,)
 
 
 def test_file_of_the_version_before_is_read(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_file_of_the_version_before_is_read(tmp_path: Path) -> None:
         '{"version":1,"boot":"b","acknowledged_until":0,"accepted":[],"devices":{},"faults":[]}'
     )
 
-    assert state_file.read(tmp_path / NAME) == Loaded(FaultState("b"))
+    assert state_file.read_state(tmp_path / NAME) == Loaded(FaultState("b"))
 
 
 def test_it_is_shown_as_a_fault_of_no_gpu() -> None:
