@@ -32,7 +32,7 @@ LATE_SECONDS = 60.0
 """Age of the last write from which on counters are published that are not on disk."""
 RETENTION_SECONDS = 7 * 86400.0
 """Seconds that ended allocations stay for the accounting service to collect them."""
-_FORGET_EVERY = 3600.0
+_FORGET_INTERVAL_SECONDS = 3600.0
 
 
 class Writer:
@@ -138,7 +138,7 @@ class Writer:
             self._store = self._open_store(path, float(self._unix()))
         self._store.write_batch(batch)
         now = self._clock()
-        if self._forgot is None or now - self._forgot >= _FORGET_EVERY:
+        if self._forgot is None or now - self._forgot >= _FORGET_INTERVAL_SECONDS:
             self._forgot = now
             self._store.delete_before(float(self._unix()) - RETENTION_SECONDS)
 

@@ -84,11 +84,11 @@ def finite_or_none(value: Any) -> float | None:
 
 
 _MIB = 1024 * 1024
-_ASK_AGAIN = 300.0
+_RETRY_SECONDS = 300.0
 """Seconds until a GPU without GPM is asked again: leaving MIG mode brings it back."""
-_WRAP = 2.0**32
+_WRAP_BYTES = 2.0**32
 """Bytes at which the PCIe counters begin anew (measured: docs/dev/hardware.md)."""
-_LONGEST_WRAP = 5.0
+_MAX_WRAP_SECONDS = 5.0
 """Seconds between two readings up to which a counter that fell has wrapped; a GPU reset takes longer than that."""
 _MOST_PCIE = 1e12
 """Bytes per second that no PCIe link carries."""
@@ -160,7 +160,7 @@ class Gpm:
 
 def read_gpm(device: Device, previous: Gpm | None, tick: Tick) -> Gpm:
     values, tried_at = None, previous.tried_at if previous else tick.time
-    if not previous or previous.activity is not None or not 0 <= tick.time - previous.tried_at < _ASK_AGAIN:
+    if not previous or previous.activity is not None or not 0 <= tick.time - previous.tried_at < _RETRY_SECONDS:
         values, tried_at = device.get("nvmlGpmMetricsGet", _GPM_IDS), tick.time
     before = (previous.activity if previous else None) or Activity()
     nvlink_fields = read_fields(device, _NVLINK_FIELDS, previous.nvlink.fields if previous else None, tick)
@@ -207,9 +207,9 @@ def bytes_gained(before: float, now: float, seconds: float) -> float:
 
     A wider one, should a driver have it, does not wrap; one that fell was reset, as may be one that fell over a gap.
     """
-    wraps = now < before < _WRAP and seconds <= _LONGEST_WRAP
-    bytes_ = now - before if now >= before else now + (_WRAP - before) * wraps
-    return bytes_ if bytes_ <= max(_MOST_PCIE * seconds, _WRAP) else 0.0
+    wraps = now < before < _WRAP_BYTES and seconds <= _MAX_WRAP_SECONDS
+    bytes_ = now - before if now >= before else now + (_WRAP_BYTES - before) * wraps
+    return bytes_ if bytes_ <= max(_MOST_PCIE * seconds, _WRAP_BYTES) else 0.0
 
 
 def _add_gains(totals: Mapping[str, float], gains: Mapping[str, float]) -> Mapping[str, float]:

@@ -11,7 +11,7 @@ from exporter.core.families import INSTANCE, Family, Sample, Unit, counter, gaug
 from exporter.core.record import record
 from exporter.driver.interface import Device
 
-_ASK_AGAIN = 300.0
+_RETRY_SECONDS = 300.0
 """Seconds until an instance without GPM (A100) is asked again."""
 
 
@@ -61,7 +61,7 @@ def _read_memory(device: Device) -> MigMemory:
 
 
 def _read_activity(device: Device, previous: MigInstance | None, tick: Tick) -> tuple[Activity | None, UnixTime]:
-    if previous and previous.activity is None and 0 <= tick.time - previous.tried_at < _ASK_AGAIN:
+    if previous and previous.activity is None and 0 <= tick.time - previous.tried_at < _RETRY_SECONDS:
         return None, previous.tried_at
     values = device.get("nvmlGpmMetricsGet", UNIT_IDS)
     before = (previous.activity if previous else None) or Activity()

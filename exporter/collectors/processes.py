@@ -27,11 +27,11 @@ _ENGINES = {
     "ofa": "ofaUtil",
 }
 _FIELDS = tuple(_ENGINES.values())
-_FULL = 100
+_FULL_PERCENT = 100
 """Percent. Less than none and more than all are garbage, which the driver does answer at times."""
-_RECENT = 2_000_000
+_RECENT_MICROSECONDS = 2_000_000
 """µs before the newest sample within which others are believed: the driver may repeat those of dead processes."""
-_HOLD = 2.0
+_HOLD_SECONDS = 2.0
 """Seconds a process keeps its last utilization. Drivers sample every 0.2 s to 1 s, some only those processes that used an
 engine; one that is silent for longer used none."""
 
@@ -128,7 +128,7 @@ def _read_utilization(device: Device, previous: Processes | None, tick: Tick) ->
     before = {
         pid: used
         for pid, used in ((previous.used if previous else None) or {}).items()
-        if 0 <= tick.time - used.told_at <= _HOLD
+        if 0 <= tick.time - used.told_at <= _HOLD_SECONDS
     }
     fresh = {pid: Used(engines, tick.time) for pid, engines in by_process(samples, cursor).items()}
     return {**before, **fresh}, max([cursor, *[sample.timeStamp for sample in samples]])
@@ -141,14 +141,14 @@ def _add_totals(before: Mapping[str, float], more: Mapping[str, float]) -> dict[
 def by_process(samples: Sequence[Record], cursor: int) -> Mapping[int, Mapping[str, float]]:
     """Mean utilization of each process over its samples newer than `cursor` (µs), garbage left out."""
     newest = max([sample.timeStamp for sample in samples], default=0)
-    after = max(cursor, newest - _RECENT)
+    after = max(cursor, newest - _RECENT_MICROSECONDS)
     sums: dict[int, tuple[int, dict[str, float]]] = {}
     for sample in samples:
         fields = vars(sample)
         if fields["timeStamp"] <= after:
             continue
         shares = {
-            engine: percent / _FULL
+            engine: percent / _FULL_PERCENT
             for engine, percent in zip(_ENGINES, map(fields.get, _FIELDS), strict=True)
             if percent is not None
         }

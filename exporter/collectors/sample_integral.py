@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from exporter.core.record import record
 
-_FULL = 100
+_FULL_PERCENT = 100
 """Percent."""
 OVERLAP_MICROSECONDS = 2000
 """The driver is asked from this much before the last sample, which it returns again while its buffer has it: then no
@@ -42,7 +42,7 @@ _PROBATION_SECONDS = 8.0
 """Time that samples have to cover before they are compared with readings."""
 _AGREEMENT = 0.75
 """The lesser over the greater of their busy times, at least. Bursts shorter than a sample look twice as long or more."""
-_SLACK = 2.0
+_SLACK_SECONDS = 2.0
 """Seconds by which the first samples may reach back before the first read."""
 
 Samples = Sequence[tuple[int, float]]
@@ -80,7 +80,7 @@ class SampleBuffer:
 
 @record
 class Integral:
-    """`total` is busy seconds since the first read; it never goes down and never outruns elapsed time by _SLACK.
+    """`total` is busy seconds since the first read; it never goes down nor outruns elapsed time by _SLACK_SECONDS.
 
     It has readings for the time since the last sample, so that it does not lag; `exact` is without that time.
     """
@@ -104,7 +104,7 @@ class Integral:
     """Busy seconds since the cursor by readings, until there are samples."""
     lost: float = 0.0
     """Seconds that neither samples nor readings cover."""
-    slack: float = _SLACK
+    slack: float = _SLACK_SECONDS
     buffer: SampleBuffer = SampleBuffer()
     readings: tuple[float, ...] = ()
     """Read inside the cycle, as are the `samples`, and not yet counted."""
@@ -151,7 +151,7 @@ def add_samples(
 
 
 def _count_new(before: Integral, samples: Samples, seconds: float, late: float, reading: float | None) -> Integral:
-    known = sorted({time: value for time, value in samples if 0 <= value <= _FULL}.items())
+    known = sorted({time: value for time, value in samples if 0 <= value <= _FULL_PERCENT}.items())
     buffer = _learn_buffer(before.buffer, known, reading)
     new = [each for each in known if each[0] > before.cursor]
     level = before.level if reading is None else reading
@@ -164,7 +164,7 @@ def _count_new(before: Integral, samples: Samples, seconds: float, late: float, 
         buffer = replace(buffer, compared=_add_sums(buffer.compared, (covered, busy, 0.0)))
     lag = max(0.0, elapsed - accounted)
     pending = min(lag, seconds + late)
-    level = new[-1][1] / _FULL
+    level = new[-1][1] / _FULL_PERCENT
     exact = before.exact + busy
     tail = level * min(pending, buffer.span if buffer.keeps_idle is False else _MAX_UNKNOWN_SPAN)
     if not continuous and _extent_seconds(known) >= _FULL_BUFFER * buffer.extent:
@@ -281,7 +281,7 @@ def _sum_samples(
             lost += hole
         elif full and not index:
             lost += min(hole, max(0.0, unread - accounted - counted))
-        busy += counted * value / _FULL
+        busy += counted * value / _FULL_PERCENT
         covered += counted
         accounted += counted + hole
     return busy, covered, lost, accounted
@@ -297,7 +297,7 @@ def _assume_reading(before: Integral, new: Samples, level: float, seconds: float
     total = max(before.total, before.exact + assumed)
     overdue = assumed if before.buffer.keeps_idle is False else pending + late
     if not before.cursor or overdue > _MAX_PENDING_SECONDS:
-        level = new[-1][1] / _FULL if new else level
+        level = new[-1][1] / _FULL_PERCENT if new else level
         return replace(
             before,
             total=total,
@@ -309,7 +309,7 @@ def _assume_reading(before: Integral, new: Samples, level: float, seconds: float
             pending=-late,
             assumed=0.0,
             lost=before.lost + max(0.0, seconds - known),
-            slack=before.slack if new else _SLACK,
+            slack=before.slack if new else _SLACK_SECONDS,
         )
     idle = before.buffer.keeps_idle is None and not level and before.buffer.is_hole(pending + late)
     buffer = replace(before.buffer, keeps_idle=False) if idle and before.buffer.span else before.buffer

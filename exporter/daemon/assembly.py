@@ -100,13 +100,13 @@ class Exporter:
 
 
 STATE_DIR = Path("/var/lib/gpu-exporter")
-_NODE_EVERY = 120.0
+_NODE_INTERVAL_SECONDS = 120.0
 """Seconds between two questions to slurmctld, or to the API server, about this node."""
-_ABSENT_EVERY = 10.0
+_ABSENT_INTERVAL_SECONDS = 10.0
 """Seconds between two searches for a Slurm that is not there yet."""
-_NODE_LONGEST = 600.0
+_MAX_NODE_SECONDS = 600.0
 """The same while they are unreachable."""
-_SOON = 1.0
+_SOON_SECONDS = 1.0
 """Seconds between the two cycles that somebody waits for, at most, whatever --sample.interval is."""
 _DEADLINE_INTERVALS = 0.8
 """Fraction of the interval that a cycle may wait for the GPUs: it has to end before the next one."""
@@ -144,7 +144,7 @@ def assemble(
     watch = FaultTracker(replace(fault_site(config, driver), read_only=once))
     pace, collectors = pacing(config.sample), config.collectors.enabled
     sampler = Sampler(driver, _make_host(config, driver, once=once), collectors, pace, accounts, process, faults=watch)
-    between = min(pace.interval, _SOON) if once else pace.interval
+    between = min(pace.interval, _SOON_SECONDS) if once else pace.interval
     loop = Loop(sampler.run_cycle, between, published, sampler.extra_reads, sampler.read_again)
     followers = {**_xid_sources(config, driver, sampler)}
     if config.kubernetes.node_health and not (once or driver.simulated):
@@ -223,8 +223,8 @@ def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False)
             lambda: read_node(server, name),
             NodeObject(),
             name="kubernetes-node",
-            interval=lambda _: _NODE_EVERY,
-            longest=_NODE_LONGEST,
+            interval=lambda _: _NODE_INTERVAL_SECONDS,
+            longest=_MAX_NODE_SECONDS,
         )
     return FaultWatchConfig(
         folder=state_dir(config.faults.state, driver),
@@ -252,8 +252,8 @@ def _slurm_node(config: SlurmConfig, names: Sequence[str]) -> BackgroundSource[b
         SlurmNode(seen, lambda: slurm_maintenance(config.scontrol, names, required=required)),
         nothing=None,
         name="slurm-node",
-        interval=lambda known: _ABSENT_EVERY if known is None else _NODE_EVERY,
-        longest=_NODE_LONGEST,
+        interval=lambda known: _ABSENT_INTERVAL_SECONDS if known is None else _NODE_INTERVAL_SECONDS,
+        longest=_MAX_NODE_SECONDS,
     )
 
 

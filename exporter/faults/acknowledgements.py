@@ -14,7 +14,7 @@ from exporter.faults.model import Acknowledgement, FaultKind, parse_date
 from exporter.faults.state_file import RECORD_ERRORS, StateError
 
 NAME = "acknowledged.jsonl"
-_LARGEST = 1 << 20
+_MAX_BYTES = 1 << 20
 _LONGEST = 200
 
 
@@ -49,8 +49,8 @@ def _last_lines(descriptor: int, owners: Collection[int]) -> bytes | None:
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_uid not in owners or found.st_mode & 0o022:
         return None
-    start = max(0, found.st_size - _LARGEST)
-    content = os.pread(descriptor, _LARGEST, start)
+    start = max(0, found.st_size - _MAX_BYTES)
+    content = os.pread(descriptor, _MAX_BYTES, start)
     return content.partition(b"\n")[2] if start else content
 
 

@@ -400,7 +400,7 @@ def _still_accepted(accepted: frozenset[tuple[str, str]], observation: Observati
     return accepted - over
 
 
-_TOGETHER = 600.0
+_TOGETHER_SECONDS = 600.0
 """Seconds within which all GPUs are reset where it is one reset, and not each by itself for a reason of its own."""
 
 
@@ -431,6 +431,6 @@ def _last_common_reset(devices: Mapping[str, GpuRecord], observation: Observatio
     """
     known = [devices[seen.uuid] for seen in observation.gpus if seen.uuid in devices]
     resets = [each.last_reset for each in known if each.expected]
-    if not observation.driver or not resets or max(resets) - min(resets) > _TOGETHER:
+    if not observation.driver or not resets or max(resets) - min(resets) > _TOGETHER_SECONDS:
         return None
     return min(resets)

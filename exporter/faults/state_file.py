@@ -326,9 +326,9 @@ def write_state(path: Path, state: FaultState) -> None:
 
 log = logging.getLogger(__name__)
 
-_SAVE_EVERY = 300.0
+_SAVE_SECONDS = 300.0
 """Seconds after which changed counter values alone are saved; faults are saved at once."""
-_TRY_EVERY = 30.0
+_RETRY_SECONDS = 30.0
 """Seconds after which a save that failed is tried again."""
 
 
@@ -347,7 +347,7 @@ class Saver:
 
     def offer_state(self, state: FaultState, monotonic: MonotonicTime, *, urgent: bool) -> None:
         """Save it soon where something `urgent` changed or long enough ago; else a later one."""
-        if urgent or monotonic - self._saved >= (_TRY_EVERY if self.success is False else _SAVE_EVERY):
+        if urgent or monotonic - self._saved >= (_RETRY_SECONDS if self.success is False else _SAVE_SECONDS):
             self._saved = monotonic
             with self._wake:
                 self._next = state

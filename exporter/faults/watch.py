@@ -83,9 +83,9 @@ def observed_gpu(  # noqa: PLR0913 - what is known of a GPU
 log = logging.getLogger(__name__)
 
 NAME = "faults.json"
-_EVERY = 5.0
+_OBSERVE_SECONDS = 5.0
 """Seconds between two observations: their files are read no more often."""
-_EXPECTED_EVERY = 60.0
+_EXPECTED_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class FaultTracker:
         return self._site.limits
 
     def is_due(self, monotonic: MonotonicTime) -> bool:
-        return monotonic - self._observed_at >= _EVERY
+        return monotonic - self._observed_at >= _OBSERVE_SECONDS
 
     def observe(  # noqa: PLR0913 - what a cycle found
         self,
@@ -274,7 +274,7 @@ def _load_state(path: Path, *, read_only: bool) -> tuple[FaultState, str]:
 def _read_files(site: FaultWatchConfig, before: _SiteFiles, now: MonotonicTime) -> _SiteFiles:
     """Return what the files hold now. The numbers of GPUs are read once a minute."""
     counts, counted_at = before.counts, before.counted_at
-    if now - counted_at >= _EXPECTED_EVERY:
+    if now - counted_at >= _EXPECTED_SECONDS:
         kubernetes = {"kubernetes": site.kubernetes.answer.value.gpus} if site.kubernetes else {}
         expected = {**site.expected(), **kubernetes}
         counts, counted_at = {source: count for source, count in expected.items() if count}, now

@@ -14,7 +14,7 @@ from exporter.faults.rule import Finding, Verdict, from_blocks, merge_findings
 from exporter.ledger.palette import STYLES, page_colours, stack_order, style_of
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.web.config import WebConfig
-from exporter.web.history import SPAN, GpuHistory
+from exporter.web.history import SPAN_SECONDS, GpuHistory
 
 VERDICTS: Mapping[Verdict, str] = {
     Verdict.OK: "var(--good)",
@@ -53,10 +53,10 @@ def line(label: str, points: Sequence[tuple[UnixTime, float | None]], top: float
         return ""
     drawn, pen = "", "M"
     for time, value in points:
-        if value is None or time < now - SPAN:
+        if value is None or time < now - SPAN_SECONDS:
             pen = "M"
             continue
-        x = (time - now + SPAN) / SPAN * _WIDTH
+        x = (time - now + SPAN_SECONDS) / SPAN_SECONDS * _WIDTH
         y = _HEIGHT - 2 - min(max(value / top, 0.0), 1.0) * (_HEIGHT - 4)
         drawn += f"{pen}{x:.1f} {y:.1f}"
         pen = "L"
@@ -96,7 +96,7 @@ def ordered(states: Mapping[str, float]) -> list[str]:
 
 
 def period(seconds: float) -> str:
-    return "last hour" if seconds >= SPAN - 180 else f"last {duration(seconds)}"
+    return "last hour" if seconds >= SPAN_SECONDS - 180 else f"last {duration(seconds)}"
 
 
 def duration(seconds: float) -> str:

@@ -60,7 +60,7 @@ examples:
     common=("Check", "Slurm", "Input"),
 )
 _UNKNOWN = int(Verdict.UNKNOWN)
-_LONGEST_READ = 60.0
+_MAX_READ_SECONDS = 60.0
 """Seconds one read of the driver may take, however long the stage is."""
 _PAUSE = 1.0
 """Seconds between two searches for processes that are still ending."""
@@ -147,7 +147,7 @@ def _await_empty(config: CheckConfig, stage: Stage, end: MonotonicTime) -> Repor
         began = monotonic_time()
         report = _check_once(config, stage, end - began)
         if report is None:
-            return last or _hang_report(f"no answer within {min(end - began, _LONGEST_READ):.3g} s")
+            return last or _hang_report(f"no answer within {min(end - began, _MAX_READ_SECONDS):.3g} s")
         took = monotonic_time() - began
         ends = stage.emptied and not config.daemon.input.capture  # what was recorded does not end
         waits = ends and {finding.rule for finding in report.findings} & AFTER_A_JOB
@@ -184,7 +184,7 @@ def _check_once(config: CheckConfig, stage: Stage, seconds: float) -> Report | N
         host = cast("Simulation", driver).host()
     collectors = daemon.collectors.enabled
     kmsg = None if driver.simulated else daemon.paths.kmsg
-    deadline = min(seconds, _LONGEST_READ)
+    deadline = min(seconds, _MAX_READ_SECONDS)
     faults = FaultTracker(assembly.fault_site(daemon, driver, read_only=True))
     try:
         found = in_child_process(lambda: read_node(driver, host, collectors, kmsg, deadline, faults), deadline)

@@ -111,7 +111,7 @@ def test_of_a_long_file_the_end_is_read(tmp_path: Path, monkeypatch: pytest.Monk
     for number in range(20):
         acknowledge.append(tmp_path, replace(SAID, why=f"try {number}"))
     size = (tmp_path / acknowledgements.NAME).stat().st_size
-    monkeypatch.setattr(acknowledgements, "_LARGEST", size // 20 * 3)
+    monkeypatch.setattr(acknowledgements, "_MAX_BYTES", size // 20 * 3)
 
     assert [said.why for said in acknowledgements.read_acknowledgements(tmp_path).entries][-2:] == ["try 18", "try 19"]
     assert len(acknowledgements.read_acknowledgements(tmp_path).entries) < 4
