@@ -23,12 +23,12 @@ ORDER = DAEMON + TOOLS
 
 MAX_LINES = {
     "core": 1020, "config": 915, "driver": 2845, "host": 2690, "collectors": 2835, "attribution": 7380,
-    "progress": 1205, "ledger": 3050, "accounting": 1025, "faults": 2970, "sampling": 3760, "exposition": 190,
-    "web": 2245, "daemon": 950,
+    "progress": 1205, "ledger": 3050, "accounting": 1025, "faults": 2970, "sampling": 3720, "exposition": 190,
+    "web": 2245, "daemon": 990,
     "tools/simulator": 2735, "tools/capture": 715, "tools/report": 5880, "tools/check": 1100, "tools/reference": 760,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
-MAX_MODULES = 266
+MAX_MODULES = 265
 MAX_FLOORS = 9
 """Floors of the daemon and its tools."""
 MAX_FILE_LINES = 400

@@ -21,7 +21,7 @@ from exporter.config.kinds import near_miss
 from exporter.config.option import ConfigError, values_of
 from exporter.core.clock import RunningClock
 from exporter.core.threads import Threads
-from exporter.daemon.config import DaemonConfig, warn_ignored_options
+from exporter.daemon.config import STALE_SECONDS, DaemonConfig, SamplingConfig, warn_ignored_options
 from exporter.driver.interface import Driver
 from exporter.faults.config import StateConfig
 from exporter.faults.expected import SlurmNode, boot_id, slurm_gpus, slurm_maintenance
@@ -31,7 +31,6 @@ from exporter.host.process import UserNames
 from exporter.host.text import exists
 from exporter.progress.reader import ProgressReader
 from exporter.sampling.accounting import Accounting, AccountingOptions
-from exporter.sampling.config import STALE_SECONDS, SamplingConfig
 from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.families import families
 from exporter.sampling.host_view import Host, HostDeadline, Simulation
