@@ -23,12 +23,12 @@ ORDER = DAEMON + TOOLS
 
 MAX_LINES = {
     "core": 1020, "config": 915, "driver": 2845, "host": 2690, "collectors": 2835, "attribution": 7380,
-    "progress": 1205, "ledger": 3050, "accounting": 1025, "faults": 2970, "sampling": 3760, "exposition": 190,
-    "web": 2245, "daemon": 950,
+    "progress": 1205, "ledger": 3050, "accounting": 1025, "faults": 2970, "sampling": 3720, "exposition": 190,
+    "web": 2245, "daemon": 990,
     "tools/simulator": 2735, "tools/capture": 715, "tools/report": 5880, "tools/check": 1100, "tools/reference": 760,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
-MAX_MODULES = 266
+MAX_MODULES = 265
 MAX_FLOORS = 9
 """Floors of the daemon and its tools."""
 MAX_FILE_LINES = 400
@@ -36,7 +36,7 @@ MAX_FILE_LINES = 400
 
 MAX_HELPER_STATEMENTS = 3
 KEPT_HELPERS = {
-    "power.py": "_integrated",  # a formula
+    "power.py": "_integrate_power",  # a formula
     "usage.py": "_energy_part",  # a formula
     "accounting.py": "_in_question",  # a rule with its constants, of a caller that is long enough
     "command.py": "_serve_metrics",  # its caller has as many statements as ruff allows

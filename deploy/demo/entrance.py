@@ -14,7 +14,7 @@ from deploy.demo.grafana import URL as GRAFANA
 from deploy.demo.inbox import Message
 from deploy.demo.prometheus import Prometheus, QueryError, Sample
 from deploy.prometheus.states import BUSY, LOST, regex
-from exporter.ledger.palette import STYLES, stacked, style_of
+from exporter.ledger.palette import STYLES, stack_order, style_of
 from exporter.ledger.states import BY_STATE
 
 _WINDOW = "1m"
@@ -128,7 +128,7 @@ def _where(prometheus: Prometheus) -> str:
     total = sum(by_state.values())
     if not total:
         return "<p>The first numbers come in a few seconds.</p>"
-    shown_states = [state for state in stacked(STYLES) if by_state.get(state, 0.0) >= _LEAST]
+    shown_states = [state for state in stack_order(STYLES) if by_state.get(state, 0.0) >= _LEAST]
     order = [(style_of(state), BY_STATE[state], by_state[state]) for state in shown_states]
     bar = "".join(
         f'<i style="width:{gpus / total:.2%};background:{shown.colour}" title="{escape(rule.meaning)}"></i>'

@@ -11,7 +11,7 @@ from deploy.prometheus.alerts_incident import INCIDENT
 from deploy.prometheus.alerts_waste import OWNER_WASTE
 from deploy.prometheus.declaration import Alert, Audience
 from deploy.prometheus.recordings_alert import OWNER_WASTE_TIME
-from exporter.faults.rules import NAMES, pages
+from exporter.faults.rules import NAMES, runbooks_of
 
 _NODE = "var-cluster=$cluster&var-instance=$instance"
 _LABEL = re.compile(r"[$](?!__all)([a-z_]+)")
@@ -73,7 +73,7 @@ def _word(value: str) -> str:
 
 def rules(alert: Alert) -> tuple[str, ...]:
     """Rules of the check that lead to the same page."""
-    return tuple(name for name in NAMES if alert.runbook in pages(name))
+    return tuple(name for name in NAMES if alert.runbook in runbooks_of(name))
 
 
 def text(alert: Alert) -> str:

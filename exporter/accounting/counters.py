@@ -27,7 +27,7 @@ class Sums:
     used: float = 0.0
     joules: float = 0.0
 
-    def add(self, amount: Amount, part: float = 1.0) -> None:
+    def add_part(self, amount: Amount, part: float = 1.0) -> None:
         """Add a part of the amount."""
         for state, seconds in amount.states.items():
             self.states[state] = self.states.get(state, 0.0) + seconds * part
@@ -64,16 +64,16 @@ class OwnerCounters:
         self.merged = set[CounterKey]()
         """Owners that are counted as `other`, by the labels that they would have."""
 
-    def add(self, owner: Owner, kind: Kind, place: Place, amount: Amount, now: float) -> None:
-        life = self._life(owner, kind, place, amount.states, now)
+    def add_amount(self, owner: Owner, kind: Kind, place: Place, amount: Amount, now: float) -> None:
+        life = self._life_of(owner, kind, place, amount.states, now)
         life.last = max(life.last, now)
-        life.sums.add(amount)
+        life.sums.add_part(amount)
 
-    def began(self, owner: Owner, kind: Kind, place: Place, now: float) -> None:
+    def count_allocation(self, owner: Owner, kind: Kind, place: Place, now: float) -> None:
         """Count one allocation."""
-        self._life(owner, kind, place, {}, now).allocations += 1
+        self._life_of(owner, kind, place, {}, now).allocations += 1
 
-    def rows(self) -> tuple[CounterRow, ...]:
+    def counter_rows(self) -> tuple[CounterRow, ...]:
         return tuple(
             [
                 CounterRow(key, life.since, life.last, life.allocations, life.sums.amount)
@@ -81,21 +81,21 @@ class OwnerCounters:
             ]
         )
 
-    def prune(self, now: float) -> None:
+    def forget_owners(self, now: float) -> None:
         """Forget owners without an allocation for a day: they come back as another life."""
         kept = {key: life for key, life in self._lives.items() if now - life.last <= RETENTION_SECONDS}
         if len(kept) < len(self._lives):
             self._lives = kept
             self.merged.clear()
 
-    def _life(self, owner: Owner, kind: Kind, place: Place, states: Mapping[str, float], now: float) -> _Life:
+    def _life_of(self, owner: Owner, kind: Kind, place: Place, states: Mapping[str, float], now: float) -> _Life:
         key = CounterKey(
             owner.kind, owner.namespace, owner.account, owner.user, kind.priority, "", kind.work_class, *place
         )
         life = self._lives.get(key)
         new = states.keys() if life is None else states.keys() - life.sums.states.keys()
         added = len(new) + (_FIXED_SERIES if life is None else 0)
-        if added and self._series() + added > self._limit - _RESERVED_SERIES and owner != NOBODY:
+        if added and self._count_series() + added > self._limit - _RESERVED_SERIES and owner != NOBODY:
             self.merged.add(key)
             key = CounterKey(owner=OTHER, model=place.model)
             life = self._lives.get(key)
@@ -103,5 +103,5 @@ class OwnerCounters:
             life = self._lives[key] = _Life(int(now), now, 0, Sums())
         return life
 
-    def _series(self) -> int:
+    def _count_series(self) -> int:
         return sum([_FIXED_SERIES + len(life.sums.states) for life in self._lives.values()])

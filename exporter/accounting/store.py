@@ -47,17 +47,17 @@ class AccountingStore:
         self._path = path
         self._now = now
         try:
-            self._database = self._opened()
+            self._database = self._open_database()
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
             _set_aside(path, _DAMAGED)
-            self._database = self._opened()
+            self._database = self._open_database()
 
     def close(self) -> None:
         self._database.close()
 
-    def load(self) -> Stored:
+    def load_recent(self) -> Stored:
         """Return what the tracker needs to go on: allocations of the last day, with their last hours."""
         store, born = self._database.execute("SELECT id, born FROM store").fetchone()
         oldest = self._now - _DAY_SECONDS
@@ -82,22 +82,22 @@ class AccountingStore:
             ),
         )
 
-    def write(self, batch: Batch) -> None:
+    def write_batch(self, batch: Batch) -> None:
         """Write all of the batch or nothing. Each row that changed gets the next numbers."""
         if not exists(self._path):
-            self._restore()
+            self._restore_file()
         database = self._database
         database.execute("BEGIN IMMEDIATE")
         try:
             (seq,) = database.execute("SELECT coalesce(max(seq), 0) FROM hours").fetchone()
             database.executemany(
                 'INSERT OR REPLACE INTO allocations (id, start, "end", facts) VALUES (?, ?, ?, ?)',
-                [(each.id, each.start, each.end, facts(each)) for each in batch.allocations.values()],
+                [(each.id, each.start, each.end, encode_facts(each)) for each in batch.allocations.values()],
             )
             database.executemany(
                 "INSERT OR REPLACE INTO hours VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (*row.key, seq + number, row.until, row.amount.used, row.amount.joules, _json(row.amount.states))
+                    (*row.key, seq + number, row.until, row.amount.used, row.amount.joules, _to_json(row.amount.states))
                     for number, row in enumerate(batch.hours.values(), 1)
                 ],
             )
@@ -106,7 +106,7 @@ class AccountingStore:
                 "INSERT INTO counters VALUES (?, ?, ?, ?, ?, ?, ?)",
                 [
                     (json.dumps(row.key), row.since, row.last, row.allocations, row.amount.used, row.amount.joules,
-                     _json(row.amount.states))
+                     _to_json(row.amount.states))
                     for row in batch.counters
                 ],
             )  # fmt: skip
@@ -116,7 +116,7 @@ class AccountingStore:
                 database.execute("ROLLBACK")
             raise
 
-    def forget(self, before: float) -> None:
+    def delete_before(self, before: float) -> None:
         """Delete the hours before that, and allocations that ended before."""
         database = self._database
         database.execute("BEGIN IMMEDIATE")
@@ -124,15 +124,15 @@ class AccountingStore:
         database.execute('DELETE FROM allocations WHERE "end" < ?', (before,))
         database.execute("COMMIT")
 
-    def _restore(self) -> None:
+    def _restore_file(self) -> None:
         """Write the content of a removed file, which is there as long as it is open, to a new one."""
         with contextlib.closing(sqlite3.connect(":memory:")) as content:
             self._database.backup(content)
             self._database.close()  # removes its log by name, which must not be that of the new file
-            self._database = self._opened()
+            self._database = self._open_database()
             content.backup(self._database)
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open_database(self) -> sqlite3.Connection:
         with contextlib.suppress(FileExistsError):
             os.close(new_file(self._path, 0o640))
         database = sqlite3.connect(self._path, timeout=5.0, isolation_level=None, check_same_thread=False)
@@ -141,7 +141,7 @@ class AccountingStore:
             if version not in (0, VERSION):
                 database.close()
                 _set_aside(self._path, _OTHER_VERSION)
-                return self._opened()
+                return self._open_database()
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = NORMAL")
             database.executescript(_SCHEMA)
@@ -184,12 +184,12 @@ MAX_ROWS = 1000
 
 def rows_after(path: Path, node: str, seq: int) -> bytes:
     """Return the next rows after that number as JSON, for the accounting service. Raises sqlite3.Error, OSError."""
-    return _json({"node": node, **read_after(path, seq, MAX_ROWS)}).encode()
+    return _to_json({"node": node, **read_after(path, seq, MAX_ROWS)}).encode()
 
 
-def facts(allocation: Allocation) -> str:
+def encode_facts(allocation: Allocation) -> str:
     """Return what describes the allocation as JSON."""
-    return _json({
+    return _to_json({
         "owner": list(allocation.owner), "reported_start": allocation.reported_start, "gpus": allocation.gpus,
         "devices": allocation.devices, "details": allocation.details,
     })  # fmt: skip
@@ -210,7 +210,7 @@ def allocation_of(row: tuple[str, float, float | None, str]) -> Allocation:
     )
 
 
-def _json(value: object) -> str:
+def _to_json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 

@@ -59,7 +59,7 @@ class AllocationTracker:
     def __init__(self, stored: Stored, counters: OwnerCounters | None = None) -> None:
         self._born = stored.born
         self._counters = counters or OwnerCounters(tuple(stored.counters))
-        self._entries = dict(_restored(stored))
+        self._entries = dict(_restore_entries(stored))
         self._changed: dict[str, _Entry] = {}
         self._cycle = 0
         self._started: MonotonicTime | None = None
@@ -71,49 +71,49 @@ class AllocationTracker:
         """Number of owners counted as `other`."""
         return len(self._counters.merged)
 
-    def update(self, cycle: Cycle) -> Batch | None:
+    def account_cycle(self, cycle: Cycle) -> Batch | None:
         """Account for one cycle. Return what to write: at each end, else every ten seconds."""
         self._cycle += 1
         if self._started is None:
             self._started = cycle.at.monotonic
         for owner, rows in _by_owner(cycle.usage).items():
-            self._account(owner, rows, cycle)
-        self._close(cycle)
+            self._account_owner(owner, rows, cycle)
+        self._end_unseen(cycle)
         if not self._urgent and cycle.at.monotonic - self._written < WRITE_SECONDS:
             return None
         self._urgent, self._written = False, cycle.at.monotonic
-        self._counters.prune(float(cycle.at.unix))
-        return self._batch(float(cycle.at.unix))
+        self._counters.forget_owners(float(cycle.at.unix))
+        return self._take_batch(float(cycle.at.unix))
 
-    def finish(self, now: float) -> Batch:
+    def last_batch(self, now: float) -> Batch:
         """Return the last batch of this process."""
-        return self._batch(now)
+        return self._take_batch(now)
 
-    def _account(self, owner: Owner, rows: Collection[Usage], cycle: Cycle) -> None:
+    def _account_owner(self, owner: Owner, rows: Collection[Usage], cycle: Cycle) -> None:
         now = float(cycle.at.unix)
         info = cycle.ownership.info.get(owner, WorkloadInfo())
         kind = Kind(info.qos, cycle.classes.get(owner, ""))
-        entry = self._entry(owner, info, kind, cycle)
+        entry = self._find_entry(owner, info, kind, cycle)
         entry.kind = kind
         seen = entry.cycle == self._cycle - 1
         begin = now - cycle.seconds
         first = entry.until if not seen and entry.until > begin else begin
-        entry.gpus = _gpus(rows, cycle.models)
-        entry.allocation = _described(entry, owner, info, rows)
+        entry.gpus = _gpus_by_place(rows, cycle.models)
+        entry.allocation = _describe_allocation(entry, owner, info, rows)
         if not seen:
-            self._unseen(entry, min(begin, now))
+            self._account_unseen(entry, min(begin, now))
         part = (now - first) / cycle.seconds if cycle.seconds > 0 else 0.0
         for row in rows:
             place = Place(cycle.models.get(row.gpu, ""), row.profile)
             seconds = cycle.seconds * part
             states = {state: ratio * seconds for state, ratio in row.states.items() if ratio and seconds}
-            self._add(entry, place, first, now, Amount(states, row.used, row.joules))
+            self._add_hours(entry, place, first, now, Amount(states, row.used, row.joules))
         entry.until, entry.cycle = now, self._cycle
         self._changed[entry.allocation.id] = entry
 
-    def _entry(self, owner: Owner, info: WorkloadInfo, kind: Kind, cycle: Cycle) -> _Entry:
+    def _find_entry(self, owner: Owner, info: WorkloadInfo, kind: Kind, cycle: Cycle) -> _Entry:
         """Return the allocation of the owner: the known one, unless its source reports a later start."""
-        now, known = float(cycle.at.unix), self._entries.get(_identity(owner))
+        now, known = float(cycle.at.unix), self._entries.get(_identity_of(owner))
         start = None if info.start_time is None else float(info.start_time)
         # Rows of an hour that is over are final: where the clock is set back to it, another allocation begins.
         set_back = known is not None and now // HOUR_SECONDS < known.until // HOUR_SECONDS
@@ -123,16 +123,16 @@ class AllocationTracker:
             known.allocation = replace(known.allocation, end=None)
             return known
         if known is not None and known.allocation.end is None:
-            self._end(known, known.until if set_back else min(known.until, start or known.until))
+            self._end_allocation(known, known.until if set_back else min(known.until, start or known.until))
         begin = now - cycle.seconds
         reported = start is not None and owner != NOBODY and not set_back
         began = min(max(start or 0.0, self._born), now) if reported else begin
-        name = hashlib.sha256("\0".join(_identity(owner)).encode(errors="replace")).hexdigest()[:12]
+        name = hashlib.sha256("\0".join(_identity_of(owner)).encode(errors="replace")).hexdigest()[:12]
         allocation = Allocation(f"{began:.3f}-{name}", owner, began, reported_start=start)
-        entry = self._entries[_identity(owner)] = _Entry(allocation, kind, began)
+        entry = self._entries[_identity_of(owner)] = _Entry(allocation, kind, began)
         if owner != NOBODY:
             first = next(row for row in cycle.usage if row.owner == owner)
-            self._counters.began(owner, kind, Place(cycle.models.get(first.gpu, ""), first.profile), now)
+            self._counters.count_allocation(owner, kind, Place(cycle.models.get(first.gpu, ""), first.profile), now)
             self._urgent = True
         return entry
 
@@ -144,16 +144,16 @@ class AllocationTracker:
             return known.cycle == self._cycle - 1 and known.allocation.end is None
         return start - before <= _SAME_START_SECONDS or start < known.until - max(seconds, 1.0)
 
-    def _unseen(self, entry: _Entry, until: float) -> None:
+    def _account_unseen(self, entry: _Entry, until: float) -> None:
         """Account for the time in which it was allocated, but not seen: nobody observed the GPUs."""
         if entry.allocation.owner != NOBODY:
             for place, gpus in entry.gpus.items():
                 seconds = gpus * max(0.0, until - entry.until)
                 if seconds:
-                    self._add(entry, place, entry.until, until, Amount({_UNOBSERVED: seconds}))
+                    self._add_hours(entry, place, entry.until, until, Amount({_UNOBSERVED: seconds}))
         entry.until = max(entry.until, until)
 
-    def _close(self, cycle: Cycle) -> None:
+    def _end_unseen(self, cycle: Cycle) -> None:
         """End what is not seen any more."""
         now = float(cycle.at.unix)
         restoring = self._started is not None and cycle.at.monotonic - self._started < RESTORE_SECONDS
@@ -169,28 +169,28 @@ class AllocationTracker:
             if entry.cycle < 0 and end is None and restoring:
                 continue
             if end is not None:
-                self._end(entry, min(max(float(end), entry.until), now))
+                self._end_allocation(entry, min(max(float(end), entry.until), now))
             elif entry.cycle < 0 or allocation.reported_start is None:
-                self._end(entry, entry.until)
+                self._end_allocation(entry, entry.until)
             else:  # between the last cycle with it and the first without
-                self._end(entry, entry.until + min(cycle.seconds, max(0.0, now - entry.until)) / 2)
+                self._end_allocation(entry, entry.until + min(cycle.seconds, max(0.0, now - entry.until)) / 2)
 
-    def _end(self, entry: _Entry, end: float) -> None:
-        self._unseen(entry, end)
+    def _end_allocation(self, entry: _Entry, end: float) -> None:
+        self._account_unseen(entry, end)
         entry.allocation = replace(entry.allocation, end=end)
         self._changed[entry.allocation.id] = entry
         self._urgent = True
 
-    def _add(self, entry: _Entry, place: Place, begin: float, end: float, amount: Amount) -> None:
+    def _add_hours(self, entry: _Entry, place: Place, begin: float, end: float, amount: Amount) -> None:
         """Add what was got from `begin` to `end`, each hour its part."""
-        self._counters.add(entry.allocation.owner, entry.kind, place, amount, end)
+        self._counters.add_amount(entry.allocation.owner, entry.kind, place, amount, end)
         for hour, part in hours_between(begin, end):
             key = HourKey(entry.allocation.id, hour, *place)
             sums, _ = entry.hours.setdefault(key, (Sums(), 0.0))
-            sums.add(amount, part)
+            sums.add_part(amount, part)
             entry.hours[key] = (sums, min(end, (hour + 1) * HOUR_SECONDS))
 
-    def _batch(self, now: float) -> Batch:
+    def _take_batch(self, now: float) -> Batch:
         hours: dict[HourKey, HourRow] = {}
         for entry in self._changed.values():
             for key, (sums, until) in entry.hours.items():
@@ -199,10 +199,10 @@ class AllocationTracker:
             entry.hours = {key: each for key, each in entry.hours.items() if key.hour >= current}
         allocations = {name: entry.allocation for name, entry in self._changed.items()}
         self._changed = {}
-        return Batch(now, allocations, hours, self._counters.rows())
+        return Batch(now, allocations, hours, self._counters.counter_rows())
 
 
-def _restored(stored: Stored) -> Iterator[tuple[Identity, _Entry]]:
+def _restore_entries(stored: Stored) -> Iterator[tuple[Identity, _Entry]]:
     hours: dict[str, list[HourRow]] = {}
     for row in stored.hours:
         hours.setdefault(row.key.allocation, []).append(row)
@@ -219,10 +219,10 @@ def _restored(stored: Stored) -> Iterator[tuple[Identity, _Entry]]:
         seconds = {Place(row.key.model, row.key.profile): sum(row.amount.states.values()) for row in own}
         total = sum(seconds.values())
         entry.gpus = {place: each.gpus * part / total for place, part in seconds.items() if total}
-        yield _identity(each.owner), entry
+        yield _identity_of(each.owner), entry
 
 
-def _identity(owner: Owner) -> Identity:
+def _identity_of(owner: Owner) -> Identity:
     """Return what stays the same while labels are still being learnt."""
     return (owner.kind, owner.workload, owner.namespace, owner.pod, owner.container, owner.slurm_job)
 
@@ -234,7 +234,7 @@ def _by_owner(usage: Iterable[Usage]) -> Mapping[Owner, list[Usage]]:
     return found
 
 
-def _gpus(rows: Iterable[Usage], models: Mapping[str, str]) -> dict[Place, float]:
+def _gpus_by_place(rows: Iterable[Usage], models: Mapping[str, str]) -> dict[Place, float]:
     found: dict[Place, float] = {}
     for row in rows:
         place = Place(models.get(row.gpu, ""), row.profile)
@@ -242,7 +242,7 @@ def _gpus(rows: Iterable[Usage], models: Mapping[str, str]) -> dict[Place, float
     return found
 
 
-def _described(entry: _Entry, owner: Owner, info: WorkloadInfo, rows: Collection[Usage]) -> Allocation:
+def _describe_allocation(entry: _Entry, owner: Owner, info: WorkloadInfo, rows: Collection[Usage]) -> Allocation:
     """Return the allocation with what is known of it now; what was known before stays."""
     before = entry.allocation
     if owner == NOBODY:

@@ -32,7 +32,7 @@ LATE_SECONDS = 60.0
 """Age of the last write from which on counters are published that are not on disk."""
 RETENTION_SECONDS = 7 * 86400.0
 """Seconds that ended allocations stay for the accounting service to collect them."""
-_FORGET_EVERY = 3600.0
+_FORGET_INTERVAL_SECONDS = 3600.0
 
 
 class Writer:
@@ -65,14 +65,14 @@ class Writer:
         self._forgot: MonotonicTime | None = None
         self._dropped = 0
         now = float(unix())
-        self.stored = self._load(now) or Stored(memory_id, now)
+        self.stored = self._load_stored(now) or Stored(memory_id, now)
         self._written = tuple(self.stored.counters)
 
     def start(self, threads: Threads) -> None:
         if self._path:
             threads.start("accounting", self.run)
 
-    def offer(self, batch: Batch) -> None:
+    def offer_batch(self, batch: Batch) -> None:
         """Queue a batch. Never waits for the disk."""
         with self._wake:
             self._offered = tuple(batch.counters)
@@ -126,23 +126,23 @@ class Writer:
         if self._path is None or not (batch.hours or batch.allocations):
             return
         try:
-            self._write(self._path, batch)
+            self._write_batch(self._path, batch)
         except STORE_ERRORS as error:
-            self._failed(batch, error)
+            self._keep_failed(batch, error)
         else:
             with self._wake:
                 self._written, self._success, self._at = tuple(batch.counters), True, self._clock()
 
-    def _write(self, path: Path, batch: Batch) -> None:
+    def _write_batch(self, path: Path, batch: Batch) -> None:
         if self._store is None:
             self._store = self._open_store(path, float(self._unix()))
-        self._store.write(batch)
+        self._store.write_batch(batch)
         now = self._clock()
-        if self._forgot is None or now - self._forgot >= _FORGET_EVERY:
+        if self._forgot is None or now - self._forgot >= _FORGET_INTERVAL_SECONDS:
             self._forgot = now
-            self._store.forget(float(self._unix()) - RETENTION_SECONDS)
+            self._store.delete_before(float(self._unix()) - RETENTION_SECONDS)
 
-    def _failed(self, batch: Batch, error: Exception) -> None:
+    def _keep_failed(self, batch: Batch, error: Exception) -> None:
         if self._success is not False:
             log.warning("accounting is not written (--state.dir): %s", error)
         if self._store is not None:
@@ -153,19 +153,19 @@ class Writer:
             self._allocations = {**batch.allocations, **self._allocations}
             self._hours = {**batch.hours, **self._hours}
 
-    def _load(self, now: float) -> Stored | None:
+    def _load_stored(self, now: float) -> Stored | None:
         """Return what the file has. A file that cannot be opened now is tried again with each write."""
         if self._path is None:
             return None
         try:
             self._store = self._open_store(self._path, now)
-            return self._store.load()
+            return self._store.load_recent()
         except STORE_ERRORS:
             return None  # the first write fails as well, and is logged
 
 
 class NodeAccounting:
-    """`update` belongs to the thread of the cycles."""
+    """`account_cycle` belongs to the thread of the cycles."""
 
     def __init__(self, path: Path | None, *, memory_id: str = "", unix: UnixClock = unix_time) -> None:
         """`path` None keeps the accounting in memory; `memory_id` is the id of its store then."""
@@ -177,15 +177,15 @@ class NodeAccounting:
         self._writer.start(threads)
 
     def stop(self) -> None:
-        self._writer.offer(self._tracker.finish(self._now))
+        self._writer.offer_batch(self._tracker.last_batch(self._now))
         self._writer.stop()
 
-    def update(self, cycle: Cycle) -> AccountingStatus:
+    def account_cycle(self, cycle: Cycle) -> AccountingStatus:
         """Account for one cycle, and return what is shown."""
         self._now = float(cycle.at.unix)
-        batch = self._tracker.update(cycle)
+        batch = self._tracker.account_cycle(cycle)
         if batch:
-            self._writer.offer(batch)
+            self._writer.offer_batch(batch)
         return AccountingStatus(
             self._writer.stored.id, self._writer.counters, self._writer.health, self._tracker.merged_owners
         )

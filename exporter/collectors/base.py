@@ -24,7 +24,7 @@ class Pace(float, enum.Enum):
     ONCE = float("inf")
 
 
-_EARLY = 0.95
+_EARLY_FRACTION = 0.95
 """A reading is due a little early, so that a cycle that starts a moment sooner does not skip a whole interval."""
 
 
@@ -79,7 +79,7 @@ class Collector(Generic[R]):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "counters", tuple(each for each in self.families if each.type is Type.COUNTER))
-        object.__setattr__(self, "period", self.pace.value * _EARLY)
+        object.__setattr__(self, "period", self.pace.value * _EARLY_FRACTION)
 
 
 AnyCollector = Collector[Any]
@@ -114,7 +114,7 @@ Field = tuple[int, int]
 
 ALL_LINKS = 0xFFFFFFFF
 
-_PROBE_AGAIN = 300.0
+_PROBE_INTERVAL_SECONDS = 300.0
 """Seconds until everything is asked again: what a GPU still starting up refused, it may have by then."""
 
 
@@ -138,7 +138,7 @@ def read_fields(device: Device, wanted: Iterable[Field], previous: Fields | None
 
     ECC and NVLink ids belong in batches of their own: mixed, they came back empty on GB200 (NVIDIA/DCGM#265).
     """
-    known = previous if previous and 0.0 <= tick.time - previous.probed < _PROBE_AGAIN else None
+    known = previous if previous and 0.0 <= tick.time - previous.probed < _PROBE_INTERVAL_SECONDS else None
     listed = known.supported if known else tuple(wanted)
     answers = (device.get("nvmlDeviceGetFieldValues", listed) if listed else None) or (None,) * len(listed)
     if known and answers == known.answers:

@@ -27,14 +27,14 @@ class Clocks:
     state: int | None
 
 
-def read(device: Device, previous: Clocks | None, tick: Tick) -> Clocks:
-    def maximum() -> Mapping[str, float]:
-        return _clocks(device, "nvmlDeviceGetMaxClockInfo")
+def read_clocks(device: Device, previous: Clocks | None, tick: Tick) -> Clocks:
+    def read_maxima() -> Mapping[str, float]:
+        return _read_domains(device, "nvmlDeviceGetMaxClockInfo")
 
     state = device.get("nvmlDeviceGetPerformanceState")
     clocks = Clocks(
-        now=_clocks(device, "nvmlDeviceGetClockInfo"),
-        maximum=read_when_due(previous.maximum if previous else None, Pace.SLOW, tick, maximum),
+        now=_read_domains(device, "nvmlDeviceGetClockInfo"),
+        maximum=read_when_due(previous.maximum if previous else None, Pace.SLOW, tick, read_maxima),
         state=None if state == nvml.NVML_PSTATE_UNKNOWN else state,
     )
     if not clocks.now and not clocks.maximum.value and clocks.state is None:
@@ -42,7 +42,7 @@ def read(device: Device, previous: Clocks | None, tick: Tick) -> Clocks:
     return clocks
 
 
-def _clocks(device: Device, function: str) -> Mapping[str, float]:
+def _read_domains(device: Device, function: str) -> Mapping[str, float]:
     answers = {domain: device.get(function, code) for domain, code in _DOMAINS.items()}
     return {domain: megahertz * 1e6 for domain, megahertz in answers.items() if megahertz is not None}
 
@@ -51,7 +51,7 @@ CLOCKS: Collector[Clocks] = Collector(
     name="clocks",
     help="Clocks and performance state. 5 driver calls every 5 s, 4 more every 30 s.",
     pace=Pace.FAST,
-    read=read,
+    read=read_clocks,
     families=(
         gauges("gpu_clock_hertz", "Clock frequency now.", Unit.HERTZ, by(lambda c: c.now.items()), ("domain",)),
         gauges("gpu_clock_max_hertz", "Highest clock frequency of the domain.", Unit.HERTZ, by(lambda c: c.maximum.value.items()), ("domain",)),

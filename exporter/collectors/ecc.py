@@ -52,21 +52,21 @@ class Ecc:
     fields: Fields
 
 
-def read(device: Device, previous: Ecc | None, tick: Tick) -> Ecc:
+def read_ecc(device: Device, previous: Ecc | None, tick: Tick) -> Ecc:
     wanted = [field for _, _, load, lifetime in _TOTALS for field in (load, lifetime)]
     ids = [(field, 0) for field in (*wanted, *(field for _, _, field in _LOCATIONS))]
     fields = read_fields(device, ids, previous.fields if previous else None, tick)
     since_load: dict[str, float | None] = {}
     lifetime: dict[str, float | None] = {}
     for type_, code, load_field, lifetime_field in _TOTALS:
-        since_load[type_] = _total(device, fields, load_field, code, nvml.NVML_VOLATILE_ECC)
-        lifetime[type_] = _total(device, fields, lifetime_field, code, nvml.NVML_AGGREGATE_ECC)
+        since_load[type_] = _read_total(device, fields, load_field, code, nvml.NVML_VOLATILE_ECC)
+        lifetime[type_] = _read_total(device, fields, lifetime_field, code, nvml.NVML_AGGREGATE_ECC)
     # The driver's verdict that so much SRAM has failed that the board is to be replaced; root may ask it.
     sram = device.get("nvmlDeviceGetSramEccErrorStatus")
     ecc = Ecc(
         since_load={type_: count for type_, count in since_load.items() if count is not None},
         lifetime={type_: count for type_, count in lifetime.items() if count is not None},
-        locations=_locations(device, fields),
+        locations=_read_locations(device, fields),
         sram_threshold_exceeded=None if sram is None else bool(sram.bThresholdExceeded),
         fields=fields,
     )
@@ -75,7 +75,7 @@ def read(device: Device, previous: Ecc | None, tick: Tick) -> Ecc:
     return ecc
 
 
-def _total(device: Device, fields: Fields, field: int, type_: int, counter: int) -> float | None:
+def _read_total(device: Device, fields: Fields, field: int, type_: int, counter: int) -> float | None:
     """Return the field where the GPU has it, also when it is refused for a moment: two sources are not to be mixed."""
     if (field, 0) in fields.supported:
         return fields.get(field)
@@ -83,7 +83,7 @@ def _total(device: Device, fields: Fields, field: int, type_: int, counter: int)
     return count
 
 
-def _locations(device: Device, fields: Fields) -> Mapping[tuple[str, str], float]:
+def _read_locations(device: Device, fields: Fields) -> Mapping[tuple[str, str], float]:
     """SRAM as a whole (Hopper and newer) has no field."""
     found = {
         (type_, location): count for type_, location, field in _LOCATIONS if (count := fields.get(field)) is not None
@@ -100,7 +100,7 @@ ECC: Collector[Ecc] = Collector(
     name="ecc",
     help="ECC errors. 4 driver calls every 30 s.",
     pace=Pace.SLOW,
-    read=read,
+    read=read_ecc,
     families=(
         counters("gpu_ecc_errors_total", "ECC errors since the driver was loaded, carried over resets of the GPU.", Unit.NONE, by(lambda e: e.since_load.items()), ("type",)),
         gauges("gpu_ecc_volatile_errors", "ECC errors as the driver counts them now: back to 0 after a reset of the GPU or a driver reload.", Unit.NONE, by(lambda e: e.since_load.items()), ("type",), shown=Shown.NONZERO),

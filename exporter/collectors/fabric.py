@@ -56,9 +56,9 @@ class Fabric:
 _UUID_DIGITS = 32
 
 
-def read(device: Device, previous: Fabric | None, _tick: Tick) -> Fabric:
+def read_fabric(device: Device, previous: Fabric | None, _tick: Tick) -> Fabric:
     info = device.get("nvmlDeviceGetGpuFabricInfoV")
-    seat = previous.place if previous else place(device)
+    seat = previous.place if previous else read_place(device)
     if info is None or not info.state:
         if seat == FabricPlace():
             raise UnsupportedError("not in a fabric")
@@ -72,14 +72,14 @@ def read(device: Device, previous: Fabric | None, _tick: Tick) -> Fabric:
         failed = {"join_failed": getattr(info, "status", _SUCCESS) not in (_SUCCESS, _NOT_SUPPORTED)}
     return Fabric(
         state=_STATES.get(info.state, "unknown"),
-        unhealthy={**failed, **unhealthy(getattr(info, "healthMask", 0))},
+        unhealthy={**failed, **decode_health_mask(getattr(info, "healthMask", 0))},
         cluster=cluster,
         clique=str(info.cliqueId) if cluster else "",
         place=seat,
     )
 
 
-def place(device: Device) -> FabricPlace:
+def read_place(device: Device) -> FabricPlace:
     """Return the place by the platform, else the module's number on its baseboard alone.
 
     Without a chassis (Hopper, virtual machines) the driver fills the rest of its place with numbers that mean nothing.
@@ -94,14 +94,14 @@ def place(device: Device) -> FabricPlace:
     return FabricPlace(module="" if module is None else str(module))
 
 
-def unhealthy(mask: int) -> Mapping[str, bool]:
+def decode_health_mask(mask: int) -> Mapping[str, bool]:
     found = {check: (mask >> shift) & 3 for check, shift in _CHECKS.items()}
     configuration = (mask >> _CONFIGURATION) & _CONFIGURATION_BITS
     wrong = {"incorrect_configuration": configuration != _CONFIGURATION_GOOD} if configuration else {}
     return {**{check: value == 1 for check, value in found.items() if value in (1, 2)}, **wrong}
 
 
-def _seat(fabric: Fabric) -> Iterable[Sample]:
+def _place_samples(fabric: Fabric) -> Iterable[Sample]:
     seat = fabric.place
     labels = (fabric.cluster, fabric.clique, seat.chassis, seat.slot, seat.tray, seat.host, seat.module)
     return (Sample(1, labels),) if any(labels) else ()
@@ -111,10 +111,10 @@ FABRIC: Collector[Fabric] = Collector(
     name="fabric",
     help="State of the NVLink fabric. 1 driver call every 30 s, and 2 once for the GPU's place.",
     pace=Pace.SLOW,
-    read=read,
+    read=read_fabric,
     families=(
         gauges("gpu_fabric_state", "Where the GPU is in joining the fabric: 1 for the state in the label.", Unit.NONE, by(lambda f: ((f.state, 1.0),) if f.state else ()), ("state",)),
         gauges("gpu_fabric_unhealthy", "Whether the fabric is unwell in this respect.", Unit.NONE, by(lambda f: ((check, float(bad)) for check, bad in f.unhealthy.items())), ("check",), shown=Shown.NONZERO),
-        info("gpu_fabric_info", "Place of the GPU: UUID of the NVLink cluster and clique within it, serial number of the chassis, slot, tray, host in the slot and module; a label is empty where the driver does not know it.", _seat, ("cluster_uuid", "clique_id", "chassis_serial", "slot", "tray", "host_id", "module")),
+        info("gpu_fabric_info", "Place of the GPU: UUID of the NVLink cluster and clique within it, serial number of the chassis, slot, tray, host in the slot and module; a label is empty where the driver does not know it.", _place_samples, ("cluster_uuid", "clique_id", "chassis_serial", "slot", "tray", "host_id", "module")),
     ),
 )  # fmt: skip

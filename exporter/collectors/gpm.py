@@ -47,7 +47,7 @@ class Activity:
     seconds: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
-def activity(before: Activity, values: Mapping[int, Any], seconds: float) -> Activity:
+def add_activity(before: Activity, values: Mapping[int, Any], seconds: float) -> Activity:
     """Add what GPM reports. A unit starts at 0 with its first answer.
 
     `seconds` is since the last good reading, which is what GPM reports of where it does not say: an answer that was
@@ -73,22 +73,22 @@ def covers_cycle(values: Mapping[int, Any], seconds: float) -> bool:
     return bool(values.get(GPM_SECONDS, seconds) <= _LONGER * seconds)
 
 
-def silent(before: Activity | None) -> Activity | None:
+def keep_totals(before: Activity | None) -> Activity | None:
     """Return what stays known while GPM is unreachable: the totals. None before its first reading."""
     return None if before is None else Activity({}, before.seconds)
 
 
-def finite(value: Any) -> float | None:
+def finite_or_none(value: Any) -> float | None:
     """GPM answers NaN where nothing ran in the window that it could divide by."""
     return float(value) if value is not None and math.isfinite(value) else None
 
 
 _MIB = 1024 * 1024
-_ASK_AGAIN = 300.0
+_RETRY_SECONDS = 300.0
 """Seconds until a GPU without GPM is asked again: leaving MIG mode brings it back."""
-_WRAP = 2.0**32
+_WRAP_BYTES = 2.0**32
 """Bytes at which the PCIe counters begin anew (measured: docs/dev/hardware.md)."""
-_LONGEST_WRAP = 5.0
+_MAX_WRAP_SECONDS = 5.0
 """Seconds between two readings up to which a counter that fell has wrapped; a GPU reset takes longer than that."""
 _MOST_PCIE = 1e12
 """Bytes per second that no PCIe link carries."""
@@ -158,78 +158,78 @@ class Gpm:
         return self.activity.ratios if self.activity else {}
 
 
-def read(device: Device, previous: Gpm | None, tick: Tick) -> Gpm:
+def read_gpm(device: Device, previous: Gpm | None, tick: Tick) -> Gpm:
     values, tried_at = None, previous.tried_at if previous else tick.time
-    if not previous or previous.activity is not None or not 0 <= tick.time - previous.tried_at < _ASK_AGAIN:
+    if not previous or previous.activity is not None or not 0 <= tick.time - previous.tried_at < _RETRY_SECONDS:
         values, tried_at = device.get("nvmlGpmMetricsGet", _GPM_IDS), tick.time
     before = (previous.activity if previous else None) or Activity()
     nvlink_fields = read_fields(device, _NVLINK_FIELDS, previous.nvlink.fields if previous else None, tick)
-    pcie = _pcie(device, values, previous.pcie if previous else None, tick)
-    nvlink = _traffic(NVLINK, nvlink_fields, values or {}, previous.nvlink.totals if previous else {}, tick.seconds)
+    pcie = _add_pcie(device, values, previous.pcie if previous else None, tick)
+    nvlink = _sum_paths(NVLINK, nvlink_fields, values or {}, previous.nvlink.totals if previous else {}, tick.seconds)
     if values is None and not pcie.totals and not nvlink.totals:
         raise UnsupportedError("neither GPM nor byte counters")
     units = previous.activity if previous else None
     if values is not None:
-        units = activity(before, values, tick.seconds)
+        units = add_activity(before, values, tick.seconds)
     if values is None or not covers_cycle(values, tick.seconds):
-        units = silent(units)
+        units = keep_totals(units)
     return Gpm(units, pcie, nvlink, tried_at)
 
 
-def _pcie(device: Device, values: Mapping[int, float] | None, before: Traffic | None, tick: Tick) -> Traffic:
+def _add_pcie(device: Device, values: Mapping[int, float] | None, before: Traffic | None, tick: Tick) -> Traffic:
     """Add what GPM reports; where it reports none, what the wrapping counters gained."""
     totals: Mapping[str, float] = before.totals if before else {}
     rates = {path.direction: rate for path in PCIE if (rate := _gpm_rate(path, values or {})) is not None}
     if values is not None and (rates or (before and before.fields is None)):
         seconds = values.get(GPM_SECONDS, tick.seconds) if before else 0.0
         rate = sum(rates.values()) if rates and covers_cycle(values, tick.seconds) else None
-        return Traffic(_added(totals, {direction: each * seconds for direction, each in rates.items()}), rate, None)
+        return Traffic(_add_gains(totals, {direction: each * seconds for direction, each in rates.items()}), rate, None)
     fields = read_fields(device, _PCIE_FIELDS, before.fields if before else None, tick)
-    return _counted(fields, totals, before.counts if before else {}, tick.seconds)
+    return _add_counted(fields, totals, before.counts if before else {}, tick.seconds)
 
 
-def _counted(fields: Fields, totals: Mapping[str, float], before: Mapping[str, float], seconds: float) -> Traffic:
+def _add_counted(fields: Fields, totals: Mapping[str, float], before: Mapping[str, float], seconds: float) -> Traffic:
     """Add what the counters gained since they were read `before`. A direction begins at 0."""
     found = {path.direction: fields.values.get(path.fields[0][0]) for path in PCIE}
     counts = {direction: count for direction, count in found.items() if count is not None}
     gains = {
-        direction: gained(before[direction], count, seconds) if direction in before else 0.0
+        direction: bytes_gained(before[direction], count, seconds) if direction in before else 0.0
         for direction, count in counts.items()
     }
     known = seconds > 0 and any(direction in before for direction in counts)
     return Traffic(
-        _added(totals, gains), sum(gains.values()) / seconds if known else None, fields, {**before, **counts}
+        _add_gains(totals, gains), sum(gains.values()) / seconds if known else None, fields, {**before, **counts}
     )
 
 
-def gained(before: float, now: float, seconds: float) -> float:
+def bytes_gained(before: float, now: float, seconds: float) -> float:
     """Return the bytes between two readings of a counter of 32 bits: the fewest there can have been.
 
     A wider one, should a driver have it, does not wrap; one that fell was reset, as may be one that fell over a gap.
     """
-    wraps = now < before < _WRAP and seconds <= _LONGEST_WRAP
-    bytes_ = now - before if now >= before else now + (_WRAP - before) * wraps
-    return bytes_ if bytes_ <= max(_MOST_PCIE * seconds, _WRAP) else 0.0
+    wraps = now < before < _WRAP_BYTES and seconds <= _MAX_WRAP_SECONDS
+    bytes_ = now - before if now >= before else now + (_WRAP_BYTES - before) * wraps
+    return bytes_ if bytes_ <= max(_MOST_PCIE * seconds, _WRAP_BYTES) else 0.0
 
 
-def _added(totals: Mapping[str, float], gains: Mapping[str, float]) -> Mapping[str, float]:
+def _add_gains(totals: Mapping[str, float], gains: Mapping[str, float]) -> Mapping[str, float]:
     return {**totals, **{direction: totals.get(direction, 0.0) + gain for direction, gain in gains.items()}}
 
 
 def _gpm_rate(path: Path, values: Mapping[int, float]) -> float | None:
     """Bytes per second by GPM."""
-    mebibytes = finite(values.get(path.gpm))
+    mebibytes = finite_or_none(values.get(path.gpm))
     return None if mebibytes is None else max(mebibytes, 0.0) * _MIB
 
 
-def _traffic(
+def _sum_paths(
     paths: Sequence[Path], fields: Fields, values: Mapping[int, float], before: Mapping[str, float], seconds: float
 ) -> Traffic:
     """`values` are GPM's, for what no field counts."""
     totals: dict[str, float] = {}
     both_ways: float | None = None
     for path in paths:
-        total, rate = _moved(path, fields, values, before.get(path.direction), seconds)
+        total, rate = _read_path(path, fields, values, before.get(path.direction), seconds)
         if total is not None:
             totals[path.direction] = total
         if rate is not None:
@@ -237,7 +237,7 @@ def _traffic(
     return Traffic(totals, both_ways, fields)
 
 
-def _moved(
+def _read_path(
     path: Path, fields: Fields, values: Mapping[int, float], before: float | None, seconds: float
 ) -> tuple[float | None, float | None]:
     """Total bytes and bytes per second of one path.
@@ -272,7 +272,7 @@ GPM: Collector[Gpm] = Collector(
     name="gpm",
     help="Activity of SMs, tensor cores, memory and pipes, bytes over PCIe and NVLink. Up to 3 driver calls a cycle.",
     pace=Pace.CYCLE,
-    read=read,
+    read=read_gpm,
     families=(
         *(_seconds_of(unit, what) for unit, _, what in UNITS),
         counters("gpu_pcie_bytes_total", "Bytes over PCIe, seen from the GPU. Without GPM (before Hopper) a lower bound where a direction carries over 4 GB/s: the driver's counters wrap.", Unit.BYTES, by(lambda r: r.pcie.totals.items()), ("direction",)),

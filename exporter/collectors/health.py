@@ -28,7 +28,7 @@ class Health:
     fields: Fields
 
 
-def read(device: Device, previous: Health | None, tick: Tick) -> Health:
+def read_health(device: Device, previous: Health | None, tick: Tick) -> Health:
     fields = read_fields(device, ((_FIELD, 0),), previous.fields if previous else None, tick)
     code = fields.get(_FIELD)
     if code is None:
@@ -40,7 +40,7 @@ HEALTH: Collector[Health] = Collector(
     name="health",
     help="The driver's advice on recovery. 1 driver call every 5 s.",
     pace=Pace.FAST,
-    read=read,
+    read=read_health,
     families=(
         gauges("gpu_recovery_action", "What the driver advises to do with the GPU: 1 for the action in the label.", Unit.NONE, by(lambda h: ((h.action, 1.0),)), ("action",)),
     ),

@@ -97,21 +97,21 @@ class Info:
 _NOTHING = Info("", "", "", "", "", "", "", "", None, None, None, None)
 
 
-def read(device: Device, previous: Info | None, _tick: Tick) -> Info:
+def read_info(device: Device, previous: Info | None, _tick: Tick) -> Info:
     """Return the facts of the GPU. They do not change: a text that is refused once stays as it was."""
     before = previous or _NOTHING
     capability = device.get("nvmlDeviceGetCudaComputeCapability")
     mig = device.get("nvmlDeviceGetMigMode")
     ecc = device.get("nvmlDeviceGetEccMode")
     return Info(
-        model=_text(device.get("nvmlDeviceGetName")) or before.model,
+        model=_text_of(device.get("nvmlDeviceGetName")) or before.model,
         pci_bus_id=device.pci_bus_id,
-        serial=_text(device.get("nvmlDeviceGetSerial")) or before.serial,
-        vbios=_text(device.get("nvmlDeviceGetVbiosVersion")) or before.vbios,
+        serial=_text_of(device.get("nvmlDeviceGetSerial")) or before.serial,
+        vbios=_text_of(device.get("nvmlDeviceGetVbiosVersion")) or before.vbios,
         architecture=_ARCHITECTURES.get(device.get("nvmlDeviceGetArchitecture"), "") or before.architecture,
         compute_capability=".".join(map(str, capability or ())) or before.compute_capability,
         numa_node=numa_node(device.get("nvmlDeviceGetMemoryAffinity", _NODE_WORDS, _NODE_SCOPE)) or before.numa_node,
-        minor_number=_text(device.minor),
+        minor_number=_text_of(device.minor),
         persistence=device.get("nvmlDeviceGetPersistenceMode"),
         mig=None if mig is None else mig[0],
         ecc=None if ecc is None else ecc[0],
@@ -130,11 +130,11 @@ def numa_node(mask: Sequence[int] | None) -> str:
     return ""
 
 
-def _text(value: object) -> str:
+def _text_of(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _description(info: Info) -> Iterable[Sample]:
+def _info_samples(info: Info) -> Iterable[Sample]:
     labels = (
         info.model,
         info.pci_bus_id,
@@ -152,9 +152,9 @@ INFO: Collector[Info] = Collector(
     name="info",
     help="Model, bus id, serial, firmware and modes. 9 driver calls every 30 s.",
     pace=Pace.SLOW,
-    read=read,
+    read=read_info,
     families=(
-        info("gpu_info", "What the GPU is; always 1.", _description, ("model", "pci_bus_id", "serial", "vbios", "architecture", "compute_capability", "numa_node", "minor_number")),
+        info("gpu_info", "What the GPU is; always 1.", _info_samples, ("model", "pci_bus_id", "serial", "vbios", "architecture", "compute_capability", "numa_node", "minor_number")),
         experimental(gauge("gpu_peak_bf16_flops", "Dense BF16 operations a second the GPU can do at most, by its data sheet; absent for models not known.", Unit.NONE, lambda i: peak_flops(i.model))),
         gauge("gpu_persistence_mode_enabled", "Whether the driver keeps the GPU initialised while nothing uses it.", Unit.NONE, lambda i: i.persistence),
         gauge("gpu_mig_mode_enabled", "Whether the GPU is split into MIG instances.", Unit.NONE, lambda i: i.mig),

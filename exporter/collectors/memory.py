@@ -25,7 +25,7 @@ class Memory:
     shared: bool = False
 
 
-def read(device: Device, _previous: Memory | None, _tick: Tick) -> Memory:
+def read_memory(device: Device, _previous: Memory | None, _tick: Tick) -> Memory:
     """The second version of the struct counts reserved memory apart from used (R515); the first has it in used."""
     info = device.get("nvmlDeviceGetMemoryInfo")
     bar1 = device.get("nvmlDeviceGetBAR1MemoryInfo")
@@ -54,7 +54,7 @@ MEMORY: Collector[Memory] = Collector(
     name="memory",
     help="Device memory and BAR1. 2 driver calls every 5 s.",
     pace=Pace.FAST,
-    read=read,
+    read=read_memory,
     families=(
         gauge("gpu_memory_total_bytes", "Device memory there is.", Unit.BYTES, lambda m: m.total),
         gauge("gpu_memory_used_bytes", "Device memory in use.", Unit.BYTES, lambda m: m.used),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from exporter.collectors.base import Collector, Pace, Paced, Scope, Tick, read_when_due
-from exporter.collectors.gpm import UNIT_IDS, UNITS, Activity, activity, silent
+from exporter.collectors.gpm import UNIT_IDS, UNITS, Activity, add_activity, keep_totals
 from exporter.core.clock import UnixTime
 from exporter.core.families import INSTANCE, Family, Sample, Unit, counter, gauge, info
 from exporter.core.record import record
 from exporter.driver.interface import Device
 
-_ASK_AGAIN = 300.0
+_RETRY_SECONDS = 300.0
 """Seconds until an instance without GPM (A100) is asked again."""
 
 
@@ -40,8 +40,8 @@ class MigInstance:
         return self.activity.ratios if self.activity else {}
 
 
-def read(device: Device, previous: MigInstance | None, tick: Tick) -> MigInstance:
-    units, tried_at = _activity(device, previous, tick)
+def read_instance(device: Device, previous: MigInstance | None, tick: Tick) -> MigInstance:
+    units, tried_at = _read_activity(device, previous, tick)
     return MigInstance(
         model=read_when_due(
             previous.model if previous else None,
@@ -49,26 +49,26 @@ def read(device: Device, previous: MigInstance | None, tick: Tick) -> MigInstanc
             tick,
             lambda: str(device.get("nvmlDeviceGetName") or ""),
         ),
-        memory=read_when_due(previous.memory if previous else None, Pace.FAST, tick, lambda: _memory(device)),
+        memory=read_when_due(previous.memory if previous else None, Pace.FAST, tick, lambda: _read_memory(device)),
         activity=units,
         tried_at=tried_at,
     )
 
 
-def _memory(device: Device) -> MigMemory:
+def _read_memory(device: Device) -> MigMemory:
     info = device.get("nvmlDeviceGetMemoryInfo")
     return MigMemory(*(getattr(info, name, None) for name in ("total", "used", "free", "reserved")))
 
 
-def _activity(device: Device, previous: MigInstance | None, tick: Tick) -> tuple[Activity | None, UnixTime]:
-    if previous and previous.activity is None and 0 <= tick.time - previous.tried_at < _ASK_AGAIN:
+def _read_activity(device: Device, previous: MigInstance | None, tick: Tick) -> tuple[Activity | None, UnixTime]:
+    if previous and previous.activity is None and 0 <= tick.time - previous.tried_at < _RETRY_SECONDS:
         return None, previous.tried_at
     values = device.get("nvmlGpmMetricsGet", UNIT_IDS)
     before = (previous.activity if previous else None) or Activity()
     units = (
-        activity(before, values, tick.seconds)
+        add_activity(before, values, tick.seconds)
         if values is not None
-        else silent(previous.activity if previous else None)
+        else keep_totals(previous.activity if previous else None)
     )
     return units, tick.time
 
@@ -94,7 +94,7 @@ MIG: Collector[MigInstance] = Collector(
     help="MIG instances. Per instance 1 driver call a cycle (with GPM), 1 every 5 s and 1 every 30 s.",
     pace=Pace.CYCLE,
     scope=Scope.INSTANCE,
-    read=read,
+    read=read_instance,
     families=(
         info("gpu_mig_info", "What the MIG instance is; always 1.", lambda i: (Sample(1, (i.model.value,)),), ("model",), INSTANCE),
         _bytes_of("total", "Device memory of the instance.", lambda memory: memory.total),

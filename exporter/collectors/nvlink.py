@@ -78,7 +78,7 @@ class Nvlink:
         return None if self.recent or not self.up else sum(self.up.values())
 
 
-def read(device: Device, previous: Nvlink | None, tick: Tick) -> Nvlink:
+def read_nvlink(device: Device, previous: Nvlink | None, tick: Tick) -> Nvlink:
     """The link count is field 91, not NVLINK_MAX_LINKS: links past the end are errors."""
     wanted = [(field, 0) for field in (_LINK_COUNT, _COMMON_SPEED, *_TOTALS.values())]
     whole = read_fields(device, wanted, previous.whole if previous else None, tick)
@@ -90,7 +90,7 @@ def read(device: Device, previous: Nvlink | None, tick: Tick) -> Nvlink:
     per_link = (_counted_per_link(device, tick) if probes else ()) or (same.per_link if same else ())
     fields = [(field, link) for field in (_STATE, *per_link) for link in range(links)]
     by_link = read_fields(device, [*fields, (_SPEED, 0)], same.by_link if same else None, tick)
-    up = _up(device, by_link, links)
+    up = _read_link_states(device, by_link, links)
     since = None if len(up) == links else same.partial_since if same and same.partial_since is not None else tick.time
     errors = {field: number for field, number in by_link.values.items() if field[0] in _PER_LINK_FIELDS}
     megabytes = whole.get(_COMMON_SPEED)
@@ -115,7 +115,7 @@ def _counted_per_link(device: Device, tick: Tick) -> tuple[int, ...]:
     return tuple(field for field, _ in found.supported)
 
 
-def _up(device: Device, by_link: Fields, links: int) -> Mapping[int, bool]:
+def _read_link_states(device: Device, by_link: Fields, links: int) -> Mapping[int, bool]:
     """The state field came with R525; before it each link is a call."""
     states = {link: by_link.get(_STATE, link) for link in range(links)}
     if any(state is not None for state in states.values()):
@@ -124,7 +124,7 @@ def _up(device: Device, by_link: Fields, links: int) -> Mapping[int, bool]:
     return {link: bool(state) for link, state in states.items() if state is not None}
 
 
-def _errors(nvlink: Nvlink, by_link: Mapping[Field, float]) -> Mapping[str, float]:
+def _errors_by_type(nvlink: Nvlink, by_link: Mapping[Field, float]) -> Mapping[str, float]:
     """Return the errors by type: the count of each link, else the one count of the GPU."""
     summed: dict[str, float] = {}
     for (field, _), number in by_link.items():
@@ -137,12 +137,12 @@ NVLINK: Collector[Nvlink] = Collector(
     name="nvlink",
     help="NVLink states, speed and errors. 2 driver calls every 30 s, and 1 per link on drivers before R525.",
     pace=Pace.SLOW,
-    read=read,
+    read=read_nvlink,
     families=(
         gauges("gpu_nvlink_link_up", "Whether the link is up (asleep to save power counts as up).", Unit.NONE, by(lambda n: ((str(link), float(up)) for link, up in n.up.items())), ("link",), shown=Shown.ZERO),
         gauge("gpu_nvlink_links_up", "How many NVLink links of the GPU are up.", Unit.NONE, lambda n: n.links_up),
-        counters("gpu_nvlink_errors_total", "NVLink errors summed over the GPU's links, by type, carried over resets of the GPU.", Unit.NONE, by(lambda n: _errors(n, totals(n.link_errors)).items()), ("type",)),
-        gauges("gpu_nvlink_volatile_errors", "NVLink errors as the driver counts them now, by type: back to 0 after a reset or a driver reload.", Unit.NONE, by(lambda n: _errors(n, n.link_errors.raws).items()), ("type",), shown=Shown.NONZERO),
+        counters("gpu_nvlink_errors_total", "NVLink errors summed over the GPU's links, by type, carried over resets of the GPU.", Unit.NONE, by(lambda n: _errors_by_type(n, totals(n.link_errors)).items()), ("type",)),
+        gauges("gpu_nvlink_volatile_errors", "NVLink errors as the driver counts them now, by type: back to 0 after a reset or a driver reload.", Unit.NONE, by(lambda n: _errors_by_type(n, n.link_errors.raws).items()), ("type",), shown=Shown.NONZERO),
         gauge("gpu_nvlink_link_speed_bytes", "Speed of one link in one direction, in bytes per second.", Unit.BYTES, lambda n: n.speed),
     ),
 )  # fmt: skip

@@ -46,12 +46,12 @@ class Pcie:
     slower: Paced[Slower]
 
 
-def read(device: Device, previous: Pcie | None, tick: Tick) -> Pcie:
+def read_pcie(device: Device, previous: Pcie | None, tick: Tick) -> Pcie:
     before = previous.slower if previous else None
     pcie = Pcie(
         generation=device.get("nvmlDeviceGetCurrPcieLinkGeneration"),
         width=device.get("nvmlDeviceGetCurrPcieLinkWidth"),
-        slower=read_when_due(before, Pace.SLOW, tick, lambda: _slower(device, before.value if before else None, tick)),
+        slower=read_when_due(before, Pace.SLOW, tick, lambda: _read_slower(device, before, tick)),
     )
     slower = pcie.slower.value
     if (pcie.generation, pcie.width, slower.max_generation, slower.replays) == (None,) * 4 and not slower.errors:
@@ -59,9 +59,9 @@ def read(device: Device, previous: Pcie | None, tick: Tick) -> Pcie:
     return pcie
 
 
-def _slower(device: Device, before: Slower | None, tick: Tick) -> Slower:
+def _read_slower(device: Device, before: Paced[Slower] | None, tick: Tick) -> Slower:
     wanted = [(field, 0) for field in (_REPLAYS, *_ERRORS.values())]
-    fields = read_fields(device, wanted, before.fields if before else None, tick)
+    fields = read_fields(device, wanted, before.value.fields if before else None, tick)
     has_replays = (_REPLAYS, 0) in fields.supported
     return Slower(
         max_generation=device.get("nvmlDeviceGetMaxPcieLinkGeneration"),
@@ -76,7 +76,7 @@ PCIE: Collector[Pcie] = Collector(
     name="pcie",
     help="PCIe generation, width and errors. 2 driver calls every 5 s, 3 more every 30 s.",
     pace=Pace.FAST,
-    read=read,
+    read=read_pcie,
     families=(
         gauge("gpu_pcie_link_generation", "PCIe generation now; it falls while the GPU idles.", Unit.NONE, lambda p: p.generation),
         gauge("gpu_pcie_link_max_generation", "Highest PCIe generation of GPU and slot together.", Unit.NONE, lambda p: p.slower.value.max_generation),

@@ -46,8 +46,8 @@ class Power:
         return self.watts / self.limit_watts if self.watts is not None and self.limit_watts else None
 
 
-def read(device: Device, previous: Power | None, tick: Tick) -> Power:
-    def limits() -> PowerLimits:
+def read_power(device: Device, previous: Power | None, tick: Tick) -> Power:
+    def read_limits() -> PowerLimits:
         lowest, highest = device.get("nvmlDeviceGetPowerManagementLimitConstraints") or (None, None)
         return PowerLimits(
             enforced=_watts_of(device.get("nvmlDeviceGetEnforcedPowerLimit")),
@@ -60,11 +60,11 @@ def read(device: Device, previous: Power | None, tick: Tick) -> Power:
     millijoules = device.get("nvmlDeviceGetTotalEnergyConsumption")
     watts = _watts_of(milliwatts)
     joules = None if millijoules is None else Joules(millijoules / 1000)
-    paced = read_when_due(previous.limits if previous else None, Pace.SLOW, tick, limits)
+    paced = read_when_due(previous.limits if previous else None, Pace.SLOW, tick, read_limits)
     counts = previous.counts if previous else False
     integrated = previous.integrated if previous else None
     if previous and not counts and (joules is None or integrated is not None):
-        integrated = _integrated(previous, watts, tick.seconds)
+        integrated = _integrate_power(previous, watts, tick.seconds)
     counts = counts or (joules is not None and integrated is None)
     power = Power(watts, joules, paced, integrated, counts)
     if watts is None and joules is None and power.limits.value == PowerLimits(None, None, None, None):
@@ -76,7 +76,7 @@ _MAX_GAP_SECONDS = 60.0
 """Seconds between two readings from which the power meanwhile is not known."""
 
 
-def _integrated(previous: Power, watts: Watts | None, seconds: float) -> Joules | None:
+def _integrate_power(previous: Power, watts: Watts | None, seconds: float) -> Joules | None:
     """Return the energy once power is known for a while; the one before where there is a gap."""
     if watts is None or previous.watts is None or seconds > _MAX_GAP_SECONDS:
         return previous.integrated
@@ -91,7 +91,7 @@ POWER: Collector[Power] = Collector(
     name="power",
     help="Power, energy and power limits. 2 driver calls a cycle, 3 more every 30 s.",
     pace=Pace.CYCLE,
-    read=read,
+    read=read_power,
     families=(
         gauge("gpu_power_watts", "Power drawn: a 1-second mean on Ampere (but A100) and newer, instantaneous before.", Unit.WATTS, lambda p: p.watts),
         gauge("gpu_power_limit_watts", "Power limit in force: the lowest of all limiters.", Unit.WATTS, lambda p: p.limits.value.enforced),

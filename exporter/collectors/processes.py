@@ -27,11 +27,11 @@ _ENGINES = {
     "ofa": "ofaUtil",
 }
 _FIELDS = tuple(_ENGINES.values())
-_FULL = 100
+_FULL_PERCENT = 100
 """Percent. Less than none and more than all are garbage, which the driver does answer at times."""
-_RECENT = 2_000_000
+_RECENT_MICROSECONDS = 2_000_000
 """µs before the newest sample within which others are believed: the driver may repeat those of dead processes."""
-_HOLD = 2.0
+_HOLD_SECONDS = 2.0
 """Seconds a process keeps its last utilization. Drivers sample every 0.2 s to 1 s, some only those processes that used an
 engine; one that is silent for longer used none."""
 
@@ -70,16 +70,16 @@ _UNUSED: Mapping[str, float] = {"sm": 0.0, "memory": 0.0, "encoder": 0.0, "decod
 NO_PROCESSES = Processes((), Paced((), EPOCH), None, 0)
 
 
-def read(device: Device, previous: Processes | None, tick: Tick) -> Processes:
-    lists = read_when_due(previous.lists if previous else None, Pace.FAST, tick, lambda: _listed(device))
+def read_processes(device: Device, previous: Processes | None, tick: Tick) -> Processes:
+    lists = read_when_due(previous.lists if previous else None, Pace.FAST, tick, lambda: _list_processes(device))
     due = previous is None or previous.used is not None or lists.time == tick.time
-    used, cursor = _used(device, previous, tick) if due else (None, 0)
-    if previous and lists.time != tick.time and _newcomers(lists.value, previous.used, used):
-        lists = Paced(_listed(device), tick.time)
-    return Processes(_running(lists.value, used), lists, used, cursor)
+    used, cursor = _read_utilization(device, previous, tick) if due else (None, 0)
+    if previous and lists.time != tick.time and _has_newcomers(lists.value, previous.used, used):
+        lists = Paced(_list_processes(device), tick.time)
+    return Processes(_with_engines(lists.value, used), lists, used, cursor)
 
 
-def _running(listed: Iterable[GpuProcess], used: Mapping[int, Used] | None) -> tuple[GpuProcess, ...]:
+def _with_engines(listed: Iterable[GpuProcess], used: Mapping[int, Used] | None) -> tuple[GpuProcess, ...]:
     """The driver has no sample of a process that used nothing: that is its way to say 0."""
     found: list[GpuProcess] = []
     for each in listed:
@@ -91,20 +91,20 @@ def _running(listed: Iterable[GpuProcess], used: Mapping[int, Used] | None) -> t
     return tuple(found)
 
 
-def _newcomers(
+def _has_newcomers(
     listed: Iterable[GpuProcess], before: Mapping[int, Used] | None, used: Mapping[int, Used] | None
 ) -> bool:
     """Return whether an unlisted process computes. The list is read once for each: samples of the dead repeat."""
     return bool((used or {}).keys() - (before or {}).keys() - {process.pid for process in listed})
 
 
-def _listed(device: Device) -> tuple[GpuProcess, ...]:
+def _list_processes(device: Device) -> tuple[GpuProcess, ...]:
     """Return the listed processes, under MIG by instance: the GPU's own list needs privileges and repeats them."""
-    found = [process for target in device.instances or (device,) for process in _on(target)]
+    found = [process for target in device.instances or (device,) for process in _processes_on(target)]
     return tuple(sorted(found, key=lambda process: (process.target, process.pid)))
 
 
-def _on(target: Device) -> Iterable[GpuProcess]:
+def _processes_on(target: Device) -> Iterable[GpuProcess]:
     """A process may be in more than one list, with the same memory: it counts once."""
     answers = [target.get(function) for function in LISTS]
     if all(answer is None for answer in answers):
@@ -117,7 +117,7 @@ def _on(target: Device) -> Iterable[GpuProcess]:
     return (GpuProcess(pid, target.uuid, used, {}) for pid, used in memory.items())
 
 
-def _used(device: Device, previous: Processes | None, tick: Tick) -> tuple[Mapping[int, Used] | None, int]:
+def _read_utilization(device: Device, previous: Processes | None, tick: Tick) -> tuple[Mapping[int, Used] | None, int]:
     """Utilization by pid, and the timestamp to ask from next."""
     if device.instances:
         return None, 0
@@ -128,34 +128,34 @@ def _used(device: Device, previous: Processes | None, tick: Tick) -> tuple[Mappi
     before = {
         pid: used
         for pid, used in ((previous.used if previous else None) or {}).items()
-        if 0 <= tick.time - used.told_at <= _HOLD
+        if 0 <= tick.time - used.told_at <= _HOLD_SECONDS
     }
     fresh = {pid: Used(engines, tick.time) for pid, engines in by_process(samples, cursor).items()}
     return {**before, **fresh}, max([cursor, *[sample.timeStamp for sample in samples]])
 
 
-def _added(before: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
+def _add_totals(before: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
     return {name: before.get(name, 0.0) + each for name, each in more.items()}
 
 
 def by_process(samples: Sequence[Record], cursor: int) -> Mapping[int, Mapping[str, float]]:
     """Mean utilization of each process over its samples newer than `cursor` (µs), garbage left out."""
     newest = max([sample.timeStamp for sample in samples], default=0)
-    after = max(cursor, newest - _RECENT)
+    after = max(cursor, newest - _RECENT_MICROSECONDS)
     sums: dict[int, tuple[int, dict[str, float]]] = {}
     for sample in samples:
         fields = vars(sample)
         if fields["timeStamp"] <= after:
             continue
         shares = {
-            engine: percent / _FULL
+            engine: percent / _FULL_PERCENT
             for engine, percent in zip(_ENGINES, map(fields.get, _FIELDS), strict=True)
             if percent is not None
         }
         told = shares.values()
         if told and min(told) >= 0 and max(told) <= 1:
             known = sums.get(sample.pid)
-            sums[sample.pid] = (1, shares) if known is None else (known[0] + 1, _added(known[1], shares))
+            sums[sample.pid] = (1, shares) if known is None else (known[0] + 1, _add_totals(known[1], shares))
     return {
         pid: totals if number == 1 else {engine: total / number for engine, total in totals.items()}
         for pid, (number, totals) in sums.items()
@@ -166,6 +166,6 @@ PROCESSES = Collector(
     name="processes",
     help="Processes with their memory and utilization. 1 driver call a cycle, 3 more every 5 s and when one appears.",
     pace=Pace.CYCLE,
-    read=read,
+    read=read_processes,
     families=(),
 )

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from exporter.core.record import record
 
-_FULL = 100
+_FULL_PERCENT = 100
 """Percent."""
 OVERLAP_MICROSECONDS = 2000
 """The driver is asked from this much before the last sample, which it returns again while its buffer has it: then no
@@ -42,7 +42,7 @@ _PROBATION_SECONDS = 8.0
 """Time that samples have to cover before they are compared with readings."""
 _AGREEMENT = 0.75
 """The lesser over the greater of their busy times, at least. Bursts shorter than a sample look twice as long or more."""
-_SLACK = 2.0
+_SLACK_SECONDS = 2.0
 """Seconds by which the first samples may reach back before the first read."""
 
 Samples = Sequence[tuple[int, float]]
@@ -80,7 +80,7 @@ class SampleBuffer:
 
 @record
 class Integral:
-    """`total` is busy seconds since the first read; it never goes down and never outruns elapsed time by _SLACK.
+    """`total` is busy seconds since the first read; it never goes down nor outruns elapsed time by _SLACK_SECONDS.
 
     It has readings for the time since the last sample, so that it does not lag; `exact` is without that time.
     """
@@ -104,7 +104,7 @@ class Integral:
     """Busy seconds since the cursor by readings, until there are samples."""
     lost: float = 0.0
     """Seconds that neither samples nor readings cover."""
-    slack: float = _SLACK
+    slack: float = _SLACK_SECONDS
     buffer: SampleBuffer = SampleBuffer()
     readings: tuple[float, ...] = ()
     """Read inside the cycle, as are the `samples`, and not yet counted."""
@@ -131,7 +131,7 @@ class Integral:
         return max(0, self.cursor - OVERLAP_MICROSECONDS)
 
 
-def advance(
+def add_samples(
     before: Integral, samples: Samples, seconds: float, late: float = 0.0, reading: float | None = None
 ) -> Integral:
     """Count the samples newer than the cursor, of a read that began `seconds` after the one before.
@@ -139,10 +139,10 @@ def advance(
     They came `late` seconds after it had begun. `reading` is the driver's current utilization, 0 to 1. Samples out of
     order, seen before, or outside 0 to 100 % are dropped. While samples are in doubt, readings inside the cycle count.
     """
-    after = _advance(before, samples, seconds, late, reading)
+    after = _count_new(before, samples, seconds, late, reading)
     if reading is None or not before.readings or not before.cursor or not before.buffer.is_in_doubt:
         return after
-    buffer = _compared(after.buffer, reading * seconds)
+    buffer = _compare_read(after.buffer, reading * seconds)
     if not buffer.is_in_doubt or after.cursor == before.cursor:
         return replace(after, buffer=buffer)
     exact = before.exact + before.assumed + reading * seconds
@@ -150,29 +150,29 @@ def advance(
     return replace(after, total=total, exact=exact, share=reading, level=reading, assumed=0.0, lost=lost, buffer=buffer)
 
 
-def _advance(before: Integral, samples: Samples, seconds: float, late: float, reading: float | None) -> Integral:
-    known = sorted({time: value for time, value in samples if 0 <= value <= _FULL}.items())
-    buffer = _learned(before.buffer, known, reading)
+def _count_new(before: Integral, samples: Samples, seconds: float, late: float, reading: float | None) -> Integral:
+    known = sorted({time: value for time, value in samples if 0 <= value <= _FULL_PERCENT}.items())
+    buffer = _learn_buffer(before.buffer, known, reading)
     new = [each for each in known if each[0] > before.cursor]
     level = before.level if reading is None else reading
     if not before.cursor or not new:
-        return _assumed(replace(before, buffer=buffer, readings=(), samples=()), new, level, seconds, late)
+        return _assume_reading(replace(before, buffer=buffer, readings=(), samples=()), new, level, seconds, late)
     continuous = known[0][0] <= before.cursor
     elapsed = before.pending + seconds + late
-    busy, covered, lost, accounted = _sum(before, buffer, new, elapsed, 0.0 if continuous else seconds + late)
+    busy, covered, lost, accounted = _sum_samples(before, buffer, new, elapsed, 0.0 if continuous else seconds + late)
     if before.readings:
-        buffer = replace(buffer, compared=_sums(buffer.compared, (covered, busy, 0.0)))
+        buffer = replace(buffer, compared=_add_sums(buffer.compared, (covered, busy, 0.0)))
     lag = max(0.0, elapsed - accounted)
     pending = min(lag, seconds + late)
-    level = new[-1][1] / _FULL
+    level = new[-1][1] / _FULL_PERCENT
     exact = before.exact + busy
     tail = level * min(pending, buffer.span if buffer.keeps_idle is False else _MAX_UNKNOWN_SPAN)
-    if not continuous and _extent(known) >= _FULL_BUFFER * buffer.extent:
-        buffer = replace(buffer, depth=_extent(known) + buffer.span)
+    if not continuous and _extent_seconds(known) >= _FULL_BUFFER * buffer.extent:
+        buffer = replace(buffer, depth=_extent_seconds(known) + buffer.span)
     total, share = max(before.total, exact + tail), min(busy / covered, 1.0) if covered else level
     return Integral(
         total=total,
-        share=share if buffer.keeps_idle is not False else _growth(before.total, total, seconds + late),
+        share=share if buffer.keeps_idle is not False else _cycle_fraction(before.total, total, seconds + late),
         exact=exact,
         cursor=new[-1][0],
         level=level,
@@ -184,7 +184,7 @@ def _advance(before: Integral, samples: Samples, seconds: float, late: float, re
     )
 
 
-def assume(before: Integral, level: float, seconds: float, readings: int = 1) -> Integral:
+def assume_level(before: Integral, level: float, seconds: float, readings: int = 1) -> Integral:
     """Count the mean of so many readings for the time since the read before: for devices without a sample buffer."""
     known = min(max(0.0, seconds), _MAX_READING_SECONDS * readings)
     exact = before.exact + before.assumed + level * known
@@ -210,7 +210,7 @@ def with_clock_of(samples: Samples, before: Integral, seconds: float) -> Integra
     return replace(before, cursor=max(1, newest - round((before.pending + seconds) * 1e6)))
 
 
-def _learned(buffer: SampleBuffer, samples: Samples, reading: float | None) -> SampleBuffer:
+def _learn_buffer(buffer: SampleBuffer, samples: Samples, reading: float | None) -> SampleBuffer:
     """Return the buffer with what one answer shows.
 
     Irregular distances lower the span only, for some are of holes. Without any sample of 0 the holes are idle time, if
@@ -238,13 +238,13 @@ def _learned(buffer: SampleBuffer, samples: Samples, reading: float | None) -> S
             span = min(span or ordered[1], ordered[1])
         keeps_idle = False if keeps_idle is None and not regular else keeps_idle
     compared = buffer.compared if _REGULAR * span > buffer.span else (0.0, 0.0, 0.0)
-    extent = max(buffer.extent, _extent(samples))
+    extent = max(buffer.extent, _extent_seconds(samples))
     return SampleBuffer(span, distances, extent, buffer.depth, keeps_idle, compared, buffer.agrees)
 
 
-def _compared(buffer: SampleBuffer, read: float) -> SampleBuffer:
+def _compare_read(buffer: SampleBuffer, read: float) -> SampleBuffer:
     """Return the buffer with what was read in a cycle; sums that samples bear out or contradict for long are halved."""
-    sums = _sums(buffer.compared, (0.0, 0.0, read))
+    sums = _add_sums(buffer.compared, (0.0, 0.0, read))
     covered, *busy = sums
     agrees = covered >= _PROBATION_SECONDS and min(busy) >= _AGREEMENT * max(busy)
     if covered >= 2 * _PROBATION_SECONDS:
@@ -252,15 +252,15 @@ def _compared(buffer: SampleBuffer, read: float) -> SampleBuffer:
     return replace(buffer, compared=sums, agrees=agrees)
 
 
-def _sums(first: tuple[float, float, float], second: tuple[float, float, float]) -> tuple[float, float, float]:
+def _add_sums(first: tuple[float, float, float], second: tuple[float, float, float]) -> tuple[float, float, float]:
     return first[0] + second[0], first[1] + second[1], first[2] + second[2]
 
 
-def _extent(samples: Samples) -> float:
+def _extent_seconds(samples: Samples) -> float:
     return (samples[-1][0] - samples[0][0]) / 1e6 if samples else 0.0
 
 
-def _sum(
+def _sum_samples(
     before: Integral, buffer: SampleBuffer, samples: Samples, elapsed: float, unread: float
 ) -> tuple[float, float, float, float]:
     """Return the busy, covered, lost and accounted seconds, which are no more than have elapsed: the oldest go first.
@@ -269,7 +269,7 @@ def _sum(
     may have dropped samples.
     """
     busy = covered = lost = accounted = 0.0
-    full = _extent(samples) >= _FULL_BUFFER * buffer.extent
+    full = _extent_seconds(samples) >= _FULL_BUFFER * buffer.extent
     unknown = _MIN_UNKNOWN_SPAN if buffer.keeps_idle is False else _MAX_UNKNOWN_SPAN
     for index in range(len(samples) - 1, -1, -1):
         end, value = samples[index]
@@ -281,13 +281,13 @@ def _sum(
             lost += hole
         elif full and not index:
             lost += min(hole, max(0.0, unread - accounted - counted))
-        busy += counted * value / _FULL
+        busy += counted * value / _FULL_PERCENT
         covered += counted
         accounted += counted + hole
     return busy, covered, lost, accounted
 
 
-def _assumed(before: Integral, new: Samples, level: float, seconds: float, late: float) -> Integral:
+def _assume_reading(before: Integral, new: Samples, level: float, seconds: float, late: float) -> Integral:
     """Let the reading stand in: there is no new sample, or none before the newest was read.
 
     After a while it does for good. Where it is 0 and the last sample is still the last, idle time has no samples.
@@ -297,7 +297,7 @@ def _assumed(before: Integral, new: Samples, level: float, seconds: float, late:
     total = max(before.total, before.exact + assumed)
     overdue = assumed if before.buffer.keeps_idle is False else pending + late
     if not before.cursor or overdue > _MAX_PENDING_SECONDS:
-        level = new[-1][1] / _FULL if new else level
+        level = new[-1][1] / _FULL_PERCENT if new else level
         return replace(
             before,
             total=total,
@@ -309,14 +309,14 @@ def _assumed(before: Integral, new: Samples, level: float, seconds: float, late:
             pending=-late,
             assumed=0.0,
             lost=before.lost + max(0.0, seconds - known),
-            slack=before.slack if new else _SLACK,
+            slack=before.slack if new else _SLACK_SECONDS,
         )
     idle = before.buffer.keeps_idle is None and not level and before.buffer.is_hole(pending + late)
     buffer = replace(before.buffer, keeps_idle=False) if idle and before.buffer.span else before.buffer
-    share = level if buffer.keeps_idle is not False else _growth(before.total, total, seconds + late)
+    share = level if buffer.keeps_idle is not False else _cycle_fraction(before.total, total, seconds + late)
     return replace(before, total=total, assumed=assumed, pending=pending, share=share, buffer=buffer)
 
 
-def _growth(before: float, total: float, seconds: float) -> float | None:
+def _cycle_fraction(before: float, total: float, seconds: float) -> float | None:
     """Return the share of a cycle by its total: the samples alone cover nothing of the idle time."""
     return min(1.0, (total - before) / seconds) if seconds > 0 else None

@@ -39,7 +39,7 @@ class SxidCounts:
     seen: Mapping[Sxid, tuple[int, UnixTime]] = field(default_factory=dict[Sxid, "tuple[int, UnixTime]"])
 
 
-def parse(record: str, boot_time: UnixTime) -> tuple[Sxid, UnixTime] | None:
+def parse_sxid(record: str, boot_time: UnixTime) -> tuple[Sxid, UnixTime] | None:
     """The SXID in one record of /dev/kmsg and its Unix time, or None where it reports none."""
     head = RECORD.match(record)
     found = head and _SXID.match(head["text"])
@@ -55,7 +55,7 @@ def parse(record: str, boot_time: UnixTime) -> tuple[Sxid, UnixTime] | None:
     return kind, boot_time + int(head["microseconds"]) / 1e6
 
 
-def counted(before: SxidCounts, kind: Sxid, time: UnixTime, more: int = 1) -> SxidCounts:
+def count_sxid(before: SxidCounts, kind: Sxid, time: UnixTime, more: int = 1) -> SxidCounts:
     """`before` and one `more`; of a kind beyond the limit without its link, and then not at all."""
     if kind not in before.seen and len(before.seen) >= _MAX_KINDS:
         kind = kind._replace(link="")
@@ -65,7 +65,7 @@ def counted(before: SxidCounts, kind: Sxid, time: UnixTime, more: int = 1) -> Sx
     return SxidCounts({**before.seen, kind: (count + more, max(last, time))})
 
 
-def fatal(sxids: SxidCounts) -> Mapping[tuple[str, str], UnixTime]:
+def last_fatal(sxids: SxidCounts) -> Mapping[tuple[str, str], UnixTime]:
     """Return the time of the last fatal one by switch and SXID, whatever its link."""
     last: dict[tuple[str, str], UnixTime] = {}
     for kind, (_, time) in sxids.seen.items():
@@ -74,7 +74,7 @@ def fatal(sxids: SxidCounts) -> Mapping[tuple[str, str], UnixTime]:
     return last
 
 
-def moved(sxids: SxidCounts, seconds: float) -> SxidCounts:
+def shift_sxids(sxids: SxidCounts, seconds: float) -> SxidCounts:
     """Return the same at times that are so much later."""
     return SxidCounts({kind: (count, time + seconds) for kind, (count, time) in sxids.seen.items()})
 

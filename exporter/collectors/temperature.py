@@ -49,10 +49,10 @@ class Temperature:
     memory_field: Fields
 
 
-def read(device: Device, previous: Temperature | None, tick: Tick) -> Temperature:
+def read_temperature(device: Device, previous: Temperature | None, tick: Tick) -> Temperature:
     before = previous.thresholds if previous else None
     thresholds = read_when_due(
-        before, Pace.SLOW, tick, lambda: _thresholds(device, before.value if before else None, tick)
+        before, Pace.SLOW, tick, lambda: _read_thresholds(device, before.value if before else None, tick)
     )
     memory = read_fields(device, ((_MEMORY_FIELD, 0),), previous.memory_field if previous else None, tick)
     fans = thresholds.value.fans
@@ -60,16 +60,16 @@ def read(device: Device, previous: Temperature | None, tick: Tick) -> Temperatur
     sensor = device.get("nvmlDeviceGetTemperatureV", _GPU_SENSOR)
     sensor = sensor if sensor is not None else device.get("nvmlDeviceGetTemperature", _GPU_SENSOR)
     temperature = Temperature(
-        gpu=_plain(sensor, "temperature"),
+        gpu=_plain_number(sensor, "temperature"),
         memory=memory.get(_MEMORY_FIELD),
-        margin=_plain(device.get("nvmlDeviceGetMarginTemperature"), "marginTemperature"),
+        margin=_plain_number(device.get("nvmlDeviceGetMarginTemperature"), "marginTemperature"),
         thresholds=thresholds,
         fans={
             str(fan): percent / 100
             for fan in range(fans)
             if (percent := device.get("nvmlDeviceGetFanSpeed_v2", fan)) is not None
         },
-        fans_rpm=_rpm(device) if fans else {},
+        fans_rpm=_read_rpm(device) if fans else {},
         memory_field=memory,
     )
     if temperature.gpu is None and temperature.memory is None and temperature.margin is None and not temperature.fans:
@@ -77,19 +77,19 @@ def read(device: Device, previous: Temperature | None, tick: Tick) -> Temperatur
     return temperature
 
 
-def _plain(answer: object, name: str) -> float | None:
+def _plain_number(answer: object, name: str) -> float | None:
     """The number in an answer that is either the number or the struct around it."""
     value = getattr(answer, name, answer)
     return float(value) if isinstance(value, int | float) else None
 
 
-def _rpm(device: Device) -> Mapping[str, float]:
+def _read_rpm(device: Device) -> Mapping[str, float]:
     """The binding asks for the first fan only."""
-    speed = _plain(device.get("nvmlDeviceGetFanSpeedRPM"), "speed")
+    speed = _plain_number(device.get("nvmlDeviceGetFanSpeedRPM"), "speed")
     return {} if speed is None else {"0": speed}
 
 
-def _thresholds(device: Device, before: Thresholds | None, tick: Tick) -> Thresholds:
+def _read_thresholds(device: Device, before: Thresholds | None, tick: Tick) -> Thresholds:
     fields = read_fields(device, [(field, 0) for _, _, field in _THRESHOLDS], before.fields if before else None, tick)
     thresholds = {name: device.get("nvmlDeviceGetTemperatureThreshold", code) for name, code, _ in _THRESHOLDS}
     celsius = {name: value for name, value in thresholds.items() if value}  # 0 °C is no threshold: not set
@@ -105,7 +105,7 @@ TEMPERATURE: Collector[Temperature] = Collector(
     name="temperature",
     help="Temperatures, thresholds and fans. 3 driver calls every 5 s and 1 per fan, 6 more every 30 s.",
     pace=Pace.FAST,
-    read=read,
+    read=read_temperature,
     families=(
         gauges("gpu_temperature_celsius", "Temperature of the GPU and of its memory.", Unit.CELSIUS, by(lambda t: (("gpu", t.gpu), ("memory", t.memory))), ("sensor",)),
         gauges("gpu_temperature_threshold_celsius", "Temperature at which the GPU slows down or stops.", Unit.CELSIUS, by(lambda t: t.thresholds.value.celsius.items()), ("threshold",)),

@@ -65,21 +65,21 @@ _SLOWDOWN_FLAGS = sum(bit for reason, bit in _FLAGS if reason in _SLOWDOWNS)
 _SM_CLOCK = 1
 
 
-def read(device: Device, previous: Throttle | None, tick: Tick) -> Throttle:
-    flags = _first(device, "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+def read_throttle(device: Device, previous: Throttle | None, tick: Tick) -> Throttle:
+    flags = _first_answer(device, "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
     fields = previous.plan.fields if previous else _field_ids(device)
     batch = read_fields(device, ((field, 0) for field in fields.values()), previous.batch if previous else None, tick)
-    plan = previous.plan if previous and batch.probed == previous.batch.probed else _plan(device, fields, batch)
-    seconds = _counted(device, plan, batch, previous)
+    plan = previous.plan if previous and batch.probed == previous.batch.probed else _plan_reads(device, fields, batch)
+    seconds = _count_seconds(device, plan, batch, previous)
     if flags is None and not seconds:
         raise UnsupportedError("no clock event reasons")
-    active: Mapping[str, bool] = {} if flags is None else _holding(flags, plan.supported_flags)
+    active: Mapping[str, bool] = {} if flags is None else _active_reasons(flags, plan.supported_flags)
     slowed = (flags or 0) & plan.supported_flags & _SLOWDOWN_FLAGS
     megahertz = device.get("nvmlDeviceGetClockInfo", _SM_CLOCK) if slowed else None
     return Throttle(active, seconds, plan, batch, None if megahertz is None else megahertz * 1e6)
 
 
-def _counted(device: Device, plan: Plan, batch: Fields, previous: Throttle | None) -> Mapping[str, float]:
+def _count_seconds(device: Device, plan: Plan, batch: Fields, previous: Throttle | None) -> Mapping[str, float]:
     """Seconds by reason; those of the reading before where the driver has counted nothing since."""
     values = batch.values
     if previous and plan is previous.plan and not plan.policies and values == previous.batch.values:
@@ -93,11 +93,11 @@ def _counted(device: Device, plan: Plan, batch: Fields, previous: Throttle | Non
 
 
 @lru_cache(maxsize=256)
-def _holding(flags: int, supported: int) -> Mapping[str, bool]:
+def _active_reasons(flags: int, supported: int) -> Mapping[str, bool]:
     return {reason: bool(flags & bit) for reason, bit in _FLAGS if supported & bit}
 
 
-def _first(device: Device, *functions: str) -> int | None:
+def _first_answer(device: Device, *functions: str) -> int | None:
     """The first answer: the calls were renamed from ThrottleReasons to EventReasons in R535."""
     for function in functions:
         answer = device.get(function)
@@ -114,9 +114,9 @@ def _field_ids(device: Device) -> Mapping[str, int]:
     }
 
 
-def _plan(device: Device, fields: Mapping[str, int], batch: Fields) -> Plan:
+def _plan_reads(device: Device, fields: Mapping[str, int], batch: Fields) -> Plan:
     """Violation counters stand in for missing fields; their one thermal policy covers both thermal reasons."""
-    supported = _first(
+    supported = _first_answer(
         device, "nvmlDeviceGetSupportedClocksEventReasons", "nvmlDeviceGetSupportedClocksThrottleReasons"
     )
     answered = {reason for reason, field in fields.items() if (field, 0) in batch.supported}
@@ -135,7 +135,7 @@ THROTTLE: Collector[Throttle] = Collector(
     name="throttle",
     help="Reasons for lowered clocks. 2 driver calls a cycle, 1 more while throttled, up to 6 on old drivers.",
     pace=Pace.CYCLE,
-    read=read,
+    read=read_throttle,
     families=(
         counters("gpu_throttled_seconds_total", "Seconds since driver load that the clocks were lowered, by reason; counted by the driver.", Unit.SECONDS, by(lambda t: t.seconds.items()), ("reason",)),
         gauges("gpu_throttle_active", "Whether the clocks are lowered right now, by reason; short events are missed.", Unit.NONE, by(lambda t: ((reason, float(holds)) for reason, holds in t.active.items())), ("reason",)),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from exporter.collectors.base import Collector, Pace, Tick
-from exporter.collectors.sample_integral import SILENT_AFTER_SECONDS, Integral, advance, assume, with_clock_of
+from exporter.collectors.sample_integral import SILENT_AFTER_SECONDS, Integral, add_samples, assume_level, with_clock_of
 from exporter.core.families import Family, Unit, counter, gauge
 from exporter.core.record import record
 from exporter.driver import constants as nvml
@@ -35,10 +35,10 @@ class Utilization:
         return self.memory if self.memory_busy is None or self.memory_busy.share is None else self.memory_busy.share
 
 
-def read(device: Device, previous: Utilization | None, tick: Tick) -> Utilization:
-    gpu, memory = _rates(device)
-    busy = _integrated(device, _GPU_SAMPLES, gpu, previous.busy if previous else None, tick)
-    memory_busy = _integrated(device, _MEMORY_SAMPLES, memory, previous.memory_busy if previous else None, tick)
+def read_utilization(device: Device, previous: Utilization | None, tick: Tick) -> Utilization:
+    gpu, memory = _read_rates(device)
+    busy = _integrate_busy(device, _GPU_SAMPLES, gpu, previous.busy if previous else None, tick)
+    memory_busy = _integrate_busy(device, _MEMORY_SAMPLES, memory, previous.memory_busy if previous else None, tick)
     if gpu is None and busy is None:
         raise UnsupportedError("no utilization (MIG mode?)")
     return Utilization(gpu, memory, busy, memory_busy)
@@ -46,7 +46,7 @@ def read(device: Device, previous: Utilization | None, tick: Tick) -> Utilizatio
 
 def read_again(device: Device, reading: Utilization) -> Utilization:
     """Return the reading with one more read inside the cycle, which is counted at the end of the cycle."""
-    gpu, memory = _rates(device)
+    gpu, memory = _read_rates(device)
     return replace(
         reading,
         busy=_with_extra(device, _GPU_SAMPLES, gpu, reading.busy),
@@ -54,7 +54,7 @@ def read_again(device: Device, reading: Utilization) -> Utilization:
     )
 
 
-def _rates(device: Device) -> tuple[float | None, float | None]:
+def _read_rates(device: Device) -> tuple[float | None, float | None]:
     rates = device.get("nvmlDeviceGetUtilizationRates")
     return (None, None) if rates is None else (rates.gpu / 100, rates.memory / 100)
 
@@ -66,7 +66,7 @@ def _with_extra(device: Device, samples: int, level: float | None, before: Integ
     return replace(before, readings=(*before.readings, level), samples=(*before.samples, *(found or ())))
 
 
-def _integrated(
+def _integrate_busy(
     device: Device, samples: int, level: float | None, before: Integral | None, tick: Tick
 ) -> Integral | None:
     before, seconds = before or Integral(), tick.seconds
@@ -74,19 +74,19 @@ def _integrated(
     level = sum(readings) / len(readings) if readings else level
     answer = device.get("nvmlDeviceGetSamples", samples, before.since)
     if answer is None:
-        return None if level is None else replace(assume(before, level, seconds, len(readings) or 1), readings=())
+        return None if level is None else replace(assume_level(before, level, seconds, len(readings) or 1), readings=())
     late = tick.late()
     if not answer and before.cursor and before.pending + seconds + late > SILENT_AFTER_SECONDS:
         answer = device.get("nvmlDeviceGetSamples", samples, 0) or ()
         before = with_clock_of(answer, before, seconds + late)
-    return advance(before, (*before.samples, *answer), seconds, late, level)
+    return add_samples(before, (*before.samples, *answer), seconds, late, level)
 
 
 UTILIZATION: Collector[Utilization] = Collector(
     name="utilization",
     help="Utilization of GPU and memory, and busy seconds from the driver's sample buffers. 3 driver calls a cycle, and up to 4 more where its buffers keep too little.",
     pace=Pace.CYCLE,
-    read=read,
+    read=read_utilization,
     extra_reads=lambda reading, interval: reading.busy.extra_reads(interval) if reading.busy else 0,
     read_again=read_again,
     families=(
@@ -127,7 +127,7 @@ def _engine_ratio(device: Device, function: str) -> float | None:
     return None if answer is None else min(answer[0], 100) / 100
 
 
-def _ratio(engine: str, title: str, value: Callable[[Engines], float | None]) -> Family[Engines]:
+def _engine_family(engine: str, title: str, value: Callable[[Engines], float | None]) -> Family[Engines]:
     return gauge(
         f"gpu_{engine}_utilization_ratio",
         f"Fraction of the driver's last window in which the {title} was in use.",
@@ -142,9 +142,9 @@ ENGINES: Collector[Engines] = Collector(
     pace=Pace.FAST,
     read=read_engines,
     families=(
-        _ratio("encoder", "video encoder", lambda e: e.encoder),
-        _ratio("decoder", "video decoder", lambda e: e.decoder),
-        _ratio("jpeg", "JPEG decoder", lambda e: e.jpeg),
-        _ratio("ofa", "optical flow accelerator", lambda e: e.ofa),
+        _engine_family("encoder", "video encoder", lambda e: e.encoder),
+        _engine_family("decoder", "video decoder", lambda e: e.decoder),
+        _engine_family("jpeg", "JPEG decoder", lambda e: e.jpeg),
+        _engine_family("ofa", "optical flow accelerator", lambda e: e.ofa),
     ),
 )  # fmt: skip

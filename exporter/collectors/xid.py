@@ -20,7 +20,7 @@ from exporter.collectors.xid_catalogue import (
     REENGAGED,
     RESET,
     class_of,
-    decode,
+    decode_class,
 )
 from exporter.core.clock import EPOCH, UnixTime
 from exporter.core.families import Family, Sample, Shown, Unit, counters, gauges
@@ -59,7 +59,7 @@ class XidCounts:
         return dict(sorted(counts.items()))
 
 
-def counted(before: XidCounts, event: XidEvent, source: str, site: Mapping[int, str] | None = None) -> XidCounts:
+def count_xid(before: XidCounts, event: XidEvent, source: str, site: Mapping[int, str] | None = None) -> XidCounts:
     """`before` and one event more; `source` is who reported it (`nvml`, `kmsg`), `site` are the site's own classes."""
     class_ = event.class_ or class_of(event.xid)
     if class_ != INJECTED:
@@ -82,24 +82,24 @@ def counted(before: XidCounts, event: XidEvent, source: str, site: Mapping[int, 
     )
 
 
-def moved(xids: XidCounts, seconds: float) -> XidCounts:
+def shift_xids(xids: XidCounts, seconds: float) -> XidCounts:
     """Return the same at times that are so much later."""
     last = {key: time + seconds for key, time in xids.last.items()}
     standing = {xid: XidReport(each.class_, each.time + seconds) for xid, each in xids.standing.items()}
     return XidCounts(xids.by_source, last, standing)
 
 
-def _counts(xids: XidCounts) -> Iterable[Sample]:
+def _count_samples(xids: XidCounts) -> Iterable[Sample]:
     return (Sample(count, (str(xid), class_)) for (xid, class_), count in xids.counts.items())
 
 
-def _last(xids: XidCounts) -> Iterable[Sample]:
+def _time_samples(xids: XidCounts) -> Iterable[Sample]:
     return (Sample(float(time), (str(xid), class_)) for (xid, class_), time in sorted(xids.last.items()))
 
 
 XID_FAMILIES: tuple[Family[XidCounts], ...] = (
-    counters("gpu_xid_errors_total", "XIDs since the exporter started; class is the immediate action: by the line in the kernel log, the site's list or NVIDIA's catalogue.", Unit.NONE, _counts, ("xid", "class"), shown=Shown.NONZERO),
-    gauges("gpu_xid_last_timestamp_seconds", "When the XID was last reported, Unix time; absent once another XID has ended it.", Unit.SECONDS, _last, ("xid", "class")),
+    counters("gpu_xid_errors_total", "XIDs since the exporter started; class is the immediate action: by the line in the kernel log, the site's list or NVIDIA's catalogue.", Unit.NONE, _count_samples, ("xid", "class"), shown=Shown.NONZERO),
+    gauges("gpu_xid_last_timestamp_seconds", "When the XID was last reported, Unix time; absent once another XID has ended it.", Unit.SECONDS, _time_samples, ("xid", "class")),
 )  # fmt: skip
 
 
@@ -118,7 +118,7 @@ _ADDRESS = re.compile(
 )
 
 
-def parse(record: str, boot: UnixTime, uuids: Mapping[str, str]) -> XidEvent | None:
+def parse_xid(record: str, boot: UnixTime, uuids: Mapping[str, str]) -> XidEvent | None:
     """The XID in one record of /dev/kmsg, or None where it reports none.
 
     `boot` is when the record's clock started, `uuids` maps PCI bus ids as sysfs writes them; the
@@ -131,7 +131,7 @@ def parse(record: str, boot: UnixTime, uuids: Mapping[str, str]) -> XidEvent | N
     bus = pci_bus_id(found["address"])
     uuid = uuids.get(bus, bus)
     xid, line = int(found["xid"]), head["text"].partition("\n")[0]
-    class_ = decode(xid, line) if int(head["priority"]) < FACILITIES else INJECTED
+    class_ = decode_class(xid, line) if int(head["priority"]) < FACILITIES else INJECTED
     return XidEvent(uuid, xid, boot + int(head["microseconds"]) / 1e6, class_)
 
 

@@ -74,20 +74,20 @@ _RXPIPE_LOSSES = 0b111
 """Bit in the status of RLW_RXPIPE: packets were lost."""
 
 
-def decode(xid: int, text: str) -> str:
+def decode_class(xid: int, text: str) -> str:
     """Return the class that the end of a line in the kernel log states; empty where it states none.
 
     What stands before the end may be of a user: the name of a process.
     """
     text = text[-_END:]
-    if xid == RECOVERY_CHANGED and (advice := _last(_RECOVERY, text)):
+    if xid == RECOVERY_CHANGED and (advice := _match_end(_RECOVERY, text)):
         return _RECOVERIES.get(int(advice[1], 16), "")
-    if xid in NVLINK5 and (error := _last(_LINK_ERROR, text)):
+    if xid in NVLINK5 and (error := _match_end(_LINK_ERROR, text)):
         return RESET if _needs_reset(error) else IGNORE
     return ""
 
 
-def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+def _match_end(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     """Return the match that reaches to the end of the text."""
     return next((found for found in pattern.finditer(text) if found.end() == len(text)), None)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import yaml
 
 _KIB, _MIB = 1 << 10, 1 << 20
-LARGEST = 1 << 20
+MAX_BYTES = 1 << 20
 """Bytes; a ConfigMap cannot hold more either."""
 FILES_SECONDS = 2.0
 """Seconds to wait for such files in all. Their mount may hang: then they stay as they were."""
@@ -28,7 +28,7 @@ class SiteFileError(ValueError):
     """Fault of the file, in words that follow its name."""
 
 
-def read_bytes(path: str | os.PathLike[str], limit: int = LARGEST) -> bytes:
+def read_bytes(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
     """Return the content of a regular file. Raises OSError for anything else, and above `limit` bytes.
 
     Nothing is waited for: a pipe without a writer would stop the reader, and a device may have no end.
@@ -47,7 +47,7 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def read(path: Path, limit: int = LARGEST) -> str:
+def read(path: Path, limit: int = MAX_BYTES) -> str:
     """Return the text of a regular file of at most `limit` bytes. Raises SiteFileError."""
     try:
         return read_bytes(path, limit).decode()

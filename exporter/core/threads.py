@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 PAUSES = (1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds before a thread that failed is run again; the last counts for all further failures."""
-_STEADY = 60.0
+_STEADY_SECONDS = 60.0
 """A thread that ran so long has recovered: its next failure is a first one."""
 
 
@@ -99,7 +99,7 @@ class Threads:
                 thread.run()
                 break
             except Exception as error:  # noqa: BLE001 - whatever it is, this thread is tried again
-                if self._clock() - began >= _STEADY:
+                if self._clock() - began >= _STEADY_SECONDS:
                     thread.state = ThreadState()
                 self._note_failure(name, thread, error)
             if self._stopped.wait(min(PAUSES[min(thread.state.failures, len(PAUSES)) - 1], thread.longest_pause)):

@@ -21,7 +21,7 @@ from exporter.config.kinds import near_miss
 from exporter.config.option import ConfigError, values_of
 from exporter.core.clock import RunningClock
 from exporter.core.threads import Threads
-from exporter.daemon.config import DaemonConfig, warn_ignored_options
+from exporter.daemon.config import STALE_SECONDS, DaemonConfig, SamplingConfig, warn_ignored_options
 from exporter.driver.interface import Driver
 from exporter.faults.config import StateConfig
 from exporter.faults.expected import SlurmNode, boot_id, slurm_gpus, slurm_maintenance
@@ -31,7 +31,6 @@ from exporter.host.process import UserNames
 from exporter.host.text import exists
 from exporter.progress.reader import ProgressReader
 from exporter.sampling.accounting import Accounting, AccountingOptions
-from exporter.sampling.config import STALE_SECONDS, SamplingConfig
 from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.families import families
 from exporter.sampling.host_view import Host, HostDeadline, Simulation
@@ -100,13 +99,13 @@ class Exporter:
 
 
 STATE_DIR = Path("/var/lib/gpu-exporter")
-_NODE_EVERY = 120.0
+_NODE_INTERVAL_SECONDS = 120.0
 """Seconds between two questions to slurmctld, or to the API server, about this node."""
-_ABSENT_EVERY = 10.0
+_ABSENT_INTERVAL_SECONDS = 10.0
 """Seconds between two searches for a Slurm that is not there yet."""
-_NODE_LONGEST = 600.0
+_MAX_NODE_SECONDS = 600.0
 """The same while they are unreachable."""
-_SOON = 1.0
+_SOON_SECONDS = 1.0
 """Seconds between the two cycles that somebody waits for, at most, whatever --sample.interval is."""
 _DEADLINE_INTERVALS = 0.8
 """Fraction of the interval that a cycle may wait for the GPUs: it has to end before the next one."""
@@ -144,7 +143,7 @@ def assemble(
     watch = FaultTracker(replace(fault_site(config, driver), read_only=once))
     pace, collectors = pacing(config.sample), config.collectors.enabled
     sampler = Sampler(driver, _make_host(config, driver, once=once), collectors, pace, accounts, process, faults=watch)
-    between = min(pace.interval, _SOON) if once else pace.interval
+    between = min(pace.interval, _SOON_SECONDS) if once else pace.interval
     loop = Loop(sampler.run_cycle, between, published, sampler.extra_reads, sampler.read_again)
     followers = {**_xid_sources(config, driver, sampler)}
     if config.kubernetes.node_health and not (once or driver.simulated):
@@ -223,8 +222,8 @@ def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False)
             lambda: read_node(server, name),
             NodeObject(),
             name="kubernetes-node",
-            interval=lambda _: _NODE_EVERY,
-            longest=_NODE_LONGEST,
+            interval=lambda _: _NODE_INTERVAL_SECONDS,
+            longest=_MAX_NODE_SECONDS,
         )
     return FaultWatchConfig(
         folder=state_dir(config.faults.state, driver),
@@ -252,8 +251,8 @@ def _slurm_node(config: SlurmConfig, names: Sequence[str]) -> BackgroundSource[b
         SlurmNode(seen, lambda: slurm_maintenance(config.scontrol, names, required=required)),
         nothing=None,
         name="slurm-node",
-        interval=lambda known: _ABSENT_EVERY if known is None else _NODE_EVERY,
-        longest=_NODE_LONGEST,
+        interval=lambda known: _ABSENT_INTERVAL_SECONDS if known is None else _NODE_INTERVAL_SECONDS,
+        longest=_MAX_NODE_SECONDS,
     )
 
 

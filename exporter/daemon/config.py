@@ -10,14 +10,22 @@ from pathlib import Path
 
 from exporter.attribution.assembly.config import AttributionConfig
 from exporter.collectors import CollectorsConfig
-from exporter.config.kinds import Subset, duration, path, text
+from exporter.config.kinds import (
+    DurationUpTo,
+    Subset,
+    boolean,
+    duration,
+    non_negative_int,
+    path,
+    positive_duration,
+    text,
+)
 from exporter.config.logs import LogConfig
 from exporter.config.option import option, options_of, section, values_of
 from exporter.exposition import MetricsConfig
 from exporter.faults.config import FaultsConfig
 from exporter.ledger.states import LedgerConfig
 from exporter.progress.reader import ProgressConfig
-from exporter.sampling.config import ProcessConfig, SamplingConfig
 from exporter.sampling.usage.nccl_status import NcclConfig
 from exporter.web.config import WebConfig
 
@@ -25,6 +33,10 @@ log = logging.getLogger(__name__)
 
 TAINT_PREFIX = "taint:"
 NODE_HEALTH = ("condition", "events", f"{TAINT_PREFIX}NoSchedule", f"{TAINT_PREFIX}PreferNoSchedule")
+MAX_INTERVAL_SECONDS = 60.0
+"""Beyond it the driver's sample buffers do not reach, and a scrape finds values that are minutes old."""
+STALE_SECONDS = 10.0
+"""The default age at which a gauge vanishes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +47,34 @@ class PathsConfig:
     sysfs: Path = option("/sys", path, "Mount of the host's sysfs.", metavar="DIR")
     cgroupfs: Path = option("/sys/fs/cgroup", path, "Mount of the host's cgroups.", metavar="DIR")
     kmsg: Path = option("/dev/kmsg", path, "Kernel log to read XIDs from, where readable.", metavar="FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingConfig:
+    """`--sample.*`, in seconds."""
+
+    interval: float = option(
+        "1s",
+        DurationUpTo(MAX_INTERVAL_SECONDS),
+        "Time between two sampling cycles, 1m at most. A cycle waits four fifths of it for the GPUs.",
+        metavar="DURATION",
+    )
+    stale: float = option(
+        "10s",
+        positive_duration,
+        "Age at which a gauge vanishes; at least 1.8 times --sample.interval, to which the default grows.",
+        metavar="DURATION",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessConfig:
+    """`--process.*`."""
+
+    limit: int = option(
+        "64", non_negative_int, "Processes shown per GPU; the rest are summed as pid 'other'.", metavar="N"
+    )
+    command_line: bool = option("false", boolean, "Show arguments in `command`, secrets masked; else the short name.")
 
 
 @dataclass(frozen=True, kw_only=True)

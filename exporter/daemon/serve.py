@@ -100,15 +100,15 @@ log = logging.getLogger(__name__)
 
 _ARENA_MAX, _MMAP_THRESHOLD = -8, -3
 """M_ARENA_MAX and M_MMAP_THRESHOLD of malloc.h."""
-_LARGE = 1 << 16
+_LARGE_BYTES = 1 << 16
 """Bytes: what is as large as a page goes back to the system when it is dropped."""
 _YOUNG = 10_000
 """Objects made until Python looks for circles among them: a few sampling cycles. Most are dropped with theirs."""
-_TICK = 2.0
+_TICK_SECONDS = 2.0
 """Seconds between two checks of what is done beside the sampling cycles."""
 _PAGE_THREADS = 4
 """Threads that answer requests."""
-_TURN = 0.001
+_TURN_SECONDS = 0.001
 """Seconds of one thread while others wait for their turn; a scrape needs a few of them."""
 
 
@@ -152,14 +152,14 @@ def tune_runtime() -> None:
 
     Before there are threads: glibc would give each a heap of its own, and every one grows to the size of a page.
     """
-    sys.setswitchinterval(_TURN)
+    sys.setswitchinterval(_TURN_SECONDS)
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG)
     with contextlib.suppress(OSError, AttributeError):  # another C library
         library = ctypes.CDLL(None)
         library.mallopt(_ARENA_MAX, 1)
-        library.mallopt(_MMAP_THRESHOLD, _LARGE)
+        library.mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 def _signal_events() -> tuple[threading.Event, threading.Event]:
@@ -192,7 +192,7 @@ def _wait_for_end(
     exporter: Exporter, rule: RestartRule, stopping: threading.Event, ticks: Sequence[Callable[[], None]]
 ) -> int:
     """`ticks` are called every two seconds."""
-    while not stopping.wait(_TICK):
+    while not stopping.wait(_TICK_SECONDS):
         for tick in ticks:
             tick()
         reason = rule.reason(exporter.driver_state, monotonic_time())
@@ -202,7 +202,7 @@ def _wait_for_end(
     return 0
 
 
-_HOPELESS = 60.0
+_HOPELESS_SECONDS = 60.0
 """Seconds a thread is down, or no cycle ends, until only a new process can help."""
 
 
@@ -251,10 +251,10 @@ class Housekeeping:
     def unhealthy(self) -> str:
         """Return why only a new process can help; empty while none is needed."""
         name, down = self.threads.longest_down()
-        if down > _HOPELESS:
+        if down > _HOPELESS_SECONDS:
             return f"thread {name} is down for {down:.0f} s"
         silent = self.exporter.silent_seconds
-        return f"no cycle for {silent:.0f} s" if silent > max(_HOPELESS, self.stale) else ""
+        return f"no cycle for {silent:.0f} s" if silent > max(_HOPELESS_SECONDS, self.stale) else ""
 
 
 _OLD_LIBRARY_SECONDS, _MISMATCH_SECONDS = 10.0, 300.0

@@ -30,7 +30,7 @@ from exporter.driver.plausibility import (
 
 LARGEST_PID = 1 << 22
 """The kernel's own limit (PID_MAX_LIMIT)."""
-LARGEST_MEMORY = 1 << 50
+MAX_MEMORY_BYTES = 1 << 50
 
 Answers = tuple[float | None, ...]
 """Answers to a batch of fields, in their order; None where the device has none."""
@@ -327,7 +327,7 @@ def _possible_processes(answer: Sequence[Record]) -> Iterator[Record]:
         record = cast("Any", each)
         if 0 < record.pid <= LARGEST_PID:
             memory = record.usedGpuMemory
-            record.usedGpuMemory = memory if memory is None or memory <= LARGEST_MEMORY else None
+            record.usedGpuMemory = memory if memory is None or memory <= MAX_MEMORY_BYTES else None
             yield each
 
 

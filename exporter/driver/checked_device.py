@@ -22,14 +22,14 @@ from exporter.driver.interface import (
 )
 from exporter.driver.plausibility import FUNCTIONS, Rule
 
-ACCEPTED_AFTER = 300.0
+ACCEPTED_AFTER_SECONDS = 300.0
 """Seconds after which a reading that was there and is refused since counts as one that the device does not have."""
 
 _RETRY_SECONDS, _MAX_RETRY_SECONDS = 5.0, 10.0
 """Seconds until a call that was refused or failed is made again: the first time, and at most where it failed."""
 FAILS_ALONE_AFTER = 3
 """Reads in a row that one call fails before it costs its own value alone. Until then what was read before stands."""
-_FORGOTTEN_AFTER = 100.0
+_FORGOTTEN_AFTER_SECONDS = 100.0
 """Seconds after which a call that failed and was not made again counts no more."""
 SINGLE = frozenset({
     f"nvmlDeviceGet{name}" for name in (
@@ -112,7 +112,7 @@ class CheckedDevice(Device):
         late = [
             f"{history.name} is not answered any more"
             for history, (collector, since) in self.refused.items()
-            if collector == self._collector and self.now - since < ACCEPTED_AFTER
+            if collector == self._collector and self.now - since < ACCEPTED_AFTER_SECONDS
         ]
         words = [*self.rejected, *self._failures(), *dict.fromkeys(late)]
         return Losses(len(self.rejected), "; ".join(words[:3])) if words else Losses()
@@ -123,7 +123,7 @@ class CheckedDevice(Device):
 
     def _failures(self) -> list[str]:
         mine = [each for each in self.failing.values() if each.collector == self._collector]
-        return [each.words for each in mine if self.now - each.at < _FORGOTTEN_AFTER]
+        return [each.words for each in mine if self.now - each.at < _FORGOTTEN_AFTER_SECONDS]
 
     def reading(self) -> AbstractContextManager[object]:
         return self._device.reading()
@@ -144,7 +144,7 @@ class CheckedDevice(Device):
             check.refused()
             self.failing.pop((function, fixed), None)
             if not check.answered:
-                self._paused[function, fixed] = self._next_pause(times, ACCEPTED_AFTER)
+                self._paused[function, fixed] = self._next_pause(times, ACCEPTED_AFTER_SECONDS)
             return None
         except DriverError as error:
             if isinstance(error, DeviceLostError | DriverGoneError) or not self._fails_alone(function, fixed, error):
@@ -190,7 +190,7 @@ class CheckedDevice(Device):
         if not history.answered:
             return
         _, since = self.refused.setdefault(history, (self._collector, self.now))
-        if self.now - since >= ACCEPTED_AFTER:
+        if self.now - since >= ACCEPTED_AFTER_SECONDS:
             history.answered = False
             del self.refused[history]
 

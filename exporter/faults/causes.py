@@ -56,7 +56,7 @@ def most_programs(observation: Observation) -> Mapping[int, Sequence[int]]:
     return {xid: sorted((len(seen.programs.get(xid, ())) for seen in observation.gpus), reverse=True) for xid in xids}
 
 
-def pattern(
+def suspect_pattern(
     known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault], most: Mapping[int, Sequence[int]], now: UnixTime
 ) -> Iterator[Fault]:
     """Suspect a GPU on which many programs fail, while none does on the others. With one GPU it is not known."""

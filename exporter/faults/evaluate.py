@@ -13,7 +13,7 @@ from functools import reduce
 from exporter.core.clock import UnixTime
 from exporter.faults.findings import NO_DRIVER, REFUSED, RELEASED, REPAIRS, expected_gpus, gpu_less
 from exporter.faults.model import ADVICE_EVIDENCE, FaultKind
-from exporter.faults.rule import Facts, Finding, Limits, Rule, Verdict, merged
+from exporter.faults.rule import Facts, Finding, Limits, Rule, Verdict, merge_findings
 from exporter.faults.rules import ACTIONS_BY_STRENGTH, NAMES, RULES
 
 AFTER_A_JOB = frozenset({"leftover", "leaked"})
@@ -78,9 +78,9 @@ class Report:
     @property
     def summary(self) -> str:
         """One line: what is wrong, worst first, or how many GPUs are reachable."""
-        return "; ".join(finding.summary for finding in merged(self.findings)) or self.remark or self.counted
+        return "; ".join(finding.summary for finding in merge_findings(self.findings)) or self.remark or self.counted
 
-    def proven(self) -> Report:
+    def without_unconfirmed(self) -> Report:
         """Return the report without losses that no second check confirmed: a node is not drained for them."""
         kept = tuple(finding for finding in self.findings if self.confirmed or not finding.confirm)
         return replace(self, findings=kept, verdict=max((each.verdict for each in kept), default=Verdict.OK))
@@ -93,7 +93,7 @@ class Report:
         return replace(self, verdict=max(self.verdict, finding.verdict), findings=found)
 
 
-def unknown(remark: str) -> Report:
+def unknown_report(remark: str) -> Report:
     return Report(Verdict.UNKNOWN, (), 0, (), remark=remark)
 
 
@@ -104,9 +104,9 @@ def evaluate(facts: Facts, limits: Limits, ignored: Collection[str] = (), least:
     """
     remark = _unknown_reason(facts, limits)
     if remark:
-        return unknown(remark)
-    found = _findings(facts, limits, (rule for rule in RULES if rule.name not in ignored))
-    kept = [finding for finding in _unexplained(tuple(found)) if finding.verdict >= least]
+        return unknown_report(remark)
+    found = _apply_rules(facts, limits, (rule for rule in RULES if rule.name not in ignored))
+    kept = [finding for finding in _one_per_event(tuple(found)) if finding.verdict >= least]
     report = Report(
         verdict=max((finding.verdict for finding in kept), default=Verdict.OK),
         findings=tuple(sorted(kept, key=_worst_first)),
@@ -117,9 +117,9 @@ def evaluate(facts: Facts, limits: Limits, ignored: Collection[str] = (), least:
     )
     shown = any(series.value in {0, 1} for series in facts.of("gpu_up"))
     if not shown and not report.findings and not report.remark:
-        return unknown("no GPU is shown, and no reason for it is known")
+        return unknown_report("no GPU is shown, and no reason for it is known")
     missing = "" if report.verdict is Verdict.FAILED else _missing_faults(facts)
-    return unknown(missing) if missing else report
+    return unknown_report(missing) if missing else report
 
 
 def _missing_faults(facts: Facts) -> str:
@@ -145,7 +145,7 @@ _CAUSES = _PENDING | _LINKS | _KINDS - {"pcie_width", "pcie_generation"} | {"gpu
 """Rules that can be the cause of the driver's advice. PCIe, heat and power are not."""
 
 
-def _unexplained(found: Sequence[Finding]) -> Iterator[Finding]:
+def _one_per_event(found: Sequence[Finding]) -> Iterator[Finding]:
     """Yield one finding for each event: one event is reported once, and asks for one repair."""
     by_device: dict[object, list[Finding]] = {}
     for finding in found:
@@ -168,18 +168,18 @@ def _of_one_gpu(found: Sequence[Finding]) -> Iterator[Finding]:
         first, explained = finding in causes[:1], finding.rule in _PENDING and resets
         if finding not in (*links[1:], *advice) and (first or not explained):
             parts = [*(links[1:] if finding in links else ()), *(advice if first else ())]
-            yield reduce(_joined, parts, finding)
+            yield reduce(_join_findings, parts, finding)
 
 
-def _joined(finding: Finding, part: Finding) -> Finding:
+def _join_findings(finding: Finding, part: Finding) -> Finding:
     """Return the finding with a part of the same event: the evidence of both, and the stronger verdict and action."""
     both = replace(finding, reason=f"{finding.reason}; {part.reason}")
-    if (part.verdict, _strength(part, -1)) <= (finding.verdict, _strength(finding, len(ACTIONS_BY_STRENGTH))):
+    if (part.verdict, _rank_of(part, -1)) <= (finding.verdict, _rank_of(finding, len(ACTIONS_BY_STRENGTH))):
         return both
     return replace(both, verdict=part.verdict, action=part.action, runbook=part.runbook)
 
 
-def _strength(finding: Finding, otherwise: int) -> int:
+def _rank_of(finding: Finding, otherwise: int) -> int:
     known = (rank for rank, action in enumerate(ACTIONS_BY_STRENGTH) if finding.action.startswith(action))
     return next(known, otherwise)
 
@@ -200,7 +200,7 @@ def _unknown_reason(facts: Facts, limits: Limits) -> str:
     return ""
 
 
-def _findings(facts: Facts, limits: Limits, rules: Iterable[Rule]) -> Iterator[Finding]:
+def _apply_rules(facts: Facts, limits: Limits, rules: Iterable[Rule]) -> Iterator[Finding]:
     shown = sorted(facts.of("gpu_up"), key=lambda series: series.value)
     uuids = {series.gpu: series.labels.get("uuid", "") for series in shown}
     for rule in rules:

@@ -11,7 +11,7 @@ from exporter.attribution.slurm import gres
 from exporter.host import program
 
 _DEVICE = re.compile(r"/dev/nvidia[0-9]+")
-_TIMEOUT = 5.0
+_TIMEOUT_SECONDS = 5.0
 _MAX_BYTES = 1 << 20
 _STATE = re.compile(r"\bState=(\S+)")
 _REASON = re.compile(r"\bReason=(.*?)(?: \[[^\]]*@[^\]]*\])?\s*$", re.MULTILINE)
@@ -37,7 +37,7 @@ def slurm_maintenance(scontrol: str, names: Sequence[str], *, required: bool = T
     """Return whether a person took the node out of service; None if slurmctld knows no name. Raises SourceError."""
     for name in names:
         try:
-            return in_maintenance(program.output((scontrol, "show", "node", name), _TIMEOUT, _MAX_BYTES))
+            return in_maintenance(program.output((scontrol, "show", "node", name), _TIMEOUT_SECONDS, _MAX_BYTES))
         except program.ProgramError as error:
             if f"Node {name} not found" not in str(error) or (required and name == names[-1]):
                 raise SourceError(str(error)) from None

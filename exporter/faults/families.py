@@ -37,7 +37,7 @@ class FaultStatus:
     sources: Mapping[str, bool] = field(default_factory=dict[str, bool])
 
 
-def _faults(status: FaultStatus) -> Iterable[Sample]:
+def _fault_samples(status: FaultStatus) -> Iterable[Sample]:
     for fault in status.faults:
         labels = (
             str(fault.index) if fault.index >= 0 else "",
@@ -52,7 +52,7 @@ def _faults(status: FaultStatus) -> Iterable[Sample]:
 
 
 FAULT_FAMILIES: tuple[Family[FaultStatus], ...] = (
-    gauges("gpu_fault_timestamp_seconds", "A fault that stands, with its evidence and what mends it; the value is when it began, Unix time.", Unit.SECONDS, _faults, ("gpu", "uuid", "fault", "evidence", "action"), NODE),
+    gauges("gpu_fault_timestamp_seconds", "A fault that stands, with its evidence and what mends it; the value is when it began, Unix time.", Unit.SECONDS, _fault_samples, ("gpu", "uuid", "fault", "evidence", "action"), NODE),
     gauges("gpu_fault_acknowledged", "1 for a fault that stands and counts no more, since somebody acknowledged it; a lost GPU is expected no more.", Unit.NONE, lambda s: (Sample(1, labels) for labels in s.acknowledged), ("gpu", "uuid", "fault"), NODE),
     gauges("gpu_expected_devices", "GPUs this node should have, by source: an option, gres.conf, capacity in Kubernetes, its own past.", Unit.NONE, by(lambda s: s.expected.items()), ("source",), NODE),
     gauges("gpu_node_maintenance", "1 while this source reports that the node is out of service on purpose; absent otherwise.", Unit.NONE, by(lambda s: ((source, 1.0) for source in s.maintenance)), ("source",), NODE),

@@ -32,12 +32,12 @@ def expected_gpus(facts: Facts, limits: Limits) -> tuple[int, str]:
     option = limits.gpus or counts.get("option", 0)
     if option:
         return option, "option"
-    if contradiction(facts, limits):
+    if find_contradiction(facts, limits):
         return counts.get("history", 0), "history"
     return max(((count, source) for source, count in counts.items()), default=(0, ""))
 
 
-def contradiction(facts: Facts, limits: Limits) -> tuple[int, int] | None:
+def find_contradiction(facts: Facts, limits: Limits) -> tuple[int, int] | None:
     """Return the numbers of gres.conf and of Kubernetes, if they differ and no option states the right one."""
     slurm, kubernetes, option = (
         facts.value("gpu_expected_devices", source=source) for source in ("slurm", "kubernetes", "option")
@@ -47,8 +47,8 @@ def contradiction(facts: Facts, limits: Limits) -> tuple[int, int] | None:
     return int(slurm), int(kubernetes)
 
 
-def inventory(facts: Facts, limits: Limits) -> Iterable[Cause]:
-    found = contradiction(facts, limits)
+def find_inventory_conflict(facts: Facts, limits: Limits) -> Iterable[Cause]:
+    found = find_contradiction(facts, limits)
     if found:
         yield "", {"slurm": found[0], "kubernetes": found[1]}
 
@@ -102,7 +102,7 @@ _SOURCES = {
 }
 
 
-def missing(facts: Facts, limits: Limits) -> Iterable[Cause]:
+def find_missing(facts: Facts, limits: Limits) -> Iterable[Cause]:
     """Compare the GPUs that have a handle with the largest number that any source states.
 
     GPUs with a `lost` fault are reported by that fault. Lost GPUs that somebody acknowledged are not missed on the bus.
@@ -135,7 +135,7 @@ REPAIRS: Mapping[str, tuple[Verdict, str, str]] = {
 """Verdict, runbook and action of a fault, by the repair that it needs. Alerts and runbooks use the same words."""
 
 
-def age(seconds: float) -> str:
+def format_age(seconds: float) -> str:
     """Return an age as people write it: 40 s, 6 min, 5 h, 3 d."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
@@ -143,7 +143,7 @@ def age(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s"
 
 
-def fault(kind: FaultKind) -> Find:
+def faults_of_kind(kind: FaultKind) -> Find:
     """Faults of this kind, which stand until a repair is proven or somebody acknowledges them."""
 
     def find(facts: Facts, _limits: Limits) -> Iterable[Cause]:
@@ -153,7 +153,7 @@ def fault(kind: FaultKind) -> Find:
             if uuid and any(other != uuid for other in others):
                 evidence = f"{evidence}; it was {uuid}"  # another GPU has its index now
             verdict, page, repair = REPAIRS.get(series.labels["action"], REPAIRS["inspect"])
-            ago = age(facts.time - UnixTime(series.value))
+            ago = format_age(facts.time - UnixTime(series.value))
             yield (
                 series.gpu,
                 {
@@ -170,7 +170,7 @@ def fault(kind: FaultKind) -> Find:
     return find
 
 
-def down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+def find_unreachable(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     """GPUs that are unreachable, before that is a fault. Without a driver all are: one finding, of the node."""
     if facts.of("gpu_exporter_driver_error"):
         return
@@ -182,7 +182,7 @@ def down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
             yield series.gpu, {"uuid": uuid}
 
 
-def slowed(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+def find_slowed(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     """HW slowdown without heat or the power brake as its reason: chassis or power supply ask for it."""
     for series in facts.of("gpu_throttle_active", reason="hw_slowdown"):
         uuid = series.labels.get("uuid", "")
@@ -191,7 +191,7 @@ def slowed(facts: Facts, _limits: Limits) -> Iterable[Cause]:
             yield series.gpu, {"uuid": uuid}
 
 
-def hot(facts: Facts, limits: Limits) -> Iterable[Cause]:
+def find_hot(facts: Facts, limits: Limits) -> Iterable[Cause]:
     """Find hot GPUs by the margin where the driver reports it, else by the slowdown temperature."""
     celsius = {series.labels["uuid"]: series for series in facts.of("gpu_temperature_celsius", sensor="gpu")}
     margins = {series.labels["uuid"]: series for series in facts.of("gpu_temperature_margin_celsius")}
@@ -219,7 +219,7 @@ _SXID_SECONDS = 3600.0
 """Seconds an SXID counts for that is not fatal."""
 
 
-def sxids(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+def find_sxids(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     """SXIDs that are not fatal, each switch and code once. Fatal ones are faults."""
     latest: dict[tuple[str, str], float] = {}
     for series in facts.of("gpu_nvswitch_sxid_last_timestamp_seconds", **{"class": "non_fatal"}):
@@ -234,7 +234,7 @@ def sxids(facts: Facts, _limits: Limits) -> Iterable[Cause]:
 _PORT_TROUBLES = {"down": "down", "slow": "slower than it or its like were", "errors": "counting errors"}
 
 
-def ports(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+def find_degraded_ports(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     """InfiniBand and RoCE ports in trouble, reported of the GPU they are nearest to; of several, of the node."""
     for series in facts.of("gpu_rdma_port_degraded"):
         if series.value:
@@ -244,7 +244,7 @@ def ports(facts: Facts, _limits: Limits) -> Iterable[Cause]:
             yield (near.pop() if len(near) == 1 else ""), {"port": f"{device}/{port}", "what": what}
 
 
-def cliques(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+def find_split_cliques(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     """GPUs of one node that reach each other over NVLink are in one clique of one cluster."""
     found = {s.gpu: (s.labels["cluster_uuid"], s.labels["clique_id"]) for s in facts.of("gpu_fabric_info")}
     places = {gpu: place for gpu, place in found.items() if place[0]}
@@ -285,11 +285,11 @@ def _emptied_gpus(facts: Facts, limits: Limits) -> frozenset[str] | None:
     split = any(True for _ in facts.of("gpu_mig_info"))  # Slurm counts instances then, in an order of its own
     wanted = {name for name in limits.emptied if name.driver_index is None or not split}
     return frozenset(
-        series.gpu for series in facts.of("gpu_info") if series.gpu not in shared and wanted & _names(series)
+        series.gpu for series in facts.of("gpu_info") if series.gpu not in shared and wanted & _device_names(series)
     )
 
 
-def _names(series: Series) -> frozenset[DeviceName]:
+def _device_names(series: Series) -> frozenset[DeviceName]:
     found = {DeviceName(uuid=series.labels.get("uuid", ""))}
     minor = series.labels.get("minor_number") or series.gpu
     found |= {DeviceName(minor=int(minor))} if minor.isdecimal() else set()
@@ -297,7 +297,7 @@ def _names(series: Series) -> frozenset[DeviceName]:
     return frozenset(found)
 
 
-def leftover(facts: Facts, limits: Limits) -> Iterable[Cause]:
+def find_leftover(facts: Facts, limits: Limits) -> Iterable[Cause]:
     """Processes on GPUs that should be empty. Services of the site may stay."""
     wanted, by_gpu = _emptied_gpus(facts, limits), dict[str, dict[str, tuple[str, float | None]]]()
     for family in _OF_PROCESSES:
@@ -315,7 +315,7 @@ def leftover(facts: Facts, limits: Limits) -> Iterable[Cause]:
         yield gpu, {"processes": named + more, "size": size, "count": len(ranked)}
 
 
-def leaked(facts: Facts, limits: Limits) -> Iterable[Cause]:
+def find_leaked(facts: Facts, limits: Limits) -> Iterable[Cause]:
     wanted = _emptied_gpus(facts, limits)
     for series in facts.of("gpu_memory_unattributed_bytes"):
         if series.value > _LEAKED and (wanted is None or series.gpu in wanted):

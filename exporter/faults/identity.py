@@ -12,7 +12,7 @@ IDENTITY_SECONDS = 10.0
 """Seconds a new UUID must be shown before its absence is a fault: a driver answers garbage for a moment."""
 
 
-def identify(state: FaultState, observation: Observation) -> tuple[FaultState, Observation]:
+def identify_gpus(state: FaultState, observation: Observation) -> tuple[FaultState, Observation]:
     """Return state and observation with one record for each GPU, whatever UUIDs the driver gave it."""
     state = _without_replaced(state, observation)
     shown = {seen.uuid: seen for seen in observation.gpus if seen.present and seen.uuid}
@@ -24,7 +24,7 @@ def identify(state: FaultState, observation: Observation) -> tuple[FaultState, O
         if uuid in shown and observation.time - since < IDENTITY_SECONDS
     }
     all_new = bool(shown) and shown.keys() == first_seen.keys() - unconfirmed.keys()
-    state = _replaced(replace(state, unconfirmed=unconfirmed), shown, all_new=all_new)
+    state = _hand_over_record(replace(state, unconfirmed=unconfirmed), shown, all_new=all_new)
     kept = tuple(seen for seen in observation.gpus if seen.uuid in shown or seen.uuid in state.devices)
     observation = replace(observation, gpus=kept)
     there = tuple(seen for seen in kept if seen.present or not is_occupied(seen.bus, observation))
@@ -54,10 +54,10 @@ def _without_ghosts(state: FaultState, ghosts: Collection[str]) -> FaultState:
             uuid, index = by_bus.get(bus, ("", -1))
             evidence = fault.evidence if uuid else f"{fault.evidence} at {bus}"
             faults.append(replace(fault, uuid=uuid, index=index, evidence=evidence))
-    return replace(state, devices=devices, faults=_once(faults))
+    return replace(state, devices=devices, faults=_first_of_each(faults))
 
 
-def _once(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+def _first_of_each(faults: Iterable[Fault]) -> tuple[Fault, ...]:
     """Return the first of each fault that two UUIDs of one GPU have."""
     first: dict[object, Fault] = {}
     for fault in faults:
@@ -65,7 +65,7 @@ def _once(faults: Iterable[Fault]) -> tuple[Fault, ...]:
     return tuple(first.values())
 
 
-def _replaced(state: FaultState, shown: Mapping[str, ObservedGpu], *, all_new: bool) -> FaultState:
+def _hand_over_record(state: FaultState, shown: Mapping[str, ObservedGpu], *, all_new: bool) -> FaultState:
     """Give the record of a UUID that is not shown to the confirmed one at its bus address, or end it.
 
     It is another card if their serial numbers differ, or if the old one never answered since the node was restarted.
@@ -83,7 +83,7 @@ def _replaced(state: FaultState, shown: Mapping[str, ObservedGpu], *, all_new: b
     devices = {uuid: known for uuid, known in state.devices.items() if uuid not in gone and uuid not in renamed}
     devices |= {new: state.devices[old] for old, new in renamed.items()}
     faults = (replace(fault, uuid=renamed.get(fault.uuid, fault.uuid)) for fault in state.faults)
-    return replace(state, devices=devices, faults=_once(fault for fault in faults if fault.uuid not in gone))
+    return replace(state, devices=devices, faults=_first_of_each(fault for fault in faults if fault.uuid not in gone))
 
 
 def _without_replaced(state: FaultState, observation: Observation) -> FaultState:

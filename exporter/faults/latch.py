@@ -13,7 +13,7 @@ from typing import Any
 from exporter.collectors.xid_catalogue import FALLEN_OFF, IGNORE, class_of
 from exporter.core.clock import EPOCH, UnixTime, clock_step
 from exporter.faults import causes, levels
-from exporter.faults.identity import identify, is_occupied
+from exporter.faults.identity import identify_gpus, is_occupied
 from exporter.faults.model import (
     XID_EVIDENCE,
     Acknowledgement,
@@ -84,26 +84,26 @@ _FIXED_BY_RESET = frozenset({FaultKind.XID, FaultKind.ECC, FaultKind.PATTERN})
 """Faults that a reset ends, as it ends all with an XID as evidence. The others end when their evidence does."""
 
 
-def advance(state: FaultState, observation: Observation) -> FaultState:
+def advance_faults(state: FaultState, observation: Observation) -> FaultState:
     """The state after this observation."""
     return _advance_switches(_update_gpus(state, observation), observation)
 
 
 def _update_gpus(state: FaultState, observation: Observation) -> FaultState:
-    state = _acknowledged(_by_this_clock(state, observation), observation)
+    state = _apply_acknowledgements(_by_this_clock(state, observation), observation)
     if observation.boot and state.boot and observation.boot != state.boot:
-        state = _restarted(state, observation)
+        state = _after_restart(state, observation)
     state = replace(state, boot=observation.boot or state.boot)
     if not observation.driver:
         return state
-    state, observation = identify(state, observation)
+    state, observation = identify_gpus(state, observation)
     devices, faults = dict(state.devices), _by_uuid(state.faults)
-    starts, most = levels.starts(observation), causes.most_programs(observation)
+    starts, most = levels.shown_levels(observation), causes.most_programs(observation)
     for seen in observation.gpus:
         before = devices.get(seen.uuid) or _new_record(seen, observation.time)
         known = levels.with_start(before, seen, starts, observation.levels)
         known, kept = _update_gpu(known, faults.get(seen.uuid, ()), seen, observation.time)
-        kept = causes.one_for_each((*kept, *causes.pattern(known, seen, kept, most, observation.time)))
+        kept = causes.one_for_each((*kept, *causes.suspect_pattern(known, seen, kept, most, observation.time)))
         devices[seen.uuid] = levels.with_history(known, before, seen, observation.levels)
         faults[seen.uuid] = tuple(fault for fault in kept if (fault.uuid, fault.kind.value) not in state.accepted)
     for uuid in devices.keys() - {seen.uuid for seen in observation.gpus}:
@@ -131,7 +131,7 @@ def _by_uuid(faults: Iterable[Fault]) -> dict[str, tuple[Fault, ...]]:
     return found
 
 
-def _unseen(uuid: str, index: int, bus: str, observation: Observation) -> ObservedGpu:
+def _unseen_gpu(uuid: str, index: int, bus: str, observation: Observation) -> ObservedGpu:
     """Return what is heard of a GPU that the driver does not show."""
     heard = observation.unclaimed.get(bus, {})
     xids = {xid: each.time for xid, each in heard.items()}
@@ -145,7 +145,7 @@ def _update_missing(
     """Update a GPU that the driver does not show."""
     code = dict(observation.refused).get(known.index, "not shown by the driver")
     known, lost = _record_missing(uuid, known, observation.time, code, faults)
-    seen = _unseen(uuid, known.index, known.bus, observation)
+    seen = _unseen_gpu(uuid, known.index, known.bus, observation)
     return known, causes.one_for_each((*faults, *lost, *_new_xids(known, seen, faults)))
 
 
@@ -160,7 +160,7 @@ def _of_unknown_gpus(state: FaultState, devices: Mapping[str, GpuRecord], observ
     standing = {fault.evidence for fault in state.faults if not fault.uuid}
     for bus in observation.unclaimed:
         if bus not in places:
-            seen = _unseen("", -1, bus, observation)
+            seen = _unseen_gpu("", -1, bus, observation)
             for fault in _new_xids(GpuRecord(-1, last_reset=state.unnamed_last_reset), seen, ()):
                 evidence = f"{fault.evidence} at {bus}"
                 if evidence not in standing:
@@ -195,7 +195,7 @@ def _update_gpu(
     known, below = levels.below_best(known, seen, standing, now)
     found = (
         *_new_xids(known, seen, standing),
-        *_memory(known, seen, standing, now),
+        *_memory_faults(known, seen, standing, now),
         *below,
     )
     known = replace(
@@ -267,12 +267,12 @@ def _new_xids(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault]) -> I
             yield Fault(seen.uuid, seen.index, kind, evidence, action, time)
 
 
-def _memory(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault], now: UnixTime) -> Iterator[Fault]:
+def _memory_faults(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault], now: UnixTime) -> Iterator[Fault]:
     here = {fault.kind for fault in faults}
     if not known.reset_observations and (seen.uncorrected or 0.0) > known.uncorrected and FaultKind.ECC not in here:
         new = (seen.uncorrected or 0.0) - known.uncorrected
         count = f"{new:g} uncorrectable error{'' if new == 1 else 's'}"
-        contained = _recent(seen, now, (_CONTAINED,)) and not _recent(seen, now, _UNCONTAINED)
+        contained = _had_recent_xid(seen, now, (_CONTAINED,)) and not _had_recent_xid(seen, now, _UNCONTAINED)
         action = RepairAction.RESET_WHEN_IDLE if contained else RepairAction.RESET
         yield Fault(seen.uuid, seen.index, FaultKind.ECC, count + (", contained" if contained else ""), action, now)
     if seen.remap_failed and FaultKind.REMAP not in here:
@@ -281,7 +281,7 @@ def _memory(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault], now: U
         yield Fault(seen.uuid, seen.index, FaultKind.SRAM, "over NVIDIA's threshold", RepairAction.REPLACE, now)
 
 
-def _recent(seen: ObservedGpu, now: UnixTime, xids: Iterable[int]) -> bool:
+def _had_recent_xid(seen: ObservedGpu, now: UnixTime, xids: Iterable[int]) -> bool:
     return any(now - seen.xids.get(xid, EPOCH) <= _SAME_EVENT_SECONDS for xid in xids)
 
 
@@ -328,7 +328,7 @@ def _by_this_clock(state: FaultState, observation: Observation) -> FaultState:
     )
 
 
-def _restarted(state: FaultState, observation: Observation) -> FaultState:
+def _after_restart(state: FaultState, observation: Observation) -> FaultState:
     """The node has started anew: every driver counter too."""
     devices = {
         uuid: replace(
@@ -348,7 +348,7 @@ def _restarted(state: FaultState, observation: Observation) -> FaultState:
     return _clear_switches(state, observation.time)
 
 
-def _acknowledged(state: FaultState, observation: Observation) -> FaultState:
+def _apply_acknowledgements(state: FaultState, observation: Observation) -> FaultState:
     for said in sorted(observation.acknowledgements, key=lambda each: each.time):
         if said.time > state.acknowledged_until:
             acknowledgement = replace(said, time=min(said.time, observation.time))
@@ -400,13 +400,13 @@ def _still_accepted(accepted: frozenset[tuple[str, str]], observation: Observati
     return accepted - over
 
 
-_TOGETHER = 600.0
+_TOGETHER_SECONDS = 600.0
 """Seconds within which all GPUs are reset where it is one reset, and not each by itself for a reason of its own."""
 
 
 def _advance_switches(state: FaultState, observation: Observation) -> FaultState:
     """`state`, whose GPUs are as this observation left them, with the faults of the switches as they are now."""
-    reset = _reset(state.devices, observation)
+    reset = _last_common_reset(state.devices, observation)
     if reset is not None and any(fault.since <= reset for fault in state.switches):
         state = _clear_switches(state, reset)
     standing = {(fault.switch, fault.sxid) for fault in state.switches}
@@ -424,13 +424,13 @@ def _clear_switches(state: FaultState, time: UnixTime) -> FaultState:
     return replace(state, switches=left, switches_last_reset=max(state.switches_last_reset, time))
 
 
-def _reset(devices: Mapping[str, GpuRecord], observation: Observation) -> UnixTime | None:
+def _last_common_reset(devices: Mapping[str, GpuRecord], observation: Observation) -> UnixTime | None:
     """Return when all GPUs there should be were last reset together, or reloaded; None where they never were.
 
     A switch has no counters by which its reset could be seen: it is reset with all GPUs of the node, and they have.
     """
     known = [devices[seen.uuid] for seen in observation.gpus if seen.uuid in devices]
     resets = [each.last_reset for each in known if each.expected]
-    if not observation.driver or not resets or max(resets) - min(resets) > _TOGETHER:
+    if not observation.driver or not resets or max(resets) - min(resets) > _TOGETHER_SECONDS:
         return None
     return min(resets)

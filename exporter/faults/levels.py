@@ -14,7 +14,7 @@ _CONFIRMATIONS = 3
 Starts = Mapping[tuple[str, str], Sequence[tuple[str, int]]]
 
 
-def starts(observation: Observation) -> Starts:
+def shown_levels(observation: Observation) -> Starts:
     """Return what GPUs show of their links, with their UUIDs, by model and field. No bridge is no link."""
     found: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for seen in observation.gpus:
@@ -59,7 +59,7 @@ def below_best(
     known = replace(known, low_generation=known.low_generation + 1 if slow else 0)
     found = tuple(
         Fault(seen.uuid, seen.index, kind, evidence, RepairAction.INSPECT, now)
-        for kind, (value, best, evidence) in _levels(known, seen).items()
+        for kind, (value, best, evidence) in _link_levels(known, seen).items()
         if value is not None and value < best and kind not in kinds
         if kind is not FaultKind.PCIE_GENERATION or known.low_generation >= _CONFIRMATIONS
     )
@@ -69,11 +69,11 @@ def below_best(
 
 def at_best(known: GpuRecord, seen: ObservedGpu) -> frozenset[FaultKind]:
     """Return the kinds of fault whose link is as good as it ever was."""
-    levels = _levels(known, seen).items()
+    levels = _link_levels(known, seen).items()
     return frozenset(kind for kind, (value, best, _) in levels if value is not None and value >= best)
 
 
-def _levels(known: GpuRecord, seen: ObservedGpu) -> Mapping[FaultKind, tuple[int | None, int, str]]:
+def _link_levels(known: GpuRecord, seen: ObservedGpu) -> Mapping[FaultKind, tuple[int | None, int, str]]:
     """Return what each link shows, its best, and how to report less."""
     now = _current_levels(seen)
     generation = seen.generation if (seen.generation or 0) >= known.generation else now["generation"]

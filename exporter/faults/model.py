@@ -17,7 +17,7 @@ ADVICE_EVIDENCE = f"{XID_EVIDENCE}{RECOVERY_CHANGED}"
 _YEAR_10000 = 253_402_300_800.0
 
 
-def date(value: str | float) -> UnixTime:
+def parse_date(value: str | float) -> UnixTime:
     """Unix seconds out of a file. Raises ValueError for what is no date: nothing ever comes after infinity."""
     seconds = float(value)
     if not 0 <= seconds < _YEAR_10000:

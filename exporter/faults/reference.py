@@ -32,11 +32,11 @@ class Reference:
     """Fault that says the same of a GPU."""
 
 
-def _label(name: str) -> Callable[[Series], str]:
+def _label_of(name: str) -> Callable[[Series], str]:
     return lambda series: series.labels.get(name, "")
 
 
-def _switch(series: Series) -> str:
+def _format_switch(series: Series) -> str:
     return _SWITCH.get(series.value, "")
 
 
@@ -47,32 +47,32 @@ def _on_or_off(text: str) -> str:
     return meant
 
 
-def _number(text: str) -> str:
+def _parse_number(text: str) -> str:
     try:
         return f"{number(text):g}"
     except ValueError as wanted:
         raise ValueError(f"{wanted}, got {text!r}") from None
 
 
-def _value(series: Series) -> str:
+def _format_value(series: Series) -> str:
     return f"{series.value:g}"
 
 
-def _megahertz(series: Series) -> str:
+def _format_mhz(series: Series) -> str:
     return f"{series.value / _MHZ:g}"
 
 
 REFERENCES: Mapping[str, Reference] = {
-    "driver": Reference("gpu_driver_info", _label("driver")),
-    "vbios": Reference("gpu_info", _label("vbios")),
-    "model": Reference("gpu_info", _label("model")),
-    "ecc": Reference("gpu_ecc_mode_enabled", _switch, accepts=_on_or_off),
-    "persistence": Reference("gpu_persistence_mode_enabled", _switch, accepts=_on_or_off),
-    "power-limit": Reference("gpu_power_limit_watts", _value, accepts=_number),
-    "sm-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "sm"}, _number),
-    "nvlinks": Reference("gpu_nvlink_links_up", _value, {}, _number, FaultKind.NVLINK.value),
-    "pcie-width": Reference("gpu_pcie_link_width", _value, {}, _number, FaultKind.PCIE_WIDTH.value),
-    "memory-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "memory"}, _number),
+    "driver": Reference("gpu_driver_info", _label_of("driver")),
+    "vbios": Reference("gpu_info", _label_of("vbios")),
+    "model": Reference("gpu_info", _label_of("model")),
+    "ecc": Reference("gpu_ecc_mode_enabled", _format_switch, accepts=_on_or_off),
+    "persistence": Reference("gpu_persistence_mode_enabled", _format_switch, accepts=_on_or_off),
+    "power-limit": Reference("gpu_power_limit_watts", _format_value, accepts=_parse_number),
+    "sm-clock": Reference("gpu_clock_max_hertz", _format_mhz, {"domain": "sm"}, _parse_number),
+    "nvlinks": Reference("gpu_nvlink_links_up", _format_value, {}, _parse_number, FaultKind.NVLINK.value),
+    "pcie-width": Reference("gpu_pcie_link_width", _format_value, {}, _parse_number, FaultKind.PCIE_WIDTH.value),
+    "memory-clock": Reference("gpu_clock_max_hertz", _format_mhz, {"domain": "memory"}, _parse_number),
 }
 """References by name. Clocks are the highest of their domain, in MHz; the power limit is in watts."""
 
@@ -109,7 +109,7 @@ def _is_light(facts: Facts, uuid: str) -> bool:
     return saves and not any(series.value for series in facts.of("gpu_throttle_active", uuid=uuid))
 
 
-def limited(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+def find_limited(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     """A power limit, or a clock under load, below half of what the GPU can do."""
     for series in facts.of("gpu_power_limit_watts"):
         maximum = facts.value("gpu_power_default_limit_watts", uuid=series.labels["uuid"])
@@ -125,4 +125,4 @@ def limited(facts: Facts, _limits: Limits) -> Iterable[Cause]:
         if not maximum or busy <= BUSY or full or _is_light(facts, series.labels["uuid"]):
             continue
         if series.value < _LOW * maximum:
-            yield series.gpu, {"what": "SM clock", "value": _megahertz(series), "most": f"{maximum / _MHZ:g} MHz"}
+            yield series.gpu, {"what": "SM clock", "value": _format_mhz(series), "most": f"{maximum / _MHZ:g} MHz"}

@@ -142,7 +142,7 @@ class Finding:
         return f"GPU{'s' if ',' in self.gpu else ''} {self.gpu}: {self.reason}" if self.gpu else self.reason
 
 
-def merged(findings: Iterable[Finding]) -> Iterable[Finding]:
+def merge_findings(findings: Iterable[Finding]) -> Iterable[Finding]:
     """Return the findings, those that differ in their GPU alone as one that names all of them."""
     gpus: dict[Finding, list[str]] = {}
     for finding in findings:
@@ -150,24 +150,24 @@ def merged(findings: Iterable[Finding]) -> Iterable[Finding]:
     return (replace(finding, gpu=", ".join(dict.fromkeys(names))) for finding, names in gpus.items())
 
 
-def above(family: str, limit: float = 0.0, **labels: str) -> Find:
+def series_above(family: str, limit: float = 0.0, **labels: str) -> Find:
     """Series above a number."""
 
     def find(facts: Facts, _limits: Limits) -> Iterable[Cause]:
-        return (_cause(s) for s in facts.of(family, **labels) if s.value > limit)
+        return (_cause_of(s) for s in facts.of(family, **labels) if s.value > limit)
 
     return find
 
 
-def stated(family: str, label: str, values: Iterable[str]) -> Find:
+def series_labelled(family: str, label: str, values: Iterable[str]) -> Find:
     """Series that are 1 and whose label is one of these."""
     known = frozenset(values)
 
     def find(facts: Facts, _limits: Limits) -> Iterable[Cause]:
-        return (_cause(s) for s in facts.of(family) if s.value == 1 and s.labels.get(label) in known)
+        return (_cause_of(s) for s in facts.of(family) if s.value == 1 and s.labels.get(label) in known)
 
     return find
 
 
-def _cause(series: Series) -> Cause:
+def _cause_of(series: Series) -> Cause:
     return series.gpu, {**series.labels, "value": f"{series.value:g}"}

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from exporter.faults import findings, reference
 from exporter.faults.model import REPAIRS_BY_STRENGTH, FaultKind
-from exporter.faults.rule import Rule, Verdict, above, stated
+from exporter.faults.rule import Rule, Verdict, series_above, series_labelled
 
 OK, DEGRADED, FAILED = Verdict.OK, Verdict.DEGRADED, Verdict.FAILED
 
@@ -41,9 +41,9 @@ def is_urgent(action: str) -> bool:
     return verdict is FAILED and what != findings.RESET_WHEN_IDLE
 
 
-def _recovery(action: str) -> Rule:
+def _recovery_rule(action: str) -> Rule:
     verdict, what = RECOVERY[action]
-    find, words = stated("gpu_recovery_action", "action", [action]), action.replace("_", " ")
+    find, words = series_labelled("gpu_recovery_action", "action", [action]), action.replace("_", " ")
     text, short = f"the driver advises: {words}", words
     if action == "unknown":
         text, short = "the driver advises: something that is not known here", "unknown advice"
@@ -56,7 +56,7 @@ _RESEAT = "Drain the node and restart it; if the link stays degraded, reseat the
 _WAIT = "Drain the node and reset its GPUs together; do nothing if it ends by itself."
 
 
-def _fault(  # noqa: PLR0913, PLR0917 - a row
+def _fault_rule(  # noqa: PLR0913, PLR0917 - a row
     kind: FaultKind,
     verdict: Verdict,
     short: str,
@@ -67,7 +67,7 @@ def _fault(  # noqa: PLR0913, PLR0917 - a row
 ) -> Rule:
     """Return the row of a kind of fault. What fails the node by it needs somebody's hands, but for a loss."""
     hands = verdict is FAILED and kind is not FaultKind.LOST
-    return Rule(kind.value, verdict, findings.fault(kind), short, page, text, action, source, hands)
+    return Rule(kind.value, verdict, findings.faults_of_kind(kind), short, page, text, action, source, hands)
 
 
 # fmt: off
@@ -76,69 +76,69 @@ RULES: tuple[Rule, ...] = (
          "the driver is not available: {error}", "{repair}", "nvml"),
     Rule("driver_hangs", FAILED, findings.driver_hangs, "driver hangs", "gpudriverunavailable",
          "the driver, or one of its GPUs, hangs", "Drain the node and restart it; look for XIDs in the kernel log.", "xid", confirm=True),
-    Rule("gpu_missing", FAILED, findings.missing, "{driver} of {wanted} GPUs", "gpulost",
+    Rule("gpu_missing", FAILED, findings.find_missing, "{driver} of {wanted} GPUs", "gpulost",
          "the driver shows {driver} of {wanted} GPUs {by}", _RETURN, "xid", confirm=True),
-    Rule("gpu_down", FAILED, findings.down, "lost", "gpulost",
+    Rule("gpu_down", FAILED, findings.find_unreachable, "lost", "gpulost",
          "lost, its driver gets no answer from it", _RETURN, "xid", confirm=True),
-    _fault(FaultKind.LOST, FAILED, "{short}", "gpulost", "lost ({evidence}), {since}"),
-    _fault(FaultKind.SLOW, DEGRADED, "slow", "gpusamplestale", "its readings are stale, {since}", "Run timeout 10 nvidia-smi -i GPU; if it hangs, drain the node and restart it.", "ours"),
-    _fault(FaultKind.XID, FAILED, "{evidence}"),
-    _fault(FaultKind.PATTERN, DEGRADED, "XID pattern", "gpuxidworkflow", "{evidence} on this GPU alone, {since}", "Run field diagnostics on the GPU when it is free.", "ours"),
-    _fault(FaultKind.ECC, FAILED, "ECC error", action="{repair} Doubt the results of what ran."),
-    _fault(FaultKind.SRAM, FAILED, "SRAM errors", text="on-chip memory has failed {evidence}, {since}", source="nvml"),
-    _fault(FaultKind.REMAP, FAILED, "no spare rows", text="a memory row could not be remapped ({evidence}), {since}", source="memory"),
-    _fault(FaultKind.NVLINK, DEGRADED, "NVLink down", "gpunvlinkfabricdegraded", action="Drain the node and reset its GPUs together; if they stay down, run field diagnostics on GPU, bridge or baseboard.", source="debug"),
-    _fault(FaultKind.PCIE_WIDTH, DEGRADED, "PCIe width", "gpupciedegraded", action=_RESEAT, source="ours"),
-    _fault(FaultKind.PCIE_GENERATION, DEGRADED, "PCIe generation", "gpupciedegraded", action=_RESEAT, source="ours"),
-    _fault(FaultKind.NVSWITCH, FAILED, "NVSwitch SXID", "gpunvswitcherror", action="Drain the node and reset its GPUs and NVSwitches together, or restart it.", source="sxid"),
-    Rule("inventory", DEGRADED, findings.inventory, "GPUs not known", "gpusourcefailing",
+    _fault_rule(FaultKind.LOST, FAILED, "{short}", "gpulost", "lost ({evidence}), {since}"),
+    _fault_rule(FaultKind.SLOW, DEGRADED, "slow", "gpusamplestale", "its readings are stale, {since}", "Run timeout 10 nvidia-smi -i GPU; if it hangs, drain the node and restart it.", "ours"),
+    _fault_rule(FaultKind.XID, FAILED, "{evidence}"),
+    _fault_rule(FaultKind.PATTERN, DEGRADED, "XID pattern", "gpuxidworkflow", "{evidence} on this GPU alone, {since}", "Run field diagnostics on the GPU when it is free.", "ours"),
+    _fault_rule(FaultKind.ECC, FAILED, "ECC error", action="{repair} Doubt the results of what ran."),
+    _fault_rule(FaultKind.SRAM, FAILED, "SRAM errors", text="on-chip memory has failed {evidence}, {since}", source="nvml"),
+    _fault_rule(FaultKind.REMAP, FAILED, "no spare rows", text="a memory row could not be remapped ({evidence}), {since}", source="memory"),
+    _fault_rule(FaultKind.NVLINK, DEGRADED, "NVLink down", "gpunvlinkfabricdegraded", action="Drain the node and reset its GPUs together; if they stay down, run field diagnostics on GPU, bridge or baseboard.", source="debug"),
+    _fault_rule(FaultKind.PCIE_WIDTH, DEGRADED, "PCIe width", "gpupciedegraded", action=_RESEAT, source="ours"),
+    _fault_rule(FaultKind.PCIE_GENERATION, DEGRADED, "PCIe generation", "gpupciedegraded", action=_RESEAT, source="ours"),
+    _fault_rule(FaultKind.NVSWITCH, FAILED, "NVSwitch SXID", "gpunvswitcherror", action="Drain the node and reset its GPUs and NVSwitches together, or restart it.", source="sxid"),
+    Rule("inventory", DEGRADED, findings.find_inventory_conflict, "GPUs not known", "gpusourcefailing",
          "how many GPUs there should be is not known: {slurm} by gres.conf, {kubernetes} by Kubernetes", "Correct the wrong one, or set --expect.gpus.", "ours"),
-    *(_recovery(action) for action in RECOVERY),
-    Rule("row_remap_pending", DEGRADED, above("gpu_row_remap_pending"), "remap pending", "gpuresetpending",
+    *(_recovery_rule(action) for action in RECOVERY),
+    Rule("row_remap_pending", DEGRADED, series_above("gpu_row_remap_pending"), "remap pending", "gpuresetpending",
          "a memory row waits to be remapped", findings.RESET_WHEN_IDLE, "memory"),
-    Rule("page_pending", DEGRADED, above("gpu_retired_pages_pending"), "page pending", "gpuresetpending",
+    Rule("page_pending", DEGRADED, series_above("gpu_retired_pages_pending"), "page pending", "gpuresetpending",
          "a memory page waits to be retired", findings.RESET_WHEN_IDLE, "memory"),
-    Rule("fabric_state", FAILED, stated("gpu_fabric_state", "state", ["not_started", "in_progress"]), "fabric {state}", "gpunvlinkfabricdegraded",
+    Rule("fabric_state", FAILED, series_labelled("gpu_fabric_state", "state", ["not_started", "in_progress"]), "fabric {state}", "gpunvlinkfabricdegraded",
          "has not joined the NVLink fabric: {state}", "Read the fabric manager's log; start it if it does not run (systemctl status nvidia-fabricmanager).", "nvml"),
-    Rule("fabric_join", FAILED, above("gpu_fabric_unhealthy", check="join_failed"), "fabric not joined", "gpunvlinkfabricdegraded",
+    Rule("fabric_join", FAILED, series_above("gpu_fabric_unhealthy", check="join_failed"), "fabric not joined", "gpunvlinkfabricdegraded",
          "has failed to join the NVLink fabric", "Drain the node and reset its GPUs together; or restart nvidia-fabricmanager with no jobs on the node.", "nvml"),
-    Rule("fabric_route", FAILED, above("gpu_fabric_unhealthy", check="route_unhealthy"), "fabric route", "gpunvlinkfabricdegraded",
+    Rule("fabric_route", FAILED, series_above("gpu_fabric_unhealthy", check="route_unhealthy"), "fabric route", "gpunvlinkfabricdegraded",
          "the NVLink fabric has an unhealthy route", "Drain the node and reset its GPUs together; read the fabric manager's log.", "nvml"),
-    Rule("fabric_configuration", FAILED, above("gpu_fabric_unhealthy", check="incorrect_configuration"), "fabric config", "gpunvlinkfabricdegraded",
+    Rule("fabric_configuration", FAILED, series_above("gpu_fabric_unhealthy", check="incorrect_configuration"), "fabric config", "gpunvlinkfabricdegraded",
          "the NVLink fabric is configured wrongly", "Read the fabric manager's log; correct its configuration.", "nvml"),
-    Rule("fabric_bandwidth", DEGRADED, above("gpu_fabric_unhealthy", check="degraded_bandwidth"), "fabric slow", "gpunvlinkfabricdegraded",
+    Rule("fabric_bandwidth", DEGRADED, series_above("gpu_fabric_unhealthy", check="degraded_bandwidth"), "fabric slow", "gpunvlinkfabricdegraded",
          "the NVLink fabric runs at degraded bandwidth", "Drain the node and reset its GPUs together; look for links that are down (nvidia-smi nvlink -s).", "nvml"),
-    Rule("fabric_recovery", DEGRADED, above("gpu_fabric_unhealthy", check="route_recovery"), "fabric recovery", "gpunvlinkfabricdegraded",
+    Rule("fabric_recovery", DEGRADED, series_above("gpu_fabric_unhealthy", check="route_recovery"), "fabric recovery", "gpunvlinkfabricdegraded",
          "the NVLink fabric recovers a route", _WAIT, "nvml"),
-    Rule("fabric_timeout", DEGRADED, above("gpu_fabric_unhealthy", check="access_timeout_recovery"), "fabric time-out", "gpunvlinkfabricdegraded",
+    Rule("fabric_timeout", DEGRADED, series_above("gpu_fabric_unhealthy", check="access_timeout_recovery"), "fabric time-out", "gpunvlinkfabricdegraded",
          "the NVLink fabric recovers from an access time-out", _WAIT, "nvml"),
-    Rule("fabric_cliques", DEGRADED, findings.cliques, "other clique", "gpunvlinkfabricdegraded",
+    Rule("fabric_cliques", DEGRADED, findings.find_split_cliques, "other clique", "gpunvlinkfabricdegraded",
          "its NVLink clique is {clique}, that of most GPUs here {most}", "Drain the node and reset its GPUs together; read the fabric manager's log, and compare its partitions.", "ours"),
-    Rule("nvswitch_error", OK, findings.sxids, "NVSwitch SXID {sxid}", "gpunvswitcherror",
+    Rule("nvswitch_error", OK, findings.find_sxids, "NVSwitch SXID {sxid}", "gpunvswitcherror",
          "NVSwitch {switch}: SXID {sxid}, {minutes} min ago", "Read the fabric manager's log; if it comes again, run field diagnostics.", "sxid"),
-    Rule("port_degraded", DEGRADED, findings.ports, "port {port}", "gpunetworkportdegraded",
+    Rule("port_degraded", DEGRADED, findings.find_degraded_ports, "port {port}", "gpunetworkportdegraded",
          "network port {port} is {what}", "Check cable, optics and switch port; compare ibstat, ethtool and gpu_rdma_port_speed_bytes.", "ours"),
     Rule("reference", DEGRADED, reference.unlike_reference, "{name} {value}", "gpusourcefailing",
          "{name} is {value}, not {wanted} as in --expect.reference", "Bring it in line with the other nodes; firmware and driver by an update, the rest by nvidia-smi -e, -pm, -pl.", "ours"),
-    Rule("limited", DEGRADED, reference.limited, "{what} low", "gpuperformancelimited",
+    Rule("limited", DEGRADED, reference.find_limited, "{what} low", "gpuperformancelimited",
          "the {what} is {value} of {most}", "Restore the limits (nvidia-smi -i GPU -pl WATTS, nvidia-smi -i GPU -rgc); at 345 MHz with none set, reseat the power cable.", "ours"),
     Rule("nvlink_errors", DEGRADED, findings.nvlink_errors, "NVLink errors", "gpunvlinkfabricdegraded",
          "NVLink repeated {count} transfers since the driver was loaded", "Drain the node and reset its GPUs together; if they come again, look at bridges, cables and seating.", "debug"),
-    Rule("leftover", FAILED, findings.leftover, "{count} leftover", "gpumemoryleaked",
+    Rule("leftover", FAILED, findings.find_leftover, "{count} leftover", "gpumemoryleaked",
          "{size} GiB of processes that ended jobs left on it: {processes}", "End these processes; with state D, restart the node.", "ours", hands=True),
-    Rule("leaked", FAILED, findings.leaked, "leaked {size} GiB", "gpumemoryleaked",
+    Rule("leaked", FAILED, findings.find_leaked, "leaked {size} GiB", "gpumemoryleaked",
          "{size} GiB in use that no process owns", "End the processes that have the device open (fuser -v /dev/nvidia*); then reset the GPU.", "ours", hands=True),
-    Rule("hw_slowdown", DEGRADED, findings.slowed, "HW slowdown", "gpuperformancelimited",
+    Rule("hw_slowdown", DEGRADED, findings.find_slowed, "HW slowdown", "gpuperformancelimited",
          "the hardware lowers the clocks (HW slowdown)", "Check power supplies and cables; ask whether the chassis supports the card.", "nvml"),
-    Rule("power_brake", DEGRADED, above("gpu_throttle_active", reason="hw_power_brake"), "power brake", "gpupowerbrake",
+    Rule("power_brake", DEGRADED, series_above("gpu_throttle_active", reason="hw_power_brake"), "power brake", "gpupowerbrake",
          "the power brake lowers the clocks", "Check power supplies, cables and the power budget of the rack.", "nvml"),
-    Rule("hw_thermal", DEGRADED, above("gpu_throttle_active", reason="hw_thermal"), "heat", "gputhermalthrottling",
+    Rule("hw_thermal", DEGRADED, series_above("gpu_throttle_active", reason="hw_thermal"), "heat", "gputhermalthrottling",
          "heat lowers the clocks", "Check fans, air flow and inlet temperature.", "nvml"),
-    Rule("temperature", DEGRADED, findings.hot, "hot", "gputhermalthrottling",
+    Rule("temperature", DEGRADED, findings.find_hot, "hot", "gputhermalthrottling",
          "{margin} degrees left before it slows down (at {celsius} °C)", "Check fans, air flow and inlet temperature.", "ours"),
     Rule("fan", DEGRADED, findings.fan_stands, "fan {fan} stands", "gputhermalthrottling",
          "fan {fan} stands still at {celsius} °C", "Replace the fan or the card.", "ours"),
-    Rule("utilization_stuck", DEGRADED, above("gpu_utilization_stuck"), "utilization stuck", "gpusourcefailing",
+    Rule("utilization_stuck", DEGRADED, series_above("gpu_utilization_stuck"), "utilization stuck", "gpusourcefailing",
          "reports full use in an idle performance state, without a process", "Reload the driver or reset the GPU when it is free; until then its utilization means nothing.", "ours"),
     Rule("owners", OK, findings.silent_sources, "no {source}", "gpusourcefailing",
          "owners may be missing: source {source} fails ({reason})", "Read the exporter's log; the GPUs themselves are not affected.", "ours"),
@@ -150,7 +150,7 @@ RULES: tuple[Rule, ...] = (
 NAMES = tuple(rule.name for rule in RULES)
 
 
-def pages(rule: str) -> frozenset[str]:
+def runbooks_of(rule: str) -> frozenset[str]:
     """Return the runbooks that a rule's findings can lead to: of a fault, those of its repairs."""
     found = {each.runbook for each in RULES if each.name == rule}
     return frozenset(page for _, page, _ in findings.REPAIRS.values()) if found == {"{page}"} else frozenset(found)

@@ -29,7 +29,7 @@ from exporter.faults.model import (
     GpuRecord,
     RepairAction,
     SwitchFault,
-    date,
+    parse_date,
 )
 from exporter.host.text import new_file
 
@@ -73,10 +73,10 @@ class Loaded:
     reason: str = ""
 
 
-def parse(data: bytes) -> Loaded:
+def parse_state(data: bytes) -> Loaded:
     """Return the state in a file, as far as it can be understood."""
     reader = _Reader()
-    state = reader.state(reader.content(data))
+    state = reader.read_state(reader.read_content(data))
     end = _CHECKSUM.search(data)
     if end and end[1] != b"%08x" % zlib.crc32(data[: end.start()]):
         reader.problems.append((DAMAGED, "the checksum differs"))
@@ -94,18 +94,18 @@ class _Reader:
     def __init__(self) -> None:
         self.problems: list[tuple[str, str]] = []
 
-    def content(self, data: bytes) -> dict[str, Any]:
+    def read_content(self, data: bytes) -> dict[str, Any]:
         try:
             found: Any = json.loads(data)
         except RECORD_ERRORS as error:
-            self._note(DAMAGED, error)
+            self._note_problem(DAMAGED, error)
             found = _whole_part(data.decode("utf-8", "replace"))
         if not isinstance(found, dict):
-            self._note(DAMAGED, "no object")
+            self._note_problem(DAMAGED, "no object")
             return {}
         return found  # pyright: ignore[reportUnknownVariableType]
 
-    def state(self, stored: dict[str, Any]) -> FaultState:
+    def read_state(self, stored: dict[str, Any]) -> FaultState:
         content = _with_present_names(stored)
 
         def pair(entry: Any) -> tuple[str, str]:
@@ -113,93 +113,93 @@ class _Reader:
             return str(name), str(kind)
 
         def switch(entry: dict[str, Any]) -> SwitchFault:
-            name, sxid = (self._text(entry[key])[:_MAX_ID_CHARACTERS] for key in ("switch", "sxid"))
-            return SwitchFault(name, sxid, self._date(entry["since"]))
+            name, sxid = (self._read_text(entry[key])[:_MAX_ID_CHARACTERS] for key in ("switch", "sxid"))
+            return SwitchFault(name, sxid, self._read_date(entry["since"]))
 
         if content.get("version") != VERSION:
-            self._note(OTHER_VERSION if "version" in content else DAMAGED, f"version {content.get('version')}")
+            self._note_problem(OTHER_VERSION if "version" in content else DAMAGED, f"version {content.get('version')}")
         if unknown := sorted(content.keys() - _KEYS):
-            self._note(UNKNOWN, f"unknown {unknown}")
+            self._note_problem(UNKNOWN, f"unknown {unknown}")
         devices = content.get("devices")
-        known = devices.items() if isinstance(devices, dict) else self._entries(devices)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        known = devices.items() if isinstance(devices, dict) else self._read_list(devices)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
         return FaultState(
-            self._text(content.get("boot")),
-            dict(self._each(known, self._known)),  # pyright: ignore[reportUnknownArgumentType]
-            tuple(self._each(self._entries(content.get("faults")), self._fault)),
-            frozenset(self._each(self._entries(content.get("accepted")), pair)),
-            self._date(content.get("acknowledged_until", 0)),
+            self._read_text(content.get("boot")),
+            dict(self._read_records(known, self._read_gpu)),  # pyright: ignore[reportUnknownArgumentType]
+            tuple(self._read_records(self._read_list(content.get("faults")), self._read_fault)),
+            frozenset(self._read_records(self._read_list(content.get("accepted")), pair)),
+            self._read_date(content.get("acknowledged_until", 0)),
             tuple(
-                self._each(
-                    self._entries(content.get("switches", None if "switches_last_reset" in content else ())), switch
+                self._read_records(
+                    self._read_list(content.get("switches", None if "switches_last_reset" in content else ())), switch
                 )
             ),
-            self._date(content.get("switches_last_reset", 0)),
-            self._date(content.get("unnamed_last_reset", 0)),
-            self._date(content.get("booted", 0)),
+            self._read_date(content.get("switches_last_reset", 0)),
+            self._read_date(content.get("unnamed_last_reset", 0)),
+            self._read_date(content.get("booted", 0)),
         )
 
-    def _note(self, cause: str, reason: object) -> None:
+    def _note_problem(self, cause: str, reason: object) -> None:
         self.problems.append((cause, str(reason) or type(reason).__name__))
 
-    def _entries(self, value: Any) -> Iterable[Any]:
+    def _read_list(self, value: Any) -> Iterable[Any]:
         if isinstance(value, list | tuple):
             return value  # pyright: ignore[reportUnknownVariableType]
-        self._note(DAMAGED, "a list is missing")
+        self._note_problem(DAMAGED, "a list is missing")
         return ()
 
-    def _each(self, entries: Iterable[Any], understand: Callable[[Any], T]) -> Iterator[T]:
+    def _read_records(self, entries: Iterable[Any], understand: Callable[[Any], T]) -> Iterator[T]:
         """Yield the records that are understood."""
         for number, entry in enumerate(entries):
             if number == _MAX_ENTRIES:
-                self._note(DAMAGED, f"more than {_MAX_ENTRIES} entries")
+                self._note_problem(DAMAGED, f"more than {_MAX_ENTRIES} entries")
                 return
             try:
                 yield understand(entry)
             except _UnknownError:
                 continue
             except RECORD_ERRORS as error:
-                self._note(DAMAGED, error)
+                self._note_problem(DAMAGED, error)
 
-    def _text(self, value: Any) -> str:
+    def _read_text(self, value: Any) -> str:
         if not isinstance(value, str):
-            self._note(DAMAGED, "a text is missing")
+            self._note_problem(DAMAGED, "a text is missing")
             return ""
         return value
 
-    def _date(self, value: Any) -> UnixTime:
+    def _read_date(self, value: Any) -> UnixTime:
         try:
-            return date(value)
+            return parse_date(value)
         except RECORD_ERRORS as error:
-            self._note(DAMAGED, error)
+            self._note_problem(DAMAGED, error)
             return EPOCH
 
-    def _known(self, item: tuple[str, dict[str, Any]]) -> tuple[str, GpuRecord]:
+    def _read_gpu(self, item: tuple[str, dict[str, Any]]) -> tuple[str, GpuRecord]:
         uuid, entry = item[0], _with_present_names(item[1])
         names = {field.name for field in fields(GpuRecord)}
         if unknown := sorted(entry.keys() - names):
-            self._note(UNKNOWN, f"unknown {unknown}")
+            self._note_problem(UNKNOWN, f"unknown {unknown}")
         known = {name: value for name, value in entry.items() if name in names and _is_like(value, getattr(_NEW, name))}
         if wrong := sorted(entry.keys() & names - known.keys()):
-            self._note(DAMAGED, f"no value: {', '.join(wrong)}")
+            self._note_problem(DAMAGED, f"no value: {', '.join(wrong)}")
         return uuid, GpuRecord(**known)
 
-    def _fault(self, entry: dict[str, Any]) -> Fault:
-        kind, evidence = self._one_of(FaultKind, entry["kind"], None), self._text(entry["evidence"])
+    def _read_fault(self, entry: dict[str, Any]) -> Fault:
+        kind, evidence = self._one_of(FaultKind, entry["kind"], None), self._read_text(entry["evidence"])
         action = self._one_of(RepairAction, entry["action"], RepairAction.INSPECT)
         return Fault(
-            self._text(entry["uuid"]),
+            self._read_text(entry["uuid"]),
             int(entry["index"]),
             FaultKind.LOST if evidence == f"{XID_EVIDENCE}{FALLEN_OFF}" else kind,  # which was XID in earlier versions
             evidence[:_MAX_EVIDENCE_CHARACTERS],
             action,
-            self._date(entry["since"]),
+            self._read_date(entry["since"]),
         )
 
     def _one_of(self, choices: type[K], value: Any, otherwise: K | None) -> K:
         try:
             return choices(value)
         except ValueError as error:
-            self._note(UNKNOWN, error)
+            self._note_problem(UNKNOWN, error)
             if otherwise is None:
                 raise _UnknownError from None
             return otherwise
@@ -250,12 +250,12 @@ class StateError(Exception):
     """One line on why the file cannot be used."""
 
 
-def read(path: Path) -> Loaded:
+def read_state(path: Path) -> Loaded:
     """Return what is understood of the file; an empty state if there is none. Raises StateError."""
     try:
         if path.stat().st_size > _MAX_BYTES:
             return Loaded(FaultState(), _TOO_LARGE, f"larger than {_MAX_BYTES} bytes")
-        return parse(read_bytes(path, _MAX_BYTES))
+        return parse_state(read_bytes(path, _MAX_BYTES))
     except FileNotFoundError:
         return Loaded(FaultState())
     except OSError as error:
@@ -264,7 +264,7 @@ def read(path: Path) -> Loaded:
 
 def set_aside(path: Path, cause: str) -> Path:
     """Keep the file under another name, too: one name for each cause. Raises StateError."""
-    aside, new = _aside(path, cause), path.with_name(f".{path.name}.aside")
+    aside, new = _aside_path(path, cause), path.with_name(f".{path.name}.aside")
     try:
         new.unlink(missing_ok=True)
         new.hardlink_to(path)
@@ -278,7 +278,7 @@ def set_aside(path: Path, cause: str) -> Path:
 def move_aside(path: Path) -> None:
     """Rename a file that cannot be read: it cannot be linked either, and the next save would replace it."""
     with contextlib.suppress(OSError):
-        path.replace(_aside(path, UNREADABLE))
+        path.replace(_aside_path(path, UNREADABLE))
 
 
 def causes_set_aside(path: Path, booted: UnixTime) -> tuple[str, ...]:
@@ -286,16 +286,16 @@ def causes_set_aside(path: Path, booted: UnixTime) -> tuple[str, ...]:
     found: list[str] = []
     for cause in CAUSES:
         with contextlib.suppress(OSError):
-            if _aside(path, cause).stat().st_ctime > float(booted):
+            if _aside_path(path, cause).stat().st_ctime > float(booted):
                 found.append(cause)
     return tuple(found)
 
 
-def _aside(path: Path, cause: str) -> Path:
+def _aside_path(path: Path, cause: str) -> Path:
     return path.with_name(f"{path.name}.{cause}")
 
 
-def write(path: Path, state: FaultState) -> None:
+def write_state(path: Path, state: FaultState) -> None:
     """Replace the file, whole or not at all. Raises StateError."""
     new = path.with_name(f".{path.name}.new")
     try:
@@ -326,16 +326,16 @@ def write(path: Path, state: FaultState) -> None:
 
 log = logging.getLogger(__name__)
 
-_SAVE_EVERY = 300.0
+_SAVE_SECONDS = 300.0
 """Seconds after which changed counter values alone are saved; faults are saved at once."""
-_TRY_EVERY = 30.0
+_RETRY_SECONDS = 30.0
 """Seconds after which a save that failed is tried again."""
 
 
 class Saver:
     """Writes the last state it was offered."""
 
-    def __init__(self, path: Path, write: Callable[[Path, FaultState], None] = write) -> None:
+    def __init__(self, path: Path, write: Callable[[Path, FaultState], None] = write_state) -> None:
         self._path = path
         self._write = write
         self._wake = threading.Condition()
@@ -345,9 +345,9 @@ class Saver:
         self.success: bool | None = None
         """Result of the last write; None before the first has ended."""
 
-    def offer(self, state: FaultState, monotonic: MonotonicTime, *, urgent: bool) -> None:
+    def offer_state(self, state: FaultState, monotonic: MonotonicTime, *, urgent: bool) -> None:
         """Save it soon where something `urgent` changed or long enough ago; else a later one."""
-        if urgent or monotonic - self._saved >= (_TRY_EVERY if self.success is False else _SAVE_EVERY):
+        if urgent or monotonic - self._saved >= (_RETRY_SECONDS if self.success is False else _SAVE_SECONDS):
             self._saved = monotonic
             with self._wake:
                 self._next = state

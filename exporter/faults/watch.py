@@ -26,7 +26,7 @@ from exporter.core.worker import Worker
 from exporter.driver.interface import Device
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.families import FaultStatus, acknowledged_faults
-from exporter.faults.latch import advance
+from exporter.faults.latch import advance_faults
 from exporter.faults.model import Acknowledgement, Fault, FaultState, Observation, ObservedGpu, SwitchFault
 from exporter.faults.reference import BUSY, stated_levels
 from exporter.faults.rule import Limits
@@ -83,9 +83,9 @@ def observed_gpu(  # noqa: PLR0913 - what is known of a GPU
 log = logging.getLogger(__name__)
 
 NAME = "faults.json"
-_EVERY = 5.0
+_OBSERVE_SECONDS = 5.0
 """Seconds between two observations: their files are read no more often."""
-_EXPECTED_EVERY = 60.0
+_EXPECTED_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +134,13 @@ class FaultTracker:
         self._incomplete = ""
         """Reason why the state file was not understood in full, if it could not be set aside."""
         if site.folder:
-            self._state, self._incomplete = _load(site.folder / NAME, read_only=site.read_only)
+            self._state, self._incomplete = _load_state(site.folder / NAME, read_only=site.read_only)
 
     def start(self, threads: Threads) -> None:
         if self._saver:
             threads.start("faults", self._saver.run)
         self._reader = Worker("site-files", threads)
-        for source in self._sources():
+        for source in self._node_sources():
             source.start(threads)
 
     def stop(self) -> None:
@@ -148,10 +148,10 @@ class FaultTracker:
             self._saver.stop(self._state)
         if self._reader:
             self._reader.stop()
-        for source in self._sources():
+        for source in self._node_sources():
             source.stop()
 
-    def _sources(self) -> Iterator[BackgroundSource[bool | None] | BackgroundSource[NodeObject]]:
+    def _node_sources(self) -> Iterator[BackgroundSource[bool | None] | BackgroundSource[NodeObject]]:
         return (source for source in (self._site.slurm, self._site.kubernetes) if source)
 
     def _errors_of_sources(self, now: MonotonicTime) -> Mapping[str, str]:
@@ -183,8 +183,8 @@ class FaultTracker:
     def limits(self) -> Limits:
         return self._site.limits
 
-    def due(self, monotonic: MonotonicTime) -> bool:
-        return monotonic - self._observed_at >= _EVERY
+    def is_due(self, monotonic: MonotonicTime) -> bool:
+        return monotonic - self._observed_at >= _OBSERVE_SECONDS
 
     def observe(  # noqa: PLR0913 - what a cycle found
         self,
@@ -202,16 +202,16 @@ class FaultTracker:
         self._observed_at = monotonic
         before = self._state
         self._read_files(monotonic)
-        acknowledged, counts = self._files.acknowledged, self._counts()
+        acknowledged, counts = self._files.acknowledged, self._expected_counts()
         stated = counts.get("option") or counts.get("slurm") or 0
         observation = Observation(
             time, self._site.boot, driver, gpus, refused, acknowledged, sxids or {}, unclaimed or {}, stated, booted
         )
         observation = replace(observation, levels=stated_levels(self.limits))
-        self._state = advance(before, observation)
+        self._state = advance_faults(before, observation)
         _log_changes(before, self._state)
         if self._saver:
-            self._saver.offer(self._state, monotonic, urgent=_substance(before) != _substance(self._state))
+            self._saver.offer_state(self._state, monotonic, urgent=_must_keep(before) != _must_keep(self._state))
         slurm, kubernetes = self._site.slurm, self._site.kubernetes
         maintenance = {
             "file": self._files.maintenance[0],
@@ -223,7 +223,7 @@ class FaultTracker:
         self.status = FaultStatus(
             self._state.faults,
             self._state.switches,
-            self._counts(),
+            self._expected_counts(),
             tuple(source for source, out in maintenance.items() if out),
             self._saver.success if self._saver else None,
             acknowledged_faults(self._state),
@@ -231,7 +231,7 @@ class FaultTracker:
             {source: not error for source, error in errors.items()},
         )
 
-    def _counts(self) -> Mapping[str, int]:
+    def _expected_counts(self) -> Mapping[str, int]:
         devices = sum(known.expected for known in self._state.confirmed_devices.values())
         return {**self._files.counts, **({"history": devices} if devices else {})}
 
@@ -251,10 +251,10 @@ class FaultTracker:
         self._complaint = self._files.complaint
 
 
-def _load(path: Path, *, read_only: bool) -> tuple[FaultState, str]:
+def _load_state(path: Path, *, read_only: bool) -> tuple[FaultState, str]:
     """Return the state, and why some of it may be missing. A file that was not understood in full is set aside."""
     try:
-        found = state_file.read(path)
+        found = state_file.read_state(path)
     except StateError as error:
         log.warning("known faults cannot be read, and are lost: %s", error)
         if not read_only:
@@ -274,23 +274,23 @@ def _load(path: Path, *, read_only: bool) -> tuple[FaultState, str]:
 def _read_files(site: FaultWatchConfig, before: _SiteFiles, now: MonotonicTime) -> _SiteFiles:
     """Return what the files hold now. The numbers of GPUs are read once a minute."""
     counts, counted_at = before.counts, before.counted_at
-    if now - counted_at >= _EXPECTED_EVERY:
+    if now - counted_at >= _EXPECTED_SECONDS:
         kubernetes = {"kubernetes": site.kubernetes.answer.value.gpus} if site.kubernetes else {}
         expected = {**site.expected(), **kubernetes}
         counts, counted_at = {source: count for source, count in expected.items() if count}, now
-    there = _there(site.maintenance_file, before.maintenance[0]) if site.maintenance_file else before.maintenance
+    there = _file_exists(site.maintenance_file, before.maintenance[0]) if site.maintenance_file else before.maintenance
     if not site.folder:
         return _SiteFiles(counts, counted_at, there)
     aside = state_file.causes_set_aside(site.folder / NAME, boot_time())
     try:
-        found = acknowledgements.read(site.folder)
+        found = acknowledgements.read_acknowledgements(site.folder)
     except StateError as error:
         return _SiteFiles(counts, counted_at, there, (), aside, str(error))
     skipped = f"{site.folder / acknowledgements.NAME}: {found.skipped} lines are no acknowledgements, and are skipped"
     return _SiteFiles(counts, counted_at, there, found.entries, aside, skipped if found.skipped else "")
 
 
-def _there(file: Path, before: bool) -> tuple[bool, str]:  # noqa: FBT001 - the last answer
+def _file_exists(file: Path, before: bool) -> tuple[bool, str]:  # noqa: FBT001 - the last answer
     """Return whether the file is there; where that is unknown, the last answer, and why."""
     try:
         file.stat()
@@ -301,7 +301,7 @@ def _there(file: Path, before: bool) -> tuple[bool, str]:  # noqa: FBT001 - the 
     return True, ""
 
 
-def _substance(state: FaultState) -> object:
+def _must_keep(state: FaultState) -> object:
     """Return what must not be lost in a crash: all but the last recorded values, which change at every read."""
     return (
         state.faults,
@@ -315,7 +315,7 @@ def _substance(state: FaultState) -> object:
 
 
 def _log_changes(before: FaultState, after: FaultState) -> None:
-    old, new = _described(before), _described(after)
+    old, new = _describe_faults(before), _describe_faults(after)
     for fault, described in new.items():
         if fault not in old:
             log.warning("fault: %s, repair: %s", *described)
@@ -324,7 +324,7 @@ def _log_changes(before: FaultState, after: FaultState) -> None:
             log.info("fault over: %s", text)
 
 
-def _described(state: FaultState) -> Mapping[Fault | SwitchFault, tuple[str, str]]:
+def _describe_faults(state: FaultState) -> Mapping[Fault | SwitchFault, tuple[str, str]]:
     """Return the text and the repair of each fault: the same, whatever its GPU's index and whatever the clock."""
     found: dict[Fault | SwitchFault, tuple[str, str]] = {
         replace(each, index=0 if each.uuid else each.index, since=EPOCH): (

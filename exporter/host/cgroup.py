@@ -58,7 +58,7 @@ def pressure_seconds(folder: str) -> tuple[Mapping[str, float], Mapping[str, flo
     return some, full
 
 
-UNLIMITED = 1 << 60
+UNLIMITED_BYTES = 1 << 60
 """Version 1 writes no limit as a number just under 2^63."""
 
 
@@ -98,7 +98,7 @@ def parse_cpu_max(text: str) -> float | None:
 def parse_limit(text: str) -> Bytes | None:
     """Return the limit; None for `max` and for the number that stands for it."""
     number = natural(text.strip())
-    return None if number is None or number >= UNLIMITED else Bytes(number)
+    return None if number is None or number >= UNLIMITED_BYTES else Bytes(number)
 
 
 def parse_cpu_list(text: str) -> int | None:

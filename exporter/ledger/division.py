@@ -70,7 +70,7 @@ NO_EVIDENCE = Evidence(Signals(), 0.0)
 """Evidence of an owner before anything of the target is known."""
 
 
-def demands(busy: float, allocations: Sequence[Allocation]) -> tuple[float, ...]:
+def split_busy(busy: float, allocations: Sequence[Allocation]) -> tuple[float, ...]:
     """Return the busy time each owner caused: by its processes' SM utilization, else by fraction with processes."""
     weights = [allocation.utilization or 0.0 for allocation in allocations]
     if not sum(weights):
@@ -81,23 +81,23 @@ def demands(busy: float, allocations: Sequence[Allocation]) -> tuple[float, ...]
     return tuple(busy * (weight / total) if total else 0.0 for weight in weights)
 
 
-def runner(reading: Reading, limits: Limits) -> Allocation | None:
+def find_runner(reading: Reading, limits: Limits) -> Allocation | None:
     """Return the allocation that ran, where only one did; who just sits on the GPU does not count."""
     busy = reading.signals.busy if reading.signals else None
     if not busy:
         return None
-    each = zip(reading.allocations, demands(busy, reading.allocations), strict=True)
+    each = zip(reading.allocations, split_busy(busy, reading.allocations), strict=True)
     return next((allocation for allocation, demand in each if demand >= limits[SPIN_BUSY] * busy), None)
 
 
-def work(reading: Reading, side: Evidence, clock_lost: float | None, limits: Limits) -> BusyTime:
-    """Return the busy time of one target by state. `side` is its `runner`'s, without which spinning is unknown."""
+def busy_time(reading: Reading, side: Evidence, clock_lost: float | None, limits: Limits) -> BusyTime:
+    """Return the busy time of one target by state. `side` is its `find_runner`'s, without which spinning is unknown."""
     signals = reading.signals
     if signals is None or signals.busy is None:
         return BusyTime(None)
     busy = min(1.0, max(0.0, signals.busy))
     seen = side._replace(signals=signals, busy=busy, clock_lost=clock_lost)
-    return BusyTime(busy, demands(busy, reading.allocations), _busy_states(seen, limits) if busy else ())
+    return BusyTime(busy, split_busy(busy, reading.allocations), _busy_states(seen, limits) if busy else ())
 
 
 def divide(reading: Reading, done: BusyTime, sides: Sequence[Evidence], limits: Limits) -> Division:
@@ -107,7 +107,7 @@ def divide(reading: Reading, done: BusyTime, sides: Sequence[Evidence], limits: 
     of others shows on the GPU as busy, and leaves them as waiting as they were.
     """
     if reading.signals is None:
-        return unobserved(reading)
+        return unobserved_division(reading)
     if done.busy is None:
         return _divide_unknown(reading)
     busy, seen = done.busy, Evidence(reading.signals, done.busy)
@@ -119,7 +119,7 @@ def divide(reading: Reading, done: BusyTime, sides: Sequence[Evidence], limits: 
     free = 1.0
     for allocation, demand, side in zip(reading.allocations, done.demands, sides, strict=True):
         own = min(demand, allocation.share)
-        waiting = _waiting(allocation, own, seen, side, alone, limits)
+        waiting = _waiting_states(allocation, own, seen, side, alone, limits)
         waits.extend(waiting)
         state_fractions = [*[(state, part * own) for state, part in done.states], *waiting] if own else waiting
         energy = (1.0 - busy) * allocation.share + demand
@@ -130,10 +130,10 @@ def divide(reading: Reading, done: BusyTime, sides: Sequence[Evidence], limits: 
         parts.append(OwnerUsage(allocation.owner, state_fractions, demand, energy, blocked, process.stopped, receiving))
         free -= allocation.share
     waits.append((FREE, max(0.0, free)))
-    return Division(_whole(done.states, busy, waits), tuple(parts), busy)
+    return Division(_target_row(done.states, busy, waits), tuple(parts), busy)
 
 
-def unobserved(reading: Reading) -> Division:
+def unobserved_division(reading: Reading) -> Division:
     """Nothing is known of this cycle."""
     parts = tuple(OwnerUsage(each.owner, ((UNOBSERVED, each.share),), 0.0, each.share) for each in reading.allocations)
     return Division((*ZERO[:UNOBSERVED], 1.0, *ZERO[UNOBSERVED + 1 :]), parts)
@@ -146,13 +146,13 @@ def of_gap(reading: Reading, seconds: float, before: Collection[Owner]) -> Divis
     """
     counted = reading.counted
     if reading.signals is None or counted is None or seconds <= 0:
-        return unobserved(reading)
+        return unobserved_division(reading)
     known = max(0.0, counted.seconds - counted.lost)
     covered, ratio = min(1.0, known / seconds), min(1.0, counted.busy / known) if known else 0.0
     busy = covered * ratio
     parts: list[OwnerUsage] = []
     waits: list[tuple[int, float]] = []
-    for allocation, demand in zip(reading.allocations, demands(busy, reading.allocations), strict=True):
+    for allocation, demand in zip(reading.allocations, split_busy(busy, reading.allocations), strict=True):
         share, waiting = allocation.share, ALLOCATED_IDLE if _has_no_process(allocation) else WAIT_OTHER
         ran = min(demand, share)
         waits.append((waiting, share))
@@ -162,12 +162,12 @@ def of_gap(reading: Reading, seconds: float, before: Collection[Owner]) -> Divis
         else:
             parts.append(OwnerUsage(allocation.owner, ((UNOBSERVED, share),), 0.0, share))
     waits.append((FREE, max(0.0, 1.0 - sum([share for _, share in waits]))))
-    whole = [covered * part for part in _whole(((COMPUTING, 1.0),), ratio, waits)]
+    whole = [covered * part for part in _target_row(((COMPUTING, 1.0),), ratio, waits)]
     whole[UNOBSERVED] = 1.0 - covered
     return Division(tuple(whole), tuple(parts))
 
 
-def gather(parts: Sequence[tuple[float, Division]]) -> Seconds:
+def sum_parts(parts: Sequence[tuple[float, Division]]) -> Seconds:
     """A GPU's row from those of its instances, each with its fraction of the GPU; what no instance has is free."""
     total = max(1.0, sum([share for share, _ in parts]))
     states = list(ZERO)
@@ -190,7 +190,7 @@ def _divide_unknown(reading: Reading) -> Division:
     return Division(tuple(states), tuple(parts))
 
 
-def _waiting(
+def _waiting_states(
     allocation: Allocation, own: float, seen: Evidence, side: Evidence, alone: float, limits: Limits
 ) -> StateFractions:
     idle = allocation.share - own
@@ -208,7 +208,7 @@ def _waiting(
         unused_by_others=alone,
         own=own_side,
     )
-    return [(state, part * idle) for state, part in _claims(OF_WAITING_TIME, evidence, limits)]
+    return [(state, part * idle) for state, part in _apply_rules(OF_WAITING_TIME, evidence, limits)]
 
 
 def _has_no_process(allocation: Allocation) -> bool:
@@ -231,32 +231,32 @@ def own_processes(allocation: Allocation, host: HostSignals) -> ProcessSignals:
     return ProcessSignals(
         hottest_thread=hot.share,
         stopped=all(each.stopped for each in observed),
-        blocked=_mean([each.blocked for each in observed]),
-        receiving=_mean([each.receiving for each in observed]),
+        blocked=_mean_of_known([each.blocked for each in observed]),
+        receiving=_mean_of_known([each.receiving for each in observed]),
         computes=any(each.computes for each in observed),
         from_peer=all(each.from_peer for each in observed if each.receiving),
         polling=hot.polling,
-        read_bytes_per_second=_rate([each.read_bytes_per_second for each in observed]),
-        written_bytes_per_second=_rate([each.written_bytes_per_second for each in observed]),
-        reading_bytes_per_second=_rate([each.reading_bytes_per_second for each in observed]),
-        writing_bytes_per_second=_rate([each.writing_bytes_per_second for each in observed]),
+        read_bytes_per_second=_sum_rates([each.read_bytes_per_second for each in observed]),
+        written_bytes_per_second=_sum_rates([each.written_bytes_per_second for each in observed]),
+        reading_bytes_per_second=_sum_rates([each.reading_bytes_per_second for each in observed]),
+        writing_bytes_per_second=_sum_rates([each.writing_bytes_per_second for each in observed]),
         main_thread=None if None in main else min(each for each in main if each is not None),
-        main_writing_bytes_per_second=_rate([each.main_writing_bytes_per_second for each in observed]),
+        main_writing_bytes_per_second=_sum_rates([each.main_writing_bytes_per_second for each in observed]),
         cpu=max([each.cpu for each in observed if each.cpu is not None], default=None),
     )
 
 
-def _mean(numbers: Sequence[float | None]) -> float | None:
+def _mean_of_known(numbers: Sequence[float | None]) -> float | None:
     known = [float(number) for number in numbers if number is not None]
     return sum(known) / len(known) if known else None
 
 
-def _rate(rates: Sequence[BytesPerSecond | None]) -> BytesPerSecond | None:
+def _sum_rates(rates: Sequence[BytesPerSecond | None]) -> BytesPerSecond | None:
     known = [rate for rate in rates if rate is not None]
     return BytesPerSecond(sum(known)) if known else None
 
 
-def _claims(rules: Sequence[tuple[int, Claim]], evidence: Evidence, limits: Limits) -> StateFractions:
+def _apply_rules(rules: Sequence[tuple[int, Claim]], evidence: Evidence, limits: Limits) -> StateFractions:
     """Each rule in order takes its part of what is left; the last takes all of it, so the parts sum to 1."""
     state_fractions: list[tuple[int, float]] = []
     left = 1.0
@@ -276,7 +276,7 @@ def _busy_states(evidence: Evidence, limits: Limits) -> StateFractions:
     """Divide busy time. Where ranks were compared, what was no wait is divided by its activity over the window."""
     rank, busy = evidence.rank, evidence.busy
     if rank is None:
-        return _claims(OF_BUSY_TIME, evidence, limits)
+        return _apply_rules(OF_BUSY_TIME, evidence, limits)
     (_, spin_claim), (possible, possible_claim), *others = OF_BUSY_TIME
     state = _WAITS_FOR[evidence.work] if rank.requests else SPINNING
     spun = min(1.0, rank.requests / busy + spin_claim(evidence, limits))
@@ -286,7 +286,7 @@ def _busy_states(evidence: Evidence, limits: Limits) -> StateFractions:
     full, sm = rank.activity.computing.get("sm_active", 0.0), evidence.of_busy(window.signals.sm_active)
     worked = min(1.0, (sm or 0.0) / full) if full >= limits[SM_LOW] else None
     shares = [(state, spun), (possible, doubtful)]
-    for other, part in _claims(others, window, limits):
+    for other, part in _apply_rules(others, window, limits):
         rest = part * (1.0 - spun - doubtful)
         if other == LOW_SM_ACTIVITY and worked is not None:  # of work and of waits, as full cycles show
             shares += [(COMPUTING, worked * rest), (possible, (1.0 - worked) * rest)]
@@ -295,7 +295,7 @@ def _busy_states(evidence: Evidence, limits: Limits) -> StateFractions:
     return [(state, part) for state, part in shares if part > 0]
 
 
-def _whole(working: StateFractions, busy: float, waits: StateFractions) -> Seconds:
+def _target_row(working: StateFractions, busy: float, waits: StateFractions) -> Seconds:
     """The target's row: what ran, and the rest in proportion to its owners' waiting and its free part."""
     states = list(ZERO)
     for state, part in working:

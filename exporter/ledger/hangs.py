@@ -82,7 +82,7 @@ def computing_levels(before: RankActivity, now: Mapping[str, float], spin: Spin,
     }
 
 
-def suspects(ledger: Ledger, readings: Sequence[Reading]) -> dict[Owner, tuple[int, ...]]:
+def find_suspects(ledger: Ledger, readings: Sequence[Reading]) -> dict[Owner, tuple[int, ...]]:
     """Return the workloads that seem to hang, each with its processes on this node's GPUs.
 
     Most of their GPUs ran kernels that seem to do nothing, without a pause.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.ledger.account import OwnerEntry, Reading
-from exporter.ledger.division import SPINNING, Division, OwnerUsage, demands
+from exporter.ledger.division import SPINNING, Division, OwnerUsage, split_busy
 from exporter.ledger.peers import kept_part
 from exporter.ledger.states import BUSY, INDEX
 from exporter.ledger.states.idle import ACTIVE
@@ -49,16 +49,16 @@ def divide_busy_seconds(
     seen = [part.demand * seconds for part in division.owner_usages]
     counted = reading.counted
     if counted is None or (division.busy is not None and counted.seconds <= _LATE_CYCLES * seconds):
-        return _apart(reading, seen, 0.0 if seen else (division.busy or 0.0) * seconds)
-    uuid, whole = reading.target.uuid, demands(counted.busy, reading.allocations)
+        return _split_unowned(reading, seen, 0.0 if seen else (division.busy or 0.0) * seconds)
+    uuid, whole = reading.target.uuid, split_busy(counted.busy, reading.allocations)
     owned = [
         most if allocation.owner in owners and uuid in owners[allocation.owner].past else min(least, most)
         for allocation, least, most in zip(reading.allocations, seen, whole, strict=True)
     ]
-    return _apart(reading, owned, max(0.0, counted.busy - sum(owned)))
+    return _split_unowned(reading, owned, max(0.0, counted.busy - sum(owned)))
 
 
-def _apart(reading: Reading, owned: Sequence[float], rest: float) -> OwnerBusySeconds:
+def _split_unowned(reading: Reading, owned: Sequence[float], rest: float) -> OwnerBusySeconds:
     """Return the seconds, those of unknown owners in the rest, which is kept for as long as the GPU is there."""
     each = [
         (allocation.owner == NOBODY, seconds) for allocation, seconds in zip(reading.allocations, owned, strict=True)
@@ -81,14 +81,14 @@ def next_history(
         quiet_seconds=0.0 if ran else quiet,
         ran=before.ran or ran,
         unblocked_cycles=0 if part.blocked else before.unblocked_cycles + 1,
-        uncomputed_seconds=0.0 if ran and _computed(part) else before.uncomputed_seconds + seconds,
+        uncomputed_seconds=0.0 if ran and _has_computed(part) else before.uncomputed_seconds + seconds,
         activity=before.activity,
         kept_seconds=before.kept_seconds * fade + kept_part(part) * seconds,
         received_seconds=before.received_seconds * fade + received * seconds,
     )
 
 
-def _computed(part: OwnerUsage) -> bool:
+def _has_computed(part: OwnerUsage) -> bool:
     """Return whether it ran kernels that did not only spin: longer than an estimate of the spin errs."""
     busy = [(state in _COMPUTING_STATES, share) for state, share in part.state_fractions if state in _BUSY_STATES]
     return sum([share for computing, share in busy if computing]) > _SPIN_ERROR * sum([share for _, share in busy])

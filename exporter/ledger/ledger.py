@@ -20,7 +20,7 @@ from exporter.ledger.account import (
     TargetEntry,
     TargetUsage,
 )
-from exporter.ledger.division import NO_EVIDENCE, BusyTime, Division, divide, gather, of_gap, runner, work
+from exporter.ledger.division import NO_EVIDENCE, BusyTime, Division, busy_time, divide, find_runner, of_gap, sum_parts
 from exporter.ledger.history import (
     OwnerBusySeconds,
     clock_lost,
@@ -36,8 +36,8 @@ from exporter.ledger.peers import (
     Barriers,
     Peers,
     late_ranks,
+    mean_phases,
     peers_of,
-    phases,
     reported_stragglers,
 )
 from exporter.ledger.ranks import compare_ranks
@@ -74,7 +74,7 @@ class _Sum:
     used: dict[str, float] = field(default_factory=dict[str, float])
 
 
-def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> Ledger:
+def advance_ledger(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> Ledger:
     """The ledger after one more cycle. A target that was not read is unobserved, and most of a gap."""
     current = replace(current, seconds=max(0.0, current.seconds))
     seconds, readings = current.seconds, current.readings
@@ -82,7 +82,7 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> 
     peers = peers_of(readings, current.hosts)
     if not gap:
         current = replace(current, compared=compare_ranks(ledger.owners, current, peers, limits))
-    divisions, barriers = _divisions(ledger, current, peers, limits, gap=gap)
+    divisions, barriers = _divide_targets(ledger, current, peers, limits, gap=gap)
     ran = {
         each.target.uuid: divide_busy_seconds(each, divisions[each.target.uuid], seconds, ledger.owners)
         for each in readings
@@ -94,19 +94,17 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> 
     usage = target_usage(readings, divisions, ran, instances)
     began = current.time if ledger.began is None else ledger.began
     ledger = replace(ledger, clock=ledger.clock + seconds, began=began)
+    sums = _sum_by_owner(ledger, current, divisions, usage, instances, limits)
     return replace(
         ledger,
-        targets={**ledger.targets, **_targets(ledger, current, divisions, ran, instances)},
-        owners={
-            **ledger.owners,
-            **_owners(ledger, current, peers, barriers, _sums(ledger, current, divisions, usage, instances, limits)),
-        },
+        targets={**ledger.targets, **_target_entries(ledger, current, divisions, ran, instances)},
+        owners={**ledger.owners, **_owner_entries(ledger, current, peers, barriers, sums)},
         usage=(*usage, *unowned_usage(readings, divisions, ran, instances, usage)),
         host_signals_known=current.host_signals_known or ledger.host_signals_known,
     )
 
 
-def prune(ledger: Ledger, retention: float) -> Ledger:
+def drop_stale(ledger: Ledger, retention: float) -> Ledger:
     """Return the ledger without the owners and targets that no cycle of the last `retention` seconds had."""
     oldest = ledger.clock - retention
     targets = {uuid: entry for uuid, entry in ledger.targets.items() if entry.seen >= oldest}
@@ -125,7 +123,7 @@ def prune(ledger: Ledger, retention: float) -> Ledger:
     return replace(ledger, targets=targets, owners=owners)
 
 
-def _divisions(
+def _divide_targets(
     ledger: Ledger, current: LedgerInput, peers: Peers, limits: Limits, *, gap: bool
 ) -> tuple[Mapping[str, Division], Barriers]:
     if gap:
@@ -142,8 +140,8 @@ def _divisions(
     divisions: dict[str, Division] = {}
     for reading in current.readings:
         uuid = reading.target.uuid
-        done[uuid] = _work(ledger, current, reading, peers, limits)
-        sides[uuid] = [_side(ledger, current, uuid, allocation, peers) for allocation in reading.allocations]
+        done[uuid] = _busy_of_target(ledger, current, reading, peers, limits)
+        sides[uuid] = [_gather_evidence(ledger, current, uuid, allocation, peers) for allocation in reading.allocations]
         divisions[uuid] = divide(reading, done[uuid], sides[uuid], limits)
     barriers = late_ranks(divisions, peers, ledger.owners)
     for reading in current.readings if barriers.late else ():
@@ -155,21 +153,21 @@ def _divisions(
     return divisions, barriers
 
 
-def _work(ledger: Ledger, current: LedgerInput, reading: Reading, peers: Peers, limits: Limits) -> BusyTime:
+def _busy_of_target(ledger: Ledger, current: LedgerInput, reading: Reading, peers: Peers, limits: Limits) -> BusyTime:
     target = ledger.targets.get(reading.target.uuid)
-    allocation = runner(reading, limits)
-    side = _side(ledger, current, reading.target.uuid, allocation, peers) if allocation else NO_EVIDENCE
-    return work(reading, side, _clock_lost(reading, target), limits)
+    allocation = find_runner(reading, limits)
+    side = _gather_evidence(ledger, current, reading.target.uuid, allocation, peers) if allocation else NO_EVIDENCE
+    return busy_time(reading, side, _clock_lost(reading, target), limits)
 
 
-def _side(ledger: Ledger, current: LedgerInput, uuid: str, allocation: Allocation, peers: Peers) -> Evidence:
+def _gather_evidence(ledger: Ledger, current: LedgerInput, uuid: str, allocation: Allocation, peers: Peers) -> Evidence:
     owner = allocation.owner
     past = ledger.owners.get(owner, _NO_OWNER).past
     mine = past.get(uuid, NO_HISTORY)
     rest = [past[other] for other in peers.get(owner, _ALONE).get(uuid, ()) if other != uuid and other in past]
     ranks = current.ranks.get(owner)
     return NO_EVIDENCE._replace(
-        reported=phases(ranks, allocation.pids, current.readings) if ranks else NOTHING_REPORTED,
+        reported=mean_phases(ranks, allocation.pids, current.readings) if ranks else NOTHING_REPORTED,
         host=current.hosts.get(owner, NO_HOST),
         work=current.work.get(owner, ""),
         past=mine,
@@ -189,7 +187,7 @@ def _clock_lost(reading: Reading, known: TargetEntry | None) -> float | None:
     return clock_lost(lowered, clocks.free or signals.sm_clock_max)
 
 
-def _targets(
+def _target_entries(
     ledger: Ledger,
     current: LedgerInput,
     divisions: Divisions,
@@ -203,14 +201,14 @@ def _targets(
         inside = [each.target for each in instances.get(uuid, ())]
         within = [(each.share, divisions[each.uuid]) for each in inside]
         rest = sum([ran[each.uuid].rest * each.share for each in inside]) if inside else ran[uuid].rest
-        states = gather(within) if within else divisions[uuid].states
+        states = sum_parts(within) if within else divisions[uuid].states
         known = ledger.targets.get(uuid)
         clocks = next_clocks(known.clocks if known else NO_CLOCKS, reading.signals, seconds)
         capped = known.power_cap_seconds if known else None
         entries[uuid] = TargetEntry(
             target=reading.target,
             profile=reading.profile,
-            seconds=_added(known.seconds if known else ZERO, states, seconds),
+            seconds=_add_states(known.seconds if known else ZERO, states, seconds),
             signals=reading.signals or (known.signals if known else None),
             clocks=clocks,
             power_cap_seconds=power_cap_seconds(capped, clocks, reading.signals, seconds),
@@ -220,7 +218,7 @@ def _targets(
     return entries
 
 
-def _owners(
+def _owner_entries(
     ledger: Ledger, current: LedgerInput, peers: Peers, barriers: Barriers, sums: Mapping[Owner, _Sum]
 ) -> Mapping[Owner, OwnerEntry]:
     reported = reported_stragglers(current.ranks, current.readings, peers)
@@ -232,10 +230,10 @@ def _owners(
         before = sums[owner].past[uuid]
         waited = before.straggling_seconds + part * current.seconds
         sums[owner].past[uuid] = replace(before, straggling_seconds=waited)
-    return {owner: _owner(ledger, current, owner, total) for owner, total in sums.items()}
+    return {owner: _owner_entry(ledger, current, owner, total) for owner, total in sums.items()}
 
 
-def _sums(
+def _sum_by_owner(
     ledger: Ledger,
     current: LedgerInput,
     divisions: Divisions,
@@ -272,7 +270,7 @@ def _sums(
     return sums
 
 
-def _owner(ledger: Ledger, current: LedgerInput, owner: Owner, total: _Sum) -> OwnerEntry:
+def _owner_entry(ledger: Ledger, current: LedgerInput, owner: Owner, total: _Sum) -> OwnerEntry:
     entry = ledger.owners.get(owner, OwnerEntry())
     seconds = current.seconds
     start = current.starts.get(owner, entry.start_time) if entry.start_time is None else entry.start_time
@@ -282,7 +280,7 @@ def _owner(ledger: Ledger, current: LedgerInput, owner: Owner, total: _Sum) -> O
         first = max(0.0, current.time - start)
     idle = 0.0 if total.active else entry.idle_seconds + (seconds if total.observed else 0.0)
     return OwnerEntry(
-        seconds=_added(entry.seconds, total.states, seconds),
+        seconds=_add_states(entry.seconds, total.states, seconds),
         past=total.past,
         used=total.used,
         joules=Joules(entry.joules + total.joules),
@@ -293,5 +291,5 @@ def _owner(ledger: Ledger, current: LedgerInput, owner: Owner, total: _Sum) -> O
     )
 
 
-def _added(before: Seconds, states: Sequence[float], seconds: float) -> Seconds:
+def _add_states(before: Seconds, states: Sequence[float], seconds: float) -> Seconds:
     return tuple(map(add, before, map(mul, states, repeat(seconds))))

@@ -63,6 +63,6 @@ def style_of(state: str) -> StateStyle:
     return STYLES.get(state) or StateStyle(state.replace("_", " ").capitalize(), "", NONE)
 
 
-def stacked(states: Iterable[str]) -> list[str]:
+def stack_order(states: Iterable[str]) -> list[str]:
     """Return the states in the order of a stack or bar, from computing to free."""
     return list(reversed(list(states)))

@@ -45,11 +45,11 @@ def peers_of(readings: Sequence[Reading], hosts: Hosts) -> Peers:
     found: dict[Owner, dict[str, Collection[str]]] = {}
     for owner, targets in by_owner.items():
         one = owner.one_work and not hosts.get(owner, NO_HOST).launchers
-        found[owner] = {uuid: work for work in ([targets.keys()] if one else _linked(targets)) for uuid in work}
+        found[owner] = {uuid: work for work in ([targets.keys()] if one else _group_linked(targets)) for uuid in work}
     return found
 
 
-def _linked(by_owner: Mapping[str, frozenset[int]]) -> Sequence[Collection[str]]:
+def _group_linked(by_owner: Mapping[str, frozenset[int]]) -> Sequence[Collection[str]]:
     """Group targets, given with their ids, that have one in common."""
     found: list[set[str]] = []
     for uuid, mine in by_owner.items():
@@ -58,7 +58,7 @@ def _linked(by_owner: Mapping[str, frozenset[int]]) -> Sequence[Collection[str]]
     return found
 
 
-def works(owner: Owner, targets: Sequence[str], peers: Peers) -> Sequence[Sequence[str]]:
+def group_by_work(owner: Owner, targets: Sequence[str], peers: Peers) -> Sequence[Sequence[str]]:
     """Return these targets of an owner by the work they belong to."""
     known = peers.get(owner, _ALONE)
     found = dict.fromkeys([frozenset(known.get(uuid, (uuid,))) for uuid in targets])
@@ -131,7 +131,7 @@ _SLOWER = 1.1
 """Ratio to the step time of the other ranks, from which they wait for a rank."""
 
 
-def phases(ranks: Sequence[Rank], pids: Sequence[int], readings: Sequence[Reading]) -> Mapping[str, float]:
+def mean_phases(ranks: Sequence[Rank], pids: Sequence[int], readings: Sequence[Reading]) -> Mapping[str, float]:
     """The phases of the processes on a target together; of the owner's that are on none where no other reports."""
     own = [rank for rank in ranks if rank.pid in pids]
     if not own:
@@ -145,19 +145,19 @@ def reported_stragglers(
     ranks: Mapping[Owner, Sequence[Rank]], readings: Sequence[Reading], peers: Peers
 ) -> Mapping[Owner, Sequence[tuple[Owner, str, float]]]:
     """(owner, target, fraction of the cycle) of each target the others wait for, of the owners whose ranks show it."""
-    paces = {owner: known for owner, each in ranks.items() if len(known := _paces(owner, each, readings)) > 1}
+    paces = {owner: known for owner, each in ranks.items() if len(known := _step_seconds(owner, each, readings)) > 1}
     return {
         owner: [
             (owner, uuid, waited)
-            for work in works(owner, list(each), peers)
+            for work in group_by_work(owner, list(each), peers)
             if len(work) > 1
-            for uuid, waited in _slow({uuid: each[uuid] for uuid in work})
+            for uuid, waited in _slow_targets({uuid: each[uuid] for uuid in work})
         ]
         for owner, each in paces.items()
     }
 
 
-def _paces(owner: Owner, ranks: Sequence[Rank], readings: Sequence[Reading]) -> Mapping[str, float]:
+def _step_seconds(owner: Owner, ranks: Sequence[Rank], readings: Sequence[Reading]) -> Mapping[str, float]:
     """Seconds of a step by target: of its slowest rank."""
     seconds = {rank.pid: rank.step_seconds for rank in ranks if rank.step_seconds is not None}
     if len(seconds) < 2:  # noqa: PLR2004 - one alone waits for nobody
@@ -170,7 +170,7 @@ def _paces(owner: Owner, ranks: Sequence[Rank], readings: Sequence[Reading]) -> 
     return found
 
 
-def _slow(paces: Mapping[str, float]) -> Sequence[tuple[str, float]]:
+def _slow_targets(paces: Mapping[str, float]) -> Sequence[tuple[str, float]]:
     """Targets that need clearly longer than the mean of the others, with the part of their step the others wait."""
     found: list[tuple[str, float]] = []
     for uuid, seconds in paces.items():

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from exporter.attribution.owner import Owner
 from exporter.ledger.account import LedgerInput, OwnerEntry
 from exporter.ledger.hangs import STUCK_SECONDS, Spin, computing_levels, spin_of
-from exporter.ledger.peers import Peers, works
+from exporter.ledger.peers import Peers, group_by_work
 from exporter.ledger.states.host_waits import ON_DEMAND, PRESSURE_FLOOR, WAIT_COVER
 from exporter.ledger.states.idle import takes_part
 from exporter.ledger.states.state import NO_HISTORY, NO_HOST, Comparison, Limits, RankActivity, Signals
@@ -127,9 +127,9 @@ def _of_owner(
         bool(host.launchers),
         current.work.get(owner) in ON_DEMAND,
         current.slow_ports if spread else (),
-        _hangs(current, owner),
+        _reports_hang(current, owner),
     )
-    for work in works(owner, list(ranks), peers):
+    for work in group_by_work(owner, list(ranks), peers):
         if len(work) > 1 or spread:
             pids, connected = [set(ranks[uuid].pids) for uuid in work], None
             if all(each and host.connected.keys() >= each for each in pids):
@@ -138,7 +138,7 @@ def _of_owner(
             yield from _compare([ranks[uuid] for uuid in work], job._replace(connected=connected), limits).items()
 
 
-def _hangs(current: LedgerInput, owner: Owner) -> bool | None:
+def _reports_hang(current: LedgerInput, owner: Owner) -> bool | None:
     """Return whether the job itself, or its NCCL, reports that it goes on, or does not."""
     verdict = current.nccl.get(owner)
     if verdict == "moving" or any(rank.advances for rank in current.ranks.get(owner, ())):
@@ -171,8 +171,8 @@ def _compare(members: Sequence[_Rank], job: _Job, limits: Limits) -> Mapping[str
     ranks = [each for each in members if each.takes_part]
     all_stuck = all(each.sums.stuck >= STUCK_SECONDS for each in ranks)  # then none waits for the one that spins least
     compare = len(ranks) > 1 and not all_stuck
-    mixed = _mixtures(ranks, job, limits) if compare else [Comparison(each.sums) for each in ranks]
-    found = mixed if any(each.collective is not None for each in mixed) else _stuck(ranks, mixed, job, limits)
+    mixed = _compare_mixtures(ranks, job, limits) if compare else [Comparison(each.sums) for each in ranks]
+    found = mixed if any(each.collective is not None for each in mixed) else _find_stuck(ranks, mixed, job, limits)
     compared = {rank.uuid: each for rank, each in zip(ranks, found, strict=True)}
     return {
         each.uuid: compared.get(each.uuid, Comparison(each.sums))._replace(
@@ -182,7 +182,7 @@ def _compare(members: Sequence[_Rank], job: _Job, limits: Limits) -> Mapping[str
     }
 
 
-def _stuck(ranks: Sequence[_Rank], mixed: Sequence[Comparison], job: _Job, limits: Limits) -> Sequence[Comparison]:
+def _find_stuck(ranks: Sequence[_Rank], mixed: Sequence[Comparison], job: _Job, limits: Limits) -> Sequence[Comparison]:
     """Return the verdict on ranks that spin without a pause: they wait for those that do not, or hang together.
 
     Where most of those that may spin look a little busier than a spin, all of them may run very small kernels.
@@ -214,28 +214,28 @@ def _stuck(ranks: Sequence[_Rank], mixed: Sequence[Comparison], job: _Job, limit
     return found
 
 
-def _mixtures(ranks: Sequence[_Rank], job: _Job, limits: Limits) -> Sequence[Comparison]:
+def _compare_mixtures(ranks: Sequence[_Rank], job: _Job, limits: Limits) -> Sequence[Comparison]:
     seconds = job.seconds
     if min(rank.sums.seconds for rank in ranks) < _WARM_UP_SECONDS:
         return [Comparison(rank.sums) for rank in ranks]
-    levels = _levels(ranks) if all(_is_plausible(rank) for rank in ranks) else dict[str, float]()
+    levels = _work_levels(ranks) if all(_is_plausible(rank) for rank in ranks) else dict[str, float]()
     if job.on_demand:
         return _between_requests(ranks, levels)
     spins, together = _spins_of(ranks, levels), _work_together(ranks, job)
     late = bool(levels) and _is_late(ranks, spins, levels)
     sure = late and bool(together) and _witnesses_agree(ranks, spins, levels)
     parts = [_waiting_part(spins, index) if late else 0.0 for index in range(len(ranks))]
-    spun = [_spun(rank, part, levels) if part else 0.0 for rank, part in zip(ranks, parts, strict=True)]
+    spun = [_cycle_wait(rank, part, levels) if part else 0.0 for rank, part in zip(ranks, parts, strict=True)]
     held_up = max(0.0, median([spun[index] for index in spins.waiting])) if sure else 0.0
     most = max(_TOLERANCE, _LEAST_FALL * held_up)
     """Spin of a rank in a cycle in which the others wait for it."""
     follow = [not late and together is not False and _trails(ranks, spins, at, limits) for at in range(len(ranks))]
-    idle = _idled(ranks, follow) if together else 0.0
+    idle = _idled_fraction(ranks, follow) if together else 0.0
     found: list[Comparison] = []
     for index, (rank, part) in enumerate(zip(ranks, parts, strict=True)):
         due = spun[index] * seconds + rank.sums.debt  # noise makes it negative at times
         waits = min(rank.now["busy"] * seconds, max(0.0, due))
-        bounds = late and index not in spins.waiting and _spin(rank.now, levels) <= most
+        bounds = late and index not in spins.waiting and _estimate_spin(rank.now, levels) <= most
         found.append(
             Comparison(
                 replace(rank.sums, debt=max(-_WINDOW_SECONDS / 2, min(0.0, due - waits))),
@@ -243,7 +243,7 @@ def _mixtures(ranks: Sequence[_Rank], job: _Job, limits: Limits) -> Sequence[Com
                 doubtful=waits / max(seconds, 1e-9) if late and not sure and together is not False else 0.0,
                 straggling=held_up if bounds else 0.0 if late or follow[index] else idle,
                 follows=follow[index],
-                work=_activity(rank, part * spins.whole[index]) if levels else None,
+                work=_work_of(rank, part * spins.whole[index]) if levels else None,
             )
         )
     return found
@@ -259,18 +259,18 @@ def _between_requests(ranks: Sequence[_Rank], levels: Mapping[str, float]) -> Se
     least, spins = min(rank.now["busy"] for rank in ranks), _spins_of(ranks, levels).whole
     found: list[Comparison] = []
     for rank, whole in zip(ranks, spins, strict=True):
-        spun = max(0.0, min(rank.now["busy"] - least, _spin(rank.now, levels))) if levels else 0.0
-        found.append(Comparison(rank.sums, doubtful=spun, work=_activity(rank, max(0.0, whole)) if levels else None))
+        spun = max(0.0, min(rank.now["busy"] - least, _estimate_spin(rank.now, levels))) if levels else 0.0
+        found.append(Comparison(rank.sums, doubtful=spun, work=_work_of(rank, max(0.0, whole)) if levels else None))
     return found
 
 
-def _activity(rank: _Rank, spun: float) -> Mapping[str, float] | None:
+def _work_of(rank: _Rank, spun: float) -> Mapping[str, float] | None:
     """Return its activity over the window outside of what it `spun`; None where nothing is left."""
     rest = rank.sums.units["busy"] - spun * rank.sums.seconds
     return {name: min(1.0, amount / rest) for name, amount in rank.sums.units.items()} if rest > 0 else None
 
 
-def _idled(ranks: Sequence[_Rank], follow: Sequence[bool]) -> float:
+def _idled_fraction(ranks: Sequence[_Rank], follow: Sequence[bool]) -> float:
     """Return how much most ranks idled in this cycle while another worked. Not where their own host kept them."""
     idle = [rank for rank, follows in zip(ranks, follow, strict=True) if follows]
     kept = any(rank.kept > _KEPT * (rank.sums.seconds - rank.sums.units["busy"]) for rank in idle)
@@ -286,21 +286,21 @@ def _is_plausible(rank: _Rank) -> bool:
     return all(rank.mean(name) <= rank.mean("busy") + _TOLERANCE for name in units)
 
 
-def _levels(ranks: Sequence[_Rank]) -> Mapping[str, float]:
+def _work_levels(ranks: Sequence[_Rank]) -> Mapping[str, float]:
     """Return the level of work of the units that rest in a spin."""
     known = set[str].intersection(*[set(rank.sums.units) for rank in ranks])
     least = _LEAST_LEVELS if "tensor_active" in known else _LEAST_LEVELS_WITHOUT_GPM
-    levels = {name: _level(ranks, name) for name in least if name in known}
+    levels = {name: _work_level(ranks, name) for name in least if name in known}
     return {name: level for name, level in levels.items() if level >= least[name]}
 
 
-def _level(ranks: Sequence[_Rank], name: str, floor: float = 0.0) -> float:
+def _work_level(ranks: Sequence[_Rank], name: str, floor: float = 0.0) -> float:
     """Return the highest activity per busy second of the ranks that ran kernels."""
     means = [(rank.mean(name) - floor, rank.mean("busy")) for rank in ranks if rank.sums.seconds]
     return max([mean / busy for mean, busy in means if busy > _TOLERANCE], default=0.0)
 
 
-def _spin(units: Mapping[str, float], levels: Mapping[str, float]) -> float:
+def _estimate_spin(units: Mapping[str, float], levels: Mapping[str, float]) -> float:
     """Return what activity lacks of the level of work, signed. Where units differ, the one that works most counts."""
     worked = [units[name] / level for name, level in levels.items()]
     mean, most = sum(worked) / len(worked), max(worked)
@@ -309,7 +309,7 @@ def _spin(units: Mapping[str, float], levels: Mapping[str, float]) -> float:
 
 
 def _spins_of(ranks: Sequence[_Rank], levels: Mapping[str, float]) -> _Spins:
-    whole = [_spin(rank.sums.units, levels) / rank.sums.seconds if levels else 0.0 for rank in ranks]
+    whole = [_estimate_spin(rank.sums.units, levels) / rank.sums.seconds if levels else 0.0 for rank in ranks]
     surplus = [each - min(whole) for each in whole]
     typical = sorted(surplus)[(len(ranks) + 1) // 2]
     waiting = [index for index, each in enumerate(surplus) if each > max(0.5 * _TOLERANCE, 0.25 * typical)]
@@ -322,12 +322,12 @@ def _is_late(ranks: Sequence[_Rank], spins: _Spins, levels: Mapping[str, float])
         return False
     each = [[rank.mean("busy") - rank.mean(name) / level for rank in ranks] for name, level in levels.items()]
     return spins.typical >= _SHORT_WAIT or all(
-        median([unit[index] for index in spins.waiting]) - max(_others(unit, spins)) >= 0.5 * spins.typical
+        median([unit[index] for index in spins.waiting]) - max(_without_waiting(unit, spins)) >= 0.5 * spins.typical
         for unit in (*each, spins.surplus)
     )
 
 
-def _others(numbers: Sequence[float], spins: _Spins) -> Sequence[float]:
+def _without_waiting(numbers: Sequence[float], spins: _Spins) -> Sequence[float]:
     """Return those of the ranks that do not wait."""
     return [number for index, number in enumerate(numbers) if index not in spins.waiting]
 
@@ -351,21 +351,21 @@ def _witnesses_agree(ranks: Sequence[_Rank], spins: _Spins, levels: Mapping[str,
     Without GPM waits must be long and all must do like work: more work looks like a larger batch.
     """
     power, sm = (
-        _falls(ranks, spins, name, floor) for name, floor in (("power_of_limit", _IDLE_POWER), ("sm_active", 0))
+        _shows_fall(ranks, spins, name, floor) for name, floor in (("power_of_limit", _IDLE_POWER), ("sm_active", 0))
     )
     if "tensor_active" in levels or "sm_active" in ranks[0].sums.units:
         return power and sm
     work = [sum([rank.mean(name) for name in levels]) for rank in ranks]
-    like = max(_others(work, spins)) <= _LIKE_WORK * median([work[index] for index in spins.waiting])
+    like = max(_without_waiting(work, spins)) <= _LIKE_WORK * median([work[index] for index in spins.waiting])
     return like and power and spins.typical >= _SHORT_WAIT and "power_of_limit" in ranks[0].sums.units
 
 
-def _falls(ranks: Sequence[_Rank], spins: _Spins, name: str, floor: float) -> bool:
+def _shows_fall(ranks: Sequence[_Rank], spins: _Spins, name: str, floor: float) -> bool:
     """Return whether a unit shows the spin of most; not asked of short waits, nor where it is not measured."""
     if not all(name in rank.sums.units for rank in ranks) or spins.typical < _SHORT_WAIT:
         return True
     seen = max(rank.sums.computing.get(name, 0.0) for rank in ranks) - floor if name == "power_of_limit" else 0.0
-    level = max(_level(ranks, name, floor), seen, 1e-9)
+    level = max(_work_level(ranks, name, floor), seen, 1e-9)
     lacks = [(rank.mean("busy") - (rank.mean(name) - floor) / level) for rank in ranks]
     return 2 * sum(lacks[at] >= _LEAST_FALL * spins.surplus[at] for at in spins.waiting) >= len(spins.waiting)
 
@@ -376,9 +376,9 @@ def _waiting_part(spins: _Spins, index: int) -> float:
     return min(1.0, wait / max(spins.whole[index], 1e-9)) if index in spins.waiting else 0.0
 
 
-def _spun(rank: _Rank, part: float, levels: Mapping[str, float]) -> float:
+def _cycle_wait(rank: _Rank, part: float, levels: Mapping[str, float]) -> float:
     """Return the wait of one cycle, signed: its part of the spin, or all busy time of a cycle without any work."""
-    spin, busy = _spin(rank.now, levels), rank.now["busy"]
+    spin, busy = _estimate_spin(rank.now, levels), rank.now["busy"]
     return busy if part and spin >= (1.0 - _TOLERANCE) * busy > 1.0 - 2 * _TOLERANCE else part * spin
 
 

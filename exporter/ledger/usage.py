@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from exporter.attribution.owner import NOBODY
 from exporter.core.units import Joules
 from exporter.ledger.account import Reading, TargetUsage
-from exporter.ledger.division import Division, gather
+from exporter.ledger.division import Division, sum_parts
 from exporter.ledger.history import OwnerBusySeconds
 
 Divisions = Mapping[str, Division]
@@ -61,7 +61,7 @@ def unowned_usage(
             continue
         inside = [each.target for each in instances.get(uuid, ())]
         within = [(each.share, divisions[each.uuid]) for each in inside]
-        states = list(gather(within) if within else divisions[uuid].states)
+        states = list(sum_parts(within) if within else divisions[uuid].states)
         owned = [row for row in usage if row.gpu == uuid]
         whole = sum(states)
         for row in owned:

@@ -20,7 +20,7 @@ from exporter.progress.processes import in_host_namespace, process
 from exporter.progress.protocol import LARGEST, parse
 from exporter.progress.reporters import Reporters, of_user
 
-EVERY = 5.0
+LIST_SECONDS = 5.0
 """Seconds between two listings of the folder."""
 _ENTRIES = 20_000
 """Files of one round; with more the folder counts as failed, and they take turns."""
@@ -58,7 +58,7 @@ class FolderSource:
 
     def run(self) -> None:
         while not self._stopped.is_set():
-            due = self._clock() + EVERY
+            due = self._clock() + LIST_SECONDS
             self.read_changed()
             self._stopped.wait(max(0.0, due - self._clock()))
 

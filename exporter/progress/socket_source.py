@@ -25,9 +25,9 @@ _CREDENTIALS = struct.Struct("=iII")
 _ROOM = socket.CMSG_SPACE(_CREDENTIALS.size)
 _BATCH = 256
 """Reports of one batch."""
-_PAUSE = 0.05
+_PAUSE_SECONDS = 0.05
 """Seconds between two batches, which bounds the cost of a flood."""
-_WAIT = 1.0
+_WAIT_SECONDS = 1.0
 
 _Identity = tuple[int, int] | None
 """Device and inode."""
@@ -64,7 +64,7 @@ class SocketSource:
                 raise
             with server:
                 self._serve(server, _path_identity(self._path))
-            self._stopped.wait(_PAUSE)
+            self._stopped.wait(_PAUSE_SECONDS)
 
     def _serve(self, server: socket.socket, own: _Identity) -> None:
         """Serve until stopped, or until the socket is gone. A path that another exporter took over is left to it."""
@@ -72,7 +72,7 @@ class SocketSource:
         while not self._stopped.is_set() and found:
             self.error = "" if found == own else f"{self._path}: another program's now"
             if self.read(server) >= _BATCH:
-                self._stopped.wait(_PAUSE)
+                self._stopped.wait(_PAUSE_SECONDS)
             found = _path_identity(self._path)
         if found == own:
             self._path.unlink(missing_ok=True)
@@ -85,7 +85,7 @@ class SocketSource:
         count = 0
         waiting = select.poll()
         waiting.register(server, select.POLLIN)
-        waiting.poll(_WAIT * 1000)
+        waiting.poll(_WAIT_SECONDS * 1000)
         while count < _BATCH and not self._stopped.is_set():
             try:
                 text, ancillary, flags, _ = server.recvmsg(LARGEST + 1, _ROOM)

@@ -24,8 +24,8 @@ from exporter.host.model import HostUsage
 from exporter.host.network_ports import NETWORK_PORT_FAMILIES
 from exporter.ledger.account import Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
-from exporter.ledger.hangs import suspects
-from exporter.ledger.ledger import advance, prune
+from exporter.ledger.hangs import find_suspects
+from exporter.ledger.ledger import advance_ledger, drop_stale
 from exporter.ledger.states import DEFAULTS, STATES
 from exporter.ledger.states.host_waits import ON_DEMAND
 from exporter.ledger.states.state import NO_HOST, Limits
@@ -124,9 +124,9 @@ class Accounting:
             nccl={owner: status.verdict for owner, status in view.nccl.items()},
             host_signals_known=view.known_signals,
         )
-        self._ledger = prune(advance(self._ledger, current, self._options.limits), self._options.retention)
+        self._ledger = drop_stale(advance_ledger(self._ledger, current, self._options.limits), self._options.retention)
         self._monotonic = at.monotonic
-        self._suspected = suspects(self._ledger, readings)
+        self._suspected = find_suspects(self._ledger, readings)
         self.in_question = _in_question(current)
         workloads = self._workloads.of(self._ledger.owners.keys(), joined, readings, view.usage, work)
         processes = limit(_process_rows(gpus, joined), self._options.process_limit)
@@ -179,7 +179,7 @@ class Accounting:
         ]
         models = {gpu.device.uuid: info.model for gpu in gpus if (info := reading(gpu, "info", Info))}
         cycle = Cycle(at, current.seconds, tuple(usage), models, ownership, current.work)
-        yield from _fill_families(ACCOUNTING_FAMILIES, self._node.update(cycle))
+        yield from _fill_families(ACCOUNTING_FAMILIES, self._node.account_cycle(cycle))
 
 
 _MAX_IN_QUESTION = 64

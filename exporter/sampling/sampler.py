@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from random import SystemRandom
 
 from exporter.collectors.base import AnyCollector
-from exporter.collectors.sxid import SXID_FAMILIES, fatal
+from exporter.collectors.sxid import SXID_FAMILIES, last_fatal
 from exporter.core.clock import Moment, MonotonicTime, UnixTime, monotonic_time, unix_time
 from exporter.core.families import Block
 from exporter.core.threads import Threads
@@ -91,7 +91,7 @@ class Sampler:
         deadline = began + self._pacing.deadline
         for failure in self._gpus.read(state.devices, at.unix, deadline, at.monotonic, clock=clock):
             self.connection.refresh(failure)
-        due = self._faults.due(at.monotonic)
+        due = self._faults.is_due(at.monotonic)
         if due:
             self._update_faults(state, at)
             self.connection.release(on=self._faults.released)
@@ -158,7 +158,7 @@ class Sampler:
             gpus,
             state.refused,
             driver=not state.error,
-            sxids=fatal(self.xids.switches),
+            sxids=last_fatal(self.xids.switches),
             unclaimed=self.xids.unclaimed,
             booted=booted,
         )

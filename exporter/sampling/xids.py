@@ -15,7 +15,7 @@ from types import TracebackType
 
 from exporter.collectors import sxid
 from exporter.collectors.sxid import SxidCounts
-from exporter.collectors.xid import FACILITIES, RECORD, XidCounts, XidReport, counted, moved, parse
+from exporter.collectors.xid import FACILITIES, RECORD, XidCounts, XidReport, count_xid, parse_xid, shift_xids
 from exporter.collectors.xid_catalogue import DECODED
 from exporter.core.clock import EPOCH, MonotonicClock, MonotonicTime, UnixTime, boot_time, clock_step, monotonic_time
 from exporter.driver.interface import Driver, DriverError, UnsupportedError, XidEvent
@@ -130,7 +130,7 @@ class XidLog:
             self._unclaimed = [*self._unclaimed, (event, source, past)][-_MAX_UNCLAIMED:]
             return
         before = self._counts.get(event.uuid, _NONE)
-        after = counted(before, event, source, self._site)
+        after = count_xid(before, event, source, self._site)
         self._counts[event.uuid] = replace(after, by_source=before.by_source) if past else after
 
     def claim(self, uuids: Mapping[str, str]) -> None:
@@ -149,7 +149,7 @@ class XidLog:
         """The XIDs that ask for something of GPUs that are not shown, by bus id and XID."""
         found: dict[str, XidCounts] = {}
         for event, source, _ in self._unclaimed:
-            found[event.uuid] = counted(found.get(event.uuid, _NONE), event, source, self._site)
+            found[event.uuid] = count_xid(found.get(event.uuid, _NONE), event, source, self._site)
         return {bus: counts.standing for bus, counts in found.items()}
 
     def reset(self, uuid: str) -> UnixTime:
@@ -168,7 +168,7 @@ class XidLog:
     def read(self, record: str, booted: UnixTime, uuids: Mapping[str, str], *, past: bool = False) -> None:
         """Take what one record of the kernel log reports, if anything: XID, SXID, reset, load of the driver."""
         booted = self._by_my_clock(booted)
-        event, head = parse(record, booted, uuids), RECORD.match(record)
+        event, head = parse_xid(record, booted, uuids), RECORD.match(record)
         by_kernel = head is not None and int(head["priority"]) < FACILITIES
         if event:
             self.add(event, "kmsg", past=past)
@@ -177,11 +177,11 @@ class XidLog:
         elif head and by_kernel and head["text"].startswith(_DRIVER_LOADED):
             with self._lock:
                 self._loaded, self._unclaimed = booted + int(head["microseconds"]) / 1e6, []
-        switch = sxid.parse(record, booted)
+        switch = sxid.parse_sxid(record, booted)
         if switch:
             log.warning("SXID %s on NVSwitch %s (%s)", switch[0].sxid, switch[0].switch, switch[0].kind)
             with self._lock:
-                self.switches = sxid.counted(self.switches, *switch, more=0 if past else 1)
+                self.switches = sxid.count_sxid(self.switches, *switch, more=0 if past else 1)
 
     def _note(self, record: str, event: XidEvent) -> None:
         """Keep what the record says beyond the XID: a reset that was done, a program that failed."""
@@ -216,10 +216,10 @@ class XidLog:
             step, self._booted = clock_step(self._booted, booted), booted
             if not step:
                 return
-            self.switches = sxid.moved(self.switches, step)
+            self.switches = sxid.shift_sxids(self.switches, step)
             self._loaded = self._loaded + step if self._loaded > EPOCH else EPOCH
             self._resets = {uuid: time + step for uuid, time in self._resets.items()}
-            self._counts = {uuid: moved(counts, step) for uuid, counts in self._counts.items()}
+            self._counts = {uuid: shift_xids(counts, step) for uuid, counts in self._counts.items()}
             for failed in self._programs.values():
                 failed.update({key: time + step for key, time in failed.items()})
             self._unclaimed = [(replace(e, timestamp=e.timestamp + step), *rest) for e, *rest in self._unclaimed]  # type: ignore[misc]

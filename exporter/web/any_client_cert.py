@@ -21,7 +21,7 @@ CURVES: Mapping[str, ec.EllipticCurve] = {
     "secp521r1": ec.SECP521R1(),
 }
 """Curves that pyOpenSSL can be limited to."""
-_CHUNK = 16 * 1024
+_CHUNK_BYTES = 16 * 1024
 """Bytes taken at once from what a client sent: the rest stays where asyncio counts it, and stops reading."""
 _OPTIONS = SSL.OP_ALL | SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION
 
@@ -99,7 +99,7 @@ class _Stream:
                 try:
                     return act()
                 except SSL.WantReadError:
-                    if not (data := self._incoming.read(_CHUNK)):
+                    if not (data := self._incoming.read(_CHUNK_BYTES)):
                         raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "more is needed") from None
                     self._tls.bio_write(data)
         except SSL.ZeroReturnError:
@@ -109,4 +109,4 @@ class _Stream:
         finally:
             with contextlib.suppress(SSL.WantReadError):  # until there is no more
                 while True:
-                    self._outgoing.write(self._tls.bio_read(_CHUNK))
+                    self._outgoing.write(self._tls.bio_read(_CHUNK_BYTES))

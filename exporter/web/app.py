@@ -88,7 +88,7 @@ R = TypeVar("R")
 Headers = list[tuple[str, str]]
 _HTML = "text/html; charset=utf-8"
 _TEXT = "text/plain; charset=utf-8"
-_GZIP_FROM = 1024
+_MIN_GZIP_BYTES = 1024
 _GZIP_LEVEL = 1
 """Level of compression: level 6 saves 14 % of the bytes for three times the CPU time."""
 _JSON = "application/json"
@@ -226,7 +226,7 @@ class App:
 def _complete_response(environ: Environ, policy: Policy, answer: Response) -> Response:
     body = answer.body
     headers: Headers = [*answer.headers, *policy.headers]
-    if len(body) >= _GZIP_FROM and gzip_accepted(str(environ.get("HTTP_ACCEPT_ENCODING", ""))):
+    if len(body) >= _MIN_GZIP_BYTES and gzip_accepted(str(environ.get("HTTP_ACCEPT_ENCODING", ""))):
         body = gzip.compress(body, _GZIP_LEVEL, mtime=0)
         headers.append(("Content-Encoding", "gzip"))
     headers += [

@@ -11,10 +11,10 @@ from typing import NamedTuple
 from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime
 from exporter.sampling.snapshot import GpuStatus, Snapshot
 
-SPAN = 3600.0
-_BUCKET = 20.0
+SPAN_SECONDS = 3600.0
+_BUCKET_SECONDS = 20.0
 """Seconds of which a plot shows the mean."""
-_LEDGER = 120.0
+_LEDGER_SECONDS = 120.0
 """Seconds between two readings of the ledger that are kept."""
 
 
@@ -46,8 +46,8 @@ _NOTHING_COUNTED = _Totals(NEVER, None, None)
 class _GpuSeries:
     """History of one GPU, bounded by the span."""
 
-    points: deque[Point] = field(default_factory=lambda: deque(maxlen=int(SPAN / _BUCKET)))
-    ledger: deque[_Ledger] = field(default_factory=lambda: deque(maxlen=int(SPAN / _LEDGER) + 1))
+    points: deque[Point] = field(default_factory=lambda: deque(maxlen=int(SPAN_SECONDS / _BUCKET_SECONDS)))
+    ledger: deque[_Ledger] = field(default_factory=lambda: deque(maxlen=int(SPAN_SECONDS / _LEDGER_SECONDS) + 1))
     totals: _Totals = _NOTHING_COUNTED
 
     def add(self, gpu: GpuStatus, now: UnixTime, at: MonotonicTime) -> None:
@@ -57,7 +57,7 @@ class _GpuSeries:
         busy = _mean_increase(before.busy_seconds, gpu.busy_seconds, seconds, gpu.busy_ratio)
         watts = _mean_increase(before.joules, gpu.joules, seconds, gpu.power_watts)
         self.points.append(Point(now, None if busy is None else min(busy, 1.0), watts))
-        if gpu.states and (not self.ledger or now - self.ledger[-1][0] >= _LEDGER):
+        if gpu.states and (not self.ledger or now - self.ledger[-1][0] >= _LEDGER_SECONDS):
             self.ledger.append((now, gpu.states))
 
 
@@ -77,7 +77,7 @@ class GpuHistory:
     def add(self, snapshot: Snapshot) -> None:
         """Add a snapshot. Call it with every one; it reads the GPUs of a few alone."""
         now = snapshot.status.time
-        if now - self._bucket < _BUCKET:
+        if now - self._bucket < _BUCKET_SECONDS:
             return
         self._bucket = now
         with self._lock:
@@ -93,7 +93,7 @@ class GpuHistory:
         """Return the length of the window, an hour at most, and the seconds of the GPU in each state within it."""
         with self._lock:
             track = self._tracks.get(gpu.uuid)
-            kept = [entry for entry in track.ledger if now - entry[0] <= SPAN] if track else []
+            kept = [entry for entry in track.ledger if now - entry[0] <= SPAN_SECONDS] if track else []
         if not kept:
             return 0.0, {}
         began, before = kept[0]

@@ -35,17 +35,17 @@ _BACKLOG = 512
 _ACCEPTED_AT_ONCE = 64
 _MAX_UNSENT = 32
 """Clients that take their answer slowly; the oldest of more is cut off, for each holds a page."""
-_UNREAD = 32 * 1024
+_UNREAD_BYTES = 32 * 1024
 """Bytes that the kernel takes from a client ahead of us; twice a head."""
 if sys.version_info >= (3, 11):
     sslproto.SSLProtocol.max_size = HEAD_BYTES
     """Size of each TLS connection's buffer; asyncio's own 256 KiB would be 64 MiB for all connections."""
-_UNTAKEN = 128 * 1024
+_UNTAKEN_BYTES = 128 * 1024
 """Bytes of answers that the kernel keeps for a client that does not take them; of itself it keeps up to 4 MiB."""
 _NETWORK = 8
 """Bytes of an IPv6 address that name the network."""
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_FULL_PAUSE = 0.1
+_FULL_PAUSE_SECONDS = 0.1
 _FINISH_SECONDS = 3.0
 """Seconds in which requests that are under way are still answered when the server is stopped."""
 _LAST_REQUESTS_SECONDS = 0.1
@@ -212,7 +212,7 @@ class _ConnectionManager:
                     return  # called again, for somebody still waits
                 log.debug("cannot accept: %s", error)
                 self._loop.remove_reader(self._listening)
-                self._loop.call_later(_FULL_PAUSE, self.open)
+                self._loop.call_later(_FULL_PAUSE_SECONDS, self.open)
                 return
             accepted.setblocking(False)  # noqa: FBT003 - the socket's own signature
             self._take(accepted, _peer_network(str(address[0])))
@@ -290,8 +290,8 @@ def _bind_socket(address: tuple[str, int]) -> socket.socket:
 def _listening_socket(address: tuple[object, ...], family: socket.AddressFamily, *, dual_stack: bool) -> socket.socket:
     made = socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=dual_stack)
     # Those that are accepted have all of it from here; asyncio sets NODELAY only where the protocol is named.
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNREAD)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNTAKEN)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNREAD_BYTES)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNTAKEN_BYTES)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     made.setblocking(False)  # noqa: FBT003 - the same
     return made

@@ -10,11 +10,11 @@ from exporter import __version__
 from exporter.core.clock import UnixTime, unix_time
 from exporter.core.printable import html_text
 from exporter.faults.evaluate import STAGES, Report, evaluate
-from exporter.faults.rule import Finding, Verdict, from_blocks, merged
-from exporter.ledger.palette import STYLES, page_colours, stacked, style_of
+from exporter.faults.rule import Finding, Verdict, from_blocks, merge_findings
+from exporter.ledger.palette import STYLES, page_colours, stack_order, style_of
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.web.config import WebConfig
-from exporter.web.history import SPAN, GpuHistory
+from exporter.web.history import SPAN_SECONDS, GpuHistory
 
 VERDICTS: Mapping[Verdict, str] = {
     Verdict.OK: "var(--good)",
@@ -53,10 +53,10 @@ def line(label: str, points: Sequence[tuple[UnixTime, float | None]], top: float
         return ""
     drawn, pen = "", "M"
     for time, value in points:
-        if value is None or time < now - SPAN:
+        if value is None or time < now - SPAN_SECONDS:
             pen = "M"
             continue
-        x = (time - now + SPAN) / SPAN * _WIDTH
+        x = (time - now + SPAN_SECONDS) / SPAN_SECONDS * _WIDTH
         y = _HEIGHT - 2 - min(max(value / top, 0.0), 1.0) * (_HEIGHT - 4)
         drawn += f"{pen}{x:.1f} {y:.1f}"
         pen = "L"
@@ -91,12 +91,12 @@ def legend(used: Mapping[str, float]) -> str:
 
 def ordered(states: Mapping[str, float]) -> list[str]:
     """Those that took time, from what the GPU was bought for to free time; unknown ones last."""
-    known = stacked(STYLES)
+    known = stack_order(STYLES)
     return sorted((s for s in states if states[s] > 0), key=lambda s: known.index(s) if s in known else len(known))
 
 
 def period(seconds: float) -> str:
-    return "last hour" if seconds >= SPAN - 180 else f"last {duration(seconds)}"
+    return "last hour" if seconds >= SPAN_SECONDS - 180 else f"last {duration(seconds)}"
 
 
 def duration(seconds: float) -> str:
@@ -216,7 +216,7 @@ def _node_html(site: PageLinks, snapshot: Snapshot, report: Report) -> str:
     simulated = " (simulated GPUs)" if snapshot.status.simulated else ""
     ready = f" Not ready: {html_text(snapshot.not_ready)}." if snapshot.not_ready else ""
     remark = html_text(report.remark or _SAYS[report.verdict])
-    items = "".join(_finding_item(site, finding) for finding in merged(report.findings))
+    items = "".join(_finding_item(site, finding) for finding in merge_findings(report.findings))
     word = f'<b style="color:{colour}">{report.verdict.word}</b>'
     return (
         f'<section class="verdict" style="border-left-color:{colour}">{word}'

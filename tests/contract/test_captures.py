@@ -15,7 +15,7 @@ import pytest
 from exporter.collectors import COLLECTORS
 from exporter.core.families import Block, Values
 from exporter.exposition.page import Renderer
-from exporter.ledger.states import limits
+from exporter.ledger.states import resolve_limits
 from exporter.ledger.states.activity import communication_claim
 from exporter.ledger.states.state import Evidence, Signals
 from exporter.sampling.blocks import device_blocks
@@ -116,7 +116,7 @@ def test_copies_over_pcie_on_a_real_gpu_are_communication() -> None:
 
     assert (found.busy, found.sm_active) == (pytest.approx(0.99, abs=0.01), pytest.approx(0.0, abs=0.001))
     assert found.link_activity == pytest.approx(0.48, abs=0.01)
-    assert communication_claim(Evidence(found, found.busy or 0.0), limits({})) == 1.0
+    assert communication_claim(Evidence(found, found.busy or 0.0), resolve_limits({})) == 1.0
 
 
 def test_promtool_accepts_the_exposition(capture: Path) -> None:

@@ -29,7 +29,7 @@ READERS: Mapping[str, Callable[[Path], object]] = MappingProxyType(
         "capture": lambda file: site_file.read(file, 1 << 20),
         "web configuration": settings.load,
         "certificate": lambda file: tls.context(replace(_NAMES, cert=file)),
-        "state": state_file.read,
+        "state": state_file.read_state,
         "gres.conf": gres.conf_text,
         "Nomad token": lambda file: Agent("http://127.0.0.1:9", token_file=file).get("/"),
         "Nomad authority": lambda file: Agent("https://127.0.0.1:9", ca_file=file).get("/"),

@@ -22,7 +22,7 @@ from exporter.core.clock import MonotonicTime, UnixTime
 from exporter.core.units import Fraction
 from exporter.host.process import ProcessReader
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
-from exporter.ledger.ledger import advance
+from exporter.ledger.ledger import advance_ledger
 from exporter.ledger.states import STATES
 from exporter.ledger.states.state import Signals
 from exporter.sampling.usage.host_reader import HostReader
@@ -66,9 +66,9 @@ def settle(
         )
         if before is None:  # the past of the ranks, without waiting for it
             for _ in range(WARM):
-                ledger = advance(ledger, replace(step, seconds=1.0))
+                ledger = advance_ledger(ledger, replace(step, seconds=1.0))
             began = ledger.owners[OWNER].seconds
-        ledger, before = advance(ledger, step), now
+        ledger, before = advance_ledger(ledger, step), now
         for _ in range(extra):
             time.sleep(INTERVAL / (extra + 1))
             host.threads.reread(pids)

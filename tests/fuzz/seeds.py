@@ -84,7 +84,7 @@ LISTENERS = (
 _FAULT = Fault("G", 0, FaultKind.ECC, "4 of them", RepairAction.RESET, UnixTime(1.0))
 with tempfile.TemporaryDirectory() as folder:
     file = Path(folder) / "faults.json"
-    state_file.write(file, FaultState("b", {"G": GpuRecord(0)}, (_FAULT,), frozenset({("G", "xid")})))
+    state_file.write_state(file, FaultState("b", {"G": GpuRecord(0)}, (_FAULT,), frozenset({("G", "xid")})))
     FAULT_STATE = file.read_bytes()
 CONTAINER = "0123456789abcdef" * 4
 DOCKER = json.dumps(

@@ -192,12 +192,12 @@ TARGETS: Mapping[str, Target] = {
     "listeners": Target(_text(network.parse_listeners), (seeds.LISTENERS,)),
     "arguments": Target(_arguments, (b"python\0--wandb_key\0abc\0https://u:p@h/?token=x\0-H\0Authorization: Bearer z",), 3),
     "kernel-log": Target(
-        _text(lambda text: xid.parse(text, UnixTime(0.0), {})),
+        _text(lambda text: xid.parse_xid(text, UnixTime(0.0), {})),
         (b"4,1,99,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=7, GPU has fallen off the bus.",),
         3,
     ),
     "switch-log": Target(
-        _text(lambda text: sxid.parse(text, UnixTime(0.0))),
+        _text(lambda text: sxid.parse_sxid(text, UnixTime(0.0))),
         (b"4,1,99,-;nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32 egress",),
     ),
     "request": Target(_allowed(_head, h11.RemoteProtocolError), (b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip;q=0.5\r\n\r\n",), 3),
@@ -206,9 +206,9 @@ TARGETS: Mapping[str, Target] = {
     "web-configuration": Target(
         _one_line(_file(settings.load, "web.yaml")), (b"http_server_config: {headers: {X-Frame-Options: deny}}\nrate_limit: {interval: 1s, burst: 5}\n",)
     ),
-    "state-file": Target(_allowed(_file(state_file.read, "faults.json"), state_file.StateError), (seeds.FAULT_STATE,)),
+    "state-file": Target(_allowed(_file(state_file.read_state, "faults.json"), state_file.StateError), (seeds.FAULT_STATE,)),
     "acknowledgements": Target(
-        _allowed(lambda data: (_file(lambda _: None, acknowledgements.NAME)(data), acknowledgements.read(_SCRATCH)), state_file.StateError),
+        _allowed(lambda data: (_file(lambda _: None, acknowledgements.NAME)(data), acknowledgements.read_acknowledgements(_SCRATCH)), state_file.StateError),
         (b'{"time":1,"gpu":"G","fault":"lost","by":"a","why":"b"}\n',),
     ),
 }  # fmt: skip

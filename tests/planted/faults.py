@@ -257,7 +257,10 @@ FAULTS = (
     ),
     Fault("driver/nvml/gpm.py", "if self._holder is ticket", "if True", "unit/driver/test_timed_lock.py"),
     Fault(
-        "driver/checked_device.py", "self.now - since < ACCEPTED_AFTER", "True", "unit/driver/test_checked_device.py"
+        "driver/checked_device.py",
+        "self.now - since < ACCEPTED_AFTER_SECONDS",
+        "True",
+        "unit/driver/test_checked_device.py",
     ),
     # The host
     Fault("host/task.py", "queue.wait_ns / 1e9", "queue.wait_ns / 1e6", "unit/host/test_threads.py"),

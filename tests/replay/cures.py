@@ -8,7 +8,7 @@ from typing import Any
 
 from exporter.collectors.xid import XidReport
 from exporter.faults.families import FaultStatus
-from exporter.faults.latch import advance
+from exporter.faults.latch import advance_faults
 from exporter.faults.model import Acknowledgement, FaultState, Observation, ObservedGpu
 from exporter.faults.watch import observed_gpu
 from exporter.sampling.gpus import Gpu
@@ -52,7 +52,7 @@ class KeptFaults:
         said = tuple(
             Acknowledgement(str(c.gpu), "", "test", "mended", c.time) for c in happened if c.kind == "acknowledge"
         )
-        self._state = advance(self._state, Observation(now, f"boot-{reboots}", driver, tuple(looked), (), said))
+        self._state = advance_faults(self._state, Observation(now, f"boot-{reboots}", driver, tuple(looked), (), said))
         self._last = now
         expected = {"history": len(self._state.devices)} if self._state.devices else {}
         return FaultStatus(self._state.faults, self._state.switches, expected)

@@ -14,7 +14,7 @@ from pathlib import Path
 from deploy.prometheus.targets import TARGETS
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
-from exporter.collectors.xid import XidCounts, counted
+from exporter.collectors.xid import XidCounts, count_xid
 from exporter.core.clock import Moment
 from exporter.core.families import Block, in_columns
 from exporter.driver.interface import Device, DriverGoneError, Record, UnsupportedError
@@ -113,7 +113,7 @@ class CompressedNode:
             time = now - self._driver.epoch
             devices = {device.uuid: self._devices[device.uuid].at(time) for device in self._driver.devices()}
             for event in self._driver.events(0):
-                self._xids[event.uuid] = counted(self._xids.get(event.uuid, XidCounts()), event, "nvml")
+                self._xids[event.uuid] = count_xid(self._xids.get(event.uuid, XidCounts()), event, "nvml")
             error = ""
         except DriverGoneError as gone:
             devices, error = {}, gone.code

@@ -13,7 +13,7 @@ from exporter.core.clock import UnixTime
 from exporter.core.units import BytesPerSecond, Fraction
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
-from exporter.ledger.ledger import advance
+from exporter.ledger.ledger import advance_ledger
 from exporter.ledger.states import STATES
 from exporter.ledger.states.state import Signals
 from tests.truth.signatures import UNITS, Levels, Signature
@@ -107,7 +107,7 @@ def observe(work: Work, signature: Signature, rng: random.Random) -> Found:
             hosts=hosts,
             work=dict.fromkeys(hosts, work.work_class) if work.work_class else {},
         )
-        ledger = advance(ledger, current)
+        ledger = advance_ledger(ledger, current)
         if before is not None:
             counted += end - clock
             for sums, each in zip(truth, parts, strict=True):

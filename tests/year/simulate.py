@@ -21,7 +21,7 @@ from pathlib import Path
 from exporter.core.clock import UnixTime
 from exporter.faults import state_file
 from exporter.faults.findings import REPAIRS
-from exporter.faults.latch import advance
+from exporter.faults.latch import advance_faults
 from exporter.faults.model import FaultState, Observation, ObservedGpu
 from exporter.faults.rule import Verdict
 
@@ -86,7 +86,7 @@ class Node:
                 if uuid not in self.hidden
             )
             seen = Observation(UnixTime(self.now), f"boot-{self.boot}", driver=bool(shown), gpus=shown)
-            self.state = advance(self.state, seen)
+            self.state = advance_faults(self.state, seen)
             self._compare()
 
     def _compare(self) -> None:
@@ -101,7 +101,7 @@ class Node:
     def restart_exporter(self) -> None:
         """Write the state and read it again, as another process does."""
         file = self.folder / f"{self.name}.json"
-        state_file.write(file, self.state)
+        state_file.write_state(file, self.state)
         if self.random.random() < 0.5:  # an earlier version wrote it
             content = json.loads(file.read_text())
             content["devices"] = {
@@ -109,7 +109,7 @@ class Node:
                 for uuid, record in content["devices"].items()
             }
             file.write_text(json.dumps(content))
-        found = state_file.read(file)
+        found = state_file.read_state(file)
         if found.cause:
             self.wrong.append(f"{self.name} {self.event}: state not understood: {found.reason}")
         self.state = found.state

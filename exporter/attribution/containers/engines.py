@@ -82,7 +82,7 @@ def find_docker(folder: Path, container_id: str) -> Container | None:
 
 _QUERY = "SELECT JSON FROM ContainerConfig WHERE ID = ? AND length(JSON) <= ?"
 _LISTS = ("overlay-containers/containers.json", "vfs-containers/containers.json", "btrfs-containers/containers.json")
-_MAX_LIST = 16 << 20
+_MAX_LIST_BYTES = 16 << 20
 _MAX_SECONDS = 2.0
 _STEPS = 1000
 """Steps of the database's machine between two readings of the clock."""
@@ -95,7 +95,7 @@ def find_podman(folder: Path, container_id: str) -> Container | None:
     except SourceError as error:
         found, failure = None, error
     for name in _LISTS if found is None else ():
-        content = read_trusted(folder / name, _MAX_LIST)
+        content = read_trusted(folder / name, _MAX_LIST_BYTES)
         if content is not None and (found := _in_list(content, container_id)):
             break
     if found is None and failure is not None:

@@ -27,7 +27,7 @@ from exporter.core.lookup import Lookup
 from exporter.host.text import exists
 
 POD_RESOURCES = "kubernetes"
-INTERVAL = 5.0
+INTERVAL_SECONDS = 5.0
 _ALLOCATABLE_EVERY = 24
 """Questions between two questions about allocatable devices: they change with the node's devices."""
 _FORGET_SECONDS = 600.0
@@ -90,7 +90,7 @@ class Kubernetes:
         *,
         watch: PodWatch | None = None,
         owner_objects: OwnerObjects | None = None,
-        interval: float = INTERVAL,
+        interval: float = INTERVAL_SECONDS,
         timeout: float = 5.0,
         clock: MonotonicClock = monotonic_time,
     ) -> None:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 _SECONDS = 10.0
-_CHUNK = 1 << 16
-_MAX_TOKEN = 4096
+_CHUNK_BYTES = 1 << 16
+_MAX_TOKEN_BYTES = 4096
 _OK = 200
 
 
@@ -78,7 +78,7 @@ class Agent:
     def _request_headers(self) -> Mapping[str, str]:
         if not self.token_file:
             return {}
-        token = read_bytes(self.token_file, _MAX_TOKEN).decode("ascii", "replace").strip()
+        token = read_bytes(self.token_file, _MAX_TOKEN_BYTES).decode("ascii", "replace").strip()
         if not token.isprintable():
             raise SourceError(f"{self.token_file}: not a token")
         return {"X-Nomad-Token": token}
@@ -87,7 +87,7 @@ class Agent:
 def _read_answer(response: http.client.HTTPResponse, seconds: float) -> bytes:
     """Return all of an answer that ends within the deadline."""
     found, began = bytearray(), monotonic_time()
-    while chunk := response.read1(_CHUNK):
+    while chunk := response.read1(_CHUNK_BYTES):
         found += chunk
         if len(found) > MAX_BYTES:
             raise SourceError(f"an answer of more than {MAX_BYTES} bytes")
@@ -164,7 +164,7 @@ def _device_names(ids: Iterable[Any]) -> Iterator[DeviceName]:
 
 
 SOURCE = "nomad"
-INTERVAL = 10.0
+INTERVAL_SECONDS = 10.0
 _ALLOCATION_LABEL = "com.hashicorp.nomad.alloc_id"
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _CONTAINER_NAME = re.compile(rf"(?P<task>.+)-(?P<allocation>{_UUID})")
@@ -188,7 +188,9 @@ class AgentReport:
 class AgentPoller(BackgroundSource[AgentReport]):
     """Questions to the agent every few seconds, and when an allocation shows up that it has not reported."""
 
-    def __init__(self, agent: Agent, *, interval: float = INTERVAL, clock: MonotonicClock = monotonic_time) -> None:
+    def __init__(
+        self, agent: Agent, *, interval: float = INTERVAL_SECONDS, clock: MonotonicClock = monotonic_time
+    ) -> None:
         super().__init__(self._ask_agent, AgentReport(), name=SOURCE, interval=lambda _: interval, clock=clock)
         self._agent = agent
         self._node = ""

@@ -30,7 +30,7 @@ UNKNOWN_SECONDS = 60.0
 RETURN_SECONDS = 10.0
 """Absence after which a job was requeued: its last answer, with GPUs and start, is dropped."""
 FORGET_SECONDS = 600.0
-_LONGEST_PAUSE = 60.0
+_MAX_PAUSE_SECONDS = 60.0
 
 
 class JobCache:
@@ -141,7 +141,7 @@ class JobCache:
                     job: at for job, at in self._wanted.items() if now - self._seen.get(job, at) <= UNKNOWN_SECONDS
                 }
             if failures:
-                self._stopped.wait(min(_LONGEST_PAUSE, self._pause * 2 ** min(failures - 1, 10)))
+                self._stopped.wait(min(_MAX_PAUSE_SECONDS, self._pause * 2 ** min(failures - 1, 10)))
             elif not self._wanted and not self._stopped.is_set():
                 self._woken.wait()
 

@@ -26,14 +26,14 @@ from exporter.host.process import user_name
 MAPPING, PROGRAM, SCONTROL, ENVIRON = "slurm_mapping", "slurm_device_program", "slurm_scontrol", "slurm_environ"
 STEPS = "slurm_steps"
 TRUST = (MAPPING, PROGRAM, SCONTROL, ENVIRON)
-INTERVAL = 1.0
-ABSENT_INTERVAL = 10.0
+INTERVAL_SECONDS = 1.0
+ABSENT_INTERVAL_SECONDS = 10.0
 """Interval without a sign of Slurm: a first job shows by its process before that."""
 SPREAD_SECONDS, NODES_PER_SECOND = 30.0, 10
 """Time over which the nodes of a large job ask slurmctld about it."""
-MAPPING_INTERVAL = 0.25
+MAPPING_INTERVAL_SECONDS = 0.25
 """Interval for the prolog's files: they are the first to report when a job has its GPUs, and exact."""
-MAPPING_LONGEST = 1.0
+MAX_MAPPING_INTERVAL_SECONDS = 1.0
 """Interval while there is no directory: the first prolog makes it."""
 
 
@@ -72,7 +72,7 @@ class Slurm:
             self._read_node,
             NodeView(),
             name="slurm",
-            interval=lambda view: INTERVAL if view.present else ABSENT_INTERVAL,
+            interval=lambda view: INTERVAL_SECONDS if view.present else ABSENT_INTERVAL_SECONDS,
             clock=clock,
         )
         self._mapping: BackgroundSource[PrologFiles] | None = None
@@ -81,8 +81,8 @@ class Slurm:
                 MappingFolder(site.mapping).read,
                 PrologFiles(),
                 name="slurm-mapping",
-                interval=lambda _: MAPPING_INTERVAL,
-                longest=MAPPING_LONGEST,
+                interval=lambda _: MAPPING_INTERVAL_SECONDS,
+                longest=MAX_MAPPING_INTERVAL_SECONDS,
                 clock=clock,
                 changed=self._local_files.wake,
             )

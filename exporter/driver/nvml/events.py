@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 _EVENT = Struct("=QQQII")
 """nvmlEventData_t: device, event type, data (the XID), GPU and compute instance."""
-_SLICE = 0.5
+_SLICE_SECONDS = 0.5
 """Seconds of one wait: closing the driver must not take longer than that."""
 _MAX_EVENTS = 256
 """Events given out at once: an error storm must not block the caller."""
@@ -105,7 +105,7 @@ class Feed:
         found: list[XidEvent] = []
         while len(found) < _MAX_EVENTS and not closed():
             started = monotonic_time()
-            seconds = 0.0 if found else min(max(deadline - started, 0.0), _SLICE)
+            seconds = 0.0 if found else min(max(deadline - started, 0.0), _SLICE_SECONDS)
             code = self._library.invoke(
                 "nvmlEventSetWait_v2", self._set, self._buffer, ctypes.c_uint(int(seconds * 1000))
             )
@@ -119,5 +119,5 @@ class Feed:
             if found or monotonic_time() >= deadline:
                 break
             early = started + seconds - monotonic_time()
-            time.sleep(min(max(early, 0.0), _SLICE))  # drivers may return before their time: do not spin
+            time.sleep(min(max(early, 0.0), _SLICE_SECONDS))  # drivers may return before their time: do not spin
         return tuple(found)

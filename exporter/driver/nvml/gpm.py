@@ -22,9 +22,9 @@ _ROOM = 512
 """Metrics a query has room for: the driver's own struct holds as many as it knows, never as many as this."""
 _TWO = 2
 """Samples: an earlier and a later one."""
-_SHORTEST = 0.09
+_MIN_WINDOW_SECONDS = 0.09
 """Seconds. Samples must be 100 ms apart; a little less is allowed for, since the clocks differ."""
-_SLOW = 0.2
+_SLOW_SECONDS = 0.2
 """Seconds of a reading, good or failed, for which all other GPUs of the node wait too long. A second one in a row makes
 the device rest: once may be a thread that waited for a CPU, or a GPU that woke up."""
 _REST, _LONGEST_REST = 20.0, 15.0
@@ -144,13 +144,13 @@ class Meter:
                 if rest := self._rest_seconds(began):
                     self._failed, self._again = error, self._clock() + rest
                 raise
-            self._again = (self._taken or began) + (self._rest_seconds(began) or _SHORTEST)
+            self._again = (self._taken or began) + (self._rest_seconds(began) or _MIN_WINDOW_SECONDS)
         return found
 
     def _rest_seconds(self, began: MonotonicTime) -> float:
         """Return how many seconds to leave the device alone after a reading that began then; 0 for none."""
         seconds, before = self._clock() - began, self._slow
-        self._slow = seconds > _SLOW
+        self._slow = seconds > _SLOW_SECONDS
         return min(_REST * seconds, _LONGEST_REST) if self._slow and before else 0.0
 
     def _read(self, metrics: Sequence[int]) -> Mapping[int, float]:

@@ -15,7 +15,7 @@ from exporter.driver.nvml.binding import INSUFFICIENT_SIZE, NOT_FOUND, SUCCESS, 
 from exporter.driver.nvml.session import DeviceHandle
 
 _ROOM = 32
-_LARGEST = 1 << 20
+_MAX_ARRAY_BYTES = 1 << 20
 """Bytes of one array: 40,000 processes. A driver that asks for more answers garbage."""
 _TRIES = 5
 _NOT_KNOWN = 0xFFFFFFFFFFFFFFFF
@@ -63,7 +63,7 @@ class _Array:
                 raise error_for(code, self._symbol)
             # Somewhat more than asked for, since processes may start in between.
             wanted = max(self.count.value, self.room) * 2 + 5
-            if wanted * self._size > _LARGEST:
+            if wanted * self._size > _MAX_ARRAY_BYTES:
                 break
             self._make_room(wanted)
         raise error_for(INSUFFICIENT_SIZE, self._symbol)
@@ -173,7 +173,7 @@ def _sample_depth(target: DeviceHandle, type_: int, last: int) -> int:
     code = target.library.invoke(_SAMPLES_OF, target.handle, type_, since, out, found, None)
     if code not in (SUCCESS, INSUFFICIENT_SIZE, NOT_FOUND):
         raise error_for(code, _SAMPLES_OF)
-    return min(max(count.value, _ROOM), _LARGEST // _SAMPLE_SIZE)
+    return min(max(count.value, _ROOM), _MAX_ARRAY_BYTES // _SAMPLE_SIZE)
 
 
 def _kept_array(target: DeviceHandle, symbol: str, size: int, arguments: Arguments) -> _Array:

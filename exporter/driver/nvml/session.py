@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 _DOUBTFUL = frozenset({"UNINITIALIZED", "DRIVER_NOT_LOADED"})
 """Errors that one call may raise though the driver is there: it is asked once more before every GPU is given up."""
-_DRAIN = 1.0
+_DRAIN_SECONDS = 1.0
 """Seconds that closing waits for the calls under way."""
 
 
@@ -158,7 +158,7 @@ class Session:
 
     def _is_drained(self) -> bool:
         own = threading.get_ident()
-        deadline = monotonic_time() + _DRAIN
+        deadline = monotonic_time() + _DRAIN_SECONDS
         while any(each.thread != own for each in tuple(self._inside)):
             if monotonic_time() >= deadline:
                 return False

@@ -68,7 +68,7 @@ SPLITS = tuple(state for state in TABLE if state.of_time != "given" and state.cl
 """The states that need a signal of their own, and are folded into `computing` or `wait_other` without it."""
 
 
-def limits(values: Mapping[str, float]) -> Limits:
+def resolve_limits(values: Mapping[str, float]) -> Limits:
     """Return the value of each threshold: by option name, else its default. Raises ValueError for one out of range."""
     found = {each: values.get(each.option, each.default) for each in THRESHOLDS}
     for threshold, number in found.items():
@@ -79,14 +79,14 @@ def limits(values: Mapping[str, float]) -> Limits:
     return found
 
 
-def diagnosable(signals: Signals, host: Collection[str]) -> Mapping[str, bool]:
+def diagnosable_splits(signals: Signals, host: Collection[str]) -> Mapping[str, bool]:
     """Return which splits can be made with these signals and with the host signals named in `host`."""
     present = {name for name in _SIGNALS if getattr(signals, name) is not None}.union(host)
-    return _diagnosable(frozenset(present))
+    return _splits_with(frozenset(present))
 
 
 @lru_cache(maxsize=256)  # the same few sets of signals come again with every cycle
-def _diagnosable(present: frozenset[str]) -> Mapping[str, bool]:
+def _splits_with(present: frozenset[str]) -> Mapping[str, bool]:
     known = "busy" in present
     return {state.name: known and any(present.issuperset(needed) for needed in state.needs) for state in SPLITS}
 
@@ -100,7 +100,7 @@ class LedgerConfig:
 
     thresholds: Limits = option(
         "",
-        Pairs(_PARSERS, limits),
+        Pairs(_PARSERS, resolve_limits),
         "Thresholds of the ledger's rules that differ from their defaults, e.g. wait-cover=0.4. A mapping in the "
         "configuration file. Names and defaults: docs/options.md.",
         metavar="NAME=NUMBER",

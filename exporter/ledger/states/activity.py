@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.ledger.states.state import Certainty, Evidence, Limits, State, Threshold, at_least, below
+from exporter.ledger.states.state import Certainty, Evidence, Limits, State, Threshold, at_least, is_below
 
 SM_LOW = Threshold("sm_low", 0.5, "SM activity, of the busy time, below which the SMs are mostly empty.")
 LINK_HIGH = Threshold("link_high", 0.2, "NVLink or PCIe traffic, of what the link can carry, that is high.")
@@ -25,26 +25,26 @@ def communication_claim(evidence: Evidence, limits: Limits) -> float:
     signals = evidence.signals
     busy_links = at_least(evidence.of_busy(signals.link_activity), limits[LINK_HIGH])
     if signals.sm_active is not None:
-        return float(busy_links and below(evidence.of_busy(signals.sm_active), limits[SM_LOW]))
+        return float(busy_links and is_below(evidence.of_busy(signals.sm_active), limits[SM_LOW]))
     return float(busy_links and _draws_little(evidence, limits))
 
 
 def _draws_little(evidence: Evidence, limits: Limits) -> bool:
     """Compare as if kernels drew all power: on average a GPU that works hard for a third of the time draws little."""
-    return below(evidence.of_busy(evidence.signals.power_of_limit), limits[POWER_LOW])
+    return is_below(evidence.of_busy(evidence.signals.power_of_limit), limits[POWER_LOW])
 
 
 def memory_bound_claim(evidence: Evidence, limits: Limits) -> float:
     dram, tensor = evidence.of_busy(evidence.signals.dram_active), evidence.of_busy(evidence.signals.tensor_active)
-    return float(at_least(dram, limits[DRAM_HIGH]) and below(tensor, limits[TENSOR_LOW]))
+    return float(at_least(dram, limits[DRAM_HIGH]) and is_below(tensor, limits[TENSOR_LOW]))
 
 
 def small_kernels_claim(evidence: Evidence, limits: Limits) -> float:
     """Return 1 where the SMs are mostly empty: by GPM, else by power far under its limit and memory at rest."""
     signals = evidence.signals
     if signals.sm_active is not None:
-        return float(below(evidence.of_busy(signals.sm_active), limits[SM_LOW]))
-    at_rest = below(evidence.of_busy(signals.memory_activity), limits[MEMORY_LOW])
+        return float(is_below(evidence.of_busy(signals.sm_active), limits[SM_LOW]))
+    at_rest = is_below(evidence.of_busy(signals.memory_activity), limits[MEMORY_LOW])
     return float(at_rest and _draws_little(evidence, limits))
 
 

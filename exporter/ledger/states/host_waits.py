@@ -5,7 +5,7 @@ A false accusation costs more than an unknown cause.
 
 from __future__ import annotations
 
-from exporter.ledger.states.state import AMOUNT, Certainty, Evidence, Limits, State, Threshold, at_least, below
+from exporter.ledger.states.state import AMOUNT, Certainty, Evidence, Limits, State, Threshold, at_least, is_below
 
 WAIT_COVER = Threshold(
     "wait_cover", 0.5, "Part of the waiting time that pressure, or a busier peer, must cover to be its cause."
@@ -145,7 +145,7 @@ def network_claim(evidence: Evidence, limits: Limits) -> float:
     if evidence.work in ON_DEMAND:
         return 0.0
     receives = evidence.slow_port or at_least(evidence.own.receiving, limits[BLOCKED])
-    asleep = below(evidence.own.hottest_thread, _ASLEEP_CPU)
+    asleep = is_below(evidence.own.hottest_thread, _ASLEEP_CPU)
     carries = at_least(evidence.host.network_bytes_per_second, limits[NETWORK_RATE]) and not asleep
     return float(receives or carries)
 

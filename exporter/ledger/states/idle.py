@@ -53,10 +53,10 @@ def unused_claim(evidence: Evidence, limits: Limits) -> float:
     if rank and covers_wait(rank.led, evidence, limits):
         return 1.0
     in_its_way = (checkpoint_claim, storage_claim, cpu_claim, network_claim)
-    return float(not _loads(evidence, limits) and not any(claim(evidence, limits) for claim in in_its_way))
+    return float(not _is_loading(evidence, limits) and not any(claim(evidence, limits) for claim in in_its_way))
 
 
-def _loads(evidence: Evidence, limits: Limits) -> bool:
+def _is_loading(evidence: Evidence, limits: Limits) -> bool:
     """Return whether the program prepares its first kernel.
 
     A program that downloads a model, or reads and unpacks it in turns, is full with none of these. Nor is a program

@@ -12,7 +12,7 @@ from exporter.ledger.states.host_waits import (
     reported_part,
     storage_claim,
 )
-from exporter.ledger.states.state import AMOUNT, Certainty, Evidence, Limits, State, Threshold, at_least, below
+from exporter.ledger.states.state import AMOUNT, Certainty, Evidence, Limits, State, Threshold, at_least, is_below
 
 WRITE_RATE = Threshold(
     "write_bytes_per_second",
@@ -28,11 +28,11 @@ _MIN_WRITTEN_PER_READ = 2.0
 def checkpoint_claim(evidence: Evidence, limits: Limits) -> float:
     """Return the reported part, or 1 where it mostly writes, and waits for storage or copies what it writes."""
     return reported_part(evidence, "checkpoint") or float(
-        _writes(evidence, limits) and (bool(storage_claim(evidence, limits)) or _copies(evidence, limits))
+        _is_writing(evidence, limits) and (bool(storage_claim(evidence, limits)) or _is_copying(evidence, limits))
     )
 
 
-def _writes(evidence: Evidence, limits: Limits) -> bool:
+def _is_writing(evidence: Evidence, limits: Limits) -> bool:
     """Decide by what it moves now; where that is little, as in `fsync`, by what it did lately."""
     own, host = evidence.own, evidence.host
     if own.io_bytes_per_second is None:
@@ -47,7 +47,7 @@ def _mostly_writes(read: float | None, written: float | None, limits: Limits) ->
     return (written or 0.0) > _MIN_WRITTEN_PER_READ * (read or 0.0) and at_least(written, limits[WRITE_RATE])
 
 
-def _copies(evidence: Evidence, limits: Limits) -> bool:
+def _is_copying(evidence: Evidence, limits: Limits) -> bool:
     """Return whether it is full, and writes all the time: a checkpoint that has ended keeps no thread full.
 
     Where the main thread is full, that thread has to write: another one may write behind it.
@@ -56,7 +56,7 @@ def _copies(evidence: Evidence, limits: Limits) -> bool:
     writing = own.writing_bytes_per_second
     if main_thread_works(evidence, limits) and own.main_writing_bytes_per_second is not None:
         writing = own.main_writing_bytes_per_second
-    return not below(writing, limits[WRITE_RATE]) and bool(cpu_claim(evidence, limits))
+    return not is_below(writing, limits[WRITE_RATE]) and bool(cpu_claim(evidence, limits))
 
 
 WAIT_DATA = State(

@@ -170,7 +170,7 @@ def at_least(number: float | None, limit: float) -> bool:
     return number is not None and number >= limit
 
 
-def below(number: float | None, limit: float) -> bool:
+def is_below(number: float | None, limit: float) -> bool:
     """Compare; what was not measured explains nothing."""
     return number is not None and number < limit
 

@@ -51,8 +51,8 @@ examples:
     argument="FILE",
     common=("Capture", "Input"),
 )
-_TELL_AFTER = 2.0
-_OPENING = 30.0
+_REPORT_AFTER_SECONDS = 2.0
+_OPENING_SECONDS = 30.0
 """Seconds the driver may take to begin with; with many GPUs and no persistence mode it takes some."""
 
 
@@ -73,10 +73,10 @@ def run(config: CaptureConfig) -> int:
 
 def _write_capture(driver: Driver, file: Path, config: CaptureConfig) -> int:
     seconds = config.capture.duration
-    if seconds > _TELL_AFTER:
+    if seconds > _REPORT_AFTER_SECONDS:
         sys.stderr.write(f"recording for {seconds:g} s\n")
     try:
-        run_with_timeout(_OPENING, driver.open)
+        run_with_timeout(_OPENING_SECONDS, driver.open)
         recorded = record.record(
             driver,
             seconds,

@@ -82,8 +82,8 @@ BY_FIELD = "nvmlDeviceGetFieldValues"
 BY_METRIC = "nvmlGpmMetricsGet"
 SAMPLES = "nvmlDeviceGetSamples"
 PROCESS_SAMPLES = frozenset({"nvmlDeviceGetProcessUtilization", "nvmlDeviceGetProcessesUtilizationInfo"})
-_EVENT_STEP = 0.1
-_LARGEST = 256 << 20
+_EVENT_STEP_SECONDS = 0.1
+_MAX_BYTES = 256 << 20
 """Bytes: an hour of eight GPUs."""
 
 
@@ -180,7 +180,7 @@ class CaptureDriver(Driver):
             self._seen = max(now, self._seen)
             if found or now >= deadline:
                 return found
-            self._sleep(min(_EVENT_STEP, deadline - now))
+            self._sleep(min(_EVENT_STEP_SECONDS, deadline - now))
 
 
 class _CaptureDevice(Device):
@@ -236,7 +236,7 @@ class _CaptureDevice(Device):
 
 def load(path: str | Path, clock: Callable[[], float] = wall.time) -> CaptureDriver:
     """The driver of a capture file. Raises ValueError: one line that reports what was expected."""
-    text = site_file.read(Path(path), _LARGEST)
+    text = site_file.read(Path(path), _MAX_BYTES)
     try:
         capture = json.loads(text)
     except (ValueError, RecursionError) as error:

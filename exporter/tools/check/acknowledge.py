@@ -70,7 +70,7 @@ def run(config: AcknowledgeConfig) -> int:
         raise ConfigError(f"--{said[0]}: expected with --gpu, the GPU whose fault is over")
     folder = state_dir(config.state) or STATE_DIR
     try:
-        state = state_file.read(folder / NAME).state
+        state = state_file.read_state(folder / NAME).state
     except StateError as error:
         raise ConfigError(str(error)) from None
     faults = state.faults

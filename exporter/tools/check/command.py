@@ -15,7 +15,7 @@ from exporter.config.logs import print_error
 from exporter.config.option import ConfigError
 from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.daemon import assembly
-from exporter.faults.evaluate import AFTER_A_JOB, STAGES, Report, Stage, evaluate, unknown
+from exporter.faults.evaluate import AFTER_A_JOB, STAGES, Report, Stage, evaluate, unknown_report
 from exporter.faults.latch import LOST_AFTER_SECONDS
 from exporter.faults.model import FaultKind
 from exporter.faults.rule import Facts, Finding, Limits, Verdict
@@ -60,7 +60,7 @@ examples:
     common=("Check", "Slurm", "Input"),
 )
 _UNKNOWN = int(Verdict.UNKNOWN)
-_LONGEST_READ = 60.0
+_MAX_READ_SECONDS = 60.0
 """Seconds one read of the driver may take, however long the stage is."""
 _PAUSE = 1.0
 """Seconds between two searches for processes that are still ending."""
@@ -120,7 +120,7 @@ def _make_report(config: CheckConfig) -> Report:
     try:
         found = program.finding_of(check.program, end - monotonic_time())
     except program.NotRunError as error:  # a slip of the key, or not installed: no reason to drain a cluster
-        return report if report.verdict is Verdict.FAILED else unknown(f"--check.program: {error}")
+        return report if report.verdict is Verdict.FAILED else unknown_report(f"--check.program: {error}")
     return report.with_finding(found) if found else report
 
 
@@ -147,7 +147,7 @@ def _await_empty(config: CheckConfig, stage: Stage, end: MonotonicTime) -> Repor
         began = monotonic_time()
         report = _check_once(config, stage, end - began)
         if report is None:
-            return last or _hang_report(f"no answer within {min(end - began, _LONGEST_READ):.3g} s")
+            return last or _hang_report(f"no answer within {min(end - began, _MAX_READ_SECONDS):.3g} s")
         took = monotonic_time() - began
         ends = stage.emptied and not config.daemon.input.capture  # what was recorded does not end
         waits = ends and {finding.rule for finding in report.findings} & AFTER_A_JOB
@@ -184,12 +184,12 @@ def _check_once(config: CheckConfig, stage: Stage, seconds: float) -> Report | N
         host = cast("Simulation", driver).host()
     collectors = daemon.collectors.enabled
     kmsg = None if driver.simulated else daemon.paths.kmsg
-    deadline = min(seconds, _LONGEST_READ)
+    deadline = min(seconds, _MAX_READ_SECONDS)
     faults = FaultTracker(assembly.fault_site(daemon, driver, read_only=True))
     try:
         found = in_child_process(lambda: read_node(driver, host, collectors, kmsg, deadline, faults), deadline)
     except ChildError as error:
-        return _hang_report(str(error)) if error.crashed else unknown(str(error))
+        return _hang_report(str(error)) if error.crashed else unknown_report(str(error))
     if found is None:
         return None
     facts = from_json(found, unix_time())
@@ -207,7 +207,7 @@ def _hang_report(why: str) -> Report:
 
 def _keep_in_step(config: CheckConfig, report: Report) -> None:
     """Drain the node for what is proven. Count a good check only if the stage asks enough, and nothing was found."""
-    proven = report.proven()
+    proven = report.without_unconfirmed()
     failed = _check_fails(config.check, proven)
     late = any(finding.rule == FaultKind.SLOW.value for finding in report.findings)  # what it would say is not known
     good = not late and not _check_fails(config.check, report) and STAGES[config.check.stage].resumes

@@ -20,7 +20,7 @@ _BEFORE = "gpu-exporter: "
 """Beginning of reasons from before they ended with the tag."""
 _LONGEST = 200
 """Characters of a reason. sinfo -R shows the first 20: what is wrong comes first."""
-_TIMEOUT = 10.0
+_TIMEOUT_SECONDS = 10.0
 """Seconds scontrol may take: with a dead controller it tries for 18."""
 
 
@@ -116,7 +116,7 @@ def scontrol(command: str) -> Run:
 
     def run(arguments: Sequence[str]) -> str:
         try:
-            return program.output((command, *arguments), _TIMEOUT)
+            return program.output((command, *arguments), _TIMEOUT_SECONDS)
         except program.ProgramError as error:
             raise SlurmError(str(error)) from None
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from exporter.config.kinds import without_password
 from exporter.core.clock import UnixTime, monotonic_time, unix_time
 from exporter.core.threads import run_with_timeout
-from exporter.faults.evaluate import Report, unknown
+from exporter.faults.evaluate import Report, unknown_report
 from exporter.faults.rule import Facts, Series
 from exporter.tools.report.client import TooLargeError, fetched, innermost
 from exporter.tools.report.terminal import progress_message
@@ -30,7 +30,7 @@ def read(address: str, deadline: float, verdict: Callable[[Facts], Report]) -> R
             lambda: requests.get(address, timeout=deadline, stream=True), end - monotonic_time(), _MAX_PAGE_BYTES
         )
         if answer.status >= requests.codes.bad_request:
-            return unknown(f"{url} answers {answer.status}")
+            return unknown_report(f"{url} answers {answer.status}")
         return verdict(parse(answer.content.decode("utf-8", "replace"), unix_time()))
 
     end = monotonic_time() + deadline
@@ -38,13 +38,13 @@ def read(address: str, deadline: float, verdict: Callable[[Facts], Report]) -> R
         with progress_message(f"asking {url}"):
             return run_with_timeout(deadline, evaluated)
     except (TimeoutError, requests.Timeout):
-        return unknown(f"{url}: no verdict within {deadline:.3g} s")
+        return unknown_report(f"{url}: no verdict within {deadline:.3g} s")
     except TooLargeError as error:
-        return unknown(f"{url} {error}")
+        return unknown_report(f"{url} {error}")
     except requests.RequestException as error:
-        return unknown(f"{url} does not answer: {_short_error(error)}")
+        return unknown_report(f"{url} does not answer: {_short_error(error)}")
     except _ODD_FACTS_ERRORS:
-        return unknown(f"{url} does not serve metrics: expected the address of an exporter's /metrics")
+        return unknown_report(f"{url} does not serve metrics: expected the address of an exporter's /metrics")
 
 
 def _short_error(error: requests.RequestException) -> str:

@@ -25,7 +25,7 @@ from exporter.core.threads import Threads
 from exporter.daemon.assembly import slurm_names
 from exporter.daemon.config import DaemonConfig
 from exporter.driver.interface import Driver
-from exporter.faults.evaluate import Report, unknown
+from exporter.faults.evaluate import Report, unknown_report
 from exporter.faults.model import FaultKind
 from exporter.faults.rule import Facts, Series, from_blocks
 from exporter.faults.watch import FaultTracker
@@ -49,7 +49,7 @@ _OURS = "the check itself failed"
 _FAILED = "# FAILED "
 _LONGEST = 200
 """Characters of what a child says went wrong."""
-_MOMENT = 1.0
+_EXIT_WAIT_SECONDS = 1.0
 """Seconds in which a child that has ended shows how."""
 _CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE})
 
@@ -184,12 +184,12 @@ def _all_of(reader: int, end: MonotonicTime) -> str | None:
 
 def _child_error(child: int, failure: str) -> ChildError:
     """A child that has closed its pipe is gone in a moment, but for one with a thread that hangs in the kernel."""
-    end = monotonic_time() + _MOMENT
+    end = monotonic_time() + _EXIT_WAIT_SECONDS
     ended = None
     while not failure and ended is None and monotonic_time() < end:
         ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is None:
-            time.sleep(_MOMENT / 100)
+            time.sleep(_EXIT_WAIT_SECONDS / 100)
     if failure or ended is None or ended.si_code not in {os.CLD_KILLED, os.CLD_DUMPED}:
         return ChildError(f"{_OURS}: {failure or 'it ended without an answer'}", crashed=False)
     name, crashed = signal.Signals(ended.si_status).name, ended.si_status in _CRASHES
@@ -257,7 +257,7 @@ def seen_within(report: Report, facts: Facts, job: str) -> Report:
     """
     up = {series.labels.get("uuid", "") for series in facts.of("gpu_up") if series.value == 1}
     if job and any(finding.rule in _MISSED and finding.uuid not in up for finding in report.findings):
-        return unknown(
+        return unknown_report(
             f"this runs in the cgroup of Slurm job {job}, which may not open every GPU: run it outside of jobs"
         )
     return report

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from exporter.core.printable import printable, printable_json
 from exporter.faults.evaluate import Report
-from exporter.faults.rule import Verdict, merged
+from exporter.faults.rule import Verdict, merge_findings
 from exporter.tools.report.terminal import Colors
 
 _NAGIOS = {Verdict.OK: "OK", Verdict.DEGRADED: "WARNING", Verdict.FAILED: "CRITICAL", Verdict.UNKNOWN: "UNKNOWN"}
@@ -31,7 +31,7 @@ def short(report: Report, worst: Verdict) -> str:
 def text(report: Report, paint: Colors) -> str:
     word = paint(report.verdict.word, _COLOURS[report.verdict], "bold")
     lines = [f"{word}{_simulation_note(report)}: {printable(report.remark or report.counted)}"]
-    for finding in merged(report.findings):
+    for finding in merge_findings(report.findings):
         lines.append(
             f"  {paint(f'{finding.verdict.word:<8}', _COLOURS[finding.verdict])}  {printable(finding.summary)}"
         )

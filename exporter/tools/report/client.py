@@ -19,9 +19,9 @@ from exporter.core.clock import MonotonicTime, monotonic_time
 from exporter.core.printable import printable
 from exporter.core.threads import run_with_timeout
 
-LARGEST = 64 << 20
+MAX_ANSWER_BYTES = 64 << 20
 """Bytes of an answer: a thousand times what is usual."""
-_CHUNK = 1 << 16
+_CHUNK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def _read_answer(send: Callable[[], requests.Response], end: MonotonicTime, limi
     try:
         with send() as answer:
             content = bytearray()
-            for chunk in answer.iter_content(_CHUNK):
+            for chunk in answer.iter_content(_CHUNK_BYTES):
                 content += chunk
                 if len(content) > limit:
                     raise TooLargeError(f"answers with more than {limit >> 20} MiB")
@@ -224,7 +224,7 @@ class Client:
     def _send(self, send: Callable[[], requests.Response]) -> Answer:
         url, timeout = without_password(self._access.url), self._access.timeout
         try:
-            return fetched(send, timeout, LARGEST)
+            return fetched(send, timeout, MAX_ANSWER_BYTES)
         except requests.Timeout:
             raise SlowError(f"{url} does not answer within {timeout:g} s") from None
         except requests.exceptions.SSLError as error:

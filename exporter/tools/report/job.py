@@ -16,11 +16,11 @@ from exporter.tools.report.model import DeviceUse, JobReport, Name, NodeUse, Spa
 from exporter.tools.report.progress import Ask, progress, runs
 from exporter.tools.report.subject import allocated_span
 
-_HOUR = 3600.0
-_BEFORE = 60.0
+_HOUR_SECONDS = 3600.0
+_BEFORE_SECONDS = 60.0
 """Seconds before its first sample from which on the workload's own counters are looked at: they begin at 0, and what
 they had at that sample is not to be subtracted."""
-_AFTER = 60.0
+_AFTER_SECONDS = 60.0
 """Seconds after its last sample with GPUs: the sample in which they are complete comes a scrape after its end."""
 _ALWAYS = 0.98
 """Fraction of the time of its GPUs: a shorter one did not have each of them from its start to its end."""
@@ -45,7 +45,7 @@ def job_report(client: Client, request: ReportRequest, now: float) -> JobReport:
     if span is None:
         raise nothing(client, request.title, request.since, now)
     ask = _make_asker(client, request.selector, window(span.seconds), span.until)
-    before, after = 0.0 if span.truncated else _BEFORE, min(_AFTER, now - span.until)
+    before, after = 0.0 if span.truncated else _BEFORE_SECONDS, min(_AFTER_SECONDS, now - span.until)
     wider = _make_asker(client, request.selector, window(span.seconds + before + after), span.until + after)
     info = wider(promql.info)
     clusters = sorted({sample.labels.get("cluster", "") for sample in info} - {""})
@@ -58,7 +58,7 @@ def job_report(client: Client, request: ReportRequest, now: float) -> JobReport:
     together = wider(promql.devices_at_once) if len(devices) > 1 else ()
     moved = bool(together) and len(devices) > together[0].value
     ran = wider(lambda s, w: promql.of_nodes("gpu_workload_busy_gpu_seconds_total", s, w))
-    used = sum(sample.value for sample in ran) / _HOUR if ran else None
+    used = sum(sample.value for sample in ran) / _HOUR_SECONDS if ran else None
     steps = progress(wider, devices, allocated(hours))
     counted = any(steps.counted.values())
     limit = _agreed_label(info, "time_limit_seconds")
@@ -123,7 +123,7 @@ def _by_node(samples: Iterable[Sample]) -> Mapping[str, float]:
 def _node_uses(ask: Ask) -> Iterable[NodeUse]:
     ledgers: dict[str, dict[str, float]] = defaultdict(dict)
     for sample in ask(lambda s, w: promql.of_nodes("gpu_workload_gpu_seconds_total", s, w, "state")):
-        ledgers[_node_name(sample.labels)][sample.labels["state"]] = sample.value / _HOUR
+        ledgers[_node_name(sample.labels)][sample.labels["state"]] = sample.value / _HOUR_SECONDS
     gpus = _by_node(ask(promql.nodes))
     energy = _by_node(ask(lambda s, w: promql.of_nodes("gpu_workload_energy_joules_total", s, w)))
     cpu = _by_node(ask(lambda s, w: promql.of_nodes("gpu_workload_cpu_seconds_total", s, w)))
@@ -156,7 +156,7 @@ def _device_uses(ask: Ask, span: Span, hours: float) -> Iterable[DeviceUse]:
     instances = ask(promql.mig_fractions)
     cut = {(_node_name(s.labels), s.labels.get("gpu", "")) for s in instances}
     whole = [s for s in ask(promql.shares) if (_node_name(s.labels), s.labels.get("gpu", "")) not in cut]
-    always = hours * _HOUR >= _ALWAYS * span.seconds * sum(share.value for share in (*whole, *instances))
+    always = hours * _HOUR_SECONDS >= _ALWAYS * span.seconds * sum(share.value for share in (*whole, *instances))
     for shares, prefix in ((whole, "gpu_"), (instances, "gpu_mig_")):
         if not shares:
             continue
@@ -201,7 +201,7 @@ def _device_readings(ask: Ask, prefix: str, span: Span) -> _Readings:
 
     ledger: dict[_Key, dict[str, float]] = defaultdict(dict)
     for sample in read(lambda w: promql.increase_since_first_sample(f"{prefix}state_seconds_total", w), "state"):
-        ledger[_sample_key(sample)][sample.labels["state"]] = sample.value / _HOUR
+        ledger[_sample_key(sample)][sample.labels["state"]] = sample.value / _HOUR_SECONDS
     active = read(lambda w: promql.increase_since_first_sample(f"{prefix}sm_active_seconds_total", w))
     return _Readings(
         ledger=ledger,
@@ -219,7 +219,7 @@ def _readings_in_turn(ask: Ask, prefix: str, devices: int) -> _Readings:
     turns = promql.Turns(devices, mig=mig)
     ledger: dict[_Key, dict[str, float]] = defaultdict(dict)
     for sample in ask(lambda s, w: turns.grown(f"{prefix}state_seconds_total", s, w, "state")):
-        ledger[_sample_key(sample)][sample.labels["state"]] = sample.value / _HOUR
+        ledger[_sample_key(sample)][sample.labels["state"]] = sample.value / _HOUR_SECONDS
     active = _by_key(ask(lambda s, w: turns.grown(f"{prefix}sm_active_seconds_total", s, w)))
     seconds = _by_key(ask(turns.seconds))
     total = ask(lambda s, w: promql.on_devices(f"max_over_time({prefix}memory_total_bytes[{w}])", s, w, mig=mig))

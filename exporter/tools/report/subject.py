@@ -132,7 +132,7 @@ def _milliseconds_text(seconds: float) -> str:
 
 _COARSE, _FINE = 10_000, 2_000
 """Points of a look over the range, and of one at either end of what it found; Prometheus gives 11,000 at most."""
-_LEAST_STEP = 1.0
+_MIN_STEP_SECONDS = 1.0
 
 
 def allocated_span(client: Client, selector: str, since: float, now: float) -> Span | None:
@@ -193,7 +193,7 @@ def _sample_times(
 def _times_between(
     client: Client, query: Since, selector: str, start: float, end: float, points: int
 ) -> tuple[float, float, float] | None:
-    step = max(_LEAST_STEP, (end - start) / points)
+    step = max(_MIN_STEP_SECONDS, (end - start) / points)
     lines = client.over_time(query(selector, step), start, end, step)
     times = [time for line in lines for time, _ in line.points]
     return (min(times), max(times), step) if times else None

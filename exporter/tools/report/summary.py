@@ -19,7 +19,7 @@ _ROOM = 1.2
 """Ratio of what is asked for to what was used."""
 _MUCH = 2.0
 """Asked for so many times what would do: worth a word."""
-_QUARTER = 900.0
+_QUARTER_SECONDS = 900.0
 
 
 def flags(job: AccountedJob, report: JobReport) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ def _cpus_flag(job: AccountedJob) -> Iterable[str]:
 
 
 def _time_flag(job: AccountedJob) -> Iterable[str]:
-    enough = math.ceil(job.elapsed * _ROOM / _QUARTER) * _QUARTER
+    enough = math.ceil(job.elapsed * _ROOM / _QUARTER_SECONDS) * _QUARTER_SECONDS
     if job.time_limit and job.time_limit > _MUCH * enough:
         hours, seconds = divmod(int(enough), 3600)
         yield f"--time={hours:02d}:{seconds // 60:02d}:00"
@@ -66,7 +66,7 @@ def _gpus_flag(devices: Iterable[DeviceUse]) -> Iterable[str]:
         yield f"--gpus={len(used)}"
 
 
-MARGIN = 300.0
+MARGIN_SECONDS = 300.0
 """Seconds around a job's time in which its metrics are looked for."""
 
 Report = Callable[[str, float, float], JobReport]
@@ -85,8 +85,8 @@ def is_of(report: JobReport, job: AccountedJob) -> bool:
     """Return whether slurmdbd's job is the reported one: another cluster's, or an older one, may have its id."""
     if report.name.user and job.user and report.name.user != job.user:
         return False
-    begins = job.start is None or job.start <= report.span.until + MARGIN
-    return begins and (job.end is None or job.end >= report.span.start - MARGIN)
+    begins = job.start is None or job.start <= report.span.until + MARGIN_SECONDS
+    return begins and (job.end is None or job.end >= report.span.start - MARGIN_SECONDS)
 
 
 def summary(name: str, report: JobReport, job: AccountedJob | None) -> Summary:
@@ -216,9 +216,9 @@ def jobs(digest: Digest, accounts: JobAccounts, report: Report) -> Sequence[Summ
         job = known.get(_job_id(row))
         if job is None or job.start is None or job.user != row.labels.get("user"):  # another cluster's has its id too
             continue
-        until = min(digest.until, (job.end or digest.until) + MARGIN)
+        until = min(digest.until, (job.end or digest.until) + MARGIN_SECONDS)
         try:
-            found.append(summary(job.name, report(job.raw_id, until - job.start + MARGIN, until), job))
+            found.append(summary(job.name, report(job.raw_id, until - job.start + MARGIN_SECONDS, until), job))
         except ReportError:
             continue
     return found

@@ -15,7 +15,7 @@ from exporter.core.printable import printable
 from exporter.tools.report.document import Bars, Block, Document, Facts, Heading, Steps, Table
 
 _CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}
-_TELL_AFTER = 2.0
+_REPORT_AFTER_SECONDS = 2.0
 _BAR, _MAX_WIDTH = 40, 100
 
 
@@ -48,7 +48,7 @@ def paint(stream: TextIO) -> Colors:
 
 
 @contextmanager
-def progress_message(what: str, after: float = _TELL_AFTER) -> Generator[None, None, None]:
+def progress_message(what: str, after: float = _REPORT_AFTER_SECONDS) -> Generator[None, None, None]:
     """Say on standard error what is going on, once it has taken `after` seconds."""
     timer = threading.Timer(after, lambda: sys.stderr.write(f"{what} ...\n"))
     timer.daemon = True

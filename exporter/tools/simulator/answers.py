@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from exporter.driver.interface import Record, UnsupportedError
 from exporter.tools.simulator.behaviour import Channel
 from exporter.tools.simulator.fields import field_value, link_up
-from exporter.tools.simulator.gpu import RATE_WINDOW, Gpu, MemoryState, Target
+from exporter.tools.simulator.gpu import RATE_WINDOW_SECONDS, Gpu, MemoryState, Target
 from exporter.tools.simulator.models import ADA, AMPERE, HOPPER, MIB, TURING
 
 
@@ -88,9 +88,9 @@ _REASONS = (
 def reasons(gpu: Gpu, time: float) -> int:
     found = 0
     for channel, bits in _REASONS:
-        if gpu.mean(channel, time, RATE_WINDOW) > 0:
+        if gpu.mean(channel, time, RATE_WINDOW_SECONDS) > 0:
             found |= bits
-    return found or (1 if gpu.busy(time, RATE_WINDOW) == 0 else 0)
+    return found or (1 if gpu.busy(time, RATE_WINDOW_SECONDS) == 0 else 0)
 
 
 _POLICIES: Mapping[int, tuple[Channel, ...]] = {
@@ -169,14 +169,14 @@ def _whole_gpu(gpu: Gpu, what: str) -> Target:
 def _utilization_record(gpu: Gpu, time: float) -> Record:
     target = _whole_gpu(gpu, "utilization")
     return Record(
-        gpu=round(100 * min(1.0, target.mean(Channel.BUSY, time, RATE_WINDOW))),
-        memory=round(100 * min(1.0, target.mean(Channel.MEMORY_BUSY, time, RATE_WINDOW))),
+        gpu=round(100 * min(1.0, target.mean(Channel.BUSY, time, RATE_WINDOW_SECONDS))),
+        memory=round(100 * min(1.0, target.mean(Channel.MEMORY_BUSY, time, RATE_WINDOW_SECONDS))),
     )
 
 
 def _codec_utilization(gpu: Gpu, time: float) -> tuple[int, int]:
     target = _whole_gpu(gpu, "engines")
-    return round(100 * min(1.0, target.mean(Channel.CODEC, time, RATE_WINDOW))), 1_000_000
+    return round(100 * min(1.0, target.mean(Channel.CODEC, time, RATE_WINDOW_SECONDS))), 1_000_000
 
 
 def _no_codec(gpu: Gpu) -> tuple[int, int]:

@@ -189,8 +189,8 @@ class SimulatedInstance(_SimulatedDevice):
         )
 
 
-_HANG_STEP = 0.1
-_EVENT_STEP = 0.1
+_HANG_STEP_SECONDS = 0.1
+_EVENT_STEP_SECONDS = 0.1
 _CUDA_VERSIONS = (
     # branch  CUDA, as NVML writes it
     (615, 13050), (610, 13030), (595, 13020), (590, 13010), (580, 13000), (575, 12090), (570, 12080), (565, 12070),
@@ -274,7 +274,7 @@ class SimulatedDriver(Driver):
             self._seen = max(now, self._seen)
             if found or self._clock() >= deadline:
                 return tuple(sorted(found, key=lambda event: event.timestamp))
-            self._sleep(min(_EVENT_STEP, max(0.0, deadline - self._clock())))
+            self._sleep(min(_EVENT_STEP_SECONDS, max(0.0, deadline - self._clock())))
 
     def _refuse_when_gone(self, now: float) -> None:
         if any(fault.active(now) for fault in self._outages):
@@ -284,7 +284,7 @@ class SimulatedDriver(Driver):
         """The time at which a call about this GPU is answered, or the error that is its answer."""
         self._refuse_when_gone(self.now())
         while gpu.has("hang", self.now()):
-            self._sleep(_HANG_STEP)
+            self._sleep(_HANG_STEP_SECONDS)
         now = self.now()
         if gpu.has("lost", now):
             raise DeviceLostError(f"GPU {gpu.index} is lost")

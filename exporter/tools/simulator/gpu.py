@@ -87,10 +87,10 @@ class Track:
         return Episode(start, end, behaviour, totals, behaviour.wave.active(start))
 
 
-RATE_WINDOW = 1.0
+RATE_WINDOW_SECONDS = 1.0
 """Seconds the gauges of use and the reasons for low clocks are a mean of."""
-AMBIENT = 30.0
-_FULL_LOAD_RISE = 36.0
+AMBIENT_CELSIUS = 30.0
+_FULL_LOAD_RISE_CELSIUS = 36.0
 """°C above ambient at the power limit."""
 _THERMAL_SECONDS = 30.0
 """The heat sink follows the mean power of so many seconds."""
@@ -245,9 +245,9 @@ class Gpu:
 
     def temperature(self, time: float) -> float:
         """°C; slowdown keeps it at its limit at most."""
-        rise = _FULL_LOAD_RISE * self.watts(time, _THERMAL_SECONDS) / self.model.limit
+        rise = _FULL_LOAD_RISE_CELSIUS * self.watts(time, _THERMAL_SECONDS) / self.model.limit
         heat = max(target.behaviour(time).heat for target in self.targets)
-        return min(AMBIENT + rise * heat, self.model.max_temperature + 1.0)
+        return min(AMBIENT_CELSIUS + rise * heat, self.model.max_temperature + 1.0)
 
     def busy(self, time: float, window: float) -> float:
         return min(1.0, max(target.mean(Channel.BUSY, time, window) for target in self.targets))

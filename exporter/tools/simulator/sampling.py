@@ -10,7 +10,7 @@ from exporter.driver.interface import Record
 from exporter.tools.simulator.behaviour import Channel
 from exporter.tools.simulator.gpu import Gpu, Target
 
-PERIOD = 1 / 6
+PERIOD_SECONDS = 1 / 6
 """Seconds between samples."""
 DEPTH = 100
 """Samples kept."""
@@ -36,16 +36,16 @@ def samples(gpu: Gpu, epoch: float, time: float, type_: int, after: int) -> tupl
     level = _sample_level(gpu, epoch, type_)
     if level is None:
         return None
-    newest = math.floor((epoch + time) / PERIOD)
-    oldest = max(newest - DEPTH + 1, math.floor(after / 1e6 / PERIOD), math.ceil(epoch / PERIOD) + 1)
-    stamped = ((round(number * PERIOD * 1e6), number) for number in range(oldest, newest + 1))
+    newest = math.floor((epoch + time) / PERIOD_SECONDS)
+    oldest = max(newest - DEPTH + 1, math.floor(after / 1e6 / PERIOD_SECONDS), math.ceil(epoch / PERIOD_SECONDS) + 1)
+    stamped = ((round(number * PERIOD_SECONDS * 1e6), number) for number in range(oldest, newest + 1))
     return tuple([(stamp, level(number)) for stamp, number in stamped if stamp > after])
 
 
 def _sample_level(gpu: Gpu, epoch: float, type_: int) -> Callable[[int], float] | None:
     """The value of the sample with a given number."""
     if type_ == 0:
-        return lambda number: int(gpu.watts(number * PERIOD - epoch, PERIOD) * 1000)
+        return lambda number: int(gpu.watts(number * PERIOD_SECONDS - epoch, PERIOD_SECONDS) * 1000)
     if type_ not in _UTILIZATION or gpu.mig:
         return None
     channel = _UTILIZATION[type_]
@@ -55,8 +55,8 @@ def _sample_level(gpu: Gpu, epoch: float, type_: int) -> Callable[[int], float] 
         """Rounded so that the samples' sum is right to one percent, however many there are."""
         if channel is None:
             return 0
-        ends = (number * PERIOD - epoch, (number - 1) * PERIOD - epoch)
-        now, before = (math.floor(track.total(channel, end) / PERIOD * 100 + 1e-6) for end in ends)
+        ends = (number * PERIOD_SECONDS - epoch, (number - 1) * PERIOD_SECONDS - epoch)
+        now, before = (math.floor(track.total(channel, end) / PERIOD_SECONDS * 100 + 1e-6) for end in ends)
         return min(100, max(0, now - before))
 
     return percent

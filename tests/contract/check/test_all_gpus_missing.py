@@ -19,7 +19,9 @@ def node(tmp_path: Path, fake_nvml: FakeNvml) -> CheckedNode:
 
 
 def test_check_with_four_gpus_in_history_and_none_found_fails(node: CheckedNode) -> None:
-    state_file.write(node.state / NAME, FaultState(devices={f"GPU-{index}": GpuRecord(index) for index in range(4)}))
+    state_file.write_state(
+        node.state / NAME, FaultState(devices={f"GPU-{index}": GpuRecord(index) for index in range(4)})
+    )
 
     direct, by_url = node.check_both()
 

@@ -51,7 +51,7 @@ def test_check_with_state_file_not_understood_is_unknown(
 ) -> None:
     node = CheckedNode(tmp_path, fake_nvml(QUIET).environment)
     faults = (FAULTY,) if change in (with_unknown_kind, cut_off) else ()
-    state_file.write(node.state / NAME, FaultState("b", {"GPU-x": GpuRecord(0)}, faults))
+    state_file.write_state(node.state / NAME, FaultState("b", {"GPU-x": GpuRecord(0)}, faults))
     text = signed(change((node.state / NAME).read_text()))
     (node.state / NAME).write_text(text)
 

@@ -245,7 +245,7 @@ print(driver.devices()[0].call("nvmlDeviceGetPowerUsage"), shown(gpu.call, "nvml
 def test_closing_waits_for_a_read_under_way_which_makes_no_further_call(fake_nvml: Make) -> None:
     code = """
 from exporter.driver.nvml import session
-session._DRAIN = 60.0
+session._DRAIN_SECONDS = 60.0
 closing = threading.Thread(target=driver.close)
 shut = lambda: "nvmlShutdown" in Path(os.environ["FAKE_NVML_LOG"]).read_text()
 with gpu.reading():

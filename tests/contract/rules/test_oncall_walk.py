@@ -10,7 +10,7 @@ import pytest
 from deploy.prometheus import walk
 from deploy.prometheus.declaration import Alert
 from deploy.prometheus.render import ALERTS, RUNBOOKS, Settings, render
-from exporter.faults.rules import NAMES, RULES, pages
+from exporter.faults.rules import NAMES, RULES, runbooks_of
 from tests.contract.dashboards.reading import NAMES as DASHBOARDS
 from tests.contract.dashboards.reading import load
 from tests.stack import ROOT
@@ -44,9 +44,9 @@ def test_page_leads_to_the_runbook_and_the_runbook_to_dashboards_and_check(alert
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_rule_of_the_check_leads_to_the_runbook_of_an_alert_that_names_it(rule: object) -> None:
     name: str = rule.name  # type: ignore[attr-defined]
-    alerts = [alert for alert in ALERTS if alert.runbook in pages(name)]
+    alerts = [alert for alert in ALERTS if alert.runbook in runbooks_of(name)]
 
-    assert len(alerts) == len(pages(name)) > 0
+    assert len(alerts) == len(runbooks_of(name)) > 0
     assert all(name in walk.rules(alert) for alert in alerts)
 
 

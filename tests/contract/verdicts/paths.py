@@ -15,7 +15,7 @@ from deploy.prometheus.alerts_fabric import FABRIC
 from deploy.prometheus.alerts_hardware import HARDWARE
 from exporter.exposition.page import Renderer
 from exporter.faults.evaluate import STAGES, Report, evaluate
-from exporter.faults.rule import Facts, from_blocks, merged
+from exporter.faults.rule import Facts, from_blocks, merge_findings
 from exporter.tools.check.exporter_page import parse
 from exporter.tools.check.reading import from_json, to_json
 from exporter.web import status
@@ -77,7 +77,7 @@ def by_page(rig: Node) -> set[tuple[str, str]]:
     page = status.render_status_page("n1", WebConfig(), rig.snapshot, GpuHistory())
     shown = {(_AGE.sub("", unescape(item["summary"])), item["verdict"]) for item in _ITEM.finditer(page)}
     findings = _evaluated(parse(text(rig), rig.now), rig).findings
-    known = {_AGE.sub("", f.summary): f.rule for f in (*findings, *merged(findings))}
+    known = {_AGE.sub("", f.summary): f.rule for f in (*findings, *merge_findings(findings))}
     return {(known.get(summary, summary), verdict) for summary, verdict in shown}
 
 

@@ -113,7 +113,7 @@ def write_history(nodes: tuple[Node, ...], span: Span, folder: Path) -> Path:
 def _write_node(job: tuple[Node, Span, Path]) -> Path:
     node, span, path = job
     # In this child process alone. The driver's buffer must reach from one cycle to the next, here a minute or two.
-    sampling.PERIOD, sampling.DEPTH = _PERIOD, math.ceil(2 * span.step / _PERIOD)
+    sampling.PERIOD_SECONDS, sampling.DEPTH = _PERIOD, math.ceil(2 * span.step / _PERIOD)
     with path.open("w") as out:
         writer = Writer(node, out)
         for at, seconds, snapshot in _cycles(node, span):

@@ -73,7 +73,7 @@ class Node:
 
     def _open(self) -> None:
         self._store = AccountingStore(self.path, self.now)
-        stored = self._store.load()
+        stored = self._store.load_recent()
         self.store_id, self.published = stored.id, tuple(stored.counters)
         self._tracker = AllocationTracker(stored)
         self._before = None
@@ -84,11 +84,11 @@ class Node:
         self._open()
 
     def restart(self) -> None:
-        self._store.write(self._tracker.finish(self._before or self.now))
+        self._store.write_batch(self._tracker.last_batch(self._before or self.now))
         self.kill()
 
     def forget(self, before: float) -> None:
-        self._store.forget(before)
+        self._store.delete_before(before)
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -101,12 +101,12 @@ class Node:
     def cycle(self, seconds: float = 1.0, *, write: bool = True) -> None:
         """Run one cycle, so many seconds after the one before."""
         self.now += seconds
-        batch = self._tracker.update(self._cycle())
+        batch = self._tracker.account_cycle(self._cycle())
         self._before = self.now
         if batch:
             self.batches.append(batch)
             if write:
-                self._store.write(batch)
+                self._store.write_batch(batch)
                 self.published = tuple(batch.counters)
 
     def cycles(self, until: float) -> None:

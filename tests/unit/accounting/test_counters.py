@@ -15,17 +15,17 @@ def owner(number: int) -> Owner:
 
 
 def series(counters: OwnerCounters) -> int:
-    return sum(4 + len(row.amount.states) for row in counters.rows())
+    return sum(4 + len(row.amount.states) for row in counters.counter_rows())
 
 
 def test_jobs_of_one_user_are_one_counter() -> None:
     counters = OwnerCounters()
     for job in range(3):
         ada = Owner(f"slurm:{job}", "slurm", slurm_job=str(job), user="ada", account="a")
-        counters.began(ada, Kind("high"), H100, 100.0)
-        counters.add(ada, Kind("high"), H100, Amount({"computing": 5.0}, 2.0, 7.0), 110.0)
+        counters.count_allocation(ada, Kind("high"), H100, 100.0)
+        counters.add_amount(ada, Kind("high"), H100, Amount({"computing": 5.0}, 2.0, 7.0), 110.0)
 
-    (row,) = counters.rows()
+    (row,) = counters.counter_rows()
 
     assert (row.key.user, row.key.priority, row.since, row.allocations) == ("ada", "high", 100, 3)
     assert row.amount == Amount({"computing": 15.0}, 6.0, 21.0)
@@ -34,10 +34,10 @@ def test_jobs_of_one_user_are_one_counter() -> None:
 def test_owners_above_the_limit_are_one_and_nothing_is_lost() -> None:
     counters = OwnerCounters(limit=500)
     for number in range(1000):
-        counters.add(owner(number), Kind(), H100, Amount({"computing": 1.0, "wait_other": 1.0}), 100.0)
-    counters.add(NOBODY, Kind(), H100, Amount({"free": 9.0}), 100.0)
+        counters.add_amount(owner(number), Kind(), H100, Amount({"computing": 1.0, "wait_other": 1.0}), 100.0)
+    counters.add_amount(NOBODY, Kind(), H100, Amount({"free": 9.0}), 100.0)
 
-    rows = {row.key.owner or row.key.user: row for row in counters.rows()}
+    rows = {row.key.owner or row.key.user: row for row in counters.counter_rows()}
 
     assert series(counters) <= 500
     assert sum(sum(row.amount.states.values()) for row in rows.values()) == 2009.0
@@ -60,13 +60,13 @@ def test_counters_do_not_grow_with_owners_that_are_gone() -> None:
 
 def test_owner_that_comes_back_after_a_day_has_a_new_life() -> None:
     counters = OwnerCounters()
-    counters.add(owner(1), Kind(), H100, Amount({"computing": 1.0}), 100.0)
-    counters.prune(100.0 + 86400)
-    kept = counters.rows()
-    counters.prune(101.0 + 86400)
-    counters.add(owner(1), Kind(), H100, Amount({"computing": 2.0}), 90000.0)
+    counters.add_amount(owner(1), Kind(), H100, Amount({"computing": 1.0}), 100.0)
+    counters.forget_owners(100.0 + 86400)
+    kept = counters.counter_rows()
+    counters.forget_owners(101.0 + 86400)
+    counters.add_amount(owner(1), Kind(), H100, Amount({"computing": 2.0}), 90000.0)
 
-    (row,) = counters.rows()
+    (row,) = counters.counter_rows()
 
     assert len(kept) == 1
     assert (row.since, row.amount.states) == (90000, {"computing": 2.0})

@@ -70,7 +70,7 @@ def test_end_while_the_exporter_was_down_counts_with_the_stored_priority_class_a
     tracker = AllocationTracker(Stored("store-1", T0, (stored,), (row,)))
     now = Moment(UnixTime(T0 + 100), MonotonicTime(1.0))
 
-    batch = tracker.update(Cycle(now, 0.0, (), {}, Ownership(ended={owner.source_id: UnixTime(T0 + 50)})))
+    batch = tracker.account_cycle(Cycle(now, 0.0, (), {}, Ownership(ended={owner.source_id: UnixTime(T0 + 50)})))
 
     assert batch is not None
     # half a GPU, from second 30, the end of the row, to second 50, the reported end

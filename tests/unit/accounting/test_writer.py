@@ -32,10 +32,10 @@ class Disk(AccountingStore):
 
     full = False
 
-    def write(self, batch: Batch) -> None:
+    def write_batch(self, batch: Batch) -> None:
         if Disk.full:
             raise sqlite3.OperationalError("database or disk is full")
-        super().write(batch)
+        super().write_batch(batch)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def writer(tmp_path: Path, clock: list[float]) -> Writer:
 
 def test_row_that_grows_replaces_itself_and_has_a_new_number(writer: Writer, tmp_path: Path) -> None:
     for seconds in (1.0, 2.0):
-        writer.offer(batch(seconds))
+        writer.offer_batch(batch(seconds))
         writer.write_once()
 
     found = read_after(tmp_path / "a.sqlite", 0, 10)
@@ -63,16 +63,16 @@ def test_row_that_grows_replaces_itself_and_has_a_new_number(writer: Writer, tmp
 
 
 def test_full_disk_loses_nothing_and_shows(writer: Writer, tmp_path: Path, clock: list[float]) -> None:
-    writer.offer(batch(1.0))
+    writer.offer_batch(batch(1.0))
     writer.write_once()
     Disk.full = True
-    writer.offer(batch(2.0))
-    writer.offer(batch(3.0, hour=11))
+    writer.offer_batch(batch(2.0))
+    writer.offer_batch(batch(3.0, hour=11))
     clock[0] += 30
     writer.write_once()
     failed = writer.health
     Disk.full = False
-    writer.offer(batch(4.0, hour=11))
+    writer.offer_batch(batch(4.0, hour=11))
     writer.write_once()
 
     assert (failed.persistent, failed.age, failed.waiting) == (False, 30.0, 2)
@@ -81,12 +81,12 @@ def test_full_disk_loses_nothing_and_shows(writer: Writer, tmp_path: Path, clock
 
 
 def test_counters_are_published_once_they_are_on_disk(writer: Writer, clock: list[float]) -> None:
-    writer.offer(batch(1.0))
+    writer.offer_batch(batch(1.0))
     before = writer.counters
     writer.write_once()
     written = writer.counters
     Disk.full = True
-    writer.offer(batch(5.0))
+    writer.offer_batch(batch(5.0))
     writer.write_once()
     unwritten = writer.counters
     clock[0] += 61.0
@@ -98,7 +98,7 @@ def test_counters_are_published_once_they_are_on_disk(writer: Writer, clock: lis
 
 def test_rows_that_wait_are_bounded_and_the_rest_is_counted(writer: Writer) -> None:
     for hour in range(MAX_WAITING_ROWS + 5):
-        writer.offer(batch(1.0, hour=hour))
+        writer.offer_batch(batch(1.0, hour=hour))
 
     assert (writer.health.waiting, writer.health.dropped) == (MAX_WAITING_ROWS, 5)
 
@@ -110,7 +110,7 @@ def test_damaged_file_is_set_aside_and_a_new_store_begins(tmp_path: Path, conten
 
     store = AccountingStore(path, 5.0)
 
-    assert store.load().born == 5.0
+    assert store.load_recent().born == 5.0
     assert (tmp_path / "a.sqlite.damaged").exists() is bool(content)
     store.close()
 
@@ -118,19 +118,19 @@ def test_damaged_file_is_set_aside_and_a_new_store_begins(tmp_path: Path, conten
 def test_file_that_is_removed_while_it_is_open_comes_back_whole(writer: Writer, tmp_path: Path) -> None:
     """The service goes on at its cursor: the store has its id and its numbers."""
     path = tmp_path / "a.sqlite"
-    writer.offer(batch(1.0))
+    writer.offer_batch(batch(1.0))
     writer.write_once()
     before = read_after(path, 0, 10)
     for suffix in ("", "-wal", "-shm"):
         path.with_name(f"a.sqlite{suffix}").unlink()
 
-    writer.offer(batch(2.0, job="2"))
+    writer.offer_batch(batch(2.0, job="2"))
     writer.write_once()
 
     after = read_after(path, 0, 10)
     assert (after["store"], after["rows"][0]) == (before["store"], before["rows"][0])
     assert [row["seq"] for row in after["rows"]] == [1, 2]
-    writer.offer(batch(3.0, job="2"))
+    writer.offer_batch(batch(3.0, job="2"))
     writer.write_once()
     assert states(path) == [1.0, 3.0]
 
@@ -148,11 +148,11 @@ def test_file_of_a_newer_version_is_set_aside(tmp_path: Path) -> None:
 
 def test_retention_forgets_ended_allocations(tmp_path: Path) -> None:
     store = AccountingStore(tmp_path / "a.sqlite", 5.0)
-    store.write(batch(1.0))
-    store.forget(36000.5)
+    store.write_batch(batch(1.0))
+    store.delete_before(36000.5)
     kept = states(tmp_path / "a.sqlite")
 
-    store.forget(36002.0)
+    store.delete_before(36002.0)
 
     assert (kept, states(tmp_path / "a.sqlite")) == ([1.0], [])
     store.close()
@@ -160,7 +160,7 @@ def test_retention_forgets_ended_allocations(tmp_path: Path) -> None:
 
 def test_node_without_state_dir_publishes_from_memory() -> None:
     writer = Writer(None, memory_id="gpu01", unix=lambda: 5.0)  # type: ignore[arg-type, return-value]
-    writer.offer(batch(3.0))
+    writer.offer_batch(batch(3.0))
 
     assert (writer.stored.id, [row.amount.states for row in writer.counters]) == ("gpu01", [{"computing": 3.0}])
     assert (writer.health.persistent, writer.health.age) == (False, None)

@@ -57,7 +57,7 @@ def test_a_bad_file_is_refused_in_one_line_that_says_what_was_expected(tmp_path:
 def test_what_is_no_capture_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, says: str
 ) -> None:
-    monkeypatch.setattr(replay, "_LARGEST", 1 << 10 if says.startswith("larger") else len(content))
+    monkeypatch.setattr(replay, "_MAX_BYTES", 1 << 10 if says.startswith("larger") else len(content))
     file = tmp_path / "capture.json"
     file.write_bytes(content)
     done = run("once", "--driver.capture", str(file))

@@ -10,9 +10,9 @@ import pytest
 
 from exporter.attribution.devices import DeviceName
 from exporter.core.clock import UnixTime
-from exporter.faults.evaluate import STAGES, Report, evaluate, unknown
+from exporter.faults.evaluate import STAGES, Report, evaluate, unknown_report
 from exporter.faults.reference import REFERENCES
-from exporter.faults.rule import Facts, Finding, Limits, Series, Verdict, above, stated
+from exporter.faults.rule import Facts, Finding, Limits, Series, Verdict, series_above, series_labelled
 from exporter.tools.check.exporter_page import parse
 from exporter.tools.check.program import command as words
 from exporter.tools.check.program import finding_of
@@ -170,7 +170,7 @@ REPORTS: Mapping[str, Report] = {
     "no GPU": Report(Verdict.OK, (), 0, (), remark="no NVIDIA GPU in this node"),
     "simulated": Report(Verdict.DEGRADED, (HOT, NODE), 8, ("NVIDIA H200",), simulated=True),
     "failed": Report(Verdict.FAILED, (XID, LOST, LOST, HOT, NODE), 7, ("NVIDIA H200",) * 8),
-    "unknown": unknown("nobody | answers"),
+    "unknown": unknown_report("nobody | answers"),
 }
 
 
@@ -190,7 +190,7 @@ def test_finding_joins_a_report_in_its_place() -> None:
 
     assert bad.with_finding(LOST) == replace(bad, verdict=Verdict.FAILED, findings=(LOST, NODE, HOT))
     assert good.with_finding(HOT) == replace(good, verdict=Verdict.DEGRADED, findings=(HOT,))
-    assert unknown("x").with_finding(LOST) == Report(Verdict.UNKNOWN, (), 0, (), remark="x")
+    assert unknown_report("x").with_finding(LOST) == Report(Verdict.UNKNOWN, (), 0, (), remark="x")
 
 
 @pytest.mark.parametrize(
@@ -232,10 +232,12 @@ def test_series_over_a_number_and_series_in_a_state() -> None:
         {"a": (Series({"gpu": "1", "state": "x"}, 1.5), Series({"gpu": "2", "state": "x"}, 1.0))}, UnixTime(0)
     )
 
-    assert list(above("a", 1.0)(known, Limits())) == [("1", {"gpu": "1", "state": "x", "value": "1.5"})]
-    assert list(above("a", 0.5, gpu="2")(known, Limits())) == [("2", {"gpu": "2", "state": "x", "value": "1"})]
-    assert list(stated("a", "state", ("x",))(known, Limits())) == [("2", {"gpu": "2", "state": "x", "value": "1"})]
-    assert list(stated("a", "state", ("y",))(known, Limits())) == []
+    assert list(series_above("a", 1.0)(known, Limits())) == [("1", {"gpu": "1", "state": "x", "value": "1.5"})]
+    assert list(series_above("a", 0.5, gpu="2")(known, Limits())) == [("2", {"gpu": "2", "state": "x", "value": "1"})]
+    assert list(series_labelled("a", "state", ("x",))(known, Limits())) == [
+        ("2", {"gpu": "2", "state": "x", "value": "1"})
+    ]
+    assert list(series_labelled("a", "state", ("y",))(known, Limits())) == []
 
 
 @pytest.mark.parametrize(

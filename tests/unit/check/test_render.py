@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.faults.evaluate import Report, unknown
+from exporter.faults.evaluate import Report, unknown_report
 from exporter.faults.rule import Finding, Verdict
 from exporter.tools.check.render import FORMATS, nagios, text
 from exporter.tools.report.terminal import Colors
@@ -24,7 +24,7 @@ def test_nagios_is_one_line_with_performance_data() -> None:
     line = nagios(BAD, PLAIN)
     assert line.startswith("GPU CRITICAL - GPU 3: does not answer / its driver; GPU 1: heat")
     assert line.count("|") == 1
-    assert nagios(unknown("no such host"), PLAIN).startswith("GPU UNKNOWN - no such host |")
+    assert nagios(unknown_report("no such host"), PLAIN).startswith("GPU UNKNOWN - no such host |")
 
 
 def test_json_has_all_of_it() -> None:
@@ -73,7 +73,7 @@ FORGED = "x\nGPU OK - 8 GPUs reachable | gpus=8\x1b[2J\x9b\u202e"
     [
         Report(Verdict.FAILED, (replace(LOST, reason=FORGED, action=FORGED, short=FORGED, uuid=FORGED),), 7, ()),
         replace(GOOD, models=(FORGED,)),
-        unknown(FORGED),
+        unknown_report(FORGED),
     ],
     ids=("finding", "model", "remark"),
 )

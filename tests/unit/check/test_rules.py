@@ -6,7 +6,7 @@ import pytest
 
 from exporter.faults.config import reference
 from exporter.faults.evaluate import evaluate
-from exporter.faults.findings import age
+from exporter.faults.findings import format_age
 from exporter.faults.rule import Limits, Verdict
 from exporter.faults.rules import NAMES, RULES
 from exporter.tools.check.exporter_page import parse
@@ -203,4 +203,4 @@ def test_value_that_no_gpu_can_have_is_refused(value: str, expected: str) -> Non
     ("seconds", "text"), [(-5.0, "0 s"), (100.0, "100 s"), (360.0, "6 min"), (18000.0, "5 h"), (259200.0, "3 d")]
 )
 def test_how_long_ago_is_as_one_says_it(seconds: float, text: str) -> None:
-    assert age(seconds) == text
+    assert format_age(seconds) == text

@@ -6,7 +6,7 @@ import pytest
 
 from exporter.faults.evaluate import evaluate
 from exporter.faults.rule import Limits
-from exporter.faults.rules import pages
+from exporter.faults.rules import runbooks_of
 from tests.unit.check.nodes import facts, fault
 
 
@@ -20,7 +20,7 @@ from tests.unit.check.nodes import facts, fault
     ],
 )
 def test_runbook_of_a_rule(rule: str, name: str) -> None:
-    assert pages(rule) == {name}
+    assert runbooks_of(rule) == {name}
 
 
 @pytest.mark.parametrize(

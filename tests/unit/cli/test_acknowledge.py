@@ -44,34 +44,36 @@ def test_a_user_without_a_name_is_a_number(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.delenv("SUDO_USER", raising=False)
     monkeypatch.setattr(getpass, "getuser", unknown)
     fault = Fault("GPU-x", 3, FaultKind.LOST, "GPU_IS_LOST", RepairAction.RESTART, UnixTime(1_700_000_000.0))
-    state_file.write(tmp_path / NAME, FaultState(faults=(fault,)))
+    state_file.write_state(tmp_path / NAME, FaultState(faults=(fault,)))
 
     done = run("acknowledge", "--gpu", "3", "--reason", "reseated", "--state.dir", str(tmp_path))
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert [each.by for each in acknowledgements.read(tmp_path).entries] == [str(os.getuid())]
+    assert [each.by for each in acknowledgements.read_acknowledgements(tmp_path).entries] == [str(os.getuid())]
 
 
 def test_acknowledgement_after_the_clock_was_set_back_is_later_than_the_last_one_all_the_same(tmp_path: Path) -> None:
     fault = Fault("GPU-a", 0, FaultKind.XID, "XID 119", RepairAction.RESET, UnixTime(1.0))
     last = UnixTime(unix_time() + 7200.0)
-    state_file.write(tmp_path / NAME, FaultState(faults=(fault,), acknowledged_until=last))
+    state_file.write_state(tmp_path / NAME, FaultState(faults=(fault,), acknowledged_until=last))
 
     done = run("acknowledge", "--gpu", "0", "--reason", "mended", "--state.dir", str(tmp_path))
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert [each.time > last for each in acknowledgements.read(tmp_path).entries] == [True]
+    assert [each.time > last for each in acknowledgements.read_acknowledgements(tmp_path).entries] == [True]
 
 
 def test_fault_of_an_nvswitch_is_listed_and_acknowledged_without_a_gpu(tmp_path: Path) -> None:
     fault = SwitchFault("2", "20034", UnixTime(1_700_000_000.0))
-    state_file.write(tmp_path / NAME, FaultState(switches=(fault,)))
+    state_file.write_state(tmp_path / NAME, FaultState(switches=(fault,)))
     folder = ("--state.dir", str(tmp_path))
 
     assert run("acknowledge", *folder)[1].startswith("NVSwitch 2: SXID 20034  since 2023-11-1")
     assert run("acknowledge", "--fault", "nvswitch", "--reason", "fabric reset", *folder) == (0, "", "")
 
-    assert [(each.gpu, each.kind) for each in acknowledgements.read(tmp_path).entries] == [("", "nvswitch")]
+    assert [(each.gpu, each.kind) for each in acknowledgements.read_acknowledgements(tmp_path).entries] == [
+        ("", "nvswitch")
+    ]
 
 
 def test_an_nvswitch_without_a_fault_is_said_to_have_none(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.collectors.base import Tick
-from exporter.collectors.sample_integral import Integral, advance, assume
-from exporter.collectors.utilization import UTILIZATION, Utilization, read
+from exporter.collectors.sample_integral import Integral, add_samples, assume_level
+from exporter.collectors.utilization import UTILIZATION, Utilization, read_utilization
 from exporter.driver.interface import Record, UnsupportedError
 from tests.unit.collectors.answers import FakeDevice, first
 
@@ -60,7 +60,7 @@ def run(buffer: Buffer, seconds: int, jitter: Callable[[int], float] = lambda _:
     for number in range(seconds + 1):
         buffer.now = 30.3 + number + jitter(number)
         elapsed = buffer.now - before if number else 0.0
-        reading = read(device, reading, Tick(EPOCH + buffer.now, elapsed))
+        reading = read_utilization(device, reading, Tick(EPOCH + buffer.now, elapsed))
         before = buffer.now
         assert reading.busy is not None
         yield buffer.now, reading.busy.total
@@ -104,16 +104,16 @@ def test_a_driver_clock_off_by_hours_changes_nothing() -> None:
 def test_a_minute_without_cycles_is_made_up_from_the_buffer() -> None:
     """A cycle that hung: the ring still holds the minute, so nothing is lost."""
     buffer = Buffer(constant(50), 1.0)
-    reading = advance(Integral(), buffer_at(buffer, 30.0), 0.0)
-    reading = advance(reading, buffer_at(buffer, 90.0, reading.cursor), 60.0)
+    reading = add_samples(Integral(), buffer_at(buffer, 30.0), 0.0)
+    reading = add_samples(reading, buffer_at(buffer, 90.0, reading.cursor), 60.0)
     assert reading.total == pytest.approx(30.0, abs=0.01)
     assert reading.share == pytest.approx(0.5)
 
 
 def test_a_gap_longer_than_the_ring_counts_only_what_is_known() -> None:
     buffer = Buffer(constant(100), 1.0, depth=10)
-    reading = advance(Integral(), buffer_at(buffer, 30.0), 0.0)
-    reading = advance(reading, buffer_at(buffer, 630.0, reading.cursor), 600.0)
+    reading = add_samples(Integral(), buffer_at(buffer, 30.0), 0.0)
+    reading = add_samples(reading, buffer_at(buffer, 630.0, reading.cursor), 600.0)
     assert [reading.total, reading.lost] == pytest.approx([10.0, 590.0])
     assert reading.buffer.depth == pytest.approx(10.0)
 
@@ -124,14 +124,14 @@ def buffer_at(buffer: Buffer, now: float, last: int = 0) -> tuple[tuple[int, int
 
 
 def test_first_read_starts_at_zero_with_the_newest_sample_as_cursor() -> None:
-    reading = advance(Integral(), [(1_000_000, 100), (2_000_000, 80)], 0.0)
+    reading = add_samples(Integral(), [(1_000_000, 100), (2_000_000, 80)], 0.0)
     assert (reading.total, reading.cursor, reading.share) == (0.0, 2_000_000, 0.8)
 
 
 def test_an_empty_first_buffer_starts_at_zero_too() -> None:
-    reading = advance(Integral(), (), 0.0)
+    reading = add_samples(Integral(), (), 0.0)
     assert (reading.total, reading.cursor) == (0.0, 0)
-    assert advance(reading, [(9_000_000, 100)], 1.0).total == 0.0
+    assert add_samples(reading, [(9_000_000, 100)], 1.0).total == 0.0
 
 
 @pytest.mark.parametrize(
@@ -147,42 +147,42 @@ def test_an_empty_first_buffer_starts_at_zero_too() -> None:
 )
 def test_bad_samples_do_not_change_the_integral(samples: list[tuple[int, int]]) -> None:
     start = Integral(cursor=1_000_000, level=0.5)
-    reading = advance(start, samples, 2.0)
+    reading = add_samples(start, samples, 2.0)
     assert reading.total == pytest.approx(1.0)
     assert reading.cursor == 3_000_000
 
 
 def test_time_that_readings_stood_for_is_not_counted_again_by_samples() -> None:
     """The first samples only set the cursor: the second until then is the reading's too."""
-    before = replace(advance(Integral(), [(1_000_000, 100)], 0.0), pending=4.0)
-    assumed = assume(before, 1.0, 2.0)
+    before = replace(add_samples(Integral(), [(1_000_000, 100)], 0.0), pending=4.0)
+    assumed = assume_level(before, 1.0, 2.0)
 
     assert (assumed.total, assumed.pending) == (2.0, 0.0)
-    assert advance(assumed, [(4_000_000, 100)], 1.0).total == 3.0
+    assert add_samples(assumed, [(4_000_000, 100)], 1.0).total == 3.0
 
 
 def test_the_tail_after_the_last_sample_is_held_and_not_counted_twice() -> None:
     start = Integral(cursor=1_000_000, level=1.0)
-    one = advance(start, [(1_400_000, 100)], 1.0)
+    one = add_samples(start, [(1_400_000, 100)], 1.0)
     assert one.total == pytest.approx(1.0)
     assert one.exact == pytest.approx(0.4)
-    two = advance(one, [(2_400_000, 100)], 1.0)
+    two = add_samples(one, [(2_400_000, 100)], 1.0)
     assert two.total == pytest.approx(2.0)
 
 
 def test_buffer_that_stays_empty_starts_over_within_a_minute() -> None:
     reading = Integral(total=100.0, exact=100.0, cursor=10**15, level=0.0)
     for _ in range(31):
-        reading = advance(reading, (), 1.0)
+        reading = add_samples(reading, (), 1.0)
     assert reading.cursor == 0
-    reading = advance(reading, [(5_000_000, 100)], 1.0)
-    reading = advance(reading, [(6_000_000, 100)], 1.0)
+    reading = add_samples(reading, [(5_000_000, 100)], 1.0)
+    reading = add_samples(reading, [(6_000_000, 100)], 1.0)
     assert reading.total == pytest.approx(101.0)
 
 
 def test_a_driver_clock_set_forward_adds_no_more_than_has_passed() -> None:
     start = Integral(cursor=1_000_000, level=1.0)
-    reading = advance(start, [(3_600_000_000, 100)], 1.0)
+    reading = add_samples(start, [(3_600_000_000, 100)], 1.0)
     assert reading.total <= 1.0 + 2.0
 
 
@@ -194,7 +194,7 @@ def test_the_integral_never_falls_and_never_outruns_time(steps: list[tuple[list[
     reading = Integral()
     elapsed = 0.0
     for samples, seconds in steps:
-        after = advance(reading, samples, seconds)
+        after = add_samples(reading, samples, seconds)
         elapsed += seconds
         assert after.total >= reading.total
         assert after.total <= elapsed + 2.0 + 1e-6
@@ -210,28 +210,28 @@ def test_how_the_buffer_is_cut_into_reads_does_not_matter(steps: list[tuple[int,
         time += step
         samples.append((time, value))
     start = Integral(cursor=1_000_000)
-    whole = advance(start, samples, (time - 1_000_000) / 1e6)
+    whole = add_samples(start, samples, (time - 1_000_000) / 1e6)
     piecewise, last = start, 1_000_000
     for end in range(5, len(samples) + 5, 5):
         piece = samples[end - 5 : end]
         if piece:
-            piecewise = advance(piecewise, piece, (piece[-1][0] - last) / 1e6)
+            piecewise = add_samples(piecewise, piece, (piece[-1][0] - last) / 1e6)
             last = piece[-1][0]
     assert piecewise.exact == pytest.approx(whole.exact, abs=1e-6)
 
 
 def test_without_a_buffer_the_reading_is_added_up() -> None:
     device = FakeDevice({"nvmlDeviceGetUtilizationRates": Record(gpu=40, memory=10)})
-    reading = read(device, None, Tick(EPOCH, 0.0))
+    reading = read_utilization(device, None, Tick(EPOCH, 0.0))
     for number in range(1, 11):
-        reading = read(device, reading, Tick(EPOCH + number, 1.0))
+        reading = read_utilization(device, reading, Tick(EPOCH + number, 1.0))
     assert reading.busy is not None
     assert reading.busy.total == pytest.approx(4.0)
     assert reading.share == 0.4
 
 
 def test_without_a_buffer_a_long_gap_is_not_made_up() -> None:
-    reading = assume(Integral(), 1.0, 600.0)
+    reading = assume_level(Integral(), 1.0, 600.0)
 
     assert (reading.total, reading.lost) == (5.0, 595.0)
 
@@ -256,7 +256,7 @@ def test_gpu_and_memory_have_buffers_of_their_own() -> None:
 
     rates = Record(gpu=100, memory=30)
     device = FakeDevice({"nvmlDeviceGetUtilizationRates": rates, "nvmlDeviceGetSamples": buffer})
-    reading = read(
+    reading = read_utilization(
         device, Utilization(1.0, 0.3, Integral(cursor=1_000_000), Integral(cursor=1_000_000)), Tick(0.0, 1.0)
     )
     assert reading.busy is not None
@@ -267,4 +267,4 @@ def test_gpu_and_memory_have_buffers_of_their_own() -> None:
 
 def test_mig_mode_has_no_utilization() -> None:
     with pytest.raises(UnsupportedError):
-        read(FakeDevice(), None, Tick(EPOCH, 0.0))
+        read_utilization(FakeDevice(), None, Tick(EPOCH, 0.0))

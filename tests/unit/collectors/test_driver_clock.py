@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.collectors.base import Tick
-from exporter.collectors.utilization import Utilization, read
+from exporter.collectors.utilization import Utilization, read_utilization
 from exporter.driver.interface import Record
 from tests.unit.collectors.answers import FakeDevice
 
@@ -35,7 +35,7 @@ def busy(offset: float, interval: float) -> list[float]:
     totals = list[float]()
     while driver.now <= 90.0:
         driver.offset = offset if driver.now > 30.0 else 0.0
-        reading = read(device, reading, Tick(BOOT + driver.now, interval if reading else 0.0))
+        reading = read_utilization(device, reading, Tick(BOOT + driver.now, interval if reading else 0.0))
         assert reading.busy is not None
         totals.append(reading.busy.total)
         driver.now += interval
@@ -58,7 +58,7 @@ def test_driver_whose_samples_stand_still_is_asked_for_all_of_them_a_few_times()
     device = FakeDevice({"nvmlDeviceGetSamples": lambda _type, last: ((5_000_000, 80),) if last < 5_000_000 else ()})
     reading: Utilization | None = None
     for second in range(4):
-        reading = read(device, reading, Tick(BOOT + second, 1.0 if second else 0.0))
+        reading = read_utilization(device, reading, Tick(BOOT + second, 1.0 if second else 0.0))
 
     assert reading is not None
     assert reading.busy is not None

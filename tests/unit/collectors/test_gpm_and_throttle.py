@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.collectors.base import Tick
-from exporter.collectors.gpm import GPM, UNIT_IDS, Activity, activity
+from exporter.collectors.gpm import GPM, UNIT_IDS, Activity, add_activity
 from exporter.collectors.throttle import THROTTLE
 from exporter.driver.constants import throttle_field_ids
 from exporter.driver.interface import Record, UnsupportedError
@@ -81,7 +81,7 @@ VALUE = st.one_of(st.floats(-10, 200), st.just(math.nan), st.none())
 def test_activity_never_falls_and_never_outruns_time(steps: list[tuple[dict[int, Any], float]]) -> None:
     now, elapsed = Activity(), 0.0
     for values, seconds in steps:
-        after = activity(now, values, seconds)
+        after = add_activity(now, values, seconds)
         elapsed += seconds
         assert all(after.seconds[unit] >= total for unit, total in now.seconds.items())
         assert all(total <= elapsed + 1e-6 for total in after.seconds.values())

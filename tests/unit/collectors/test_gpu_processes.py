@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from exporter.attribution.families import PROCESS_FAMILIES, ProcessRow, limit
 from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
 from exporter.collectors.base import Tick
-from exporter.collectors.processes import Processes, by_process, read
+from exporter.collectors.processes import Processes, by_process, read_processes
 from exporter.driver.interface import Record, UnsupportedError
 from tests.unit.collectors.answers import FakeDevice, FakeInstance
 
@@ -33,7 +33,7 @@ def sample(pid: int, second: float, sm: int, mem: int = 0, **more: int) -> Recor
 
 
 def at(second: float, device: FakeDevice, previous: Processes | None = None) -> Processes:
-    return read(device, previous, Tick(NOW + second, 1.0 if previous else 0.0))
+    return read_processes(device, previous, Tick(NOW + second, 1.0 if previous else 0.0))
 
 
 def test_a_process_in_two_lists_counts_once() -> None:

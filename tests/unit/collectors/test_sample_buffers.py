@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from exporter.collectors.base import Tick
-from exporter.collectors.sample_integral import Integral, Samples, advance, assume
-from exporter.collectors.utilization import UTILIZATION, Utilization, read
+from exporter.collectors.sample_integral import Integral, Samples, add_samples, assume_level
+from exporter.collectors.utilization import UTILIZATION, Utilization, read_utilization
 from exporter.core.clock import UnixTime
 from exporter.driver.interface import Record
 from tests.unit.collectors.answers import FakeDevice
@@ -25,9 +25,9 @@ def numbered(numbers: Sequence[int], value: float = 100) -> Samples:
 
 def counted(*reads: Samples, reading: float | None = None) -> Integral:
     """Reads a second apart; the first one is what the buffer had when the exporter began."""
-    integral = advance(Integral(), reads[0], 0.0, reading=reading)
+    integral = add_samples(Integral(), reads[0], 0.0, reading=reading)
     for samples in reads[1:]:
-        integral = advance(integral, samples, 1.0, reading=reading)
+        integral = add_samples(integral, samples, 1.0, reading=reading)
     return integral
 
 
@@ -85,7 +85,7 @@ def test_reading_of_zero_after_a_sample_of_work_shows_that_idle_time_has_no_samp
 
 def read_inside(integral: Integral, samples: Samples, reading: float) -> Integral:
     """One more cycle of a second; the driver's utilization was read inside it."""
-    return advance(replace(integral, readings=(reading,)), samples, 1.0, reading=reading)
+    return add_samples(replace(integral, readings=(reading,)), samples, 1.0, reading=reading)
 
 
 def test_samples_that_may_be_lone_bursts_count_by_readings() -> None:
@@ -116,11 +116,11 @@ def test_idle_time_without_samples_needs_no_readings() -> None:
     reads = [numbered([each for each in bursts if each < 5 * second + 5]) for second in range(10)]
     integral = counted(*reads, reading=0.0)
     for _ in range(60):
-        integral = advance(integral, (), 1.0, reading=0.0)
+        integral = add_samples(integral, (), 1.0, reading=0.0)
     assert integral.extra_reads(1.0) == 0
 
     began = integral.exact
-    integral = advance(integral, numbered(range(350, 353)), 1.0, reading=0.0)
+    integral = add_samples(integral, numbered(range(350, 353)), 1.0, reading=0.0)
     assert (integral.exact - began, integral.lost) == pytest.approx((0.6, 0.0))
 
 
@@ -132,7 +132,7 @@ def test_one_sample_of_zero_shows_that_idle_time_has_samples() -> None:
 
 def test_buffer_that_dropped_samples_shows_its_depth() -> None:
     """It held one second when the read came 1.4 s after the one before: 0.4 s are lost."""
-    integral = advance(counted(numbered(range(1, 6))), numbered(range(8, 13)), 1.4)
+    integral = add_samples(counted(numbered(range(1, 6))), numbered(range(8, 13)), 1.4)
 
     assert integral.lost == pytest.approx(0.4)
     assert integral.buffer.depth == pytest.approx(1.0)
@@ -141,7 +141,7 @@ def test_buffer_that_dropped_samples_shows_its_depth() -> None:
 
 
 def test_buffer_that_still_has_the_last_sample_lost_none() -> None:
-    integral = advance(counted(numbered(range(1, 6))), numbered(range(5, 12)), 1.2)
+    integral = add_samples(counted(numbered(range(1, 6))), numbered(range(5, 12)), 1.2)
 
     assert (integral.lost, integral.buffer.depth) == (0.0, None)
 
@@ -150,11 +150,11 @@ def test_time_without_timely_samples_is_counted_by_readings_until_they_come() ->
     """A batch every few seconds: the readings said half, the samples say a fifth, and the total never goes down."""
     integral = counted(numbered(range(1, 11), 20))
     for _ in range(4):
-        integral = advance(integral, numbered([10]), 1.0, reading=0.5)
+        integral = add_samples(integral, numbered([10]), 1.0, reading=0.5)
     assert integral.total == pytest.approx(2.0)
     assert integral.extra_reads(1.0) == 4
 
-    integral = advance(integral, numbered(range(10, 36), 20), 1.0, reading=0.5)
+    integral = add_samples(integral, numbered(range(10, 36), 20), 1.0, reading=0.5)
     assert integral.exact == pytest.approx(1.0)
     assert [integral.total, integral.lost] == pytest.approx([2.0, 0.0])
 
@@ -164,7 +164,7 @@ def test_span_is_not_raised_by_isolated_samples_of_driver_without_idle_samples()
     integral = counted(numbered([1, 2, 8, 9, 15, 16]), numbered([16, 22]))
     began = integral.total
     for second in range(20):
-        integral = advance(integral, numbered([22 + 5 * second, 27 + 5 * second]), 1.0)
+        integral = add_samples(integral, numbered([22 + 5 * second, 27 + 5 * second]), 1.0)
 
     assert integral.total - began == pytest.approx(20 * 0.2)
 
@@ -175,10 +175,10 @@ def test_samples_that_come_a_little_early_or_late_have_no_holes(spans: list[int]
     for number in range(300):
         times.append(times[-1] + spans[number % len(spans)] * 1000)
     samples = [(time + SECOND, 50.0) for time in times]
-    integral = advance(Integral(), samples[:40], 0.0)
+    integral = add_samples(Integral(), samples[:40], 0.0)
     for number in range(40, 300, 10):
         chunk = samples[number - 1 : number + 10]
-        integral = advance(integral, chunk, (chunk[-1][0] - chunk[0][0]) / 1e6)
+        integral = add_samples(integral, chunk, (chunk[-1][0] - chunk[0][0]) / 1e6)
 
     assert integral.lost == 0.0
     assert integral.exact == pytest.approx((samples[299][0] - samples[39][0]) / 2e6)
@@ -188,12 +188,12 @@ def test_reads_inside_the_cycle_replace_the_reading_of_its_begin() -> None:
     """A load in step with the cycles: the driver says 100 % whenever a cycle begins, and half of the time 0."""
     answers = iter([100, 100, 0, 100, 0, 100])
     device = FakeDevice({"nvmlDeviceGetUtilizationRates": lambda: Record(gpu=next(answers), memory=0)})
-    reading: Utilization = read(device, None, Tick(UnixTime(0.0), 0.0))
+    reading: Utilization = read_utilization(device, None, Tick(UnixTime(0.0), 0.0))
     assert UTILIZATION.extra_reads(reading, 1.0) == 4
     for _ in range(4):
         reading = UTILIZATION.read_again(device, reading)
 
-    reading = read(device, reading, Tick(UnixTime(1.0), 1.0))
+    reading = read_utilization(device, reading, Tick(UnixTime(1.0), 1.0))
     assert reading.busy is not None
     assert (reading.busy.total, reading.share, reading.busy.readings) == (0.5, 0.5, ())
 
@@ -216,4 +216,4 @@ def test_late_answer_has_samples_of_the_time_until_it_came() -> None:
 
 
 def test_reading_stands_for_five_seconds_and_the_rest_is_lost() -> None:
-    assert [assume(Integral(), 1.0, 12.0, readings).lost for readings in (1, 4)] == [7.0, 0.0]
+    assert [assume_level(Integral(), 1.0, 12.0, readings).lost for readings in (1, 4)] == [7.0, 0.0]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.collectors.sxid import SXID_FAMILIES, Sxid, SxidCounts, counted, parse
+from exporter.collectors.sxid import SXID_FAMILIES, Sxid, SxidCounts, count_sxid, parse_sxid
 from exporter.core.clock import EPOCH, UnixTime
 
 FATAL = "4,880,2000000,-;nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"
@@ -23,7 +23,7 @@ NO_LINK = "4,882,3000000,-;nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 10003, Fat
     ],
 )
 def test_first_line_of_an_sxid(record: str, kind: Sxid) -> None:
-    found = parse(record, UnixTime(1000.0))
+    found = parse_sxid(record, UnixTime(1000.0))
 
     assert found is not None
     assert found[0] == kind
@@ -42,21 +42,21 @@ def test_first_line_of_an_sxid(record: str, kind: Sxid) -> None:
     ],
 )
 def test_lines_that_follow_and_lines_of_others_count_nothing(record: str) -> None:
-    assert parse(record, UnixTime(1000.0)) is None
+    assert parse_sxid(record, UnixTime(1000.0)) is None
 
 
 @given(st.text())
 def test_whatever_the_log_says_is_survived(text: str) -> None:
-    parse(f"4,1,1,-;nvidia-nvswitch0: SXid ({text}", EPOCH)
-    parse(text, EPOCH)
+    parse_sxid(f"4,1,1,-;nvidia-nvswitch0: SXid ({text}", EPOCH)
+    parse_sxid(text, EPOCH)
 
 
 def test_counts_and_the_latest_time_by_kind() -> None:
     found = SxidCounts()
     for record in (FATAL, NON_FATAL, FATAL):
-        told = parse(record, UnixTime(1000.0))
+        told = parse_sxid(record, UnixTime(1000.0))
         assert told is not None
-        found = counted(found, *told)
+        found = count_sxid(found, *told)
     shown = {family.name: {s.labels: s.value for s in family.collect(found)} for family in SXID_FAMILIES}
 
     fatal = ("3", "0000:c1:00.0", "20034", "fatal", "30")
@@ -67,6 +67,6 @@ def test_counts_and_the_latest_time_by_kind() -> None:
 def test_kinds_without_end_are_cut() -> None:
     found = SxidCounts()
     for number in range(2000):
-        found = counted(found, Sxid("0", "0000:05:00.0", str(number), "fatal", "1"), UnixTime(1.0))
+        found = count_sxid(found, Sxid("0", "0000:05:00.0", str(number), "fatal", "1"), UnixTime(1.0))
 
     assert len(found.seen) <= 512

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.collectors.xid import XID_FAMILIES, XidCounts, XidReport, counted, parse, pci_bus_id
+from exporter.collectors.xid import XID_FAMILIES, XidCounts, XidReport, count_xid, parse_xid, pci_bus_id
 from exporter.collectors.xid_catalogue import CATALOGUE, HARDWARE, SITE, class_of
 from exporter.core.clock import UnixTime
 from exporter.driver.interface import XidEvent
@@ -97,7 +97,7 @@ def line_of(row: dict[str, str], branch: str, *, second: bool = False) -> str:
 
 
 def class_in(line: str, priority: int = 4) -> str:
-    event = parse(f"{priority},1,0,-;{line}\n SUBSYSTEM=pci\n", UnixTime(0.0), UUIDS)
+    event = parse_xid(f"{priority},1,0,-;{line}\n SUBSYSTEM=pci\n", UnixTime(0.0), UUIDS)
     assert event
     return event.class_
 
@@ -142,7 +142,7 @@ def test_line_that_a_program_wrote_into_the_kernel_log_is_injected() -> None:
 def after(*events: XidEvent, site: dict[int, str] | None = None) -> XidCounts:
     xids = XidCounts()
     for event in events:
-        xids = counted(xids, event, "kmsg", site)
+        xids = count_xid(xids, event, "kmsg", site)
     return xids
 
 
@@ -200,8 +200,8 @@ def test_hardware_codes_exist_before_the_first_event() -> None:
 
 
 def test_an_event_counts_and_dates() -> None:
-    xids = counted(XidCounts(), XidEvent("GPU-1", 170, 100.0), "nvml")
-    xids = counted(xids, XidEvent("GPU-1", 170, 90.0), "nvml")
+    xids = count_xid(XidCounts(), XidEvent("GPU-1", 170, 100.0), "nvml")
+    xids = count_xid(xids, XidEvent("GPU-1", 170, 90.0), "nvml")
     errors, last = XID_FAMILIES
     assert {sample.labels: sample.value for sample in errors.collect(xids)}[("170", "unknown")] == 2
     assert [(s.labels, s.value) for s in last.collect(xids)] == [(("170", "unknown"), 100.0)]
@@ -210,7 +210,7 @@ def test_an_event_counts_and_dates() -> None:
 def test_the_same_xid_from_events_and_kernel_log_counts_once() -> None:
     xids = XidCounts()
     for xid, source in ((13, "nvml"), (13, "kmsg"), (13, "nvml"), (79, "kmsg")):
-        xids = counted(xids, XidEvent("GPU-1", xid, 100.0), source)
+        xids = count_xid(xids, XidEvent("GPU-1", xid, 100.0), source)
     assert (xids.counts[13, "restart_app"], xids.counts[79, "restart_bm"]) == (2, 1)
 
 
@@ -218,7 +218,7 @@ def test_the_same_xid_from_events_and_kernel_log_counts_once() -> None:
 def test_counts_never_fall(events: list[tuple[int, str, float]]) -> None:
     xids = XidCounts()
     for xid, source, time in events:
-        after = counted(xids, XidEvent("", xid, time), source)
+        after = count_xid(xids, XidEvent("", xid, time), source)
         assert all(after.counts[code] >= count for code, count in xids.counts.items())
         assert all(after.last[code] >= when for code, when in xids.last.items())
         xids = after
@@ -237,12 +237,12 @@ def test_counts_never_fall(events: list[tuple[int, str, float]]) -> None:
     ],
 )
 def test_kernel_log_tells_of_an_xid(text: str) -> None:
-    event = parse(f"4,1234,5000000,-;{text}\n SUBSYSTEM=pci\n DEVICE=+pci:0000:3b:00.0\n", 1000.0, UUIDS)
+    event = parse_xid(f"4,1234,5000000,-;{text}\n SUBSYSTEM=pci\n DEVICE=+pci:0000:3b:00.0\n", 1000.0, UUIDS)
     assert event == XidEvent("GPU-3b", 79, 1005.0)
 
 
 def test_kernel_log_of_an_unknown_gpu_carries_its_bus_id() -> None:
-    event = parse("4,1,0,-;NVRM: Xid (PCI:0000:ff:00): 79, x", 0.0, UUIDS)
+    event = parse_xid("4,1,0,-;NVRM: Xid (PCI:0000:ff:00): 79, x", 0.0, UUIDS)
     assert event == XidEvent("0000:ff:00.0", 79, 0.0)
 
 
@@ -259,13 +259,13 @@ def test_kernel_log_of_an_unknown_gpu_carries_its_bus_id() -> None:
     ],
 )
 def test_other_records_tell_of_none(record: str) -> None:
-    assert parse(record, 0.0, UUIDS) is None
+    assert parse_xid(record, 0.0, UUIDS) is None
 
 
 @given(st.text(), st.dictionaries(st.text(), st.text(), max_size=2))
 def test_no_record_breaks_the_parser(record: str, uuids: dict[str, str]) -> None:
-    parse(record, 0.0, uuids)
-    parse(f"4,1,0,-;NVRM: Xid (PCI:{record}): 79, x", 0.0, uuids)
+    parse_xid(record, 0.0, uuids)
+    parse_xid(f"4,1,0,-;NVRM: Xid (PCI:{record}): 79, x", 0.0, uuids)
     pci_bus_id(record)
 
 
@@ -282,5 +282,5 @@ def test_every_way_to_write_an_address_finds_the_gpu(
 ) -> None:
     address = form.format(domain, bus, device)
     uuids = {f"{domain:04x}:{bus:02x}:{device:02x}.0": "GPU-x"}
-    event = parse(f"4,1,{time},-;NVRM: Xid (PCI:{address}): {xid}, pid=7", 0.0, uuids)
+    event = parse_xid(f"4,1,{time},-;NVRM: Xid (PCI:{address}): {xid}, pid=7", 0.0, uuids)
     assert event == XidEvent("GPU-x", xid, time / 1e6)

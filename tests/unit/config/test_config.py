@@ -17,7 +17,7 @@ from exporter.config.command_line import Page
 from exporter.config.kinds import address, address_text, duration, duration_text, names, text
 from exporter.config.option import ConfigError, Option, option, options_of, positional, section, values_of
 from exporter.daemon.config import DaemonConfig
-from exporter.ledger.states import limits
+from exporter.ledger.states import resolve_limits
 
 TABLE = options_of(DaemonConfig)
 
@@ -218,7 +218,7 @@ def test_mapping_in_the_file_is_the_list_of_the_flag(tmp_path: Path) -> None:
     made = load("--config.file", str(file)).ledger.thresholds
 
     assert made == load("--ledger.thresholds=wait-cover=0.4,write-bytes-per-second=2e6").ledger.thresholds
-    assert made == limits({"wait-cover": 0.4, "write-bytes-per-second": 2e6})
+    assert made == resolve_limits({"wait-cover": 0.4, "write-bytes-per-second": 2e6})
 
 
 def test_daemon_and_check_read_what_every_gpu_must_have(tmp_path: Path) -> None:

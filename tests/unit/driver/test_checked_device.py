@@ -9,8 +9,8 @@ import pytest
 from exporter.collectors.base import Tick
 from exporter.collectors.gpm import GPM
 from exporter.core.clock import MonotonicTime
-from exporter.driver.answer_checks import LARGEST_MEMORY, LARGEST_PID
-from exporter.driver.checked_device import ACCEPTED_AFTER, CheckedDevice, Losses
+from exporter.driver.answer_checks import LARGEST_PID, MAX_MEMORY_BYTES
+from exporter.driver.checked_device import ACCEPTED_AFTER_SECONDS, CheckedDevice, Losses
 from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError, Record, UnsupportedError
 from tests.unit.collectors.answers import FakeDevice, hopper
 
@@ -148,7 +148,7 @@ def test_processes_that_cannot_be_are_left_out() -> None:
         Record(pid=0, usedGpuMemory=1),
         Record(pid=4242, usedGpuMemory=2**63),
         Record(pid=2**31, usedGpuMemory=1),
-        Record(pid=1, usedGpuMemory=LARGEST_MEMORY),
+        Record(pid=1, usedGpuMemory=MAX_MEMORY_BYTES),
         Record(pid=LARGEST_PID, usedGpuMemory=None),
     )
     device = checked(FakeDevice({"nvmlDeviceGetComputeRunningProcesses": lists}))
@@ -157,7 +157,7 @@ def test_processes_that_cannot_be_are_left_out() -> None:
 
     assert [(process.pid, process.usedGpuMemory) for process in found] == [
         (4242, None),
-        (1, LARGEST_MEMORY),
+        (1, MAX_MEMORY_BYTES),
         (LARGEST_PID, None),
     ]
     assert device.losses().rejected == 1
@@ -191,8 +191,8 @@ def test_reading_that_was_there_and_is_refused_is_a_loss_until_it_is_accepted_as
 
     assert POWER in words(1.0)
     assert POWER in words(200.0, asks=False)
-    assert words(1.0 + ACCEPTED_AFTER, asks=False) == ""
-    assert words(1.0 + ACCEPTED_AFTER) == ""
+    assert words(1.0 + ACCEPTED_AFTER_SECONDS, asks=False) == ""
+    assert words(1.0 + ACCEPTED_AFTER_SECONDS) == ""
     device.answers[POWER] = 350_000
     checked(device, memory, 600.0).call(POWER)
     assert checked(device, memory, 601.0).losses() == Losses()

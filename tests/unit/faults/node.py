@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from exporter.collectors.xid import XidReport
-from exporter.faults.latch import advance
+from exporter.faults.latch import advance_faults
 from exporter.faults.model import Acknowledgement, FaultState, Observation, ObservedGpu
 
 WEEK = 7 * 86400.0
@@ -56,7 +56,7 @@ class Node:
             observed = replace(
                 observed, unclaimed=self.unclaimed, stated=self.stated, levels=self.levels, booted=self.booted
             )
-            self.book = advance(self.book, observed)
+            self.book = advance_faults(self.book, observed)
 
     def set_clock(self, seconds: float) -> None:
         """Set the wall clock on by so much. The kernel log's times move with it."""

@@ -141,8 +141,8 @@ def test_xid_of_a_gpu_that_was_never_shown_names_its_bus_until_it_is_acknowledge
     node.observe(60)
     assert node.faults == []
 
-    state_file.write(tmp_path / "faults.json", node.book)
-    node.book = state_file.read(tmp_path / "faults.json").state
+    state_file.write_state(tmp_path / "faults.json", node.book)
+    node.book = state_file.read_state(tmp_path / "faults.json").state
     node.observe(60)
 
     assert node.faults == []

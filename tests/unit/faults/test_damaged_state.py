@@ -47,7 +47,7 @@ def faults_of(status: FaultStatus) -> Faults:
 
 def written(folder: Path) -> bytes:
     """Return the newest format, as the present program writes it."""
-    state_file.write(folder / "present", state_file.parse(FORMATS["29eb107b"]).state)
+    state_file.write_state(folder / "present", state_file.parse_state(FORMATS["29eb107b"]).state)
     return (folder / "present").read_bytes()
 
 
@@ -55,7 +55,7 @@ def written(folder: Path) -> bytes:
 def test_file_of_each_format_is_read_without_a_loss(name: str, tmp_path: Path) -> None:
     stored = json.loads(FORMATS[name])
 
-    loaded = state_file.parse(FORMATS[name])
+    loaded = state_file.parse_state(FORMATS[name])
 
     assert (loaded.cause, loaded.state.boot) == ("", "boot-1")
     assert [(f.uuid, f.index, f.kind.value, f.evidence, f.action.value, f.since) for f in loaded.state.faults] == [
@@ -171,7 +171,7 @@ def test_every_flipped_bit_of_a_file_is_found(tmp_path: Path) -> None:
     silent = [
         place
         for place in places
-        if not state_file.parse(
+        if not state_file.parse_state(
             data[: place // 8] + bytes([data[place // 8] ^ 1 << place % 8]) + data[place // 8 + 1 :]
         ).cause
     ]

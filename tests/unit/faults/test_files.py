@@ -17,7 +17,7 @@ from exporter.core.clock import EPOCH
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.expected import boot_id
 from exporter.faults.model import Acknowledgement, Fault, FaultKind, FaultState, GpuRecord, RepairAction
-from exporter.faults.state_file import StateError, parse
+from exporter.faults.state_file import StateError, parse_state
 from exporter.tools.check import acknowledge
 
 SAID = Acknowledgement("0", "xid", "ada", "reseated", 100.0)
@@ -33,7 +33,7 @@ def test_anybody_may_read_what_was_acknowledged_and_the_group_the_faults(tmp_pat
     before = os.umask(0)
     try:
         acknowledge.append(tmp_path, SAID)
-        state_file.write(tmp_path / "faults.json", STATE)
+        state_file.write_state(tmp_path / "faults.json", STATE)
     finally:
         os.umask(before)
 
@@ -58,7 +58,7 @@ def test_a_file_that_others_could_write_stays_refused_after_another_line(tmp_pat
     acknowledge.append(tmp_path, SAID)
 
     with pytest.raises(StateError, match="only root"):
-        acknowledgements.read(tmp_path)
+        acknowledgements.read_acknowledgements(tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
@@ -67,7 +67,7 @@ def test_root_takes_what_the_exporters_user_acknowledged(tmp_path: Path) -> None
     for path in (tmp_path, tmp_path / acknowledgements.NAME):
         os.chown(path, 4321, -1)
 
-    assert acknowledgements.read(tmp_path).entries == (SAID,)
+    assert acknowledgements.read_acknowledgements(tmp_path).entries == (SAID,)
 
 
 def test_acknowledgement_is_not_written_through_a_link(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_acknowledgements_that_others_may_write_are_refused(permissions: int, tm
     (tmp_path / acknowledgements.NAME).chmod(permissions)
 
     with pytest.raises(StateError, match="ignored"):
-        acknowledgements.read(tmp_path)
+        acknowledgements.read_acknowledgements(tmp_path)
 
 
 @pytest.mark.parametrize("permissions", [0o600, 0o644, 0o755])
@@ -94,7 +94,7 @@ def test_acknowledgements_that_others_may_only_read_are_taken(permissions: int, 
     acknowledge.append(tmp_path, SAID)
     (tmp_path / acknowledgements.NAME).chmod(permissions)
 
-    assert acknowledgements.read(tmp_path).entries == (SAID,)
+    assert acknowledgements.read_acknowledgements(tmp_path).entries == (SAID,)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
@@ -104,17 +104,17 @@ def test_acknowledgements_of_another_user_are_refused(owner: int, tmp_path: Path
     os.chown(tmp_path / acknowledgements.NAME, owner, -1)
 
     with pytest.raises(StateError, match="ignored"):
-        acknowledgements.read(tmp_path)
+        acknowledgements.read_acknowledgements(tmp_path)
 
 
 def test_of_a_long_file_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(20):
         acknowledge.append(tmp_path, replace(SAID, why=f"try {number}"))
     size = (tmp_path / acknowledgements.NAME).stat().st_size
-    monkeypatch.setattr(acknowledgements, "_LARGEST", size // 20 * 3)
+    monkeypatch.setattr(acknowledgements, "_MAX_BYTES", size // 20 * 3)
 
-    assert [said.why for said in acknowledgements.read(tmp_path).entries][-2:] == ["try 18", "try 19"]
-    assert len(acknowledgements.read(tmp_path).entries) < 4
+    assert [said.why for said in acknowledgements.read_acknowledgements(tmp_path).entries][-2:] == ["try 18", "try 19"]
+    assert len(acknowledgements.read_acknowledgements(tmp_path).entries) < 4
 
 
 def test_acknowledgement_after_one_that_a_full_disk_broke_off_is_read(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_acknowledgement_after_one_that_a_full_disk_broke_off_is_read(tmp_path: 
     acknowledge.append(tmp_path, SAID)
     acknowledge.append(tmp_path, SAID)
 
-    assert acknowledgements.read(tmp_path).entries == (SAID, SAID)
+    assert acknowledgements.read_acknowledgements(tmp_path).entries == (SAID, SAID)
     assert path.read_text().count("\n") == 3
 
 
@@ -136,7 +136,7 @@ def test_an_acknowledgement_of_no_date_leaves_those_before_and_after_it(time: st
         file.write(f'{{"time": {time}, "gpu": "0", "fault": "", "by": "ada", "why": "by hand"}}\n')
     acknowledge.append(tmp_path, SAID)
 
-    assert acknowledgements.read(tmp_path).entries == (SAID, SAID)
+    assert acknowledgements.read_acknowledgements(tmp_path).entries == (SAID, SAID)
 
 
 def content(**changed: Any) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def test_state_file_that_is_understood_in_part_gives_that_part(
 ) -> None:
     (tmp_path / "faults.json").write_text(json.dumps(written))
 
-    found = state_file.read(tmp_path / "faults.json")
+    found = state_file.read_state(tmp_path / "faults.json")
 
     assert (found.state, found.cause) == (kept, cause)
     assert re.fullmatch(reason, found.reason)
@@ -206,18 +206,18 @@ def test_state_file_that_is_understood_in_part_gives_that_part(
 def test_state_file_with_more_faults_than_a_node_can_have_gives_the_first() -> None:
     faults = [{**asdict(FAULT), "index": number} for number in range(1025)]
 
-    found = parse(json.dumps(content(faults=faults)).encode())
+    found = parse_state(json.dumps(content(faults=faults)).encode())
 
     assert (len(found.state.faults), found.cause, found.reason) == (1024, "damaged", "more than 1024 entries")
 
 
 def test_state_file_cut_off_anywhere_says_so_and_keeps_whole_faults(tmp_path: Path) -> None:
-    state_file.write(tmp_path / "faults.json", STATE)
+    state_file.write_state(tmp_path / "faults.json", STATE)
     text = (tmp_path / "faults.json").read_bytes()
     end_of_faults = text.index(b"]", text.index(b'"faults"'))
 
     for length in range(len(text)):
-        found = parse(text[:length])
+        found = parse_state(text[:length])
         assert found.cause == "damaged"
         assert found.state.faults == ((FAULT,) if length >= end_of_faults else ())
 
@@ -225,7 +225,7 @@ def test_state_file_cut_off_anywhere_says_so_and_keeps_whole_faults(tmp_path: Pa
 def test_state_file_of_an_earlier_version_has_xid_79_as_a_lost_gpu() -> None:
     earlier = replace(FAULT, evidence="XID 79", action=RepairAction.RESTART)
 
-    (fault,) = parse(json.dumps(content(faults=[asdict(earlier)])).encode()).state.faults
+    (fault,) = parse_state(json.dumps(content(faults=[asdict(earlier)])).encode()).state.faults
 
     assert fault == replace(earlier, kind=FaultKind.LOST)
 
@@ -251,7 +251,7 @@ def test_state_of_the_largest_node_is_read_and_evidence_is_cut(tmp_path: Path) -
     faults = [{**asdict(FAULT), "evidence": "x" * 201, "index": number} for number in range(1024)]
     (tmp_path / "faults.json").write_text(json.dumps(content(faults=faults)))
 
-    found = state_file.read(tmp_path / "faults.json").state.faults
+    found = state_file.read_state(tmp_path / "faults.json").state.faults
 
     assert len(found) == 1024
     assert {fault.evidence for fault in found} == {"x" * 200}
@@ -262,7 +262,7 @@ def test_file_of_more_than_four_mebibytes_is_not_read(size: int, cause: str, tmp
     with (tmp_path / "faults.json").open("wb") as file:
         file.truncate(size)
 
-    assert state_file.read(tmp_path / "faults.json").cause == cause
+    assert state_file.read_state(tmp_path / "faults.json").cause == cause
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_state_that_cannot_be_written_is_told(plant: Callable[[Path], object], c
     plant(folder / "faults.json")
 
     with pytest.raises(StateError, match=f"faults.json: {complaint}$"):
-        state_file.write(folder / "faults.json", STATE)
+        state_file.write_state(folder / "faults.json", STATE)
 
     assert not list(tmp_path.rglob(".*.new"))
 
@@ -288,7 +288,7 @@ def test_a_file_that_root_writes_is_the_services_as_its_folder_is(
     monkeypatch.setattr(os, "geteuid", lambda: user)
     monkeypatch.setattr(os, "fchown", lambda _, owner, group: given.append((owner, group)))
 
-    state_file.write(tmp_path / "faults.json", STATE)
+    state_file.write_state(tmp_path / "faults.json", STATE)
 
     folder = tmp_path.stat()
     assert given == ([(folder.st_uid, folder.st_gid)] if user == 0 else [])
@@ -298,10 +298,10 @@ def test_what_a_write_that_was_broken_off_left_is_replaced_and_never_written_thr
     (tmp_path / "elsewhere").write_text("kept")
     (tmp_path / ".faults.json.new").hardlink_to(tmp_path / "elsewhere")
 
-    state_file.write(tmp_path / "faults.json", STATE)
+    state_file.write_state(tmp_path / "faults.json", STATE)
 
     assert (tmp_path / "elsewhere").read_text() == "kept"
-    assert state_file.read(tmp_path / "faults.json").state == STATE
+    assert state_file.read_state(tmp_path / "faults.json").state == STATE
 
 
 def test_boot_is_what_the_kernel_calls_it(tmp_path: Path) -> None:

@@ -109,9 +109,9 @@ def test_unconfirmed_gpu_is_not_saved(tmp_path: Path) -> None:
     node.observe(60)
     node.gpus["GPU-garbage"] = ObservedGpu("GPU-garbage", 2, "", "0000:02:00.0", up=True)
     node.observe(5)
-    state_file.write(tmp_path / "faults.json", node.book)
+    state_file.write_state(tmp_path / "faults.json", node.book)
 
-    assert set(state_file.read(tmp_path / "faults.json").state.devices) == {"GPU-0", "GPU-1"}
+    assert set(state_file.read_state(tmp_path / "faults.json").state.devices) == {"GPU-0", "GPU-1"}
 
 
 def test_xid_of_a_garbage_uuid_without_a_gpu_at_its_bus_is_of_an_unknown_gpu() -> None:

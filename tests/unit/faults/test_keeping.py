@@ -29,9 +29,9 @@ def acknowledged(arguments: Sequence[str]) -> int:
 
 
 def test_book_is_read_as_it_was_written(tmp_path: Path) -> None:
-    state_file.write(tmp_path / NAME, BOOK)
+    state_file.write_state(tmp_path / NAME, BOOK)
 
-    assert state_file.read(tmp_path / NAME).state == BOOK
+    assert state_file.read_state(tmp_path / NAME).state == BOOK
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
 
 
@@ -42,7 +42,7 @@ def test_file_with_the_earlier_names_of_its_fields_is_read_whole(tmp_path: Path)
     content |= {"switches_cured": 13.0, "devices": {"GPU-0": {**known, **names}}}
     (tmp_path / NAME).write_text(json.dumps(content))
 
-    found = state_file.read(tmp_path / NAME)
+    found = state_file.read_state(tmp_path / NAME)
 
     assert (found.cause, found.reason) == ("", "")
     gpu = found.state.devices["GPU-0"]
@@ -68,7 +68,7 @@ def test_file_that_cannot_be_used_says_so_and_nothing_fails(
     content: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / NAME).write_text(content)
-    assert state_file.read(tmp_path / NAME).cause
+    assert state_file.read_state(tmp_path / NAME).cause
 
     FaultTracker(FaultWatchConfig(tmp_path))
 
@@ -80,7 +80,7 @@ def test_file_without_an_end_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / NAME).open("wb") as file:
         file.truncate(1 << 30)
 
-    assert state_file.read(tmp_path / NAME).cause == "large"
+    assert state_file.read_state(tmp_path / NAME).cause == "large"
 
 
 def test_link_in_place_of_the_new_file_is_not_followed(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_link_in_place_of_the_new_file_is_not_followed(tmp_path: Path) -> None:
     victim.write_text("precious")
     (tmp_path / f".{NAME}.new").symlink_to(victim)
 
-    state_file.write(tmp_path / NAME, BOOK)
+    state_file.write_state(tmp_path / NAME, BOOK)
 
     assert victim.read_text() == "precious"
     assert not (tmp_path / NAME).is_symlink()
@@ -119,7 +119,7 @@ def test_faults_that_cannot_be_saved_show_and_the_log_says_so_once(caplog: pytes
     saver = Saver(Path("/proc/nowhere/faults.json"))
     assert saver.success is None, "nothing has been written yet"
     for _ in range(3):
-        saver.offer(BOOK, 0.0, urgent=True)
+        saver.offer_state(BOOK, 0.0, urgent=True)
         saver.save_once()
 
     assert saver.success is False
@@ -130,7 +130,7 @@ def test_marks_alone_are_saved_every_few_minutes(tmp_path: Path) -> None:
     written: list[FaultState] = []
     saver = Saver(tmp_path, lambda _, book: written.append(book))
     for second in range(0, 600, 5):
-        saver.offer(BOOK, float(second), urgent=False)
+        saver.offer_state(BOOK, float(second), urgent=False)
         saver.save_once()
 
     assert len(written) == 2
@@ -146,7 +146,7 @@ def test_save_that_failed_is_tried_again_before_long(tmp_path: Path) -> None:
 
     saver = Saver(tmp_path, full)
     for second in range(0, 120, 5):
-        saver.offer(BOOK, float(second), urgent=False)
+        saver.offer_state(BOOK, float(second), urgent=False)
         saver.save_once()
 
     assert len(tries) == 3
@@ -154,7 +154,7 @@ def test_save_that_failed_is_tried_again_before_long(tmp_path: Path) -> None:
 
 
 def test_missing_devices_of_an_earlier_life_are_expected(tmp_path: Path) -> None:
-    state_file.write(tmp_path / NAME, FaultState("b", {"GPU-0": GpuRecord(0), "GPU-1": GpuRecord(1)}))
+    state_file.write_state(tmp_path / NAME, FaultState("b", {"GPU-0": GpuRecord(0), "GPU-1": GpuRecord(1)}))
     watch = FaultTracker(FaultWatchConfig(tmp_path, boot="c", expected=lambda: {"option": 8, "slurm": None}))
 
     for second in range(0, 60, 5):
@@ -165,7 +165,7 @@ def test_missing_devices_of_an_earlier_life_are_expected(tmp_path: Path) -> None
 
 
 def test_acknowledgement_is_heard_and_survives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    state_file.write(tmp_path / NAME, BOOK)
+    state_file.write_state(tmp_path / NAME, BOOK)
     assert acknowledged(["--state.dir", str(tmp_path)]) == 0
     assert "GPU 0  xid  XID 119" in capsys.readouterr().out
 
@@ -180,7 +180,7 @@ def test_acknowledgement_is_heard_and_survives(tmp_path: Path, capsys: pytest.Ca
         == 0
     )
 
-    (said,) = acknowledgements.read(tmp_path).entries
+    (said,) = acknowledgements.read_acknowledgements(tmp_path).entries
     assert (said.gpu, said.by, said.why) == ("0", "ada", "reseated")
     watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
     watch.observe(said.time + 5, 0.0, seen({}), (), driver=True)
@@ -195,14 +195,14 @@ def test_acknowledgement_is_heard_and_survives(tmp_path: Path, capsys: pytest.Ca
     ],
 )
 def test_acknowledgement_that_is_not_whole_is_refused(arguments: list[str], complaint: str, tmp_path: Path) -> None:
-    state_file.write(tmp_path / NAME, BOOK)
+    state_file.write_state(tmp_path / NAME, BOOK)
 
     with pytest.raises(ConfigError, match=complaint):
         acknowledged(["--state.dir", str(tmp_path), *arguments])
 
 
 def test_acknowledgement_of_nothing_is_told(tmp_path: Path) -> None:
-    state_file.write(tmp_path / NAME, BOOK)
+    state_file.write_state(tmp_path / NAME, BOOK)
 
     assert (
         acknowledge.run(
@@ -215,7 +215,7 @@ def test_acknowledgement_of_nothing_is_told(tmp_path: Path) -> None:
 def test_file_others_may_write_is_not_believed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     acknowledge.append(tmp_path, Acknowledgement("0", "", "eve", "x", 5000.0))
     (tmp_path / acknowledgements.NAME).chmod(0o666)
-    state_file.write(tmp_path / NAME, BOOK)
+    state_file.write_state(tmp_path / NAME, BOOK)
     watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
 
     with caplog.at_level(logging.WARNING):
@@ -231,7 +231,7 @@ def test_lines_that_are_none_are_left_out(tmp_path: Path) -> None:
     path.write_text('nonsense\n{"gpu": 1}\n[]\n{"time":1,"gpu":"0","fault":"xid","by":"a","why":"b"}\n')
     path.chmod(0o644)
 
-    assert [said.gpu for said in acknowledgements.read(tmp_path).entries] == ["0"]
+    assert [said.gpu for said in acknowledgements.read_acknowledgements(tmp_path).entries] == ["0"]
 
 
 GRES = "NodeName=n[1-4] Name=gpu Type=h100 File=/dev/nvidia[0-7]\n"
@@ -284,7 +284,7 @@ def test_file_on_the_node_is_maintenance(tmp_path: Path) -> None:
 
 
 def test_watch_of_a_newer_state_file_keeps_its_faults_and_says_so_until_it_is_removed(tmp_path: Path) -> None:
-    state_file.write(tmp_path / NAME, BOOK)
+    state_file.write_state(tmp_path / NAME, BOOK)
     newer = (tmp_path / NAME).read_text().replace('"version":1', '"version":2')
     (tmp_path / NAME).write_text(newer)
     watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
@@ -292,7 +292,7 @@ def test_watch_of_a_newer_state_file_keeps_its_faults_and_says_so_until_it_is_re
     watch._saver.save_once()  # type: ignore[union-attr]
     assert (watch.status.faults, watch.status.incomplete) == (BOOK.faults, ("version",))
     assert (tmp_path / f"{NAME}.version").read_text() == newer
-    assert state_file.read(tmp_path / NAME).cause == ""
+    assert state_file.read_state(tmp_path / NAME).cause == ""
 
     again = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
     again.observe(5005.0, 5.0, seen({}), (), driver=True)

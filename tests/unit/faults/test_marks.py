@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from exporter.faults.latch import advance
+from exporter.faults.latch import advance_faults
 from exporter.faults.model import (
     Acknowledgement,
     Fault,
@@ -35,12 +35,12 @@ LOST = Fault("GPU-0", 0, FaultKind.LOST, "GPU_IS_LOST", RepairAction.RESTART, NO
 def observe(known: GpuRecord, *faults: Fault, boot: str = "b", **changed: Any) -> tuple[GpuRecord, tuple[Fault, ...]]:
     """What is kept of the GPU, and its faults, after one look that found it as SEEN but for what `changed` says."""
     before = FaultState("b", {"GPU-0": known}, faults)
-    after = advance(before, Observation(NOW, boot, driver=True, gpus=(replace(SEEN, **changed),)))
+    after = advance_faults(before, Observation(NOW, boot, driver=True, gpus=(replace(SEEN, **changed),)))
     return after.devices["GPU-0"], after.faults
 
 
 def test_first_look_marks_what_it_finds() -> None:
-    after = advance(FaultState(), Observation(NOW, "b", driver=True, gpus=(SEEN,)))
+    after = advance_faults(FaultState(), Observation(NOW, "b", driver=True, gpus=(SEEN,)))
 
     assert after.boot == "b"
     assert after.devices == {"GPU-0": MARKED}
@@ -211,7 +211,7 @@ def test_restart_of_the_node_forgets_the_marks_and_what_it_mends() -> None:
     known = replace(KNOWN, reset_observations=1, missing_since=NOW - 100, returned_at=NOW - 3)
     before = FaultState("b", {"GPU-0": known}, (XID, ECC, LINK, LOST))
 
-    after = advance(before, Observation(NOW, "c", driver=False, gpus=()))
+    after = advance_faults(before, Observation(NOW, "c", driver=False, gpus=()))
 
     anew = replace(
         known,
@@ -239,7 +239,7 @@ def test_acknowledgement_changes_what_is_kept_by_what_it_covers(kind: str, kept:
     said = Acknowledgement("0", kind, "ada", "mended", NOW - 1)
     before = FaultState("b", {"GPU-0": known}, (XID, LINK, LOST))
 
-    after = advance(before, Observation(NOW, "b", driver=False, gpus=(), acknowledgements=(said,)))
+    after = advance_faults(before, Observation(NOW, "b", driver=False, gpus=(), acknowledgements=(said,)))
 
     assert after.devices == {"GPU-0": replace(known, last_reset=NOW - 1, **kept)}
     assert [fault.kind.value for fault in after.faults] == [
@@ -252,7 +252,7 @@ def test_acknowledgement_never_takes_a_later_cure_back() -> None:
     said = Acknowledgement("0", "xid", "ada", "mended", NOW - 1)
     before = FaultState("b", {"GPU-0": replace(KNOWN, last_reset=NOW)}, (XID,))
 
-    after = advance(before, Observation(NOW, "b", driver=False, gpus=(), acknowledgements=(said,)))
+    after = advance_faults(before, Observation(NOW, "b", driver=False, gpus=(), acknowledgements=(said,)))
 
     assert after.devices["GPU-0"].last_reset == NOW
 
@@ -267,7 +267,7 @@ def test_gpus_that_the_driver_does_not_show_are_told_but_for_those_nobody_expect
     shown = replace(SEEN, uuid="GPU-5", index=5, bus="0000:05:00.0")
     before = FaultState("b", {"GPU-0": gone, "GPU-5": KNOWN, **away, "GPU-9": gone}, (lost,))
 
-    after = advance(
+    after = advance_faults(
         before, Observation(NOW, "b", driver=True, gpus=(shown,), refused=((1, "GPU_IS_LOST"), (2, "UNKNOWN")))
     )
 
@@ -278,9 +278,9 @@ def test_gpus_that_the_driver_does_not_show_are_told_but_for_those_nobody_expect
 
 def test_gpus_that_never_had_a_name_keep_the_time_of_their_first_refusal() -> None:
     refused = ((6, "GPU_IS_LOST"), (7, "UNKNOWN"))
-    first = advance(FaultState(), Observation(NOW - 60, "b", driver=True, gpus=(), refused=refused))
+    first = advance_faults(FaultState(), Observation(NOW - 60, "b", driver=True, gpus=(), refused=refused))
 
-    after = advance(first, Observation(NOW, "b", driver=True, gpus=(), refused=(refused[0], (7, "GPU_IS_LOST"))))
+    after = advance_faults(first, Observation(NOW, "b", driver=True, gpus=(), refused=(refused[0], (7, "GPU_IS_LOST"))))
 
     assert after.faults == (
         Fault("", 6, FaultKind.LOST, "GPU_IS_LOST", RepairAction.RESTART, NOW - 60),

@@ -40,7 +40,7 @@ def written(folder: Path, line: bytes) -> None:
 def test_odd_line_is_skipped_and_counted(line: bytes, tmp_path: Path) -> None:
     written(tmp_path, line)
 
-    assert acknowledgements.read(tmp_path) == acknowledgements.Read((GOOD,), 2)
+    assert acknowledgements.read_acknowledgements(tmp_path) == acknowledgements.Read((GOOD,), 2)
 
 
 @given(line=st.binary(max_size=200))
@@ -48,7 +48,7 @@ def test_no_line_ends_the_reading(line: bytes, tmp_path_factory: pytest.TempPath
     folder = tmp_path_factory.mktemp("state")
     written(folder, line)
 
-    assert GOOD in acknowledgements.read(folder).entries
+    assert GOOD in acknowledgements.read_acknowledgements(folder).entries
 
 
 @pytest.mark.parametrize("line", ODD.values(), ids=ODD)

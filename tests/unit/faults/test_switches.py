@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.collectors.sxid import Sxid, SxidCounts, counted, fatal, moved
+from exporter.collectors.sxid import Sxid, SxidCounts, count_sxid, last_fatal, shift_sxids
 from exporter.core.families import Block
 from exporter.exposition.page import Renderer
 from exporter.faults import state_file
@@ -151,7 +151,7 @@ def test_exporter_that_is_started_again_knows_it_and_its_cure(tmp_path: Path) ->
     again.observe(1010.0, 10.0, (), (), driver=False)
 
     assert again.status.switches == (fault,)
-    assert state_file.read(tmp_path / NAME).state.switches == (fault,)
+    assert state_file.read_state(tmp_path / NAME).state.switches == (fault,)
 
 
 def test_file_of_the_version_before_is_read(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_file_of_the_version_before_is_read(tmp_path: Path) -> None:
         '{"version":1,"boot":"b","acknowledged_until":0,"accepted":[],"devices":{},"faults":[]}'
     )
 
-    assert state_file.read(tmp_path / NAME) == Loaded(FaultState("b"))
+    assert state_file.read_state(tmp_path / NAME) == Loaded(FaultState("b"))
 
 
 def test_it_is_shown_as_a_fault_of_no_gpu() -> None:
@@ -175,12 +175,12 @@ def test_it_is_shown_as_a_fault_of_no_gpu() -> None:
 def test_fatal_ones_count_once_whatever_their_link(kind: str, found: object) -> None:
     sxids = SxidCounts()
     for link, time in (("30", 5.0), ("31", 9.0), ("30", 7.0)):
-        sxids = counted(sxids, Sxid("2", "0000:c1:00.0", "20034", kind, link), time)
+        sxids = count_sxid(sxids, Sxid("2", "0000:c1:00.0", "20034", kind, link), time)
 
-    assert fatal(sxids) == found
+    assert last_fatal(sxids) == found
 
 
 def test_times_move_with_a_clock_that_is_set() -> None:
     kind = Sxid("2", "0000:c1:00.0", "20034", "fatal", "")
 
-    assert moved(counted(SxidCounts(), kind, 9.0), -4.0) == SxidCounts({kind: (1, 5.0)})
+    assert shift_sxids(count_sxid(SxidCounts(), kind, 9.0), -4.0) == SxidCounts({kind: (1, 5.0)})

@@ -28,7 +28,7 @@ def observe(watch: FaultTracker, second: float, gpu: ObservedGpu = HEALTHY) -> N
 
 
 def saved(folder: Path) -> FaultState:
-    return state_file.read(folder / NAME).state
+    return state_file.read_state(folder / NAME).state
 
 
 def save(watch: FaultTracker) -> None:
@@ -37,11 +37,11 @@ def save(watch: FaultTracker) -> None:
 
 def test_next_look_is_due_five_seconds_after_the_last() -> None:
     watch = FaultTracker(FaultWatchConfig())
-    assert watch.due(0.0)
+    assert watch.is_due(0.0)
 
     observe(watch, 100.0)
 
-    assert [watch.due(second) for second in (100.0, 104.9, 105.0)] == [False, False, True]
+    assert [watch.is_due(second) for second in (100.0, 104.9, 105.0)] == [False, False, True]
 
 
 def test_files_of_the_site_are_read_once_a_minute() -> None:
@@ -86,7 +86,7 @@ def test_what_must_not_be_lost_is_saved_at_once_and_marks_are_not(
 
 
 def test_acknowledgement_and_restart_of_the_node_are_saved_at_once(tmp_path: Path) -> None:
-    state_file.write(tmp_path / NAME, FaultState("a", {"GPU-0": GpuRecord(0, "S", "0000:00:00.0", 18)}))
+    state_file.write_state(tmp_path / NAME, FaultState("a", {"GPU-0": GpuRecord(0, "S", "0000:00:00.0", 18)}))
     watch = FaultTracker(FaultWatchConfig(tmp_path, boot="b"))
 
     observe(watch, 0.0)
@@ -137,7 +137,7 @@ def test_saver_writes_what_it_is_offered_and_ends_with_what_it_is_stopped_with(
     thread = threading.Thread(target=saver.run, daemon=True)
     thread.start()
     if not stop_first:
-        saver.offer(FaultState("offered"), 0.0, urgent=False)
+        saver.offer_state(FaultState("offered"), 0.0, urgent=False)
         both.wait()
         saver.stop(FaultState("last"))
     thread.join(30)
@@ -295,7 +295,7 @@ def test_acknowledgements_in_anything_but_a_file_of_their_own_are_not_read(
     plant(tmp_path / acknowledgements.NAME)
 
     with pytest.raises(StateError, match=f"acknowledged.jsonl: {complaint}"):
-        acknowledgements.read(tmp_path)
+        acknowledgements.read_acknowledgements(tmp_path)
 
 
 def test_complaint_about_the_file_names_it_and_says_what_is_wrong(tmp_path: Path) -> None:

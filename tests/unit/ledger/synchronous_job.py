@@ -11,7 +11,7 @@ from exporter.core.clock import UnixTime
 from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
-from exporter.ledger.ledger import advance
+from exporter.ledger.ledger import advance_ledger
 from exporter.ledger.states import STATES
 from exporter.ledger.states.state import Signals
 
@@ -164,7 +164,7 @@ def play(  # noqa: PLR0913 - each is one fact of the job
         clock += span
         hosts = {JOB: HostSignals(processes=processes, launchers=launchers)}
         current = LedgerInput(time=UnixTime(clock), seconds=span, readings=tuple(readings), hosts=hosts)
-        ledger = advance(ledger, current)
+        ledger = advance_ledger(ledger, current)
         each(ledger)
         before = ledger if clock < WARM_UP or not counted else before
     return _found(before, ledger, counted, truth)

@@ -11,7 +11,7 @@ import pytest
 from exporter.attribution.owner import Owner, Target
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
-from exporter.ledger.ledger import advance
+from exporter.ledger.ledger import advance_ledger
 from exporter.ledger.states import LOST, STATES
 from exporter.ledger.states.state import Signals
 from tests.unit.ledger.test_signatures import AMPERE, CALM, HOPPER, idle
@@ -54,7 +54,7 @@ def run(  # noqa: PLR0913 - each is one fact of the workload
             )
             for index, signals in enumerate(gpus)
         )
-        ledger = advance(
+        ledger = advance_ledger(
             ledger,
             LedgerInput(
                 time=0.0,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from exporter.attribution.owner import Owner, Target
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
-from exporter.ledger.ledger import advance, prune
+from exporter.ledger.ledger import advance_ledger, drop_stale
 from exporter.ledger.states import OF_BUSY_TIME
 from exporter.ledger.states.state import Signals
 from tests.depth import examples
@@ -116,7 +116,7 @@ def cycles(draw: st.DrawFn) -> LedgerInput:
 def run(steps: list[LedgerInput]) -> list[Ledger]:
     ledgers = [Ledger()]
     for step in steps:
-        ledgers.append(advance(ledgers[-1], step))
+        ledgers.append(advance_ledger(ledgers[-1], step))
     return ledgers
 
 
@@ -193,7 +193,7 @@ def no_total_decreases(before: Ledger, after: Ledger) -> None:
 @examples(20)
 def test_busy_time_of_a_target_is_what_the_driver_says(step: LedgerInput) -> None:
     busy_states = [state for state, _ in OF_BUSY_TIME]
-    entries = advance(Ledger(), step).targets
+    entries = advance_ledger(Ledger(), step).targets
 
     for reading in step.readings:
         is_parent = any(each.target.parent_uuid == reading.target.uuid for each in step.readings)
@@ -208,7 +208,7 @@ def test_busy_time_of_a_target_is_what_the_driver_says(step: LedgerInput) -> Non
 def test_pruning_keeps_what_was_seen_lately_and_nothing_else(steps: list[LedgerInput], retention: float) -> None:
     last = run(steps)[-1]
 
-    kept = prune(last, retention)
+    kept = drop_stale(last, retention)
 
     assert all(last.clock - entry.seen <= retention + NEAR for entry in kept.owners.values())
     assert all(

@@ -12,7 +12,7 @@ import pytest
 from exporter.attribution.owner import Target
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
-from exporter.ledger.ledger import advance
+from exporter.ledger.ledger import advance_ledger
 from exporter.ledger.states import BY_STATE
 from exporter.ledger.states.state import Signals
 from exporter.tools.report.advice import of_job
@@ -48,7 +48,7 @@ def _allocated(pids: tuple[int, ...] | None, signals: Signals | None = NOTHING) 
     allocations = () if pids is None else (Allocation(JOB, 1.0, pids),)
     ledger, reading = Ledger(), Reading(Target("GPU-0", 0, ""), signals, allocations)
     for _ in range(100):
-        ledger = advance(ledger, LedgerInput(time=0.0, seconds=1.0, readings=(reading,)))
+        ledger = advance_ledger(ledger, LedgerInput(time=0.0, seconds=1.0, readings=(reading,)))
     return shares(ledger)
 
 

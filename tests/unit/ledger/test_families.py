@@ -8,8 +8,8 @@ from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner, Target
 from exporter.core.families import Sample
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES
-from exporter.ledger.ledger import advance
-from exporter.ledger.states import SPLITS, STATES, diagnosable
+from exporter.ledger.ledger import advance_ledger
+from exporter.ledger.states import SPLITS, STATES, diagnosable_splits
 from exporter.ledger.states.state import Signals
 
 OWNER = Owner(workload="slurm:1", kind="slurm", slurm_job="1")
@@ -22,7 +22,7 @@ def ledger(seconds: float, *readings: Reading, start: float | None = None) -> Le
     first = LedgerInput(time=100.0, seconds=0.0, readings=readings, host_signals_known=frozenset({"io_pressure"}))
     starts = {} if start is None else {OWNER: start}
     second = LedgerInput(time=100.0 + seconds, seconds=seconds, readings=readings, starts=starts)
-    return advance(advance(Ledger(), first), second)
+    return advance_ledger(advance_ledger(Ledger(), first), second)
 
 
 def allocated(target: Target, busy: float, **rest: float) -> Reading:
@@ -68,7 +68,7 @@ def test_used_time_reconciles_with_the_busy_time() -> None:
     found = ledger(100.0, shared, Reading(Target("GPU-c", 5, ""), Signals(busy=0.25)))
     first, second = LedgerInput(time=0.0, seconds=1.0, readings=(shared,)), ledger(1.0, shared)
 
-    used = samples("gpu_workload_busy_gpu_seconds_total", advance(second, first))
+    used = samples("gpu_workload_busy_gpu_seconds_total", advance_ledger(second, first))
     by_workload = {labels[2]: round(value, 6) for labels, value in used.items() if labels[0] == "3"}
     assert by_workload == {"": 0.0, **{f"slurm:{number}": 1.76 if number == 3 else 0.0 for number in range(10)}}
     rest = samples("gpu_workload_busy_gpu_seconds_total", ledger(2.0, Reading(GPU, Signals(busy=0.25))))
@@ -134,7 +134,7 @@ def test_gpu_that_never_answered_tells_nothing() -> None:
 
 
 def test_nothing_is_told_where_busy_is_not() -> None:
-    assert not any(diagnosable(Signals(sm_active=0.5), ("io_pressure",)).values())
+    assert not any(diagnosable_splits(Signals(sm_active=0.5), ("io_pressure",)).values())
 
 
 def test_empty_ledger_has_no_samples() -> None:

@@ -11,7 +11,7 @@ from exporter.attribution.owner import Target
 from exporter.core.clock import UnixTime
 from exporter.host.model import Rank
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
-from exporter.ledger.ledger import advance
+from exporter.ledger.ledger import advance_ledger
 from exporter.ledger.states.state import Signals
 from tests.unit.ledger.test_accusations import HOPPER, JOB, SPINS, SPINS_WITHOUT_GPM, run, shares, straggling
 from tests.unit.ledger.test_signatures import AMPERE, CALM
@@ -39,7 +39,7 @@ def hang(
             nccl={JOB: verdict} if verdict else {},
             ranks={JOB: (Rank(100, advances=advances),)},
         )
-        ledger = advance(ledger, current)
+        ledger = advance_ledger(ledger, current)
     return shares(ledger, 0, started if before else None)
 
 

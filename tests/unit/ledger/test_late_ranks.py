@@ -11,7 +11,7 @@ from exporter.attribution.owner import Owner, Target
 from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
-from exporter.ledger.ledger import advance
+from exporter.ledger.ledger import advance_ledger
 from exporter.ledger.states import INDEX
 from tests.unit.ledger.test_accusations import JOB, NOTHING, RECEIVES, SLEEPS, run, shares, straggling
 from tests.unit.ledger.test_signatures import CALM, HOPPER
@@ -85,7 +85,9 @@ def test_who_shares_a_gpu_with_a_rank_waits_for_none_of_its_peers() -> None:
             Reading(Target("GPU-1", 1, ""), signals, (Allocation(JOB, 0.5, (101,)), Allocation(other, 0.5, (200,)))),
             Reading(Target("GPU-2", 2, ""), signals, (Allocation(other, 1.0, (201,)),)),
         )
-        ledger = advance(ledger, LedgerInput(time=0.0, seconds=1.0, interval=1.0, readings=readings, hosts=hosts))
+        ledger = advance_ledger(
+            ledger, LedgerInput(time=0.0, seconds=1.0, interval=1.0, readings=readings, hosts=hosts)
+        )
     waited = {owner: account.seconds[INDEX["wait_peer"]] for owner, account in ledger.owners.items()}
 
     assert waited == {JOB: pytest.approx(50), other: 0.0}

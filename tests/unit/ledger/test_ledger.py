@@ -8,7 +8,7 @@ from exporter.attribution.owner import Owner, Target
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import ZERO, Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.history import next_clocks
-from exporter.ledger.ledger import advance, prune
+from exporter.ledger.ledger import advance_ledger, drop_stale
 from exporter.ledger.states import STATES
 from exporter.ledger.states.state import ClockHistory, Signals
 
@@ -21,7 +21,7 @@ def instance(number: int, share: float) -> Target:
 
 
 def book(*readings: Reading, seconds: float = 1.0, ledger: Ledger | None = None, **rest: object) -> Ledger:
-    return advance(ledger or Ledger(), LedgerInput(time=1000.0, seconds=seconds, readings=readings, **rest))  # type: ignore[arg-type]
+    return advance_ledger(ledger or Ledger(), LedgerInput(time=1000.0, seconds=seconds, readings=readings, **rest))  # type: ignore[arg-type]
 
 
 def lately(*targets: Target) -> Ledger:
@@ -160,7 +160,7 @@ def first_kernel(start: float, cycles: tuple[tuple[float, float], ...]) -> float
     ledger = Ledger()
     for time, busy in cycles:
         reading = Reading(GPU, Signals(busy=busy), (Allocation(ALICE, 1.0, (1,)),))
-        ledger = advance(ledger, LedgerInput(time=time, seconds=1.0, readings=(reading,), starts={ALICE: start}))
+        ledger = advance_ledger(ledger, LedgerInput(time=time, seconds=1.0, readings=(reading,), starts={ALICE: start}))
     return ledger.owners[ALICE].first_kernel_seconds
 
 
@@ -184,8 +184,8 @@ def test_owner_that_left_is_kept_for_the_retention_and_then_dropped() -> None:
     for _ in range(10):
         ledger = book(Reading(GPU, Signals(busy=0.0)), ledger=ledger)
 
-    assert states(prune(ledger, 10.0).owners[ALICE].seconds) == {"computing": 1.0}
-    assert ALICE not in prune(ledger, 9.5).owners
+    assert states(drop_stale(ledger, 10.0).owners[ALICE].seconds) == {"computing": 1.0}
+    assert ALICE not in drop_stale(ledger, 9.5).owners
 
 
 def test_waiting_gpu_is_judged_by_its_own_processes() -> None:

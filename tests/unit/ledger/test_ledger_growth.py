@@ -10,7 +10,7 @@ from exporter.attribution.owner import NOBODY, Owner, Target
 from exporter.core.clock import UnixTime
 from exporter.core.units import Fraction
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
-from exporter.ledger.ledger import advance, prune
+from exporter.ledger.ledger import advance_ledger, drop_stale
 from exporter.ledger.states.state import Signals
 from tests.growth import grown
 
@@ -46,6 +46,6 @@ def test_ledger_does_not_grow_with_what_is_gone(generation: Callable[[int], tupl
 
     def next_round(number: int) -> None:
         current = LedgerInput(time=UnixTime(float(number)), seconds=1.0, readings=generation(number))
-        kept[0] = prune(advance(kept[0], current), 3.0)
+        kept[0] = drop_stale(advance_ledger(kept[0], current), 3.0)
 
     assert grown(kept, next_round) == {}

@@ -9,7 +9,7 @@ from exporter.core.clock import UnixTime
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.hangs import Spin, spin_of
-from exporter.ledger.ledger import advance
+from exporter.ledger.ledger import advance_ledger
 from exporter.ledger.states import DEFAULTS, STATES
 from exporter.ledger.states.state import RankActivity, Signals
 from tests.unit.ledger.synchronous_job import JOB
@@ -48,7 +48,9 @@ def test_rank_that_waits_is_told_from_the_late_one_by_measured_activity(percent:
     )
     ledger, begin = Ledger(), Ledger()
     for cycle in range(180):
-        ledger = advance(ledger, LedgerInput(time=UnixTime(cycle), seconds=1.0, readings=readings, hosts={JOB: host}))
+        ledger = advance_ledger(
+            ledger, LedgerInput(time=UnixTime(cycle), seconds=1.0, readings=readings, hosts={JOB: host})
+        )
         begin = ledger if cycle < 60 else begin
 
     named = STATES.index("wait_collective")

@@ -10,7 +10,7 @@ from exporter.attribution.owner import Owner, Target
 from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
-from exporter.ledger.ledger import advance
+from exporter.ledger.ledger import advance_ledger
 from exporter.ledger.states import STATES
 from tests.unit.ledger.test_accusations import JOB, NOTHING, RECEIVES, SLEEPS, SPINS, run, shares, straggling
 from tests.unit.ledger.test_signatures import CALM, HOPPER, idle
@@ -171,7 +171,7 @@ def test_gpu_without_a_process_that_the_others_never_needed_is_not_who_they_hang
             for gpu, (each, pids) in enumerate([(signals, (100,)), (signals, (101,)), (NOTHING, ())])
         )
         for _ in range(seconds):
-            ledger = advance(ledger, LedgerInput(time=0.0, seconds=1.0, readings=readings, hosts={JOB: CALM}))
+            ledger = advance_ledger(ledger, LedgerInput(time=0.0, seconds=1.0, readings=readings, hosts={JOB: CALM}))
 
     assert straggling(ledger)["GPU-2"] == pytest.approx(named, abs=5)
 
@@ -214,7 +214,7 @@ def test_who_only_sits_on_the_gpu_hides_no_hang(utilization: tuple[float | None,
             )
             for gpu in range(4)
         )
-        found = advance(found, LedgerInput(time=0.0, seconds=1.0, readings=readings, hosts={JOB: CALM}))
+        found = advance_ledger(found, LedgerInput(time=0.0, seconds=1.0, readings=readings, hosts={JOB: CALM}))
 
     assert all(shares(found, gpu)["wait_collective"] >= 0.9 for gpu in range(4))
 
@@ -251,7 +251,11 @@ def test_thread_that_waits_for_the_gpu_a_neighbour_uses_is_not_short_of_cpu(
     reading = Reading(Target("GPU-0", 0, ""), idle(0.1 + neighbour), allocated)
     full = ProcessSignals(1.0, 0.0, receiving=0.0, polling=False)
     hosts = {JOB: replace(host, processes={100: full}), other: CALM}
-    booked = advance(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts=hosts)).owners[JOB].seconds
+    booked = (
+        advance_ledger(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts=hosts))
+        .owners[JOB]
+        .seconds
+    )
     found = {state: seconds for state, seconds in zip(STATES, booked, strict=True) if seconds}
 
     assert {**states, "computing": 0.1} == pytest.approx(found)

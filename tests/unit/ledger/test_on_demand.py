@@ -10,7 +10,7 @@ from exporter.attribution.owner import Owner, Target
 from exporter.core.units import Fraction
 from exporter.host.model import ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
-from exporter.ledger.ledger import advance
+from exporter.ledger.ledger import advance_ledger
 from exporter.ledger.states import STATES
 from tests.unit.ledger.test_accusations import JOB, NOTHING, SLEEPS, SPINS, run, shares, straggling
 from tests.unit.ledger.test_signatures import CALM, HOPPER, idle
@@ -60,7 +60,7 @@ def test_service_that_spins_for_its_turn_on_a_shared_gpu_does_not_lack_requests(
             hosts={SERVER: replace(CALM, processes={100: process}), JOB: CALM},
             work={SERVER: "service"},
         )
-        before, ledger = ledger, advance(ledger, step)
+        before, ledger = ledger, advance_ledger(ledger, step)
     seconds = {
         state: now - then
         for state, now, then in zip(STATES, ledger.owners[SERVER].seconds, before.owners[SERVER].seconds, strict=True)

@@ -10,7 +10,7 @@ from exporter.attribution.owner import Target
 from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
-from exporter.ledger.ledger import advance
+from exporter.ledger.ledger import advance_ledger
 from exporter.ledger.states.state import Evidence
 from tests.unit.ledger.test_accusations import JOB, run, shares
 from tests.unit.ledger.test_signatures import CALM, idle
@@ -45,7 +45,7 @@ def waits(*processes: ProcessSignals, host: HostSignals = CALM) -> str:
     seen = dict(enumerate(processes, 100))
     reading = Reading(Target("GPU-0", 0, ""), idle(0.3), (Allocation(JOB, 1.0, tuple(seen)),))
     hosts = {JOB: replace(host, processes={**seen, OF_OTHERS: BLOCKED})}
-    states = shares(advance(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts=hosts)))
+    states = shares(advance_ledger(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts=hosts)))
     (found,) = states.keys() - {"computing"}
     assert states[found] == pytest.approx(0.7)
     return found
@@ -100,7 +100,7 @@ def test_a_polling_process_hides_none_that_works_beside_it(works: float, first: 
     hosts = {JOB: replace(CALM, processes=dict(enumerate(both, 100)))}
     ledger = Ledger()
     for _ in range(100):
-        ledger = advance(ledger, LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts=hosts))
+        ledger = advance_ledger(ledger, LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts=hosts))
 
     assert shares(ledger) == {"wait_cpu": pytest.approx(1.0)}
 
@@ -108,7 +108,7 @@ def test_a_polling_process_hides_none_that_works_beside_it(works: float, first: 
 def test_what_is_known_of_the_owner_alone_stands_in_where_no_process_was_looked_at() -> None:
     reading = Reading(Target("GPU-0", 0, ""), idle(0.3), (Allocation(JOB, 1.0, (7,)),))
     blocked = replace(CALM, blocked_threads=1.0, processes={OF_OTHERS: SLEEPS})
-    found = advance(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts={JOB: blocked}))
+    found = advance_ledger(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts={JOB: blocked}))
 
     assert shares(found)["wait_storage"] == pytest.approx(0.7)
 
@@ -127,9 +127,9 @@ def test_gpu_that_misses_a_cycle_can_be_diagnosed_as_before() -> None:
     read, missed = (
         (Reading(Target("GPU-0", 0, ""), signals, (Allocation(JOB, 1.0, (7,)),)),) for signals in (idle(0.3), None)
     )
-    first = advance(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=missed))
-    second = advance(first, LedgerInput(time=1.0, seconds=1.0, readings=read))
-    third = advance(second, LedgerInput(time=2.0, seconds=1.0, readings=missed))
+    first = advance_ledger(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=missed))
+    second = advance_ledger(first, LedgerInput(time=1.0, seconds=1.0, readings=read))
+    third = advance_ledger(second, LedgerInput(time=2.0, seconds=1.0, readings=missed))
 
     assert [each.targets["GPU-0"].signals for each in (first, second, third)] == [None, idle(0.3), idle(0.3)]
 

@@ -11,7 +11,7 @@ import pytest
 from coloraide import Color
 
 from exporter.ledger import palette
-from exporter.ledger.palette import STYLES, stacked, style_of
+from exporter.ledger.palette import STYLES, stack_order, style_of
 from exporter.ledger.states import BUSY, STATES, TABLE
 
 VERDICTS = {name: getattr(palette, name) for name in ("GOOD", "WATCH", "WARN", "BAD", "INFO", "NONE")}
@@ -110,7 +110,7 @@ def test_words_fit_into_a_cell() -> None:
 
 
 def test_a_stack_begins_with_busy_and_ends_with_free_and_unobserved() -> None:
-    order = stacked(STATES)
+    order = stack_order(STATES)
 
     assert order[0] == "computing"
     assert order[-2:] == ["free", "unobserved"]

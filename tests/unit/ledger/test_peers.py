@@ -10,7 +10,7 @@ from exporter.attribution.owner import Owner, Target
 from exporter.host.model import ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.history import was_blocked
-from exporter.ledger.ledger import advance
+from exporter.ledger.ledger import advance_ledger
 from exporter.ledger.states.state import UsageHistory
 from tests.unit.ledger.test_accusations import JOB, SPINS, run, shares, straggling
 from tests.unit.ledger.test_signatures import CALM, HOPPER, idle
@@ -115,7 +115,7 @@ def test_half_of_a_gpu_computes_as_much_as_it_is_used_of_its_half() -> None:
     )
     ledger = Ledger()
     for _ in range(20):
-        ledger = advance(ledger, LedgerInput(time=0.0, seconds=1.0, readings=parts, hosts={JOB: CALM}))
+        ledger = advance_ledger(ledger, LedgerInput(time=0.0, seconds=1.0, readings=parts, hosts={JOB: CALM}))
 
     assert "wait_peer" not in shares(ledger, 0)
 

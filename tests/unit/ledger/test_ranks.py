@@ -12,8 +12,8 @@ from exporter.attribution.owner import Target
 from exporter.core.clock import UnixTime
 from exporter.core.units import Fraction
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, OwnerEntry, Reading
-from exporter.ledger.hangs import suspects
-from exporter.ledger.ledger import advance
+from exporter.ledger.hangs import find_suspects
+from exporter.ledger.ledger import advance_ledger
 from exporter.ledger.peers import peers_of
 from exporter.ledger.ranks import compare_ranks
 from exporter.ledger.states import DEFAULTS, STATES
@@ -163,7 +163,7 @@ def test_job_whose_ranks_wait_in_each_step_does_not_hang() -> None:
     play(late_steps(8, 1.0, 0.75, rng), 8, rng, seconds=150, each=ledgers.append)
 
     assert len(ledgers) > 120
-    assert not any(suspects(ledger, readings) for ledger in ledgers)
+    assert not any(find_suspects(ledger, readings) for ledger in ledgers)
 
 
 def test_cycle_of_no_length_changes_nothing() -> None:
@@ -174,7 +174,7 @@ def test_cycle_of_no_length_changes_nothing() -> None:
         Reading(entry.target, signals, (Allocation(JOB, pids=(100 + entry.target.index,)),))
         for entry in found.ledger.targets.values()
     )
-    after = advance(found.ledger, LedgerInput(time=UnixTime(0.0), seconds=0.0, readings=readings))
+    after = advance_ledger(found.ledger, LedgerInput(time=UnixTime(0.0), seconds=0.0, readings=readings))
 
     assert after.owners[JOB].seconds == found.ledger.owners[JOB].seconds
 
@@ -187,7 +187,7 @@ def test_gpu_with_instances_and_its_instances_are_no_ranks() -> None:
     current = LedgerInput(time=UnixTime(0.0), seconds=1.0, readings=readings)
 
     assert compare_ranks({}, current, peers_of(readings, {}), DEFAULTS) == {}
-    assert advance(Ledger(), current).owners[JOB].past.keys() == {"MIG-0", "MIG-1"}
+    assert advance_ledger(Ledger(), current).owners[JOB].past.keys() == {"MIG-0", "MIG-1"}
 
 
 @pytest.mark.parametrize(("peer", "waits"), [(None, False), (10.0, False), (3500.0, True), (7200.0, True)])
@@ -225,7 +225,7 @@ def test_units_that_are_active_while_no_kernel_runs_are_no_witness() -> None:
     ledger = Ledger()
     for cycle in range(60):
         now = UnixTime(1000.0 + cycle)
-        ledger = advance(ledger, LedgerInput(time=now, seconds=1.0, readings=readings), DEFAULTS)
+        ledger = advance_ledger(ledger, LedgerInput(time=now, seconds=1.0, readings=readings), DEFAULTS)
 
     states = dict(zip(STATES, ledger.owners[JOB].seconds, strict=True))
 

@@ -10,8 +10,8 @@ import pytest
 from exporter.attribution.owner import Owner, Target
 from exporter.host.model import HostSignals, Rank
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
-from exporter.ledger.ledger import advance
-from exporter.ledger.states import STATES, diagnosable
+from exporter.ledger.ledger import advance_ledger
+from exporter.ledger.states import STATES, diagnosable_splits
 from exporter.ledger.states.state import Signals
 
 JOB = Owner(workload="slurm:7", kind="slurm", slurm_job="7")
@@ -30,7 +30,7 @@ def run(
             for target, share in zip(GPUS, busy, strict=False)
         )
         current = LedgerInput(time=0.0, seconds=1.0, readings=readings, hosts={JOB: host}, ranks={JOB: ranks})
-        ledger = advance(ledger, current)
+        ledger = advance_ledger(ledger, current)
     entry = ledger.owners[JOB]
     seconds = {state: each for state, each in zip(STATES, entry.seconds, strict=True) if each and state != "computing"}
     return seconds, {uuid: round(past.straggling_seconds, 3) for uuid, past in entry.past.items()}
@@ -133,5 +133,5 @@ def test_ranks_that_need_about_the_same_have_no_straggler() -> None:
 def test_states_that_only_a_program_can_tell_are_not_promised_where_none_can_report() -> None:
     signals = Signals(busy=0.5)
 
-    assert not diagnosable(signals, ())["wait_data"]
-    assert diagnosable(replace(signals), ("reported_phases",))["wait_evaluation"]
+    assert not diagnosable_splits(signals, ())["wait_data"]
+    assert diagnosable_splits(replace(signals), ("reported_phases",))["wait_evaluation"]

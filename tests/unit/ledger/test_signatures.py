@@ -15,8 +15,8 @@ import pytest
 from exporter.attribution.owner import Owner, Target
 from exporter.host.model import HostSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
-from exporter.ledger.ledger import advance
-from exporter.ledger.states import STATES, diagnosable
+from exporter.ledger.ledger import advance_ledger
+from exporter.ledger.states import STATES, diagnosable_splits
 from exporter.ledger.states.state import Signals
 
 OWNER = Owner(workload="slurm:7", kind="slurm", slurm_job="7")
@@ -84,7 +84,9 @@ def run(moments: Iterable[tuple[Moment, ...]]) -> dict[str, float]:
             Reading(target, signals, (Allocation(OWNER, 1.0, (target.index + 100,)),))
             for target, (signals, _) in zip(GPUS, shaken, strict=False)
         )
-        ledger = advance(ledger, LedgerInput(time=0.0, seconds=1.0, readings=readings, hosts={OWNER: shaken[0][1]}))
+        ledger = advance_ledger(
+            ledger, LedgerInput(time=0.0, seconds=1.0, readings=readings, hosts={OWNER: shaken[0][1]})
+        )
     return dict(zip(STATES, ledger.owners[OWNER].seconds, strict=True))
 
 
@@ -213,8 +215,8 @@ def test_memory_bound_work_without_gpm_is_busy_and_the_split_says_it_cannot_tell
     seconds = run([((replace(AMPERE, memory_activity=1.0, power_of_limit=0.6), CALM),)] * CYCLES)
 
     assert seconds["computing"] >= 0.95 * CYCLES
-    assert not diagnosable(AMPERE, ())["memory_bound"]
-    assert diagnosable(HOPPER, ())["memory_bound"]
+    assert not diagnosable_splits(AMPERE, ())["memory_bound"]
+    assert diagnosable_splits(HOPPER, ())["memory_bound"]
 
 
 def test_power_cap_at_full_load_is_no_loss() -> None:

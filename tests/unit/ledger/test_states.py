@@ -10,7 +10,17 @@ import pytest
 from exporter.core.units import BytesPerSecond
 from exporter.host.model import ProcessSignals
 from exporter.ledger import states
-from exporter.ledger.states import BUSY, BY_STATE, DEFAULTS, LOST, POSSIBLY_LOST, STATES, TABLE, THRESHOLDS, limits
+from exporter.ledger.states import (
+    BUSY,
+    BY_STATE,
+    DEFAULTS,
+    LOST,
+    POSSIBLY_LOST,
+    STATES,
+    TABLE,
+    THRESHOLDS,
+    resolve_limits,
+)
 from exporter.ledger.states.host_waits import WAIT_COVER
 from exporter.ledger.states.idle import unused_claim
 from exporter.ledger.states.state import Evidence, Signals, Threshold, UsageHistory
@@ -42,13 +52,13 @@ def test_every_threshold_of_the_rules_is_in_a_row() -> None:
 
 
 def test_limits_take_given_values_and_keep_defaults() -> None:
-    assert limits({"wait-cover": 0.3}) == {**DEFAULTS, WAIT_COVER: 0.3}
+    assert resolve_limits({"wait-cover": 0.3}) == {**DEFAULTS, WAIT_COVER: 0.3}
 
 
 @pytest.mark.parametrize(("name", "value"), [("hot-thread", 1.1), ("wait-cover", -0.1), ("gap-intervals", -1.0)])
 def test_threshold_out_of_range_is_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=name):
-        limits({name: value})
+        resolve_limits({name: value})
 
 
 @pytest.mark.parametrize(("quiet_seconds", "unused"), [(599.0, 0.0), (600.0, 1.0)])

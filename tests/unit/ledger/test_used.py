@@ -6,7 +6,7 @@ import pytest
 
 from exporter.attribution.owner import Owner, Target
 from exporter.ledger.account import Allocation, Counted, Ledger, LedgerInput, Reading
-from exporter.ledger.ledger import advance
+from exporter.ledger.ledger import advance_ledger
 from exporter.ledger.states.state import Signals
 
 ALICE, BOB = Owner(workload="a/alice", kind="pod"), Owner(workload="b/bob", kind="pod")
@@ -20,7 +20,7 @@ def shared(alice: float, bob: float, counted: Counted | None = None) -> Reading:
 
 
 def passed(ledger: Ledger, reading: Reading, seconds: float = 1.0) -> Ledger:
-    return advance(ledger, LedgerInput(time=1000.0, seconds=seconds, readings=(reading,)))  # type: ignore[arg-type]
+    return advance_ledger(ledger, LedgerInput(time=1000.0, seconds=seconds, readings=(reading,)))  # type: ignore[arg-type]
 
 
 def used(ledger: Ledger) -> tuple[float, float, float]:

@@ -15,7 +15,7 @@ from exporter.core.families import Values
 from exporter.core.units import Fraction
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES
-from exporter.ledger.ledger import advance, prune
+from exporter.ledger.ledger import advance_ledger, drop_stale
 from exporter.ledger.states import OF_BUSY_TIME, STATES
 from exporter.ledger.states.state import Signals
 from tests.depth import examples
@@ -71,7 +71,7 @@ def series(ledger: Ledger, family: str) -> Mapping[Values, float]:
 def run(cycles: Sequence[LedgerInput]) -> list[Ledger]:
     ledgers = [Ledger()]
     for each in cycles:
-        ledgers.append(prune(advance(ledgers[-1], each), RETENTION_SECONDS))
+        ledgers.append(drop_stale(advance_ledger(ledgers[-1], each), RETENTION_SECONDS))
     return ledgers
 
 

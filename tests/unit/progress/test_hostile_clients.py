@@ -68,7 +68,7 @@ class Node:
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
-    monkeypatch.setattr("exporter.progress.socket_source._WAIT", 0.01)
+    monkeypatch.setattr("exporter.progress.socket_source._WAIT_SECONDS", 0.01)
     made = Node(tmp_path / "progress.sock")
     yield made
     made.server.close()

@@ -17,7 +17,7 @@ from tests.stack import poll
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket_source, "_WAIT", 0.01)
+    monkeypatch.setattr(socket_source, "_WAIT_SECONDS", 0.01)
 
 
 def running(path: Path) -> tuple[SocketSource, Callable[[], None]]:

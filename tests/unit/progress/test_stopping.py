@@ -24,7 +24,7 @@ def ends(source: FolderSource | SocketSource, waiting: threading.Event) -> bool:
 
 
 def test_folder_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_source, "EVERY", 1e6)
+    monkeypatch.setattr(folder_source, "LIST_SECONDS", 1e6)
     source, looked = FolderSource(tmp_path, Reporters()), threading.Event()
     monkeypatch.setattr(source, "read_changed", looked.set)
 
@@ -32,7 +32,7 @@ def test_folder_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_pause_after_a_full_batch_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket_source, "_PAUSE", 1e6)
+    monkeypatch.setattr(socket_source, "_PAUSE_SECONDS", 1e6)
     source, read = SocketSource(tmp_path / "progress.sock", Reporters()), threading.Event()
 
     def full(_server: socket.socket) -> int:

@@ -60,7 +60,7 @@ def test_check_of_an_exporter_that_drips_ends_at_its_deadline() -> None:
 
 
 def test_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "LARGEST", 1 << 20)
+    monkeypatch.setattr(client, "MAX_ANSWER_BYTES", 1 << 20)
     monkeypatch.setattr(exporter_page, "_MAX_PAGE_BYTES", 1 << 20)
     endless = saying(b"", b" " * (2 << 20))
     with api(endless) as url:

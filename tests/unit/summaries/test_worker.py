@@ -18,7 +18,7 @@ from exporter.tools.report.options import SummariesConfig
 from exporter.tools.report.summaries.jobstats import CommentError
 from exporter.tools.report.summaries.store import MADE, NO_DATA, NO_GPUS, WAITING, Store
 from exporter.tools.report.summaries.worker import Outcome, Services, Worker
-from exporter.tools.report.summary import MARGIN
+from exporter.tools.report.summary import MARGIN_SECONDS
 from tests.unit.summaries.reports import JOB, report
 
 START = 1_000_000.0
@@ -121,7 +121,7 @@ def test_report_is_of_the_job_with_some_minutes_around_it(site: Site) -> None:
     site.ends("11")
     site.round(after=7200.0)
 
-    assert site.spans == [(60.0 + 2 * MARGIN, START + MARGIN)]
+    assert site.spans == [(60.0 + 2 * MARGIN_SECONDS, START + MARGIN_SECONDS)]
 
 
 def test_jobs_that_are_passed_over_are_counted(site: Site) -> None:

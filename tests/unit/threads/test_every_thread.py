@@ -182,7 +182,7 @@ def test_page_of_cycles_that_hang_loses_its_gauges_and_says_why(
     assert [line for line in page.splitlines() if line.startswith("gpu_up{") and not line.endswith(" 0.0")] == []
     assert len(energy) == sum(line.startswith("gpu_energy_joules_total{") for line in page.splitlines())
     assert process.keeping.unhealthy() == ""
-    monkeypatch.setattr("exporter.daemon.serve._HOPELESS", 0.0)
+    monkeypatch.setattr("exporter.daemon.serve._HOPELESS_SECONDS", 0.0)
     assert process.keeping.unhealthy().startswith("no cycle for ")
     release.set()
 

@@ -10,7 +10,7 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 
 from exporter import REPOSITORY
-from exporter.faults.rules import RULES, pages
+from exporter.faults.rules import RULES, runbooks_of
 from exporter.web import runbooks
 from exporter.web.app import App, RouteHandlers
 from exporter.web.config import WebConfig
@@ -103,7 +103,7 @@ def test_name_that_is_not_in_the_list_is_not_found(name: str) -> None:
 
 
 def test_status_page_links_to_runbooks_that_are_served() -> None:
-    for name in {page for rule in RULES for page in pages(rule.name)}:
+    for name in {page for rule in RULES for page in runbooks_of(rule.name)}:
         assert get(WebConfig().runbook_url.replace("{name}", name))[0] == "200 OK"
 
 

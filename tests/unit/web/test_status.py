@@ -15,7 +15,7 @@ from exporter.daemon.config import DaemonConfig
 from exporter.exposition.page import Renderer
 from exporter.faults.evaluate import Report, evaluate
 from exporter.faults.rule import Finding, Limits, Series, Verdict, from_blocks
-from exporter.faults.rules import RULES, pages
+from exporter.faults.rules import RULES, runbooks_of
 from exporter.ledger.palette import STYLES
 from exporter.sampling.families import families
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
@@ -157,7 +157,7 @@ def test_a_plot_has_a_gap_where_nothing_was_read() -> None:
 
 
 def test_every_rule_leads_to_a_runbook_that_exists() -> None:
-    named = {page for rule in RULES for page in pages(rule.name)}
+    named = {page for rule in RULES for page in runbooks_of(rule.name)}
     assert {page for page in named if not (ROOT / f"docs/runbooks/{page}.md").is_file()} == set()
 
 

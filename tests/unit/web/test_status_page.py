@@ -12,7 +12,7 @@ from exporter.attribution.owner import Owner, SourceHealth
 from exporter.core.clock import UnixTime
 from exporter.core.units import Bytes, Fraction
 from exporter.faults.evaluate import Report
-from exporter.faults.rule import Finding, Verdict, merged
+from exporter.faults.rule import Finding, Verdict, merge_findings
 from exporter.sampling.snapshot import CollectorStatus, GpuStatus, NodeStatus, Snapshot
 from exporter.web import status as status_page
 from exporter.web.history import GpuHistory
@@ -168,6 +168,6 @@ def test_finding_of_every_gpu_is_said_once() -> None:
         for gpu in range(8)
     ]
 
-    shown = [finding.summary for finding in merged([lost[0], replace(lost[1], reason="slow"), *lost[2:]])]
+    shown = [finding.summary for finding in merge_findings([lost[0], replace(lost[1], reason="slow"), *lost[2:]])]
 
     assert shown == ["GPUs 0, 2, 3, 4, 5, 6, 7: lost (XID 79)", "GPU 1: slow"]

@@ -15,7 +15,7 @@ import requests
 from exporter.tools.report.accounting.database import Cursor, Database
 
 _PATH = "/api/v1/allocations"
-_TIMEOUT = 10.0
+_TIMEOUT_SECONDS = 10.0
 _THREADS = 16
 _MAX_BYTES = 16 << 20
 
@@ -34,7 +34,7 @@ class NodeAccess:
     def ask(self, target: str, after: int) -> Mapping[str, Any]:
         auth = (self.user, self.password) if self.user else None
         answer = requests.get(
-            f"{target}{_PATH}", params={"after": after}, auth=auth, timeout=_TIMEOUT, verify=self.ca or True
+            f"{target}{_PATH}", params={"after": after}, auth=auth, timeout=_TIMEOUT_SECONDS, verify=self.ca or True
         )
         answer.raise_for_status()
         if len(answer.content) > _MAX_BYTES:

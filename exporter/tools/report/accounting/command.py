@@ -49,10 +49,10 @@ _QUEUE = Queue(lambda: float(unix_time()))
 _BUDGETS = Budgets()
 _REGISTRY.register(_QUEUE)
 _REGISTRY.register(_BUDGETS)
-_SHOW_EVERY = 120.0
+_SHOW_INTERVAL_SECONDS = 120.0
 """Seconds between two counts of the months and of the waiting jobs."""
-_CHECK_EVERY = 86400.0
-_SETTLED = 3600.0
+_CHECK_INTERVAL_SECONDS = 86400.0
+_SETTLED_SECONDS = 3600.0
 """Seconds after a job's end until it is compared: its nodes have been asked by then."""
 
 PAGE = Page(
@@ -150,17 +150,17 @@ def _collect(config: AccountingConfig, database: Database) -> int:
     if config.interval:
         _serve_metrics(*config.listen)
     failing: dict[str, str] = {}
-    checked, shown = float(unix_time()) - _CHECK_EVERY, 0.0
+    checked, shown = float(unix_time()) - _CHECK_INTERVAL_SECONDS, 0.0
     while True:
         now = float(unix_time())
         errors = dict(collect(database, tuple(expand(config.nodes)), access.ask, lambda: float(unix_time())))
         database.sum_hours()
         _UNREAD.set(len(errors))
         differences = 0
-        if now - checked >= _CHECK_EVERY or not config.interval:
+        if now - checked >= _CHECK_INTERVAL_SECONDS or not config.interval:
             differences, checked = _compare(config, database, checked, now), now
             database.forget(now - config.retention)
-        if now - shown >= _SHOW_EVERY:
+        if now - shown >= _SHOW_INTERVAL_SECONDS:
             shown = now
             errors |= _show_months(database, config, now) | _ask_queue(config.squeue)
         for source in errors.keys() - failing.keys():
@@ -207,7 +207,7 @@ def _compare(config: AccountingConfig, database: Database, since: float, now: fl
     if not config.sacct:
         return 0
     try:
-        ended = Sacct(config.sacct).ended(since - _SETTLED, now - _SETTLED)
+        ended = Sacct(config.sacct).ended(since - _SETTLED_SECONDS, now - _SETTLED_SECONDS)
     except SacctError as error:
         log.warning("not compared with the scheduler: %s", error)
         return 0

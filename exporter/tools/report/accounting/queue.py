@@ -19,7 +19,7 @@ from exporter.host.text import lines
 _FORMAT = "tres-alloc:|,tres-per-job:|,tres-per-node:|,NumNodes:|,SubmitTime:|,Reason:|"
 _COLUMNS = _FORMAT.count("|")
 _GPUS = re.compile(r"\bgpu(?:[:=][a-z_][^=:,]*)?[:=](\d+)", re.IGNORECASE)
-_TIMEOUT = 30.0
+_TIMEOUT_SECONDS = 30.0
 _FOR_ROOM = {"None", "Resources", "Priority", "ReqNodeNotAvail"}
 _LIMIT = re.compile("QOS|Assoc|Partition|MaxGRES|JobArrayTaskLimit|BeginTime|Licenses|Reservation")
 _REASONS = ("capacity", "limit", "other")
@@ -40,7 +40,7 @@ def waiting(command: str) -> list[WaitingJob]:
     """Ask squeue. Raises ProgramError."""
     environment = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
     asked = [command, "-h", "-a", "-r", "-t", "PD", "-O", _FORMAT]
-    return list(parse(lines(program.output(asked, _TIMEOUT, environment=environment))))
+    return list(parse(lines(program.output(asked, _TIMEOUT_SECONDS, environment=environment))))
 
 
 def parse(printed: Iterable[str]) -> Iterator[WaitingJob]:

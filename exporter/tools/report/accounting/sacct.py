@@ -18,7 +18,7 @@ _FIELDS = (
 """None that a user writes freely: a job's name could hold the separator, or a line of another job."""
 _SEPARATOR = "|"
 _ENDED = "CD,F,TO,CA,OOM,NF,PR,DL,BF"
-_TIMEOUT = 60.0
+_TIMEOUT_SECONDS = 60.0
 _UTC = "UTC0"
 """Time zone sacct is asked in: elsewhere an hour of autumn is there twice, and one of the two is not asked for."""
 _PARTS = ("gres/shard", "gres/mps")
@@ -89,7 +89,7 @@ class Sacct:
         command = [self._command, "-n", "-P", f"--delimiter={_SEPARATOR}", "-o", ",".join(_FIELDS), *what]
         environment = {**os.environ, "SLURM_TIME_FORMAT": "%s", "TZ": _UTC}
         try:
-            return program.output(command, _TIMEOUT, environment=environment)
+            return program.output(command, _TIMEOUT_SECONDS, environment=environment)
         except program.ProgramError as error:
             raise SacctError(str(error)) from None
 

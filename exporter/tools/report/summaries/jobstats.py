@@ -88,7 +88,7 @@ def _short_node(node: str) -> str:
 
 log = logging.getLogger(__name__)
 
-_TIMEOUT = 20.0
+_TIMEOUT_SECONDS = 20.0
 _OURS = re.compile("JS1:|GPU ", re.IGNORECASE)
 """Beginnings of our comments and those of jobstats. Any other comment is the site's."""
 
@@ -138,6 +138,6 @@ class Commenter:
 
     def _output(self, *command: str) -> str:
         try:
-            return program.output(command, _TIMEOUT)
+            return program.output(command, _TIMEOUT_SECONDS)
         except program.ProgramError as error:
             raise CommentError(str(error)) from None

@@ -32,7 +32,7 @@ from exporter.tools.report.options import SummariesConfig
 from exporter.tools.report.summaries import jobstats
 from exporter.tools.report.summaries.jobstats import CommentError
 from exporter.tools.report.summaries.store import MADE, NO_DATA, NO_GPUS, Store, Waiting
-from exporter.tools.report.summary import MARGIN, JobAccounts, Report, Summary, summary
+from exporter.tools.report.summary import MARGIN_SECONDS, JobAccounts, Report, Summary, summary
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ _TRIES_WITHOUT_DATA = 3
 _OF_ONE_JOB = (RefusedError, SlowError, SeveralError)
 """Errors that are raised also when one job is too large for Prometheus, as of weeks on hundreds of GPUs, or whose id
 another cluster there has too."""
-_LONGEST_LAG = 3600.0
+_MAX_LAG_SECONDS = 3600.0
 """Longest wait for slurmdbd to see the job's end: slurmctld has it in a queue, and sends it late."""
 _SCAN_EVERY = _SCAN_OVERLAP = 600.0
 _UNKNOWN_SPAN = 2 * 86400.0
@@ -178,16 +178,16 @@ class Worker:
 
     def _summarize_job(self, each: Waiting, job: AccountedJob | None, outcome: Outcome) -> None:
         now = self._clock()
-        if self._services.accounts is not None and not (job and job.end) and now - each.ended < _LONGEST_LAG:
+        if self._services.accounts is not None and not (job and job.end) and now - each.ended < _MAX_LAG_SECONDS:
             self._try_later(each, outcome)
             return
         if job is not None and not job.allocated_gpus:
             self._store.done(each.job, NO_GPUS, now)
             outcome.skipped += 1
             return
-        until = min(now, each.ended + MARGIN)
+        until = min(now, each.ended + MARGIN_SECONDS)
         # One that was requeued may have begun anew since: where it was before, slurmdbd does not say.
-        back = until - job.start + MARGIN if job and job.start and job.start < until else _UNKNOWN_SPAN
+        back = until - job.start + MARGIN_SECONDS if job and job.start and job.start < until else _UNKNOWN_SPAN
         self._note_attempt(each)
         report = self._reported(each.job, back, until)
         if report is None:
