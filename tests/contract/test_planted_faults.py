@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.planted.faults import FAULTS, Fault
+from tests.planted.fault import Fault
+from tests.planted.faults import FAULTS
 from tests.planted.run import planted
 
 TESTS = Path(__file__).resolve().parents[1]

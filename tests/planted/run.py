@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from importlib.util import cache_from_source
 from pathlib import Path
 
-from tests.planted.faults import FAULTS, Fault
+from tests.planted.fault import Fault
+from tests.planted.faults import FAULTS
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".cache/planted"

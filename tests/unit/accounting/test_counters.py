@@ -52,8 +52,8 @@ def test_counters_do_not_grow_with_owners_that_are_gone() -> None:
     def next_round(number: int) -> None:
         now = number * 1e6
         for each in range(5):
-            counters.add(owner(5 * number + each), Kind(), H100, Amount({"computing": 1.0}), now)
-        counters.prune(now)
+            counters.add_amount(owner(5 * number + each), Kind(), H100, Amount({"computing": 1.0}), now)
+        counters.forget_owners(now)
 
     assert grown(counters, next_round) == {}
 

@@ -209,7 +209,7 @@ def test_late_answer_has_samples_of_the_time_until_it_came() -> None:
     reading: Utilization | None = None
     for began, answered, seconds in ((1.0, 1.0, 0.0), (2.0, 5.0, 1.0), (6.0, 6.0, 4.0), (7.0, 7.0, 1.0)):
         now[0] = answered
-        reading = read(device, reading, Tick(UnixTime(began), seconds, lambda late=answered - began: late))
+        reading = read_utilization(device, reading, Tick(UnixTime(began), seconds, lambda late=answered - began: late))
         assert reading.busy
         assert reading.busy.total == pytest.approx(0.5 * (answered - 1.0))
         assert reading.busy.lost == 0.0
