@@ -55,8 +55,8 @@ class FailureLog:
         reason = reason_of(error)
         if reason != self._reason:
             unforeseen = None if isinstance(error, SourceError | OSError) else error
-            said = str(error) or type(error).__name__
-            log.warning("source %s does not answer (%s): %s", self._source, reason, said, exc_info=unforeseen)
+            message = str(error) or type(error).__name__
+            log.warning("source %s does not answer (%s): %s", self._source, reason, message, exc_info=unforeseen)
         self._reason = reason
         return reason
 

@@ -183,7 +183,7 @@ def _gpu_fractions(rows: OwnerRows) -> Iterable[Sample]:
         target = row.target
         if target.uuid not in parents and row.owner != NOBODY:
             found[str(target.index), target.parent_uuid or target.uuid, row.owner] += row.share * target.share
-    return (Sample(share, (gpu, uuid, *owner.labels)) for (gpu, uuid, owner), share in found.items())
+    return (Sample(fraction, (gpu, uuid, *owner.labels)) for (gpu, uuid, owner), fraction in found.items())
 
 
 def _unallocated_gpus(rows: OwnerRows) -> Iterable[Sample]:

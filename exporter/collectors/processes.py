@@ -152,8 +152,8 @@ def by_process(samples: Sequence[Record], cursor: int) -> Mapping[int, Mapping[s
             for engine, percent in zip(_ENGINES, map(fields.get, _FIELDS), strict=True)
             if percent is not None
         }
-        told = shares.values()
-        if told and min(told) >= 0 and max(told) <= 1:
+        found = shares.values()
+        if found and min(found) >= 0 and max(found) <= 1:
             known = sums.get(sample.pid)
             sums[sample.pid] = (1, shares) if known is None else (known[0] + 1, _add_totals(known[1], shares))
     return {

@@ -169,10 +169,10 @@ def _count_new(before: Integral, samples: Samples, seconds: float, late: float, 
     tail = level * min(pending, buffer.span if buffer.keeps_idle is False else _MAX_UNKNOWN_SPAN)
     if not continuous and _extent_seconds(known) >= _FULL_BUFFER * buffer.extent:
         buffer = replace(buffer, depth=_extent_seconds(known) + buffer.span)
-    total, share = max(before.total, exact + tail), min(busy / covered, 1.0) if covered else level
+    total, ratio = max(before.total, exact + tail), min(busy / covered, 1.0) if covered else level
     return Integral(
         total=total,
-        share=share if buffer.keeps_idle is not False else _cycle_fraction(before.total, total, seconds + late),
+        share=ratio if buffer.keeps_idle is not False else _cycle_fraction(before.total, total, seconds + late),
         exact=exact,
         cursor=new[-1][0],
         level=level,
@@ -313,8 +313,8 @@ def _assume_reading(before: Integral, new: Samples, level: float, seconds: float
         )
     idle = before.buffer.keeps_idle is None and not level and before.buffer.is_hole(pending + late)
     buffer = replace(before.buffer, keeps_idle=False) if idle and before.buffer.span else before.buffer
-    share = level if buffer.keeps_idle is not False else _cycle_fraction(before.total, total, seconds + late)
-    return replace(before, total=total, assumed=assumed, pending=pending, share=share, buffer=buffer)
+    ratio = level if buffer.keeps_idle is not False else _cycle_fraction(before.total, total, seconds + late)
+    return replace(before, total=total, assumed=assumed, pending=pending, share=ratio, buffer=buffer)
 
 
 def _cycle_fraction(before: float, total: float, seconds: float) -> float | None:

@@ -112,9 +112,9 @@ class _Parser(argparse.ArgumentParser):
         self._commands = commands
 
     def error(self, message: str) -> NoReturn:
-        said = message.replace("ignored explicit argument", "expected no value, got")
-        left = said.removeprefix(_UNRECOGNIZED)
-        raise ConfigError(f"{said}{self._near_option(left) if left != said else ''} (see --help)")
+        text = message.replace("ignored explicit argument", "expected no value, got")
+        left = text.removeprefix(_UNRECOGNIZED)
+        raise ConfigError(f"{text}{self._near_option(left) if left != text else ''} (see --help)")
 
     def _near_option(self, left: str) -> str:
         """Return what was probably meant by words that are no options."""

@@ -349,15 +349,15 @@ def _after_restart(state: FaultState, observation: Observation) -> FaultState:
 
 
 def _apply_acknowledgements(state: FaultState, observation: Observation) -> FaultState:
-    for said in sorted(observation.acknowledgements, key=lambda each: each.time):
-        if said.time > state.acknowledged_until:
-            acknowledgement = replace(said, time=min(said.time, observation.time))
+    for given in sorted(observation.acknowledgements, key=lambda each: each.time):
+        if given.time > state.acknowledged_until:
+            acknowledgement = replace(given, time=min(given.time, observation.time))
             if any(not fault.uuid and fault.by_xid and acknowledgement.covers(fault) for fault in state.faults):
                 state = replace(state, unnamed_last_reset=acknowledgement.time)
             state = _without_acknowledged(state, acknowledgement)
             if any(acknowledgement.covers_switch(fault) for fault in state.switches):
                 state = _clear_switches(state, acknowledgement.time)
-            state = replace(state, acknowledged_until=said.time)
+            state = replace(state, acknowledged_until=given.time)
     return state
 
 

@@ -148,32 +148,32 @@ def of_gap(reading: Reading, seconds: float, before: Collection[Owner]) -> Divis
     if reading.signals is None or counted is None or seconds <= 0:
         return unobserved_division(reading)
     known = max(0.0, counted.seconds - counted.lost)
-    covered, ratio = min(1.0, known / seconds), min(1.0, counted.busy / known) if known else 0.0
-    busy = covered * ratio
+    covered, load = min(1.0, known / seconds), min(1.0, counted.busy / known) if known else 0.0
+    busy = covered * load
     parts: list[OwnerUsage] = []
     waits: list[tuple[int, float]] = []
     for allocation, demand in zip(reading.allocations, split_busy(busy, reading.allocations), strict=True):
-        share, waiting = allocation.share, ALLOCATED_IDLE if _has_no_process(allocation) else WAIT_OTHER
-        ran = min(demand, share)
-        waits.append((waiting, share))
+        ratio, waiting = allocation.share, ALLOCATED_IDLE if _has_no_process(allocation) else WAIT_OTHER
+        ran = min(demand, ratio)
+        waits.append((waiting, ratio))
         if allocation.owner in before:
-            states = (UNOBSERVED, (1.0 - covered) * share), (COMPUTING, ran), (waiting, max(0.0, covered * share - ran))
-            parts.append(OwnerUsage(allocation.owner, states, demand, share))
+            states = (UNOBSERVED, (1.0 - covered) * ratio), (COMPUTING, ran), (waiting, max(0.0, covered * ratio - ran))
+            parts.append(OwnerUsage(allocation.owner, states, demand, ratio))
         else:
-            parts.append(OwnerUsage(allocation.owner, ((UNOBSERVED, share),), 0.0, share))
-    waits.append((FREE, max(0.0, 1.0 - sum([share for _, share in waits]))))
-    whole = [covered * part for part in _target_row(((COMPUTING, 1.0),), ratio, waits)]
+            parts.append(OwnerUsage(allocation.owner, ((UNOBSERVED, ratio),), 0.0, ratio))
+    waits.append((FREE, max(0.0, 1.0 - sum([ratio for _, ratio in waits]))))
+    whole = [covered * part for part in _target_row(((COMPUTING, 1.0),), load, waits)]
     whole[UNOBSERVED] = 1.0 - covered
     return Division(tuple(whole), tuple(parts))
 
 
 def sum_parts(parts: Sequence[tuple[float, Division]]) -> Seconds:
     """A GPU's row from those of its instances, each with its fraction of the GPU; what no instance has is free."""
-    total = max(1.0, sum([share for share, _ in parts]))
+    total = max(1.0, sum([ratio for ratio, _ in parts]))
     states = list(ZERO)
-    for share, division in parts:
+    for ratio, division in parts:
         for index, part in enumerate(division.states):
-            states[index] += part * share / total
+            states[index] += part * ratio / total
     states[FREE] += max(0.0, 1.0 - sum(states))
     return tuple(states)
 

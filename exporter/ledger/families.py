@@ -100,7 +100,7 @@ def _diagnosable_samples(ledger: Ledger) -> Columns:
         if signals is not None and not entry.target.parent_uuid:
             found.append((_gpu_labels(entry), diagnosable_splits(signals, ledger.host_signals_known)))
     states = tuple(found[0][1]) if found else ()
-    possible = [float(each) for _, told in found for each in told.values()]
+    possible = [float(each) for _, splits in found for each in splits.values()]
     return Columns(_with_each(states, tuple([own for own, _ in found])), tuple(possible))
 
 

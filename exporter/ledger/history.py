@@ -90,8 +90,8 @@ def next_history(
 
 def _has_computed(part: OwnerUsage) -> bool:
     """Return whether it ran kernels that did not only spin: longer than an estimate of the spin errs."""
-    busy = [(state in _COMPUTING_STATES, share) for state, share in part.state_fractions if state in _BUSY_STATES]
-    return sum([share for computing, share in busy if computing]) > _SPIN_ERROR * sum([share for _, share in busy])
+    busy = [(state in _COMPUTING_STATES, ratio) for state, ratio in part.state_fractions if state in _BUSY_STATES]
+    return sum([ratio for computing, ratio in busy if computing]) > _SPIN_ERROR * sum([ratio for _, ratio in busy])
 
 
 def was_blocked(past: UsageHistory) -> bool:

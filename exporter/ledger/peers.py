@@ -119,12 +119,12 @@ def _comes_late(pasts: Mapping[str, UsageHistory], uuid: str, others: Sequence[s
 
 def kept_part(part: OwnerUsage) -> float:
     """Return the part of its time in which something on this node kept it."""
-    whole = sum([share for _, share in part.state_fractions])
-    return sum([share for state, share in part.state_fractions if state in _KEPT_HERE]) / whole if whole else 0.0
+    whole = sum([ratio for _, ratio in part.state_fractions])
+    return sum([ratio for state, ratio in part.state_fractions if state in _KEPT_HERE]) / whole if whole else 0.0
 
 
 def _state_fraction(part: OwnerUsage, state: int) -> float:
-    return sum(share for each, share in part.state_fractions if each == state)
+    return sum(ratio for each, ratio in part.state_fractions if each == state)
 
 
 _SLOWER = 1.1

@@ -148,7 +148,7 @@ def _reports_hang(current: LedgerInput, owner: Owner) -> bool | None:
 
 def _sum_activity(uuid: str, before: RankActivity, signals: Signals, seconds: float, limits: Limits) -> _Rank:
     """Begin anew behind a cycle in which the GPU reports other units: its first readings are of different spans."""
-    now = {name: share for name in _SUMMED if (share := getattr(signals, name)) is not None}
+    now = {name: ratio for name in _SUMMED if (ratio := getattr(signals, name)) is not None}
     spin = spin_of(now, before, limits)
     stuck = before.stuck + seconds if spin else 0.0
     computing = computing_levels(before, now, spin, seconds)
@@ -156,7 +156,7 @@ def _sum_activity(uuid: str, before: RankActivity, signals: Signals, seconds: fl
         units = dict.fromkeys(now, 0.0)
         return _Rank(uuid, now, RankActivity(units=units, stuck=stuck, computing=computing), spin=spin)
     fade = exp(-seconds / _WINDOW_SECONDS)
-    units = {name: before.units[name] * fade + share * seconds for name, share in now.items()}
+    units = {name: before.units[name] * fade + ratio * seconds for name, ratio in now.items()}
     whole, led = before.seconds * fade + seconds, before.led * fade
     return _Rank(uuid, now, RankActivity(whole, units, led, before.debt, stuck, computing), spin=spin)
 

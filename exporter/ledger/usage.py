@@ -34,7 +34,7 @@ def target_usage(
                 part.owner,
                 target.parent_uuid or target.uuid,
                 reading.profile,
-                tuple([(state, share * target.share) for state, share in part.state_fractions]),
+                tuple([(state, ratio * target.share) for state, ratio in part.state_fractions]),
                 owned * target.share,
                 Joules(max(0.0, joules) * part.energy),
             )

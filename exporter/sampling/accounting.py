@@ -140,9 +140,9 @@ class Accounting:
             for own in each.allocations
         )
         owners: dict[str, dict[Owner, Fraction]] = {}
-        for uuid, owner, share in _parts_of_gpus(readings):
+        for uuid, owner, fraction in _parts_of_gpus(readings):
             gpu = owners.setdefault(uuid, {})
-            gpu[owner] = Fraction(gpu.get(owner, 0.0) + share)
+            gpu[owner] = Fraction(gpu.get(owner, 0.0) + fraction)
         blocks: tuple[Block, ...] = (
             *_fill_families(LEDGER_FAMILIES, self._ledger),
             *_fill_families(OWNER_FAMILIES, shares),
@@ -275,8 +275,8 @@ class WorkloadRows:
             processes[owner].add(process.pid)
             memory[owner] += process.memory_bytes or 0
         gpus: dict[Owner, float] = {}
-        for _, owner, share in _parts_of_gpus(readings):
-            gpus[owner] = gpus.get(owner, 0.0) + share
+        for _, owner, fraction in _parts_of_gpus(readings):
+            gpus[owner] = gpus.get(owner, 0.0) + fraction
         for owner in owners:
             before = self._rows.get(owner)
             if owner in gpus or before is None:

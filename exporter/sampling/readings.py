@@ -103,7 +103,7 @@ def _busiest_engine(gpu: Gpu, monotonic: MonotonicTime) -> float | None:
     if found is None:
         return None
     shares = (found.encoder, found.decoder, found.jpeg, found.ofa)
-    return max([share for share in shares if share is not None], default=None)
+    return max([ratio for ratio in shares if ratio is not None], default=None)
 
 
 def _vector_activity(ratios: Mapping[str, float]) -> float | None:

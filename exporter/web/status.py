@@ -112,8 +112,8 @@ _UNKNOWN = "&ndash;"
 def card(gpu: GpuStatus, findings: Sequence[Finding], limit: float | None, history: GpuHistory, now: UnixTime) -> str:
     """`limit` is the power limit in watts, where the driver reports it."""
     owners = ""
-    for owner, share in gpu.owners:
-        part = "" if share >= 1 else f" <small>{percent(share)}</small>"
+    for owner, fraction in gpu.owners:
+        part = "" if fraction >= 1 else f" <small>{percent(fraction)}</small>"
         who = " · ".join(filter(None, (owner.user, owner.account)))
         user = f' <small class="dim">{html_text(who)}</small>' if who else ""
         owners += f"<li>{html_text(owner.workload or 'unknown')}{part}{user}</li>"

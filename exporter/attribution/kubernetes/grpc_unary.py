@@ -48,8 +48,8 @@ def call(path: Path, method: str, request: bytes = b"", timeout: float = 5.0) ->
         raise SourceError(f"{path}: {error}", reason_of(error)) from error
     status = headers.get("grpc-status", "missing")
     if status != "0":
-        said = f"{path}: gRPC status {status} {headers.get('grpc-message', '')}".rstrip()
-        raise SourceError(said, _REASONS.get(status, BAD_ANSWER))
+        failure = f"{path}: gRPC status {status} {headers.get('grpc-message', '')}".rstrip()
+        raise SourceError(failure, _REASONS.get(status, BAD_ANSWER))
     if len(body) < _PREFIX.size:
         raise SourceError(f"{path}: an answer without a message")
     compressed, length = _PREFIX.unpack_from(body)

@@ -146,13 +146,13 @@ def detection(text: str, nodes: frozenset[str]) -> str:
     """
     everywhere = ""
     for fields in conf_fields(text):
-        said = fields.get("autodetect", "").lower()
+        value = fields.get("autodetect", "").lower()
         first = next(iter(fields), "")
-        if said and first == "nodename" and not nodes.isdisjoint(hosts(fields["nodename"])):
-            everywhere = said
+        if value and first == "nodename" and not nodes.isdisjoint(hosts(fields["nodename"])):
+            everywhere = value
             break
         if first == "autodetect":
-            everywhere = said
+            everywhere = value
     if "full" in everywhere or "nvml" in everywhere:  # the former tries NVML first
         return "nvml"
     return "nvidia" if "nvidia" in everywhere else ""

@@ -42,9 +42,9 @@ _ASLEEP_CPU = 0.005
 """Less than one tick of the kernel's clock in a second."""
 
 
-def covers_wait(share: float | None, evidence: Evidence, limits: Limits) -> bool:
+def covers_wait(ratio: float | None, evidence: Evidence, limits: Limits) -> bool:
     """Return whether it lasted long enough to explain the waiting."""
-    return at_least(share, max(limits[PRESSURE_FLOOR], limits[WAIT_COVER] * evidence.wait))
+    return at_least(ratio, max(limits[PRESSURE_FLOOR], limits[WAIT_COVER] * evidence.wait))
 
 
 def reported_part(evidence: Evidence, *phases: str) -> float:

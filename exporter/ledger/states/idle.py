@@ -65,7 +65,7 @@ def _is_loading(evidence: Evidence, limits: Limits) -> bool:
     past, own = evidence.past, evidence.own
     if past.ran or past.quiet_seconds >= limits[UNUSED_AFTER]:
         return False
-    full = any(covers_wait(share, evidence, limits) for share in (own.hottest_thread, own.cpu))
+    full = any(covers_wait(ratio, evidence, limits) for ratio in (own.hottest_thread, own.cpu))
     works = full and (own.computes or not own.polling)
     moves = (own.reading_bytes_per_second or 0.0) + (own.writing_bytes_per_second or 0.0)
     return works or moves >= limits[WRITE_RATE]

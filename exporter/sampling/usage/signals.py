@@ -80,7 +80,7 @@ def signals(before: Counters, after: Counters, seconds: float, cores: int) -> Ho
 
 def _pressure_rates(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> Mapping[str, float]:
     found = [(resource, _increase_rate(before.get(resource), total, seconds)) for resource, total in after.items()]
-    return {resource: min(1.0, share) for resource, share in found if share is not None}
+    return {resource: min(1.0, ratio) for resource, ratio in found if ratio is not None}
 
 
 def _increase_rate(before: float | None, after: float | None, seconds: float) -> float | None:
@@ -135,16 +135,16 @@ _THREAD = "/task/"
 
 
 def _thread_load(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) -> ThreadLoad:
-    share = _cpu_ratio(earlier, task, seconds)
-    return ThreadLoad(share, None if share is None else _is_polling(earlier, task, rates, seconds))
+    ratio = _cpu_ratio(earlier, task, seconds)
+    return ThreadLoad(ratio, None if ratio is None else _is_polling(earlier, task, rates, seconds))
 
 
 def _cpu_ratio(earlier: Task, task: Task, seconds: float) -> float | None:
     """Return the fraction of the time in which a task used a CPU, or was ready to."""
-    share = _increase_rate(earlier.cpu_seconds, task.cpu_seconds, seconds)
-    if share is None:
+    ratio = _increase_rate(earlier.cpu_seconds, task.cpu_seconds, seconds)
+    if ratio is None:
         return None
-    return min(1.0, share + (_run_queue_fraction(earlier, task, seconds) or 0.0))
+    return min(1.0, ratio + (_run_queue_fraction(earlier, task, seconds) or 0.0))
 
 
 def _run_queue_fraction(earlier: Task, task: Task, seconds: float) -> float | None:

@@ -64,10 +64,10 @@ class AcknowledgeConfig:
 
 def run(config: AcknowledgeConfig) -> int:
     """Status as in the page above."""
-    said = [name for name in ("fault", "reason", "by") if getattr(config, name)]
+    given = [name for name in ("fault", "reason", "by") if getattr(config, name)]
     of_switches = not config.gpu and config.fault == FaultKind.NVSWITCH.value
-    if said and not config.gpu and not of_switches:
-        raise ConfigError(f"--{said[0]}: expected with --gpu, the GPU whose fault is over")
+    if given and not config.gpu and not of_switches:
+        raise ConfigError(f"--{given[0]}: expected with --gpu, the GPU whose fault is over")
     folder = state_dir(config.state) or STATE_DIR
     try:
         state = state_file.read_state(folder / NAME).state

@@ -39,8 +39,8 @@ def finding_of(words: Sequence[str], seconds: float) -> Finding | None:
         raise NotRunError(f"{_program_name(words)}: cannot be run: {error.strerror or error}") from None
     if done.cut:
         return _program_finding(f"prints more than {_MEBIBYTES} MiB", words)
-    said = [line.strip() for line in lines(done.output.decode("utf-8", "replace")) if line.strip()]
-    last = said[-1][:_LONGEST] if said else f"status {done.status}"
+    output = [line.strip() for line in lines(done.output.decode("utf-8", "replace")) if line.strip()]
+    last = output[-1][:_LONGEST] if output else f"status {done.status}"
     return _program_finding(last, words) if done.status else None
 
 

@@ -206,8 +206,8 @@ def utilization(of: Hours) -> float | None:
 
 def target_ratio(of: Hours, work_class: str = "") -> float | None:
     """Utilization divided by the target of its class of work; `target_ratio_promql` is the other form."""
-    share = utilization(of)
-    return None if share is None else share / GOOD.get(work_class, HIGH)
+    ratio = utilization(of)
+    return None if ratio is None else ratio / GOOD.get(work_class, HIGH)
 
 
 def target_ratio_promql(of: Totals | OwnerLevel) -> str:

@@ -105,8 +105,8 @@ def nothing(client: Client, title: str, since: float, now: float) -> Exception:
 
 def _agreed_label(info: Sequence[Sample], label: str) -> str:
     """Return the value that all series agree on: programs of several people have no owner."""
-    said = {sample.labels.get(label, "") for sample in info} - {""}
-    return said.pop() if len(said) == 1 else ""
+    labels = {sample.labels.get(label, "") for sample in info} - {""}
+    return labels.pop() if len(labels) == 1 else ""
 
 
 def _node_name(labels: Mapping[str, str]) -> str:
@@ -156,21 +156,21 @@ def _device_uses(ask: Ask, span: Span, hours: float) -> Iterable[DeviceUse]:
     instances = ask(promql.mig_fractions)
     cut = {(_node_name(s.labels), s.labels.get("gpu", "")) for s in instances}
     whole = [s for s in ask(promql.shares) if (_node_name(s.labels), s.labels.get("gpu", "")) not in cut]
-    always = hours * _HOUR_SECONDS >= _ALWAYS * span.seconds * sum(share.value for share in (*whole, *instances))
+    always = hours * _HOUR_SECONDS >= _ALWAYS * span.seconds * sum(sample.value for sample in (*whole, *instances))
     for shares, prefix in ((whole, "gpu_"), (instances, "gpu_mig_")):
         if not shares:
             continue
         readings = _device_readings(ask, prefix, span) if always else _readings_in_turn(ask, prefix, len(shares))
-        for share in sorted(shares, key=_sample_place):
-            key = _sample_key(share)
-            profile = share.labels.get("profile", "")
-            model = models.get(key) or of_gpu.get((_node_name(share.labels), share.labels.get("gpu", "")), "")
+        for sample in sorted(shares, key=_sample_place):
+            key = _sample_key(sample)
+            profile = sample.labels.get("profile", "")
+            model = models.get(key) or of_gpu.get((_node_name(sample.labels), sample.labels.get("gpu", "")), "")
             yield DeviceUse(
-                node=_node_name(share.labels),
-                gpu=share.labels.get("gpu", ""),
-                uuid=share.labels.get("uuid", ""),
+                node=_node_name(sample.labels),
+                gpu=sample.labels.get("gpu", ""),
+                uuid=sample.labels.get("uuid", ""),
                 model=f"{model} MIG {profile}" if profile else model,
-                share=share.value,
+                share=sample.value,
                 hours=_order_hours(readings.ledger.get(key, {})),
                 memory_peak_bytes=readings.peak.get(key),
                 memory_total_bytes=readings.size.get(key),
@@ -272,8 +272,8 @@ def _mean_cost(
         for device in devices
         if device.model
     ]
-    whole = sum(share for _, share in weights)
-    priced = [price * share for price, share in weights if price is not None]
+    whole = sum(weight for _, weight in weights)
+    priced = [price * weight for price, weight in weights if price is not None]
     if not whole or hours is None or len(priced) < len(weights):
         return None
     return hours * sum(priced) / whole

@@ -318,8 +318,8 @@ _MAX_ROWS = 30
 def digest_document(digest: Digest, currency: str) -> Document:
     wasted = "nothing of it was observed"
     if digest.wasted is not None:
-        share = digest.wasted / digest.allocated if digest.allocated else None
-        wasted = f"{words.hours(digest.wasted)}, {words.percent(share)} of the allocated hours"
+        ratio = digest.wasted / digest.allocated if digest.allocated else None
+        wasted = f"{words.hours(digest.wasted)}, {words.percent(ratio)} of the allocated hours"
     span = f"{words.when(digest.since)} to {words.when(digest.until)}"
     facts = [
         ("From", span),

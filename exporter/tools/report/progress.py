@@ -36,9 +36,9 @@ def bound(scope: str, by: str, window: str = "") -> str:
 
 def peak_flops(selector: str, window: str) -> str:
     """Operations a second that a GPU of one workload can do at most: the mean of its GPUs, each by its share."""
-    share = f"max by ({DEVICE}) (max_over_time(gpu_allocation_ratio{{{selector}}}[{window}]))"
+    allocated = f"max by ({DEVICE}) (max_over_time(gpu_allocation_ratio{{{selector}}}[{window}]))"
     peak = f"max by ({DEVICE}) (last_over_time(gpu_peak_bf16_flops[{window}]))"
-    return f"sum ({share} * on ({DEVICE}) {peak}) / (sum ({share} and on ({DEVICE}) {peak}) > 0)"
+    return f"sum ({allocated} * on ({DEVICE}) {peak}) / (sum ({allocated} and on ({DEVICE}) {peak}) > 0)"
 
 
 def flops_bound(selector: str, window: str) -> str:

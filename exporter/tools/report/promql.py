@@ -225,8 +225,8 @@ def mean_prices(_: str, window: str) -> str:
 
 def devices_at_once(selector: str, window: str) -> str:
     """The most GPUs and MIG instances that it had a share of at one time."""
-    shares_ = (f"{share}{{{selector}}}" for share in ("gpu_allocation_ratio", "gpu_mig_allocation_ratio"))
-    each = " or ".join(f"max by ({DEVICE}) ({share}) > 0" for share in shares_)
+    shares_ = (f"{metric}{{{selector}}}" for metric in ("gpu_allocation_ratio", "gpu_mig_allocation_ratio"))
+    each = " or ".join(f"max by ({DEVICE}) ({metric}) > 0" for metric in shares_)
     return _at_once(f"count ({each})", window)
 
 
@@ -288,9 +288,9 @@ def newest(selector: str, window: str, most: int) -> str:
     return f"topk({most}, {began} and on (cluster, workload) last_over_time(gpu_workload_info{{{selector}}}[{window}]))"
 
 
-def _allocated_devices(share: str, selector: str, window: str) -> str:
+def _allocated_devices(metric: str, selector: str, window: str) -> str:
     """1 for each device allocated to the workload at any time of the window."""
-    allocated = f"max by ({DEVICE}) (max_over_time({share}{{{selector}}}[{window}]))"
+    allocated = f"max by ({DEVICE}) (max_over_time({metric}{{{selector}}}[{window}]))"
     return f"({allocated} > 0)"
 
 
@@ -305,9 +305,9 @@ def mig_fractions(selector: str, window: str) -> str:
 
 def on_devices(expr: str, selector: str, window: str, *more: str, mig: bool = False) -> str:
     """A device's series, summed by `more`, on the devices allocated to the workload."""
-    share = "gpu_mig_allocation_ratio" if mig else "gpu_allocation_ratio"
+    metric = "gpu_mig_allocation_ratio" if mig else "gpu_allocation_ratio"
     each = f"sum by ({', '.join((DEVICE, *more))}) ({ONCE} ({expr}))"
-    return f"{each} and on ({DEVICE}) {_allocated_devices(share, selector, window)}"
+    return f"{each} and on ({DEVICE}) {_allocated_devices(metric, selector, window)}"
 
 
 def models(selector: str, window: str) -> str:

@@ -20,8 +20,8 @@ def title(state: str) -> str:
     return (_FINDINGS.get(state) or style_of(state).title) if state else ""
 
 
-def percent(share: float | None) -> str:
-    return "-" if share is None else f"{share * 100:.0f} %"
+def percent(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio * 100:.0f} %"
 
 
 def hours(amount: float | None) -> str:

@@ -159,11 +159,11 @@ def behaviour(model: Model, role: Role | None, faults: Sequence[Fault]) -> Behav
 
 
 def _active_rates(model: Model, role: Role, always: Rates, power: float, *, connected: bool) -> Rates:
-    pattern, share = role.pattern, role.share
+    pattern, fraction = role.pattern, role.share
     linked = bool(model.links)
     link_bytes = pattern.nvlink * model.links * model.link_speed * 1e6
     pcie = pattern.pcie + (0.0 if linked else pattern.nvlink)
-    between = link_bytes * _OVER_NODES * share if role.nodes > 1 and connected else 0.0
+    between = link_bytes * _OVER_NODES * fraction if role.nodes > 1 and connected else 0.0
     return _changed_rates(always, {
         Channel.BUSY: 1.0,
         Channel.MEMORY_BUSY: pattern.activity,
@@ -175,9 +175,9 @@ def _active_rates(model: Model, role: Role, always: Rates, power: float, *, conn
         Channel.FP16: pattern.fp16,
         Channel.INTEGER: pattern.fp32 * 0.8,
         Channel.CODEC: pattern.codec,
-        Channel.ENERGY: (model.limit - model.idle) * max(_CONTEXT_POWER, pattern.power) * power * share,
-        Channel.PCIE: pcie * PCIE_BYTES[model.pcie] * share,
-        Channel.NVLINK: link_bytes * share,
+        Channel.ENERGY: (model.limit - model.idle) * max(_CONTEXT_POWER, pattern.power) * power * fraction,
+        Channel.PCIE: pcie * PCIE_BYTES[model.pcie] * fraction,
+        Channel.NVLINK: link_bytes * fraction,
         Channel.NETWORK_RECEIVE: always[Channel.NETWORK_RECEIVE] + between,
         Channel.NETWORK_TRANSMIT: always[Channel.NETWORK_TRANSMIT] + between,
         Channel.SW_POWER: pattern.capped,

@@ -74,9 +74,9 @@ def process_samples(target: Target, epoch: float, time: float, after: int) -> tu
     return tuple(found)
 
 
-def _process_record(target: Target, pid: int, share: float, second: int, then: float) -> Record:
+def _process_record(target: Target, pid: int, fraction: float, second: int, then: float) -> Record:
     def percent(channel: Channel) -> int:
-        return round(100 * share * min(1.0, target.mean(channel, then, 1.0)))
+        return round(100 * fraction * min(1.0, target.mean(channel, then, 1.0)))
 
     codec = percent(Channel.CODEC)
     return Record(
