@@ -159,6 +159,25 @@ FAULTS = (
         "unit/attribution/test_attribution_growth.py",
     ),
     Fault("attribution/background_source.py", "> HANGS_SECONDS", "> 1e9", "unit/attribution/test_background_source.py"),
+    # ... the most trusted source alone
+    Fault(
+        "attribution/join.py",
+        "ended={name: end for view in reversed(views)",
+        "ended={name: end for view in (views)",
+        "unit/attribution/test_source.py",
+    ),
+    Fault(
+        "attribution/join.py",
+        "found = {owner: path for view in reversed(views)",
+        "found = {owner: path for view in (views)",
+        "unit/attribution/test_source.py",
+    ),
+    Fault(
+        "attribution/slurm/source.py",
+        "partition=noted.partition or known.partition",
+        "partition=known.partition or noted.partition",
+        "unit/attribution/test_slurm_mapping.py",
+    ),
     # ... and guesses that must not be made
     Fault(
         "attribution/kubernetes/source.py",
@@ -428,5 +447,17 @@ FAULTS = (
         "panels/test_counted_once.py",
     ),
     Fault("tools/report/model.py", "total / gpu_hours if", "total / seconds if", "panels/test_report.py"),
+    Fault(
+        "dashboards/waste.py",
+        "now(OWNED.or_none(among(POSSIBLY_LOST)))",
+        "now(FLEET.or_none(among(POSSIBLY_LOST)))",
+        "panels/test_panels.py",
+    ),
+    Fault(
+        "dashboards/job.py",
+        '"max", _rate_of("gpu_workload_pressure',
+        '"sum", _rate_of("gpu_workload_pressure',
+        "panels/test_panels.py",
+    ),
     Fault("dashboards/parts/block.py", "mappings=tuple(style.ANSWERS)", "mappings=()", "panels/test_panels.py"),
 )
