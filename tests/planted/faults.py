@@ -178,6 +178,24 @@ FAULTS = (
         "partition=known.partition or noted.partition",
         "unit/attribution/test_slurm_mapping.py",
     ),
+    Fault(
+        "attribution/slurm/source.py",
+        "TRUST = (MAPPING, PROGRAM, SCONTROL, ENVIRON)",
+        "TRUST = (MAPPING, SCONTROL, PROGRAM, ENVIRON)",
+        "unit/attribution/test_join_slurm.py",
+    ),
+    Fault(
+        "attribution/slurm/source.py",
+        "if cached and detailed and cached.gres is None",
+        "if cached and detailed",
+        "unit/attribution/test_slurm_questions.py",
+    ),
+    Fault(
+        "attribution/slurm/prolog_files.py",
+        "all(users[device] == 1 for device",
+        "any(users[device] == 1 for device",
+        "unit/attribution/test_slurm_mapping.py",
+    ),
     # ... and guesses that must not be made
     Fault(
         "attribution/kubernetes/source.py",

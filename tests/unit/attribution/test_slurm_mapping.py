@@ -219,10 +219,11 @@ def test_slurmctld_is_not_asked_about_a_job_of_which_the_prolog_told_all(tmp_pat
     (node.mapping / "job_8").write_text(_told("8", "4").replace("SLURM_JOB_START_TIME", "OLD"))
     for name in ("job_9", "job_10"):
         (node.mapping / name).write_text(_told(name[4:], "5"))
+    (node.mapping / "job_11").write_text(_told("11", "5,6"))  # one of its two GPUs is another job's as well
     node.cgroup("7", 70)
     node.read()
 
-    assert sorted(set(controller.asked)) == ["10", "8", "9"]
+    assert sorted(set(controller.asked)) == ["10", "11", "8", "9"]
     known = node.slurm.job("7")
     assert known
     assert (known.user, known.account, known.restarts) == ("ada", "nlp", 0)
