@@ -109,8 +109,8 @@ FAULTS = (
     ),
     Fault(
         "accounting/tracker.py",
-        "sums.add(amount, part)",
-        "sums.add(amount, 1.0 if part > 0.5 else 0.0)",
+        "sums.add_part(amount, part)",
+        "sums.add_part(amount, 1.0 if part > 0.5 else 0.0)",
         "unit/accounting/test_tracker.py",
     ),
     Fault(
@@ -121,8 +121,8 @@ FAULTS = (
     ),
     Fault(
         "accounting/tracker.py",
-        "self._end(known, known.until if set_back else min(known.until, start or known.until))",
-        "self._end(known, known.until)",
+        "self._end_allocation(known, known.until if set_back else min(known.until, start or known.until))",
+        "self._end_allocation(known, known.until)",
         "unit/accounting/test_tracker.py",
     ),
     Fault(
@@ -247,5 +247,17 @@ FAULTS = (
         "panels/test_counted_once.py",
     ),
     Fault("tools/report/model.py", "total / gpu_hours if", "total / seconds if", "panels/test_report.py"),
+    Fault(
+        "dashboards/waste.py",
+        "now(OWNED.or_none(among(POSSIBLY_LOST)))",
+        "now(FLEET.or_none(among(POSSIBLY_LOST)))",
+        "panels/test_panels.py",
+    ),
+    Fault(
+        "dashboards/job.py",
+        '"max", _rate_of("gpu_workload_pressure',
+        '"sum", _rate_of("gpu_workload_pressure',
+        "panels/test_panels.py",
+    ),
     Fault("dashboards/parts/block.py", "mappings=tuple(style.ANSWERS)", "mappings=()", "panels/test_panels.py"),
 )

@@ -144,6 +144,43 @@ FAULTS = (
         "unit/attribution/test_attribution_growth.py",
     ),
     Fault("attribution/background_source.py", "> HANGS_SECONDS", "> 1e9", "unit/attribution/test_background_source.py"),
+    # ... the most trusted source alone
+    Fault(
+        "attribution/join.py",
+        "ended={name: end for view in reversed(views)",
+        "ended={name: end for view in (views)",
+        "unit/attribution/test_source.py",
+    ),
+    Fault(
+        "attribution/join.py",
+        "found = {owner: path for view in reversed(views)",
+        "found = {owner: path for view in (views)",
+        "unit/attribution/test_source.py",
+    ),
+    Fault(
+        "attribution/slurm/source.py",
+        "partition=noted.partition or known.partition",
+        "partition=known.partition or noted.partition",
+        "unit/attribution/test_slurm_mapping.py",
+    ),
+    Fault(
+        "attribution/slurm/source.py",
+        "TRUST = (MAPPING, PROGRAM, SCONTROL, ENVIRON)",
+        "TRUST = (MAPPING, SCONTROL, PROGRAM, ENVIRON)",
+        "unit/attribution/test_join_slurm.py",
+    ),
+    Fault(
+        "attribution/slurm/source.py",
+        "if cached and detailed and cached.gres is None",
+        "if cached and detailed",
+        "unit/attribution/test_slurm_questions.py",
+    ),
+    Fault(
+        "attribution/slurm/prolog_files.py",
+        "all(users[device] == 1 for device",
+        "any(users[device] == 1 for device",
+        "unit/attribution/test_slurm_mapping.py",
+    ),
     # ... and guesses that must not be made
     Fault(
         "attribution/kubernetes/source.py",

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from exporter.attribution.devices import DeviceName, Devices
 from exporter.attribution.owner import NOBODY, Ownership
 from exporter.attribution.slurm.job import Job, NodeGres
+from exporter.attribution.slurm.jobs import job_allocations
+from exporter.attribution.slurm.local_view import Allocation
 from exporter.attribution.source import HOLD_SECONDS
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, instance, of
 from tests.attribution_kit.slurm_node import STEP, Node, job
@@ -20,6 +26,32 @@ def test_job_holds_what_the_prolog_wrote_through_gres_conf(tmp_path: Path) -> No
     node.read()
 
     assert node.attribution.join([A, B], {}, {}, 1.0).holders == {B.uuid: (job("7"),)}
+
+
+ORDER = ("slurm_mapping", "slurm_device_program", "slurm_scontrol", "slurm_environ")
+"""The sources of a job's GPUs, in order of trust."""
+HERE, THERE, ABSENT = DeviceName(uuid=A.uuid), DeviceName(uuid=B.uuid), DeviceName(claimed="gres/gpu:9")
+reports = st.dictionaries(
+    st.sampled_from(ORDER), st.dictionaries(st.sampled_from((HERE, THERE, ABSENT)), st.none(), max_size=2)
+)
+
+
+@example({key: {HERE: None} for key in ORDER[:2]} | {key: {THERE: None} for key in ORDER[2:]})
+@example({ORDER[0]: {ABSENT: None}, ORDER[1]: {THERE: None}, ORDER[2]: {HERE: None}})
+@example({ORDER[2]: {THERE: None}, ORDER[3]: {HERE: None}})
+@given(reports)
+def test_job_has_the_gpus_of_the_most_trusted_source_that_knows_any_here(reported: dict[str, Allocation]) -> None:
+    """A source that names no device at all knows that the job has none."""
+    found, _, _ = job_allocations({"7": reported}, Devices((A, B)))
+
+    knowing = [
+        (source, {name.uuid for name in reported[source]} & {A.uuid, B.uuid})
+        for source in ORDER
+        if source in reported and set(reported[source]) != {ABSENT}
+    ]
+    assert {job: (each.source, set(each.targets)) for job, each in found.items()} == (
+        {"7": knowing[0]} if knowing else {}
+    )
 
 
 def test_job_named_by_uuid_needs_no_index(tmp_path: Path) -> None:

@@ -219,13 +219,28 @@ def test_slurmctld_is_not_asked_about_a_job_of_which_the_prolog_told_all(tmp_pat
     (node.mapping / "job_8").write_text(_told("8", "4").replace("SLURM_JOB_START_TIME", "OLD"))
     for name in ("job_9", "job_10"):
         (node.mapping / name).write_text(_told(name[4:], "5"))
+    (node.mapping / "job_11").write_text(_told("11", "5,6"))  # one of its two GPUs is another job's as well
     node.cgroup("7", 70)
     node.read()
 
-    assert sorted(set(controller.asked)) == ["10", "8", "9"]
+    assert sorted(set(controller.asked)) == ["10", "11", "8", "9"]
     known = node.slurm.job("7")
     assert known
     assert (known.user, known.account, known.restarts) == ("ada", "nlp", 0)
+
+
+def test_labels_of_a_job_stay_the_prologs_once_slurmctld_answers(tmp_path: Path) -> None:
+    """`scontrol update` changes a job that runs. What the prolog leaves open comes from slurmctld."""
+    node = Node(tmp_path, controller={"7": Job("7", "bob", "vision", "debug"), "8": Job("8", "bob", "vision", "debug")})
+    (node.mapping / "job_7").write_text(_told("7", "0", "ACCOUNT=nlp").replace("SLURM_JOB_START_TIME", "OLD"))
+    (node.mapping / "job_8").write_text("SLURM_JOB_ID=8\nSLURM_JOB_GPUS=1\nSLURM_JOB_USER=ada\n")
+    node.read()
+
+    known = [node.slurm.job(job) for job in ("7", "8")]
+    assert [each and (each.user, each.account, each.partition) for each in known] == [
+        ("ada", "nlp", "gpu"),
+        ("ada", "vision", "debug"),
+    ]
 
 
 @pytest.mark.parametrize(("written", "begin"), [(1000.4, 1000.4), (1007.0, 1001.0), (998.0, 1000.0)])

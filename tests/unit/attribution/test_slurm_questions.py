@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from exporter.attribution.slurm.job import Job, NodeGres, first_host
 from exporter.attribution.slurm.local_view import SlurmSite
 from exporter.attribution.slurm.prolog_files import parse_job_file
@@ -22,7 +24,7 @@ SLURMD_NODENAME={node}
 SLURM_NODELIST={nodes}
 """
 JOB = Job("7", "alice", "physics", "gpu", "train", state="RUNNING", node_list="n1", node_count=1, gres=None)
-GRES = (NodeGres(frozenset({"n1"}), "gpu", 1, (0,)),)
+GRES, OTHER_GRES = ((NodeGres(frozenset({"n1"}), "gpu", 1, (index,)),) for index in (0, 1))
 
 
 class Node:
@@ -160,3 +162,18 @@ def test_first_name_of_a_list_of_nodes() -> None:
         "": "",
     }
     assert {text: first_host(text) for text in named} == named
+
+
+@pytest.mark.parametrize(("brief", "gres"), [(None, GRES), ((), ()), (OTHER_GRES, OTHER_GRES)])
+def test_gpus_of_the_brief_answer_count_where_it_has_them(
+    tmp_path: Path, brief: tuple[NodeGres, ...] | None, gres: tuple[NodeGres, ...]
+) -> None:
+    """The detailed answer is of an earlier moment: the job was requeued since."""
+    slurm = Node(tmp_path, {}).slurm
+    assert slurm._job_cache
+    assert slurm._gpu_cache
+    slurm._job_cache.jobs, slurm._gpu_cache.jobs = {"7": replace(JOB, gres=brief)}, {"7": replace(JOB, gres=GRES)}
+
+    known = slurm.job("7")
+    assert known
+    assert known.gres == gres
