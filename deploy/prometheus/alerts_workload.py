@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
-from deploy.prometheus.recordings_alert import ALONE, GPU_IDLE, OWNER, WORKLOAD, WORKLOAD_IDLE
+from deploy.prometheus.recordings_alert import GPU_IDLE, OWNER, WORKLOAD, WORKLOAD_IDLE
 from deploy.prometheus.recordings_common import WHOLE
 from deploy.prometheus.states import ADVICE
 from deploy.prometheus.wording import (
@@ -152,14 +152,17 @@ _NEW = f"""\
   or {XID_APPLICATION_SERIES} and on (cluster, instance) gpu_exporter_build_info offset <recent>\
  unless {XID_APPLICATION_SERIES} offset <recent>"""
 
+_GPU = "(cluster, instance, uuid)"
+_WHOLE = "max by (cluster, instance, uuid, workload) (gpu_allocation_ratio offset <recent> == 1)"
+
 XID_APPLICATION = Alert(
     name="GpuXidApplication",
     audience=Audience.OWNER,
     severity=Severity.WARNING,
-    # Only who was allocated the whole GPU before the error is named: the next job on it did nothing.
+    # Only who alone was allocated the whole GPU before the error is named: the next job on it did nothing.
     expr=named(
-        f"count by {WORKLOAD} (max by (cluster, uuid, workload) ({ALONE.record} offset <recent>"
-        f" and on (cluster, instance, uuid) (\n{_NEW})))",
+        f"count by {WORKLOAD} (max by (cluster, uuid, workload) ({_WHOLE}"
+        f" unless on {_GPU} count by {_GPU} ({_WHOLE}) > 1 and on {_GPU} (\n{_NEW})))",
         "<recent>",
     ),
     keep_firing_for="1h",

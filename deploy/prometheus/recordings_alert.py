@@ -143,13 +143,6 @@ unless on {WORKLOAD} last_over_time(gpu_workload_info{{class="interactive"}}[10m
 unless on {WORKLOAD} {_EVALUATES}""",
     "1 for each workload that made steps within the last hour, is not done, evaluates nothing and is no session.",
 )
-_ALONE = "max by (cluster, instance, uuid, workload) (gpu_allocation_ratio == 1)"
-ALONE = record(
-    "workload_gpu:gpu_allocated_alone:last",
-    ("instance", "uuid", "workload"),
-    f"{_ALONE}\nunless on {_GPU} count by {_GPU} ({_ALONE}) > 1",
-    "1 for each GPU that one workload is allocated as a whole. An error of the GPU is then that of its program.",
-)
 
 _SENSOR = "(cluster, node, instance, gpu, uuid)"
 MARGIN = record(
@@ -204,7 +197,7 @@ OWNER_WASTE_PRICE = record(
 * on (cluster, {", ".join(WHOLE)}) group_left () ({OWNER_WASTE_TIME.record} / sum {by(WHOLE)} ({_MODELS}))""",
     "Price of an hour of that time, where the site has prices. MIG instances are not in it.",
 )
-NOW = (AGREED, OWNER, STEPS_EXPECTED, ALONE)
+NOW = (AGREED, OWNER, STEPS_EXPECTED)
 """Rules that decide at the moment of an error, or who is named."""
 OWNER_TIME = (IDLE_TIME, OWNER_WASTE_TIME, OWNER_WASTE_PRICE)
 RATED = (GPU_IDLE, WORKLOAD_IDLE, RUN_STATES, SPINS, COMPUTES, RANK_WAIT, GPU_RANK_WAIT, MARGIN, THROTTLED)
