@@ -38,6 +38,12 @@ FAULTS = (
     Fault(
         "ledger/division.py", "counted.seconds - counted.lost)", "counted.seconds)", "contract/cycles/test_stalls.py"
     ),
+    Fault(
+        "host/network.py",
+        "self._known = {inode: each for inode, each in self._known.items() if inode in sockets}",
+        "self._known = dict(self._known)",
+        "unit/host/test_peer_receives.py",
+    ),
     Fault("host/network.py", "bool(owners) and pid not in owners", "bool(owners)", "unit/host/test_peer_receives.py"),
     Fault(
         "ledger/states/host_waits.py",
@@ -144,6 +150,12 @@ FAULTS = (
         "if bucket.left < -1e9",
         "unit/progress/test_hostile_clients.py",
     ),
+    Fault(
+        "progress/reader.py",
+        "self._paths = {process: paths for process, paths in self._paths.items() if process in left}",
+        "self._paths = dict(self._paths)",
+        "unit/progress/test_progress_reader.py",
+    ),
     # Pages
     Fault("exposition/page.py", """.replace('"', r"\\"")""", "", "contract/test_exposition.py"),
     Fault("exposition/page.py", " or text.source is not block.source", "", "contract/test_exposition.py"),
@@ -172,6 +184,12 @@ FAULTS = (
     ),
     # Whoever tries to break in: the network
     Fault("web/connection.py", "self._until(self._began + HEAD_SECONDS)", "pass", "unit/web/test_hostile_network.py"),
+    Fault(
+        "web/connection.py",
+        "self._until(self._loop.time() + (IDLE_SECONDS if self._idle else HEAD_SECONDS))",
+        "self._until(self._loop.time() + IDLE_SECONDS)",
+        "unit/web/test_hostile_network.py",
+    ),
     Fault(
         "web/connection.py",
         '[*response.headers, ("Date", time.strftime(',
@@ -257,6 +275,18 @@ FAULTS = (
         "dashboards/job.py",
         '"max", _rate_of("gpu_workload_pressure',
         '"sum", _rate_of("gpu_workload_pressure',
+        "panels/test_panels.py",
+    ),
+    Fault(
+        "dashboards/health.py",
+        'type="uncorrected"',
+        'type="corrected"',
+        "panels/test_panels.py",
+    ),
+    Fault(
+        "dashboards/parts/workload_resources.py",
+        "max by (cluster, workload, resource)",
+        "sum by (cluster, workload, resource)",
         "panels/test_panels.py",
     ),
     Fault("dashboards/parts/block.py", "mappings=tuple(style.ANSWERS)", "mappings=()", "panels/test_panels.py"),

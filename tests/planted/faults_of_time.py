@@ -183,6 +183,12 @@ FAULTS = (
     ),
     # ... and guesses that must not be made
     Fault(
+        "attribution/kubernetes/pod_owners.py",
+        "if paths.setdefault(owner, own) != own:\n                paths[owner] = group.cgroup.pod_path",
+        "paths.setdefault(owner, own)",
+        "unit/attribution/test_join_kubernetes.py",
+    ),
+    Fault(
         "attribution/kubernetes/source.py",
         "if len(candidates) == 1:",
         "if candidates:",

@@ -68,6 +68,25 @@ def test_containers_of_one_pod_hold_what_each_was_given_of_a_gpu(tmp_path: Path)
     assert ownership.weights == {(A.uuid, _container(name, pod)): 1 / 3 for pod, name in slices}
 
 
+@pytest.mark.parametrize(
+    ("containers", "place"),
+    [((CONTAINER_ID,), f"/{CONTAINER_ID}"), ((CONTAINER_ID, "0" * 64), ""), (("0" * 64,) * 2, f"/{'0' * 64}")],
+)
+def test_owner_in_several_containers_has_the_cgroup_of_the_pod(
+    tmp_path: Path, containers: Iterable[str], place: str
+) -> None:
+    """Without the API server all processes of the pod go by the one container that was given a GPU."""
+    joined = attribution_of(Parts(_kubernetes(tmp_path, [("ml", "train-0", "main", A.uuid)])))
+    processes = of(
+        host_process(pid, cgroup(f"/kubepods/pod{POD}/{each}"), command=f"rank{pid}")
+        for pid, each in enumerate(containers, 7)
+    )
+
+    ownership = joined.join([A], {A.uuid: list(processes)}, processes, 1.0)
+
+    assert ownership.cgroups == {_container("main"): f"/kubepods/pod{POD}{place}"}
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_container_that_runs_has_what_the_others_of_its_pod_leave(tmp_path: Path, *, known: bool) -> None:
     """A claim that two containers share, as in the first examples of NVIDIA's DRA driver; the API tells their names."""

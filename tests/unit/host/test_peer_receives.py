@@ -15,6 +15,7 @@ import pytest
 from exporter.host.network import Peers
 from exporter.host.task import TaskReader, receives
 from exporter.host.text import read_text
+from tests.growth import grown
 
 PROCFS = Path("/proc")
 LISTENS = """
@@ -152,3 +153,9 @@ def test_node_that_connects_here_or_has_the_store_is_a_peer(
 
     assert Peers(tmp_path).receives_from_peers(sockets, [pid], spread=True) == peers
     assert Peers(tmp_path).receives_from_peers(sockets, [pid]) == set()
+
+
+def test_peers_of_sockets_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+    peers = Peers(tmp_path)
+
+    assert grown(peers, lambda number: peers.receives_from_peers({number: 7}, (7,))) == {}

@@ -10,6 +10,7 @@ from exporter.progress.progress import MAX_RANK_NAMES
 from exporter.progress.protocol import Report
 from exporter.progress.reader import ProgressReader
 from exporter.progress.reporters import Process
+from tests.growth import grown
 
 JOB, OTHER = Owner(workload="slurm:7", kind="slurm"), Owner(workload="slurm:8", kind="slurm")
 ALLOCATED = {"GPU-0": (JOB,), "GPU-1": (OTHER,)}
@@ -275,3 +276,17 @@ def test_ranks_of_a_workload_beyond_the_limit_have_one_name(tmp_path: Path) -> N
 
     assert len(names) == MAX_RANK_NAMES + 1
     assert names[-1] == "other"
+
+
+def test_reader_does_not_grow_with_processes_that_have_ended(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+
+    def next_round(number: int) -> None:
+        node.now += 10.0
+        node.report(node.process(100 + number, "/a.slice"), counters={"samples": 1.0})
+        node.counters(cgroups={JOB: "/a.slice"})
+        (node.procfs / f"{100 + number}/stat").unlink()
+        node.now += 10.0
+        node.counters(cgroups={JOB: "/a.slice"})
+
+    assert grown(node.reader, next_round) == {}

@@ -86,6 +86,16 @@ def test_slow_head_is_ended_on_a_connection_that_was_used_before(port: int, monk
         assert (first.startswith(b"HTTP/1.1 200 OK\r\n"), said(slow)) == (True, b"")
 
 
+def test_slow_head_that_came_with_the_request_before_it_is_ended(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection was never idle: the head's deadline counts, and not that of an idle connection."""
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(connection, "IDLE_SECONDS", 1e6)
+    with client(port) as slow:
+        slow.sendall(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\nGET /metrics HTTP/1.1\r\nX: ")
+
+        assert said(slow).count(b"HTTP/1.1 200 OK\r\n") == 1
+
+
 def test_server_that_stops_answers_what_was_asked_and_resets_nobody() -> None:
     asked, release = threading.Event(), threading.Event()
 
