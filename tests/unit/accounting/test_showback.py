@@ -277,8 +277,9 @@ def test_rule_file_has_the_price_of_each_exact_model_from_its_day_on(listed: Any
     assert promql_parser.parse(rule["expr"])
     h100 = '0 * profile:gpu_info:group{model="NVIDIA H100 80GB HBM3"}'
     assert rule["expr"] == (
-        f"max by (cluster, model, profile) ({h100} + 3 and on () vector(time()) < 1792108800"
+        f"max by (cluster, model, profile, pool) ({h100} + 3 and on () vector(time()) < 1792108800"
         f" or {h100} + 2 and on () vector(time()) >= 1792108800"
+        ' or 0 * profile:gpu_info:group{model="NVIDIA A100-SXM4-80GB", pool="spot"} + 0.5'
         ' or 0 * profile:gpu_info:group{model="NVIDIA A100-SXM4-80GB"} + 1.5)'
     )
 

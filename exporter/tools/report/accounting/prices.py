@@ -16,10 +16,11 @@ from exporter.core import site_file
 _RUNBOOK = f"{REPOSITORY}/blob/main/docs/how-to/account-teams.md#when-gputeambudget-fires"
 KINDS = {
     "record": "profile:gpu_info:group",
-    "expr": "group by (cluster, model, profile) (last_over_time(cluster_state:gpu_owner_gpu_seconds:increase[35d]))"
+    "expr": "group by (cluster, model, profile, pool)"
+    " (last_over_time(cluster_state:gpu_owner_gpu_seconds:increase[35d]) or gpu_owner_since_timestamp_seconds)"
     " or group by (cluster, model) (gpu_info)",
 }
-"""Rule that records 1 for each cluster, model and MIG profile of the last 35 days, which prices select."""
+"""Rule that records 1 for each cluster, model, MIG profile and pool of the last 35 days, which prices select."""
 SITE_TEAM = "team:gpu_site_team:group"
 """Recorded, with 1 for each account and namespace that the site maps to a team."""
 _FILE_KEYS = {
@@ -64,7 +65,6 @@ class PriceRow:
     per_gpu_hour: float
     profile: str = ""
     pool: str = ""
-    """Partition of Slurm, else the label `pool` of the pod."""
     cluster: str = ""
     begin: float = 0.0
     end: float = float("inf")
@@ -113,16 +113,13 @@ class Prices:
 
 
 def promql(prices: Prices) -> str:
-    """Return PromQL for the price of a GPU hour now by cluster, model and MIG profile.
-
-    Rows of a pool are left out: recorded GPU hours do not name it.
-    """
-    arms = [_arm(row) for row in prices.rows if not row.pool]
-    return f"max by (cluster, model, profile) ({' or '.join(arms) or 'vector(0) > 0'})"
+    """Return PromQL for the price of a GPU hour now by cluster, model, MIG profile and pool."""
+    arms = " or ".join(map(_arm, prices.rows))
+    return f"max by (cluster, model, profile, pool) ({arms or 'vector(0) > 0'})"
 
 
 def _arm(row: PriceRow) -> str:
-    named = {"cluster": row.cluster, "model": row.model, "profile": row.profile}
+    named = {"cluster": row.cluster, "model": row.model, "profile": row.profile, "pool": row.pool}
     matchers = [f"{name}={json.dumps(value)}" for name, value in named.items() if value]
     value = f"0 * {KINDS['record']}{{{', '.join(matchers)}}} + {row.per_gpu_hour:.15g}"
     if row.begin:
