@@ -40,7 +40,8 @@ _PRICE: Schema = {
     "additionalProperties": False,
     "required": ["per_gpu_hour"],
     "properties": {
-        **{name: {"type": "string"} for name in ("model", "profile", "cluster", "pool")},
+        **{name: {"type": "string"} for name in ("model", "cluster", "pool")},
+        "profile": {"type": "string", "pattern": r"^(([0-9]+c\.)?[0-9]+g\.[0-9]+gb\S*)?$"},
         "per_gpu_hour": {"type": "number", "minimum": 0},
         "from": _DAY,
         "to": _DAY,
@@ -149,7 +150,7 @@ RULES: dict[str, Schema] = {
     "prices": {
         "additionalProperties": False,
         "properties": {
-            "currency": {"type": "string"},
+            "currency": {"type": "string", "pattern": "^[A-Z]{3}$"},
             "electricity_per_kwh": {"type": "number", "minimum": 0},
             "grams_co2_per_kwh": {"type": "number", "minimum": 0},
             "prices": {"type": "array", "items": _PRICE},

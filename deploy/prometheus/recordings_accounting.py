@@ -64,28 +64,35 @@ LEVELS = (
     ("account", ("account",)),
     ("user", ("user",)),
     ("team", ("team",)),
-    ("cluster", ()),
+    ("cluster", ("pool",)),
 )
 
 
+def _source(level: str, label: str, name: str) -> str:
+    """Return the growth of the owners of a level."""
+    if level == "team":
+        return _TEAM.format(name=name)
+    return f"owner:{name}:increase" + (f'{{{label}!=""}}' if level != "cluster" else "")
+
+
 def _level(level: str, labels: tuple[str, ...], name: str, kept: tuple[str, ...], what: str) -> Recording:
-    source = _TEAM.format(name=name) if level == "team" else f"owner:{name}:increase"
-    if level not in {"team", "cluster"}:
-        source = f'owner:{name}:increase{{{labels[0]}!=""}}'
+    source = _source(level, labels[0], name)
     result = (*labels, "class", "model", "profile", *kept)
     recorded = f"{level}_state" if kept else level
     return record(f"{recorded}:{name}:increase", result, f"sum {by(result)} ({source})", f"{what} of the {level}.")
 
 
-_PRICE = f"max by (cluster, model, profile) (last_over_time(gpu:price_per_hour[{_REACH}]))"
-"""The last price: after an outage these rules may be evaluated before the price is."""
+_PRICED = "cluster, model, profile, pool"
+_LAST_PRICE = f"last_over_time(gpu:price_per_hour[{_REACH}])"
+_PRICE = f"max by ({_PRICED}) (gpu:price_per_hour or {_LAST_PRICE} unless on () gpu:price_per_hour)"
+"""The last price where there is none: after an outage these rules may be evaluated before prices are."""
 
 
-def _cost(recorded: str, labels: tuple[str, ...], source: str, what: str) -> Recording:
+def _cost(level: str, name: str, labels: tuple[str, ...], growth: str, what: str) -> Recording:
     return record(
-        f"{recorded}:increase",
+        f"{level}:gpu_owner_{name}cost:increase",
         labels,
-        f"sum {by(labels)} ({source}:increase * on (cluster, model, profile) group_left () {_PRICE}) / 3600",
+        f"sum {by(labels)} (({growth}) * on ({_PRICED}) group_left () {_PRICE}) / 3600",
         f"{what} at the price of that hour, in the currency of the site's price file.",
     )
 
@@ -107,18 +114,25 @@ ACCOUNTING = (
     ),
     *(
         _cost(
-            f"{level}_state:gpu_owner_cost",
-            (*(labels or ("model",)), "state"),
-            f"{level}_state:gpu_owner_gpu_seconds",
+            f"{level}_state",
+            "",
+            ("model" if level == "cluster" else labels[0], "state"),
+            _source(level, labels[0], "gpu_owner_gpu_seconds"),
             f"Cost of GPU time by state of the {level},",
         )
         for level, labels in LEVELS
     ),
-    _cost("team:gpu_owner_cost", ("team",), "team:gpu_owner_gpu_seconds", "Cost of allocated GPU time of the team,"),
-    _cost(
-        "team:gpu_owner_busy_cost",
+    record(
+        "team:gpu_owner_cost:increase",
         ("team",),
-        "team:gpu_owner_busy_gpu_seconds",
+        'sum by (cluster, team) (team_state:gpu_owner_cost:increase{team!="",state!="free"})',
+        "Cost of allocated GPU time of the team, in the currency of the site's price file.",
+    ),
+    _cost(
+        "team",
+        "busy_",
+        ("team",),
+        _source("team", "team", "gpu_owner_busy_gpu_seconds"),
         "Cost of GPU time in which kernels ran of the team,",
     ),
 )

@@ -251,11 +251,17 @@ WORKLOAD_MODELS = record(
     summed((*WHOLE, "model"), PART_MODELS.record),
     "Allocated GPUs, by model: what prices multiply (whole GPUs; MIG instances are not in it).",
 )
-PRICES = 'max by (cluster, model, currency) (gpu:price_per_hour{profile=""})'
+_BY_POOL = f'label_replace({WORKLOAD_MODELS.record}, "pool", "$1", "partition", "(.+)")'
 WORKLOAD_PRICES = record(
     WORKLOAD_PRICE,
     (*WHOLE, "currency"),
-    summed((*WHOLE, "currency"), f"{WORKLOAD_MODELS.record} * on (cluster, model) group_left (currency) {PRICES}"),
+    summed(
+        (*WHOLE, "currency"),
+        f"{_BY_POOL} * on (cluster, model, pool) group_left (currency)"
+        ' max by (cluster, model, pool, currency) (gpu:price_per_hour{profile=""})'
+        f" or {_BY_POOL} * on (cluster, model) group_left (currency)"
+        ' max by (cluster, model, currency) (gpu:price_per_hour{profile="",pool=""})',
+    ),
     "Price of an hour of the allocated GPUs, where the site has prices. MIG instances are not in it.",
 )
 MODEL_PEAK = record(

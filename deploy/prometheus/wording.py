@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from deploy.prometheus.hosts import by_host
 from deploy.prometheus.outages import unless_silent
 from deploy.prometheus.recordings_common import STATE_INDEX
-from deploy.prometheus.recordings_device import PRICES
 from deploy.prometheus.states import LOST, POSSIBLY_LOST, regex
 from exporter.faults.rules import RULES
+from exporter.tools.report.promql import WORKLOAD_PRICE
 
 NODE = "{{ or $labels.node $labels.instance }}"
 GPU = NODE + " GPU {{ $labels.gpu }}"
@@ -82,8 +82,7 @@ OWNER_NAME = (
 )
 MONEY = "{{ .Value | printf `%.2f` }} {{ .Labels.currency }}"
 HOURLY = found(
-    "sum by (currency) (workload_model:gpu_allocation_ratio:sum{cluster=%[1]q,workload=%[2]q}"
-    f" * on (cluster, model) group_left (currency) {PRICES})",
+    f"sum by (currency) ({WORKLOAD_PRICE}{{cluster=%[1]q,workload=%[2]q}})",
     f" Its GPUs cost {MONEY} an hour.",
     "cluster",
     "workload",

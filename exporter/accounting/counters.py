@@ -90,7 +90,8 @@ class OwnerCounters:
 
     def _life_of(self, owner: Owner, kind: Kind, place: Place, states: Mapping[str, float], now: float) -> _Life:
         key = CounterKey(
-            owner.kind, owner.namespace, owner.account, owner.user, kind.priority, "", kind.work_class, *place
+            *(owner.kind, owner.namespace, owner.account, owner.user, kind.priority, "", kind.work_class),
+            *(*place, kind.pool),
         )
         life = self._lives.get(key)
         new = states.keys() if life is None else states.keys() - life.sums.states.keys()

@@ -26,6 +26,7 @@ class Kind(NamedTuple):
 
     priority: str = ""
     work_class: str = ""
+    pool: str = ""
 
 
 @record
@@ -118,6 +119,8 @@ class CounterKey(NamedTuple):
     """`batch`, `service`, `interactive`; the label is `class`."""
     model: str = ""
     profile: str = ""
+    pool: str = ""
+    """Partition of Slurm, else the label `pool` of the pod: what prices name."""
 
 
 @record

@@ -92,7 +92,8 @@ class AllocationTracker:
     def _account_owner(self, owner: Owner, rows: Collection[Usage], cycle: Cycle) -> None:
         now = float(cycle.at.unix)
         info = cycle.ownership.info.get(owner, WorkloadInfo())
-        kind = Kind(info.qos, cycle.classes.get(owner, ""))
+        pool = owner.partition or dict(info.pod_labels).get("pool", "")
+        kind = Kind(info.qos, cycle.classes.get(owner, ""), pool)
         entry = self._find_entry(owner, info, kind, cycle)
         entry.kind = kind
         seen = entry.cycle == self._cycle - 1
@@ -210,7 +211,11 @@ def _restore_entries(stored: Stored) -> Iterator[tuple[Identity, _Entry]]:
         own = hours.get(each.id, [])
         entry = _Entry(
             each,
-            Kind(each.details.get("priority", ""), each.details.get("class", "")),
+            Kind(
+                each.details.get("priority", ""),
+                each.details.get("class", ""),
+                each.owner.partition or each.details.get("label_pool", ""),
+            ),
             max([each.start, *(row.until for row in own)]),
         )
         entry.hours = {

@@ -70,7 +70,7 @@ def job_report(client: Client, request: ReportRequest, now: float) -> JobReport:
         nodes=nodes,
         devices=devices,
         progress=steps,
-        cost=_mean_cost(allocated(hours), devices, ask(promql.mean_prices), *clusters),
+        cost=_mean_cost(allocated(hours), devices, _prices(ask(promql.mean_prices), info, *clusters)),
         advice=advice.of_job(hours, devices, nodes, moved=moved),
         used_hours=used,
         runs=runs(client, info, window(request.since), now, request.changed_at) if counted else None,
@@ -258,15 +258,19 @@ def _sum_hours(ledgers: Iterable[Hours]) -> Hours:
     return _order_hours(found)
 
 
-def _mean_cost(
-    hours: float | None, devices: Sequence[DeviceUse], listed: Iterable[Sample], cluster: str = ""
-) -> float | None:
-    """So many GPU hours at the mean price of its GPUs, each counted by its share; None if a model has no price."""
-    prices = {
+def _prices(listed: Iterable[Sample], info: Sequence[Sample], cluster: str = "") -> Mapping[str, float]:
+    """Return the prices of the cluster by model and MIG profile; those of the job's own pool win."""
+    pool = _agreed_label(info, "partition") or _agreed_label(info, "label_pool")
+    return {
         " MIG ".join(each.labels[name] for name in ("model", "profile") if each.labels.get(name)): each.value
+        for own in ("", pool)
         for each in listed
-        if each.labels.get("cluster", "") == cluster
+        if each.labels.get("cluster", "") == cluster and each.labels.get("pool", "") == own
     }
+
+
+def _mean_cost(hours: float | None, devices: Sequence[DeviceUse], prices: Mapping[str, float]) -> float | None:
+    """So many GPU hours at the mean price of its GPUs, each counted by its share; None if a model has no price."""
     weights = [
         (prices.get(device.model, prices.get(device.model.partition(" MIG ")[0])), device.share)
         for device in devices

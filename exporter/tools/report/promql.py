@@ -27,10 +27,10 @@ EVERYTHING = 'cluster=~".*"'
 
 LEVELS = ("account", "namespace", "user")
 
-KIND, WHOLE = "cluster, model, profile", "cluster, model"
-"""Labels by which GPU hours have a price: with the profile of MIG instances, and of whole GPUs."""
-PRICE_OF_WHOLE = f'max by ({WHOLE}) (gpu:price_per_hour{{profile=""}})'
-"""Price of a GPU hour by exact model, recorded from the site's file of prices."""
+KIND, WHOLE = "cluster, model, profile, pool", "cluster, model"
+"""Labels by which GPU hours have a price: with the profile of MIG instances and the pool, and of whole GPUs."""
+PRICE_OF_WHOLE = f'max by ({WHOLE}) (gpu:price_per_hour{{profile="",pool=""}})'
+"""Price of a GPU hour by exact model outside of pools, recorded from the site's file of prices."""
 
 WORKLOAD_PRICE = "workload:gpu_price_per_hour:sum"
 """Recorded price of an hour of the GPUs that are allocated to each workload."""
@@ -219,7 +219,7 @@ def max_concurrent_gpus(selector: str, window: str) -> str:
 
 
 def mean_prices(_: str, window: str) -> str:
-    """Return the mean price of a GPU hour in the window, by exact model and MIG profile."""
+    """Return the mean price of a GPU hour in the window, by exact model, MIG profile and pool."""
     return f"max by ({KIND}) (avg_over_time(gpu:price_per_hour[{window}]) or gpu:price_per_hour)"
 
 

@@ -186,6 +186,8 @@ def document(found: Showback) -> Document:
     )
     rows = [_row_cells(row, found.currency) for row in found.rows]
     total = words.money(sum(row.cost for row in found.rows), found.currency)
+    unpriced = sum(row.unpriced_hours for row in found.rows)
+    total += f"; {words.hours(unpriced)} have no price" if unpriced else ""
     facts = Facts((("Covers", found.coverage), ("Cost of these rows", total)))
     hours = Counter[str]()
     for row in found.rows:

@@ -3,9 +3,8 @@
 {{- define "gpu-exporter.prices" -}}
 {{- $arms := list -}}
 {{- range $row := .Values.prices.prices -}}
-{{- if not .pool -}}
 {{- $matchers := list -}}
-{{- range $name := list "cluster" "model" "profile" -}}
+{{- range $name := list "cluster" "model" "profile" "pool" -}}
 {{- with get $row $name -}}{{- $matchers = append $matchers (printf "%s=%s" $name (quote .)) -}}{{- end -}}
 {{- end -}}
 {{- $value := printf "0 * profile:gpu_info:group{%s} + %s" (join ", " $matchers) (toString .per_gpu_hour) -}}
@@ -17,15 +16,14 @@
 {{- end -}}
 {{- $arms = append $arms $value -}}
 {{- end -}}
-{{- end -}}
 groups:
 - name: gpu-prices
   interval: 1m
   rules:
   - record: profile:gpu_info:group
-    expr: group by (cluster, model, profile) (last_over_time(cluster_state:gpu_owner_gpu_seconds:increase[35d])) or group by (cluster, model) (gpu_info)
+    expr: group by (cluster, model, profile, pool) (last_over_time(cluster_state:gpu_owner_gpu_seconds:increase[35d]) or gpu_owner_since_timestamp_seconds) or group by (cluster, model) (gpu_info)
   - record: gpu:price_per_hour
-    expr: {{ printf "max by (cluster, model, profile) (%s)" (default "vector(0) > 0" (join " or " $arms)) | quote }}
+    expr: {{ printf "max by (cluster, model, profile, pool) (%s)" (default "vector(0) > 0" (join " or " $arms)) | quote }}
     labels: {currency: {{ default "USD" .Values.prices.currency | quote }}}
 {{- $teams := dict -}}
 {{- range $team, $owners := .Values.prices.teams -}}

@@ -33,7 +33,7 @@ EXTERNAL = {
     "scrape_samples_scraped":    Metric("gauge",   frozenset()),
     "scrape_duration_seconds":   Metric("gauge",   frozenset()),
     # the site's price file, as rules
-    "gpu:price_per_hour":        Metric("gauge",   frozenset({"cluster", "model", "profile", "currency"})),
+    "gpu:price_per_hour":        Metric("gauge",   frozenset({"cluster", "model", "profile", "pool", "currency"})),
     # the accounting service's
     **{f"gpu_accounting_month_{name}": Metric("gauge", frozenset({"team"})) for name in ("cost", "budget", "forecast")},
     # prometheus-client's, about the exporter's process

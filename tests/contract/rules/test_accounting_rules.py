@@ -153,9 +153,10 @@ def test_levels_are_teams_users_and_the_whole_cluster_by_model_and_state(rules: 
 
 
 def test_cost_of_each_hour_is_at_the_price_of_that_hour(rules: Path, tmp_path: Path) -> None:
-    """The price falls from 3 to 2 in the sixth of eleven hours, and is not recorded at the end of the last one.
+    """The price falls from 3 to 2 in the sixth of eleven hours. No price is recorded at the end of the last one.
 
-    A MIG instance has its own, and a model may have none.
+    A MIG instance has its own, and a model may have none, or none after five hours: where no price is recorded at
+    all, it has its last one.
     """
     series: dict[str, str] = {}
     for labels in (
@@ -163,15 +164,21 @@ def test_cost_of_each_hour_is_at_the_price_of_that_hour(rules: Path, tmp_path: P
         life("", 0, kind=""),
         life("slices", 0, profile="1g.10gb"),
         life("old", 0, model="P100"),
+        life("lent", 0, profile="2g.20gb"),
     ):
         series |= counter(labels, "0+60x660")
     price = 'gpu:price_per_hour{{cluster="c1",model="H100"{},currency="EUR"}}'
-    series |= {price.format(""): "3x329 2x300", price.format(',profile="1g.10gb"'): "4x660"}
+    series |= {
+        price.format(""): "3x329 2x300",
+        price.format(',profile="1g.10gb"'): "4x630",
+        price.format(',profile="2g.20gb"'): "7x320 _x300",
+    }
     expected = {
         'round(sum(sum_over_time(team:gpu_owner_cost:increase{team="physics"}[11h])), 0.1)': 5 * 3 + 6 * 2,
         'round(sum(sum_over_time(account_state:gpu_owner_cost:increase{account="slices"}[11h])), 0.1)': 11 * 4.0,
-        'round(sum(sum_over_time(cluster_state:gpu_owner_cost:increase{model="H100"}[11h])), 0.1)': 2 * 27.0 + 44,
-        "count(sum_over_time(team:gpu_owner_cost:increase[11h]))": 2,
+        'round(sum(sum_over_time(cluster_state:gpu_owner_cost:increase{model="H100"}[11h])), 0.1)': 2 * 27.0 + 44 + 42,
+        'round(sum(sum_over_time(team:gpu_owner_cost:increase{team="lent"}[10h] offset 1h)), 0.1)': 5 * 7.0,
+        "count(sum_over_time(team:gpu_owner_cost:increase[11h]))": 3,
     }
 
     assert complaint(_document(series, rules, expected), tmp_path) == ""

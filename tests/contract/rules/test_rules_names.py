@@ -51,7 +51,7 @@ OTHERS = {
     "kueue_cluster_queue_resource_reservation": {"cohort", "cluster_queue", "flavor", "resource"},
     "kube_node_created": set(),
     "kube_node_info": set(),
-    "gpu:price_per_hour": {"cluster", "model", "profile", "currency"},
+    "gpu:price_per_hour": {"cluster", "model", "profile", "pool", "currency"},
     "team:gpu_site_team:group": {"team", "site_team"},
     "kube_node_status_condition": {"condition", "status"},
     "kube_node_spec_unschedulable": set(),

@@ -37,13 +37,16 @@ class Job:
     profile: str = ""
     namespace: str = ""
     """Namespace of a pod; empty for a job of Slurm."""
+    partition: str = ""
+    pod_labels: tuple[tuple[str, str], ...] = ()
 
     @property
     def owner(self) -> Owner:
         if self.namespace:
             workload = f"{self.namespace}/Job/{self.id}"
             return Owner(workload, "pod", namespace=self.namespace, pod=self.id, container="main")
-        return Owner(f"slurm:{self.id}", "slurm", slurm_job=self.id, user=self.user, account=self.account)
+        name = f"slurm:{self.id}"
+        return Owner(name, "slurm", "", "", "", self.id, self.user, self.account, self.partition)
 
     @property
     def gpu_seconds(self) -> float:
@@ -128,7 +131,10 @@ class Node:
             free[row.gpu] -= sum(row.states.values())
         usage += [Usage(NOBODY, gpu, "", {"free": part}, 0.0, 0.0) for gpu, part in free.items() if part > 1e-9]
         info = {
-            job.owner: WorkloadInfo(start_time=UnixTime(job.start) if job.reports_start else None) for job in running
+            job.owner: WorkloadInfo(
+                start_time=UnixTime(job.start) if job.reports_start else None, pod_labels=job.pod_labels
+            )
+            for job in running
         }
         ended = {job.owner.source_id: UnixTime(job.end) for job in self.jobs if job.reports_end and job.end <= self.now}
         return Cycle(

@@ -24,12 +24,13 @@ from exporter.attribution.owner import Owner, Ownership
 from exporter.core.clock import Moment, MonotonicTime, UnixTime
 
 T0 = 1_760_000_400.0  # a full hour
-KEY = CounterKey("slurm", "", "vision", "ada", "high", "", "batch", "H100", "1g.10gb")
+KEY = CounterKey("slurm", "", "vision", "ada", "high", "", "batch", "H100", "1g.10gb", "gpu")
 ROW = CounterRow(KEY, 1_760_000_000, T0, 3, Amount({"computing": 7.5, "idle": 2.0}, used=6.0, joules=900.0))
 STATUS = AccountingStatus("store-1", (ROW,), WriterHealth(persistent=True, age=4.0, waiting=5, dropped=6), 2)
-LABELS = ("slurm", "", "vision", "ada", "high", "", "batch", "H100", "1g.10gb", "store-1", "1760000000")
+LABELS = ("slurm", "", "vision", "ada", "high", "", "batch", "H100", "1g.10gb", "gpu", "store-1", "1760000000")
 LABEL_NAMES = (
-    "kind", "workload_namespace", "account", "user", "priority", "owner", "class", "model", "profile", "store", "since",
+    "kind", "workload_namespace", "account", "user", "priority", "owner", "class", "model", "profile", "pool",
+    "store", "since",
 )  # fmt: skip
 
 
@@ -62,7 +63,7 @@ def test_names_of_the_labels_are_in_the_order_of_their_values() -> None:
 
 
 def test_end_while_the_exporter_was_down_counts_with_the_stored_priority_class_and_profile() -> None:
-    owner = Owner("slurm:1", "slurm", slurm_job="1", user="ada", account="vision")
+    owner = Owner("slurm:1", "slurm", slurm_job="1", user="ada", account="vision", partition="gpu")
     details = {"priority": "high", "class": "batch"}
     stored = Allocation("a", owner, T0, gpus=0.5, devices=("GPU-0",), details=details)
     hour = HourKey("a", int(T0 // 3600), "H100", "1g.10gb")

@@ -111,6 +111,17 @@ def test_model_that_has_no_price_is_not_free(listed: Any) -> None:
     assert (vision["gpu_hours"], vision["unpriced_hours"]) == (5.0, 1.0)
 
 
+def test_price_that_begins_in_the_month_leaves_the_hours_before_without_one(listed: Any, tmp_path: Path) -> None:
+    """Both H100 jobs got two hours; the first one ran on the second day of the month."""
+    (tmp_path / "prices.yaml").write_text(f"prices: [{{model: {H100}, per_gpu_hour: 2, from: 2026-10-16}}]")
+
+    vision = by_name(listed("--format", "json", "--team", "vision").out)["vision"]
+    text = listed("--team", "vision").out
+
+    assert (vision["gpu_hours"], vision["cost"], vision["unpriced_hours"]) == (5.0, 4.0, 3.0)
+    assert "4.00 USD; 3.0 h have no price" in text
+
+
 def test_waste_costs_what_its_own_gpus_cost(listed: Any, tmp_path: Path) -> None:
     """Four idle A100 and two busy H100: at the mean price the waste would cost 6.67."""
     busy = {**row("6", "bio", moment(20, 4), H100, 2.0), "states": {"computing": 7200.0}}
@@ -277,8 +288,9 @@ def test_rule_file_has_the_price_of_each_exact_model_from_its_day_on(listed: Any
     assert promql_parser.parse(rule["expr"])
     h100 = '0 * profile:gpu_info:group{model="NVIDIA H100 80GB HBM3"}'
     assert rule["expr"] == (
-        f"max by (cluster, model, profile) ({h100} + 3 and on () vector(time()) < 1792108800"
+        f"max by (cluster, model, profile, pool) ({h100} + 3 and on () vector(time()) < 1792108800"
         f" or {h100} + 2 and on () vector(time()) >= 1792108800"
+        ' or 0 * profile:gpu_info:group{model="NVIDIA A100-SXM4-80GB", pool="spot"} + 0.5'
         ' or 0 * profile:gpu_info:group{model="NVIDIA A100-SXM4-80GB"} + 1.5)'
     )
 
@@ -357,12 +369,28 @@ def test_rule_file_alerts_at_each_threshold_of_the_budgets(listed: Any, tmp_path
         ("prices: [{per_gpu_hour: 3, from: 2026-10-02, to: 2026-10-01}]", "from 2026-10-02 is not before"),
         ("prices: []\nelectricity: 0.3", "unknown key electricity"),
         ("prices: [{model: H100, per_gpu_hour: 3, from: soon}]", "soon"),
-        ("currency: EUR", "'prices'"),
+        ("currency: EUR", "expected 'prices'"),
+        ("currency: EURO\nprices: []", "expected a currency such as EUR, got EURO"),
+        ("", "expected keys with values, got None"),
+        ("prices: {H100: 3}", "expected a list of prices, got {'H100': 3}"),
+        ("prices: [3]", "expected keys with values, got 3"),
+        ("prices: [{per_gpu_hour: three}]", "expected an amount of 0 or more, got three"),
+        ("prices: []\nelectricity_per_kwh: -1", "expected an amount of 0 or more, got -1"),
+        ("prices: []\nteams: {vision: cv}", "expected a list of owners, got 'cv'"),
+        ("prices: [{profile: 1g10gb, per_gpu_hour: 1}]", "expected a MIG profile such as 1g.10gb, got 1g10gb"),
+        ("prices: [{per_gpu_hour: 3}, {model: H100, per_gpu_hour: 2}]", "price 2 has GPUs and days of price 1"),
+        (
+            "prices: [{per_gpu_hour: 3, to: 2026-10-16},{pool: a,per_gpu_hour: 1},{per_gpu_hour: 2, from: 2026-10-15}]",
+            "price 3 has GPUs and days of price 1",
+        ),
     ],
 )
 def test_wrong_file_is_refused_in_one_line(tmp_path: Path, text: str, complaint: str) -> None:
     (tmp_path / "prices.yaml").write_text(text)
     options = ("--month", "2026-10", "--prices.file", str(tmp_path / "prices.yaml"))
 
-    with pytest.raises(ConfigError, match=complaint):
+    with pytest.raises(ConfigError) as refused:
         run(load(ReportConfig, options, {}))
+
+    assert complaint in str(refused.value)
+    assert "\n" not in str(refused.value)

@@ -7,8 +7,10 @@ BEGAN, ENDED = NOW - 40_000.0, NOW - 4_000.0
 """Ten hours."""
 
 JOB = {
-    r"^max by \(cluster, model, profile\) \(avg_over_time\(gpu:price_per_hour": """
-        {cluster="north",model="NVIDIA H200"} 3
+    r"^max by \(cluster, model, profile, pool\) \(avg_over_time\(gpu:price_per_hour": """
+        {cluster="north",model="NVIDIA H200",pool="gpu"} 3
+        {cluster="north",model="NVIDIA H200",pool="spot"} 99
+        {cluster="north",model="NVIDIA H200"} 99
         {cluster="north",model="NVIDIA H200",profile="1g.18gb"} 99
         {cluster="south",model="NVIDIA H200"} 99
         {cluster="north",model="NVIDIA H100 80GB HBM3"} 3

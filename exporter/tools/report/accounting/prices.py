@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
@@ -16,10 +17,11 @@ from exporter.core import site_file
 _RUNBOOK = f"{REPOSITORY}/blob/main/docs/how-to/account-teams.md#when-gputeambudget-fires"
 KINDS = {
     "record": "profile:gpu_info:group",
-    "expr": "group by (cluster, model, profile) (last_over_time(cluster_state:gpu_owner_gpu_seconds:increase[35d]))"
+    "expr": "group by (cluster, model, profile, pool)"
+    " (last_over_time(cluster_state:gpu_owner_gpu_seconds:increase[35d]) or gpu_owner_since_timestamp_seconds)"
     " or group by (cluster, model) (gpu_info)",
 }
-"""Rule that records 1 for each cluster, model and MIG profile of the last 35 days, which prices select."""
+"""Rule that records 1 for each cluster, model, MIG profile and pool of the last 35 days, which prices select."""
 SITE_TEAM = "team:gpu_site_team:group"
 """Recorded, with 1 for each account and namespace that the site maps to a team."""
 _FILE_KEYS = {
@@ -64,7 +66,6 @@ class PriceRow:
     per_gpu_hour: float
     profile: str = ""
     pool: str = ""
-    """Partition of Slurm, else the label `pool` of the pod."""
     cluster: str = ""
     begin: float = 0.0
     end: float = float("inf")
@@ -113,16 +114,13 @@ class Prices:
 
 
 def promql(prices: Prices) -> str:
-    """Return PromQL for the price of a GPU hour now by cluster, model and MIG profile.
-
-    Rows of a pool are left out: recorded GPU hours do not name it.
-    """
-    arms = [_arm(row) for row in prices.rows if not row.pool]
-    return f"max by (cluster, model, profile) ({' or '.join(arms) or 'vector(0) > 0'})"
+    """Return PromQL for the price of a GPU hour now by cluster, model, MIG profile and pool."""
+    arms = " or ".join(map(_arm, prices.rows))
+    return f"max by (cluster, model, profile, pool) ({arms or 'vector(0) > 0'})"
 
 
 def _arm(row: PriceRow) -> str:
-    named = {"cluster": row.cluster, "model": row.model, "profile": row.profile}
+    named = {"cluster": row.cluster, "model": row.model, "profile": row.profile, "pool": row.pool}
     matchers = [f"{name}={json.dumps(value)}" for name, value in named.items() if value]
     value = f"0 * {KINDS['record']}{{{', '.join(matchers)}}} + {row.per_gpu_hour:.15g}"
     if row.begin:
@@ -162,39 +160,79 @@ def _alert(threshold: float) -> Mapping[str, object]:
 def read(path: Path) -> Prices:
     """Raises ConfigError."""
     try:
-        content = site_file.load_yaml(path)
-        _refuse_unknown(content, _FILE_KEYS)
-        rows = tuple(_row(each) for each in content["prices"])
-        numbers = {name: float(content.get(name, 0)) for name in ("electricity_per_kwh", "grams_co2_per_kwh")}
-        budgets = {str(team): _amount(value) for team, value in content.get("budgets", {}).items()}
-        teams = {str(owner): str(team) for team, owners in content.get("teams", {}).items() for owner in owners}
-        thresholds = tuple(_amount(value) for value in content.get("budget_thresholds", (0.8, 1.0)))
+        content = _keyed(site_file.load_yaml(path), _FILE_KEYS)
+        rows = tuple(_row(each) for each in _kind(content["prices"], list, "a list of prices"))
+        numbers = {name: _amount(content.get(name, 0)) for name in ("electricity_per_kwh", "grams_co2_per_kwh")}
+        budgets = {str(team): _amount(value) for team, value in _keyed(content.get("budgets")).items()}
+        owned = {team: _kind(each, list, "a list of owners") for team, each in _keyed(content.get("teams")).items()}
+        thresholds = _kind(content.get("budget_thresholds", [0.8, 1.0]), list, "a list of fractions")
+        _refuse_unused(rows)
         return Prices(
-            str(content.get("currency", "USD")), rows, **numbers, budgets=budgets, teams=teams, thresholds=thresholds
+            _matched(content.get("currency", "USD"), "[A-Z]{3}", "a currency such as EUR"),
+            rows,
+            **numbers,
+            budgets=budgets,
+            teams={str(owner): str(team) for team, owners in owned.items() for owner in owners},
+            thresholds=tuple(map(_amount, thresholds)),
         )
-    except (site_file.SiteFileError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except KeyError as error:
+        raise ConfigError(f"--prices.file {path}: expected {error}") from None
+    except ValueError as error:
         raise ConfigError(f"--prices.file {path}: {error}") from None
 
 
-def _row(entry: Mapping[str, Any]) -> PriceRow:
-    _refuse_unknown(entry, _KEYS)
-    price = _amount(entry["per_gpu_hour"])
-    names = {name: str(entry.get(name, "")) for name in _KEYS - {"per_gpu_hour", "from", "to"}}
+def _row(value: object) -> PriceRow:
+    entry = _keyed(value, _KEYS)
+    names = {name: str(entry.get(name) or "") for name in _KEYS - {"per_gpu_hour", "from", "to"}}
+    _matched(names["profile"], r"((\d+c\.)?\d+g\.\d+gb\S*)?", "a MIG profile such as 1g.10gb")
     begin, end = _moment(entry.get("from"), 0.0), _moment(entry.get("to"), float("inf"))
     if begin >= end:
         raise ValueError(f"from {entry['from']} is not before to {entry['to']}")
-    return PriceRow(per_gpu_hour=price, begin=begin, end=end, **names)
+    return PriceRow(per_gpu_hour=_amount(entry["per_gpu_hour"]), begin=begin, end=end, **names)
 
 
-def _refuse_unknown(entry: Mapping[str, Any], keys: set[str]) -> None:
-    if unknown := sorted(entry.keys() - keys):
+def _refuse_unused(rows: Sequence[PriceRow]) -> None:
+    """Raise ValueError for a row that never counts, or that is one of two for the same GPUs and days."""
+    for number, row in enumerate(rows):
+        fits = [(each.model, each.profile, each.pool, each.cluster) for each in (row, *rows[:number])]
+        for place, (earlier, names) in enumerate(zip(rows[:number], fits[1:], strict=True), 1):
+            covers = earlier.begin <= row.begin and row.end <= earlier.end
+            overlaps = names == fits[0] and earlier.begin < row.end and row.begin < earlier.end
+            if overlaps or (covers and all(map(_covers, names, fits[0]))):
+                raise ValueError(f"price {number + 1} has GPUs and days of price {place}")
+
+
+def _covers(name: str, other: str) -> bool:
+    return name in {"", other}
+
+
+def _kind(value: Any, kind: type, expected: str) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"expected {expected}, got {value!r}")  # noqa: TRY004 - of the file
+    return value
+
+
+def _keyed(value: object, keys: set[str] | None = None) -> Mapping[str, Any]:
+    """Return a mapping of the file. `keys` are those that it may have; without them it may be absent."""
+    entry: Mapping[str, Any] = {} if value is None and keys is None else _kind(value, dict, "keys with values")
+    if keys is not None and (unknown := sorted(map(str, entry.keys() - keys))):
         raise ValueError(f"unknown key {unknown[0]}")
+    return entry
+
+
+def _matched(value: object, pattern: str, expected: str) -> str:
+    if not re.fullmatch(pattern, str(value)):
+        raise ValueError(f"expected {expected}, got {value}")
+    return str(value)
 
 
 def _amount(value: object) -> float:
-    amount = float(str(value))
+    try:
+        amount = float(str(value))
+    except ValueError:
+        amount = -1.0
     if not 0 <= amount < float("inf"):
-        raise ValueError(f"expected an amount of 0 or more, got {amount:g}")
+        raise ValueError(f"expected an amount of 0 or more, got {value}")
     return amount
 
 
