@@ -91,7 +91,7 @@ def run(config: ReportConfig) -> int:
         sys.stdout.write(rules(prices))
         return 0
     if config.month:
-        return _print_month(config, config.month, (prices or Prices("", ())).of(config.cluster))
+        return _print_month(config, config.month, prices or Prices("", ()))
     if config.format in MONTH_FORMATS or config.team:
         raise ConfigError("--team and --format csv, focus and opencost: expected with --month")
     subject = _requested_subject(config)
@@ -118,7 +118,7 @@ def _print_month(config: ReportConfig, of: Month, prices: Prices) -> int:
     if path is None or not exists(path):
         raise ConfigError("--month: expected --accounting.database, that of `gpu-exporter accounting`")
     try:
-        with contextlib.closing(Database(path)) as database:
+        with contextlib.closing(Database(path, config.cluster)) as database:
             found = showback(database, of, config.by, config.team, prices, float(unix_time()))
             exported = config.format in ("focus", "opencost")
             charges = database.charges(config.by, of.begin, of.end, prices, config.team) if exported else ()

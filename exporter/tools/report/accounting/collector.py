@@ -43,10 +43,17 @@ class NodeAccess:
         return found
 
 
+def _of_cluster(target: str) -> tuple[str, str]:
+    """Return the cluster of a target, empty without one, and its URL."""
+    cluster, equals, url = target.partition("=")
+    return (cluster, url) if equals and "/" not in cluster else ("", target)
+
+
 def expand(targets: Iterable[str]) -> Iterator[str]:
     """Yield the targets; one whose name has several addresses, as a headless service, is each of them."""
     for target in targets:
-        url = urlsplit(target)
+        cluster, own = _of_cluster(target)
+        url = urlsplit(own)
         try:
             found = socket.getaddrinfo(url.hostname, url.port or 80, type=socket.SOCK_STREAM)
         except OSError:
@@ -57,13 +64,15 @@ def expand(targets: Iterable[str]) -> Iterator[str]:
             continue
         for address in addresses:
             host = f"[{address}]" if ":" in address else address
-            yield urlunsplit(url._replace(netloc=f"{host}:{url.port}" if url.port else host))
+            yield f"{cluster}=".lstrip("=") + urlunsplit(
+                url._replace(netloc=f"{host}:{url.port}" if url.port else host)
+            )
 
 
 def collect(database: Database, targets: Sequence[str], ask: Ask, now: Callable[[], float]) -> Mapping[str, str]:
     """Read what is new on all targets. Return what went wrong, by target."""
     errors: dict[str, str] = {}
-    waiting = {target: database.cursor(target) for target in targets}
+    waiting = {target: database.cursor(_of_cluster(target)[1]) for target in targets}
     with ThreadPoolExecutor(_THREADS) as pool:
         while waiting:
             answers = pool.map(partial(_asked, ask), waiting.keys(), waiting.values())
@@ -84,7 +93,7 @@ def collect(database: Database, targets: Sequence[str], ask: Ask, now: Callable[
 
 def _asked(ask: Ask, target: str, cursor: Cursor) -> Mapping[str, Any] | Exception:
     try:
-        return ask(target, cursor.seq)
+        return ask(_of_cluster(target)[1], cursor.seq)
     except (OSError, ValueError) as error:
         return error
 
@@ -95,5 +104,6 @@ def _added(database: Database, target: str, cursor: Cursor, answer: Mapping[str,
     if store != cursor.store and cursor.seq:  # another store: its rows begin anew
         return Cursor(store)
     seq = int(rows[-1]["seq"]) if rows else cursor.seq
-    database.add(target, str(answer["node"]), Cursor(store, seq), rows, now)
+    cluster, url = _of_cluster(target)
+    database.add(url, f"{cluster}/{answer['node']}".lstrip("/"), Cursor(store, seq), rows, now)
     return Cursor(store, seq) if answer["more"] else None

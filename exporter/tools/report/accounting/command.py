@@ -76,8 +76,9 @@ class AccountingConfig:
     nodes: tuple[str, ...] = option(
         "",
         names,
-        "URLs of the exporters. A name with several addresses (a headless service) is each of them.",
-        metavar="URL,...",
+        "URLs of the exporters, after the cluster where it is not --cluster: west=https://gpu01:9836. A name with"
+        " several addresses (a headless service) is each of them.",
+        metavar="[CLUSTER=]URL,...",
         group="Collect",
     )
     username: str = option("", text, "User name of the exporters.", metavar="NAME", group="Collect")
@@ -109,7 +110,11 @@ class AccountingConfig:
         name="prices.file",
     )
     cluster: str = option(
-        "", text, "Cluster of the nodes: prices of others do not count.", metavar="NAME", group="Collect"
+        "",
+        text,
+        "Cluster of the nodes and of Slurm; its metrics leave out other ones.",
+        metavar="NAME",
+        group="Collect",
     )
     state_dir: Path = option(
         "/var/lib/gpu-exporter-accounting", path, "Directory of the database.", metavar="DIR", name="state.dir"
@@ -133,7 +138,7 @@ def run(config: AccountingConfig) -> int:
     if config.prices:
         read_prices(config.prices)  # a bad file is refused; one that turns bad later leaves the months as they were
     try:
-        database = Database(config.state_dir / DATABASE)
+        database = Database(config.state_dir / DATABASE, config.cluster)
     except sqlite3.Error as error:
         raise ConfigError(f"--state.dir {config.state_dir}: {error}") from None
     try:
@@ -179,7 +184,7 @@ def _show_months(database: Database, config: AccountingConfig, now: float) -> di
     _DAY.set(sum(each.seconds for each in database.totals("model", *day)) if whole else 0)
     try:
         if config.prices:
-            _BUDGETS.teams = months(database, read_prices(config.prices).of(config.cluster), now)
+            _BUDGETS.teams = months(database, read_prices(config.prices), now)
     except ConfigError as error:
         return {str(config.prices): str(error)}
     return {}

@@ -14,7 +14,9 @@ from exporter.accounting.tracker import hours_between
 from exporter.attribution.owner import Owner
 from exporter.tools.report.accounting.prices import Prices
 
-_SCHEMA = """
+_CLUSTER = "substr({0}node, 1, instr({0}node, '/') - 1)"
+"""Cluster of a node, which is before its name; empty without one."""
+_SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS allocations (
     node TEXT, id TEXT, start REAL NOT NULL, "end" REAL, job TEXT NOT NULL, user TEXT NOT NULL,
     account TEXT NOT NULL, namespace TEXT NOT NULL, team TEXT NOT NULL, facts TEXT NOT NULL, PRIMARY KEY (node, id)
@@ -30,58 +32,66 @@ CREATE TABLE IF NOT EXISTS cursors (
     target TEXT PRIMARY KEY, store TEXT NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL
 );
 CREATE VIEW IF NOT EXISTS allocated AS
-SELECT h.hour, h.node, a.job, a.team, a.account, a.namespace, a.user, h.model, h.profile,
+SELECT {_CLUSTER.format("h.")} AS cluster,
+    h.hour, h.node, a.job, a.team, a.account, a.namespace, a.user, h.model, h.profile,
     coalesce(nullif(json_extract(a.facts, '$.owner[8]'), ''), json_extract(a.facts, '$.details.label_pool')) AS pool,
     h.seconds, h.used, h.joules,
     CAST(a.start / 3600 AS INTEGER) = h.hour AS began, h.states
 FROM hours h JOIN allocations a ON a.node = h.node AND a.id = h.allocation;
 CREATE TABLE IF NOT EXISTS sums (
-    hour INTEGER, team TEXT, account TEXT, namespace TEXT, user TEXT, model TEXT, profile TEXT, pool TEXT,
+    cluster TEXT, hour INTEGER, team TEXT, account TEXT, namespace TEXT, user TEXT, model TEXT, profile TEXT, pool TEXT,
     seconds REAL NOT NULL, used REAL NOT NULL, joules REAL NOT NULL, began INTEGER NOT NULL, states TEXT NOT NULL,
-    PRIMARY KEY (hour, team, account, namespace, user, model, profile, pool)
+    PRIMARY KEY (hour, cluster, team, account, namespace, user, model, profile, pool)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS changed (hour INTEGER PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS observed (node TEXT, hour INTEGER, PRIMARY KEY (node, hour)) WITHOUT ROWID;
 CREATE VIEW IF NOT EXISTS owned AS
 SELECT * FROM sums WHERE hour NOT IN (SELECT hour FROM changed) UNION ALL
-SELECT hour, team, account, namespace, user, model, profile, pool, seconds, used, joules, began, states
+SELECT cluster, hour, team, account, namespace, user, model, profile, pool, seconds, used, joules, began, states
 FROM allocated WHERE hour IN (SELECT hour FROM changed);
 CREATE TRIGGER IF NOT EXISTS owner_changed AFTER UPDATE ON allocations
 WHEN OLD.team != NEW.team OR OLD.account != NEW.account OR OLD.user != NEW.user BEGIN
     INSERT INTO changed SELECT DISTINCT hour FROM hours WHERE node = NEW.node AND allocation = NEW.id
         AND hour NOT IN (SELECT hour FROM changed);
 END;
-"""
+"""  # noqa: S608
 _HOUR_TRIGGER = """
 CREATE TRIGGER IF NOT EXISTS hour_{event} AFTER {event} ON hours BEGIN
     INSERT INTO changed SELECT NEW.hour WHERE NEW.hour NOT IN (SELECT hour FROM changed);
-    INSERT INTO observed SELECT NEW.node, NEW.hour WHERE NEW.node != 'scheduler'
-        AND coalesce(json_extract(NEW.states, '$.unobserved'), 0) < NEW.seconds
+    INSERT INTO observed SELECT NEW.node, NEW.hour
+        WHERE coalesce(json_extract(NEW.states, '$.unobserved'), 0) < NEW.seconds
         AND NOT EXISTS (SELECT 1 FROM observed WHERE node = NEW.node AND hour = NEW.hour);
 END;
 """
 _TRIGGERS = "".join(_HOUR_TRIGGER.format(event=event) for event in ("INSERT", "UPDATE"))
 _SUM = """
 DELETE FROM sums WHERE hour IN (SELECT hour FROM changed);
-INSERT INTO sums SELECT hour, team, account, namespace, user, model, profile, coalesce(pool, ''),
+INSERT INTO sums SELECT cluster, hour, team, account, namespace, user, model, profile, coalesce(pool, ''),
     sum(seconds), sum(used), sum(joules), sum(began), add_states(states)
-FROM allocated WHERE hour IN (SELECT hour FROM changed) GROUP BY 1, 2, 3, 4, 5, 6, 7, 8;
+FROM allocated WHERE hour IN (SELECT hour FROM changed) GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9;
 DELETE FROM changed;
 """
+_OWN = f"(?3 = '' OR {_CLUSTER.format('')} IN ('', ?3))"
 _OF_ROWS = ("job", "node")
 """Groups that sums of hours do not have."""
-_OLD_VIEWS = "DROP VIEW IF EXISTS owned; DROP VIEW IF EXISTS allocated;"
-_VERSION = 2
-_MIGRATE = """
+_SUMMED = "hour, team, account, namespace, user, model, profile, pool, seconds, used, joules, began, states"
+_OLD = f"""
+BEGIN IMMEDIATE; DROP VIEW IF EXISTS owned; DROP VIEW IF EXISTS allocated; DROP TRIGGER IF EXISTS hour_INSERT;
+DROP TRIGGER IF EXISTS hour_UPDATE; CREATE TABLE IF NOT EXISTS sums ({_SUMMED}); ALTER TABLE sums RENAME TO old_sums;
+"""
+_VERSION = 3
+_MIGRATE = f"""
 UPDATE allocations SET job = coalesce(json_extract(facts, '$.owner[0]'), '') WHERE job = '';
 INSERT OR IGNORE INTO changed SELECT DISTINCT hour FROM hours;
-INSERT OR IGNORE INTO observed SELECT DISTINCT node, hour FROM hours WHERE node != 'scheduler'
-    AND coalesce(json_extract(states, '$.unobserved'), 0) < seconds;
-PRAGMA user_version = 2;
-"""
+INSERT OR IGNORE INTO observed SELECT DISTINCT node, hour FROM hours
+    WHERE coalesce(json_extract(states, '$.unobserved'), 0) < seconds;
+INSERT INTO sums SELECT '', {_SUMMED} FROM old_sums;
+DROP TABLE old_sums;
+PRAGMA user_version = 3; COMMIT;
+"""  # noqa: S608
 _SCHEDULER = "scheduler"
 """Node of the rows that only the scheduler knows of."""
-GROUPS = ("team", "account", "namespace", "user", "job", "node", "model")
+GROUPS = ("team", "account", "namespace", "user", "job", "node", "model", "cluster")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +183,15 @@ ROUNDING_SECONDS = 3.0
 class Database:
     """Methods raise sqlite3.Error. Each is one transaction."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, cluster: str = "") -> None:
+        """Nodes of other clusters are not read; empty reads all. Nodes without a cluster are of this one."""
+        self._cluster = cluster
         self._database = sqlite3.connect(path, timeout=30.0, isolation_level=None)
         self._database.execute("PRAGMA journal_mode = WAL")
         # typeshed wants `step` to take any type.
         self._database.create_aggregate("add_states", 1, _StateSums)  # type: ignore[arg-type]
         (version,) = self._database.execute("PRAGMA user_version").fetchone()
-        before, after = (_OLD_VIEWS, _MIGRATE) if version < _VERSION else ("", "")
+        before, after = (_OLD, _MIGRATE) if version < _VERSION else ("", "")
         self._database.executescript(before + _SCHEMA + _TRIGGERS + after)
 
     def close(self) -> None:
@@ -203,8 +215,9 @@ class Database:
         """Return what each group got in whole hours, the largest first."""
         rows = self._database.execute(
             f"SELECT {by}, add_states(states), sum(used), sum(joules), sum(began) FROM {_source(by)}"  # noqa: S608
-            " WHERE hour >= ?1 AND hour < ?2 AND (?3 = '' OR team = ?3) GROUP BY 1",
-            (since // HOUR_SECONDS, until // HOUR_SECONDS, team),
+            " WHERE hour >= ?1 AND hour < ?2 AND (?3 = '' OR team = ?3) AND (?4 = '' OR cluster IN ('', ?4))"
+            " GROUP BY 1",
+            (since // HOUR_SECONDS, until // HOUR_SECONDS, team, self._cluster),
         )
         found = [Total(name, json.loads(states), *rest) for name, states, *rest in rows]
         return sorted(found, key=lambda each: (-each.seconds, each.name))
@@ -215,13 +228,15 @@ class Database:
         period = " + ".join(f"(hour >= {at / HOUR_SECONDS})" for at in (0.0, *prices.changes))
         self._database.create_function("site_team", 1, prices.site_team)
         rows = self._database.execute(
-            f"SELECT {'site_team(team)' if by == 'team' else by}, model, profile, pool, min(hour),"  # noqa: S608
-            f" add_states(states), sum(used), sum(joules), sum(began) FROM {_source(by)}"
-            f" WHERE hour >= ?1 AND hour < ?2 AND (?3 = '' OR site_team(team) = ?3) GROUP BY 1, 2, 3, 4, {period}",
-            (since // HOUR_SECONDS, until // HOUR_SECONDS, team),
+            f"SELECT {'site_team(team)' if by == 'team' else by}, coalesce(nullif(cluster, ''), ?4), model,"  # noqa: S608
+            f" profile, pool, min(hour), add_states(states), sum(used), sum(joules), sum(began) FROM {_source(by)}"
+            " WHERE hour >= ?1 AND hour < ?2 AND (?3 = '' OR site_team(team) = ?3)"
+            f" AND (?4 = '' OR cluster IN ('', ?4)) GROUP BY 1, 2, 3, 4, 5, {period}",
+            (since // HOUR_SECONDS, until // HOUR_SECONDS, team, self._cluster),
         )
-        for name, model, profile, pool, hour, *amounts in rows:
-            key = (name, model, prices.per_gpu_hour(model, profile, pool, hour * HOUR_SECONDS))
+        for name, cluster, model, profile, pool, hour, *amounts in rows:
+            price = prices.per_gpu_hour(model, profile, pool, hour * HOUR_SECONDS, cluster)
+            key = (cluster if by == "cluster" else name, model, price)
             found.setdefault(key, []).append(amounts)
         return [
             Charge(*key, _added(states), *map(sum, rest))
@@ -231,9 +246,10 @@ class Database:
 
     def hours_covered(self, since: float, until: float) -> int:
         """Return the number of hours in which any node observed its GPUs."""
-        span = (since // HOUR_SECONDS, until // HOUR_SECONDS)
+        span = (since // HOUR_SECONDS, until // HOUR_SECONDS, self._cluster)
         (count,) = self._database.execute(
-            "SELECT count(DISTINCT hour) FROM observed WHERE hour >= ? AND hour < ?", span
+            f"SELECT count(DISTINCT hour) FROM observed WHERE hour >= ?1 AND hour < ?2 AND {_OWN}",  # noqa: S608
+            span,
         ).fetchone()
         return int(count)
 
@@ -241,9 +257,10 @@ class Database:
         """Return by node the hours without an observation, from the node's first hour to the newest of all nodes."""
         begin, end = int(since // HOUR_SECONDS), int(until // HOUR_SECONDS)
         rows = self._database.execute(
-            "SELECT node, (SELECT min(hour) FROM observed WHERE node = o.node), count(*),"
-            " (SELECT max(hour) + 1 FROM observed) FROM observed o WHERE hour >= ? AND hour < ? GROUP BY node",
-            (begin, end),
+            "SELECT node, (SELECT min(hour) FROM observed WHERE node = o.node), count(*),"  # noqa: S608
+            " (SELECT max(hour) + 1 FROM observed) FROM observed o"
+            f" WHERE hour >= ?1 AND hour < ?2 AND {_OWN} GROUP BY 1",
+            (begin, end, self._cluster),
         )
         missing = {node: min(end, last) - max(begin, first) - count for node, first, count, last in rows}
         return dict(sorted(((node, hours) for node, hours in missing.items() if hours), key=lambda each: -each[1]))
@@ -255,10 +272,11 @@ class Database:
     def job(self, job: str, since: float, until: float) -> JobUsage:
         """Return what one Slurm job got between two moments, over all its starts and nodes."""
         states, *rest = self._database.execute(
-            'SELECT add_states(h.states), a.user, a.account, min(a.start), max(coalesce(a."end", h.until))'
+            'SELECT add_states(h.states), a.user, a.account, min(a.start), max(coalesce(a."end", h.until))'  # noqa: S608
             " FROM hours h JOIN allocations a ON a.node = h.node AND a.id = h.allocation"
-            ' WHERE a.job = ? AND a.start < ? AND coalesce(a."end", h.until) > ?',
-            (job, until, since),
+            ' WHERE a.job = ?1 AND a.start < ?2 AND coalesce(a."end", h.until) > ?4 AND '
+            + _OWN.replace("node", "h.node"),
+            (job, until, self._cluster, since),
         ).fetchone()
         return JobUsage(json.loads(states), *rest) if states and states != "{}" else JobUsage()
 
@@ -288,6 +306,10 @@ class Database:
             database.execute("DELETE FROM hours WHERE hour < ?", (first,))
             database.execute('DELETE FROM allocations WHERE "end" < ?', (first * HOUR_SECONDS,))
 
+    @property
+    def _scheduler(self) -> str:
+        return f"{self._cluster}/{_SCHEDULER}" if self._cluster else _SCHEDULER
+
     def _insert(self, node: str, rows: Sequence[Mapping[str, Any]]) -> None:
         self._database.executemany(
             "INSERT INTO allocations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
@@ -304,9 +326,11 @@ class Database:
 
     def _add_unobserved(self, job: SchedulerJob, seconds: float) -> None:
         row = self._database.execute(
-            "SELECT a.facts, h.model FROM allocations a JOIN hours h ON a.node = h.node AND a.id = h.allocation"
-            " WHERE a.job = ? AND a.node != 'scheduler' ORDER BY a.start DESC LIMIT 1",
-            (job.id,),
+            "SELECT a.facts, h.model FROM allocations a JOIN hours h ON a.node = h.node AND a.id = h.allocation"  # noqa: S608
+            " WHERE a.job = ?1 AND a.node NOT IN ('scheduler', ?2) AND "
+            + _OWN.replace("node", "a.node")
+            + " ORDER BY a.start DESC LIMIT 1",
+            (job.id, self._scheduler, self._cluster),
         ).fetchone()
         unseen = Owner(f"slurm:{job.id}", "slurm", slurm_job=job.id, user=job.user, account=job.account)
         facts = {**(json.loads(row[0]) if row else {"owner": list(unseen)}), "scheduler": list(job)}
@@ -319,20 +343,21 @@ class Database:
             }
             for hour, part in hours_between(job.start, job.end)
         ]  # fmt: skip
-        self._insert(_SCHEDULER, rows)
+        self._insert(self._scheduler, rows)
 
     def _replace_unobserved(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Take back what was added for jobs while their node could not be read: now its rows are here."""
         ids = json.dumps([Owner(*row["facts"]["owner"]).slurm_job for row in rows])
         added = self._database.execute(
             "SELECT id, json_extract(facts, '$.scheduler') FROM allocations"
-            " WHERE node = 'scheduler' AND json_extract(facts, '$.scheduler') IS NOT NULL"
+            " WHERE node = ? AND json_extract(facts, '$.scheduler') IS NOT NULL"
             " AND job != '' AND job IN (SELECT value FROM json_each(?))",
-            (ids,),
+            (self._scheduler, ids),
         ).fetchall()
         for allocation, text in added:
             self._database.execute(
-                "UPDATE hours SET seconds = 0, states = '{}' WHERE node = 'scheduler' AND allocation = ?", (allocation,)
+                "UPDATE hours SET seconds = 0, states = '{}' WHERE node = ? AND allocation = ?",
+                (self._scheduler, allocation),
             )
             job = SchedulerJob(*json.loads(text))
             lacking = job.gpus * (job.end - job.start) - self.job(job.id, job.start - 1, job.end + 1).seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -70,10 +70,11 @@ class PriceRow:
     begin: float = 0.0
     end: float = float("inf")
 
-    def fits(self, model: str, profile: str, pool: str, at: float) -> bool:
+    def fits(self, cluster: str, model: str, profile: str, pool: str, at: float) -> bool:
         """Return whether it is the price of such a GPU at that moment."""
         return (
-            self.model in {"", model}
+            self.cluster in {"", cluster}
+            and self.model in {"", model}
             and self.profile in {"", profile}
             and self.pool in {"", pool}
             and self.begin <= at < self.end
@@ -104,13 +105,9 @@ class Prices:
         """Return the team of an account or namespace."""
         return self.teams.get(name, name)
 
-    def of(self, cluster: str) -> Prices:
-        """Return the prices of one cluster."""
-        return replace(self, rows=tuple(row for row in self.rows if row.cluster in {"", cluster}))
-
-    def per_gpu_hour(self, model: str, profile: str, pool: str, at: float) -> float | None:
+    def per_gpu_hour(self, model: str, profile: str, pool: str, at: float, cluster: str = "") -> float | None:
         """Return the price; None if no row fits: what has no price is not free."""
-        return next((row.per_gpu_hour for row in self.rows if row.fits(model, profile, pool, at)), None)
+        return next((row.per_gpu_hour for row in self.rows if row.fits(cluster, model, profile, pool, at)), None)
 
 
 def promql(prices: Prices) -> str:

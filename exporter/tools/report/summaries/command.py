@@ -37,13 +37,13 @@ from exporter.tools.report.summary import Report, table
 from exporter.tools.report.terminal import paint
 
 
-def exact(path: Path | None, report: Report) -> Report:
-    """Return the report with the hours of the accounting's database; as it is without one."""
+def exact(path: Path | None, report: Report, cluster: str = "") -> Report:
+    """Return the report with the hours that the accounting's database has of the cluster; as it is without one."""
     if path is None:
         return report
 
     def corrected(job: str, back: float, until: float) -> JobReport:
-        with contextlib.closing(Database(path)) as database:
+        with contextlib.closing(Database(path, cluster)) as database:
             total = database.job(job, until - back, until)
         hours = {state: seconds / 3600 for state, seconds in total.states.items() if seconds}
         try:
@@ -149,7 +149,7 @@ def _make_worker(config: SummariesConfig, store: Store, commenter: Commenter) ->
         store,
         Services(
             accounts=Sacct(config.slurm.sacct) if config.slurm.sacct else None,
-            report=exact(config.accounting.database, partial(slurm_job, client, config.cluster)),
+            report=exact(config.accounting.database, partial(slurm_job, client, config.cluster), config.cluster),
             write=commenter.write,
             name=name,
             measured=lambda: bool(client.instant(promql.ANY_METRICS, float(unix_time()))),
