@@ -9,16 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.cycles.cases import CASES, Case
+from tests.contract.cycles.cases import CASES
 from tests.golden import compare
 
-EXPECTED = Path(__file__).resolve().parent / "expected"
+EXPECTED = Path(__file__).resolve().parent / "expected.txt"
 
 
-def test_every_expected_text_has_a_case() -> None:
-    assert {path.stem for path in EXPECTED.glob("*.txt")} == {case.name for case in CASES}
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_cycles(case: Case, request: pytest.FixtureRequest) -> None:
-    compare(EXPECTED / f"{case.name}.txt", case.run(), request)
+def test_texts_of_all_cases_are_the_expected_ones(request: pytest.FixtureRequest) -> None:
+    compare(EXPECTED, "\n".join(f"## {case.name}\n{case.run()}" for case in CASES), request)
