@@ -16,6 +16,8 @@ import tempfile
 from itertools import islice
 from pathlib import Path
 
+from tests.captures import simulated
+
 ROOT = Path(__file__).resolve().parents[2]
 _SHOWN = 20
 """Lines of a difference."""
@@ -40,7 +42,7 @@ def main() -> int:
 
 def _series(tree: Path, cycles: int) -> list[str]:
     """One line for each cycle; the captures are always these."""
-    command = [sys.executable, "-m", "tests.bench.series_of", "--captures", str(ROOT / "tests" / "captures")]
+    command = [sys.executable, "-m", "tests.bench.series_of", "--captures", str(simulated.folder())]
     found = subprocess.run([*command, "--passes", str(cycles)], cwd=tree, check=True, capture_output=True, text=True)
     return found.stdout.splitlines()
 

@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -23,13 +21,13 @@ from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import LastAnswers, TargetState, read_gpu
 from exporter.sampling.readings import signals
 from exporter.tools.capture.replay import load
-from tests.captures import make_captures
+from tests.captures import simulated
 from tests.exporter_process import Metrics, parse
 from tests.golden import compare
 from tests.stack import program
 
 FOLDER = Path(__file__).resolve().parents[1] / "captures"
-CAPTURES = sorted(FOLDER.glob("*.json"))
+CAPTURES = sorted(simulated.folder().glob("*.json"))
 START = 1_700_000_000.0
 SECONDS = 6
 
@@ -91,19 +89,6 @@ def capture(request: pytest.FixtureRequest) -> Path:
 
 def test_there_are_captures() -> None:
     assert CAPTURES
-
-
-def test_simulated_captures_have_every_call_that_is_made_today(tmp_path: Path) -> None:
-    make_captures.main(tmp_path)
-
-    outdated = [made.name for made in tmp_path.iterdir() if _calls(made) != _calls(FOLDER / made.name)]
-
-    assert not outdated, "python tests/captures/make_captures.py makes them anew"
-
-
-def _calls(capture: Path) -> Sequence[set[str]]:
-    content = json.loads(capture.read_text())
-    return [set(device["calls"]) for device in content["devices"]]
 
 
 def test_samples_of_all_captures_are_the_expected_ones(request: pytest.FixtureRequest) -> None:

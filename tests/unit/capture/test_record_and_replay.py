@@ -23,9 +23,10 @@ from exporter.driver.interface import (
 from exporter.tools.capture.record import masked, record, write
 from exporter.tools.capture.replay import CaptureDriver, load
 from exporter.tools.simulator import SimulatedDriver, parse
+from tests.captures import simulated
 
 EPOCH = 1_800_000_000.0
-CAPTURES = Path(__file__).parents[2] / "captures"
+CAPTURES = sorted(simulated.folder().glob("*.json"))
 
 
 @dataclass
@@ -273,8 +274,8 @@ def test_a_written_capture_is_read_again(tmp_path: Path) -> None:
     assert load(tmp_path / "capture.json").devices()[0].call("nvmlDeviceGetName") == "NVIDIA H200"
 
 
-@pytest.mark.parametrize("path", sorted(CAPTURES.glob("*.json")), ids=lambda path: path.stem)
-def test_committed_captures_read_without_failures(path: Path) -> None:
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+def test_captures_read_without_failures(path: Path) -> None:
     clock = Clock(0.0)
     driver = load(path, clock)
     driver.open()
@@ -285,8 +286,8 @@ def test_committed_captures_read_without_failures(path: Path) -> None:
     assert {name for _, name, reading in found if not isinstance(reading, type)} >= always
 
 
-def test_committed_captures_hold_every_outcome() -> None:
-    text = "".join(path.read_text(encoding="utf-8") for path in CAPTURES.glob("*.json"))
+def test_captures_hold_every_outcome() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in CAPTURES)
 
     for outcome in ('"UnsupportedError"', '"DeviceLostError"', '"record"', ",[]]", "null", "true", "false"):
         assert outcome in text

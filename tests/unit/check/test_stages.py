@@ -14,8 +14,8 @@ from exporter.tools.check import command as command_line
 from exporter.tools.check.exporter_page import parse
 from exporter.tools.check.program import command, finding_of
 from exporter.tools.check.reading import job_gpus, to_json
+from tests.captures import simulated
 from tests.command import run
-from tests.stack import ROOT
 from tests.unit.check.nodes import FIRES
 from tests.unit.check.test_check_command import check
 
@@ -131,7 +131,7 @@ def test_running_job_is_no_fault_before_it_ends() -> None:
 @pytest.mark.parametrize("recorded", ["sim__T4__470.82.01__idle-loaded", "vm__H200__580.159.04__idle"])
 def test_recording_is_read_once_for_nothing_ends_in_it(recorded: str) -> None:
     """`check` gave the processes of a recording five minutes to end."""
-    done = check("--check.stage=full", f"--driver.capture={ROOT}/tests/captures/{recorded}.json")
+    done = check("--check.stage=full", f"--driver.capture={simulated.folder()}/{recorded}.json")
 
     left = "8.7 GiB of processes that ended jobs left on it: 1334000" in done.stdout
     assert (done.returncode, left) == ((2, True) if recorded.startswith("sim") else (0, False)), done.stdout

@@ -1,7 +1,10 @@
-"""Make the simulated captures anew: `python tests/captures/make_captures.py`. Read the diff before committing it."""
+"""Captures of simulated GPUs, made when a test asks for them: they have every call that the collectors make."""
 
 from __future__ import annotations
 
+import functools
+import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,15 +45,20 @@ class Clock:
         self.time += seconds
 
 
-def main(folder: Path = Path(__file__).parent) -> None:
+_FOLDER = tempfile.TemporaryDirectory(prefix="captures-")
+
+
+@functools.cache
+def folder() -> Path:
+    """Return a folder with all captures, which lasts as long as the process: those kept here and the simulated ones."""
+    made = Path(_FOLDER.name)
+    for kept in Path(__file__).parent.glob("*.json"):
+        shutil.copy(kept, made)
     for model, driver, pattern, spec in SPECS:
         clock = Clock(cost=0.001 if pattern == "lost" else 0.0)
         simulated = SimulatedDriver(parse(f"{spec};driver={driver}"), clock, clock.sleep)
         simulated.open()
         clock.sleep(60)
         capture = record(simulated, 4, clock=clock, sleep=clock.sleep)
-        write(capture, folder / f"sim__{model}__{driver}__{pattern}.json")
-
-
-if __name__ == "__main__":
-    main()
+        write(capture, made / f"sim__{model}__{driver}__{pattern}.json")
+    return made
