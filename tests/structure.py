@@ -23,9 +23,9 @@ ORDER = DAEMON + TOOLS
 
 MAX_LINES = {
     "core": 1020, "config": 915, "driver": 2845, "host": 2690, "collectors": 2835, "attribution": 7380,
-    "progress": 1205, "ledger": 3050, "accounting": 1025, "faults": 2970, "sampling": 3720, "exposition": 190,
+    "progress": 1205, "ledger": 3050, "accounting": 1032, "faults": 2970, "sampling": 3720, "exposition": 190,
     "web": 2245, "daemon": 990,
-    "tools/simulator": 2735, "tools/capture": 715, "tools/report": 5880, "tools/check": 1100, "tools/reference": 760,
+    "tools/simulator": 2735, "tools/capture": 715, "tools/report": 5960, "tools/check": 1100, "tools/reference": 760,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
 MAX_MODULES = 265

@@ -89,10 +89,8 @@ class OwnerCounters:
             self.merged.clear()
 
     def _life_of(self, owner: Owner, kind: Kind, place: Place, states: Mapping[str, float], now: float) -> _Life:
-        key = CounterKey(
-            *(owner.kind, owner.namespace, owner.account, owner.user, kind.priority, "", kind.work_class),
-            *(*place, kind.pool),
-        )
+        named = CounterKey(owner.kind, owner.namespace, owner.account, owner.user, kind.priority)
+        key = named._replace(work_class=kind.work_class, model=place.model, profile=place.profile, pool=kind.pool)
         life = self._lives.get(key)
         new = states.keys() if life is None else states.keys() - life.sums.states.keys()
         added = len(new) + (_FIXED_SERIES if life is None else 0)

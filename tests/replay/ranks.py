@@ -60,6 +60,7 @@ def blamed(url: str, fired: Fired) -> Iterator[tuple[str, str, str]]:
     for param in STRAGGLER.params:
         asked = asked.replace(f"<{param.name}>", f"{param.default}")
     stragglers, _, state = asked.splitlines()
+    state = state.partition(" * on (state)")[0]  # without the state's words, which are not recorded here
     at = START + (fired.begin + fired.end) / 2
     for gpu in _query(url, _filled(stragglers, fired.labels["cluster"], fired.labels["workload"]), at):
         states = _query(url, _filled(state, fired.labels["cluster"], gpu["instance"], gpu["uuid"]), at)
