@@ -62,6 +62,12 @@ def job_report(client: Client, request: ReportRequest, now: float) -> JobReport:
     steps = progress(wider, devices, allocated(hours))
     counted = any(steps.counted.values())
     limit = _agreed_label(info, "time_limit_seconds")
+    pool = _agreed_label(info, "partition") or _agreed_label(info, "label_pool")
+    prices = {  # those of the job's own pool win
+        " MIG ".join(each.labels[name] for name in ("model", "profile") if each.labels.get(name)): each.value
+        for each in sorted(ask(promql.mean_prices), key=lambda price: price.labels.get("pool", "") != "")
+        if each.labels.get("cluster", "") in (clusters or ("",)) and each.labels.get("pool", "") in {"", pool}
+    }
     fields = ("workload", "job_name", "user", "account", "workload_namespace", "partition", "image")
     return JobReport(
         name=Name(request.title, *(_agreed_label(info, field) for field in fields)),
@@ -70,7 +76,7 @@ def job_report(client: Client, request: ReportRequest, now: float) -> JobReport:
         nodes=nodes,
         devices=devices,
         progress=steps,
-        cost=_mean_cost(allocated(hours), devices, _prices(ask(promql.mean_prices), info, *clusters)),
+        cost=_mean_cost(allocated(hours), devices, prices),
         advice=advice.of_job(hours, devices, nodes, moved=moved),
         used_hours=used,
         runs=runs(client, info, window(request.since), now, request.changed_at) if counted else None,
@@ -256,17 +262,6 @@ def _sum_hours(ledgers: Iterable[Hours]) -> Hours:
         for state, amount in hours.items():
             found[state] += amount
     return _order_hours(found)
-
-
-def _prices(listed: Iterable[Sample], info: Sequence[Sample], cluster: str = "") -> Mapping[str, float]:
-    """Return the prices of the cluster by model and MIG profile; those of the job's own pool win."""
-    pool = _agreed_label(info, "partition") or _agreed_label(info, "label_pool")
-    return {
-        " MIG ".join(each.labels[name] for name in ("model", "profile") if each.labels.get(name)): each.value
-        for own in ("", pool)
-        for each in listed
-        if each.labels.get("cluster", "") == cluster and each.labels.get("pool", "") == own
-    }
 
 
 def _mean_cost(hours: float | None, devices: Sequence[DeviceUse], prices: Mapping[str, float]) -> float | None:
