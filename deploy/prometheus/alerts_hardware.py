@@ -5,7 +5,7 @@ from __future__ import annotations
 from deploy.prometheus.alerts_links import LINKS
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.outages import keep_while_silent, unless_silent
-from deploy.prometheus.recordings_alert import BRAKE, HEAT, MARGIN, THROTTLED
+from deploy.prometheus.recordings_alert import MARGIN
 from deploy.prometheus.recordings_device import INFO_JOIN
 from deploy.prometheus.wording import (
     GPU,
@@ -30,12 +30,22 @@ _DEVICE = "(cluster, instance, uuid)"
 _NODE = "(cluster, instance)"
 
 
-_BY = f'{THROTTLED.record}{{{{cause="{{}}"}}}}'
-_HEATED, _BRAKED = _BY.format(HEAT), _BY.format(BRAKE)
+def _throttled(reasons: str) -> str:
+    """Fraction of time throttled for any of `reasons`: by the driver's counters, or by its flags where it has none."""
+    return (
+        f'max without (reason) (rate(gpu_throttled_seconds_total{{reason=~"{reasons}"}}[<window>]))\n'
+        f'    or on {_GPU} max without (reason) (avg_over_time(gpu_throttle_active{{reason=~"{reasons}"}}[<window>]))'
+    )
+
+
+_HEAT = "sw_thermal|hw_thermal|thermal"
 _THROTTLED = Param("max_throttled_ratio", 0.1, Unit.RATIO, "Fraction of time that the clocks may be lowered.")
+_OVER = Param("window", "10m", Unit.DURATION, "Time it is measured over.")
 _BY_HEAT = of_gpu(
-    f'max({THROTTLED.record}{{<gpu>,cause="{HEAT}"}}) > <max_throttled_ratio>',
-    f" Heat lowered its clocks {percent('.Value')} of the last 10m (threshold {threshold('max_throttled_ratio')}).",
+    f'max(rate(gpu_throttled_seconds_total{{<gpu>,reason=~"{_HEAT}"}}[<window>])'
+    f' or avg_over_time(gpu_throttle_active{{<gpu>,reason=~"{_HEAT}"}}[<window>])) > <max_throttled_ratio>',
+    f" Heat lowered its clocks {percent('.Value')} of the last <window> (threshold "
+    f"{threshold('max_throttled_ratio')}).",
 )
 _STANDS = of_gpu(
     "(gpu_fan_speed_rpm{<gpu>} or gpu_fan_speed_ratio{<gpu>}) == 0",
@@ -52,8 +62,8 @@ THERMAL = Alert(
     severity=Severity.WARNING,
     # Zero rpm alone is a feature of cards that stop their fans when cool.
     expr=f"""\
-max without (cause, job, sensor, fan) (
-  {_HEATED} > <max_throttled_ratio>
+max without (job, sensor, fan) (
+  ({_throttled(_HEAT)}) > <max_throttled_ratio>
   or max_over_time({MARGIN.record}[<window>]) < <min_margin_celsius>
   or gpu_temperature_celsius{{sensor="gpu"}} > <max_fanless_celsius>\
  and on {_GPU} (gpu_fan_speed_rpm == 0 or gpu_fan_speed_ratio == 0))""",
@@ -62,7 +72,7 @@ max without (cause, job, sensor, fan) (
     correlated=True,
     params=(
         _THROTTLED,
-        Param("window", "10m", Unit.DURATION, "Time in which the margin may be short."),
+        _OVER,
         Param("min_margin_celsius", 3, Unit.CELSIUS, "Degrees left before the GPU slows itself down."),
         Param("max_fanless_celsius", 70, Unit.CELSIUS, "Temperature from which on a fan must turn."),
     ),
@@ -74,14 +84,14 @@ POWER_BRAKE = Alert(
     name="GpuPowerBrake",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
-    expr=f"max without (cause) ({_BRAKED}) > <max_throttled_ratio>",
+    expr=f"(\n    {_throttled('hw_power_brake')}\n) > <max_throttled_ratio>",
     for_="5m",
     keep_firing_for="15m",
     correlated=True,
-    params=(_THROTTLED,),
+    params=(_THROTTLED, _OVER),
     meaning="The power brake, a signal of power supply or rack, lowers the clocks of a GPU.",
     summary=f"{GPU} is slowed down by the power brake",
-    description=f"The power brake lowered the clocks of {GPU} for {percent()} of the last 10m (threshold "
+    description=f"The power brake lowered the clocks of {GPU} for {percent()} of the last <window> (threshold "
     f"{threshold('max_throttled_ratio')}). {first_step('power_brake')}. {HIT}",
 )
 

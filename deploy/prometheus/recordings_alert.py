@@ -156,26 +156,6 @@ min by {_SENSOR} (gpu_temperature_threshold_celsius{{threshold="slowdown"}})
     "Degrees Celsius until the GPU slows itself down, by its own margin or by its threshold.",
 )
 
-HEAT, BRAKE = "heat", "brake"
-_REASONS = {HEAT: "sw_thermal|hw_thermal|thermal", BRAKE: "hw_power_brake"}
-
-
-def _throttled(reasons: str) -> str:
-    """Return the fraction of time throttled: by the driver's counters, or by its flags where it has none."""
-    selected = f'reason=~"{reasons}"'
-    return (
-        f"max by {_SENSOR} (rate(gpu_throttled_seconds_total{{{selected}}}[10m]) > 0)\n"
-        f"or\nmax by {_SENSOR} (avg_over_time(gpu_throttle_active{{{selected}}}[10m]) > 0)"
-    )
-
-
-THROTTLED = record_each(
-    "gpu_cause:gpu_throttled:ratio_rate10m",
-    ("node", "instance", "gpu", "uuid", "cause"),
-    each_value("cause", {cause: _throttled(reasons) for cause, reasons in _REASONS.items()}),
-    "Fraction of time that heat or the power brake lowered the clocks, of GPUs where they did.",
-)
-
 IDLE_TIME = record(
     "workload:gpu_idle:rate5m",
     WHOLE,
@@ -200,4 +180,4 @@ OWNER_WASTE_PRICE = record(
 NOW = (AGREED, OWNER, STEPS_EXPECTED)
 """Rules that decide at the moment of an error, or who is named."""
 OWNER_TIME = (IDLE_TIME, OWNER_WASTE_TIME, OWNER_WASTE_PRICE)
-RATED = (GPU_IDLE, WORKLOAD_IDLE, RUN_STATES, SPINS, COMPUTES, RANK_WAIT, GPU_RANK_WAIT, MARGIN, THROTTLED)
+RATED = (GPU_IDLE, WORKLOAD_IDLE, RUN_STATES, SPINS, COMPUTES, RANK_WAIT, GPU_RANK_WAIT, MARGIN)

@@ -76,7 +76,7 @@ def test_settings_change_threshold_duration_severity_and_switch() -> None:
     }
 
     changed = rules["GpuThermalThrottling"]
-    assert "} > 0.5\n" in changed["expr"]
+    assert ") > 0.5\n" in changed["expr"]
     assert (changed["for"], changed["keep_firing_for"], changed["labels"]["severity"]) == ("1h", "2h", "critical")
     assert "`0.5` | humanizePercentage" in changed["annotations"]["description"]
     assert set(rules) == {alert.name for alert in ALERTS} - {"GpuLost"}
