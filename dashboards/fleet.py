@@ -115,7 +115,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Utilization",
-            f"Fraction of the allocated and observed GPU time in which a kernel ran. Free GPUs do not count: they are the scheduler's matter. {mfu.MEANING}",
+            f"Fraction of the observed GPU time that is not free in which a kernel ran, also of programs that no scheduler started. Free GPUs are the scheduler's matter. {mfu.MEANING}",
             mfu.beside(over_time(UTILIZATION.promql(everything), "kernel ran"), CLUSTER, mfu.NOW),
             units.PercentUnit,
             size=(3, 4),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
-from deploy.prometheus.recordings_alert import GPU_IDLE, OWNER, WORKLOAD, WORKLOAD_IDLE
+from deploy.prometheus.recordings_alert import GPU, GPU_IDLE, OWNER, WORKLOAD, WORKLOAD_IDLE
 from deploy.prometheus.recordings_common import WHOLE
 from deploy.prometheus.states import ADVICE
 from deploy.prometheus.wording import (
@@ -152,7 +152,6 @@ _NEW = f"""\
   or {XID_APPLICATION_SERIES} and on (cluster, instance) gpu_exporter_build_info offset <recent>\
  unless {XID_APPLICATION_SERIES} offset <recent>"""
 
-_GPU = "(cluster, instance, uuid)"
 _WHOLE = "max by (cluster, instance, uuid, workload) (gpu_allocation_ratio offset <recent> == 1)"
 
 XID_APPLICATION = Alert(
@@ -162,7 +161,7 @@ XID_APPLICATION = Alert(
     # Only who alone was allocated the whole GPU before the error is named: the next job on it did nothing.
     expr=named(
         f"count by {WORKLOAD} (max by (cluster, uuid, workload) ({_WHOLE}"
-        f" unless on {_GPU} count by {_GPU} ({_WHOLE}) > 1 and on {_GPU} (\n{_NEW})))",
+        f" unless on {GPU} count by {GPU} ({_WHOLE}) > 1 and on {GPU} (\n{_NEW})))",
         "<recent>",
     ),
     keep_firing_for="1h",

@@ -11,7 +11,7 @@ WORKLOAD = "(cluster, workload)"
 LATELY = "2m"
 """Pods are replaced: a workload is there if any of its pods was lately."""
 _IDENTITY = ("workload", "kind", "workload_namespace", "slurm_job", "user")
-_GPU = "(cluster, instance, uuid)"
+GPU = "(cluster, instance, uuid)"
 
 
 def _named(labels: tuple[str, ...], matchers: str = "") -> str:
@@ -45,13 +45,13 @@ or on {WORKLOAD} ({_THERE}) > bool 0""",
 )
 
 IDLE = 'state=~"allocated_idle|allocated_unused"'
-_HOLDERS = f"max by (cluster, instance, uuid, workload) ({{}} > 0) * on {_GPU} group_left () max by {_GPU} ({{}})"
+_HOLDERS = f"max by (cluster, instance, uuid, workload) ({{}} > 0) * on {GPU} group_left () max by {GPU} ({{}})"
 GPU_IDLE = record(
     "workload_gpu:gpu_idle:ratio_rate5m",
     ("instance", "uuid", "workload"),
     _HOLDERS.format(
         "gpu_allocation_ratio > bool 0",
-        f"sum by {_GPU} (gpu_state:gpu_state_seconds:rate5m{{{IDLE}}}) or 0 * gpu_allocation_ratio",
+        f"sum by {GPU} (gpu_state:gpu_state_seconds:rate5m{{{IDLE}}}) or 0 * gpu_allocation_ratio",
     )
     + "\nor\n"
     + _HOLDERS.format(
