@@ -158,7 +158,7 @@ GROUPS = (
     Group("gpu-place", INTERVAL, (PLACED, DOWN, NEW_NODE)),
     Group("gpu-state", INTERVAL, (STATE_INDEX,)),
     Group("gpu-progress", INTERVAL, PROGRESS),
-    Group("gpu-ranks", RATE_INTERVAL, RANKS),
+    Group("gpu-ranks", NOW_INTERVAL, RANKS),
     Group("gpu-serving", NOW_INTERVAL, SERVING),
     Group(
         "gpu-now",

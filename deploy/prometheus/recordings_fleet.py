@@ -20,21 +20,25 @@ _LEVELS = (("rack", "site, cluster, rack"), ("cluster", "site, cluster"), ("site
 _LABELS = ("site", "rack", "level")
 
 
-def _by_level(exporters: str) -> Iterator[tuple[Mapping[str, str], str]]:
-    """Yield their number by rack, cluster and site, of those that targets have as labels."""
-    return each_value("level", {level: f"count by ({labels}) ({exporters})" for level, labels in _LEVELS})
+def _by_level(record: str, exporters: str) -> Iterator[tuple[Mapping[str, str], str]]:
+    """Yield their number by rack, cluster and site, of those that targets have as labels: racks make the others."""
+    racks = f'{record}{{level="rack"}}'
+    (rack, of_rack), *above = _LEVELS
+    counts = {rack: f"count by ({of_rack}) ({exporters})"}
+    return each_value("level", counts | {level: f"sum by ({labels}) ({racks})" for level, labels in above})
 
 
+_ALL, _SILENT = "place:gpu_exporters:count", "place:gpu_exporters_down:count"
 PLACED = record_each(
-    "place:gpu_exporters:count",
+    _ALL,
     _LABELS,
-    _by_level(_PLACED),
+    _by_level(_ALL, _PLACED),
     "Exporters of each rack, cluster and site (`level`), down or not, each once.",
 )
 DOWN = record_each(
-    "place:gpu_exporters_down:count",
+    _SILENT,
     _LABELS,
-    _by_level(_DOWN),
+    _by_level(_SILENT, _DOWN),
     "Exporters of each rack, cluster and site (`level`) that are down. Nodes in maintenance and targets younger "
     "than 15 "
     "minutes do not count.",

@@ -34,13 +34,14 @@ def _rate(metric: str) -> str:
     return once(_GPU, f"rate({metric}[5m])")
 
 
+_UNIT_ACTIVE = "rank_unit:gpu_active:rate5m"
 _UNITS = {unit: _rate(f"gpu_{unit}_active_seconds_total") for unit in ("tensor", "dram", "sm")} | {
     "vector": " + ".join(_rate(f"gpu_{pipe}_active_seconds_total") for pipe in ("fp64", "fp32", "fp16")),
     "memory": f"{_rate('gpu_memory_busy_seconds_total')}"
-    " unless on (cluster, instance, uuid) rate(gpu_dram_active_seconds_total[5m])",
+    f' unless on (cluster, instance, uuid) {_UNIT_ACTIVE}{{unit="dram"}}',
 }
 RANK_UNITS = record_each(
-    "rank_unit:gpu_active:rate5m",
+    _UNIT_ACTIVE,
     (*_RANK, "unit"),
     each_value(
         "unit",
