@@ -42,18 +42,17 @@ def digest(client: Client, group: Group, since: float, now: float) -> Digest:
     rows = tables["workload"]
     if not rows:
         raise _no_data_error(client, group, window, now)
+    covered = client.instant(promql.covered_seconds(group.in_cluster, window), now)
+    compared = () if group.level else client.instant(promql.DIFFERENCE.format(window=window), now)
     level = group.level or promql.TEAM
+    if not client.instant(promql.allocated_gpu_hours(level, group.scope, window), now):
+        level = "workload"  # the others are recorded every hour
     causes = {s.labels["state"]: s.value for s in client.instant(promql.causes(level, group.scope, window), now)}
     hours = {state: causes[state] for state in STATES if causes.get(state, 0.0) > 0}
     allocated, wasted = (
         [each.value for each in client.instant(query(level, group.scope, window), now)]
         for query in (promql.allocated_gpu_hours, promql.wasted)
     )
-    covered = client.instant(promql.covered_seconds(group.in_cluster, window), now)
-    compared = () if group.level else client.instant(promql.DIFFERENCE.format(window=window), now)
-    if not allocated:  # levels are recorded every hour: the first hours are the workloads'
-        allocated = [row.allocated for row in rows]
-        wasted = [row.wasted for row in rows if row.wasted is not None]
     return Digest(
         title=group.title,
         since=now - since,

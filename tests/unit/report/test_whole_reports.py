@@ -199,3 +199,16 @@ def test_digest_of_a_prometheus_that_has_not_evaluated_its_rules_yet() -> None:
         NoMetricsError, match="are loaded and have recorded nothing in the range: young ones need a few"
     ):
         digest(young, Group(), 3600.0, NOW)
+
+
+def test_digest_of_the_first_hour_has_the_causes_of_the_workloads() -> None:
+    """Accounts and namespaces are recorded every hour, workloads each minute."""
+    answers = {
+        r"^sum by \(state\).*workload_state:": '{state="wait_storage"} 1.5',
+        r"sum_over_time\(workload:gpu_waste:": '{workload="slurm:1"} 1.5',
+        r"sum_over_time\(workload:gpu_workload_allocated:": '{workload="slurm:1"} 4',
+    }
+
+    found = digest(Scripted(answers), Group(), 3600.0, NOW)
+
+    assert (found.allocated, found.wasted, dict(found.causes)) == (4.0, 1.5, {"wait_storage": 1.5})
