@@ -119,15 +119,6 @@ RANK_WAIT = record(
     "Fraction of its GPU time that a job waits for other ranks, on each of its nodes.",
 )
 
-_ON_GPU = "sum by (cluster, instance, gpu)"
-_GPU_STATES = "gpu_state:gpu_state_seconds:rate5m"
-GPU_RANK_WAIT = record(
-    "gpu:gpu_rank_wait:ratio_rate5m",
-    ("instance", "gpu"),
-    f'{_ON_GPU} ({_GPU_STATES}{{state=~"wait_collective|wait_peer"}}) or 0 * {_ON_GPU} ({_GPU_STATES})',
-    "Fraction of its time that a GPU waits for other GPUs.",
-)
-
 _EVALUATES = f"""\
 (sum by {WORKLOAD} (increase(gpu_workload_phase_seconds_total{{phase="evaluation"}}[10m])) > 0
   and on {WORKLOAD} sum by {WORKLOAD} ({_STATES}{{state=~"{regex(BUSY)}"}}) > 0)"""
@@ -180,4 +171,4 @@ OWNER_WASTE_PRICE = record(
 NOW = (AGREED, OWNER, STEPS_EXPECTED)
 """Rules that decide at the moment of an error, or who is named."""
 OWNER_TIME = (IDLE_TIME, OWNER_WASTE_TIME, OWNER_WASTE_PRICE)
-RATED = (GPU_IDLE, WORKLOAD_IDLE, RUN_STATES, SPINS, COMPUTES, RANK_WAIT, GPU_RANK_WAIT, MARGIN)
+RATED = (GPU_IDLE, WORKLOAD_IDLE, RUN_STATES, SPINS, COMPUTES, RANK_WAIT, MARGIN)

@@ -228,6 +228,16 @@ GPU_BUSY = record(
     f"({_BUSY} or 0 * {summed(('instance', 'uuid'), INFO.record)}) / ({_OBSERVED} > 0)",
     "Fraction of the observed time in which a kernel ran and did more than wait; none while the GPU is unreachable.",
 )
+_WAITS_FOR_GPUS, _ALL_STATES = (
+    summed(("instance", "gpu"), f"{GPU_STATES.record}{matcher}")
+    for matcher in ('{state=~"wait_collective|wait_peer"}', "")
+)
+GPU_RANK_WAIT = record(
+    "gpu:gpu_rank_wait:ratio_rate5m",
+    ("instance", "gpu"),
+    f"{_WAITS_FOR_GPUS} or 0 * {_ALL_STATES}",
+    "Fraction of its time that a GPU waits for other GPUs.",
+)
 INFO_JOIN = f" * on (cluster, instance, uuid) group_left (model) {INFO.record}"
 MODEL_ALLOCATION = record(
     "model:gpu_allocation_ratio:sum",
