@@ -63,7 +63,7 @@ ROOMS = {
         0.8,
     ),
     "host": Room(("tests/unit/host",), 0.9),
-    "config": Room(("tests/unit/config", "tests/unit/cli"), 0.8),
+    "config": Room(("tests/unit/config", "tests/unit/cli"), 0.9),
     "driver": Room(
         ("tests/unit/driver", "tests/unit/collectors", "tests/unit/capture", "tests/contract/test_captures.py"),
         0.8,

@@ -73,6 +73,7 @@ def test_switches_have_a_negative_form() -> None:
     ("arguments", "expected"),
     [
         (["--web.listen-adress", ":1"], "--web.listen-adress :1, did you mean --web.listen-address (see --help)"),
+        (["--sample.intervall", f"every {9 * 'very '}short time"], "time, did you mean --sample.interval (see --help)"),
         (["--sample.intervall=2s"], "--sample.intervall=2s, did you mean --sample.interval (see --help)"),
         (["--no-process.commandline"], "did you mean --no-process.command-line (see --help)"),
         (["--zzz"], "unrecognized arguments: --zzz (see --help)"),
