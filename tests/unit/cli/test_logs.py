@@ -85,6 +85,7 @@ def levels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     loggers = [logging.getLogger(), logging.getLogger("urllib3")]
     before = [logger.level for logger in loggers]
     monkeypatch.setattr(loggers[0], "handlers", list[logging.Handler]())
+    loggers[1].setLevel(logging.NOTSET)
     yield
     for logger, level in zip(loggers, before, strict=True):
         logger.setLevel(level)

@@ -70,8 +70,13 @@ def test_general_options_are_described_and_print_what_they_say(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = told("once", monkeypatch)
-    assert "  -h, --help\n      Show this and exit.\n" in page
-    assert "  --config.file FILE\n      YAML file of options.\n" in page
+    for flag, words in (
+        ("-h, --help", "Show this and exit."),
+        ("--help-all", "Show every option and exit."),
+        ("--version", "Print the version and exit."),
+        ("--config.file FILE", "YAML file of options."),
+    ):
+        assert f"  {flag}\n      {words}\n" in page
     for flag, printed in (("--help", page), ("--version", f"gpu-exporter {__version__}\n")):
         with pytest.raises(SystemExit):
             parser(PAGES["once"], commands()["once"]).parse_args([flag])
