@@ -60,7 +60,7 @@ ROOMS = {
             "tests/unit/attribution/test_forged_lines.py",
             "tests/contract/cycles",
         ),
-        0.8,
+        0.9,
     ),
     "host": Room(("tests/unit/host",), 0.9),
     "config": Room(("tests/unit/config", "tests/unit/cli"), 0.9),
