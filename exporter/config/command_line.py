@@ -139,7 +139,6 @@ def parser(page: Page, table: Collection[Option]) -> argparse.ArgumentParser:
     """A command line, grouped as the table is."""
     made = _Parser(
         page.commands,
-        prog=page.prog,
         usage=page.usage,
         description=page.opening,
         epilog=page.epilog + (_MORE if page.common else ""),

@@ -120,7 +120,7 @@ def prepare_streams() -> None:
     if sys.stdout is None:
         sys.stdout = open(_OUTPUT, "w", closefd=False)  # noqa: SIM115 - for as long as the process
     if sys.stdout.errors == "strict":
-        _replace_unknown(sys.stdout.encoding)
+        _replace_unknown()
     if sys.stderr is sys.__stderr__:  # else it is read by who called this
         target = sys.stderr.buffer if sys.stderr else open(_ERROR, "wb", buffering=0, closefd=False)  # noqa: SIM115
         sys.stderr = _Messages(target, errors="backslashreplace", line_buffering=True)
@@ -131,7 +131,7 @@ def write_utf8() -> None:
     _replace_unknown("utf-8")
 
 
-def _replace_unknown(encoding: str) -> None:
+def _replace_unknown(encoding: str | None = None) -> None:
     """Replace letters that an output's encoding lacks; a text reader within this process takes all letters."""
     reconfigure: Any = getattr(sys.stdout, "reconfigure", None)
     if reconfigure:

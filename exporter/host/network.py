@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -251,7 +252,7 @@ class Peers:
                 owners.setdefault(inode, set()).add(pid)
         ends, lowest = self._table(pids).ends, {pid: pid for pid in pids}
         for (local, remote), inode in ends.items():
-            here, there = owners.get(inode, set()), owners.get(ends.get((remote, local), 0), set())
+            here, there = owners.get(inode), owners.get(ends.get((remote, local), 0))
             if here and there and here.isdisjoint(there):
                 linked = {lowest[pid] for pid in here | there}
                 lowest = {pid: min(linked) if each in linked else each for pid, each in lowest.items()}
@@ -312,7 +313,7 @@ def _whole_lines(path: str, limit: int) -> str:
 def _open_sockets(procfs: Path, pid: int) -> frozenset[int] | None:
     try:
         with os.scandir(f"{procfs}/{pid}/fd") as entries:
-            names = [entry.name for _, entry in zip(range(_FILES), entries, strict=False)]
+            names = [entry.name for entry in islice(entries, _FILES)]
     except OSError:
         return None
     return frozenset(inode for name in names if (inode := _namespace_inode(f"{procfs}/{pid}/fd/{name}")))

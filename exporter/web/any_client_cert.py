@@ -100,10 +100,10 @@ class _Stream:
                     return act()
                 except SSL.WantReadError:
                     if not (data := self._incoming.read(_CHUNK_BYTES)):
-                        raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "more is needed") from None
+                        raise ssl.SSLWantReadError from None
                     self._tls.bio_write(data)
         except SSL.ZeroReturnError:
-            raise ssl.SSLZeroReturnError(ssl.SSL_ERROR_ZERO_RETURN, "TLS has ended") from None
+            raise ssl.SSLZeroReturnError from None
         except SSL.Error as error:
             raise ssl.SSLError(ssl.SSL_ERROR_SSL, str(error)) from None
         finally:

@@ -60,10 +60,10 @@ ROOMS = {
             "tests/unit/attribution/test_forged_lines.py",
             "tests/contract/cycles",
         ),
-        0.8,
+        0.9,
     ),
-    "host": Room(("tests/unit/host",), 0.8),
-    "config": Room(("tests/unit/config", "tests/unit/cli"), 0.8),
+    "host": Room(("tests/unit/host",), 0.9),
+    "config": Room(("tests/unit/config", "tests/unit/cli"), 0.9),
     "driver": Room(
         ("tests/unit/driver", "tests/unit/collectors", "tests/unit/capture", "tests/contract/test_captures.py"),
         0.8,

@@ -6,11 +6,13 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from exporter.config.logs import Journal, Json, Logfmt, to_journal
+from exporter.config.logs import Journal, Json, LogConfig, Logfmt, configure, print_error, to_journal
 
 
 def record(level: int, message: str) -> logging.LogRecord:
@@ -61,3 +63,37 @@ def test_no_text_of_a_user_commands_the_terminal(formatter: logging.Formatter) -
 
     assert shown.isprintable()
     assert r"\u202e" in shown
+
+
+def test_line_has_the_time_of_its_message_and_quotes_what_has_blanks() -> None:
+    entry = record(logging.INFO, "GPU 3 is lost")
+    time, rest = Logfmt().format(entry).split(" ", 1)
+
+    assert rest == 'level=info logger=exporter.x msg="GPU 3 is lost"'
+    assert datetime.strptime(time, "time=%Y-%m-%dT%H:%M:%S%z").timestamp() == int(entry.created)
+
+
+def test_error_of_a_command_is_one_line_with_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    print_error("no such\nfile")
+
+    assert capsys.readouterr().err == "gpu-exporter: no such\\nfile\n"
+
+
+@pytest.fixture
+def levels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Keep handlers and levels of this test run."""
+    loggers = [logging.getLogger(), logging.getLogger("urllib3")]
+    before = [logger.level for logger in loggers]
+    monkeypatch.setattr(loggers[0], "handlers", list[logging.Handler]())
+    loggers[1].setLevel(logging.NOTSET)
+    yield
+    for logger, level in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+
+
+@pytest.mark.usefixtures("levels")
+def test_debug_shows_no_connection_of_the_http_library() -> None:
+    configure(LogConfig(level="debug"))
+    shown = {name: logging.getLogger(name).getEffectiveLevel() for name in ("exporter.x", "urllib3.connectionpool")}
+
+    assert shown == {"exporter.x": logging.DEBUG, "urllib3.connectionpool": logging.WARNING}

@@ -73,6 +73,7 @@ def test_switches_have_a_negative_form() -> None:
     ("arguments", "expected"),
     [
         (["--web.listen-adress", ":1"], "--web.listen-adress :1, did you mean --web.listen-address (see --help)"),
+        (["--sample.intervall", f"every {9 * 'very '}short time"], "time, did you mean --sample.interval (see --help)"),
         (["--sample.intervall=2s"], "--sample.intervall=2s, did you mean --sample.interval (see --help)"),
         (["--no-process.commandline"], "did you mean --no-process.command-line (see --help)"),
         (["--zzz"], "unrecognized arguments: --zzz (see --help)"),
@@ -230,20 +231,18 @@ def test_daemon_and_check_read_what_every_gpu_must_have(tmp_path: Path) -> None:
     assert check.daemon.faults.expect_reference == {"driver": "580.95.05", "power-limit": "700", "ecc": "on"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Inner:
-    mode: str = option("auto", text, "Mode.", name="")
-    two_words: float = option("2s", duration, "Time.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outer:
-    part: Inner = section(Inner, group="Part")
-    plain: Inner = section(Inner, "", group="Plain")
-    name: str = positional()
-
-
 def test_names_follow_from_sections_and_fields() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Inner:
+        mode: str = option("auto", text, "Mode.", name="")
+        two_words: float = option("2s", duration, "Time.")
+
+    @dataclass(frozen=True, kw_only=True)
+    class Outer:
+        part: Inner = section(Inner, group="Part")
+        plain: Inner = section(Inner, "", group="Plain")
+        name: str = positional()
+
     found = [(option.name, option.group) for option in options_of(Outer)]
 
     assert found[:3] == [("part", "Part"), ("part.two-words", "Part"), ("", "Plain")]

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from exporter import __version__
 from exporter.commands import COMMANDS, DAEMON
 from exporter.config.command_line import Page, parser
 from exporter.config.kinds import Choice, text
@@ -63,6 +64,23 @@ def test_help_all_names_every_command_and_every_option_with_its_default(
         assert f"  {option.flag}" in page
         default = ("on" if option.default_value else "off") if option.switch else option.shown_default
         assert f"(default: {default})" in words or not default
+
+
+def test_general_options_are_described_and_print_what_they_say(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = told("once", monkeypatch)
+    for flag, words in (
+        ("-h, --help", "Show this and exit."),
+        ("--help-all", "Show every option and exit."),
+        ("--version", "Print the version and exit."),
+        ("--config.file FILE", "YAML file of options."),
+    ):
+        assert f"  {flag}\n      {words}\n" in page
+    for flag, printed in (("--help", page), ("--version", f"gpu-exporter {__version__}\n")):
+        with pytest.raises(SystemExit):
+            parser(PAGES["once"], commands()["once"]).parse_args([flag])
+        assert capsys.readouterr().out == printed
 
 
 @pytest.mark.parametrize("command", ["once", "capture", "check"])

@@ -28,6 +28,7 @@ from exporter.host.command import _MAX_BYTES, masked_command_line, shown
         (["x", "--pwd=abc"], "x --pwd=***"),
         (["x", "--pass", "abc"], "x --pass ***"),
         (["x", "--cycles=3"], "x --cycles=3"),
+        (["x", "--api-key=abc", "train"], "x --api-key=*** train"),
         (["x", '{"password": "a b", "lr": 1}'], 'x {"password": ***, "lr": 1}'),
         (["x", "--config={'api_key': 'abc'}"], "x --config={'api_key': ***}"),
         (
@@ -53,6 +54,8 @@ def test_secrets_are_masked(arguments: list[str], expected: str) -> None:
 
 def test_long_lines_are_cut() -> None:
     assert len(shown(["x" * 1000])) == 200
+    assert shown(["x" * 199, "y"]) == "x" * 199 + "…"
+    assert shown(["x" * 198, "y"]) == "x" * 198 + " y"
 
 
 @given(st.lists(st.text(max_size=20), max_size=8))

@@ -77,7 +77,7 @@ def test_answer_of_another_job_on_the_same_port_is_not_the_last_one() -> None:
 
 
 def test_others_alone_are_no_answer() -> None:
-    with ras_server(page(rank(0, 7, 41))) as address, pytest.raises(RasError, match="only other jobs answer"):
+    with ras_server(page(rank(0, 7, 41))) as address, pytest.raises(RasError, match=r"^only other jobs answer$"):
         ask(address, mine=lambda answer: 42 in answer.pids)
 
 

@@ -39,6 +39,16 @@ def test_in_a_namespace_of_its_own_every_listener_is_the_workloads(tmp_path: Pat
     assert Listeners(tmp_path).ports([10], own_namespace=True) == {8000}
 
 
+def test_processes_in_one_namespace_share_its_table(tmp_path: Path) -> None:
+    process(tmp_path, 10, port=8000)
+    process(tmp_path, 11, port=9000)
+    (tmp_path / "10/net/dev").touch()
+    (tmp_path / "11/net/dev").hardlink_to(tmp_path / "10/net/dev")
+    listeners = Listeners(tmp_path)
+
+    assert [listeners.ports([pid], own_namespace=True) for pid in (10, 11)] == [{8000}, {8000}]
+
+
 def test_in_the_hosts_namespace_only_sockets_it_has_open_count(tmp_path: Path) -> None:
     process(tmp_path, 10, sockets=(5, 777))
     process(tmp_path, 11, sockets=(5,))
@@ -56,7 +66,7 @@ def test_where_clients_look_for_a_server_is_served(tmp_path: Path, port: int) ->
     assert Listeners(tmp_path).ports([10], own_namespace=True) == {port}
 
 
-@pytest.mark.parametrize("port", [29500, 28028, 6006, 40000, 22, 15021])
+@pytest.mark.parametrize("port", [29500, 28028, 6006, 32768, 40000, 22, 15021])
 def test_where_ranks_meet_nobody_is_served(tmp_path: Path, port: int) -> None:
     process(tmp_path, 10, port=port, sockets=(777,))
 

@@ -15,7 +15,7 @@ from exporter.host.model import HostProcess
 from exporter.host.process import CYCLE_PROCESSES, ProcessReader, parse_boot_time, parse_stat, parse_uid, user_name
 
 STAT = (
-    "{pid} ({name}) S 7 1 1 0 -1 4194560 1 2 3 4 {user} {system} 0 0 20 0 9 0 {start} 999 {rss} 18446744073709551615 1"
+    "{pid} ({name}) S 7 1 1 0 -1 4194560 1 2 3 4 {user} {system} 6 8 20 0 9 0 {start} 999 {rss} 18446744073709551615 1"
 )
 
 
@@ -32,7 +32,7 @@ def write(root: Path, pid: int, *, name: str = "python3", start: int = 500, user
 def test_stat_survives_any_name(name: str, user: int, start: int, rss: int) -> None:
     stat = parse_stat(STAT.format(pid=3, name=name, user=user, system=5, start=start, rss=rss))
 
-    assert stat == (printable(name), "S", 7, 1, user + 5, start, rss, False, 5, 0)
+    assert stat == (printable(name), "S", 7, 1, user + 5, start, rss, False, 5, 14)
 
 
 @given(st.text())

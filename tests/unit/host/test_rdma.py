@@ -17,7 +17,7 @@ def test_port_as_the_kernel_shows_it(tmp_path: Path) -> None:
     rdma_port(tmp_path, "mlx5_0", NIC, counters=counters, hardware={"out_of_sequence": 7}, numa=1)
     (port,) = rdma.ports(tmp_path)
 
-    assert (port.device, port.port, port.state) == ("mlx5_0", "1", "active")
+    assert (port.device, port.port, port.state, port.physical_state) == ("mlx5_0", "1", "active", "linkup")
     assert (port.link_layer, port.netdev, port.board, port.numa_node) == (
         "InfiniBand",
         "ibmlx5_0",

@@ -87,6 +87,7 @@ def test_threads_in_one_anothers_way_for_memory_or_in_the_driver_wait_for_no_sto
     ("state", "channel", "moved", "blocked"),
     [
         ("S", "request_wait_answer", 0, True),  # of a FUSE mount
+        ("S", "request_wait_answer.isra.0", 0, True),
         ("S", "io_cqring_wait", 6_000_000, True),
         ("S", "read_events", 6_000_000, True),
         ("S", "io_cqring_wait", 9_000, False),  # a server of connections waits there too

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pytest
 from exporter.progress.processes import process
 from exporter.progress.protocol import LARGEST
 from exporter.progress.reporters import BURST, Reporters
-from exporter.progress.socket_source import SocketSource, _bind_socket
+from exporter.progress.socket_source import SocketSource, _bind_socket, _sender_ids
 
 PROC = Path("/proc")
 ROOT = Path(__file__).resolve().parents[3]
@@ -47,6 +48,14 @@ def test_report_is_its_senders_whatever_pid_it_names(
     (reporter,) = reporters.all()
     assert reporter.process == process(os.getpid(), PROC)
     assert reporter.report.counters == {"samples": 7.0}
+
+
+@pytest.mark.parametrize(("pid", "sender"), [(1, (1, 1000)), (0, None)])
+def test_sender_outside_of_this_pid_namespace_is_unknown(pid: int, sender: tuple[int, int] | None) -> None:
+    """The kernel reports it as 0: unix(7) has pid, user and group as integers of the machine."""
+    credentials = struct.pack("=iII", pid, 1000, 100)
+
+    assert _sender_ids([(socket.SOL_SOCKET, socket.SCM_CREDENTIALS, credentials)]) == sender
 
 
 def test_report_of_one_whose_pid_is_another_users_by_now_is_nobodys(served: Served, tmp_path: Path) -> None:

@@ -22,6 +22,10 @@ def test_every_counter_is_taken() -> None:
     assert report == Report(counters=dict.fromkeys(COUNTERS, 7.0))
 
 
+def test_zero_is_a_rank_and_a_total() -> None:
+    assert parse(text(rank=0, samples=0)) == Report(rank=0, counters={"samples": 0.0})
+
+
 def test_whole_report() -> None:
     found = parse(
         text(

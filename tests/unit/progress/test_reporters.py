@@ -43,6 +43,26 @@ def test_processes_of_one_user_are_limited_and_give_their_place_back() -> None:
     assert {each.process for each in reporters.all()} == {other, processes[-1]}
 
 
+def test_one_process_gives_one_place_back() -> None:
+    reporters = Reporters()
+    for pid in range(REPORTERS_PER_ACCOUNT):
+        reporters.add(Process(pid, 1, 1000), REPORT, 0.0)
+    reporters.forget(reporters.all()[:1])
+    for pid in (9998, 9999):
+        reporters.add(Process(pid, 1, 1000), REPORT, 1.0)
+
+    assert (len(reporters.all()), reporters.results()["over_quota"]) == (REPORTERS_PER_ACCOUNT, 1)
+
+
+def test_process_that_changes_its_account_keeps_its_pace() -> None:
+    reporters = Reporters()
+    for now, account in enumerate(("pod a", "pod b")):
+        reporters.add(Process(7, 1, 1000, account), REPORT, float(now))
+
+    (found,) = reporters.all()
+    assert (found.process.account, found.earlier, found.earlier_time) == ("pod b", REPORT, 0.0)
+
+
 def test_accounts_that_take_all_places_together_leave_others_their_own() -> None:
     """Of 16 pods of 256 processes each none was heard any more that came after them."""
     reporters = Reporters()

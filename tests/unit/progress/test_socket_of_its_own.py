@@ -41,6 +41,10 @@ def takes(path: Path, source: SocketSource) -> bool:
     return bool(poll("the report", lambda: source._reporters.all() or None, 20))
 
 
+def test_one_that_was_not_started_says_so(tmp_path: Path) -> None:
+    assert SocketSource(tmp_path / "progress.sock", Reporters()).error == "not opened yet"
+
+
 def test_one_that_ends_leaves_the_socket_of_its_successor(tmp_path: Path) -> None:
     path = tmp_path / "progress.sock"
     first, end_first = running(path)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import logging
 
+import bcrypt
 import pytest
+import requests
 
-from exporter.web.app import App, Environ, PendingResponse, Policy, QueueName, Response, RouteHandlers
+from exporter.web.app import ALLOCATIONS, App, Environ, PendingResponse, Policy, QueueName, Response, RouteHandlers
 from exporter.web.auth import BasicAuth
 
 HASH = "$2y$10$" + "a" * 53
@@ -104,6 +106,25 @@ def test_refusals() -> None:
     assert (nobody.status, nobody.body, nobody.after) == ("401 Unauthorized", b"unauthorized\n", 0.0)
     assert realm in nobody.headers
     assert (wrong.status, wrong.after) == ("401 Unauthorized", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("query", "after"),
+    [("", 0), ("after=7", 7), ("a=b&after=12&c=d", 12), ("after=-1", 0), ("after=7x", 0), ("hereafter=7", 0)],
+)
+def test_rows_of_the_accounting_after_a_number_need_a_password(query: str, after: int) -> None:
+    pages = RouteHandlers(metrics=lambda _: ("", b""), status=str, ready=str, allocations=lambda number: b"%d" % number)
+    users = {"ada": bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()}
+    guarded = Policy(BasicAuth(users))
+    asked = request(ALLOCATIONS, QUERY_STRING=query, HTTP_AUTHORIZATION=requests.auth._basic_auth_str("ada", "secret"))
+
+    assert App(pages, "/metrics").respond(asked).status == "403 Forbidden"
+    found = App(pages, "/metrics", lambda: guarded).respond(asked)
+    assert (found.status, found.headers[0], found.body) == (
+        "200 OK",
+        ("Content-Type", "application/json"),
+        b"%d" % after,
+    )
 
 
 def test_beyond_the_limit() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from email.utils import format_datetime, parsedate_to_datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -113,6 +114,16 @@ def test_next_request_is_read_once_the_answer_before_it_has_left() -> None:
             handler.answers.pop()(Response("200 OK", (), path))
         assert transport.written.count(b"HTTP/1.1 200 OK") == 2
         assert not transport.closed
+
+    talk(script)
+
+
+def test_answer_has_the_date_as_http_writes_it() -> None:
+    def script(connection: Connection, transport: Transport, handler: Handler) -> None:
+        receive(connection, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        handler.answers.pop()(Response("200 OK"))
+        date = transport.written.decode().partition("Date: ")[2].partition("\r\n")[0]
+        assert date == format_datetime(parsedate_to_datetime(date), usegmt=True)
 
     talk(script)
 
