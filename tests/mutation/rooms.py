@@ -74,6 +74,8 @@ ROOMS = {
         (
             "tests/unit/threads",
             "tests/unit/metrics",
+            "tests/unit/host/test_printable.py",
+            "tests/unit/host/test_site_yaml.py",
             "tests/unit/sampling/test_cached_reading.py",
             "tests/contract/test_exposition.py",
         ),
