@@ -146,6 +146,19 @@ def test_saver_writes_what_it_is_offered_and_ends_with_what_it_is_stopped_with(
     assert written == (["last"] if stop_first else ["offered", "last"])
 
 
+def test_saver_sleeps_while_it_is_offered_no_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saver, sleeps = Saver(tmp_path, lambda *_: None), threading.Event()
+    wait = saver._wake.wait
+    monkeypatch.setattr(saver._wake, "wait", lambda: sleeps.set() or wait())
+    thread = threading.Thread(target=saver.run, daemon=True)
+    thread.start()
+
+    assert sleeps.wait(10)
+    saver.stop(FaultState())
+    thread.join(30)
+    assert not thread.is_alive()
+
+
 def test_maintenance_stays_what_it_was_while_nobody_can_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
