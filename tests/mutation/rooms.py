@@ -44,6 +44,7 @@ ROOMS = {
             "tests/contract/report",
             "tests/unit/summaries",
             "tests/unit/attribution/test_forged_lines.py",
+            "tests/unit/accounting/test_showback.py",
         ),
         0.9,
         without=("exporter/tools/report/accounting/*",),
@@ -52,7 +53,7 @@ ROOMS = {
         ("tests/unit/accounting", "tests/unit/summaries/test_sacct.py", "tests/unit/report/test_cpu_jobs.py"), 0.9
     ),
     "accounting": Room(("tests/unit/accounting",), 0.9),
-    "tools/check": Room(("tests/unit/check",), 0.8),
+    "tools/check": Room(("tests/unit/check", "tests/unit/cli/test_acknowledge.py"), 0.8),
     "web": Room(("tests/unit/web", "tests/contract/web"), 0.8),
     "faults": Room(
         (
