@@ -84,7 +84,7 @@ ROOMS = {
     "config": Room(("tests/unit/config", "tests/unit/cli"), 0.8),
     "driver": Room(
         ("tests/unit/driver", "tests/unit/collectors", "tests/unit/capture", "tests/contract/test_captures.py"),
-        0.8,
+        0.9,
         without=("exporter/driver/nvml/*",),
     ),
     "tools/capture": Room(("tests/unit/capture", "tests/contract/test_captures.py"), 0.8),
