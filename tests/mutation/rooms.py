@@ -19,6 +19,11 @@ ROOMS = {
     "sampling": Room(
         (
             "tests/unit/sampling",
+            "tests/unit/host/test_freezer.py",
+            "tests/unit/host/test_kernel_log.py",
+            "tests/unit/host/test_network_ports.py",
+            "tests/unit/host/test_reader.py",
+            "tests/unit/host/test_signals.py",
             "tests/contract/cycles",
             "tests/contract/ledger",
             "tests/contract/test_captures.py",
