@@ -161,6 +161,16 @@ def test_source_that_was_silent_reports_the_same_allocation(play: Play) -> None:
     assert node.seconds()["1"] == pytest.approx(35.0, abs=0.6)
 
 
+def test_start_that_is_reported_late_belongs_to_the_same_allocation(play: Play) -> None:
+    node = play(Job("1", T0 + 5, T0 + 40, reports_start=False))
+    node.cycles(T0 + 20)
+    node.jobs = (Job("1", T0 + 5, T0 + 40),)
+    node.cycles(T0 + 60)
+
+    known = {name: each for batch in node.batches for name, each in batch.allocations.items() if each.owner != NOBODY}
+    assert [(each.reported_start, each.end) for each in known.values()] == [(T0 + 5, T0 + 40)]
+
+
 def test_new_store_counts_nothing_from_before_its_birth(play: Play) -> None:
     node = play(Job("1", T0 - 86400, T0 + 30))
 
