@@ -77,17 +77,16 @@ def _parse_yaml(text: str) -> Any:
     class Loader(yaml.SafeLoader):
         """Refuses a key that is there twice, as Prometheus does: the first of them would be dropped without a word."""
 
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
+        def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
+            node = super().compose_mapping_node(anchor)
             seen = set[str]()
             for key, _ in cast("Iterable[tuple[yaml.Node, yaml.Node]]", node.value):
                 if isinstance(key, yaml.ScalarNode):
                     name = str(key.value)
                     if name in seen:
-                        raise yaml.constructor.ConstructorError(
-                            None, None, f"key {name!r} is there twice", key.start_mark
-                        )
+                        raise yaml.composer.ComposerError(None, None, f"key {name!r} is there twice", key.start_mark)
                     seen.add(name)
-            return super().construct_mapping(node, deep)
+            return node
 
     try:
         return yaml.load(text, Loader)  # noqa: S506 - a safe one

@@ -19,6 +19,11 @@ ROOMS = {
     "sampling": Room(
         (
             "tests/unit/sampling",
+            "tests/unit/host/test_freezer.py",
+            "tests/unit/host/test_kernel_log.py",
+            "tests/unit/host/test_network_ports.py",
+            "tests/unit/host/test_reader.py",
+            "tests/unit/host/test_signals.py",
             "tests/contract/cycles",
             "tests/contract/ledger",
             "tests/contract/test_captures.py",
@@ -44,12 +49,30 @@ ROOMS = {
             "tests/contract/report",
             "tests/unit/summaries",
             "tests/unit/attribution/test_forged_lines.py",
+            "tests/unit/accounting/test_showback.py",
         ),
-        0.8,
+        0.9,
+        without=("exporter/tools/report/accounting/*",),
     ),
-    "tools/check": Room(("tests/unit/check",), 0.8),
+    "tools/report/accounting": Room(
+        ("tests/unit/accounting", "tests/unit/summaries/test_sacct.py", "tests/unit/report/test_cpu_jobs.py"), 0.9
+    ),
+    "accounting": Room(("tests/unit/accounting",), 0.9),
+    "tools/check": Room(("tests/unit/check", "tests/unit/cli/test_acknowledge.py"), 0.8),
     "web": Room(("tests/unit/web", "tests/contract/web"), 0.8),
-    "faults": Room(("tests/unit/faults", "tests/unit/check", "tests/contract/cycles"), 0.9),
+    "faults": Room(
+        (
+            "tests/unit/faults",
+            "tests/unit/check/test_cleared.py",
+            "tests/unit/check/test_findings_texts.py",
+            "tests/unit/check/test_render.py",
+            "tests/unit/check/test_rules.py",
+            "tests/unit/check/test_runbooks.py",
+            "tests/unit/check/test_verdict.py",
+            "tests/contract/cycles",
+        ),
+        0.9,
+    ),
     "exposition": Room(
         ("tests/unit/exposition", "tests/contract/test_exposition.py", "tests/contract/test_hidden_metrics.py"), 0.9
     ),
@@ -66,7 +89,7 @@ ROOMS = {
     "config": Room(("tests/unit/config", "tests/unit/cli"), 0.9),
     "driver": Room(
         ("tests/unit/driver", "tests/unit/collectors", "tests/unit/capture", "tests/contract/test_captures.py"),
-        0.8,
+        0.9,
         without=("exporter/driver/nvml/*",),
     ),
     "tools/capture": Room(("tests/unit/capture", "tests/contract/test_captures.py"), 0.8),
@@ -74,6 +97,8 @@ ROOMS = {
         (
             "tests/unit/threads",
             "tests/unit/metrics",
+            "tests/unit/host/test_printable.py",
+            "tests/unit/host/test_site_yaml.py",
             "tests/unit/sampling/test_cached_reading.py",
             "tests/contract/test_exposition.py",
         ),

@@ -17,7 +17,7 @@ _FINDINGS = {"unused": "GPUs not used", "too_large": "GPU too large", "more_load
 
 def title(state: str) -> str:
     """A state as it is called everywhere; empty for none."""
-    return (_FINDINGS.get(state) or style_of(state).title) if state else ""
+    return _FINDINGS.get(state) or style_of(state).title
 
 
 def percent(ratio: float | None) -> str:

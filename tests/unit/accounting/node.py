@@ -67,7 +67,7 @@ class Node:
     ) -> None:
         self.path = path
         self.jobs = jobs
-        self.now = begin
+        self.now = self._monotonic = begin
         self.all_gpus = all_gpus
         self.model = model
         self.batches: list[Batch] = []
@@ -95,6 +95,7 @@ class Node:
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+        self._monotonic += seconds
 
     def set_clock_back(self, seconds: float) -> None:
         """Set the wall clock back; the monotonic clock goes on."""
@@ -103,7 +104,7 @@ class Node:
 
     def cycle(self, seconds: float = 1.0, *, write: bool = True) -> None:
         """Run one cycle, so many seconds after the one before."""
-        self.now += seconds
+        self.sleep(seconds)
         batch = self._tracker.account_cycle(self._cycle())
         self._before = self.now
         if batch:
@@ -138,7 +139,7 @@ class Node:
         }
         ended = {job.owner.source_id: UnixTime(job.end) for job in self.jobs if job.reports_end and job.end <= self.now}
         return Cycle(
-            Moment(UnixTime(self.now), MonotonicTime(self.now)),
+            Moment(UnixTime(self.now), MonotonicTime(self._monotonic)),
             0.0 if self._before is None else self.now - self._before,
             usage,
             dict.fromkeys(self.all_gpus, self.model),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.accounting.counters import OTHER, OwnerCounters
+from exporter.accounting.counters import OTHER, OwnerCounters, Sums
 from exporter.accounting.model import Amount, Kind, Place
 from exporter.attribution.owner import NOBODY, Owner
 from tests.growth import grown
@@ -70,3 +70,11 @@ def test_owner_that_comes_back_after_a_day_has_a_new_life() -> None:
 
     assert len(kept) == 1
     assert (row.since, row.amount.states) == (90000, {"computing": 2.0})
+
+
+def test_sums_add_a_part_of_all_amounts() -> None:
+    sums = Sums({"idle": 1.0}, 2.0, 3.0)
+    sums.add_part(Amount({"idle": 8.0, "computing": 4.0}, 16.0, 100.0), 0.25)
+    sums.add_part(Amount(used=1.0, joules=1.0))
+
+    assert sums.amount == Amount({"idle": 3.0, "computing": 1.0}, 7.0, 29.0)

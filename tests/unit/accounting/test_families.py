@@ -62,9 +62,13 @@ def test_names_of_the_labels_are_in_the_order_of_their_values() -> None:
     assert {family.labels for family in others} == {LABEL_NAMES}
 
 
-def test_end_while_the_exporter_was_down_counts_with_the_stored_priority_class_and_profile() -> None:
+@pytest.mark.parametrize(("priority", "work_class"), [("high", "batch"), ("", "")])
+def test_end_while_the_exporter_was_down_counts_with_the_stored_priority_class_and_profile(
+    priority: str, work_class: str
+) -> None:
     owner = Owner("slurm:1", "slurm", slurm_job="1", user="ada", account="vision", partition="gpu")
-    details = {"priority": "high", "class": "batch"}
+    details = {name: each for name, each in (("priority", priority), ("class", work_class)) if each}
+    key = KEY._replace(priority=priority, work_class=work_class)
     stored = Allocation("a", owner, T0, gpus=0.5, devices=("GPU-0",), details=details)
     hour = HourKey("a", int(T0 // 3600), "H100", "1g.10gb")
     row = HourRow(hour, T0 + 30, Amount({"computing": 10.0, "idle": 5.0}, used=9.0, joules=90.0))
@@ -75,6 +79,6 @@ def test_end_while_the_exporter_was_down_counts_with_the_stored_priority_class_a
 
     assert batch is not None
     # half a GPU, from second 30, the end of the row, to second 50, the reported end
-    assert {each.key: each.amount.states for each in batch.counters} == {KEY: {"unobserved": 10.0}}
+    assert {each.key: each.amount.states for each in batch.counters} == {key: {"unobserved": 10.0}}
     assert batch.hours[hour].amount == Amount({"computing": 10.0, "idle": 5.0, "unobserved": 10.0}, 9.0, 90.0)
     assert batch.allocations["a"].end == T0 + 50

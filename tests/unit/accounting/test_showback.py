@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -19,7 +20,7 @@ from exporter.config.option import ConfigError
 from exporter.tools.report.accounting.budget import forecast, months
 from exporter.tools.report.accounting.command import DATABASE
 from exporter.tools.report.accounting.database import Cursor, Database
-from exporter.tools.report.accounting.prices import read
+from exporter.tools.report.accounting.prices import Month, PriceRow, Prices, month_at, read
 from exporter.tools.report.command import run
 from exporter.tools.report.options import ReportConfig
 
@@ -284,6 +285,7 @@ def test_rule_file_has_the_price_of_each_exact_model_from_its_day_on(listed: Any
     (group,) = json.loads(listed("--format", "rules").out)["groups"]
     _, rule = group["rules"]
 
+    assert (group["name"], group["interval"]) == ("gpu-prices", "1m")
     assert (rule["record"], rule["labels"]) == ("gpu:price_per_hour", {"currency": "EUR"})
     assert promql_parser.parse(rule["expr"])
     h100 = '0 * profile:gpu_info:group{model="NVIDIA H100 80GB HBM3"}'
@@ -349,6 +351,27 @@ def test_service_shows_the_month_of_teams_with_a_budget(tmp_path: Path) -> None:
     assert (found["vision"].cost, found["vision"].budget) == (10.0, 12.5)
     assert found["vision"].forecast == pytest.approx(10 + 10 / 3 * (11 * 24 + 19))
     assert found["robots"] == (0.0, 4.0, 0.0)
+
+
+def test_price_file_without_options_is_in_dollars_and_alerts_at_80_and_100_percent(tmp_path: Path) -> None:
+    (tmp_path / "prices.yaml").write_text("prices: [{per_gpu_hour: 2}]\nteams: {ai: [vision, 7]}\n")
+
+    assert read(tmp_path / "prices.yaml") == Prices(
+        "USD", (PriceRow("", 2.0),), 0.0, 0.0, {}, {"vision": "ai", "7": "ai"}, (0.8, 1.0)
+    )
+
+
+def test_month_at_the_end_of_a_year_ends_with_the_year(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    try:
+        found = month_at(datetime(2026, 12, 31, 23, tzinfo=timezone.utc).timestamp())
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+    begin, end = (datetime(year, month, 1, tzinfo=timezone.utc) for year, month in ((2026, 12), (2027, 1)))
+    assert found == Month("2026-12", begin.timestamp(), end.timestamp())
 
 
 def test_rule_file_alerts_at_each_threshold_of_the_budgets(listed: Any, tmp_path: Path) -> None:

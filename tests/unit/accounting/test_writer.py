@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from exporter.accounting.model import Allocation, Amount, Batch, CounterKey, CounterRow, HourKey, HourRow
-from exporter.accounting.store import AccountingStore, read_after
+from exporter.accounting.store import AccountingStore, read_after, rows_after
 from exporter.accounting.writer import MAX_WAITING_ROWS, Writer
 from exporter.attribution.owner import Owner
 
@@ -144,6 +146,80 @@ def test_file_of_a_newer_version_is_set_aside(tmp_path: Path) -> None:
     AccountingStore(path, 5.0).close()
 
     assert (tmp_path / "a.sqlite.other-version").exists()
+
+
+FULL = Batch(
+    0.0,
+    {
+        "runs": Allocation(
+            "runs",
+            Owner("slurm:1", "slurm", slurm_job="1", user="ada"),
+            7200.5,
+            None,
+            7200.0,
+            1.5,
+            ("GPU-0",),
+            {"a": "b"},
+        ),
+        "ended": Allocation("ended", Owner("n/Job/j", "pod", namespace="n"), 5.0, 7300.0),
+    },
+    {
+        key: HourRow(key, until, Amount({"idle": 3.0, "computing": 4.0}, 2.0, 9.0))
+        for key, until in (
+            (HourKey("runs", 2, "H100", "1g.10gb"), 10800.0),
+            (HourKey("runs", 3, "H100", "1g.10gb"), 10900.0),
+            (HourKey("ended", 2, "A100", ""), 7300.0),
+        )
+    },
+    (CounterRow(CounterKey("slurm", user="ada", pool="p"), 7, 8.5, 2, Amount({"idle": 1.0}, 2.0, 3.0)),),
+)
+
+
+def test_store_gives_back_running_allocations_with_their_last_hours_and_all_counters(tmp_path: Path) -> None:
+    store = AccountingStore(tmp_path / "a.sqlite", 5.0)
+    store.write_batch(FULL)
+    store.close()
+    soon, later = (AccountingStore(tmp_path / "a.sqlite", 7300.0 + seconds) for seconds in (86400, 86401))
+
+    last = [row for key, row in FULL.hours.items() if key != HourKey("runs", 2, "H100", "1g.10gb")]
+    found = soon.load_recent()
+    assert {each.id: each for each in found.allocations} == FULL.allocations
+    assert sorted(found.hours, key=lambda row: row.key.hour, reverse=True) == last
+    assert (found.born, found.counters) == (5.0, FULL.counters)
+    assert ([each.id for each in later.load_recent().allocations], later.load_recent().hours) == (["runs"], (last[0],))
+    soon.close()
+    later.close()
+
+
+def test_batch_that_fails_halfway_leaves_nothing_and_the_next_is_written(tmp_path: Path) -> None:
+    store = AccountingStore(tmp_path / "a.sqlite", 5.0)
+    row = CounterRow(CounterKey(), 1, 2.0, 1, Amount({"idle": object()}))  # type: ignore[dict-item]
+    with pytest.raises(TypeError):
+        store.write_batch(replace(batch(1.0), counters=(row,)))
+    after = states(tmp_path / "a.sqlite")
+    store.write_batch(batch(2.0))
+
+    assert (after, states(tmp_path / "a.sqlite")) == ([], [2.0])
+    store.close()
+
+
+def test_rows_for_the_service_have_all_facts_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    store = AccountingStore(tmp_path / "a.sqlite", 5.0)
+    store.write_batch(FULL)
+    first, rest = (read_after(tmp_path / "a.sqlite", seq, 2) for seq in (0, 2))
+
+    assert (first["born"], [row["seq"] for row in first["rows"]], first["more"]) == (5.0, [1, 2], True)
+    assert rest["more"] is False
+    assert first["rows"][0] == {
+        "seq": 1, "hour": 2, "model": "H100", "profile": "1g.10gb", "until": 10800.0, "used": 2.0, "joules": 9.0,
+        "states": {"idle": 3.0, "computing": 4.0}, "allocation": "runs", "start": 7200.5, "end": None,
+        "facts": {
+            "owner": ["slurm:1", "slurm", "", "", "", "1", "ada", "", ""], "reported_start": 7200.0, "gpus": 1.5,
+            "devices": ["GPU-0"], "details": {"a": "b"},
+        },
+    }  # fmt: skip
+    assert json.loads(rows_after(tmp_path / "a.sqlite", "gpu01", 2)) == {"node": "gpu01", **rest}
+    store.close()
 
 
 def test_retention_forgets_ended_allocations(tmp_path: Path) -> None:

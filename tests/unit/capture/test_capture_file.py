@@ -72,3 +72,28 @@ def test_what_cannot_be_written_is_told_before_anything_is_recorded(tmp_path: Pa
     done = run("capture", str(file), "--simulate", "1xT4", "--capture.duration", "36500d")
 
     assert (done.returncode, done.stderr) == (2, f"gpu-exporter: capture: {file}: not a file that can be written\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "expected a FILE to write (see gpu-exporter capture --help)"),
+        (("a.json", "--capture.file", "b.json"), "expected one file, got 'a.json' and --capture.file 'b.json'"),
+    ],
+)
+def test_command_line_without_one_file_is_refused(arguments: tuple[str, ...], says: str) -> None:
+    done = run("capture", *arguments, "--simulate", "1xT4")
+
+    assert (done.returncode, done.stderr) == (2, f"gpu-exporter: capture: {says}\n")
+
+
+@pytest.mark.parametrize("name", ["FILE", "--capture.file"])
+def test_recording_is_in_the_file_that_either_way_names(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "capture.json"
+    named = (str(file),) if name == "FILE" else (name, str(file))
+    done = run("capture", *named, "--simulate", "1xT4", "--capture.duration", "300ms", "--sample.interval", "100ms")
+
+    assert (done.returncode, done.stderr) == (0, f"wrote {file} ({file.stat().st_size} bytes)\n")
+    driver = load(file)
+    driver.open()
+    assert len(driver.devices()) == 1

@@ -84,6 +84,7 @@ class Slurm:
         self.changes: list[str] = []
 
     def run(self, arguments: Sequence[str]) -> str:
+        assert list(arguments) == ["show", "node", "n1"] or arguments[:2] == ["update", "NodeName=n1"]
         given = dict(part.partition("=")[::2] for part in arguments[1:])
         if arguments[0] == "update":
             self.reason = given.get("Reason", "" if given.get("State") == "RESUME" else self.reason)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from exporter.faults.evaluate import evaluate
@@ -48,6 +50,22 @@ def test_gpu_that_is_down_is_told_beside_one_that_is_lost_and_had_its_index() ->
     found = evaluate(facts(series("gpu_up", 0), f"gpu_fault_timestamp_seconds{lost}"), Limits()).findings
 
     assert {finding.rule: finding.uuid for finding in found} == {"lost": "GPU-gone", "gpu_down": "GPU-a"}
+
+
+@pytest.mark.parametrize(("evidence", "words"), [("no answer", "lost"), ("XID 79", "lost (XID 79)")])
+def test_lost_gpu_is_short_in_words_and_needs_no_uuid(evidence: str, words: str) -> None:
+    labels = f'gpu="0",fault="lost",evidence="{evidence}",action="restart"'
+
+    (finding,) = evaluate(facts(f"gpu_fault_timestamp_seconds{{{labels}}} {NOW - 60}"), Limits()).findings
+
+    assert (finding.uuid, finding.short) == ("", words)
+
+
+def test_two_findings_of_the_same_links_are_one_with_the_action_of_the_first() -> None:
+    first, second = (evaluate(facts(FIRES[name]), Limits()).findings[0] for name in ("nvlink_down", "nvlink_errors"))
+    (both,) = evaluate(facts(FIRES["nvlink_down"], FIRES["nvlink_errors"]), Limits()).findings
+
+    assert both == replace(first, reason=f"{first.reason}; {second.reason}")
 
 
 NO_DRIVER = 'gpu_exporter_driver_error{error="LIBRARY_NOT_FOUND"} 1'

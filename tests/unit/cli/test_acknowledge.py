@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,45 @@ def test_acknowledgement_after_the_clock_was_set_back_is_later_than_the_last_one
 
     assert (done.returncode, done.stderr) == (0, "")
     assert [each.time > last for each in acknowledgements.read_acknowledgements(tmp_path).entries] == [True]
+
+
+def test_faults_are_listed_with_their_begin_in_local_time_and_their_repair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "UTC-2")
+    time.tzset()
+    faults = (
+        Fault("GPU-a", 0, FaultKind.XID, "XID 119", RepairAction.RESET, UnixTime(1_700_000_000.0)),
+        Fault("GPU-b", 1, FaultKind.LOST, "no\nanswer", RepairAction.RESTART, UnixTime(1_700_000_060.0)),
+    )
+    switches = (SwitchFault("2", "20034", UnixTime(1_700_000_000.0)),)
+    state_file.write_state(tmp_path / NAME, FaultState(faults=faults, switches=switches))
+    try:
+        done = run("acknowledge", "--state.dir", str(tmp_path))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+    listed = (
+        "GPU 0  xid  XID 119  since 2023-11-15 00:13  repair: reset\n"
+        "GPU 1  lost  no\\nanswer  since 2023-11-15 00:14  repair: restart\n"
+        "NVSwitch 2: SXID 20034  since 2023-11-15 00:13  repair: a reset of all GPUs together\n"
+    )
+    assert done == (0, listed, "")
+
+
+@pytest.mark.parametrize("gpu", ["1", "GPU-b"])
+def test_gpu_without_such_a_fault_is_said_to_have_none(tmp_path: Path, gpu: str) -> None:
+    fault = Fault("GPU-b", 1, FaultKind.LOST, "no answer", RepairAction.RESTART, UnixTime(1_700_000_000.0))
+    state_file.write_state(tmp_path / NAME, FaultState(faults=(fault,)))
+    given = ("acknowledge", "--gpu", gpu, "--by", "ada", "--state.dir", str(tmp_path))
+
+    assert run(*given, "--fault", "xid", "--reason", "x") == (1, "", f"gpu-exporter: GPU {gpu} has no such fault\n")
+    assert run(*given, "--fault", "xxid", "--reason", "x").stderr.startswith("gpu-exporter: --fault: expected one of ")
+    assert run(*given) == (2, "", "gpu-exporter: --reason: expected why the fault is over\n")
+    assert run(*given, "--fault", "lost", "--reason", "card \n reseated") == (0, "", "")
+    (entry,) = acknowledgements.read_acknowledgements(tmp_path).entries
+    assert (entry.gpu, entry.kind, entry.by, entry.why) == (gpu, "lost", "ada", "card reseated")
 
 
 def test_fault_of_an_nvswitch_is_listed_and_acknowledged_without_a_gpu(tmp_path: Path) -> None:

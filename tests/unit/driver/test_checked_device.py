@@ -29,6 +29,7 @@ def checked(device: FakeDevice, before: CheckedDevice | None = None, at: float =
     [
         (POWER, (), 4294967295),
         (POWER, (), -1),
+        (POWER, (), Record(power=4294967295)),
         (ENERGY, (), 2**64 - 1),
         ("nvmlDeviceGetMaxPcieLinkGeneration", (), 2155905152),
         ("nvmlDeviceGetNumFans", (), 0xFFFFFFFF),
@@ -52,6 +53,23 @@ def test_answer_that_cannot_be_is_absent_and_counted(function: str, args: tuple[
         device.call(function, *args)
     assert device.losses().rejected == 2
     assert function in device.losses().words
+
+
+def test_losses_name_three_answers_and_count_all() -> None:
+    device = checked(FakeDevice({POWER: -1, ENERGY: -2}))
+    for function in (POWER, ENERGY, POWER, ENERGY):
+        device.get(function)
+
+    names = [f"{name} answered {answer}, which is implausible" for name, answer in ((POWER, -1), (ENERGY, -2))]
+    assert device.losses() == Losses(4, "; ".join((*names, names[0])))
+
+
+def test_device_has_the_instances_and_the_memory_of_the_one_that_it_looks_at() -> None:
+    one, two = FakeDevice(), FakeDevice()
+    device = CheckedDevice(FakeDevice(instances=(one,)))
+    device.begin(replaced := FakeDevice(instances=(two,)), MonotonicTime(1.0))
+
+    assert (device.instances, device.system_memory) == ((two,), replaced.system_memory)
 
 
 @pytest.mark.parametrize("what", ["CurrPcieLinkWidth", "MaxPcieLinkWidth", "CurrPcieLinkGeneration"])

@@ -40,6 +40,12 @@ def test_reset_is_believed_once_proven() -> None:
     assert CONFIRMATIONS == 3
 
 
+def test_reset_counter_counts_as_much_as_it_can_have_gained_since_and_no_more() -> None:
+    """Three seconds after its last reading: 100 and 3 times 1000."""
+    assert run([9000.0, *[3100.0] * 3, 3105.0]) == [9000.0, None, None, 3100.0, 3105.0]
+    assert run([9000.0, *[3101.0] * 3, 3105.0]) == [9000.0, None, None, 9000.0, 9004.0]
+
+
 def test_counter_that_fell_to_a_level_and_stays_there_was_reset() -> None:
     assert run([7.0, 0.0, 0.0, 0.0, 0.0]) == [7.0, None, None, 0.0, 0.0]
 

@@ -66,6 +66,7 @@ def test_a_hung_holder_loses_the_gate_and_its_return_frees_nobody_else() -> None
     second_leaves.set()
     _in_thread(gate, third, second_leaves)
     assert third.wait(_FOREVER)
+    assert gate._waiting == 0
 
 
 def test_an_exception_inside_opens_the_gate() -> None:

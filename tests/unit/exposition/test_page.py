@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -68,6 +69,41 @@ def test_page_store_refuses_series_without_a_value() -> None:
 
     with pytest.raises(ValueError, match="zip"):
         store.page("")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (999_999.5, "999999.5"),
+        (1e6, "1e+06"),
+        (-1_234_567.0, "-1234567.0"),
+        (math.inf, "+Inf"),
+        (-math.inf, "-Inf"),
+        (math.nan, "NaN"),
+        (3, "3.0"),
+    ],
+)
+def test_number_is_written_as_prometheus_reads_it(value: float, text: str) -> None:
+    assert lines(Renderer().render([Block(VALUE, ("0",), one(value))], "")) == [f'gpu_value{{gpu="0"}} {text}']
+
+
+def test_help_of_several_lines_is_one_line_with_escapes() -> None:
+    family = replace(VALUE, name="gpu_value_watts", unit=Unit.WATTS, help='A "test"\nof C:\\x.')
+    plain, openmetrics = (
+        Renderer().render([Block(family, ("0",), one(1.0))], accept)[1].decode().splitlines()[:3]
+        for accept in ("", "application/openmetrics-text")
+    )
+
+    assert plain == [
+        r'# HELP gpu_value_watts A "test"\nof C:\\x.',
+        "# TYPE gpu_value_watts gauge",
+        'gpu_value_watts{gpu="0"} 1.0',
+    ]
+    assert openmetrics == [
+        r"# HELP gpu_value_watts A \"test\"\nof C:\\x.",
+        "# TYPE gpu_value_watts gauge",
+        "# UNIT gpu_value_watts watts",
+    ]
 
 
 READINGS = tuple(

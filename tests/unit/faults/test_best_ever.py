@@ -6,7 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from exporter.faults.config import reference
 from exporter.faults.model import FaultState, GpuRecord
+from exporter.faults.reference import stated_levels
+from exporter.faults.rule import Limits
 from tests.unit.faults.node import Node
 
 
@@ -52,6 +55,12 @@ def test_statement_of_the_operator_wins_over_the_neighbours(
     levels: dict[str, int], first: dict[str, int], faults: list[tuple[str, str]]
 ) -> None:
     assert eight(levels, **first).faults == faults
+
+
+def test_links_and_lanes_of_the_reference_are_what_the_operator_states() -> None:
+    stated = stated_levels(Limits(reference=reference("ecc=on,nvlinks=18,pcie-width=16")))
+
+    assert stated == {"links": 18, "width": 16}
 
 
 def test_statement_that_is_corrected_leaves_no_fault() -> None:

@@ -15,7 +15,7 @@ import pytest
 from exporter.attribution.background_source import BackgroundSource, SourceError
 from exporter.core.threads import Threads
 from exporter.faults import acknowledgements, state_file
-from exporter.faults.model import FaultState, GpuRecord, ObservedGpu
+from exporter.faults.model import FaultState, GpuRecord, Observation, ObservedGpu
 from exporter.faults.state_file import Saver, StateError
 from exporter.faults.watch import NAME, FaultTracker, FaultWatchConfig
 from tests.attribution_kit.nodes import until
@@ -54,6 +54,25 @@ def test_files_of_the_site_are_read_once_a_minute() -> None:
         counts.append(watch.status.expected["option"])
 
     assert counts == [1, 1, 2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("counts", "stated"),
+    [({"option": 4, "slurm": 8}, 4), ({"option": None, "slurm": 8}, 8), ({"slurm": None}, 0)],
+)
+def test_number_of_gpus_is_stated_by_the_option_or_else_by_slurm(
+    counts: Mapping[str, int | None], stated: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    def advance(state: FaultState, observation: Observation) -> FaultState:
+        seen.append(observation.stated)
+        return state
+
+    monkeypatch.setattr("exporter.faults.watch.advance_faults", advance)
+    observe(FaultTracker(FaultWatchConfig(expected=lambda: counts)), 0.0)
+
+    assert seen == [stated]
 
 
 @pytest.mark.parametrize(
@@ -144,6 +163,19 @@ def test_saver_writes_what_it_is_offered_and_ends_with_what_it_is_stopped_with(
 
     assert not thread.is_alive()
     assert written == (["last"] if stop_first else ["offered", "last"])
+
+
+def test_saver_sleeps_while_it_is_offered_no_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saver, sleeps = Saver(tmp_path, lambda *_: None), threading.Event()
+    wait = saver._wake.wait
+    monkeypatch.setattr(saver._wake, "wait", lambda: sleeps.set() or wait())
+    thread = threading.Thread(target=saver.run, daemon=True)
+    thread.start()
+
+    assert sleeps.wait(10)
+    saver.stop(FaultState())
+    thread.join(30)
+    assert not thread.is_alive()
 
 
 def test_maintenance_stays_what_it_was_while_nobody_can_look(

@@ -12,7 +12,7 @@ from exporter.core.clock import MonotonicTime
 from exporter.core.threads import Threads
 from exporter.host.network_ports import NETWORK_PORT_FAMILIES, GpuSeat, PortWatch, meeting, nearest
 from exporter.host.rdma import Port
-from exporter.sampling.this_host import NetworkPortSource
+from exporter.sampling.this_host import NetworkPortSource, seats
 from tests.unit.host.rdma_tree import pci_device, rdma_port
 
 SWITCH = ("pci0000:15", "0000:15:01.0", "0000:16:00.0")
@@ -164,3 +164,24 @@ def test_nothing_runs_on_a_machine_without_ports(tmp_path: Path) -> None:
 
     assert source.health() == ()
     assert not threads.states()
+
+
+def test_health_of_the_ports_has_the_age_of_the_last_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rdma_port(tmp_path, "mlx5_0", "pci0000:35/0000:35:01.0/0000:36:00.0")
+    now = [MonotonicTime(1000.0)]
+    source = NetworkPortSource(tmp_path, clock=lambda: now[0])
+    monkeypatch.setattr(source._source, "start", lambda _: source._source.ask_once())
+    source.start_where_present(Threads())
+    now[0] += 7
+
+    assert [(each.success, each.age) for each in source.health()] == [(True, 7.0)]
+
+
+def test_seat_of_a_whole_gpu_has_its_path_and_numa_node(tmp_path: Path) -> None:
+    device = pci_device(tmp_path, "pci0000:15/0000:15:01.0/0000:18:00.0")
+    (device / "numa_node").write_text("1\n")
+    gpus = [Target("GPU-0", 3, "0000:18:00.0"), Target("MIG-1", 3, "0000:18:00.0", parent_uuid="GPU-0")]
+
+    assert seats(tmp_path, [*gpus, Target("GPU-1", 4, "")]) == (
+        GpuSeat(3, "GPU-0", ("pci0000:15", "0000:15:01.0", "0000:18:00.0"), "1"),
+    )

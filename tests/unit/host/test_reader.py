@@ -8,7 +8,7 @@ from pathlib import Path
 from exporter.attribution.owner import Owner, Ownership
 from exporter.host.model import HostProcess, HostSignals
 from exporter.host.process import CLOCK_TICKS
-from exporter.sampling.usage.host_reader import CYCLE_PROCESSES, LIMIT_SECONDS, HostReader
+from exporter.sampling.usage.host_reader import CYCLE_PROCESSES, LIMIT_SECONDS, NETWORK_SECONDS, HostReader
 
 JOB, LOOSE = Owner(workload="slurm:1", kind="slurm"), Owner(workload="process:x", kind="process")
 STAT = "{pid} (x) S 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 77 0 0\n"
@@ -109,6 +109,29 @@ def test_changed_limit_is_seen_in_time(tmp_path: Path) -> None:
     assert subject.read(ownership, {}, LIMIT_SECONDS)[0][JOB].cpu_limit_cores == 1.0
 
 
+def test_traffic_of_an_owners_own_network_has_a_total_and_a_rate(tmp_path: Path) -> None:
+    ownership = Ownership(processes={10: JOB}, cgroups={JOB: "/job"})
+    write(tmp_path)
+    subject, row = reader(tmp_path), "{name}: {received} 0 0 0 0 0 0 0 {sent} 0 0 0 0 0 0 0\n"
+
+    def carry(received: int, sent: int) -> None:
+        text = "a\nb\n" + row.format(name="lo", received=7, sent=7) + row.format(name="e", received=received, sent=sent)
+        for pid in (1, 10):
+            (tmp_path / f"proc/{pid}/net").mkdir(parents=True, exist_ok=True)
+            (tmp_path / f"proc/{pid}/net/dev").write_text(text)
+
+    carry(1000, 500)
+    first = subject.read(ownership, {10: host(10)}, 100.0)
+    carry(4000, 2500)
+    second = subject.read(ownership, {10: host(10)}, 100.0 + NETWORK_SECONDS)
+
+    assert [usages[JOB].network_bytes for usages, _ in (first, second)] == [
+        {"receive": 1000, "transmit": 500},
+        {"receive": 4000, "transmit": 2500},
+    ]
+    assert second[1][JOB].network_bytes_per_second == 5000 / NETWORK_SECONDS
+
+
 def test_tells_what_it_could_tell_of_some_owner(tmp_path: Path) -> None:
     ownership = Ownership(processes={10: JOB}, cgroups={JOB: "/job"})
     write(tmp_path)
@@ -118,6 +141,15 @@ def test_tells_what_it_could_tell_of_some_owner(tmp_path: Path) -> None:
     assert subject.available_signals() == {"hottest_thread", "blocked_threads"}, "nor shows what they wait in"
     (tmp_path / "proc/1/io").write_text("rchar: 9\n")
     assert subject.available_signals() == {"hottest_thread", "blocked_threads", "receiving_threads"}
+    (tmp_path / "proc/pressure").mkdir()
+    (tmp_path / "proc/pressure/io").touch()
+    assert subject.available_signals() == {
+        "hottest_thread",
+        "blocked_threads",
+        "receiving_threads",
+        "cpu_pressure",
+        "io_pressure",
+    }
     (tmp_path / "proc/10/task/10/wchan").write_text("futex_do_wait")
 
     for now in (0.0, 1.0):

@@ -27,6 +27,12 @@ def test_what_people_write_is_read(tmp_path: Path) -> None:
     assert load(tmp_path, b"") is None
 
 
+def test_mapping_merged_before_it_is_built_keeps_its_overridden_key(tmp_path: Path) -> None:
+    text = b"all: &all {a: 1}\nx: {y: &one {<<: *all, a: 2}}\nagain: {<<: *one}\n"
+
+    assert load(tmp_path, text) == {"all": {"a": 1}, "x": {"y": {"a": 2}}, "again": {"a": 2}}
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [

@@ -10,6 +10,7 @@ from exporter.attribution.owner import Target
 from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
+from exporter.ledger.division import own_processes
 from exporter.ledger.ledger import advance_ledger
 from exporter.ledger.states.state import Evidence
 from tests.unit.ledger.test_accusations import JOB, run, shares
@@ -87,6 +88,56 @@ def test_main_thread_that_may_only_poll_can_wait_for_the_storage_that_its_loader
     found = run([[idle(0.0)]] * 100, processes={100: polls}, ledger=before)
 
     assert shares(found, since=before)["wait_storage"] >= 0.9
+
+
+def test_two_processes_have_the_rates_of_both_and_the_fullest_thread() -> None:
+    one = ProcessSignals(
+        hottest_thread=1.0,
+        blocked=0.5,
+        receiving=1.0,
+        polling=True,
+        stopped=True,
+        read_bytes_per_second=BytesPerSecond(1),
+        written_bytes_per_second=BytesPerSecond(2),
+        reading_bytes_per_second=BytesPerSecond(3),
+        writing_bytes_per_second=BytesPerSecond(4),
+        main_thread=1.0,
+        main_writing_bytes_per_second=BytesPerSecond(5),
+        cpu=2.0,
+        from_peer=True,
+    )
+    other = ProcessSignals(
+        hottest_thread=0.5,
+        blocked=0.0,
+        receiving=0.0,
+        polling=False,
+        read_bytes_per_second=BytesPerSecond(10),
+        written_bytes_per_second=BytesPerSecond(20),
+        reading_bytes_per_second=BytesPerSecond(30),
+        writing_bytes_per_second=BytesPerSecond(40),
+        main_thread=0.25,
+        main_writing_bytes_per_second=BytesPerSecond(50),
+        cpu=0.5,
+        computes=True,
+    )
+    both = ProcessSignals(
+        hottest_thread=1.0,
+        blocked=0.25,
+        receiving=0.5,
+        polling=True,
+        read_bytes_per_second=BytesPerSecond(11),
+        written_bytes_per_second=BytesPerSecond(22),
+        reading_bytes_per_second=BytesPerSecond(33),
+        writing_bytes_per_second=BytesPerSecond(44),
+        main_thread=0.25,
+        main_writing_bytes_per_second=BytesPerSecond(55),
+        cpu=2.0,
+        computes=True,
+        from_peer=True,
+    )
+    host = replace(CALM, processes={1: one, 2: other, OF_OTHERS: BLOCKED})
+
+    assert own_processes(Allocation(JOB, 1.0, (1, 2)), host) == both
 
 
 @pytest.mark.parametrize("works", [1.0, 0.96])

@@ -117,3 +117,11 @@ def test_samples_that_do_not_fit_the_labels_are_refused() -> None:
 
     with pytest.raises(ValueError, match=r"^metric 'gpu_a_watts' has samples that do not fit \('kind',\)$"):
         made.columns((Sample(1.0, ("x",)), Sample(1.0, ("x", "y"))))
+
+
+def test_columns_of_unequal_length_have_no_values_by_labels() -> None:
+    made: Family[Columns] = gauges("gpu_a_watts", HELP, Unit.WATTS, lambda columns: columns, ("kind",))
+
+    assert made.by_labels(Columns((("x",), ("y",)), (1.0, 2.0))) == {("x",): 1.0, ("y",): 2.0}
+    with pytest.raises(ValueError, match="zip"):
+        made.by_labels(Columns((("x",),), (1.0, 2.0)))

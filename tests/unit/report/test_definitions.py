@@ -48,3 +48,4 @@ def test_what_was_wasted_is_what_nothing_came_of_and_is_priced_so() -> None:
     assert definitions.cost_of_waste(HOURS, 2.5) == pytest.approx(2.5 * lost)
     assert definitions.lost(UNSEEN) is definitions.cost_of_waste(UNSEEN, 2.5) is None
     assert definitions.busy_ratio({}) is None
+    assert definitions.busy_ratio({"computing": 0.25, "free": 0.25}) == 0.5

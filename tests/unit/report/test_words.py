@@ -48,6 +48,7 @@ GIB = 1 << 30
         (words.count(1.5), "1.50"),
         (words.count(1.996), "2"),
         (words.count(0.5), "0.50"),
+        (words.count(0.005), "0.01"),
         (words.money(1234.5, "$"), "1,234.50 $"),
         (words.amount(0.12345), "0.123"),
         (words.amount(99.94), "99.9"),

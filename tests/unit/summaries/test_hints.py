@@ -72,3 +72,10 @@ def test_file_that_a_round_left_half_written_stops_no_later_one(tmp_path: Path) 
     update_hints(tmp_path, [made("1", "train", "--mem=4G")], uid)
 
     assert set(told(tmp_path)) == {"train"}
+
+
+def test_damaged_file_of_hints_keeps_its_whole_lines(tmp_path: Path) -> None:
+    (tmp_path / "1000").write_bytes(b"eval\ta hint\n\xff\xfe\n")
+    update_hints(tmp_path, [made("1", "train", "--mem=4G")], uid)
+
+    assert set(told(tmp_path)) == {"eval", "train"}

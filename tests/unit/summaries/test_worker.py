@@ -182,6 +182,10 @@ def test_job_of_which_no_metrics_come_is_given_up(site: Site) -> None:
     for _ in range(10):
         site.round(300)
 
+    site.note("11")  # the hook ran once more, soon after the end: the job was given up later than that
+    os.utime(site.spool / "11", (START + 10, START + 10))
+    site.round(300)
+
     assert site.asked["11"] == 3
     assert site.store.counts() == {NO_DATA: 1}
 

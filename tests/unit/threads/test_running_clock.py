@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from exporter.core.clock import RunningClock
+import pytest
+
+from exporter.core.clock import EPOCH, RunningClock, UnixTime, clock_step
 
 
 class Clock:
@@ -34,3 +36,13 @@ def test_time_in_which_the_process_was_stopped_is_no_silence() -> None:
     assert running.seconds_since(102.0) == 0.0  # type: ignore[arg-type]
     clock.now += 2.0
     assert running.seconds_since(102.0) == 2.0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("before", "booted", "step"),
+    [(100.0, 102.0, 2.0), (102.0, 100.0, -2.0), (100.0, 101.9, 0.0), (EPOCH, 100.0, 0.0), (100.0, EPOCH, 0.0)],
+)
+def test_clock_step_is_known_from_two_seconds_between_two_known_boot_times(
+    before: float, booted: float, step: float
+) -> None:
+    assert clock_step(UnixTime(before), UnixTime(booted)) == step

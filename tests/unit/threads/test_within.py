@@ -18,6 +18,12 @@ def test_what_it_returns_or_raises_is_passed_on() -> None:
         run_with_timeout(30, fails)
 
 
+def test_work_runs_in_a_daemon_thread_of_its_own_name() -> None:
+    thread = run_with_timeout(30, threading.current_thread)
+
+    assert (thread.name, thread.daemon) == ("within", True)
+
+
 def test_what_hangs_is_left_to_itself() -> None:
     ended = threading.Event()
     with pytest.raises(TimeoutError, match=r"no answer within 0\.01 s"):

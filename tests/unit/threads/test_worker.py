@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 
@@ -20,7 +21,7 @@ def test_worker_gives_a_result_once_and_takes_one_task_at_a_time() -> None:
     assert worker.busy_seconds > 0
     gate.set()
     assert worker.wait(time.monotonic() + DEADLINE) == "done"
-    assert worker.wait(time.monotonic() + DEADLINE) is None
+    assert worker.wait(math.inf) is None  # it returns at once
     assert worker.busy_seconds == 0
     worker.stop()
 
@@ -45,3 +46,17 @@ def test_worker_that_was_stopped_takes_nothing_and_its_thread_ends() -> None:
 
     assert not worker.submit(lambda: "late")
     until(lambda: "stopped-worker" not in {thread.name for thread in threading.enumerate()})
+
+
+def test_run_returns_the_result_or_none_while_the_task_before_runs() -> None:
+    gate = threading.Event()
+    worker: Worker[str] = Worker("run")
+
+    assert worker.run(lambda: "first", DEADLINE) == "first"
+    worker.submit(lambda: (gate.wait(DEADLINE), "second")[1])
+    assert worker.run(lambda: "third", DEADLINE) is None
+    gate.set()
+    until(lambda: worker.busy_seconds == 0)
+    assert worker.overdue() == "second"
+    assert worker.overdue() is None
+    worker.stop()
