@@ -36,6 +36,11 @@ def _now(recorded: str) -> str:
     return f"{recorded}{{{CLUSTER}}}"
 
 
+_SIZES = (
+    f"sum_over_time(cluster_size:gpu_pending_jobs:count{{{CLUSTER}}}[{RANGE}])"
+    f" / on (cluster) group_left () count_over_time({_now(_WAITING)}[{RANGE}])"
+)
+"""A size has no series while nothing of it waits."""
 _GPUS = f"sum({_mean('cluster_supply:gpus:sum')})"
 _ANSWERS = f"sum by (cluster, answer) ({_mean('cluster_answer:gpu_shortage:sum')})"
 _COUNTED = f"sum by (cluster, model) ({_now('model:gpu_up:count')})"
@@ -211,7 +216,7 @@ def _queue(made: build.Dashboard) -> None:
         panel.bars(
             "Requested sizes",
             "Waiting pods and jobs by the GPUs that each requests, the mean of the range.",
-            now(f"sum by (size) ({_mean('cluster_size:gpu_pending_jobs:count')})", "{{size}} GPUs"),
+            now(f"sum by (size) ({_SIZES})", "{{size}} GPUs"),
             style.COUNT,
             size=(8, 8),
             empty=_NO_QUEUE,

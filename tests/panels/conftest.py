@@ -12,7 +12,7 @@ from tests.contract.dashboards.reading import NAMES
 from tests.e2e.dashboards.reader import Reader
 from tests.e2e.dashboards.tsdb import Archive
 from tests.panels.asked import Answered, answered
-from tests.panels.series import LOOKBACK, SHOWN, WRITTEN, write
+from tests.panels.series import LOOKBACK, SHOWN, WRITTEN, write, write_week_before
 from tests.panels.truth import choices
 
 
@@ -21,6 +21,7 @@ def archive() -> Iterator[Archive]:
     with tempfile.TemporaryDirectory(prefix="gpu-panels-") as folder:
         found = Archive(Path(folder), WRITTEN, LOOKBACK)
         found.add(write(found.folder / "cluster.om"))
+        found.add(write_week_before(found.folder / "week_before.om"))
         found.evaluate()
         yield found
 
