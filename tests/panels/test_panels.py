@@ -14,6 +14,8 @@ pytestmark = pytest.mark.xdist_group("panels")
 
 Answers = dict[tuple[str, str], Answered]
 SHOWN = list(shown())
+_LABELS_OF_PODS = {"label_pool"}
+"""An option names them."""
 _OTHERS = ("vllm:", "kube_", "cluster:")
 """Metrics of engines, of kube-state-metrics and of our recording rules are not those of the exporter."""
 
@@ -23,7 +25,7 @@ def test_series_are_such_as_exporter_serves() -> None:
 
     assert {name for name in known if name not in METRICS} == set()
     assert {
-        name: labels - METRICS[name].labels for name, labels in known.items() if labels - METRICS[name].labels
+        name: left for name, labels in known.items() if (left := labels - METRICS[name].labels - _LABELS_OF_PODS)
     } == {}
 
 

@@ -294,8 +294,8 @@ FAULTS = (
     Fault("dashboards/job.py", "max(workload:gpu_straggling", "avg(workload:gpu_straggling", "panels/test_panels.py"),
     Fault(
         "dashboards/capacity.py",
-        "count_over_time({_now(_WAITING)}[{RANGE}])",
-        "count_over_time(cluster_size:gpu_pending_jobs:count{{{CLUSTER}}}[{RANGE}])",
+        "count_over_time({_now(_WAITING)}[{RANGE}:5m])",
+        "count_over_time(cluster_size:gpu_pending_jobs:count{{{CLUSTER}}}[{RANGE}:5m])",
         "panels/test_panels.py",
     ),
     Fault("dashboards/parts/block.py", "mappings=tuple(style.ANSWERS)", "mappings=()", "panels/test_panels.py"),
