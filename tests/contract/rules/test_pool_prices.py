@@ -46,8 +46,10 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> tuple[Mapping[str, str],
     values = defaultdict[str, dict[int, float]](dict)
     for minute, node in product(range(1, HOURS * 60 + 1), nodes.values()):
         node.cycles(minute * 60.0)
-        if node.pool is not None:
-            node.pool = "spot" if minute < 2 * 60 else ""
+        if node is nodes["n2"]:  # after a restart the pool is not known for half an hour
+            node.pool = None if 60 <= minute < 90 else "spot" if minute < 2 * 60 else ""
+            if minute == 60:
+                node.restart()
         for row in node.published:
             names = dict(zip(OWNER_COUNTER_LABELS, (*row.key, node.store_id, f"{row.since}"), strict=True))
             labels = ",".join(f'{name}="{value}"' for name, value in {"cluster": "c1", **names}.items() if value)
