@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,9 @@ def answers(url: str) -> dict[tuple[str, str], Answered]:
     """By board and panel."""
     found: dict[tuple[str, str], Answered] = {}
     for board in dict.fromkeys((*NAMES, *choices())):
-        reader = Reader(url, SHOWN, choices().get(board, {}))
+        chosen = dict(choices().get(board, {}))
+        shown = replace(SHOWN, end=SHOWN.end - int(chosen.pop("ago", "0")))
+        reader = Reader(url, shown, chosen)
         for each in answered(reader, board, board.partition(" @ ")[0]):
             found[each.board, each.title] = each
     return found
