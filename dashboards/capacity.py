@@ -14,6 +14,7 @@ from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, now, over_time
 from dashboards.parts.table import Key, Table, Value, cause
 from exporter.ledger import palette
 from exporter.tools.report import promql
+from exporter.tools.report.definitions import grown_in
 
 _DEMAND, _WAITING = "cluster:gpu_demand:sum", "cluster:gpu_pending:sum"
 _ENOUGH = 0.01
@@ -36,13 +37,16 @@ def _now(recorded: str) -> str:
     return f"{recorded}{{{CLUSTER}}}"
 
 
+_SIZES = (
+    f"sum_over_time(cluster_size:gpu_pending_jobs:count{{{CLUSTER}}}[{RANGE}:5m])"
+    f" / on (cluster) group_left () count_over_time({_now(_WAITING)}[{RANGE}:5m])"
+)
+"""A size has no series while nothing of it waits."""
 _GPUS = f"sum({_mean('cluster_supply:gpus:sum')})"
 _ANSWERS = f"sum by (cluster, answer) ({_mean('cluster_answer:gpu_shortage:sum')})"
-_COUNTED = f"sum by (cluster, model) ({_now('model:gpu_up:count')})"
-_MEAN_PRICE = (
-    f"(sum by (cluster) {promql.priced(_COUNTED)}"
-    f" / sum by (cluster) ({_COUNTED} and on ({promql.WHOLE}) {promql.PRICE_OF_WHOLE}) * {_MONTH_HOURS})"
-)
+_COST = promql.cost("cluster_state:gpu_owner_cost", CLUSTER, RANGE, promql.WHOLE)
+_HOURS = f"sum by ({promql.WHOLE}) ({grown_in(RANGE)(_now('cluster_state:gpu_owner_gpu_seconds:increase'))})"
+_MEAN_PRICE = f"(sum by (cluster) ({_COST}) / sum by (cluster) ({_HOURS} and {_COST}) * {_MONTH_HOURS})"
 _TREND = 5 * 288
 """Moments of five days, below which there is no trend."""
 _DEMANDED = f"sum({_now(_DEMAND)})"
@@ -89,8 +93,8 @@ def _answer(made: build.Dashboard) -> None:
         Table(
             title="GPUs that work waited for",
             description="Mean of the range by what would serve them, in this order. A GPU that is repaired or tuned need "
-            f"not be bought. The cost is that of as many GPUs for a month of {_MONTH_HOURS} hours at the mean price of the "
-            f"cluster's models. {price.SOURCE}",
+            f"not be bought. The cost is that of as many GPUs for a month of {_MONTH_HOURS} hours at the mean price of all "
+            f"GPU hours of the range. {price.SOURCE}",
             keys=(
                 Key("cluster", "Cluster"),
                 Key("answer", "Answer", (link.to_health(), link.to_waste())),
@@ -211,7 +215,7 @@ def _queue(made: build.Dashboard) -> None:
         panel.bars(
             "Requested sizes",
             "Waiting pods and jobs by the GPUs that each requests, the mean of the range.",
-            now(f"sum by (size) ({_mean('cluster_size:gpu_pending_jobs:count')})", "{{size}} GPUs"),
+            now(f"sum by (size) ({_SIZES})", "{{size}} GPUs"),
             style.COUNT,
             size=(8, 8),
             empty=_NO_QUEUE,

@@ -8,7 +8,7 @@ from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import MODEL, NODE, WHOLE, by, once, record, summed
 from deploy.prometheus.states import BUSY, LOST, regex
 from exporter.attribution.owner import KEPT_OWNER_LABELS
-from exporter.tools.report.promql import WORKLOAD_PRICE
+from exporter.tools.report.promql import WORKLOAD_PRICE, priced
 
 _THERMAL = 'reason=~"sw_thermal|hw_thermal|thermal"'
 
@@ -246,32 +246,32 @@ MODEL_ALLOCATION = record(
     "GPUs of the model that are allocated (whole GPUs; MIG instances are not in it).",
 )
 
+_PART = "cluster, instance, workload, workload_pod, workload_container"
+_POOL = (
+    f" * on ({_PART}) group_left (pool) (topk by ({_PART}) (1, max by ({_PART}, pool) ("
+    'label_replace(gpu_workload_info{label_pool!="",partition=""}, "pool", "$1", "label_pool", "(.*)")'
+    ' or label_replace(0 * gpu_allocation_ratio, "pool", "$1", "partition", "(.*)"))) ^ 0)'
+)
+"""The partition of Slurm, else the label `pool` of the pod."""
 PART_MODELS = record(
     "part_model:gpu_allocation_ratio:sum",
-    ("instance", *KEPT_OWNER_LABELS, "model"),
+    ("instance", *KEPT_OWNER_LABELS, "model", "pool"),
     summed(
-        ("instance", *KEPT_OWNER_LABELS, "model"),
-        once(("uuid", *KEPT_OWNER_LABELS), "gpu_allocation_ratio") + INFO_JOIN,
+        ("instance", *KEPT_OWNER_LABELS, "model", "pool"),
+        once(("uuid", *KEPT_OWNER_LABELS), "gpu_allocation_ratio") + INFO_JOIN + _POOL,
     ),
     "Allocated GPUs by a container of a pod, or by a job on one of its nodes, by model.",
 )
 WORKLOAD_MODELS = record(
     "workload_model:gpu_allocation_ratio:sum",
-    (*WHOLE, "model"),
-    summed((*WHOLE, "model"), PART_MODELS.record),
+    (*WHOLE, "model", "pool"),
+    summed((*WHOLE, "model", "pool"), PART_MODELS.record),
     "Allocated GPUs, by model: what prices multiply (whole GPUs; MIG instances are not in it).",
 )
-_BY_POOL = f'label_replace({WORKLOAD_MODELS.record}, "pool", "$1", "partition", "(.+)")'
 WORKLOAD_PRICES = record(
     WORKLOAD_PRICE,
     (*WHOLE, "currency"),
-    summed(
-        (*WHOLE, "currency"),
-        f"{_BY_POOL} * on (cluster, model, pool) group_left (currency)"
-        ' max by (cluster, model, pool, currency) (gpu:price_per_hour{profile=""})'
-        f" or {_BY_POOL} * on (cluster, model) group_left (currency)"
-        ' max by (cluster, model, currency) (gpu:price_per_hour{profile="",pool=""})',
-    ),
+    summed((*WHOLE, "currency"), priced(WORKLOAD_MODELS.record, "currency")),
     "Price of an hour of the allocated GPUs, where the site has prices. MIG instances are not in it.",
 )
 MODEL_PEAK = record(

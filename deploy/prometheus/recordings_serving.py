@@ -249,9 +249,9 @@ SERVING = (
     ),
     _record(
         "serving_model:gpu_allocation_ratio:sum",
-        _of_serving("sum", f"{PART_MODELS.record}{{<pod>}}", ", model"),
+        _of_serving("sum", f"{PART_MODELS.record}{{<pod>}}", ", model, pool"),
         "Allocated GPUs by what serves, by model: what prices multiply.",
-        (*_HOLDER, "model"),
+        (*_HOLDER, "model", "pool"),
     ),
     _record(
         "serving:llm_generated_tokens:rate5m",

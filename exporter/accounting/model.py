@@ -57,6 +57,8 @@ class Cycle:
     ownership: Ownership = field(default_factory=Ownership)
     classes: Mapping[Owner, str] = field(default_factory=dict[Owner, str])
     """Class of each owner's work, where known."""
+    pool: str | None = None
+    """Pool of the node's free GPUs, empty for none; None while it is not known."""
 
 
 @record
@@ -120,7 +122,7 @@ class CounterKey(NamedTuple):
     model: str = ""
     profile: str = ""
     pool: str = ""
-    """Partition of Slurm, else the label `pool` of the pod: what prices name."""
+    """Partition of Slurm, else the label `pool` of the pod; of GPU time without an owner that of the node."""
 
 
 @record

@@ -92,8 +92,7 @@ class AllocationTracker:
     def _account_owner(self, owner: Owner, rows: Collection[Usage], cycle: Cycle) -> None:
         now = float(cycle.at.unix)
         info = cycle.ownership.info.get(owner, WorkloadInfo())
-        pool = owner.partition or dict(info.pod_labels).get("pool", "")
-        kind = Kind(info.qos, cycle.classes.get(owner, ""), pool)
+        kind = Kind(info.qos, cycle.classes.get(owner, ""), self._find_pool(owner, info, cycle))
         entry = self._find_entry(owner, info, kind, cycle)
         entry.kind = kind
         seen = entry.cycle == self._cycle - 1
@@ -112,13 +111,19 @@ class AllocationTracker:
         entry.until, entry.cycle = now, self._cycle
         self._changed[entry.allocation.id] = entry
 
+    def _find_pool(self, owner: Owner, info: WorkloadInfo, cycle: Cycle) -> str:
+        if owner != NOBODY:
+            return owner.partition or dict(info.pod_labels).get("pool", "")
+        known = self._entries.get(_identity_of(owner))
+        return cycle.pool if cycle.pool is not None else known.kind.pool if known else ""
+
     def _find_entry(self, owner: Owner, info: WorkloadInfo, kind: Kind, cycle: Cycle) -> _Entry:
         """Return the allocation of the owner: the known one, unless its source reports a later start."""
         now, known = float(cycle.at.unix), self._entries.get(_identity_of(owner))
         start = None if info.start_time is None else float(info.start_time)
         # Rows of an hour that is over are final: where the clock is set back to it, another allocation begins.
         set_back = known is not None and now // HOUR_SECONDS < known.until // HOUR_SECONDS
-        if known is not None and not set_back and self._is_same(known, owner, start, cycle.seconds):
+        if known is not None and not set_back and self._is_same(known, owner, kind, start, cycle.seconds):
             if known.allocation.reported_start is None and start is not None:
                 known.allocation = replace(known.allocation, reported_start=start)
             known.allocation = replace(known.allocation, end=None)
@@ -137,9 +142,11 @@ class AllocationTracker:
             self._urgent = True
         return entry
 
-    def _is_same(self, known: _Entry, owner: Owner, start: float | None, seconds: float) -> bool:
+    def _is_same(self, known: _Entry, owner: Owner, kind: Kind, start: float | None, seconds: float) -> bool:
         before = known.allocation.reported_start
-        if owner == NOBODY or (start is None and known.cycle == self._cycle - 1 and known.allocation.end is None):
+        if owner == NOBODY:  # what was free in another pool keeps its price
+            return known.kind.pool == kind.pool
+        if start is None and known.cycle == self._cycle - 1 and known.allocation.end is None:
             return True
         if start is None or before is None:
             return known.cycle == self._cycle - 1 and known.allocation.end is None
@@ -251,7 +258,7 @@ def _describe_allocation(entry: _Entry, owner: Owner, info: WorkloadInfo, rows: 
     """Return the allocation with what is known of it now; what was known before stays."""
     before = entry.allocation
     if owner == NOBODY:
-        return before
+        return replace(before, details={"label_pool": entry.kind.pool} if entry.kind.pool else {})
     names = label_names([label for label, _ in info.pod_labels])
     facts = {
         "job_name": info.job_name,

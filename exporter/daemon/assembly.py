@@ -24,7 +24,7 @@ from exporter.core.threads import Threads
 from exporter.daemon.config import STALE_SECONDS, DaemonConfig, SamplingConfig, warn_ignored_options
 from exporter.driver.interface import Driver
 from exporter.faults.config import StateConfig
-from exporter.faults.expected import SlurmNode, boot_id, slurm_gpus, slurm_maintenance
+from exporter.faults.expected import SlurmNode, SlurmNodeState, boot_id, slurm_gpus, slurm_state
 from exporter.faults.rule import Limits
 from exporter.faults.watch import FaultTracker, FaultWatchConfig
 from exporter.host.process import UserNames
@@ -241,14 +241,14 @@ def fault_site(config: DaemonConfig, driver: Driver, *, read_only: bool = False)
     )
 
 
-def _slurm_node(config: SlurmConfig, names: Sequence[str]) -> BackgroundSource[bool | None] | None:
+def _slurm_node(config: SlurmConfig, names: Sequence[str]) -> BackgroundSource[SlurmNodeState | None] | None:
     """Return the source that asks slurmctld about this node; None where it is not to be asked."""
     if config.mode == OFF or not config.scontrol:
         return None
     required = config.mode == ON
     seen = lambda: required or exists(gres.effective_gres_conf(config.gres_conf))  # noqa: E731
     return BackgroundSource(
-        SlurmNode(seen, lambda: slurm_maintenance(config.scontrol, names, required=required)),
+        SlurmNode(seen, lambda: slurm_state(config.scontrol, names, required=required)),
         nothing=None,
         name="slurm-node",
         interval=lambda known: _ABSENT_INTERVAL_SECONDS if known is None else _NODE_INTERVAL_SECONDS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm import gres
@@ -14,6 +15,7 @@ _DEVICE = re.compile(r"/dev/nvidia[0-9]+")
 _TIMEOUT_SECONDS = 5.0
 _MAX_BYTES = 1 << 20
 _STATE = re.compile(r"\bState=(\S+)")
+_PARTITIONS = re.compile(r"^\s*Partitions=(\S+)", re.MULTILINE)
 _REASON = re.compile(r"\bReason=(.*?)(?: \[[^\]]*@[^\]]*\])?\s*$", re.MULTILINE)
 _OFF = frozenset({"MAINT", "MAINTENANCE", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "PLANNED_DOWN"})
 _DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING"})
@@ -33,11 +35,19 @@ def slurm_gpus(gres_conf: Path, names: frozenset[str]) -> int | None:
     return len({file for group in files for file in group if _DEVICE.fullmatch(file)}) or None
 
 
-def slurm_maintenance(scontrol: str, names: Sequence[str], *, required: bool = True) -> bool | None:
-    """Return whether a person took the node out of service; None if slurmctld knows no name. Raises SourceError."""
+class SlurmNodeState(NamedTuple):
+    maintenance: bool
+    """A person took it out of service."""
+    pool: str = ""
+    """Its partition; empty if it is in several, whose prices may differ."""
+
+
+def slurm_state(scontrol: str, names: Sequence[str], *, required: bool = True) -> SlurmNodeState | None:
+    """Return slurmctld's state of the node; None if it knows no name. Raises SourceError."""
     for name in names:
         try:
-            return in_maintenance(program.output((scontrol, "show", "node", name), _TIMEOUT_SECONDS, _MAX_BYTES))
+            text = program.output((scontrol, "show", "node", name), _TIMEOUT_SECONDS, _MAX_BYTES)
+            return SlurmNodeState(in_maintenance(text), only_partition(text))
         except program.ProgramError as error:
             if f"Node {name} not found" not in str(error) or (required and name == names[-1]):
                 raise SourceError(str(error)) from None
@@ -45,14 +55,14 @@ def slurm_maintenance(scontrol: str, names: Sequence[str], *, required: bool = T
 
 
 class SlurmNode:
-    """Asks whether this node is in maintenance, from when Slurm is first seen here: slurmd may start after this."""
+    """Asks for the state of this node, from when Slurm is first seen here: slurmd may start after this."""
 
-    def __init__(self, seen: Callable[[], bool], ask: Callable[[], bool | None]) -> None:
+    def __init__(self, seen: Callable[[], bool], ask: Callable[[], SlurmNodeState | None]) -> None:
         self._seen = seen
         self._ask = ask
         self._here = False
 
-    def __call__(self) -> bool | None:
+    def __call__(self) -> SlurmNodeState | None:
         """None where there has been no sign of Slurm, or it has no such node. Raises SourceError."""
         self._here = self._here or self._seen()  # a configless slurmd that stops takes its files away
         return self._ask() if self._here else None
@@ -64,6 +74,12 @@ def parse_node(text: str) -> tuple[str, str]:
     if not state:
         raise ValueError(f"scontrol show node: no State in {text[:80]!r}")
     return state[1], reason[1] if reason else ""
+
+
+def only_partition(text: str) -> str:
+    """Return the partition that `scontrol show node` prints; empty for none and for several."""
+    found = _PARTITIONS.search(text)
+    return found[1] if found and "," not in found[1] and found[1] != "(null)" else ""
 
 
 def in_maintenance(text: str) -> bool:

@@ -34,6 +34,7 @@ from exporter.faults.state_file import Saver, StateError
 
 if TYPE_CHECKING:
     from exporter.attribution.kubernetes.api_server import NodeObject
+    from exporter.faults.expected import SlurmNodeState
 
 
 def observed_gpu(  # noqa: PLR0913 - what is known of a GPU
@@ -96,7 +97,7 @@ class FaultWatchConfig:
     boot: str = ""
     expected: Callable[[], Mapping[str, int | None]] = dict[str, "int | None"]
     maintenance_file: Path | None = None
-    slurm: BackgroundSource[bool | None] | None = None
+    slurm: BackgroundSource[SlurmNodeState | None] | None = None
     """Its answer is None while there is no sign of Slurm."""
     kubernetes: BackgroundSource[NodeObject] | None = None
     read_only: bool = False
@@ -151,7 +152,7 @@ class FaultTracker:
         for source in self._node_sources():
             source.stop()
 
-    def _node_sources(self) -> Iterator[BackgroundSource[bool | None] | BackgroundSource[NodeObject]]:
+    def _node_sources(self) -> Iterator[BackgroundSource[SlurmNodeState | None] | BackgroundSource[NodeObject]]:
         return (source for source in (self._site.slurm, self._site.kubernetes) if source)
 
     def _errors_of_sources(self, now: MonotonicTime) -> Mapping[str, str]:
@@ -174,6 +175,12 @@ class FaultTracker:
     def released(self) -> bool:
         """Return whether the driver is to be left alone, by the file of maintenance."""
         return self._files.maintenance[0] and not self._site.read_only
+
+    @property
+    def pool(self) -> str | None:
+        """Return the pool whose price the node's free GPUs have, empty for none; None before the first answer."""
+        answers = (source.answer.value for source in self._node_sources())
+        return max((each.pool for each in answers if each and each.pool is not None), key=bool, default=None)
 
     @property
     def site_xids(self) -> Mapping[int, str]:
@@ -215,7 +222,7 @@ class FaultTracker:
         slurm, kubernetes = self._site.slurm, self._site.kubernetes
         maintenance = {
             "file": self._files.maintenance[0],
-            "slurm": bool(slurm and slurm.answer.value),
+            "slurm": bool(slurm and slurm.answer.value and slurm.answer.value.maintenance),
             "kubernetes": bool(kubernetes and kubernetes.answer.value.maintenance),
         }
         errors = self._errors_of_sources(monotonic)

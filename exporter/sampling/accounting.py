@@ -103,8 +103,8 @@ class Accounting:
         if self._node:
             self._node.stop()
 
-    def update(self, gpus: Sequence[Gpu], host: Host, at: Moment) -> AccountingResult:
-        """Account for the cycle that started `at`."""
+    def update(self, gpus: Sequence[Gpu], host: Host, at: Moment, pool: str | None = None) -> AccountingResult:
+        """Account for the cycle that started `at`. `pool` is that of the node, if known."""
         question = host_question(gpus, at, self._suspected)
         view = host.view(question)
         joined = join(question, view)
@@ -151,7 +151,7 @@ class Accounting:
             *_fill_families(NCCL_FAMILIES if view.nccl else (), view.nccl),
             *_fill_families(NETWORK_PORT_FAMILIES if view.ports.ports else (), view.ports),
             *self._progress.blocks(view.reported, self._ledger.owners),
-            *self._owner_blocks(gpus, current, joined.ownership, at),
+            *self._owner_blocks(gpus, current, joined.ownership, at, pool),
         )
         return AccountingResult(
             ownership=joined.ownership,
@@ -169,7 +169,7 @@ class Accounting:
         )
 
     def _owner_blocks(
-        self, gpus: Sequence[Gpu], current: LedgerInput, ownership: Ownership, at: Moment
+        self, gpus: Sequence[Gpu], current: LedgerInput, ownership: Ownership, at: Moment, pool: str | None
     ) -> Iterator[Block]:
         if not self._node:
             return
@@ -178,7 +178,7 @@ class Accounting:
             for row in self._ledger.usage
         ]
         models = {gpu.device.uuid: info.model for gpu in gpus if (info := reading(gpu, "info", Info))}
-        cycle = Cycle(at, current.seconds, tuple(usage), models, ownership, current.work)
+        cycle = Cycle(at, current.seconds, tuple(usage), models, ownership, current.work, pool)
         yield from _fill_families(ACCOUNTING_FAMILIES, self._node.account_cycle(cycle))
 
 

@@ -95,7 +95,7 @@ class Sampler:
         if due:
             self._update_faults(state, at)
             self.connection.release(on=self._faults.released)
-        result = self._accounting.update(self._gpus.all, self._host, at)
+        result = self._accounting.update(self._gpus.all, self._host, at, self._faults.pool)
         self._cycles += 1
         snapshot = self._publish_snapshot(state, result, at, monotonic_time() - began)
         if due:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -22,7 +22,8 @@ LOOKBACK = "59s"
 WRITTEN = Span(LAST_SCRAPE - 60 * (BEFORE_MINUTES + RANGE_MINUTES), LAST_SCRAPE, 60)
 SHOWN = Span(END - 60 * RANGE_MINUTES, END, 60)
 
-_LINE = re.compile(r"(?P<name>[\w:]+)(?:\{(?P<labels>.*)\})? (?P<first>\S+)(?: (?P<second>\S+))?")
+_WEEK_SECONDS = 7 * 86_400
+_LINE = re.compile(r"(?P<name>[\w:]+)(?:\{(?P<labels>.*)\})? (?P<phases>\S+(?: \S+)*)")
 _PAIR = re.compile(r'(\w+)="([^"]*)"')
 
 
@@ -45,22 +46,32 @@ def families() -> dict[str, set[str]]:
     return found
 
 
+Series = tuple[str, dict[str, str], tuple[str, ...]]
+Point = tuple[int, float]
+
+
 def write(path: Path) -> Path:
+    return _write(path, _with_every_state(list(_series())), _points)
+
+
+def write_week_before(path: Path) -> Path:
+    """Write what was recorded a week before the last scrape: promtool is slow with text of both times."""
+    return _write(path, _series(), _week_before)
+
+
+def _write(path: Path, series: Iterable[Series], points: Callable[[tuple[str, ...]], Iterable[Point]]) -> Path:
     with path.open("w") as out:
-        for name, labels, phases in _with_every_state(list(_series())):
+        for name, labels, phases in series:
             pairs = ",".join(f'{key}="{value}"' for key, value in labels.items())
-            out.writelines(f"{name}{{{pairs}}} {value!r} {at}\n" for at, value in _points(phases))
+            out.writelines(f"{name}{{{pairs}}} {value!r} {at}\n" for at, value in points(phases))
         out.write("# EOF\n")
     return path
-
-
-Series = tuple[str, dict[str, str], tuple[str, str]]
 
 
 def _with_every_state(series: list[Series]) -> Iterator[Series]:
     """The exporter has a counter of each state; those that the file leaves out stand at 0."""
     yield from series
-    found: dict[tuple[str, frozenset[tuple[str, str]]], tuple[set[str], tuple[str, str]]] = {}
+    found: dict[tuple[str, frozenset[tuple[str, str]]], tuple[set[str], tuple[str, ...]]] = {}
     for name, labels, phases in series:
         if name.endswith(("gpu_state_seconds_total", "mig_time_seconds_total", "workload_gpu_seconds_total")):
             others = frozenset(pair for pair in labels.items() if pair[0] != "state")
@@ -69,7 +80,7 @@ def _with_every_state(series: list[Series]) -> Iterator[Series]:
         still = tuple("-" if phase == "-" else "+0" for phase in phases)
         for state in STATES:
             if state not in states:
-                yield name, {**dict(others), "state": state}, (still[0], still[1])
+                yield name, {**dict(others), "state": state}, still
 
 
 def _series() -> Iterator[Series]:
@@ -85,7 +96,7 @@ def _series() -> Iterator[Series]:
             assert found, line
             labels = {"cluster": CLUSTER, "job": JOB} | reader.section | reader.pairs(found["labels"] or "")
             for each in _each(labels):
-                yield found["name"], each, (found["first"], found["second"] or found["first"])
+                yield found["name"], each, tuple(found["phases"].split())
 
 
 def _each(labels: Mapping[str, str]) -> Iterator[dict[str, str]]:
@@ -97,13 +108,12 @@ def _each(labels: Mapping[str, str]) -> Iterator[dict[str, str]]:
         yield {name: re.sub(r"\{(\w+)\}", lambda m, k=known: k[m[1]], value) for name, value in known.items()}
 
 
-def _points(phases: tuple[str, str]) -> Iterator[tuple[int, float]]:
-    first, second = phases
-    before = second if first.startswith("+") else first
+def _points(phases: tuple[str, ...]) -> Iterator[Point]:
     total = 0.0
     for at in WRITTEN.times:
         since = at - (LAST_SCRAPE - 60 * RANGE_MINUTES)
-        phase = before if since < 0 else first if since < 60 * RANGE_MINUTES // 2 else second
+        place = min(max(since, 0) * len(phases) // (60 * RANGE_MINUTES), len(phases) - 1)
+        phase = phases[-1] if since < 0 and phases[0].startswith("+") else phases[place]
         if phase.startswith("+"):
             yield at, total
             total += float(phase)
@@ -111,5 +121,9 @@ def _points(phases: tuple[str, str]) -> Iterator[tuple[int, float]]:
             yield at, END - float(phase[4:])
         elif phase.startswith("now-"):
             yield at, at - float(phase[4:])
-        elif phase != "-":
+        elif phase != "-" and not phase.startswith("week:"):
             yield at, float(phase)
+
+
+def _week_before(phases: tuple[str, ...]) -> Iterator[Point]:
+    yield from ((LAST_SCRAPE - _WEEK_SECONDS, float(each[5:])) for each in phases if each.startswith("week:"))

@@ -289,5 +289,14 @@ FAULTS = (
         "sum by (cluster, workload, resource)",
         "panels/test_panels.py",
     ),
+    Fault("dashboards/capacity.py", '("95 %", 0.95)', '("95 %", 0.5)', "panels/test_panels.py"),
+    Fault("dashboards/capacity.py", "offset 1w", "offset 1d", "panels/test_panels.py"),
+    Fault("dashboards/job.py", "max(workload:gpu_straggling", "avg(workload:gpu_straggling", "panels/test_panels.py"),
+    Fault(
+        "dashboards/capacity.py",
+        "count_over_time({_now(_WAITING)}[{RANGE}:5m])",
+        "count_over_time(cluster_size:gpu_pending_jobs:count{{{CLUSTER}}}[{RANGE}:5m])",
+        "panels/test_panels.py",
+    ),
     Fault("dashboards/parts/block.py", "mappings=tuple(style.ANSWERS)", "mappings=()", "panels/test_panels.py"),
 )

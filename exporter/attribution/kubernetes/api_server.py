@@ -294,6 +294,8 @@ class NodeObject:
 
     gpus: int | None = None
     maintenance: bool = False
+    pool: str | None = None
+    """Its label `pool`, empty without; None before the first answer."""
 
 
 def read_node(server: ApiServer, name: str) -> NodeObject:
@@ -308,7 +310,8 @@ def node_path(name: str) -> str:
 def node_of(document: Document) -> NodeObject:
     spec = part(document, "spec")
     tainted = any(_OUT.search(text(taint, "key")) for taint in parts(spec, "taints"))
-    return NodeObject(_node_gpus(document), spec.get("unschedulable") is True or tainted)
+    pool = text(part(part(document, "metadata"), "labels"), "pool")
+    return NodeObject(_node_gpus(document), spec.get("unschedulable") is True or tainted, pool)
 
 
 def _node_gpus(document: Document) -> int | None:

@@ -29,8 +29,6 @@ LEVELS = ("account", "namespace", "user")
 
 KIND, WHOLE = "cluster, model, profile, pool", "cluster, model"
 """Labels by which GPU hours have a price: with the profile of MIG instances and the pool, and of whole GPUs."""
-PRICE_OF_WHOLE = f'max by ({WHOLE}) (gpu:price_per_hour{{profile="",pool=""}})'
-"""Price of a GPU hour by exact model outside of pools, recorded from the site's file of prices."""
 
 WORKLOAD_PRICE = "workload:gpu_price_per_hour:sum"
 """Recorded price of an hour of the GPUs that are allocated to each workload."""
@@ -136,9 +134,14 @@ def wasted_on(level: str, scope: str, window: str) -> str:
     return f"topk by ({by}) (1, {lost} > 0)"
 
 
-def priced(gpus: str) -> str:
-    """Return the price of an hour of whole GPUs by cluster and model, without models that have no price."""
-    return f"(({gpus}) * on ({WHOLE}) group_left () {PRICE_OF_WHOLE})"
+def priced(gpus: str, *kept: str) -> str:
+    """Return the price of an hour of whole GPUs, that of their label `pool` if it has one, with labels of the price."""
+    joins = (
+        f"({gpus}) * on ({labels}) group_left ({', '.join(kept)})"
+        f" max by ({', '.join((labels, *kept))}) (gpu:price_per_hour{{{matchers}}})"
+        for labels, matchers in ((f"{WHOLE}, pool", 'profile=""'), (WHOLE, 'profile="",pool=""'))
+    )
+    return f"({' or '.join(joins)})"
 
 
 def cost(recorded: str, matchers: str, window: str, by: str) -> str:

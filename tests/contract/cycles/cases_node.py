@@ -12,6 +12,7 @@ from exporter.attribution.owner import Ownership, WorkloadInfo
 from exporter.core.clock import UnixTime
 from exporter.core.threads import ThreadState
 from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError, Record, UnsupportedError, XidEvent
+from exporter.faults.expected import SlurmNodeState
 from exporter.faults.model import Acknowledgement
 from exporter.faults.watch import NAME, FaultWatchConfig
 from exporter.host.nccl_ras import Rank as NcclRank
@@ -62,7 +63,7 @@ def driver_that_is_not_there() -> Rig:
 
 def node_with_a_past() -> Rig:
     """Out of service by a file; slurmctld does not answer; rows that cannot be replaced; the place in its rack."""
-    slurm = BackgroundSource(_no_answer, nothing=True, name="slurm", interval=lambda _: 60.0)
+    slurm = BackgroundSource(_no_answer, SlurmNodeState(maintenance=True), name="slurm", interval=lambda _: 60.0)
     slurm.ask_once()
     site = FaultWatchConfig(
         Path("/proc/no/such/folder"), "boot-1", lambda: {"option": 4, "slurm": 2}, Path("/proc/self"), slurm
@@ -99,7 +100,7 @@ def state_file_of_a_newer_version() -> Rig:
     return rig
 
 
-def _no_answer() -> bool:
+def _no_answer() -> SlurmNodeState | None:
     raise SourceError("slurmctld does not answer")
 
 

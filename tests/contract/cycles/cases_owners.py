@@ -6,10 +6,13 @@ from dataclasses import replace
 from itertools import count
 
 from exporter.accounting.writer import NodeAccounting
+from exporter.attribution.background_source import BackgroundSource
+from exporter.attribution.kubernetes.api_server import NodeObject
 from exporter.attribution.owner import Ownership, SourceHealth, WorkloadInfo
 from exporter.attribution.work_class import ClassRule
 from exporter.core.clock import UnixTime
 from exporter.driver.interface import Record
+from exporter.faults.watch import FaultWatchConfig
 from exporter.host.model import HostSignals, HostUsage
 from tests.contract.cycles.node import ScriptedNode
 from tests.contract.cycles.parts import JOB, NVLINK_FIELDS, POD, energy, process, runs
@@ -53,10 +56,13 @@ def two_owners_of_two_gpus() -> Rig:
 
 
 def owners_that_are_accounted() -> Rig:
-    """The same two owners, counted by account, user and namespace; the program nobody knows has empty labels."""
+    """The same two owners, by account, user and namespace; the program nobody knows has the pool of the node alone."""
     before = two_owners_of_two_gpus()
     accounting = NodeAccounting(None, memory_id="gpu01", unix=lambda: UnixTime(BEGIN))
-    rig = Rig(before.gpus, before.node, pod_labels=("app",), accounting=accounting)
+    labelled = BackgroundSource(lambda: NodeObject(pool="spot"), NodeObject(), name="node", interval=lambda _: 60.0)
+    labelled.ask_once()
+    site = FaultWatchConfig(kubernetes=labelled)
+    rig = Rig(before.gpus, before.node, pod_labels=("app",), accounting=accounting, site=site)
     rig.cycles(12)
     return rig
 

@@ -77,7 +77,7 @@ QUERY = re.compile(r"```promql\n(.*?)```|`([^`\n]*\b(?:gpu_|ALERTS|up\{)[^`\n]*)
 
 
 def known() -> Mapping[str, set[str]]:
-    declared = {family.name: set(family.all_labels) for family in families()}
+    declared = {family.name: set(family.all_labels) for family in families(("pool",))}
     return {**OTHERS, **engines(), **RECORDED, **declared}
 
 

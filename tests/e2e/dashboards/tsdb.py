@@ -20,7 +20,15 @@ from tests.e2e.dashboards.history import Span
 from tests.stack import ROOT, program, prometheus
 
 RULES = ROOT / "deploy/prometheus/rules"
-PRICES = Prices("USD", (PriceRow("NVIDIA H100", 3.0), PriceRow("NVIDIA A100", 1.8), PriceRow("NVIDIA L40S", 1.0)))
+PRICES = Prices(
+    "USD",
+    (
+        PriceRow("NVIDIA A100", 0.6, pool="spot"),
+        PriceRow("NVIDIA H100", 3.0),
+        PriceRow("NVIDIA A100", 1.8),
+        PriceRow("NVIDIA L40S", 1.0),
+    ),
+)
 """What the site pays for the models of the tests."""
 _CHANGE = 0.2
 """Part by which prices are lower in the first half of a span, and higher in the other."""

@@ -64,12 +64,14 @@ class Node:
         *,
         all_gpus: tuple[str, ...] = ("GPU-0",),
         model: str = MODEL,
+        pool: str | None = None,
     ) -> None:
         self.path = path
         self.jobs = jobs
         self.now = self._monotonic = begin
         self.all_gpus = all_gpus
         self.model = model
+        self.pool = pool
         self.batches: list[Batch] = []
         self._before: float | None = None
         self._open()
@@ -144,6 +146,7 @@ class Node:
             usage,
             dict.fromkeys(self.all_gpus, self.model),
             Ownership(info=info, ended=ended),
+            pool=self.pool,
         )
 
     def rows(self) -> Sequence[Mapping[str, Any]]:

@@ -63,6 +63,11 @@ def test_cordon_and_taints_of_maintenance_are_maintenance(spec: dict[str, object
     assert node_of(node("8", WHOLE, **spec)).maintenance is maintenance
 
 
+@pytest.mark.parametrize(("labels", "pool"), [({"pool": "spot"}, "spot"), ({}, ""), ({"pool": 7}, "")])
+def test_pool_of_node_is_its_label(labels: Mapping[str, object], pool: str) -> None:
+    assert node_of(node("8", {**WHOLE, **labels})).pool == pool
+
+
 class Answers(ApiServer):
     def lines(self, path: str, parameters: Mapping[str, str], *, stream: bool) -> Iterator[bytes]:
         assert (path, parameters, stream) == ("/api/v1/nodes/n%2F1", {}, False)

@@ -1,4 +1,4 @@
-"""Whether this node is in maintenance, as slurmctld is asked."""
+"""Maintenance and pool of this node, as slurmctld is asked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from exporter.attribution.background_source import SourceError
 from exporter.daemon import assembly
-from exporter.faults.expected import slurm_maintenance
+from exporter.faults.expected import SlurmNodeState, only_partition, slurm_state
 
 
 def scontrol(folder: Path, body: str) -> str:
@@ -21,9 +21,9 @@ def scontrol(folder: Path, body: str) -> str:
 def test_slurm_is_asked_of_this_node(tmp_path: Path) -> None:
     asked = scontrol(tmp_path, 'test "$*" = "show node n1" && echo "NodeName=n1 State=MAINT"')
 
-    assert slurm_maintenance(asked, ["n1"])
+    assert slurm_state(asked, ["n1"]) == SlurmNodeState(maintenance=True)
     with pytest.raises(SourceError):
-        slurm_maintenance(asked, ["n2"])
+        slurm_state(asked, ["n2"])
 
 
 @pytest.mark.parametrize(
@@ -44,21 +44,38 @@ def test_node_is_asked_of_by_its_short_and_by_its_full_name(
     known = f'test "$3" = {called} && echo "NodeName={called} State=IDLE+MAINTENANCE" && exit'
     asked = scontrol(tmp_path, f'{known}\necho "Node $3 not found"; exit 1')
 
-    assert slurm_maintenance(asked, assembly.slurm_names())
+    assert slurm_state(asked, assembly.slurm_names()) == SlurmNodeState(maintenance=True)
     with pytest.raises(SourceError, match=r"Node x\.y not found"):
-        slurm_maintenance(asked, ["x", "x.y"])
+        slurm_state(asked, ["x", "x.y"])
 
 
 def test_machine_that_slurmctld_does_not_know_is_no_node_unless_slurm_is_required(tmp_path: Path) -> None:
     asked = scontrol(tmp_path, 'echo "Node $3 not found"; exit 1')
 
-    assert slurm_maintenance(asked, ["x", "x.y"], required=False) is None
+    assert slurm_state(asked, ["x", "x.y"], required=False) is None
     with pytest.raises(SourceError, match="Node x not found"):
-        slurm_maintenance(asked, ["x"])
+        slurm_state(asked, ["x"])
 
 
 def test_node_whose_slurmctld_does_not_answer_has_a_failing_source(tmp_path: Path) -> None:
     asked = scontrol(tmp_path, 'echo "slurm_load_node error: Unable to contact slurm controller"; exit 1')
 
     with pytest.raises(SourceError, match="Unable to contact"):
-        slurm_maintenance(asked, ["x"], required=False)
+        slurm_state(asked, ["x"], required=False)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "pool"),
+    [("   Partitions=spot \n", "spot"), ("   Partitions=gpu,spot \n", ""), ("", ""), ("   Partitions=(null)\n", "")],
+)
+def test_pool_is_the_only_partition(partitions: str, pool: str) -> None:
+    """A reason is what a person writes."""
+    shown = f"NodeName=n1\n   State=IDLE\n{partitions}   Reason=was Partitions=debug [ada@now]"
+
+    assert only_partition(shown) == pool
+
+
+def test_state_of_slurm_has_the_pool(tmp_path: Path) -> None:
+    asked = scontrol(tmp_path, 'printf "NodeName=n1\\n   State=IDLE\\n   Partitions=spot \\n"')
+
+    assert slurm_state(asked, ["n1"]) == SlurmNodeState(maintenance=False, pool="spot")

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from exporter.attribution.background_source import BackgroundSource, SourceError
+from exporter.attribution.kubernetes.api_server import NodeObject
 from exporter.core.threads import Threads
 from exporter.faults import acknowledgements, state_file
+from exporter.faults.expected import SlurmNodeState
 from exporter.faults.model import FaultState, GpuRecord, Observation, ObservedGpu
 from exporter.faults.state_file import Saver, StateError
 from exporter.faults.watch import NAME, FaultTracker, FaultWatchConfig
@@ -216,9 +218,10 @@ def test_file_of_maintenance_that_has_no_name_on_this_node_ends_no_cycle(tmp_pat
 
 
 def test_source_that_fails_is_logged_once_and_again_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
-    answers: list[object] = [SourceError("refused"), SourceError("refused"), True, True, SourceError("gone")]
-    source = BackgroundSource(
-        lambda: answered(answers), nothing=False, name="slurm-node", interval=lambda _: 1.0, clock=lambda: 0.0
+    out = SlurmNodeState(maintenance=True)
+    answers = [SourceError("refused"), SourceError("refused"), out, out, SourceError("gone")]
+    source: BackgroundSource[SlurmNodeState | None] = BackgroundSource(
+        lambda: answered(answers), nothing=None, name="slurm-node", interval=lambda _: 1.0, clock=lambda: 0.0
     )
     watch = FaultTracker(FaultWatchConfig(slurm=source))
     told: list[tuple[tuple[str, ...], dict[str, bool]]] = []
@@ -245,11 +248,43 @@ def test_source_that_fails_is_logged_once_and_again_when_it_is_back(caplog: pyte
     ]
 
 
-def answered(answers: list[object]) -> bool:
+def answered(answers: list[SlurmNodeState | SourceError]) -> SlurmNodeState:
     answer = answers.pop(0)
     if isinstance(answer, SourceError):
         raise answer
-    return bool(answer)
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("slurm", "kubernetes", "pool"),
+    [
+        (None, None, None),
+        ("", None, ""),
+        ("spot", "cheap", "spot"),
+        ("", "cheap", "cheap"),
+        (None, "", ""),
+        (None, "cheap", "cheap"),
+    ],
+)
+def test_pool_of_node_is_that_of_slurm_else_of_kubernetes(
+    slurm: str | None, kubernetes: str | None, pool: str | None
+) -> None:
+    of_slurm = BackgroundSource(
+        lambda: None if slurm is None else SlurmNodeState(maintenance=False, pool=slurm),
+        nothing=None,
+        name="slurm-node",
+        interval=lambda _: 1.0,
+    )
+    of_kubernetes = BackgroundSource(
+        lambda: NodeObject(8, pool=kubernetes), NodeObject(), name="kubernetes-node", interval=lambda _: 1.0
+    )
+    watch = FaultTracker(FaultWatchConfig(slurm=of_slurm, kubernetes=of_kubernetes))
+    assert watch.pool is None  # nobody has answered
+
+    of_slurm.ask_once()
+    of_kubernetes.ask_once()
+
+    assert watch.pool == pool
 
 
 class Started:
