@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import stat, statetimeline, table
-from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import alert_titles, block, health_errors, health_links, link, panel, style, uid, variable
+from dashboards.parts import block, health_errors, health_links, link, panel, style, uid, variable
 from dashboards.parts.absence import ZERO
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import ALERTS, NODE, THERMAL, answering, in_range, known, now, over_time, rate
@@ -46,7 +45,7 @@ def health() -> build.Dashboard:
 
 
 def _over_time() -> statetimeline.Panel:
-    made = panel.timeline(
+    return panel.timeline(
         "Alerts over time",
         "When each GPU alert fired, in the colour of its severity; of many, the 20 that fired most in the time range.",
         over_time(_fired(), "{{alertname}}"),
@@ -54,9 +53,6 @@ def _over_time() -> statetimeline.Panel:
         size=(24, 13),
         empty="No GPU alert fired in the time range",
     )
-    for name, title in alert_titles.TITLES.items():
-        made.override_by_name(name, [model.DynamicConfigValue("displayName", title)])
-    return made
 
 
 def _fired() -> str:

@@ -10,10 +10,11 @@ from grafana_foundation_sdk.models import common as shared
 from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import alert_titles, link, states, style
+from dashboards.parts import link, states, style
 from dashboards.parts.job_names import JOB_NAME, JOB_NAMES, with_job_names
 from dashboards.parts.link import Onward
 from dashboards.parts.query import CLUSTER, RANGE, SOURCE, rows
+from deploy.prometheus.render import MEANINGS
 
 Config = model.DynamicConfigValue
 _FILLED = {"type": "color-background", "mode": "basic"}
@@ -34,8 +35,6 @@ class Key:
     mappings: tuple[model.ValueMapping, ...] = ()
     filled: bool = False
     """True if the colour of its mapping fills the cell: colours of states are made for areas, not for text."""
-    wrapped: bool = False
-    """True if its texts take two lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +71,8 @@ class Text:
     filled: bool = False
     alias: str = ""
     """Another name for the label, where two columns show the same one."""
+    wrapped: bool = False
+    """True if its texts take two lines."""
     jobs: str = ""
     """Set where cells may be workloads, to series of each row: the name of each job stands beside it."""
 
@@ -100,7 +101,8 @@ class Table:
     def build(self) -> table.Panel:
         width, height = self.size
         panel = table.Panel().title(self.title).description(self.description).datasource(SOURCE)
-        lines = shared.TableCellHeight.LG if any(key.wrapped for key in self.keys) else shared.TableCellHeight.SM
+        wrapped = any(isinstance(column, Text) and column.wrapped for column in self.columns)
+        lines = shared.TableCellHeight.LG if wrapped else shared.TableCellHeight.SM
         panel.span(width).height(height).cell_height(lines).show_header(True)
         panel.sort_by(
             [
@@ -213,9 +215,20 @@ def step(title: str, expr: str) -> Text:
     return Text(title, expr, "state", tuple(states.step_by_name()), STEP_WIDTH, (link.DIAGNOSIS,), alias="step")
 
 
+def meaning(fires: str) -> Text:
+    """The sentence of what an alert means, as the rules record it."""
+    meanings = f"topk by (alertname) (1, {MEANINGS.record} @ end()) ^ 0"
+    return Text("Meaning", f"({fires}) * on (alertname) group_left (meaning) {meanings}", "meaning", wrapped=True)
+
+
 def runbook(expr: str) -> Text:
     """The page of an alert, which its label names."""
-    return Text("What to do", expr, "runbook", tuple(alert_titles.runbooks()), RUNBOOK_WIDTH, (link.RUNBOOK,))
+    every = model.RegexMap(
+        options=model.DashboardRegexMapOptions(
+            pattern=".+", result=model.ValueMappingResult(text="Runbook", color="text")
+        )
+    )
+    return Text("What to do", expr, "runbook", (every,), RUNBOOK_WIDTH, (link.RUNBOOK,))
 
 
 def _wrapped(column: Value, by: str) -> str:
@@ -252,10 +265,7 @@ def _common(width: int | None, links: tuple[Onward, ...], mappings: tuple[model.
 def _key_config(key: Key) -> list[Config]:
     config = [Config("noValue", "-"), *_common(key.width, key.links, key.mappings)]
     if key.mappings:
-        cell = _FILLED if key.filled else {"type": "color-text"}
-        config.append(Config("custom.cellOptions", cell | {"wrapText": True} if key.wrapped else cell))
-    if key.wrapped:  # Grafana 11 reads it of the cell, newer ones of the column
-        config.append(Config("custom.wrapText", True))
+        config.append(Config("custom.cellOptions", _FILLED if key.filled else {"type": "color-text"}))
     return config
 
 
@@ -263,6 +273,11 @@ def _text_config(column: Text) -> list[Config]:
     config = [Config("noValue", "-"), *_common(column.width, column.links, column.mappings)]
     if column.filled:
         config += [Config("custom.cellOptions", _FILLED), Config("thresholds", style.thresholds_value(style.NO_FILL))]
+    if column.wrapped:  # Grafana 11 reads it of the cell, newer ones of the column
+        config += [
+            Config("custom.cellOptions", {"type": "auto", "wrapText": True}),
+            Config("custom.wrapText", True),
+        ]
     return config
 
 
