@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models import units
 from dashboards.parts import block, health_errors, health_links, link, panel, style, uid, variable
 from dashboards.parts.absence import ZERO
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import ALERTS, NODE, THERMAL, answering, in_range, known, now, over_time, rate
+from dashboards.parts.query import ALERTS, NODE, THERMAL, answering, in_range, known, now, over_time, rate, with_text
 from dashboards.parts.table import Key, Table, Text, Value, gauge
 
 HARDWARE = f'class=~"{health_errors.HARDWARE_CLASSES}"'
@@ -48,7 +48,7 @@ def _over_time() -> statetimeline.Panel:
     return panel.timeline(
         "Alerts over time",
         "When each GPU alert fired, in the colour of its severity; of many, the 20 that fired most in the time range.",
-        over_time(_fired(), "{{alertname}}"),
+        over_time(_fired(), "{{title}}"),
         style.words({"2": ("critical", style.SEVERITY["critical"]), "1": ("warning", style.SEVERITY["warning"])}),
         size=(24, 13),
         empty="No GPU alert fired in the time range",
@@ -60,7 +60,7 @@ def _fired() -> str:
     fires = f'ALERTS{{{ALERTS}, severity!="info", {NODE}}}'
     critical = f'ALERTS{{{ALERTS}, severity="critical", {NODE}}}'
     most = f"topk(20, sum by (alertname) (count_over_time({fires}[$__range] @ end())))"
-    return f"max by (alertname) (2 * {critical} or {fires}) and on (alertname) {most}"
+    return f"(max by (alertname) (2 * {critical} or {fires}) and on (alertname) {most}) {with_text('title')}"
 
 
 def _count(

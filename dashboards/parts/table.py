@@ -13,8 +13,7 @@ from grafana_foundation_sdk.models import units
 from dashboards.parts import link, states, style
 from dashboards.parts.job_names import JOB_NAME, JOB_NAMES, with_job_names
 from dashboards.parts.link import Onward
-from dashboards.parts.query import CLUSTER, RANGE, SOURCE, rows
-from deploy.prometheus.render import MEANINGS
+from dashboards.parts.query import CLUSTER, RANGE, SOURCE, rows, with_text
 
 Config = model.DynamicConfigValue
 _FILLED = {"type": "color-background", "mode": "basic"}
@@ -73,6 +72,8 @@ class Text:
     """Another name for the label, where two columns show the same one."""
     wrapped: bool = False
     """True if its texts take two lines."""
+    beside: str = ""
+    """The key that it explains: the column stands there, and not behind the keys."""
     jobs: str = ""
     """Set where cells may be workloads, to series of each row: the name of each job stands beside it."""
 
@@ -158,16 +159,21 @@ class Table:
 
     def _names(self) -> list[tuple[str, str]]:
         """(field of the merged table, title) of every column, in order of appearance."""
-        names = [(key.label, key.title) for key in self.keys]
+        names = [pair for key in self.keys for pair in ((key.label, key.title), *self._beside(key))]
         found: list[tuple[str, str]] = []
         for ref, column in self._refs():
             name = (column.alias or column.label) if isinstance(column, Text) else f"Value #{ref}"
-            found.append((name, column.title))
+            if (name, column.title) not in names:
+                found.append((name, column.title))
             if _names_jobs(column):
                 found.append((JOB_NAME, _TITLE))
         job = (_TITLE,) if "workload" in {key.label for key in self.keys} else ()
         first = [pair for title in (*job, *self.order) for pair in found if pair[1] == title]
         return names + first + [pair for pair in found if pair not in first]
+
+    def _beside(self, key: Key) -> list[tuple[str, str]]:
+        texts = (column for column in self.columns if isinstance(column, Text))
+        return [(text.label, text.title) for text in texts if text.beside == key.label]
 
     def _organize(self) -> dict[str, object]:
         single = len(self._shown) == 1
@@ -215,10 +221,9 @@ def step(title: str, expr: str) -> Text:
     return Text(title, expr, "state", tuple(states.step_by_name()), STEP_WIDTH, (link.DIAGNOSIS,), alias="step")
 
 
-def meaning(fires: str) -> Text:
-    """The sentence of what an alert means, as the rules record it."""
-    meanings = f"topk by (alertname) (1, {MEANINGS.record} @ end()) ^ 0"
-    return Text("Meaning", f"({fires}) * on (alertname) group_left (meaning) {meanings}", "meaning", wrapped=True)
+def meaning(fires: str, *links: Onward, wrapped: bool = False) -> Text:
+    """The sentence of what an alert means, in place of its name."""
+    return Text("Alert", f"{fires} {with_text('meaning')}", "meaning", links=links, wrapped=wrapped, beside="alertname")
 
 
 def runbook(expr: str) -> Text:

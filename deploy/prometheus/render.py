@@ -35,9 +35,12 @@ _SUBJECTS = {
 ALERTS = tuple(rule for rules in _SUBJECTS.values() for rule in rules if isinstance(rule, Alert))
 MEANINGS = record_each(
     "alert:gpu_alert:index",
-    ("alertname", "meaning"),
-    (({"alertname": alert.name, "meaning": alert.meaning}, f"vector({place})") for place, alert in enumerate(ALERTS)),
-    "The place of each alert in this list. Annotations of dashboards read its sentence.",
+    ("alertname", "title", "meaning"),
+    (
+        ({"alertname": alert.name, "title": alert.title, "meaning": alert.meaning}, f"vector({place})")
+        for place, alert in enumerate(ALERTS)
+    ),
+    "The place of each alert in this list. Dashboards read its title and its sentence.",
 )
 CORRELATION = (
     *(rule for rules in _SUBJECTS.values() for rule in rules if isinstance(rule, Recording)),
