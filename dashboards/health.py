@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import stat, statetimeline, table
-from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import alert_titles, block, health_errors, health_links, link, panel, style, uid, variable
+from dashboards.parts import block, health_errors, health_links, link, panel, style, uid, variable
 from dashboards.parts.absence import ZERO
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import ALERTS, NODE, THERMAL, answering, in_range, known, now, over_time, rate
+from dashboards.parts.query import ALERTS, NODE, THERMAL, answering, in_range, known, now, over_time, rate, with_text
 from dashboards.parts.table import Key, Table, Text, Value, gauge
 
 HARDWARE = f'class=~"{health_errors.HARDWARE_CLASSES}"'
@@ -46,17 +45,14 @@ def health() -> build.Dashboard:
 
 
 def _over_time() -> statetimeline.Panel:
-    made = panel.timeline(
+    return panel.timeline(
         "Alerts over time",
         "When each GPU alert fired, in the colour of its severity; of many, the 20 that fired most in the time range.",
-        over_time(_fired(), "{{alertname}}"),
+        over_time(_fired(), "{{title}}"),
         style.words({"2": ("critical", style.SEVERITY["critical"]), "1": ("warning", style.SEVERITY["warning"])}),
         size=(24, 13),
         empty="No GPU alert fired in the time range",
     )
-    for name, title in alert_titles.TITLES.items():
-        made.override_by_name(name, [model.DynamicConfigValue("displayName", title)])
-    return made
 
 
 def _fired() -> str:
@@ -64,7 +60,7 @@ def _fired() -> str:
     fires = f'ALERTS{{{ALERTS}, severity!="info", {NODE}}}'
     critical = f'ALERTS{{{ALERTS}, severity="critical", {NODE}}}'
     most = f"topk(20, sum by (alertname) (count_over_time({fires}[$__range] @ end())))"
-    return f"max by (alertname) (2 * {critical} or {fires}) and on (alertname) {most}"
+    return f"(max by (alertname) (2 * {critical} or {fires}) and on (alertname) {most}) {with_text('title')}"
 
 
 def _count(

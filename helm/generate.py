@@ -12,7 +12,6 @@ from pathlib import Path
 
 import yaml
 
-from deploy.prometheus.render import chart_values
 from exporter.config.option import options_of
 from exporter.daemon.config import DaemonConfig
 from helm import alerting, manifests, pack, reference, schema
@@ -29,7 +28,7 @@ def files(root: Path = ROOT) -> dict[Path, str]:
     return {
         **alerting.files(root),
         pack.SOURCE / "values.schema.json": json.dumps(shape, indent=2) + "\n",
-        pack.SOURCE / "README.md": reference.readme((chart / "README.md.tmpl").read_text(), values, chart_values()),
+        pack.SOURCE / "README.md": reference.readme((chart / "README.md.tmpl").read_text(), values),
     }
 
 

@@ -1,10 +1,10 @@
-"""The chart's README: the written part, and the tables of values and alerts drawn from the files they describe."""
+"""The chart's README: the written part, and the table of values drawn from the file it describes."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,8 +48,8 @@ def _default(values: Any, path: list[str]) -> str:
     return json.dumps(at)
 
 
-def readme(template: str, values: str, alerts: Mapping[str, Mapping[str, Any]]) -> str:
-    return template.replace("{{ values }}", _values(values)).replace("{{ alerts }}", _alerts(alerts))
+def readme(template: str, values: str) -> str:
+    return template.replace("{{ values }}", _values(values))
 
 
 def _values(values: str) -> str:
@@ -61,12 +61,3 @@ def _values(values: str) -> str:
             lines += ["", f"### {section}", "", "| value | default | |", "|---|---|---|"]
         lines.append(f"| `{row.path}` | `{row.default}` | {row.text.replace('|', '&#124;')} |")
     return "\n".join(lines[1:])
-
-
-def _alerts(alerts: Mapping[str, Mapping[str, Any]]) -> str:
-    lines = ["| alert | severity | parameters |", "|---|---|---|"]
-    for name, settings in alerts.items():
-        rest = ", ".join(f"`{key}: {value}`" for key, value in settings.items() if key not in {"enabled", "severity"})
-        escaped = rest.replace("|", r"\|")
-        lines.append(f"| `{name}` | {settings['severity']} | {escaped} |")
-    return "\n".join(lines)

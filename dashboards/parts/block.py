@@ -7,7 +7,7 @@ from collections.abc import Callable
 from grafana_foundation_sdk.builders import statetimeline, table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import alert_titles, link, mfu, states, style
+from dashboards.parts import link, mfu, states, style
 from dashboards.parts.link import Link
 from dashboards.parts.panel import timeline
 from dashboards.parts.query import (
@@ -26,7 +26,7 @@ from dashboards.parts.query import (
     owners,
     rate,
 )
-from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state, runbook, target_ratio
+from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state, meaning, runbook, target_ratio
 from exporter.tools.report.definitions import LOST, UTILIZATION, WASTED, among, identity, target_ratio_promql
 
 
@@ -39,10 +39,11 @@ def alerts(scope: str, *, size: tuple[int, int] = (14, 9)) -> table.Panel:
         "for how long its condition holds, and where it lasts longest. Click Runbook for what to do.",
         keys=(
             Key("severity", "Severity", width=88, mappings=tuple(style.SEVERITIES)),
-            Key("alertname", "Alert", (link.to_health(),), mappings=tuple(alert_titles.meanings()), wrapped=True),
+            Key("alertname", "Name", hidden=True),
         ),
         columns=(
             Value("Times", fires, style.COUNT, width=56, reduce="count"),
+            meaning(fires, link.to_health(), wrapped=True),
             Value("Firing for", _since(fires, scope), units.Seconds, decimals=1, width=80),
             Text("Where", _on(_since(fires, scope)), "thing", width=128, links=_THINGS, jobs=fires),
             runbook(fires),
@@ -104,7 +105,7 @@ def _one_by_one(fires: str, scope: str, what: str, empty: str, size: tuple[int, 
         description=f"{what}, the worst first. Active for: how long its condition holds, which is longer than it fires. Click the node, the GPU or the workload to go there.",
         keys=(
             Key("severity", "Severity", width=92, mappings=tuple(style.SEVERITIES)),
-            Key("alertname", "Alert", mappings=tuple(alert_titles.meanings())),
+            Key("alertname", "Name", hidden=True),
             Key("cluster", "Cluster", width=80),
             Key("instance", "Node", (link.to_node(node),), width=150),
             Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=60),
@@ -113,6 +114,7 @@ def _one_by_one(fires: str, scope: str, what: str, empty: str, size: tuple[int, 
         ),
         columns=(
             Value("Active for", _since(fires, scope), units.Seconds, decimals=1, width=100),
+            meaning(fires),
             runbook(fires),
         ),
         rows=fires,

@@ -15,9 +15,8 @@ from dashboards.parts import absence, uid, variable
 from dashboards.parts.job_names import name_jobs
 from dashboards.parts.lines import lines
 from dashboards.parts.once import once
-from dashboards.parts.query import ALERTS, SOURCE
+from dashboards.parts.query import ALERTS, SOURCE, with_text
 from dashboards.parts.style import ORANGE, RED
-from deploy.prometheus.render import MEANINGS
 
 SCHEMA = 39
 """Schema of Grafana 10 and newer. Nothing here needs more, and newer ones convert it when they load it."""
@@ -83,15 +82,13 @@ def _firing(name: str, severity: str, colour: str, scope: str) -> build.Annotati
     fires = f'ALERTS{{{ALERTS}, severity="{severity}", {scope}}}'
     since = f'ALERTS_FOR_STATE{{severity="{severity}", {scope}}}'
     began = f'label_replace({since} * 1000 and ignoring (alertstate) {fires}, "gpu", "GPU $1", "gpu", "(.+)")'
-    meanings = f"topk by (alertname) (1, {MEANINGS.record} @ end())"
-    names = f'label_replace(max by (alertname) ({fires}), "meaning", "$1", "alertname", "(.+)")'
     return (
         build.AnnotationQuery()
         .name(name)
         .datasource(SOURCE)
         .enable(True)
         .icon_color(colour)
-        .expr(f"{once(began)} * on (alertname) group_left (meaning) ({meanings} or on (alertname) {names}) ^ 0")
+        .expr(f"{once(began)} {with_text('meaning')}")
         .use_value_for_time(True)
         .step("60s")
         .title_format("{{meaning}}")

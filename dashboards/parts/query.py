@@ -10,6 +10,7 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from dashboards.parts import states
 from dashboards.parts.once import once
+from deploy.prometheus.render import MEANINGS
 from exporter.tools.report import definitions
 from exporter.tools.report.definitions import LOST, POSSIBLY_LOST, Amount, Ledger, Totals, among
 
@@ -48,6 +49,13 @@ def now(expr: str, legend: str = "") -> prometheus.Dataquery:
 
 def rows(expr: str) -> prometheus.Dataquery:
     return now(expr).format(PromQueryFormat.TABLE)
+
+
+def with_text(label: str) -> str:
+    """PromQL to put behind alerts: it adds `title` or `meaning` as the rules record it, the name where they do not."""
+    known = f"topk by (alertname) (1, {MEANINGS.record} @ end())"
+    names = f'label_replace(max by (alertname) (ALERTS{{{ALERTS}, {CLUSTER}}}), "{label}", "$1", "alertname", "(.+)")'
+    return f"* on (alertname) group_left ({label}) ({known} or on (alertname) {names}) ^ 0"
 
 
 def rate(selector: str) -> str:

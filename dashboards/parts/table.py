@@ -10,10 +10,10 @@ from grafana_foundation_sdk.models import common as shared
 from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import alert_titles, link, states, style
+from dashboards.parts import link, states, style
 from dashboards.parts.job_names import JOB_NAME, JOB_NAMES, with_job_names
 from dashboards.parts.link import Onward
-from dashboards.parts.query import CLUSTER, RANGE, SOURCE, rows
+from dashboards.parts.query import CLUSTER, RANGE, SOURCE, rows, with_text
 
 Config = model.DynamicConfigValue
 _FILLED = {"type": "color-background", "mode": "basic"}
@@ -34,8 +34,6 @@ class Key:
     mappings: tuple[model.ValueMapping, ...] = ()
     filled: bool = False
     """True if the colour of its mapping fills the cell: colours of states are made for areas, not for text."""
-    wrapped: bool = False
-    """True if its texts take two lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +70,10 @@ class Text:
     filled: bool = False
     alias: str = ""
     """Another name for the label, where two columns show the same one."""
+    wrapped: bool = False
+    """True if its texts take two lines."""
+    beside: str = ""
+    """The key that it explains: the column stands there, and not behind the keys."""
     jobs: str = ""
     """Set where cells may be workloads, to series of each row: the name of each job stands beside it."""
 
@@ -100,7 +102,8 @@ class Table:
     def build(self) -> table.Panel:
         width, height = self.size
         panel = table.Panel().title(self.title).description(self.description).datasource(SOURCE)
-        lines = shared.TableCellHeight.LG if any(key.wrapped for key in self.keys) else shared.TableCellHeight.SM
+        wrapped = any(isinstance(column, Text) and column.wrapped for column in self.columns)
+        lines = shared.TableCellHeight.LG if wrapped else shared.TableCellHeight.SM
         panel.span(width).height(height).cell_height(lines).show_header(True)
         panel.sort_by(
             [
@@ -156,16 +159,21 @@ class Table:
 
     def _names(self) -> list[tuple[str, str]]:
         """(field of the merged table, title) of every column, in order of appearance."""
-        names = [(key.label, key.title) for key in self.keys]
+        names = [pair for key in self.keys for pair in ((key.label, key.title), *self._beside(key))]
         found: list[tuple[str, str]] = []
         for ref, column in self._refs():
             name = (column.alias or column.label) if isinstance(column, Text) else f"Value #{ref}"
-            found.append((name, column.title))
+            if (name, column.title) not in names:
+                found.append((name, column.title))
             if _names_jobs(column):
                 found.append((JOB_NAME, _TITLE))
         job = (_TITLE,) if "workload" in {key.label for key in self.keys} else ()
         first = [pair for title in (*job, *self.order) for pair in found if pair[1] == title]
         return names + first + [pair for pair in found if pair not in first]
+
+    def _beside(self, key: Key) -> list[tuple[str, str]]:
+        texts = (column for column in self.columns if isinstance(column, Text))
+        return [(text.label, text.title) for text in texts if text.beside == key.label]
 
     def _organize(self) -> dict[str, object]:
         single = len(self._shown) == 1
@@ -213,9 +221,19 @@ def step(title: str, expr: str) -> Text:
     return Text(title, expr, "state", tuple(states.step_by_name()), STEP_WIDTH, (link.DIAGNOSIS,), alias="step")
 
 
+def meaning(fires: str, *links: Onward, wrapped: bool = False) -> Text:
+    """The sentence of what an alert means, in place of its name."""
+    return Text("Alert", f"{fires} {with_text('meaning')}", "meaning", links=links, wrapped=wrapped, beside="alertname")
+
+
 def runbook(expr: str) -> Text:
     """The page of an alert, which its label names."""
-    return Text("What to do", expr, "runbook", tuple(alert_titles.runbooks()), RUNBOOK_WIDTH, (link.RUNBOOK,))
+    every = model.RegexMap(
+        options=model.DashboardRegexMapOptions(
+            pattern=".+", result=model.ValueMappingResult(text="Runbook", color="text")
+        )
+    )
+    return Text("What to do", expr, "runbook", (every,), RUNBOOK_WIDTH, (link.RUNBOOK,))
 
 
 def _wrapped(column: Value, by: str) -> str:
@@ -252,10 +270,7 @@ def _common(width: int | None, links: tuple[Onward, ...], mappings: tuple[model.
 def _key_config(key: Key) -> list[Config]:
     config = [Config("noValue", "-"), *_common(key.width, key.links, key.mappings)]
     if key.mappings:
-        cell = _FILLED if key.filled else {"type": "color-text"}
-        config.append(Config("custom.cellOptions", cell | {"wrapText": True} if key.wrapped else cell))
-    if key.wrapped:  # Grafana 11 reads it of the cell, newer ones of the column
-        config.append(Config("custom.wrapText", True))
+        config.append(Config("custom.cellOptions", _FILLED if key.filled else {"type": "color-text"}))
     return config
 
 
@@ -263,6 +278,11 @@ def _text_config(column: Text) -> list[Config]:
     config = [Config("noValue", "-"), *_common(column.width, column.links, column.mappings)]
     if column.filled:
         config += [Config("custom.cellOptions", _FILLED), Config("thresholds", style.thresholds_value(style.NO_FILL))]
+    if column.wrapped:  # Grafana 11 reads it of the cell, newer ones of the column
+        config += [
+            Config("custom.cellOptions", {"type": "auto", "wrapText": True}),
+            Config("custom.wrapText", True),
+        ]
     return config
 
 

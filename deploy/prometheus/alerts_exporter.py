@@ -38,6 +38,7 @@ and on (cluster) count by (cluster) {exporters('node!=""')}""",
         for_="15m",
         keep_firing_for="10m",
         params=(_MAINTENANCE,),
+        title="GPUs, and no exporter",
         meaning="A node of Kubernetes has GPUs, and Prometheus scrapes no GPU exporter there.",
         summary="{{ $labels.node }} has GPUs and no exporter",
         description=f"Kubernetes counts {counted('NVIDIA device')} on {{{{ $labels.node }}}}, and Prometheus scrapes "
@@ -63,6 +64,7 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
             Param("max_changes", 6, Unit.COUNT, "Times the target may go down or come back."),
             Param("window", "30m", Unit.DURATION, "Time these are counted over."),
         ),
+        title="Readings stale or with gaps",
         meaning="Readings of a node are stale, or scrapes of its exporter fail again and again.",
         summary=NODE + "{{ if $labels.uuid }} GPU {{ $labels.gpu }}{{ end }} has {{ if $labels.scrape }}gaps in its"
         "{{ else }}stale{{ end }} readings",
@@ -84,6 +86,7 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
         # An exporter that restarts to get the driver back is away for minutes between its tries.
         expr=keep_firing_while_silent("GpuDriverUnavailable", lately('gpu_exporter_driver_error{error!="RELEASED"}')),
         for_="10m",
+        title="GPU driver does not open",
         meaning="The exporter cannot open the driver of a node: most likely no GPU works there.",
         summary=NODE + f" has a GPU driver that {_MISMATCH}differs in version from its library{{{{ else }}}}does not "
         f"open{{{{ end }}}}",
@@ -105,6 +108,7 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
         expr="count by (cluster) (count by (cluster, driver) (last_over_time(gpu_driver_info[15m]))) > <max_versions>",
         for_="1d",
         params=(Param("max_versions", 1, Unit.COUNT, "Driver versions a cluster may have."),),
+        title="Several driver versions",
         meaning="The nodes of one cluster have had different driver versions for a day.",
         summary="{{ with $labels.cluster }}{{ . }} has {{ end }}{{ $value }} driver versions",
         description="{{ $value }} driver versions have been in use{{ with $labels.cluster }} in {{ . }}{{ end }} for a "
@@ -135,6 +139,7 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         ),
         for_="15m",
         keep_firing_for="15m",
+        title="A data source fails",
         meaning="A source of data fails, is stuck, or contradicts another one, or a GPU differs from the reference.",
         summary="{{ if eq $labels.source `accounting` }}The accounting differs from the scheduler "
         "or the recorded totals by "
@@ -179,6 +184,7 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         expr="gpu_exporter_simulated == 1",
         for_="5m",
         keep_firing_for="10m",
+        title="Simulated GPUs",
         meaning="An exporter that Prometheus scrapes reports simulated GPUs.",
         summary=f"{NODE} reports simulated GPUs",
         description=f"The exporter of {NODE} was started with --simulate: none of its numbers is real.",
@@ -198,6 +204,7 @@ or on (cluster, instance)
         # A scrape of kube-state-metrics that fails must not let loose what this alert inhibits.
         keep_firing_for="5m",
         params=(_MAINTENANCE,),
+        title="In maintenance",
         meaning="A node is in maintenance, or new and not ready: its faults are not paged.",
         summary=f"{NODE} is in maintenance",
         description=f"{NODE} is out of service on purpose, switched off by Slurm, or is new and not ready yet. "

@@ -12,6 +12,7 @@ SWITCH = Alert(
     severity=Severity.CRITICAL,
     # An error that does not end the fabric's work is reported by the check, and is no alert.
     expr=keep_while_silent("GpuNvswitchError", 'gpu_fault_timestamp_seconds{fault="nvswitch"}'),
+    title="Fatal NVSwitch error",
     meaning="An NVSwitch reported a fatal error, so that work over its links hangs or ends.",
     summary=f"{NODE} has a fatal NVSwitch error ({{{{ $labels.evidence }}}})",
     description=f"{NODE} has a fatal NVSwitch error ({{{{ $labels.evidence }}}}) since {timestamp()}: "
@@ -31,6 +32,7 @@ PORT = Alert(
     expr="max by (cluster, node, instance, device, port, reason) (gpu_rdma_port_degraded) == 1",
     for_="5m",
     keep_firing_for="15m",
+    title="Network port degraded",
     meaning="An InfiniBand or RoCE port of a node is down, slow, or counts errors.",
     summary=f"{NODE} network port {{{{ $labels.device }}}}/{{{{ $labels.port }}}} is "
     "{{ if eq $labels.reason `errors` }}counting errors{{ else }}{{ $labels.reason }}{{ end }}",

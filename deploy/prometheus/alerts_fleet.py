@@ -56,6 +56,7 @@ max without (level) (
         Param("max_down_ratio", 0.2, Unit.RATIO, "Fraction of the exporters of a site, cluster or rack that are down."),
         Param("min_nodes", 3, Unit.COUNT, "No fewer than this."),
     ),
+    title="Many exporters are down",
     meaning="Many exporters of a rack, cluster or site are down at the same time.",
     summary=f"{_PLACE}{percent()} of the GPU exporters are down",
     description=f"{_PLACE}{percent()} of the GPU exporters are unreachable: look for a common "
@@ -75,6 +76,7 @@ unless on (cluster, instance) {EXPORTERS} == 1
 unless on (cluster, job, instance) (target:gpu_exporter:last == 0 unless target:gpu_exporter:last offset 1h)""",
     for_="5m",
     keep_firing_for="10m",
+    title="Node or exporter is down",
     meaning="Prometheus cannot scrape a node's exporter, so that nothing is known of its GPUs.",
     summary=f"{NODE} is unreachable: its GPU exporter is down",
     description=f"Prometheus cannot scrape {{{{ $labels.instance }}}} (job {{{{ $labels.job }}}}): the node or its "
@@ -104,6 +106,7 @@ or absent({exporters()} or last_over_time(gpu_exporter_build_info[5m]))
     params=(
         Param("max_gone_ratio", 0.2, Unit.RATIO, "Fraction of the exporters of a cluster that discovery has lost."),
     ),
+    title="Exporters left discovery",
     meaning="Prometheus no longer lists exporters that it scraped within the last day, or has none to scrape.",
     summary="{{ if eq $value 1.0 }}{{ with $labels.cluster }}{{ . }}: {{ end }}Prometheus has no GPU exporter to scrape"
     f"{{{{ else }}}}{_PLACE}{percent()} of the GPU exporters are no scrape targets any more{{{{ end }}}}",
@@ -119,6 +122,7 @@ DUPLICATED = Alert(
     expr="count by (cluster) (count by (cluster, uuid) (gpu_up) > 1)",
     for_="15m",
     keep_firing_for="15m",
+    title="Scraped more than once",
     meaning="A GPU comes from several scrape targets, so that sums of its node are too high.",
     summary=f"{_PLACE}{_GPUS} from more than one target",
     description=f"{_PLACE}{_GPUS} from more than one target "
@@ -130,6 +134,7 @@ WATCHDOG = Alert(
     audience=Audience.ONCALL,
     severity=Severity.INFO,
     expr="vector(1)",
+    title="Alerts are evaluated",
     meaning="This alert always fires, so that its absence shows that alerts do not arrive.",
     summary="Alerts of the GPU exporters are evaluated",
     description="This alert always fires. Whoever expects it every few minutes and does not get it knows that "

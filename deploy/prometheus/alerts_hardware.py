@@ -76,6 +76,7 @@ max without (job, sensor, fan) (
         Param("min_margin_celsius", 3, Unit.CELSIUS, "Degrees left before the GPU slows itself down."),
         Param("max_fanless_celsius", 70, Unit.CELSIUS, "Temperature from which on a fan must turn."),
     ),
+    title="GPU overheats",
     meaning="Heat lowers the clocks of a GPU or soon will, or the fan of a hot card stands still.",
     summary=f"{GPU} overheats",
     description=f"{GPU} overheats.{_BY_HEAT}{_STANDS}{_LEFT} {first_step('hw_thermal')}. {HIT}",
@@ -89,6 +90,7 @@ POWER_BRAKE = Alert(
     keep_firing_for="15m",
     correlated=True,
     params=(_THROTTLED, _OVER),
+    title="Power brake slows the GPU",
     meaning="The power brake, a signal of power supply or rack, lowers the clocks of a GPU.",
     summary=f"{GPU} is slowed down by the power brake",
     description=f"The power brake lowered the clocks of {GPU} for {percent()} of the last <window> (threshold "
@@ -96,13 +98,18 @@ POWER_BRAKE = Alert(
 )
 
 
-def _fault(name: str, severity: Severity, expr: str, meaning: str, what: str, advice: str) -> Alert:
-    """An alert on a fault the exporter keeps until its cure is proven: it ends with the fault, not with a clock."""
+def _fault(name: str, severity: Severity, expr: str, means: tuple[str, str], what: str, advice: str) -> Alert:
+    """An alert on a fault the exporter keeps until its cure is proven: it ends with the fault, not with a clock.
+
+    `means` are its title and its meaning.
+    """
+    title, meaning = means
     return Alert(
         name=name,
         audience=Audience.ONCALL,
         severity=severity,
         expr=keep_while_silent(name, expr),
+        title=title,
         meaning=meaning,
         summary=f"{GPU} {what}",
         description=f"{GPU} {what}. {advice} {HIT}",
@@ -115,7 +122,7 @@ XID_WORKFLOW = _fault(
     "GpuXidWorkflow",
     Severity.WARNING,
     'gpu_fault_timestamp_seconds{fault=~"xid|xid_pattern",action=~"procedure|vendor|inspect"}',
-    "An XID needs a procedure of its own or the vendor, or is not in the catalogue.",
+    ("GPU reported an XID", "An XID needs a procedure of its own or the vendor, or is not in the catalogue."),
     "reported {{ $labels.evidence }}",
     _SINCE
     + "{{ if eq $labels.fault `xid_pattern` }}Many programs fail on this GPU and on no other. "
@@ -139,7 +146,7 @@ RECOVERY = _fault(
 or gpu_fault_timestamp_seconds{{fault=~"row_remap_failed|ecc_sram_threshold"}}
 or on {_DEVICE} ({_FAULTS % "reset"} unless on {_DEVICE} {_BEYOND_RESET})
 or on {_DEVICE} ({_NOW} == 1 and on {_DEVICE} (max_over_time({_NOW}[10m] offset 2m) or gpu_fault_timestamp_seconds))""",
-    "A GPU must be reset or replaced before anything else runs on it.",
+    ("GPU needs reset or RMA", "A GPU must be reset or replaced before anything else runs on it."),
     "{{ if eq $labels.action `replace` }}must be replaced{{ else if eq $labels.action `page` }}reported an XID "
     "of the site's "
     "list{{ else if eq $labels.action `restart` }}needs a node reboot{{ else if eq $labels.fault `` }}needs a "
@@ -164,6 +171,7 @@ or on {_DEVICE} gpu_recovery_action{{action=~"{"|".join(_PATIENT)}"}} == 1
 or on {_DEVICE} gpu_fault_timestamp_seconds{{action="reset_when_idle"}}""",
     for_="10m",
     keep_firing_for="10m",
+    title="GPU needs a reset when idle",
     meaning="A GPU waits for a reset or another repair that its driver advises, until its work has ended.",
     summary=f"{GPU} needs a reset or another repair when it is idle",
     description=f"{GPU} waits for a repair: bad memory to replace, a contained error, or the driver's advice. "
@@ -187,6 +195,7 @@ or on {_DEVICE} ({_GONE} and last_over_time({_GONE}[4m] offset <wait>)
 unless on {_NODE} gpu_exporter_driver_error)""",
     ),
     params=(Param("wait", "5m", Unit.DURATION, "Time a GPU must be away for; with an XID the alert fires at once."),),
+    title="GPU lost",
     meaning="A GPU that should be there fell off the PCIe bus, or is unreachable.",
     summary=f"{{{{ if $labels.fault }}}}{GPU} {{{{ if $labels.evidence | match `^XID 79` }}}}fell off the PCIe bus"
     f"{{{{ else }}}}is lost{{{{ end }}}} {_EVIDENCE}{{{{ else }}}}{NODE} has fewer GPUs than it should have{{{{ "
@@ -206,6 +215,7 @@ MEMORY_LEAKED = Alert(
     for_="10m",
     keep_firing_for="15m",
     params=(Param("max_leaked_bytes", "1073741824", Unit.BYTES, "Used memory that belongs to no process."),),
+    title="GPU memory leaked",
     meaning="GPU memory is in use that belongs to no process, so that the next job lacks it.",
     summary=f"{GPU} has {size()} of memory in use that no process owns",
     description=f"{size()} of {GPU} is in use and belongs to no process: the next job lacks "
@@ -226,6 +236,7 @@ or on {_DEVICE}
         Param("max_errors_per_minute", 100, Unit.COUNT, "Corrected errors a minute."),
         Param("window", "15m", Unit.DURATION, "Time they are counted over."),
     ),
+    title="GPU memory wears out",
     meaning="The memory of a GPU wears out: banks without spare rows, or many corrected errors.",
     summary=f"{GPU} has memory that wears out",
     description=f"{GPU} has {{{{ $value | printf `%.0f` }}}}"
@@ -244,6 +255,7 @@ ECC_DISABLED = Alert(
     expr=f"{_MODES} == 0\nand on (cluster, model) avg by (cluster, model) ({_MODES}) > 0.5",
     for_="30m",
     keep_firing_for="15m",
+    title="ECC switched off",
     meaning="ECC of a GPU is off while it is on for most GPUs of its model.",
     summary=f"{GPU} has ECC switched off",
     description=f"{GPU} has ECC switched off, unlike most {{{{ $labels.model }}}} here: memory errors go into results "
@@ -260,6 +272,7 @@ count_over_time(gpu_finding{{finding=~"limited|hw_slowdown"}}[<window>])
     for_="15m",
     keep_firing_for="30m",
     params=(Param("window", "10m", Unit.DURATION, "Time in more than half of which it is limited."),),
+    title="GPU is slow: limit or clock",
     meaning="A GPU is slowed down by a low power limit or a low clock under load.",
     summary=f"{GPU} is slower than it can be",
     description=f"The power limit or the SM clock under load of {GPU} is below half of what it can be, or the hardware "

@@ -113,6 +113,7 @@ INCIDENT_NODE = Alert(
 )
 and on {_NODE} {_CRITICAL.record}""",
     params=(Param("min_nodes", 3, Unit.COUNT, "Nodes of a cluster that must become critical within 15 minutes."),),
+    title="Part of an incident",
     meaning="A node is part of an incident, so that its own alerts are muted.",
     summary=f"{NODE} is part of an incident",
     description=f"{NODE} became critical together with other nodes. GpuIncident reports all of them in one message; "
@@ -224,6 +225,7 @@ INCIDENT_OF_MANY = Alert(
 or
 {_OF_CLUSTER.record}
 unless on (cluster, wave) ({_SITED_MEMBERS.record} and on (site, wave) {_OF_SITE.record})""",
+    title="Many nodes fail at once",
     meaning="Many nodes became critical within minutes, so that a common cause is likely.",
     summary=f"{_WHERE}{counted('node')} {_WHAT}{_ONE_OR_MANY.format('', ' at once')}{_AFTER}",
     description=f"{_WHERE}{counted('node')} {_WHAT}{_TOGETHER_TEXT}. Look for a common cause first: power "

@@ -47,6 +47,7 @@ max without (job, fault, evidence, action, finding, severity, type) (
         Param("max_errors_per_second", 0.1, Unit.PER_SECOND, "NVLink replays and recoveries a second."),
         Param("window", "15m", Unit.DURATION, "Time that rate is taken over."),
     ),
+    title="NVLink degraded",
     meaning="NVLink of a GPU has links down, an unhealthy fabric, or repeats transfers.",
     summary=f"{GPU} has a degraded NVLink fabric",
     description=f"{GPU} has a degraded NVLink fabric.{_DOWN}{_UNHEALTHY}{_REPEATED} Jobs over several GPUs slow down "
@@ -73,6 +74,7 @@ max without (job, fault, evidence, action) (
         Param("max_replays_per_second", 0.2, Unit.PER_SECOND, "PCIe replays a second."),
         Param("window", "15m", Unit.DURATION, "Time that rate is taken over."),
     ),
+    title="PCIe link degraded",
     meaning="The PCIe link of a GPU has fewer lanes, a lower generation, or repeats transfers.",
     summary=f"{GPU} has a degraded PCIe link",
     description=f"{GPU} has a degraded PCIe link.{_NARROW}{_REPLAYED} Transfers from the host are slow. "

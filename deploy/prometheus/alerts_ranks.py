@@ -39,6 +39,7 @@ max by {WORKLOAD} ({_STRAGGLES}) > <min_wait_ratio> or on {WORKLOAD} 0 * count b
         Param("min_others_wait_ratio", 0.4, Unit.RATIO, "Fraction that all nodes wait, on average."),
         EXCEPT,
     ),
+    title="Waits for a slow rank",
     meaning="The ranks of a job wait for one slow GPU or node.",
     summary=f"{OWNER_NAME} waits for {{{{ if $value }}}}{STRAGGLERS}{{{{ else }}}}its ranks on {LATE_NODES}{{{{ "
     f"end }}}}",
@@ -80,6 +81,7 @@ or on {WORKLOAD} sum by {WORKLOAD} (increase(gpu_workload_steps_total[<step_wind
         Param("step_window", "30m", Unit.DURATION, "Time without a step, of a program that reports steps."),
         EXCEPT,
     ),
+    title="Hangs",
     meaning="A job makes no progress: its GPUs spin in a collective, or its steps have ended.",
     summary=f"{OWNER_NAME} hangs",
     description=f"{{{{ if $value }}}}The GPUs of {OWNER_NAME} spun in a collective for {percent()} of the last "

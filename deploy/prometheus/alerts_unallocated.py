@@ -22,6 +22,7 @@ and on {_ONE} gpu_unallocated_use""",
         Param("window", "10m", Unit.DURATION, "Time it is measured over."),
         Param("min_used_ratio", 0.05, Unit.RATIO, "Fraction of that time in which its kernels ran."),
     ),
+    title="Uses a GPU unallocated",
     meaning="A workload ran kernels on a GPU of a scheduler without an allocation of it.",
     summary=f"{GPU}: {OWNER_NAME} uses it without an allocation",
     description=f"{OWNER_NAME} ran kernels on {GPU} for {percent()} of the last <window> without an allocation. "

@@ -75,6 +75,7 @@ OWNER_WASTE = Alert(
         Param("min_idle_ratio", 0.75, Unit.RATIO, "Fraction of the owner's GPU hours that ran nothing."),
         EXCEPT,
     ),
+    title="Wastes GPU hours",
     meaning="The workloads of one user or namespace wasted GPU hours.",
     summary=f"{{{{ with $labels.cluster }}}}{{{{ . }}}}: {{{{ end }}}}{_OWNER}: "
     + _each(

@@ -81,6 +81,7 @@ and on {WORKLOAD} sum by {WORKLOAD} (max_over_time(gpu_workload_allocated_gpus[2
             "Workloads whose gpu_workload_info this selects are left alone: classes, namespaces, accounts.",
         ),
     ),
+    title="Uses little of its GPU time",
     meaning="A workload ran kernels for a smaller fraction of its GPU time than the threshold.",
     summary=f"{OWNER_NAME} uses {percent()} of its GPU time",
     description=f"GPU utilization of {OWNER_NAME} was {percent()} over <window> (threshold "
@@ -140,6 +141,7 @@ ALLOCATED_IDLE = Alert(
         Param("min_session_idle_ratio", 0.98, Unit.RATIO, "Fraction of that time."),
         EXCEPT,
     ),
+    title="Leaves GPUs idle",
     meaning="Allocated GPUs ran nothing for 95 % of the window: no process, kernel, request or user.",
     summary=f"{OWNER_NAME} leaves {_SOME} idle",
     description=f"{OWNER_NAME} left {_SOME} idle{_WHY}{HOURLY}",
@@ -169,6 +171,7 @@ XID_APPLICATION = Alert(
         Param("recent", "3m", Unit.DURATION, "Time in which an error is new; its owner must have had the GPU before."),
         EXCEPT,
     ),
+    title="Program raised an XID",
     meaning="A program raised an XID that NVIDIA calls an error of the application.",
     summary=f"{OWNER_NAME} raised XID {XIDS} on {GPUS_OF_XIDS}",
     description=f"{counted('GPU')} reported XID {XIDS} while allocated to {OWNER_NAME}: {GPUS_OF_XIDS}. Errors of this "
@@ -190,6 +193,7 @@ HOST_MEMORY_FULL = Alert(
         Param("max_memory_ratio", 0.95, Unit.RATIO, "Fraction of the memory limit in use, page cache left out."),
         EXCEPT,
     ),
+    title="Near its memory limit",
     meaning="The host memory of a workload is nearly at its limit, where the kernel kills it.",
     summary=f"{OWNER_NAME} is near its memory limit",
     description=f"{OWNER_NAME} uses {percent()} of its host memory limit. At the limit the kernel kills it. Use fewer "

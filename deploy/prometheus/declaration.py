@@ -15,6 +15,7 @@ _ALERT = re.compile(r"Gpu[A-Z][A-Za-z]+")
 _RECORD = re.compile(r"[a-z_]+:[a-z0-9_]+:[a-z0-9_]+")
 _DURATION = re.compile(r"[1-9][0-9]*[smhd]|0s")
 _SENTENCE = re.compile(r"[A-Z][^.]*(?:\.\d[^.]*)*\.")
+_TITLE = re.compile(r"[A-Z].{3,27}(?<!\.)")
 _PARTS = re.compile(r"([0-9]+)([a-z]+)")
 _MINUTES = {"ms": 1 / 60_000, "s": 1 / 60, "m": 1, "h": 60, "d": 1440, "w": 10_080, "y": 525_600}
 _RARELY, _LONG = 5, 10
@@ -88,6 +89,8 @@ class Alert:
     audience: Audience
     severity: Severity
     expr: str
+    title: str
+    """A few words, for the rows of a graph."""
     meaning: str
     """One sentence, for whoever reads the rule or its runbook."""
     summary: str
@@ -110,6 +113,7 @@ class Alert:
             ),
             (self.unknown() != set(), f"uses parameters it does not declare: {self.unknown()}"),
             (self.unused() != set(), f"declares parameters it does not use: {self.unused()}"),
+            (not _TITLE.fullmatch(self.title), "needs a title of 4 to 28 characters"),
             (not _SENTENCE.fullmatch(self.meaning), "needs one sentence of what it means"),
             (not self.description.endswith((".", "}}")), "needs a description that is a sentence"),
         ]

@@ -11,7 +11,6 @@ from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.render import (
     ALERTS,
     CORRELATION,
-    Settings,
     render,
     render_recordings,
     to_yaml,
@@ -22,7 +21,6 @@ from exporter.ledger.states import TABLE as STATES
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = Path("deploy/prometheus/rules")
-OLD_RULERS = Path("deploy/prometheus/rules/old-rulers")
 README = Path("deploy/prometheus/README.md")
 RUNBOOKS = Path(pages.FOLDER)
 SERVED = Path("exporter/web/runbooks.json")
@@ -48,7 +46,6 @@ def _rules() -> dict[Path, str]:
     return {
         RULES / "gpu-recording.yaml": NOTICE + to_yaml(render_recordings()),
         RULES / "gpu-alerts.yaml": NOTICE + to_yaml(render()),
-        OLD_RULERS / "gpu-alerts.yaml": NOTICE + to_yaml(render(Settings(keep_firing=False))),
     }
 
 

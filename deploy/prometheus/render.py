@@ -35,9 +35,12 @@ _SUBJECTS = {
 ALERTS = tuple(rule for rules in _SUBJECTS.values() for rule in rules if isinstance(rule, Alert))
 MEANINGS = record_each(
     "alert:gpu_alert:index",
-    ("alertname", "meaning"),
-    (({"alertname": alert.name, "meaning": alert.meaning}, f"vector({place})") for place, alert in enumerate(ALERTS)),
-    "The place of each alert in this list. Annotations of dashboards read its sentence.",
+    ("alertname", "title", "meaning"),
+    (
+        ({"alertname": alert.name, "title": alert.title, "meaning": alert.meaning}, f"vector({place})")
+        for place, alert in enumerate(ALERTS)
+    ),
+    "The place of each alert in this list. Dashboards read its title and its sentence.",
 )
 CORRELATION = (
     *(rule for rules in _SUBJECTS.values() for rule in rules if isinstance(rule, Recording)),
@@ -83,8 +86,6 @@ class Settings:
     """Shorter than five minutes."""
     slow_interval: str = "5m"
     """Interval of alerts that are `slow`."""
-    keep_firing: bool = True
-    """Off for rulers that refuse a file with `keep_firing_for` (Prometheus before 2.42, vmalert before 1.90)."""
 
 
 def defaults(alert: Alert) -> dict[str, float | str]:
@@ -125,7 +126,7 @@ def render(settings: Settings | None = None) -> dict[str, Any]:
                 "name": group.name,
                 "interval": settings.slow_interval if group.slow else settings.interval,
                 "rules": [
-                    rule if settings.keep_firing else _without_keep(rule)
+                    rule
                     for each in group.rules
                     if isinstance(each, Recording) or each.name not in disabled
                     for rule in _rules(each, settings)
@@ -254,7 +255,3 @@ def _rule(alert: Alert, values: dict[str, str], runbook: str, scope: Scope = _AL
             **({"report": command} if (command := report(alert)) else {}),
         },
     }
-
-
-def _without_keep(rule: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in rule.items() if key != "keep_firing_for"}

@@ -6,7 +6,7 @@ the sampler beside these.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from exporter.collectors.base import AnyCollector
@@ -51,11 +51,8 @@ COLLECTORS: tuple[AnyCollector, ...] = (
 
 
 XID = "xid"
-HELP: Mapping[str, str] = {
-    **{collector.name: collector.help for collector in COLLECTORS},
-    XID: "XIDs from the driver's events and the kernel log.",
-}
-"""Collectors that can be disabled, and what each reads. No collector reads XIDs; they are disabled as one is."""
+NAMES = (*(collector.name for collector in COLLECTORS), XID)
+"""Collectors that can be disabled. No collector reads XIDs; they are disabled as one is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +61,8 @@ class CollectorsConfig:
 
     disable: tuple[str, ...] = option(
         "",
-        Subset(tuple(HELP)),
-        f"Collectors to switch off, with commas between, of {', '.join(HELP)}.",
+        Subset(NAMES),
+        "Collectors to switch off, with commas between: processes, xid, or a section of docs/metrics.md about driver calls.",
         metavar="NAMES",
     )
 

@@ -91,6 +91,8 @@ def _mapped(config: Mapping[str, Any], value: Cell) -> Cell:
     """The word that the panel has for the value, if it has one."""
     raw = value if isinstance(value, str) else f"{value:g}"
     for mapping in config.get("mappings") or []:
+        if mapping["type"] == "regex" and re.search(mapping["options"]["pattern"], raw):
+            return str(mapping["options"]["result"]["text"])
         if raw in mapping["options"]:
             return str(mapping["options"][raw]["text"])
     return value

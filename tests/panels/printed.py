@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from deploy.prometheus.render import ALERTS
 from tests.panels.asked import Answered
 from tests.stack import ROOT
 
@@ -35,6 +36,7 @@ _UNITS = {
 }
 """How Grafana writes the units of quantities, with what one of it is worth."""
 _UNGROUPED = 1000
+_NAMES = {alert.meaning: alert.name for alert in ALERTS}
 
 
 class MisprintError(Exception):
@@ -59,7 +61,14 @@ def printed(panels: Sequence[Answered], keys: Sequence[tuple[str, ...]]) -> list
 
 
 def _texts(rows: list[dict[str, tuple[str, str]]], key: tuple[str, ...]) -> Texts:
-    return {"/".join(row[title][0] for title in key): {title: text for title, (_, text) in row.items()} for row in rows}
+    return {
+        "/".join(_value(row, title) for title in key): {each: text for each, (_, text) in row.items()} for row in rows
+    }
+
+
+def _value(row: dict[str, tuple[str, str]], title: str) -> str:
+    """The value of a key's column. The name of an alert is hidden: the sentence beside it stands for it."""
+    return row[title][0] if title in row else _NAMES[row["Alert"][0]]
 
 
 def _asked(each: Answered) -> dict[str, Any]:

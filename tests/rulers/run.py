@@ -17,10 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 FOLDER = ROOT / ".cache/rulers/mimir"
-RULES = [
-    ROOT / "deploy/prometheus/rules" / name
-    for name in ("gpu-recording.yaml", "gpu-alerts.yaml", "old-rulers/gpu-alerts.yaml")
-]
+RULES = [ROOT / "deploy/prometheus/rules" / name for name in ("gpu-recording.yaml", "gpu-alerts.yaml")]
 MODULE = "github.com/grafana/mimir"
 VERSION = "v1.3.1-0.20260423142704-aced80d74930"
 """Mimir's releases are no versions to Go: this one is what the proxy calls its main branch of April 2026."""

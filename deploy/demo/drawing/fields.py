@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,9 +81,11 @@ class Field:
     def _mapped(self, value: float | str | None) -> Json:
         key = f"{value:g}" if isinstance(value, float) else str(value)
         for item in listed(self.settings.get("mappings")):
-            found = mapping(item.get("options")).get(key) if item.get("type") == "value" else None
-            if found:
-                return mapping(found)
+            options = mapping(item.get("options"))
+            if item.get("type") == "value" and options.get(key):
+                return mapping(options[key])
+            if item.get("type") == "regex" and re.fullmatch(str(options["pattern"]), key):
+                return mapping(options["result"])
         return {}
 
     def _threshold(self, value: float) -> str:

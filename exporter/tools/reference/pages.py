@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from exporter.collectors import COLLECTORS, HELP
+from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector, Scope, Tick
 from exporter.config.option import Option, options_of
 from exporter.core.clock import UnixTime
@@ -218,13 +218,6 @@ def option_table() -> str:
     return "".join(parts)
 
 
-def _collector_table() -> Iterable[str]:
-    """Yield the table of what `--collectors.disable` may name."""
-    yield "\n| Collector | Reads |\n|---|---|\n"
-    for name, about in HELP.items():
-        yield f"{table_row((f'`{name}`', about))}\n"
-
-
 def _threshold_table() -> Iterable[str]:
     """Yield the table of what `--ledger.thresholds` may hold."""
     yield (
@@ -237,7 +230,7 @@ def _threshold_table() -> Iterable[str]:
         yield f"{table_row((f'`{each.option}`', f'`{each.default:.12g}`', each.help))}\n"
 
 
-_BELOW: Mapping[str, Callable[[], Iterable[str]]] = {"Collectors": _collector_table, "Ledger": _threshold_table}
+_BELOW: Mapping[str, Callable[[], Iterable[str]]] = {"Ledger": _threshold_table}
 """Functions by group. Each gives the text below the group's options."""
 
 

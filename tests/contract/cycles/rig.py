@@ -31,6 +31,9 @@ DEADLINE = 30.0
 _TIMED = {"time", "cycle_seconds", "interval", "driver_calls", "cycles", "collectors", "gpus", "process"}
 """Of the status: what the machine's speed decides, and what the text shows by itself."""
 
+_USUAL = re.compile(r'gpu_\w+\{.*\bstate="\w+".*\} 0\.0$|gpu_scrape_collector_success\{collector="\w+"\} 1\.0$')
+"""Samples that each state or collector has."""
+
 
 def gpu(index: int, **answers: object) -> FakeDevice:
     """An H200 that has been on for a while."""
@@ -127,9 +130,13 @@ class Rig:
             self.seconds += every
 
     def text(self, *families: str) -> str:
-        """The families whose names match one of the patterns, as Prometheus reads them."""
-        page = Renderer().render(self.snapshot.blocks, "")[1].decode().replace(platform.python_version(), "3")
-        return "".join(f"{line}\n" for line in page.splitlines() if _matches(line, families))
+        """The families whose names match one of the patterns, without states of zero and collectors that succeed."""
+        return "".join(f"{line}\n" for line in self.page() if _matches(line, families) and not _USUAL.match(line))
+
+    def page(self) -> list[str]:
+        """The lines that Prometheus reads."""
+        text = Renderer().render(self.snapshot.blocks, "")[1].decode()
+        return text.replace(platform.python_version(), "3").splitlines()
 
     def stop(self) -> None:
         self.sampler.stop()

@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from exporter.collectors import COLLECTORS
+from exporter.ledger.states import STATES
 from tests.contract.cycles.cases import CASES
+from tests.contract.cycles.node import ScriptedNode
+from tests.contract.cycles.rig import Rig, gpu
+from tests.exporter_process import parse
 from tests.golden import compare
 
 EXPECTED = Path(__file__).resolve().parent / "expected.txt"
@@ -17,3 +22,15 @@ EXPECTED = Path(__file__).resolve().parent / "expected.txt"
 
 def test_texts_of_all_cases_are_the_expected_ones(request: pytest.FixtureRequest) -> None:
     compare(EXPECTED, "\n".join(f"## {case.name}\n{case.run()}" for case in CASES), request)
+
+
+def test_page_has_every_state_and_collector_from_the_first_cycle() -> None:
+    rig = Rig([gpu(0)], ScriptedNode())
+    rig.cycles()
+    found = [(name, dict(labels)) for name, labels in parse("\n".join(rig.page())).values]
+    rig.stop()
+
+    states = [labels["state"] for name, labels in found if name == "gpu_state_seconds_total"]
+    read = {labels["collector"] for name, labels in found if name == "gpu_scrape_collector_success"}
+    assert states == list(STATES)
+    assert {collector.name for collector in COLLECTORS} <= read

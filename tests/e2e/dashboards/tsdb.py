@@ -14,6 +14,7 @@ import requests
 import yaml
 
 from deploy.prometheus.recordings import GROUPS
+from deploy.prometheus.render import MEANINGS
 from exporter.tools.report.accounting.prices import KINDS, PriceRow, Prices
 from exporter.tools.report.accounting.prices import promql as site_prices
 from tests.e2e.dashboards.history import Span
@@ -103,7 +104,12 @@ def _rules(file: str, kind: str) -> list[dict[str, Any]]:
 
 def _recordings(prices: Prices) -> dict[str, str]:
     found = {rule.record: rule.expr for group in GROUPS for rule in group.rules}
-    return {**found, KINDS["record"]: KINDS["expr"], "gpu:price_per_hour": site_prices(prices)}
+    return {
+        **found,
+        MEANINGS.record: MEANINGS.expr,
+        KINDS["record"]: KINDS["expr"],
+        "gpu:price_per_hour": site_prices(prices),
+    }
 
 
 def rising(prices: Prices, at: float) -> Prices:

@@ -15,7 +15,7 @@ ALL_LINKS = 0xFFFFFFFF
 class FakeDevice(Device):
     """Answers are values, exceptions, or functions of the call's arguments; what is not there is unsupported.
 
-    `fields` answers field values by (id, scope). `asked` records every call.
+    `fields` answers field values by (id, scope), `otherwise` all that is not in `answers`. `asked` records every call.
     """
 
     def __init__(
@@ -24,7 +24,9 @@ class FakeDevice(Device):
         fields: Mapping[tuple[int, int], Any] | None = None,
         instances: Iterable[Device] = (),
         uuid: str = "GPU-1",
+        otherwise: DriverError | None = None,
     ) -> None:
+        self.otherwise = otherwise
         self.index = 0
         self.uuid = uuid
         self.pci_bus_id = "0000:1a:00.0"
@@ -36,9 +38,9 @@ class FakeDevice(Device):
 
     def call(self, function: str, *args: Any) -> Any:
         self.asked.append((function, *args))
-        if function == "nvmlDeviceGetFieldValues" and function not in self.answers:
+        if function == "nvmlDeviceGetFieldValues" and function not in self.answers and not self.otherwise:
             return tuple(self.fields.get(entry) for entry in args[0])
-        answer = self.answers.get(function, UnsupportedError(function))
+        answer = self.answers.get(function, self.otherwise or UnsupportedError(function))
         if callable(answer):
             answer = answer(*args)
         if isinstance(answer, DriverError):

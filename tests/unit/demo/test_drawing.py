@@ -151,6 +151,14 @@ def test_an_override_wins_over_the_defaults_and_a_mapping_over_the_threshold() -
     assert (busy.text(1.0), busy.custom("fillOpacity")) == ("all", 10)
 
 
+def test_pattern_maps_each_whole_value_that_it_fits() -> None:
+    shown = {"type": "regex", "options": {"pattern": "gpu.+", "result": {"text": "Runbook"}}}
+    panel = Panel({"fieldConfig": {"defaults": {"mappings": [shown]}}})
+
+    assert fields.of(panel, "What to do").text("gpulost") == "Runbook"
+    assert fields.of(panel, "What to do").text("a gpulost") == "a gpulost"
+
+
 def test_every_panel_of_every_dashboard_is_of_a_kind_the_demo_draws() -> None:
     kinds = {panel.kind for one in dashboards() for section in one.sections for panel in section.panels}
     assert kinds <= {"stat", "table", "timeseries", "bargauge", "state-timeline", "text"}
