@@ -63,7 +63,7 @@ def _kind_schema(parse: Callable[[str], Any]) -> Schema:
         words: list[str | bool] = [*parse.known, *((True, False) if "on" in parse.known else ())]
         return {"anyOf": [{"enum": words}, {"type": "string", "pattern": "^/"}]} if parse.or_path else {"enum": words}
     if isinstance(parse, Subset):
-        return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+        return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"enum": list(parse.known)}}]}
     if isinstance(parse, Pairs):
         each = {name: _kind_schema(kind) for name, kind in parse.kinds.items()}
         mapping = {"type": "object", "additionalProperties": False, "properties": each}

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from exporter.config.option import Option
 from exporter.faults.rules import RULES
-from exporter.ledger.palette import style_of
 from exporter.ledger.states import SPLITS, TABLE
 from exporter.ledger.states.state import Certainty
 from exporter.tools.check.options import OPTIONS as CHECK_OPTIONS
-from exporter.tools.report.definitions import BUSY, DEFINITIONS, GOOD, HIGH, LOST, LOW, POSSIBLY_LOST, Totals, identity
+from exporter.tools.report.definitions import DEFINITIONS, GOOD, HIGH, LOW, Totals, identity
 from exporter.tools.report.options import OPTIONS as REPORT_OPTIONS
 
 END = "<!-- End of what is made. -->"
@@ -69,8 +68,7 @@ def definitions() -> str:
     examples = "\n\n".join(f"# {each.name}\n{each.promql(_EXAMPLE)}" for each in DEFINITIONS)
     paragraphs = (
         "\n".join(table),
-        *(f"{title}: {_state_names(of)}." for title, of in (("Busy states", BUSY), ("Lost states", LOST))),
-        f"Possibly lost, which may be as it should: {_state_names(POSSIBLY_LOST)}.",
+        "[The states](diagnosis.md#the-states), lost or not. Busy: `possible_spin`, `throttled_thermal` to `computing`.",
         f"In PromQL, of one job in the last minutes:\n\n```promql\n{examples}\n```",
         "\n".join(_NOTES),
     )
@@ -87,10 +85,6 @@ _NOTES = (
     "- **Unreachable GPU**: its counters stand still, so rates are 0. Add `and on (instance, uuid) gpu_up == 1`.",
     "- **Late GPU**: `gpu_up` is 0 at once for a lost GPU, and after `--sample.stale` for one that responds late.",
 )
-
-
-def _state_names(states: Iterable[str]) -> str:
-    return ", ".join(f"`{state}` ({style_of(state).title})" for state in states)
 
 
 def _diagnosis_section() -> Iterable[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from exporter.collectors import COLLECTORS
-from exporter.ledger.states import STATES
+from exporter.ledger.states import SPLITS, STATES
 from tests.contract.cycles.cases import CASES
 from tests.contract.cycles.node import ScriptedNode
 from tests.contract.cycles.rig import Rig, gpu
@@ -32,5 +32,7 @@ def test_page_has_every_state_and_collector_from_the_first_cycle() -> None:
 
     states = [labels["state"] for name, labels in found if name == "gpu_state_seconds_total"]
     read = {labels["collector"] for name, labels in found if name == "gpu_scrape_collector_success"}
+    folded = {labels["state"] for name, labels in found if name == "gpu_exporter_state_detectable"}
     assert states == list(STATES)
+    assert folded and folded < {state.name for state in SPLITS}
     assert {collector.name for collector in COLLECTORS} <= read

@@ -169,6 +169,7 @@ def alert(**changed: object) -> Alert:
         "meaning": "It means this.",
         "summary": "s",
         "description": "A sentence.",
+        "title": "A test",
         "params": (Param("limit", 0, Unit.COUNT, "Limit."),),
     }
     return Alert(**(fields | changed))
@@ -183,6 +184,7 @@ def alert(**changed: object) -> Alert:
         ({"expr": "gpu_up == <limits>"}, "does not declare"),
         ({"expr": "gpu_up == 0"}, "does not use"),
         ({"description": "no sentence"}, "sentence"),
+        ({"title": "A title of too many words for a row"}, "a title of 4 to 28"),
         ({"meaning": "Two sentences. Or more."}, "one sentence of what it means"),
     ],
 )
