@@ -41,7 +41,7 @@ ROOMS = {
         0.8,
     ),
     "collectors": Room(
-        ("tests/unit/collectors", "tests/unit/sampling/test_cached_reading.py", "tests/contract/test_captures.py"), 0.8
+        ("tests/unit/collectors", "tests/unit/sampling/test_cached_reading.py", "tests/contract/test_captures.py"), 0.9
     ),
     "tools/report": Room(
         (

@@ -113,7 +113,14 @@ def test_clocks_are_hertz_and_an_unknown_state_is_absent() -> None:
 
 
 def test_engines_are_ratios() -> None:
-    assert first(ENGINES, hopper())["gpu_decoder_utilization_ratio"] == {(): 0.5}
+    device = hopper()
+    for percent, engine in enumerate(("Encoder", "Decoder", "Jpg", "Ofa"), 11):
+        device.answers[f"nvmlDeviceGet{engine}Utilization"] = (percent, 167000)
+
+    assert first(ENGINES, device) == {
+        f"gpu_{engine}_utilization_ratio": {(): ratio}
+        for engine, ratio in (("encoder", 0.11), ("decoder", 0.12), ("jpeg", 0.13), ("ofa", 0.14))
+    }
 
 
 def test_info_describes_the_gpu() -> None:
@@ -236,6 +243,17 @@ def test_retired_pages() -> None:
     published = first(RETIRED_PAGES, FakeDevice({}, {(29, 0): 2, (30, 0): 1, (31, 0): 1}))
     assert published["gpu_retired_pages_total"] == {("single_bit",): 2, ("double_bit",): 1}
     assert published["gpu_retired_pages_pending"] == {(): 1}
+
+
+def test_errors_of_on_chip_memory_are_those_since_the_driver_was_loaded() -> None:
+    """By the numbers of nvml.h: corrected 0 and uncorrected 1, volatile 0 and aggregate 1, SRAM 7."""
+    counts = {(0, 0, 7): 3, (1, 0, 7): 2, (0, 1, 7): 90, (1, 1, 7): 80}
+    device = FakeDevice({"nvmlDeviceGetMemoryErrorCounter": lambda *asked: counts[asked]})
+
+    assert first(ECC, device)["gpu_ecc_location_errors_total"] == {
+        ("corrected", "sram"): 3,
+        ("uncorrected", "sram"): 2,
+    }
 
 
 def test_remapped_rows() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.collectors.base import Tick
-from exporter.collectors.sample_integral import Integral, Samples, add_samples, assume_level
+from exporter.collectors.sample_integral import Integral, SampleBuffer, Samples, add_samples, assume_level
 from exporter.collectors.utilization import UTILIZATION, Utilization, read_utilization
 from exporter.core.clock import UnixTime
 from exporter.driver.interface import Record
@@ -37,6 +37,27 @@ def test_sample_after_a_hole_counts_its_own_span_and_the_hole_is_lost() -> None:
 
     assert integral.total == pytest.approx(0.4)
     assert integral.lost == pytest.approx(0.6)
+
+
+def test_of_late_samples_that_end_early_the_rest_is_held_for_one_read_or_lost() -> None:
+    """Four seconds: one sample of 0.2 s, then the last second by its value, and 2.8 s that nothing covers."""
+    before = Integral(cursor=10 * SPAN, pending=3.0, buffer=SampleBuffer(span=0.2, keeps_idle=True))
+    after = add_samples(before, numbered([10, 11]), 1.0)
+
+    assert [after.exact, after.total, after.lost] == pytest.approx([0.2, 1.2, 2.8])
+
+
+def test_last_sample_of_a_burst_is_held_for_its_span_where_idle_time_has_none() -> None:
+    before = Integral(cursor=10 * SPAN, buffer=SampleBuffer(span=0.2, keeps_idle=False))
+
+    assert add_samples(before, numbered([10, 11]), 1.0).total == pytest.approx(0.4)
+
+
+def test_samples_that_agreed_with_readings_still_do_after_a_hole() -> None:
+    before = Integral(cursor=10 * SPAN, buffer=SampleBuffer(span=0.2, agrees=True))
+    after = add_samples(before, numbered([10, 11, 15]), 1.0)
+
+    assert (after.buffer.keeps_idle, after.extra_reads(1.0)) == (False, 0)
 
 
 def test_hole_of_driver_that_keeps_no_idle_samples_is_idle_time() -> None:

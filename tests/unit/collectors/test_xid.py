@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.collectors.xid import XID_FAMILIES, XidCounts, XidReport, count_xid, parse_xid, pci_bus_id
+from exporter.collectors.xid import XID_FAMILIES, XidCounts, XidReport, count_xid, parse_xid, pci_bus_id, shift_xids
 from exporter.collectors.xid_catalogue import CATALOGUE, HARDWARE, SITE, class_of
 from exporter.core.clock import UnixTime
 from exporter.driver.interface import XidEvent
@@ -284,3 +284,11 @@ def test_every_way_to_write_an_address_finds_the_gpu(
     uuids = {f"{domain:04x}:{bus:02x}:{device:02x}.0": "GPU-x"}
     event = parse_xid(f"4,1,{time},-;NVRM: Xid (PCI:{address}): {xid}, pid=7", 0.0, uuids)
     assert event == XidEvent("GPU-x", xid, time / 1e6)
+
+
+def test_clock_that_was_set_moves_every_time() -> None:
+    before = count_xid(XidCounts(), XidEvent("GPU-1", 79, UnixTime(100.0)), "nvml")
+    after = shift_xids(before, 60.0)
+
+    assert [*after.last.values(), *(each.time for each in after.standing.values())] == [160.0, 160.0]
+    assert after.counts == before.counts
