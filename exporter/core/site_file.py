@@ -84,7 +84,7 @@ def _parse_yaml(text: str) -> Any:
                 if isinstance(key, yaml.ScalarNode):
                     name = str(key.value)
                     if name in seen:
-                        raise yaml.composer.ComposerError(None, None, f"key {name!r} is there twice", key.start_mark)
+                        raise yaml.MarkedYAMLError(None, None, f"key {name!r} is there twice", key.start_mark)
                     seen.add(name)
             return node
 

@@ -1,14 +1,28 @@
-"""The daily comparison with the scheduler: which jobs it takes, and what it logs."""
+"""The daily comparison with the scheduler: which jobs it takes, what it adds, and what it logs."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from exporter.attribution.owner import Owner
 from exporter.config.load import load
 from exporter.tools.report.accounting import command
+from exporter.tools.report.accounting.collector import NodeAccess
+from exporter.tools.report.accounting.database import Cursor, Database, Difference, SchedulerJob
+
+T0 = 1_760_000_400.0  # a full hour
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    with contextlib.closing(Database(tmp_path / "service.sqlite")) as made:
+        yield made
 
 
 def compared(folder: Path, body: str) -> None:
@@ -38,3 +52,43 @@ def test_scheduler_that_does_not_answer_is_named_in_the_log(tmp_path: Path, caps
     logged = capsys.readouterr().err
     assert f'msg="not compared with the scheduler: {tmp_path}/sacct -n: slurmdbd is down"' in logged
     assert 'msg="http://127.0.0.1:1 is not read: HTTPConnectionPool(' in logged
+
+
+def test_time_that_is_added_ends_with_each_hour_and_with_the_job(database: Database) -> None:
+    database.compare([SchedulerJob("7", T0 + 3590, T0 + 7290, 2.0, "eve", "robots")], 0.01)
+
+    found = database._database.execute("SELECT hour, until, states FROM hours ORDER BY hour").fetchall()
+    assert [(hour * 3600 - T0, until - T0, json.loads(states)) for hour, until, states in found] == [
+        (0, 3600, {"unobserved": pytest.approx(20)}),
+        (3600, 7200, {"unobserved": pytest.approx(7200)}),
+        (7200, 7290, {"unobserved": pytest.approx(180)}),
+    ]
+
+
+@pytest.mark.parametrize(("gap", "known"), [(0.5, 600.0), (1.5, 0.0)])
+def test_run_that_ended_a_second_before_this_one_began_is_another(gap: float, known: float, database: Database) -> None:
+    """A requeued job has the id of its earlier run."""
+    end = T0 + 600
+    row = {
+        "seq": 1, "allocation": "1", "start": T0, "end": end, "facts": {"owner": Owner("slurm:7", slurm_job="7")},
+        "hour": int(T0 // 3600), "model": "A100", "profile": "", "until": end, "used": 0.0, "joules": 0.0,
+        "states": {"computing": 600.0},
+    }  # fmt: skip
+    database.add("n1", "n1", Cursor("s", 1), [row], T0)
+
+    job = SchedulerJob("7", end + gap, end + gap + 1200, 1.0)
+    assert database.compare([job], 0.01) == [Difference("7", 1200.0, known)]
+
+
+def test_nodes_are_asked_with_the_name_password_and_certificates_of_the_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[NodeAccess, str]] = []
+    monkeypatch.setattr(NodeAccess, "ask", lambda access, target, _: asked.append((access, target)) or {})
+    for name, content in (("password", "secret\n"), ("ca.pem", "certificates")):
+        (tmp_path / name).write_text(content)
+    files = ("--password-file", str(tmp_path / "password"), "--ca-file", str(tmp_path / "ca.pem"))
+    options = ("--nodes", "https://gpu01:9836", "--username", "prometheus", *files, "--interval", "0")
+    command.run(load(command.AccountingConfig, (*options, "--state.dir", str(tmp_path)), {}))
+
+    assert asked == [(NodeAccess("prometheus", "secret", str(tmp_path / "ca.pem")), "https://gpu01:9836")]

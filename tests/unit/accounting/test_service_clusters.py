@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from exporter.accounting.store import read_after
-from exporter.tools.report.accounting.collector import collect
+from exporter.tools.report.accounting.collector import collect, expand
 from exporter.tools.report.accounting.database import Database
 from exporter.tools.report.accounting.prices import PriceRow, Prices
 from tests.unit.accounting.node import Job, Node
@@ -57,3 +58,26 @@ def test_two_clusters_with_equal_nodes_jobs_and_pods_are_counted_apart(tmp_path:
         )
         assert {each.price for each in charges} == {price}
         assert (node, job) == (f"{cluster}/gpu01", pytest.approx(seconds))
+
+
+@pytest.mark.parametrize(
+    ("target", "addresses", "targets"),
+    [
+        ("http://gpu01", ("10.0.0.1", "10.0.0.1"), ("http://gpu01",)),
+        ("http://gpus:9836", ("10.0.0.2", "10.0.0.1"), ("http://10.0.0.1:9836", "http://10.0.0.2:9836")),
+        ("http://gpus/x", ("fd00::1", "10.0.0.2"), ("http://10.0.0.2/x", "http://[fd00::1]/x")),
+        ("west=http://gpus:1", ("10.0.0.1", "10.0.0.2"), ("west=http://10.0.0.1:1", "west=http://10.0.0.2:1")),
+        ("http://gpus:9836", (), ("http://gpus:9836",)),
+    ],
+)
+def test_name_of_several_addresses_is_each_of_them(
+    target: str, addresses: tuple[str, ...], targets: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def resolve(*_: object, **__: object) -> list[tuple[object, ...]]:
+        if not addresses:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 9836)) for address in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+
+    assert tuple(expand([target])) == targets
