@@ -53,10 +53,7 @@ class OwnerCounters:
     def __init__(self, rows: tuple[CounterRow, ...] = (), limit: int = MAX_SERIES) -> None:
         self._lives = {
             row.key: _Life(
-                row.since,
-                row.last,
-                row.allocations,
-                Sums(dict(row.amount.states), row.amount.used, row.amount.joules),
+                row.since, row.last, row.allocations, Sums(dict(row.amount.states), row.amount.used, row.amount.joules)
             )
             for row in rows
         }

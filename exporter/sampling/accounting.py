@@ -75,10 +75,7 @@ class Accounting:
     """Keeps the ledger; its parts keep what they need of the cycle before. Belongs to the thread of the cycles."""
 
     def __init__(
-        self,
-        options: AccountingOptions,
-        workload_families: Sequence[AnyFamily],
-        node: NodeAccounting | None = None,
+        self, options: AccountingOptions, workload_families: Sequence[AnyFamily], node: NodeAccounting | None = None
     ) -> None:
         """`node` keeps allocations and the counters of owners."""
         self._options = options

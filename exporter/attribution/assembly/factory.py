@@ -9,14 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from exporter.attribution.assembly.config import (
-    AUTO,
-    OFF,
-    ON,
-    AttributionConfig,
-    KubernetesConfig,
-    SlurmConfig,
-)
+from exporter.attribution.assembly.config import AUTO, OFF, ON, AttributionConfig, KubernetesConfig, SlurmConfig
 from exporter.attribution.containers.source import ContainerNames, Containers, Units
 from exporter.attribution.join import Attribution
 from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch, admin_devices, resource_slices
@@ -91,8 +84,7 @@ def attribution(
         _make_slurm(config.slurm, mounts, environment, user_name),
         AgentPoller(config.nomad) if config.nomad else None,
         ContainerNames(
-            None if config.containers.mode == OFF else config.containers.folders,
-            required=config.containers.mode == ON,
+            None if config.containers.mode == OFF else config.containers.folders, required=config.containers.mode == ON
         ),
         mounts.procfs,
     )

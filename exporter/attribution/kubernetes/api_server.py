@@ -18,14 +18,7 @@ from random import SystemRandom
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from exporter.attribution.background_source import (
-    BAD_ANSWER,
-    REFUSED,
-    TIMEOUT,
-    FailureLog,
-    SourceError,
-    reason_of,
-)
+from exporter.attribution.background_source import BAD_ANSWER, REFUSED, TIMEOUT, FailureLog, SourceError, reason_of
 from exporter.attribution.devices import DeviceName, device_of
 from exporter.attribution.documents import Document, decoded, lines, part, parts, text, whole
 from exporter.attribution.kubernetes.pod import Pod, pod_of
@@ -84,13 +77,7 @@ class ApiServer:
         return cls(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", account)
 
     def lines(
-        self,
-        path: str,
-        parameters: Mapping[str, str],
-        *,
-        stream: bool,
-        accept: str = _JSON,
-        write: Write | None = None,
+        self, path: str, parameters: Mapping[str, str], *, stream: bool, accept: str = _JSON, write: Write | None = None
     ) -> Iterator[bytes]:
         """Yield the answer's lines as they come, of a stream an empty one first, as soon as it is open.
 

@@ -16,14 +16,7 @@ from h2.connection import H2Connection
 from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
 from h2.exceptions import ProtocolError
 
-from exporter.attribution.background_source import (
-    BAD_ANSWER,
-    REFUSED,
-    TIMEOUT,
-    UNREACHABLE,
-    SourceError,
-    reason_of,
-)
+from exporter.attribution.background_source import BAD_ANSWER, REFUSED, TIMEOUT, UNREACHABLE, SourceError, reason_of
 from exporter.core.clock import MonotonicTime, monotonic_time
 
 _PREFIX = struct.Struct(">BI")

@@ -22,15 +22,7 @@ from exporter.attribution.kubernetes.pod import PodName
 from exporter.attribution.kubernetes.root import PodPlace, TopLevelOwner, nameless_pod, pod_info, pod_owner
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesView, PodNames
 from exporter.attribution.owner import EXACT, INFERRED, Owner, WorkloadInfo
-from exporter.attribution.source import (
-    Amounts,
-    FirstSeen,
-    ProcessGroup,
-    ProcessIndex,
-    View,
-    by_pid,
-    named,
-)
+from exporter.attribution.source import Amounts, FirstSeen, ProcessGroup, ProcessIndex, View, by_pid, named
 from exporter.core.clock import MonotonicTime
 
 K = TypeVar("K")

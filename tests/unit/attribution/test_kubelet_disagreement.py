@@ -138,6 +138,14 @@ def test_idle_pod_of_a_group_names_its_container_only_if_it_has_one(
     assert [(owner.pod_name, owner.container) for owner in ownership.holders[A.uuid]] == [(FIRST, named)]
 
 
+def test_reservation_holds_its_gpu_once_the_pods_of_its_group_have_ended(tmp_path: Path) -> None:
+    group = {"labels": {"runai-gpu-group": "g1"}}
+    api = [known(RESERVATION, {"nvidia.com/gpu": "1"}, group), known(FIRST, metadata=group, phase="Succeeded")]
+    ownership = Node(tmp_path, [given(RESERVATION, A.uuid)], api).run({})
+
+    assert holders(ownership, A.uuid) == {RESERVATION}
+
+
 def test_completed_pod_that_is_still_listed_holds_nothing(tmp_path: Path) -> None:
     """A kubelet before 1.34. Without a sharing plugin one device is never two running pods'."""
     node = Node(tmp_path, [given(OLD, A.uuid, B.uuid), given(NEW, A.uuid)])
@@ -219,6 +227,13 @@ def test_annotation_takes_no_part_of_a_gpu_that_another_pod_has_whole(tmp_path: 
     )
 
     assert (holders(ownership, A.uuid), holders(ownership, B.uuid)) == ({OLD}, {NEW})
+
+
+def test_annotation_moves_no_pod_from_a_gpu_that_it_has_whole(tmp_path: Path) -> None:
+    ownership = Node(tmp_path, [given(NEW, B.uuid)], [_chosen(NEW, A.uuid)]).run({})
+
+    assert (holders(ownership, A.uuid), holders(ownership, B.uuid)) == (set(), {NEW})
+    assert (conflicts(ownership), trusts(ownership)[NEW]) == (0, "exact")
 
 
 def test_annotation_of_a_pod_with_several_containers_moves_none_of_their_slots(tmp_path: Path) -> None:
