@@ -18,7 +18,7 @@
 {{- end -}}
 groups:
 - name: gpu-prices
-  interval: 1m
+  interval: 4m
   rules:
   - record: profile:gpu_info:group
     expr: group by (cluster, model, profile, pool) (last_over_time(cluster_state:gpu_owner_gpu_seconds:increase[35d]) or gpu_owner_since_timestamp_seconds) or group by (cluster, model) (gpu_info)

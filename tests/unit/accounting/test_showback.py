@@ -285,7 +285,7 @@ def test_rule_file_has_the_price_of_each_exact_model_from_its_day_on(listed: Any
     (group,) = json.loads(listed("--format", "rules").out)["groups"]
     _, rule = group["rules"]
 
-    assert (group["name"], group["interval"]) == ("gpu-prices", "1m")
+    assert (group["name"], group["interval"]) == ("gpu-prices", "4m")
     assert (rule["record"], rule["labels"]) == ("gpu:price_per_hour", {"currency": "EUR"})
     assert promql_parser.parse(rule["expr"])
     h100 = '0 * profile:gpu_info:group{model="NVIDIA H100 80GB HBM3"}'

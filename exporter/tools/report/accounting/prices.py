@@ -135,7 +135,7 @@ def rules(prices: Prices) -> str:
         for owner, team in sorted(prices.teams.items())
     ]
     alerts = [_alert(each) for each in prices.thresholds] if prices.budgets else []
-    group = {"name": "gpu-prices", "interval": "1m", "rules": [KINDS, rule, *teams, *alerts]}
+    group = {"name": "gpu-prices", "interval": "4m", "rules": [KINDS, rule, *teams, *alerts]}
     return json.dumps({"groups": [group]}, indent=2) + "\n"
 
 
