@@ -71,7 +71,7 @@ INSERT INTO sums SELECT cluster, hour, team, account, namespace, user, model, pr
 FROM allocated WHERE hour IN (SELECT hour FROM changed) GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9;
 DELETE FROM changed;
 """
-_OWN = f"(?3 = '' OR {_CLUSTER.format('')} IN ('', ?3))"
+_OWN = f"(:cluster = '' OR {_CLUSTER.format('')} IN ('', :cluster))"
 _OF_ROWS = ("job", "node")
 """Groups that sums of hours do not have."""
 _SUMMED = "hour, team, account, namespace, user, model, profile, pool, seconds, used, joules, began, states"
@@ -215,9 +215,9 @@ class Database:
         """Return what each group got in whole hours, the largest first."""
         rows = self._database.execute(
             f"SELECT {by}, add_states(states), sum(used), sum(joules), sum(began) FROM {_source(by)}"  # noqa: S608
-            " WHERE hour >= ?1 AND hour < ?2 AND (?3 = '' OR team = ?3) AND (?4 = '' OR cluster IN ('', ?4))"
-            " GROUP BY 1",
-            (since // HOUR_SECONDS, until // HOUR_SECONDS, team, self._cluster),
+            " WHERE hour >= :since AND hour < :until AND (:team = '' OR team = :team)"
+            " AND (:cluster = '' OR cluster IN ('', :cluster)) GROUP BY 1",
+            self._span(since, until, team),
         )
         found = [Total(name, json.loads(states), *rest) for name, states, *rest in rows]
         return sorted(found, key=lambda each: (-each.seconds, each.name))
@@ -228,11 +228,11 @@ class Database:
         period = " + ".join(f"(hour >= {at / HOUR_SECONDS})" for at in (0.0, *prices.changes))
         self._database.create_function("site_team", 1, prices.site_team)
         rows = self._database.execute(
-            f"SELECT {'site_team(team)' if by == 'team' else by}, coalesce(nullif(cluster, ''), ?4), model,"  # noqa: S608
+            f"SELECT {'site_team(team)' if by == 'team' else by}, coalesce(nullif(cluster, ''), :cluster), model,"  # noqa: S608
             f" profile, pool, min(hour), add_states(states), sum(used), sum(joules), sum(began) FROM {_source(by)}"
-            " WHERE hour >= ?1 AND hour < ?2 AND (?3 = '' OR site_team(team) = ?3)"
-            f" AND (?4 = '' OR cluster IN ('', ?4)) GROUP BY 1, 2, 3, 4, 5, {period}",
-            (since // HOUR_SECONDS, until // HOUR_SECONDS, team, self._cluster),
+            " WHERE hour >= :since AND hour < :until AND (:team = '' OR site_team(team) = :team)"
+            f" AND (:cluster = '' OR cluster IN ('', :cluster)) GROUP BY 1, 2, 3, 4, 5, {period}",
+            self._span(since, until, team),
         )
         for name, cluster, model, profile, pool, hour, *amounts in rows:
             price = prices.per_gpu_hour(model, profile, pool, hour * HOUR_SECONDS, cluster)
@@ -246,10 +246,9 @@ class Database:
 
     def hours_covered(self, since: float, until: float) -> int:
         """Return the number of hours in which any node observed its GPUs."""
-        span = (since // HOUR_SECONDS, until // HOUR_SECONDS, self._cluster)
         (count,) = self._database.execute(
-            f"SELECT count(DISTINCT hour) FROM observed WHERE hour >= ?1 AND hour < ?2 AND {_OWN}",  # noqa: S608
-            span,
+            f"SELECT count(DISTINCT hour) FROM observed WHERE hour >= :since AND hour < :until AND {_OWN}",  # noqa: S608
+            self._span(since, until),
         ).fetchone()
         return int(count)
 
@@ -259,8 +258,8 @@ class Database:
         rows = self._database.execute(
             "SELECT node, (SELECT min(hour) FROM observed WHERE node = o.node), count(*),"  # noqa: S608
             " (SELECT max(hour) + 1 FROM observed) FROM observed o"
-            f" WHERE hour >= ?1 AND hour < ?2 AND {_OWN} GROUP BY 1",
-            (begin, end, self._cluster),
+            f" WHERE hour >= :since AND hour < :until AND {_OWN} GROUP BY 1",
+            self._span(since, until),
         )
         missing = {node: min(end, last) - max(begin, first) - count for node, first, count, last in rows}
         return dict(sorted(((node, hours) for node, hours in missing.items() if hours), key=lambda each: -each[1]))
@@ -274,9 +273,9 @@ class Database:
         states, *rest = self._database.execute(
             'SELECT add_states(h.states), a.user, a.account, min(a.start), max(coalesce(a."end", h.until))'  # noqa: S608
             " FROM hours h JOIN allocations a ON a.node = h.node AND a.id = h.allocation"
-            ' WHERE a.job = ?1 AND a.start < ?2 AND coalesce(a."end", h.until) > ?4 AND '
+            ' WHERE a.job = :job AND a.start < :until AND coalesce(a."end", h.until) > :since AND '
             + _OWN.replace("node", "h.node"),
-            (job, until, self._cluster, since),
+            {"job": job, "since": since, "until": until, "cluster": self._cluster},
         ).fetchone()
         return JobUsage(json.loads(states), *rest) if states and states != "{}" else JobUsage()
 
@@ -310,6 +309,11 @@ class Database:
     def _scheduler(self) -> str:
         return f"{self._cluster}/{_SCHEDULER}" if self._cluster else _SCHEDULER
 
+    def _span(self, since: float, until: float, team: str = "") -> Mapping[str, object]:
+        """Return the parameters of a query over whole hours."""
+        hours = {"since": since // HOUR_SECONDS, "until": until // HOUR_SECONDS}
+        return hours | {"team": team, "cluster": self._cluster}
+
     def _insert(self, node: str, rows: Sequence[Mapping[str, Any]]) -> None:
         self._database.executemany(
             "INSERT INTO allocations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
@@ -327,10 +331,10 @@ class Database:
     def _add_unobserved(self, job: SchedulerJob, seconds: float) -> None:
         row = self._database.execute(
             "SELECT a.facts, h.model FROM allocations a JOIN hours h ON a.node = h.node AND a.id = h.allocation"  # noqa: S608
-            " WHERE a.job = ?1 AND a.node NOT IN ('scheduler', ?2) AND "
+            " WHERE a.job = :job AND a.node NOT IN ('scheduler', :scheduler) AND "
             + _OWN.replace("node", "a.node")
             + " ORDER BY a.start DESC LIMIT 1",
-            (job.id, self._scheduler, self._cluster),
+            {"job": job.id, "scheduler": self._scheduler, "cluster": self._cluster},
         ).fetchone()
         unseen = Owner(f"slurm:{job.id}", "slurm", slurm_job=job.id, user=job.user, account=job.account)
         facts = {**(json.loads(row[0]) if row else {"owner": list(unseen)}), "scheduler": list(job)}

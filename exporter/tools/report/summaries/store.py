@@ -61,10 +61,10 @@ class Store:
         """These jobs ended then. One that had ended before was requeued, and gets a summary of all its time."""
         self._database.execute("BEGIN")
         self._database.executemany(
-            "INSERT INTO jobs (job, ended, state, due) VALUES (?1, ?2, 'waiting', ?2 + ?3)"
-            " ON CONFLICT (job) DO UPDATE SET ended = ?2, state = 'waiting', due = ?2 + ?3, tries = 0"
-            " WHERE ?2 > ended AND (made IS NULL OR ?2 > made)",
-            [(job, at, settle) for job, at in jobs],
+            "INSERT INTO jobs (job, ended, state, due) VALUES (?, ?, 'waiting', ?) ON CONFLICT (job) DO UPDATE"
+            " SET ended = excluded.ended, state = 'waiting', due = excluded.due, tries = 0"
+            " WHERE excluded.ended > ended AND (made IS NULL OR excluded.ended > made)",
+            [(job, at, at + settle) for job, at in jobs],
         )
         self._database.execute("COMMIT")
 
