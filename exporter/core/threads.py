@@ -21,7 +21,7 @@ _STEADY_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ThreadState:
-    """`down_since` is monotonic seconds; None while the thread runs."""
+    """`down_since` is monotonic seconds; None while the thread runs. `failures` counts those of earlier runs too."""
 
     down_since: MonotonicTime | None = None
     failures: int = 0
@@ -33,6 +33,8 @@ class _Thread:
     longest_pause: float
     state: ThreadState = field(default_factory=ThreadState)
     started: bool = False
+    streak: int = 0
+    """Failures since it last ran for long."""
 
 
 class Threads:
@@ -51,6 +53,8 @@ class Threads:
         """Run `run` on a thread of its own. Never raises: a start that fails counts as a failure of the thread."""
         thread = _Thread(run, longest_pause)
         with self._lock:
+            earlier = self._threads.get(name)
+            thread.state = ThreadState(failures=earlier.state.failures if earlier else 0)
             self._threads[name] = thread
         self._start(name, thread)
 
@@ -62,7 +66,7 @@ class Threads:
             self._start(name, thread)
 
     def states(self) -> Mapping[str, ThreadState]:
-        """Return the states of the threads that have not ended."""
+        """Return the states of the threads that have not ended, and of those that ever failed: counts never vanish."""
         with self._lock:
             return {name: thread.state for name, thread in self._threads.items()}
 
@@ -100,19 +104,21 @@ class Threads:
                 break
             except Exception as error:  # noqa: BLE001 - whatever it is, this thread is tried again
                 if self._clock() - began >= _STEADY_SECONDS:
-                    thread.state = ThreadState()
+                    thread.streak = 0
                 self._note_failure(name, thread, error)
-            if self._stopped.wait(min(PAUSES[min(thread.state.failures, len(PAUSES)) - 1], thread.longest_pause)):
+            if self._stopped.wait(min(PAUSES[min(thread.streak, len(PAUSES)) - 1], thread.longest_pause)):
                 break
         with self._lock:
-            if self._threads.get(name) is thread:
+            thread.state = ThreadState(None, thread.state.failures)
+            if self._threads.get(name) is thread and not thread.state.failures:
                 del self._threads[name]
 
     def _note_failure(self, name: str, thread: _Thread, error: Exception) -> None:
-        if not thread.state.failures:
+        if not thread.streak:
             log.error("thread %s failed and is run again: %r", name, error, exc_info=error)
         since = self._clock() if thread.state.down_since is None else thread.state.down_since
         thread.state = ThreadState(since, thread.state.failures + 1)
+        thread.streak += 1
 
 
 T = TypeVar("T")

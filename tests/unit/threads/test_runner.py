@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from exporter.core import threads as runner
-from exporter.core.threads import Threads
+from exporter.core.threads import Threads, ThreadState
 from tests.attribution_kit.nodes import until
 
 
@@ -40,7 +40,22 @@ def test_thread_that_throws_is_run_again_and_told(caplog: pytest.LogCaptureFixtu
     assert told.exc_info[0] is KeyError
     assert threads.longest_down() == ("", 0.0)
     end.set()
-    until(lambda: "one" not in threads.states())
+
+
+def test_failures_of_a_thread_that_has_ended_are_still_counted() -> None:
+    threads, runs = Threads(), [0]
+
+    def run() -> None:
+        runs[0] += 1
+        if runs[0] % 2:
+            raise KeyError("x")
+
+    for failures in (1, 2):
+        threads.start("one", run, longest_pause=0.0)
+        until(lambda: not any(thread.name == "one" for thread in threading.enumerate()))
+        assert threads.states() == {"one": ThreadState(None, failures)}
+    threads.start("two", lambda: None)
+    until(lambda: "two" not in threads.states())
 
 
 def test_thread_that_is_down_says_since_when() -> None:
