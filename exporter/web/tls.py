@@ -51,6 +51,8 @@ CIPHERS: Mapping[str, str] = {
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
 }
 """Go's names of its secure cipher suites to OpenSSL's; those of TLS 1.3 are always on, in Go as here."""
+_DEFAULT = tuple({name: None for name in CIPHERS.values() if name and not name.endswith("-SHA")})
+"""Suites of a file that names none, whatever the system's Python would offer: Ubuntu 24.04's has RSA without ECDHE."""
 CURVES: Mapping[str, str] = {
     "CurveP256": "prime256v1",
     "CurveP384": "secp384r1",
@@ -192,8 +194,7 @@ def _configure(made: ssl.SSLContext, tls: Tls) -> ssl.SSLContext:
     elif tls.client_auth is not ssl.CERT_NONE:
         made.load_default_certs(ssl.Purpose.CLIENT_AUTH)  # as in Go: the authorities of the system
     made.verify_mode = tls.client_auth
-    if tls.ciphers:
-        made.set_ciphers(":".join(tls.ciphers))
+    made.set_ciphers(":".join(tls.ciphers or _DEFAULT))
     made.options |= ssl.OP_NO_RENEGOTIATION  # OpenSSL before 3 would shake hands as often as a client asks
     if not tls.prefer_server_ciphers:
         made.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE

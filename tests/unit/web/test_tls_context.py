@@ -29,6 +29,17 @@ def test_only_the_suites_that_were_asked_for_are_offered_before_tls_1_3(tls: Tls
     assert [each["name"] for each in offered if each["protocol"] != "TLSv1.3"] == [_SUITE]
 
 
+def test_suites_by_default_are_forward_secret_and_authenticated_on_every_system(tls: Tls) -> None:
+    """As Go prefers them. A system's Python may offer RSA key exchange and CBC, as that of Ubuntu 24.04 does."""
+    offered = [each["name"] for each in context(tls).get_ciphers() if each["protocol"] != "TLSv1.3"]
+
+    assert sorted(offered) == sorted(
+        f"ECDHE-{key}-{cipher}"
+        for key in ("ECDSA", "RSA")
+        for cipher in ("AES128-GCM-SHA256", "AES256-GCM-SHA384", "CHACHA20-POLY1305")
+    )
+
+
 @pytest.mark.parametrize("servers", [True, False])
 def test_whose_order_of_suites_counts_is_as_asked(tls: Tls, *, servers: bool) -> None:
     made = context(replace(tls, prefer_server_ciphers=servers))
