@@ -33,7 +33,7 @@ ROOMS = {
             "tests/unit/collectors/test_gpu_processes.py",
             "tests/unit/faults/test_kubernetes_node.py",
         ),
-        0.8,
+        0.9,
     ),
     "collectors": Room(
         ("tests/unit/collectors", "tests/unit/sampling/test_cached_reading.py", "tests/contract/test_captures.py"), 0.9
@@ -48,7 +48,7 @@ ROOMS = {
         0.8,
     ),
     "tools/check": Room(("tests/unit/check",), 0.8),
-    "web": Room(("tests/unit/web", "tests/contract/web"), 0.8),
+    "web": Room(("tests/unit/web", "tests/contract/web"), 0.9),
     "faults": Room(("tests/unit/faults", "tests/unit/check", "tests/contract/cycles"), 0.9),
     "exposition": Room(
         ("tests/unit/exposition", "tests/contract/test_exposition.py", "tests/contract/test_hidden_metrics.py"), 0.9
