@@ -38,7 +38,7 @@ ROOMS = {
             "tests/unit/collectors/test_gpu_processes.py",
             "tests/unit/faults/test_kubernetes_node.py",
         ),
-        0.8,
+        0.9,
     ),
     "collectors": Room(
         ("tests/unit/collectors", "tests/unit/sampling/test_cached_reading.py", "tests/contract/test_captures.py"), 0.9
@@ -59,7 +59,7 @@ ROOMS = {
     ),
     "accounting": Room(("tests/unit/accounting",), 0.9),
     "tools/check": Room(("tests/unit/check", "tests/unit/cli/test_acknowledge.py"), 0.8),
-    "web": Room(("tests/unit/web", "tests/contract/web"), 0.8),
+    "web": Room(("tests/unit/web", "tests/contract/web"), 0.9),
     "faults": Room(
         (
             "tests/unit/faults",

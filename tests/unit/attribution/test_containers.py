@@ -13,8 +13,9 @@ import pytest
 from exporter.attribution.assembly.factory import Parts, attribution_of
 from exporter.attribution.cgroup import Cgroup, parse_path
 from exporter.attribution.containers.engines import Container
-from exporter.attribution.containers.source import ContainerNames, Folders
+from exporter.attribution.containers.source import ContainerNames, Folders, _container_owner
 from exporter.attribution.nomad.source import task_of
+from exporter.attribution.owner import Owner
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
 
 A = gpu(0)
@@ -164,6 +165,15 @@ def test_rootless_containers_are_not_looked_up(tmp_path: Path) -> None:
     rootless = Cgroup(container=CONTAINER_ID, runtime="docker", delegated="user@1000.service")
 
     assert names(tmp_path).find(rootless) is None
+
+
+@pytest.mark.parametrize(("delegated", "user"), [("user@1000.service", "ada"), ("", "")])
+def test_container_of_a_users_own_engine_is_named_by_its_user(delegated: str, user: str) -> None:
+    owner = _container_owner(Cgroup(container=CONTAINER_ID, runtime="docker", delegated=delegated), "ada", None)
+
+    short = CONTAINER_ID[:12]
+    named = f"docker:{user}/{short}" if user else f"docker:{short}"
+    assert owner == Owner(named, kind="container", container=short, user=user)
 
 
 HOSTILE = [

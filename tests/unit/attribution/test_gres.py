@@ -120,6 +120,14 @@ def test_kinds_of_gpus_have_their_numbers_in_the_order_of_slurm_conf(
     assert gres.read(conf, tmp_path, HERE) == tuple(DeviceName(minor=minor) for minor in minors)
 
 
+def test_gpus_without_a_kind_are_numbered_after_those_of_slurm_conf(tmp_path: Path) -> None:
+    conf = tmp_path / "gres.conf"
+    conf.write_text("Name=gpu File=/dev/nvidia0\nName=gpu Type=a File=/dev/nvidia1\n")
+    (tmp_path / "slurm.conf").write_text("NodeName=n1 Gres=gpu:a:1,gpu:1\n")
+
+    assert gres.read(conf, tmp_path, HERE) == (DeviceName(minor=1), DeviceName(minor=0))
+
+
 @pytest.mark.parametrize(
     ("given", "kinds"),
     [

@@ -10,7 +10,7 @@ import pytest
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm import device_program
 from exporter.attribution.slurm.device_program import Rule, refusal
-from exporter.attribution.slurm.local_view import DevicePrograms, SlurmSite, allowed, runs_program
+from exporter.attribution.slurm.local_view import DevicePrograms, LocalFiles, SlurmSite, allowed, runs_program
 
 MINORS = """\
 config 1
@@ -48,6 +48,24 @@ def test_refusal_is_told_where_the_right_was_given_in_vain(tmp_path: Path, capab
     (tmp_path / "status").write_text(f"Name:\tx\nCapEff:\t{capabilities}\n")
 
     assert ("CAP_NET_ADMIN" in refusal(tmp_path / "status")) == told
+
+
+def test_job_of_a_sluid_is_that_of_its_steps_slurmstepd(tmp_path: Path) -> None:
+    job = "/system.slice/slurmstepd.scope/s8FXKTA79XAR00"
+    step, process = tmp_path / f"cgroup{job}/step_batch/slurm", tmp_path / "proc/41"
+    step.mkdir(parents=True)
+    process.mkdir(parents=True)
+    (tmp_path / "cgroup/cgroup.controllers").touch()
+    (step / "cgroup.procs").write_text("41\n")
+    (process / "cmdline").write_text("slurmstepd: [4711.batch]\0")
+
+    def bpf(_: int, __: ctypes.Array[ctypes.c_char]) -> int:
+        raise PermissionError(1, "not permitted")
+
+    site = SlurmSite(tmp_path / "proc", tmp_path / "cgroup", tmp_path / "gres.conf")
+    found = LocalFiles(site, bpf, str).read(frozenset(), lambda _: None)
+
+    assert (found.sluids, found.cgroups) == ({"s8FXKTA79XAR00": "4711"}, {"4711": job})
 
 
 def test_kernel_that_refuses_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm import prolog_files
 from exporter.attribution.slurm.job import Job
 from exporter.attribution.slurm.prolog_files import MappedDevice, MappingFolder, jobs, named, read
+from exporter.attribution.slurm.source import _mapped_device
 from exporter.core.clock import UnixTime
 from tests.attribution_kit.slurm_node import Node
 from tests.growth import grown
@@ -37,6 +38,22 @@ UUID = "GPU-00000000-0000-0000-0000-000000000001"
 )
 def test_file_names(name: str, expected: MappedDevice | None) -> None:
     assert named(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("1", DeviceName(minor=6)),
+        ("1.3", DeviceName(minor=6, gpu_instance=3)),
+        (UUID, DeviceName(uuid=UUID)),
+        ("2", DeviceName(claimed="gres/gpu:2")),
+    ],
+)
+def test_device_of_a_file_name_is_that_of_gres_conf(name: str, expected: DeviceName) -> None:
+    mapped = named(name)
+
+    assert mapped
+    assert _mapped_device((DeviceName(minor=4), DeviceName(minor=6)), mapped) == expected
 
 
 @pytest.mark.parametrize(
