@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.config.load import load
-from exporter.tools.report.client import Access, Client, NoDataError, NoMetricsError, Sample
+from exporter.tools.report.client import Access, Client, NoDataError, NoMetricsError, ReportError, Sample
 from exporter.tools.report.command import _requested_subject
 from exporter.tools.report.options import ReportConfig
 from exporter.tools.report.subject import Selected, named, selected
@@ -105,3 +106,13 @@ def test_name_without_data_is_said_to_have_none_in_the_time_that_was_asked_for(
         subject(Scripted({"gpu_exporter_build_info": "{} 1"}), 1e9)
     with pytest.raises(NoMetricsError):
         subject(Scripted({}), 1e9)
+
+
+@pytest.mark.parametrize("level", ["user", "account", "namespace"])
+def test_digest_asks_for_the_one_that_the_option_names(level: str) -> None:
+    client = Scripted({"gpu_exporter_build_info": "{} 1"})
+    subject = _requested_subject(load(ReportConfig, (f"--{level}", "ada"), {}))
+    with contextlib.suppress(ReportError):
+        subject(client, 1e9)
+
+    assert '="ada"' in "".join(client.asked)
