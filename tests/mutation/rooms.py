@@ -58,7 +58,7 @@ ROOMS = {
         ("tests/unit/accounting", "tests/unit/summaries/test_sacct.py", "tests/unit/report/test_cpu_jobs.py"), 0.9
     ),
     "accounting": Room(("tests/unit/accounting",), 0.9),
-    "tools/check": Room(("tests/unit/check", "tests/unit/cli/test_acknowledge.py"), 0.8),
+    "tools/check": Room(("tests/unit/check", "tests/unit/cli/test_acknowledge.py"), 0.9),
     "web": Room(("tests/unit/web", "tests/contract/web"), 0.9),
     "faults": Room(
         (
@@ -92,7 +92,7 @@ ROOMS = {
         0.9,
         without=("exporter/driver/nvml/*",),
     ),
-    "tools/capture": Room(("tests/unit/capture", "tests/contract/test_captures.py"), 0.8),
+    "tools/capture": Room(("tests/unit/capture", "tests/contract/test_captures.py"), 0.9),
     "core": Room(
         (
             "tests/unit/threads",

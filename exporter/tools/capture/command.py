@@ -66,7 +66,7 @@ def run(config: CaptureConfig) -> int:
     logs.configure(config.daemon.log)
     path = Path(file)
     place = path if exists(path) else path.parent
-    if is_folder(path) or not exists(place) or not os.access(place, os.W_OK):  # fails before a recording is lost
+    if is_folder(path) or not os.access(place, os.W_OK):  # fails before a recording is lost
         raise ConfigError(f"capture: {file}: not a file that can be written")
     return _write_capture(assembly.driver_of(config.daemon), path, config)
 

@@ -255,7 +255,7 @@ def seen_within(report: Report, facts: Facts, job: str) -> Report:
 
     A GPU that is missed there may be another job's: so it is with PrologFlags=RunInJob.
     """
-    up = {series.labels.get("uuid", "") for series in facts.of("gpu_up") if series.value == 1}
+    up = {series.labels.get("uuid") for series in facts.of("gpu_up") if series.value == 1}
     if job and any(finding.rule in _MISSED and finding.uuid not in up for finding in report.findings):
         return unknown_report(
             f"this runs in the cgroup of Slurm job {job}, which may not open every GPU: run it outside of jobs"

@@ -157,7 +157,7 @@ def cost_in_states(level: str, scope: str, window: str, states: str, by: str = "
 def price_of_waste(level: str, scope: str, window: str) -> str:
     if level != "workload":
         return cost_in_states(level, scope, window, among(LOST))
-    return f"sum by ({keys(level)}) ({waste_price(owned(level, scope), window)})"
+    return f"sum by ({keys(level)}) ({waste_price(scope, window)})"
 
 
 def price_of_possible_waste(level: str, scope: str, window: str) -> str:
@@ -165,8 +165,8 @@ def price_of_possible_waste(level: str, scope: str, window: str) -> str:
     if level != "workload":
         return cost_in_states(level, scope, window, states)
     by = keys(level)
-    hours_by_workload = ledger(level, owned(level, scope), window, by).of(states)
-    return f"sum by ({by}) ({hours_by_workload} * {_mean_price(owned(level, scope), window)})"
+    hours_by_workload = ledger(level, scope, window, by).of(states)
+    return f"sum by ({by}) ({hours_by_workload} * {_mean_price(scope, window)})"
 
 
 def owned(level: str, scope: str) -> str:

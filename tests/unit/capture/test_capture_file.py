@@ -97,3 +97,17 @@ def test_recording_is_in_the_file_that_either_way_names(tmp_path: Path, name: st
     driver = load(file)
     driver.open()
     assert len(driver.devices()) == 1
+
+
+def test_options_say_how_long_and_how_often_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[object, ...]] = []
+
+    def record(_: object, seconds: float, interval: float, **named: object) -> dict[str, object]:
+        given.append((seconds, interval, named["mask"]))
+        return {}
+
+    monkeypatch.setattr("exporter.tools.capture.record.record", record)
+    times = ("--capture.duration", "9s", "--sample.interval", "3s")
+    run("capture", str(tmp_path / "capture.json"), "--simulate", "1xT4", *times)
+
+    assert given == [(9.0, 3.0, True)]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from exporter.driver.interface import Device
-from exporter.tools.capture.record import record
+from exporter.tools.capture.record import RecordingDevice, _Log, record
 from exporter.tools.simulator import SimulatedDriver, parse
 
 
@@ -60,6 +60,15 @@ def test_a_gpu_that_hangs_leaves_the_recording_of_the_others(
     assert "nvmlDeviceGetName" in json.dumps(first["calls"])
     assert "nvmlDeviceGetBAR1MemoryInfo" not in json.dumps(first["calls"])
     assert "nvmlDeviceGetBAR1MemoryInfo" in json.dumps(second["calls"])
+
+
+def test_call_of_an_instance_that_hangs_is_named_as_its_gpus() -> None:
+    (gpu,) = SimulatedDriver(parse("A100-mig")).devices()
+    recording = RecordingDevice(gpu, _Log(), lambda: 0.0, {each.uuid: _Log() for each in gpu.instances})
+    recording.call("nvmlDeviceGetName")
+    recording.instances[-1].call("nvmlDeviceGetMemoryInfo")
+
+    assert recording.asked == ["nvmlDeviceGetMemoryInfo"]
 
 
 def test_a_driver_that_hangs_ends_the_recording(ended: threading.Event) -> None:

@@ -6,18 +6,14 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from exporter.tools.check import command as command_line
-from exporter.tools.check import exporter_page
-from exporter.tools.check.reading import ChildError
 from tests.command import run
+from tests.unit.check.test_check_url import serving
 
 
 def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -25,27 +21,6 @@ def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     return subprocess.run(
         command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **environment}
     )
-
-
-@contextmanager
-def serving(status: int, body: str) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(body.encode())
-
-        def log_message(self, *_: object) -> None: ...
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/metrics"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @pytest.mark.parametrize(
@@ -120,75 +95,6 @@ def test_wrong_input_is_one_line_and_never_looks_like_a_failed_gpu(arguments: li
     assert not done.stdout
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "says"),
-    [(500, "", "answers 500"), (200, "up 1\n", "not the metrics of gpu-exporter"), (200, "<html>", "does not serve")],
-)
-def test_url_that_serves_something_else_is_unknown(status: int, body: str, says: str) -> None:
-    with serving(status, body) as url:
-        done = check("--check.url", url)
-
-    assert done.returncode == 3
-    assert says in done.stdout
-
-
-OURS = "gpu_exporter_build_info 1\n"
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        OURS,
-        OURS + "gpu_exporter_driver_up 1\n",
-        OURS + 'gpu_devices{source="driver"} 0\n',
-        OURS + 'gpu_up{gpu="0",uuid="u"} 0\n',
-    ],
-)
-def test_url_without_a_gpu_is_never_ok(body: str) -> None:
-    with serving(200, body) as url:
-        done = run("check", "--check.url", url, "--format", "nagios", "--check.deadline", "5s")
-
-    assert done.returncode in {2, 3}
-    assert not done.stdout.startswith("GPU OK")
-
-
-@pytest.mark.parametrize(
-    "series",
-    [
-        'gpu_up{gpu="x"} 1',
-        "gpu_up 1",
-        'gpu_expected_devices{source="option"} +Inf',
-        "gpu_expected_devices 4",
-        'gpu_expected_devices{source="option"} NaN',
-        "gpu_exporter_faults_incomplete 1",
-        'gpu_up{gpu="0",uuid="u"} 1\ngpu_fault_timestamp_seconds{gpu="0"} NaN',
-        'gpu_up{gpu="0",uuid="u"} 1\ngpu_xid_errors_total{gpu="0"} NaN',
-        'gpu_up{gpu="0",uuid="u"} 1\ngpu_fabric_state 1',
-    ],
-)
-def test_url_with_odd_series_gives_a_verdict_and_no_traceback(series: str) -> None:
-    with serving(200, OURS + series + "\n") as url:
-        done = run("check", "--check.url", url, "--format", "json", "--check.deadline", "5s")
-
-    assert json.loads(done.stdout)["verdict"] == {0: "ok", 1: "degraded", 2: "failed", 3: "unknown"}[done.returncode]
-    assert done.stderr == ""
-
-
-def test_url_with_a_large_page_is_unknown_and_is_not_read_to_its_end() -> None:
-    with serving(200, OURS + "# \n" * (3 << 20)) as url:
-        done = run("check", "--check.url", url, "--check.deadline", "20s")
-
-    assert (done.returncode, "answers with more than 8 MiB" in done.stdout) == (3, True)
-
-
-def test_url_whose_page_takes_long_to_judge_is_unknown_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporter_page, "parse", lambda *_: threading.Event().wait(30))
-    with serving(200, OURS) as url:
-        done = run("check", "--check.url", url, "--check.deadline", "200ms")
-
-    assert (done.returncode, "no verdict within 0.2 s" in done.stdout) == (3, True)
-
-
 def test_check_of_the_driver_does_not_load_the_http_library() -> None:
     """Slurm runs the check before each job: what it does not need is CPU taken from the job."""
     program = "import runpy, sys\ntry: runpy.run_module('exporter', run_name='__main__')\nexcept SystemExit: pass\n"
@@ -198,15 +104,6 @@ def test_check_of_the_driver_does_not_load_the_http_library() -> None:
 
     assert done.stdout.startswith("ok")
     assert done.stderr == "[]\n"
-
-
-def test_nobody_at_the_url_is_unknown() -> None:
-    done = check("--check.url", "http://127.0.0.1:1/metrics", "--format", "nagios")
-
-    assert (done.returncode, done.stdout.partition(" | ")[0]) == (
-        3,
-        "GPU UNKNOWN - http://127.0.0.1:1/metrics does not answer: no connection",
-    )
 
 
 def test_work_that_hangs_gives_nothing_and_work_that_dies_says_how() -> None:
@@ -243,27 +140,6 @@ def test_driver_library_itself_is_read_and_a_lost_gpu_found(fake_nvml: Callable[
     assert (well.returncode, json.loads(well.stdout)["gpus"], well.stderr) == (0, 2, "")
     assert lost.returncode == 2
     assert [finding["rule"] for finding in json.loads(lost.stdout)["findings"]] == ["gpu_missing", "hw_thermal"]
-
-
-def test_check_that_fails_itself_is_unknown_and_a_library_that_crashes_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With --drain an unknown verdict leaves the node as it is: no GPU of it has been seen to fail."""
-
-    def dies(*, crashed: bool) -> Callable[..., str]:
-        def in_child_process(*_: object) -> str:
-            raise ChildError("so", crashed=crashed)
-
-        return in_child_process
-
-    monkeypatch.setattr(command_line, "in_child_process", dies(crashed=False))
-    failed = run("check", "--simulate", "1xT4")
-    monkeypatch.setattr(command_line, "in_child_process", dies(crashed=True))
-    crashed = run("check", "--simulate", "1xT4", "--format", "nagios")
-
-    assert (failed.returncode, failed.stdout) == (3, "unknown: so\n")
-    assert (crashed.returncode, crashed.stdout.partition(" | ")[0]) == (
-        2,
-        "GPU CRITICAL - the driver, or one of its GPUs, hangs: so",
-    )
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ import pytest
 
 from exporter.core.clock import MonotonicTime, monotonic_time
 from exporter.tools.check import reading
-from exporter.tools.check.reading import ChildError, _all_of, _BrokenOffError, _in_child, in_child_process
+from exporter.tools.check.reading import ChildError, _all_of, _BrokenOffError, _child_error, _in_child, in_child_process
 
 DEADLINE = 60.0
 
@@ -67,6 +68,31 @@ def test_text_that_breaks_off_says_what_the_child_said(written: str, says: str) 
     assert str(raised.value) == says
 
 
+@pytest.mark.parametrize(
+    ("command", "failure", "says", "crashed"),
+    [
+        ("kill -SEGV $$", "", "the driver's library crashes: SIGSEGV", True),
+        ("kill -KILL $$", "", "the process that asks the driver was ended: SIGKILL", False),
+        ("exit 0", "", "the check itself failed: it ended without an answer", False),
+        ("kill -SEGV $$", "KeyError: x", "the check itself failed: KeyError: x", False),
+    ],
+)
+def test_child_that_ended_shows_how(command: str, failure: str, says: str, crashed: object) -> None:
+    with subprocess.Popen(["/bin/sh", "-c", command]) as child:
+        found = _child_error(child.pid, failure)
+
+    assert (str(found), found.crashed) == (says, crashed)
+
+
+def test_child_that_hangs_after_it_broke_off_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_EXIT_WAIT_SECONDS", 0.02)
+    with subprocess.Popen(["/bin/sleep", "60"]) as child:
+        found = _child_error(child.pid, "")
+        child.kill()
+
+    assert (str(found), found.crashed) == ("the check itself failed: it ended without an answer", False)
+
+
 @pytest.fixture
 def system(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The calls that make a process and end it, noted instead; the child's part is played by the test."""
@@ -107,6 +133,23 @@ def test_child_is_killed_once_it_has_answered_and_is_not_waited_for(
     assert in_child_process(lambda: "", DEADLINE) == "gpu_up 1\n"
     assert system.noted == [("kill", 7, signal.SIGKILL), ("waitpid", 7, os.WNOHANG)]
     assert said == ["asking the driver"]
+
+
+def test_child_works_and_writes_into_the_pipe(system: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[object, int]] = []
+
+    def in_child(work: object, writer: int) -> None:
+        given.append((work, writer))
+        os.write(writer, b"# EOF\n")
+
+    def work() -> str:
+        return ""
+
+    system.fork = lambda: 0
+    monkeypatch.setattr(reading, "_in_child", in_child)
+
+    assert in_child_process(work, DEADLINE) == ""
+    assert given == [(work, system.ends[1])]
 
 
 def test_machine_without_room_for_a_process_is_the_checks_trouble(

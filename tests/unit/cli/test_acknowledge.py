@@ -103,6 +103,17 @@ def test_gpu_without_such_a_fault_is_said_to_have_none(tmp_path: Path, gpu: str)
     assert (entry.gpu, entry.kind, entry.by, entry.why) == (gpu, "lost", "ada", "card reseated")
 
 
+def test_acknowledgement_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    fault = Fault("GPU-b", 1, FaultKind.LOST, "no answer", RepairAction.RESTART, UnixTime(1_700_000_000.0))
+    state_file.write_state(tmp_path / NAME, FaultState(faults=(fault,)))
+    file = tmp_path / acknowledgements.NAME
+    file.mkdir()
+
+    done = run("acknowledge", "--gpu", "1", "--reason", "x", "--state.dir", str(tmp_path))
+
+    assert done == (2, "", f"gpu-exporter: {file}: Is a directory\n")
+
+
 def test_fault_of_an_nvswitch_is_listed_and_acknowledged_without_a_gpu(tmp_path: Path) -> None:
     fault = SwitchFault("2", "20034", UnixTime(1_700_000_000.0))
     state_file.write_state(tmp_path / NAME, FaultState(switches=(fault,)))

@@ -24,6 +24,11 @@ def test_input_bound_job_beside_idle_cpus_hears_how_many_and_how_much_memory() -
     assert advised(WAITS)["more_loaders"].startswith("12 CPUs and 108.0 GiB of host memory")
 
 
+def test_idle_cpus_are_counted_by_the_hour() -> None:
+    """13.5 of 16 were used: 2.5 are rounded to the even number."""
+    assert advised(WAITS, node=replace(NODE, cpu_seconds=13.5 * 36000))["more_loaders"].startswith("2 CPUs and ")
+
+
 @pytest.mark.parametrize(
     "node",
     [

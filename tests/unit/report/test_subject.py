@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
-from exporter.tools.report.client import Access, Client, Sample
+from exporter.config.load import load
+from exporter.tools.report.client import Access, Client, NoDataError, NoMetricsError, ReportError, Sample
+from exporter.tools.report.command import _requested_subject
+from exporter.tools.report.options import ReportConfig
 from exporter.tools.report.subject import Selected, named, selected
+from tests.unit.report.scripted import Scripted
 
 INFO: Sequence[Mapping[str, str]] = (
     *({"slurm_job": str(raw), "slurm_array_job": "12", "slurm_array_task": str(raw - 12)} for raw in (12, 13, 14, 15)),
@@ -87,3 +93,26 @@ def test_cluster_narrows_every_question() -> None:
 @pytest.mark.parametrize("name", ["12x", "12_", "+1", "a/b/c/d", "a//c", "/a", "a/", "", "12_3_4", ":a"])
 def test_other_names_are_refused(name: str) -> None:
     assert named(name) is None
+
+
+@pytest.mark.parametrize("name", ["4711", "4711_3"])
+@pytest.mark.parametrize(("since", "last"), [("3h", "3 h"), ("36h", "1.5 d"), ("7d", "7 d")])
+def test_name_without_data_is_said_to_have_none_in_the_time_that_was_asked_for(
+    since: str, last: str, name: str
+) -> None:
+    subject = _requested_subject(replace(load(ReportConfig, ("--since", since), {}), name=name))
+
+    with pytest.raises(NoDataError, match=f"^no data about .*{name}.* in the last {last}: "):
+        subject(Scripted({"gpu_exporter_build_info": "{} 1"}), 1e9)
+    with pytest.raises(NoMetricsError):
+        subject(Scripted({}), 1e9)
+
+
+@pytest.mark.parametrize("level", ["user", "account", "namespace"])
+def test_digest_asks_for_the_one_that_the_option_names(level: str) -> None:
+    client = Scripted({"gpu_exporter_build_info": "{} 1"})
+    subject = _requested_subject(load(ReportConfig, (f"--{level}", "ada"), {}))
+    with contextlib.suppress(ReportError):
+        subject(client, 1e9)
+
+    assert '="ada"' in "".join(client.asked)

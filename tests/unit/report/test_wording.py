@@ -101,7 +101,10 @@ def test_every_query_parses() -> None:
         queries += [
             query(level, scope, "60s") for query in (promql.allocated_gpu_hours, promql.wasted, promql.utilization)
         ]
-        queries += [promql.wasted_on(level, scope, "60s"), promql.price_of_waste(level, scope, "60s")]
+        queries += [promql.wasted_on(level, scope, "60s")]
+        prices = [query(level, scope, "60s") for query in (promql.price_of_waste, promql.price_of_possible_waste)]
+        assert all(scope in query and "None" not in query for query in prices)
+        queries += prices
 
     assert all(promql_parser.parse(query) for query in queries)
 
