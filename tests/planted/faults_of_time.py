@@ -218,5 +218,17 @@ FAULTS = (
         "ended=ended",
         "unit/attribution/test_slurm_mapping.py",
     ),
+    Fault(
+        "attribution/kubernetes/allocations.py",
+        " & groups and not pod.ended]",
+        " & groups]",
+        "unit/attribution/test_kubelet_disagreement.py",
+    ),
+    Fault(
+        "attribution/kubernetes/allocations.py",
+        " and not whole & slots.keys()",
+        "",
+        "unit/attribution/test_kubelet_disagreement.py",
+    ),
     Fault("sampling/usage/nccl_status.py", '"Uid:", 1, 3', '"Uid:", 1, 2', "unit/sampling/test_nccl_status.py"),
 )
