@@ -77,6 +77,17 @@ def test_task_in_a_docker_container_is_the_same_task(agent: NomadAgent, tmp_path
     assert ownership.holders == {A.uuid: (TRAIN,)}
 
 
+def test_cgroup_that_a_job_of_slurm_names_like_a_task_is_no_task(agent: NomadAgent) -> None:
+    """Its user made it."""
+    agent.runs(allocation("train", {"main": [B.uuid]}))
+    forged = f"/system.slice/slurmstepd.scope/job_7/step_0/user{SCOPE.format('main')}"
+
+    ownership = passed(attribution_of(Parts(nomad=told(agent))), 1.0, a=forged)
+
+    assert ownership.processes[7].workload == "slurm:7"
+    assert TRAIN not in ownership.cgroups
+
+
 def test_task_without_the_device_is_named(agent: NomadAgent) -> None:
     agent.runs(allocation("train", {"main": [A.uuid], "aside": []}))
     agent.offers(A.uuid, B.uuid)
