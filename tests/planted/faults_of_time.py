@@ -230,5 +230,23 @@ FAULTS = (
         "",
         "unit/attribution/test_kubelet_disagreement.py",
     ),
+    Fault(
+        "attribution/nomad/source.py",
+        "if not group.cgroup.scheduled and (task",
+        "if (task",
+        "contract/attribution/test_nomad.py",
+    ),
+    Fault(
+        "attribution/nomad/source.py",
+        'self._node, self._queries = "", 0  #',
+        "pass  #",
+        "contract/attribution/test_nomad.py",
+    ),
+    Fault(
+        "attribution/join.py",
+        "if owner in known and owner != label}",
+        "if owner != label}",
+        "unit/attribution/test_source.py",
+    ),
     Fault("sampling/usage/nccl_status.py", '"Uid:", 1, 3', '"Uid:", 1, 2', "unit/sampling/test_nccl_status.py"),
 )
