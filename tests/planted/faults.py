@@ -294,8 +294,8 @@ FAULTS = (
     Fault("dashboards/job.py", "max(workload:gpu_straggling", "avg(workload:gpu_straggling", "panels/test_panels.py"),
     Fault(
         "dashboards/capacity.py",
-        "count_over_time({_now(_WAITING)}[{RANGE}:5m])",
-        "count_over_time(cluster_size:gpu_pending_jobs:count{{{CLUSTER}}}[{RANGE}:5m])",
+        "({_SIZES})",
+        "({_mean('cluster_size:gpu_pending_jobs:count')})",
         "panels/test_panels.py",
     ),
     Fault(
@@ -328,6 +328,12 @@ FAULTS = (
     Fault("dashboards/exporter.py", "instance, gpu, state)", "instance, state)", "panels/test_panels.py"),
     Fault("dashboards/parts/block.py", "mappings=tuple(style.ANSWERS)", "mappings=()", "panels/test_panels.py"),
     # Prices of pools
+    Fault(
+        "tools/report/promql.py",
+        """(f"{WHOLE}, pool", 'profile=""'), """,
+        "",
+        "panels/test_panels.py",
+    ),
     Fault(
         "accounting/tracker.py",
         "return cycle.pool if cycle.pool is not None else known.kind.pool if known else",
