@@ -248,5 +248,11 @@ FAULTS = (
         "if owner != label}",
         "unit/attribution/test_source.py",
     ),
+    Fault(
+        "collectors/processes.py",
+        "max([cursor, *[sample",
+        "max([0, *[sample",
+        "unit/collectors/test_gpu_processes.py",
+    ),
     Fault("sampling/usage/nccl_status.py", '"Uid:", 1, 3', '"Uid:", 1, 2', "unit/sampling/test_nccl_status.py"),
 )
