@@ -294,9 +294,57 @@ FAULTS = (
     Fault("dashboards/job.py", "max(workload:gpu_straggling", "avg(workload:gpu_straggling", "panels/test_panels.py"),
     Fault(
         "dashboards/capacity.py",
-        "count_over_time({_now(_WAITING)}[{RANGE}:5m])",
-        "count_over_time(cluster_size:gpu_pending_jobs:count{{{CLUSTER}}}[{RANGE}:5m])",
+        "({_SIZES})",
+        "({_mean('cluster_size:gpu_pending_jobs:count')})",
         "panels/test_panels.py",
     ),
+    Fault(
+        "dashboards/fleet.py", "quantile(0.9, {utilization})", "quantile(0.5, {utilization})", "panels/test_panels.py"
+    ),
+    Fault("dashboards/waste.py", "{struck} * 3600 > 60", "{struck}", "panels/test_panels.py"),
+    Fault("dashboards/parts/price.py", " unless on () gpu:price_per_hour)", ")", "panels/test_panels.py"),
+    Fault(
+        "dashboards/parts/query.py",
+        "({of(counter)} - {of(f'{counter} offset {RANGE}')}) >= 0 or ",
+        "",
+        "panels/test_panels.py",
+    ),
+    Fault("dashboards/parts/workload.py", "max(gpu_workload_idle", "sum(gpu_workload_idle", "panels/test_panels.py"),
+    Fault(
+        "dashboards/job.py",
+        '"sum", _level_of("gpu_workload_resident',
+        '"max", _level_of("gpu_workload_resident',
+        "panels/test_panels.py",
+    ),
+    Fault(
+        "dashboards/parts/query.py",
+        " and on (cluster, instance, {gpu}) (gpu_up{{{scope}}} == 1)",
+        "",
+        "panels/test_panels.py",
+    ),
+    Fault("dashboards/parts/health_links.py", " or on {gpu} {lost}", "", "panels/test_panels.py"),
+    Fault("dashboards/health.py", 'reason="hw_power_brake"', 'reason="hw_slowdown"', "panels/test_panels.py"),
+    Fault("dashboards/parts/exporter_cost.py", "sum by (reason)", "max by (reason)", "panels/test_panels.py"),
+    Fault("dashboards/exporter.py", "instance, gpu, state)", "instance, state)", "panels/test_panels.py"),
     Fault("dashboards/parts/block.py", "mappings=tuple(style.ANSWERS)", "mappings=()", "panels/test_panels.py"),
+    # Prices of pools
+    Fault(
+        "tools/report/promql.py",
+        """(f"{WHOLE}, pool", 'profile=""'), """,
+        "",
+        "panels/test_panels.py",
+    ),
+    Fault(
+        "accounting/tracker.py",
+        "return cycle.pool if cycle.pool is not None else known.kind.pool if known else",
+        "return cycle.pool or",
+        "contract/rules/test_pool_prices.py",
+    ),
+    Fault(
+        "accounting/tracker.py",
+        "return known.kind.pool == kind.pool",
+        "return True",
+        "contract/rules/test_pool_prices.py",
+    ),
+    Fault("faults/expected.py", '"," not in found[1] and ', "", "unit/faults/test_slurm_node.py"),
 )

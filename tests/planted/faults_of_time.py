@@ -218,5 +218,41 @@ FAULTS = (
         "ended=ended",
         "unit/attribution/test_slurm_mapping.py",
     ),
+    Fault(
+        "attribution/kubernetes/allocations.py",
+        " & groups and not pod.ended]",
+        " & groups]",
+        "unit/attribution/test_kubelet_disagreement.py",
+    ),
+    Fault(
+        "attribution/kubernetes/allocations.py",
+        " and not whole & slots.keys()",
+        "",
+        "unit/attribution/test_kubelet_disagreement.py",
+    ),
+    Fault(
+        "attribution/nomad/source.py",
+        "if not group.cgroup.scheduled and (task",
+        "if (task",
+        "contract/attribution/test_nomad.py",
+    ),
+    Fault(
+        "attribution/nomad/source.py",
+        'self._node, self._queries = "", 0  #',
+        "pass  #",
+        "contract/attribution/test_nomad.py",
+    ),
+    Fault(
+        "attribution/join.py",
+        "if owner in known and owner != label}",
+        "if owner != label}",
+        "unit/attribution/test_source.py",
+    ),
+    Fault(
+        "collectors/processes.py",
+        "max([cursor, *[sample",
+        "max([0, *[sample",
+        "unit/collectors/test_gpu_processes.py",
+    ),
     Fault("sampling/usage/nccl_status.py", '"Uid:", 1, 3', '"Uid:", 1, 2', "unit/sampling/test_nccl_status.py"),
 )

@@ -17,7 +17,7 @@ from exporter.attribution.nomad.source import SOURCE, Agent, AgentPoller
 from exporter.attribution.owner import NOBODY, Owner, Ownership, WorkloadInfo
 from exporter.attribution.source import HOLD_SECONDS
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
-from tests.attribution_kit.nomad_agent import ALLOCATION, NODE, NomadAgent, allocation
+from tests.attribution_kit.nomad_agent import ALLOCATION, NODE, NomadAgent, allocation, node
 from tests.unit.attribution.test_containers import DOCKER, docker
 
 A, B = gpu(0), gpu(1)
@@ -75,6 +75,17 @@ def test_task_in_a_docker_container_is_the_same_task(agent: NomadAgent, tmp_path
     ownership = passed(attribution_of(Parts(nomad=told(agent), containers=names)), 1.0, a=DOCKER)
 
     assert ownership.holders == {A.uuid: (TRAIN,)}
+
+
+def test_cgroup_that_a_job_of_slurm_names_like_a_task_is_no_task(agent: NomadAgent) -> None:
+    """Its user made it."""
+    agent.runs(allocation("train", {"main": [B.uuid]}))
+    forged = f"/system.slice/slurmstepd.scope/job_7/step_0/user{SCOPE.format('main')}"
+
+    ownership = passed(attribution_of(Parts(nomad=told(agent))), 1.0, a=forged)
+
+    assert ownership.processes[7].workload == "slurm:7"
+    assert TRAIN not in ownership.cgroups
 
 
 def test_task_without_the_device_is_named(agent: NomadAgent) -> None:
@@ -198,6 +209,23 @@ def test_agent_that_is_no_client_or_not_there_is_a_failure(agent: NomadAgent) ->
         source = AgentPoller(Agent(f"http://127.0.0.1:{free.getsockname()[1]}"))
         source.ask_once()
     assert not source.health(SOURCE, 0.0).success
+
+
+def test_agent_that_comes_back_as_another_client_is_asked_anew(agent: NomadAgent) -> None:
+    """Its data directory was lost: Nomad gives the node another id."""
+    source, other = told(agent), NODE.replace("4d2b", "5e3c")
+    train = allocation("train", {"main": [A.uuid]})
+    agent.answers = {
+        "/v1/agent/self": {"stats": {"client": {"node_id": other}}},
+        f"/v1/node/{other}": node([]),
+        f"/v1/node/{other}/allocations": [train],
+    }
+    source.ask_once()
+    failed = source.answer.error
+    source.ask_once()
+
+    assert "node not found" in failed
+    assert [task.job for task in source.report(0.0).tasks.values()] == ["train"]
 
 
 def test_answer_without_end_is_given_up(agent: NomadAgent, monkeypatch: pytest.MonkeyPatch) -> None:

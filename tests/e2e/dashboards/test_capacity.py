@@ -50,6 +50,9 @@ def _series(site: str, waiting: int, wasted: float, broken: int, allocated: int)
             here = min(max(allocated - gpu, 0), 4)
             work = f'{target},workload="{node}/train",kind="pod",workload_namespace="nlp",workload_pod="train"'
             yield f"gpu_workload_allocated_gpus{{{work}}}", here, 0
+            store = f'{target},store="{node}",since="1780000000",model="NVIDIA H100"'  # owners do not matter here
+            yield f"gpu_owner_since_timestamp_seconds{{{store}}}", 1_780_000_000, 0
+            yield f'gpu_owner_gpu_seconds_total{{{store},state="free"}}', 0, 60 * GPUS / 2
     for pod in range(waiting):
         waits = f'cluster="{site}",namespace="nlp",pod="waits-{pod}"'
         request = f'{waits},container="main",resource="nvidia_com_gpu",unit="integer"'

@@ -223,6 +223,20 @@ def test_owner_keeps_labels_that_were_added_once() -> None:
     assert joined.join(GPUS, {UUIDS[0]: [7]}, HOSTS, LATER).processes == before
 
 
+def test_owner_that_was_gone_gets_the_labels_of_its_new_time() -> None:
+    """A job that is requeued runs in another pod."""
+    first, second = _Fixed(View(names={7: named(JOB)})), _Fixed(View(names={7: named(A_POD)}))
+    joined = Attribution([first, second])
+    joined.join(GPUS, {UUIDS[0]: [7]}, HOSTS, NOW)
+    first._view = second._view = View()
+    joined.join(GPUS, {}, {}, LATER)
+    first._view, second._view = View(names={7: named(JOB)}), View(names={7: named(B_POD)})
+
+    shown = joined.join(GPUS, {UUIDS[0]: [7]}, HOSTS, MonotonicTime(LATER + SETTLE_SECONDS))
+
+    assert shown.processes == {7: JOB._replace(namespace="y", pod="b")}
+
+
 def test_what_was_allocated_of_a_pod_is_had_by_what_runs_in_it() -> None:
     pod = Owner("ns/a", "pod", "ns", "a", "main")
     amounts: Amounts = {UUIDS[0]: None}

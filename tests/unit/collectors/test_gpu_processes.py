@@ -100,6 +100,19 @@ def test_a_process_silent_for_longer_than_the_driver_samples_used_nothing() -> N
     assert reading.running[0].utilization["sm"] == 0.0
 
 
+def test_samples_that_are_repeated_after_a_silence_count_once() -> None:
+    """Drivers answer with their whole buffer again."""
+    old = sample(1, 0.5, 50)
+    answers: list[Any] = [(old,), (), (old,), (old,)]
+    device = FakeDevice({COMPUTE: (holds(1, 1),), USED: lambda _last: answers.pop(0)})
+    reading = at(1, device)
+    for second in (2, 3, 4):
+        reading = at(second, device, reading)
+
+    assert reading.running[0].utilization["sm"] == 0.0
+    assert [args[0] for function, *args in device.asked if function == USED][-1] == old.timeStamp
+
+
 def test_garbage_and_stale_samples_are_dropped() -> None:
     samples = (sample(1, 1.0, 50), sample(2, 1.0, 4_000_000), sample(3, -60.0, 99), sample(4, 1.0, 20, mem=101))
     assert by_process(samples, 0) == {1: {"sm": 0.5, "memory": 0.0, "encoder": 0.0, "decoder": 0.0}}
