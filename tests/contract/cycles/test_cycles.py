@@ -34,5 +34,6 @@ def test_page_has_every_state_and_collector_from_the_first_cycle() -> None:
     read = {labels["collector"] for name, labels in found if name == "gpu_scrape_collector_success"}
     folded = {labels["state"] for name, labels in found if name == "gpu_exporter_state_detectable"}
     assert states == list(STATES)
-    assert folded and folded < {state.name for state in SPLITS}
+    assert folded
+    assert folded < {state.name for state in SPLITS}
     assert {collector.name for collector in COLLECTORS} <= read
