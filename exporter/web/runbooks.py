@@ -1,7 +1,4 @@
-"""The runbooks as pages of the exporter: on-call reads them without the internet.
-
-The build of the wheel renders them (deploy/package/hatch_build.py): a daemon that parses Markdown needs one more library.
-"""
+"""The runbooks as pages of the exporter, for on-call without the internet. The build of the wheel renders them."""
 
 from __future__ import annotations
 

@@ -156,6 +156,15 @@ def test_what_an_operator_needs_beside_the_program_is_in_the_package(built: Path
         assert wanted in listed
 
 
+def test_monitoring_archive_has_rules_for_every_way_to_load_them(built: Path) -> None:
+    (archive,) = built.glob("gpu-exporter-monitoring-*.tar.gz")
+    with tarfile.open(archive) as content:
+        names = {name.partition("/")[2] for name in content.getnames()}
+
+    assert {"rules/gpu-alerts.yaml", "dashboards/fleet.json", "runbooks/gpulost.md"} <= names
+    assert {"alertmanager/alertmanager.yaml", "kubernetes/monitoring.yaml"} <= names
+
+
 SERVED = """\
 import sys
 from exporter.web.app import App, RouteHandlers
