@@ -19,8 +19,12 @@ $(VENV)/.installed: pyproject.toml
 	@.ci/make/pip.sh $(BIN)/pip install -q --disable-pip-version-check --group dev -e .
 	@touch $@
 
+RUNBOOKS := exporter/web/runbooks.json
+$(RUNBOOKS): $(wildcard docs/runbooks/*.md) deploy/prometheus/pages.py | $(VENV)/.installed
+	@$(BIN)/python -m deploy.prometheus.pages
+
 .PHONY: venv
-venv: $(VENV)/.installed ## Make the Python environment
+venv: $(VENV)/.installed $(RUNBOOKS) ## Make the Python environment, and the runbooks that the exporter serves
 
 HAS_SDK := test -e $(BIN)/../lib/python3*/site-packages/grafana_foundation_sdk
 LINTS := lint-pyright lint-mypy lint-dashboards lint-ruff lint-spelling # the longest first

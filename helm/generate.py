@@ -1,6 +1,6 @@
-"""Write what follows from other files: the chart's schema and README, the packed chart, and deploy/kubernetes.
+"""Write what follows from other files: the chart's schema and README, the packed chart, and plain manifests.
 
-`python -m helm.generate` (`make chart`); a test compares. The packed chart is not committed.
+`python -m helm.generate` (`make chart`); a test compares. What is below build/ is not committed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def rendered(packed: Path) -> dict[Path, str]:
 
 def main() -> int:
     _write(files())
-    _write(rendered(pack.pack(ROOT / pack.PACKED)))
+    packed = pack.pack(ROOT / pack.PACKED)
+    _write({**rendered(packed), manifests.MONITORING: manifests.monitoring(packed)})
     return 0
 
 

@@ -1,7 +1,11 @@
-"""deploy/kubernetes: what the chart renders, for those who do without Helm."""
+"""Manifests that the chart renders, for those who do without Helm: `python -m helm.manifests CHART MONITORING`.
+
+Two are committed in deploy/kubernetes. The third contains all rules, and is made for each release.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,8 +25,8 @@ _MONITORING: dict[str, Any] = {"serviceMonitor": {"enabled": True}, "prometheusR
 FILES: tuple[tuple[str, str, dict[str, Any], tuple[str, ...]], ...] = (
     ("gpu-exporter.yaml", "privileged", {}, _WORK),
     ("gpu-exporter-restricted.yaml", "restricted", _ALL_OFF, _WORK),
-    ("monitoring.yaml", "", _MONITORING, ("ServiceMonitor", "PrometheusRule")),
 )
+MONITORING = Path("build/kubernetes/monitoring.yaml")
 
 
 def objects(chart: Path, values: Mapping[str, Any], name: str, namespace: str) -> Iterator[dict[str, Any]]:
@@ -36,6 +40,10 @@ def objects(chart: Path, values: Mapping[str, Any], name: str, namespace: str) -
 
 def files(chart: Path) -> dict[str, str]:
     return {file: _file(chart, level, values, kinds) for file, level, values, kinds in FILES}
+
+
+def monitoring(chart: Path) -> str:
+    return _file(chart, "", _MONITORING, ("ServiceMonitor", "PrometheusRule"))
 
 
 def _file(chart: Path, level: str, values: Mapping[str, Any], kinds: tuple[str, ...]) -> str:
@@ -53,3 +61,7 @@ def _namespace(level: str) -> dict[str, Any]:
 def _without_helm(made: dict[str, Any]) -> dict[str, Any]:
     labels = {key: value for key, value in made["metadata"]["labels"].items() if key not in HELM_ONLY}
     return {**made, "metadata": {**made["metadata"], "labels": labels}}
+
+
+if __name__ == "__main__":
+    Path(sys.argv[2]).write_text(monitoring(Path(sys.argv[1])))

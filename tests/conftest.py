@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from deploy.prometheus import pages
 from tests import order
 from tests.depth import DEEP, EXAMPLES
 from tests.fake_nvml.fixture import fake_nvml
@@ -30,6 +31,9 @@ settings.register_profile(
     "unhurried", deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("unhurried")
+
+# A checkout has the runbooks as Markdown alone.
+pages.write(pages.ROOT / pages.SERVED)
 
 __all__ = ["fake_nvml", "pytest_terminal_summary"]
 

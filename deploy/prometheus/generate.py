@@ -1,4 +1,4 @@
-"""Write rule files, tables of the README, runbooks and their HTML: `python -m deploy.prometheus.generate`."""
+"""Write rule files, tables of the README and runbooks: `python -m deploy.prometheus.generate`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ ROOT = Path(__file__).resolve().parents[2]
 RULES = Path("deploy/prometheus/rules")
 README = Path("deploy/prometheus/README.md")
 RUNBOOKS = Path(pages.FOLDER)
-SERVED = Path("exporter/web/runbooks.json")
 NOTICE = "# Written by `python -m deploy.prometheus.generate`; change the declarations there.\n"
 BEGIN, END = "<!-- {name}: generated -->\n", "<!-- {name}: end -->\n"
 
@@ -37,9 +36,7 @@ def files(root: Path = ROOT) -> dict[Path, str]:
     readme = (root / README).read_text()
     for name, table in (("recordings", _recordings()), ("alerts", _alerts())):
         readme = _replace(readme, name, table, README)
-    texts = {alert.runbook: _runbook(alert, root) for alert in ALERTS}
-    served = pages.packaged(ALERTS, texts)
-    return _rules() | {README: readme, **{_page(alert): texts[alert.runbook] for alert in ALERTS}, SERVED: served}
+    return _rules() | {README: readme, **{_page(alert): _runbook(alert, root) for alert in ALERTS}}
 
 
 def _rules() -> dict[Path, str]:
@@ -128,6 +125,7 @@ def main() -> int:
     for path, text in written.items():
         (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / path).write_text(text)
+    pages.write(ROOT / pages.SERVED)
     return 0
 
 

@@ -43,6 +43,9 @@ trap 'rm -rf "$scratch"' EXIT
 "$tools/python" -B -m helm.pack "$scratch/gpu-exporter" # with rules and dashboards
 pack "gpu-exporter-$version.tgz" --exclude={ci,README.md.tmpl} -C "$scratch" gpu-exporter
 name=gpu-exporter-monitoring-$version # rules, dashboards, routes and runbooks, for users without the repository
+mkdir "$scratch/kubernetes"
+"$tools/python" -B -m helm.manifests "$scratch/gpu-exporter" "$scratch/kubernetes/monitoring.yaml"
 pack "$name.tar.gz" --transform="s,^\(deploy/prometheus\|deploy\|docs\)/,,;s,^dashboards/json,dashboards,;s,^,$name/,S" \
-  deploy/prometheus/rules/*.yaml dashboards/json/*.json deploy/alertmanager/*.* docs/runbooks/*.md
+  deploy/prometheus/rules/*.yaml dashboards/json/*.json deploy/alertmanager/*.* docs/runbooks/*.md \
+  -C "$scratch" kubernetes/monitoring.yaml
 (cd "$out" && sha256sum -- * >SHA256SUMS && du -h -- *)

@@ -1,8 +1,4 @@
-"""The runbooks as pages of the exporter: on-call reads them without the internet.
-
-They come rendered, in one packaged file: a Markdown library would be one more dependency of the wheel, the image, the
-packages and the archive, for text that changes with a release only. `python -m deploy.prometheus.generate` writes it.
-"""
+"""The runbooks as pages of the exporter, for on-call without the internet. The build of the wheel renders them."""
 
 from __future__ import annotations
 
@@ -31,7 +27,10 @@ def page(name: str) -> str:
 
 def pages() -> Mapping[str, Mapping[str, str]]:
     """Read the pages at each request: they are rare, and the file is larger than all else that the server keeps."""
-    content: Mapping[str, Mapping[str, str]] = json.loads(pkgutil.get_data(__name__, "runbooks.json") or b"{}")
+    try:
+        content: Mapping[str, Mapping[str, str]] = json.loads(pkgutil.get_data(__name__, "runbooks.json") or b"{}")
+    except FileNotFoundError:  # in a checkout, before `make venv`
+        return {}
     return content
 
 

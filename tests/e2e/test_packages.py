@@ -156,6 +156,39 @@ def test_what_an_operator_needs_beside_the_program_is_in_the_package(built: Path
         assert wanted in listed
 
 
+def test_monitoring_archive_has_rules_for_every_way_to_load_them(built: Path) -> None:
+    (archive,) = built.glob("gpu-exporter-monitoring-*.tar.gz")
+    with tarfile.open(archive) as content:
+        names = {name.partition("/")[2] for name in content.getnames()}
+
+    assert {"rules/gpu-alerts.yaml", "dashboards/fleet.json", "runbooks/gpulost.md"} <= names
+    assert {"alertmanager/alertmanager.yaml", "kubernetes/monitoring.yaml"} <= names
+
+
+SERVED = """\
+import sys
+from exporter.web.app import App, RouteHandlers
+app = App(RouteHandlers(metrics=lambda _: ("text/plain", b""), status=str, ready=str), "/metrics")
+for name in sys.argv[1:]:
+    answer = app.respond({"REQUEST_METHOD": "GET", "PATH_INFO": f"/runbooks/{name}"})
+    print(answer.status, "<h1>Gpu" in answer.body.decode())
+"""
+
+
+def test_installed_wheel_serves_every_runbook(built: Path, tmp_path: Path) -> None:
+    names = sorted(path.stem for path in (ROOT / "docs/runbooks").glob("*.md"))
+    (wheel,) = built.glob("*.whl")
+    shutil.unpack_archive(wheel, tmp_path, "zip")
+
+    done = subprocess.run(
+        [sys.executable, "-c", SERVED, *names],
+        env=bare(PYTHONPATH=str(tmp_path)), cwd="/", capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["200 OK True"] * len(names)
+
+
 def test_compiled_parts_run_with_the_oldest_c_library_that_is_supported(built: Path, tmp_path: Path) -> None:
     """Enterprise Linux 8 has glibc 2.28."""
     (package,) = built.glob("*.deb")

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import helm_python
+import yaml
 
 from tests.readme import alternative, line
 from tests.stack import program
@@ -156,6 +157,9 @@ def archives(dist: Path) -> None:
             content.extractall(scratch, filter="data")
         rules = sorted(Path(scratch).glob("*/rules/*.yaml"))
         subprocess.run([program("promtool"), "check", "rules", *rules], check=True, stdout=subprocess.DEVNULL)
+        (objects,) = Path(scratch).glob("*/kubernetes/monitoring.yaml")
+        kinds = [each["kind"] for each in yaml.safe_load_all(objects.read_text())]
+        assert {"ServiceMonitor", "PrometheusRule"} == set(kinds)
         assert all(json.loads(path.read_text())["uid"] for path in Path(scratch).glob("*/dashboards/*.json"))
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=dist, check=True)
 

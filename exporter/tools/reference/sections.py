@@ -68,7 +68,7 @@ def definitions() -> str:
     examples = "\n\n".join(f"# {each.name}\n{each.promql(_EXAMPLE)}" for each in DEFINITIONS)
     paragraphs = (
         "\n".join(table),
-        "[The states](diagnosis.md#the-states). Busy: `possible_spin`, `throttled_thermal` to `computing`.",
+        "[States](diagnosis.md#the-states), lost or not. Busy: `possible_spin`, `throttled_thermal` to `computing`.",
         f"In PromQL, of one job in the last minutes:\n\n```promql\n{examples}\n```",
         "\n".join(_NOTES),
     )

@@ -135,3 +135,20 @@ def test_manifests_state_the_level_of_their_namespace() -> None:
         for each in documents:
             if each["kind"] == "DaemonSet":
                 assert podsecurity.level(each["spec"]["template"]["spec"]) == level
+
+
+def test_manifests_for_the_operator_have_every_rule() -> None:
+    documents = list(strict_yaml.load_all(manifests.monitoring(packed())))
+    rules = [
+        rule
+        for each in documents
+        if each["kind"] == "PrometheusRule"
+        for group in each["spec"]["groups"]
+        for rule in group["rules"]
+    ]
+    told = [path.stem for path in (ROOT / "docs/runbooks").glob("*.md")]
+
+    assert list(coherence.errors(documents)) == []
+    assert {each["kind"] for each in documents} == {"ServiceMonitor", "PrometheusRule"}
+    assert sorted(rule["alert"].lower() for rule in rules if "alert" in rule) == sorted(told)
+    assert {"cluster:gpu_waste:rate5m", "alert:gpu_alert:index"} <= {rule.get("record") for rule in rules}
