@@ -330,8 +330,8 @@ FAULTS = (
     # Prices of pools
     Fault(
         "tools/report/promql.py",
-        """(f"{WHOLE}, pool", 'profile=""'), """,
-        "",
+        """(f"{WHOLE}, pool", 'profile=""')""",
+        """(WHOLE, 'profile="",pool=""')""",
         "panels/test_panels.py",
     ),
     Fault(
