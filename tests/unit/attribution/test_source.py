@@ -12,11 +12,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from exporter.attribution import source as source_module
 from exporter.attribution.assembly import factory
 from exporter.attribution.assembly.factory import SOURCES, Parts, attribution_of
 from exporter.attribution.join import SETTLE_SECONDS, Attribution
 from exporter.attribution.owner import NOBODY, Owner, Ownership, WorkloadInfo
-from exporter.attribution.source import Amounts, Match, ProcessIndex, View, named
+from exporter.attribution.source import Amounts, Match, ProcessIndex, ProcessIndexer, View, named
 from exporter.core.clock import MonotonicTime, UnixTime
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
 
@@ -298,3 +299,16 @@ def test_no_module_outside_a_source_names_it() -> None:
     }
 
     assert named == {("nomad", "containers")}
+
+
+def test_cgroup_is_parsed_once_while_a_process_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    plain = source_module.trusted_cgroup
+    monkeypatch.setattr(
+        source_module, "trusted_cgroup", lambda text, cgroupfs: parsed.append(text) or plain(text, cgroupfs)
+    )
+    indexer = ProcessIndexer(tmp_path)
+    for pids in (PIDS, PIDS, (), PIDS):
+        indexer.index(GPUS, {UUIDS[0]: pids}, HOSTS)
+
+    assert parsed == [HOSTS[7].cgroup] * 2

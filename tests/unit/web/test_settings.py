@@ -175,6 +175,18 @@ def test_what_cannot_work_is_refused_at_the_start(tmp_path: Path, content: str, 
         load(file)
 
 
+def test_headers_count_while_the_certificate_is_half_written(tmp_path: Path) -> None:
+    certificate(tmp_path, "x")
+    file = tmp_path / "web.yaml"
+    write(file, TLS)
+    settings = WebSettings(file)
+    write(tmp_path / "cert.pem", "half of it")
+    write(file, f"{TLS}http_server_config: {{headers: {{X-Frame-Options: deny}}}}\n")
+
+    assert settings.policy().headers == (("X-Frame-Options", "deny"),)
+    assert settings.health().reload_success is False  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("inside", ["", "MAA=", "MAI=", "not base64"])
 def test_what_is_no_certificate_has_no_end(inside: str) -> None:
     assert expiry(f"-----BEGIN CERTIFICATE-----\n{inside}\n-----END CERTIFICATE-----\n") is None
