@@ -10,8 +10,12 @@ from exporter.attribution.owner import Owner, Target
 from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
+from exporter.ledger.division import OwnerUsage
 from exporter.ledger.ledger import advance_ledger
-from exporter.ledger.states import STATES
+from exporter.ledger.peers import kept_part
+from exporter.ledger.ranks import _idled_fraction, _Rank, _work_level
+from exporter.ledger.states import INDEX, STATES
+from exporter.ledger.states.state import RankActivity
 from tests.unit.ledger.test_accusations import JOB, NOTHING, RECEIVES, SLEEPS, SPINS, run, shares, straggling
 from tests.unit.ledger.test_signatures import CALM, HOPPER, idle
 
@@ -276,3 +280,29 @@ def test_small_kernels_are_found_a_minute_after_large_ones() -> None:
     before = run([[small] * 2] * 120, ledger=run([[HOPPER] * 2] * 60))
 
     assert shares(run([[small] * 2] * 60, ledger=before), since=before) == {"low_sm_activity": pytest.approx(1.0)}
+
+
+def test_cycle_in_which_every_rank_follows_idled_none() -> None:
+    """The leader has just ended: nobody is left that the others can have waited for."""
+    sums = RankActivity(10.0, {"busy": 9.0})
+    ranks = [_Rank(uuid, {"busy": 0.2}, sums, ran=True) for uuid in ("GPU-0", "GPU-1", "GPU-2")]
+
+    assert _idled_fraction(ranks, [True, True, True]) == 0.0
+    assert _idled_fraction(ranks, [False, True, True]) == pytest.approx(0.2)
+    assert _idled_fraction(ranks, [False, False, True]) == 0.0
+
+
+def test_work_level_is_the_highest_per_busy_second_and_none_of_idle_ranks() -> None:
+    ranks = [_Rank(str(units), {}, RankActivity(10.0, {"busy": 5.0, "sm_active": units})) for units in (1.0, 2.0)]
+    idling = _Rank("GPU-9", {}, RankActivity(10.0, {"busy": 0.0, "sm_active": 0.0}))
+
+    assert _work_level([*ranks, idling], "sm_active") == pytest.approx(0.4)
+    assert _work_level([*ranks, idling], "sm_active", floor=0.05) == pytest.approx(0.3)
+    assert _work_level([idling], "sm_active") == 0.0
+
+
+def test_part_that_a_node_kept_is_of_the_allocated_time() -> None:
+    fractions = [(INDEX["wait_storage"], 0.2), (INDEX["computing"], 0.3)]
+
+    assert kept_part(OwnerUsage(JOB, fractions, 0.0, 0.0)) == pytest.approx(0.4)
+    assert kept_part(OwnerUsage(JOB, [], 0.0, 0.0)) == 0.0
