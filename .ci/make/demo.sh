@@ -2,14 +2,14 @@
 # demo.sh [OPTION...]: everything `make demo` needs, then the demo itself.
 #
 # Works as root or not. All it writes is below .cache of the checkout: a Python environment with the exporter's own
-# dependencies only, and Prometheus and Alertmanager. The second time nothing is fetched.
+# dependencies only, and Prometheus and Alertmanager; and the runbooks. The second time nothing is fetched.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
 env=.cache/demo/python
 python=${PYTHON:-python3}
-requirements=deploy/container/requirements.txt
+requirements=(deploy/container/requirements.txt deploy/demo/requirements.txt)
 export PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_CACHE_DIR=1
 
 missing() {
@@ -43,10 +43,10 @@ install_python() {
     pip=("$python" "$(echo "$work"/usr/share/python-wheels/pip-*.whl)/pip" --python "$env/bin/python")
     [ -e /etc/ssl/certs/ca-certificates.crt ] || export PIP_CERT=$root/$work/ca.crt
   fi
-  .ci/make/pip.sh "${pip[@]}" install --progress-bar off --only-binary :all: --require-hashes -r "$requirements" |
+  .ci/make/pip.sh "${pip[@]}" install --progress-bar off --only-binary :all: --require-hashes "${requirements[@]/#/-r}" |
     grep -E --line-buffered '^ *(Downloading|Installing)' | sed -u 's/^\(.\{0,100\}\).*/   \1/'
   rm -rf .cache/demo/pip
-  sha256sum "$requirements" >"$env/made-from"
+  sha256sum "${requirements[@]}" >"$env/made-from"
 }
 
 command -v "$python" >/dev/null || missing Python python3
@@ -56,4 +56,5 @@ command -v "$python" >/dev/null || missing Python python3
 sha256sum --status -c "$env/made-from" 2>/dev/null || { echo "== Python packages of the exporter into $env"; install_python; }
 if [ ! -x .cache/prometheus/bin/prometheus ]; then echo "== Prometheus and Alertmanager into .cache/prometheus (about 50 MB)"; fi
 WITHOUT_SECOND=1 .ci/make/fetch-prometheus.sh
+"$env/bin/python" -B -m deploy.prometheus.pages
 PYTHONDONTWRITEBYTECODE=1 exec "$env/bin/python" -m deploy.demo.demo "$@"
