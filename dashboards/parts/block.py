@@ -43,9 +43,9 @@ def alerts(scope: str, *, size: tuple[int, int] = (14, 9)) -> table.Panel:
         ),
         columns=(
             Value("Times", fires, style.COUNT, width=56, reduce="count"),
-            meaning(fires, link.to_health(), wrapped=True),
             Value("Firing for", _since(fires, scope), units.Seconds, decimals=1, width=80),
             Text("Where", _on(_since(fires, scope)), "thing", width=128, links=_THINGS, jobs=fires),
+            meaning(fires, link.to_health(), wrapped=True),
             runbook(fires),
         ),
         sort="Severity",
