@@ -22,8 +22,8 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 1020, "config": 915, "driver": 2845, "host": 2690, "collectors": 2835, "attribution": 7380,
-    "progress": 1205, "ledger": 3050, "accounting": 1032, "faults": 2970, "sampling": 3720, "exposition": 190,
+    "core": 1025, "config": 915, "driver": 2845, "host": 2690, "collectors": 2835, "attribution": 7380,
+    "progress": 1205, "ledger": 3050, "accounting": 1037, "faults": 2995, "sampling": 3720, "exposition": 190,
     "web": 2245, "daemon": 990,
     "tools/simulator": 2735, "tools/capture": 715, "tools/report": 5960, "tools/check": 1100, "tools/reference": 760,
 }  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 
 from exporter.config.load import load
 from exporter.config.option import ConfigError
+from exporter.tools.report.accounting.budget import forecast
 from exporter.tools.report.accounting.prices import Month, PriceRow, Prices, month_at, read
 from exporter.tools.report.command import run
 from exporter.tools.report.options import ReportConfig
@@ -70,3 +71,12 @@ def test_wrong_file_is_refused_in_one_line(tmp_path: Path, text: str, complaint:
 
     assert complaint in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_forecast_continues_the_mean_of_the_hours_that_have_data() -> None:
+    """10 days cost 240, of which 5 have data; 20 days are to come."""
+    day = 86400.0
+
+    assert forecast(240.0, 120, 10 * day, 0.0, 30 * day) == 240 + 240 / 120 * 20 * 24
+    assert forecast(240.0, 120, 31 * day, 0.0, 30 * day) == 240
+    assert forecast(0.0, 0, 10 * day, 0.0, 30 * day) == 0

@@ -16,7 +16,7 @@ import pytest
 
 from exporter.attribution.owner import Owner
 from exporter.config.load import load
-from exporter.tools.report.accounting.budget import forecast, months
+from exporter.tools.report.accounting.budget import months
 from exporter.tools.report.accounting.command import DATABASE
 from exporter.tools.report.accounting.database import Cursor, Database
 from exporter.tools.report.accounting.prices import read
@@ -327,15 +327,6 @@ def test_team_has_its_budget_and_a_forecast_to_the_end_of_the_month(listed: Any,
     assert (vision["budget"], speech["budget"]) == (12.5, None)
     assert (vision["forecast_cost"], speech["forecast_cost"]) == (10.0, 8.0)
     assert '<td class="n">80 %</td>' in listed("--format", "html").out
-
-
-def test_forecast_continues_the_mean_of_the_hours_that_have_data() -> None:
-    """10 days cost 240, of which 5 have data; 20 days are to come."""
-    day = 86400.0
-
-    assert forecast(240.0, 120, 10 * day, 0.0, 30 * day) == 240 + 240 / 120 * 20 * 24
-    assert forecast(240.0, 120, 31 * day, 0.0, 30 * day) == 240
-    assert forecast(0.0, 0, 10 * day, 0.0, 30 * day) == 0
 
 
 def test_service_shows_the_month_of_teams_with_a_budget(tmp_path: Path) -> None:
