@@ -160,7 +160,7 @@ class SlurmCluster:
 
     def _cancel_all(self) -> None:
         if (self.work / "run/slurmctld.pid").exists():
-            for user in ("root", "nobody"):
+            for user in ("root", "games"):
                 self.run("scancel", "-u", user, check=False)
             until(lambda: not self.run("squeue", "-h", check=False).strip(), 30)
 

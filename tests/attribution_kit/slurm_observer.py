@@ -103,7 +103,7 @@ def truth(cluster: SlurmCluster) -> dict[str, frozenset[Owner]]:
     found: dict[str, set[Owner]] = defaultdict(set)
     for job, minors in cluster.allocated_to().values():
         for minor in minors:
-            found[GPUS[minor].uuid].add(owner(job, "nobody", "physics") if job == train else owner(job))
+            found[GPUS[minor].uuid].add(owner(job, "games", "physics") if job == train else owner(job))
     line = cluster.run("scontrol", "-o", "-d", "show", "job", idle)
     index = int(line.partition("(IDX:")[2].partition(")")[0])
     found[GPUS[INDEX_TO_MINOR[index]].uuid].add(owner(idle))

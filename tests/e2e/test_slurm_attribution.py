@@ -32,7 +32,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[SlurmCluster]:
         steps = f"srun -Q --exact -n1 --gres=gpu:1 {hold} & srun -Q --exact -n1 --gres=gpu:1 {hold} & wait"
         batch = ("sbatch", "-Q", "-o", "/dev/null")
         started.run("salloc", "-Q", "--no-shell", "-J", "idle", "--gres=gpu:1", "--time=60")
-        started.run(*batch, "-J", "train", "-A", "physics", "--uid=nobody", "-n2", "--gres=gpu:2", "--wrap", steps)
+        started.run(*batch, "-J", "train", "-A", "physics", "--uid=games", "-n2", "--gres=gpu:2", "--wrap", steps)
         started.run(*batch, "-J", "sweep", "--array=7,9%2", "--gres=gpu:1", "--wrap", f"exec {hold}")
         started.spawn("srun", "-Q", "-J", "direct", "--gres=gpu:1", hold)
         started.run(*batch, "-J", "third", "--gres=shard:1", "--wrap", f"exec {hold}")
@@ -104,7 +104,7 @@ def test_shards_of_one_gpu_are_shared_by_their_number(cluster: SlurmCluster) -> 
 
 
 def test_own_cgroup_of_a_job_is_the_jobs(cluster: SlurmCluster) -> None:
-    train = owner(cluster.job("train"), "nobody", "physics")
+    train = owner(cluster.job("train"), "games", "physics")
     with observing(cluster) as observer:
         until(lambda: train in observer.observe().info)
         path = observer.observe().cgroups.get(train)
@@ -121,7 +121,7 @@ def test_without_slurmctld_and_files_the_environment_tells_with_low_trust(cluste
     expected = {uuid: {each.slurm_job for each in owners} for uuid, owners in truth(cluster).items()}
     idle, train = cluster.job("idle"), cluster.job("train")
     with observing(cluster, mapping=False, scontrol=False) as observer:
-        until(lambda: owner(train, "nobody", "physics") in observer.observe().info)
+        until(lambda: owner(train, "games", "physics") in observer.observe().info)
         becomes(jobs_of(cluster), lambda: of_jobs(observer.observe()))
         ownership = observer.observe()
 
@@ -157,16 +157,16 @@ def _stale(observer: Observer) -> int | None:
 def test_program_of_the_jobs_user_outside_of_it_is_the_jobs_and_somebody_elses_is_a_conflict(
     cluster: SlurmCluster,
 ) -> None:
-    train = owner(cluster.job("train"), "nobody", "physics")
+    train = owner(cluster.job("train"), "games", "physics")
     minor = next(
         iter(min((minors for job, minors in cluster.allocated_to().values() if job == train.slurm_job), key=min))
     )
-    said = {"nobody": dict[str, str](), "daemon": {"SLURM_JOB_ID": train.slurm_job, "SLURM_JOB_USER": "nobody"}}
+    said = {"games": dict[str, str](), "daemon": {"SLURM_JOB_ID": train.slurm_job, "SLURM_JOB_USER": "games"}}
     programs = {user: subprocess.Popen(["sleep", "600"], user=user, cwd="/", env=env) for user, env in said.items()}
     try:
         with observing(cluster) as observer:
             until(lambda: train in observer.observe().info)
-            observer.also = {programs["nobody"].pid: minor}
+            observer.also = {programs["games"].pid: minor}
             mine = observer.observe()
             observer.also = {programs["daemon"].pid: minor}
             somebody_elses = observer.observe()
@@ -175,7 +175,7 @@ def test_program_of_the_jobs_user_outside_of_it_is_the_jobs_and_somebody_elses_i
             program.kill()
             program.wait(20)
 
-    assert mine.processes[programs["nobody"].pid] == train
+    assert mine.processes[programs["games"].pid] == train
     assert mine.info[train].trust == "inferred"
     assert all(not health.conflicts for health in mine.health)
     assert somebody_elses.processes[programs["daemon"].pid].slurm_job == ""
@@ -184,7 +184,7 @@ def test_program_of_the_jobs_user_outside_of_it_is_the_jobs_and_somebody_elses_i
 
 def test_jobs_that_slurmctld_hides_have_their_labels_from_the_prolog_and_show_in_health(cluster: SlurmCluster) -> None:
     """PrivateData=jobs, and an exporter that is no operator of Slurm's, as its unit has it."""
-    train = owner(cluster.job("train"), "nobody", "physics")
+    train = owner(cluster.job("train"), "games", "physics")
     conf = cluster.work / "etc/slurm.conf"
     before = conf.read_text()
     conf.write_text(f"{before}PrivateData=jobs\n")
@@ -306,4 +306,4 @@ def test_attribution_goes_on_without_slurmctld(cluster: SlurmCluster, fake_nvml:
     same = {uuid: {each.slurm_job for each in allocated} for uuid, allocated in fresh.holders.items()}
     assert same == {uuid: {each.slurm_job for each in allocated} for uuid, allocated in known.holders.items()}
     assert {health.source for health in fresh.health if not health.success} == {"slurm_scontrol"}
-    assert next(each for each in fresh.info if each.slurm_job == train).user == "nobody"
+    assert next(each for each in fresh.info if each.slurm_job == train).user == "games"

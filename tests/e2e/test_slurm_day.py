@@ -40,7 +40,7 @@ pytestmark = [
     pytest.mark.skipif(bool(LACKING), reason=LACKING),
 ]
 
-JOBS, USERS = 200, ("root", "nobody", "daemon", "bin", "games")
+JOBS, USERS = 200, ("root", "mail", "daemon", "bin", "games")
 MAX_DIFFERENCE = 0.01
 RECORDED_SECONDS = 45.0
 DATABASE = "collected.sqlite"

@@ -263,7 +263,7 @@ def test_user_who_tries_to_hold_to_read_to_forge_and_to_fill_fails(kit: Kit) -> 
 
     assert said == [f"tried 100000 files in {kit.work}/{name}" for name in ("gpumap", "ended")]
     assert names == {f"job_{job}", f"job_{other}"}
-    assert (mine["SLURM_JOB_USER"], len(mine["SLURM_JOB_GPUS"].split(","))) == ("nobody", 1)
+    assert (mine["SLURM_JOB_USER"], len(mine["SLURM_JOB_GPUS"].split(","))) == ("games", 1)
     assert not mine.get("CUDA_VISIBLE_DEVICES", "").startswith("MIG")
     assert all(file.name.isdecimal() for file in (kit.work / "ended").iterdir())
 

@@ -77,7 +77,7 @@ class ConfiglessCluster(SlurmCluster):
     def by_a_user(self, *command: str) -> str:
         """Run a command of the page as a user on the node, which has no /etc/slurm."""
         pid = (self.work / f"run/slurmd-{self.node}.pid").read_text().strip()
-        user = ("setpriv", "--reuid=nobody", "--clear-groups", "env", "-u", "SLURM_CONF")
+        user = ("setpriv", "--reuid=games", "--clear-groups", "env", "-u", "SLURM_CONF")
         return self.run("nsenter", "-m", "-t", pid, *user, *command)
 
 
@@ -144,7 +144,7 @@ import ctypes, os, sys, time
 pam, handle = ctypes.CDLL("libpam.so.0", ctypes.RTLD_GLOBAL), ctypes.c_void_p()
 silent = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, *3 * [ctypes.c_void_p])(lambda *_: 0)
 conversation = (ctypes.c_void_p * 2)(ctypes.cast(silent, ctypes.c_void_p))
-begin = pam.pam_start_confdir(b"sshd", b"nobody", conversation, sys.argv[1].encode(), ctypes.byref(handle))
+begin = pam.pam_start_confdir(b"sshd", b"games", conversation, sys.argv[1].encode(), ctypes.byref(handle))
 admitted = begin == 0 and pam.pam_acct_mgmt(handle, 0) == 0
 print(os.getpid() if admitted else 0, flush=True)
 time.sleep(600)
@@ -165,7 +165,7 @@ class SessionCluster(SlurmCluster):
 
     @contextlib.contextmanager
     def session(self) -> Generator[int]:
-        """Yield the pid of a session of the user nobody; 0 if it is not admitted."""
+        """Yield the pid of a session of the user games; 0 if it is not admitted."""
         command = (sys.executable, "-c", _SESSION, f"{self.work}/pam.d")
         with subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, text=True) as process:
             try:
@@ -187,7 +187,7 @@ def sessions() -> Iterator[SessionCluster]:
 def test_session_that_pam_adopts_belongs_to_the_job(sessions: SessionCluster) -> None:
     with sessions.session() as refused:
         assert not refused
-    job = sessions.run(*BATCH, "--uid=nobody", "--gres=gpu:1", "--wrap", f"exec {sessions.hold}").strip()
+    job = sessions.run(*BATCH, "--uid=games", "--gres=gpu:1", "--wrap", f"exec {sessions.hold}").strip()
     until(sessions.allocated_to)
     ((_, minors),) = sessions.allocated_to().values()
     with sessions.session() as pid, observing(sessions) as observer:
@@ -299,8 +299,8 @@ def test_id_that_slurm_uses_again_belongs_to_the_new_job(cluster: SlurmCluster) 
         until(lambda: cluster.run("sinfo", "-h", "-o", "%t", check=False).strip() == "idle")
         until(lambda: time.monotonic() - ended > RETURN_SECONDS)  # ids come back after days, not seconds
         again = cluster.run(
-            *BATCH, "-J", "second", "--uid=nobody", "--gres=gpu:1", "--wrap", f"exec {cluster.hold}"
+            *BATCH, "-J", "second", "--uid=games", "--gres=gpu:1", "--wrap", f"exec {cluster.hold}"
         ).strip()
 
         assert again == first
-        becomes({owner(again, "nobody"): "second"}, lambda: _info(observer))
+        becomes({owner(again, "games"): "second"}, lambda: _info(observer))
