@@ -25,7 +25,7 @@ def test_what_is_there_is_found(tmp_path: Path) -> None:
 
 def test_what_cannot_be_looked_for_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="too long"):
-        (tmp_path / TOO_LONG).exists()
+        (tmp_path / TOO_LONG).stat()
 
     assert not exists(tmp_path / TOO_LONG)
     assert not is_folder(tmp_path / TOO_LONG)
