@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.prometheus import generate
+from deploy.prometheus import generate, pages
 from tests.contract.rules import golden
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -20,6 +20,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(ROOT / "docs/runbooks", tmp_path / "docs/runbooks")
     (tmp_path / generate.README).parent.mkdir(parents=True)
     shutil.copy(ROOT / generate.README, tmp_path / generate.README)
+    (tmp_path / pages.SERVED).parent.mkdir(parents=True)
     monkeypatch.setattr(generate, "ROOT", tmp_path)
     return tmp_path
 
