@@ -36,7 +36,7 @@ _SHOWN_NODES = 200
 _STEP = re.compile(r"^\s*-?[0-9]+\s+([0-9]{1,10})\s", re.MULTILINE)
 _NO_STEPS = "No job steps exist on this node."
 _STEP_GONE = re.compile(
-    r"Unable to connect to slurmstepd: (Connection refused|No such file or directory)"
+    r"Unable to connect to slurmstepd: (Connection refused|No such file or directory|Bad file descriptor)"
     r"|[\w.=+ ]+ does not exist on this node\."
 )
 """Message of `scontrol listpids` about a step that just ended or whose slurmstepd was killed. The status is 1."""

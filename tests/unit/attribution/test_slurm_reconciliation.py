@@ -323,7 +323,11 @@ def test_node_without_steps_and_steps_that_are_gone_are_an_answer(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("errors", "visible"),
-    [("No job steps exist on this node.", False), ("Unable to connect to slurmstepd: Connection refused", True)],
+    [
+        ("No job steps exist on this node.", False),
+        ("Unable to connect to slurmstepd: Connection refused", True),
+        ("Unable to connect to slurmstepd: Bad file descriptor", True),  # Slurm 25.11
+    ],
 )
 def test_steps_whose_slurmstepd_was_killed_show_that_scontrol_looks_in_the_right_place(
     tmp_path: Path, errors: str, *, visible: bool
