@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -33,6 +35,11 @@ class Disk(AccountingStore):
     """A real store on a disk that is full now and then."""
 
     full = False
+    opened: ClassVar[list[Disk]] = []
+
+    def __init__(self, path: Path, now: float) -> None:
+        super().__init__(path, now)
+        Disk.opened.append(self)
 
     def write_batch(self, batch: Batch) -> None:
         if Disk.full:
@@ -46,11 +53,14 @@ def clock() -> list[float]:
 
 
 @pytest.fixture
-def writer(tmp_path: Path, clock: list[float]) -> Writer:
+def writer(tmp_path: Path, clock: list[float]) -> Iterator[Writer]:
     Disk.full = False
-    return Writer(
+    Disk.opened.clear()
+    yield Writer(
         tmp_path / "a.sqlite", unix=lambda: 36100.0, clock=lambda: clock[0], open_store=Disk  # type: ignore[arg-type, return-value]
     )  # fmt: skip
+    for store in Disk.opened:
+        store.close()
 
 
 def test_row_that_grows_replaces_itself_and_has_a_new_number(writer: Writer, tmp_path: Path) -> None:
