@@ -62,7 +62,7 @@ class CollectorsConfig:
     disable: tuple[str, ...] = option(
         "",
         Subset(NAMES),
-        "Collectors to switch off, with commas between: processes, xid, or a section of docs/metrics.md about driver calls.",
+        f"Collectors to switch off, with commas between, of {', '.join(NAMES)}.",
         metavar="NAMES",
     )
 
