@@ -152,7 +152,8 @@ class SlurmCluster:
                 child.kill()
                 child.wait(20)
             for name in (*(f"slurmd-{node}" for node in self.nodes), "slurmctld", "slurmdbd", "mariadbd", "munged"):
-                self.stop_daemon(name)
+                # Nothing is kept, and slurmctld 25.11 does not end by SIGTERM after a node was lost.
+                self.stop_daemon(name, signal.SIGKILL)
             for pid in self._left():
                 self._kill(pid, signal.SIGKILL)
             self._remove_cgroups()
