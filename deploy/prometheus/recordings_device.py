@@ -44,8 +44,10 @@ GPU_HEAT = record(
     "gpu:gpu_thermal_throttle:ratio_rate5m",
     ("instance", "gpu", "uuid"),
     f"{once(('gpu', 'uuid'), f'{GPU_REASONS.record}{{{_THERMAL}}}')}"
-    f" or 0 * {once(('gpu', 'uuid'), f'gpu_throttled_seconds_total{{{_THERMAL}}}')}",
-    "Fraction of time that the clocks of each GPU were lowered by heat, 0 to 1.",
+    # The counters of a GPU that does not answer stand still.
+    f" or 0 * {once(('gpu', 'uuid'), f'gpu_throttled_seconds_total{{{_THERMAL}}}')}"
+    " and on (cluster, instance, uuid) gpu_up == 1",
+    "Fraction of time that the clocks of each GPU that answers were lowered by heat, 0 to 1.",
 )
 LINK_ERRORS = record(
     "gpu_type:gpu_nvlink_errors:rate5m",
