@@ -58,6 +58,8 @@ class Reading:
     """Profile of a MIG instance, for its label."""
     counted: Counted | None = None
     """None where it was not read in this cycle, or never before, or has no such count (MIG)."""
+    metered: float = 0.0
+    """Seconds that `joules` cover: many after cycles without an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,7 +91,7 @@ def advance_ledger(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAUL
     for reading in readings:
         if reading.target.parent_uuid:
             instances.setdefault(reading.target.parent_uuid, []).append(reading)
-    usage = target_usage(readings, divisions, ran, instances)
+    usage = target_usage(ledger, current, divisions, ran, instances)
     began = current.time if ledger.began is None else ledger.began
     ledger = replace(ledger, clock=ledger.clock + seconds, began=began)
     sums = _sum_by_owner(ledger, current, divisions, usage, instances, limits)
