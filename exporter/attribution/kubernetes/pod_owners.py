@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from exporter.attribution.cgroup import Cgroup, parse_path
+from exporter.attribution.devices import Devices
 from exporter.attribution.kubernetes.allocations import (
     MIG_PLACE,
     AllocationResolver,
@@ -81,6 +82,8 @@ class PodOwners:
         self._roots = PodRoots(kubernetes.owner_objects)
         self._resolver = AllocationResolver()
         self._first = FirstSeen()
+        self._devices = Devices(())
+        """Devices of the cycle before: the names of the DRA driver mean others in another MIG layout."""
 
     def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
         view = self._kubernetes.view(now)
@@ -109,7 +112,8 @@ class PodOwners:
 
     def _join_pods(self, index: ProcessIndex, view: KubernetesView, now: MonotonicTime) -> PodOwnersSnapshot:
         listed = pod_allocations(view, index.devices)
-        if listed.unresolved[MIG_PLACE]:
+        relaid, self._devices = view.claimable and index.devices is not self._devices, index.devices
+        if listed.unresolved[MIG_PLACE] or relaid:
             self._kubernetes.ask_claimable()
         holders, running = _pods_by_target(listed), _targets_by(index, lambda cgroup: cgroup.pod)
         if any(group.cgroup.pod and not _NESTED.search(group.cgroup.pod_path) for group in index.groups):

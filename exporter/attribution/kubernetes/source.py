@@ -28,8 +28,8 @@ from exporter.host.text import exists
 
 POD_RESOURCES = "kubernetes"
 INTERVAL_SECONDS = 5.0
-_ALLOCATABLE_EVERY = 24
-"""Questions between two questions about allocatable devices: they change with the node's devices."""
+_ASKED_EVERY = 24
+"""Questions between two questions about allocatable devices and known slices: they change with the node's devices."""
 _FORGET_SECONDS = 600.0
 _LONGEST_PAUSE_SECONDS = 8.0
 """Pause between two questions to a kubelet that fails: with the time-out of the next one it is below 15 s."""
@@ -167,7 +167,8 @@ class Kubernetes:
     def _ask_kubelet(self) -> tuple[PodDevice, ...]:
         """Ask the kubelet. Raises SourceError."""
         self._logged = logged_pods(self._logs)
-        if self._claims_wanted and self._ask_slices:
+        due = self._queries % _ASKED_EVERY == 0
+        if self._ask_slices and (self._claims_wanted or (due and self._claimable)):
             self._claims_wanted = False
             with suppress(SourceError):  # then it is asked for again, as long as it is needed
                 self._claimable = self._ask_slices()
@@ -181,7 +182,7 @@ class Kubernetes:
             return ()
         self._met = True
         found = pod_resources.listed(self._socket, self._timeout)
-        if self._queries % _ALLOCATABLE_EVERY == 0:
+        if due:
             with suppress(SourceError):  # an older kubelet: what it has given so far shows as much, later
                 self._allocatable = pod_resources.allocatable(self._socket, self._timeout)
         self._queries += 1

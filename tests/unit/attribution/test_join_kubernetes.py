@@ -17,7 +17,7 @@ from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite, infer
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.source import HOLD_SECONDS
-from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
+from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, instance, of
 from tests.attribution_kit.slurm_node import STEP, Node
 
 A, B = gpu(0), gpu(1)
@@ -110,6 +110,47 @@ def test_container_with_a_gpu_of_its_own_is_not_idle_while_its_pod_runs_there(tm
     ownership = attribution_of(Parts(source)).join([A, B], {A.uuid: [7]}, process, 1.0)
 
     assert ownership.holders == {A.uuid: (_container(""),), B.uuid: (_container("two"),)}
+
+
+def test_claim_of_a_place_follows_a_new_mig_layout(tmp_path: Path) -> None:
+    """GPU instance 8 exists in both layouts, at another place in the second one."""
+    from tests.attribution_kit.kubelet import GivenPod, Kubelet  # noqa: PLC0415 - as above
+
+    place, slices = "gpu-1-mig-19-4-1", dict[str, str]()
+    source = Kubernetes(KubernetesSite(tmp_path / "kubelet.sock", required=True, slices=lambda: dict(slices)))
+    joined = attribution_of(Parts(source))
+    pod = GivenPod("ml", "train", "main", claims=[("gpu.nvidia.com", place)])
+    found: list[set[str]] = []
+    with Kubelet(source._socket, [pod]):
+        for layout, at_place in (((7, 8), 8), ((7, 8, 11), 11)):
+            slices[place] = instance(1, at_place).uuid
+            for now in (1.0, 2.0):
+                source._poller.ask_once()
+                holders = joined.join([instance(1, gi) for gi in layout], {}, {}, now).holders
+            found.append(set(holders))
+
+    assert found == [{instance(1, 8).uuid}, {instance(1, 11).uuid}]
+
+
+def test_claims_are_asked_about_again_as_their_driver_may_be_late(tmp_path: Path) -> None:
+    from tests.attribution_kit.kubelet import GivenPod, Kubelet  # noqa: PLC0415 - as above
+
+    place, asked = "gpu-1-mig-19-4-1", list[int]()
+
+    def slices() -> dict[str, str]:
+        asked.append(1)
+        return {place: instance(1, 8).uuid}
+
+    source = Kubernetes(KubernetesSite(tmp_path / "kubelet.sock", required=True, slices=slices))
+    with Kubelet(source._socket, [GivenPod("ml", "train", "main", claims=[("gpu.nvidia.com", place)])]):
+        for _ in range(30):
+            source._poller.ask_once()
+        before = len(asked)
+        source.ask_claimable()
+        for _ in range(30):
+            source._poller.ask_once()
+
+    assert (before, len(asked)) == (0, 2)
 
 
 def test_job_in_a_pod_is_both_and_outranks_the_pod(tmp_path: Path) -> None:
