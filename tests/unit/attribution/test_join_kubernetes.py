@@ -17,6 +17,7 @@ from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite, infer
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.source import HOLD_SECONDS
+from exporter.core.clock import MonotonicTime
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, instance, of
 from tests.attribution_kit.slurm_node import STEP, Node
 
@@ -25,10 +26,10 @@ POD = "2fc932ce-fdcc-454b-97bd-aadfdeb4c340"
 
 
 def _kubernetes(folder: Path, given: Iterable[tuple[str, str, str, str]]) -> Kubernetes:
-    """Answered once by a kubelet that gave these devices, and by none since."""
+    """Answered once by a kubelet that gave these devices, while the processes of the test ran, and by none since."""
     from tests.attribution_kit.kubelet import GivenPod, Kubelet  # noqa: PLC0415 - grpc, for these tests alone
 
-    source = Kubernetes(KubernetesSite(folder / "kubelet.sock", required=True))
+    source = Kubernetes(KubernetesSite(folder / "kubelet.sock", required=True), clock=lambda: MonotonicTime(1000.0))
     with Kubelet(folder / "kubelet.sock", [GivenPod(*each[:3], [each[3]]) for each in given]):
         source._poller.ask_once()
     return source
@@ -42,6 +43,26 @@ def test_deleted_pods_process_keeps_its_name(tmp_path: Path) -> None:
     kubernetes._poller.answer = type(kubernetes._poller.answer)((), 2.0)
 
     assert joined.join([A], {A.uuid: [7]}, process, 3.0).processes[7].workload == before[7].workload == "ml/Pod/train"
+
+
+def test_new_pod_is_not_named_after_the_one_that_had_its_gpu_before(tmp_path: Path) -> None:
+    """The kubelet's last list is older than the pod. It has another pod, which ran nothing until it ended."""
+    from tests.attribution_kit.kubelet import GivenPod, Kubelet  # noqa: PLC0415 - as above
+
+    moment = [MonotonicTime(0.0)]
+    source = Kubernetes(KubernetesSite(tmp_path / "kubelet.sock", required=True), clock=lambda: moment[0])
+    joined = attribution_of(Parts(source))
+    process = of([host_process(7, cgroup(f"/kubepods/pod{POD}/{CONTAINER_ID}"))])
+    found: list[str] = []
+    with Kubelet(source._socket, [GivenPod("ml", "ended", "main", [A.uuid])]) as kubelet:
+        source._poller.ask_once()
+        kubelet.pods = [GivenPod("ml", "train", "main", [A.uuid])]
+        for now in (1.0, 2.0):
+            found.append(joined.join([A], {A.uuid: [7]}, process, now).processes[7].workload)
+            moment[0] = MonotonicTime(now + 0.5)
+            source._poller.ask_once()
+
+    assert found == ["", "ml/Pod/train"]
 
 
 def test_pod_that_was_given_nothing_goes_by_its_uid_after_a_while(tmp_path: Path) -> None:
