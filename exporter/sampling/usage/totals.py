@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ from exporter.core.clock import UnixTime
 from exporter.core.units import Bytes
 from exporter.host.model import HostProcess, HostUsage
 from exporter.host.process import parse_io
-from exporter.host.text import read_text
+from exporter.host.text import exists, read_text
 
 _Key = tuple[str, str]
 """A field and, of pressure, its resource."""
@@ -77,7 +76,7 @@ def _as_bytes(number: float | None) -> Bytes | None:
 
 
 _MAX_LEFT = 64
-"""Kept of those that have left the GPUs."""
+"""Kept of those that have left the GPUs. Of more, only those that still run."""
 
 
 class _Counted(NamedTuple):
@@ -112,8 +111,8 @@ class ProcessTotals:
         self.joined = False
         for pid in self._counted.keys() - {process.pid for process in running}:
             self._left[pid] = self._counted.pop(pid)
-        for pid in tuple(islice(self._left, max(0, len(self._left) - _MAX_LEFT))):
-            del self._left[pid]
+        if len(self._left) > _MAX_LEFT:
+            self._left = {pid: each for pid, each in self._left.items() if exists(f"{self._procfs}/{pid}")}
         for process in running:
             self._count_process(process)
         return HostUsage(

@@ -51,6 +51,22 @@ def test_container_started_anew_goes_on(tmp_path: Path) -> None:
     assert used == [100.0, 101.0, 101.0, 103.0]
 
 
+def test_many_processes_that_leave_the_gpus_for_a_moment_are_counted_once(tmp_path: Path) -> None:
+    """The driver was loaded anew, or did not answer: it listed none of them for one cycle."""
+    pids = range(10, 210)
+    for pid in pids:
+        write(tmp_path, pid=pid, read=1000)
+    subject, running = reader(tmp_path), [host(pid, cpu=50.0) for pid in pids]
+    everyone, nobody = Ownership(processes=dict.fromkeys(pids, LOOSE)), Ownership(holders={"GPU-0": (LOOSE,)})
+    used = [
+        cpu(subject, everyone, *running, now=0.0),
+        cpu(subject, nobody, now=1.0),
+        cpu(subject, everyone, *running, now=2.0),
+    ]
+
+    assert used == [10000.0] * 3
+
+
 def test_process_that_leaves_the_gpu_and_comes_back_is_counted_once(tmp_path: Path) -> None:
     write(tmp_path, pid=10, read=1000)
     write(tmp_path, pid=11, read=500)
