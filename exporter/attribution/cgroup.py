@@ -91,6 +91,8 @@ _GUEST = re.compile(
 LXC, MACHINE = "lxc", "machine"
 GUESTS = (LXC, MACHINE)
 """Runtimes of guests: LXC, and systemd-nspawn and others that are registered with systemd-machined."""
+_DELETED = " (deleted)"
+"""Mark of version 2 on a cgroup that was removed before its last process was reaped."""
 _SYSTEMD = (".slice", ".scope", ".service", ".mount")
 _LOGIN = re.compile(r"/user\.slice/user-(?P<login>[0-9]+)\.slice(?:/|$)")
 _UNIT = re.compile(r"(?P<path>/(?P<unit>[^/]+\.(?:service|scope)))(?:/|$)")
@@ -132,6 +134,7 @@ def parse_path(path: str) -> Cgroup:
 
     Containers inside a guest are left out: their ids mean nothing outside of it.
     """
+    path = path.removesuffix(_DELETED)
     scheduled = {**_parse_slurm(path), **_parse_pod(path), **_parse_allocation(path)}
     guest = {} if scheduled else _parse_guest(path)
     bundle = _BUNDLE.fullmatch(path)

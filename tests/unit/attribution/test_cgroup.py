@@ -43,6 +43,8 @@ SLURM = [
     (f"{STEPD}/sEKNKTV3WPV500/step_0/user/task_0", {"sluid": "sEKNKTV3WPV500", "step": "0"}),
     # seen from another cgroup namespace
     (f"/../../../..{STEPD}/job_1/step_0/user/task_0", {"job": "1", "step": "0"}),
+    # removed before the last process was reaped (version 2)
+    (f"{STEPD}/job_1 (deleted)", {"job": "1"}),
 ]
 PODS = [
     # seen from another cgroup namespace: the QoS directory may be out of sight
@@ -74,6 +76,7 @@ CONTAINERS = [
     (f"/docker/{A}", {"container": A, "runtime": "docker"}),
     (f"/system.slice/docker-{A}.scope", {"container": A, "runtime": "docker"}),
     (f"/system.slice/docker-{A}.scope/init", {"container": A, "runtime": "docker"}),
+    (f"/system.slice/docker-{A}.scope (deleted)", {"container": A, "runtime": "docker"}),
     (f"{APP}/user.slice/docker-{A}.scope", {"container": A, "runtime": "docker", "login": "1000"}),
     (f"/system.slice/nerdctl-{A}.scope", {"container": A, "runtime": "nerdctl"}),
     (f"/default/{A}", {"container": A}),
@@ -102,6 +105,7 @@ HOST = [
     ("/singularity/4711", {}),
     ("/user.slice/user-1000.slice/session-3.scope/podman-build", {"login": "1000", "unit": "session-3.scope"}),
     ("/system.slice/docker.service", {"unit": "docker.service"}),
+    ("/system.slice/docker.service (deleted)", {"unit": "docker.service"}),
     ("/system.slice/slurmd.service", {"unit": "slurmd.service"}),
     ("/machine.slice/machine-qemu\\x2d2\\x2dinstance\\x2d00000001.scope/libvirt", {"unit": "machine-qemu-2-instance-00000001.scope"}),
     ("/system.slice/vm_slurmstepd.scope/slurmd", {"unit": "vm_slurmstepd.scope"}),
