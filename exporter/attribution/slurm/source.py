@@ -60,7 +60,7 @@ class Slurm:
         self._ended: BackgroundSource[Mapping[str, Ended]] | None = None
         if site.scontrol:
             self._job_cache = JobCache(ask, delay=self._question_delay, clock=clock)
-            self._gpu_cache = JobCache(with_gpus or ask, delay=self._question_delay, clock=clock)
+            self._gpu_cache = JobCache(with_gpus or ask, name="scontrol-gpus", delay=self._question_delay, clock=clock)
             rounds = Reconciliation(Scontrol(site.scontrol, site.procfs), ask, self._is_elsewhere, clock)
             self._reconciliation = rounds
             self._ended = BackgroundSource(
