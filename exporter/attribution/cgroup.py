@@ -18,7 +18,7 @@ from pathlib import Path
 
 from exporter.core.record import record
 from exporter.host.cgroup import mounts
-from exporter.host.text import is_folder, lines
+from exporter.host.text import bounded, is_folder, lines
 
 
 @record
@@ -96,7 +96,7 @@ _DELETED = " (deleted)"
 _SYSTEMD = (".slice", ".scope", ".service", ".mount")
 _LOGIN = re.compile(r"/user\.slice/user-(?P<login>[0-9]+)\.slice(?:/|$)")
 _UNIT = re.compile(r"(?P<path>/(?P<unit>[^/]+\.(?:service|scope)))(?:/|$)")
-_ESCAPE = re.compile(r"\\x([0-9a-fA-F]{2})")
+_ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
 
 # Fields that only mean something merged: they are taken from the same line.
 _GROUPS = (
@@ -197,7 +197,7 @@ def _parse_guest(path: str) -> dict[str, str]:
     match = _GUEST.match(path)
     if not match or (match["machine"] or "").startswith("qemu\\x2d"):  # the program of a VM has no cgroups inside
         return {}
-    name = match["lxc"] or _without_escapes(match["machine"] or match["nspawn"])
+    name = bounded(match["lxc"]) if match["lxc"] else _without_escapes(match["machine"] or match["nspawn"])
     return {"container": name, "runtime": LXC if match["lxc"] else MACHINE, "container_path": match["path"]}
 
 
@@ -206,7 +206,7 @@ def _parse_allocation(path: str) -> dict[str, str]:
     if not match:
         return {}
     end = match.end() - match[0].endswith("/")
-    return {"allocation": match["allocation"], "allocation_task": match["task"], "allocation_path": path[:end]}
+    return {"allocation": match["allocation"], "allocation_task": bounded(match["task"]), "allocation_path": path[:end]}
 
 
 def _parse_unit(path: str) -> dict[str, str]:
@@ -217,8 +217,9 @@ def _parse_unit(path: str) -> dict[str, str]:
 
 
 def _without_escapes(name: str) -> str:
-    """Return a name without systemd's escapes."""
-    return _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), name)
+    """Return a name without systemd's escapes, which are of bytes. Users choose it: it may hold any of them."""
+    plain = _ESCAPE.sub(lambda escape: bytes((int(escape[1], 16),)), name.encode(errors="replace"))
+    return bounded(plain.decode(errors="replace"))
 
 
 def _parent_folders() -> Iterator[str]:
