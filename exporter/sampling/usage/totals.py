@@ -14,9 +14,9 @@ from exporter.host.process import parse_io
 from exporter.host.text import exists, read_text
 
 _Key = tuple[str, str]
-"""A field and, of pressure, its resource."""
+"""A field and, of pressure, its resource, of the network its direction."""
 _PLAIN = ("cpu_seconds", "read_bytes", "written_bytes")
-_PRESSURE = ("pressure_seconds", "full_pressure_seconds")
+_MAPPINGS = ("pressure_seconds", "full_pressure_seconds", "network_bytes")
 
 
 class CarriedUsage:
@@ -50,7 +50,9 @@ class CarriedUsage:
 
     def _with_totals(self, raw: HostUsage) -> HostUsage:
         shown = {key: self._shown[key] for key, _ in _usage_totals(raw)}
-        pressure, full = ({each: at for (name, each), at in shown.items() if name == field} for field in _PRESSURE)
+        pressure, full, moved = (
+            {each: at for (name, each), at in shown.items() if name == field} for field in _MAPPINGS
+        )
         return replace(
             raw,
             cpu_seconds=shown.get(("cpu_seconds", "")),
@@ -58,6 +60,7 @@ class CarriedUsage:
             written_bytes=_as_bytes(shown.get(("written_bytes", ""))),
             pressure_seconds=pressure,
             full_pressure_seconds=full,
+            network_bytes={direction: Bytes(round(number)) for direction, number in moved.items()},
         )
 
 
@@ -66,9 +69,9 @@ def _usage_totals(usage: HostUsage) -> Iterator[tuple[_Key, float]]:
         number = getattr(usage, name)
         if number is not None:
             yield (name, ""), number
-    for name in _PRESSURE:
-        for resource, seconds in getattr(usage, name).items():
-            yield (name, resource), seconds
+    for name in _MAPPINGS:
+        for each, number in getattr(usage, name).items():
+            yield (name, each), number
 
 
 def _as_bytes(number: float | None) -> Bytes | None:
