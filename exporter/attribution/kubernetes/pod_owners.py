@@ -82,6 +82,7 @@ class PodOwners:
         self._roots = PodRoots(kubernetes.owner_objects)
         self._resolver = AllocationResolver()
         self._first = FirstSeen()
+        self._last_places: Mapping[tuple[str, str], PodPlace] = {}
         self._devices = Devices(())
         """Devices of the cycle before: the names of the DRA driver mean others in another MIG layout."""
 
@@ -153,7 +154,10 @@ class PodOwners:
     def _places(
         self, wanted: Collection[tuple[str, str]], view: KubernetesView, given: Mapping[PodPlace, Amounts]
     ) -> Mapping[tuple[str, str], PodPlace]:
-        """Return pods and containers by cgroup: by the API server, else the only container with a device."""
+        """Return pods and containers by cgroup: by the API server, else the only container with a device.
+
+        While neither reports it, as of a deleted pod, it is what it was.
+        """
         containers: dict[PodName, set[str]] = defaultdict(set)
         for place in given:
             containers[place.pod_name].add(place.container)
@@ -162,9 +166,11 @@ class PodOwners:
             pod = view.pods.get(key[0])
             name = self._names.name(key[0]) or view.logged.get(key[0]) or (pod and pod.pod_name)
             if name:
-                known = pod.containers.get(key[1]) if pod else None
+                known, before = pod.containers.get(key[1]) if pod else None, self._last_places.get(key)
                 only = next(iter(containers[name])) if len(containers[name]) == 1 else ""
-                found[key] = PodPlace(*name, known[0] if known else only)
+                last = before.container if before and before.pod_name == name else ""
+                found[key] = PodPlace(*name, known[0] if known else only or last)
+        self._last_places = found
         return found
 
 

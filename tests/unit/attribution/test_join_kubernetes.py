@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exporter.attribution.assembly.factory import Parts, attribution_of
+from exporter.attribution.background_source import LAST_KNOWN_SECONDS
 from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite, infer
 from exporter.attribution.owner import NOBODY, Owner
@@ -43,6 +44,26 @@ def test_deleted_pods_process_keeps_its_name(tmp_path: Path) -> None:
     kubernetes._poller.answer = type(kubernetes._poller.answer)((), 2.0)
 
     assert joined.join([A], {A.uuid: [7]}, process, 3.0).processes[7].workload == before[7].workload == "ml/Pod/train"
+
+
+def test_running_pod_is_the_same_owner_while_the_kubelet_is_silent_and_after(tmp_path: Path) -> None:
+    """Without the API server its container is the only one that was given a GPU."""
+    from tests.attribution_kit.kubelet import GivenPod, Kubelet  # noqa: PLC0415 - as above
+
+    moment = [MonotonicTime(0.0)]
+    source = Kubernetes(KubernetesSite(tmp_path / "kubelet.sock", required=True), clock=lambda: moment[0])
+    joined = attribution_of(Parts(source))
+    process = of([host_process(7, cgroup(f"/kubepods/pod{POD}/{CONTAINER_ID}"))])
+    found: list[Owner] = []
+    for answers, now in ((True, 1.0), (False, 2.0 + LAST_KNOWN_SECONDS), (True, 3600.0)):
+        moment[0] = MonotonicTime(now)
+        with Kubelet(source._socket, [GivenPod("ml", "train", "main", [A.uuid])] if answers else []) as kubelet:
+            if not answers:
+                kubelet.socket.unlink()
+            source._poller.ask_once()
+            found.append(joined.join([A], {A.uuid: [7]}, process, now).processes[7])
+
+    assert found == [Owner("ml/Pod/train", "pod", "ml", "train", "main")] * 3
 
 
 def test_new_pod_is_not_named_after_the_one_that_had_its_gpu_before(tmp_path: Path) -> None:
