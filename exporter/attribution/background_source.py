@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from exporter.attribution.owner import SourceHealth
-from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.threads import Threads
 
 log = logging.getLogger(__name__)
@@ -76,6 +76,8 @@ class Answer(Generic[T]):
     error: str = ""
     reason: str = ""
     """Reason of the error; empty before the first answer."""
+    asked_at: MonotonicTime = NEVER
+    """Time at which the question was put: the answer may not have what came after it."""
 
 
 class BackgroundSource(Generic[T]):
@@ -138,9 +140,10 @@ class BackgroundSource(Generic[T]):
 
     def ask_once(self) -> None:
         """Ask now, in the caller's thread."""
-        last, self._asking_since = self.answer, self._clock()
+        last, began = self.answer, self._clock()
+        self._asking_since = began
         try:
-            self.answer = Answer(self._ask(), self._clock())
+            self.answer = Answer(self._ask(), self._clock(), asked_at=began)
             self._failures = 0
             if self._failure_log:
                 self._failure_log.answered()
@@ -151,7 +154,7 @@ class BackgroundSource(Generic[T]):
                 log.exception("%s failed", self._name)
             reason = self._failure_log.failed(error) if self._failure_log else reason_of(error)
             text = str(error) or type(error).__name__
-            self.answer = Answer(last.value, last.at, success=False, error=text, reason=reason)
+            self.answer = replace(last, success=False, error=text, reason=reason)
             self._failures += 1
         finally:
             self._asking_since = None

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from exporter.core.record import record
 from exporter.host.cgroup import mounts
-from exporter.host.text import is_folder, lines
+from exporter.host.text import bounded, is_folder, lines
 
 
 @record
@@ -91,10 +91,12 @@ _GUEST = re.compile(
 LXC, MACHINE = "lxc", "machine"
 GUESTS = (LXC, MACHINE)
 """Runtimes of guests: LXC, and systemd-nspawn and others that are registered with systemd-machined."""
+_DELETED = " (deleted)"
+"""Mark of version 2 on a cgroup that was removed before its last process was reaped."""
 _SYSTEMD = (".slice", ".scope", ".service", ".mount")
 _LOGIN = re.compile(r"/user\.slice/user-(?P<login>[0-9]+)\.slice(?:/|$)")
 _UNIT = re.compile(r"(?P<path>/(?P<unit>[^/]+\.(?:service|scope)))(?:/|$)")
-_ESCAPE = re.compile(r"\\x([0-9a-fA-F]{2})")
+_ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
 
 # Fields that only mean something merged: they are taken from the same line.
 _GROUPS = (
@@ -132,6 +134,7 @@ def parse_path(path: str) -> Cgroup:
 
     Containers inside a guest are left out: their ids mean nothing outside of it.
     """
+    path = path.removesuffix(_DELETED)
     scheduled = {**_parse_slurm(path), **_parse_pod(path), **_parse_allocation(path)}
     guest = {} if scheduled else _parse_guest(path)
     bundle = _BUNDLE.fullmatch(path)
@@ -194,7 +197,7 @@ def _parse_guest(path: str) -> dict[str, str]:
     match = _GUEST.match(path)
     if not match or (match["machine"] or "").startswith("qemu\\x2d"):  # the program of a VM has no cgroups inside
         return {}
-    name = match["lxc"] or _without_escapes(match["machine"] or match["nspawn"])
+    name = bounded(match["lxc"]) if match["lxc"] else _without_escapes(match["machine"] or match["nspawn"])
     return {"container": name, "runtime": LXC if match["lxc"] else MACHINE, "container_path": match["path"]}
 
 
@@ -203,7 +206,7 @@ def _parse_allocation(path: str) -> dict[str, str]:
     if not match:
         return {}
     end = match.end() - match[0].endswith("/")
-    return {"allocation": match["allocation"], "allocation_task": match["task"], "allocation_path": path[:end]}
+    return {"allocation": match["allocation"], "allocation_task": bounded(match["task"]), "allocation_path": path[:end]}
 
 
 def _parse_unit(path: str) -> dict[str, str]:
@@ -214,8 +217,9 @@ def _parse_unit(path: str) -> dict[str, str]:
 
 
 def _without_escapes(name: str) -> str:
-    """Return a name without systemd's escapes."""
-    return _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), name)
+    """Return a name without systemd's escapes, which are of bytes. Users choose it: it may hold any of them."""
+    plain = _ESCAPE.sub(lambda escape: bytes((int(escape[1], 16),)), name.encode(errors="replace"))
+    return bounded(plain.decode(errors="replace"))
 
 
 def _parent_folders() -> Iterator[str]:

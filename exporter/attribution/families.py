@@ -30,14 +30,14 @@ from exporter.host.model import HostUsage
 
 @record
 class WorkloadRow:
-    """One workload in one sampling cycle. `memory_bytes` is GPU memory of its processes."""
+    """One workload in one sampling cycle. `memory_bytes` is GPU memory of its processes. None: not known."""
 
     owner: Owner
     info: WorkloadInfo
     usage: HostUsage
-    memory_bytes: Bytes
+    memory_bytes: Bytes | None
     gpus: float
-    processes: int
+    processes: int | None
     work: WorkClass = UNKNOWN
 
     def ended(self) -> WorkloadRow:

@@ -114,6 +114,8 @@ class Stat(NamedTuple):
     """Part of `cpu_ticks`, in the kernel."""
     ended_ticks: int = 0
     """CPU of the children of the process that have ended, and of theirs."""
+    exiting: bool = False
+    """True once it has begun to exit, which takes long in the GPU's driver."""
 
 
 class _Identity(NamedTuple):
@@ -124,6 +126,10 @@ class _Identity(NamedTuple):
     user: str
     cgroup: str
     read_at: MonotonicTime
+
+
+_EXITING = 0x4
+"""PF_EXITING of the kernel's flags."""
 
 
 def parse_stat(text: str) -> Stat | None:
@@ -147,6 +153,7 @@ def parse_stat(text: str) -> Stat | None:
             has_terminal=rest[4] != "0",
             system_ticks=int(rest[12]),
             ended_ticks=int(rest[13]) + int(rest[14]),
+            exiting=bool(int(rest[6]) & _EXITING),
         )
     except ValueError:
         return None
@@ -229,9 +236,13 @@ class ProcessReader:
         )
 
     def _read_identity(self, pid: int, stat: Stat) -> _Identity:
-        """Read user and cgroup now and then. The start time distinguishes a reused pid, the name an exec."""
+        """Read user and cgroup now and then. The start time distinguishes a reused pid, the name an exec.
+
+        A process that exits keeps its identity: version 1 shows it in the root cgroup.
+        """
         known, now = self._identities.get(pid), self.monotonic()
-        if known and known[:2] == (stat.start_ticks, stat.command) and now - known.read_at < IDENTITY_SECONDS:
+        same = known is not None and known[:2] == (stat.start_ticks, stat.command)
+        if known and same and (stat.exiting or now - known.read_at < IDENTITY_SECONDS):
             return known
         folder = f"{self.procfs}/{pid}"
         uid = parse_uid(read_text(f"{folder}/status"))

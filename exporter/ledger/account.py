@@ -58,6 +58,8 @@ class Reading:
     """Profile of a MIG instance, for its label."""
     counted: Counted | None = None
     """None where it was not read in this cycle, or never before, or has no such count (MIG)."""
+    metered: float = 0.0
+    """Seconds that `joules` cover: many after cycles without an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +119,8 @@ class OwnerEntry:
     used: Mapping[str, float] = field(default_factory=dict[str, float])
     """GPU seconds that it ran on a GPU and its instances, keyed by GPU uuid, whatever its allocated fraction."""
     joules: Joules = Joules(0.0)
-    idle_seconds: float = 0.0
-    """Seconds since any of its targets last did something for it."""
+    idle_seconds: float | None = None
+    """Seconds since any of its targets last did something for it. None: none of them ever reported its use."""
     start_time: UnixTime | None = None
     first_kernel_seconds: float | None = None
     """Absent also where the exporter began after the workload did, and may have missed it."""

@@ -17,7 +17,7 @@ from exporter.ledger.states.state import ClockHistory, Limits, Signals, UsageHis
 _COMPUTING_STATES = frozenset(INDEX[state] for state in BUSY)
 _BUSY_STATES = _COMPUTING_STATES | {SPINNING}
 _SPIN_ERROR = 0.1
-_LATE_CYCLES = 1.5
+LATE_CYCLES = 1.5
 """Times a cycle: from here on the time since the last answer has cycles without one in it."""
 _MIN_COMPUTING_RATIO = 0.5
 """Busy part of a cycle from which its power shows what computing draws."""
@@ -48,7 +48,7 @@ def divide_busy_seconds(
     """
     seen = [part.demand * seconds for part in division.owner_usages]
     counted = reading.counted
-    if counted is None or (division.busy is not None and counted.seconds <= _LATE_CYCLES * seconds):
+    if counted is None or (division.busy is not None and counted.seconds <= LATE_CYCLES * seconds):
         return _split_unowned(reading, seen, 0.0 if seen else (division.busy or 0.0) * seconds)
     uuid, whole = reading.target.uuid, split_busy(counted.busy, reading.allocations)
     owned = [

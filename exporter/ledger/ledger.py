@@ -91,7 +91,7 @@ def advance_ledger(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAUL
     for reading in readings:
         if reading.target.parent_uuid:
             instances.setdefault(reading.target.parent_uuid, []).append(reading)
-    usage = target_usage(readings, divisions, ran, instances)
+    usage = target_usage(ledger, current, divisions, ran, instances)
     began = current.time if ledger.began is None else ledger.began
     ledger = replace(ledger, clock=ledger.clock + seconds, began=began)
     sums = _sum_by_owner(ledger, current, divisions, usage, instances, limits)
@@ -278,7 +278,7 @@ def _owner_entry(ledger: Ledger, current: LedgerInput, owner: Owner, total: _Sum
     first = entry.first_kernel_seconds
     if first is None and total.active and watched and start is not None:
         first = max(0.0, current.time - start)
-    idle = 0.0 if total.active else entry.idle_seconds + (seconds if total.observed else 0.0)
+    idle = 0.0 if total.active else (entry.idle_seconds or 0.0) + seconds if total.observed else entry.idle_seconds
     return OwnerEntry(
         seconds=_add_states(entry.seconds, total.states, seconds),
         past=total.past,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from exporter.attribution.owner import NOBODY
+from exporter.attribution.owner import NOBODY, Owner
 from exporter.core.units import Joules
-from exporter.ledger.account import Reading, TargetUsage
+from exporter.ledger.account import Ledger, LedgerInput, Reading, TargetUsage
 from exporter.ledger.division import Division, sum_parts
-from exporter.ledger.history import OwnerBusySeconds
+from exporter.ledger.history import LATE_CYCLES, OwnerBusySeconds
 
 Divisions = Mapping[str, Division]
 Instances = Mapping[str, Sequence[Reading]]
@@ -16,19 +16,24 @@ Instances = Mapping[str, Sequence[Reading]]
 
 
 def target_usage(
-    readings: Sequence[Reading], divisions: Divisions, ran: Mapping[str, OwnerBusySeconds], instances: Instances
+    before: Ledger,
+    current: LedgerInput,
+    divisions: Divisions,
+    ran: Mapping[str, OwnerBusySeconds],
+    instances: Instances,
 ) -> tuple[TargetUsage, ...]:
     """Return one row for each owner on each target, in the order of the readings. A split GPU has its instances'."""
-    energy = {reading.target.uuid: reading.joules for reading in readings}
+    meters = {reading.target.uuid: reading for reading in current.readings}
     found: list[TargetUsage] = []
-    for reading in readings:
+    for reading in current.readings:
         target = reading.target
         if target.uuid in instances:
             continue
-        division, joules = divisions[target.uuid], reading.joules
+        division, meter = divisions[target.uuid], meters.get(target.parent_uuid or target.uuid)
+        joules, metered = (meter.joules, meter.metered) if meter else (0.0, 0.0)
+        last = current.interval / metered if metered > LATE_CYCLES * current.interval else 1.0
         if target.parent_uuid:
-            siblings = instances[target.parent_uuid]
-            joules = Joules(energy.get(target.parent_uuid, 0.0) * _energy_part(reading, siblings, divisions))
+            joules *= _energy_part(reading, instances[target.parent_uuid], divisions)
         found += [
             TargetUsage(
                 part.owner,
@@ -36,11 +41,16 @@ def target_usage(
                 reading.profile,
                 tuple([(state, ratio * target.share) for state, ratio in part.state_fractions]),
                 owned * target.share,
-                Joules(max(0.0, joules) * part.energy),
+                Joules(max(0.0, joules) * part.energy * (1.0 if _was_there(before, part.owner, target.uuid) else last)),
             )
             for part, owned in zip(division.owner_usages, ran[target.uuid].owned, strict=True)
         ]
     return tuple(found)
+
+
+def _was_there(before: Ledger, owner: Owner, uuid: str) -> bool:
+    """Return whether the owner had the target before this cycle. A new one has the energy of one cycle at most."""
+    return owner in before.owners and uuid in before.owners[owner].past
 
 
 def unowned_usage(

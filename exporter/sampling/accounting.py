@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
@@ -266,11 +266,12 @@ class WorkloadRows:
     ) -> tuple[WorkloadRow, ...]:
         """Rows of these `owners`, which are those of the ledger."""
         processes: defaultdict[Owner, set[int]] = defaultdict(set)
-        memory: Counter[Owner] = Counter()
+        memory: defaultdict[Owner, list[Bytes]] = defaultdict(list)
         for process in join.everyone:
             owner = join.owner(process)
             processes[owner].add(process.pid)
-            memory[owner] += process.memory_bytes or 0
+            memory[owner] += [] if process.memory_bytes is None else [process.memory_bytes]
+        unlisted = {each.owner for reading in readings for each in reading.allocations if not each.listed}
         gpus: dict[Owner, float] = {}
         for _, owner, fraction in _parts_of_gpus(readings):
             gpus[owner] = gpus.get(owner, 0.0) + fraction
@@ -281,9 +282,11 @@ class WorkloadRows:
                     owner=owner,
                     info=join.ownership.info.get(owner, _NO_INFO),
                     usage=usage.get(owner, _NO_USAGE),
-                    memory_bytes=Bytes(memory[owner]),
+                    memory_bytes=None
+                    if owner in unlisted or (processes[owner] and not memory[owner])
+                    else Bytes(sum(memory[owner])),
                     gpus=gpus.get(owner, 0.0),
-                    processes=len(processes.get(owner, ())),
+                    processes=None if owner in unlisted else len(processes[owner]),
                     work=work.get(owner, UNKNOWN),
                 )
             else:

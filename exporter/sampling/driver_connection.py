@@ -41,8 +41,8 @@ class DriverConnection:
         self._clock = clock
         self._wake = threading.Condition()
         self._failures = 0
-        self._seen_uuids: frozenset[str] = frozenset()
-        """Uuids of all GPUs that were ever shown."""
+        self._seen: dict[str, str] = {}
+        """Uuid of the last GPU at each place, which is a PCI bus id; of a GPU without one the uuid itself."""
         self._reopen = True
         self._asked = False
         self._stopped = False
@@ -83,7 +83,7 @@ class DriverConnection:
         """Seconds until the next attempt, unless one is asked for."""
         if self._failures:
             return _RETRY_SECONDS[min(self._failures, len(_RETRY_SECONDS)) - 1]
-        missing = self.state.refused or self._seen_uuids.difference(device.uuid for device in self.state.devices)
+        missing = self.state.refused or set(self._seen.values()).difference(each.uuid for each in self.state.devices)
         return _ENUMERATE_MISSING_SECONDS if missing else _ENUMERATE_SECONDS
 
     def _run(self) -> None:
@@ -129,7 +129,7 @@ class DriverConnection:
                 count = len(state.devices)
                 log.info("driver %s shows %d %s", state.versions[0] or "?", count, "GPU" if count == 1 else "GPUs")
             self._failures = 0
-            self._seen_uuids = self._seen_uuids.union(device.uuid for device in state.devices)
+            self._seen |= {device.pci_bus_id or device.uuid: device.uuid for device in state.devices}
         self.state = state
 
 

@@ -20,7 +20,7 @@ from exporter.core.record import record
 from exporter.core.units import Joules
 from exporter.ledger.account import Counted, Reading
 from exporter.ledger.states.state import Signals
-from exporter.sampling.gpus import Gpu, reading
+from exporter.sampling.gpus import Gpu, reading, readings_of
 from exporter.sampling.join import Join, allocations
 
 _LANE_BYTES_PER_SECOND = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
@@ -147,12 +147,6 @@ def throttled(gpu: Gpu, monotonic: MonotonicTime) -> Throttled | None:
     )
 
 
-def joules(gpu: Gpu) -> Joules | None:
-    """Energy since driver load, as last read."""
-    power = reading(gpu, "power", Power)
-    return power.energy if power else None
-
-
 def busy_integral(gpu: Gpu, monotonic: MonotonicTime) -> Integral | None:
     """Return the seconds in which a kernel ran, by the reading of this very cycle."""
     found = reading(gpu, "utilization", Utilization, monotonic) if gpu.reading else None
@@ -203,7 +197,8 @@ class LedgerReadings:
 
     def __init__(self) -> None:
         self._throttled: dict[str, Throttled] = {}
-        self._joules: dict[str, Joules] = {}
+        self._joules: dict[str, tuple[Joules, MonotonicTime]] = {}
+        """Energy by uuid, and when it was read."""
         self._busy: dict[str, tuple[Integral, MonotonicTime]] = {}
         """Busy seconds by uuid, and when they were read."""
 
@@ -217,12 +212,14 @@ class LedgerReadings:
         whole = signals(gpu, self._throttled.get(uuid), held_back, monotonic)
         if whole and is_stuck(gpu, join):
             whole = replace(whole, busy=0.0)
+        gained, metered = self._energy_gain(gpu)
         yield Reading(
             join.targets[uuid],
             whole,
             allocations(uuid, running, ownership, join.hosts, listed=listed),
-            self._energy_gain(gpu),
+            gained,
             counted=self._counted(gpu, monotonic),
+            metered=metered,
         )
         for instance in gpu.device.instances:
             found = instance_signals(gpu, instance.uuid, whole, monotonic)
@@ -232,14 +229,15 @@ class LedgerReadings:
         if held_back:
             self._throttled[uuid] = held_back
 
-    def _energy_gain(self, gpu: Gpu) -> Joules:
-        """Joules since the last cycle; a counter that went back was reset and counts from 0."""
-        total = joules(gpu)
-        if total is None:
-            return Joules(0.0)
-        before = self._joules.get(gpu.device.uuid, total)
-        self._joules[gpu.device.uuid] = total
-        return Joules(total - before) if total >= before else total
+    def _energy_gain(self, gpu: Gpu) -> tuple[Joules, float]:
+        """Return joules and seconds since the reading before. A counter that went back was reset and counts from 0."""
+        cached = readings_of(gpu).get("power")
+        total = cached.reading.energy if cached else None
+        if cached is None or total is None:
+            return Joules(0.0), 0.0
+        before, at = self._joules.get(gpu.device.uuid, (total, cached.monotonic))
+        self._joules[gpu.device.uuid] = (total, cached.monotonic)
+        return Joules(total - before) if total >= before else total, cached.monotonic - at
 
     def _counted(self, gpu: Gpu, monotonic: MonotonicTime) -> Counted | None:
         """Return the busy time since the last read by the driver's counter; one that went back began anew."""

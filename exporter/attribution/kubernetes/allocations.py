@@ -48,9 +48,9 @@ def pod_allocations(view: KubernetesView, devices: Devices) -> PodAllocations:
     listed = Counter((given.namespace, given.pod) for given in view.given)
     for given in view.given:
         place = PodPlace(given.namespace, given.pod, given.container)
-        uuid = view.claimable.get(given.device.claimed)
-        name = DeviceName(uuid=uuid) if uuid else given.device
-        targets = devices.find(name)
+        name, uuid = given.device, view.claimable.get(given.device.claimed, "")
+        # A UUID of an earlier MIG layout says no more than the name.
+        targets = (devices.find(DeviceName(uuid=uuid)) if uuid else ()) or devices.find(name)
         if not targets:
             unresolved[UNKNOWN_ID if name == DeviceName() else MIG_PLACE if name.claimed else NOT_HERE] += 1
         for target in targets:

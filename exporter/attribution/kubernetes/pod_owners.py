@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from exporter.attribution.cgroup import Cgroup, parse_path
+from exporter.attribution.devices import Devices
 from exporter.attribution.kubernetes.allocations import (
     MIG_PLACE,
     AllocationResolver,
@@ -81,6 +82,9 @@ class PodOwners:
         self._roots = PodRoots(kubernetes.owner_objects)
         self._resolver = AllocationResolver()
         self._first = FirstSeen()
+        self._last_places: Mapping[tuple[str, str], PodPlace] = {}
+        self._devices = Devices(())
+        """Devices of the cycle before: the names of the DRA driver mean others in another MIG layout."""
 
     def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
         view = self._kubernetes.view(now)
@@ -109,7 +113,8 @@ class PodOwners:
 
     def _join_pods(self, index: ProcessIndex, view: KubernetesView, now: MonotonicTime) -> PodOwnersSnapshot:
         listed = pod_allocations(view, index.devices)
-        if listed.unresolved[MIG_PLACE]:
+        relaid, self._devices = view.claimable and index.devices is not self._devices, index.devices
+        if listed.unresolved[MIG_PLACE] or relaid:
             self._kubernetes.ask_claimable()
         holders, running = _pods_by_target(listed), _targets_by(index, lambda cgroup: cgroup.pod)
         if any(group.cgroup.pod and not _NESTED.search(group.cgroup.pod_path) for group in index.groups):
@@ -149,7 +154,10 @@ class PodOwners:
     def _places(
         self, wanted: Collection[tuple[str, str]], view: KubernetesView, given: Mapping[PodPlace, Amounts]
     ) -> Mapping[tuple[str, str], PodPlace]:
-        """Return pods and containers by cgroup: by the API server, else the only container with a device."""
+        """Return pods and containers by cgroup: by the API server, else the only container with a device.
+
+        While neither reports it, as of a deleted pod, it is what it was.
+        """
         containers: dict[PodName, set[str]] = defaultdict(set)
         for place in given:
             containers[place.pod_name].add(place.container)
@@ -158,9 +166,11 @@ class PodOwners:
             pod = view.pods.get(key[0])
             name = self._names.name(key[0]) or view.logged.get(key[0]) or (pod and pod.pod_name)
             if name:
-                known = pod.containers.get(key[1]) if pod else None
+                known, before = pod.containers.get(key[1]) if pod else None, self._last_places.get(key)
                 only = next(iter(containers[name])) if len(containers[name]) == 1 else ""
-                found[key] = PodPlace(*name, known[0] if known else only)
+                last = before.container if before and before.pod_name == name else ""
+                found[key] = PodPlace(*name, known[0] if known else only or last)
+        self._last_places = found
         return found
 
 

@@ -28,8 +28,8 @@ from exporter.host.text import exists
 
 POD_RESOURCES = "kubernetes"
 INTERVAL_SECONDS = 5.0
-_ALLOCATABLE_EVERY = 24
-"""Questions between two questions about allocatable devices: they change with the node's devices."""
+_ASKED_EVERY = 24
+"""Questions between two questions about allocatable devices and known slices: they change with the node's devices."""
 _FORGET_SECONDS = 600.0
 _LONGEST_PAUSE_SECONDS = 8.0
 """Pause between two questions to a kubelet that fails: with the time-out of the next one it is below 15 s."""
@@ -58,6 +58,8 @@ class KubernetesView:
     silent: bool = True
     """True if the kubelet has not reported its allocations for long, or never."""
     given: tuple[PodDevice, ...] = ()
+    asked_at: MonotonicTime = NEVER
+    """Time at which the kubelet was asked for them: its answer may lack pods that came later."""
     allocatable: frozenset[DeviceName] = frozenset()
     """Devices that the kubelet may allocate; empty if not reported (before Kubernetes 1.23, or DRA alone)."""
     pods: Mapping[str, Pod] = field(default_factory=dict[str, Pod])
@@ -140,6 +142,7 @@ class Kubernetes:
         return KubernetesView(
             silent=stale or not self._queries,
             given=() if stale else self._allocated_devices(answer.value),
+            asked_at=answer.asked_at,
             allocatable=frozenset() if stale else self._allocatable,
             pods=pods,
             logged=self._logged,
@@ -167,7 +170,8 @@ class Kubernetes:
     def _ask_kubelet(self) -> tuple[PodDevice, ...]:
         """Ask the kubelet. Raises SourceError."""
         self._logged = logged_pods(self._logs)
-        if self._claims_wanted and self._ask_slices:
+        due = self._queries % _ASKED_EVERY == 0
+        if self._ask_slices and (self._claims_wanted or (due and self._claimable)):
             self._claims_wanted = False
             with suppress(SourceError):  # then it is asked for again, as long as it is needed
                 self._claimable = self._ask_slices()
@@ -181,7 +185,7 @@ class Kubernetes:
             return ()
         self._met = True
         found = pod_resources.listed(self._socket, self._timeout)
-        if self._queries % _ALLOCATABLE_EVERY == 0:
+        if due:
             with suppress(SourceError):  # an older kubelet: what it has given so far shows as much, later
                 self._allocatable = pod_resources.allocatable(self._socket, self._timeout)
         self._queries += 1
@@ -214,6 +218,7 @@ class PodNames:
 
     def __init__(self) -> None:
         self._names: dict[str, PodName] = {}
+        self._since: dict[str, MonotonicTime] = {}
         self._seen: dict[str, MonotonicTime] = {}
         self.inferred: frozenset[str] = frozenset()
 
@@ -231,9 +236,12 @@ class PodNames:
             uid: name for uid, name in self._names.items() if now - self._seen.get(uid, NEVER) <= _FORGET_SECONDS
         }
         self._seen = {uid: at for uid, at in self._seen.items() if now - at <= _FORGET_SECONDS}
+        self._since = {uid: self._since.get(uid, now) for uid in running}
         known = self._names | {uid: exact[uid] for uid in running if uid in exact}
-        if running.keys() - known.keys():
-            known = dict(infer(running, given, known))
+        # A list that is older than the pod has the one that had its devices before.
+        listed = {uid: devices for uid, devices in running.items() if self._since[uid] <= view.asked_at}
+        if listed.keys() - known.keys():
+            known = dict(infer(listed, given, known))
         self._names = known
         self.inferred = frozenset(known) - exact.keys()
 

@@ -232,6 +232,8 @@ class Nomad:
         self._containers = containers
         self._agent = agent
         self._first = FirstSeen()
+        self._known: Mapping[TaskName, Task] = {}
+        """Last report of each task that runs: it may outlive the agent's answers, and its allocation."""
         self.readers = (agent,) if agent else ()
 
     def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
@@ -241,17 +243,17 @@ class Nomad:
             for group in processes.groups
             if not group.cgroup.scheduled and (task := self._running_task(group.cgroup))
         }
-        unknown = set(running.values()) - report.tasks.keys() if self._agent else set[TaskName]()
+        known = {**self._known, **report.tasks}
+        self._known = {task: known[task] for task in running.values() if task in known}
+        unknown = set(running.values()) - known.keys() if self._agent else set[TaskName]()
         waiting = self._first.recent(unknown, now)
         if self._agent and waiting:
             self._agent.wake()
-        owners = {
-            task: _task_owner(task, report.tasks.get(task)) for task in {*running.values(), *report.tasks} - waiting
-        }
+        owners = {task: _task_owner(task, known.get(task)) for task in {*running.values(), *report.tasks} - waiting}
         allocated: dict[Owner, Amounts] = {
             owners[task]: amounts
-            for task, known in report.tasks.items()
-            if (amounts := dict.fromkeys(each.uuid for name in known.devices for each in processes.devices.find(name)))
+            for task, given in report.tasks.items()
+            if (amounts := dict.fromkeys(each.uuid for name in given.devices for each in processes.devices.find(name)))
         }
         return View(
             names=by_pid(
@@ -259,7 +261,7 @@ class Nomad:
             ),
             allocated=allocated,
             offered=frozenset(target.uuid for name in report.offered for target in processes.devices.find(name)),
-            info={owner: _task_info(report.tasks.get(task)) for task, owner in owners.items()},
+            info={owner: _task_info(known.get(task)) for task, owner in owners.items()},
             cgroups=own_cgroups(
                 (owners[task], cgroup.container_path or cgroup.allocation_path)
                 for cgroup, task in running.items()

@@ -40,12 +40,14 @@ class JobCache:
         self,
         ask: Callable[[str], Job | None],
         *,
+        name: str = "scontrol",
         pause: float = 5.0,
         delay: Callable[[str], float] = lambda _: 0.0,
         clock: MonotonicClock = monotonic_time,
     ) -> None:
-        """Ask about a job `delay` seconds after it is first seen."""
+        """Ask about a job `delay` seconds after it is first seen, in a thread of that name."""
         self._ask = ask
+        self._name = name
         self._pause = pause
         self._delay = delay
         self._clock = clock
@@ -62,7 +64,7 @@ class JobCache:
         self.jobs: Mapping[str, Job] = {}
 
     def start(self, threads: Threads | None = None) -> None:
-        (threads or Threads()).start("scontrol", self._run)
+        (threads or Threads()).start(self._name, self._run)
 
     def stop(self) -> None:
         """Ask the thread to end; one that waits for scontrol is abandoned."""

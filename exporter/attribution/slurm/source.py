@@ -60,7 +60,7 @@ class Slurm:
         self._ended: BackgroundSource[Mapping[str, Ended]] | None = None
         if site.scontrol:
             self._job_cache = JobCache(ask, delay=self._question_delay, clock=clock)
-            self._gpu_cache = JobCache(with_gpus or ask, delay=self._question_delay, clock=clock)
+            self._gpu_cache = JobCache(with_gpus or ask, name="scontrol-gpus", delay=self._question_delay, clock=clock)
             rounds = Reconciliation(Scontrol(site.scontrol, site.procfs), ask, self._is_elsewhere, clock)
             self._reconciliation = rounds
             self._ended = BackgroundSource(
@@ -68,6 +68,8 @@ class Slurm:
             )
             self._ended.ask_once()  # without jobs nobody is asked: a first answer, until slurmd's
         self._noticed: frozenset[str] = frozenset()
+        self._notes: Mapping[str, tuple[Job, UnixTime]] = {}
+        """Reports of the prolog about the jobs that are here: their processes may outlive its files."""
         self._local_files = BackgroundSource(
             self._read_node,
             NodeView(),
@@ -109,12 +111,12 @@ class Slurm:
         detailed = self._gpu_cache.jobs.get(job) if self._gpu_cache else None
         if cached and detailed and cached.gres is None:
             cached = replace(cached, gres=detailed.gres)
-        files = self._prolog_files()
-        noted = files.jobs.get(job)
+        note = self._prolog_note(job)
+        if note is None:
+            return cached
+        noted, written = note
         known = cached or noted
-        if known is None or noted is None:
-            return known
-        start, written = known.start_time, files.written[job]
+        start = known.start_time
         return replace(
             known,
             user=noted.user or known.user,
@@ -122,6 +124,12 @@ class Slurm:
             partition=noted.partition or known.partition,
             start_time=written if start is None else min(max(start, written), UnixTime(float(start) + 1.0)),
         )
+
+    def _prolog_note(self, job: str) -> tuple[Job, UnixTime] | None:
+        """Return the prolog's report of a job, and when it was written; the last one of a job that is still here."""
+        files = self._prolog_files()
+        noted = files.jobs.get(job)
+        return (noted, files.written[job]) if noted else self._notes.get(job)
 
     def pending(self, job: str) -> bool:
         """Return whether slurmctld is being asked about `job`."""
@@ -140,6 +148,7 @@ class Slurm:
             self._local.parents = self._local.parents.union(parents)
             self._local_files.wake()
         self._noticed = frozenset(jobs)
+        self._notes = {job: note for job in jobs if (note := self._prolog_note(job))}
         self._ask_about({*jobs, *self.present()}, self.node)
 
     def present(self) -> AbstractSet[str]:

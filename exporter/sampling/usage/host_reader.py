@@ -42,8 +42,9 @@ _MAX_PORTS = 8
 class _Network(NamedTuple):
     """The last read of the bytes over an owner's own network namespace."""
 
+    namespace: int
     read_at: MonotonicTime
-    total: Mapping[str, Bytes]
+    total: Mapping[str, Bytes] = MappingProxyType({})
     rate: BytesPerSecond | None = None
     """Both ways, since the read before."""
 
@@ -83,7 +84,7 @@ class OwnerHost:
         self._processes = ProcessTotals(procfs)
         """Totals where the owner has no cgroup of its own."""
         self._programs = _Programs()
-        self._carried = CarriedUsage()
+        self._carried, self._traffic = CarriedUsage(), CarriedUsage()
         self._network: _Network | None = None
         self._peers = network.Peers(procfs)
         self._spread = False
@@ -147,11 +148,11 @@ class OwnerHost:
 
     def _read_usage(self, running: Sequence[HostProcess], path: str | None, now: MonotonicTime) -> HostUsage:
         counted = self._processes.usage(running) if path is None else self._cgroup_usage(path, now)
-        usage = self._carried.of(counted, path)
-        total, ports = self._network.total if self._network else usage.network_bytes, self._programs.ports
-        if not total and not ports:
+        usage, own, ports = self._carried.of(counted, path), self._network, self._programs.ports
+        if not ports and not (own and own.total):
             return usage
-        return replace(usage, network_bytes=total, ports=tuple(sorted(ports or ())[:_MAX_PORTS]))
+        moved = self._traffic.of(HostUsage(network_bytes=own.total), own.namespace) if own else HostUsage()
+        return replace(usage, network_bytes=moved.network_bytes, ports=tuple(sorted(ports or ())[:_MAX_PORTS]))
 
     def _cgroup_usage(self, path: str, now: MonotonicTime) -> HostUsage:
         if now - self._limits_at >= LIMIT_SECONDS:
@@ -168,7 +169,7 @@ class OwnerHost:
             return
         procfs = self._procfs
         mine, nodes = (network.namespace(procfs, each) for each in (running[0].pid, 1))
-        own = None not in {mine, nodes} and mine != nodes
+        own = mine is not None and nodes is not None and mine != nodes
         near = network.related_pids(procfs, running[:_ASKED_PROCESSES])
         programs = {each: network.command_line(procfs, each) for each in near}
         ports = listeners.ports(near, own_namespace=own)
@@ -184,7 +185,8 @@ class OwnerHost:
         same = asked == before.processes and found == before[3:]
         seconds = min(2 * before.seconds, MAX_PROGRAMS_SECONDS) if same else PROGRAMS_SECONDS
         self._programs = _Programs(now, seconds, asked, *found)
-        self._network = self._network or _Network(now, {}) if own else None
+        if not own or self._network is None or self._network.namespace != mine:
+            self._network = _Network(mine, now) if own and mine is not None else None
 
     def _update_network(self, pid: int, now: MonotonicTime) -> None:
         """Read the traffic of the owner's own network namespace through one of its processes."""
@@ -194,7 +196,7 @@ class OwnerHost:
             moved = sum(total.values()) - sum(before.total.values())
             known = bool(before.total) and moved >= 0
             rate = BytesPerSecond(moved / (now - before.read_at)) if known else None
-            self._network = _Network(now, total, rate)
+            self._network = before._replace(read_at=now, total=total, rate=rate)
 
 
 def _is_asleep(process: HostProcess, tasks: Tasks, before: Counters) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,12 +11,12 @@ from exporter.core.clock import UnixTime
 from exporter.core.units import Bytes
 from exporter.host.model import HostProcess, HostUsage
 from exporter.host.process import parse_io
-from exporter.host.text import read_text
+from exporter.host.text import exists, read_text
 
 _Key = tuple[str, str]
-"""A field and, of pressure, its resource."""
+"""A field and, of pressure, its resource, of the network its direction."""
 _PLAIN = ("cpu_seconds", "read_bytes", "written_bytes")
-_PRESSURE = ("pressure_seconds", "full_pressure_seconds")
+_MAPPINGS = ("pressure_seconds", "full_pressure_seconds", "network_bytes")
 
 
 class CarriedUsage:
@@ -51,7 +50,9 @@ class CarriedUsage:
 
     def _with_totals(self, raw: HostUsage) -> HostUsage:
         shown = {key: self._shown[key] for key, _ in _usage_totals(raw)}
-        pressure, full = ({each: at for (name, each), at in shown.items() if name == field} for field in _PRESSURE)
+        pressure, full, moved = (
+            {each: at for (name, each), at in shown.items() if name == field} for field in _MAPPINGS
+        )
         return replace(
             raw,
             cpu_seconds=shown.get(("cpu_seconds", "")),
@@ -59,6 +60,7 @@ class CarriedUsage:
             written_bytes=_as_bytes(shown.get(("written_bytes", ""))),
             pressure_seconds=pressure,
             full_pressure_seconds=full,
+            network_bytes={direction: Bytes(round(number)) for direction, number in moved.items()},
         )
 
 
@@ -67,9 +69,9 @@ def _usage_totals(usage: HostUsage) -> Iterator[tuple[_Key, float]]:
         number = getattr(usage, name)
         if number is not None:
             yield (name, ""), number
-    for name in _PRESSURE:
-        for resource, seconds in getattr(usage, name).items():
-            yield (name, resource), seconds
+    for name in _MAPPINGS:
+        for each, number in getattr(usage, name).items():
+            yield (name, each), number
 
 
 def _as_bytes(number: float | None) -> Bytes | None:
@@ -77,7 +79,7 @@ def _as_bytes(number: float | None) -> Bytes | None:
 
 
 _MAX_LEFT = 64
-"""Kept of those that have left the GPUs."""
+"""Kept of those that have left the GPUs. Of more, only those that still run."""
 
 
 class _Counted(NamedTuple):
@@ -112,8 +114,8 @@ class ProcessTotals:
         self.joined = False
         for pid in self._counted.keys() - {process.pid for process in running}:
             self._left[pid] = self._counted.pop(pid)
-        for pid in tuple(islice(self._left, max(0, len(self._left) - _MAX_LEFT))):
-            del self._left[pid]
+        if len(self._left) > _MAX_LEFT:
+            self._left = {pid: each for pid, each in self._left.items() if exists(f"{self._procfs}/{pid}")}
         for process in running:
             self._count_process(process)
         return HostUsage(

@@ -138,6 +138,23 @@ def test_what_the_agent_said_counts_for_a_while_after_it_fell_silent(agent: Noma
     assert later.unallocated == {}
 
 
+@pytest.mark.parametrize("silent", [True, False])
+def test_running_task_keeps_its_name(agent: NomadAgent, *, silent: bool) -> None:
+    """The agent is away for long, or has ended the allocation and a process of it lingers."""
+    agent.runs(allocation("train", {"main": [A.uuid]}))
+    source = told(agent)
+    joined = attribution_of(Parts(nomad=source))
+    before = passed(joined, 1.0, a=SCOPE.format("main"))
+    agent.runs()
+    if silent:
+        agent.answers.clear()
+    source.ask_once()
+    late = passed(joined, LAST_KNOWN_SECONDS + 1, a=SCOPE.format("main"))
+
+    assert before.processes == late.processes == {7: TRAIN}
+    assert before.info == late.info
+
+
 def test_token_is_read_for_each_question(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("first\n")

@@ -43,6 +43,8 @@ SLURM = [
     (f"{STEPD}/sEKNKTV3WPV500/step_0/user/task_0", {"sluid": "sEKNKTV3WPV500", "step": "0"}),
     # seen from another cgroup namespace
     (f"/../../../..{STEPD}/job_1/step_0/user/task_0", {"job": "1", "step": "0"}),
+    # removed before the last process was reaped (version 2)
+    (f"{STEPD}/job_1 (deleted)", {"job": "1"}),
 ]
 PODS = [
     # seen from another cgroup namespace: the QoS directory may be out of sight
@@ -74,6 +76,7 @@ CONTAINERS = [
     (f"/docker/{A}", {"container": A, "runtime": "docker"}),
     (f"/system.slice/docker-{A}.scope", {"container": A, "runtime": "docker"}),
     (f"/system.slice/docker-{A}.scope/init", {"container": A, "runtime": "docker"}),
+    (f"/system.slice/docker-{A}.scope (deleted)", {"container": A, "runtime": "docker"}),
     (f"{APP}/user.slice/docker-{A}.scope", {"container": A, "runtime": "docker", "login": "1000"}),
     (f"/system.slice/nerdctl-{A}.scope", {"container": A, "runtime": "nerdctl"}),
     (f"/default/{A}", {"container": A}),
@@ -90,7 +93,12 @@ NOMAD = [
     (f"/nomad.slice/{POD}.train.scope", {"allocation": POD, "allocation_task": "train"}),
     (f"/nomad/share/{POD}.train", {"allocation": POD, "allocation_task": "train"}),
     (f"/../../share.slice/{POD}.train.scope/child", {"allocation": POD, "allocation_task": "train"}),
+    (f"/nomad.slice/{POD}.a\x1bb.scope", {"allocation": POD, "allocation_task": "a\\x1bb"}),
     (f"/nomad.slice/share.slice/docker-{A}.scope", {"container": A, "runtime": "docker"}),
+]
+GUESTS = [
+    ("/lxc.payload.a\x1bb/init.scope", {"container": "a\\x1bb", "runtime": "lxc"}),
+    ("/machine.slice/machine-a\\x0ab.scope", {"container": "a\\nb", "runtime": "machine"}),
 ]
 HOST = [
     ("/user.slice/user-1000.slice/session-18.scope", {"login": "1000", "unit": "session-18.scope"}),
@@ -102,11 +110,17 @@ HOST = [
     ("/singularity/4711", {}),
     ("/user.slice/user-1000.slice/session-3.scope/podman-build", {"login": "1000", "unit": "session-3.scope"}),
     ("/system.slice/docker.service", {"unit": "docker.service"}),
+    ("/system.slice/docker.service (deleted)", {"unit": "docker.service"}),
     ("/system.slice/slurmd.service", {"unit": "slurmd.service"}),
     ("/machine.slice/machine-qemu\\x2d2\\x2dinstance\\x2d00000001.scope/libvirt", {"unit": "machine-qemu-2-instance-00000001.scope"}),
     ("/system.slice/vm_slurmstepd.scope/slurmd", {"unit": "vm_slurmstepd.scope"}),
     ("/system.slice/vm_slurmstepd.scope/system", {"unit": "vm_slurmstepd.scope"}),
     ("/system.slice/job_12.service", {"unit": "job_12.service"}),
+    # names that users choose: systemd escapes bytes, and a folder may be called anything
+    ("/system.slice/jupyter-jos\\xc3\\xa9.service", {"unit": "jupyter-josé.service"}),
+    (f"{APP}/app.slice/a\\x0ab\\x1b[31m.scope", {"login": "1000", "unit": "a\\nb\\x1b[31m.scope"}),
+    (f"{APP}/a\x1b[31m.scope", {"login": "1000", "unit": "a\\x1b[31m.scope"}),
+    (f"{APP}/{'a' * 250}\u2028.service", {"login": "1000", "unit": f"{'a' * 250}\\u2028"}),
     ("/system.slice/podinfo.service", {"unit": "podinfo.service"}),
 ]
 NOBODY = [
@@ -139,7 +153,7 @@ def said(cgroup: Cgroup, *, unit: bool) -> dict[str, str]:
     return {name: value for name in Cgroup.__slots__ if (value := getattr(cgroup, name)) and name not in drop}
 
 
-@pytest.mark.parametrize(("path", "expected"), SLURM + PODS + CONTAINERS + NOMAD)
+@pytest.mark.parametrize(("path", "expected"), SLURM + PODS + CONTAINERS + NOMAD + GUESTS)
 def test_workload_is_read_from_its_path(path: str, expected: dict[str, str]) -> None:
     assert said(parse_path(path), unit=False) == expected
 

@@ -13,11 +13,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exporter.attribution.assembly.factory import Parts, attribution_of
+from exporter.attribution.background_source import LAST_KNOWN_SECONDS
 from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite, infer
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.source import HOLD_SECONDS
-from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
+from exporter.core.clock import MonotonicTime
+from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, instance, of
 from tests.attribution_kit.slurm_node import STEP, Node
 
 A, B = gpu(0), gpu(1)
@@ -25,10 +27,10 @@ POD = "2fc932ce-fdcc-454b-97bd-aadfdeb4c340"
 
 
 def _kubernetes(folder: Path, given: Iterable[tuple[str, str, str, str]]) -> Kubernetes:
-    """Answered once by a kubelet that gave these devices, and by none since."""
+    """Answered once by a kubelet that gave these devices, while the processes of the test ran, and by none since."""
     from tests.attribution_kit.kubelet import GivenPod, Kubelet  # noqa: PLC0415 - grpc, for these tests alone
 
-    source = Kubernetes(KubernetesSite(folder / "kubelet.sock", required=True))
+    source = Kubernetes(KubernetesSite(folder / "kubelet.sock", required=True), clock=lambda: MonotonicTime(1000.0))
     with Kubelet(folder / "kubelet.sock", [GivenPod(*each[:3], [each[3]]) for each in given]):
         source._poller.ask_once()
     return source
@@ -42,6 +44,46 @@ def test_deleted_pods_process_keeps_its_name(tmp_path: Path) -> None:
     kubernetes._poller.answer = type(kubernetes._poller.answer)((), 2.0)
 
     assert joined.join([A], {A.uuid: [7]}, process, 3.0).processes[7].workload == before[7].workload == "ml/Pod/train"
+
+
+def test_running_pod_is_the_same_owner_while_the_kubelet_is_silent_and_after(tmp_path: Path) -> None:
+    """Without the API server its container is the only one that was given a GPU."""
+    from tests.attribution_kit.kubelet import GivenPod, Kubelet  # noqa: PLC0415 - as above
+
+    moment = [MonotonicTime(0.0)]
+    source = Kubernetes(KubernetesSite(tmp_path / "kubelet.sock", required=True), clock=lambda: moment[0])
+    joined = attribution_of(Parts(source))
+    process = of([host_process(7, cgroup(f"/kubepods/pod{POD}/{CONTAINER_ID}"))])
+    found: list[Owner] = []
+    for answers, now in ((True, 1.0), (False, 2.0 + LAST_KNOWN_SECONDS), (True, 3600.0)):
+        moment[0] = MonotonicTime(now)
+        with Kubelet(source._socket, [GivenPod("ml", "train", "main", [A.uuid])] if answers else []) as kubelet:
+            if not answers:
+                kubelet.socket.unlink()
+            source._poller.ask_once()
+            found.append(joined.join([A], {A.uuid: [7]}, process, now).processes[7])
+
+    assert found == [Owner("ml/Pod/train", "pod", "ml", "train", "main")] * 3
+
+
+def test_new_pod_is_not_named_after_the_one_that_had_its_gpu_before(tmp_path: Path) -> None:
+    """The kubelet's last list is older than the pod. It has another pod, which ran nothing until it ended."""
+    from tests.attribution_kit.kubelet import GivenPod, Kubelet  # noqa: PLC0415 - as above
+
+    moment = [MonotonicTime(0.0)]
+    source = Kubernetes(KubernetesSite(tmp_path / "kubelet.sock", required=True), clock=lambda: moment[0])
+    joined = attribution_of(Parts(source))
+    process = of([host_process(7, cgroup(f"/kubepods/pod{POD}/{CONTAINER_ID}"))])
+    found: list[str] = []
+    with Kubelet(source._socket, [GivenPod("ml", "ended", "main", [A.uuid])]) as kubelet:
+        source._poller.ask_once()
+        kubelet.pods = [GivenPod("ml", "train", "main", [A.uuid])]
+        for now in (1.0, 2.0):
+            found.append(joined.join([A], {A.uuid: [7]}, process, now).processes[7].workload)
+            moment[0] = MonotonicTime(now + 0.5)
+            source._poller.ask_once()
+
+    assert found == ["", "ml/Pod/train"]
 
 
 def test_pod_that_was_given_nothing_goes_by_its_uid_after_a_while(tmp_path: Path) -> None:
@@ -110,6 +152,47 @@ def test_container_with_a_gpu_of_its_own_is_not_idle_while_its_pod_runs_there(tm
     ownership = attribution_of(Parts(source)).join([A, B], {A.uuid: [7]}, process, 1.0)
 
     assert ownership.holders == {A.uuid: (_container(""),), B.uuid: (_container("two"),)}
+
+
+def test_claim_of_a_place_follows_a_new_mig_layout(tmp_path: Path) -> None:
+    """GPU instance 8 exists in both layouts, at another place in the second one."""
+    from tests.attribution_kit.kubelet import GivenPod, Kubelet  # noqa: PLC0415 - as above
+
+    place, slices = "gpu-1-mig-19-4-1", dict[str, str]()
+    source = Kubernetes(KubernetesSite(tmp_path / "kubelet.sock", required=True, slices=lambda: dict(slices)))
+    joined = attribution_of(Parts(source))
+    pod = GivenPod("ml", "train", "main", claims=[("gpu.nvidia.com", place)])
+    found: list[set[str]] = []
+    with Kubelet(source._socket, [pod]):
+        for layout, at_place in (((7, 8), 8), ((7, 8, 11), 11)):
+            slices[place] = instance(1, at_place).uuid
+            for now in (1.0, 2.0):
+                source._poller.ask_once()
+                holders = joined.join([instance(1, gi) for gi in layout], {}, {}, now).holders
+            found.append(set(holders))
+
+    assert found == [{instance(1, 8).uuid}, {instance(1, 11).uuid}]
+
+
+def test_claims_are_asked_about_again_as_their_driver_may_be_late(tmp_path: Path) -> None:
+    from tests.attribution_kit.kubelet import GivenPod, Kubelet  # noqa: PLC0415 - as above
+
+    place, asked = "gpu-1-mig-19-4-1", list[int]()
+
+    def slices() -> dict[str, str]:
+        asked.append(1)
+        return {place: instance(1, 8).uuid}
+
+    source = Kubernetes(KubernetesSite(tmp_path / "kubelet.sock", required=True, slices=slices))
+    with Kubelet(source._socket, [GivenPod("ml", "train", "main", claims=[("gpu.nvidia.com", place)])]):
+        for _ in range(30):
+            source._poller.ask_once()
+        before = len(asked)
+        source.ask_claimable()
+        for _ in range(30):
+            source._poller.ask_once()
+
+    assert (before, len(asked)) == (0, 2)
 
 
 def test_job_in_a_pod_is_both_and_outranks_the_pod(tmp_path: Path) -> None:

@@ -141,6 +141,20 @@ def test_process_that_outlives_the_epilog_is_still_its_jobs(tmp_path: Path) -> N
     assert node.attribution.join([A], {A.uuid: [70]}, process, 2.0).processes == {70: job("7", "alice")}
 
 
+def test_process_that_outlives_the_epilog_keeps_the_labels_of_its_job(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    told(node, "7", "alice", SLURM_JOB_GPUS="0", SLURM_JOB_ACCOUNT="physics", SLURM_JOB_PARTITION="gpu")
+    node.cgroup("7", 70)
+    node.read()
+    process = of([host_process(70, cgroup(STEP.format(7)))])
+    before = node.attribution.join([A], {A.uuid: [70]}, process, 1.0).processes
+    (node.mapping / "job_7").unlink()
+    node.read()
+    after = [node.attribution.join([A], {A.uuid: [70]}, process, now).processes for now in (2.0, 3.0)]
+
+    assert [before, *after] == [{70: job("7", "alice", "physics", "gpu")}] * 3
+
+
 def test_job_that_no_prolog_noted_holds_by_its_cgroup(tmp_path: Path) -> None:
     gres = (NodeGres(frozenset({"n1"}), "gpu", 1, (0,)),)
     node = Node(tmp_path, controller={"7": Job("7", "alice", gres=gres)})

@@ -12,7 +12,7 @@ import pytest
 
 from exporter.attribution.assembly.factory import Parts, attribution_of
 from exporter.attribution.join import SETTLE_SECONDS
-from exporter.attribution.kubernetes.pod import Pod, pod_of
+from exporter.attribution.kubernetes.pod import Pod, pod_of, requested_devices
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
 from exporter.attribution.owner import Ownership
 from tests.attribution_kit.kubelet import GivenPod, Kubelet
@@ -311,6 +311,12 @@ def test_pod_is_accused_only_where_the_api_server_agrees_with_the_kubelet(
     ownership = node.run({A.uuid: [OLD, NEW]})
 
     assert {owner.pod_name for owner in ownership.unallocated.get(A.uuid, ())} == ({NEW} if accused else set())
+
+
+def test_devices_that_a_pod_asks_for_are_those_of_all_its_containers() -> None:
+    limits = ({"nvidia.com/gpu": "2", "cpu": "8"}, {"nvidia.com/mig-1g.10gb": "1"})
+
+    assert requested_devices({"spec": {"containers": [{"resources": {"limits": each}} for each in limits]}}) == 3
 
 
 def test_pod_that_asks_for_no_gpu_takes_none_and_is_accused(tmp_path: Path) -> None:

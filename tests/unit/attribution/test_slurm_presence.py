@@ -10,8 +10,9 @@ from exporter.attribution.assembly.factory import Parts, attribution_of
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.job import Job
 from exporter.attribution.slurm.local_view import SlurmSite
-from exporter.attribution.slurm.source import Slurm
+from exporter.attribution.slurm.source import MAPPING, PROGRAM, SCONTROL, Slurm
 from exporter.core.clock import MonotonicTime
+from exporter.core.threads import Threads
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
 from tests.attribution_kit.slurm_node import Node
 
@@ -68,3 +69,15 @@ def test_slurm_node_stays_one_between_two_jobs(tmp_path: Path) -> None:
     node.read()
 
     assert node.slurm.node.evident
+
+
+def test_each_thread_of_slurm_has_a_name_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads are watched by name, and started by name once the machine has room for them."""
+    names: list[str] = []
+    monkeypatch.setattr(Threads, "start", lambda _threads, name, _run: names.append(name))
+    slurm = Node(tmp_path, controller={}).slurm
+    for source in (MAPPING, PROGRAM, SCONTROL):
+        for each in slurm.readers(source):
+            each.start(Threads())
+
+    assert names == ["slurm-mapping", "slurm", "scontrol", "scontrol-gpus", "slurm-steps"]

@@ -75,5 +75,12 @@ def test_slices_tell_which_of_like_instances_a_claim_means(text: str) -> None:
     assert found(named(text), {text: LIKE_IT.uuid.lower()}) == ({LIKE_IT.uuid}, {})
 
 
+def test_uuid_of_an_earlier_mig_layout_names_no_instance() -> None:
+    """The reason has the ResourceSlices read again: the instance at this place has another UUID now."""
+    earlier = "MIG-99999999-0000-5000-8000-000000000000"
+
+    assert found(named(STATIC), {STATIC: earlier}) == (set(), {MIG_PLACE: 1})
+
+
 def test_every_reason_is_there_with_zero_while_all_is_well() -> None:
     assert pod_allocations(KubernetesView(), DEVICES) == PodAllocations(unresolved=dict.fromkeys(REASONS, 0))

@@ -15,14 +15,19 @@ from exporter.host.model import HostProcess
 from exporter.host.process import CYCLE_PROCESSES, ProcessReader, parse_boot_time, parse_stat, parse_uid, user_name
 
 STAT = (
-    "{pid} ({name}) S 7 1 1 0 -1 4194560 1 2 3 4 {user} {system} 6 8 20 0 9 0 {start} 999 {rss} 18446744073709551615 1"
+    "{pid} ({name}) S 7 1 1 0 -1 {flags} 1 2 3 4 {user} {system} 6 8 20 0 9 0 {start} 999 {rss} 18446744073709551615 1"
 )
 
 
-def write(root: Path, pid: int, *, name: str = "python3", start: int = 500, user: int = 150, uid: str = "1234") -> None:
+ALIVE, EXITING = 0x400100, 0x40804C
+"""Flags of a running process, and those of one that exits: of a zombie of Linux 6.18."""
+
+
+def write(root: Path, pid: int, *, start: int = 500, uid: str = "1234", flags: int = ALIVE) -> None:
     folder = root / str(pid)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "stat").write_text(STAT.format(pid=pid, name=name, user=user, system=50, start=start, rss=3))
+    stat = STAT.format(pid=pid, name="python3", flags=flags, user=150, system=50, start=start, rss=3)
+    (folder / "stat").write_text(stat)
     (folder / "status").write_text(f"Name:\tx\nUid:\t0\t{uid}\t0\t0\n")
     (folder / "cgroup").write_text("0::/user.slice\n")
     (root / "stat").write_text("cpu 1 2\nbtime 1700000000\nprocesses 5\n")
@@ -30,9 +35,9 @@ def write(root: Path, pid: int, *, name: str = "python3", start: int = 500, user
 
 @given(name=st.text(max_size=15), user=st.integers(0, 10**12), start=st.integers(0, 10**12), rss=st.integers(0, 10**9))
 def test_stat_survives_any_name(name: str, user: int, start: int, rss: int) -> None:
-    stat = parse_stat(STAT.format(pid=3, name=name, user=user, system=5, start=start, rss=rss))
+    stat = parse_stat(STAT.format(pid=3, name=name, flags=ALIVE, user=user, system=5, start=start, rss=rss))
 
-    assert stat == (printable(name), "S", 7, 1, user + 5, start, rss, False, 5, 14)
+    assert stat == (printable(name), "S", 7, 1, user + 5, start, rss, False, 5, 14, False)
 
 
 @given(st.text())
@@ -87,6 +92,23 @@ def test_moved_process_shows_its_new_cgroup_in_time(tmp_path: Path) -> None:
 
     assert found is not None
     assert found.cgroup == "0::/moved\n"
+
+
+@pytest.mark.parametrize("shown", ["4:memory:/\n0::/\n", "0::/system.slice/docker-a.scope (deleted)\n"])
+def test_exiting_process_keeps_its_cgroup(tmp_path: Path, shown: str) -> None:
+    """Version 1 shows the root as its cgroup; version 2 marks a cgroup that was removed meanwhile."""
+    clock = [0.0]
+    reader = ProcessReader(tmp_path, monotonic=lambda: clock[0])
+    write(tmp_path, 42)
+    reader.read(42)
+    write(tmp_path, 42, flags=EXITING)
+    (tmp_path / "42" / "cgroup").write_text(shown)
+    clock[0] = process.IDENTITY_SECONDS + 1
+
+    found = reader.read(42)
+
+    assert found is not None
+    assert found.cgroup == "0::/user.slice\n"
 
 
 def test_identity_is_not_read_again_within_the_period(tmp_path: Path) -> None:

@@ -156,6 +156,14 @@ def test_idle_clock_runs_while_all_gpus_are_idle_and_stops_with_one() -> None:
     assert active.owners[ALICE].idle_seconds == 0.0
 
 
+def test_owner_of_gpus_that_report_no_use_has_no_idle_clock() -> None:
+    """As MIG instances before Hopper: 0 would say that it did something just now."""
+    unknown = Reading(GPU, Signals(), (Allocation(ALICE, 1.0, (1,)),))
+    ledger = book(unknown, ledger=book(unknown))
+
+    assert ledger.owners[ALICE].idle_seconds is None
+
+
 def first_kernel(start: float, cycles: tuple[tuple[float, float], ...]) -> float | None:
     ledger = Ledger()
     for time, busy in cycles:

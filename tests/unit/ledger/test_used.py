@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.attribution.owner import Owner, Target
+from exporter.attribution.owner import NOBODY, Owner, Target
 from exporter.ledger.account import Allocation, Counted, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance_ledger
 from exporter.ledger.states.state import Signals
@@ -50,3 +50,29 @@ def test_who_came_since_the_last_answer_used_what_was_seen_and_no_more() -> None
     before = passed(Ledger(), alone)
 
     assert used(passed(before, shared(0.6, 0.2, Counted(8.0, 10.0)))) == (6.6, 0.2, 1.8)
+
+
+def joules(ledger: Ledger) -> tuple[float, float, float]:
+    """Energy of Alice, of Bob and of no owner in the last cycle."""
+    alice, bob, nobody = (sum(row.joules for row in ledger.usage if row.owner == each) for each in (ALICE, BOB, NOBODY))
+    return alice, bob, nobody
+
+
+@pytest.mark.parametrize("seconds", [1.0, 10.0])
+def test_energy_of_cycles_without_an_answer_is_not_that_of_a_new_owner(seconds: float) -> None:
+    """10 s and 5,000 J after the last answer the GPU is another owner's, seen for one cycle: of all or of the last one.
+
+    An exporter that stood still for these 10 s has one long cycle.
+    """
+    before = passed(Ledger(), Reading(GPU, Signals(busy=1.0), (Allocation(ALICE, 1.0, (1,)),)))
+    late = Reading(GPU, Signals(busy=1.0), (Allocation(BOB, 1.0, (2,)),), joules=5000.0, metered=10.0)
+
+    assert joules(passed(before, late, seconds)) == pytest.approx((0.0, 500.0, 4500.0))
+
+
+def test_energy_of_cycles_without_an_answer_is_that_of_the_owner_before() -> None:
+    one = Allocation(ALICE, 1.0, (1,))
+    before = passed(Ledger(), Reading(GPU, Signals(busy=1.0), (one,)))
+    late = Reading(GPU, Signals(busy=1.0), (one,), joules=5000.0, metered=10.0)
+
+    assert joules(passed(before, late)) == pytest.approx((5000.0, 0.0, 0.0))

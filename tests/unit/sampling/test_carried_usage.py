@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,6 +50,44 @@ def test_container_started_anew_goes_on(tmp_path: Path) -> None:
         used.append(cpu(subject, ownership, now=float(now)))
 
     assert used == [100.0, 101.0, 101.0, 103.0]
+
+
+def test_traffic_of_a_container_started_anew_goes_on(tmp_path: Path) -> None:
+    """A new start makes a new network namespace, whose interfaces count from 0."""
+    subject, ownership = reader(tmp_path), Ownership(processes={10: JOB}, cgroups={JOB: "/job"})
+    write(tmp_path)
+    table = "Inter-| Receive | Transmit\n face |bytes\n  eth0: {} 0 0 0 0 0 0 0 {} 0 0 0 0 0 0 0\n"
+    for pid in (1, 10):
+        (tmp_path / f"proc/{pid}/net").mkdir(parents=True)
+        (tmp_path / f"proc/{pid}/net/dev").write_text(table.format(0, 0))
+    moved: list[Mapping[str, int]] = []
+    for now, counted in ((0.0, (500, 100)), (10.0, (700, 100)), (20.0, (50, 10)), (30.0, (90, 10))):
+        (tmp_path / "proc/10/net/dev").write_text(table.format(*counted))
+        usages, _ = subject.read(ownership, {10: host(10)}, now)
+        moved.append(usages[JOB].network_bytes)
+
+    assert moved == [
+        {"receive": 500, "transmit": 100},
+        {"receive": 700, "transmit": 100},
+        {"receive": 700, "transmit": 100},
+        {"receive": 740, "transmit": 100},
+    ]
+
+
+def test_many_processes_that_leave_the_gpus_for_a_moment_are_counted_once(tmp_path: Path) -> None:
+    """The driver was loaded anew, or did not answer: it listed none of them for one cycle."""
+    pids = range(10, 210)
+    for pid in pids:
+        write(tmp_path, pid=pid, read=1000)
+    subject, running = reader(tmp_path), [host(pid, cpu=50.0) for pid in pids]
+    everyone, nobody = Ownership(processes=dict.fromkeys(pids, LOOSE)), Ownership(holders={"GPU-0": (LOOSE,)})
+    used = [
+        cpu(subject, everyone, *running, now=0.0),
+        cpu(subject, nobody, now=1.0),
+        cpu(subject, everyone, *running, now=2.0),
+    ]
+
+    assert used == [10000.0] * 3
 
 
 def test_process_that_leaves_the_gpu_and_comes_back_is_counted_once(tmp_path: Path) -> None:

@@ -210,6 +210,20 @@ def test_gpu_that_is_missing_is_looked_for_often() -> None:
     assert refusing.pause == 5.0
 
 
+def test_gpu_that_was_replaced_is_not_looked_for() -> None:
+    first, second = Scripted(0, lambda _: 1.0), Scripted(1, lambda _: 1.0)
+    first.pci_bus_id = second.pci_bus_id = "0000:1a:00.0"
+    devices: list[Scripted] = [first]
+    connection = DriverConnection(ScriptedDriver(lambda: tuple(devices)))
+    pauses: list[float] = []
+    for shown in ([first], [], [second]):
+        devices[:] = shown
+        connection._attempt()
+        pauses.append(connection.pause)
+
+    assert pauses == [30.0, 5.0, 30.0]
+
+
 def test_released_driver_is_closed_and_left_alone_until_it_is_taken_up_again() -> None:
     class Closing(ScriptedDriver):
         closed = 0

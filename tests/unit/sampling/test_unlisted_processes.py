@@ -6,13 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
-from exporter.attribution.owner import Owner, Ownership
+from exporter.attribution.families import workload_families
+from exporter.attribution.owner import Owner, Ownership, Target
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector
+from exporter.collectors.processes import GpuProcess
 from exporter.core.clock import Moment, MonotonicTime, UnixTime
 from exporter.core.families import Sample
-from exporter.sampling.accounting import Accounting, AccountingOptions
+from exporter.core.units import Bytes
+from exporter.ledger.account import Allocation, Reading
+from exporter.sampling.accounting import Accounting, AccountingOptions, WorkloadRows
 from exporter.sampling.host_view import Host, HostQuestion, HostView
+from exporter.sampling.join import Join
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.tools.simulator import simulate
 from tests.attribution_kit.nodes import until
@@ -44,7 +49,7 @@ def _after_cycles(
     """The samples of each family after ten seconds of no work."""
     now = 1_700_000_000.0
     driver = simulate(gpu, lambda: now)
-    accounting = Accounting(AccountingOptions(), ())
+    accounting = Accounting(AccountingOptions(), workload_families())
     sampler = Sampler(driver, host or Held(), tuple(collectors), Pacing(1.0, 30.0, 10.0), accounting)
     sampler.start()
     until(lambda: sampler.connection.state.devices)
@@ -84,6 +89,29 @@ UUID = simulate("1xH200:allocated-idle", lambda: 0.0).devices()[0].uuid
 )
 def test_memory_is_leaked_only_where_nobody_can_have_it(host: Host, gpu: str, *, known: bool) -> None:
     assert bool(_leaked(_after_cycles(COLLECTORS, host, gpu))) == known
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_workload_has_no_count_of_processes_that_are_not_listed(*, told: bool) -> None:
+    shown = _after_cycles([each for each in COLLECTORS if told or each.name != "processes"])
+    names = ("gpu_workload_memory_bytes", "gpu_workload_processes")
+    found = [[each.value for each in shown.get(name, ()) if JOB.workload in each.labels] for name in names]
+
+    assert found == ([[0.0], [0.0]] if told else [[], []])
+
+
+@pytest.mark.parametrize(("memory", "shown"), [((None, None), None), ((None, 5), 5), ((2, 5), 7), ((), 0)])
+def test_memory_of_a_workload_is_what_the_driver_reports_of_its_processes(
+    memory: Sequence[int | None], shown: int | None
+) -> None:
+    """It reports none of a process where it may not, as in some containers and guests."""
+    target = Target("GPU-0", 0, "")
+    running = [GpuProcess(pid, "GPU-0", None if each is None else Bytes(each), {}) for pid, each in enumerate(memory)]
+    owned = Ownership(dict.fromkeys(range(len(memory)), JOB))
+    joined = Join({"GPU-0": running}, running, {}, owned, {}, 0, {"GPU-0": target})
+    rows = WorkloadRows().of([JOB], joined, [Reading(target, allocations=(Allocation(JOB),))], {}, {})
+
+    assert [(row.memory_bytes, row.processes) for row in rows] == [(shown, len(memory))]
 
 
 def test_gpu_that_reports_neither_use_nor_processes_is_unobserved() -> None:
