@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 
 from exporter.collectors.base import Collector, Fields, Pace, Tick, read_fields
+from exporter.core.clock import EPOCH, UnixTime
 from exporter.core.families import Sample, Shown, Unit, by, counters, gauge, gauges
 from exporter.core.record import record
 from exporter.driver import constants as nvml
@@ -50,6 +52,8 @@ class Ecc:
     locations: Mapping[tuple[str, str], float]
     sram_threshold_exceeded: bool | None
     fields: Fields
+    read_at: UnixTime = field(default=EPOCH, compare=False)
+    """Unix seconds of this read: a reading of the same counts says the same."""
 
 
 def read_ecc(device: Device, previous: Ecc | None, tick: Tick) -> Ecc:
@@ -69,6 +73,7 @@ def read_ecc(device: Device, previous: Ecc | None, tick: Tick) -> Ecc:
         locations=_read_locations(device, fields),
         sram_threshold_exceeded=None if sram is None else bool(sram.bThresholdExceeded),
         fields=fields,
+        read_at=tick.time,
     )
     if not ecc.since_load and not ecc.lifetime and not ecc.locations:
         raise UnsupportedError("no ECC, or ECC is off")

@@ -19,8 +19,8 @@ from exporter.faults.model import (
 
 _OF_MEMORY = frozenset({48, 63, 64, 94, 95})
 """XIDs of memory errors: the driver's counters and flags say more of the same error."""
-_MEMORY_KINDS = (FaultKind.SRAM, FaultKind.REMAP, FaultKind.ECC)
-"""Memory faults that the driver reports, the most serious first."""
+_MEMORY_KINDS = (FaultKind.ECC, FaultKind.REMAP, FaultKind.SRAM)
+"""Memory faults that the driver reports, the most serious last."""
 _PATTERN_PROGRAMS, _PATTERN_FACTOR = 5, 5
 """Programs that fail on one GPU and make a pattern, and how many times more they are than on any other GPU."""
 
@@ -29,25 +29,38 @@ def one_for_each(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
     """Keep one fault of a GPU for each cause.
 
     The driver's advice is explained by a fault with a repair that is as strong.
-    Of losses it is the one with an XID, which only a proven reset ends. Of memory it is the most serious one.
+    Of losses it is the one with an XID, which only a proven reset ends. Of memory it is the one with the strongest
+    repair, and of these the most serious one: an error that was contained explains none that was not.
     """
     kinds = {fault.kind for fault in faults}
     lost_by_xid = any(fault.kind is FaultKind.LOST and fault.by_xid for fault in faults)
-    memory = next((kind for kind in _MEMORY_KINDS if kind in kinds), None)
+    of_memory = sorted(filter(_is_of_memory, faults), key=_by_repair)
+    memory = of_memory[-1:] if kinds & set(_MEMORY_KINDS) else of_memory
 
     def is_explained(fault: Fault) -> bool:
         if fault.evidence == ADVICE_EVIDENCE:
             known = fault.action in REPAIRS_BY_STRENGTH
-            stronger = REPAIRS_BY_STRENGTH[REPAIRS_BY_STRENGTH.index(fault.action) :] if known else ()
-            return any(each.action in stronger for each in faults if each != fault)
+            return known and any(_strength(each) >= _strength(fault) for each in faults if each != fault)
         if fault.kind is FaultKind.LOST:
             return lost_by_xid and not fault.by_xid
         if fault.kind is FaultKind.SLOW:
             return FaultKind.LOST in kinds
-        same = fault.kind in _MEMORY_KINDS or fault.evidence in {f"{XID_EVIDENCE}{xid}" for xid in _OF_MEMORY}
-        return memory is not None and same and fault.kind is not memory
+        return _is_of_memory(fault) and fault not in memory
 
     return tuple(fault for fault in faults if not is_explained(fault))
+
+
+def _strength(fault: Fault) -> int:
+    """Return the rank of the repair; -1 for one that is compared with no other."""
+    return REPAIRS_BY_STRENGTH.index(fault.action) if fault.action in REPAIRS_BY_STRENGTH else -1
+
+
+def _is_of_memory(fault: Fault) -> bool:
+    return fault.kind in _MEMORY_KINDS or fault.evidence in {f"{XID_EVIDENCE}{xid}" for xid in _OF_MEMORY}
+
+
+def _by_repair(fault: Fault) -> tuple[int, int]:
+    return _strength(fault), _MEMORY_KINDS.index(fault.kind) if fault.kind in _MEMORY_KINDS else -1
 
 
 def most_programs(observation: Observation) -> Mapping[int, Sequence[int]]:

@@ -198,10 +198,11 @@ def _update_gpu(
         *_memory_faults(known, seen, standing, now),
         *below,
     )
+    errors = _current_errors(known, seen)
     known = replace(
         known,
         joules=known.joules if known.reset_observations or seen.joules is None else seen.joules,
-        uncorrected=known.uncorrected if known.reset_observations or seen.uncorrected is None else seen.uncorrected,
+        uncorrected=known.uncorrected if known.reset_observations or errors is None else errors,
         baseline_time=known.baseline_time if known.reset_observations else now,
     )
     return known, (*standing, *found)
@@ -269,16 +270,23 @@ def _new_xids(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault]) -> I
 
 def _memory_faults(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault], now: UnixTime) -> Iterator[Fault]:
     here = {fault.kind for fault in faults}
-    if not known.reset_observations and (seen.uncorrected or 0.0) > known.uncorrected and FaultKind.ECC not in here:
-        new = (seen.uncorrected or 0.0) - known.uncorrected
+    new = (_current_errors(known, seen) or 0.0) - known.uncorrected
+    if not known.reset_observations and new > 0.0:
         count = f"{new:g} uncorrectable error{'' if new == 1 else 's'}"
         contained = _had_recent_xid(seen, now, (_CONTAINED,)) and not _had_recent_xid(seen, now, _UNCONTAINED)
         action = RepairAction.RESET_WHEN_IDLE if contained else RepairAction.RESET
-        yield Fault(seen.uuid, seen.index, FaultKind.ECC, count + (", contained" if contained else ""), action, now)
+        if not {action, RepairAction.RESET} & {fault.action for fault in faults if fault.kind is FaultKind.ECC}:
+            yield Fault(seen.uuid, seen.index, FaultKind.ECC, count + ", contained" * contained, action, now)
     if seen.remap_failed and FaultKind.REMAP not in here:
         yield Fault(seen.uuid, seen.index, FaultKind.REMAP, "no spare rows", RepairAction.REPLACE, now)
     if seen.sram_exceeded and FaultKind.SRAM not in here:
         yield Fault(seen.uuid, seen.index, FaultKind.SRAM, "over NVIDIA's threshold", RepairAction.REPLACE, now)
+
+
+def _current_errors(known: GpuRecord, seen: ObservedGpu) -> float | None:
+    """Return the uncorrectable errors; None for a count that was read before the last reset, which ended it."""
+    before = seen.uncorrected_at is not None and seen.uncorrected_at < known.last_reset
+    return None if before else seen.uncorrected
 
 
 def _had_recent_xid(seen: ObservedGpu, now: UnixTime, xids: Iterable[int]) -> bool:

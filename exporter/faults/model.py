@@ -193,6 +193,8 @@ class ObservedGpu:
     failure: str = ""
     joules: float | None = None
     uncorrected: float | None = None
+    uncorrected_at: UnixTime | None = None
+    """Unix seconds of the read that counted them; None for that of the observation."""
     model: str = ""
     links: int | None = None
     width: int | None = None

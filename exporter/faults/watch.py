@@ -66,6 +66,7 @@ def observed_gpu(  # noqa: PLR0913 - what is known of a GPU
         failure=failure,
         joules=power.joules if isinstance(power, Power) else None,
         uncorrected=ecc.since_load.get("uncorrected") if isinstance(ecc, Ecc) else None,
+        uncorrected_at=ecc.read_at if isinstance(ecc, Ecc) else None,
         model=info.model if isinstance(info, Info) else "",
         links=links,
         width=pcie.width if isinstance(pcie, Pcie) else None,

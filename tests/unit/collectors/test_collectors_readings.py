@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -193,6 +194,13 @@ def test_unsupported_fields_are_asked_once() -> None:
     cycles(ECC, device, 2, 30.0)
     batches = [entries for function, *entries in device.asked if function == "nvmlDeviceGetFieldValues"]
     assert [len(batch[0]) for batch in batches] == [15, 13]
+
+
+def test_ecc_reading_has_its_time_and_the_same_counts_are_the_same_reading() -> None:
+    early, late = (ECC.read(hopper(), None, Tick(UnixTime(time), 0.0)) for time in (100.0, 130.0))
+
+    assert (early.read_at, late.read_at) == (100.0, 130.0)
+    assert replace(early, fields=late.fields) == late
 
 
 def test_ecc_publishes_zeros_only_where_the_driver_counts() -> None:

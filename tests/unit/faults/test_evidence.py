@@ -24,7 +24,12 @@ NO_FIELDS = Fields((), {}, 0.0)
 INFO = Info("H200", "0000:1a:00.0", "S1", "", "", "", "", "", None, None, None, None)
 POWER = Power(400.0, 5e6, Paced(PowerLimits(None, None, None, None), 0.0))
 ECC = Ecc(
-    {"corrected": 7.0, "uncorrected": 2.0}, {"uncorrected": 9.0}, {}, sram_threshold_exceeded=True, fields=NO_FIELDS
+    {"corrected": 7.0, "uncorrected": 2.0},
+    {"uncorrected": 9.0},
+    {},
+    sram_threshold_exceeded=True,
+    fields=NO_FIELDS,
+    read_at=UnixTime(90.0),
 )
 NVLINK = Nvlink({0: True, 1: False, 2: True}, {}, NO_COUNTS, None, 3, NO_FIELDS, NO_FIELDS, ())
 ROWS = RemappedRows(0, 1, pending=False, failed=True, banks={})
@@ -43,6 +48,7 @@ def test_each_part_is_of_its_own_reading() -> None:
         failure="GPU_IS_LOST",
         joules=5e6,
         uncorrected=2.0,
+        uncorrected_at=UnixTime(90.0),
         model="H200",
         links=2,
         remap_failed=True,

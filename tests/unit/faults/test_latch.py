@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from exporter.core.clock import UnixTime
 from exporter.faults.model import FaultKind, ObservedGpu, RepairAction
 from tests.unit.faults.node import FAULTS, WATTS, WEEK, Node, xid
 
@@ -211,6 +212,68 @@ def test_error_with_an_uncontained_one_beside_it_does_not_wait() -> None:
     node.observe(10)
 
     assert {fault.action for fault in node.book.faults} == {RepairAction.RESET}
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_count_that_was_read_before_a_reset_is_no_error_after_it(*, logged: bool) -> None:
+    """ECC is read every 30 seconds, and a counter that goes back is believed after three reads."""
+    node = Node()
+    node.change(uncorrected=3.0, uncorrected_at=UnixTime(node.now))
+    node.observe(60)
+    assert node.faults == [("ecc_uncorrectable", "3 uncorrectable errors")]
+
+    read_at = UnixTime(node.now)
+    node.now += 10
+    node.reset()
+    node.change(uncorrected=3.0, uncorrected_at=read_at, reset=UnixTime(node.now if logged else 0.0))
+    node.observe(5)
+    node.observe(10)
+    assert node.faults == []
+
+    node.observe(90)
+    assert node.faults == []
+
+    node.change(uncorrected=1.0, uncorrected_at=UnixTime(node.now))
+    node.observe(5)
+    assert node.faults == [("ecc_uncorrectable", "1 uncorrectable error")]
+
+
+def test_fault_from_after_a_reset_stands_when_the_counter_of_before_it_ends() -> None:
+    node = Node()
+    node.change(uncorrected=3.0, uncorrected_at=UnixTime(node.now))
+    node.observe(60)
+    read_at = UnixTime(node.now)
+    node.reset()
+    node.change(uncorrected=3.0, uncorrected_at=read_at)
+    node.observe(20)
+    xid(node, 119)
+    node.observe(5)
+
+    node.change(uncorrected=0.0, uncorrected_at=UnixTime(node.now))
+    node.observe(60)
+
+    assert node.faults == [("xid", "XID 119")]
+
+
+@pytest.mark.parametrize(
+    ("number", "left"), [(95, ("xid", "XID 95")), (48, ("ecc_uncorrectable", "1 uncorrectable error"))]
+)
+def test_uncontained_error_does_not_wait_behind_a_contained_one(number: int, left: tuple[str, str]) -> None:
+    node = Node()
+    node.change(uncorrected=1.0, xids={94: node.now})
+    node.observe(600)
+    node.change(xids={94: node.gpus["GPU-0"].xids[94], number: node.now})
+    node.observe(10)
+    if number == 48:  # its own action is a procedure: the count tells
+        node.change(uncorrected=2.0)
+        node.observe(10)
+
+    assert node.faults == [left]
+    assert {fault.action for fault in node.book.faults} == {RepairAction.RESET}
+
+    node.change(uncorrected=2.0)
+    node.observe(10)
+    assert [fault.action for fault in node.book.faults] == [RepairAction.RESET]
 
 
 @pytest.mark.parametrize(
