@@ -89,7 +89,9 @@ class AccountingStore:
         database = self._database
         database.execute("BEGIN IMMEDIATE")
         try:
-            (seq,) = database.execute("SELECT coalesce(max(seq), 0) FROM hours").fetchone()
+            # Not below the time: a file restored from a backup would use numbers again that the service has read.
+            least = int(self._now * 1000)
+            (seq,) = database.execute("SELECT max(coalesce(max(seq), 0), ?) FROM hours", (least,)).fetchone()
             database.executemany(
                 'INSERT OR REPLACE INTO allocations (id, start, "end", facts) VALUES (?, ?, ?, ?)',
                 [(each.id, each.start, each.end, encode_facts(each)) for each in batch.allocations.values()],

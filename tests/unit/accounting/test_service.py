@@ -145,6 +145,54 @@ def test_node_that_lost_its_disk_keeps_what_the_service_has(fleet: Fleet, databa
     assert sum(accounts(database).values()) == pytest.approx(sum(fleet.truth().values()), rel=0.01)
 
 
+def test_node_whose_disk_is_restored_from_a_backup_is_read_on(tmp_path: Path, database: Database) -> None:
+    """The store has its id, and lower numbers than those that were read."""
+    jobs = [Job("1", T0 + 5, T0 + 300), Job("2", T0 + 1000, T0 + 1005)]
+    node = Node(tmp_path / "gpu01.sqlite", jobs, T0)
+
+    def ask(target: str, after: int) -> Mapping[str, Any]:
+        return {"node": target, **read_after(node.path, after, 1000)}
+
+    with contextlib.closing(node):
+        node.cycles(T0 + 20)
+        with (
+            contextlib.closing(sqlite3.connect(node.path)) as live,
+            contextlib.closing(sqlite3.connect(tmp_path / "backup")) as backup,
+        ):
+            live.backup(backup)
+        node.cycles(T0 + 900)
+        collect(database, ["gpu01"], ask, lambda: T0)
+        node.close()
+        for path in tmp_path.glob("gpu01.sqlite*"):
+            path.unlink()
+        (tmp_path / "backup").rename(node.path)
+        node.kill()
+        node.cycles(T0 + 1020)
+
+        collect(database, ["gpu01"], ask, lambda: T0)
+
+    assert accounts(database) == {"vision": pytest.approx(295.0 + 5.0, abs=1.0)}
+
+
+def test_end_after_the_clock_was_set_back_is_read(tmp_path: Path, database: Database) -> None:
+    """Within an hour a row reaches as far in time as before, and goes on to grow."""
+    node = Node(tmp_path / "gpu01.sqlite", [Job("1", T0 + 5, T0 + 1e6, reports_start=False)], T0)
+
+    def ask(target: str, after: int) -> Mapping[str, Any]:
+        return {"node": target, **read_after(node.path, after, 1000)}
+
+    with contextlib.closing(node):
+        node.cycles(T0 + 605)
+        collect(database, ["gpu01"], ask, lambda: T0)
+        node.set_clock_back(500)
+        node.cycles(T0 + 305)
+        node.restart()
+
+        collect(database, ["gpu01"], ask, lambda: T0)
+
+    assert accounts(database) == {"vision": pytest.approx(600.0 + 200.0, abs=1.0)}
+
+
 def test_scheduler_adds_what_nodes_never_saw_and_takes_nothing_away(fleet: Fleet, database: Database) -> None:
     fleet.run(T0 + 3600)
     collect(database, NODES, fleet.ask, lambda: T0)
