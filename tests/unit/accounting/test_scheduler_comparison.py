@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +53,38 @@ def test_scheduler_that_does_not_answer_is_named_in_the_log(tmp_path: Path, caps
     logged = capsys.readouterr().err
     assert f'msg="not compared with the scheduler: {tmp_path}/sacct -n: slurmdbd is down"' in logged
     assert 'msg="http://127.0.0.1:1 is not read: HTTPConnectionPool(' in logged
+
+
+def test_day_in_which_the_scheduler_did_not_answer_is_compared_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is read for two hours. The job ended 24 hours before it answers again."""
+    clock, up = [T0 + 86400.0], T0 + 86400 + 7200
+    end = int(up) - 86400
+    job = f"7|7|ada|vision|gpu|q|c1|COMPLETED|0:0|{end - 3600}|{end}|3600|600|1|8|01:00:00||gres/gpu=2|"
+    sacct = tmp_path / "sacct"
+    sacct.write_text(f"#!/bin/sh\ntest -e {tmp_path}/up && echo '{job}'\n")
+    sacct.chmod(0o755)
+
+    class Rounds:
+        def wait(self, seconds: float) -> None:
+            clock[0] += seconds
+            if clock[0] >= up:
+                (tmp_path / "up").touch()
+            if clock[0] > T0 + 3 * 86400:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "unix_time", lambda: clock[0])
+    monkeypatch.setattr(command, "_serve_metrics", lambda *_: None)
+    monkeypatch.setattr(threading, "Event", Rounds)
+    monkeypatch.setattr(command, "collect", lambda *_: {})
+    options = ("--nodes", "http://127.0.0.1:1", "--interval", "600s", "--state.dir", str(tmp_path))
+
+    with pytest.raises(KeyboardInterrupt):
+        command.run(load(command.AccountingConfig, (*options, "--slurm.sacct", str(sacct)), {}))
+
+    logged = capsys.readouterr().err
+    assert logged.count("job 7: 2.00 GPU hours by the scheduler, 0.00 by the nodes") == 1
 
 
 def test_time_that_is_added_ends_with_each_hour_and_with_the_job(database: Database) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import bcrypt
 import pytest
 
 from exporter.accounting.store import read_after, rows_after
@@ -18,7 +19,7 @@ from exporter.attribution.owner import Owner
 from exporter.config.load import load
 from exporter.config.option import ConfigError
 from exporter.core.threads import Threads
-from exporter.tools.report.accounting import command
+from exporter.tools.report.accounting import collector, command
 from exporter.tools.report.accounting.collector import NodeAccess, collect
 from exporter.tools.report.accounting.database import Cursor, Database, SchedulerJob
 from exporter.tools.report.accounting.prices import PriceRow, Prices
@@ -26,6 +27,8 @@ from exporter.web.app import ALLOCATIONS, App, Policy, Response, RouteHandlers
 from exporter.web.auth import BasicAuth
 from exporter.web.server import Server
 from tests.unit.accounting.node import Job, Node, by_account
+from tests.unit.report.test_failures import api
+from tests.unit.report.test_fetch import BODY
 
 T0 = 1_760_000_400.0
 NODES = ("gpu01", "gpu02")
@@ -129,6 +132,71 @@ def test_node_that_is_away_is_named_and_read_later(fleet: Fleet, database: Datab
 
     assert errors == {"gpu02": "no route to host"}
     assert accounts(database) == pytest.approx(fleet.truth(), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        [],
+        {"node": "a", "store": "s", "more": False, "rows": [{**LATE, "states": []}]},
+        {"node": "a", "store": "s", "more": False, "rows": [{**LATE, "states": {"computing": float("nan")}}]},
+        {"node": "a", "store": "s", "more": False, "rows": [{**LATE, "hour": 10**30}]},
+        {"node": "a", "store": "s", "more": False, "rows": [{**LATE, "model": None}]},
+        {"node": "a", "store": "s", "more": False, "rows": [LATE, {**LATE, "profile": []}]},
+    ],
+)
+def test_answer_of_something_else_stops_no_other_node(answer: Any, fleet: Fleet, database: Database) -> None:
+    """Nothing of it is kept, and the node is named."""
+    fleet.run(T0 + 600)
+
+    def ask(target: str, after: int) -> Mapping[str, Any]:
+        return answer if target == "gpu09" else fleet.ask(target, after)
+
+    errors = collect(database, ("gpu09", *NODES), ask, lambda: T0)
+
+    assert list(errors) == ["gpu09"]
+    assert errors["gpu09"].startswith("not the answer of an exporter: ")
+    assert {each.name for each in database.totals("node", T0, T0 + 3600)} == set(NODES)
+
+
+def test_full_disk_of_the_service_is_named_and_stops_no_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rows need 4 MB, and the file may not grow."""
+
+    class Full(Database):
+        def __init__(self, path: Path, cluster: str) -> None:
+            super().__init__(path, cluster)
+            self._database.execute("PRAGMA max_page_count = 1")  # raised to what it has
+
+    rows = [
+        {**LATE, "allocation": f"{number}", "facts": {"owner": Owner("", ""), "x": "x" * 4096}}
+        for number in range(1000)
+    ]
+
+    def ask(*_: object) -> Mapping[str, Any]:
+        return {"node": "a", "store": "s", "more": False, "rows": rows}
+
+    monkeypatch.setattr(command, "Database", Full)
+    monkeypatch.setattr(NodeAccess, "ask", ask)
+    options = ("--nodes", "http://127.0.0.1:1", "--interval", "0", "--state.dir", str(tmp_path))
+
+    assert command.run(load(command.AccountingConfig, options, {})) == 1
+    assert "http://127.0.0.1:1 is not read: database or disk is full" in capsys.readouterr().err
+
+
+def test_database_that_fails_in_a_round_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_: Database) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(Database, "sum_hours", fails)
+    options = ("--nodes", "http://127.0.0.1:1", "--interval", "0", "--state.dir", str(tmp_path))
+
+    assert command.run(load(command.AccountingConfig, options, {})) == 1
+    assert f"{tmp_path}/accounting.sqlite is not read: disk I/O error" in capsys.readouterr().err
 
 
 def test_node_that_lost_its_disk_keeps_what_the_service_has(fleet: Fleet, database: Database) -> None:
@@ -328,6 +396,21 @@ def test_rows_are_served_to_who_has_the_password(
 
     assert "401" in refused[url]
     assert accounts(database) == pytest.approx(by_account(fleet.jobs["gpu01"]), rel=1e-6)
+
+
+def test_password_is_sent_in_utf_8(serve: Callable[[Policy], str], database: Database) -> None:
+    url = serve(Policy(BasicAuth({"jürgen": bcrypt.hashpw("schlüssel".encode(), bcrypt.gensalt(4)).decode()})))
+
+    assert collect(database, [url], NodeAccess("jürgen", "schlüssel").ask, lambda: T0) == {}
+
+
+def test_node_whose_answer_never_ends_is_left_out_of_the_round(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "_TIMEOUT_SECONDS", 0.3)
+
+    with api(BODY) as url:
+        assert collect(database, [url], NodeAccess().ask, lambda: T0) == {url: f"{url} does not answer within 0.3 s"}
 
 
 def test_rows_are_not_served_without_passwords() -> None:

@@ -266,7 +266,8 @@ class Database:
 
     def sum_hours(self) -> None:
         """Add up the hours that changed since, so that months of large fleets are read at once."""
-        self._database.executescript(f"BEGIN IMMEDIATE; {_SUM} COMMIT;")
+        with self._database as database:
+            database.executescript(f"BEGIN IMMEDIATE; {_SUM} COMMIT;")
 
     def job(self, job: str, since: float, until: float) -> JobUsage:
         """Return what one Slurm job got between two moments, over all its starts and nodes."""
