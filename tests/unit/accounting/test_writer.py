@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -125,6 +125,37 @@ def test_damaged_file_is_set_aside_and_a_new_store_begins(tmp_path: Path, conten
     assert store.load_recent().born == 5.0
     assert (tmp_path / "a.sqlite.damaged").exists() is bool(content)
     store.close()
+
+
+def overwrite_pages(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[8192:-4096] = b"Z" * (len(content) - 12288)
+    path.write_bytes(content)
+
+
+def overwrite_text(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE allocations SET facts = '{owner'")
+    database.close()
+
+
+@pytest.mark.parametrize("damage", [overwrite_pages, overwrite_text])
+def test_file_with_damaged_rows_is_set_aside_and_the_next_rows_are_written(
+    damage: Callable[[Path], None], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.sqlite"
+    store = AccountingStore(path, 5.0)
+    for number in range(100):
+        store.write_batch(batch(1.0, job=f"{number}"))
+    store.close()
+    damage(path)
+
+    writer = Writer(path, unix=lambda: 36100.0)  # type: ignore[arg-type, return-value]
+    writer.offer_batch(batch(7.0))
+    writer.write_once()
+
+    assert (writer.stored.born, states(path)) == (36100.0, [7.0])
+    assert (tmp_path / "a.sqlite.damaged").exists()
 
 
 def test_file_that_is_removed_while_it_is_open_comes_back_whole(writer: Writer, tmp_path: Path) -> None:
