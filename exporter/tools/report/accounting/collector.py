@@ -70,7 +70,9 @@ def expand(targets: Iterable[str]) -> Iterator[str]:
             found = socket.getaddrinfo(url.hostname, url.port or 80, type=socket.SOCK_STREAM)
         except OSError:
             found = []
-        addresses = sorted({str(each[4][0]) for each in found})
+        known = sorted({str(each[4][0]) for each in found})
+        # A host of both families is one: each node is counted in the larger one.
+        addresses = max([[each for each in known if (":" in each) == six] for six in (False, True)], key=len)
         if len(addresses) < 2:  # noqa: PLR2004 - several
             yield target
             continue
