@@ -335,6 +335,21 @@ def test_database_of_an_older_service_goes_on(tmp_path: Path) -> None:
         assert (charge.name, charge.price, charge.hours) == ("web", 0.5, 60 / 3600)
 
 
+def test_sums_of_a_database_whose_views_were_others_keep_their_cluster(tmp_path: Path) -> None:
+    """Their rows are forgotten."""
+    path = tmp_path / "service.sqlite"
+    with contextlib.closing(Database(path)) as old:
+        old.add("a", "west/a", Cursor("s", 1), [LATE], T0)
+        old.sum_hours()
+        old.forget(T0 + 3601)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.executescript("DROP VIEW owned; DROP VIEW allocated; PRAGMA user_version = 3")
+
+    for _ in range(2):
+        with contextlib.closing(Database(path)) as new:
+            assert [(each.name, each.seconds) for each in new.totals("cluster", T0, T0 + 3600)] == [("west", 60.0)]
+
+
 def test_sums_outlive_the_rows_that_are_forgotten(fleet: Fleet, database: Database) -> None:
     fleet.run(T0 + 3600)
     collect(database, NODES, fleet.ask, lambda: T0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 from exporter.accounting.model import HOUR_SECONDS
 from exporter.accounting.tracker import hours_between
 from exporter.attribution.owner import Owner
+from exporter.host.text import exists
 from exporter.tools.report.accounting.prices import Prices
 
 _CLUSTER = "substr({0}node, 1, instr({0}node, '/') - 1)"
@@ -36,7 +38,10 @@ SELECT {_CLUSTER.format("h.")} AS cluster,
     h.hour, h.node, a.job, a.team, a.account, a.namespace, a.user, h.model, h.profile,
     coalesce(nullif(json_extract(a.facts, '$.owner[8]'), ''), json_extract(a.facts, '$.details.label_pool')) AS pool,
     h.seconds, h.used, h.joules,
-    CAST(a.start / 3600 AS INTEGER) = h.hour AS began, h.states
+    CAST(a.start / 3600 AS INTEGER) = h.hour AND NOT EXISTS (  -- with several kinds of GPU it begins once
+        SELECT 1 FROM hours o WHERE o.node = h.node AND o.allocation = h.allocation AND o.hour = h.hour
+            AND (o.model, o.profile) < (h.model, h.profile)
+    ) AS began, h.states
 FROM hours h JOIN allocations a ON a.node = h.node AND a.id = h.allocation;
 CREATE TABLE IF NOT EXISTS sums (
     cluster TEXT, hour INTEGER, team TEXT, account TEXT, namespace TEXT, user TEXT, model TEXT, profile TEXT, pool TEXT,
@@ -74,21 +79,28 @@ DELETE FROM changed;
 _OWN = f"(:cluster = '' OR {_CLUSTER.format('')} IN ('', :cluster))"
 _OF_ROWS = ("job", "node")
 """Groups that sums of hours do not have."""
+_NAMES = {
+    "team": "site_team(team)",
+    "job": "CASE WHEN :cluster != '' OR '' IN (cluster, job) THEN job ELSE cluster || '/' || job END",
+}
+"""Names of groups, where they are more than the column."""
 _SUMMED = "hour, team, account, namespace, user, model, profile, pool, seconds, used, joules, began, states"
-_OLD = f"""
+_VERSION = 4
+_OLD = """
 BEGIN IMMEDIATE; DROP VIEW IF EXISTS owned; DROP VIEW IF EXISTS allocated; DROP TRIGGER IF EXISTS hour_INSERT;
-DROP TRIGGER IF EXISTS hour_UPDATE; CREATE TABLE IF NOT EXISTS sums ({_SUMMED}); ALTER TABLE sums RENAME TO old_sums;
+DROP TRIGGER IF EXISTS hour_UPDATE;
 """
-_VERSION = 3
+_OLD_SUMS = f"CREATE TABLE IF NOT EXISTS sums ({_SUMMED}); ALTER TABLE sums RENAME TO old_sums;"
 _MIGRATE = f"""
 UPDATE allocations SET job = coalesce(json_extract(facts, '$.owner[0]'), '') WHERE job = '';
 INSERT OR IGNORE INTO changed SELECT DISTINCT hour FROM hours;
 INSERT OR IGNORE INTO observed SELECT DISTINCT node, hour FROM hours
     WHERE coalesce(json_extract(states, '$.unobserved'), 0) < seconds;
-INSERT INTO sums SELECT '', {_SUMMED} FROM old_sums;
-DROP TABLE old_sums;
-PRAGMA user_version = 3; COMMIT;
+PRAGMA user_version = {_VERSION}; COMMIT;
 """  # noqa: S608
+_MIGRATE_SUMS = f"INSERT INTO sums SELECT '', {_SUMMED} FROM old_sums; DROP TABLE old_sums;"  # noqa: S608
+_CLUSTER_VERSION = 3
+"""Version from which on sums have a cluster."""
 _SCHEDULER = "scheduler"
 """Node of the rows that only the scheduler knows of."""
 GROUPS = ("team", "account", "namespace", "user", "job", "node", "model", "cluster")
@@ -183,15 +195,34 @@ ROUNDING_SECONDS = 3.0
 class Database:
     """Methods raise sqlite3.Error. Each is one transaction."""
 
-    def __init__(self, path: Path, cluster: str = "") -> None:
-        """Nodes of other clusters are not read; empty reads all. Nodes without a cluster are of this one."""
+    def __init__(self, path: Path, cluster: str = "", *, reads: bool = False) -> None:
+        """Nodes of other clusters are not read; empty reads all. Nodes without a cluster are of this one.
+
+        One that only `reads` changes nothing: it may be a copy in a folder that nobody writes to.
+        """
         self._cluster = cluster
-        self._database = sqlite3.connect(path, timeout=30.0, isolation_level=None)
-        self._database.execute("PRAGMA journal_mode = WAL")
+        self._database = sqlite3.connect(_address(path, reads=reads), timeout=30.0, isolation_level=None, uri=True)
+        try:
+            self._prepare(reads=reads)
+        except sqlite3.Error:
+            self._database.close()
+            raise
+
+    def _prepare(self, *, reads: bool) -> None:
         # typeshed wants `step` to take any type.
         self._database.create_aggregate("add_states", 1, _StateSums)  # type: ignore[arg-type]
         (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        tables = {name for (name,) in self._database.execute("SELECT name FROM sqlite_master")}
+        if tables and "cursors" not in tables:
+            raise sqlite3.DatabaseError("not the database of `gpu-exporter accounting`")
+        if version > _VERSION or (reads and version < _VERSION):
+            raise sqlite3.DatabaseError(f"of version {version}, expected {_VERSION}: of another gpu-exporter")
+        if reads:
+            return
+        self._database.execute("PRAGMA journal_mode = WAL")
         before, after = (_OLD, _MIGRATE) if version < _VERSION else ("", "")
+        if version < _CLUSTER_VERSION:
+            before, after = before + _OLD_SUMS, _MIGRATE_SUMS + after
         self._database.executescript(before + _SCHEMA + _TRIGGERS + after)
 
     def close(self) -> None:
@@ -228,7 +259,7 @@ class Database:
         period = " + ".join(f"(hour >= {at / HOUR_SECONDS})" for at in (0.0, *prices.changes))
         self._database.create_function("site_team", 1, prices.site_team)
         rows = self._database.execute(
-            f"SELECT {'site_team(team)' if by == 'team' else by}, coalesce(nullif(cluster, ''), :cluster), model,"  # noqa: S608
+            f"SELECT {_NAMES.get(by, by)}, coalesce(nullif(cluster, ''), :cluster), model,"  # noqa: S608
             f" profile, pool, min(hour), add_states(states), sum(used), sum(joules), sum(began) FROM {_source(by)}"
             " WHERE hour >= :since AND hour < :until AND (:team = '' OR site_team(team) = :team)"
             f" AND (:cluster = '' OR cluster IN ('', :cluster)) GROUP BY 1, 2, 3, 4, 5, {period}",
@@ -382,6 +413,12 @@ class _StateSums:
 
     def finalize(self) -> str:
         return json.dumps(self.states)
+
+
+def _address(path: Path, *, reads: bool) -> str:
+    """Return the URI. Of a file at rest SQLite would write a log beside it, even to read."""
+    rests = reads and not exists(path.with_name(f"{path.name}-wal")) and not os.access(path.parent, os.W_OK)
+    return f"{path.absolute().as_uri()}?mode={'ro' if reads else 'rwc'}" + ("&immutable=1" if rests else "")
 
 
 def _added(states: Iterable[str]) -> Mapping[str, float]:
