@@ -278,7 +278,7 @@ def _focus_row(charge: Charge, price: float, of: Month, currency: str) -> Mappin
                 "InvoiceId": of.name, "ChargeDescription": f"GPU hours of {name} on {charge.model}",
                 **dict.fromkeys(("ConsumedQuantity", "PricingQuantity"), f"{charge.hours:.6f}"),
                 **dict.fromkeys(_UNIT_PRICES, f"{price:.6f}"),
-                "PricingCurrencyEffectiveCost": cost, "SkuPriceDetails": json.dumps({"GpuModel": charge.model}),
+                "PricingCurrencyEffectiveCost": cost, "SkuPriceDetails": json.dumps({"x_GpuModel": charge.model}),
                 **dict.fromkeys(("ResourceId", "ResourceName"), charge.model), "ResourceType": "GPU",
                 "SkuId": charge.model, "SkuPriceId": f"{charge.model} at {price:g}", "SkuMeter": "GPU hours",
                 "SubAccountId": name, "SubAccountName": name, "SubAccountType": "Team",

@@ -250,6 +250,7 @@ def test_focus_has_a_charge_for_each_team_model_and_price(listed: Any) -> None:
     assert {(each["BillingPeriodStart"], each["BillingPeriodEnd"]) for each in rows} == {
         ("2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z")
     }
+    assert {key for each in rows for key in json.loads(each["SkuPriceDetails"])} == {"x_GpuModel"}  # none of FOCUS' own
 
 
 def test_focus_names_the_hours_that_it_leaves_out(listed: Any) -> None:
