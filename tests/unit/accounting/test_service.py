@@ -373,6 +373,34 @@ def test_retention_of_the_service_is_longer_than_that_of_the_nodes(tmp_path: Pat
         command.run(load(command.AccountingConfig, options, {}))
 
 
+@pytest.mark.parametrize("node", ["gpu01:9836", "http://gpu01:99999", "http://[::1", "http://", "west=gpu01", "west="])
+def test_node_that_is_no_url_is_refused_at_the_start(node: str, tmp_path: Path) -> None:
+    options = ("--nodes", f"http://gpu02:9836,{node}", "--interval", "0", "--state.dir", str(tmp_path))
+
+    with pytest.raises(ConfigError) as refused:
+        command.run(load(command.AccountingConfig, options, {}))
+
+    assert str(refused.value) == f"--nodes: expected [CLUSTER=]http://HOST or https://HOST, got {node!r}"
+
+
+def test_password_without_its_user_is_refused_at_the_start(tmp_path: Path) -> None:
+    """It would be sent to nobody."""
+    (tmp_path / "password").write_text("secret")
+    options = ("--nodes", "http://127.0.0.1:1", "--interval", "0", "--state.dir", str(tmp_path))
+
+    with pytest.raises(ConfigError, match=r"^--password-file: expected with --username$"):
+        command.run(load(command.AccountingConfig, (*options, "--password-file", str(tmp_path / "password")), {}))
+
+
+def test_password_in_a_url_is_not_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--nodes", "west=http://ada:secret@127.0.0.1:1", "--interval", "0", "--state.dir", str(tmp_path))
+    command.run(load(command.AccountingConfig, options, {}))
+
+    logged = capsys.readouterr().err
+    assert "west=http://127.0.0.1:1 is not read" in logged
+    assert "secret" not in logged
+
+
 def test_total_names_the_nodes_without_data(database: Database) -> None:
     """Hours of which only the scheduler knows, or that the exporter did not see, have no data."""
     hour = int(T0 // 3600)

@@ -55,7 +55,7 @@ class NodeAccess:
         return found
 
 
-def _of_cluster(target: str) -> tuple[str, str]:
+def of_cluster(target: str) -> tuple[str, str]:
     """Return the cluster of a target, empty without one, and its URL."""
     cluster, equals, url = target.partition("=")
     return (cluster, url) if equals and "/" not in cluster else ("", target)
@@ -64,7 +64,7 @@ def _of_cluster(target: str) -> tuple[str, str]:
 def expand(targets: Iterable[str]) -> Iterator[str]:
     """Yield the targets; one whose name has several addresses, as a headless service, is each of them."""
     for target in targets:
-        cluster, own = _of_cluster(target)
+        cluster, own = of_cluster(target)
         url = urlsplit(own)
         try:
             found = socket.getaddrinfo(url.hostname, url.port or 80, type=socket.SOCK_STREAM)
@@ -86,7 +86,7 @@ def expand(targets: Iterable[str]) -> Iterator[str]:
 def collect(database: Database, targets: Sequence[str], ask: Ask, now: Callable[[], float]) -> Mapping[str, str]:
     """Read what is new on all targets. Return what went wrong, by target."""
     errors: dict[str, str] = {}
-    waiting = {target: database.cursor(_of_cluster(target)[1]) for target in targets}
+    waiting = {target: database.cursor(of_cluster(target)[1]) for target in targets}
     with ThreadPoolExecutor(_THREADS) as pool:
         while waiting:
             answers = pool.map(partial(_asked, ask), waiting.keys(), waiting.values())
@@ -110,7 +110,7 @@ def collect(database: Database, targets: Sequence[str], ask: Ask, now: Callable[
 
 def _asked(ask: Ask, target: str, cursor: Cursor) -> Mapping[str, Any] | Exception:
     try:
-        return ask(_of_cluster(target)[1], cursor.seq)
+        return ask(of_cluster(target)[1], cursor.seq)
     except (*_FAILED, *_WRONG) as error:
         return error
 
@@ -121,6 +121,6 @@ def _added(database: Database, target: str, cursor: Cursor, answer: Mapping[str,
     if store != cursor.store and cursor.seq:  # another store: its rows begin anew
         return Cursor(store)
     seq = int(rows[-1]["seq"]) if rows else cursor.seq
-    cluster, url = _of_cluster(target)
+    cluster, url = of_cluster(target)
     database.add(url, f"{cluster}/{answer['node']}".lstrip("/"), Cursor(store, seq), rows, now)
     return Cursor(store, seq) if answer["more"] else None

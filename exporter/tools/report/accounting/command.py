@@ -14,14 +14,24 @@ from exporter.accounting.model import HOUR_SECONDS
 from exporter.accounting.writer import RETENTION_SECONDS
 from exporter.config import logs
 from exporter.config.command_line import Page
-from exporter.config.kinds import address, address_text, duration, names, optional_path, path, text
+from exporter.config.kinds import (
+    address,
+    address_text,
+    duration,
+    names,
+    optional_path,
+    path,
+    text,
+    web_address,
+    without_password,
+)
 from exporter.config.logs import LogConfig
 from exporter.config.option import ConfigError, option
 from exporter.core import site_file
 from exporter.core.clock import unix_time
 from exporter.host.program import ProgramError
 from exporter.tools.report.accounting.budget import Budgets, months
-from exporter.tools.report.accounting.collector import NodeAccess, collect, expand
+from exporter.tools.report.accounting.collector import NodeAccess, collect, expand, of_cluster
 from exporter.tools.report.accounting.database import Database, SchedulerJob
 from exporter.tools.report.accounting.prices import read as read_prices
 from exporter.tools.report.accounting.queue import Queue, waiting
@@ -135,6 +145,10 @@ def run(config: AccountingConfig) -> int:
     logs.configure(LogConfig())
     if not config.nodes:
         raise ConfigError("accounting: expected --nodes")
+    for node in config.nodes:
+        _refuse_other(node)
+    if config.password_file and not config.username:
+        raise ConfigError("--password-file: expected with --username")
     if config.retention <= RETENTION_SECONDS:
         raise ConfigError("--retention: expected more than 7d, for which nodes keep what is not collected")
     if config.prices:
@@ -147,6 +161,16 @@ def run(config: AccountingConfig) -> int:
         return _collect(config, database)
     finally:
         database.close()
+
+
+def _refuse_other(node: str) -> None:
+    """Raise ConfigError for what is no URL of a node."""
+    try:
+        if web_address(of_cluster(node)[1]):
+            return
+    except ValueError:
+        pass
+    raise ConfigError(f"--nodes: expected [CLUSTER=]http://HOST or https://HOST, got {without_password(node)!r}")
 
 
 def _collect(config: AccountingConfig, database: Database) -> int:
@@ -174,7 +198,7 @@ def _collect(config: AccountingConfig, database: Database) -> int:
         except sqlite3.Error as error:  # a full disk: the next round goes on
             errors[str(config.state_dir / DATABASE)] = str(error)
         for source in errors.keys() - failing.keys():
-            log.warning("%s is not read: %s", source, errors[source])
+            log.warning("%s is not read: %s", without_password(source), errors[source])
         failing = errors
         if not config.interval:
             return 1 if errors or differences else 0
