@@ -32,7 +32,7 @@ from tests.unit.report.test_fetch import BODY
 
 T0 = 1_760_000_400.0
 NODES = ("gpu01", "gpu02")
-LATE = {
+LATE: dict[str, Any] = {
     "seq": 1, "allocation": "77", "start": T0, "end": T0 + 60, "facts": {"owner": Owner("", "")}, "model": "A100",
     "profile": "", "hour": int(T0 // 3600), "until": T0 + 60, "used": 0.0, "joules": 0.0, "states": {"computing": 60.0},
 }  # fmt: skip
@@ -312,6 +312,24 @@ def test_sums_of_hours_change_nothing(fleet: Fleet, database: Database) -> None:
         assert totals() == before
 
     assert accounts(database)["robots"] == 60
+
+
+def test_pool_that_is_learnt_an_hour_late_is_that_of_the_whole_job(database: Database) -> None:
+    """Its team pays what its jobs cost."""
+    owner = Owner("slurm:77", "slurm", slurm_job="77", account="robots")
+    first = {**LATE, "facts": {"owner": owner}}
+    second = {**LATE, "seq": 2, "facts": {"owner": owner._replace(partition="spot")}, "hour": LATE["hour"] + 1}
+    for row in (first, second):
+        database.add("gpu09", "gpu09", Cursor("s", 1), [row], T0)
+        database.sum_hours()
+    prices = Prices("EUR", (PriceRow("A100", 0.5, pool="spot"), PriceRow("A100", 2.0)))
+
+    charges = {by: database.charges(by, T0, T0 + 7200, prices) for by in ("team", "job")}
+
+    assert {by: [(each.price, each.hours) for each in found] for by, found in charges.items()} == {
+        "team": [(0.5, 120 / 3600)],
+        "job": [(0.5, 120 / 3600)],
+    }
 
 
 def test_database_of_an_older_service_goes_on(tmp_path: Path) -> None:

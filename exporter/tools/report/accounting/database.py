@@ -18,6 +18,9 @@ from exporter.tools.report.accounting.prices import Prices
 
 _CLUSTER = "substr({0}node, 1, instr({0}node, '/') - 1)"
 """Cluster of a node, which is before its name; empty without one."""
+_POOL = (
+    "coalesce(nullif(json_extract({0}.facts, '$.owner[8]'), ''), json_extract({0}.facts, '$.details.label_pool'), '')"
+)
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS allocations (
     node TEXT, id TEXT, start REAL NOT NULL, "end" REAL, job TEXT NOT NULL, user TEXT NOT NULL,
@@ -36,7 +39,7 @@ CREATE TABLE IF NOT EXISTS cursors (
 CREATE VIEW IF NOT EXISTS allocated AS
 SELECT {_CLUSTER.format("h.")} AS cluster,
     h.hour, h.node, a.job, a.team, a.account, a.namespace, a.user, h.model, h.profile,
-    coalesce(nullif(json_extract(a.facts, '$.owner[8]'), ''), json_extract(a.facts, '$.details.label_pool')) AS pool,
+    {_POOL.format("a")} AS pool,
     h.seconds, h.used, h.joules,
     CAST(a.start / 3600 AS INTEGER) = h.hour AND NOT EXISTS (  -- with several kinds of GPU it begins once
         SELECT 1 FROM hours o WHERE o.node = h.node AND o.allocation = h.allocation AND o.hour = h.hour
@@ -55,7 +58,8 @@ SELECT * FROM sums WHERE hour NOT IN (SELECT hour FROM changed) UNION ALL
 SELECT cluster, hour, team, account, namespace, user, model, profile, pool, seconds, used, joules, began, states
 FROM allocated WHERE hour IN (SELECT hour FROM changed);
 CREATE TRIGGER IF NOT EXISTS owner_changed AFTER UPDATE ON allocations
-WHEN OLD.team != NEW.team OR OLD.account != NEW.account OR OLD.user != NEW.user BEGIN
+WHEN OLD.team != NEW.team OR OLD.account != NEW.account OR OLD.user != NEW.user
+    OR {_POOL.format("OLD")} != {_POOL.format("NEW")} BEGIN
     INSERT INTO changed SELECT DISTINCT hour FROM hours WHERE node = NEW.node AND allocation = NEW.id
         AND hour NOT IN (SELECT hour FROM changed);
 END;
@@ -71,7 +75,7 @@ END;
 _TRIGGERS = "".join(_HOUR_TRIGGER.format(event=event) for event in ("INSERT", "UPDATE"))
 _SUM = """
 DELETE FROM sums WHERE hour IN (SELECT hour FROM changed);
-INSERT INTO sums SELECT cluster, hour, team, account, namespace, user, model, profile, coalesce(pool, ''),
+INSERT INTO sums SELECT cluster, hour, team, account, namespace, user, model, profile, pool,
     sum(seconds), sum(used), sum(joules), sum(began), add_states(states)
 FROM allocated WHERE hour IN (SELECT hour FROM changed) GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9;
 DELETE FROM changed;
@@ -88,7 +92,7 @@ _SUMMED = "hour, team, account, namespace, user, model, profile, pool, seconds, 
 _VERSION = 4
 _OLD = """
 BEGIN IMMEDIATE; DROP VIEW IF EXISTS owned; DROP VIEW IF EXISTS allocated; DROP TRIGGER IF EXISTS hour_INSERT;
-DROP TRIGGER IF EXISTS hour_UPDATE;
+DROP TRIGGER IF EXISTS hour_UPDATE; DROP TRIGGER IF EXISTS owner_changed;
 """
 _OLD_SUMS = f"CREATE TABLE IF NOT EXISTS sums ({_SUMMED}); ALTER TABLE sums RENAME TO old_sums;"
 _MIGRATE = f"""
