@@ -430,6 +430,17 @@ def test_total_names_the_nodes_without_data(database: Database) -> None:
     assert database.hours_covered(T0 - 86400, T0 + 86400) == 3
 
 
+def test_total_names_a_node_that_was_down_all_the_time(database: Database) -> None:
+    """Down since yesterday. One that is down for more than a month is gone."""
+    hour = int(T0 // 3600)
+    for node, hours in (("up", range(-900, 24)), ("down", range(-30, -24)), ("gone", range(-900, -800))):
+        rows = [{**LATE, "hour": hour + each, "allocation": f"{each}"} for each in hours]
+        database.add(node, node, Cursor("s", 1), rows, T0)
+
+    assert database.hours_missing(T0, T0 + 86400) == {"down": 24}
+    assert database.hours_missing(T0 + 86400, T0 + 2 * 86400) == {}
+
+
 @pytest.fixture
 def serve(fleet: Fleet) -> Iterator[Callable[[Policy], str]]:
     servers: list[Server] = []

@@ -192,6 +192,7 @@ class Difference:
     nodes: float
 
 
+_GONE_HOURS = 31 * 24
 ROUNDING_SECONDS = 3.0
 """Difference of one job without a cause: Slurm counts whole seconds, and its start and end are before the hooks."""
 
@@ -288,16 +289,20 @@ class Database:
         return int(count)
 
     def hours_missing(self, since: float, until: float) -> Mapping[str, int]:
-        """Return by node the hours without an observation, from the node's first hour to the newest of all nodes."""
+        """Return by node the hours without an observation, from the node's first hour to the newest of all nodes.
+
+        A node that was last seen over a month before is gone.
+        """
         begin, end = int(since // HOUR_SECONDS), int(until // HOUR_SECONDS)
         rows = self._database.execute(
-            "SELECT node, (SELECT min(hour) FROM observed WHERE node = o.node), count(*),"  # noqa: S608
+            "SELECT node, (SELECT min(hour) FROM observed WHERE node = o.node), sum(hour >= :since),"  # noqa: S608
             " (SELECT max(hour) + 1 FROM observed) FROM observed o"
-            f" WHERE hour >= :since AND hour < :until AND {_OWN} GROUP BY 1",
+            f" WHERE hour >= :since - {_GONE_HOURS} AND hour < :until AND {_OWN} GROUP BY 1",
             self._span(since, until),
         )
         missing = {node: min(end, last) - max(begin, first) - count for node, first, count, last in rows}
-        return dict(sorted(((node, hours) for node, hours in missing.items() if hours), key=lambda each: -each[1]))
+        found = [(node, hours) for node, hours in missing.items() if hours > 0]
+        return dict(sorted(found, key=lambda each: -each[1]))
 
     def sum_hours(self) -> None:
         """Add up the hours that changed since, so that months of large fleets are read at once."""
