@@ -259,7 +259,7 @@ class _Comparison:
         jobs = [
             SchedulerJob(job.raw_id, job.start, job.end, job.gpus, job.user, job.account)
             for job in ended
-            if job.start and job.end and job.gpus
+            if job.start and job.end and job.gpus and not job.shared
         ]
         found = self._database.compare(jobs, TOLERANCE)
         self._since = now

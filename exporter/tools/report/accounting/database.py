@@ -166,6 +166,8 @@ class JobUsage:
     account: str = ""
     start: float = 0.0
     end: float = 0.0
+    instances: bool = False
+    """True if it had MIG instances. To Slurm each is a GPU."""
 
     @property
     def seconds(self) -> float:
@@ -312,7 +314,8 @@ class Database:
     def job(self, job: str, since: float, until: float) -> JobUsage:
         """Return what one Slurm job got between two moments, over all its starts and nodes."""
         states, *rest = self._database.execute(
-            'SELECT add_states(h.states), a.user, a.account, min(a.start), max(coalesce(a."end", h.until))'  # noqa: S608
+            "SELECT add_states(h.states), a.user, a.account, min(a.start),"  # noqa: S608
+            " max(coalesce(a.\"end\", h.until)), max(h.profile != '')"
             " FROM hours h JOIN allocations a ON a.node = h.node AND a.id = h.allocation"
             ' WHERE a.job = :job AND a.start < :until AND coalesce(a."end", h.until) > :since AND '
             + _OWN.replace("node", "h.node"),
@@ -321,14 +324,15 @@ class Database:
         return JobUsage(json.loads(states), *rest) if states and states != "{}" else JobUsage()
 
     def compare(self, jobs: Iterable[SchedulerJob], tolerance: float) -> Sequence[Difference]:
-        """Compare with the scheduler's jobs. What nodes lack is added as unobserved time.
+        """Compare with the scheduler's jobs, but those with MIG instances. What nodes lack is added as unobserved time.
 
         More than the scheduler reports is never added, nor taken away: it is a finding.
         """
         found: list[Difference] = []
         for job in jobs:
             expected = job.gpus * (job.end - job.start)
-            known = self.job(job.id, job.start - 1, job.end + 1).seconds
+            usage = self.job(job.id, job.start - 1, job.end + 1)
+            known = expected if usage.instances else usage.seconds
             if abs(known - expected) <= tolerance * expected + job.gpus * ROUNDING_SECONDS:
                 continue
             found.append(Difference(job.id, expected, known))
@@ -405,8 +409,9 @@ class Database:
                 (self._scheduler, allocation),
             )
             job = SchedulerJob(*json.loads(text))
-            lacking = job.gpus * (job.end - job.start) - self.job(job.id, job.start - 1, job.end + 1).seconds
-            if lacking > job.gpus * ROUNDING_SECONDS:
+            usage = self.job(job.id, job.start - 1, job.end + 1)
+            lacking = job.gpus * (job.end - job.start) - usage.seconds
+            if lacking > job.gpus * ROUNDING_SECONDS and not usage.instances:
                 self._add_unobserved(job, lacking)
 
 
