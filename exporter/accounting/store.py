@@ -35,6 +35,11 @@ CREATE TABLE IF NOT EXISTS counters (
     used REAL NOT NULL, joules REAL NOT NULL, states TEXT NOT NULL
 ) WITHOUT ROWID;
 """
+_DAMAGED_TEXTS = """
+SELECT EXISTS (SELECT 1 FROM hours WHERE NOT json_valid(states)) OR EXISTS (
+    SELECT 1 FROM allocations WHERE NOT json_valid(facts)
+) OR EXISTS (SELECT 1 FROM counters WHERE NOT json_valid(labels) OR NOT json_valid(states))
+"""
 _OTHER_VERSION = "other-version"
 _DAMAGED = "damaged"
 
@@ -89,7 +94,9 @@ class AccountingStore:
         database = self._database
         database.execute("BEGIN IMMEDIATE")
         try:
-            (seq,) = database.execute("SELECT coalesce(max(seq), 0) FROM hours").fetchone()
+            # Not below the time: a file restored from a backup would use numbers again that the service has read.
+            least = int(self._now * 1000)
+            (seq,) = database.execute("SELECT max(coalesce(max(seq), 0), ?) FROM hours", (least,)).fetchone()
             database.executemany(
                 'INSERT OR REPLACE INTO allocations (id, start, "end", facts) VALUES (?, ?, ?, ?)',
                 [(each.id, each.start, each.end, encode_facts(each)) for each in batch.allocations.values()],
@@ -146,12 +153,21 @@ class AccountingStore:
             database.execute("PRAGMA synchronous = NORMAL")
             database.executescript(_SCHEMA)
             database.execute(f"PRAGMA user_version = {VERSION}")
+            _refuse_damage(database)
             if database.execute("SELECT 1 FROM store").fetchone() is None:
                 database.execute("INSERT INTO store VALUES (?, ?)", (uuid.uuid4().hex, self._now))
         except BaseException:
             database.close()
             raise
         return database
+
+
+def _refuse_damage(database: sqlite3.Connection) -> None:
+    """Raise DatabaseError where a page or a text is damaged: it would fail each time that it is read."""
+    (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    (damaged,) = database.execute(_DAMAGED_TEXTS).fetchone()
+    if found != "ok" or damaged:
+        raise sqlite3.DatabaseError(f"damaged: {found}")
 
 
 def read_after(path: Path, seq: int, limit: int) -> Mapping[str, Any]:

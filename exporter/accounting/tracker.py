@@ -97,7 +97,7 @@ class AllocationTracker:
         entry.kind = kind
         seen = entry.cycle == self._cycle - 1
         begin = now - cycle.seconds
-        first = entry.until if not seen and entry.until > begin else begin
+        first = entry.until if not seen and begin < entry.until <= now else begin
         entry.gpus = _gpus_by_place(rows, cycle.models)
         entry.allocation = _describe_allocation(entry, owner, info, rows)
         if not seen:
@@ -194,9 +194,10 @@ class AllocationTracker:
         self._counters.add_amount(entry.allocation.owner, entry.kind, place, amount, end)
         for hour, part in hours_between(begin, end):
             key = HourKey(entry.allocation.id, hour, *place)
-            sums, _ = entry.hours.setdefault(key, (Sums(), 0.0))
+            sums, until = entry.hours.setdefault(key, (Sums(), 0.0))
             sums.add_part(amount, part)
-            entry.hours[key] = (sums, min(end, (hour + 1) * HOUR_SECONDS))
+            # The clock may have been set back: the service takes no row that reaches less far than before.
+            entry.hours[key] = (sums, max(until, min(end, (hour + 1) * HOUR_SECONDS)))
 
     def _take_batch(self, now: float) -> Batch:
         hours: dict[HourKey, HourRow] = {}

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import h11
-from prometheus_client.exposition import gzip_accepted
 
 from exporter.attribution import cgroup, devices, documents
 from exporter.attribution.background_source import SourceError
@@ -30,6 +29,7 @@ from exporter.progress import protocol
 from exporter.tools.check import drain
 from exporter.tools.report.accounting import sacct
 from exporter.web import auth, connection, settings, tls
+from exporter.web.app import gzip_accepted
 from tests.fuzz import seeds
 
 _SCRATCH = Path(tempfile.mkdtemp(prefix="fuzz-"))

@@ -167,6 +167,11 @@ class _Authorization(requests.auth.AuthBase):
         return request
 
 
+def basic_auth(user: str, password: str) -> requests.auth.AuthBase:
+    """Return the credentials in UTF-8, as servers compare them; requests would take Latin-1."""
+    return _Authorization(f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}")
+
+
 class Client:
     """Asks one Prometheus. Every method raises a ReportError: one line that reports what is wrong with which URL."""
 
@@ -183,9 +188,7 @@ class Client:
         if access.token:
             self._session.auth = _Authorization(f"Bearer {access.token}")
         elif access.user:
-            # In UTF-8, as servers compare names and passwords; requests would take Latin-1.
-            encoded = base64.b64encode(f"{access.user}:{access.password}".encode()).decode()
-            self._session.auth = _Authorization(f"Basic {encoded}")
+            self._session.auth = basic_auth(access.user, access.password)
 
     def instant(self, expr: str, time: float) -> Sequence[Sample]:
         """The vector of an expression at a Unix time. Values that are not numbers (NaN) are left out."""

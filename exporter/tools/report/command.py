@@ -21,7 +21,7 @@ from exporter.core import site_file
 from exporter.core.clock import unix_time
 from exporter.core.printable import printable, printable_json
 from exporter.host.text import exists
-from exporter.tools.report import formats, layout, promql, terminal
+from exporter.tools.report import formats, layout, promql, terminal, words
 from exporter.tools.report.accounting.database import Database
 from exporter.tools.report.accounting.prices import Month, Prices, rules
 from exporter.tools.report.accounting.prices import read as read_prices
@@ -66,7 +66,8 @@ examples:
 )
 _SECRET, _CERTIFICATES = 64 << 10, 16 << 20
 """Bytes of a file."""
-_IN_UTF8 = ("json", "html")
+_IN_UTF8 = ("json", "html", *MONTH_FORMATS)
+_EXPORTED = ("focus", "opencost")
 _DIGESTS = ("user", "account", "namespace")
 _SUBJECTS = ("pod", "workload", *_DIGESTS, "all")
 """Options that say what the report is of."""
@@ -112,15 +113,27 @@ def run(config: ReportConfig) -> int:
     return _write_output(text, config)
 
 
+def _refuse_ignored(config: ReportConfig, prices: Prices) -> None:
+    """Raise ConfigError for an option that a month does not heed."""
+    ignored = [f"--{each.replace('_', '-')}" for each in (*_SUBJECTS, "changed_at") if getattr(config, each)]
+    ignored += [_ARGUMENT] if config.name else []
+    ignored += ["--format short"] if config.format == "short" else []
+    if ignored:
+        raise ConfigError(f"--month: expected without {ignored[0]}")
+    if config.format in _EXPORTED and not prices.rows:
+        raise ConfigError(f"--format {config.format}: expected prices in --prices.file")
+
+
 def _print_month(config: ReportConfig, of: Month, prices: Prices) -> int:
     """Print what each group got in a month. Raises ConfigError."""
+    exported = config.format in _EXPORTED
+    _refuse_ignored(config, prices)
     path = config.accounting.database
     if path is None or not exists(path):
         raise ConfigError("--month: expected --accounting.database, that of `gpu-exporter accounting`")
     try:
-        with contextlib.closing(Database(path, config.cluster)) as database:
+        with contextlib.closing(Database(path, config.cluster, reads=True)) as database:
             found = showback(database, of, config.by, config.team, prices, float(unix_time()))
-            exported = config.format in ("focus", "opencost")
             charges = database.charges(config.by, of.begin, of.end, prices, config.team) if exported else ()
     except sqlite3.Error as error:
         raise ConfigError(f"--accounting.database {path}: {error}") from None
@@ -129,6 +142,8 @@ def _print_month(config: ReportConfig, of: Month, prices: Prices) -> int:
         print_error(f"report: no GPU time{' of ' + config.team if config.team else ''} in {of.name}")
         return NoDataError.status
     if exported:
+        if unpriced := sum(charge.hours for charge in charges if charge.price is None):
+            print_error(f"report: {words.hours(unpriced)} have no price and are not in it")
         write = to_focus if config.format == "focus" else to_opencost
         return _write_output(write(charges, of, prices.currency), config)
     if config.format in ("csv", "json"):

@@ -161,16 +161,15 @@ def to_json(found: Showback) -> str:
 def to_csv(found: Showback) -> str:
     """A row for each group; the states are in the JSON only."""
     rows = [{key: value for key, value in asdict(row).items() if key != "hours_by_state"} for row in found.rows]
-    return csv_text(rows)
+    return csv_text(rows, tuple(rows[0]))
 
 
-def csv_text(rows: Sequence[Mapping[str, object]]) -> str:
-    """Empty without rows. A name that a spreadsheet would take for a formula has a quote before it."""
+def csv_text(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:
+    """A name that a spreadsheet would take for a formula has a quote before it."""
     text = io.StringIO()
-    if rows:
-        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({key: _csv_cell(value) for key, value in row.items()} for row in rows)
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _csv_cell(value) for key, value in row.items()} for row in rows)
     return text.getvalue()
 
 
@@ -229,7 +228,8 @@ def to_focus(charges: Sequence[Charge], of: Month, currency: str) -> str:
 
     GPU hours without a price are not in it.
     """
-    return csv_text(_focus_rows(charges, of, currency))
+    columns = _focus_row(Charge("", "", 0.0, {}, 0.0, 0.0, 0), 0.0, of, currency)
+    return csv_text(_focus_rows(charges, of, currency), tuple(columns))
 
 
 _OPENCOST = {
@@ -278,7 +278,7 @@ def _focus_row(charge: Charge, price: float, of: Month, currency: str) -> Mappin
                 "InvoiceId": of.name, "ChargeDescription": f"GPU hours of {name} on {charge.model}",
                 **dict.fromkeys(("ConsumedQuantity", "PricingQuantity"), f"{charge.hours:.6f}"),
                 **dict.fromkeys(_UNIT_PRICES, f"{price:.6f}"),
-                "PricingCurrencyEffectiveCost": cost, "SkuPriceDetails": json.dumps({"GpuModel": charge.model}),
+                "PricingCurrencyEffectiveCost": cost, "SkuPriceDetails": json.dumps({"x_GpuModel": charge.model}),
                 **dict.fromkeys(("ResourceId", "ResourceName"), charge.model), "ResourceType": "GPU",
                 "SkuId": charge.model, "SkuPriceId": f"{charge.model} at {price:g}", "SkuMeter": "GPU hours",
                 "SubAccountId": name, "SubAccountName": name, "SubAccountType": "Team",

@@ -65,7 +65,9 @@ def test_two_clusters_with_equal_nodes_jobs_and_pods_are_counted_apart(tmp_path:
     [
         ("http://gpu01", ("10.0.0.1", "10.0.0.1"), ("http://gpu01",)),
         ("http://gpus:9836", ("10.0.0.2", "10.0.0.1"), ("http://10.0.0.1:9836", "http://10.0.0.2:9836")),
-        ("http://gpus/x", ("fd00::1", "10.0.0.2"), ("http://10.0.0.2/x", "http://[fd00::1]/x")),
+        ("http://gpus/x", ("fd00::1", "fd00::2"), ("http://[fd00::1]/x", "http://[fd00::2]/x")),
+        ("https://gpu01:9836", ("fd00::1", "10.0.0.2"), ("https://gpu01:9836",)),
+        ("http://gpus", ("fd00::1", "fd00::2", "10.0.0.1", "10.0.0.2"), ("http://10.0.0.1", "http://10.0.0.2")),
         ("west=http://gpus:1", ("10.0.0.1", "10.0.0.2"), ("west=http://10.0.0.1:1", "west=http://10.0.0.2:1")),
         ("http://gpus:9836", (), ("http://gpus:9836",)),
     ],

@@ -199,6 +199,18 @@ def test_wall_clock_that_is_set_back_takes_nothing_back(play: Play) -> None:
     assert node.counters()["vision"] == pytest.approx(25.0 + 20.0, abs=1.0)
 
 
+def test_free_time_never_falls_where_the_clock_is_set_back_while_a_job_runs(play: Play) -> None:
+    node = play(Job("1", T0 + 50, T0 + 1e6, reports_start=False))
+    node.cycles(T0 + 100)
+    before = node.counters()[""]
+
+    node.set_clock_back(80)  # to before the job: the GPU is free again
+    node.cycles(T0 + 40)
+    node.restart()
+
+    assert (before, node.counters()[""]) == (pytest.approx(50.0, abs=2.1), pytest.approx(70.0, abs=2.1))
+
+
 def test_clock_that_was_hours_ahead_takes_nothing_from_the_hour_it_is_set_back_to(play: Play) -> None:
     """The rows of an hour are final once it is over. What comes later in it is another allocation."""
     node = play(Job("1", T0 + 5, T0 + 1e6))

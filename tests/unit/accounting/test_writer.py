@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -70,8 +70,8 @@ def test_row_that_grows_replaces_itself_and_has_a_new_number(writer: Writer, tmp
 
     found = read_after(tmp_path / "a.sqlite", 0, 10)
 
-    assert [(row["seq"], row["states"]) for row in found["rows"]] == [(2, {"computing": 2.0})]
-    assert read_after(tmp_path / "a.sqlite", 2, 10)["rows"] == []
+    assert [(row["seq"], row["states"]) for row in found["rows"]] == [(36_100_002, {"computing": 2.0})]
+    assert read_after(tmp_path / "a.sqlite", 36_100_002, 10)["rows"] == []
 
 
 def test_full_disk_loses_nothing_and_shows(writer: Writer, tmp_path: Path, clock: list[float]) -> None:
@@ -127,6 +127,37 @@ def test_damaged_file_is_set_aside_and_a_new_store_begins(tmp_path: Path, conten
     store.close()
 
 
+def overwrite_pages(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[8192:-4096] = b"Z" * (len(content) - 12288)
+    path.write_bytes(content)
+
+
+def overwrite_text(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE allocations SET facts = '{owner'")
+    database.close()
+
+
+@pytest.mark.parametrize("damage", [overwrite_pages, overwrite_text])
+def test_file_with_damaged_rows_is_set_aside_and_the_next_rows_are_written(
+    damage: Callable[[Path], None], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.sqlite"
+    store = AccountingStore(path, 5.0)
+    for number in range(100):
+        store.write_batch(batch(1.0, job=f"{number}"))
+    store.close()
+    damage(path)
+
+    writer = Writer(path, unix=lambda: 36100.0)  # type: ignore[arg-type, return-value]
+    writer.offer_batch(batch(7.0))
+    writer.write_once()
+
+    assert (writer.stored.born, states(path)) == (36100.0, [7.0])
+    assert (tmp_path / "a.sqlite.damaged").exists()
+
+
 def test_file_that_is_removed_while_it_is_open_comes_back_whole(writer: Writer, tmp_path: Path) -> None:
     """The service goes on at its cursor: the store has its id and its numbers."""
     path = tmp_path / "a.sqlite"
@@ -141,7 +172,7 @@ def test_file_that_is_removed_while_it_is_open_comes_back_whole(writer: Writer, 
 
     after = read_after(path, 0, 10)
     assert (after["store"], after["rows"][0]) == (before["store"], before["rows"][0])
-    assert [row["seq"] for row in after["rows"]] == [1, 2]
+    assert [row["seq"] for row in after["rows"]] == [36_100_001, 36_100_002]
     writer.offer_batch(batch(3.0, job="2"))
     writer.write_once()
     assert states(path) == [1.0, 3.0]
@@ -216,19 +247,19 @@ def test_batch_that_fails_halfway_leaves_nothing_and_the_next_is_written(tmp_pat
 def test_rows_for_the_service_have_all_facts_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     store = AccountingStore(tmp_path / "a.sqlite", 5.0)
     store.write_batch(FULL)
-    first, rest = (read_after(tmp_path / "a.sqlite", seq, 2) for seq in (0, 2))
+    first, rest = (read_after(tmp_path / "a.sqlite", seq, 2) for seq in (0, 5002))
 
-    assert (first["born"], [row["seq"] for row in first["rows"]], first["more"]) == (5.0, [1, 2], True)
+    assert (first["born"], [row["seq"] for row in first["rows"]], first["more"]) == (5.0, [5001, 5002], True)
     assert rest["more"] is False
     assert first["rows"][0] == {
-        "seq": 1, "hour": 2, "model": "H100", "profile": "1g.10gb", "until": 10800.0, "used": 2.0, "joules": 9.0,
+        "seq": 5001, "hour": 2, "model": "H100", "profile": "1g.10gb", "until": 10800.0, "used": 2.0, "joules": 9.0,
         "states": {"idle": 3.0, "computing": 4.0}, "allocation": "runs", "start": 7200.5, "end": None,
         "facts": {
             "owner": ["slurm:1", "slurm", "", "", "", "1", "ada", "", ""], "reported_start": 7200.0, "gpus": 1.5,
             "devices": ["GPU-0"], "details": {"a": "b"},
         },
     }  # fmt: skip
-    assert json.loads(rows_after(tmp_path / "a.sqlite", "gpu01", 2)) == {"node": "gpu01", **rest}
+    assert json.loads(rows_after(tmp_path / "a.sqlite", "gpu01", 5002)) == {"node": "gpu01", **rest}
     store.close()
 
 

@@ -74,6 +74,10 @@ def test_answer(pages: dict[str, str], asked: Environ, expected: Response) -> No
         ("br, GZIP", True),
         ("identity", False),
         ("gzip;q=0.5", True),
+        ("gzip ; Q=1", True),
+        ("identity, gzip;q=0", False),
+        ("gzip; q=0.000, br", False),
+        ("gzip;q=0.001", True),
     ],
 )
 def test_compression(accepted: str, packed: bool) -> None:  # noqa: FBT001 - a column of the table above

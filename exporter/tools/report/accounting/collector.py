@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,14 +15,19 @@ from urllib.parse import urlsplit, urlunsplit
 import requests
 
 from exporter.tools.report.accounting.database import Cursor, Database
+from exporter.tools.report.client import basic_auth, fetched
 
 _PATH = "/api/v1/allocations"
 _TIMEOUT_SECONDS = 10.0
 _THREADS = 16
 _MAX_BYTES = 16 << 20
+_FAILED = (OSError, sqlite3.OperationalError)
+"""What fails here or on the way, in words. requests' errors are OSErrors."""
+_WRONG = (sqlite3.Error, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What the rows of something that is no exporter lead to."""
 
 Ask = Callable[[str, int], Mapping[str, Any]]
-"""Asks a target for its rows after a number. Raises OSError (as requests' errors are), ValueError."""
+"""Asks a target for its rows after a number. Raises one of _FAILED or _WRONG."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +39,23 @@ class NodeAccess:
     ca: str = ""
 
     def ask(self, target: str, after: int) -> Mapping[str, Any]:
-        auth = (self.user, self.password) if self.user else None
-        answer = requests.get(
-            f"{target}{_PATH}", params={"after": after}, auth=auth, timeout=_TIMEOUT_SECONDS, verify=self.ca or True
-        )
-        answer.raise_for_status()
-        if len(answer.content) > _MAX_BYTES:
-            raise ValueError("an answer of more than 16 MiB")
-        found: Mapping[str, Any] = answer.json()
+        auth = basic_auth(self.user, self.password) if self.user else None
+        url, after_row = f"{target}{_PATH}", {"after": after}
+        timeout, verify = _TIMEOUT_SECONDS, self.ca or True
+        try:
+            answer = fetched(
+                lambda: requests.get(url, after_row, auth=auth, timeout=timeout, verify=verify, stream=True),
+                *(timeout, _MAX_BYTES),
+            )
+        except requests.Timeout:
+            raise TimeoutError(f"{target} does not answer within {timeout:g} s") from None
+        if answer.status != requests.codes.ok:
+            raise OSError(f"{url} answers HTTP {answer.status}")
+        found: Mapping[str, Any] = json.loads(answer.content)
         return found
 
 
-def _of_cluster(target: str) -> tuple[str, str]:
+def of_cluster(target: str) -> tuple[str, str]:
     """Return the cluster of a target, empty without one, and its URL."""
     cluster, equals, url = target.partition("=")
     return (cluster, url) if equals and "/" not in cluster else ("", target)
@@ -52,13 +64,15 @@ def _of_cluster(target: str) -> tuple[str, str]:
 def expand(targets: Iterable[str]) -> Iterator[str]:
     """Yield the targets; one whose name has several addresses, as a headless service, is each of them."""
     for target in targets:
-        cluster, own = _of_cluster(target)
+        cluster, own = of_cluster(target)
         url = urlsplit(own)
         try:
             found = socket.getaddrinfo(url.hostname, url.port or 80, type=socket.SOCK_STREAM)
         except OSError:
             found = []
-        addresses = sorted({str(each[4][0]) for each in found})
+        known = sorted({str(each[4][0]) for each in found})
+        # A host of both families is one: each node is counted in the larger one.
+        addresses = max([[each for each in known if (":" in each) == six] for six in (False, True)], key=len)
         if len(addresses) < 2:  # noqa: PLR2004 - several
             yield target
             continue
@@ -72,7 +86,7 @@ def expand(targets: Iterable[str]) -> Iterator[str]:
 def collect(database: Database, targets: Sequence[str], ask: Ask, now: Callable[[], float]) -> Mapping[str, str]:
     """Read what is new on all targets. Return what went wrong, by target."""
     errors: dict[str, str] = {}
-    waiting = {target: database.cursor(_of_cluster(target)[1]) for target in targets}
+    waiting = {target: database.cursor(of_cluster(target)[1]) for target in targets}
     with ThreadPoolExecutor(_THREADS) as pool:
         while waiting:
             answers = pool.map(partial(_asked, ask), waiting.keys(), waiting.values())
@@ -82,8 +96,11 @@ def collect(database: Database, targets: Sequence[str], ask: Ask, now: Callable[
                     if isinstance(answer, Exception):
                         raise answer
                     after = _added(database, target, cursor, answer, now())
-                except (OSError, ValueError, KeyError, TypeError) as error:
+                except _FAILED as error:
                     errors[target] = str(error) or type(error).__name__
+                    continue
+                except _WRONG as error:
+                    errors[target] = f"not the answer of an exporter: {error!r}"
                     continue
                 if after:
                     following[target] = after
@@ -93,8 +110,8 @@ def collect(database: Database, targets: Sequence[str], ask: Ask, now: Callable[
 
 def _asked(ask: Ask, target: str, cursor: Cursor) -> Mapping[str, Any] | Exception:
     try:
-        return ask(_of_cluster(target)[1], cursor.seq)
-    except (OSError, ValueError) as error:
+        return ask(of_cluster(target)[1], cursor.seq)
+    except (*_FAILED, *_WRONG) as error:
         return error
 
 
@@ -104,6 +121,6 @@ def _added(database: Database, target: str, cursor: Cursor, answer: Mapping[str,
     if store != cursor.store and cursor.seq:  # another store: its rows begin anew
         return Cursor(store)
     seq = int(rows[-1]["seq"]) if rows else cursor.seq
-    cluster, url = _of_cluster(target)
+    cluster, url = of_cluster(target)
     database.add(url, f"{cluster}/{answer['node']}".lstrip("/"), Cursor(store, seq), rows, now)
     return Cursor(store, seq) if answer["more"] else None

@@ -14,14 +14,24 @@ from exporter.accounting.model import HOUR_SECONDS
 from exporter.accounting.writer import RETENTION_SECONDS
 from exporter.config import logs
 from exporter.config.command_line import Page
-from exporter.config.kinds import address, address_text, duration, names, optional_path, path, text
+from exporter.config.kinds import (
+    address,
+    address_text,
+    duration,
+    names,
+    optional_path,
+    path,
+    text,
+    web_address,
+    without_password,
+)
 from exporter.config.logs import LogConfig
 from exporter.config.option import ConfigError, option
 from exporter.core import site_file
 from exporter.core.clock import unix_time
 from exporter.host.program import ProgramError
 from exporter.tools.report.accounting.budget import Budgets, months
-from exporter.tools.report.accounting.collector import NodeAccess, collect, expand
+from exporter.tools.report.accounting.collector import NodeAccess, collect, expand, of_cluster
 from exporter.tools.report.accounting.database import Database, SchedulerJob
 from exporter.tools.report.accounting.prices import read as read_prices
 from exporter.tools.report.accounting.queue import Queue, waiting
@@ -52,6 +62,8 @@ _REGISTRY.register(_BUDGETS)
 _SHOW_INTERVAL_SECONDS = 120.0
 """Seconds between two counts of the months and of the waiting jobs."""
 _CHECK_INTERVAL_SECONDS = 86400.0
+_RETRY_INTERVAL_SECONDS = 3600.0
+"""Seconds until the scheduler is asked again that did not answer. It is asked for the same jobs, and for later ones."""
 _SETTLED_SECONDS = 3600.0
 """Seconds after a job's end until it is compared: its nodes have been asked by then."""
 
@@ -133,6 +145,10 @@ def run(config: AccountingConfig) -> int:
     logs.configure(LogConfig())
     if not config.nodes:
         raise ConfigError("accounting: expected --nodes")
+    for node in config.nodes:
+        _refuse_other(node)
+    if config.password_file and not config.username:
+        raise ConfigError("--password-file: expected with --username")
     if config.retention <= RETENTION_SECONDS:
         raise ConfigError("--retention: expected more than 7d, for which nodes keep what is not collected")
     if config.prices:
@@ -147,6 +163,16 @@ def run(config: AccountingConfig) -> int:
         database.close()
 
 
+def _refuse_other(node: str) -> None:
+    """Raise ConfigError for what is no URL of a node."""
+    try:
+        if web_address(of_cluster(node)[1]):
+            return
+    except ValueError:
+        pass
+    raise ConfigError(f"--nodes: expected [CLUSTER=]http://HOST or https://HOST, got {without_password(node)!r}")
+
+
 def _collect(config: AccountingConfig, database: Database) -> int:
     access = NodeAccess(
         config.username, _content("password-file", config.password_file).strip(), str(config.ca_file or "")
@@ -155,21 +181,24 @@ def _collect(config: AccountingConfig, database: Database) -> int:
     if config.interval:
         _serve_metrics(*config.listen)
     failing: dict[str, str] = {}
-    checked, shown = float(unix_time()) - _CHECK_INTERVAL_SECONDS, 0.0
+    comparison, shown = _Comparison(config, database, float(unix_time())), 0.0
     while True:
         now = float(unix_time())
         errors = dict(collect(database, tuple(expand(config.nodes)), access.ask, lambda: float(unix_time())))
-        database.sum_hours()
         _UNREAD.set(len(errors))
         differences = 0
-        if now - checked >= _CHECK_INTERVAL_SECONDS or not config.interval:
-            differences, checked = _compare(config, database, checked, now), now
-            database.forget(now - config.retention)
-        if now - shown >= _SHOW_INTERVAL_SECONDS:
-            shown = now
-            errors |= _show_months(database, config, now) | _ask_queue(config.squeue)
+        try:
+            database.sum_hours()
+            if now >= comparison.due or not config.interval:
+                differences = comparison.run(now)
+                database.forget(now - config.retention)
+            if now - shown >= _SHOW_INTERVAL_SECONDS:
+                shown = now
+                errors |= _show_months(database, config, now) | _ask_queue(config.squeue)
+        except sqlite3.Error as error:  # a full disk: the next round goes on
+            errors[str(config.state_dir / DATABASE)] = str(error)
         for source in errors.keys() - failing.keys():
-            log.warning("%s is not read: %s", source, errors[source])
+            log.warning("%s is not read: %s", without_password(source), errors[source])
         failing = errors
         if not config.interval:
             return 1 if errors or differences else 0
@@ -207,29 +236,41 @@ def _serve_metrics(host: str, port: int) -> None:
         raise ConfigError(f"--accounting.listen-address {address_text(host, port)}: {error}") from None
 
 
-def _compare(config: AccountingConfig, database: Database, since: float, now: float) -> int:
-    """Compare the jobs that ended since the last check with the scheduler's record; return how many differ."""
-    if not config.sacct:
-        return 0
-    try:
-        ended = Sacct(config.sacct).ended(since - _SETTLED_SECONDS, now - _SETTLED_SECONDS)
-    except SacctError as error:
-        log.warning("not compared with the scheduler: %s", error)
-        return 0
-    jobs = [
-        SchedulerJob(job.raw_id, job.start, job.end, job.gpus, job.user, job.account)
-        for job in ended
-        if job.start and job.end and job.gpus
-    ]
-    found = database.compare(jobs, TOLERANCE)
-    if expected := sum(job.gpus * (job.end - job.start) for job in jobs):
-        _DIFFERENCE.set(sum(abs(each.scheduler - each.nodes) for each in found) / expected)
-    for each in found:
-        log.warning(
-            "job %s: %.2f GPU hours by the scheduler, %.2f by the nodes",
-            *(each.job, each.scheduler / 3600, each.nodes / 3600),
-        )
-    return len(found)
+class _Comparison:
+    """Daily comparison of ended jobs with the scheduler's record."""
+
+    def __init__(self, config: AccountingConfig, database: Database, now: float) -> None:
+        self._config = config
+        self._database = database
+        self._since = now - _CHECK_INTERVAL_SECONDS
+        self.due = 0.0
+
+    def run(self, now: float) -> int:
+        """Compare the jobs that ended since the last comparison. Return how many differ."""
+        self.due = now + _CHECK_INTERVAL_SECONDS
+        if not self._config.sacct:
+            return 0
+        try:
+            ended = Sacct(self._config.sacct).ended(self._since - _SETTLED_SECONDS, now - _SETTLED_SECONDS)
+        except SacctError as error:
+            log.warning("not compared with the scheduler: %s", error)
+            self.due = now + _RETRY_INTERVAL_SECONDS
+            return 0
+        jobs = [
+            SchedulerJob(job.raw_id, job.start, job.end, job.gpus, job.user, job.account)
+            for job in ended
+            if job.start and job.end and job.gpus and not job.shared
+        ]
+        found = self._database.compare(jobs, TOLERANCE)
+        self._since = now
+        if expected := sum(job.gpus * (job.end - job.start) for job in jobs):
+            _DIFFERENCE.set(sum(abs(each.scheduler - each.nodes) for each in found) / expected)
+        for each in found:
+            log.warning(
+                "job %s: %.2f GPU hours by the scheduler, %.2f by the nodes",
+                *(each.job, each.scheduler / 3600, each.nodes / 3600),
+            )
+        return len(found)
 
 
 def _content(option: str, file: Path | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +13,14 @@ from typing import Any, NamedTuple
 from exporter.accounting.model import HOUR_SECONDS
 from exporter.accounting.tracker import hours_between
 from exporter.attribution.owner import Owner
+from exporter.host.text import exists
 from exporter.tools.report.accounting.prices import Prices
 
 _CLUSTER = "substr({0}node, 1, instr({0}node, '/') - 1)"
 """Cluster of a node, which is before its name; empty without one."""
+_POOL = (
+    "coalesce(nullif(json_extract({0}.facts, '$.owner[8]'), ''), json_extract({0}.facts, '$.details.label_pool'), '')"
+)
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS allocations (
     node TEXT, id TEXT, start REAL NOT NULL, "end" REAL, job TEXT NOT NULL, user TEXT NOT NULL,
@@ -34,9 +39,12 @@ CREATE TABLE IF NOT EXISTS cursors (
 CREATE VIEW IF NOT EXISTS allocated AS
 SELECT {_CLUSTER.format("h.")} AS cluster,
     h.hour, h.node, a.job, a.team, a.account, a.namespace, a.user, h.model, h.profile,
-    coalesce(nullif(json_extract(a.facts, '$.owner[8]'), ''), json_extract(a.facts, '$.details.label_pool')) AS pool,
+    {_POOL.format("a")} AS pool,
     h.seconds, h.used, h.joules,
-    CAST(a.start / 3600 AS INTEGER) = h.hour AS began, h.states
+    CAST(a.start / 3600 AS INTEGER) = h.hour AND NOT EXISTS (  -- with several kinds of GPU it begins once
+        SELECT 1 FROM hours o WHERE o.node = h.node AND o.allocation = h.allocation AND o.hour = h.hour
+            AND (o.model, o.profile) < (h.model, h.profile)
+    ) AS began, h.states
 FROM hours h JOIN allocations a ON a.node = h.node AND a.id = h.allocation;
 CREATE TABLE IF NOT EXISTS sums (
     cluster TEXT, hour INTEGER, team TEXT, account TEXT, namespace TEXT, user TEXT, model TEXT, profile TEXT, pool TEXT,
@@ -50,7 +58,8 @@ SELECT * FROM sums WHERE hour NOT IN (SELECT hour FROM changed) UNION ALL
 SELECT cluster, hour, team, account, namespace, user, model, profile, pool, seconds, used, joules, began, states
 FROM allocated WHERE hour IN (SELECT hour FROM changed);
 CREATE TRIGGER IF NOT EXISTS owner_changed AFTER UPDATE ON allocations
-WHEN OLD.team != NEW.team OR OLD.account != NEW.account OR OLD.user != NEW.user BEGIN
+WHEN OLD.team != NEW.team OR OLD.account != NEW.account OR OLD.user != NEW.user
+    OR {_POOL.format("OLD")} != {_POOL.format("NEW")} BEGIN
     INSERT INTO changed SELECT DISTINCT hour FROM hours WHERE node = NEW.node AND allocation = NEW.id
         AND hour NOT IN (SELECT hour FROM changed);
 END;
@@ -66,7 +75,7 @@ END;
 _TRIGGERS = "".join(_HOUR_TRIGGER.format(event=event) for event in ("INSERT", "UPDATE"))
 _SUM = """
 DELETE FROM sums WHERE hour IN (SELECT hour FROM changed);
-INSERT INTO sums SELECT cluster, hour, team, account, namespace, user, model, profile, coalesce(pool, ''),
+INSERT INTO sums SELECT cluster, hour, team, account, namespace, user, model, profile, pool,
     sum(seconds), sum(used), sum(joules), sum(began), add_states(states)
 FROM allocated WHERE hour IN (SELECT hour FROM changed) GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9;
 DELETE FROM changed;
@@ -74,21 +83,28 @@ DELETE FROM changed;
 _OWN = f"(:cluster = '' OR {_CLUSTER.format('')} IN ('', :cluster))"
 _OF_ROWS = ("job", "node")
 """Groups that sums of hours do not have."""
+_NAMES = {
+    "team": "site_team(team)",
+    "job": "CASE WHEN :cluster != '' OR '' IN (cluster, job) THEN job ELSE cluster || '/' || job END",
+}
+"""Names of groups, where they are more than the column."""
 _SUMMED = "hour, team, account, namespace, user, model, profile, pool, seconds, used, joules, began, states"
-_OLD = f"""
+_VERSION = 4
+_OLD = """
 BEGIN IMMEDIATE; DROP VIEW IF EXISTS owned; DROP VIEW IF EXISTS allocated; DROP TRIGGER IF EXISTS hour_INSERT;
-DROP TRIGGER IF EXISTS hour_UPDATE; CREATE TABLE IF NOT EXISTS sums ({_SUMMED}); ALTER TABLE sums RENAME TO old_sums;
+DROP TRIGGER IF EXISTS hour_UPDATE; DROP TRIGGER IF EXISTS owner_changed;
 """
-_VERSION = 3
+_OLD_SUMS = f"CREATE TABLE IF NOT EXISTS sums ({_SUMMED}); ALTER TABLE sums RENAME TO old_sums;"
 _MIGRATE = f"""
 UPDATE allocations SET job = coalesce(json_extract(facts, '$.owner[0]'), '') WHERE job = '';
 INSERT OR IGNORE INTO changed SELECT DISTINCT hour FROM hours;
 INSERT OR IGNORE INTO observed SELECT DISTINCT node, hour FROM hours
     WHERE coalesce(json_extract(states, '$.unobserved'), 0) < seconds;
-INSERT INTO sums SELECT '', {_SUMMED} FROM old_sums;
-DROP TABLE old_sums;
-PRAGMA user_version = 3; COMMIT;
+PRAGMA user_version = {_VERSION}; COMMIT;
 """  # noqa: S608
+_MIGRATE_SUMS = f"INSERT INTO sums SELECT '', {_SUMMED} FROM old_sums; DROP TABLE old_sums;"  # noqa: S608
+_CLUSTER_VERSION = 3
+"""Version from which on sums have a cluster."""
 _SCHEDULER = "scheduler"
 """Node of the rows that only the scheduler knows of."""
 GROUPS = ("team", "account", "namespace", "user", "job", "node", "model", "cluster")
@@ -150,6 +166,8 @@ class JobUsage:
     account: str = ""
     start: float = 0.0
     end: float = 0.0
+    instances: bool = False
+    """True if it had MIG instances. To Slurm each is a GPU."""
 
     @property
     def seconds(self) -> float:
@@ -176,6 +194,7 @@ class Difference:
     nodes: float
 
 
+_GONE_HOURS = 31 * 24
 ROUNDING_SECONDS = 3.0
 """Difference of one job without a cause: Slurm counts whole seconds, and its start and end are before the hooks."""
 
@@ -183,15 +202,34 @@ ROUNDING_SECONDS = 3.0
 class Database:
     """Methods raise sqlite3.Error. Each is one transaction."""
 
-    def __init__(self, path: Path, cluster: str = "") -> None:
-        """Nodes of other clusters are not read; empty reads all. Nodes without a cluster are of this one."""
+    def __init__(self, path: Path, cluster: str = "", *, reads: bool = False) -> None:
+        """Nodes of other clusters are not read; empty reads all. Nodes without a cluster are of this one.
+
+        One that only `reads` changes nothing: it may be a copy in a folder that nobody writes to.
+        """
         self._cluster = cluster
-        self._database = sqlite3.connect(path, timeout=30.0, isolation_level=None)
-        self._database.execute("PRAGMA journal_mode = WAL")
+        self._database = sqlite3.connect(_address(path, reads=reads), timeout=30.0, isolation_level=None, uri=True)
+        try:
+            self._prepare(reads=reads)
+        except sqlite3.Error:
+            self._database.close()
+            raise
+
+    def _prepare(self, *, reads: bool) -> None:
         # typeshed wants `step` to take any type.
         self._database.create_aggregate("add_states", 1, _StateSums)  # type: ignore[arg-type]
         (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        tables = {name for (name,) in self._database.execute("SELECT name FROM sqlite_master")}
+        if tables and "cursors" not in tables:
+            raise sqlite3.DatabaseError("not the database of `gpu-exporter accounting`")
+        if version > _VERSION or (reads and version < _VERSION):
+            raise sqlite3.DatabaseError(f"of version {version}, expected {_VERSION}: of another gpu-exporter")
+        if reads:
+            return
+        self._database.execute("PRAGMA journal_mode = WAL")
         before, after = (_OLD, _MIGRATE) if version < _VERSION else ("", "")
+        if version < _CLUSTER_VERSION:
+            before, after = before + _OLD_SUMS, _MIGRATE_SUMS + after
         self._database.executescript(before + _SCHEMA + _TRIGGERS + after)
 
     def close(self) -> None:
@@ -228,7 +266,7 @@ class Database:
         period = " + ".join(f"(hour >= {at / HOUR_SECONDS})" for at in (0.0, *prices.changes))
         self._database.create_function("site_team", 1, prices.site_team)
         rows = self._database.execute(
-            f"SELECT {'site_team(team)' if by == 'team' else by}, coalesce(nullif(cluster, ''), :cluster), model,"  # noqa: S608
+            f"SELECT {_NAMES.get(by, by)}, coalesce(nullif(cluster, ''), :cluster), model,"  # noqa: S608
             f" profile, pool, min(hour), add_states(states), sum(used), sum(joules), sum(began) FROM {_source(by)}"
             " WHERE hour >= :since AND hour < :until AND (:team = '' OR site_team(team) = :team)"
             f" AND (:cluster = '' OR cluster IN ('', :cluster)) GROUP BY 1, 2, 3, 4, 5, {period}",
@@ -253,25 +291,31 @@ class Database:
         return int(count)
 
     def hours_missing(self, since: float, until: float) -> Mapping[str, int]:
-        """Return by node the hours without an observation, from the node's first hour to the newest of all nodes."""
+        """Return by node the hours without an observation, from the node's first hour to the newest of all nodes.
+
+        A node that was last seen over a month before is gone.
+        """
         begin, end = int(since // HOUR_SECONDS), int(until // HOUR_SECONDS)
         rows = self._database.execute(
-            "SELECT node, (SELECT min(hour) FROM observed WHERE node = o.node), count(*),"  # noqa: S608
+            "SELECT node, (SELECT min(hour) FROM observed WHERE node = o.node), sum(hour >= :since),"  # noqa: S608
             " (SELECT max(hour) + 1 FROM observed) FROM observed o"
-            f" WHERE hour >= :since AND hour < :until AND {_OWN} GROUP BY 1",
+            f" WHERE hour >= :since - {_GONE_HOURS} AND hour < :until AND {_OWN} GROUP BY 1",
             self._span(since, until),
         )
         missing = {node: min(end, last) - max(begin, first) - count for node, first, count, last in rows}
-        return dict(sorted(((node, hours) for node, hours in missing.items() if hours), key=lambda each: -each[1]))
+        found = [(node, hours) for node, hours in missing.items() if hours > 0]
+        return dict(sorted(found, key=lambda each: -each[1]))
 
     def sum_hours(self) -> None:
         """Add up the hours that changed since, so that months of large fleets are read at once."""
-        self._database.executescript(f"BEGIN IMMEDIATE; {_SUM} COMMIT;")
+        with self._database as database:
+            database.executescript(f"BEGIN IMMEDIATE; {_SUM} COMMIT;")
 
     def job(self, job: str, since: float, until: float) -> JobUsage:
         """Return what one Slurm job got between two moments, over all its starts and nodes."""
         states, *rest = self._database.execute(
-            'SELECT add_states(h.states), a.user, a.account, min(a.start), max(coalesce(a."end", h.until))'  # noqa: S608
+            "SELECT add_states(h.states), a.user, a.account, min(a.start),"  # noqa: S608
+            " max(coalesce(a.\"end\", h.until)), max(h.profile != '')"
             " FROM hours h JOIN allocations a ON a.node = h.node AND a.id = h.allocation"
             ' WHERE a.job = :job AND a.start < :until AND coalesce(a."end", h.until) > :since AND '
             + _OWN.replace("node", "h.node"),
@@ -280,14 +324,15 @@ class Database:
         return JobUsage(json.loads(states), *rest) if states and states != "{}" else JobUsage()
 
     def compare(self, jobs: Iterable[SchedulerJob], tolerance: float) -> Sequence[Difference]:
-        """Compare with the scheduler's jobs. What nodes lack is added as unobserved time.
+        """Compare with the scheduler's jobs, but those with MIG instances. What nodes lack is added as unobserved time.
 
         More than the scheduler reports is never added, nor taken away: it is a finding.
         """
         found: list[Difference] = []
         for job in jobs:
             expected = job.gpus * (job.end - job.start)
-            known = self.job(job.id, job.start - 1, job.end + 1).seconds
+            usage = self.job(job.id, job.start - 1, job.end + 1)
+            known = expected if usage.instances else usage.seconds
             if abs(known - expected) <= tolerance * expected + job.gpus * ROUNDING_SECONDS:
                 continue
             found.append(Difference(job.id, expected, known))
@@ -364,8 +409,9 @@ class Database:
                 (self._scheduler, allocation),
             )
             job = SchedulerJob(*json.loads(text))
-            lacking = job.gpus * (job.end - job.start) - self.job(job.id, job.start - 1, job.end + 1).seconds
-            if lacking > job.gpus * ROUNDING_SECONDS:
+            usage = self.job(job.id, job.start - 1, job.end + 1)
+            lacking = job.gpus * (job.end - job.start) - usage.seconds
+            if lacking > job.gpus * ROUNDING_SECONDS and not usage.instances:
                 self._add_unobserved(job, lacking)
 
 
@@ -381,6 +427,12 @@ class _StateSums:
 
     def finalize(self) -> str:
         return json.dumps(self.states)
+
+
+def _address(path: Path, *, reads: bool) -> str:
+    """Return the URI. Of a file at rest SQLite would write a log beside it, even to read."""
+    rests = reads and not exists(path.with_name(f"{path.name}-wal")) and not os.access(path.parent, os.W_OK)
+    return f"{path.absolute().as_uri()}?mode={'ro' if reads else 'rwc'}" + ("&immutable=1" if rests else "")
 
 
 def _added(states: Iterable[str]) -> Mapping[str, float]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter import REPOSITORY
+from exporter.config.kinds import near_miss
 from exporter.config.option import ConfigError
 from exporter.core import site_file
 
@@ -160,8 +161,8 @@ def read(path: Path) -> Prices:
         content = _keyed(site_file.load_yaml(path), _FILE_KEYS)
         rows = tuple(_row(each) for each in _kind(content["prices"], list, "a list of prices"))
         numbers = {name: _amount(content.get(name, 0)) for name in ("electricity_per_kwh", "grams_co2_per_kwh")}
-        budgets = {str(team): _amount(value) for team, value in _keyed(content.get("budgets")).items()}
-        owned = {team: _kind(each, list, "a list of owners") for team, each in _keyed(content.get("teams")).items()}
+        budgets = {_name(team): _amount(value) for team, value in _keyed(content.get("budgets")).items()}
+        teams = _teams(_keyed(content.get("teams")), budgets)
         thresholds = _kind(content.get("budget_thresholds", [0.8, 1.0]), list, "a list of fractions")
         _refuse_unused(rows)
         return Prices(
@@ -169,7 +170,7 @@ def read(path: Path) -> Prices:
             rows,
             **numbers,
             budgets=budgets,
-            teams={str(owner): str(team) for team, owners in owned.items() for owner in owners},
+            teams=teams,
             thresholds=tuple(map(_amount, thresholds)),
         )
     except KeyError as error:
@@ -178,9 +179,21 @@ def read(path: Path) -> Prices:
         raise ConfigError(f"--prices.file {path}: {error}") from None
 
 
+def _teams(listed: Mapping[Any, Any], budgets: Mapping[str, float]) -> Mapping[str, str]:
+    """Return the team by owner. Each owner is of one, and has no budget of its own if that is another."""
+    found: dict[str, str] = {}
+    for team, owners in [(_name(team), owners) for team, owners in listed.items()]:
+        for owner in map(_name, _kind(owners, list, "a list of owners")):
+            if found.setdefault(owner, team) != team:
+                raise ValueError(f"{owner} is of team {found[owner]} and of team {team}")
+            if owner in budgets.keys() - {team}:
+                raise ValueError(f"the budget of {owner} has no time: it is of team {team}")
+    return found
+
+
 def _row(value: object) -> PriceRow:
     entry = _keyed(value, _KEYS)
-    names = {name: str(entry.get(name) or "") for name in _KEYS - {"per_gpu_hour", "from", "to"}}
+    names = {name: _name(entry.get(name) or "") for name in _KEYS - {"per_gpu_hour", "from", "to"}}
     _matched(names["profile"], r"((\d+c\.)?\d+g\.\d+gb\S*)?", "a MIG profile such as 1g.10gb")
     begin, end = _moment(entry.get("from"), 0.0), _moment(entry.get("to"), float("inf"))
     if begin >= end:
@@ -213,8 +226,13 @@ def _keyed(value: object, keys: set[str] | None = None) -> Mapping[str, Any]:
     """Return a mapping of the file. `keys` are those that it may have; without them it may be absent."""
     entry: Mapping[str, Any] = {} if value is None and keys is None else _kind(value, dict, "keys with values")
     if keys is not None and (unknown := sorted(map(str, entry.keys() - keys))):
-        raise ValueError(f"unknown key {unknown[0]}")
+        raise ValueError(f"unknown key {unknown[0]}{near_miss(unknown[0], keys)}")
     return entry
+
+
+def _name(value: object) -> str:
+    """YAML makes truth values of some names, such as `no`."""
+    return str(value if type(value) is int else _kind(value, str, "a name, in quotes if need be"))
 
 
 def _matched(value: object, pattern: str, expected: str) -> str:
@@ -237,5 +255,7 @@ def _moment(value: object, otherwise: float) -> float:
     """Return the begin of a day in UTC."""
     if value is None:
         return otherwise
-    day = value if isinstance(value, date) else date.fromisoformat(str(value))
+    text = str(value)  # of a moment within a day it is no day
+    _matched(text, r"\d{4}-\d\d-\d\d", "a day such as 2026-10-16")
+    day = date.fromisoformat(text)
     return datetime(day.year, day.month, day.day, tzinfo=timezone.utc).timestamp()

@@ -21,7 +21,8 @@ _ENDED = "CD,F,TO,CA,OOM,NF,PR,DL,BF"
 _TIMEOUT_SECONDS = 60.0
 _UTC = "UTC0"
 """Time zone sacct is asked in: elsewhere an hour of autumn is there twice, and one of the two is not asked for."""
-_PARTS = ("gres/shard", "gres/mps")
+_PARTS = re.compile(r"gres/(shard|mps)$|gres/gpu:.*\d+g\.\d+gb")
+"""TRES of parts of GPUs. MIG instances are counted among the GPUs too, where their type is known."""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 
 
@@ -137,7 +138,7 @@ def _job(raw: str, row: Mapping[str, str]) -> AccountedJob:
         # Without CR_Core_Memory and the like, memory is requested but not allocated.
         memory_bytes=_bytes(tres.get("mem") or _tres(row["ReqTRES"]).get("mem", "")),
         gpus=gpus.get("gres/gpu", sum(gpus.values())),
-        shared=any(_number(tres.get(name, "")) for name in _PARTS),
+        shared=any(_number(count) for name, count in tres.items() if _PARTS.match(name)),
         billing=_number(tres.get("billing", "")),
     )
 
