@@ -35,6 +35,14 @@ def test_named_volumes_are_declared() -> None:
     assert named == set(COMPOSE["volumes"])
 
 
+def test_exporter_may_write_to_its_volume() -> None:
+    """A named volume has the owner and mode of the folder that it covers in the image: root's, without one."""
+    targets = [each.split(":")[1] for each in SERVICES["exporter"]["volumes"]]
+    made = re.findall(r"chmod 1777 ([^\\\n]+)", (ROOT / "deploy/container/Containerfile").read_text())
+
+    assert {target.lstrip("/") for target in targets} <= set(" ".join(made).split())
+
+
 def test_images_have_a_version() -> None:
     images = [service["image"] for name, service in SERVICES.items() if name != "exporter"]
 

@@ -141,6 +141,7 @@ def test_what_an_operator_needs_beside_the_program_is_in_the_package(built: Path
     listed = subprocess.run(["dpkg-deb", "-c", package], capture_output=True, text=True, check=True).stdout
 
     for wanted in (
+        "./etc/gpu-exporter/\n",
         "share/gpu-exporter/rules/gpu-alerts.yaml",
         "share/gpu-exporter/rules/gpu-recording.yaml",
         "share/gpu-exporter/dashboards/fleet.json",

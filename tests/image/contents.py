@@ -73,6 +73,13 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Image]:
     return build(tmp_path_factory.mktemp("both"), "amd64", "arm64")
 
 
+def test_any_user_may_keep_state_and_temporary_files(alone: Image) -> None:
+    """A named volume gets the mode of the folder that it covers."""
+    modes = [(alone.root / name).stat().st_mode & 0o7777 for name in ("tmp", "var/lib/gpu-exporter")]
+
+    assert modes == [0o1777, 0o1777]
+
+
 def test_image_built_twice_alone_and_for_two_platforms_has_one_digest(alone: Image, both: dict[str, Image]) -> None:
     assert sorted(both) == ["amd64", "arm64"]
     assert both["amd64"].digest == alone.digest

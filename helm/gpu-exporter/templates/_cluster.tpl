@@ -113,7 +113,11 @@ A quota with scopes is for some pods only, and is left out.
 {{- define "gpu-exporter.validateKinds" -}}
 {{- $v := .Values -}}
 {{- $api := .Capabilities.APIVersions -}}
-{{- $asked := list (list "serviceMonitor.enabled" (include "gpu-exporter.makes" (list . "serviceMonitor")) "monitoring.coreos.com/v1/ServiceMonitor" "the Prometheus operator") (list "podMonitor.enabled" (include "gpu-exporter.makes" (list . "podMonitor")) "monitoring.coreos.com/v1/PodMonitor" "the Prometheus operator") (list "prometheusRule.enabled" (include "gpu-exporter.makes" (list . "prometheusRule")) "monitoring.coreos.com/v1/PrometheusRule" "the Prometheus operator") (list "dashboards.grafanaOperator.enabled" (and (include "gpu-exporter.makes" (list . "dashboards")) $v.dashboards.grafanaOperator.enabled) "grafana.integreatly.org/v1beta1/GrafanaDashboard" "the Grafana operator") (list "verticalPodAutoscaler.enabled" $v.verticalPodAutoscaler.enabled "autoscaling.k8s.io/v1/VerticalPodAutoscaler" "the vertical pod autoscaler") (list "openshift.scc" $v.openshift.scc "security.openshift.io/v1/SecurityContextConstraints" "OpenShift") -}}
+{{- $asked := list (list "dashboards.grafanaOperator.enabled" (and (include "gpu-exporter.makes" (list . "dashboards")) $v.dashboards.grafanaOperator.enabled) "grafana.integreatly.org/v1beta1/GrafanaDashboard" "the Grafana operator") (list "verticalPodAutoscaler.enabled" $v.verticalPodAutoscaler.enabled "autoscaling.k8s.io/v1/VerticalPodAutoscaler" "the vertical pod autoscaler") (list "openshift.scc" $v.openshift.scc "security.openshift.io/v1/SecurityContextConstraints" "OpenShift") -}}
+{{- $operator := ternary "the VictoriaMetrics operator" "the Prometheus operator" (eq $v.monitoring.operator "victoriametrics") -}}
+{{- range $part := list "prometheusRule" "podMonitor" "serviceMonitor" -}}
+{{- $asked = prepend $asked (list (printf "%s.enabled" $part) (include "gpu-exporter.makes" (list $ $part)) (include "gpu-exporter.kind" (list $ $part) | replace "|" "/") $operator) -}}
+{{- end -}}
 {{- range $asked -}}
 {{- /* Discovery may lag behind a custom resource that was just made: the definition itself has the last word. */ -}}
 {{- $part := splitList "/" (index . 2) -}}

@@ -129,6 +129,7 @@ asked, or has no Prometheus object. `missing` are the labels of each that does n
 {{- $sets := list -}}
 {{- $why := "" -}}
 {{- $home := "NAMESPACE" -}}
+{{- $ofPrometheus := and (eq .Values.monitoring.operator "prometheus") (not .Values.monitoring.apiVersion) -}}
 {{- range $part := list "serviceMonitor" "podMonitor" "prometheusRule" -}}
 {{- if include "gpu-exporter.makes" (list $root $part) -}}
 {{- $name := ternary "rules" (include "gpu-exporter.kind" (list $root $part) | splitList "|" | last) (eq $part "prometheusRule") -}}
@@ -151,7 +152,7 @@ asked, or has no Prometheus object. `missing` are the labels of each that does n
 {{- else if $found.known -}}
 {{- $state = " (not selected by any Prometheus)" -}}
 {{- $why = default "none" $why -}}
-{{- else if and (eq $root.Values.monitoring.operator "prometheus") (not (hasKey $found.labels "release")) -}}
+{{- else if and $ofPrometheus (not (hasKey $found.labels "release")) -}}
 {{- $state = " (without label release)" -}}
 {{- $sets = append $sets (printf "%s.labels.release=STACK" $part) -}}
 {{- $why = "for kube-prometheus-stack, release STACK: it selects by this label" -}}
@@ -170,6 +171,9 @@ asked, or has no Prometheus object. `missing` are the labels of each that does n
 {{- if include "gpu-exporter.makes" (list . "dashboards") -}}{{- $on = append $on "dashboards" -}}{{- else -}}{{- $off = append $off "dashboards" -}}{{- end -}}
 {{- $upgrade := printf "helm upgrade %s CHART -n %s --reset-then-reuse-values --set" .Release.Name .Release.Namespace -}}
 {{- $next := printf "kubectl -n %s port-forward service/prometheus-operated 9090 # of Prometheus; then ask http://localhost:9090 for gpu_exporter_build_info" $home -}}
+{{- if not $ofPrometheus -}}
+{{- $next = "query gpu_exporter_build_info: one series for each node with a pod" -}}
+{{- end -}}
 {{- if $sets -}}
 {{- $next = printf "%s '%s' # %s" $upgrade (join "," $sets) $why -}}
 {{- else if $why -}}

@@ -11,6 +11,7 @@ rows:
 - [cloud.google.com/gke-accelerator, Exists, ""]
 - [k8s.amazonaws.com/accelerator, Exists, ""]
 - [karpenter.k8s.aws/instance-gpu-manufacturer, In, nvidia]
+- [eks.amazonaws.com/instance-gpu-manufacturer, In, nvidia]
 - [kubernetes.azure.com/accelerator, In, nvidia]
 {{- end -}}
 

@@ -31,6 +31,11 @@
 {{- end -}}
 {{- end -}}
 
+{{/* "yes" on OpenShift, which assigns a user to each pod without constraints of its own, and refuses every other. */}}
+{{- define "gpu-exporter.assignsUsers" -}}
+{{- if or .Values.openshift.scc (eq (toString .Values.security.runAsUser) "cluster") }}yes{{ end -}}
+{{- end -}}
+
 {{- define "gpu-exporter.podSecurityContext" -}}
 {{- $context := dict -}}
 {{- with .Values.security.seccomp -}}

@@ -41,8 +41,7 @@ tolerations:
 {{- end }}
 securityContext:
   runAsNonRoot: true
-  {{- /* A cluster that assigns users refuses every other. */}}
-  {{- if ne (toString .root.Values.security.runAsUser) "cluster" }}
+  {{- if not (include "gpu-exporter.assignsUsers" .root) }}
   runAsUser: 65534
   runAsGroup: 65534
   {{- end }}

@@ -45,8 +45,8 @@
 {{- fail "gpuOperator.waitForToolkit waits for the container toolkit, and driver.hostPath does without it: set one of them" -}}
 {{- end -}}
 {{- $surge := toString (default 0 (dig "rollingUpdate" "maxSurge" 0 $v.updateStrategy)) -}}
-{{- if and (or $v.hostNetwork $v.podSpec.hostNetwork) (eq $v.updateStrategy.type "RollingUpdate") (not (has $surge (list "0" "0%"))) -}}
-{{- fail "updateStrategy.rollingUpdate.maxSurge cannot be had with hostNetwork: the port of the old pod keeps the new one from starting, and the upgrade would never end" -}}
+{{- if and (or $v.hostNetwork $v.podSpec.hostNetwork $v.hostPort) (eq $v.updateStrategy.type "RollingUpdate") (not (has $surge (list "0" "0%"))) -}}
+{{- fail "updateStrategy.rollingUpdate.maxSurge cannot be had with hostNetwork or hostPort: the port of the old pod keeps the new one from starting, and the upgrade would never end" -}}
 {{- end -}}
 {{- if and (eq $v.updateStrategy.type "RollingUpdate") (has $surge (list "0" "0%")) (has (toString (dig "rollingUpdate" "maxUnavailable" 1 $v.updateStrategy)) (list "0" "0%")) -}}
 {{- fail "updateStrategy.rollingUpdate.maxUnavailable=0 needs maxSurge: an upgrade could replace no pod, and the API server refuses it" -}}

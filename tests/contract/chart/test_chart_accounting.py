@@ -89,17 +89,59 @@ def test_accounting_is_scraped_and_may_read_the_exporters(render: Render) -> Non
     made = {(each["kind"], each["metadata"]["name"]): each for each in render(values)}
     (monitor,) = (each for (kind, _), each in made.items() if kind == "PodMonitor")
     (deployment,) = (each for (kind, _), each in made.items() if kind == "Deployment")
-    (policy,) = (each for (kind, _), each in made.items() if kind == "NetworkPolicy")
     labels = deployment["spec"]["template"]["metadata"]["labels"]
+    policy = made["NetworkPolicy", "rel-gpu-exporter"]
+    own = made["NetworkPolicy", deployment["metadata"]["name"]]["spec"]
+    (egress,) = own["egress"]
 
     assert monitor["metadata"]["labels"]["release"] == "stack"
     assert monitor["spec"]["selector"]["matchLabels"] == labels
     assert monitor["spec"]["podMetricsEndpoints"] == [{"port": "metrics"}]
     assert {"podSelector": {"matchLabels": labels}} in policy["spec"]["ingress"][0]["from"]
+    assert (own["podSelector"]["matchLabels"], own["ingress"][0]["from"]) == (labels, peers)
+    assert [(each["port"], each["protocol"]) for each in egress["ports"]][:3] == [
+        (9836, "TCP"),
+        (53, "UDP"),
+        (53, "TCP"),
+    ]
 
 
 def test_accounting_is_off_by_default(render: Render) -> None:
     assert not [each for each in render({}) if each["kind"] in ("Deployment", "PersistentVolumeClaim")]
+
+
+def test_accounting_sorts_where_it_can_write(render: Render) -> None:
+    """SQLite sorts more than about 4,000 rows in a file, and fails where it finds no folder for it."""
+    (deployment,) = (each for each in render(ON) if each["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (folder,) = (each["value"] for each in container["env"] if each["name"] == "SQLITE_TMPDIR")
+
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert folder in {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+
+
+def test_accounting_starts_anew_with_another_password(render: Render) -> None:
+    def annotations(password: str) -> Values:
+        auth = {"enabled": True, "password": password, "passwordHash": "$2y$10$" + password[0] * 53}
+        given = {"basicAuth": auth}
+        (made,) = (each for each in render({**ON, "web": given}) if each["kind"] == "Deployment")
+        found: Values = made["spec"]["template"]["metadata"]["annotations"]
+        return found
+
+    assert annotations("one") == annotations("one") != annotations("two")
+
+
+def test_accounting_pulls_with_the_secrets_of_an_umbrella_chart(render: Render) -> None:
+    values = {**ON, "global": {"imagePullSecrets": ["all"]}, "imagePullSecrets": [{"name": "own"}]}
+    (deployment,) = (each for each in render(values) if each["kind"] == "Deployment")
+
+    assert deployment["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "own"}, {"name": "all"}]
+
+
+@pytest.mark.parametrize("service", [{"type": "NodePort"}, {"clusterIP": "10.0.0.9"}, {"enabled": False}])
+def test_accounting_without_a_headless_service_is_refused(service: Values, render: Render) -> None:
+    with pytest.raises(Exception, match="expected a headless service"):
+        render({**ON, "service": service})
 
 
 def test_accounting_without_a_password_is_refused(render: Render) -> None:

@@ -64,6 +64,8 @@ NO_REGISTRY = [
 ]
 ALONE = {"processes": {"enabled": False}, "pods": {"enabled": False}}
 MONITORED = {"serviceMonitor": {"enabled": True}}
+VICTORIA = {**MONITORED, "monitoring": {"operator": "victoriametrics"}}
+AZURE = {**MONITORED, "monitoring": {"apiVersion": "azmonitoring.coreos.com/v1"}}
 WRONG: list[tuple[Values, list[Object], str]] = [
     ({}, [enforcing("baseline")], "namespace mon enforces Pod Security level baseline"),
     ({}, [enforcing("restricted")], "namespace mon enforces Pod Security level restricted"),
@@ -103,6 +105,11 @@ WRONG: list[tuple[Values, list[Object], str]] = [
     ({"runtimeClass": {"name": "nvidia"}}, [], "no such RuntimeClass (it has: none)"),
     ({"priorityClassName": "high"}, [], "priorityClassName=high: the cluster has no such PriorityClass"),
     (MONITORED, [], "serviceMonitor.enabled: the cluster does not know monitoring.coreos.com/v1/ServiceMonitor"),
+    (
+        VICTORIA,
+        [named("CustomResourceDefinition", "servicemonitors.monitoring.coreos.com")],
+        "know operator.victoriametrics.com/v1beta1/VMServiceScrape: install the VictoriaMetrics operator first",
+    ),
     ({"podMonitor": {"enabled": True}}, [], "podMonitor.enabled: the cluster does not know"),
     ({"openshift": {"scc": True}}, [], "openshift.scc: the cluster does not know"),
     ({"image": {"registry": ""}}, [node("a", LABELLED)], "image.registry is empty and no node has gpu-exporter:"),
@@ -138,6 +145,8 @@ RIGHT: list[tuple[Values, list[Object]]] = [
     ({"runtimeClass": {"name": "nvidia", "create": True}}, []),
     ({"priorityClassName": "high"}, [named("PriorityClass", "high")]),
     (MONITORED, [named("CustomResourceDefinition", "servicemonitors.monitoring.coreos.com")]),
+    (VICTORIA, [named("CustomResourceDefinition", "vmservicescrapes.operator.victoriametrics.com")]),
+    (AZURE, [named("CustomResourceDefinition", "servicemonitors.azmonitoring.coreos.com")]),
     ({"image": {"registry": "", "tag": "1"}}, [node("a", LABELLED, images=[{"names": ["gpu-exporter:1"]}])]),
     # What each runtime calls an image without a registry.
     *(

@@ -213,6 +213,8 @@ def test_notes_name_the_nodes_without_room(resources: dict[str, dict[str, str | 
 
     assert f"have no room for a pod of this release: {crowded}\n" in notes
     assert "have no room" not in install({}, [], nodes).notes
+    others = [{"kind": "Node", "metadata": {"name": f"cpu{number}"}} for number in range(200)]
+    assert "have no room" not in install({"resources": resources}, [], [*nodes, *others, *pods]).notes
 
 
 def test_notes_of_the_preset_for_the_stack_lead_to_prometheus() -> None:

@@ -46,6 +46,7 @@ def fits(spec: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
         {"cloud.google.com/gke-accelerator": "nvidia-h100-80gb"},
         {"k8s.amazonaws.com/accelerator": "nvidia-tesla-a100"},
         {"karpenter.k8s.aws/instance-gpu-manufacturer": "nvidia"},
+        {"eks.amazonaws.com/instance-gpu-manufacturer": "nvidia"},
         {"kubernetes.azure.com/accelerator": "nvidia"},
         GPU | {CLIENT: "true", DCGM: "true"},
         GPU | {DCGM: "false"},

@@ -36,6 +36,16 @@ def test_helm_test_is_named_where_there_is_one(*, service: bool, files: Files, r
     assert any(each["kind"] == "Pod" for each in render(given)) == service
 
 
+@pytest.mark.parametrize("reader", [{"operator": "victoriametrics"}, {"apiVersion": "azmonitoring.coreos.com/v1"}])
+def test_other_operators_get_no_advice_for_the_one_of_prometheus(reader: Values, files: Files) -> None:
+    text = notes(files, {"serviceMonitor": {"enabled": True}, "monitoring": reader})
+
+    assert "release=STACK" in notes(files, {"serviceMonitor": {"enabled": True}})
+    assert "STACK" not in text
+    assert "prometheus-operated" not in text
+    assert "Next: query gpu_exporter_build_info" in text
+
+
 def test_pod_of_helm_test_is_no_part_of_what_is_rendered_without_a_cluster(files: Files, render: Render) -> None:
     """`helm template` and GitOps would apply it as any other pod."""
     given = {"test": {"enabled": "auto"}}

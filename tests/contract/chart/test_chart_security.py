@@ -13,14 +13,26 @@ import yaml
 from exporter.attribution.kubernetes.projects import KINDS
 from exporter.web import settings
 from tests.contract.chart import podsecurity
-from tests.contract.chart.conftest import Documents, Files, One, Render, Values
+from tests.contract.chart.conftest import PRESETS, Documents, Files, One, Render, Values
 from tests.contract.chart.test_chart_profiles import NEWEST
 
+PASSWORD = {"web": {"basicAuth": {"enabled": True}}}
 SECURED = {"web": {"tls": {"enabled": True}, "basicAuth": {"enabled": True}}, "serviceMonitor": {"enabled": True}}
 
 
 def pod_spec(documents: Documents, one: One) -> Any:
     return one(documents, "DaemonSet")["spec"]["template"]["spec"]
+
+
+def policy_of(documents: Documents, labels: Values) -> Any:
+    """Return the spec of the only network policy that selects pods with these labels."""
+    specs = [each["spec"] for each in documents if each["kind"] == "NetworkPolicy"]
+    (found,) = [each for each in specs if each["podSelector"]["matchLabels"].items() <= labels.items()]
+    return found
+
+
+def exporters_policy(documents: Documents, one: One) -> Any:
+    return policy_of(documents, one(documents, "DaemonSet")["spec"]["template"]["metadata"]["labels"])
 
 
 def test_default_is_root_without_any_privilege(render: Render, one: One) -> None:
@@ -103,10 +115,10 @@ def test_one_value_takes_token_role_and_option(render: Render, files: Files, one
 
 def test_network_policy_leaves_the_api_server_in_reach(render: Render, one: One) -> None:
     def egress(**given: Any) -> Any:
-        made = one(render({"networkPolicy": {"enabled": True, **given.pop("policy", {})}, **given}), "NetworkPolicy")
-        return made["spec"].get("egress")
+        made = render({"networkPolicy": {"enabled": True, **given.pop("policy", {})}, **given})
+        return exporters_policy(made, one).get("egress")
 
-    api_ports = [{"port": 443, "protocol": "TCP"}, {"port": 6443, "protocol": "TCP"}]
+    api_ports = [{"port": port, "protocol": "TCP"} for port in (443, 6443, 16443)]  # the last is MicroK8s'
     assert egress() == [{"ports": api_ports}]
     assert egress(policy={"egress": [{}]}) == [{}]
     assert egress(attribution={"pods": {"api": False}}) is None
@@ -142,6 +154,7 @@ def test_admission_policy_is_about_the_exporters_account_alone(render: Render, o
 
     (condition,) = policy["spec"]["matchConditions"]
     assert condition["expression"] == ("request.userInfo.username == 'system:serviceaccount:mon:rel-gpu-exporter'")
+    assert one(render({"nodeHealth": {"admissionPolicy": True}, "rbac": {"create": False}}), policy["kind"]) == policy
     binding = one(made, "ValidatingAdmissionPolicyBinding")
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]
     for each in (policy, binding):
@@ -278,10 +291,9 @@ def test_monitor_trusts_the_chart_s_authority_and_sends_its_password(render: Ren
 def test_network_policy_lets_out_what_is_named_and_nothing_else(render: Render, one: One) -> None:
     named = [{"to": [{"ipBlock": {"cidr": "10.0.0.1/32"}}]}]
     none, some = (
-        one(
-            render({"networkPolicy": {"enabled": True, "egress": egress}, "attribution": {"pods": {"api": False}}}),
-            "NetworkPolicy",
-        )["spec"]
+        exporters_policy(
+            render({"networkPolicy": {"enabled": True, "egress": egress}, "attribution": {"pods": {"api": False}}}), one
+        )
         for egress in ([], named)
     )
 
@@ -293,14 +305,24 @@ def test_network_policy_lets_out_what_is_named_and_nothing_else(render: Render, 
 def test_network_policy_lets_the_pod_of_the_test_in(render: Render, one: One) -> None:
     prometheus = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
     documents = render({"networkPolicy": {"enabled": True, "from": [prometheus]}})
-    policy, pod = one(documents, "NetworkPolicy"), one(documents, "Pod")
-    (rule,) = policy["spec"]["ingress"]
+    pod = one(documents, "Pod")
+    (rule,) = exporters_policy(documents, one)["ingress"]
     first, second = rule["from"]
 
     assert first == prometheus
     assert second["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
-    assert pod["metadata"]["namespace"] == policy["metadata"]["namespace"]
-    assert "from" not in one(render({"networkPolicy": {"enabled": True}}), "NetworkPolicy")["spec"]["ingress"][0]
+    assert {each["metadata"]["namespace"] for each in documents if each["kind"] == "NetworkPolicy"} == {"mon"}
+    assert pod["metadata"]["namespace"] == "mon"
+    assert "from" not in exporters_policy(render({"networkPolicy": {"enabled": True}}), one)["ingress"][0]
+
+
+def test_network_policy_lets_the_pod_of_the_test_out(render: Render, one: One) -> None:
+    """Where another policy of the namespace denies all, it has to find the exporters and Prometheus by name."""
+    documents = render({"networkPolicy": {"enabled": True}})
+    policy = policy_of(documents, one(documents, "Pod")["metadata"]["labels"])
+
+    assert policy["policyTypes"] == ["Egress"]
+    assert policy["egress"] == [{}]
 
 
 @pytest.mark.parametrize(("given", "user"), [("auto", 65534), ("cluster", None)])
@@ -312,6 +334,27 @@ def test_pod_of_the_test_leaves_its_user_to_a_cluster_that_assigns_users(
 
     assert pod["spec"]["securityContext"].get("runAsUser") == user
     assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+
+
+@pytest.mark.parametrize("given", ["openshift", "openshift-restricted"])
+def test_openshift_assigns_the_user_of_each_pod_without_constraints_of_its_own(given: str, render: Render) -> None:
+    """The constraints restricted-v2 refuse a number that is not of the namespace's range."""
+    documents = render({**yaml.safe_load(PRESETS[given].read_text()), "accounting": {"enabled": True}, **PASSWORD})
+    pods = [each["spec"] for each in documents if each["kind"] == "Pod"]
+    pods += [each["spec"]["template"]["spec"] for each in documents if each["kind"] == "Deployment"]
+
+    assert len(pods) == 2
+    for spec in pods:
+        assert spec["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+@pytest.mark.parametrize("given", [{"hostNetwork": True}, {"hostPort": 9836}])
+def test_openshift_s_constraints_allow_the_port_of_the_node(given: Values, render: Render, one: One) -> None:
+    constraints = [
+        one(render({"openshift": {"scc": True}, **each}), "SecurityContextConstraints") for each in ({}, given)
+    ]
+
+    assert [each["allowHostPorts"] for each in constraints] == [False, True]
 
 
 def test_openshift_s_constraints_allow_the_volumes_that_are_added(render: Render, one: One) -> None:

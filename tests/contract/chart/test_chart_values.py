@@ -159,6 +159,7 @@ IMPOSSIBLE = [
     ({"progress": SOCKET, "attribution": {"pods": {"enabled": False}}}, "progress.socketHostPath needs uid 0"),
     ({"hostNetwork": True, "updateStrategy": SURGE}, "maxSurge cannot be had with hostNetwork"),
     ({"podSpec": {"hostNetwork": True}, "updateStrategy": SURGE}, "maxSurge cannot be had with hostNetwork"),
+    ({"hostPort": 9836, "updateStrategy": SURGE}, "maxSurge cannot be had with hostNetwork or hostPort"),
     ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0}}}, "maxUnavailable=0 needs maxSurge"),
     ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": "0%", "maxSurge": 0}}}, "maxUnavailable=0 needs maxSurge"),
     ({"runtimeClass": {"create": True}}, "runtimeClass.create needs"),

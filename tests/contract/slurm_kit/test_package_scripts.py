@@ -9,7 +9,8 @@ import pytest
 
 SCRIPTS = Path(__file__).parents[3] / "deploy/package/scripts"
 PROGRAMS = ("systemctl", "systemd-sysusers", "systemd-tmpfiles", "python3")
-RELOAD, RESTART = "systemctl daemon-reload", "systemctl try-restart gpu-exporter.service"
+RELOAD = "systemctl daemon-reload"
+RESTART = "systemctl try-restart gpu-exporter.service gpu-exporter-accounting.service"
 DISABLE = "systemctl disable --now gpu-exporter.service gpu-exporter-summaries.timer gpu-exporter-accounting.service"
 
 
@@ -33,7 +34,7 @@ def calls(script: str, folder: Path, *arguments: str) -> list[str]:
 
 
 @pytest.mark.parametrize("arguments", [("configure", ""), ("configure", "0.1.0"), ()], ids=["new", "upgrade", "rpm"])
-def test_postinstall_restarts_a_running_service(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_postinstall_restarts_the_running_services(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     assert calls("postinstall", tmp_path, *arguments) == [RELOAD, RESTART]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import socket
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -492,6 +493,20 @@ def test_rows_are_not_served_without_passwords() -> None:
 
     assert isinstance(found, Response)
     assert found.status == "403 Forbidden"
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_metrics_are_served_at_every_address(address: str) -> None:
+    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as free:
+        port = free.getsockname()[1]
+
+    command._serve_metrics("", port)  # pyright: ignore[reportPrivateUsage]
+
+    with socket.create_connection((address, port), timeout=5) as connection:
+        connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert b"\ngpu_accounting_unread_nodes " in answer
 
 
 def test_cursor_moves_with_its_rows(database: Database) -> None:

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from exporter.config.option import ConfigError
 from exporter.tools.report.accounting.sacct import AccountedJob, SacctError
 from exporter.tools.report.client import NoDataError, ReportError, UnreachableError
 from exporter.tools.report.model import JobReport
 from exporter.tools.report.options import SummariesConfig
+from exporter.tools.report.summaries.command import exact
 from exporter.tools.report.summaries.jobstats import CommentError
 from exporter.tools.report.summaries.store import MADE, NO_DATA, NO_GPUS, WAITING, Store
 from exporter.tools.report.summaries.worker import Outcome, Services, Worker
@@ -300,3 +302,11 @@ def test_round_leaves_hints_for_the_next_jobs_and_goes_on_where_it_cannot(
     assert (site.hints.with_name("kept") / "1000").read_text().startswith("train\tthe last such job, 7_1, used 38 %")
     assert outcome.made == 1
     assert [error for error in outcome.errors if "hints" in error]
+
+
+def test_database_of_the_accounting_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    """The unit's user may not enter the folder of a service with DynamicUser."""
+    made = exact(tmp_path / "private/accounting.sqlite", lambda _job, _back, _until: report())
+
+    with pytest.raises(ConfigError, match=r"--accounting\.database .*/private/accounting\.sqlite: unable to open"):
+        made("7", 60.0, START)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import sqlite3
 import threading
 from dataclasses import dataclass
@@ -99,19 +100,12 @@ class AccountingConfig:
     interval: float = option(
         "30s", duration, "Time between two rounds; 0: one round.", metavar="DURATION", group="Collect"
     )
-    retention: float = option(
-        "400d", duration, "How long hours are kept; sums stay.", metavar="DURATION", group="Collect"
-    )
+    retention: float = option("400d", duration, "Age of deleted hours; sums stay.", metavar="DURATION", group="Collect")
     sacct: str = option(
         "", text, "Compares ended jobs once a day: sacct.", metavar="COMMAND", group="Collect", name="slurm.sacct"
     )
     squeue: str = option(
-        "",
-        text,
-        "Exports waiting jobs every two minutes: squeue.",
-        metavar="COMMAND",
-        group="Collect",
-        name="slurm.squeue",
+        "", text, "Exports waiting jobs: squeue.", metavar="COMMAND", group="Collect", name="slurm.squeue"
     )
     prices: Path | None = option(
         "",
@@ -122,14 +116,15 @@ class AccountingConfig:
         name="prices.file",
     )
     cluster: str = option(
-        "",
-        text,
-        "Cluster of the nodes and of Slurm; its metrics leave out other ones.",
-        metavar="NAME",
-        group="Collect",
+        "", text, "Cluster of the nodes and Slurm; its metrics leave out others.", metavar="NAME", group="Collect"
     )
     state_dir: Path = option(
-        "/var/lib/gpu-exporter-accounting", path, "Directory of the database.", metavar="DIR", name="state.dir"
+        "/var/lib/gpu-exporter-accounting",
+        path,
+        "Database directory.",
+        metavar="DIR",
+        group="Collect",
+        name="state.dir",
     )
     listen: tuple[str, int] = option(
         "127.0.0.1:9837",
@@ -230,8 +225,9 @@ def _ask_queue(squeue: str) -> dict[str, str]:
 
 
 def _serve_metrics(host: str, port: int) -> None:
+    every = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
     try:
-        start_http_server(port, host or "0.0.0.0", _REGISTRY)
+        start_http_server(port, host or every, _REGISTRY)
     except OSError as error:
         raise ConfigError(f"--accounting.listen-address {address_text(host, port)}: {error}") from None
 

@@ -43,8 +43,11 @@ def exact(path: Path | None, report: Report, cluster: str = "") -> Report:
         return report
 
     def corrected(job: str, back: float, until: float) -> JobReport:
-        with contextlib.closing(Database(path, cluster)) as database:
-            total = database.job(job, until - back, until)
+        try:
+            with contextlib.closing(Database(path, cluster)) as database:
+                total = database.job(job, until - back, until)
+        except sqlite3.Error as error:
+            raise ConfigError(f"--accounting.database {path}: {error}") from None
         hours = {state: seconds / 3600 for state, seconds in total.states.items() if seconds}
         try:
             found = report(job, back, until)
