@@ -29,17 +29,19 @@ def target_usage(
         target = reading.target
         if target.uuid in instances:
             continue
-        division, meter = divisions[target.uuid], meters.get(target.parent_uuid or target.uuid)
+        gpu, division = target.parent_uuid or target.uuid, divisions[target.uuid]
+        meter = meters.get(gpu)
         joules, metered = (meter.joules, meter.metered) if meter else (0.0, 0.0)
         # An owner that was not there before has the energy of one cycle at most.
         last = current.interval / metered if metered > LATE_CYCLES * current.interval else 1.0
         known = {owner for owner, entry in before.owners.items() if target.uuid in entry.past}
         if target.parent_uuid:
-            joules *= _energy_part(reading, instances[target.parent_uuid], divisions)
+            siblings = instances[target.parent_uuid]
+            joules = joules * _energy_part(reading, siblings, divisions)
         found += [
             TargetUsage(
                 part.owner,
-                target.parent_uuid or target.uuid,
+                gpu,
                 reading.profile,
                 tuple([(state, ratio * target.share) for state, ratio in part.state_fractions]),
                 owned * target.share,
