@@ -128,10 +128,6 @@ class _Identity(NamedTuple):
     read_at: MonotonicTime
 
 
-_EXITING = 0x4
-"""PF_EXITING of the kernel's flags."""
-
-
 def parse_stat(text: str) -> Stat | None:
     """Fields of a stat line, None where it is not one.
 
@@ -153,7 +149,7 @@ def parse_stat(text: str) -> Stat | None:
             has_terminal=rest[4] != "0",
             system_ticks=int(rest[12]),
             ended_ticks=int(rest[13]) + int(rest[14]),
-            exiting=bool(int(rest[6]) & _EXITING),
+            exiting=bool(int(rest[6]) & 0x4),  # PF_EXITING
         )
     except ValueError:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from exporter.attribution.owner import NOBODY, Owner
+from exporter.attribution.owner import NOBODY
 from exporter.core.units import Joules
 from exporter.ledger.account import Ledger, LedgerInput, Reading, TargetUsage
 from exporter.ledger.division import Division, sum_parts
@@ -29,28 +29,27 @@ def target_usage(
         target = reading.target
         if target.uuid in instances:
             continue
-        division, meter = divisions[target.uuid], meters.get(target.parent_uuid or target.uuid)
+        gpu, division = target.parent_uuid or target.uuid, divisions[target.uuid]
+        meter = meters.get(gpu)
         joules, metered = (meter.joules, meter.metered) if meter else (0.0, 0.0)
+        # An owner that was not there before has the energy of one cycle at most.
         last = current.interval / metered if metered > LATE_CYCLES * current.interval else 1.0
+        known = {owner for owner, entry in before.owners.items() if target.uuid in entry.past}
         if target.parent_uuid:
-            joules *= _energy_part(reading, instances[target.parent_uuid], divisions)
+            siblings = instances[target.parent_uuid]
+            joules = joules * _energy_part(reading, siblings, divisions)
         found += [
             TargetUsage(
                 part.owner,
-                target.parent_uuid or target.uuid,
+                gpu,
                 reading.profile,
                 tuple([(state, ratio * target.share) for state, ratio in part.state_fractions]),
                 owned * target.share,
-                Joules(max(0.0, joules) * part.energy * (1.0 if _was_there(before, part.owner, target.uuid) else last)),
+                Joules(max(0.0, joules) * part.energy * (1.0 if part.owner in known else last)),
             )
             for part, owned in zip(division.owner_usages, ran[target.uuid].owned, strict=True)
         ]
     return tuple(found)
-
-
-def _was_there(before: Ledger, owner: Owner, uuid: str) -> bool:
-    """Return whether the owner had the target before this cycle. A new one has the energy of one cycle at most."""
-    return owner in before.owners and uuid in before.owners[owner].past
 
 
 def unowned_usage(

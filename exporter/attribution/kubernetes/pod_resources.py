@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.devices import DeviceName, device_of
+from exporter.host.text import bounded
 
 LIST = "/v1.PodResourcesLister/List"
 ALLOCATABLE = "/v1.PodResourcesLister/GetAllocatableResources"
@@ -111,7 +112,7 @@ def _device_names(text: str, *, ours: bool) -> Iterator[DeviceName]:
 
 
 def _text_field(message: bytes, number: int) -> str:
-    return b"".join(_child_messages(message, number)).decode()
+    return bounded(b"".join(_child_messages(message, number)).decode())
 
 
 def _child_messages(message: bytes, number: int) -> list[bytes]:

@@ -24,7 +24,7 @@ from exporter.attribution.kubernetes.pod_resources import PodDevice
 from exporter.attribution.owner import SourceHealth
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.lookup import Lookup
-from exporter.host.text import exists
+from exporter.host.text import bounded, exists
 
 POD_RESOURCES = "kubernetes"
 INTERVAL_SECONDS = 5.0
@@ -39,7 +39,7 @@ _PARTS = 3
 
 def parse_log_names(names: Iterable[str]) -> Mapping[str, tuple[str, str]]:
     """Pod uid, as its cgroup carries it, to namespace and name; neither of those can hold an underscore."""
-    split = (name.split("_") for name in names)
+    split = (bounded(name, 1024).split("_") for name in names)
     return {parts[2]: (parts[0], parts[1]) for parts in split if len(parts) == _PARTS and all(parts)}
 
 

@@ -22,6 +22,7 @@ STATIC = "8f6a44fc62e8cb075753c843896568ca"
         ("train-0", {}),
         (f"ml__{UID}", {}),
         (f"a_b_c_{UID}", {}),
+        (f"ml_tr\udcffain_{UID}", {UID: ("ml", r"tr\udcffain")}),  # a byte that is no UTF-8
     ],
 )
 def test_directory_names(name: str, expected: dict[str, tuple[str, str]]) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.devices import DeviceName
-from exporter.attribution.kubernetes.pod_resources import decode_allocatable
-from tests.attribution_kit.kubelet import message
+from exporter.attribution.kubernetes.pod_resources import decode, decode_allocatable
+from tests.attribution_kit.kubelet import GivenPod, message
 
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
 KNOWN = message((1, message((1, "nvidia.com/gpu"), (2, UUID))))
@@ -25,3 +25,10 @@ def test_field_that_is_not_known_costs_no_other(unknown: bytes) -> None:
 def test_what_is_no_such_answer_is_refused(broken: bytes) -> None:
     with pytest.raises(SourceError, match="not a pod-resources answer: "):
         decode_allocatable(broken)
+
+
+def test_names_of_an_odd_kubelet_are_printable() -> None:
+    pod = GivenPod("m\nl", "tr\x1bain", "c" * 1000, [UUID])
+    (found,) = decode(message((1, pod.encoded())))
+
+    assert (found.namespace, found.pod, found.container) == (r"m\nl", r"tr\x1bain", "c" * 256)
