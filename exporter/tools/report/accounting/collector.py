@@ -14,8 +14,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import requests
 
+from exporter.core.fetch import basic_auth, fetched
 from exporter.tools.report.accounting.database import Cursor, Database
-from exporter.tools.report.client import basic_auth, fetched
 
 _PATH = "/api/v1/allocations"
 _TIMEOUT_SECONDS = 10.0
