@@ -87,7 +87,10 @@ _CLUSTER_VERSION = 3
 
 def open_database(path: Path, *, reads: bool) -> sqlite3.Connection:
     """Open the file, or create it; one that is only read is not changed. Raises sqlite3.Error."""
-    database = sqlite3.connect(_address(path, reads=reads), timeout=30.0, isolation_level=None, uri=True)
+    # Beside a file at rest SQLite would write a log, even to read.
+    rests = reads and not exists(path.with_name(f"{path.name}-wal")) and not os.access(path.parent, os.W_OK)
+    address = f"{path.absolute().as_uri()}?mode={'ro' if reads else 'rwc'}" + ("&immutable=1" if rests else "")
+    database = sqlite3.connect(address, timeout=30.0, isolation_level=None, uri=True)
     try:
         _prepare(database, reads=reads)
     except sqlite3.Error:
@@ -112,12 +115,6 @@ def _prepare(database: sqlite3.Connection, *, reads: bool) -> None:
     if version < _CLUSTER_VERSION:
         before, after = before + _OLD_SUMS, _MIGRATE_SUMS + after
     database.executescript(before + _SCHEMA + _TRIGGERS + after)
-
-
-def _address(path: Path, *, reads: bool) -> str:
-    """Return the URI. Of a file at rest SQLite would write a log beside it, even to read."""
-    rests = reads and not exists(path.with_name(f"{path.name}-wal")) and not os.access(path.parent, os.W_OK)
-    return f"{path.absolute().as_uri()}?mode={'ro' if reads else 'rwc'}" + ("&immutable=1" if rests else "")
 
 
 class StateSums:
