@@ -121,8 +121,8 @@ FAULTS = (
     ),
     Fault(
         "accounting/tracker.py",
-        "(sums, min(end, (hour + 1) * HOUR_SECONDS))",
-        "(sums, end)",
+        "max(until, min(end, (hour + 1) * HOUR_SECONDS))",
+        "max(until, end)",
         "unit/accounting/test_tracker.py",
     ),
     Fault(
