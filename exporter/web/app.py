@@ -87,7 +87,7 @@ Headers = list[tuple[str, str]]
 _HTML = "text/html; charset=utf-8"
 _TEXT = "text/plain; charset=utf-8"
 _GZIP = re.compile(r"(?:^|,)\s*gzip\s*(?!;\s*q=0(?:\.0*)?\s*(?:,|$))(?:[;,]|$)", re.IGNORECASE)
-"""In an `Accept-Encoding` header: with a weight of 0 it is refused."""
+"""Name in an `Accept-Encoding` header. With a weight of 0 it is refused."""
 _MIN_GZIP_BYTES = 1024
 _GZIP_LEVEL = 1
 """Level of compression: level 6 saves 14 % of the bytes for three times the CPU time."""

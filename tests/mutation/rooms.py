@@ -99,6 +99,8 @@ ROOMS = {
             "tests/unit/metrics",
             "tests/unit/host/test_printable.py",
             "tests/unit/host/test_site_yaml.py",
+            "tests/unit/report/test_client.py",
+            "tests/unit/report/test_fetch.py",
             "tests/unit/sampling/test_cached_reading.py",
             "tests/contract/test_exposition.py",
         ),

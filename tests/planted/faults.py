@@ -121,8 +121,8 @@ FAULTS = (
     ),
     Fault(
         "accounting/tracker.py",
-        "(sums, min(end, (hour + 1) * HOUR_SECONDS))",
-        "(sums, end)",
+        "max(until, min(end, (hour + 1) * HOUR_SECONDS))",
+        "max(until, end)",
         "unit/accounting/test_tracker.py",
     ),
     Fault(
@@ -207,7 +207,7 @@ FAULTS = (
     Fault("web/tls.py", "if oldest > newest", "if False", "unit/web/test_settings.py"),
     Fault("web/settings.py", "if not (text.isascii() and text.isprintable())", "if False", "unit/web/test_settings.py"),
     Fault("core/site_file.py", "if name in seen", "if False", "unit/host/test_site_yaml.py"),
-    Fault("tools/report/client.py", "if len(content) > limit", "if False", "unit/report/test_fetch.py"),
+    Fault("core/fetch.py", "if len(content) > limit", "if False", "unit/report/test_fetch.py"),
     Fault("tools/check/reading.py", "ended.si_status in _CRASHES", "True", "unit/check/test_child.py"),
     Fault("progress/socket_source.py", "if found == own:", "if found:", "unit/progress/test_socket_of_its_own.py"),
     Fault("daemon/serve.py", "(signal.SIGHUP, reload)", "(signal.SIGHUP, stopping)", "unit/cli/test_signals.py"),

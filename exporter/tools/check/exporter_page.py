@@ -9,10 +9,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.config.kinds import without_password
 from exporter.core.clock import UnixTime, monotonic_time, unix_time
+from exporter.core.fetch import TooLargeError, fetched, innermost
 from exporter.core.threads import run_with_timeout
 from exporter.faults.evaluate import Report, unknown_report
 from exporter.faults.rule import Facts, Series
-from exporter.tools.report.client import TooLargeError, fetched, innermost
 from exporter.tools.report.terminal import progress_message
 
 _MAX_PAGE_BYTES = 8 << 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import random
 import socket
 import sqlite3
@@ -18,18 +17,14 @@ import pytest
 from exporter.accounting.store import read_after, rows_after
 from exporter.attribution.owner import Owner
 from exporter.config.load import load
-from exporter.config.option import ConfigError
 from exporter.core.threads import Threads
-from exporter.tools.report.accounting import collector, command
+from exporter.tools.report.accounting import command
 from exporter.tools.report.accounting.collector import NodeAccess, collect
 from exporter.tools.report.accounting.database import Cursor, Database, SchedulerJob
-from exporter.tools.report.accounting.prices import PriceRow, Prices
 from exporter.web.app import ALLOCATIONS, App, Policy, Response, RouteHandlers
 from exporter.web.auth import BasicAuth
 from exporter.web.server import Server
 from tests.unit.accounting.node import Job, Node, by_account
-from tests.unit.report.test_failures import api
-from tests.unit.report.test_fetch import BODY
 
 T0 = 1_760_000_400.0
 NODES = ("gpu01", "gpu02")
@@ -133,71 +128,6 @@ def test_node_that_is_away_is_named_and_read_later(fleet: Fleet, database: Datab
 
     assert errors == {"gpu02": "no route to host"}
     assert accounts(database) == pytest.approx(fleet.truth(), rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {},
-        [],
-        {"node": "a", "store": "s", "more": False, "rows": [{**LATE, "states": []}]},
-        {"node": "a", "store": "s", "more": False, "rows": [{**LATE, "states": {"computing": float("nan")}}]},
-        {"node": "a", "store": "s", "more": False, "rows": [{**LATE, "hour": 10**30}]},
-        {"node": "a", "store": "s", "more": False, "rows": [{**LATE, "model": None}]},
-        {"node": "a", "store": "s", "more": False, "rows": [LATE, {**LATE, "profile": []}]},
-    ],
-)
-def test_answer_of_something_else_stops_no_other_node(answer: Any, fleet: Fleet, database: Database) -> None:
-    """Nothing of it is kept, and the node is named."""
-    fleet.run(T0 + 600)
-
-    def ask(target: str, after: int) -> Mapping[str, Any]:
-        return answer if target == "gpu09" else fleet.ask(target, after)
-
-    errors = collect(database, ("gpu09", *NODES), ask, lambda: T0)
-
-    assert list(errors) == ["gpu09"]
-    assert errors["gpu09"].startswith("not the answer of an exporter: ")
-    assert {each.name for each in database.totals("node", T0, T0 + 3600)} == set(NODES)
-
-
-def test_full_disk_of_the_service_is_named_and_stops_no_round(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The rows need 4 MB, and the file may not grow."""
-
-    class Full(Database):
-        def __init__(self, path: Path, cluster: str) -> None:
-            super().__init__(path, cluster)
-            self._database.execute("PRAGMA max_page_count = 1")  # raised to what it has
-
-    rows = [
-        {**LATE, "allocation": f"{number}", "facts": {"owner": Owner("", ""), "x": "x" * 4096}}
-        for number in range(1000)
-    ]
-
-    def ask(*_: object) -> Mapping[str, Any]:
-        return {"node": "a", "store": "s", "more": False, "rows": rows}
-
-    monkeypatch.setattr(command, "Database", Full)
-    monkeypatch.setattr(NodeAccess, "ask", ask)
-    options = ("--nodes", "http://127.0.0.1:1", "--interval", "0", "--state.dir", str(tmp_path))
-
-    assert command.run(load(command.AccountingConfig, options, {})) == 1
-    assert "http://127.0.0.1:1 is not read: database or disk is full" in capsys.readouterr().err
-
-
-def test_database_that_fails_in_a_round_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fails(_: Database) -> None:
-        raise sqlite3.OperationalError("disk I/O error")
-
-    monkeypatch.setattr(Database, "sum_hours", fails)
-    options = ("--nodes", "http://127.0.0.1:1", "--interval", "0", "--state.dir", str(tmp_path))
-
-    assert command.run(load(command.AccountingConfig, options, {})) == 1
-    assert f"{tmp_path}/accounting.sqlite is not read: disk I/O error" in capsys.readouterr().err
 
 
 def test_node_that_lost_its_disk_keeps_what_the_service_has(fleet: Fleet, database: Database) -> None:
@@ -315,60 +245,6 @@ def test_sums_of_hours_change_nothing(fleet: Fleet, database: Database) -> None:
     assert accounts(database)["robots"] == 60
 
 
-def test_pool_that_is_learnt_an_hour_late_is_that_of_the_whole_job(database: Database) -> None:
-    """Its team pays what its jobs cost."""
-    owner = Owner("slurm:77", "slurm", slurm_job="77", account="robots")
-    first = {**LATE, "facts": {"owner": owner}}
-    second = {**LATE, "seq": 2, "facts": {"owner": owner._replace(partition="spot")}, "hour": LATE["hour"] + 1}
-    for row in (first, second):
-        database.add("gpu09", "gpu09", Cursor("s", 1), [row], T0)
-        database.sum_hours()
-    prices = Prices("EUR", (PriceRow("A100", 0.5, pool="spot"), PriceRow("A100", 2.0)))
-
-    charges = {by: database.charges(by, T0, T0 + 7200, prices) for by in ("team", "job")}
-
-    assert {by: [(each.price, each.hours) for each in found] for by, found in charges.items()} == {
-        "team": [(0.5, 120 / 3600)],
-        "job": [(0.5, 120 / 3600)],
-    }
-
-
-def test_database_of_an_older_service_goes_on(tmp_path: Path) -> None:
-    """Its view of allocations had no pool of pods, and nothing was added up."""
-    path, owner = tmp_path / "service.sqlite", Owner("web/Pod/x", "pod", namespace="web")
-    old = Database(path)
-    old.add("a", "a", Cursor("s", 1), [{**LATE, "facts": {"owner": owner, "details": {"label_pool": "spot"}}}], T0)
-    old.close()
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        database.executescript(
-            "DROP VIEW owned; DROP VIEW allocated; DELETE FROM changed; DELETE FROM observed; PRAGMA user_version = 1;"
-            "CREATE VIEW allocated AS SELECT 1 AS hour; CREATE VIEW owned AS SELECT hour FROM allocated;"
-        )
-    spot = Prices("EUR", (PriceRow("A100", 0.5, pool="spot"), PriceRow("", 2.0)))
-
-    for _ in range(2):
-        with contextlib.closing(Database(path)) as new:
-            new.sum_hours()
-            (charge,) = new.charges("team", T0 - 7200, T0 + 7200, spot)
-            assert new.hours_covered(T0 - 7200, T0 + 7200) == 1
-        assert (charge.name, charge.price, charge.hours) == ("web", 0.5, 60 / 3600)
-
-
-def test_sums_of_a_database_whose_views_were_others_keep_their_cluster(tmp_path: Path) -> None:
-    """Their rows are forgotten."""
-    path = tmp_path / "service.sqlite"
-    with contextlib.closing(Database(path)) as old:
-        old.add("a", "west/a", Cursor("s", 1), [LATE], T0)
-        old.sum_hours()
-        old.forget(T0 + 3601)
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        database.executescript("DROP VIEW owned; DROP VIEW allocated; PRAGMA user_version = 3")
-
-    for _ in range(2):
-        with contextlib.closing(Database(path)) as new:
-            assert [(each.name, each.seconds) for each in new.totals("cluster", T0, T0 + 3600)] == [("west", 60.0)]
-
-
 def test_sums_outlive_the_rows_that_are_forgotten(fleet: Fleet, database: Database) -> None:
     fleet.run(T0 + 3600)
     collect(database, NODES, fleet.ask, lambda: T0)
@@ -383,63 +259,6 @@ def test_sums_outlive_the_rows_that_are_forgotten(fleet: Fleet, database: Databa
     database.forget(T0 + 3601)
     assert accounts(database) == before
     assert database.totals("job", T0, T0 + 3600) == []
-
-
-def test_retention_of_the_service_is_longer_than_that_of_the_nodes(tmp_path: Path) -> None:
-    options = ("--nodes", "http://127.0.0.1:1", "--interval", "0", "--state.dir", str(tmp_path), "--retention", "7d")
-
-    with pytest.raises(ConfigError, match="--retention: expected more than 7d"):
-        command.run(load(command.AccountingConfig, options, {}))
-
-
-@pytest.mark.parametrize("node", ["gpu01:9836", "http://gpu01:99999", "http://[::1", "http://", "west=gpu01", "west="])
-def test_node_that_is_no_url_is_refused_at_the_start(node: str, tmp_path: Path) -> None:
-    options = ("--nodes", f"http://gpu02:9836,{node}", "--interval", "0", "--state.dir", str(tmp_path))
-
-    with pytest.raises(ConfigError) as refused:
-        command.run(load(command.AccountingConfig, options, {}))
-
-    assert str(refused.value) == f"--nodes: expected [CLUSTER=]http://HOST or https://HOST, got {node!r}"
-
-
-def test_password_without_its_user_is_refused_at_the_start(tmp_path: Path) -> None:
-    """It would be sent to nobody."""
-    (tmp_path / "password").write_text("secret")
-    options = ("--nodes", "http://127.0.0.1:1", "--interval", "0", "--state.dir", str(tmp_path))
-
-    with pytest.raises(ConfigError, match=r"^--password-file: expected with --username$"):
-        command.run(load(command.AccountingConfig, (*options, "--password-file", str(tmp_path / "password")), {}))
-
-
-def test_password_in_a_url_is_not_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("--nodes", "west=http://ada:secret@127.0.0.1:1", "--interval", "0", "--state.dir", str(tmp_path))
-    command.run(load(command.AccountingConfig, options, {}))
-
-    logged = capsys.readouterr().err
-    assert "west=http://127.0.0.1:1 is not read" in logged
-    assert "secret" not in logged
-
-
-def test_total_names_the_nodes_without_data(database: Database) -> None:
-    """Hours of which only the scheduler knows, or that the exporter did not see, have no data."""
-    hour = int(T0 // 3600)
-    for node, number, state in (("a", 0, "free"), ("a", 1, "unobserved"), ("a", 3, "computing"), ("b", 2, "free")):
-        row = {**LATE, "hour": hour + number, "allocation": f"{number}", "states": {state: 3600.0}}
-        database.add(node, node, Cursor("s", 1), [row], T0)
-
-    assert database.hours_missing(T0 - 86400, T0 + 86400) == {"a": 2, "b": 1}
-    assert database.hours_covered(T0 - 86400, T0 + 86400) == 3
-
-
-def test_total_names_a_node_that_was_down_all_the_time(database: Database) -> None:
-    """Down since yesterday. One that is down for more than a month is gone."""
-    hour = int(T0 // 3600)
-    for node, hours in (("up", range(-900, 24)), ("down", range(-30, -24)), ("gone", range(-900, -800))):
-        rows = [{**LATE, "hour": hour + each, "allocation": f"{each}"} for each in hours]
-        database.add(node, node, Cursor("s", 1), rows, T0)
-
-    assert database.hours_missing(T0, T0 + 86400) == {"down": 24}
-    assert database.hours_missing(T0 + 86400, T0 + 2 * 86400) == {}
 
 
 @pytest.fixture
@@ -477,15 +296,6 @@ def test_password_is_sent_in_utf_8(serve: Callable[[Policy], str], database: Dat
     assert collect(database, [url], NodeAccess("jürgen", "schlüssel").ask, lambda: T0) == {}
 
 
-def test_node_whose_answer_never_ends_is_left_out_of_the_round(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(collector, "_TIMEOUT_SECONDS", 0.3)
-
-    with api(BODY) as url:
-        assert collect(database, [url], NodeAccess().ask, lambda: T0) == {url: f"{url} does not answer within 0.3 s"}
-
-
 def test_rows_are_not_served_without_passwords() -> None:
     pages = RouteHandlers(lambda _: ("", b""), str, str, allocations=lambda _: b"{}")
 
@@ -507,13 +317,6 @@ def test_metrics_are_served_at_every_address(address: str) -> None:
         connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     assert b"\ngpu_accounting_unread_nodes " in answer
-
-
-def test_cursor_moves_with_its_rows(database: Database) -> None:
-    database.add("n", "n", Cursor("s", 7), [], T0)
-
-    assert database.cursor("n") == Cursor("s", 7)
-    assert json.dumps(database.cursor("other").seq) == "0"
 
 
 def test_difference_to_the_scheduler_is_a_metric_of_the_service(tmp_path: Path) -> None:
@@ -556,35 +359,3 @@ def test_gpu_time_of_a_whole_day_is_a_metric_of_the_service(tmp_path: Path, hour
     command.run(load(command.AccountingConfig, options, {}))
 
     assert command._REGISTRY.get_sample_value("gpu_accounting_day_gpu_seconds") == seconds  # pyright: ignore[reportPrivateUsage]
-
-
-def test_price_file_with_an_error_is_refused_at_the_start(tmp_path: Path) -> None:
-    prices = tmp_path / "prices.yaml"
-    prices.write_text("prices: none\n")
-    options = ("--nodes", "http://127.0.0.1:1", "--interval", "0", "--state.dir", str(tmp_path))
-
-    with pytest.raises(ConfigError, match=str(prices)):
-        command.run(load(command.AccountingConfig, (*options, "--prices.file", str(prices)), {}))
-
-
-def test_comparison_of_10_000_jobs_names_the_planted_ones_and_no_other(database: Database) -> None:
-    """Slurm counts whole seconds; the nodes see the job's start a little later, and its end after the epilog."""
-    draw = random.Random(46)  # noqa: S311 - the same jobs each time
-    rows, jobs, planted = [], [], set[str]()
-    for number in range(10_000):
-        start, gpus = T0 + draw.uniform(0, 80_000), draw.choice((1, 1, 2, 4, 8))
-        end = start + draw.choice((5, 60, 600, 7200)) * draw.uniform(1, 2)
-        seconds = (end + draw.uniform(0, 1.0) - start - draw.uniform(0, 0.5)) * gpus
-        if number % 100 == 0 and end - start > 600:
-            planted.add(str(number))
-            seconds *= draw.choice((0.95, 1.05))
-        owner = Owner(f"slurm:{number}", "slurm", slurm_job=str(number))
-        rows.append({
-            "seq": number, "allocation": str(number), "start": start, "end": end, "facts": {"owner": list(owner)},
-            "model": "", "profile": "", "hour": int(start // 3600), "used": 0.0, "joules": 0.0, "until": end,
-            "states": {"computing": seconds},
-        })  # fmt: skip
-        jobs.append(SchedulerJob(str(number), float(int(start)), float(int(end)), float(gpus)))
-    database.add("n", "n", Cursor("s", 1), rows, T0)
-
-    assert {each.job for each in database.compare(jobs, 0.01)} == planted

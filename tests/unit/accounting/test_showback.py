@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
-import os
-import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -27,8 +22,6 @@ from exporter.tools.report.accounting.database import Cursor, Database
 from exporter.tools.report.accounting.prices import read
 from exporter.tools.report.command import run
 from exporter.tools.report.options import ReportConfig
-from tests import command
-from tests.command import Done
 
 PRICES = """
 currency: EUR
@@ -264,85 +257,6 @@ def test_focus_without_any_price_has_its_columns(listed: Any, tmp_path: Path) ->
     (tmp_path / "prices.yaml").write_text("prices: [{model: B200, per_gpu_hour: 9}]")
 
     assert listed("--format", "focus").out.splitlines() == [columns]
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (("4711",), "--month: expected without NAME"),
-        (("--user", "ada"), "--month: expected without --user"),
-        (("--all",), "--month: expected without --all"),
-        (("--changed-at", "2026-10-03"), "--month: expected without --changed-at"),
-        (("--format", "short"), "--month: expected without --format short"),
-        (("--format", "focus"), "--format focus: expected prices in --prices.file"),
-    ],
-)
-def test_option_that_a_month_would_ignore_is_refused(options: tuple[str, ...], expected: str, tmp_path: Path) -> None:
-    Database(tmp_path / DATABASE).close()
-    month = ("report", "--accounting.database", str(tmp_path / DATABASE), "--month", "2026-10")
-
-    assert command.run(*month, *options) == Done(2, "", f"gpu-exporter: {expected}\n")
-
-
-@pytest.mark.usefixtures("listed")
-def test_names_are_utf_8_in_files_whatever_the_terminal_is(tmp_path: Path) -> None:
-    database = Database(tmp_path / DATABASE)
-    database.add("gpu04", "gpu04", Cursor("v", 1), (row("7", "日本", moment(3, 0), A100, 1.0),), 0.0)
-    database.close()
-    report = (sys.executable, "-m", "exporter", "report", "--accounting.database", str(tmp_path / DATABASE))
-    options = ("--month", "2026-10", "--prices.file", str(tmp_path / "prices.yaml"))
-
-    for form in ("csv", "focus"):
-        done = subprocess.run(
-            (*report, *options, "--format", form), env={"PYTHONIOENCODING": "latin-1"}, capture_output=True, check=True
-        )
-        assert "日本".encode() in done.stdout
-
-
-def test_copy_in_a_folder_that_nobody_may_write_to_is_read(
-    listed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It makes no file beside it, nor tries to."""
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    before = sorted(tmp_path.iterdir())
-
-    with contextlib.closing(Database(tmp_path / DATABASE, reads=True)) as database:
-        names = {each.name for each in database.totals("team", 0.0, 1e10)}
-        assert sorted(tmp_path.iterdir()) == before
-
-    assert (names, "vision" in by_name(listed("--format", "json").out)) == ({"vision", "speech"}, True)
-
-
-@pytest.mark.parametrize(
-    ("content", "error"),
-    [
-        ("PRAGMA user_version = 99; CREATE TABLE cursors (a)", "of version 99, expected 4: of another gpu-exporter"),
-        ("PRAGMA user_version = 2; CREATE TABLE cursors (a)", "of version 2, expected 4: of another gpu-exporter"),
-        ("CREATE TABLE store (id TEXT); PRAGMA user_version = 1", "not the database of `gpu-exporter accounting`"),
-        ("CREATE TABLE jobs (id TEXT)", "not the database of `gpu-exporter accounting`"),
-    ],
-)
-def test_file_of_another_program_or_version_is_named_and_not_changed(content: str, error: str, tmp_path: Path) -> None:
-    """A node's store has the same name."""
-    file = tmp_path / DATABASE
-    with contextlib.closing(sqlite3.connect(file)) as other:
-        other.executescript(content)
-    before = file.read_bytes()
-
-    done = command.run("report", "--accounting.database", str(file), "--month", "2026-10")
-
-    assert done == Done(2, "", f"gpu-exporter: --accounting.database {file}: {error}\n")
-    assert file.read_bytes() == before
-
-
-def test_service_leaves_the_database_of_a_newer_one_alone(tmp_path: Path) -> None:
-    with contextlib.closing(sqlite3.connect(tmp_path / DATABASE)) as other:
-        other.executescript("PRAGMA user_version = 99; CREATE TABLE cursors (a)")
-
-    done = command.run("accounting", "--nodes", "http://127.0.0.1:1", "--interval", "0", "--state.dir", str(tmp_path))
-
-    error = "of version 99, expected 4: of another gpu-exporter"
-    assert done == Done(2, "", f"gpu-exporter: --state.dir {tmp_path}: {error}\n")
 
 
 def test_jobs_of_two_clusters_with_one_id_are_two(listed: Any, tmp_path: Path) -> None:

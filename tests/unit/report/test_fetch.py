@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 import requests
 
+from exporter.core import fetch
 from exporter.tools.check import exporter_page
 from exporter.tools.report import client
 from exporter.tools.report.client import Access, Client, RefusedError, SlowError, UnreachableError
@@ -88,7 +89,7 @@ def test_redirect_to_what_is_no_address_is_told_in_words() -> None:
         raise ValueError("Invalid IPv6 URL")  # as requests does for `Location: http://[::1`
 
     with pytest.raises(requests.RequestException, match="leads to an address that is none"):
-        client.fetched(send, 10.0, 1000)
+        fetch.fetched(send, 10.0, 1000)
 
 
 def test_what_the_request_raises_is_raised() -> None:
@@ -96,7 +97,7 @@ def test_what_the_request_raises_is_raised() -> None:
         raise requests.ConnectionError("refused")
 
     with pytest.raises(requests.ConnectionError, match="refused"):
-        client.fetched(send, 5, 1 << 20)
+        fetch.fetched(send, 5, 1 << 20)
 
 
 @pytest.mark.parametrize("url", ["foo", "http://h:99999/", "http://h\n/", "http://h..h/", f"http://{'h' * 64}/"])

@@ -14,17 +14,17 @@ from urllib.parse import urlsplit, urlunsplit
 
 import requests
 
+from exporter.core.fetch import basic_auth, fetched
 from exporter.tools.report.accounting.database import Cursor, Database
-from exporter.tools.report.client import basic_auth, fetched
 
 _PATH = "/api/v1/allocations"
 _TIMEOUT_SECONDS = 10.0
 _THREADS = 16
 _MAX_BYTES = 16 << 20
 _FAILED = (OSError, sqlite3.OperationalError)
-"""What fails here or on the way, in words. requests' errors are OSErrors."""
+"""Errors of this machine and of the way, in words. requests' errors are OSErrors."""
 _WRONG = (sqlite3.Error, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""What the rows of something that is no exporter lead to."""
+"""Errors to which the rows of something lead that is no exporter."""
 
 Ask = Callable[[str, int], Mapping[str, Any]]
 """Asks a target for its rows after a number. Raises one of _FAILED or _WRONG."""
