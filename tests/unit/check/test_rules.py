@@ -13,6 +13,13 @@ from exporter.tools.check.exporter_page import parse
 from tests.unit.check.nodes import DEVICE, FIRES, LIMITS, NOW, WELL, clique, facts, series, sxid, xid
 
 
+def test_fan_that_stands_is_found_beside_one_that_turns() -> None:
+    """The driver gives revolutions of the first fan alone."""
+    (finding,) = evaluate(facts(series("gpu_fan_speed_ratio", 0, fan="1")), LIMITS).findings
+
+    assert finding.reason == "fan 1 stands still at 75 °C"
+
+
 def test_every_rule_has_a_case() -> None:
     assert set(FIRES) == set(NAMES)
     assert len(set(NAMES)) == len(NAMES)
