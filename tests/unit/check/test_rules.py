@@ -119,9 +119,9 @@ def test_clock_that_is_low_under_load_is_found_with_the_power_limit() -> None:
         Limits(),
     )
 
-    assert [finding.reason for finding in report.findings] == [
-        "the power limit is 300 of 700 W",
-        "the SM clock is 345 of 1980 MHz",
+    assert [(finding.rule, finding.reason) for finding in report.findings] == [
+        ("power_limit", "the power limit is 300 of 700 W"),
+        ("limited", "the SM clock is 345 of 1980 MHz"),
     ]
 
 
