@@ -261,14 +261,24 @@ ECC_DISABLED = Alert(
     description=f"{GPU} has ECC switched off, unlike most {{{{ $labels.model }}}} here: memory errors go into results "
     f"unseen. Switch it on (nvidia-smi -e 1) and reset the GPU. {HIT}",
 )
+_SLOWED = ("power_limit", "hw_slowdown", "limited")
+"""Findings of a slow GPU, the one that can explain the others first."""
+
+
+def _mostly(finding: str) -> str:
+    """Return the condition that a GPU has a finding for more than half of the window."""
+    return f"""\
+(count_over_time(gpu_finding{{finding="{finding}"}}[<window>])
+  > on {_DEVICE} group_left () 0.5 * max by {_DEVICE} (count_over_time(gpu_up[<window>])))"""
+
+
 LIMITED = Alert(
     name="GpuPerformanceLimited",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
-    # Work comes in bursts, and with it the finding: what it has most of the time counts.
-    expr=f"""\
-count_over_time(gpu_finding{{finding=~"limited|hw_slowdown"}}[<window>])
-  > on {_DEVICE} group_left () 0.5 * max by {_DEVICE} (count_over_time(gpu_up[<window>]))""",
+    # Work comes in bursts, and with it the finding: what it has most of the time counts. A GPU has one alert: its power
+    # limit or the hardware can be the reason of a low clock.
+    expr=f"\nor on {_DEVICE} ".join(map(_mostly, _SLOWED)),
     for_="15m",
     keep_firing_for="30m",
     params=(Param("window", "10m", Unit.DURATION, "Time in more than half of which it is limited."),),
@@ -277,7 +287,7 @@ count_over_time(gpu_finding{{finding=~"limited|hw_slowdown"}}[<window>])
     summary=f"{GPU} is slower than it can be",
     description=f"The power limit or the SM clock under load of {GPU} is below half of what it can be, or the hardware "
     "holds its clocks down. "
-    + by_value("$labels.finding", {each: f"{first_step(each)}." for each in ("limited", "hw_slowdown")})
+    + by_value("$labels.finding", {each: f"{first_step(each)}." for each in _SLOWED})
     + f" {HIT}",
 )
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from exporter.collectors.xid import RECORD, pci_bus_id
+from exporter.collectors.xid import FACILITIES, RECORD, pci_bus_id
+from exporter.collectors.xid_catalogue import INJECTED
 from exporter.core.clock import EPOCH, UnixTime
 from exporter.core.families import NODE, Family, Sample, Unit, counters, gauges
 
@@ -28,7 +29,7 @@ class Sxid(NamedTuple):
     pci_bus_id: str
     sxid: str
     kind: str
-    """`fatal`: the fabric has to be reset; `non_fatal`: it goes on."""
+    """`fatal`: the fabric has to be reset; `non_fatal`: it goes on; `injected`: a program wrote the line, as a test."""
     link: str
 
 
@@ -45,11 +46,12 @@ def parse_sxid(record: str, boot_time: UnixTime) -> tuple[Sxid, UnixTime] | None
     found = head and _SXID.match(head["text"])
     if not head or not found:
         return None
+    by_kernel, severity = int(head["priority"]) < FACILITIES, found["severity"].lower().replace("-", "_")
     kind = Sxid(
         found["switch"],
         pci_bus_id(found["address"]),
         str(int(found["sxid"])),
-        found["severity"].lower().replace("-", "_"),
+        severity if by_kernel else INJECTED,
         found["link"] or "",
     )
     return kind, boot_time + int(head["microseconds"]) / 1e6

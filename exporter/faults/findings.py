@@ -210,9 +210,12 @@ def fan_stands(facts: Facts, limits: Limits) -> Iterable[Cause]:
     for series in facts.of("gpu_temperature_celsius", sensor="gpu"):
         if series.value > limits.hot:
             uuid = series.labels["uuid"]
-            for fan in facts.of("gpu_fan_speed_rpm", uuid=uuid) or facts.of("gpu_fan_speed_ratio", uuid=uuid):
-                if fan.value == 0:
-                    yield series.gpu, {"fan": fan.labels["fan"], "celsius": f"{series.value:g}"}
+            shown = (*facts.of("gpu_fan_speed_ratio", uuid=uuid), *facts.of("gpu_fan_speed_rpm", uuid=uuid))
+            for name, speed in {
+                fan.labels["fan"]: fan.value for fan in shown
+            }.items():  # of one with both, how it turns
+                if speed == 0:
+                    yield series.gpu, {"fan": name, "celsius": f"{series.value:g}"}
 
 
 _SXID_SECONDS = 3600.0

@@ -251,7 +251,8 @@ def _clear_after_return(
     flags = {FaultKind.REMAP: seen.remap_failed, FaultKind.SRAM: seen.sram_exceeded}
     faults = tuple(fault for fault in faults if flags.get(fault.kind) is not False)
     if not missing:
-        return (known if known.returned_at is None else replace(known, returned_at=None)), faults
+        waits = known.returned_at is None or levels.says_nothing(known, seen, faults)
+        return (known if waits else replace(known, returned_at=None)), faults
     since = known.returned_at if known.returned_at is not None else now
     if now - since < RETURN_CONFIRM_SECONDS:
         return replace(known, returned_at=since), faults

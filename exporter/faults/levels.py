@@ -73,6 +73,13 @@ def at_best(known: GpuRecord, seen: ObservedGpu) -> frozenset[FaultKind]:
     return frozenset(kind for kind, (value, best, _) in levels if value is not None and value >= best)
 
 
+def says_nothing(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault]) -> bool:
+    """Return whether links have faults and nothing is known of them now, as of the generation of an idle GPU."""
+    levels = _link_levels(known, seen)
+    values = [levels[fault.kind][0] for fault in faults if fault.kind in levels]
+    return bool(values) and all(value is None for value in values)
+
+
 def _link_levels(known: GpuRecord, seen: ObservedGpu) -> Mapping[FaultKind, tuple[int | None, int, str]]:
     """Return what each link shows, its best, and how to report less."""
     now = _current_levels(seen)

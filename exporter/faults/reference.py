@@ -109,20 +109,23 @@ def _is_light(facts: Facts, uuid: str) -> bool:
     return saves and not any(series.value for series in facts.of("gpu_throttle_active", uuid=uuid))
 
 
-def find_limited(facts: Facts, _limits: Limits) -> Iterable[Cause]:
-    """A power limit, or a clock under load, below half of what the GPU can do."""
+def find_low_power_limits(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """A power limit below half of its default."""
     for series in facts.of("gpu_power_limit_watts"):
         maximum = facts.value("gpu_power_default_limit_watts", uuid=series.labels["uuid"])
         if maximum and series.value < _LOW * maximum:
-            yield series.gpu, {"what": "power limit", "value": f"{series.value:g}", "most": f"{maximum:g} W"}
+            yield series.gpu, {"value": f"{series.value:g}", "most": f"{maximum:g}"}
+
+
+def find_limited(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """A clock under load below half of its maximum."""
     for series in facts.of("gpu_clock_hertz", domain="sm"):
-        maximum = facts.value("gpu_clock_max_hertz", uuid=series.labels["uuid"], domain="sm")
-        busy = facts.value("gpu_utilization_ratio", uuid=series.labels["uuid"]) or 0.0
-        watts, most = (
-            facts.value(f"gpu_power_{name}watts", uuid=series.labels["uuid"]) for name in ("", "default_limit_")
-        )
+        uuid = series.labels["uuid"]
+        maximum = facts.value("gpu_clock_max_hertz", uuid=uuid, domain="sm")
+        busy = facts.value("gpu_utilization_ratio", uuid=uuid) or 0.0
+        watts, most = (facts.value(f"gpu_power_{name}watts", uuid=uuid) for name in ("", "default_limit_"))
         full = watts is not None and most is not None and watts >= _ALL_POWER * most  # only its power limits it
-        if not maximum or busy <= BUSY or full or _is_light(facts, series.labels["uuid"]):
+        if not maximum or busy <= BUSY or full or _is_light(facts, uuid):
             continue
         if series.value < _LOW * maximum:
-            yield series.gpu, {"what": "SM clock", "value": _format_mhz(series), "most": f"{maximum / _MHZ:g} MHz"}
+            yield series.gpu, {"value": _format_mhz(series), "most": f"{maximum / _MHZ:g}"}

@@ -221,14 +221,14 @@ def test_heat_and_power_explain_a_low_clock_and_no_power_limit_that_was_set(url:
         url,
         oncall("GpuThermalThrottling", "warning", **c, **GPU),
         oncall("GpuPowerBrake", "warning", **c, **other),
-        oncall("GpuPerformanceLimited", "warning", **c, **GPU, limit="power limit"),
-        oncall("GpuPerformanceLimited", "warning", **c, **other, limit="power limit"),
+        oncall("GpuPerformanceLimited", "warning", **c, **GPU, finding="power_limit"),
+        oncall("GpuPerformanceLimited", "warning", **c, **other, finding="power_limit"),
         names=set(),
     )
     inhibited(
         url,
         oncall("GpuThermalThrottling", "warning", cluster="slowed", **GPU),
-        oncall("GpuPerformanceLimited", "warning", cluster="slowed", **GPU, limit="clock"),
+        oncall("GpuPerformanceLimited", "warning", cluster="slowed", **GPU, finding="limited"),
         names={"GpuPerformanceLimited"},
     )
 

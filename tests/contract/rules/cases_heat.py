@@ -150,8 +150,21 @@ def limited(values: str, name: str = "limited", up: str = "1x60") -> dict[str, s
 
 LIMITED = (
     fires("GpuPerformanceLimited", "all the time", "40m", limited("1x60") | ALLOCATED),
+    fires("GpuPerformanceLimited", "by its power limit", "40m", limited("1x60", "power_limit")),
     fires("GpuPerformanceLimited", "by the hardware alone", "40m", limited("1x60", "hw_slowdown")),
     fires("GpuPerformanceLimited", "under load that comes in bursts", "40m", limited(" ".join(["1 1 _"] * 20))),
+    fires(
+        "GpuPerformanceLimited",
+        "by its power limit, once where its clock is low too",
+        "40m",
+        limited("1x60", "power_limit") | limited("1x60"),
+    ),
+    fires(
+        "GpuPerformanceLimited",
+        "by its clock, where the hardware slows it now and then",
+        "40m",
+        limited("1x60") | limited(" ".join(["1 _ _ _ _ _ _ _ _ _"] * 6), "hw_slowdown"),
+    ),
     silent("GpuPerformanceLimited", "in one of three minutes", "40m", limited(" ".join(["1 _ _"] * 20))),
     silent("GpuPerformanceLimited", "for ten minutes", "25m 45m", limited("_x10 1x10 stale")),
 )

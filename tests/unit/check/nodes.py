@@ -104,7 +104,14 @@ FIRES = {
     "fabric_cliques": "\n".join(clique(gpu, number) for gpu, number in ((0, 1), (1, 1), (2, 2))),
     "nvswitch_error": sxid("non_fatal"),
     "port_degraded": 'gpu_rdma_port_degraded{device="mlx5_0",port="1",reason="slow"} 1',
-    "limited": series("gpu_power_limit_watts", 300) + "\n" + series("gpu_power_default_limit_watts", 700),
+    "power_limit": series("gpu_power_limit_watts", 300) + "\n" + series("gpu_power_default_limit_watts", 700),
+    "limited": "\n".join(
+        (
+            series("gpu_clock_hertz", 3.45e8, domain="sm"),
+            series("gpu_clock_max_hertz", 1.98e9, domain="sm"),
+            series("gpu_utilization_ratio", 1),
+        )
+    ),
     "nvlink_errors": series("gpu_nvlink_volatile_errors", 1001, type="replay"),
     "leftover": series("gpu_process_memory_bytes", 2**30, pid="4711", command="python3"),
     "leaked": series("gpu_memory_unattributed_bytes", 2**30 + 1),

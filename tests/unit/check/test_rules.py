@@ -13,6 +13,13 @@ from exporter.tools.check.exporter_page import parse
 from tests.unit.check.nodes import DEVICE, FIRES, LIMITS, NOW, WELL, clique, facts, series, sxid, xid
 
 
+def test_fan_that_stands_is_found_beside_one_that_turns() -> None:
+    """The driver gives revolutions of the first fan alone."""
+    (finding,) = evaluate(facts(series("gpu_fan_speed_ratio", 0, fan="1")), LIMITS).findings
+
+    assert finding.reason == "fan 1 stands still at 75 °C"
+
+
 def test_every_rule_has_a_case() -> None:
     assert set(FIRES) == set(NAMES)
     assert len(set(NAMES)) == len(NAMES)
@@ -112,9 +119,9 @@ def test_clock_that_is_low_under_load_is_found_with_the_power_limit() -> None:
         Limits(),
     )
 
-    assert [finding.reason for finding in report.findings] == [
-        "the power limit is 300 of 700 W",
-        "the SM clock is 345 of 1980 MHz",
+    assert [(finding.rule, finding.reason) for finding in report.findings] == [
+        ("power_limit", "the power limit is 300 of 700 W"),
+        ("limited", "the SM clock is 345 of 1980 MHz"),
     ]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.collectors.sxid import SXID_FAMILIES, Sxid, SxidCounts, count_sxid, parse_sxid
+from exporter.collectors.sxid import SXID_FAMILIES, Sxid, SxidCounts, count_sxid, last_fatal, parse_sxid
 from exporter.core.clock import EPOCH, UnixTime
 
 FATAL = "4,880,2000000,-;nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"
@@ -28,6 +28,16 @@ def test_first_line_of_an_sxid(record: str, kind: Sxid) -> None:
     assert found is not None
     assert found[0] == kind
     assert found[1] == 1000.0 + int(record.split(",")[2]) / 1e6
+
+
+@pytest.mark.parametrize("priority", [8, 12, 190])
+def test_line_that_a_program_wrote_is_a_test_and_no_fault(priority: int) -> None:
+    """The kernel lets no program write as itself."""
+    found = parse_sxid(FATAL.replace("4,", f"{priority},", 1), UnixTime(1000.0))
+
+    assert found is not None
+    assert found[0] == Sxid("3", "0000:c1:00.0", "20034", "injected", "30")
+    assert last_fatal(count_sxid(SxidCounts(), *found)) == {}
 
 
 @pytest.mark.parametrize(

@@ -161,3 +161,23 @@ def test_best_of_an_earlier_version_begins_with_the_neighbours() -> None:
     node.observe(60)
 
     assert node.faults == [("pcie_width", "8 of 16 PCIe lanes")]
+
+
+def test_generation_that_is_back_in_short_bursts_of_load_ends_the_fault() -> None:
+    """An idle GPU lowers its generation: that says nothing of the link."""
+    node = Node()
+    node.change(generation=5, loaded=True)
+    node.observe(20)
+    node.change(generation=2)
+    node.observe(20)
+    assert node.faults == [("pcie_generation", "PCIe generation 2 of 5 under load")]
+
+    for generation, loaded in ((5, True), (1, False), (2, True), (5, True), (1, False)):
+        node.change(generation=generation, loaded=loaded)
+        node.observe(10)
+    node.observe(30)
+    assert node.faults != []
+
+    node.change(generation=5, loaded=True)
+    node.observe(10)
+    assert node.faults == []
