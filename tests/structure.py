@@ -39,7 +39,6 @@ KEPT_HELPERS = {
     "power.py": "_integrate_power",  # a formula
     "usage.py": "_energy_part",  # a formula
     "accounting.py": "_in_question",  # a rule with its constants, of a caller that is long enough
-    "command.py": "_serve_metrics",  # its caller has as many statements as ruff allows
 }
 """Helpers by module that stay although small_helpers() names them."""
 
