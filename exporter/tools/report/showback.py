@@ -12,9 +12,8 @@ from datetime import datetime, timezone
 
 from exporter.core.printable import printable_json
 from exporter.tools.report import words
-from exporter.tools.report.accounting.budget import forecast
 from exporter.tools.report.accounting.database import Charge, Database
-from exporter.tools.report.accounting.prices import Month, Prices, month_at
+from exporter.tools.report.accounting.prices import Month, Prices, forecast, month_at
 from exporter.tools.report.advice import of_states as advise
 from exporter.tools.report.definitions import LOST, POSSIBLY_LOST
 from exporter.tools.report.document import Document, Facts, Heading, Table

@@ -10,8 +10,7 @@ import pytest
 
 from exporter.config.load import load
 from exporter.config.option import ConfigError
-from exporter.tools.report.accounting.budget import forecast
-from exporter.tools.report.accounting.prices import Month, PriceRow, Prices, month_at, read
+from exporter.tools.report.accounting.prices import Month, PriceRow, Prices, forecast, month_at, read
 from exporter.tools.report.command import run
 from exporter.tools.report.options import ReportConfig
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.tools.report.accounting.queue import Queue, WaitingJob, parse, waiting
+from exporter.tools.report.accounting.metrics import Queue, WaitingJob, parse, waiting
 
 NOW = 10_000.0
 TEXT = """\

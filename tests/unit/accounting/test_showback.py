@@ -16,9 +16,9 @@ import pytest
 
 from exporter.attribution.owner import Owner
 from exporter.config.load import load
-from exporter.tools.report.accounting.budget import months
 from exporter.tools.report.accounting.command import DATABASE
 from exporter.tools.report.accounting.database import Cursor, Database
+from exporter.tools.report.accounting.metrics import months
 from exporter.tools.report.accounting.prices import read
 from exporter.tools.report.command import run
 from exporter.tools.report.options import ReportConfig

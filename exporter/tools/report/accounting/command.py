@@ -31,11 +31,10 @@ from exporter.config.option import ConfigError, option
 from exporter.core import site_file
 from exporter.core.clock import unix_time
 from exporter.host.program import ProgramError
-from exporter.tools.report.accounting.budget import Budgets, months
 from exporter.tools.report.accounting.collector import NodeAccess, collect, expand, of_cluster
 from exporter.tools.report.accounting.database import Database, SchedulerJob
+from exporter.tools.report.accounting.metrics import Budgets, Queue, months, waiting
 from exporter.tools.report.accounting.prices import read as read_prices
-from exporter.tools.report.accounting.queue import Queue, waiting
 from exporter.tools.report.accounting.sacct import Sacct, SacctError
 
 log = logging.getLogger(__name__)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter import REPOSITORY
+from exporter.accounting.model import HOUR_SECONDS
 from exporter.config.kinds import near_miss
 from exporter.config.option import ConfigError
 from exporter.core import site_file
@@ -57,6 +58,12 @@ def month(value: str) -> Month:
 def month_at(time: float) -> Month:
     """Return the month of a Unix time."""
     return month(datetime.fromtimestamp(time).strftime("%Y-%m"))  # noqa: DTZ006 - the site's own time
+
+
+def forecast(cost: float, hours: int, now: float, begin: float, end: float) -> float:
+    """Continue a cost to the end of the month. `hours` are those that have data."""
+    rest = max(0.0, end - max(now, begin)) / HOUR_SECONDS
+    return cost * (hours + rest) / hours if hours else cost
 
 
 @dataclass(frozen=True, slots=True)

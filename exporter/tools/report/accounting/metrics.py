@@ -1,4 +1,7 @@
-"""Jobs of Slurm that wait for GPUs, read by `squeue` and exported as few series: demand beside the supply."""
+"""Metrics of the accounting service: jobs of Slurm that wait for GPUs, and the month of each team with a budget.
+
+`squeue` reports the jobs: demand beside the supply.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ from prometheus_client.registry import Collector
 
 from exporter.host import program
 from exporter.host.text import lines
+from exporter.tools.report.accounting.database import Database
+from exporter.tools.report.accounting.prices import Prices, forecast, month_at
 
 _FORMAT = "tres-alloc:|,tres-per-job:|,tres-per-node:|,NumNodes:|,SubmitTime:|,Reason:|"
 _COLUMNS = _FORMAT.count("|")
@@ -95,3 +100,44 @@ def _family(name: str, help: str, label: str, values: Mapping[str, float]) -> Me
     for value, number in values.items():
         family.add_metric([value] if label else [], number)
     return family
+
+
+class TeamMonth(NamedTuple):
+    """Money of one team in the current month."""
+
+    cost: float
+    budget: float
+    forecast: float
+    """Cost at the end of the month, at its mean so far."""
+
+
+def months(database: Database, prices: Prices, now: float) -> Mapping[str, TeamMonth]:
+    """Return the teams that have a budget. Raises sqlite3.Error."""
+    of = month_at(now)
+    span = of.begin, of.end
+    costs = dict.fromkeys(prices.budgets, 0.0)
+    for charge in database.charges("team", *span, prices):
+        if charge.name in costs:
+            costs[charge.name] += charge.hours * (charge.price or 0.0)
+    hours = database.hours_covered(*span)
+    return {
+        team: TeamMonth(cost, prices.budgets[team], forecast(cost, hours, now, *span)) for team, cost in costs.items()
+    }
+
+
+class Budgets(Collector):
+    """The metrics of the teams that have a budget."""
+
+    def __init__(self) -> None:
+        self.teams: Mapping[str, TeamMonth] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        for name, meaning in (
+            ("cost", "Cost of the team in this month, in the currency of the site's prices."),
+            ("budget", "Budget of the team for this month."),
+            ("forecast", "Cost of the team at the end of this month, at its mean so far."),
+        ):
+            family = GaugeMetricFamily(f"gpu_accounting_month_{name}", meaning, labels=["team"])
+            for team, month in self.teams.items():
+                family.add_metric([team], getattr(month, name))
+            yield family
