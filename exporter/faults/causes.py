@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from exporter.core.clock import UnixTime
+from exporter.core.clock import EPOCH, UnixTime
 from exporter.faults.model import (
     ADVICE_EVIDENCE,
     REPAIRS_BY_STRENGTH,
@@ -21,6 +21,9 @@ _OF_MEMORY = frozenset({48, 63, 64, 94, 95})
 """XIDs of memory errors: the driver's counters and flags say more of the same error."""
 _MEMORY_KINDS = (FaultKind.ECC, FaultKind.REMAP, FaultKind.SRAM)
 """Memory faults that the driver reports, the most serious last."""
+_SAME_EVENT_SECONDS = 120.0
+"""Seconds within which an XID and an ECC error are one event."""
+CONTAINED, _UNCONTAINED = 94, (48, 95)
 _PATTERN_PROGRAMS, _PATTERN_FACTOR = 5, 5
 """Programs that fail on one GPU and make a pattern, and how many times more they are than on any other GPU."""
 
@@ -61,6 +64,32 @@ def _is_of_memory(fault: Fault) -> bool:
 
 def _by_repair(fault: Fault) -> tuple[int, int]:
     return _strength(fault), _MEMORY_KINDS.index(fault.kind) if fault.kind in _MEMORY_KINDS else -1
+
+
+def memory_faults(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault], now: UnixTime) -> Iterator[Fault]:
+    """Yield the faults that the driver's counters and flags of memory show anew."""
+    here = {fault.kind for fault in faults}
+    new = (current_errors(known, seen) or 0.0) - known.uncorrected
+    if not known.reset_observations and new > 0.0:
+        count = f"{new:g} uncorrectable error{'' if new == 1 else 's'}"
+        contained = _had_recent_xid(seen, now, (CONTAINED,)) and not _had_recent_xid(seen, now, _UNCONTAINED)
+        action = RepairAction.RESET_WHEN_IDLE if contained else RepairAction.RESET
+        if not {action, RepairAction.RESET} & {fault.action for fault in faults if fault.kind is FaultKind.ECC}:
+            yield Fault(seen.uuid, seen.index, FaultKind.ECC, count + ", contained" * contained, action, now)
+    if seen.remap_failed and FaultKind.REMAP not in here:
+        yield Fault(seen.uuid, seen.index, FaultKind.REMAP, "no spare rows", RepairAction.REPLACE, now)
+    if seen.sram_exceeded and FaultKind.SRAM not in here:
+        yield Fault(seen.uuid, seen.index, FaultKind.SRAM, "over NVIDIA's threshold", RepairAction.REPLACE, now)
+
+
+def current_errors(known: GpuRecord, seen: ObservedGpu) -> float | None:
+    """Return the uncorrectable errors; None for a count that was read before the last reset, which ended it."""
+    before = seen.uncorrected_at is not None and seen.uncorrected_at < known.last_reset
+    return None if before else seen.uncorrected
+
+
+def _had_recent_xid(seen: ObservedGpu, now: UnixTime, xids: Iterable[int]) -> bool:
+    return any(now - seen.xids.get(xid, EPOCH) <= _SAME_EVENT_SECONDS for xid in xids)
 
 
 def most_programs(observation: Observation) -> Mapping[int, Sequence[int]]:

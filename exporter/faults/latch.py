@@ -68,9 +68,6 @@ _MAX_WATTS = 2000.0
 """A counter that began anew cannot have counted more than this since its last recorded value."""
 _MIN_WATTS = 5.0
 """No GPU draws less for long."""
-_SAME_EVENT_SECONDS = 120.0
-"""Seconds within which an XID and an ECC error are one event."""
-_CONTAINED, _UNCONTAINED = 94, (48, 95)
 _ACTIONS = {
     "reset_gpu": RepairAction.RESET,
     "reset_when_idle": RepairAction.RESET_WHEN_IDLE,
@@ -195,10 +192,10 @@ def _update_gpu(
     known, below = levels.below_best(known, seen, standing, now)
     found = (
         *_new_xids(known, seen, standing),
-        *_memory_faults(known, seen, standing, now),
+        *causes.memory_faults(known, seen, standing, now),
         *below,
     )
-    errors = _current_errors(known, seen)
+    errors = causes.current_errors(known, seen)
     known = replace(
         known,
         joules=known.joules if known.reset_observations or seen.joules is None else seen.joules,
@@ -264,34 +261,9 @@ def _new_xids(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault]) -> I
     standing, counts = {fault.evidence for fault in faults}, seen.uncorrected is not None
     for xid, time in sorted(seen.xids.items()):
         action, evidence = _ACTIONS.get(seen.xid_classes.get(xid) or class_of(xid)), f"{XID_EVIDENCE}{xid}"
-        if action and not (xid == _CONTAINED and counts) and time > known.last_reset and evidence not in standing:
+        if action and not (xid == causes.CONTAINED and counts) and time > known.last_reset and evidence not in standing:
             kind = FaultKind.LOST if xid == FALLEN_OFF else FaultKind.XID
             yield Fault(seen.uuid, seen.index, kind, evidence, action, time)
-
-
-def _memory_faults(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault], now: UnixTime) -> Iterator[Fault]:
-    here = {fault.kind for fault in faults}
-    new = (_current_errors(known, seen) or 0.0) - known.uncorrected
-    if not known.reset_observations and new > 0.0:
-        count = f"{new:g} uncorrectable error{'' if new == 1 else 's'}"
-        contained = _had_recent_xid(seen, now, (_CONTAINED,)) and not _had_recent_xid(seen, now, _UNCONTAINED)
-        action = RepairAction.RESET_WHEN_IDLE if contained else RepairAction.RESET
-        if not {action, RepairAction.RESET} & {fault.action for fault in faults if fault.kind is FaultKind.ECC}:
-            yield Fault(seen.uuid, seen.index, FaultKind.ECC, count + ", contained" * contained, action, now)
-    if seen.remap_failed and FaultKind.REMAP not in here:
-        yield Fault(seen.uuid, seen.index, FaultKind.REMAP, "no spare rows", RepairAction.REPLACE, now)
-    if seen.sram_exceeded and FaultKind.SRAM not in here:
-        yield Fault(seen.uuid, seen.index, FaultKind.SRAM, "over NVIDIA's threshold", RepairAction.REPLACE, now)
-
-
-def _current_errors(known: GpuRecord, seen: ObservedGpu) -> float | None:
-    """Return the uncorrectable errors; None for a count that was read before the last reset, which ended it."""
-    before = seen.uncorrected_at is not None and seen.uncorrected_at < known.last_reset
-    return None if before else seen.uncorrected
-
-
-def _had_recent_xid(seen: ObservedGpu, now: UnixTime, xids: Iterable[int]) -> bool:
-    return any(now - seen.xids.get(xid, EPOCH) <= _SAME_EVENT_SECONDS for xid in xids)
 
 
 def _record_missing(
