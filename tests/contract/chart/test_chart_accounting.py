@@ -163,3 +163,10 @@ def test_accounting_has_labels_that_kubernetes_takes(name: str, given: Values, r
     assert len(labels["app.kubernetes.io/name"]) <= 63
     assert deployment["selector"]["matchLabels"] == labels
     assert not daemonset["selector"]["matchLabels"].items() <= labels.items()
+
+
+def test_accounting_runs_on_linux_only(render: Render) -> None:
+    """Windows nodes of AKS have no taint, and no image of this chart runs there."""
+    (deployment,) = (each["spec"] for each in render(ON) if each["kind"] == "Deployment")
+
+    assert deployment["template"]["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
