@@ -171,11 +171,19 @@ def _of_user(rows: Mapping[Key, Sequence[Cell]], user: str) -> Mapping[Key, Sequ
 def usual_url() -> str:
     """Return the Prometheus of the environment, else of the settings that jobstats reads."""
     try:
-        text = Path(os.environ.get("GPU_EXPORTER_REPORT_SETTINGS", _SETTINGS)).read_text(encoding="utf-8")
+        file = Path(os.environ.get("GPU_EXPORTER_REPORT_SETTINGS", _SETTINGS))
+        text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         text = ""
     found = re.search(rf"^{_URL}=[\"']?([^\"'\s]+)", text, re.MULTILINE)
     return os.environ.get(_URL) or (found[1] if found else "")
+
+
+def _pattern(text: str) -> re.Pattern[str] | None:
+    try:
+        return re.compile(text) if text else None
+    except re.error:
+        raise argparse.ArgumentTypeError(f"no regular expression: {text!r}") from None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -184,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-u", "--user", default="", help="only the GPUs of this user")
     parser.add_argument("-n", "--no-legend", action="store_true")
     parser.add_argument("--hours", type=float, default=1.0, help="time that the columns reach back (1)")
-    parser.add_argument("--node", default="", help="only nodes whose names this regular expression matches")
+    parser.add_argument("--node", type=_pattern, help="only nodes whose names this regular expression matches")
     given = parser.parse_args(arguments)
     if not given.url.startswith(("http://", "https://")) or not 0 < given.hours <= 24 * 31:
         parser.error(f"--prometheus.url is needed (or {_URL} in {_SETTINGS}), and --hours up to 744")
@@ -200,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"gpudash: {error}\n")
         return 1
     if given.node:
-        rows = {key: cells for key, cells in rows.items() if re.fullmatch(given.node, key[0])}
+        rows = {key: cells for key, cells in rows.items() if given.node.fullmatch(key[0])}
     rows = _of_user(rows, given.user) if given.user else rows
     colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     shown = render(rows, moments, width, colours=colours, legend=not given.no_legend) if rows else "no GPUs\n"

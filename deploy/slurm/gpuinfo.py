@@ -132,7 +132,8 @@ def told(url: str) -> tuple[Mapping[str, Mapping[str, float]], str]:
 def usual_url() -> str:
     """Return the Prometheus of the environment, else of the settings that jobstats reads."""
     try:
-        text = Path(os.environ.get("GPU_EXPORTER_REPORT_SETTINGS", _SETTINGS)).read_text(encoding="utf-8")
+        file = Path(os.environ.get("GPU_EXPORTER_REPORT_SETTINGS", _SETTINGS))
+        text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         text = ""
     found = re.search(rf"^{_URL}=[\"']?([^\"'\s]+)", text, re.MULTILINE)

@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dry-run", action="store_true", help="print the mails")
     given = parser.parse_args(arguments)
     if _SETTINGS.exists():
-        os.environ.update({**settings(_SETTINGS.read_text(encoding="utf-8")), **os.environ})
+        os.environ.update({**settings(_SETTINGS.read_text(encoding="utf-8", errors="replace")), **os.environ})
 
     def rows_of(*team: str) -> Tuple[Sequence[Mapping[str, Any]], str]:  # noqa: UP006
         report = (os.environ.get("GPU_EXPORTER", "gpu-exporter"), "report", "--month", given.month, *team)

@@ -48,7 +48,7 @@ _PEAKS = tuple(
 Where a sheet has the figure with sparsity alone, it is half of that: with sparsity, it is no measure of dense models. A
 board that runs at less than its usual power does less, and the data sheet's figure is its bound all the same.
 """
-_OTHERS = re.compile(r"\bLaptop\b|\bRTX 4090 D\b|\bV100-FHHL\b|-\d+[ABCQ]\b", re.IGNORECASE)
+_OTHERS = re.compile(r"\bLaptop\b|\bRTX 4090 D\b|\bV100-FHHL\b|-\d+[ABCQ](ME)?\b", re.IGNORECASE)
 """Boards named after a faster one, and virtual GPUs (`A100-10C`), whose part of the board is not in the name."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter.collectors.base import Collector, Pace, Tick
-from exporter.collectors.processes import LISTS
+from exporter.collectors.processes import processes_on
 from exporter.core.families import Unit, gauge
 from exporter.core.record import record
 from exporter.driver.interface import Device, UnsupportedError
@@ -25,16 +25,18 @@ class Memory:
     shared: bool = False
 
 
-def read_memory(device: Device, _previous: Memory | None, _tick: Tick) -> Memory:
+def read_memory(device: Device, previous: Memory | None, _tick: Tick) -> Memory:
     """The second version of the struct counts reserved memory apart from used (R515); the first has it in used."""
     info = device.get("nvmlDeviceGetMemoryInfo")
     bar1 = device.get("nvmlDeviceGetBAR1MemoryInfo")
-    if info is None and (shared := _of_processes(device)) is not None:
+    # Memory that was once the GPU's own stays so: the answer may be refused for a moment, or left out as implausible.
+    own = previous.total if previous and not previous.shared else None
+    if info is None and own is None and (shared := _of_processes(device)) is not None:
         return Memory(device.system_memory, shared, None, None, shared=True)
-    if info is None and bar1 is None:
+    if info is None and bar1 is None and own is None:
         raise UnsupportedError("no memory of its own")
     return Memory(
-        total=getattr(info, "total", None),
+        total=getattr(info, "total", own),
         used=getattr(info, "used", None),
         free=getattr(info, "free", None),
         reserved=getattr(info, "reserved", None),
@@ -45,9 +47,10 @@ def read_memory(device: Device, _previous: Memory | None, _tick: Tick) -> Memory
 
 def _of_processes(device: Device) -> int | None:
     """Return the memory of the processes on a GPU, or None where the driver does not list them."""
-    answers = [device.get(function) for function in LISTS]
-    used = {each.pid: each.usedGpuMemory or 0 for answer in answers for each in answer or ()}
-    return None if all(answer is None for answer in answers) else sum(used.values())
+    try:
+        return sum(each.memory_bytes or 0 for each in processes_on(device))
+    except UnsupportedError:
+        return None
 
 
 MEMORY: Collector[Memory] = Collector(

@@ -100,11 +100,11 @@ def _has_newcomers(
 
 def _list_processes(device: Device) -> tuple[GpuProcess, ...]:
     """Return the listed processes, under MIG by instance: the GPU's own list needs privileges and repeats them."""
-    found = [process for target in device.instances or (device,) for process in _processes_on(target)]
+    found = [process for target in device.instances or (device,) for process in processes_on(target)]
     return tuple(sorted(found, key=lambda process: (process.target, process.pid)))
 
 
-def _processes_on(target: Device) -> Iterable[GpuProcess]:
+def processes_on(target: Device) -> Iterable[GpuProcess]:
     """A process may be in more than one list, with the same memory: it counts once."""
     answers = [target.get(function) for function in LISTS]
     if all(answer is None for answer in answers):

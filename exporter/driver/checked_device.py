@@ -12,14 +12,7 @@ from typing import Any
 
 from exporter.core.clock import NEVER, MonotonicTime
 from exporter.driver.answer_checks import AnswerCheck, Check, FieldCheck, History, Key
-from exporter.driver.interface import (
-    CURSORS,
-    Device,
-    DeviceLostError,
-    DriverError,
-    DriverGoneError,
-    UnsupportedError,
-)
+from exporter.driver.interface import CURSORS, Device, DeviceLostError, DriverError, DriverGoneError, UnsupportedError
 from exporter.driver.plausibility import FUNCTIONS, Rule
 
 ACCEPTED_AFTER_SECONDS = 300.0

@@ -29,7 +29,8 @@ class Scenario:
 
     def _write(self) -> None:
         new = self.path.with_suffix(".new")
-        new.write_text("".join(f"{key} = {value}\n" for key, value in self._values.items()))
+        text = "".join(f"{key} = {value}\n" for key, value in self._values.items())
+        new.write_text(text, errors="surrogateescape")
         new.replace(self.path)
 
 

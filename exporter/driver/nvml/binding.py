@@ -10,7 +10,7 @@ import ctypes
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 from typing import Any, Final, cast
 
@@ -121,8 +121,8 @@ def _convert_sequence(answer: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _convert_struct(answer: Any) -> Record:
-    kind: Any = answer.__class__
-    return Record(**{name: plain(getattr(answer, name)) for name in _field_names(kind)})
+    field = partial(object.__getattribute__, answer)  # the binding's own fails at a text with odd bytes
+    return Record(**{name: plain(field(name)) for name in _field_names(answer.__class__)})
 
 
 @cache

@@ -102,6 +102,8 @@ class Library:
         except LIBRARY_MISMATCH:
             self._missing.add(function)
             raise _missing_function(function) from None
+        except UnicodeDecodeError as error:
+            return error.object  # a text with odd bytes, for which `plain` has a sign
         except BINDING_ERRORS as error:
             raise self._binding_defect(function, error) from error
 

@@ -88,12 +88,12 @@ A quota with scopes is for some pods only, and is left out.
 {{- end -}}
 {{- end -}}
 
-{{/* Thousandths of a quantity such as 100m, 0.5 or 256Mi. */}}
+{{/* Thousandths of a quantity such as 100m, 0.5, 1e3 or 256Mi, as far as an integer holds them. */}}
 {{- define "gpu-exporter.milli" -}}
 {{- $text := toString . -}}
 {{- $unit := regexFind "[A-Za-z]*$" $text -}}
-{{- $factor := get (dict "m" 1.0 "" 1e3 "k" 1e6 "M" 1e9 "G" 1e12 "T" 1e15 "Ki" 1024e3 "Mi" 1048576e3 "Gi" 1073741824e3 "Ti" 1099511627776e3) $unit -}}
-{{- mulf (regexFind "^[0-9.]+" $text | float64) (default 1e3 $factor) | int64 -}}
+{{- $factor := get (dict "n" 1e-6 "u" 1e-3 "m" 1.0 "" 1e3 "k" 1e6 "M" 1e9 "G" 1e12 "T" 1e15 "P" 1e18 "E" 1e21 "Ki" 1024e3 "Mi" 1048576e3 "Gi" 1073741824e3 "Ti" 1099511627776e3 "Pi" 1125899906842624e3 "Ei" 1152921504606846976e3) $unit -}}
+{{- minf 9e18 (mulf (regexFind "^[0-9.]+([eE][0-9]+)?" $text | float64) (default 1e3 $factor)) | int64 -}}
 {{- end -}}
 
 {{- define "gpu-exporter.validateClasses" -}}

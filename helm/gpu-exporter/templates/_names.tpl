@@ -66,8 +66,8 @@ annotations:
 
 {{/* Not the exporters' labels: their service and their DaemonSet select by them. */}}
 {{- define "gpu-exporter.accounting.labels" -}}
-app.kubernetes.io/name: {{ include "gpu-exporter.name" . }}-accounting
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ printf "%s-accounting" (include "gpu-exporter.name" . | trunc 52) | quote }}
+app.kubernetes.io/instance: {{ quote .Release.Name }}
 {{- end -}}
 
 {{- define "gpu-exporter.serviceAccountName" -}}

@@ -33,7 +33,8 @@ stand in that term alone and the other terms leave its nodes out. Terms of the u
 */}}
 {{- define "gpu-exporter.affinity" -}}
 {{- $affinity := deepCopy .Values.affinity -}}
-{{- $terms := dig "nodeAffinity" "requiredDuringSchedulingIgnoredDuringExecution" "nodeSelectorTerms" (list) $affinity -}}
+{{- $node := default (dict) $affinity.nodeAffinity -}}
+{{- $terms := default (list) (default (dict) $node.requiredDuringSchedulingIgnoredDuringExecution).nodeSelectorTerms -}}
 {{- $others := list -}}
 {{- if and .Values.gpuNodesOnly (not .Values.affinity) -}}
 {{- range (include "gpu-exporter.gpuLabels" . | fromYaml).rows -}}
@@ -58,7 +59,6 @@ stand in that term alone and the other terms leave its nodes out. Terms of the u
 {{- end -}}
 {{- $terms = concat $terms $others -}}
 {{- if $terms -}}
-{{- $node := default (dict) $affinity.nodeAffinity -}}
 {{- $_ := set $node "requiredDuringSchedulingIgnoredDuringExecution" (dict "nodeSelectorTerms" $terms) -}}
 {{- $_ := set $affinity "nodeAffinity" $node -}}
 {{- end -}}

@@ -147,3 +147,26 @@ def test_accounting_without_a_headless_service_is_refused(service: Values, rende
 def test_accounting_without_a_password_is_refused(render: Render) -> None:
     with pytest.raises(Exception, match=r"expected web\.basicAuth\.enabled"):
         render({"accounting": {"enabled": True}})
+
+
+@pytest.mark.parametrize(
+    ("name", "given"), [("2027", {}), ("1e5", {}), ("true", {}), ("1.5", {}), ("rel", {"nameOverride": "n" * 63})]
+)
+def test_accounting_has_labels_that_kubernetes_takes(name: str, given: Values, render: Render) -> None:
+    """A release may be named by a number, and the chart's own name may have all the length of a label."""
+    documents = render({**ON, **given}, name=name)
+    (deployment,) = (each["spec"] for each in documents if each["kind"] == "Deployment")
+    (daemonset,) = (each["spec"] for each in documents if each["kind"] == "DaemonSet")
+    labels = deployment["template"]["metadata"]["labels"]
+
+    assert labels["app.kubernetes.io/instance"] == name
+    assert len(labels["app.kubernetes.io/name"]) <= 63
+    assert deployment["selector"]["matchLabels"] == labels
+    assert not daemonset["selector"]["matchLabels"].items() <= labels.items()
+
+
+def test_accounting_runs_on_linux_only(render: Render) -> None:
+    """Windows nodes of AKS have no taint, and no image of this chart runs there."""
+    (deployment,) = (each["spec"] for each in render(ON) if each["kind"] == "Deployment")
+
+    assert deployment["template"]["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}

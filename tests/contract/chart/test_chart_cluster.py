@@ -139,6 +139,11 @@ RIGHT: list[tuple[Values, list[Object]]] = [
             *(node("a", LABELLED), node("b", LABELLED), node("c", {"kubernetes.io/os": "linux"})),
         ],
     ),
+    # Quantities as Kubernetes writes them, large and with an exponent.
+    ({}, [limits(max={"memory": "1Pi"})]),
+    ({}, [quota({"limits.memory": "1Ei"}, {"limits.memory": "3P"})]),
+    ({}, [quota({"pods": "1e3"}, {"pods": "1"}), node("a", LABELLED), node("b", LABELLED)]),
+    ({"resources": {"limits": {"cpu": "1"}}}, [quota({"limits.cpu": "2"}, {"limits.cpu": "250000u"})]),
     ({"resources": {"requests": {"cpu": None}}}, [limits(defaultRequest={"cpu": "1"}), quota({"cpu": "10"})]),
     ({}, [{**named("LimitRange", "none"), "spec": {}}, {**named("ResourceQuota", "none"), "spec": {}}]),
     ({"runtimeClass": {"name": "nvidia"}}, [named("RuntimeClass", "nvidia")]),

@@ -229,3 +229,16 @@ def test_scontrol_is_asked_only_where_one_is_given(given: Values, asked: bool, r
     args = pod_spec(render(given), one)["containers"][0]["args"]
 
     assert ("--slurm.scontrol=" not in args) == asked
+
+
+@pytest.mark.parametrize(
+    "given", [{"nodeAffinity": None}, {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": None}}]
+)
+def test_affinity_with_an_empty_part_gets_the_pauses(given: Values, render: Render, one: One) -> None:
+    """As an umbrella chart writes it that takes the affinity of another one back."""
+    spread = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
+    made = pod_spec(render({"affinity": {**given, **spread}}), one)["affinity"]
+    (term,) = made["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+
+    assert made["podAntiAffinity"] == spread["podAntiAffinity"]
+    assert {each["operator"] for each in term["matchExpressions"]} == {"NotIn"}

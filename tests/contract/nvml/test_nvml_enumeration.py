@@ -158,3 +158,15 @@ driver.devices()
 print(driver.refused)
 """
     assert printed(fake_nvml(_MIG), code) == ["[(0, '0000:1a:00.0', 0, 1), (1, '0000:1b:00.0', 1, 0)]", "()"]
+
+
+def test_texts_with_odd_bytes_are_shown_without_them(fake_nvml: Make) -> None:
+    """A board with such a name has a name, and one with such a UUID is there."""
+    code = """
+scenario(values={"gpu0.name": "NVIDIA H\\udcae100", "gpu1.uuid": "GPU-\\udcff1"})
+for gpu in driver.devices(): print(gpu.uuid, gpu.call("nvmlDeviceGetName"))
+"""
+    first, second = printed(fake_nvml({}), code)
+
+    assert first == f"{uuid(0)} NVIDIA H\ufffd100"
+    assert second.startswith("GPU-\ufffd1 ")

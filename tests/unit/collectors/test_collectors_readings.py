@@ -59,6 +59,31 @@ def test_memory_shared_with_the_machine_is_that_of_the_processes() -> None:
     }
 
 
+def test_gpu_with_memory_of_its_own_never_has_that_of_the_machine() -> None:
+    """The driver refuses for a moment, or answers what cannot be: all bits set."""
+    device = hopper()
+    device.answers["nvmlDeviceGetComputeRunningProcesses"] = (Record(pid=7, usedGpuMemory=5000),)
+    device.system_memory = 128_000
+    reading = MEMORY.read(device, None, Tick(UnixTime(0.0), 0.0))
+    total = reading.total
+    device.answers["nvmlDeviceGetMemoryInfo"] = UnsupportedError("for a moment")
+    for seconds in (5.0, 10.0):
+        reading = MEMORY.read(device, reading, Tick(UnixTime(seconds), 5.0))
+
+        assert (reading.shared, reading.total, reading.used, reading.free) == (False, total, None, None)
+
+
+def test_process_of_several_lists_has_the_memory_that_one_of_them_knows() -> None:
+    device = FakeDevice(
+        {
+            "nvmlDeviceGetComputeRunningProcesses": (Record(pid=7, usedGpuMemory=5000),),
+            "nvmlDeviceGetGraphicsRunningProcesses": (Record(pid=7, usedGpuMemory=None),),
+        }
+    )
+
+    assert MEMORY.read(device, None, Tick(UnixTime(0.0), 0.0)).used == 5000
+
+
 def energy(
     device: FakeDevice, watts: list[float], seconds: float = 1.0, joules: list[int | None] | None = None
 ) -> float | None:

@@ -40,6 +40,7 @@ def test_product(name: str, teraflops: float) -> None:
         # named after one that is faster, or a part of it
         *("NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 4090 D", "Tesla V100-FHHL-16GB"),
         *("NVIDIA A100-40C", "GRID A100-1-5C", "NVIDIA A40-12Q", "GRID V100-8C", "NVIDIA L40S-48Q", "GRID T4-4C"),
+        *("NVIDIA A100-1-5CME", "NVIDIA H100-1-10CME"),
     ],
 )
 def test_product_that_is_not_known_has_none(name: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.driver.nvml.binding import plain
+from exporter.driver.nvml.binding import nvml, plain
 from exporter.driver.nvml.devices import compute_slices, sysfs_address
 from exporter.driver.nvml.structs import value
 
@@ -29,6 +29,14 @@ def test_field_value_is_read_by_its_type(type_: int, form: str, number: float) -
 @pytest.mark.parametrize("answer", ["A\x1b[31m\n1\x00\u202e0", b"A\x1b[31m\n1\x00\xe2\x80\xae0\0\0"])
 def test_text_of_the_driver_is_printable(answer: object) -> None:
     assert plain((answer,)) == (r"A\x1b[31m\n1\x00\u202e0",)
+
+
+def test_odd_bytes_in_a_struct_cost_no_other_field() -> None:
+    info = nvml.nvmlPciInfo_t()
+    info.busIdLegacy, info.busId = b"\xff", b"00000000:1A:00.0"
+    found = plain(info)
+
+    assert (found.busIdLegacy, found.busId) == ("\ufffd", "00000000:1A:00.0")
 
 
 @given(field=st.integers(1, 31), type_=st.integers(0, 6), raw=_RAW)

@@ -140,12 +140,13 @@ def test_only_what_is_asked_for_is_shown(more: tuple[str, ...], shown: bool) -> 
             "http://127.0.0.1:1",
         ),
         ("GPU_EXPORTER_PROMETHEUS_URL=http://127.0.0.1:1\n", "http://127.0.0.1:2", "http://127.0.0.1:2"),
+        ("# f\xfcr alle, in Latin-1\nGPU_EXPORTER_PROMETHEUS_URL=http://127.0.0.1:1\n", "", "http://127.0.0.1:1"),
     ],
 )
 def test_prometheus_is_that_of_the_environment_or_of_the_settings_of_jobstats(
     tmp_path: Path, program: str, settings: str, environment: str, asked: str
 ) -> None:
-    (tmp_path / "settings").write_text(settings)
+    (tmp_path / "settings").write_text(settings, encoding="latin-1")
     own = {"GPU_EXPORTER_REPORT_SETTINGS": str(tmp_path / "settings"), "GPU_EXPORTER_PROMETHEUS_URL": environment}
     (tmp_path / "scontrol").write_text("#!/bin/sh\n")
     (tmp_path / "scontrol").chmod(0o755)
@@ -155,6 +156,14 @@ def test_prometheus_is_that_of_the_environment_or_of_the_settings_of_jobstats(
     )  # fmt: skip
 
     assert asked in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_pattern_of_nodes_that_is_none_is_one_line() -> None:
+    done = _dash("--node", "*gpu")
+
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "gpudash.py: error: argument --node: no regular expression: '*gpu'"
 
 
 def test_prometheus_that_is_away_is_one_line() -> None:

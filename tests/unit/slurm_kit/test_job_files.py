@@ -204,3 +204,21 @@ def test_controllers_hook_succeeds_where_its_spool_cannot_be_written(tmp_path: P
     done = subprocess.run(["sh", hook], env={"SLURM_JOB_ID": "7"}, capture_output=True, timeout=30, check=False)
 
     assert done.returncode == 0
+
+
+@AS_ROOT
+def test_first_two_jobs_after_a_boot_are_both_for_the_folders_group(tmp_path: Path) -> None:
+    """The second prolog runs while the first has made the folder and not yet given it to the group."""
+    folder, tools = tmp_path / "run/jobs", tmp_path / "tools"
+    tools.mkdir()
+    second = f"SLURM_JOB_ID=8 SLURM_JOB_GPUS=1 PATH=$PATH TOLD=1 {KIT}/prolog {folder}"
+    script = (
+        f'[ "$1" != gpu-exporter ] || {{ shift; set -- 65534 "$@"; [ "$TOLD" ] || {second}; }}\nexec /bin/chgrp "$@"'
+    )
+    (tools / "chgrp").write_text(f"#!/bin/sh\n{script}\n")
+    (tools / "chgrp").chmod(0o755)
+    run("prolog", folder, "7", "0", PATH=f"{tools}:/usr/bin:/bin")
+
+    assert {file.name: file.stat().st_gid for file in folder.iterdir()} == {"job_7": 65534, "job_8": 65534}
+    assert (folder.stat().st_gid, folder.stat().st_mode & 0o7777) == (65534, 0o750)
+    assert list(folder.parent.iterdir()) == [folder]

@@ -143,3 +143,41 @@ def test_mail_has_a_report_where_slurmctld_says_that_the_job_has_run(
     _script(tmp_path, "gpu-exporter", "echo report")
 
     assert _mail(tmp_path, "-s", f"Slurm Job_id=7 Name=Ended {event}", "alice")[2:] == expected
+
+
+@pytest.mark.parametrize("recipient", ["--exec=id", "-Xid", "-a/etc/slurm/slurmdbd.conf"])
+def test_recipient_that_is_an_option_gets_no_mail(tmp_path: Path, recipient: str) -> None:
+    """`--mail-user` is the user's text, and programs named mail have options that run commands or attach files."""
+    _script(tmp_path, "mail", f"touch {tmp_path}/sent")
+
+    assert _run(tmp_path, "mailprog", *ENDED[:2], recipient).returncode == 0
+    assert not (tmp_path / "sent").exists()
+
+
+def test_name_of_a_job_adds_neither_a_header_nor_a_command(tmp_path: Path) -> None:
+    """GNU Mailutils runs what follows `~!` at the beginning of a line; a line end in a subject ends the header."""
+    _script(tmp_path, "gpu-exporter", "printf '%s\\n' '~!id' 'a ~ b'")
+    (tmp_path / "mail.txt").write_text("@SUBJECT@\n@REPORT@\n@USER@: bye\n")
+    name = "t\u00e4st\n~!id\r\nBcc: all"
+    subject = f"Slurm Job_id=7 Name={name} Ended, Run time 00:10:00, COMPLETED, ExitCode 0"
+    one_line = "Slurm Job_id=7 Name=t\u00e4st ~!id  Bcc: all Ended, Run time 00:10:00, COMPLETED, ExitCode 0"
+
+    assert _mail(tmp_path, "-s", subject, "~p") == [one_line, "~p", one_line, " ~!id", "a ~ b", " ~p: bye"]
+
+
+def test_mail_has_a_report_of_any_length(tmp_path: Path) -> None:
+    """The kernel takes 128 KiB as one argument or variable, and a job may have thousands of GPUs."""
+    lines = [f"GPU {number} {'busy ' * 20}" for number in range(2000)]
+    (tmp_path / "report").write_text("\n".join(lines) + "\n")
+    _script(tmp_path, "gpu-exporter", f"cat {tmp_path}/report")
+    (tmp_path / "mail.txt").write_text("Dear @USER@,\n@REPORT@\nbye\n")
+
+    assert _mail(tmp_path, *ENDED)[2:] == ["Dear alice,", *(line.rstrip("\n") for line in lines), "bye"]
+
+
+def test_mail_is_sent_whatever_the_settings_hold(tmp_path: Path) -> None:
+    """They are lines that systemd takes, too, and a quote in a password ends no word there."""
+    _script(tmp_path, "gpu-exporter", "echo report")
+    (tmp_path / "settings").write_text("GPU_EXPORTER_PASSWORD=it's\n")
+
+    assert _mail(tmp_path, *ENDED)[2:] == ["report"]

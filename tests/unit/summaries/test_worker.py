@@ -310,3 +310,18 @@ def test_database_of_the_accounting_that_cannot_be_opened_is_named(tmp_path: Pat
 
     with pytest.raises(ConfigError, match=r"--accounting\.database .*/private/accounting\.sqlite: unable to open"):
         made("7", 60.0, START)
+
+
+@pytest.mark.parametrize("call", ["unlink", "scandir"])
+def test_spool_of_another_user_costs_no_summary(site: Site, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """As after a change of SlurmUser: the worker may not remove what it finds there, or not even look."""
+
+    def refused(*_: object, **_more: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    site.ends("11")
+    monkeypatch.setattr(*((Path, "unlink", refused) if call == "unlink" else (os, "scandir", refused)))
+    outcomes = [site.round(), site.round()]
+
+    assert [outcome.made for outcome in outcomes] == [1, 0]
+    assert list(outcomes[1].errors) == [f"{site.spool}: Permission denied"]

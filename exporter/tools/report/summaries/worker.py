@@ -12,6 +12,7 @@ import pwd
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -19,14 +20,7 @@ from typing import Protocol
 from exporter.host.text import exists, make_directory, new_file
 from exporter.tools.report import formats, words
 from exporter.tools.report.accounting.sacct import AccountedJob, SacctError
-from exporter.tools.report.client import (
-    NoDataError,
-    NoMetricsError,
-    RefusedError,
-    ReportError,
-    SeveralError,
-    SlowError,
-)
+from exporter.tools.report.client import NoDataError, NoMetricsError, RefusedError, ReportError, SeveralError, SlowError
 from exporter.tools.report.model import JobReport
 from exporter.tools.report.options import SummariesConfig
 from exporter.tools.report.summaries import jobstats
@@ -95,17 +89,16 @@ class Worker:
         """Works for the budget at most; what is left is for the next."""
         outcome = Outcome()
         began = self._clock()
-        self._take_spool()
+        with _noting(self._spool, outcome):
+            self._take_spool()
         self._scan_jobs(began, outcome)
         while self._clock() - began < self._config.budget:
             batch = self._store.waiting(self._clock(), _BATCH)
             if not batch or not self._work(batch, began, outcome):
                 break
         self._store.forget(began - self._config.retention)
-        try:
+        with _noting(self._hints, outcome):
             update_hints(self._hints, self._made)
-        except OSError as error:
-            outcome.errors[f"{self._hints}: {error.strerror or error}"] = None
         return outcome
 
     def _take_spool(self) -> None:
@@ -220,6 +213,15 @@ class Worker:
             if not self._services.measured():
                 raise
             return None
+
+
+@contextmanager
+def _noting(folder: Path, outcome: Outcome) -> Iterator[None]:
+    """Go on without the folder where it cannot be read or written."""
+    try:
+        yield
+    except OSError as error:
+        outcome.errors[f"{folder}: {error.strerror or error}"] = None
 
 
 _MAX_NAMES = 50
