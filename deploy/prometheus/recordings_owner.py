@@ -50,7 +50,8 @@ WORKLOAD_PARTS = (
         "workload_job_name:gpu_workload_start_time_seconds:max",
         ("workload", "job_name"),
         "max by (cluster, workload, job_name) (gpu_workload_start_time_seconds * on (cluster, workload)"
-        ' group_left (job_name) max by (cluster, workload, job_name) (gpu_workload_info{job_name!=""}))',
+        " group_left (job_name) topk by (cluster, workload) (1, max by (cluster, workload, job_name)"
+        ' (gpu_workload_info{job_name!=""})))',
         "Unix time the newest of its parts started, with the name of the job.",
     ),
     _of_parts(

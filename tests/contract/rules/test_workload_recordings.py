@@ -10,6 +10,7 @@ import yaml
 
 from deploy.prometheus.generate import RULES
 from tests.contract.rules.promtool import complaint
+from tests.contract.rules.recorded import check
 
 _RUN = 'cluster="c1",job="gpu-exporter"'
 _SERVICE = 'workload="serving/chat",kind="pod",workload_namespace="serving",workload_container="main"'
@@ -126,6 +127,17 @@ def test_workload_is_one_series_whatever_its_pods(name: str, tmp_path: Path) -> 
 def _sample(record: str, owner: str, value: float) -> dict[str, object]:
     labels = owner.replace(',workload_container="main"', "")
     return {"labels": f'{record}{{cluster="c1",{labels}}}', "value": value}
+
+
+def test_job_that_has_another_name_already_on_one_of_its_nodes_has_one_name(tmp_path: Path) -> None:
+    """One job of two names would end the rule for all."""
+    series: dict[str, str] = {}
+    for node, name in ((1, "old"), (2, "new")):
+        series[f"gpu_workload_start_time_seconds{{{_node(node)},{_JOB}}}"] = "600x30"
+        series[f'gpu_workload_info{{{_node(node)},{_JOB},job_name="{name}"}}'] = "1x30"
+    once = "sum without (job_name) (workload_job_name:gpu_workload_start_time_seconds:max)"
+
+    check(tmp_path, ["gpu-allocated"], series, {once: {'cluster="c1",workload="slurm:9"': 600}})
 
 
 _SCALED = 'workload="serving/Deployment/chat",kind="pod",workload_namespace="serving"'
