@@ -152,7 +152,7 @@ def _slowest() -> table.Panel:
         "average of all. Ranks that wait longer are left out. State: its largest loss where that takes a tenth of its time, else what takes most. Straggled: for how long the "
         "others on its node waited for it, in the time range; less than half of a cycle does not count. What a row shows is of the whole GPU, with whatever others do on a shared one.",
         keys=(
-            Key("cluster", "Cluster", hidden=True),
+            Key("cluster", "Cluster", width=75),
             Key("instance", "Node", (to_node(cell("Node"), cell("Cluster")),), width=150),
             Key("gpu", "GPU", (to_gpu(cell("Node"), cell("GPU"), cell("Cluster")),), width=60),
         ),

@@ -18,6 +18,7 @@ _ALLOCATED = f"sum by (team) ({grown_in(RANGE)(_SERIES)})"
 _BEFORE = f"sum by (team) (sum_over_time({_SERIES}[{RANGE}] offset {RANGE})) / 3600"
 _USED = f"sum by (team) ({grown_in(RANGE)(f'team:gpu_owner_busy_gpu_seconds:increase{{{_OWNED}}}')})"
 _LEDGER = promql.ledger(promql.TEAM, _OWNED, RANGE, "team")
+_POSSIBLE = _LEDGER.of(among(POSSIBLY_LOST))
 _ENERGY = (
     f"sum by (team) (sum_over_time(team:gpu_owner_energy_joules:increase{{{_OWNED}}}[{RANGE}])) / {JOULES_PER_KWH}"
 )
@@ -55,15 +56,13 @@ def showback() -> build.Dashboard:
                 ),
                 Value(
                     "Wasted",
-                    f"({_LEDGER.of(among(LOST))} or 0 * ({_USED} > 0))",
+                    f"({_LEDGER.of(among(LOST))} or 0 * ({_USED} > 0 or {_POSSIBLE} > 0))",
                     GPU_HOURS,
                     decimals=1,
                     width=110,
                     reduce="sum",
                 ),
-                Value(
-                    "Possibly wasted", _LEDGER.of(among(POSSIBLY_LOST)), GPU_HOURS, decimals=1, width=130, reduce="sum"
-                ),
+                Value("Possibly wasted", _POSSIBLE, GPU_HOURS, decimals=1, width=130, reduce="sum"),
                 Value(
                     "Possible cost",
                     price.of_possible_waste("team", CLUSTER),

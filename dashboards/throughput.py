@@ -55,7 +55,7 @@ def _programs() -> table.Panel:
         description="One row per workload, with what it gets done in each unit that it reports. Slowest rank: the one whose steps take longest "
         f"without waiting for others. {mfu.MEANING} Click one to see why it is not faster.",
         keys=(
-            Key("cluster", "Cluster", hidden=True),
+            Key("cluster", "Cluster", width=75),
             Key("workload", "Workload", (link.to_pod(name, cluster), link.to_job(name, cluster))),
             Key("user", "User", width=80),
         ),
@@ -66,7 +66,7 @@ def _programs() -> table.Panel:
             Value(
                 "GPUs", f"gpu_workload_allocated_gpus{{{SCOPE}}}{only}", style.COUNT, decimals=1, width=60, reduce="sum"
             ),
-            gauge("Utilization", f"workload:gpu_utilization:ratio_rate5m{{{SCOPE}}}{only}", style.PLAIN, width=105),
+            gauge("Utilization", f"workload:gpu_utilization:ratio_rate5m{{{SCOPE}}}{only}", style.PLAIN, width=95),
             *mfu.columns(SCOPE, f"{by}, user", only, mfu.NOW),
             lost_state(
                 "Wasted on",

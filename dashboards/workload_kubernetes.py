@@ -36,7 +36,7 @@ def workload_kubernetes() -> build.Dashboard:
             Key("kind", "Kind", width=80),
             Key("workload_namespace", "Namespace", (link.to_namespace(link.cell("Namespace")),), width=120),
         ),
-        onward=link.to_pod(link.cell("Workload")),
+        onward=link.to_pod(link.cell("Workload"), link.cell("Cluster")),
     )
     workload.body(made, kind)
     return made

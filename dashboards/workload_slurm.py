@@ -36,7 +36,7 @@ def workload_slurm() -> build.Dashboard:
             Key("account", "Account", (link.to_account(link.cell("Account")),), width=100),
             Key("partition", "Partition", width=90),
         ),
-        onward=link.to_job(link.cell("Job")),
+        onward=link.to_job(link.cell("Job"), link.cell("Cluster")),
     )
     workload.body(made, kind)
     return made

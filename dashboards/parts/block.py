@@ -100,6 +100,7 @@ def _firing(scope: str) -> str:
 
 def _one_by_one(fires: str, scope: str, what: str, empty: str, size: tuple[int, int]) -> table.Panel:
     node, gpu, workload = link.cell("Node"), link.cell("GPU"), link.cell("Workload")
+    cluster = link.cell("Cluster")
     return Table(
         title="Alerts, one by one",
         description=f"{what}, the worst first. Active for: how long its condition holds, which is longer than it fires. Click the node, the GPU or the workload to go there.",
@@ -107,9 +108,9 @@ def _one_by_one(fires: str, scope: str, what: str, empty: str, size: tuple[int, 
             Key("severity", "Severity", width=92, mappings=tuple(style.SEVERITIES)),
             Key("alertname", "Name", hidden=True),
             Key("cluster", "Cluster", width=80),
-            Key("instance", "Node", (link.to_node(node),), width=150),
-            Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=60),
-            Key("workload", "Workload", (link.to_pod(workload), link.to_job(workload)), width=160),
+            Key("instance", "Node", (link.to_node(node, cluster),), width=150),
+            Key("gpu", "GPU", (link.to_gpu(node, gpu, cluster),), width=60),
+            Key("workload", "Workload", (link.to_pod(workload, cluster), link.to_job(workload, cluster)), width=160),
             Key("user", "User", (link.to_user(link.cell("User")),), width=110),
         ),
         columns=(

@@ -7,11 +7,11 @@ from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import link, mfu, style
-from dashboards.parts.query import ALERTS, CLUSTER, owners
+from dashboards.parts.query import ALERTS, CLUSTER, devices, owners
 from dashboards.parts.states import LOST_REGEX
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state, target_ratio
 from exporter.tools.report import promql
-from exporter.tools.report.definitions import UTILIZATION, WASTED, identity, target_ratio_promql
+from exporter.tools.report.definitions import BUSY_RATIO, UTILIZATION, WASTED, identity, target_ratio_promql
 
 
 def nodes() -> table.Panel:
@@ -97,6 +97,9 @@ def _models() -> table.Panel:
     def of(name: str) -> str:
         return f"model:{name}{{{CLUSTER}}}"
 
+    busy = BUSY_RATIO.promql(devices("model", CLUSTER, "model", identity))
+    heat, answer = of("gpu_thermal_throttle:ratio_rate5m"), of("gpu_up:sum")
+    hot = f"sum by (model) ({heat} * {answer}) / (sum by (model) ({answer} and {heat}) > 0)"
     return Table(
         title="Models",
         description="One row per GPU model: how many there are, how many are allocated, how busy all of them are. Click one for the nodes that have it.",
@@ -104,7 +107,7 @@ def _models() -> table.Panel:
         columns=(
             Value("GPUs", of("gpu_up:count"), style.COUNT, width=75, reduce="sum"),
             Value("Allocated", of("gpu_allocation_ratio:sum"), style.COUNT, decimals=1, width=80, reduce="sum"),
-            gauge("Busy", of("gpu_utilization:ratio_rate5m"), style.PLAIN, reduce="avg", width=160),
+            gauge("Busy", busy, style.PLAIN, width=160),
             gauge(
                 "Memory",
                 f"sum by (model) ({of('gpu_memory_used_bytes:sum')}) / sum by (model) ({of('gpu_memory_total_bytes:sum')})",
@@ -120,7 +123,7 @@ def _models() -> table.Panel:
                 width=90,
                 reduce="sum",
             ),
-            gauge("Thermal throttling", of("gpu_thermal_throttle:ratio_rate5m"), style.FRACTION_OF_TIME, width=160),
+            gauge("Thermal throttling", hot, style.FRACTION_OF_TIME, width=160),
             Value("Power", of("gpu_power_watts:sum"), units.Watt, width=95, reduce="sum"),
         ),
         sort="GPUs",

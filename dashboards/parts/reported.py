@@ -15,7 +15,7 @@ SILENT = "No program of the selection reports its progress"
 LEGEND = "{{workload}} {{unit}}"
 _BY = "cluster, workload"
 _WORK = "workload_unit:gpu_workload_work:rate5m"
-_WIDTHS = {"steps": 95, "requests": 110}
+_WIDTHS = {"steps": 85, "requests": 100}
 
 
 def work(scope: str) -> str:
@@ -51,7 +51,7 @@ def columns(scope: str, only: str = "") -> tuple[Value, ...]:
             f"{_rate(name)}{{{scope}}}{only}",
             style.COUNT,
             decimals=2 if name == "steps" else 1,
-            width=_WIDTHS.get(name, 105),
+            width=_WIDTHS.get(name, 95),
             reduce="max" if name == "steps" else "sum",
         )
         for name in WORK

@@ -62,7 +62,8 @@ def _runs(scope: str, named: str = "") -> str:
     amount = f"max by (cluster, workload, user, unit) (sum_over_time(workload_unit:gpu_workload_throughput:rate5m{{{scope}}}[{RANGE}]))"
     allocated = f"max by ({_ON}) (sum_over_time(workload:gpu_workload_allocated:rate5m{{{scope}}}[{RANGE}]))"
     named = (
-        named or f'max by ({_ON}, job_name) (last_over_time(gpu_workload_info{{{scope}, job_name!=""}}[{RANGE}:5m]))'
+        named
+        or f'topk by ({_ON}) (1, max by ({_ON}, job_name) (last_over_time(gpu_workload_info{{{scope}, job_name!=""}}[{RANGE}:5m])))'
     )
     return f"3600 * {amount} / on ({_ON}) group_left () ({allocated} > 0) * on ({_ON}) group_left (job_name) {named}"
 
@@ -104,7 +105,7 @@ def runs(scope: str) -> table.Panel:
 
 
 def before_and_after(scope: str) -> table.Panel:
-    started = f"max by ({_ON}, job_name) (last_over_time(workload_job_name:gpu_workload_start_time_seconds:max{{{CLUSTER}}}[{RANGE}]))"
+    started = f"topk by ({_ON}) (1, max by ({_ON}, job_name) (last_over_time(workload_job_name:gpu_workload_start_time_seconds:max{{{CLUSTER}}}[{RANGE}])))"
     before, after = (_runs(scope, f"({started} {sign} time() - 3600 * $changed) ^ 0") for sign in ("<", ">="))
     median_before, median_after = (f"quantile by ({_NAME}) (0.5, {some})" for some in (before, after))
     return Table(

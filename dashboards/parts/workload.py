@@ -120,8 +120,8 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
     made.with_panel(
         panel.number(
             "Idle for",
-            "Since the longest-idle workload of the selection last ran a kernel.",
-            now(f"max(gpu_workload_idle_seconds{{{scope}}})"),
+            "Since the longest-idle workload of the selection last ran a kernel, on any of its nodes.",
+            now(f"max(min by (cluster, workload) (gpu_workload_idle_seconds{{{scope}}}))"),
             units.Seconds,
             steps=((None, style.GREEN), (600, style.YELLOW), (3600, style.ORANGE)),
             size=(3, 4),

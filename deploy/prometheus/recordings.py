@@ -173,7 +173,7 @@ GROUPS = (
             GPU_REASONS,
             GPU_HEAT,
             *(rule for level in (_NODES, _CLUSTERS, _MODELS) for rule in device_ratios(level)),
-            reasons("node", NODE, "gpu"),
+            reasons("node", NODE),
             reasons("cluster", (), "node"),
             *(rule for level in (_NODES, _CLUSTERS, _MODELS) for rule in device_load(level)),
             *HEAT,

@@ -48,9 +48,11 @@ def _sold_out(resource: str) -> str:
 
 
 _USABLE = f"({_FREE} unless on (cluster, instance) {_OUT} unless on (cluster, node) {_ROOM})"
-_SMALLEST = f"(min by (cluster) ({_WAITING}) or min by (cluster) (gpu_accounting_waiting_smallest_gpus))"
+_SMALLEST = f"min by (cluster) ({_WAITING} or gpu_accounting_waiting_smallest_gpus)"
 _FRAGMENTED = f"{_USABLE} < on (cluster) group_left () {_SMALLEST}"
 _ALLOCATED = "cluster:gpu_workload_allocated_gpus:sum"
+_IN_USE = "cluster:gpu_up:sum - cluster:gpu_free:sum"
+"""Allocated GPUs without the lost ones, which are unhealthy."""
 _WASTED = f"(cluster:gpu_waste:rate5m or 0 * {_ALLOCATED})"
 
 
@@ -65,8 +67,8 @@ def _sum(expr: str) -> str:
 
 
 _SUPPLY = {
-    "allocated": f"{_ALLOCATED} - {_least(_WASTED, _ALLOCATED)}",
-    "reclaimable": _least(_WASTED, _ALLOCATED),
+    "allocated": f"{_IN_USE} - {_least(_WASTED, _IN_USE)}",
+    "reclaimable": _least(_WASTED, _IN_USE),
     "unhealthy": _sum("node:gpu_up:count - node:gpu_up:sum or node:gpu_unreachable:count"),
     "out of service": _sum(f"{_FREE} and on (cluster, instance) {_OUT}"),
     "no CPU or memory": _sum(f"{_FREE} unless on (cluster, instance) {_OUT} and on (cluster, node) {_ROOM}"),
@@ -116,7 +118,8 @@ CAPACITY: tuple[Recording, ...] = (
     record(
         "cluster_size:gpu_pending_jobs:count",
         ("size",),
-        f'count_values by (cluster) ("size", {_WAITING}) or max by (cluster, size) (gpu_accounting_waiting_jobs)',
+        f'sum by (cluster, size) (count_values by (cluster) ("size", {_WAITING})'
+        ' or label_replace(max by (cluster, size) (gpu_accounting_waiting_jobs), "source", "slurm", "", ""))',
         "Waiting pods and jobs by requested GPUs.",
     ),
     record_each(

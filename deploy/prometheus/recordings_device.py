@@ -15,7 +15,10 @@ _THERMAL = 'reason=~"sw_thermal|hw_thermal|thermal"'
 COPIES = record(
     "node:gpu_exporter_copies:ratio",
     NODE,
-    f"count {by(NODE)} (gpu_exporter_build_info)",
+    # One row per exporter: of two targets, one may lack the label `node`.
+    f"count {by(('instance',))} (gpu_exporter_build_info) * on (cluster, instance) group_right () max {by(NODE)}"
+    f' (topk {by(("instance",))} (1, gpu_exporter_build_info{{node!=""}} or on (cluster, instance)'
+    " gpu_exporter_build_info))",
     "How many targets scrape the node's exporter: sums over its GPUs are divided by it.",
 )
 
@@ -36,8 +39,8 @@ NODE_MODEL_STATES = record(
 )
 GPU_REASONS = record(
     "gpu_reason:gpu_throttled_seconds:rate5m",
-    ("node", "instance", "gpu", "uuid", "reason"),
-    once(("node", "gpu", "uuid", "reason"), "rate(gpu_throttled_seconds_total[5m]) > 0"),
+    ("instance", "gpu", "uuid", "reason"),
+    once(("gpu", "uuid", "reason"), "rate(gpu_throttled_seconds_total[5m]) > 0"),
     "Fraction of time the clocks of a GPU were lowered, by reason, of reasons that took any.",
 )
 GPU_HEAT = record(
@@ -65,6 +68,11 @@ _ONE_NODE = f" * on (cluster, instance) group_left (node) (topk by (cluster, ins
 """Adds the name of the node to what is recorded of its GPUs."""
 
 
+def _on_nodes(expr: str) -> str:
+    """The sum of `expr` on each node, however many targets scrape it."""
+    return f"{summed(('instance',), expr)} / on (cluster, instance) group_right () {COPIES.record}"
+
+
 @dataclass(frozen=True, slots=True)
 class Level:
     """A level made of GPUs. `join` adds labels that series of devices lack; `base` is a level to add up."""
@@ -80,7 +88,7 @@ class Level:
             return summed(self.labels, f"{self.base}:{name}")
         if self.join:
             return summed(self.labels, once(("uuid",), expr) + self.join)
-        return f"{summed(self.labels, expr)} / on (cluster, node, instance) group_left () {COPIES.record}"
+        return _on_nodes(expr)
 
     def of_gpus(self, operation: str, recorded: str) -> str:
         """`operation` over what is recorded of each GPU."""
@@ -97,8 +105,9 @@ class Level:
         return summed(("instance", "state"), NODE_MODEL_STATES.record) + _ONE_NODE
 
 
-KNOWN = 'gpu_up >= bool 0 or on (cluster, instance, uuid) (gpu_fault_timestamp_seconds{fault="lost"} >= bool 0)'
+_ANSWERS = 'gpu_up or on (cluster, instance, uuid) 0 * gpu_fault_timestamp_seconds{fault="lost"}'
 """A GPU that was lost before its exporter started has its fault alone."""
+KNOWN = f"({_ANSWERS}) >= bool 0"
 
 
 def device_count(level: Level) -> tuple[Recording, ...]:
@@ -110,7 +119,12 @@ def device_count(level: Level) -> tuple[Recording, ...]:
             f"count {by(level.labels)} ({_INFO})" if level.join else level.total("gpu_up:count", KNOWN),
             "GPUs of the exporters, reachable or not.",
         ),
-        record(f"{level.name}:gpu_up:sum", level.labels, level.total("gpu_up:sum", "gpu_up"), "GPUs that respond."),
+        record(
+            f"{level.name}:gpu_up:sum",
+            level.labels,
+            level.total("gpu_up:sum", "gpu_up" if level.join else _ANSWERS),
+            "GPUs that respond.",
+        ),
     )
 
 
@@ -180,13 +194,20 @@ def device_load(level: Level) -> tuple[Recording, ...]:
     )
 
 
+_ALLOCATED_BUT_LOST = summed(
+    ("instance",),
+    once(("uuid", *KEPT_OWNER_LABELS), "gpu_allocation_ratio unless on (cluster, instance, uuid) gpu_up == 1"),
+)
+
+
 def allocation(level: str, labels: tuple[str, ...], base: str = "") -> tuple[Recording, ...]:
     allocated = f"{level}:gpu_workload_allocated_gpus:sum"
-    total = (
-        summed(labels, f"{base}:gpu_workload_allocated_gpus:sum")
-        if base
-        else f"{summed(labels, 'gpu_workload_allocated_gpus')} / {COPIES.record}"
-    )
+    if base:
+        total, free = (summed(labels, f"{base}:{name}") for name in ("gpu_workload_allocated_gpus:sum", "gpu_free:sum"))
+    else:
+        total = _on_nodes("gpu_workload_allocated_gpus")
+        left = f"{level}:gpu_up:sum - {allocated}"
+        free = f"clamp_min({left} + on (cluster, instance) group_left () ({_ALLOCATED_BUT_LOST}) or {left}, 0)"
     return (
         record(
             allocated,
@@ -194,21 +215,17 @@ def allocation(level: str, labels: tuple[str, ...], base: str = "") -> tuple[Rec
             f"{total} or 0 * {level}:gpu_up:count",
             "Allocated GPUs by workloads (parts of a GPU count as parts); 0 where none is allocated.",
         ),
-        record(
-            f"{level}:gpu_free:sum",
-            labels,
-            f"clamp_min({level}:gpu_up:sum - {allocated}, 0)",
-            "Reachable GPUs that are allocated to no workload.",
-        ),
+        record(f"{level}:gpu_free:sum", labels, free, "Reachable GPUs that are allocated to no workload."),
     )
 
 
-def reasons(level: str, labels: tuple[str, ...], base: str) -> Recording:
+def reasons(level: str, labels: tuple[str, ...], base: str = "") -> Recording:
     name = "gpu_throttled_seconds:rate5m"
+    of_gpus = summed(("instance", "reason"), GPU_REASONS.record) + _ONE_NODE
     return record(
         f"{level}_reason:{name}",
         (*labels, "reason"),
-        summed((*labels, "reason"), f"{base}_reason:{name}"),
+        summed((*labels, "reason"), f"{base}_reason:{name}") if base else of_gpus,
         "GPUs' worth of time the clocks were lowered, by reason, of reasons that took any. "
         "A software power cap is normal at full load.",
     )

@@ -50,7 +50,8 @@ WORKLOAD_PARTS = (
         "workload_job_name:gpu_workload_start_time_seconds:max",
         ("workload", "job_name"),
         "max by (cluster, workload, job_name) (gpu_workload_start_time_seconds * on (cluster, workload)"
-        ' group_left (job_name) max by (cluster, workload, job_name) (gpu_workload_info{job_name!=""}))',
+        " group_left (job_name) topk by (cluster, workload) (1, max by (cluster, workload, job_name)"
+        ' (gpu_workload_info{job_name!=""})))',
         "Unix time the newest of its parts started, with the name of the job.",
     ),
     _of_parts(
@@ -130,11 +131,13 @@ def _scaled(expr: str) -> str:
 
 
 _OF_SCALED = f'{{workload=~"[^/]+/({_SCALED})/.+"}}'
+_SCALED_SERIES = f"gpu_workload_allocated_gpus{_OF_SCALED}"
 _SCALED_GPUS = record(
     "part:gpu_workload_allocated_gpus:scaled",
     KEPT_OWNER_LABELS,
-    once(KEPT_OWNER_LABELS, f"gpu_workload_allocated_gpus{_OF_SCALED}"),
-    "Allocated GPUs of each part of a workload that autoscalers scale.",
+    # A single scrape has no rate: what ran is unknown, and not 0.
+    once(KEPT_OWNER_LABELS, f"{_SCALED_SERIES} and count_over_time({_SCALED_SERIES}[1m]) > 1"),
+    "Allocated GPUs of each part of a workload that autoscalers scale, of parts with two scrapes in the last minute.",
 )
 _SCALED_BUSY = once(("uuid", *KEPT_OWNER_LABELS), f"rate(gpu_workload_busy_gpu_seconds_total{_OF_SCALED}[1m])")
 _SCALED_SUM = summed(WHOLE, f"{_SCALED_BUSY} or 0 * {_SCALED_GPUS.record}")

@@ -25,7 +25,8 @@ RANK_BUSY = record(
     "rank:gpu_busy:rate5m",
     _RANK,
     f"{once(_GPU, 'rate(gpu_busy_seconds_total[5m])')} * on (cluster, instance, uuid) group_left (node, workload)"
-    f" ({_OWNED} and on {_JOB} ({_ON_NODES}))",
+    # One of each GPU, also where two targets or two schedulers tell of it otherwise: all jobs are in this rule.
+    f" topk by (cluster, instance, uuid) (1, {_OWNED} and on {_JOB} ({_ON_NODES}))",
     "Fraction of its time in which each GPU of a workload of several nodes ran a kernel.",
 )
 

@@ -202,9 +202,11 @@ def _of_serving(operation: str, of_owners: str, more: str = "") -> str:
 
 
 _SM = (
-    f"(max by ({_OF_POD}, instance, uuid, workload) (gpu_allocation_ratio{{<pod>}}) > bool 0)"
+    # Not of a lost GPU, whose counters stand still, and not of one that is not its own.
+    f"(max by ({_OF_POD}, instance, uuid, workload) (gpu_allocation_ratio{{<pod>}} > 0) ^ 0)"
     " * on (cluster, instance, uuid) group_left ()"
-    " max by (cluster, instance, uuid) (rate(gpu_sm_active_seconds_total[5m]))"
+    " max by (cluster, instance, uuid) (rate(gpu_sm_active_seconds_total[5m])"
+    " unless on (cluster, instance, uuid) gpu_up == 0)"
 )
 _GPUS, _JOULES = "gpu_workload_allocated_gpus{<pod>}", "rate(gpu_workload_energy_joules_total{<pod>}[5m])"
 _TOKENS = "engine:llm_generated_tokens:rate5m{<pod>}"

@@ -66,10 +66,32 @@ def test_links_set_variables_the_target_has_and_all_it_must_be_told() -> None:
 def test_links_take_their_values_from_columns_and_labels_that_exist() -> None:
     for name, panel, url in EVERY_LINK:
         where = (name, panel["title"], url)
-        assert set(_CELL.findall(url)) <= set(renamed(panel).values()), where
+        assert set(_CELL.findall(url)) <= _shown(panel), where
         wanted = set(_LABEL.findall(url))
         for target in panel["targets"] if wanted else ():
             assert wanted <= labels(promql.parse(stand_in(target["expr"]))), where
+
+
+def _shown(panel: dict[str, Any]) -> set[str]:
+    """Titles of a table's columns that are in its frame: a link reads no other."""
+    transformations: list[dict[str, Any]] = panel.get("transformations") or []
+    excluded: set[str] = set()
+    for transformation in transformations:
+        excluded |= set(transformation["options"].get("excludeByName") or {})
+    return {title for field, title in renamed(panel).items() if field not in excluded}
+
+
+def test_links_of_rows_with_a_cluster_carry_it() -> None:
+    """Nodes, pods and jobs of two clusters may have one name."""
+    bare = [
+        (name, panel["title"], url)
+        for name, panel, url in EVERY_LINK
+        if "Cluster" in _shown(panel)
+        and re.search(r"var-(instance|workload)=\$\{__data", url)
+        and "var-cluster=" not in url
+    ]
+
+    assert bare == []
 
 
 def test_links_to_the_documentation_arrive() -> None:

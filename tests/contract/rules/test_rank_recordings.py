@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -76,6 +77,19 @@ _CASES: Mapping[str, tuple[Sequence[_Rank], Mapping[int, float]]] = {
 @pytest.mark.parametrize("name", _CASES)
 def test_rank_that_others_wait_for_over_nodes(name: str, tmp_path: Path) -> None:
     ranks, named = _CASES[name]
+    assert _said(_series(ranks), [_sample(ranks, number, part) for number, part in named.items()], tmp_path) == ""
+
+
+def test_ranks_are_compared_where_a_second_target_has_no_label_node(tmp_path: Path) -> None:
+    series = _series(_JOB)
+    again = {re.sub(r'job="gpu-exporter",node="n\d"', 'job="by-annotation"', name): series[name] for name in series}
+
+    said = _said({**series, **again}, [], tmp_path)
+    assert (said.count("gpu="), said.count('gpu="0"'), said.count("4E-01")) == (1, 1, 1), said
+
+
+def _said(series: Mapping[str, str], samples: Sequence[Mapping[str, object]], folder: Path) -> str:
+    """What promtool says of ranks that others wait for."""
     rules = RULES / "gpu-recording.yaml"
     document = {
         "rule_files": [str(rules.resolve())],
@@ -84,19 +98,19 @@ def test_rank_that_others_wait_for_over_nodes(name: str, tmp_path: Path) -> None
         "tests": [
             {
                 "interval": "1m",
-                "input_series": [{"series": each, "values": values} for each, values in _series(ranks).items()],
+                "input_series": [{"series": each, "values": values} for each, values in series.items()],
                 "promql_expr_test": [
                     {
                         "expr": "round(rank:gpu_straggling:ratio_rate5m, 0.001)",
                         "eval_time": "25m",
-                        "exp_samples": [_sample(ranks, number, part) for number, part in named.items()],
+                        "exp_samples": samples,
                     }
                 ],
             }
         ],
     }
 
-    assert complaint(document, tmp_path) == ""
+    return complaint(document, folder)
 
 
 def _sample(ranks: Sequence[_Rank], number: int, value: float) -> dict[str, object]:

@@ -209,3 +209,90 @@ def test_targets_that_are_exporters_are_told_from_others_also_while_they_are_dow
     recorded = {"target:gpu_exporter:last": {ours: 1, one: 1, never: 0}, "target:gpu_exporter_other:last": {mixed: 1}}
 
     check(tmp_path, ["gpu-target"], series, recorded)
+
+
+NOW = ["gpu-device", "gpu-node", "gpu-cluster", "gpu-now", "gpu-capacity"]
+SUPPLY = ("allocated", "reclaimable", "unhealthy", "out of service", "no CPU or memory", "fragmented", "free")
+
+
+def _supply(**gpus: int) -> dict[str, float]:
+    return {f'{WEST}, supply="{kind}"': gpus.get(kind, 0) for kind in SUPPLY}
+
+
+def _gpu(target: str, number: int, up: int = 1) -> dict[str, str]:
+    return {f'gpu_up{{{target},gpu="{number}",uuid="GPU-{number}"}}': f"{up}x30"}
+
+
+def test_exporter_is_one_where_one_of_its_targets_has_no_label_node(tmp_path: Path) -> None:
+    series: dict[str, str] = {}
+    for target in (A, 'cluster="c1",job="by-annotation",instance="n1:9836"'):
+        series |= _gpu(target, 0) | {
+            f"gpu_exporter_build_info{{{target}}}": "1x30",
+            f'gpu_power_watts{{{target},gpu="0",uuid="GPU-0"}}': "100x30",
+            f'gpu_workload_allocated_gpus{{{target},workload="w"}}': "1x30",
+            f'gpu_throttled_seconds_total{{{target},gpu="0",uuid="GPU-0",reason="hw_thermal"}}': "0+6x30",
+            f'gpu_state_seconds_total{{{target},gpu="0",uuid="GPU-0",state="computing"}}': "0+60x30",
+        }
+    recorded = {
+        "node:gpu_exporter_copies:ratio": {N1: 2},
+        "node:gpu_up:count": {N1: 1},
+        "cluster:gpu_up:count": {WEST: 1},
+        "cluster:gpu_power_watts:sum": {WEST: 100},
+        "cluster:gpu_workload_allocated_gpus:sum": {WEST: 1},
+        "cluster_reason:gpu_throttled_seconds:rate5m": {f'{WEST}, reason="hw_thermal"': 0.1},
+        "cluster_state:gpu_state_seconds:rate5m": {f'{WEST}, state="computing"': 1},
+    }
+
+    check(tmp_path, NOW, series, recorded)
+
+
+def test_node_all_of_whose_gpus_were_lost_before_its_exporter_started_has_none_that_respond(tmp_path: Path) -> None:
+    lost = {f'gpu_fault_timestamp_seconds{{{B},gpu="{gpu}",uuid="GPU-b{gpu}",{LOST}}}': "1x30" for gpu in range(2)}
+    series = _gpu(A, 0) | lost | {f"gpu_exporter_build_info{{{node}}}": "1x30" for node in (A, B)}
+    recorded = {
+        "node:gpu_up:count": {N1: 1, N2: 2},
+        "node:gpu_up:sum": {N1: 1, N2: 0},
+        "cluster_supply:gpus:sum": _supply(free=1, unhealthy=2),
+    }
+
+    check(tmp_path, NOW, series, recorded)
+
+
+def test_lost_gpu_that_is_allocated_is_unhealthy_alone(tmp_path: Path) -> None:
+    """n1 has four GPUs, of which two are lost, and a job with one of each; n2 has two that are free."""
+    held = [f'{A},{JOB},gpu="{gpu}",uuid="GPU-{gpu}"' for gpu in (0, 3)]
+    series = _gpu(A, 0) | _gpu(A, 1) | _gpu(A, 2, up=0) | _gpu(A, 3, up=0) | _gpu(B, 8) | _gpu(B, 9)
+    series |= {f"gpu_exporter_build_info{{{node}}}": "1x30" for node in (A, B)}
+    series |= {f"gpu_workload_allocated_gpus{{{A},{JOB}}}": "2x30"}
+    series |= {f"gpu_allocation_ratio{{{labels}}}": "1x30" for labels in held}
+    recorded = {
+        "node:gpu_free:sum": {N1: 1, N2: 2},
+        "cluster:gpu_free:sum": {WEST: 3},
+        "cluster_supply:gpus:sum": _supply(allocated=1, unhealthy=2, free=3),
+    }
+
+    check(tmp_path, NOW, series, recorded)
+
+
+def test_cluster_with_two_schedulers_counts_what_waits_of_both(tmp_path: Path) -> None:
+    """A pod waits for eight GPUs; of Slurm three jobs for as many, and two for one. One GPU of a node is free."""
+    pod, service = 'cluster="c1",namespace="ml",pod="p"', 'cluster="c1",job="gpu-accounting"'
+    series = _gpu(A, 0) | {
+        f"gpu_exporter_build_info{{{A}}}": "1x30",
+        f'kube_pod_container_resource_requests{{{pod},container="main",resource="nvidia_com_gpu"}}': "8x30",
+        f"kube_pod_status_unschedulable{{{pod}}}": "1x30",
+        f'gpu_accounting_waiting_jobs{{{service},size="8"}}': "3x30",
+        f'gpu_accounting_waiting_jobs{{{service},size="1"}}': "2x30",
+        f"gpu_accounting_waiting_smallest_gpus{{{service}}}": "1x30",
+        f'gpu_accounting_waiting_gpus{{{service},reason="capacity"}}': "26x30",
+    }
+    recorded = {
+        "cluster:gpu_pending:sum": {WEST: 34},
+        "cluster_size:gpu_pending_jobs:count": {f'{WEST}, size="8"': 4, f'{WEST}, size="1"': 2},
+        'cluster_supply:gpus:sum{supply=~"free|fragmented"}': {
+            f'{WEST}, supply="free"': 1,
+            f'{WEST}, supply="fragmented"': 0,
+        },
+    }
+
+    check(tmp_path, NOW, series, recorded)

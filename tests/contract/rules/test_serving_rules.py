@@ -158,6 +158,22 @@ def test_engines_on_a_bare_host_are_told_apart_by_their_port(tmp_path: Path) -> 
     )
 
 
+def test_lost_gpu_and_one_of_others_are_not_in_the_mean_of_multiprocessors(tmp_path: Path) -> None:
+    there, device = 'cluster="c1",instance="gpu1:9836"', 'gpu="{0}",uuid="GPU-8000-{0}"'
+    series = scraped("vllm", f'cluster="c1",instance="gpu1:8000",{POD}') | gpus(IN_POD, 4, 8000)
+    series[f"gpu_sm_active_seconds_total{{{there},{device.format(3)}}}"] = "900x30"
+    series[f"gpu_sm_active_seconds_total{{{there},{device.format(2)}}}"] = "0x30"
+    series[f"gpu_allocation_ratio{{{IN_POD},{device.format(2)}}}"] = "0x30"
+    up = {f"gpu_up{{{there},{device.format(gpu)}}}": f"{int(gpu != 3)}x30" for gpu in range(4)}
+
+    check(
+        tmp_path,
+        {"gpu-device", "gpu-part", "gpu-allocated", "gpu-serving"},
+        series | up,
+        {"serving:gpu_sm_active:ratio_rate5m": {f'cluster="c1",{OWNED}': 0.6}},
+    )
+
+
 def test_older_releases_call_the_time_between_tokens_otherwise(tmp_path: Path) -> None:
     old = "vllm:time_per_output_token_seconds"
     series = scraped("vllm", f'cluster="c1",instance="gpu1:8000",{POD}')

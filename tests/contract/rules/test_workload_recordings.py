@@ -10,6 +10,7 @@ import yaml
 
 from deploy.prometheus.generate import RULES
 from tests.contract.rules.promtool import complaint
+from tests.contract.rules.recorded import check
 
 _RUN = 'cluster="c1",job="gpu-exporter"'
 _SERVICE = 'workload="serving/chat",kind="pod",workload_namespace="serving",workload_container="main"'
@@ -128,6 +129,17 @@ def _sample(record: str, owner: str, value: float) -> dict[str, object]:
     return {"labels": f'{record}{{cluster="c1",{labels}}}', "value": value}
 
 
+def test_job_that_has_another_name_already_on_one_of_its_nodes_has_one_name(tmp_path: Path) -> None:
+    """One job of two names would end the rule for all."""
+    series: dict[str, str] = {}
+    for node, name in ((1, "old"), (2, "new")):
+        series[f"gpu_workload_start_time_seconds{{{_node(node)},{_JOB}}}"] = "600x30"
+        series[f'gpu_workload_info{{{_node(node)},{_JOB},job_name="{name}"}}'] = "1x30"
+    once = "sum without (job_name) (workload_job_name:gpu_workload_start_time_seconds:max)"
+
+    check(tmp_path, ["gpu-allocated"], series, {once: {'cluster="c1",workload="slurm:9"': 600}})
+
+
 _SCALED = 'workload="serving/Deployment/chat",kind="pod",workload_namespace="serving"'
 _SCALED_NAMES = f'{_SCALED},owner_kind="Deployment",owner_name="chat"'
 
@@ -144,6 +156,17 @@ def _stepping(pods: int) -> dict[str, str]:
     return found
 
 
+def _beginning() -> dict[str, str]:
+    """Two pods of one GPU each that are always busy; of the second the first scrape is at 600 s."""
+    found: dict[str, str] = {}
+    for number, before in enumerate(("", "_x40 ")):
+        own = f'{_node(number)},{_SCALED},workload_pod="chat-7d9c5b8d4-{number}"'
+        found[f"gpu_workload_allocated_gpus{{{own}}}"] = f"{before}1x40"
+        used = f'gpu_workload_busy_gpu_seconds_total{{{own},gpu="0",uuid="GPU-{number}"}}'
+        found[used] = f"{before}15+15x40"
+    return found
+
+
 @pytest.mark.parametrize(
     ("pods", "seconds", "percent"),
     # Of two of three GPUs. A minute's rate after n scrapes of a step is n quarters of it.
@@ -152,9 +175,16 @@ def _stepping(pods: int) -> dict[str, str]:
 def test_utilization_for_autoscalers_follows_a_step_within_a_minute(
     pods: int, seconds: int, percent: int, tmp_path: Path
 ) -> None:
+    assert _scaled_by({**_stepping(pods), **_training()}, seconds, percent, tmp_path) == ""
+
+
+def test_pod_that_was_scraped_once_is_no_idle_one_for_autoscalers(tmp_path: Path) -> None:
+    assert _scaled_by(_beginning(), 600, 100, tmp_path) == ""
+
+
+def _scaled_by(series: Mapping[str, str], seconds: int, percent: int, folder: Path) -> str:
     expression = "round(100 * workload:gpu_utilization:ratio_rate1m)"
     sample = {"labels": f'{{cluster="c1",{_SCALED_NAMES}}}', "value": percent}
-    series = {**_stepping(pods), **_training()}
     document = {
         "rule_files": [str((RULES / "gpu-recording.yaml").resolve())],
         "evaluation_interval": "15s",
@@ -166,5 +196,4 @@ def test_utilization_for_autoscalers_follows_a_step_within_a_minute(
             }
         ],
     }
-
-    assert complaint(document, tmp_path) == ""
+    return complaint(document, folder)
