@@ -87,6 +87,11 @@ def silent_sources(facts: Facts, _limits: Limits) -> Iterable[Cause]:
         yield "", {"source": series.labels["source"], "reason": series.labels["reason"].replace("_", " ")}
 
 
+def unsaved_faults(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    if facts.value("gpu_exporter_fault_state_saved") == 0:
+        yield "", {}
+
+
 def driver_hangs(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     if any(series.value for series in facts.of("gpu_exporter_driver_error", error=_HANGS)):
         yield "", {}
