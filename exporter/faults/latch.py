@@ -165,7 +165,7 @@ def _of_unknown_gpus(state: FaultState, devices: Mapping[str, GpuRecord], observ
 
 
 def _update_gpu(
-    known: GpuRecord, faults: Iterable[Fault], seen: ObservedGpu, now: UnixTime
+    known: GpuRecord, faults: tuple[Fault, ...], seen: ObservedGpu, now: UnixTime
 ) -> tuple[GpuRecord, tuple[Fault, ...]]:
     """A GPU the driver shows: its last recorded values, and its faults."""
     place = (seen.index, seen.serial or known.serial, seen.bus or known.bus)
@@ -189,12 +189,8 @@ def _update_gpu(
         known = replace(known, missing_since=None)
     known, standing = _clear_after_reset(known, standing, seen, now)
     known, standing = _clear_after_return(known, standing, seen, now)
-    known, below = levels.below_best(known, seen, standing, now)
-    found = (
-        *_new_xids(known, seen, standing),
-        *causes.memory_faults(known, seen, standing, now),
-        *below,
-    )
+    new = (*_new_xids(known, seen, standing), *causes.memory_faults(known, seen, standing, now))
+    known, faults = levels.below_best(known, seen, (*standing, *new), now)
     errors = causes.current_errors(known, seen)
     known = replace(
         known,
@@ -202,7 +198,7 @@ def _update_gpu(
         uncorrected=known.uncorrected if known.reset_observations or errors is None else errors,
         baseline_time=known.baseline_time if known.reset_observations else now,
     )
-    return known, (*standing, *found)
+    return known, faults
 
 
 def _clear_after_reset(
