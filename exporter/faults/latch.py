@@ -100,9 +100,10 @@ def _update_gpus(state: FaultState, observation: Observation) -> FaultState:
         before = devices.get(seen.uuid) or _new_record(seen, observation.time)
         known = levels.with_start(before, seen, starts, observation.levels)
         known, kept = _update_gpu(known, faults.get(seen.uuid, ()), seen, observation.time)
-        kept = causes.one_for_each((*kept, *causes.suspect_pattern(known, seen, kept, most, observation.time)))
+        kept = (*kept, *causes.suspect_pattern(known, seen, kept, most, observation.time))
+        counted = (fault for fault in kept if (fault.uuid, fault.kind.value) not in state.accepted)
         devices[seen.uuid] = levels.with_history(known, before, seen, observation.levels)
-        faults[seen.uuid] = tuple(fault for fault in kept if (fault.uuid, fault.kind.value) not in state.accepted)
+        faults[seen.uuid] = causes.one_for_each(tuple(counted))
     for uuid in devices.keys() - {seen.uuid for seen in observation.gpus}:
         if devices[uuid].expected and not is_occupied(devices[uuid].bus, observation):
             devices[uuid], faults[uuid] = _update_missing(uuid, devices[uuid], faults.get(uuid, ()), observation)
