@@ -125,6 +125,7 @@ gpu_finding{finding=~"utilization_stuck|inventory|reference"} \
 or label_replace(gpu_exporter_attribution_success == 0, "of", "owners", "", "")
 or label_replace(gpu_exporter_attribution_conflicts{source="slurm_steps"} > 0, "of", "shared", "", "")
 or label_replace(gpu_exporter_node_source_success == 0, "of", "node", "", "")
+or label_replace(gpu_exporter_fault_state_saved == 0 or gpu_exporter_faults_incomplete, "of", "faults", "", "")
 or gpu_scrape_collector_success == 0 unless on (cluster, instance) gpu_up == 0
 or label_replace(max without (source) (gpu_exporter_xid_source_up) == 0, "collector", "xid", "", "")
 or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accounting_difference:ratio)\
@@ -140,7 +141,8 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         for_="15m",
         keep_firing_for="15m",
         title="A data source fails",
-        meaning="A source of data fails, is stuck, or contradicts another one, or a GPU differs from the reference.",
+        meaning="A source of data fails, is stuck, or contradicts another one, a GPU differs from the reference, or "
+        "faults are not kept.",
         summary="{{ if eq $labels.source `accounting` }}The accounting differs from the scheduler "
         "or the recorded totals by "
         + percent()
@@ -148,7 +150,10 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         + NODE
         + "{{ if eq $labels.finding `reference` }} GPU {{ $labels.gpu }} is unlike --expect.reference"
         "{{ else if $labels.gpu }} GPU {{ $labels.gpu }} has a stuck utilization{{ else }} has two numbers of expected "
-        "GPUs{{ end }}{{ else }}" + NODE + " gets no data from "
+        "GPUs{{ end }}{{ else if eq $labels.of `faults` }}"
+        + NODE
+        + "{{ if $labels.cause }} may have faults that are not known{{ else }} cannot save its faults{{ end }}"
+        "{{ else }}" + NODE + " gets no data from "
         "{{ or $labels.source $labels.collector }}{{ end }}",
         description="{{ if eq $labels.source `accounting` }}The accounting and the scheduler, or the "
         "recorded totals of a day, differ in "
@@ -164,7 +169,16 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         "does not reply to the exporter of "
         + NODE
         + ", or refuses: how many GPUs the node should have, and whether it is "
-        "in maintenance, is known from the other sources alone.{{ else if eq $labels.finding `inventory` }}gres.conf "
+        "in maintenance, is known from the other sources alone.{{ else if eq $labels.of `faults` }}"
+        "{{ if $labels.cause }}The state file of "
+        + NODE
+        + " was not understood ({{ $labels.cause }}): faults from before may be missing. Read faults.json."
+        "{{ $labels.cause }} in --state.dir, then remove it."
+        "{{ else }}The exporter of "
+        + NODE
+        + " cannot write its state file, and forgets faults when it restarts. "
+        + first_step("fault_state")
+        + ".{{ end }}{{ else if eq $labels.finding `inventory` }}gres.conf "
         "and Kubernetes state different numbers of GPUs for "
         + NODE
         + f". {first_step('inventory')}.{{{{ else if eq $labels.finding `reference` }}}}{GPU} differs from "

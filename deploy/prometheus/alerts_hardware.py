@@ -60,13 +60,14 @@ THERMAL = Alert(
     name="GpuThermalThrottling",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
-    # Zero rpm alone is a feature of cards that stop their fans when cool.
+    # Zero rpm alone is a feature of cards that stop their fans when cool. The ratio is what a fan is asked for, so that
+    # it counts only where the speed is not measured.
     expr=f"""\
 max without (job, sensor, fan) (
   ({_throttled(_HEAT)}) > <max_throttled_ratio>
   or max_over_time({MARGIN.record}[<window>]) < <min_margin_celsius>
   or gpu_temperature_celsius{{sensor="gpu"}} > <max_fanless_celsius>\
- and on {_GPU} (gpu_fan_speed_rpm == 0 or gpu_fan_speed_ratio == 0))""",
+ and on {_GPU} ((gpu_fan_speed_rpm or gpu_fan_speed_ratio) == 0))""",
     for_="5m",
     keep_firing_for="15m",
     correlated=True,

@@ -7,6 +7,7 @@ read too: a lost GPU often sends no event, and its last report is there.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import NamedTuple
@@ -80,6 +81,19 @@ def count_xid(before: XidCounts, event: XidEvent, source: str, site: Mapping[int
         },
         standing,
     )
+
+
+def join_xids(one: XidCounts, other: XidCounts) -> XidCounts:
+    """Return what was heard of one GPU under two names."""
+    by_source, last, standing = Counter(one.by_source), dict(one.last), dict(one.standing)
+    by_source.update(other.by_source)
+    for key, time in other.last.items():
+        last[key] = max(time, last.get(key, EPOCH))
+    for xid, report in other.standing.items():
+        standing[xid] = max(report, standing.get(xid, report), key=lambda each: each.time)
+    ended = {xid: report.time for xid, report in standing.items() if report.class_ == IGNORE}
+    last = {key: time for key, time in last.items() if time >= ended.get(key[0], EPOCH)}
+    return XidCounts(by_source, last, standing)
 
 
 def shift_xids(xids: XidCounts, seconds: float) -> XidCounts:

@@ -98,10 +98,17 @@ def unknown_report(remark: str) -> Report:
 
 
 def evaluate(facts: Facts, limits: Limits, ignored: Collection[str] = (), least: Verdict = Verdict.OK) -> Report:
-    """Return the verdict on what is known.
+    """Return the verdict on what is known; unknown where a fault may stand that is not, and nothing else fails.
 
     `ignored` are names of rules that are not asked. Findings of a lesser verdict than `least` are left out.
     """
+    report = evaluate_known(facts, limits, ignored, least)
+    missing = "" if report.verdict >= Verdict.FAILED else _missing_faults(facts)
+    return unknown_report(missing) if missing else report
+
+
+def evaluate_known(facts: Facts, limits: Limits, ignored: Collection[str], least: Verdict) -> Report:
+    """Return the same whatever faults may be missing."""
     remark = _unknown_reason(facts, limits)
     if remark:
         return unknown_report(remark)
@@ -118,8 +125,7 @@ def evaluate(facts: Facts, limits: Limits, ignored: Collection[str] = (), least:
     shown = any(series.value in {0, 1} for series in facts.of("gpu_up"))
     if not shown and not report.findings and not report.remark:
         return unknown_report("no GPU is shown, and no reason for it is known")
-    missing = "" if report.verdict is Verdict.FAILED else _missing_faults(facts)
-    return unknown_report(missing) if missing else report
+    return report
 
 
 def _missing_faults(facts: Facts) -> str:

@@ -87,6 +87,11 @@ def silent_sources(facts: Facts, _limits: Limits) -> Iterable[Cause]:
         yield "", {"source": series.labels["source"], "reason": series.labels["reason"].replace("_", " ")}
 
 
+def unsaved_faults(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    if facts.value("gpu_exporter_fault_state_saved") == 0:
+        yield "", {}
+
+
 def driver_hangs(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     if any(series.value for series in facts.of("gpu_exporter_driver_error", error=_HANGS)):
         yield "", {}
@@ -105,17 +110,25 @@ _SOURCES = {
 def find_missing(facts: Facts, limits: Limits) -> Iterable[Cause]:
     """Compare the GPUs that have a handle with the largest number that any source states.
 
-    GPUs with a `lost` fault are reported by that fault. Lost GPUs that somebody acknowledged are not missed on the bus.
+    Lost GPUs without a handle are reported by their fault. Lost GPUs that somebody acknowledged are not missed on the
+    bus.
     """
     accepted = len(facts.of("gpu_fault_acknowledged", fault="lost"))
     driver = 0.0 if _none_found(facts) else facts.value("gpu_devices", source="driver")
     shown = [(int(s.value), s.labels["source"]) for s in facts.of("gpu_devices") if s.labels["source"] != "driver"]
     found = [(count - accepted, source) for count, source in shown]
     wanted, source = max([*found, expected_gpus(facts, limits)], key=lambda count: count[0])
-    lost = facts.of("gpu_fault_timestamp_seconds", fault="lost")
-    explained = len({(s.gpu, s.labels.get("uuid", "")) for s in lost})
-    if driver is not None and driver + explained < wanted:
+    if driver is not None and driver + _lost_without_handle(facts, driver) < wanted:
         yield "", {"driver": f"{driver:g}", "wanted": wanted, "by": _SOURCES.get(source, "expected")}
+
+
+def _lost_without_handle(facts: Facts, handles: float) -> float:
+    """Return how many of the lost GPUs have no handle: not those that answer, nor as many as other GPUs cannot have."""
+    found = facts.of("gpu_fault_timestamp_seconds", fault="lost")
+    up = {series.labels.get("uuid") for series in facts.of("gpu_up") if series.value}
+    lost = {series.labels.get("uuid") or (series.gpu, series.labels["evidence"]) for series in found} - up
+    others = {series.labels.get("uuid") for series in facts.of("gpu_up")} - lost
+    return max(0.0, len(lost) - max(0.0, handles - len(others)))
 
 
 RESET = "Drain the node, then reset the GPU: nvidia-smi --gpu-reset -i GPU."

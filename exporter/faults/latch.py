@@ -100,9 +100,10 @@ def _update_gpus(state: FaultState, observation: Observation) -> FaultState:
         before = devices.get(seen.uuid) or _new_record(seen, observation.time)
         known = levels.with_start(before, seen, starts, observation.levels)
         known, kept = _update_gpu(known, faults.get(seen.uuid, ()), seen, observation.time)
-        kept = causes.one_for_each((*kept, *causes.suspect_pattern(known, seen, kept, most, observation.time)))
+        kept = (*kept, *causes.suspect_pattern(known, seen, kept, most, observation.time))
+        counted = (fault for fault in kept if (fault.uuid, fault.kind.value) not in state.accepted)
         devices[seen.uuid] = levels.with_history(known, before, seen, observation.levels)
-        faults[seen.uuid] = tuple(fault for fault in kept if (fault.uuid, fault.kind.value) not in state.accepted)
+        faults[seen.uuid] = causes.one_for_each(tuple(counted))
     for uuid in devices.keys() - {seen.uuid for seen in observation.gpus}:
         if devices[uuid].expected and not is_occupied(devices[uuid].bus, observation):
             devices[uuid], faults[uuid] = _update_missing(uuid, devices[uuid], faults.get(uuid, ()), observation)
@@ -165,7 +166,7 @@ def _of_unknown_gpus(state: FaultState, devices: Mapping[str, GpuRecord], observ
 
 
 def _update_gpu(
-    known: GpuRecord, faults: Iterable[Fault], seen: ObservedGpu, now: UnixTime
+    known: GpuRecord, faults: tuple[Fault, ...], seen: ObservedGpu, now: UnixTime
 ) -> tuple[GpuRecord, tuple[Fault, ...]]:
     """A GPU the driver shows: its last recorded values, and its faults."""
     place = (seen.index, seen.serial or known.serial, seen.bus or known.bus)
@@ -189,12 +190,8 @@ def _update_gpu(
         known = replace(known, missing_since=None)
     known, standing = _clear_after_reset(known, standing, seen, now)
     known, standing = _clear_after_return(known, standing, seen, now)
-    known, below = levels.below_best(known, seen, standing, now)
-    found = (
-        *_new_xids(known, seen, standing),
-        *causes.memory_faults(known, seen, standing, now),
-        *below,
-    )
+    new = (*_new_xids(known, seen, standing), *causes.memory_faults(known, seen, standing, now))
+    known, faults = levels.below_best(known, seen, (*standing, *new), now)
     errors = causes.current_errors(known, seen)
     known = replace(
         known,
@@ -202,7 +199,7 @@ def _update_gpu(
         uncorrected=known.uncorrected if known.reset_observations or errors is None else errors,
         baseline_time=known.baseline_time if known.reset_observations else now,
     )
-    return known, (*standing, *found)
+    return known, faults
 
 
 def _clear_after_reset(

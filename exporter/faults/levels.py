@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median_low
 
@@ -53,24 +53,39 @@ def _with_best(known: GpuRecord, values: Mapping[str, int | None]) -> GpuRecord:
 def below_best(
     known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault], now: UnixTime
 ) -> tuple[GpuRecord, tuple[Fault, ...]]:
-    """Find links below their best, and remember the best. Links that never were up (no bridge) are no fault."""
-    kinds = {fault.kind for fault in faults}
+    """Return the record with the best so far, and `faults` with those of links that are below it, each at its worst.
+
+    Links that never were up (no bridge) are no fault.
+    """
     slow = seen.loaded and seen.generation is not None and seen.generation < known.generation
     known = replace(known, low_generation=known.low_generation + 1 if slow else 0)
-    found = tuple(
-        Fault(seen.uuid, seen.index, kind, evidence, RepairAction.INSPECT, now)
-        for kind, (value, best, evidence) in _link_levels(known, seen).items()
-        if value is not None and value < best and kind not in kinds
+    low = {
+        kind: (value, best)
+        for kind, (value, best) in _link_levels(known, seen).items()
+        if value is not None and value < best
         if kind is not FaultKind.PCIE_GENERATION or known.low_generation >= _CONFIRMATIONS
+    }
+    standing = tuple(_at_worst(fault, *low[fault.kind]) if fault.kind in low else fault for fault in faults)
+    new = (
+        Fault(seen.uuid, seen.index, kind, _EVIDENCE[kind](*level), RepairAction.INSPECT, now)
+        for kind, level in low.items()
+        if kind not in {fault.kind for fault in standing}
     )
     shown = {"links": seen.links, "width": seen.width, "generation": seen.generation}
-    return _with_best(known, shown), found
+    return _with_best(known, shown), (*standing, *new)
+
+
+def _at_worst(fault: Fault, value: int, best: int) -> Fault:
+    """Return the fault with the evidence of now, if that is worse."""
+    text = _EVIDENCE[fault.kind]
+    better = {text(each, best) for each in range(value + 1, best)}
+    return replace(fault, evidence=text(value, best)) if fault.evidence in better else fault
 
 
 def at_best(known: GpuRecord, seen: ObservedGpu) -> frozenset[FaultKind]:
     """Return the kinds of fault whose link is as good as it ever was."""
     levels = _link_levels(known, seen).items()
-    return frozenset(kind for kind, (value, best, _) in levels if value is not None and value >= best)
+    return frozenset(kind for kind, (value, best) in levels if value is not None and value >= best)
 
 
 def says_nothing(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault]) -> bool:
@@ -80,16 +95,21 @@ def says_nothing(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault]) -
     return bool(values) and all(value is None for value in values)
 
 
-def _link_levels(known: GpuRecord, seen: ObservedGpu) -> Mapping[FaultKind, tuple[int | None, int, str]]:
-    """Return what each link shows, its best, and how to report less."""
+_EVIDENCE: Mapping[FaultKind, Callable[[int, int], str]] = {
+    FaultKind.NVLINK: lambda value, best: f"{best - value} of {best} links down",
+    FaultKind.PCIE_WIDTH: lambda value, best: f"{value} of {best} PCIe lanes",
+    FaultKind.PCIE_GENERATION: lambda value, best: f"PCIe generation {value} of {best} under load",
+}
+
+
+def _link_levels(known: GpuRecord, seen: ObservedGpu) -> Mapping[FaultKind, tuple[int | None, int]]:
+    """Return what each link shows, and its best."""
     now = _current_levels(seen)
     generation = seen.generation if (seen.generation or 0) >= known.generation else now["generation"]
-    links = f"{known.links - (seen.links or 0)} of {known.links} links down"
-    low = f"PCIe generation {seen.generation} of {known.generation} under load"
     return {
-        FaultKind.NVLINK: (seen.links, known.links, links),
-        FaultKind.PCIE_WIDTH: (seen.width, known.width, f"{seen.width} of {known.width} PCIe lanes"),
-        FaultKind.PCIE_GENERATION: (generation, known.generation, low),
+        FaultKind.NVLINK: (seen.links, known.links),
+        FaultKind.PCIE_WIDTH: (seen.width, known.width),
+        FaultKind.PCIE_GENERATION: (generation, known.generation),
     }
 
 

@@ -142,6 +142,8 @@ RULES: tuple[Rule, ...] = (
          "fan {fan} stands still at {celsius} °C", "Replace the fan or the card.", "ours"),
     Rule("utilization_stuck", DEGRADED, series_above("gpu_utilization_stuck"), "utilization stuck", "gpusourcefailing",
          "reports full use in an idle performance state, without a process", "Reload the driver or reset the GPU when it is free; until then its utilization means nothing.", "ours"),
+    Rule("fault_state", OK, findings.unsaved_faults, "faults not saved", "gpusourcefailing",
+         "the exporter forgets faults when it restarts: it cannot write its state file", "Make --state.dir writable; the exporter's log says why it is not.", "ours"),
     Rule("owners", OK, findings.silent_sources, "no {source}", "gpusourcefailing",
          "owners may be missing: source {source} fails ({reason})", "Read the exporter's log; the GPUs themselves are not affected.", "ours"),
     Rule("reading", DEGRADED, findings.collector_failed, "no {collector}", "gpusourcefailing",

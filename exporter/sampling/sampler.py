@@ -13,7 +13,7 @@ from exporter.core.clock import Moment, MonotonicTime, UnixTime, monotonic_time,
 from exporter.core.families import Block
 from exporter.core.threads import Threads
 from exporter.driver.interface import Driver
-from exporter.faults.evaluate import STAGES, evaluate
+from exporter.faults.evaluate import STAGES, evaluate_known
 from exporter.faults.families import FAULT_FAMILIES, FINDINGS
 from exporter.faults.findings import RELEASED
 from exporter.faults.rule import Finding, Verdict, from_blocks
@@ -100,7 +100,7 @@ class Sampler:
         snapshot = self._publish_snapshot(state, result, at, monotonic_time() - began)
         if due:
             ignored = STAGES["periodic"].left_out  # jobs run: what they have is no fault
-            self._findings = evaluate(
+            self._findings = evaluate_known(
                 from_blocks(snapshot.blocks, at.unix), self._faults.limits, ignored, Verdict.DEGRADED
             ).findings
         findings = self._findings

@@ -15,7 +15,16 @@ from types import TracebackType
 
 from exporter.collectors import sxid
 from exporter.collectors.sxid import SxidCounts
-from exporter.collectors.xid import FACILITIES, RECORD, XidCounts, XidReport, count_xid, parse_xid, shift_xids
+from exporter.collectors.xid import (
+    FACILITIES,
+    RECORD,
+    XidCounts,
+    XidReport,
+    count_xid,
+    join_xids,
+    parse_xid,
+    shift_xids,
+)
 from exporter.collectors.xid_catalogue import DECODED
 from exporter.core.clock import EPOCH, MonotonicClock, MonotonicTime, UnixTime, boot_time, clock_step, monotonic_time
 from exporter.driver.interface import Driver, DriverError, UnsupportedError, XidEvent
@@ -80,8 +89,8 @@ _OF_PROGRAM = re.compile(r"NVRM: Xid \([^)]*\): (?P<xid>13|31), pid='?(?P<pid>\d
 """XIDs that a program causes, unless many programs have them on one GPU."""
 _PROGRAM_SECONDS, _MAX_PROGRAMS = 6 * 3600.0, 64
 """Seconds that a failed program counts, and the number kept for each GPU."""
-_MAX_UNCLAIMED = 256
-"""Events that are kept of GPUs that were never shown."""
+_MAX_GPUS = 256
+"""GPUs, from which on no XID is kept of another one that the driver does not show."""
 _NONE = XidCounts()
 
 
@@ -97,8 +106,7 @@ class XidLog:
         self._lock = threading.Lock()
         self._clock = clock
         self._counts: dict[str, XidCounts] = {}
-        self._unclaimed: list[tuple[XidEvent, str, bool]] = []
-        """Events whose GPU is known by its bus id alone, with source and whether they were before the start."""
+        """The XIDs of each GPU, keyed by UUID or bus id."""
         self._programs: dict[str, dict[tuple[int, str], UnixTime]] = {}
         """Time of the last failure of a program, by XID and pid, keyed by UUID or bus id."""
         self._resets: dict[str, UnixTime] = {}
@@ -123,22 +131,16 @@ class XidLog:
         event = replace(event, timestamp=event.timestamp + (self._by_my_clock(booted) - booted))
         log.warning("XID %d on %s (%s)", event.xid, event.uuid or "an unknown GPU", source)
         with self._lock:
-            self._add(event, source, past)
-
-    def _add(self, event: XidEvent, source: str, past: bool) -> None:  # noqa: FBT001 - a fact
-        if ":" in event.uuid:  # a bus id
-            self._unclaimed = [*self._unclaimed, (event, source, past)][-_MAX_UNCLAIMED:]
-            return
-        before = self._counts.get(event.uuid, _NONE)
-        after = count_xid(before, event, source, self._site)
-        self._counts[event.uuid] = replace(after, by_source=before.by_source) if past else after
+            before = self._counts.get(event.uuid, _NONE)
+            after = count_xid(before, event, source, self._site)
+            if not _is_bus_id(event.uuid) or event.uuid in self._counts or len(self._counts) < _MAX_GPUS:
+                self._counts[event.uuid] = replace(after, by_source=before.by_source) if past else after
 
     def claim(self, uuids: Mapping[str, str]) -> None:
         """Give what was heard of a GPU by its bus id to the GPU that is shown there."""
         with self._lock:
-            waiting, self._unclaimed = self._unclaimed, []
-            for event, source, past in waiting:
-                self._add(replace(event, uuid=uuids.get(event.uuid, event.uuid)), source, past)
+            for bus in uuids.keys() & self._counts.keys():
+                self._counts[uuids[bus]] = join_xids(self._counts.get(uuids[bus], _NONE), self._counts.pop(bus))
             for bus in uuids.keys() & self._resets.keys():
                 self._resets[uuids[bus]] = self._resets.pop(bus)
             for bus in uuids.keys() & self._programs.keys():
@@ -147,10 +149,8 @@ class XidLog:
     @property
     def unclaimed(self) -> Mapping[str, Mapping[int, XidReport]]:
         """The XIDs that ask for something of GPUs that are not shown, by bus id and XID."""
-        found: dict[str, XidCounts] = {}
-        for event, source, _ in self._unclaimed:
-            found[event.uuid] = count_xid(found.get(event.uuid, _NONE), event, source, self._site)
-        return {bus: counts.standing for bus, counts in found.items()}
+        with self._lock:
+            return {name: counts.standing for name, counts in self._counts.items() if _is_bus_id(name)}
 
     def reset(self, uuid: str) -> UnixTime:
         """Return when the kernel log last showed a reset of the GPU or a load of the driver."""
@@ -176,7 +176,8 @@ class XidLog:
             self._note(record, event)
         elif head and by_kernel and head["text"].startswith(_DRIVER_LOADED):
             with self._lock:
-                self._loaded, self._unclaimed = booted + int(head["microseconds"]) / 1e6, []
+                self._loaded = booted + int(head["microseconds"]) / 1e6
+                self._counts = {name: counts for name, counts in self._counts.items() if not _is_bus_id(name)}
         switch = sxid.parse_sxid(record, booted)
         if switch:
             log.warning("SXID %s on NVSwitch %s (%s)", switch[0].sxid, switch[0].switch, switch[0].kind)
@@ -222,7 +223,6 @@ class XidLog:
             self._counts = {uuid: shift_xids(counts, step) for uuid, counts in self._counts.items()}
             for failed in self._programs.values():
                 failed.update({key: time + step for key, time in failed.items()})
-            self._unclaimed = [(replace(e, timestamp=e.timestamp + step), *rest) for e, *rest in self._unclaimed]  # type: ignore[misc]
 
     def _by_my_clock(self, booted: UnixTime) -> UnixTime:
         """Return `booted`, or what it was before the clock was set and `set_clock` was told."""
@@ -231,6 +231,10 @@ class XidLog:
 
     def counts(self, uuid: str) -> XidCounts:
         return self._counts.get(uuid, _NONE)
+
+
+def _is_bus_id(name: str) -> bool:
+    return ":" in name
 
 
 def follow_driver(driver: Driver, found: XidLog, stopped: threading.Event, open_: Callable[[], bool]) -> None:

@@ -279,6 +279,25 @@ CASES: tuple[Case, ...] = (
         "20m 50m",
         node("gpu_exporter_node_source_success", "1x10 0x10 1x40", ',source="slurm"'),
     ),
+    fires(
+        "GpuSourceFailing",
+        "the folder of the state is read-only",
+        "40m",
+        node("gpu_exporter_fault_state_saved", "1x10 0x40"),
+    ),
+    fires(
+        "GpuSourceFailing",
+        "a state file of another version",
+        "40m",
+        node("gpu_exporter_faults_incomplete", "1x50", ',cause="version"')
+        | node("gpu_exporter_fault_state_saved", "1x50"),
+    ),
+    silent(
+        "GpuSourceFailing",
+        "a disk is full for a moment",
+        "24m 40m",
+        node("gpu_exporter_fault_state_saved", "1x10 0x10 1x30"),
+    ),
     fires("GpuSourceFailing", "a stuck utilization", "40m", finding("utilization_stuck", "1x50")),
     fires(
         "GpuSourceFailing",

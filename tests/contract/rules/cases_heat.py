@@ -124,6 +124,14 @@ FAN = (
     ),
     silent(
         "GpuThermalThrottling",
+        "turns, whatever speed it is asked for",
+        "20m",
+        gauge("gpu_fan_speed_ratio", "0x30", more=_FAN)
+        | gauge("gpu_fan_speed_rpm", "1500x30", more=_FAN)
+        | gauge("gpu_temperature_celsius", "82x30", more=',sensor="gpu"'),
+    ),
+    silent(
+        "GpuThermalThrottling",
         "starts a moment after it got hot",
         "13m 20m",
         gauge("gpu_fan_speed_rpm", "0x13 3000x20", more=_FAN)

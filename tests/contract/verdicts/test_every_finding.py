@@ -11,7 +11,9 @@ from exporter.faults.evaluate import AFTER_A_JOB, STAGES, Report, evaluate
 from exporter.faults.model import FaultKind
 from exporter.faults.rule import Finding, Verdict
 from exporter.faults.rules import RULES
+from exporter.faults.watch import NAME
 from tests.contract.verdicts import paths
+from tests.contract.verdicts.node import started
 from tests.unit.check.nodes import FIRES, LIMITS, WELL, facts, fault
 
 WITHOUT_ALERT = AFTER_A_JOB | {"gpu_down"}
@@ -100,3 +102,14 @@ def test_advice_of_the_driver_is_a_finding_beside_what_cannot_cause_it(other: st
     findings = report_of(FIRES[other], FIRES["recovery_gpu_reset"]).findings
 
     assert {finding.rule for finding in findings} == {other, "recovery_gpu_reset"}
+
+
+def test_finding_beside_faults_that_may_be_missing_is_exported(tmp_path: Path) -> None:
+    """The verdict is unknown then, and the alerts that need the finding must not fall silent."""
+    (tmp_path / NAME).write_text('{"version":2}')
+    node = started(tmp_path)
+    node.gpus[0].answers["nvmlDeviceGetCurrentClocksEventReasons"] = 0x40
+    node.run(60)
+
+    assert "gpu_exporter_faults_incomplete" in paths.text(node)
+    assert paths.by_metrics(node) == {("hw_thermal", "degraded")}

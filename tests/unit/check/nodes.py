@@ -122,6 +122,7 @@ FIRES = {
     "fan": series("gpu_fan_speed_rpm", 0, fan="0"),
     "reference": series("gpu_ecc_mode_enabled", 0),
     "utilization_stuck": series("gpu_utilization_stuck", 1),
+    "fault_state": "gpu_exporter_fault_state_saved 0",
     "owners": 'gpu_exporter_attribution_error{source="kubernetes",reason="missing"} 1',
     "reading": 'gpu_scrape_collector_success{collector="power"} 0',
 }

@@ -101,3 +101,28 @@ def test_evaluate_where_gres_conf_and_kubernetes_disagree_does_not_guess() -> No
     assert [finding.rule for finding in evaluate(eight, Limits()).findings] == ["inventory"]
     assert evaluate(eight, Limits(gpus=1)).verdict is Verdict.OK
     assert [finding.rule for finding in evaluate(eight, Limits(gpus=8)).findings] == ["gpu_missing"]
+
+
+def _up(name: str, value: int) -> str:
+    return f'gpu_up{{gpu="0",uuid="GPU-{name}"}} {value}'
+
+
+@pytest.mark.parametrize(
+    ("handles", "changes", "missing"),
+    [
+        (1, (_up("a", 0), fault("lost", "XID 79", "restart")), True),
+        (1, (fault("lost", "XID 79", "restart"),), True),
+        (1, (_up("b", 1), _up("a", 0), fault("lost", "not shown by the driver", "restart")), False),
+        (1, (_up("c", 1), fault("lost", "XID 79", "restart").replace("GPU-a", "GPU-b")), False),
+        (2, (_up("a", 0), _up("b", 0), fault("lost", "XID 79", "restart")), False),
+    ],
+)
+def test_evaluate_counts_a_lost_gpu_that_has_a_handle_once(
+    handles: int,
+    changes: tuple[str, ...],
+    missing: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    """Of two GPUs that there should be, one is lost, and the other may be missing."""
+    node = facts(f'gpu_devices{{source="driver"}} {handles}', 'gpu_devices{source="pci"} 2', *changes)
+
+    assert ("gpu_missing" in {finding.rule for finding in evaluate(node, Limits()).findings}) is missing

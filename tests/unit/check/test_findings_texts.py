@@ -39,7 +39,10 @@ CASES: Mapping[str, tuple[str, Limits]] = {
     "missing in Kubernetes": ('gpu_expected_devices{source="kubernetes"} 3', Limits()),
     "missing in history": ('gpu_expected_devices{source="history"} 3', Limits(gpus=2)),
     "missing by option": ('gpu_expected_devices{source="history"} 3', Limits(gpus=4)),
-    "missing and told as lost": (f'gpu_devices{{source="pci"}} 2\n{fault("lost", "XID 79", "restart")}', Limits()),
+    "missing and told as lost": (
+        f'gpu_devices{{source="pci"}} 2\n{fault("lost", "XID 79", "restart").replace(DEVICE, OTHER)}',
+        Limits(),
+    ),
     "driver not there": ('gpu_exporter_driver_error{error="LIBRARY_NOT_FOUND"} 1', Limits()),
     "no GPU and no driver": (
         'gpu_exporter_driver_error{error="LIBRARY_NOT_FOUND"} 1\ngpu_devices{source="pci"} 0',

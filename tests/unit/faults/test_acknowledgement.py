@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -107,3 +107,28 @@ def test_accepted_fault_that_went_away_counts_when_it_comes_again() -> None:
     node.observe(60)
 
     assert list(evidence(node)) == ["no spare rows"]
+
+
+_LATER: dict[str, tuple[Callable[[Node], None], tuple[str, str]]] = {
+    "an uncorrectable error": FAULTS["an uncorrectable error"],
+    "XID 95": (lambda node: xid(node, 95), ("xid", "XID 95")),
+}
+
+
+@pytest.mark.parametrize("accepted", ["no spare rows", "too many SRAM errors"])
+@pytest.mark.parametrize("later", _LATER)
+def test_accepted_fault_of_memory_explains_no_later_one(accepted: str, later: str) -> None:
+    """A GPU without spare rows that the site keeps still loses the results of what runs at its next error."""
+    node, (plant, fault) = Node(), _LATER[later]
+    FAULTS[accepted][0](node)
+    node.observe(60)
+    node.say("0")
+    node.observe(60)
+
+    plant(node)
+    node.observe(60)
+
+    assert node.faults == [fault]
+    node.reset()
+    node.observe(60)
+    assert node.faults == []

@@ -181,3 +181,22 @@ def test_generation_that_is_back_in_short_bursts_of_load_ends_the_fault() -> Non
     node.change(generation=5, loaded=True)
     node.observe(10)
     assert node.faults == []
+
+
+def test_evidence_of_links_names_the_most_that_were_down() -> None:
+    node = Node()
+    node.change(links=16, width=16)
+    node.observe(15)
+    since = node.book.faults[0].since
+
+    node.change(links=12)
+    node.observe(60)
+    assert node.faults == [("nvlink_down", "6 of 18 links down")]
+    node.change(links=17, width=8)
+    node.observe(15)
+    assert node.faults == [("nvlink_down", "6 of 18 links down"), ("pcie_width", "8 of 16 PCIe lanes")]
+    node.change(links=15, width=4)
+    node.observe(15)
+
+    assert node.faults == [("nvlink_down", "6 of 18 links down"), ("pcie_width", "4 of 16 PCIe lanes")]
+    assert node.book.faults[0].since == since

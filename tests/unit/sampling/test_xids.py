@@ -146,6 +146,36 @@ def test_past_records_wait_for_their_gpu(tmp_path: Path) -> None:
     assert found.unclaimed == {}
 
 
+@pytest.mark.parametrize("past", [True, False])
+def test_storm_of_xids_displaces_no_xid_that_came_before(past: bool) -> None:  # noqa: FBT001 - a parameter
+    """A GPU that fails ends all its programs, and may not be shown yet: each of them writes a line of its own."""
+    found = XidLog()
+    found.read(LINE.format(1, 95), UnixTime(0.0), {}, past=past)
+    for sequence in range(300):
+        found.read(LINE.format(sequence, 45), UnixTime(0.0), {}, past=past)
+    waiting = found.unclaimed
+    found.claim(UUIDS)
+
+    assert waiting["0000:1a:00.0"][95].time == UnixTime(2.0)
+    assert found.counts("GPU-a").standing[95].time == UnixTime(2.0)
+    assert found.counts("GPU-a").counts.get((45, class_of(45)), 0) == (0 if past else 300)
+
+
+def test_xids_heard_by_bus_id_and_by_uuid_are_of_one_gpu() -> None:
+    found, booted = XidLog(), UnixTime(0.0)
+    smoothing = "4,1,{}000000,-;NVRM: Xid (PCI:0000:1a:00): {}, Power smoothing\n"
+    found.read(smoothing.format(3, 163), booted, UUIDS)
+    found.read(smoothing.format(4, 119), booted, UUIDS)
+    found.read(smoothing.format(5, 162), booted, {})
+    found.read(smoothing.format(6, 119), booted, {})
+    found.claim(UUIDS)
+
+    after = found.counts("GPU-a")
+    assert after.standing == {119: ("reset_gpu", 6.0), 163: ("ignore", 5.0)}
+    assert after.last == {(119, "reset_gpu"): 6.0, (162, class_of(162)): 5.0}
+    assert after.counts[119, "reset_gpu"] == 2
+
+
 def test_programs_that_fail_are_counted_once_each_by_gpu(tmp_path: Path) -> None:
     found, kmsg = XidLog(), tmp_path / "kmsg"
     line = "3,1,2000000,-;NVRM: Xid (PCI:0000:1a:00): 31, pid={}, name=x, MMU Fault\n"
