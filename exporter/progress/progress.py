@@ -179,21 +179,31 @@ _FRESH = 3.0
 """Seconds after its last report in which a process's phases count as current."""
 _LEAST = 1e-6
 """Fraction of a step below which no time of a step can be computed."""
+_PAUSE_SECONDS, _PAUSE_INTERVALS = 30.0, 3.0
+"""A program that takes no step for longer than both takes none any more: its pace is one of the past."""
 COMMUNICATION = "communication"
 """Phase in which a rank waits for others: the slow rank spends least in it."""
 
 
 @record
 class _PhaseTotals:
-    """Phases of a process at its last report, and its fractions of the time before that."""
+    """Phases and steps of a process at its last report, and its fractions of the time before that."""
 
     time: MonotonicTime
     totals: Mapping[str, float]
-    parts: Mapping[str, float]
+    steps: float
+    stepped: MonotonicTime
+    """Time of the last report with more steps than the one before."""
+    parts: Mapping[str, float] = field(default_factory=dict[str, float])
+    interval: float = 0.0
+    """Seconds between the last two of these reports."""
+
+    def goes_on(self, now: MonotonicTime) -> bool:
+        return now - self.stepped <= max(_PAUSE_SECONDS, _PAUSE_INTERVALS * self.interval)
 
 
 class Phases:
-    """Fractions of time by phase, kept between sampling cycles."""
+    """Fractions of time by phase, and times of steps, kept between sampling cycles."""
 
     def __init__(self) -> None:
         self._seen: dict[Process, _PhaseTotals] = {}
@@ -206,22 +216,28 @@ class Phases:
                 each.process.pid,
                 rank_name(each),
                 seen[each.process].parts if now - each.time <= _FRESH else {},
-                step_seconds(each) if COMMUNICATION in each.report.phases else None,
-                now - each.time <= _FRESH and _step_count(each.report) > _step_count(each.earlier or each.report),
+                step_seconds(each) if COMMUNICATION in each.report.phases and seen[each.process].goes_on(now) else None,
+                now - each.time <= _FRESH
+                and seen[each.process].goes_on(now)
+                and _step_count(each.report) > _step_count(each.earlier or each.report),
             )
             for each in reporters
         }
 
     def _measure_phases(self, reporter: Reporter) -> _PhaseTotals:
         before, totals = self._seen.get(reporter.process), reporter.report.phases
+        steps = _step_count(reporter.report)
         if before is None:
-            return _PhaseTotals(reporter.time, totals, {})
+            return _PhaseTotals(reporter.time, totals, steps, reporter.time)
         seconds = reporter.time - before.time
         if seconds <= 0:
             return before
         gains = {name: total - before.totals.get(name, 0.0) for name, total in totals.items()}
         parts = {name: min(1.0, gained / seconds) for name, gained in gains.items() if gained > 0}
-        return _PhaseTotals(reporter.time, totals, parts)
+        stepped, interval = before.stepped, before.interval
+        if steps > before.steps:
+            stepped, interval = reporter.time, reporter.time - stepped
+        return _PhaseTotals(reporter.time, totals, steps, stepped, parts, interval)
 
 
 def _step_count(report: Report) -> float:

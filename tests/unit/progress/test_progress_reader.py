@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from exporter.attribution.owner import Owner, Ownership
 from exporter.progress.progress import MAX_RANK_NAMES
 from exporter.progress.protocol import Report
@@ -202,6 +204,26 @@ def test_step_time_is_by_the_programs_own_clock_and_long_steps_are_waited_for(tm
         found = node.reader.read(Ownership(processes={71: JOB}, holders=ALLOCATED))
         if second >= 30:
             assert found.ranks[JOB][0].step_seconds == 28.5
+
+
+@pytest.mark.parametrize(("duration", "over"), [(5, 41), (20, 101)])
+def test_rank_that_takes_no_more_steps_neither_advances_nor_has_a_pace(
+    tmp_path: Path, duration: int, over: int
+) -> None:
+    """The client sends the same totals on for as long as the program lives: in a hang, or between two cells."""
+    node = Node(tmp_path)
+    process = node.process(71)
+    found: list[tuple[bool, float | None]] = []
+    for second in range(120):
+        node.now = float(second)
+        steps = float(min(second // duration, 2))
+        fields = {"counters": {"steps": steps}, "step_seconds": 4.5 * steps}
+        node.report(process, rank=0, phases={"communication": 0.0}, **fields)
+        (rank,) = node.reader.read(Ownership(processes={71: JOB}, holders=ALLOCATED)).ranks[JOB]
+        found.append((rank.advances, rank.step_seconds))
+
+    assert set(found[duration:over]) == {(True, 4.5)}
+    assert set(found[over:]) == {(False, None)}
 
 
 def test_rank_that_does_not_tell_its_waits_names_no_straggler(tmp_path: Path) -> None:
