@@ -93,7 +93,7 @@ class Totals:
         groups: dict[str, list[Reporter]] = defaultdict(list)
         for reporter in reporters:
             last = self._last.setdefault(reporter.process, {})
-            self._add_per_rank(last, reporter)
+            self._add_per_rank(last, reporter, reporters, ended)
             for name, seconds in reporter.report.phases.items():
                 if name in self.phases or len(self.phases) < _MAX_PHASES:
                     self.phases[name] = self.phases.get(name, 0.0) + _gain_since(last, f"phase {name}", seconds)
@@ -150,12 +150,22 @@ class Totals:
                 furthest[counter] = max(furthest.get(counter, 0.0), value)
         self._add(group.last, furthest)
 
-    def _add_per_rank(self, last: dict[str, float], reporter: Reporter) -> None:
+    def _add_per_rank(
+        self, last: dict[str, float], reporter: Reporter, reporters: Sequence[Reporter], ended: Ended
+    ) -> None:
+        """Count from where the rank was when the process came, or when those of the same rank came that still live."""
         rank = _rank_key(reporter)
         for name in _PER_RANK & reporter.report.counters.keys():
-            gained = _gain_since(last, name, reporter.report.counters[name])
-            reached = self._ranks[rank, name] = self._ranks.get((rank, name), 0.0) + gained
-            self.counters[name] = max(self.counters.get(name, 0.0), reached)
+            start, reached = f"start {name}", self._ranks.get((rank, name), 0.0)
+            if start not in last:
+                same = [each.process for each in reporters if _rank_key(each) == rank]
+                beside = [
+                    self._last[each][start] for each in same if start in self._last.get(each, ()) and not ended(each)
+                ]
+                last[start] = min(beside, default=reached)
+            _gain_since(last, name, reporter.report.counters[name])
+            self._ranks[rank, name] = max(reached, last[start] + last[name])
+            self.counters[name] = max(self.counters.get(name, 0.0), self._ranks[rank, name])
 
 
 def _gain_since(last: dict[str, float], name: str, value: float) -> float:

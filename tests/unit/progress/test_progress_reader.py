@@ -85,6 +85,16 @@ def test_a_rank_started_anew_goes_on(tmp_path: Path) -> None:
     assert node.counters() == {"samples": 120.0, "steps": 12.0}
 
 
+def test_programs_of_one_rank_at_once_take_their_steps_together(tmp_path: Path) -> None:
+    """As several programs in one batch script do: to Slurm they all are rank 0."""
+    node = Node(tmp_path)
+    first, second = node.process(71), node.process(72)
+    for steps in (10.0, 20.0):
+        node.report(first, rank=0, counters={"steps": steps})
+        node.report(second, rank=0, counters={"steps": steps - 1.0})
+        assert node.counters() == {"steps": steps}
+
+
 def test_process_that_is_not_on_a_gpu_is_its_jobs_by_the_cgroup(tmp_path: Path) -> None:
     node = Node(tmp_path)
     cgroups = {JOB: "/system.slice/slurmstepd.scope/job_7", OTHER: "/system.slice/slurmstepd.scope/job_70"}
