@@ -185,8 +185,8 @@ def _summed_counters(reporter: Reporter) -> Mapping[str, float]:
     return {name: value / report.group_size for name, value in report.counters.items() if name not in _PER_RANK}
 
 
-_FRESH = 3.0
-"""Seconds after its last report in which a process's phases count as current."""
+_FRESH, _FRESH_INTERVALS = 3.0, 1.5
+"""Seconds after its last report, and times those between its last two, in which the phases of a process are current."""
 _LEAST = 1e-6
 """Fraction of a step below which no time of a step can be computed."""
 _PAUSE_SECONDS, _PAUSE_INTERVALS = 30.0, 3.0
@@ -207,6 +207,11 @@ class _PhaseTotals:
     parts: Mapping[str, float] = field(default_factory=dict[str, float])
     interval: float = 0.0
     """Seconds between the last two of these reports."""
+    between: float = 0.0
+    """Seconds between the last two reports."""
+
+    def is_fresh(self, now: MonotonicTime) -> bool:
+        return now - self.time <= min(_PAUSE_SECONDS, max(_FRESH, _FRESH_INTERVALS * self.between))
 
     def goes_on(self, now: MonotonicTime) -> bool:
         return now - self.stepped <= max(_PAUSE_SECONDS, _PAUSE_INTERVALS * self.interval)
@@ -225,9 +230,9 @@ class Phases:
             each.process: Rank(
                 each.process.pid,
                 rank_name(each),
-                seen[each.process].parts if now - each.time <= _FRESH else {},
+                seen[each.process].parts if seen[each.process].is_fresh(now) else {},
                 step_seconds(each) if COMMUNICATION in each.report.phases and seen[each.process].goes_on(now) else None,
-                now - each.time <= _FRESH
+                seen[each.process].is_fresh(now)
                 and seen[each.process].goes_on(now)
                 and _step_count(each.report) > _step_count(each.earlier or each.report),
             )
@@ -247,7 +252,7 @@ class Phases:
         stepped, interval = before.stepped, before.interval
         if steps > before.steps:
             stepped, interval = reporter.time, reporter.time - stepped
-        return _PhaseTotals(reporter.time, totals, steps, stepped, parts, interval)
+        return _PhaseTotals(reporter.time, totals, steps, stepped, parts, interval, seconds)
 
 
 def _step_count(report: Report) -> float:

@@ -216,6 +216,22 @@ def test_step_time_is_by_the_programs_own_clock_and_long_steps_are_waited_for(tm
             assert found.ranks[JOB][0].step_seconds == 28.5
 
 
+def test_phases_are_of_now_until_the_next_report_is_overdue(tmp_path: Path) -> None:
+    """Files are read every 5 s, and a program chooses how often it reports."""
+    node = Node(tmp_path)
+    process = node.process(71)
+    found: list[float | None] = []
+    for second in range(30):
+        node.now = float(second)
+        if second % 5 == 0 and second <= 15:
+            node.report(process, rank=0, counters={"steps": 1.0 + second}, phases={"data": second / 2})
+        (rank,) = node.reader.read(Ownership(processes={71: JOB}, holders=ALLOCATED)).ranks[JOB]
+        found.append(rank.phases.get("data") if rank.advances else None)
+
+    assert set(found[5:23]) == {0.5}
+    assert set(found[23:]) == {None}
+
+
 @pytest.mark.parametrize(("duration", "over"), [(5, 41), (20, 101)])
 def test_rank_that_takes_no_more_steps_neither_advances_nor_has_a_pace(
     tmp_path: Path, duration: int, over: int
