@@ -154,7 +154,8 @@ def busiest(found: Sequence[ThreadLoad]) -> ThreadLoad:
 class Rank:
     """One reporting process. `phases` are the fractions of the last seconds in each phase; they may overlap.
 
-    `step_seconds` is the time of a step without waiting for other ranks; None if it does not report both.
+    `step_seconds` is the time of a step without waiting for other ranks; None if it does not report both, or takes no
+    steps any more.
     """
 
     pid: int
@@ -162,4 +163,4 @@ class Rank:
     phases: Mapping[str, float] = field(default_factory=dict[str, float])
     step_seconds: float | None = None
     advances: bool = False
-    """Its last report is fresh, and has more steps than the one before."""
+    """Its last report is fresh, and it took a step lately."""

@@ -64,13 +64,17 @@ class Communicator:
         return tuple(each for each in self.ranks if each.operations == min(counts))
 
 
+Operations = Mapping[tuple[str, int], int]
+"""Collectives launched, by communicator and rank: ranks that do not answer are in none."""
+
+
 @dataclass(frozen=True, slots=True)
 class RasAnswer:
     communicators: tuple[Communicator, ...] = ()
     pids: frozenset[int] = frozenset()
     """Pids of all processes it names, as they are in their own pid namespaces."""
-    operations: int | None = None
-    """Collectives launched by all ranks together; None where the answer does not count those of all."""
+    operations: Operations = field(default_factory=dict[tuple[str, int], int])
+    """Empty where the answer does not count them."""
     user: int | None = None
     """User id of the process that answered, by the kernel; None if it is not known."""
 
@@ -204,12 +208,17 @@ def parse_json(text: str) -> RasAnswer:
         document: Any = json.loads(text)
     except (ValueError, RecursionError):
         raise RasError("an answer that is no JSON") from None
+    listed = _list_dicts(_as_dict(document), "communicators")
     found = tuple(
-        Communicator(tuple(_parse_ranks(each, "ranks")), tuple(_parse_ranks(each, "missing_ranks")))
-        for each in _list_dicts(_as_dict(document), "communicators")
+        Communicator(tuple(_parse_ranks(each, "ranks")), tuple(_parse_ranks(each, "missing_ranks"))) for each in listed
     )
-    counts = [each.operations for one in found for each in one.ranks if each.operations is not None]
-    return RasAnswer(found, _rank_pids(found), sum(counts) if counts else None)
+    operations = {
+        (str(each.get("hash")), rank.rank): rank.operations
+        for each, one in zip(listed, found, strict=True)
+        for rank in one.ranks
+        if rank.operations is not None
+    }
+    return RasAnswer(found, _rank_pids(found), operations)
 
 
 def _parse_ranks(communicator: Mapping[str, Any], key: str) -> Iterator[Rank]:

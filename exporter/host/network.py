@@ -94,16 +94,27 @@ def namespace(procfs: Path, pid: int) -> int | None:
 
 
 def traffic(procfs: Path, pid: int) -> Mapping[str, Bytes]:
-    """Return the bytes over all interfaces but loopback, by direction; empty where they are not shown."""
+    """Return the bytes over all interfaces but loopback, by direction; empty where they are not shown.
+
+    A bond's are those of the interfaces in it.
+    """
     received = sent = 0
+    twice = {"lo", *_bonds(procfs, pid)}
     interfaces = lines(read_text(f"{procfs}/{pid}/net/dev"))[2:]
     for line in interfaces:
         name, _, numbers = line.partition(":")
         words = numbers.split()
-        if name.strip() != "lo" and len(words) >= 9:  # noqa: PLR2004 - the ninth is the first of what was sent
+        if name.strip() not in twice and len(words) >= 9:  # noqa: PLR2004 - the ninth is the first of what was sent
             received += natural(words[0]) or 0
             sent += natural(words[8]) or 0
     return {"receive": Bytes(received), "transmit": Bytes(sent)} if interfaces else {}
+
+
+def _bonds(procfs: Path, pid: int) -> Sequence[str]:
+    try:
+        return os.listdir(f"{procfs}/{pid}/net/bonding")  # noqa: PTH208 - names
+    except OSError:
+        return ()
 
 
 def parse_listeners(text: str) -> Mapping[int, int]:

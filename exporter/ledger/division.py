@@ -154,10 +154,10 @@ def of_gap(reading: Reading, seconds: float, before: Collection[Owner]) -> Divis
     waits: list[tuple[int, float]] = []
     for allocation, demand in zip(reading.allocations, split_busy(busy, reading.allocations), strict=True):
         ratio, waiting = allocation.share, ALLOCATED_IDLE if _has_no_process(allocation) else WAIT_OTHER
-        ran = min(demand, ratio)
+        ran = min(demand, covered * ratio)
         waits.append((waiting, ratio))
         if allocation.owner in before:
-            states = (UNOBSERVED, (1.0 - covered) * ratio), (COMPUTING, ran), (waiting, max(0.0, covered * ratio - ran))
+            states = (UNOBSERVED, (1.0 - covered) * ratio), (COMPUTING, ran), (waiting, covered * ratio - ran)
             parts.append(OwnerUsage(allocation.owner, states, demand, ratio))
         else:
             parts.append(OwnerUsage(allocation.owner, ((UNOBSERVED, ratio),), 0.0, ratio))

@@ -132,7 +132,11 @@ _SLOWER = 1.1
 
 
 def mean_phases(ranks: Sequence[Rank], pids: Sequence[int], readings: Sequence[Reading]) -> Mapping[str, float]:
-    """The phases of the processes on a target together; of the owner's that are on none where no other reports."""
+    """The phases of the processes on a target together; of the owner's that are on none where no other reports.
+
+    One that neither has a phase nor advances does not report what it does now.
+    """
+    ranks = [rank for rank in ranks if rank.phases or rank.advances]
     own = [rank for rank in ranks if rank.pid in pids]
     if not own:
         on_gpus = {pid for reading in readings for allocation in reading.allocations for pid in allocation.pids}

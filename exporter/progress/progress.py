@@ -93,7 +93,7 @@ class Totals:
         groups: dict[str, list[Reporter]] = defaultdict(list)
         for reporter in reporters:
             last = self._last.setdefault(reporter.process, {})
-            self._add_per_rank(last, reporter)
+            self._add_per_rank(last, reporter, reporters, ended)
             for name, seconds in reporter.report.phases.items():
                 if name in self.phases or len(self.phases) < _MAX_PHASES:
                     self.phases[name] = self.phases.get(name, 0.0) + _gain_since(last, f"phase {name}", seconds)
@@ -150,12 +150,22 @@ class Totals:
                 furthest[counter] = max(furthest.get(counter, 0.0), value)
         self._add(group.last, furthest)
 
-    def _add_per_rank(self, last: dict[str, float], reporter: Reporter) -> None:
+    def _add_per_rank(
+        self, last: dict[str, float], reporter: Reporter, reporters: Sequence[Reporter], ended: Ended
+    ) -> None:
+        """Count from where the rank was when the process came, or when those of the same rank came that still live."""
         rank = _rank_key(reporter)
         for name in _PER_RANK & reporter.report.counters.keys():
-            gained = _gain_since(last, name, reporter.report.counters[name])
-            reached = self._ranks[rank, name] = self._ranks.get((rank, name), 0.0) + gained
-            self.counters[name] = max(self.counters.get(name, 0.0), reached)
+            start, reached = f"start {name}", self._ranks.get((rank, name), 0.0)
+            if start not in last:
+                same = [each.process for each in reporters if _rank_key(each) == rank]
+                beside = [
+                    self._last[each][start] for each in same if start in self._last.get(each, ()) and not ended(each)
+                ]
+                last[start] = min(beside, default=reached)
+            _gain_since(last, name, reporter.report.counters[name])
+            self._ranks[rank, name] = max(reached, last[start] + last[name])
+            self.counters[name] = max(self.counters.get(name, 0.0), self._ranks[rank, name])
 
 
 def _gain_since(last: dict[str, float], name: str, value: float) -> float:
@@ -175,25 +185,40 @@ def _summed_counters(reporter: Reporter) -> Mapping[str, float]:
     return {name: value / report.group_size for name, value in report.counters.items() if name not in _PER_RANK}
 
 
-_FRESH = 3.0
-"""Seconds after its last report in which a process's phases count as current."""
+_FRESH, _FRESH_INTERVALS = 3.0, 1.5
+"""Seconds after its last report, and times those between its last two, in which the phases of a process are current."""
 _LEAST = 1e-6
 """Fraction of a step below which no time of a step can be computed."""
+_PAUSE_SECONDS, _PAUSE_INTERVALS = 30.0, 3.0
+"""A program that takes no step for longer than both takes none any more: its pace is one of the past."""
 COMMUNICATION = "communication"
 """Phase in which a rank waits for others: the slow rank spends least in it."""
 
 
 @record
 class _PhaseTotals:
-    """Phases of a process at its last report, and its fractions of the time before that."""
+    """Phases and steps of a process at its last report, and its fractions of the time before that."""
 
     time: MonotonicTime
     totals: Mapping[str, float]
-    parts: Mapping[str, float]
+    steps: float
+    stepped: MonotonicTime
+    """Time of the last report with more steps than the one before."""
+    parts: Mapping[str, float] = field(default_factory=dict[str, float])
+    interval: float = 0.0
+    """Seconds between the last two of these reports."""
+    between: float = 0.0
+    """Seconds between the last two reports."""
+
+    def is_fresh(self, now: MonotonicTime) -> bool:
+        return now - self.time <= min(_PAUSE_SECONDS, max(_FRESH, _FRESH_INTERVALS * self.between))
+
+    def goes_on(self, now: MonotonicTime) -> bool:
+        return now - self.stepped <= max(_PAUSE_SECONDS, _PAUSE_INTERVALS * self.interval)
 
 
 class Phases:
-    """Fractions of time by phase, kept between sampling cycles."""
+    """Fractions of time by phase, and times of steps, kept between sampling cycles."""
 
     def __init__(self) -> None:
         self._seen: dict[Process, _PhaseTotals] = {}
@@ -205,23 +230,29 @@ class Phases:
             each.process: Rank(
                 each.process.pid,
                 rank_name(each),
-                seen[each.process].parts if now - each.time <= _FRESH else {},
-                step_seconds(each) if COMMUNICATION in each.report.phases else None,
-                now - each.time <= _FRESH and _step_count(each.report) > _step_count(each.earlier or each.report),
+                seen[each.process].parts if seen[each.process].is_fresh(now) else {},
+                step_seconds(each) if COMMUNICATION in each.report.phases and seen[each.process].goes_on(now) else None,
+                seen[each.process].is_fresh(now)
+                and seen[each.process].goes_on(now)
+                and _step_count(each.report) > _step_count(each.earlier or each.report),
             )
             for each in reporters
         }
 
     def _measure_phases(self, reporter: Reporter) -> _PhaseTotals:
         before, totals = self._seen.get(reporter.process), reporter.report.phases
+        steps = _step_count(reporter.report)
         if before is None:
-            return _PhaseTotals(reporter.time, totals, {})
+            return _PhaseTotals(reporter.time, totals, steps, reporter.time)
         seconds = reporter.time - before.time
         if seconds <= 0:
             return before
         gains = {name: total - before.totals.get(name, 0.0) for name, total in totals.items()}
         parts = {name: min(1.0, gained / seconds) for name, gained in gains.items() if gained > 0}
-        return _PhaseTotals(reporter.time, totals, parts)
+        stepped, interval = before.stepped, before.interval
+        if steps > before.steps:
+            stepped, interval = reporter.time, reporter.time - stepped
+        return _PhaseTotals(reporter.time, totals, steps, stepped, parts, interval, seconds)
 
 
 def _step_count(report: Report) -> float:

@@ -115,7 +115,7 @@ def _ras(parse: Callable[[str], nccl_ras.RasAnswer]) -> Callable[[bytes], object
     def run(data: bytes) -> object:
         answer = parse(data.decode("utf-8", "replace"))
         ranks = [rank for one in answer.communicators for rank in (*one.ranks, *one.missing)]
-        assert all(math.isfinite(float(number)) for number in (*answer.pids, answer.operations or 0)), answer
+        assert all(math.isfinite(float(number)) for number in (*answer.pids, *answer.operations.values())), answer
         assert all(len(rank.host) <= 256 and len(rank.gpu) <= 20 for rank in ranks), answer
         return answer.communicators
 

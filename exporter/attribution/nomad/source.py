@@ -172,7 +172,7 @@ _CONTAINER_NAME = re.compile(rf"(?P<task>.+)-(?P<allocation>{_UUID})")
 TaskName = tuple[str, str]
 """Id of the allocation, and task."""
 _OFFERED_EVERY = 30
-"""Questions between two questions about the node itself."""
+"""Questions between two questions about the agent and its node: Nomad still answers for a node of the past."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,17 +205,16 @@ class AgentPoller(BackgroundSource[AgentReport]):
     def _ask_agent(self) -> AgentReport:
         try:
             return self._read()
-        except SourceError:
-            self._node, self._queries = "", 0  # another agent may be there the next time
+        except (SourceError, OSError):
+            self._queries = 0  # another agent may be there the next time
             raise
 
     def _read(self) -> AgentReport:
-        if not self._node:
+        if self._queries % _OFFERED_EVERY == 0:
             node = text(part(part(self._agent.get("/v1/agent/self"), "stats"), "client"), "node_id")
             if not node or not node.replace("-", "").isalnum():
                 raise SourceError("the agent is not a Nomad client")
             self._node = node
-        if self._queries % _OFFERED_EVERY == 0:
             self._offered = offered(self._agent.get(f"/v1/node/{self._node}", {"stale": "true"}))
         self._queries += 1
         answer = self._agent.get(f"/v1/node/{self._node}/allocations", {"stale": "true"})

@@ -17,7 +17,7 @@ from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.families import NODE, Family, Sample, Unit, gauges, info
 from exporter.core.threads import Threads
 from exporter.host import namespace, network
-from exporter.host.nccl_ras import ADDRESS, ANSWER_TIMEOUT_SECONDS, Rank, RasAnswer, RasError, ask
+from exporter.host.nccl_ras import ADDRESS, ANSWER_TIMEOUT_SECONDS, Operations, Rank, RasAnswer, RasError, ask
 from exporter.host.text import lines, natural, read_text
 
 log = logging.getLogger(__name__)
@@ -66,16 +66,19 @@ class NcclStatus:
 class _LastAnswer:
     queries: int
     at: MonotonicTime
-    operations: int | None
+    operations: Operations
     status: NcclStatus
 
 
 Statuses = Mapping[Owner, NcclStatus]
 
 
-def verdict_of(answer: RasAnswer, before: int | None) -> NcclStatus:
+_NO_OPERATIONS: Operations = {}
+
+
+def verdict_of(answer: RasAnswer, before: Operations = _NO_OPERATIONS) -> NcclStatus:
     """`before` are the operations launched when it was asked last."""
-    if before is not None and answer.operations is not None and answer.operations != before:
+    if any(before.get(rank, launched) != launched for rank, launched in answer.operations.items()):
         return NcclStatus("moving")
     lagging = [each.lagging for each in answer.communicators if each.lagging]
     missing = [each.missing for each in answer.communicators if each.missing]
@@ -136,9 +139,13 @@ class NcclReader:
             except OSError as error:
                 denied = denied or f"{owner.workload}: {error.strerror or error} (needs CAP_SYS_ADMIN, CAP_SYS_PTRACE)"
                 continue
-            status = verdict_of(answer, before.operations if before else None) if answer else NcclStatus("no_answer")
+            status = (
+                verdict_of(answer, before.operations if before else _NO_OPERATIONS)
+                if answer
+                else NcclStatus("no_answer")
+            )
             queries = before.queries + 1 if before else 1
-            known[owner] = _LastAnswer(queries, now, answer.operations if answer else None, status)
+            known[owner] = _LastAnswer(queries, now, answer.operations if answer else _NO_OPERATIONS, status)
             log.info("NCCL of %s: %s", owner.workload, status.verdict)
         self._known = known
         if denied:

@@ -245,6 +245,28 @@ def test_agent_that_comes_back_as_another_client_is_asked_anew(agent: NomadAgent
     assert [task.job for task in source.report(0.0).tasks.values()] == ["train"]
 
 
+@pytest.mark.parametrize("refused", [True, False])
+def test_agent_restarted_as_another_client_is_asked_for_its_own_allocations(
+    agent: NomadAgent, monkeypatch: pytest.MonkeyPatch, *, refused: bool
+) -> None:
+    """Nomad knows the node of the old id for a day, as one that is down and runs nothing."""
+    source, other = told(agent), NODE.replace("4d2b", "5e3c")
+    train = allocation("train", {"main": [A.uuid]})
+    agent.answers |= {
+        "/v1/agent/self": {"stats": {"client": {"node_id": other}}},
+        f"/v1/node/{other}": node([]),
+        f"/v1/node/{other}/allocations": [train],
+    }
+    if refused:
+        with monkeypatch.context() as restart:
+            restart.setattr(Agent, "get", lambda *_: (_ for _ in ()).throw(ConnectionRefusedError))
+            source.ask_once()
+    for _ in range(1 if refused else 30):
+        source.ask_once()
+
+    assert [task.job for task in source.report(0.0).tasks.values()] == ["train"]
+
+
 def test_answer_without_end_is_given_up(agent: NomadAgent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("exporter.attribution.nomad.source.MAX_BYTES", 1 << 16)
     agent.answers[f"/v1/node/{NODE}/allocations"] = b" " * (1 << 18)

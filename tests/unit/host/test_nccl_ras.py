@@ -25,7 +25,7 @@ def test_rank_that_lags_is_named_by_its_counts() -> None:
     (lagging,) = answer.communicators[0].lagging
 
     assert (lagging.rank, lagging.host, lagging.pid, lagging.gpu) == (9, "node1", 4009, "1")
-    assert answer.operations == 16 * 1201 - 1
+    assert sum(answer.operations.values()) == 16 * 1201 - 1
     assert 4009 in answer.pids
 
 
@@ -35,7 +35,7 @@ def test_older_release_answers_a_page_of_text() -> None:
     (lagging,) = answer.communicators[0].lagging
 
     assert (lagging.rank, lagging.host, lagging.pid, lagging.gpu) == (2, "10.0.0.7", 4002, "2")
-    assert answer.operations is None
+    assert not answer.operations
 
 
 def test_text_names_ranks_under_their_group_and_those_that_are_missing() -> None:
@@ -68,12 +68,12 @@ def test_process_that_hangs_is_not_the_last_one_asked(monkeypatch: pytest.Monkey
     """All processes of a job listen on one port, and the one that hangs may be the one the kernel picks."""
     monkeypatch.setattr(nccl_ras, "CONNECT_TIMEOUT_SECONDS", 0.2)
     with ras_server(page(rank(0, 7)), how="well", silent_first=2) as address:
-        assert ask(address).operations == 8
+        assert sum(ask(address).operations.values()) == 8
 
 
 def test_answer_of_another_job_on_the_same_port_is_not_the_last_one() -> None:
     with ras_server(page(rank(0, 7, 41)), page(rank(0, 9, 42))) as address:
-        assert ask(address, mine=lambda answer: 42 in answer.pids).operations == 10
+        assert sum(ask(address, mine=lambda answer: 42 in answer.pids).operations.values()) == 10
 
 
 def test_others_alone_are_no_answer() -> None:
@@ -92,7 +92,7 @@ def _has_ipv6() -> bool:
 @pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6")
 def test_localhost_is_whatever_the_job_resolved_it_to() -> None:
     with ras_server(page(rank(0, 7)), host="::1") as (_, port):
-        assert ask(("localhost", port)).operations == 8
+        assert sum(ask(("localhost", port)).operations.values()) == 8
 
 
 def test_nobody_there_is_said() -> None:

@@ -150,6 +150,16 @@ def test_traffic_leaves_out_loopback(tmp_path: Path) -> None:
     assert traffic(tmp_path, 11) == {}
 
 
+def test_traffic_of_a_bond_is_that_of_its_interfaces(tmp_path: Path) -> None:
+    (tmp_path / "10/net/bonding").mkdir(parents=True)
+    (tmp_path / "10/net/bonding/bond0").write_text("Slave Interface: eth0\n\nSlave Interface: eth1\n")
+    row = "{}: {} 0 0 0 0 0 0 0 {} 0 0 0 0 0 0 0\n"
+    text = "Inter-\n face\n" + row.format("bond0", 101, 22) + row.format("eth0", 100, 20) + row.format("eth1", 1, 2)
+    (tmp_path / "10/net/dev").write_text(text)
+
+    assert traffic(tmp_path, 10) == {"receive": 101, "transmit": 22}
+
+
 def test_this_process_is_in_its_own_namespace_and_listens_where_it_says() -> None:
     proc = Path("/proc")
     assert namespace(proc, os.getpid()) == namespace(proc, os.getppid())

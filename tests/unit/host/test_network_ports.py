@@ -130,6 +130,16 @@ def test_what_a_fabric_that_is_set_up_drops_is_no_trouble() -> None:
     assert seen.ports[0].troubles == frozenset()
 
 
+def test_receives_that_a_program_leaves_behind_at_its_end_are_no_trouble() -> None:
+    """NVIDIA's guide to the counters: the card completes them as errors, flushed. NCCL posts many of them."""
+    watch = PortWatch()
+    for at, flushed in enumerate((0.0, 4096.0)):
+        port = replace(PORT, errors={"resp_cqe_error": flushed, "req_cqe_error": flushed})
+        seen = watch.update((port,), (), MonotonicTime(float(at)))
+
+    assert seen.ports[0].troubles == frozenset()
+
+
 def test_node_reads_its_ports_in_the_background(tmp_path: Path) -> None:
     pci_device(tmp_path, "pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/0000:18:00.0")
     nic = "pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:1a:00.0"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from exporter.attribution.owner import Owner, Target
 from exporter.host.model import HostSignals, ProcessSignals
-from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
+from exporter.ledger.account import Allocation, Counted, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance_ledger, drop_stale
 from exporter.ledger.states import OF_BUSY_TIME
 from exporter.ledger.states.state import Signals
@@ -187,6 +187,19 @@ def no_total_decreases(before: Ledger, after: Ledger) -> None:
     for owner, entry in before.owners.items():
         assert all(new >= old for old, new in zip(entry.seconds, after.owners[owner].seconds, strict=True))
         assert after.owners[owner].joules >= entry.joules
+
+
+@given(cycles(), ratio, ratio)
+@examples(15)
+def test_gap_that_the_driver_counted_in_part_balances(step: LedgerInput, covered: float, load: float) -> None:
+    counted = Counted(10.0 * covered * load, 10.0 * covered)
+    gap = replace(step, seconds=10.0, readings=tuple(replace(each, counted=counted) for each in step.readings))
+    steps = [step, gap]
+    last = run(steps)[-1]
+
+    targets_sum_to_the_time_they_were_there(last, steps)
+    owners_sum_to_their_shares_times_time(last, steps)
+    usage_of_a_gpu_is_the_whole_cycle(last, gap)
 
 
 @given(cycles())

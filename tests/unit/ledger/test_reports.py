@@ -95,6 +95,15 @@ def test_two_programs_on_one_gpu_are_in_a_phase_for_the_mean_of_both() -> None:
     assert seconds == {"wait_data": pytest.approx(20.0), "wait_other": pytest.approx(30.0)}
 
 
+def test_program_that_has_ended_its_work_beside_it_halves_nothing() -> None:
+    """Another kernel of the notebook lives on, and the totals that it reports stay as they are."""
+    works, ended = rank(0, {"data": 0.4}), Rank(100, "1")
+
+    assert run(works, ended, host=HostSignals())[0]["wait_data"] == pytest.approx(40.0)
+    assert run(works, replace(ended, advances=True), host=HostSignals())[0]["wait_data"] == pytest.approx(20.0)
+    assert run(Rank(9000, "0", {"data": 1.0}), ended)[0] == {"wait_data": 50.0}
+
+
 @pytest.mark.parametrize(
     ("paces", "slow"),
     [

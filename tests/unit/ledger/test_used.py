@@ -7,6 +7,7 @@ import pytest
 from exporter.attribution.owner import NOBODY, Owner, Target
 from exporter.ledger.account import Allocation, Counted, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance_ledger
+from exporter.ledger.states import INDEX
 from exporter.ledger.states.state import Signals
 
 ALICE, BOB = Owner(workload="a/alice", kind="pod"), Owner(workload="b/bob", kind="pod")
@@ -50,6 +51,15 @@ def test_who_came_since_the_last_answer_used_what_was_seen_and_no_more() -> None
     before = passed(Ledger(), alone)
 
     assert used(passed(before, shared(0.6, 0.2, Counted(8.0, 10.0)))) == (6.6, 0.2, 1.8)
+
+
+def test_owner_that_ran_in_the_time_of_others_has_no_more_seconds_than_its_share() -> None:
+    """Of a gap of 10 s the driver counted 5 s, all of them busy, and Alice ran nine tenths of these."""
+    before = passed(Ledger(), shared(0.9, 0.1))
+    after = passed(before, shared(0.9, 0.1, Counted(5.0, 5.0)), 10.0)
+
+    assert [sum(after.owners[each].seconds) - sum(before.owners[each].seconds) for each in (ALICE, BOB)] == [5.0, 5.0]
+    assert after.owners[ALICE].seconds[INDEX["unobserved"]] == 2.5
 
 
 def joules(ledger: Ledger) -> tuple[float, float, float]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from exporter.attribution.owner import Owner, Ownership
 from exporter.progress.progress import MAX_RANK_NAMES
 from exporter.progress.protocol import Report
@@ -81,6 +83,16 @@ def test_a_rank_started_anew_goes_on(tmp_path: Path) -> None:
     node.report(again, rank=0, counters={"samples": 20.0, "steps": 2.0})
 
     assert node.counters() == {"samples": 120.0, "steps": 12.0}
+
+
+def test_programs_of_one_rank_at_once_take_their_steps_together(tmp_path: Path) -> None:
+    """As several programs in one batch script do: to Slurm they all are rank 0."""
+    node = Node(tmp_path)
+    first, second = node.process(71), node.process(72)
+    for steps in (10.0, 20.0):
+        node.report(first, rank=0, counters={"steps": steps})
+        node.report(second, rank=0, counters={"steps": steps - 1.0})
+        assert node.counters() == {"steps": steps}
 
 
 def test_process_that_is_not_on_a_gpu_is_its_jobs_by_the_cgroup(tmp_path: Path) -> None:
@@ -202,6 +214,42 @@ def test_step_time_is_by_the_programs_own_clock_and_long_steps_are_waited_for(tm
         found = node.reader.read(Ownership(processes={71: JOB}, holders=ALLOCATED))
         if second >= 30:
             assert found.ranks[JOB][0].step_seconds == 28.5
+
+
+def test_phases_are_of_now_until_the_next_report_is_overdue(tmp_path: Path) -> None:
+    """Files are read every 5 s, and a program chooses how often it reports."""
+    node = Node(tmp_path)
+    process = node.process(71)
+    found: list[float | None] = []
+    for second in range(30):
+        node.now = float(second)
+        if second % 5 == 0 and second <= 15:
+            node.report(process, rank=0, counters={"steps": 1.0 + second}, phases={"data": second / 2})
+        (rank,) = node.reader.read(Ownership(processes={71: JOB}, holders=ALLOCATED)).ranks[JOB]
+        found.append(rank.phases.get("data") if rank.advances else None)
+
+    assert set(found[5:23]) == {0.5}
+    assert set(found[23:]) == {None}
+
+
+@pytest.mark.parametrize(("duration", "over"), [(5, 41), (20, 101)])
+def test_rank_that_takes_no_more_steps_neither_advances_nor_has_a_pace(
+    tmp_path: Path, duration: int, over: int
+) -> None:
+    """The client sends the same totals on for as long as the program lives: in a hang, or between two cells."""
+    node = Node(tmp_path)
+    process = node.process(71)
+    found: list[tuple[bool, float | None]] = []
+    for second in range(120):
+        node.now = float(second)
+        steps = float(min(second // duration, 2))
+        fields = {"counters": {"steps": steps}, "step_seconds": 4.5 * steps}
+        node.report(process, rank=0, phases={"communication": 0.0}, **fields)
+        (rank,) = node.reader.read(Ownership(processes={71: JOB}, holders=ALLOCATED)).ranks[JOB]
+        found.append((rank.advances, rank.step_seconds))
+
+    assert set(found[duration:over]) == {(True, 4.5)}
+    assert set(found[over:]) == {(False, None)}
 
 
 def test_rank_that_does_not_tell_its_waits_names_no_straggler(tmp_path: Path) -> None:

@@ -27,9 +27,7 @@ STEADY = replace(parse_json(page(rank(0, 1200, ME), rank(1, 1200))), user=os.get
 def test_ranks_that_lag_or_do_not_answer_are_the_culprits() -> None:
     gone = parse_json(page(rank(0, 1200), missing=(rank(3, 0),)))
 
-    assert [
-        (verdict_of(each, None).verdict, [r.rank for r in verdict_of(each, None).ranks]) for each in (LAGS, gone)
-    ] == [
+    assert [(verdict_of(each).verdict, [r.rank for r in verdict_of(each).ranks]) for each in (LAGS, gone)] == [
         ("rank_lags", [1]),
         ("rank_missing", [3]),
     ]
@@ -42,6 +40,13 @@ def test_hung_collective_and_spinning_kernel_are_told_apart() -> None:
     assert verdict_of(STEADY, STEADY.operations).verdict == "in_step"
     assert verdict_of(LAGS, LAGS.operations).verdict == "rank_lags"
     assert verdict_of(later, LAGS.operations).verdict == "moving"
+
+
+def test_rank_that_answers_no_more_or_again_is_no_collective_that_goes_on() -> None:
+    fewer = parse_json(page(rank(0, 1200, ME), missing=(rank(1, 0),)))
+
+    assert verdict_of(fewer, STEADY.operations).verdict == "rank_missing"
+    assert verdict_of(STEADY, fewer.operations).verdict == "in_step"
 
 
 class Clock:
