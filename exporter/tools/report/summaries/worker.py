@@ -11,7 +11,7 @@ import os
 import pwd
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -216,7 +216,7 @@ class Worker:
 
 
 @contextmanager
-def _noting(folder: Path, outcome: Outcome) -> Iterator[None]:
+def _noting(folder: Path, outcome: Outcome) -> Generator[None, None, None]:
     """Go on without the folder where it cannot be read or written."""
     try:
         yield
