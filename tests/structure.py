@@ -22,13 +22,13 @@ ORDER = DAEMON + TOOLS
 """Folders from the one that imports nothing to the one that imports most."""
 
 MAX_LINES = {
-    "core": 1025, "config": 915, "driver": 2845, "host": 2690, "collectors": 2835, "attribution": 7380,
-    "progress": 1205, "ledger": 3050, "accounting": 1037, "faults": 2995, "sampling": 3720, "exposition": 190,
-    "web": 2245, "daemon": 990,
-    "tools/simulator": 2735, "tools/capture": 715, "tools/report": 5960, "tools/check": 1100, "tools/reference": 760,
+    "core": 1120, "config": 915, "driver": 2840, "host": 2720, "collectors": 2860, "attribution": 7385,
+    "progress": 1240, "ledger": 3065, "accounting": 1055, "faults": 3075, "sampling": 3735, "exposition": 190,
+    "web": 2250, "daemon": 990,
+    "tools/simulator": 2735, "tools/capture": 715, "tools/report": 6035, "tools/check": 1100, "tools/reference": 760,
 }  # fmt: skip
 """Lines of each folder. A commit that raises one says by how much and why."""
-MAX_MODULES = 265
+MAX_MODULES = 266
 MAX_FLOORS = 9
 """Floors of the daemon and its tools."""
 MAX_FILE_LINES = 400
