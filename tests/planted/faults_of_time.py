@@ -238,7 +238,7 @@ FAULTS = (
     ),
     Fault(
         "attribution/nomad/source.py",
-        'self._node, self._queries = "", 0  #',
+        "self._queries = 0  #",
         "pass  #",
         "contract/attribution/test_nomad.py",
     ),
