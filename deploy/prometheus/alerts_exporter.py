@@ -124,7 +124,7 @@ or on (cluster, instance) label_replace(changes(up[<window>]) >= <max_changes>, 
 gpu_finding{finding=~"utilization_stuck|inventory|reference"} \
 or label_replace(gpu_exporter_attribution_success == 0, "of", "owners", "", "")
 or label_replace(gpu_exporter_attribution_conflicts{source="slurm_steps"} > 0, "of", "shared", "", "")
-or label_replace(gpu_exporter_node_source_success == 0, "of", "node", "", "")
+or label_replace(gpu_exporter_node_source_success == 0, "of", "node", "", "") \
 or label_replace(gpu_exporter_fault_state_saved == 0 or gpu_exporter_faults_incomplete, "of", "faults", "", "")
 or gpu_scrape_collector_success == 0 unless on (cluster, instance) gpu_up == 0
 or label_replace(max without (source) (gpu_exporter_xid_source_up) == 0, "collector", "xid", "", "")

@@ -83,17 +83,13 @@ def count_xid(before: XidCounts, event: XidEvent, source: str, site: Mapping[int
     )
 
 
-def join_xids(one: XidCounts, other: XidCounts) -> XidCounts:
+def add_xids(one: XidCounts, other: XidCounts) -> XidCounts:
     """Return what was heard of one GPU under two names."""
-    by_source, last, standing = Counter(one.by_source), dict(one.last), dict(one.standing)
-    by_source.update(other.by_source)
-    for key, time in other.last.items():
-        last[key] = max(time, last.get(key, EPOCH))
-    for xid, report in other.standing.items():
-        standing[xid] = max(report, standing.get(xid, report), key=lambda each: each.time)
+    standing = dict(sorted((*one.standing.items(), *other.standing.items()), key=lambda each: each[1].time))
     ended = {xid: report.time for xid, report in standing.items() if report.class_ == IGNORE}
+    last = dict(sorted((*one.last.items(), *other.last.items()), key=lambda each: each[1]))
     last = {key: time for key, time in last.items() if time >= ended.get(key[0], EPOCH)}
-    return XidCounts(by_source, last, standing)
+    return XidCounts(Counter(one.by_source) + Counter(other.by_source), last, standing)
 
 
 def shift_xids(xids: XidCounts, seconds: float) -> XidCounts:

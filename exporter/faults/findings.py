@@ -110,8 +110,7 @@ _SOURCES = {
 def find_missing(facts: Facts, limits: Limits) -> Iterable[Cause]:
     """Compare the GPUs that have a handle with the largest number that any source states.
 
-    Lost GPUs without a handle are reported by their fault. Lost GPUs that somebody acknowledged are not missed on the
-    bus.
+    Other lost GPUs are reported by their fault. Those that somebody acknowledged are not missed on the bus.
     """
     accepted = len(facts.of("gpu_fault_acknowledged", fault="lost"))
     driver = 0.0 if _none_found(facts) else facts.value("gpu_devices", source="driver")
@@ -224,9 +223,8 @@ def fan_stands(facts: Facts, limits: Limits) -> Iterable[Cause]:
         if series.value > limits.hot:
             uuid = series.labels["uuid"]
             shown = (*facts.of("gpu_fan_speed_ratio", uuid=uuid), *facts.of("gpu_fan_speed_rpm", uuid=uuid))
-            for name, speed in {
-                fan.labels["fan"]: fan.value for fan in shown
-            }.items():  # of one with both, how it turns
+            speeds = {fan.labels["fan"]: fan.value for fan in shown}  # of one with both, how it turns
+            for name, speed in speeds.items():
                 if speed == 0:
                     yield series.gpu, {"fan": name, "celsius": f"{series.value:g}"}
 

@@ -15,16 +15,7 @@ from types import TracebackType
 
 from exporter.collectors import sxid
 from exporter.collectors.sxid import SxidCounts
-from exporter.collectors.xid import (
-    FACILITIES,
-    RECORD,
-    XidCounts,
-    XidReport,
-    count_xid,
-    join_xids,
-    parse_xid,
-    shift_xids,
-)
+from exporter.collectors.xid import FACILITIES, RECORD, XidCounts, XidReport, add_xids, count_xid, parse_xid, shift_xids
 from exporter.collectors.xid_catalogue import DECODED
 from exporter.core.clock import EPOCH, MonotonicClock, MonotonicTime, UnixTime, boot_time, clock_step, monotonic_time
 from exporter.driver.interface import Driver, DriverError, UnsupportedError, XidEvent
@@ -140,7 +131,7 @@ class XidLog:
         """Give what was heard of a GPU by its bus id to the GPU that is shown there."""
         with self._lock:
             for bus in uuids.keys() & self._counts.keys():
-                self._counts[uuids[bus]] = join_xids(self._counts.get(uuids[bus], _NONE), self._counts.pop(bus))
+                self._counts[uuids[bus]] = add_xids(self._counts.get(uuids[bus], _NONE), self._counts.pop(bus))
             for bus in uuids.keys() & self._resets.keys():
                 self._resets[uuids[bus]] = self._resets.pop(bus)
             for bus in uuids.keys() & self._programs.keys():
