@@ -140,7 +140,7 @@ def test_only_what_is_asked_for_is_shown(more: tuple[str, ...], shown: bool) -> 
             "http://127.0.0.1:1",
         ),
         ("GPU_EXPORTER_PROMETHEUS_URL=http://127.0.0.1:1\n", "http://127.0.0.1:2", "http://127.0.0.1:2"),
-        ("# f\xfcr alle, in Latin-1\nGPU_EXPORTER_PROMETHEUS_URL=http://127.0.0.1:1\n", "", "http://127.0.0.1:1"),
+        ("# \xa7 in Latin-1\nGPU_EXPORTER_PROMETHEUS_URL=http://127.0.0.1:1\n", "", "http://127.0.0.1:1"),
     ],
 )
 def test_prometheus_is_that_of_the_environment_or_of_the_settings_of_jobstats(
