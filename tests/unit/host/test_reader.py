@@ -124,12 +124,16 @@ def test_traffic_of_an_owners_own_network_has_a_total_and_a_rate(tmp_path: Path)
     first = subject.read(ownership, {10: host(10)}, 100.0)
     carry(4000, 2500)
     second = subject.read(ownership, {10: host(10)}, 100.0 + NETWORK_SECONDS)
+    carry(4000, 2800)
+    third = subject.read(ownership, {10: host(10)}, 100.0 + 2 * NETWORK_SECONDS)
 
-    assert [usages[JOB].network_bytes for usages, _ in (first, second)] == [
+    assert [usages[JOB].network_bytes for usages, _ in (first, second, third)] == [
         {"receive": 1000, "transmit": 500},
         {"receive": 4000, "transmit": 2500},
+        {"receive": 4000, "transmit": 2800},
     ]
     assert second[1][JOB].network_bytes_per_second == 5000 / NETWORK_SECONDS
+    assert third[1][JOB].network_bytes_per_second == 300 / NETWORK_SECONDS
 
 
 def test_tells_what_it_could_tell_of_some_owner(tmp_path: Path) -> None:

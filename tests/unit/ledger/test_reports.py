@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.attribution.owner import Owner, Target
-from exporter.host.model import HostSignals, Rank
+from exporter.host.model import HostSignals, ProcessSignals, Rank
 from exporter.ledger.account import Allocation, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance_ledger
 from exporter.ledger.states import STATES, diagnosable_splits
@@ -53,6 +53,13 @@ def test_wait_inside_a_phase_is_that_whatever_the_host_says(phase: str, state: s
     calm = HostSignals(io_pressure=0.0)
     for host in (SLOW_DISK, calm) if phase != "communication" else (calm,):
         assert run(rank(0, {phase: 0.6}), host=host)[0] == {state: 50.0}
+
+
+def test_wait_of_a_stopped_program_inside_a_phase_is_that() -> None:
+    """A user stops a program in the middle of a phase: what it reported of the cycle until then holds."""
+    stopped = HostSignals(processes={100: ProcessSignals(stopped=True)})
+
+    assert run(rank(0, {"data": 0.6}), host=stopped)[0] == {"wait_data": 50.0}
 
 
 def test_what_is_outside_of_the_phases_is_judged_as_before() -> None:

@@ -154,12 +154,13 @@ def test_process_that_joins_has_not_used_in_one_cycle_what_it_used_before(tmp_pa
 def test_process_whose_io_cannot_be_read_for_now_is_counted_once(tmp_path: Path) -> None:
     subject = reader(tmp_path)
     ownership = Ownership(processes={10: LOOSE})
-    for now, text in enumerate(("read_bytes: 1000\n", "", "read_bytes: 1001\n")):
+    counted = "read_bytes: {}\nwrite_bytes: {}\n"
+    for now, text in enumerate((counted.format(1000, 500), "", counted.format(1001, 502))):
         write(tmp_path)
         (tmp_path / "proc/10/io").write_text(text)
         usages, _ = subject.read(ownership, {10: host(10, cpu=float(now))}, float(now))
 
-    assert usages[LOOSE].read_bytes == 1001
+    assert (usages[LOOSE].read_bytes, usages[LOOSE].written_bytes) == (1001, 502)
 
 
 _NUMBER = st.none() | st.integers(0, 1000)

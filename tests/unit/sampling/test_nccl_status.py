@@ -80,7 +80,9 @@ def test_a_workload_is_asked_on_suspicion_twice_and_then_once_a_minute() -> None
 
 
 def test_answer_of_another_job_on_the_same_network_is_not_taken() -> None:
-    reader = _reader(lambda: parse_json(page(rank(0, 5, 999_999), rank(1, 4, 999_998))), Clock())
+    """It is of the same user: only the processes that it names tell it apart."""
+    strangers = replace(parse_json(page(rank(0, 5, 999_999), rank(1, 4, 999_998))), user=os.getuid())
+    reader = _reader(lambda: strangers, Clock())
     reader.statuses({JOB: [ME]})
     reader._source.ask_once()
 

@@ -13,7 +13,7 @@ from exporter.collectors.base import AnyCollector
 from exporter.collectors.processes import GpuProcess
 from exporter.core.clock import Moment, MonotonicTime, UnixTime
 from exporter.core.families import Sample
-from exporter.core.units import Bytes
+from exporter.core.units import Bytes, Fraction
 from exporter.ledger.account import Allocation, Reading
 from exporter.sampling.accounting import Accounting, AccountingOptions, WorkloadRows
 from exporter.sampling.host_view import Host, HostQuestion, HostView
@@ -112,6 +112,17 @@ def test_memory_of_a_workload_is_what_the_driver_reports_of_its_processes(
     rows = WorkloadRows().of([JOB], joined, [Reading(target, allocations=(Allocation(JOB),))], {}, {})
 
     assert [(row.memory_bytes, row.processes) for row in rows] == [(shown, len(memory))]
+
+
+def test_owner_of_a_gpu_whose_instances_are_others_has_no_gpu() -> None:
+    """It ran on the GPU when MIG was switched on: instances are allocated instead of the GPU."""
+    gpu, other = Target("GPU-0", 0, ""), Owner("slurm:8", "slurm")
+    instance = Target("MIG-0", 0, "", parent_uuid="GPU-0", share=Fraction(0.5))
+    readings = [Reading(gpu, allocations=(Allocation(JOB),)), Reading(instance, allocations=(Allocation(other),))]
+    joined = Join({}, (), {}, Ownership(), {}, 0, {})
+    rows = WorkloadRows().of([JOB, other], joined, readings, {}, {})
+
+    assert {row.owner: row.gpus for row in rows} == {JOB: 0.0, other: 0.5}
 
 
 def test_gpu_that_reports_neither_use_nor_processes_is_unobserved() -> None:
