@@ -267,9 +267,12 @@ _SLOWED = ("power_limit", "hw_slowdown", "limited")
 
 
 def _mostly(finding: str) -> str:
-    """Return the condition that a GPU has a finding for more than half of the window."""
+    """Return the condition that a GPU has a finding for more than half of the window.
+
+    `max` leaves no series behind that compares as false: beside one, VictoriaMetrics takes no other by `or`.
+    """
     return f"""\
-(count_over_time(gpu_finding{{finding="{finding}"}}[<window>])
+max without (job) (count_over_time(gpu_finding{{finding="{finding}"}}[<window>])
   > on {_DEVICE} group_left () 0.5 * max by {_DEVICE} (count_over_time(gpu_up[<window>])))"""
 
 
