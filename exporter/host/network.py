@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -99,7 +100,9 @@ def traffic(procfs: Path, pid: int) -> Mapping[str, Bytes]:
     A bond's are those of the interfaces in it.
     """
     received = sent = 0
-    twice = {"lo", *_bonds(procfs, pid)}
+    twice = {"lo"}
+    with contextlib.suppress(OSError):  # of a kernel without bonds
+        twice.update(os.listdir(f"{procfs}/{pid}/net/bonding"))  # noqa: PTH208 - names
     interfaces = lines(read_text(f"{procfs}/{pid}/net/dev"))[2:]
     for line in interfaces:
         name, _, numbers = line.partition(":")
@@ -108,13 +111,6 @@ def traffic(procfs: Path, pid: int) -> Mapping[str, Bytes]:
             received += natural(words[0]) or 0
             sent += natural(words[8]) or 0
     return {"receive": Bytes(received), "transmit": Bytes(sent)} if interfaces else {}
-
-
-def _bonds(procfs: Path, pid: int) -> Sequence[str]:
-    try:
-        return os.listdir(f"{procfs}/{pid}/net/bonding")  # noqa: PTH208 - names
-    except OSError:
-        return ()
 
 
 def parse_listeners(text: str) -> Mapping[int, int]:

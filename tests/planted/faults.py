@@ -176,7 +176,12 @@ FAULTS = (
     # Commands
     Fault("faults/evaluate.py", "facts.time - UnixTime(sampled) > limits.stale", "False", "unit/check/test_verdict.py"),
     Fault("faults/findings.py", "if ago <= _SXID_SECONDS:", "if True:", "unit/check/test_rules.py"),
-    Fault("faults/levels.py", "value < best and", "value < 0 and", "unit/faults/test_best_ever.py"),
+    Fault(
+        "faults/levels.py",
+        "value is not None and value < best",
+        "value is not None and value < 0",
+        "unit/faults/test_best_ever.py",
+    ),
     Fault("daemon/serve.py", "self._since.pop(what, None)", "pass", "unit/cli/test_restart.py"),
     Fault("daemon/serve.py", "self._silent() <= self._timeout_seconds", "True", "unit/cli/test_systemd.py"),
     Fault(
@@ -309,7 +314,12 @@ FAULTS = (
         "",
         "panels/test_panels.py",
     ),
-    Fault("dashboards/parts/workload.py", "max(gpu_workload_idle", "sum(gpu_workload_idle", "panels/test_panels.py"),
+    Fault(
+        "dashboards/parts/workload.py",
+        "max(min by (cluster, workload) (gpu_workload_idle",
+        "sum(min by (cluster, workload) (gpu_workload_idle",
+        "panels/test_panels.py",
+    ),
     Fault(
         "dashboards/job.py",
         '"sum", _level_of("gpu_workload_resident',
