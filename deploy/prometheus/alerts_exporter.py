@@ -141,8 +141,7 @@ or label_replace((gpu_accounting_scheduler_difference_ratio or cluster:gpu_accou
         for_="15m",
         keep_firing_for="15m",
         title="A data source fails",
-        meaning="A source of data fails, is stuck, or contradicts another one, a GPU differs from the reference, or "
-        "faults are not kept.",
+        meaning="A source fails or contradicts another, a GPU is unlike the reference, or faults are not saved.",
         summary="{{ if eq $labels.source `accounting` }}The accounting differs from the scheduler "
         "or the recorded totals by "
         + percent()

@@ -72,9 +72,12 @@ def memory_faults(known: GpuRecord, seen: ObservedGpu, faults: Iterable[Fault], 
     new = (current_errors(known, seen) or 0.0) - known.uncorrected
     if not known.reset_observations and new > 0.0:
         count = f"{new:g} uncorrectable error{'' if new == 1 else 's'}"
-        contained = _had_recent_xid(seen, now, (CONTAINED,)) and not _had_recent_xid(seen, now, _UNCONTAINED)
+        standing = {fault.action for fault in faults if fault.kind is FaultKind.ECC}
+        # The driver may report the first of a storm of contained errors alone.
+        was_contained = RepairAction.RESET_WHEN_IDLE in standing or _had_recent_xid(seen, now, (CONTAINED,))
+        contained = was_contained and not _had_recent_xid(seen, now, _UNCONTAINED)
         action = RepairAction.RESET_WHEN_IDLE if contained else RepairAction.RESET
-        if not {action, RepairAction.RESET} & {fault.action for fault in faults if fault.kind is FaultKind.ECC}:
+        if not {action, RepairAction.RESET} & standing:
             yield Fault(seen.uuid, seen.index, FaultKind.ECC, count + ", contained" * contained, action, now)
     if seen.remap_failed and FaultKind.REMAP not in here:
         yield Fault(seen.uuid, seen.index, FaultKind.REMAP, "no spare rows", RepairAction.REPLACE, now)

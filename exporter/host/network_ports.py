@@ -23,7 +23,7 @@ _MAX_ERRORS = 100.0
 """Errors within them that are too many. A link that went down or had to recover is one too many."""
 _LINK_LOSS_ERRORS = frozenset({"link_downed", "link_error_recovery"})
 _FLUSHED = frozenset({"req_cqe_error", "resp_cqe_error"})
-"""What a program had posted when it ended or failed: thousands for NCCL, on a port that is well."""
+"""Errors of what a program had posted when it ended or failed: thousands for NCCL, on a port that is well."""
 _HARMLESS = _FLUSHED | {"VL15_dropped", "port_rcv_switch_relay_errors", "port_rcv_constraint_errors"}
 """The others come with a fabric that is being set up, and with multicast."""
 

@@ -206,6 +206,18 @@ def test_error_that_was_contained_waits_for_the_work() -> None:
     assert (fault.kind, fault.action) == (FaultKind.ECC, RepairAction.RESET_WHEN_IDLE)
 
 
+def test_storm_of_contained_errors_waits_though_the_driver_reports_the_first_alone() -> None:
+    node = Node()
+    node.change(uncorrected=1.0, xids={94: node.now})
+    node.observe(10)
+    for errors in range(2, 30):
+        node.change(uncorrected=float(errors))
+        node.observe(30)
+
+    (fault,) = node.book.faults
+    assert (fault.kind, fault.action) == (FaultKind.ECC, RepairAction.RESET_WHEN_IDLE)
+
+
 def test_error_with_an_uncontained_one_beside_it_does_not_wait() -> None:
     node = Node()
     node.change(uncorrected=1.0, xids={94: node.now, 95: node.now})
