@@ -53,14 +53,20 @@ def clock() -> list[float]:
 
 
 @pytest.fixture
-def writer(tmp_path: Path, clock: list[float]) -> Iterator[Writer]:
+def disk() -> Iterator[type[Disk]]:
+    """Stores that are closed after the test."""
     Disk.full = False
     Disk.opened.clear()
-    yield Writer(
-        tmp_path / "a.sqlite", unix=lambda: 36100.0, clock=lambda: clock[0], open_store=Disk  # type: ignore[arg-type, return-value]
-    )  # fmt: skip
+    yield Disk
     for store in Disk.opened:
         store.close()
+
+
+@pytest.fixture
+def writer(tmp_path: Path, clock: list[float], disk: type[Disk]) -> Writer:
+    return Writer(
+        tmp_path / "a.sqlite", unix=lambda: 36100.0, clock=lambda: clock[0], open_store=disk  # type: ignore[arg-type, return-value]
+    )  # fmt: skip
 
 
 def test_row_that_grows_replaces_itself_and_has_a_new_number(writer: Writer, tmp_path: Path) -> None:
@@ -141,7 +147,7 @@ def overwrite_text(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [overwrite_pages, overwrite_text])
 def test_file_with_damaged_rows_is_set_aside_and_the_next_rows_are_written(
-    damage: Callable[[Path], None], tmp_path: Path
+    damage: Callable[[Path], None], disk: type[Disk], tmp_path: Path
 ) -> None:
     path = tmp_path / "a.sqlite"
     store = AccountingStore(path, 5.0)
@@ -150,7 +156,7 @@ def test_file_with_damaged_rows_is_set_aside_and_the_next_rows_are_written(
     store.close()
     damage(path)
 
-    writer = Writer(path, unix=lambda: 36100.0)  # type: ignore[arg-type, return-value]
+    writer = Writer(path, unix=lambda: 36100.0, open_store=disk)  # type: ignore[arg-type, return-value]
     writer.offer_batch(batch(7.0))
     writer.write_once()
 
